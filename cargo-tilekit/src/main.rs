@@ -1,0 +1,3 @@
+//! The cargo subcommand.
+
+fn main() {}

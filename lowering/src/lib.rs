@@ -1,0 +1,1 @@
+//! Tile IR to PTX.

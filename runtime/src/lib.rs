@@ -1,0 +1,1 @@
+//! TileKit for a kernel author.

@@ -1,0 +1,1 @@
+//! Golden files and the tests that compare them.
