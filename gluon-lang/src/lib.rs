@@ -1,1 +1,3 @@
 //! The language.
+
+pub mod layout;

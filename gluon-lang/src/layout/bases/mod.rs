@@ -1,0 +1,29 @@
+//! From names to bases: the one place where each named layout becomes a linear map.
+//!
+//! The rules are those of Gluon (reference: its `toLinearLayout`), checked against its own values in
+//! `tests/golden_layouts.rs`.
+
+mod distributed;
+mod shared;
+
+use super::{Axis, Dims, LinearLayout};
+
+/// The layout of a tensor of `shape` over the CTAs of a cluster: `within` gives the layout of one CTA's share, which
+/// `cta_bases` (in units of CTAs) then repeat over the cluster.
+fn over_ctas(cta_bases: &[Dims], shape: &[u32], within: impl FnOnce(&[u32]) -> LinearLayout) -> LinearLayout {
+    let split = cta_grid(cta_bases, shape);
+    let share: Dims = shape.iter().zip(split.out_sizes().iter()).map(|(size, ctas)| size / ctas).collect();
+    within(&share).product(&split)
+}
+
+/// The CTAs of a cluster as a grid over the dimensions; splits past the shape become copies.
+fn cta_grid(cta_bases: &[Dims], shape: &[u32]) -> LinearLayout {
+    let mut reached = Dims::filled(0, shape.len());
+    for basis in cta_bases {
+        for (dim, &entry) in basis.iter().enumerate() {
+            reached[dim] |= entry;
+        }
+    }
+    let sizes: Dims = reached.iter().map(|bits| (bits + 1).next_power_of_two()).collect();
+    LinearLayout::from_bases([(Axis::Block, cta_bases)], &sizes).clipped_to(shape)
+}

@@ -1,0 +1,159 @@
+//! Short vectors of sizes, one entry per tensor dimension.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use smallvec::SmallVec;
+
+/// One number per tensor dimension, dimension 0 first: a shape, an order, a size per thread, a basis vector.
+///
+/// Stored inline up to rank 4; dereferences to `[u32]`.
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Dims(SmallVec<[u32; 4]>);
+
+/// The shape of a tensor in elements, dimension 0 first.
+pub type Shape = Dims;
+
+impl Dims {
+    /// No dimensions at all: the shape of a scalar.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// `rank` entries, all equal to `value`.
+    pub fn filled(value: u32, rank: usize) -> Self {
+        Self(SmallVec::from_elem(value, rank))
+    }
+
+    /// The number of entries.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The product of all entries; 1 for no entries. Computed in 64 bits, so that four 16-bit sizes cannot overflow.
+    pub fn product(&self) -> u64 {
+        self.0.iter().map(|&size| u64::from(size)).product()
+    }
+
+    /// Appends an entry after the last dimension.
+    pub fn push(&mut self, value: u32) {
+        self.0.push(value);
+    }
+
+    /// These dimensions with `value` put in before dimension `at`.
+    #[must_use]
+    pub fn with_inserted(&self, at: usize, value: u32) -> Self {
+        let mut dims = self.clone();
+        dims.0.insert(at, value);
+        dims
+    }
+
+    /// These dimensions without dimension `at`.
+    #[must_use]
+    pub fn without(&self, at: usize) -> Self {
+        let mut dims = self.clone();
+        dims.0.remove(at);
+        dims
+    }
+
+    /// These dimensions with dimension `at` set to `value`.
+    #[must_use]
+    pub fn with(&self, at: usize, value: u32) -> Self {
+        let mut dims = self.clone();
+        dims[at] = value;
+        dims
+    }
+
+    /// The entries picked in the order of `order`: result `i` is entry `order[i]`.
+    #[must_use]
+    pub fn permuted(&self, order: &[u32]) -> Self {
+        order.iter().map(|&dim| self[dim as usize]).collect()
+    }
+}
+
+impl Deref for Dims {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.0
+    }
+}
+
+impl DerefMut for Dims {
+    fn deref_mut(&mut self) -> &mut [u32] {
+        &mut self.0
+    }
+}
+
+impl From<&[u32]> for Dims {
+    fn from(sizes: &[u32]) -> Self {
+        Self(SmallVec::from_slice(sizes))
+    }
+}
+
+impl From<&Dims> for Dims {
+    fn from(dims: &Dims) -> Self {
+        dims.clone()
+    }
+}
+
+impl From<Vec<u32>> for Dims {
+    fn from(sizes: Vec<u32>) -> Self {
+        Self(SmallVec::from_vec(sizes))
+    }
+}
+
+impl<const RANK: usize> From<[u32; RANK]> for Dims {
+    fn from(sizes: [u32; RANK]) -> Self {
+        Self(SmallVec::from_slice(&sizes))
+    }
+}
+
+impl<const RANK: usize> From<&[u32; RANK]> for Dims {
+    fn from(sizes: &[u32; RANK]) -> Self {
+        Self(SmallVec::from_slice(sizes))
+    }
+}
+
+impl FromIterator<u32> for Dims {
+    fn from_iter<I: IntoIterator<Item = u32>>(sizes: I) -> Self {
+        Self(sizes.into_iter().collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Dims {
+    type Item = &'a u32;
+    type IntoIter = std::slice::Iter<'a, u32>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl PartialEq<[u32]> for Dims {
+    fn eq(&self, other: &[u32]) -> bool {
+        **self == *other
+    }
+}
+
+impl<const RANK: usize> PartialEq<[u32; RANK]> for Dims {
+    fn eq(&self, other: &[u32; RANK]) -> bool {
+        **self == *other
+    }
+}
+
+impl fmt::Display for Dims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (at, size) in self.0.iter().enumerate() {
+            write!(f, "{}{size}", if at == 0 { "" } else { ", " })?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Debug for Dims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

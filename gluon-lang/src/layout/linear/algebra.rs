@@ -1,0 +1,254 @@
+//! Products, quotients, composition and rearrangement.
+
+use std::ops::Mul;
+
+use smallvec::SmallVec;
+
+use super::{LinearLayout, Ports, port};
+use crate::layout::Axis;
+
+impl LinearLayout {
+    /// The direct sum: on every axis, `self` has the low bits and `other` the high bits. Axes of `other` that `self`
+    /// does not have are added at the end.
+    #[must_use]
+    pub fn product(&self, other: &Self) -> Self {
+        let ins = joined(&self.ins, &other.ins);
+        let outs = joined(&self.outs, &other.outs);
+        let mut result = Self { ins, outs, columns: SmallVec::new() };
+        let low = result.out_positions(self, |_| 0);
+        let high = result.out_positions(other, |axis| self.out_bits(axis));
+        for (axis, _) in result.ins().collect::<SmallVec<[_; 4]>>() {
+            result.columns.extend(self.bases(axis).iter().map(|&basis| scatter(basis, &low)));
+            result.columns.extend(other.bases(axis).iter().map(|&basis| scatter(basis, &high)));
+        }
+        result
+    }
+
+    /// Where each output bit of `part` lies among this map's output bits, `offset` bits up within its axis.
+    fn out_positions(&self, part: &Self, offset: impl Fn(Axis) -> u32) -> SmallVec<[u8; 32]> {
+        let axes = part.outs().flat_map(|(axis, bits)| {
+            let start = self.out_shift(axis) + offset(axis);
+            (start..start + bits).map(|at| at as u8)
+        });
+        axes.collect()
+    }
+
+    /// First this map, then `outer`, whose inputs are this map's outputs (by name; same sizes or larger).
+    ///
+    /// # Panics
+    /// When `outer` lacks an output of this map or is too small for it: layouts of one tensor always fit.
+    #[must_use]
+    pub fn then(&self, outer: &Self) -> Self {
+        let wires: SmallVec<[u64; 32]> = self
+            .outs()
+            .flat_map(|(axis, bits)| {
+                assert!(outer.in_bits(axis) >= bits, "{axis} of {outer} takes 2^{bits} values");
+                outer.bases(axis)[..bits as usize].iter().copied()
+            })
+            .collect();
+        let image = |column: u64| bits_of(column).fold(0, |image, bit| image ^ wires[bit]);
+        let columns = self.columns.iter().map(|&column| image(column)).collect();
+        Self { ins: self.ins.clone(), outs: outer.outs.clone(), columns }
+    }
+
+    /// The `quotient` with `divisor.product(quotient) == self`, if there is one: the divisor takes the low bits.
+    pub fn divide_left(&self, divisor: &Self) -> Option<Self> {
+        let quotient = self.rest_after(divisor, true)?;
+        let whole = divisor.product(&quotient);
+        (whole.same_map(self)).then_some(quotient)
+    }
+
+    /// The `quotient` with `quotient.product(divisor) == self`, if there is one: the divisor takes the high bits.
+    pub fn divide_right(&self, divisor: &Self) -> Option<Self> {
+        let quotient = self.rest_after(divisor, false)?;
+        let whole = quotient.product(divisor);
+        (whole.same_map(self)).then_some(quotient)
+    }
+
+    /// The bases that a division leaves; what they lose on the way is found by multiplying back.
+    fn rest_after(&self, divisor: &Self, divisor_is_low: bool) -> Option<Self> {
+        let rest = |have: u32, taken: u32| have.checked_sub(taken);
+        let mut quotient = Self::empty();
+        for (axis, bits) in self.ins() {
+            quotient.ins.push(port(axis, rest(bits, divisor.in_bits(axis))?));
+        }
+        let mut positions: SmallVec<[u8; 32]> = SmallVec::new();
+        for (axis, bits) in self.outs() {
+            let taken = divisor.out_bits(axis);
+            quotient.outs.push(port(axis, rest(bits, taken)?));
+            let start = self.out_shift(axis) + if divisor_is_low { taken } else { 0 };
+            positions.extend((start..start + bits - taken).map(|at| at as u8));
+        }
+        for (axis, _) in self.ins() {
+            let (bases, taken) = (self.bases(axis), divisor.in_bits(axis) as usize);
+            let kept = if divisor_is_low { &bases[taken..] } else { &bases[..bases.len() - taken] };
+            quotient.columns.extend(kept.iter().map(|&basis| gather(basis, &positions)));
+        }
+        Some(quotient)
+    }
+
+    /// Equality that overlooks the order of the axes and axes of size 1.
+    pub fn same_map(&self, other: &Self) -> bool {
+        let sized = |ports: &Ports| {
+            let mut axes: SmallVec<[(Axis, u8); 4]> =
+                ports.iter().filter(|port| port.bits > 0).map(|port| (port.axis, port.bits)).collect();
+            axes.sort_unstable();
+            axes
+        };
+        if sized(&self.ins) != sized(&other.ins) || sized(&self.outs) != sized(&other.outs) {
+            return false;
+        }
+        let wires = other.out_positions(self, |_| 0);
+        self.ins().all(|(axis, _)| {
+            let mine = self.bases(axis).iter().map(|&basis| scatter(basis, &wires));
+            mine.eq(other.bases(axis).iter().copied())
+        })
+    }
+
+    /// Whether the map is the identity from `axis` to `axis` and the rest of it never touches that axis.
+    pub fn is_identity_on(&self, axis: Axis) -> bool {
+        let bits = self.in_bits(axis);
+        if bits != self.out_bits(axis) {
+            return false;
+        }
+        let (first, shift) = (self.in_shift(axis), self.out_shift(axis));
+        let mask = ((1_u64 << bits) - 1) << shift;
+        self.columns.iter().zip(0_u32..).all(|(&column, at)| {
+            let inside = (first..first + bits).contains(&at);
+            if inside { column == 1 << (shift + at - first) } else { column & mask == 0 }
+        })
+    }
+
+    /// The map without `axis` on either side, if it is the identity on it.
+    pub fn quotient(&self, axis: Axis) -> Option<Self> {
+        self.is_identity_on(axis).then(|| {
+            let others = |axes: &mut dyn Iterator<Item = (Axis, u32)>| -> SmallVec<[Axis; 4]> {
+                axes.map(|(have, _)| have).filter(|&have| have != axis).collect()
+            };
+            self.sublayout(&others(&mut self.ins()), &others(&mut self.outs()))
+        })
+    }
+
+    /// The part of the map from `ins` to `outs`; other inputs are held at 0, other outputs forgotten.
+    #[must_use]
+    pub fn sublayout(&self, ins: &[Axis], outs: &[Axis]) -> Self {
+        let mut part = Self::empty();
+        let mut positions: SmallVec<[u8; 32]> = SmallVec::new();
+        for &axis in outs {
+            let (start, bits) = (self.out_shift(axis), self.out_bits(axis));
+            part.outs.push(port(axis, bits));
+            positions.extend((start..start + bits).map(|at| at as u8));
+        }
+        for &axis in ins {
+            part.ins.push(port(axis, self.in_bits(axis)));
+            part.columns.extend(self.bases(axis).iter().map(|&basis| gather(basis, &positions)));
+        }
+        part
+    }
+
+    /// The same map with its inputs in another order; axes that it does not have get size 1.
+    #[must_use]
+    pub fn with_ins_ordered(&self, ins: &[Axis]) -> Self {
+        let outs: SmallVec<[Axis; 4]> = self.outs().map(|(axis, _)| axis).collect();
+        self.sublayout(ins, &outs)
+    }
+
+    /// The same map with its outputs in another order; axes that it does not have get size 1.
+    #[must_use]
+    pub fn with_outs_ordered(&self, outs: &[Axis]) -> Self {
+        let ins: SmallVec<[Axis; 4]> = self.ins().map(|(axis, _)| axis).collect();
+        self.sublayout(&ins, outs)
+    }
+
+    /// The packed input bits cut into other axes, lowest bits first.
+    #[must_use]
+    pub fn with_ins_reshaped(&self, ins: impl IntoIterator<Item = (Axis, u32)>) -> Self {
+        Self::from_columns(ins, self.outs(), self.columns.iter().copied())
+    }
+
+    /// The packed output bits cut into other axes, lowest bits first.
+    #[must_use]
+    pub fn with_outs_reshaped(&self, outs: impl IntoIterator<Item = (Axis, u32)>) -> Self {
+        let reshaped = Self::from_columns(self.ins(), outs, self.columns.iter().copied());
+        assert_eq!(reshaped.total_out_bits(), self.total_out_bits(), "a reshape keeps the number of elements");
+        reshaped
+    }
+
+    /// The same map with the output axes renamed by `rename`.
+    #[must_use]
+    pub fn with_outs_renamed(&self, rename: impl Fn(Axis) -> Axis) -> Self {
+        let outs: SmallVec<[_; 4]> = self.outs().map(|(axis, bits)| (rename(axis), bits)).collect();
+        Self::from_columns(self.ins(), outs, self.columns.iter().copied())
+    }
+
+    /// The same map with the input axes renamed by `rename`.
+    #[must_use]
+    pub fn with_ins_renamed(&self, rename: impl Fn(Axis) -> Axis) -> Self {
+        let ins: SmallVec<[_; 4]> = self.ins().map(|(axis, bits)| (rename(axis), bits)).collect();
+        Self::from_columns(ins, self.outs(), self.columns.iter().copied())
+    }
+
+    /// The same map from only those bits of `axis` whose basis passes `keep`.
+    #[must_use]
+    pub fn with_bases_kept(&self, axis: Axis, keep: impl Fn(u32, u64) -> bool) -> Self {
+        let mut kept = Self { ins: Ports::new(), outs: self.outs.clone(), columns: SmallVec::new() };
+        for (have, _) in self.ins() {
+            let start = kept.columns.len();
+            let bases = self.bases(have).iter().zip(0..);
+            let wanted = bases.filter(|&(&basis, bit)| have != axis || keep(bit, basis));
+            kept.columns.extend(wanted.map(|(&basis, _)| basis));
+            kept.ins.push(port(have, (kept.columns.len() - start) as u32));
+        }
+        kept
+    }
+}
+
+impl Mul for &LinearLayout {
+    type Output = LinearLayout;
+
+    fn mul(self, other: &LinearLayout) -> LinearLayout {
+        self.product(other)
+    }
+}
+
+impl Mul for LinearLayout {
+    type Output = Self;
+
+    fn mul(self, other: Self) -> Self {
+        self.product(&other)
+    }
+}
+
+fn joined(low: &Ports, high: &Ports) -> Ports {
+    let mut all = low.clone();
+    for &extra in high {
+        match all.iter_mut().find(|have| have.axis == extra.axis) {
+            Some(have) => have.bits += extra.bits,
+            None => all.push(extra),
+        }
+    }
+    assert!(all.iter().map(|port| u32::from(port.bits)).sum::<u32>() <= 64, "one side packs into 64 bits");
+    all
+}
+
+/// Moves bit `i` to bit `positions[i]`.
+fn scatter(bits: u64, positions: &[u8]) -> u64 {
+    bits_of(bits).fold(0, |moved, bit| moved | 1 << positions[bit])
+}
+
+/// Moves bit `positions[i]` to bit `i` and drops the rest.
+fn gather(bits: u64, positions: &[u8]) -> u64 {
+    positions.iter().enumerate().fold(0, |moved, (to, &from)| moved | (bits >> from & 1) << to)
+}
+
+/// The positions of the set bits, lowest first.
+pub(super) fn bits_of(word: u64) -> impl Iterator<Item = usize> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        (rest != 0).then(|| {
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            bit
+        })
+    })
+}

@@ -1,0 +1,92 @@
+//! Verifier rules that several layouts share.
+
+use super::{Axis, BasisFault, Dims, LayoutError};
+
+/// Every entry of `field` is a power of two (so none is zero).
+pub(super) fn powers_of_two(layout: &'static str, field: &'static str, entries: &[u32]) -> Result<(), LayoutError> {
+    match entries.iter().position(|entry| !entry.is_power_of_two()) {
+        Some(at) => Err(LayoutError::NotPowerOfTwo { layout, field, at, value: entries[at] }),
+        None => Ok(()),
+    }
+}
+
+/// `field` has `wanted` entries.
+pub(super) fn entries(
+    layout: &'static str,
+    field: &'static str,
+    found: usize,
+    wanted: usize,
+) -> Result<(), LayoutError> {
+    if found == wanted { Ok(()) } else { Err(LayoutError::FieldRank { layout, field, found, wanted }) }
+}
+
+/// `order` names each of the dimensions `0..order.len()` once.
+pub(super) fn permutation(layout: &'static str, order: &Dims) -> Result<(), LayoutError> {
+    let mut seen = 0_u64;
+    for &dim in order {
+        if dim as usize >= order.rank() || seen >> dim & 1 == 1 {
+            return Err(LayoutError::NotAPermutation { layout, order: order.clone() });
+        }
+        seen |= 1 << dim;
+    }
+    Ok(())
+}
+
+/// The shape is one that tensors may have, and has the layout's rank.
+pub(super) fn shape(layout: &dyn std::fmt::Display, rank: usize, shape: &[u32]) -> Result<(), LayoutError> {
+    let dims = || Dims::from(shape);
+    if shape.len() != rank {
+        return Err(LayoutError::ShapeRank { layout: layout.to_string(), rank, shape: dims() });
+    }
+    if let Some(dim) = shape.iter().position(|size| !size.is_power_of_two()) {
+        return Err(LayoutError::ShapeNotPowerOfTwo { shape: dims(), dim });
+    }
+    if shape.iter().map(|size| size.trailing_zeros()).sum::<u32>() > 31 {
+        return Err(LayoutError::ShapeTooLarge { shape: dims() });
+    }
+    Ok(())
+}
+
+/// The rule of distributed layouts: once zero bases are gone, the rest is a permutation matrix. So every basis has
+/// one entry, a power of two; none repeats; and per dimension all powers of two below the largest are there.
+pub(super) fn permutation_bases(
+    layout: &'static str,
+    rank: usize,
+    groups: &[(Axis, &[Dims])],
+) -> Result<(), LayoutError> {
+    let mut seen = Dims::filled(0, rank);
+    for &(axis, bases) in groups {
+        for (bit, basis) in bases.iter().enumerate() {
+            let fault = |fault| LayoutError::Basis { layout, axis, bit, basis: basis.clone(), fault };
+            let Some((dim, value)) = single_entry(basis, rank).map_err(fault)? else { continue };
+            if seen[dim] & value != 0 {
+                return Err(fault(BasisFault::Repeated));
+            }
+            seen[dim] |= value;
+        }
+    }
+    for (dim, reached) in seen.iter().enumerate() {
+        let coordinate = reached.wrapping_add(1);
+        if !coordinate.is_power_of_two() && coordinate != 0 {
+            let coordinate = 1 << reached.trailing_ones();
+            return Err(LayoutError::NotCovered { layout, dim, coordinate });
+        }
+    }
+    Ok(())
+}
+
+/// The one non-zero entry of a basis as (dimension, value), `None` for a zero basis.
+pub(super) fn single_entry(basis: &Dims, rank: usize) -> Result<Option<(usize, u32)>, BasisFault> {
+    if basis.rank() != rank {
+        return Err(BasisFault::Rank);
+    }
+    let mut entries = basis.iter().copied().enumerate().filter(|&(_, value)| value != 0);
+    let entry = entries.next();
+    if entries.next().is_some() {
+        return Err(BasisFault::SeveralDims);
+    }
+    match entry {
+        Some((_, value)) if !value.is_power_of_two() => Err(BasisFault::NotPowerOfTwo),
+        entry => Ok(entry),
+    }
+}
