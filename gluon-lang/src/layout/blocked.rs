@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
-use super::{Axis, Dims, LayoutError, rules};
+use super::{Dims, LayoutError, rules};
 
 /// Each thread holds a block of `size_per_thread` elements, the threads of a warp stand next to each other in a
 /// `threads_per_warp` grid, the warps in a `warps` grid, and the whole tile repeats until the shape is covered.
@@ -55,6 +55,7 @@ impl Blocked {
     pub(super) fn check(&self) -> Result<(), LayoutError> {
         const NAME: &str = "Blocked";
         let rank = self.rank();
+        rules::rank(NAME, rank)?;
         rules::permutation(NAME, &self.order)?;
         for (field, entries) in [
             ("size_per_thread", &self.size_per_thread),
@@ -67,7 +68,9 @@ impl Blocked {
         if self.threads_per_warp.product() != 32 {
             return Err(LayoutError::LanesPerWarp { threads_per_warp: self.threads_per_warp.clone() });
         }
-        rules::permutation_bases(NAME, rank, &[(Axis::Block, &self.cta_bases)])
+        rules::per_thread(NAME, "size_per_thread", self.size_per_thread.product())?;
+        rules::warps(NAME, self.warps.product())?;
+        rules::cta_bases(NAME, rank, &self.cta_bases)
     }
 }
 

@@ -30,9 +30,9 @@ impl Dims {
         self.0.len()
     }
 
-    /// The product of all entries; 1 for no entries. Computed in 64 bits, so that four 16-bit sizes cannot overflow.
+    /// The product of all entries, 1 for no entries; stays at the largest number when it does not fit.
     pub fn product(&self) -> u64 {
-        self.0.iter().map(|&size| u64::from(size)).product()
+        self.0.iter().fold(1, |product: u64, &size| product.saturating_mul(u64::from(size)))
     }
 
     /// Appends an entry after the last dimension.

@@ -57,6 +57,11 @@ impl DistributedLinear {
         if self.lane.len() != 5 {
             return Err(LayoutError::BasisCount { layout: NAME, axis: Axis::Lane, found: self.lane.len(), wanted: 5 });
         }
+        let count = |bases: &[Dims]| 1_u64.checked_shl(bases.len() as u32).unwrap_or(u64::MAX);
+        rules::rank(NAME, self.rank())?;
+        rules::per_thread(NAME, "register", count(&self.register))?;
+        rules::warps(NAME, count(&self.warp))?;
+        rules::block_count(NAME, &self.block)?;
         rules::permutation_bases(NAME, self.rank(), &self.groups())
     }
 }

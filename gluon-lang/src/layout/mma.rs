@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
-use super::{Axis, Dims, LayoutError, rules};
+use super::{Dims, LayoutError, rules};
 
 /// The accumulator fragment of `mma.sync` (Gluon's NVMMA version 2): 16x8 per warp, the warps in a row-major grid
 /// (PTX ISA 9.7.14.5.8).
@@ -52,7 +52,8 @@ impl Mma {
             });
         }
         rules::powers_of_two(NAME, "warps", &self.warps)?;
-        rules::permutation_bases(NAME, rank, &[(Axis::Block, &self.cta_bases)])
+        rules::warps(NAME, self.warps.product())?;
+        rules::cta_bases(NAME, rank, &self.cta_bases)
     }
 }
 

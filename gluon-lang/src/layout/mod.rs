@@ -51,4 +51,5 @@ pub use shared::SharedLayout;
 pub use shared_linear::SharedLinear;
 pub use slice::Slice;
 pub use swizzled::Swizzled;
+pub use text::{AnyLayout, ParseLayoutError};
 pub use wgmma::Wgmma;

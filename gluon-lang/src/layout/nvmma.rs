@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
-use super::{Axis, Dims, LayoutError, rules};
+use super::{Dims, LayoutError, rules};
 
 /// The shared-memory layout that TMA writes and wgmma reads: rows swizzled within 8-row tiles of `swizzle_bytes`
 /// (PTX ISA 5.5.6).
@@ -98,7 +98,8 @@ impl Nvmma {
             let wanted = "it needs a swizzle of 128 bytes and 8-bit elements".to_owned();
             return Err(fault("fp4_padded", true, wanted));
         }
-        rules::permutation_bases("Nvmma", self.rank as usize, &[(Axis::Block, &self.cta_bases)])
+        rules::rank("Nvmma", self.rank as usize)?;
+        rules::cta_bases("Nvmma", self.rank as usize, &self.cta_bases)
     }
 }
 

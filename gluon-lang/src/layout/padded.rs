@@ -77,10 +77,15 @@ impl Padded {
     pub(super) fn check(&self) -> Result<(), LayoutError> {
         const NAME: &str = "Padded";
         self.check_pairs(NAME)?;
+        rules::rank(NAME, self.rank())?;
+        rules::block_count(NAME, &self.cta_bases)?;
         let mut groups = vec![(Axis::Block, &*self.cta_bases)];
         match &self.unpadded {
             Unpadded::Rows(order) => rules::permutation(NAME, order)?,
-            Unpadded::Bases(bases) => groups.insert(0, (Axis::Offset, bases)),
+            Unpadded::Bases(bases) => {
+                rules::offset_bases(NAME, bases)?;
+                groups.insert(0, (Axis::Offset, bases));
+            }
         }
         rules::permutation_bases(NAME, self.rank(), &groups)?;
         let Unpadded::Bases(bases) = &self.unpadded else { return Ok(()) };
@@ -108,6 +113,7 @@ impl Padded {
         }
         for (at, pair) in self.pairs.iter().enumerate() {
             rules::powers_of_two(layout, "pairs", pair)?;
+            rules::at_most(layout, "pairs", u64::from(pair[0].max(pair[1])), 1 << 16, "elements")?;
             if self.pairs[..at].iter().any(|earlier| earlier[0] == pair[0]) {
                 return Err(fault("an interval may be named only once"));
             }

@@ -32,6 +32,65 @@ pub(super) fn permutation(layout: &'static str, order: &Dims) -> Result<(), Layo
     Ok(())
 }
 
+/// More dimensions than any tensor has; a limit keeps every map within 64 bits.
+const MAX_RANK: usize = 8;
+
+/// Threads of a CTA over threads of a warp (PTX ISA 2.2.1: at most 1024 threads).
+const MAX_WARPS: u64 = 32;
+
+/// Elements of one thread, far above its 255 registers; a limit keeps every map within 64 bits.
+const MAX_PER_THREAD: u64 = 1 << 16;
+
+/// CTAs of a cluster (PTX ISA 2.2.2: 8 everywhere, 16 where the device is asked for them).
+const MAX_CTA_BASES: usize = 4;
+
+/// No more dimensions than a layout can have.
+pub(super) fn rank(layout: &'static str, rank: usize) -> Result<(), LayoutError> {
+    at_most(layout, "rank", rank as u64, MAX_RANK as u64, "dimensions")
+}
+
+/// No more warps than a CTA can have.
+pub(super) fn warps(layout: &'static str, warps: u64) -> Result<(), LayoutError> {
+    at_most(layout, "warps", warps, MAX_WARPS, "warps in a CTA")
+}
+
+/// No more elements than a thread can have.
+pub(super) fn per_thread(layout: &'static str, field: &'static str, elements: u64) -> Result<(), LayoutError> {
+    at_most(layout, field, elements, MAX_PER_THREAD, "elements in a thread")
+}
+
+/// `field` counts `found` things, of which there are at most `limit`.
+pub(super) fn at_most(
+    layout: &'static str,
+    field: &'static str,
+    found: u64,
+    limit: u64,
+    things: &str,
+) -> Result<(), LayoutError> {
+    if found <= limit {
+        return Ok(());
+    }
+    let wanted = format!("there can be at most {limit} {things}");
+    Err(LayoutError::Parameter { layout, field, found: found.to_string(), wanted })
+}
+
+/// No more offsets than shared memory has.
+pub(super) fn offset_bases(layout: &'static str, bases: &[Dims]) -> Result<(), LayoutError> {
+    at_most(layout, "offset", bases.len() as u64, 20, "offset bits")
+}
+
+/// Few enough CTAs for a cluster.
+pub(super) fn block_count(layout: &'static str, bases: &[Dims]) -> Result<(), LayoutError> {
+    let ctas = 1_u64.checked_shl(bases.len() as u32).unwrap_or(u64::MAX);
+    at_most(layout, "cta", ctas, 1 << MAX_CTA_BASES, "CTAs in a cluster")
+}
+
+/// The CTA bases of a layout: few enough for a cluster, and a permutation.
+pub(super) fn cta_bases(layout: &'static str, rank: usize, bases: &[Dims]) -> Result<(), LayoutError> {
+    block_count(layout, bases)?;
+    permutation_bases(layout, rank, &[(Axis::Block, bases)])
+}
+
 /// The shape is one that tensors may have, and has the layout's rank.
 pub(super) fn shape(layout: &dyn std::fmt::Display, rank: usize, shape: &[u32]) -> Result<(), LayoutError> {
     let dims = || Dims::from(shape);

@@ -43,6 +43,9 @@ impl SharedLinear {
         const NAME: &str = "SharedLinear";
         rules::powers_of_two(NAME, "alignment_bytes", &[self.alignment_bytes])?;
         let rank = self.rank();
+        rules::rank(NAME, rank)?;
+        rules::offset_bases(NAME, &self.offset)?;
+        rules::block_count(NAME, &self.block)?;
         for (axis, bases) in [(Axis::Offset, &self.offset), (Axis::Block, &self.block)] {
             if let Some(bit) = bases.iter().position(|basis| basis.rank() != rank) {
                 let (basis, fault) = (bases[bit].clone(), BasisFault::Rank);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
-use super::{Axis, Dims, LayoutError, rules};
+use super::{Dims, LayoutError, rules};
 
 /// Rows along `order[0]`; the vectors of `vec` elements in row `r` change places by XOR with the row's phase
 /// `(r / per_phase) % max_phase`.
@@ -41,11 +41,12 @@ impl Swizzled {
 
     pub(super) fn check(&self) -> Result<(), LayoutError> {
         const NAME: &str = "Swizzled";
+        rules::rank(NAME, self.order.rank())?;
         rules::permutation(NAME, &self.order)?;
         for (field, value) in [("vec", self.vec), ("per_phase", self.per_phase), ("max_phase", self.max_phase)] {
             rules::powers_of_two(NAME, field, &[value])?;
         }
-        rules::permutation_bases(NAME, self.order.rank(), &[(Axis::Block, &self.cta_bases)])
+        rules::cta_bases(NAME, self.order.rank(), &self.cta_bases)
     }
 }
 

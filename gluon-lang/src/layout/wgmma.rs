@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
-use super::{Axis, Dims, LayoutError, rules};
+use super::{Dims, LayoutError, rules};
 
 /// The accumulator of `wgmma.mma_async` (Gluon's NVMMA version 3): 64xN per warpgroup, 16 rows per warp, the warps
 /// along M first (PTX ISA 9.7.15.5.1).
@@ -50,7 +50,8 @@ impl Wgmma {
             });
         }
         self.check_instruction(NAME)?;
-        rules::permutation_bases(NAME, 2, &[(Axis::Block, &self.cta_bases)])
+        rules::warps(NAME, self.warps.product())?;
+        rules::cta_bases(NAME, 2, &self.cta_bases)
     }
 
     /// The tile must be one that the instruction has (PTX ISA 9.7.15.2). Tensor dimensions are powers of two, so a

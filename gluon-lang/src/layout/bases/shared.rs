@@ -92,7 +92,7 @@ fn swizzled_bases(swizzled: &Swizzled, shape: &[u32]) -> LinearLayout {
             let row = basis[rows_dim as usize];
             if row != 0 {
                 let phase = row / swizzled.per_phase % swizzled.max_phase;
-                basis[columns_dim as usize] = swizzled.vec * phase % columns;
+                basis[columns_dim as usize] = swizzled.vec.wrapping_mul(phase) % columns;
             }
         }
         LinearLayout::from_bases([(Axis::Offset, &*bases)], share)
