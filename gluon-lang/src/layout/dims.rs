@@ -157,3 +157,21 @@ impl fmt::Debug for Dims {
         fmt::Display::fmt(self, f)
     }
 }
+
+impl std::str::FromStr for Dims {
+    type Err = String;
+
+    /// Reads what `Display` writes: `[64, 32]`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let inner = text
+            .trim()
+            .strip_prefix('[')
+            .and_then(|t| t.strip_suffix(']'))
+            .ok_or_else(|| format!("`{text}` is no list such as [64, 32]"))?;
+        if inner.trim().is_empty() {
+            return Ok(Self::empty());
+        }
+        let entry = |t: &str| t.trim().parse::<u32>().map_err(|e| format!("`{}`: {e}", t.trim()));
+        inner.split(',').map(entry).collect()
+    }
+}

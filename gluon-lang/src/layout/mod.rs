@@ -35,6 +35,7 @@ mod text;
 mod wgmma;
 
 pub mod linear;
+pub mod relate;
 
 pub use axis::Axis;
 pub use blocked::Blocked;

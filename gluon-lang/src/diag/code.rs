@@ -1,0 +1,107 @@
+//! The codes: one for each kind of mistake.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! codes {
+    ($($variant:ident = $number:literal, $slug:literal, $explain:literal;)+) => {
+        /// A kind of mistake. The number never changes meaning; the explanation is what `cargo tilekit explain` shows.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code { $(#[doc = $explain] $variant,)+ }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$variant),+];
+            /// The number, as `TK0001`.
+            pub const fn number(self) -> &'static str { match self { $(Code::$variant => $number,)+ } }
+            /// The name in words, as `layout-mismatch`.
+            pub const fn slug(self) -> &'static str { match self { $(Code::$variant => $slug,)+ } }
+            /// What it means and what to do.
+            pub const fn explanation(self) -> &'static str { match self { $(Code::$variant => $explain,)+ } }
+        }
+    };
+}
+
+codes! {
+    LayoutMismatch = "TK0001", "layout-mismatch",
+        "Two tensors that meet in one operation have different layouts. TileKit never converts silently, since a conversion may cost shuffles or shared memory: write `convert_layout` on the side that should move, or make both from one layout.";
+    WrongSlice = "TK0002", "wrong-slice",
+        "`expand_dims(axis)` wants a tensor whose layout is `Slice(axis, parent)`: the dimension that comes back must be the one that the slice took away. Make the tensor with `Slice::new(axis, parent)` (for example in `arange`), or with `Auto`.";
+    UnresolvedLayout = "TK0003", "unresolved-layout",
+        "A tensor was left with the layout `Auto` and nothing decides it: no concrete layout reaches it through any operation. Give one of its makers a layout, or fix it with `set_layout`.";
+    LayoutConflict = "TK0004", "layout-conflict",
+        "Two concrete layouts reach one value by inference, and it can have only one. For `Coalesced` this happens when two memory operations share an index or a mask and would each choose another layout. Convert one side, or give the tensors separate indices.";
+    ShapeMismatch = "TK0005", "shape-mismatch",
+        "The shapes of two tensors do not fit. Dimensions must be equal, or one of them 1, which is broadcast.";
+    RankMismatch = "TK0006", "rank-mismatch",
+        "Two tensors that meet have different numbers of dimensions, or a tensor has another number than its layout. Add the missing dimension with `expand_dims`, whose axis says where it goes.";
+    NotPowerOfTwo = "TK0007", "not-power-of-two",
+        "Every dimension of a tensor is a power of two: a layout is a linear map over bits. Take the next power of two and mask the rest.";
+    LoopCarriedType = "TK0008", "loop-carried-type",
+        "A variable that a loop or branch of the kernel changes has another type afterwards. A value that is carried round a loop has one type, layout included. Convert it (`cast`, `convert_layout`) before it is assigned.";
+    HostStateChanged = "TK0009", "host-state-changed",
+        "A variable of the host changes inside a loop or branch of the kernel. That code is traced once, not run once for each iteration, so the change cannot mean what it says. Make the variable a kernel value (`scalar(0)`), or make the loop a host loop (`for i in 0..4`), which unrolls.";
+    NoSuchAxis = "TK0010", "no-such-axis",
+        "An operation names a dimension that its tensor does not have. Dimensions count from 0.";
+    ElementMismatch = "TK0011", "element-mismatch",
+        "An operation does not exist for these element types, or two of them differ. Cast first.";
+    InvalidLayout = "TK0012", "invalid-layout",
+        "A layout breaks its own rules: ranks of its parts differ, an order is no permutation, a number is no power of two, or it does not fit the shape or the number of warps of the kernel.";
+    ShapeChange = "TK0013", "shape-change",
+        "A shape operation does not fit its operand: a reshape must keep the number of elements, a permutation must name each dimension once, a split wants a last dimension of 2.";
+    OutOfScope = "TK0014", "out-of-scope",
+        "A value is used where it does not exist: it was made inside a loop, branch or closure of the kernel and used outside. Carry it out through a `let mut` variable declared before.";
+    EarlyExit = "TK0015", "early-exit",
+        "`return`, `break`, `continue` or `?` inside a loop or branch that the kernel decides at run time. Such code is traced once, and leaving it while tracing would lose the rest. Use a mask or an `if` around the rest; `if cond { return; }` is allowed as a statement of the kernel's own body.";
+    KernelPanicked = "TK0016", "kernel-panicked",
+        "The kernel function panicked while it was traced: host code inside it (an index, an unwrap, an assert) failed.";
+    StaticAssert = "TK0017", "static-assert",
+        "A `static_assert` of the kernel does not hold for this instance.";
+    ConstantRange = "TK0018", "constant-range",
+        "A host constant does not fit the element type it is used with.";
+    TooLarge = "TK0019", "too-large",
+        "A tensor, a parameter list or a launch passes a limit of the language or the hardware.";
+    SharedOverflow = "TK0020", "shared-overflow",
+        "The kernel needs more shared memory than a CTA can have: 232448 bytes (227 KiB) on sm_90.";
+    NotUniform = "TK0021", "not-uniform",
+        "A branch or loop bound differs between the threads of a CTA where it must be the same.";
+    WrongWarps = "TK0022", "wrong-warps",
+        "The number of warps of the kernel and of a layout differ, or it is none that the hardware can run: a power of two from 1 to 32.";
+    NotTraced = "TK0023", "not-traced",
+        "An operation of the language was used outside a kernel. Handles exist only while a `#[kernel]` function is traced.";
+    BadText = "TK0024", "bad-text",
+        "A text of the tile IR or of PTX does not follow its grammar.";
+    BrokenRule = "TK0025", "broken-rule",
+        "The tile IR breaks a rule of its stage. In a kernel written in Rust this is a bug of TileKit; in IR edited by hand, of the edit.";
+    InlinePtx = "TK0026", "inline-ptx",
+        "Inline PTX does not parse, or its operands do not fit.";
+    HintMismatch = "TK0027", "hint-mismatch",
+        "`multiple_of`, `max_contiguous` or `assume` was given numbers that do not fit the tensor.";
+    AccessWidth = "TK0028", "access-width",
+        "A memory access asks for something the hardware does not have at this width.";
+    UncoalescedAccess = "TK0029", "uncoalesced-access",
+        "A global access moves many more bytes than it uses, and the kernel forbids that.";
+    ConversionCost = "TK0030", "conversion-cost",
+        "A layout conversion moves data, and the kernel forbids that.";
+    BankConflict = "TK0031", "bank-conflict",
+        "A shared-memory access has bank conflicts, and the kernel forbids that.";
+    PtxCheck = "TK0032", "ptx-check",
+        "The emitted PTX breaks a rule of PTX. With inline PTX this may be the author's; otherwise it is a bug of TileKit.";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.number())
+    }
+}
+
+impl FromStr for Code {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Code::ALL
+            .iter()
+            .copied()
+            .find(|c| c.number().eq_ignore_ascii_case(text) || c.slug() == text)
+            .ok_or_else(|| format!("`{text}` is no code of TileKit"))
+    }
+}

@@ -1,0 +1,451 @@
+//! Elementwise arithmetic, on scalars and tensors alike.
+
+use smallvec::smallvec;
+
+use super::create::one_declared;
+use super::define::{attr_enum, define_op};
+use super::{LayoutRule, OpRules, Text, Types, Values};
+use crate::diag::{Code, OpError};
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, Type};
+
+attr_enum! {
+    /// How exact a function is, where the hardware offers a choice.
+    pub enum Precision {
+        /// What Triton and Gluon compile to: within a few units in the last place.
+        Default = "default",
+        /// Correctly rounded, or as close as the function allows.
+        Precise = "precise",
+        /// The hardware's approximation, subnormals flushed to zero.
+        Fast = "fast",
+    }
+    unsaid Default
+}
+
+attr_enum! {
+    /// Which unary operation.
+    pub enum UnaryOp {
+        /// `-x`.
+        Neg = "neg",
+        /// `|x|`.
+        Abs = "abs",
+        /// Bitwise complement; for a boolean, its negation.
+        Not = "not",
+        /// `e^x`.
+        Exp = "exp",
+        /// `2^x`.
+        Exp2 = "exp2",
+        /// Natural logarithm.
+        Log = "log",
+        /// Logarithm to base 2.
+        Log2 = "log2",
+        /// Sine of radians.
+        Sin = "sin",
+        /// Cosine of radians.
+        Cos = "cos",
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// The error function.
+        Erf = "erf",
+        /// Square root.
+        Sqrt = "sqrt",
+        /// `1 / sqrt(x)`.
+        Rsqrt = "rsqrt",
+        /// The nearest integer below.
+        Floor = "floor",
+        /// The nearest integer above.
+        Ceil = "ceil",
+    }
+}
+
+impl UnaryOp {
+    /// Does it exist for elements of this type?
+    pub fn accepts(self, elem: Elem) -> bool {
+        match self {
+            UnaryOp::Not => elem.is_int() || elem.is_bool(),
+            UnaryOp::Neg | UnaryOp::Abs => elem.is_int() || is_computed_float(elem),
+            _ => is_computed_float(elem),
+        }
+    }
+}
+
+define_op! {
+    /// Elementwise `op operand`.
+    pub struct Unary = "unary" {
+        /// Which operation.
+        op: UnaryOp,
+        /// How exact.
+        precision: Precision,
+        /// The operand.
+        operand: Value,
+    }
+}
+
+impl OpRules for Unary {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = func.ty(self.operand);
+        let elem = element(ty)?;
+        if !self.op.accepts(elem) {
+            return Err(no_such_op(self.op.name(), elem));
+        }
+        Ok(smallvec![ty.clone()])
+    }
+}
+
+attr_enum! {
+    /// Which binary operation.
+    pub enum BinaryOp {
+        /// `lhs + rhs`; integers wrap.
+        Add = "add",
+        /// `lhs - rhs`; integers wrap.
+        Sub = "sub",
+        /// `lhs * rhs`; integers wrap.
+        Mul = "mul",
+        /// The upper half of the full product of integers.
+        MulHigh = "mul_high",
+        /// `lhs / rhs`; integers towards zero.
+        Div = "div",
+        /// The remainder of the division, with the sign of `lhs`.
+        Rem = "rem",
+        /// The smaller; of a number and NaN, the number.
+        Min = "min",
+        /// The larger; of a number and NaN, the number.
+        Max = "max",
+        /// The smaller; NaN if either is.
+        MinNan = "min_nan",
+        /// The larger; NaN if either is.
+        MaxNan = "max_nan",
+        /// Bitwise and.
+        And = "and",
+        /// Bitwise or.
+        Or = "or",
+        /// Bitwise exclusive or.
+        Xor = "xor",
+        /// Shift left; a count past the width gives 0.
+        Shl = "shl",
+        /// Shift right: arithmetic for signed, logical for unsigned elements.
+        Shr = "shr",
+    }
+}
+
+impl BinaryOp {
+    /// Does it exist for elements of this type?
+    pub fn accepts(self, elem: Elem) -> bool {
+        match self {
+            BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => elem.is_int() || elem.is_bool(),
+            BinaryOp::Shl | BinaryOp::Shr | BinaryOp::MulHigh => elem.is_int(),
+            BinaryOp::MinNan | BinaryOp::MaxNan => is_computed_float(elem),
+            _ => elem.is_int() || is_computed_float(elem),
+        }
+    }
+
+    /// Do the operands commute?
+    pub fn commutes(self) -> bool {
+        !matches!(
+            self,
+            BinaryOp::Sub | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Shl | BinaryOp::Shr
+        )
+    }
+}
+
+define_op! {
+    /// Elementwise `lhs op rhs`; both operands and the result have one type.
+    pub struct Binary = "binary" {
+        /// Which operation.
+        op: BinaryOp,
+        /// How exact a float division is.
+        precision: Precision,
+        /// Left operand.
+        lhs: Value,
+        /// Right operand.
+        rhs: Value,
+    }
+}
+
+impl OpRules for Binary {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = same_type(func, self.op.name(), &[self.lhs, self.rhs])?;
+        let elem = element(&ty)?;
+        if !self.op.accepts(elem) {
+            return Err(no_such_op(self.op.name(), elem));
+        }
+        Ok(smallvec![ty])
+    }
+}
+
+attr_enum! {
+    /// Which comparison. Every one but `ne` is false when an operand is NaN.
+    pub enum CompareOp {
+        /// `==`
+        Eq = "eq",
+        /// `!=`
+        Ne = "ne",
+        /// `<`
+        Lt = "lt",
+        /// `<=`
+        Le = "le",
+        /// `>`
+        Gt = "gt",
+        /// `>=`
+        Ge = "ge",
+    }
+}
+
+define_op! {
+    /// Elementwise comparison, giving booleans.
+    pub struct Compare = "compare" {
+        /// Which comparison.
+        op: CompareOp,
+        /// Left operand.
+        lhs: Value,
+        /// Right operand.
+        rhs: Value,
+    }
+}
+
+impl OpRules for Compare {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = same_type(func, self.op.name(), &[self.lhs, self.rhs])?;
+        let elem = element(&ty)?;
+        if matches!(elem, Elem::Data(d) if d.is_fp8()) {
+            return Err(no_such_op(self.op.name(), elem));
+        }
+        Ok(smallvec![ty.with_elem(DType::I1)])
+    }
+}
+
+define_op! {
+    /// Elementwise `if condition { yes } else { no }`; both sides are computed.
+    pub struct Select = "select" {
+        /// Booleans of the same shape and layout.
+        condition: Value,
+        /// Where true.
+        yes: Value,
+        /// Where false.
+        no: Value,
+    }
+}
+
+impl OpRules for Select {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = same_type(func, "select", &[self.yes, self.no])?;
+        let wanted = ty.with_elem(DType::I1);
+        let condition = func.ty(self.condition);
+        if *condition != wanted {
+            return Err(OpError::new(
+                Code::LayoutMismatch,
+                format!("`select` wants a condition of type {wanted}, this is {condition}"),
+            )
+            .origin(self.condition, format!("the condition, {condition}")));
+        }
+        Ok(smallvec![ty])
+    }
+}
+
+define_op! {
+    /// Elementwise `a * b + c` with one rounding.
+    pub struct Fma = "fma" {
+        /// Factor.
+        a: Value,
+        /// Factor.
+        b: Value,
+        /// Addend.
+        c: Value,
+    }
+}
+
+impl OpRules for Fma {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = same_type(func, "fma", &[self.a, self.b, self.c])?;
+        let elem = element(&ty)?;
+        if !is_computed_float(elem) {
+            return Err(no_such_op("fma", elem));
+        }
+        Ok(smallvec![ty])
+    }
+}
+
+attr_enum! {
+    /// How a cast rounds what does not fit exactly.
+    pub enum Rounding {
+        /// Floats to the nearest, ties to even; floats to integers towards zero.
+        Default = "default",
+        /// Towards zero.
+        Zero = "rz",
+    }
+    unsaid Default
+}
+
+define_op! {
+    /// Converts each element to the element type of the result. Floats to integers saturate, and NaN gives 0; wider
+    /// integers to narrower keep the low bits; anything to a boolean asks whether it differs from zero; to an 8-bit
+    /// float saturates to the largest finite number.
+    pub struct Cast = "cast" {
+        /// How it rounds.
+        rounding: Rounding,
+        /// The operand.
+        operand: Value,
+    }
+}
+
+impl OpRules for Cast {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let to = element(one_declared(declared, "cast")?)?;
+        let from = func.ty(self.operand);
+        let ok = match (element(from)?, to) {
+            (Elem::Data(_), Elem::Data(_)) => true,
+            (Elem::Ptr(_), Elem::Data(d)) | (Elem::Data(d), Elem::Ptr(_)) => {
+                matches!(d, DType::I64 | DType::U64)
+            }
+            (Elem::Ptr(_), Elem::Ptr(_)) => true,
+        };
+        if !ok {
+            return Err(OpError::new(
+                Code::ElementMismatch,
+                format!("{} cannot be cast to {to}", element(from)?),
+            )
+            .help("an address is an i64 or u64"));
+        }
+        Ok(smallvec![from.with_elem(to)])
+    }
+}
+
+define_op! {
+    /// Takes the bits of each element as another element type of the same width.
+    pub struct Bitcast = "bitcast" {
+        /// The operand.
+        operand: Value,
+    }
+}
+
+impl OpRules for Bitcast {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let to = element(one_declared(declared, "bitcast")?)?;
+        let from = func.ty(self.operand);
+        let elem = element(from)?;
+        if elem.bits() != to.bits() {
+            return Err(OpError::new(
+                Code::ElementMismatch,
+                format!(
+                    "a bitcast keeps the width: {elem} has {} bits, {to} has {}",
+                    elem.bits(),
+                    to.bits()
+                ),
+            ));
+        }
+        Ok(smallvec![from.with_elem(to)])
+    }
+}
+
+define_op! {
+    /// Moves each pointer by `offset` elements.
+    pub struct PtrAdd = "ptr_add" {
+        /// The pointers.
+        ptr: Value,
+        /// Elements, not bytes; a signed or unsigned integer of 32 or 64 bits.
+        offset: Value,
+    }
+}
+
+impl OpRules for PtrAdd {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let (ptr, offset) = (func.ty(self.ptr), func.ty(self.offset));
+        if !element(ptr)?.is_ptr() {
+            return Err(no_such_op("ptr_add", element(ptr)?));
+        }
+        match element(offset)? {
+            Elem::Data(DType::I32 | DType::I64 | DType::U32 | DType::U64) => {}
+            other => {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!("a pointer moves by integers of 32 or 64 bits, not by {other}"),
+                ));
+            }
+        }
+        let wanted = ptr.with_elem(element(offset)?);
+        if *offset != wanted {
+            return Err(mismatch("ptr_add", self.ptr, ptr, self.offset, offset));
+        }
+        Ok(smallvec![ptr.clone()])
+    }
+}
+
+define_op! {
+    /// PTX for each element: `$0`, `$1`, ... stand for the results and then the operands. All tensors have one shape and
+    /// layout.
+    pub struct InlinePtx = "inline_ptx" {
+        /// The PTX, statements ended by `;`.
+        text: Text,
+        /// May it be merged, moved and dropped?
+        is_pure: bool,
+        /// The operands.
+        operands: Values,
+    }
+}
+
+impl OpRules for InlinePtx {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let shape_of = |ty: &Type| (ty.shape().to_vec(), ty.layout().cloned());
+        let all = self.operands.iter().map(|v| func.ty(*v)).chain(declared);
+        let mut first: Option<&Type> = None;
+        for ty in all {
+            let same = first.is_none_or(|f| shape_of(f) == shape_of(ty));
+            if !same {
+                return Err(OpError::new(
+                    Code::InlinePtx,
+                    format!("the operands and results of inline PTX have one shape and layout; {} and {ty} differ", first.unwrap_or(ty)),
+                ));
+            }
+            first = Some(ty);
+        }
+        Ok(declared.into())
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_ordered: !self.is_pure,
+            ..Effects::PURE
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Same
+    }
+}
+
+/// Floats with arithmetic: all but the 8-bit ones, which are only converted and moved.
+fn is_computed_float(elem: Elem) -> bool {
+    matches!(elem, Elem::Data(d) if d.is_float() && !d.is_fp8())
+}
+
+pub(super) fn element(ty: &Type) -> Result<Elem, OpError> {
+    ty.elem()
+        .ok_or_else(|| OpError::new(Code::ElementMismatch, format!("{ty} has no elements")))
+}
+
+fn no_such_op(op: &str, elem: Elem) -> OpError {
+    OpError::new(Code::ElementMismatch, format!("there is no `{op}` for {elem}"))
+}
+
+/// The one type of all operands, or what differs.
+pub(super) fn same_type(func: &Func, op: &str, operands: &[Value]) -> Result<Type, OpError> {
+    let first = func.ty(operands[0]);
+    for other in &operands[1..] {
+        if func.ty(*other) != first {
+            return Err(mismatch(op, operands[0], first, *other, func.ty(*other)));
+        }
+    }
+    Ok(first.clone())
+}
+
+/// Says in which way two types differ: elements, rank, shape or layout.
+pub(super) fn mismatch(op: &str, a: Value, a_ty: &Type, b: Value, b_ty: &Type) -> OpError {
+    let (code, what) = match (a_ty, b_ty) {
+        (Type::Tensor(x), Type::Tensor(y)) if x.rank() != y.rank() => (Code::RankMismatch, "rank"),
+        (Type::Tensor(x), Type::Tensor(y)) if x.shape != y.shape => (Code::ShapeMismatch, "shape"),
+        (Type::Tensor(x), Type::Tensor(y)) if x.layout != y.layout => (Code::LayoutMismatch, "layout"),
+        _ => (Code::ElementMismatch, "type"),
+    };
+    OpError::new(code, format!("the operands of `{op}` differ in {what}: {a_ty} and {b_ty}"))
+        .origin(a, format!("this is {a_ty}"))
+        .origin(b, format!("this is {b_ty}"))
+}

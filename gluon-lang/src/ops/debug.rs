@@ -1,0 +1,136 @@
+//! Facts for the compiler, and checks and prints for the author.
+
+use smallvec::smallvec;
+
+use super::define::{attr_enum, define_op};
+use super::{OpRules, Text, Types, Values};
+use crate::diag::{Code, OpError};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, Type};
+use crate::layout::Dims;
+
+attr_enum! {
+    /// Which fact a [`Hint`] states.
+    pub enum HintKind {
+        /// Every element (every first of a contiguous run) is a multiple of the number; for pointers, in elements.
+        MultipleOf = "multiple_of",
+        /// Elements follow one another in runs of at least the number.
+        MaxContiguous = "max_contiguous",
+        /// Elements are equal in runs of at least the number.
+        MaxConstancy = "max_constancy",
+    }
+}
+
+define_op! {
+    /// The operand, of which the author states a fact for each dimension. What he states wrongly is undefined.
+    pub struct Hint = "hint" {
+        /// Which fact.
+        kind: HintKind,
+        /// One number for each dimension; a scalar has one.
+        values: Dims,
+        /// The operand.
+        operand: Value,
+    }
+}
+
+impl OpRules for Hint {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = func.ty(self.operand);
+        let wanted = ty.shape().len().max(1);
+        if self.values.len() != wanted {
+            return Err(OpError::new(
+                Code::HintMismatch,
+                format!("`{}` wants one number for each dimension, {wanted} in all, and was given {}", self.kind, self.values.len()),
+            )
+            .origin(self.operand, format!("this is {ty}")));
+        }
+        if self.values.iter().any(|v| *v == 0) {
+            return Err(OpError::new(Code::HintMismatch, format!("`{}` of 0 says nothing", self.kind)));
+        }
+        let is_indexing = ty.elem().is_some_and(|e| e.is_int() || e.is_ptr());
+        if !is_indexing {
+            return Err(OpError::new(Code::HintMismatch, format!("`{}` is about integers and pointers, this is {ty}", self.kind)));
+        }
+        Ok(smallvec![ty.clone()])
+    }
+}
+
+define_op! {
+    /// The condition holds; the compiler may use it.
+    pub struct Assume = "assume" {
+        /// A scalar boolean.
+        condition: Value,
+    }
+}
+
+impl OpRules for Assume {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        scalar_bool(func, "assume", self.condition)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERED
+    }
+}
+
+define_op! {
+    /// Ends the kernel with an error if any element of the condition is false.
+    pub struct Assert = "assert" {
+        /// What is said then.
+        message: Text,
+        /// Booleans, a tensor or a scalar.
+        condition: Value,
+    }
+}
+
+impl OpRules for Assert {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = func.ty(self.condition);
+        if !ty.elem().is_some_and(|e| e.is_bool()) {
+            return Err(OpError::new(Code::ElementMismatch, format!("`device_assert` wants booleans, this is {ty}")));
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERED
+    }
+}
+
+define_op! {
+    /// Prints a prefix and the elements of each operand with their coordinates.
+    pub struct Print = "print" {
+        /// What stands before each line.
+        prefix: Text,
+        /// What to print.
+        operands: Values,
+    }
+}
+
+impl OpRules for Print {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERED
+    }
+    fn layout_rule(&self) -> super::LayoutRule {
+        super::LayoutRule::Free
+    }
+}
+
+const ORDERED: Effects = Effects {
+    is_ordered: true,
+    ..Effects::PURE
+};
+
+pub(super) fn scalar_bool(func: &Func, op: &str, value: Value) -> Result<(), OpError> {
+    let ty = func.ty(value);
+    match ty {
+        Type::Scalar(e) if e.is_bool() => Ok(()),
+        _ => Err(OpError::new(
+            Code::NotUniform,
+            format!("`{op}` wants one boolean for the whole CTA, this is {ty}"),
+        )
+        .origin(value, format!("this is {ty}"))),
+    }
+}

@@ -1,0 +1,76 @@
+//! Changing and fixing layouts.
+
+use smallvec::smallvec;
+
+use super::create::one_declared;
+use super::define::define_op;
+use super::shape::tensor;
+use super::{LayoutRule, OpRules, Types};
+use crate::diag::{Code, OpError};
+use crate::entity::Value;
+use crate::ir::{Func, Type};
+use crate::layout::Layout;
+
+define_op! {
+    /// The same elements in the layout of the result: nothing, a register permutation, shuffles or a trip through shared
+    /// memory, whichever the two layouts need.
+    pub struct ConvertLayout = "convert_layout" {
+        /// Must cost nothing or a register permutation.
+        is_trivial: bool,
+        /// The operand.
+        operand: Value,
+    }
+}
+
+impl OpRules for ConvertLayout {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        same_but_layout(func, "convert_layout", self.operand, declared)
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Says which layout a value with an open layout has: that of the result. Gone after the layouts are resolved.
+    pub struct SetLayout = "set_layout" {
+        /// The operand, `Auto`.
+        operand: Value,
+    }
+}
+
+impl OpRules for SetLayout {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let types = same_but_layout(func, "set_layout", self.operand, declared)?;
+        let from = tensor(func, "set_layout", self.operand)?;
+        let to = types[0].layout();
+        if from.layout != Layout::Auto && to != Some(&from.layout) {
+            return Err(OpError::new(
+                Code::LayoutMismatch,
+                format!("`set_layout` decides an open layout, but this value has one: {from}"),
+            )
+            .origin(self.operand, format!("this is {from}"))
+            .help("use `convert_layout`, which moves the data"));
+        }
+        if to == Some(&Layout::Auto) {
+            return Err(OpError::new(Code::UnresolvedLayout, "`set_layout` to `Auto` decides nothing"));
+        }
+        Ok(types)
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Set
+    }
+}
+
+fn same_but_layout(func: &Func, op: &str, operand: Value, declared: &[Type]) -> Result<Types, OpError> {
+    let t = tensor(func, op, operand)?;
+    let to = one_declared(declared, op)?;
+    match to {
+        Type::Tensor(d) if d.shape == t.shape && d.elem == t.elem => Ok(smallvec![to.clone()]),
+        _ => Err(OpError::new(
+            Code::ShapeMismatch,
+            format!("`{op}` changes the layout alone, not {t} to {to}"),
+        )
+        .origin(operand, format!("this is {t}"))),
+    }
+}

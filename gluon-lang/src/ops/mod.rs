@@ -1,0 +1,204 @@
+//! The op registry: the one list of ops, and what every op must say about itself.
+
+pub mod arith;
+pub mod control;
+pub mod create;
+pub mod debug;
+pub mod define;
+pub mod global;
+pub mod layout;
+pub mod reduce;
+pub mod shape;
+
+use smallvec::SmallVec;
+
+pub use define::{Attr, Field, FieldReader, FieldWriter, OpDef, OpFields, Text, TextOperand, Values};
+
+use crate::diag::OpError;
+use crate::entity::Region;
+use crate::ir::{Effects, Func, Type};
+
+/// The types of an op's results.
+pub type Types = SmallVec<[Type; 1]>;
+
+/// Calls `$callback!` with every op, in declaration order.
+#[macro_export]
+macro_rules! for_each_op {
+    ($callback:ident) => {
+        $callback! {
+            Constant      in create,
+            Arange        in create,
+            Splat         in create,
+            ProgramId     in create,
+            NumPrograms   in create,
+            Unary         in arith,
+            Binary        in arith,
+            Compare       in arith,
+            Select        in arith,
+            Fma           in arith,
+            Cast          in arith,
+            Bitcast       in arith,
+            PtrAdd        in arith,
+            InlinePtx     in arith,
+            ExpandDims    in shape,
+            Broadcast     in shape,
+            Reshape       in shape,
+            Permute       in shape,
+            Split         in shape,
+            Join          in shape,
+            Load          in global,
+            Store         in global,
+            Reduce        in reduce,
+            ConvertLayout in layout,
+            SetLayout     in layout,
+            Hint          in debug,
+            Assume        in debug,
+            Assert        in debug,
+            Print         in debug,
+            For           in control,
+            While         in control,
+            If            in control,
+            Yield         in control,
+            Condition     in control,
+            Return        in control,
+        }
+    };
+}
+
+macro_rules! declare_op_enum {
+    ($($name:ident in $family:ident,)*) => {
+        /// Any op.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum Op {
+            $(
+                #[doc = concat!("See [`", stringify!($family), "::", stringify!($name), "`].")]
+                $name($family::$name),
+            )*
+        }
+
+        impl Op {
+            /// The mnemonic of every op.
+            pub const MNEMONICS: &[&str] = &[$(<$family::$name as OpDef>::MNEMONIC),*];
+
+            /// Mnemonic, family and documentation of every op.
+            pub const DOCS: &[(&str, &str, &str)] =
+                &[$((<$family::$name as OpDef>::MNEMONIC, stringify!($family), <$family::$name as OpDef>::DOC)),*];
+
+            /// The op through its common interface.
+            pub fn rules(&self) -> &dyn OpRules {
+                match self {
+                    $(Op::$name(op) => op,)*
+                }
+            }
+
+            /// The op through its common interface, mutably.
+            pub fn rules_mut(&mut self) -> &mut dyn OpRules {
+                match self {
+                    $(Op::$name(op) => op,)*
+                }
+            }
+
+            /// Reads the fields of the op named `mnemonic`; `None` if no op has that name.
+            pub fn read(mnemonic: &str, from: &mut FieldReader) -> Option<Result<Op, String>> {
+                match mnemonic {
+                    $(<$family::$name as OpDef>::MNEMONIC => {
+                        Some(<$family::$name as OpDef>::read(from).map(Op::$name))
+                    })*
+                    _ => None,
+                }
+            }
+        }
+
+        $(impl Registered for $family::$name {})*
+
+        $(impl From<$family::$name> for Op {
+            fn from(op: $family::$name) -> Op {
+                Op::$name(op)
+            }
+        })*
+    };
+}
+
+for_each_op!(declare_op_enum);
+
+impl Op {
+    /// The operands, in declaration order.
+    pub fn operands(&self) -> Values {
+        let mut values = Values::new();
+        self.rules().visit(&mut |v| values.push(v));
+        values
+    }
+
+    /// The regions, in declaration order.
+    pub fn regions(&self) -> SmallVec<[Region; 2]> {
+        let mut regions = SmallVec::new();
+        self.rules().visit_regions(&mut |r| regions.push(r));
+        regions
+    }
+}
+
+/// Implemented by the registry for each op it lists.
+#[diagnostic::on_unimplemented(
+    message = "op `{Self}` is not registered",
+    note = "add it to `for_each_op!` in gluon-lang/src/ops/mod.rs"
+)]
+pub trait Registered {}
+
+/// What each op must say about itself.
+pub trait OpRules: OpFields + Registered {
+    /// The types that the results must have, given the operands and the types asked for.
+    ///
+    /// The builder asks before an op exists, with the types it would like; the verifier asks again with the types that
+    /// stand there, which must be the answer. An op whose operands decide its results ignores `declared`; one that is
+    /// free in something (the layout of an arange) takes that from `declared`.
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError>;
+
+    /// Memory and order.
+    fn effects(&self) -> Effects {
+        Effects::PURE
+    }
+
+    /// How the layouts of operands and results are tied.
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Same
+    }
+
+    /// Does it end a region?
+    fn is_terminator(&self) -> bool {
+        false
+    }
+}
+
+/// How an op ties the layouts of its tensor operands and results. The resolve passes and the verifier ask this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayoutRule {
+    /// No tie: each side has its own.
+    Free,
+    /// All tensor operands and results have one layout.
+    Same,
+    /// The operands have a parent layout, the results its slice along `axis`.
+    Reduce {
+        /// The dimension that goes.
+        axis: u32,
+    },
+    /// The operand has a slice along `axis`, the result its parent.
+    ExpandDims {
+        /// The dimension that comes.
+        axis: u32,
+    },
+    /// Dimension `i` of the result is dimension `order[i]` of the operand.
+    Permute {
+        /// The new order.
+        order: crate::layout::Dims,
+    },
+    /// The elements stay where they are and are counted in another shape.
+    Reshape,
+    /// Two results from the last dimension of one operand.
+    Split,
+    /// One result with a new last dimension from two operands.
+    Join,
+    /// The operand, whose layout was open, takes that of the result.
+    Set,
+    /// A control-flow op: the values that flow together have one layout.
+    Flow,
+}

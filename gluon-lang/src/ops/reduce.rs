@@ -1,0 +1,62 @@
+//! Reductions along one dimension.
+
+use smallvec::smallvec;
+
+use super::define::define_op;
+use super::shape::tensor;
+use super::{LayoutRule, OpRules, Types, Values};
+use crate::diag::{Code, OpError};
+use crate::entity::Region;
+use crate::ir::{Func, Type};
+use crate::layout::relate;
+
+define_op! {
+    /// Combines all elements along `axis`, several tensors at once if wanted. The region takes two elements of each
+    /// operand (all left ones, then all right ones) and yields one of each; it must be associative and commutative, for
+    /// the order of combination is the layout's. A rank-1 operand gives a scalar.
+    pub struct Reduce = "reduce" {
+        /// The dimension that goes.
+        axis: u32,
+        /// Tensors of one shape and layout.
+        operands: Values,
+        /// How two elements become one.
+        combine: Region,
+    }
+}
+
+impl OpRules for Reduce {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let Some(&first) = self.operands.first() else {
+            return Err(OpError::new(Code::BrokenRule, "`reduce` of nothing"));
+        };
+        let t = tensor(func, "reduce", first)?;
+        for &other in &self.operands[1..] {
+            let o = tensor(func, "reduce", other)?;
+            if (&o.shape, &o.layout) != (&t.shape, &t.layout) {
+                return Err(super::arith::mismatch("reduce", first, func.ty(first), other, &func.ty(other).with_elem(t.elem)));
+            }
+        }
+        let axis = self.axis as usize;
+        if axis >= t.rank() {
+            return Err(OpError::new(
+                Code::NoSuchAxis,
+                format!("`reduce` over dimension {axis} of a tensor of rank {}, which has 0 to {}", t.rank(), t.rank() - 1),
+            )
+            .origin(first, format!("this is {t}")));
+        }
+        let mut types = smallvec![];
+        for &operand in &self.operands {
+            let elem = tensor(func, "reduce", operand)?.elem;
+            types.push(if t.rank() == 1 {
+                Type::Scalar(elem)
+            } else {
+                let shape = t.shape.without(axis);
+                Type::tensor(shape, elem, relate::reduce(&t.layout, axis))
+            });
+        }
+        Ok(types)
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Reduce { axis: self.axis }
+    }
+}

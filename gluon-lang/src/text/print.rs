@@ -1,0 +1,249 @@
+//! The printer. It has no arm for any op.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use cranelift_entity::SecondaryMap;
+
+use crate::entity::{Inst, Region, Value};
+use crate::ir::{Func, Stage, Type};
+use crate::layout::Layout;
+use crate::ops::{FieldWriter, TextOperand};
+
+/// The text of a kernel. Deterministic, and without places.
+pub fn print(func: &Func) -> String {
+    Printer::new(func, false).kernel()
+}
+
+/// The same with the author's place behind every instruction, as a comment.
+pub fn print_with_locations(func: &Func) -> String {
+    Printer::new(func, true).kernel()
+}
+
+struct Printer<'f> {
+    func: &'f Func,
+    with_locations: bool,
+    names: SecondaryMap<Value, Option<String>>,
+    taken: HashMap<String, u32>,
+    next_number: u32,
+    layouts: Vec<(Layout, String)>,
+    out: String,
+}
+
+impl<'f> Printer<'f> {
+    fn new(func: &'f Func, with_locations: bool) -> Self {
+        Printer {
+            func,
+            with_locations,
+            names: SecondaryMap::new(),
+            taken: HashMap::new(),
+            next_number: 0,
+            layouts: Vec::new(),
+            out: String::new(),
+        }
+    }
+
+    fn kernel(mut self) -> String {
+        let f = self.func;
+        let _ = write!(self.out, "kernel @{}(", f.name);
+        for (i, param) in f.params.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.declare(param.value);
+            if param.divisor != 1 {
+                let _ = write!(self.out, " {{divisor={}}}", param.divisor);
+            }
+        }
+        let _ = write!(self.out, ") warps({})", f.warps);
+        if let Some(n) = f.max_registers {
+            let _ = write!(self.out, " max_registers({n})");
+        }
+        if let Some(n) = f.min_ctas_per_sm {
+            let _ = write!(self.out, " min_ctas_per_sm({n})");
+        }
+        self.contracts();
+        if f.stage != Stage::Built {
+            let _ = write!(self.out, " stage({})", f.stage);
+        }
+        self.out.push_str(" {\n");
+        self.insts(f.body, 1);
+        self.out.push_str("}\n");
+        let mut text = String::with_capacity(self.out.len() + 128);
+        for (layout, name) in &self.layouts {
+            let _ = writeln!(text, "#{name} = {layout}");
+        }
+        text.push_str(&self.out);
+        text
+    }
+
+    fn contracts(&mut self) {
+        let c = self.func.contracts;
+        let words = [
+            (c.denies_conversions, "conversions"),
+            (c.denies_uncoalesced, "uncoalesced"),
+            (c.denies_bank_conflicts, "bank_conflicts"),
+            (c.denies_spills, "spills"),
+        ];
+        let denied: Vec<&str> = words.iter().filter(|(on, _)| *on).map(|(_, w)| *w).collect();
+        if !denied.is_empty() {
+            let _ = write!(self.out, " deny({})", denied.join(", "));
+        }
+    }
+
+    fn insts(&mut self, region: Region, depth: usize) {
+        let func = self.func;
+        for &inst in &func.region(region).insts {
+            self.inst(inst, depth);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, depth: usize) {
+        let func = self.func;
+        self.indent(depth);
+        let results = func.results(inst);
+        for (i, &value) in results.iter().enumerate() {
+            let name = self.name(value);
+            let _ = write!(self.out, "{}%{name}", if i > 0 { ", " } else { "" });
+        }
+        if !results.is_empty() {
+            self.out.push_str(" = ");
+        }
+        let mut fields = FieldWriter::default();
+        let rules = func.op(inst).rules();
+        rules.write(&mut fields);
+        self.out.push_str(rules.mnemonic());
+        self.operands(&fields.operands);
+        if !fields.attrs.is_empty() {
+            let attrs: Vec<String> = fields.attrs.iter().map(|(n, t)| format!("{n}={t}")).collect();
+            let _ = write!(self.out, " {{{}}}", attrs.join(", "));
+        }
+        for region in fields.regions {
+            self.region(region, depth);
+        }
+        for (i, &value) in results.iter().enumerate() {
+            self.out.push_str(if i > 0 { ", " } else { " : " });
+            self.ty(func.ty(value));
+        }
+        if self.with_locations && let Some(place) = func.place(inst) {
+            let _ = write!(self.out, "  // {place}");
+        }
+        self.out.push('\n');
+    }
+
+    fn operands(&mut self, operands: &[TextOperand]) {
+        for (i, operand) in operands.iter().enumerate() {
+            self.out.push_str(if i > 0 { ", " } else { " " });
+            match operand {
+                TextOperand::One(v) => {
+                    let name = self.name(*v);
+                    let _ = write!(self.out, "%{name}");
+                }
+                TextOperand::Named(field, v) => {
+                    let name = self.name(*v);
+                    let _ = write!(self.out, "{field}=%{name}");
+                }
+                TextOperand::Many(values) => {
+                    let names: Vec<String> = values.iter().map(|v| format!("%{}", self.name(*v))).collect();
+                    let _ = write!(self.out, "[{}]", names.join(", "));
+                }
+            }
+        }
+    }
+
+    fn region(&mut self, region: Region, depth: usize) {
+        self.out.push_str(" (");
+        let func = self.func;
+        for (i, &param) in func.region(region).params.iter().enumerate() {
+            if i > 0 {
+                self.out.push_str(", ");
+            }
+            self.declare(param);
+        }
+        self.out.push_str(") {\n");
+        self.insts(region, depth + 1);
+        self.indent(depth);
+        self.out.push('}');
+    }
+
+    fn declare(&mut self, value: Value) {
+        let name = self.name(value);
+        let _ = write!(self.out, "%{name}: ");
+        self.ty(self.func.ty(value));
+    }
+
+    fn indent(&mut self, depth: usize) {
+        for _ in 0..depth {
+            self.out.push_str("  ");
+        }
+    }
+
+    fn ty(&mut self, ty: &Type) {
+        match ty {
+            Type::Tensor(t) => {
+                self.out.push_str("tensor<");
+                for d in &t.shape {
+                    let _ = write!(self.out, "{d}x");
+                }
+                let _ = write!(self.out, "{}, ", t.elem);
+                self.layout(&t.layout);
+                self.out.push('>');
+            }
+            Type::Poison | Type::Scalar(_) => {
+                let _ = write!(self.out, "{ty}");
+            }
+        }
+    }
+
+    fn layout(&mut self, layout: &Layout) {
+        let word = match layout {
+            Layout::Auto => "auto",
+            Layout::Coalesced => "coalesced",
+            Layout::Blocked(_) => "blocked",
+            Layout::Slice(_) => "slice",
+            Layout::Linear(_) => "linear",
+            Layout::Mma(_) => "mma",
+            Layout::Wgmma(_) => "wgmma",
+            Layout::DotOperand(_) => "dot",
+        };
+        if matches!(layout, Layout::Auto | Layout::Coalesced) {
+            self.out.push_str(word);
+            return;
+        }
+        let known = self.layouts.iter().position(|(l, _)| l == layout);
+        let at = known.unwrap_or_else(|| {
+            let same = self.layouts.iter().filter(|(_, n)| n.trim_end_matches(|c: char| c.is_ascii_digit()) == word);
+            let name = match same.count() {
+                0 => word.to_owned(),
+                n => format!("{word}{n}"),
+            };
+            self.layouts.push((layout.clone(), name));
+            self.layouts.len() - 1
+        });
+        let name = &self.layouts[at].1;
+        let _ = write!(self.out, "#{name}");
+    }
+
+    /// The name that a value goes by, decided when it is first met.
+    fn name(&mut self, value: Value) -> String {
+        if let Some(name) = &self.names[value] {
+            return name.clone();
+        }
+        let name = match self.func.name(value) {
+            Some(hint) => {
+                let seen = self.taken.entry(hint.to_owned()).or_insert(0);
+                *seen += 1;
+                match *seen {
+                    1 => hint.to_owned(),
+                    n => format!("{hint}.{}", n - 1),
+                }
+            }
+            None => {
+                self.next_number += 1;
+                (self.next_number - 1).to_string()
+            }
+        };
+        self.names[value] = Some(name.clone());
+        name
+    }
+}

@@ -1,0 +1,34 @@
+//! The verifier: what each stage guarantees, checked. It collects every mistake and never panics on a broken function.
+//!
+//! - Structure: a value is used where it is visible, every region has one terminator, at its end, of the right kind.
+//! - Types: the results of every op are what the op says of its operands; tensors have legal shapes and layouts.
+//! - Stage `Resolved` and later: no open layout, no `set_layout`; every layout fits its shape and the kernel's warps.
+
+mod structure;
+mod types;
+
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::entity::Inst;
+use crate::ir::{Func, Stage};
+
+/// Everything that is wrong with `func` at `stage`.
+pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
+    let mut found = Diagnostics::default();
+    if !func.warps.is_power_of_two() || func.warps > 32 {
+        found.push(Diagnostic::error(
+            Code::WrongWarps,
+            None,
+            format!("a kernel of {} warps: the hardware runs 1, 2, 4, 8, 16 or 32 in a CTA", func.warps),
+        ));
+    }
+    structure::check(func, &mut found);
+    if !found.has_errors() {
+        types::check(func, stage, &mut found);
+    }
+    found
+}
+
+/// A broken rule at an instruction.
+fn broken(func: &Func, inst: Inst, message: String) -> Diagnostic {
+    Diagnostic::error(Code::BrokenRule, func.place(inst), message)
+}

@@ -1,0 +1,112 @@
+//! Scopes and terminators.
+
+use cranelift_entity::EntitySet;
+
+use super::broken;
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::entity::{Inst, Region, Value};
+use crate::ir::Func;
+use crate::ops::Op;
+
+pub(super) fn check(func: &Func, found: &mut Diagnostics) {
+    let mut walk = Walk {
+        func,
+        found,
+        visible: EntitySet::new(),
+        seen: EntitySet::new(),
+    };
+    walk.region(func.body, End::Return);
+}
+
+/// The terminator that a region must have.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    Return,
+    Yield,
+    Condition,
+}
+
+impl End {
+    fn matches(self, op: &Op) -> bool {
+        match self {
+            End::Return => matches!(op, Op::Return(_)),
+            End::Yield => matches!(op, Op::Yield(_)),
+            End::Condition => matches!(op, Op::Condition(_)),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            End::Return => "return",
+            End::Yield => "yield",
+            End::Condition => "condition",
+        }
+    }
+}
+
+struct Walk<'f> {
+    func: &'f Func,
+    found: &'f mut Diagnostics,
+    visible: EntitySet<Value>,
+    seen: EntitySet<Region>,
+}
+
+impl Walk<'_> {
+    fn region(&mut self, region: Region, end: End) {
+        if !self.seen.insert(region) {
+            let d = Diagnostic::error(Code::BrokenRule, None, format!("{region} stands in two places"));
+            self.found.push(d);
+            return;
+        }
+        let data = self.func.region(region);
+        let mut made: Vec<Value> = data.params.to_vec();
+        for &value in &data.params {
+            self.visible.insert(value);
+        }
+        for (i, &inst) in data.insts.iter().enumerate() {
+            self.inst(inst, i + 1 == data.insts.len(), end);
+            for &value in self.func.results(inst) {
+                self.visible.insert(value);
+                made.push(value);
+            }
+        }
+        if data.insts.is_empty() {
+            let d = Diagnostic::error(Code::BrokenRule, None, format!("{region} is empty; it must end in `{}`", end.name()));
+            self.found.push(d);
+        }
+        for value in made {
+            self.visible.remove(value);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, is_last: bool, end: End) {
+        let op = self.func.op(inst);
+        for value in op.operands() {
+            if !self.visible.contains(value) {
+                let d = Diagnostic::error(
+                    Code::OutOfScope,
+                    self.func.place(inst),
+                    format!("`{}` uses a value that does not exist here", op.rules().mnemonic()),
+                )
+                .related(self.func.value_place(value), "it was made here, inside a loop, branch or closure of the kernel")
+                .help("carry it out through a `let mut` variable declared before the loop or branch");
+                self.found.push(d);
+            }
+        }
+        if is_last && !end.matches(op) {
+            let message = format!("a region must end in `{}`, not `{}`", end.name(), op.rules().mnemonic());
+            self.found.push(broken(self.func, inst, message));
+        }
+        if !is_last && op.rules().is_terminator() {
+            let message = format!("`{}` stands before the end of its region", op.rules().mnemonic());
+            self.found.push(broken(self.func, inst, message));
+        }
+        for (i, region) in op.regions().into_iter().enumerate() {
+            let end = match op {
+                Op::While(_) if i == 0 => End::Condition,
+                _ => End::Yield,
+            };
+            self.region(region, end);
+        }
+    }
+}
