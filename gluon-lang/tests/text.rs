@@ -56,14 +56,14 @@ fn check_error(from: &str, to: &str, expected: &str) {
 #[test]
 fn names_the_place_of_a_mistake() {
     check_error("= splat %n", "= splot %n", "6:8: no op is called `splot`");
-    check_error("ptr_add %3, %i", "ptr_add %3, %j", "9:22: `%j` is not defined here");
+    check_error("ptr_add %3, %i", "ptr_add %3, %j", "9:20: `%j` is not defined here");
     check_error("{op=lt}", "{op=less}", "7:13: `compare`: attribute `op`: `less` is none of [\"eq\", \"ne\", \"lt\", \"le\", \"gt\", \"ge\"]");
     check_error("compare %i, %2", "compare %i", "7:13: `compare`: missing operand `rhs`");
     check_error("compare %i, %2", "compare %i, %2, %2", "7:13: `compare`: too many operands");
     check_error("{axis=0}", "{axis=0, axes=1}", "16:12: `reduce`: attribute `axes` does not belong to this op");
-    check_error("%2 = splat", "%i = splat", "6:44: `%i` is defined twice");
-    check_error("warps(4)", "wraps(4)", "2:53: a kernel has no `wraps`");
-    check_error("512xi32, #blocked>\n  %2", "512xi32, #bloc>\n  %2", "5:56: no layout is called `#bloc`");
+    check_error("%2 = splat", "%i = splat", "6:3: `%i` is defined twice");
+    check_error("warps(4)", "wraps(4)", "2:56: a kernel has no `wraps`");
+    check_error("512xi32, #blocked>\n  %2", "512xi32, #bloc>\n  %2", "5:52: no layout is called `#bloc`");
     check_error("  return\n}\n", "  return\n", "22:1: expected `}`");
     check_error("%init = constant {value=-1.5}", "%init = constant {value=x}", "10:11: `constant`: attribute `value`: `x` is not a number");
 }

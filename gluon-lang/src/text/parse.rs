@@ -181,6 +181,7 @@ impl Parser<'_> {
     }
 
     fn kernel_param(&mut self) -> Parsed<()> {
+        let named_at = self.at;
         let (name, ty) = self.declaration()?;
         let mut divisor = 1;
         if self.eat('{') {
@@ -196,7 +197,7 @@ impl Parser<'_> {
             self.expect('}')?;
         }
         let value = self.func.add_param(&name, ty, divisor);
-        self.define(name, value)
+        self.define(name, value, named_at)
     }
 
     fn kernel_property(&mut self) -> Parsed<()> {
@@ -242,9 +243,9 @@ impl Parser<'_> {
         Ok((name, self.ty()?))
     }
 
-    fn define(&mut self, name: String, value: Value) -> Parsed<()> {
+    fn define(&mut self, name: String, value: Value, named_at: usize) -> Parsed<()> {
         if self.scopes.iter().any(|s| s.contains_key(&name)) {
-            return self.error_before(format!("`%{name}` is defined twice"));
+            return self.error_from(named_at, format!("`%{name}` is defined twice"));
         }
         // Numbers are no hints: they are given anew when the function is printed. Neither is the count behind a hint.
         if !name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -282,8 +283,8 @@ impl Parser<'_> {
         let (line, column) = line_column(self.text, self.tokens[self.at].start);
         let mut names = Vec::new();
         while let Token::Value(name) = self.peek().clone() {
+            names.push((name, self.at));
             self.next();
-            names.push(name);
             if !self.eat(',') {
                 self.expect('=')?;
                 break;
@@ -308,8 +309,8 @@ impl Parser<'_> {
         let inst = self.func.make_inst(op, types, Some(loc));
         self.func.append(region, inst);
         let results: SmallVec<[Value; 4]> = self.func.results(inst).into();
-        for (name, value) in names.into_iter().zip(results) {
-            self.define(name, value)?;
+        for ((name, named_at), value) in names.into_iter().zip(results) {
+            self.define(name, value, named_at)?;
         }
         Ok(())
     }
@@ -414,9 +415,10 @@ impl Parser<'_> {
         self.scopes.push(HashMap::new());
         self.expect('(')?;
         while !self.eat(')') {
+            let named_at = self.at;
             let (name, ty) = self.declaration()?;
             let value = self.func.add_region_param(region, ty);
-            self.define(name, value)?;
+            self.define(name, value, named_at)?;
             if !self.is(')') {
                 self.expect(',')?;
             }
