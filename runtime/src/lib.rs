@@ -1,1 +1,23 @@
-//! TileKit for a kernel author.
+//! TileKit for a kernel author: devices, buffers, launchers, cases and their harness.
+
+mod buffer;
+pub mod cache;
+mod code;
+mod cuda;
+mod device;
+mod element;
+mod error;
+mod launch;
+pub mod ptxas;
+mod stream;
+mod toolchain;
+
+pub use buffer::Buffer;
+pub use code::{Code, Entry, EntryShape};
+pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
+pub use device::{Device, DeviceFacts, EntryFacts, ParameterPlace};
+pub use element::Element;
+pub use error::{Error, Result};
+pub use launch::{Grid, ParameterBlock, PreparedLaunch, grid};
+pub use stream::{Event, Graph, Stream};
+pub use toolchain::{Image, Toolchain};

@@ -1,0 +1,72 @@
+//! Graphs: launches recorded once and replayed by one call.
+
+#![allow(unsafe_code, reason = "foreign functions of the driver")]
+
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+
+use super::driver::Handle;
+use super::{Context, CudaFailure, Stream};
+use crate::error::Error;
+
+/// Work that was captured from a stream.
+pub(crate) struct Graph {
+    context: Arc<Context>,
+    raw: Handle<sys::CUgraphExec_st>,
+}
+
+impl Graph {
+    /// Records what `work` puts on `stream`, without running it.
+    ///
+    /// The capture always ends, also when `work` fails; a stream left capturing would be of no more use.
+    pub(crate) fn capture(
+        stream: &Stream,
+        work: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Graph, Error> {
+        let context = stream.context();
+        let driver = context.driver;
+        context.bind()?;
+        let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives and is not the default stream.
+        let code = unsafe { (driver.cuStreamBeginCapture)(stream.raw(), mode) };
+        driver.check("cuStreamBeginCapture", code)?;
+        let done = work();
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: ends the capture begun above, on the same thread; writes one handle.
+        let code = unsafe { (driver.cuStreamEndCapture)(stream.raw(), &raw mut graph) };
+        let ended = driver.check("cuStreamEndCapture", code);
+        let built = done.and_then(|()| {
+            ended?;
+            let mut raw = std::ptr::null_mut();
+            // SAFETY: `graph` was just captured; writes one handle; no flags.
+            let code = unsafe { (driver.cuGraphInstantiate)(&raw mut raw, graph, 0) };
+            driver.check("cuGraphInstantiateWithFlags", code)?;
+            Ok(Graph {
+                context: Arc::clone(context),
+                raw: Handle(raw),
+            })
+        });
+        if !graph.is_null() {
+            // SAFETY: captured once, destroyed once; the executable form stands alone.
+            let _ = unsafe { (driver.cuGraphDestroy)(graph) };
+        }
+        built
+    }
+
+    /// Puts the recorded work on `stream`.
+    pub(crate) fn launch(&self, stream: &Stream) -> Result<(), CudaFailure> {
+        self.context.bind()?;
+        let driver = self.context.driver;
+        // SAFETY: graph and stream live.
+        let code = unsafe { (driver.cuGraphLaunch)(self.raw.0, stream.raw()) };
+        driver.check("cuGraphLaunch", code)
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: instantiated once, destroyed once; the driver lets a replay in flight end.
+        let _ = unsafe { (self.context.driver.cuGraphExecDestroy)(self.raw.0) };
+    }
+}

@@ -1,0 +1,169 @@
+//! Device memory: allocated, filled, copied, freed.
+
+#![allow(unsafe_code, reason = "foreign functions of the driver")]
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use cudarc::driver::sys;
+
+use super::{Context, CudaFailure, Stream};
+use crate::error::Error;
+
+/// An allocation on the GPU, freed when dropped.
+pub(crate) struct DeviceMemory {
+    context: Arc<Context>,
+    address: sys::CUdeviceptr,
+    bytes: usize,
+}
+
+impl DeviceMemory {
+    /// Allocates `bytes`, whose content is undefined. Zero bytes allocate nothing and have address 0.
+    pub(crate) fn allocate(context: &Arc<Context>, bytes: usize) -> Result<DeviceMemory, Error> {
+        context.bind()?;
+        let mut address = 0;
+        if bytes > 0 {
+            // SAFETY: writes one address; a context is current.
+            let code = unsafe { (context.driver.cuMemAlloc)(&raw mut address, bytes) };
+            context
+                .driver
+                .check("cuMemAlloc", code)
+                .map_err(|failure| describe_allocation(context, bytes, failure))?;
+        }
+        Ok(DeviceMemory {
+            context: Arc::clone(context),
+            address,
+            bytes,
+        })
+    }
+
+    /// The address, as kernels see it.
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Copies from the host. Everything on the device is finished before, and the copy is finished on return.
+    ///
+    /// # Panics
+    /// If `source` has another length than the allocation: callers check lengths where they can name the buffer.
+    pub(crate) fn write(&self, source: &[u8]) -> Result<(), CudaFailure> {
+        assert_eq!(
+            source.len(),
+            self.bytes,
+            "a copy is as long as its allocation"
+        );
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        self.context.synchronize()?;
+        let driver = self.context.driver;
+        // SAFETY: `source` is readable and the allocation writable for `bytes`.
+        let code =
+            unsafe { (driver.cuMemcpyHtoD)(self.address, source.as_ptr().cast(), self.bytes) };
+        driver.check("cuMemcpyHtoD", code)?;
+        // From pageable memory the call may return while the last piece is still on its way to the device.
+        self.context.synchronize()
+    }
+
+    /// Copies to the host and returns the bytes as initialised. Everything on the device is finished before.
+    ///
+    /// # Panics
+    /// If `target` has another length than the allocation.
+    pub(crate) fn read<'a>(
+        &self,
+        target: &'a mut [MaybeUninit<u8>],
+    ) -> Result<&'a mut [u8], CudaFailure> {
+        assert_eq!(
+            target.len(),
+            self.bytes,
+            "a copy is as long as its allocation"
+        );
+        if self.bytes > 0 {
+            self.context.synchronize()?;
+            let driver = self.context.driver;
+            // SAFETY: the allocation is readable and `target` writable for `bytes`; the call is synchronous.
+            let code = unsafe {
+                (driver.cuMemcpyDtoH)(target.as_mut_ptr().cast(), self.address, self.bytes)
+            };
+            driver.check("cuMemcpyDtoH", code)?;
+        }
+        // SAFETY: every byte was written above, or there are none.
+        Ok(unsafe { target.assume_init_mut() })
+    }
+
+    /// Sets every byte. Everything on the device is finished before, and the fill is finished on return.
+    pub(crate) fn fill_now(&self, byte: u8) -> Result<(), CudaFailure> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        self.context.synchronize()?;
+        let driver = self.context.driver;
+        // SAFETY: the allocation is writable for `bytes`; the null stream is the default one.
+        let code = unsafe {
+            (driver.cuMemsetD8Async)(self.address, byte, self.bytes, std::ptr::null_mut())
+        };
+        driver.check("cuMemsetD8Async", code)?;
+        self.context.synchronize()
+    }
+
+    /// Sets every byte, in stream order.
+    pub(crate) fn fill(&self, byte: u8, stream: &Stream) -> Result<(), CudaFailure> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        self.context.bind()?;
+        let driver = self.context.driver;
+        // SAFETY: the allocation is writable for `bytes`. Dropping it while the fill runs is ordered by cuMemFree.
+        let code =
+            unsafe { (driver.cuMemsetD8Async)(self.address, byte, self.bytes, stream.raw()) };
+        driver.check("cuMemsetD8Async", code)
+    }
+
+    /// Copies the whole of `source`, in stream order.
+    ///
+    /// # Panics
+    /// If the two allocations differ in length.
+    pub(crate) fn copy_from(
+        &self,
+        source: &DeviceMemory,
+        stream: &Stream,
+    ) -> Result<(), CudaFailure> {
+        assert_eq!(
+            source.bytes, self.bytes,
+            "a copy is as long as its allocation"
+        );
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        self.context.bind()?;
+        let driver = self.context.driver;
+        // SAFETY: both allocations hold `bytes` and live on this device.
+        let code = unsafe {
+            (driver.cuMemcpyDtoDAsync)(self.address, source.address, self.bytes, stream.raw())
+        };
+        driver.check("cuMemcpyDtoDAsync", code)
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        if self.bytes == 0 || self.context.bind().is_err() {
+            return;
+        }
+        // A failure would repeat that of an earlier kernel, which the next synchronisation reports.
+        // SAFETY: allocated once, freed once. cuMemFree waits for work that is in flight on the device.
+        let _ = unsafe { (self.context.driver.cuMemFree)(self.address) };
+    }
+}
+
+/// `CUDA_ERROR_OUT_OF_MEMORY` says no numbers; they are what the reader needs.
+fn describe_allocation(context: &Context, asked_bytes: usize, failure: CudaFailure) -> Error {
+    match context.memory_bytes() {
+        Ok((free_bytes, total_bytes)) if failure.code == 2 => Error::OutOfMemory {
+            asked_bytes,
+            free_bytes,
+            total_bytes,
+        },
+        _ => Error::Cuda(failure),
+    }
+}

@@ -1,0 +1,36 @@
+//! The CUDA driver, made safe.
+//!
+//! This folder holds every call of the driver and nearly all of the workspace's `unsafe`; above it everything is safe
+//! Rust. The library is loaded when a device is first opened, so a program that never does needs no driver, and a
+//! missing library or symbol is an [`Error`](crate::Error), never a panic.
+//!
+//! Two rules of the driver shape the interface:
+//!
+//! - A non-blocking stream does not order itself after the default stream. Copies and fills that the host asks for
+//!   therefore wait for everything on the device first, and are complete when they return.
+//! - A kernel's failure is noticed by a later call and poisons the context. A stream remembers what was launched
+//!   last, so that the error names it.
+
+mod context;
+mod driver;
+mod event;
+mod failure;
+mod graph;
+mod launch;
+mod memory;
+mod module;
+mod stream;
+mod watchdog;
+
+pub(crate) use context::Context;
+pub(crate) use event::Event;
+pub use failure::CudaFailure;
+pub(crate) use graph::Graph;
+pub(crate) use launch::{LaunchShape, Parameters};
+pub(crate) use memory::DeviceMemory;
+pub(crate) use module::{Function, Module};
+pub(crate) use stream::Stream;
+pub use watchdog::{HANG_EXIT_CODE, Watchdog};
+
+#[cfg(test)]
+mod tests;

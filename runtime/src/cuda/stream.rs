@@ -1,0 +1,96 @@
+//! Streams: queues of work that run in order.
+
+#![allow(unsafe_code, reason = "foreign functions of the driver")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys;
+
+use super::driver::Handle;
+use super::{Context, CudaFailure, Event};
+use crate::error::Error;
+
+/// A non-blocking stream: it does not wait for the default stream, nor the default stream for it.
+pub(crate) struct Stream {
+    context: Arc<Context>,
+    raw: Handle<sys::CUstream_st>,
+    last_launched: Mutex<Option<Arc<str>>>,
+}
+
+impl Stream {
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Stream, CudaFailure> {
+        context.bind()?;
+        let mut raw = std::ptr::null_mut();
+        let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: writes one handle; a context is current.
+        let code = unsafe { (context.driver.cuStreamCreate)(&raw mut raw, flags) };
+        context.driver.check("cuStreamCreate", code)?;
+        Ok(Stream {
+            context: Arc::clone(context),
+            raw: Handle(raw),
+            last_launched: Mutex::new(None),
+        })
+    }
+
+    pub(super) fn raw(&self) -> sys::CUstream {
+        self.raw.0
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Remembers what runs, for the message of a failure that is noticed later.
+    #[inline]
+    pub(super) fn remember(&self, kernel: &Arc<str>) {
+        let mut last = self
+            .last_launched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, kernel)) {
+            *last = Some(Arc::clone(kernel));
+        }
+    }
+
+    /// Waits for everything that was put on the stream.
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.context.bind()?;
+        let driver = self.context.driver;
+        // SAFETY: the stream lives.
+        let code = unsafe { (driver.cuStreamSynchronize)(self.raw.0) };
+        driver
+            .check("cuStreamSynchronize", code)
+            .map_err(|failure| self.blame(failure))
+    }
+
+    /// Makes later work of this stream wait for `event`.
+    pub(crate) fn wait_for(&self, event: &Event) -> Result<(), CudaFailure> {
+        self.context.bind()?;
+        let driver = self.context.driver;
+        // SAFETY: stream and event live; the flags must be 0.
+        let code = unsafe { (driver.cuStreamWaitEvent)(self.raw.0, event.raw(), 0) };
+        driver.check("cuStreamWaitEvent", code)
+    }
+
+    /// Names the kernel in a failure that a kernel caused.
+    pub(crate) fn blame(&self, failure: CudaFailure) -> Error {
+        if !failure.is_kernel_fault() {
+            return Error::Cuda(failure);
+        }
+        let last = self
+            .last_launched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Error::KernelFailed {
+            kernel: last.as_deref().map(str::to_string),
+            failure,
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once; work still queued runs to its end.
+        let _ = unsafe { (self.context.driver.cuStreamDestroy)(self.raw.0) };
+    }
+}

@@ -1,0 +1,306 @@
+//! Everything that can go wrong between a compiled kernel and its result.
+//!
+//! Each variant is one fact, its text is one clear line, and where there is a way out the line ends with it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::cuda::CudaFailure;
+use crate::device::ParameterPlace;
+use crate::ptxas::{Candidate, PtxasFailure};
+
+/// The result of everything in this crate that talks to a device or to a tool.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, as data: every field that the text shows can be matched on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// `libcuda.so` could not be loaded.
+    NoDriver,
+    /// The driver library lacks a function that every supported driver has.
+    DriverIncomplete {
+        /// The missing symbol.
+        symbol: &'static str,
+    },
+    /// The driver is older than the first one that is supported.
+    DriverTooOld {
+        /// What `cuDriverGetVersion` said, as 1000 · major + 10 · minor.
+        found: i32,
+    },
+    /// The driver works and sees no GPU.
+    NoDevice,
+    /// A GPU was asked for by a number that is not there.
+    NoSuchDevice {
+        /// The number asked for.
+        ordinal: usize,
+        /// How many GPUs the driver sees.
+        count: usize,
+    },
+    /// The GPU is not of compute capability 9.0, for which `sm_90a` code is made.
+    NotHopper {
+        /// The GPU's name.
+        name: String,
+        /// Its compute capability, major and minor.
+        capability: (u32, u32),
+    },
+    /// An allocation did not fit.
+    OutOfMemory {
+        /// Bytes asked for.
+        asked_bytes: usize,
+        /// Bytes that were free at that moment.
+        free_bytes: usize,
+        /// Bytes that the device has in all.
+        total_bytes: usize,
+    },
+    /// Any other refusal by the driver.
+    Cuda(CudaFailure),
+    /// The driver refused a launch.
+    Launch {
+        /// The entry's name.
+        kernel: String,
+        /// The driver's answer.
+        failure: CudaFailure,
+    },
+    /// A kernel that had been launched ended badly; it is noticed at the next synchronisation.
+    KernelFailed {
+        /// The last entry that was launched on the stream, if any was.
+        kernel: Option<String>,
+        /// The driver's answer.
+        failure: CudaFailure,
+    },
+    /// The driver's own compiler rejected the PTX.
+    Jit {
+        /// The driver's answer.
+        failure: CudaFailure,
+        /// The compiler's log, one message a line.
+        log: Vec<String>,
+    },
+    /// A module has no entry of this name.
+    NoSuchEntry {
+        /// The name asked for.
+        name: String,
+    },
+    /// A grid that no GPU can launch.
+    BadGrid {
+        /// The entry's name.
+        kernel: String,
+        /// `x`, `y` or `z`.
+        axis: &'static str,
+        /// CTAs asked for along it.
+        count: u32,
+        /// The most that there can be.
+        limit: u32,
+    },
+    /// Packed parameters that do not fit the entry.
+    ParameterMismatch {
+        /// The entry's name.
+        kernel: String,
+        /// Where the loaded code reads each parameter.
+        wanted: Vec<ParameterPlace>,
+        /// Offsets of the parameters that were packed, bytes.
+        given: Vec<u32>,
+    },
+    /// A kernel wants more shared memory than a CTA of this GPU can have.
+    TooMuchSharedMemory {
+        /// The entry's name.
+        kernel: String,
+        /// Dynamic shared memory asked for, bytes per CTA.
+        asked_bytes: u32,
+        /// What the GPU allows, bytes per CTA.
+        limit_bytes: u32,
+    },
+    /// A copy between host and device of different lengths.
+    LengthMismatch {
+        /// Elements in the device buffer.
+        buffer: usize,
+        /// Elements on the host side.
+        host: usize,
+    },
+    /// A buffer, stream or kernel of one device was used on another.
+    DeviceMismatch {
+        /// What was used.
+        what: &'static str,
+        /// The device it belongs to.
+        belongs_to: String,
+        /// The device it was used on.
+        used_on: String,
+    },
+    /// No ptxas that can be used; the driver can compile where there is a GPU.
+    NoPtxas {
+        /// Programs that were looked at, each with what is wrong with it.
+        rejected: Vec<Candidate>,
+    },
+    /// ptxas rejected PTX, or noted that it is not what was asked for.
+    Ptxas(Box<PtxasFailure>),
+    /// Neither `nvdisasm` nor `cuobjdump` was found.
+    NoDisassembler,
+    /// A program could not be started or its output not be read.
+    Tool {
+        /// The program.
+        program: PathBuf,
+        /// What the operating system said.
+        reason: String,
+    },
+}
+
+/// The lowest driver that is supported, in the driver's own numbering: CUDA 12.8.
+pub(crate) const LOWEST_DRIVER: i32 = 12_080;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoDriver => write!(
+                f,
+                "no NVIDIA driver: libcuda.so.1 could not be loaded; install the driver, or use the emulator"
+            ),
+            Error::DriverIncomplete { symbol } => write!(
+                f,
+                "the NVIDIA driver library has no `{symbol}`; reinstall the driver (CUDA 12.8 or later), or use the emulator"
+            ),
+            Error::DriverTooOld { found } => write!(
+                f,
+                "the NVIDIA driver supports CUDA {}, and 12.8 or later is needed; update the driver, or use the emulator",
+                version_text(*found)
+            ),
+            Error::NoDevice => write!(
+                f,
+                "the NVIDIA driver sees no GPU; check CUDA_VISIBLE_DEVICES, or use the emulator"
+            ),
+            Error::NoSuchDevice { ordinal, count } => {
+                write!(
+                    f,
+                    "there is no GPU {ordinal}; the driver sees {count}, counted from 0"
+                )
+            }
+            Error::NotHopper {
+                name,
+                capability: (major, minor),
+            } => write!(
+                f,
+                "{name} has compute capability {major}.{minor}, and sm_90a code runs on 9.0 (H100, H200) only; use the emulator"
+            ),
+            Error::OutOfMemory {
+                asked_bytes,
+                free_bytes,
+                total_bytes,
+            } => write!(
+                f,
+                "out of device memory: {asked_bytes} bytes asked, {free_bytes} free of {total_bytes}; use smaller sizes or free buffers"
+            ),
+            Error::Cuda(failure) => write!(f, "{failure}"),
+            Error::Launch { kernel, failure } => write!(f, "launch of `{kernel}`: {failure}"),
+            Error::KernelFailed { kernel, failure } => {
+                write_kernel_failed(f, kernel.as_deref(), failure)
+            }
+            Error::Jit { failure, log } => {
+                write!(f, "the driver's compiler rejected the PTX: {failure}")?;
+                log.iter().try_for_each(|line| write!(f, "\n  {line}"))
+            }
+            Error::NoSuchEntry { name } => write!(f, "the module has no entry `{name}`"),
+            Error::BadGrid {
+                kernel,
+                axis,
+                count,
+                limit,
+            } => write!(
+                f,
+                "launch of `{kernel}`: {count} CTAs along {axis}; there can be 1 to {limit}"
+            ),
+            Error::ParameterMismatch {
+                kernel,
+                wanted,
+                given,
+            } => write!(
+                f,
+                "launch of `{kernel}`: parameters were packed at {given:?}, and it reads {} at {:?}",
+                wanted.len(),
+                wanted.iter().map(|place| place.offset).collect::<Vec<_>>()
+            ),
+            Error::TooMuchSharedMemory {
+                kernel,
+                asked_bytes,
+                limit_bytes,
+            } => write!(
+                f,
+                "`{kernel}` wants {asked_bytes} bytes of shared memory per CTA, and this GPU allows {limit_bytes}; use smaller tiles or fewer stages"
+            ),
+            Error::LengthMismatch { buffer, host } => write!(
+                f,
+                "the buffer holds {buffer} elements and the host side {host}; a copy needs equal lengths"
+            ),
+            Error::DeviceMismatch {
+                what,
+                belongs_to,
+                used_on,
+            } => write!(
+                f,
+                "{what} belongs to {belongs_to} and was used on {used_on}; make it on the device that uses it"
+            ),
+            Error::NoPtxas { rejected } => write_no_ptxas(f, rejected),
+            Error::Ptxas(failure) => write!(f, "{failure}"),
+            Error::NoDisassembler => write!(
+                f,
+                "neither nvdisasm nor cuobjdump was found; `pip install nvidia-cuda-nvdisasm`, or set CUDA_HOME"
+            ),
+            Error::Tool { program, reason } => write!(f, "{}: {reason}", program.display()),
+        }
+    }
+}
+
+/// A failed kernel poisons its context, so the line names the kernel and the way to find the access.
+fn write_kernel_failed(
+    f: &mut fmt::Formatter<'_>,
+    kernel: Option<&str>,
+    failure: &CudaFailure,
+) -> fmt::Result {
+    match kernel {
+        Some(kernel) => write!(f, "`{kernel}` failed on the GPU: {failure}")?,
+        None => write!(f, "work on the GPU failed: {failure}")?,
+    }
+    write!(
+        f,
+        "; every later call in this process fails too; run it on the emulator, which names the access and its line"
+    )
+}
+
+fn write_no_ptxas(f: &mut fmt::Formatter<'_>, rejected: &[Candidate]) -> fmt::Result {
+    write!(
+        f,
+        "no ptxas was found; `pip install nvidia-cuda-nvcc`, or set PTXAS or CUDA_HOME"
+    )?;
+    for Candidate {
+        path,
+        origin,
+        verdict,
+    } in rejected
+    {
+        let reason = verdict.as_ref().err().map_or("usable", String::as_str);
+        write!(f, "\n  {} ({origin}): {reason}", path.display())?;
+    }
+    Ok(())
+}
+
+/// `12080` as `12.8`.
+pub(crate) fn version_text(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Cuda(failure)
+            | Error::Launch { failure, .. }
+            | Error::KernelFailed { failure, .. }
+            | Error::Jit { failure, .. } => Some(failure),
+            Error::Ptxas(failure) => Some(failure.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<CudaFailure> for Error {
+    fn from(failure: CudaFailure) -> Error {
+        Error::Cuda(failure)
+    }
+}

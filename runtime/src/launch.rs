@@ -1,0 +1,233 @@
+//! Launches without types: a grid, packed parameters, and an entry to give them to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::code::Entry;
+use crate::error::{Error, Result};
+use crate::stream::Stream;
+
+/// How many CTAs (programs) a launch has in x, y and z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grid(pub [u32; 3]);
+
+/// A grid of `ctas` CTAs along x, or of `[x, y]` or `[x, y, z]`.
+///
+/// ```
+/// # use tilekit::{Grid, grid};
+/// assert_eq!(grid(7usize.div_ceil(4)), Grid([2, 1, 1]));
+/// assert_eq!(grid([2, 3]), Grid([2, 3, 1]));
+/// ```
+pub fn grid(ctas: impl Into<Grid>) -> Grid {
+    ctas.into()
+}
+
+/// A count above what an integer of the driver holds is kept as the largest, which [`Grid::check`] then refuses.
+fn saturate(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+impl From<u32> for Grid {
+    fn from(x: u32) -> Grid {
+        Grid([x, 1, 1])
+    }
+}
+
+impl From<usize> for Grid {
+    fn from(x: usize) -> Grid {
+        Grid([saturate(x), 1, 1])
+    }
+}
+
+impl From<i32> for Grid {
+    /// A negative count becomes 0, which [`Grid::check`] refuses.
+    fn from(x: i32) -> Grid {
+        Grid([u32::try_from(x).unwrap_or(0), 1, 1])
+    }
+}
+
+impl From<[usize; 2]> for Grid {
+    fn from([x, y]: [usize; 2]) -> Grid {
+        Grid([saturate(x), saturate(y), 1])
+    }
+}
+
+impl From<[usize; 3]> for Grid {
+    fn from(counts: [usize; 3]) -> Grid {
+        Grid(counts.map(saturate))
+    }
+}
+
+impl Grid {
+    /// The most CTAs along x, y and z (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+    pub const LIMIT: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+
+    /// How many CTAs there are in all.
+    pub fn ctas(self) -> u64 {
+        self.0.iter().map(|&count| u64::from(count)).product()
+    }
+
+    /// An error that names the kernel unless every count is from 1 to its limit.
+    pub fn check(self, kernel: &str) -> Result<()> {
+        for (axis, (&count, &limit)) in ["x", "y", "z"].iter().zip(self.0.iter().zip(&Grid::LIMIT))
+        {
+            if count == 0 || count > limit {
+                return Err(Error::BadGrid {
+                    kernel: kernel.to_string(),
+                    axis,
+                    count,
+                    limit,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [x, 1, 1] => write!(f, "{x}"),
+            [x, y, 1] => write!(f, "{x}×{y}"),
+            [x, y, z] => write!(f, "{x}×{y}×{z}"),
+        }
+    }
+}
+
+/// Parameters packed as an entry's `.param` list lays them out: each at the next multiple of its alignment.
+///
+/// Up to 256 bytes and 16 parameters are kept in place, so that packing allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct ParameterBlock {
+    bytes: SmallVec<[u8; 256]>,
+    offsets: SmallVec<[u32; 16]>,
+}
+
+impl ParameterBlock {
+    /// A block without parameters.
+    pub fn new() -> ParameterBlock {
+        ParameterBlock::default()
+    }
+
+    /// Appends a parameter, little-endian, aligned to `align` bytes.
+    #[inline]
+    pub fn push(&mut self, parameter: &[u8], align: usize) {
+        self.bytes
+            .resize(self.bytes.len().next_multiple_of(align), 0);
+        self.offsets.push(self.bytes.len() as u32);
+        self.bytes.extend_from_slice(parameter);
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where each parameter starts, in bytes.
+    pub fn offsets(&self) -> &[u32] {
+        &self.offsets
+    }
+
+    /// How many parameters there are.
+    pub fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+}
+
+/// A launch whose checks are done and whose parameters are packed: putting it on a stream is one call of the driver.
+#[derive(Clone)]
+pub struct PreparedLaunch {
+    entry: Arc<Entry>,
+    grid: Grid,
+    parameters: ParameterBlock,
+}
+
+impl PreparedLaunch {
+    /// Checks the grid and the parameter bytes once.
+    ///
+    /// # Errors
+    /// [`Error::BadGrid`] or [`Error::ParameterMismatch`].
+    pub fn new(
+        entry: &Arc<Entry>,
+        grid: Grid,
+        parameters: ParameterBlock,
+    ) -> Result<PreparedLaunch> {
+        entry.check(grid, &parameters)?;
+        Ok(PreparedLaunch {
+            entry: Arc::clone(entry),
+            grid,
+            parameters,
+        })
+    }
+
+    /// Puts the launch on `stream`.
+    ///
+    /// # Errors
+    /// What the driver or the emulator has against it. On a GPU a failure of the kernel itself shows later.
+    #[inline]
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        self.entry
+            .launch_checked(stream, self.grid, &self.parameters)
+    }
+
+    /// The entry that it launches.
+    pub fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    /// How many CTAs it has.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_aligned_as_ptx_aligns_them() {
+        let mut block = ParameterBlock::new();
+        block.push(&1u32.to_le_bytes(), 4);
+        block.push(&2u64.to_le_bytes(), 8);
+        block.push(&[3], 1);
+        block.push(&4u16.to_le_bytes(), 2);
+        block.push(&[0; 128], 64);
+        assert_eq!(block.offsets(), [0, 8, 16, 18, 64]);
+        assert_eq!(block.bytes().len(), 192);
+        assert_eq!(&block.bytes()[8..10], [2, 0]);
+    }
+
+    #[test]
+    fn a_grid_outside_the_limits_names_kernel_and_axis() {
+        assert!(grid(1u32).check("k").is_ok());
+        assert!(Grid([i32::MAX as u32, 65_535, 65_535]).check("k").is_ok());
+        for (bad, axis) in [
+            (grid(0u32), "x"),
+            (grid(-3), "x"),
+            (grid(1usize << 40), "x"),
+            (grid([1, 65_536]), "y"),
+            (grid([1, 1, 0]), "z"),
+        ] {
+            let line = bad.check("k").unwrap_err().to_string();
+            assert!(
+                line.contains("`k`") && line.contains(&format!(" {axis}")),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn grids_print_without_trailing_ones() {
+        assert_eq!(grid(5u32).to_string(), "5");
+        assert_eq!(grid([5, 2]).to_string(), "5×2");
+        assert_eq!(grid([5, 2, 3]).ctas(), 30);
+    }
+}

@@ -1,0 +1,25 @@
+//! ptxas, NVIDIA's assembler: found on this machine, run, and its notes read.
+//!
+//! No CUDA toolkit is needed: the `nvidia-cuda-nvcc` wheel or Triton's own copy will do, and without any of them the
+//! driver compiles the PTX when it is loaded. ptxas is the better way where there is one: it works without a GPU, its
+//! messages are better, and a cubin can be kept.
+//!
+//! ptxas says the costliest things as mere "info": that `wgmma` was serialised, that `setmaxnreg` was ignored. Those
+//! notes (C75xx, C76xx) are errors here, see [`Code`].
+
+mod codes;
+mod find;
+mod report;
+mod run;
+mod sass;
+mod version;
+
+pub use codes::Code;
+pub use find::{Candidate, Environment, Origin, Ptxas, Search};
+pub use report::{AssemblyReport, EntryReport, Message, Severity};
+pub use run::{Assembled, FLAGS, Problem, PtxasFailure, SourcePlace};
+pub use sass::disassemble;
+pub use version::Version;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! Running ptxas on PTX text.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{AssemblyReport, Message, Ptxas, Severity, Version};
+use crate::error::Error;
+
+/// The command line, without input and output.
+///
+/// `-c`, `-g` and `-O0` are never used: each serialises `wgmma` or drops `setmaxnreg`. `-lineinfo` is not needed: ptxas
+/// keeps the `.loc` lines that it is given.
+pub const FLAGS: [&str; 2] = ["-arch=sm_90a", "-v"];
+
+/// A cubin and what ptxas said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembled {
+    /// The ELF image that the driver loads.
+    pub cubin: Vec<u8>,
+    /// What ptxas said, word for word.
+    pub log: String,
+    /// Registers, spills, shared memory, messages: the log, read.
+    pub report: AssemblyReport,
+}
+
+/// PTX that ptxas rejected, or did not assemble as it stands.
+#[derive(Clone, Debug)]
+pub struct PtxasFailure {
+    /// The program.
+    pub program: PathBuf,
+    /// Its release.
+    pub version: Version,
+    /// What is wrong, each with its place.
+    pub problems: Vec<Problem>,
+}
+
+/// One message with the PTX line and the author's line that it is about.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// What ptxas said.
+    pub message: Message,
+    /// The text of the PTX line.
+    pub ptx: Option<String>,
+    /// The line of the kernel, if the PTX says it by `.loc`.
+    pub source: Option<SourcePlace>,
+}
+
+/// A place in the kernel's source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePlace {
+    /// The file, as `.file` names it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
+}
+
+impl Ptxas {
+    /// Assembles PTX text for `sm_90a`.
+    ///
+    /// # Errors
+    /// [`Error::Ptxas`] for rejected PTX and for notes that mean a slow kernel ([`Code`](super::Code)); [`Error::Tool`]
+    /// if the program could not be run.
+    pub fn assemble(&self, ptx: &str) -> Result<Assembled, Error> {
+        let tool = |reason: String| Error::Tool {
+            program: self.path.clone(),
+            reason,
+        };
+        let folder =
+            tempfile::tempdir().map_err(|error| tool(format!("no temporary folder: {error}")))?;
+        let (input, output) = (
+            folder.path().join("kernel.ptx"),
+            folder.path().join("kernel.cubin"),
+        );
+        std::fs::write(&input, ptx)
+            .map_err(|error| tool(format!("{}: {error}", input.display())))?;
+        let run = Command::new(&self.path)
+            .args(FLAGS)
+            .arg(&input)
+            .arg("-o")
+            .arg(&output)
+            .output()
+            .map_err(|error| tool(error.to_string()))?;
+        let mut said = String::from_utf8_lossy(&run.stderr).into_owned();
+        said.push_str(&String::from_utf8_lossy(&run.stdout));
+        let report = AssemblyReport::parse(&said);
+        let problems: Vec<Problem> = report
+            .problems()
+            .filter(|message| says_more_than_aborted(message))
+            .map(|message| locate(message, ptx))
+            .collect();
+        if !problems.is_empty() {
+            let failure = PtxasFailure {
+                program: self.path.clone(),
+                version: self.version,
+                problems,
+            };
+            return Err(Error::Ptxas(Box::new(failure)));
+        }
+        if !run.status.success() {
+            return Err(tool(format!("{}: {}", run.status, said.trim())));
+        }
+        let cubin =
+            std::fs::read(&output).map_err(|error| tool(format!("wrote no cubin: {error}")))?;
+        Ok(Assembled {
+            cubin,
+            log: said,
+            report,
+        })
+    }
+}
+
+/// ptxas ends every failure with a line that only says so.
+fn says_more_than_aborted(message: &Message) -> bool {
+    message.severity != Severity::Error || !message.text.starts_with("Ptx assembly aborted")
+}
+
+fn locate(message: &Message, ptx: &str) -> Problem {
+    let text = message
+        .line
+        .and_then(|line| ptx.lines().nth(line as usize - 1));
+    Problem {
+        message: message.clone(),
+        ptx: text.map(|text| text.trim().to_string()),
+        source: message
+            .line
+            .and_then(|line| SourcePlace::of_ptx_line(ptx, line)),
+    }
+}
+
+impl SourcePlace {
+    /// The author's place of a line of PTX: that of the `.loc` before it.
+    pub fn of_ptx_line(ptx: &str, line: u32) -> Option<SourcePlace> {
+        let before: Vec<&str> = ptx.lines().take(line as usize).collect();
+        let location = before
+            .iter()
+            .rev()
+            .find_map(|line| line.trim().strip_prefix(".loc "))?;
+        let mut numbers = location
+            .split([' ', '\t', ',', ';'])
+            .filter(|word| !word.is_empty())
+            .map(str::parse);
+        let mut next = || -> Option<u32> { numbers.next()?.ok() };
+        let (file, line, column) = (next()?, next()?, next()?);
+        Some(SourcePlace {
+            file: file_name(ptx, file)?,
+            line,
+            column,
+        })
+    }
+}
+
+/// The name that `.file 1 "name"` gives. The directive may stand anywhere at module level.
+fn file_name(ptx: &str, number: u32) -> Option<String> {
+    ptx.lines().find_map(|line| {
+        let (index, name) = line
+            .trim()
+            .strip_prefix(".file")?
+            .trim()
+            .split_once(char::is_whitespace)?;
+        (index.parse() == Ok(number)).then(|| name.split('"').nth(1).map(str::to_string))?
+    })
+}
+
+impl fmt::Display for PtxasFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "ptxas {} does not accept the kernel as it stands",
+            self.version
+        )?;
+        self.problems
+            .iter()
+            .try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(source) = &self.source {
+            write!(f, "{}:{}:{}: ", source.file, source.line, source.column)?;
+        }
+        write!(f, "{}", self.message.text)?;
+        if let (Some(line), Some(text)) = (self.message.line, &self.ptx) {
+            write!(f, " (PTX line {line}: `{text}`)")?;
+        }
+        let explanation = self.message.code.and_then(super::Code::explanation);
+        explanation.map_or(Ok(()), |text| write!(f, "\n    {text}"))
+    }
+}
+
+impl std::error::Error for PtxasFailure {}

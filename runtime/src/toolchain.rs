@@ -1,0 +1,140 @@
+//! From PTX text to code that a GPU loads.
+
+use crate::cache::{CubinCache, Key};
+use crate::error::Result;
+use crate::ptxas::{Assembled, Candidate, Environment, FLAGS, Ptxas};
+
+/// What assembles PTX on this machine, and where cubins are kept.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    ptxas: Option<Ptxas>,
+    rejected: Vec<Candidate>,
+    cache: CubinCache,
+}
+
+/// Code to load.
+#[derive(Clone, Debug)]
+pub enum Image {
+    /// Machine code, and what ptxas said of it.
+    Cubin {
+        /// The code and its figures.
+        assembled: Assembled,
+        /// Whether it came from the cache.
+        cached: bool,
+    },
+    /// PTX text, which the driver compiles when it loads it.
+    Ptx(String),
+}
+
+impl Image {
+    /// What the driver loads.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Image::Cubin { assembled, .. } => &assembled.cubin,
+            Image::Ptx(text) => text.as_bytes(),
+        }
+    }
+}
+
+impl Toolchain {
+    /// Looks for ptxas and uses the user's cache. `driver` is the driver's CUDA version if the code is for this
+    /// machine's GPU: a ptxas that is too new for it is passed over.
+    pub fn find(driver: Option<i32>) -> Toolchain {
+        let search = Environment::of_process().search(driver);
+        Toolchain {
+            ptxas: search.found(),
+            rejected: search.candidates,
+            cache: CubinCache::of_user(),
+        }
+    }
+
+    /// The same with these parts.
+    pub fn new(ptxas: Option<Ptxas>, cache: CubinCache) -> Toolchain {
+        Toolchain {
+            ptxas,
+            rejected: Vec::new(),
+            cache,
+        }
+    }
+
+    /// The assembler, if one was found.
+    pub fn ptxas(&self) -> Option<&Ptxas> {
+        self.ptxas.as_ref()
+    }
+
+    /// Where cubins are kept.
+    pub fn cache(&self) -> &CubinCache {
+        &self.cache
+    }
+
+    /// A cubin, from the cache or by ptxas.
+    ///
+    /// # Errors
+    /// [`Error::NoPtxas`](crate::Error::NoPtxas), or what ptxas has against the code.
+    pub fn assemble(&self, ptx: &str) -> Result<Image> {
+        let Some(ptxas) = &self.ptxas else {
+            return Err(crate::Error::NoPtxas {
+                rejected: self.rejected.clone(),
+            });
+        };
+        let key = Key::new(ptx, ptxas.version, &FLAGS);
+        if let Some(assembled) = self.cache.get(&key) {
+            return Ok(Image::Cubin {
+                assembled,
+                cached: true,
+            });
+        }
+        let assembled = ptxas.assemble(ptx)?;
+        // A cache that cannot be written costs time and nothing else.
+        let _ = self.cache.put(&key, &assembled);
+        Ok(Image::Cubin {
+            assembled,
+            cached: false,
+        })
+    }
+
+    /// A cubin where ptxas was found, else the text itself for the driver's compiler.
+    ///
+    /// # Errors
+    /// What ptxas has against the code.
+    pub fn image(&self, ptx: &str) -> Result<Image> {
+        if self.ptxas.is_none() {
+            return Ok(Image::Ptx(ptx.to_string()));
+        }
+        self.assemble(ptx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    const KERNEL: &str =
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() { ret; }\n";
+
+    #[test]
+    fn without_ptxas_the_text_goes_to_the_driver_and_a_cubin_is_refused() {
+        let toolchain = Toolchain::new(None, CubinCache::off());
+        assert_eq!(toolchain.image(KERNEL).unwrap().bytes(), KERNEL.as_bytes());
+        assert!(matches!(
+            toolchain.assemble(KERNEL),
+            Err(Error::NoPtxas { .. })
+        ));
+    }
+
+    #[test]
+    fn the_second_assembly_comes_from_the_cache_with_its_report() {
+        let Ok(ptxas) = Ptxas::find(None) else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let toolchain = Toolchain::new(Some(ptxas), CubinCache::at(folder.path(), 1 << 20));
+        let assemble = || match toolchain.image(KERNEL) {
+            Ok(Image::Cubin { assembled, cached }) => (assembled, cached),
+            other => panic!("ptxas gives a cubin, got {other:?}"),
+        };
+        let ((first, fresh), (second, cached)) = (assemble(), assemble());
+        assert_eq!((fresh, cached), (false, true));
+        assert_eq!(first, second);
+        assert!(second.report.entry("k").is_some());
+    }
+}
