@@ -50,36 +50,89 @@ fn verifier_compares_declared_results() {
 fn check_error(from: &str, to: &str, expected: &str) {
     let text = KERNEL.replacen(from, to, 1);
     assert_ne!(text, KERNEL, "the edit must change the text");
-    assert_eq!(parse("scale.tile", &text).unwrap_err().to_string(), expected);
+    assert_eq!(
+        parse("scale.tile", &text).unwrap_err().to_string(),
+        expected
+    );
 }
 
 #[test]
 fn names_the_place_of_a_mistake() {
     check_error("= splat %n", "= splot %n", "6:8: no op is called `splot`");
-    check_error("ptr_add %3, %i", "ptr_add %3, %j", "9:20: `%j` is not defined here");
-    check_error("{op=lt}", "{op=less}", "7:13: `compare`: attribute `op`: `less` is none of [\"eq\", \"ne\", \"lt\", \"le\", \"gt\", \"ge\"]");
-    check_error("compare %i, %2", "compare %i", "7:13: `compare`: missing operand `rhs`");
-    check_error("compare %i, %2", "compare %i, %2, %2", "7:13: `compare`: too many operands");
-    check_error("{axis=0}", "{axis=0, axes=1}", "16:12: `reduce`: attribute `axes` does not belong to this op");
+    check_error(
+        "ptr_add %3, %i",
+        "ptr_add %3, %j",
+        "9:20: `%j` is not defined here",
+    );
+    check_error(
+        "{op=lt}",
+        "{op=less}",
+        "7:13: `compare`: attribute `op`: `less` is none of [\"eq\", \"ne\", \"lt\", \"le\", \"gt\", \"ge\"]",
+    );
+    check_error(
+        "compare %i, %2",
+        "compare %i",
+        "7:13: `compare`: missing operand `rhs`",
+    );
+    check_error(
+        "compare %i, %2",
+        "compare %i, %2, %2",
+        "7:13: `compare`: too many operands",
+    );
+    check_error(
+        "{axis=0}",
+        "{axis=0, axes=1}",
+        "16:12: `reduce`: attribute `axes` does not belong to this op",
+    );
     check_error("%2 = splat", "%i = splat", "6:3: `%i` is defined twice");
     check_error("warps(4)", "wraps(4)", "2:56: a kernel has no `wraps`");
-    check_error("512xi32, #blocked>\n  %2", "512xi32, #bloc>\n  %2", "5:52: no layout is called `#bloc`");
+    check_error(
+        "512xi32, #blocked>\n  %2",
+        "512xi32, #bloc>\n  %2",
+        "5:52: no layout is called `#bloc`",
+    );
     check_error("  return\n}\n", "  return\n", "22:1: expected `}`");
-    check_error("%init = constant {value=-1.5}", "%init = constant {value=x}", "10:11: `constant`: attribute `value`: `x` is not a number");
+    check_error(
+        "%init = constant {value=-1.5}",
+        "%init = constant {value=x}",
+        "10:11: `constant`: attribute `value`: `x` is not a number",
+    );
 }
 
 #[test]
 fn verifier_sees_scopes_terminators_and_stages() {
     #[track_caller]
     fn check(from: &str, to: &str, expected: &str) {
-        let text = KERNEL.replace("  %8 = compare %n, %1 {op=gt} : i32\n", "").replacen(from, to, 1);
+        let text = KERNEL
+            .replace("  %8 = compare %n, %1 {op=gt} : i32\n", "")
+            .replacen(from, to, 1);
         let func = parse("scale.tile", &text).unwrap();
         let found = verify(&func, Stage::Resolved).to_string();
         assert!(found.contains(expected), "{found}");
     }
-    check("    yield [%6]\n", "", "a region must end in `yield`, not `binary`");
-    check("tensor<512xf32, #blocked>\n    yield [%6]", "tensor<512xf32, #blocked>\n    yield [%6, %6]", "a region of `for` hands on 2 values, not 1");
-    check("%0 = constant {value=0} : i32", "%0 = constant {value=0} : i64", "the bounds of a loop are scalars of one integer type");
-    check("{axis=0}", "{axis=1}", "error[TK0010]: `reduce` over dimension 1 of a tensor of rank 1");
-    check("warps(4)", "warps(8)", "error[TK0022]: the layout of tensor<512xi32");
+    check(
+        "    yield [%6]\n",
+        "",
+        "a region must end in `yield`, not `binary`",
+    );
+    check(
+        "tensor<512xf32, #blocked>\n    yield [%6]",
+        "tensor<512xf32, #blocked>\n    yield [%6, %6]",
+        "a region of `for` hands on 2 values, not 1",
+    );
+    check(
+        "%0 = constant {value=0} : i32",
+        "%0 = constant {value=0} : i64",
+        "the bounds of a loop are scalars of one integer type",
+    );
+    check(
+        "{axis=0}",
+        "{axis=1}",
+        "error[TK0010]: `reduce` over dimension 1 of a tensor of rank 1",
+    );
+    check(
+        "warps(4)",
+        "warps(8)",
+        "error[TK0022]: the layout of tensor<512xi32",
+    );
 }

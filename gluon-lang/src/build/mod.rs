@@ -49,7 +49,9 @@ impl Builder {
     #[inline(never)]
     pub fn loc(&mut self, at: &Location<'_>) -> Loc {
         let frame = self.frames.last().copied();
-        self.func.locations.add(at.file(), at.line(), at.column(), frame)
+        self.func
+            .locations
+            .add(at.file(), at.line(), at.column(), frame)
     }
 
     /// Enters a device function called at `at`.
@@ -106,7 +108,10 @@ impl Builder {
 
     /// The region being filled.
     pub fn region(&self) -> Region {
-        *self.open.last().expect("the body of the kernel is open while it is traced")
+        *self
+            .open
+            .last()
+            .expect("the body of the kernel is open while it is traced")
     }
 
     /// How many regions are open; 1 is the kernel's own body.
@@ -118,7 +123,10 @@ impl Builder {
     pub fn open(&mut self, params: &[Type]) -> (Region, Vec<Value>) {
         let region = self.func.new_region();
         self.open.push(region);
-        let values = params.iter().map(|ty| self.func.add_region_param(region, ty.clone())).collect();
+        let values = params
+            .iter()
+            .map(|ty| self.func.add_region_param(region, ty.clone()))
+            .collect();
         (region, values)
     }
 

@@ -154,7 +154,11 @@ impl Func {
     }
 
     /// Keeps those parameters of a region for which `keep` says so; the others must have no uses left.
-    pub fn retain_region_params(&mut self, region: Region, mut keep: impl FnMut(usize, Value) -> bool) {
+    pub fn retain_region_params(
+        &mut self,
+        region: Region,
+        mut keep: impl FnMut(usize, Value) -> bool,
+    ) {
         let mut at = 0;
         let old = std::mem::take(&mut self.regions[region].params);
         for (i, value) in old.into_iter().enumerate() {

@@ -94,7 +94,10 @@ impl Locations {
         let mut calls = Vec::new();
         let mut frame = data.frame.expand();
         while let Some(f) = frame {
-            let FrameData { function, called_at } = self.frame(f);
+            let FrameData {
+                function,
+                called_at,
+            } = self.frame(f);
             let outer = self.get(*called_at);
             calls.push(Call {
                 function: function.clone(),

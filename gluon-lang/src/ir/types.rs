@@ -47,7 +47,11 @@ impl TensorType {
 
 impl Type {
     /// A tensor type.
-    pub fn tensor(shape: impl Into<Dims>, elem: impl Into<Elem>, layout: impl Into<Layout>) -> Type {
+    pub fn tensor(
+        shape: impl Into<Dims>,
+        elem: impl Into<Elem>,
+        layout: impl Into<Layout>,
+    ) -> Type {
         Type::Tensor(TensorType {
             shape: shape.into(),
             elem: elem.into(),

@@ -66,7 +66,9 @@ impl Blocked {
             rules::powers_of_two(NAME, field, entries)?;
         }
         if self.threads_per_warp.product() != 32 {
-            return Err(LayoutError::LanesPerWarp { threads_per_warp: self.threads_per_warp.clone() });
+            return Err(LayoutError::LanesPerWarp {
+                threads_per_warp: self.threads_per_warp.clone(),
+            });
         }
         rules::per_thread(NAME, "size_per_thread", self.size_per_thread.product())?;
         rules::warps(NAME, self.warps.product())?;

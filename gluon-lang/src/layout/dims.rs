@@ -32,7 +32,9 @@ impl Dims {
 
     /// The product of all entries, 1 for no entries; stays at the largest number when it does not fit.
     pub fn product(&self) -> u64 {
-        self.0.iter().fold(1, |product: u64, &size| product.saturating_mul(u64::from(size)))
+        self.0.iter().fold(1, |product: u64, &size| {
+            product.saturating_mul(u64::from(size))
+        })
     }
 
     /// Appends an entry after the last dimension.
@@ -171,7 +173,11 @@ impl std::str::FromStr for Dims {
         if inner.trim().is_empty() {
             return Ok(Self::empty());
         }
-        let entry = |t: &str| t.trim().parse::<u32>().map_err(|e| format!("`{}`: {e}", t.trim()));
+        let entry = |t: &str| {
+            t.trim()
+                .parse::<u32>()
+                .map_err(|e| format!("`{}`: {e}", t.trim()))
+        };
         inner.split(',').map(entry).collect()
     }
 }

@@ -55,7 +55,12 @@ impl DistributedLinear {
     pub(super) fn check(&self) -> Result<(), LayoutError> {
         const NAME: &str = "Linear";
         if self.lane.len() != 5 {
-            return Err(LayoutError::BasisCount { layout: NAME, axis: Axis::Lane, found: self.lane.len(), wanted: 5 });
+            return Err(LayoutError::BasisCount {
+                layout: NAME,
+                axis: Axis::Lane,
+                found: self.lane.len(),
+                wanted: 5,
+            });
         }
         let count = |bases: &[Dims]| 1_u64.checked_shl(bases.len() as u32).unwrap_or(u64::MAX);
         rules::rank(NAME, self.rank())?;

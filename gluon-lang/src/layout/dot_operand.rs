@@ -22,13 +22,21 @@ pub struct DotOperand {
 impl DotOperand {
     /// Operand `operand` of a product accumulated in `parent`.
     pub fn new(operand: u32, parent: impl Into<Layout>, k_width: u32) -> Self {
-        Self { operand, parent: parent.into(), k_width }
+        Self {
+            operand,
+            parent: parent.into(),
+            k_width,
+        }
     }
 
     /// The dimension of this operand that is K: the last of A, the one before the last of B.
     pub fn k_dim(&self) -> usize {
         let rank = self.parent.rank().unwrap_or(2);
-        if self.operand == 0 { rank - 1 } else { rank - 2 }
+        if self.operand == 0 {
+            rank - 1
+        } else {
+            rank - 2
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), LayoutError> {
@@ -39,20 +47,35 @@ impl DotOperand {
             Layout::Mma(_) => self.check_k_width()?,
             Layout::Wgmma(_) => {
                 if self.operand == 1 {
-                    let wanted = "only A (0) of a wgmma can be in registers; put B into shared memory";
+                    let wanted =
+                        "only A (0) of a wgmma can be in registers; put B into shared memory";
                     return Err(fault("operand", self.operand, wanted));
                 }
                 self.check_k_width()?;
             }
             Layout::Blocked(parent) => {
                 if self.k_width != 0 {
-                    return Err(fault("k_width", self.k_width, "with a Blocked parent it must be 0"));
+                    return Err(fault(
+                        "k_width",
+                        self.k_width,
+                        "with a Blocked parent it must be 0",
+                    ));
                 }
                 if parent.rank() < 2 {
-                    return Err(fault("parent", parent.rank(), "a matrix product has two dimensions or more"));
+                    return Err(fault(
+                        "parent",
+                        parent.rank(),
+                        "a matrix product has two dimensions or more",
+                    ));
                 }
             }
-            parent => return Err(fault("parent", parent.kind(), "it must be Mma, Wgmma or Blocked")),
+            parent => {
+                return Err(fault(
+                    "parent",
+                    parent.kind(),
+                    "it must be Mma, Wgmma or Blocked",
+                ));
+            }
         }
         self.parent.check_parameters()
     }
@@ -61,7 +84,11 @@ impl DotOperand {
         if self.k_width.is_power_of_two() && self.k_width <= 8 {
             return Ok(());
         }
-        Err(fault("k_width", self.k_width, "with a tensor-core parent it must be 1, 2, 4 or 8"))
+        Err(fault(
+            "k_width",
+            self.k_width,
+            "with a tensor-core parent it must be 1, 2, 4 or 8",
+        ))
     }
 }
 

@@ -181,54 +181,131 @@ impl fmt::Display for BasisFault {
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unresolved { layout } => write!(f, "{layout} is a placeholder; a concrete layout is wanted here"),
-            Self::FieldRank { layout, field, found, wanted } => {
-                write!(f, "{field} of {layout} has {found} entries, but the layout has rank {wanted}")
+            Self::Unresolved { layout } => write!(
+                f,
+                "{layout} is a placeholder; a concrete layout is wanted here"
+            ),
+            Self::FieldRank {
+                layout,
+                field,
+                found,
+                wanted,
+            } => {
+                write!(
+                    f,
+                    "{field} of {layout} has {found} entries, but the layout has rank {wanted}"
+                )
             }
-            Self::NotPowerOfTwo { layout, field, at, value } => {
-                write!(f, "{field} of {layout} must be powers of two, but entry {at} is {value}")
+            Self::NotPowerOfTwo {
+                layout,
+                field,
+                at,
+                value,
+            } => {
+                write!(
+                    f,
+                    "{field} of {layout} must be powers of two, but entry {at} is {value}"
+                )
             }
             Self::NotAPermutation { layout, order } => {
                 let rank = order.rank();
-                write!(f, "order of {layout} must be a permutation of the dimensions 0..{rank}, but is {order}")
+                write!(
+                    f,
+                    "order of {layout} must be a permutation of the dimensions 0..{rank}, but is {order}"
+                )
             }
-            Self::ShapeRank { layout, rank, shape } => {
-                write!(f, "{layout} has rank {rank}, but the shape {shape} has rank {}", shape.rank())
+            Self::ShapeRank {
+                layout,
+                rank,
+                shape,
+            } => {
+                write!(
+                    f,
+                    "{layout} has rank {rank}, but the shape {shape} has rank {}",
+                    shape.rank()
+                )
             }
             Self::ShapeNotPowerOfTwo { shape, dim } => {
-                write!(f, "every dimension of a tensor is a power of two, but dimension {dim} of {shape} is {}", shape[*dim])
+                write!(
+                    f,
+                    "every dimension of a tensor is a power of two, but dimension {dim} of {shape} is {}",
+                    shape[*dim]
+                )
             }
-            Self::ShapeTooLarge { shape } => write!(f, "the shape {shape} has more than 2^31 elements"),
+            Self::ShapeTooLarge { shape } => {
+                write!(f, "the shape {shape} has more than 2^31 elements")
+            }
             Self::LanesPerWarp { threads_per_warp } => write!(
                 f,
                 "threads_per_warp {threads_per_warp} multiplies to {}, but a warp has 32 threads",
                 threads_per_warp.product()
             ),
             Self::SliceDim { dim, parent_rank } => {
-                write!(f, "Slice removes dimension {dim}, but its parent has rank {parent_rank}")
+                write!(
+                    f,
+                    "Slice removes dimension {dim}, but its parent has rank {parent_rank}"
+                )
             }
-            Self::SliceOfVector => f.write_str("the parent of Slice needs at least two dimensions, but has one"),
-            Self::Basis { layout, axis, bit, basis, fault } => {
+            Self::SliceOfVector => {
+                f.write_str("the parent of Slice needs at least two dimensions, but has one")
+            }
+            Self::Basis {
+                layout,
+                axis,
+                bit,
+                basis,
+                fault,
+            } => {
                 write!(f, "{axis} basis {bit} of {layout} is {basis}: {fault}")
             }
-            Self::NotCovered { layout, dim, coordinate } => {
-                write!(f, "no basis of {layout} reaches coordinate {coordinate} of dimension {dim}")
+            Self::NotCovered {
+                layout,
+                dim,
+                coordinate,
+            } => {
+                write!(
+                    f,
+                    "no basis of {layout} reaches coordinate {coordinate} of dimension {dim}"
+                )
             }
-            Self::BasisCount { layout, axis, found, wanted } => {
+            Self::BasisCount {
+                layout,
+                axis,
+                found,
+                wanted,
+            } => {
                 write!(f, "{layout} has {found} {axis} bases, but needs {wanted}")
             }
-            Self::Parameter { layout, field, found, wanted } => {
+            Self::Parameter {
+                layout,
+                field,
+                found,
+                wanted,
+            } => {
                 write!(f, "{field} of {layout} is {found}, but {wanted}")
             }
-            Self::RowShorterThanSwizzle { row_bytes, swizzle_bytes, shape } => write!(
+            Self::RowShorterThanSwizzle {
+                row_bytes,
+                swizzle_bytes,
+                shape,
+            } => write!(
                 f,
                 "the contiguous dimension of the block {shape} holds {row_bytes} bytes, \
                  less than the swizzle of {swizzle_bytes} bytes"
             ),
             Self::ElementCount { from, to } => {
-                write!(f, "{from} has {} elements, but {to} has {}", from.product(), to.product())
+                write!(
+                    f,
+                    "{from} has {} elements, but {to} has {}",
+                    from.product(),
+                    to.product()
+                )
             }
-            Self::NoRelation { operation, layout, why } => write!(f, "cannot {operation} {layout}: {why}"),
+            Self::NoRelation {
+                operation,
+                layout,
+                why,
+            } => write!(f, "cannot {operation} {layout}: {why}"),
         }
     }
 }

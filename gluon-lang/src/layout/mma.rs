@@ -20,7 +20,11 @@ pub struct Mma {
 impl Mma {
     /// A layout for kernels without clusters.
     pub fn new(warps: impl Into<Dims>, instr_shape: impl Into<Dims>) -> Self {
-        Self { warps: warps.into(), instr_shape: instr_shape.into(), cta_bases: Vec::new() }
+        Self {
+            warps: warps.into(),
+            instr_shape: instr_shape.into(),
+            cta_bases: Vec::new(),
+        }
     }
 
     /// The same layout in every CTA of a cluster, the tensor split by `cta_bases`.
@@ -48,7 +52,10 @@ impl Mma {
                 layout: NAME,
                 field: "instr_shape",
                 found: self.instr_shape.to_string(),
-                wanted: format!("with warps {} it must be [16, 8] (rank 2) or [1, 16, 8] (rank 3)", self.warps),
+                wanted: format!(
+                    "with warps {} it must be [16, 8] (rank 2) or [1, 16, 8] (rank 3)",
+                    self.warps
+                ),
             });
         }
         rules::powers_of_two(NAME, "warps", &self.warps)?;

@@ -29,7 +29,14 @@ pub struct Nvmma {
 impl Nvmma {
     /// A matrix with contiguous rows.
     pub fn new(swizzle_bytes: u32, element_bits: u32) -> Self {
-        Self { swizzle_bytes, element_bits, transposed: false, fp4_padded: false, rank: 2, cta_bases: Vec::new() }
+        Self {
+            swizzle_bytes,
+            element_bits,
+            transposed: false,
+            fp4_padded: false,
+            rank: 2,
+            cta_bases: Vec::new(),
+        }
     }
 
     /// The same layout with rows and columns exchanged.
@@ -56,9 +63,18 @@ impl Nvmma {
     /// The widest swizzle that fits a block with contiguous rows: the largest of 128, 64 and 32 bytes that divides
     /// the bytes of a row, none for vectors and for blocks of fewer than eight rows.
     pub fn default_for(shape: &[u32], element_bits: u32) -> Self {
-        let rows: u64 = shape.iter().rev().skip(1).map(|&size| u64::from(size)).product();
-        let row_bytes = shape.last().map_or(0, |&columns| columns * element_bits / 8);
-        let fits = |swizzle: &u32| shape.len() >= 2 && rows >= 8 && row_bytes > 0 && row_bytes % swizzle == 0;
+        let rows: u64 = shape
+            .iter()
+            .rev()
+            .skip(1)
+            .map(|&size| u64::from(size))
+            .product();
+        let row_bytes = shape
+            .last()
+            .map_or(0, |&columns| columns * element_bits / 8);
+        let fits = |swizzle: &u32| {
+            shape.len() >= 2 && rows >= 8 && row_bytes > 0 && row_bytes % swizzle == 0
+        };
         let swizzle_bytes = [128, 64, 32].into_iter().find(fits).unwrap_or(0);
         Self::new(swizzle_bytes, element_bits).with_rank(shape.len() as u32)
     }
@@ -84,15 +100,25 @@ impl Nvmma {
     }
 
     pub(super) fn check(&self) -> Result<(), LayoutError> {
-        let choices: [(&str, u32, &[u32]); 2] =
-            [("swizzle_bytes", self.swizzle_bytes, &[0, 32, 64, 128]), ("element_bits", self.element_bits, &[8, 16, 32, 64])];
+        let choices: [(&str, u32, &[u32]); 2] = [
+            ("swizzle_bytes", self.swizzle_bytes, &[0, 32, 64, 128]),
+            ("element_bits", self.element_bits, &[8, 16, 32, 64]),
+        ];
         for (field, found, allowed) in choices {
             if !allowed.contains(&found) {
-                return Err(fault(field, found, format!("it must be one of {}", Dims::from(allowed))));
+                return Err(fault(
+                    field,
+                    found,
+                    format!("it must be one of {}", Dims::from(allowed)),
+                ));
             }
         }
         if self.rank == 0 || self.rank == 1 && (self.swizzle_bytes != 0 || self.transposed) {
-            return Err(fault("rank", self.rank, "a swizzle or a transposition needs two dimensions".to_owned()));
+            return Err(fault(
+                "rank",
+                self.rank,
+                "a swizzle or a transposition needs two dimensions".to_owned(),
+            ));
         }
         if self.fp4_padded && (self.swizzle_bytes != 128 || self.element_bits != 8) {
             let wanted = "it needs a swizzle of 128 bytes and 8-bit elements".to_owned();
@@ -104,7 +130,12 @@ impl Nvmma {
 }
 
 fn fault(field: &'static str, found: impl fmt::Display, wanted: String) -> LayoutError {
-    LayoutError::Parameter { layout: "Nvmma", field, found: found.to_string(), wanted }
+    LayoutError::Parameter {
+        layout: "Nvmma",
+        field,
+        found: found.to_string(),
+        wanted,
+    }
 }
 
 impl fmt::Display for Nvmma {

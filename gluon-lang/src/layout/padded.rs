@@ -30,13 +30,24 @@ pub enum Unpadded {
 impl Padded {
     /// Plain rows with padding, `order[0]` contiguous.
     pub fn new(pairs: impl Into<Vec<[u32; 2]>>, order: impl Into<Dims>) -> Self {
-        Self { pairs: pairs.into(), unpadded: Unpadded::Rows(order.into()), cta_bases: Vec::new() }
+        Self {
+            pairs: pairs.into(),
+            unpadded: Unpadded::Rows(order.into()),
+            cta_bases: Vec::new(),
+        }
     }
 
     /// Elements in the order of `bases` (one per bit of the element's number), with padding.
-    pub fn with_bases<B: Into<Dims>>(pairs: impl Into<Vec<[u32; 2]>>, bases: impl IntoIterator<Item = B>) -> Self {
+    pub fn with_bases<B: Into<Dims>>(
+        pairs: impl Into<Vec<[u32; 2]>>,
+        bases: impl IntoIterator<Item = B>,
+    ) -> Self {
         let bases = bases.into_iter().map(Into::into).collect();
-        Self { pairs: pairs.into(), unpadded: Unpadded::Bases(bases), cta_bases: Vec::new() }
+        Self {
+            pairs: pairs.into(),
+            unpadded: Unpadded::Bases(bases),
+            cta_bases: Vec::new(),
+        }
     }
 
     /// The same layout in every CTA of a cluster, the tensor split by `cta_bases`.
@@ -56,22 +67,36 @@ impl Padded {
 
     /// The physical offset in elements of element number `at`.
     pub fn padded_offset(&self, at: u32) -> u32 {
-        at + self.pairs.iter().map(|[interval, padding]| at / interval * padding).sum::<u32>()
+        at + self
+            .pairs
+            .iter()
+            .map(|[interval, padding]| at / interval * padding)
+            .sum::<u32>()
     }
 
     /// The elements of storage that `elements` elements take: the last one's offset plus one.
     pub fn storage_elements(&self, elements: u32) -> u32 {
-        elements.checked_sub(1).map_or(0, |last| self.padded_offset(last) + 1)
+        elements
+            .checked_sub(1)
+            .map_or(0, |last| self.padded_offset(last) + 1)
     }
 
     /// The largest run of elements, starting at a multiple of itself, that padding never splits.
     pub fn unbroken_elements(&self) -> u32 {
-        self.pairs.iter().map(|pair| pair[0]).min().unwrap_or(u32::MAX)
+        self.pairs
+            .iter()
+            .map(|pair| pair[0])
+            .min()
+            .unwrap_or(u32::MAX)
     }
 
     /// The largest power of two that divides the physical offset of every unbroken run.
     pub fn aligned_elements(&self) -> u32 {
-        self.pairs.iter().map(|pair| pair[0].min(pair[1])).min().unwrap_or(u32::MAX)
+        self.pairs
+            .iter()
+            .map(|pair| pair[0].min(pair[1]))
+            .min()
+            .unwrap_or(u32::MAX)
     }
 
     pub(super) fn check(&self) -> Result<(), LayoutError> {
@@ -88,8 +113,13 @@ impl Padded {
             }
         }
         rules::permutation_bases(NAME, self.rank(), &groups)?;
-        let Unpadded::Bases(bases) = &self.unpadded else { return Ok(()) };
-        match bases.iter().position(|basis| basis.iter().all(|&entry| entry == 0)) {
+        let Unpadded::Bases(bases) = &self.unpadded else {
+            return Ok(());
+        };
+        match bases
+            .iter()
+            .position(|basis| basis.iter().all(|&entry| entry == 0))
+        {
             Some(bit) => Err(LayoutError::Basis {
                 layout: NAME,
                 axis: Axis::Offset,
@@ -113,7 +143,13 @@ impl Padded {
         }
         for (at, pair) in self.pairs.iter().enumerate() {
             rules::powers_of_two(layout, "pairs", pair)?;
-            rules::at_most(layout, "pairs", u64::from(pair[0].max(pair[1])), 1 << 16, "elements")?;
+            rules::at_most(
+                layout,
+                "pairs",
+                u64::from(pair[0].max(pair[1])),
+                1 << 16,
+                "elements",
+            )?;
             if self.pairs[..at].iter().any(|earlier| earlier[0] == pair[0]) {
                 return Err(fault("an interval may be named only once"));
             }

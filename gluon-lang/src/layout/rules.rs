@@ -3,9 +3,18 @@
 use super::{Axis, BasisFault, Dims, LayoutError};
 
 /// Every entry of `field` is a power of two (so none is zero).
-pub(super) fn powers_of_two(layout: &'static str, field: &'static str, entries: &[u32]) -> Result<(), LayoutError> {
+pub(super) fn powers_of_two(
+    layout: &'static str,
+    field: &'static str,
+    entries: &[u32],
+) -> Result<(), LayoutError> {
     match entries.iter().position(|entry| !entry.is_power_of_two()) {
-        Some(at) => Err(LayoutError::NotPowerOfTwo { layout, field, at, value: entries[at] }),
+        Some(at) => Err(LayoutError::NotPowerOfTwo {
+            layout,
+            field,
+            at,
+            value: entries[at],
+        }),
         None => Ok(()),
     }
 }
@@ -17,7 +26,16 @@ pub(super) fn entries(
     found: usize,
     wanted: usize,
 ) -> Result<(), LayoutError> {
-    if found == wanted { Ok(()) } else { Err(LayoutError::FieldRank { layout, field, found, wanted }) }
+    if found == wanted {
+        Ok(())
+    } else {
+        Err(LayoutError::FieldRank {
+            layout,
+            field,
+            found,
+            wanted,
+        })
+    }
 }
 
 /// `order` names each of the dimensions `0..order.len()` once.
@@ -25,7 +43,10 @@ pub(super) fn permutation(layout: &'static str, order: &Dims) -> Result<(), Layo
     let mut seen = 0_u64;
     for &dim in order {
         if dim as usize >= order.rank() || seen >> dim & 1 == 1 {
-            return Err(LayoutError::NotAPermutation { layout, order: order.clone() });
+            return Err(LayoutError::NotAPermutation {
+                layout,
+                order: order.clone(),
+            });
         }
         seen |= 1 << dim;
     }
@@ -55,8 +76,18 @@ pub(super) fn warps(layout: &'static str, warps: u64) -> Result<(), LayoutError>
 }
 
 /// No more elements than a thread can have.
-pub(super) fn per_thread(layout: &'static str, field: &'static str, elements: u64) -> Result<(), LayoutError> {
-    at_most(layout, field, elements, MAX_PER_THREAD, "elements in a thread")
+pub(super) fn per_thread(
+    layout: &'static str,
+    field: &'static str,
+    elements: u64,
+) -> Result<(), LayoutError> {
+    at_most(
+        layout,
+        field,
+        elements,
+        MAX_PER_THREAD,
+        "elements in a thread",
+    )
 }
 
 /// `field` counts `found` things, of which there are at most `limit`.
@@ -71,7 +102,12 @@ pub(super) fn at_most(
         return Ok(());
     }
     let wanted = format!("there can be at most {limit} {things}");
-    Err(LayoutError::Parameter { layout, field, found: found.to_string(), wanted })
+    Err(LayoutError::Parameter {
+        layout,
+        field,
+        found: found.to_string(),
+        wanted,
+    })
 }
 
 /// No more offsets than shared memory has.
@@ -86,16 +122,28 @@ pub(super) fn block_count(layout: &'static str, bases: &[Dims]) -> Result<(), La
 }
 
 /// The CTA bases of a layout: few enough for a cluster, and a permutation.
-pub(super) fn cta_bases(layout: &'static str, rank: usize, bases: &[Dims]) -> Result<(), LayoutError> {
+pub(super) fn cta_bases(
+    layout: &'static str,
+    rank: usize,
+    bases: &[Dims],
+) -> Result<(), LayoutError> {
     block_count(layout, bases)?;
     permutation_bases(layout, rank, &[(Axis::Block, bases)])
 }
 
 /// The shape is one that tensors may have, and has the layout's rank.
-pub(super) fn shape(layout: &dyn std::fmt::Display, rank: usize, shape: &[u32]) -> Result<(), LayoutError> {
+pub(super) fn shape(
+    layout: &dyn std::fmt::Display,
+    rank: usize,
+    shape: &[u32],
+) -> Result<(), LayoutError> {
     let dims = || Dims::from(shape);
     if shape.len() != rank {
-        return Err(LayoutError::ShapeRank { layout: layout.to_string(), rank, shape: dims() });
+        return Err(LayoutError::ShapeRank {
+            layout: layout.to_string(),
+            rank,
+            shape: dims(),
+        });
     }
     if let Some(dim) = shape.iter().position(|size| !size.is_power_of_two()) {
         return Err(LayoutError::ShapeNotPowerOfTwo { shape: dims(), dim });
@@ -116,8 +164,16 @@ pub(super) fn permutation_bases(
     let mut seen = Dims::filled(0, rank);
     for &(axis, bases) in groups {
         for (bit, basis) in bases.iter().enumerate() {
-            let fault = |fault| LayoutError::Basis { layout, axis, bit, basis: basis.clone(), fault };
-            let Some((dim, value)) = single_entry(basis, rank).map_err(fault)? else { continue };
+            let fault = |fault| LayoutError::Basis {
+                layout,
+                axis,
+                bit,
+                basis: basis.clone(),
+                fault,
+            };
+            let Some((dim, value)) = single_entry(basis, rank).map_err(fault)? else {
+                continue;
+            };
             if seen[dim] & value != 0 {
                 return Err(fault(BasisFault::Repeated));
             }
@@ -128,7 +184,11 @@ pub(super) fn permutation_bases(
         let coordinate = reached.wrapping_add(1);
         if !coordinate.is_power_of_two() && coordinate != 0 {
             let coordinate = 1 << reached.trailing_ones();
-            return Err(LayoutError::NotCovered { layout, dim, coordinate });
+            return Err(LayoutError::NotCovered {
+                layout,
+                dim,
+                coordinate,
+            });
         }
     }
     Ok(())
@@ -139,7 +199,11 @@ pub(super) fn single_entry(basis: &Dims, rank: usize) -> Result<Option<(usize, u
     if basis.rank() != rank {
         return Err(BasisFault::Rank);
     }
-    let mut entries = basis.iter().copied().enumerate().filter(|&(_, value)| value != 0);
+    let mut entries = basis
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|&(_, value)| value != 0);
     let entry = entries.next();
     if entries.next().is_some() {
         return Err(BasisFault::SeveralDims);

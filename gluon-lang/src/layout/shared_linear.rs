@@ -20,12 +20,20 @@ pub struct SharedLinear {
 impl SharedLinear {
     /// A layout for kernels without clusters, aligned to 16 bytes.
     pub fn new<B: Into<Dims>>(offset: impl IntoIterator<Item = B>) -> Self {
-        Self { offset: offset.into_iter().map(Into::into).collect(), block: Vec::new(), alignment_bytes: 16 }
+        Self {
+            offset: offset.into_iter().map(Into::into).collect(),
+            block: Vec::new(),
+            alignment_bytes: 16,
+        }
     }
 
     /// The number of dimensions.
     pub fn rank(&self) -> usize {
-        self.offset.iter().chain(&self.block).next().map_or(0, Dims::rank)
+        self.offset
+            .iter()
+            .chain(&self.block)
+            .next()
+            .map_or(0, Dims::rank)
     }
 
     /// The shape that the bases cover: per dimension, the first power of two that no basis reaches.
@@ -36,7 +44,10 @@ impl SharedLinear {
                 reached[dim] |= entry;
             }
         }
-        reached.iter().map(|&bits| (bits + 1).next_power_of_two()).collect()
+        reached
+            .iter()
+            .map(|&bits| (bits + 1).next_power_of_two())
+            .collect()
     }
 
     pub(super) fn check(&self) -> Result<(), LayoutError> {
@@ -49,7 +60,13 @@ impl SharedLinear {
         for (axis, bases) in [(Axis::Offset, &self.offset), (Axis::Block, &self.block)] {
             if let Some(bit) = bases.iter().position(|basis| basis.rank() != rank) {
                 let (basis, fault) = (bases[bit].clone(), BasisFault::Rank);
-                return Err(LayoutError::Basis { layout: NAME, axis, bit, basis, fault });
+                return Err(LayoutError::Basis {
+                    layout: NAME,
+                    axis,
+                    bit,
+                    basis,
+                    fault,
+                });
             }
         }
         Ok(())

@@ -18,18 +18,26 @@ pub struct Slice {
 impl Slice {
     /// `parent` without dimension `dim`.
     pub fn new(dim: u32, parent: impl Into<Layout>) -> Self {
-        Self { dim, parent: parent.into() }
+        Self {
+            dim,
+            parent: parent.into(),
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), LayoutError> {
         let Some(parent_rank) = self.parent.rank() else {
-            return Err(LayoutError::Unresolved { layout: self.parent.kind() });
+            return Err(LayoutError::Unresolved {
+                layout: self.parent.kind(),
+            });
         };
         if parent_rank < 2 {
             return Err(LayoutError::SliceOfVector);
         }
         if self.dim as usize >= parent_rank {
-            return Err(LayoutError::SliceDim { dim: self.dim, parent_rank });
+            return Err(LayoutError::SliceDim {
+                dim: self.dim,
+                parent_rank,
+            });
         }
         self.parent.check_parameters()
     }

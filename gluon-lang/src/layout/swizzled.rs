@@ -24,7 +24,13 @@ pub struct Swizzled {
 impl Swizzled {
     /// A layout for kernels without clusters.
     pub fn new(vec: u32, per_phase: u32, max_phase: u32, order: impl Into<Dims>) -> Self {
-        Self { vec, per_phase, max_phase, order: order.into(), cta_bases: Vec::new() }
+        Self {
+            vec,
+            per_phase,
+            max_phase,
+            order: order.into(),
+            cta_bases: Vec::new(),
+        }
     }
 
     /// Plain rows without a swizzle, `order[0]` contiguous.
@@ -43,7 +49,11 @@ impl Swizzled {
         const NAME: &str = "Swizzled";
         rules::rank(NAME, self.order.rank())?;
         rules::permutation(NAME, &self.order)?;
-        for (field, value) in [("vec", self.vec), ("per_phase", self.per_phase), ("max_phase", self.max_phase)] {
+        for (field, value) in [
+            ("vec", self.vec),
+            ("per_phase", self.per_phase),
+            ("max_phase", self.max_phase),
+        ] {
             rules::powers_of_two(NAME, field, &[value])?;
         }
         rules::cta_bases(NAME, self.order.rank(), &self.cta_bases)

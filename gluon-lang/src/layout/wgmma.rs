@@ -22,7 +22,11 @@ pub struct Wgmma {
 impl Wgmma {
     /// A layout for kernels without clusters.
     pub fn new(warps: impl Into<Dims>, instr_shape: impl Into<Dims>) -> Self {
-        Self { warps: warps.into(), instr_shape: instr_shape.into(), cta_bases: Vec::new() }
+        Self {
+            warps: warps.into(),
+            instr_shape: instr_shape.into(),
+            cta_bases: Vec::new(),
+        }
     }
 
     /// The same layout in every CTA of a cluster, the tensor split by `cta_bases`.
@@ -46,7 +50,8 @@ impl Wgmma {
                 layout: NAME,
                 field: "warps",
                 found: self.warps.to_string(),
-                wanted: "dimension 0 must be a multiple of 4: a warpgroup is four warps along M".to_owned(),
+                wanted: "dimension 0 must be a multiple of 4: a warpgroup is four warps along M"
+                    .to_owned(),
             });
         }
         self.check_instruction(NAME)?;
@@ -73,7 +78,9 @@ impl Wgmma {
             return Err(fault("n must be a power of two from 8 to 256"));
         }
         if ![8, 16, 32].contains(&k) {
-            return Err(fault("k must be 8 (tf32), 16 (f16, bf16) or 32 (8-bit elements)"));
+            return Err(fault(
+                "k must be 8 (tf32), 16 (f16, bf16) or 32 (8-bit elements)",
+            ));
         }
         Ok(())
     }

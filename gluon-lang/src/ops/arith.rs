@@ -394,7 +394,10 @@ impl OpRules for InlinePtx {
             if !same {
                 return Err(OpError::new(
                     Code::InlinePtx,
-                    format!("the operands and results of inline PTX have one shape and layout; {} and {ty} differ", first.unwrap_or(ty)),
+                    format!(
+                        "the operands and results of inline PTX have one shape and layout; {} and {ty} differ",
+                        first.unwrap_or(ty)
+                    ),
                 ));
             }
             first = Some(ty);
@@ -423,7 +426,10 @@ pub(super) fn element(ty: &Type) -> Result<Elem, OpError> {
 }
 
 fn no_such_op(op: &str, elem: Elem) -> OpError {
-    OpError::new(Code::ElementMismatch, format!("there is no `{op}` for {elem}"))
+    OpError::new(
+        Code::ElementMismatch,
+        format!("there is no `{op}` for {elem}"),
+    )
 }
 
 /// The one type of all operands, or what differs.
@@ -442,10 +448,15 @@ pub(super) fn mismatch(op: &str, a: Value, a_ty: &Type, b: Value, b_ty: &Type) -
     let (code, what) = match (a_ty, b_ty) {
         (Type::Tensor(x), Type::Tensor(y)) if x.rank() != y.rank() => (Code::RankMismatch, "rank"),
         (Type::Tensor(x), Type::Tensor(y)) if x.shape != y.shape => (Code::ShapeMismatch, "shape"),
-        (Type::Tensor(x), Type::Tensor(y)) if x.layout != y.layout => (Code::LayoutMismatch, "layout"),
+        (Type::Tensor(x), Type::Tensor(y)) if x.layout != y.layout => {
+            (Code::LayoutMismatch, "layout")
+        }
         _ => (Code::ElementMismatch, "type"),
     };
-    OpError::new(code, format!("the operands of `{op}` differ in {what}: {a_ty} and {b_ty}"))
-        .origin(a, format!("this is {a_ty}"))
-        .origin(b, format!("this is {b_ty}"))
+    OpError::new(
+        code,
+        format!("the operands of `{op}` differ in {what}: {a_ty} and {b_ty}"),
+    )
+    .origin(a, format!("this is {a_ty}"))
+    .origin(b, format!("this is {b_ty}"))
 }

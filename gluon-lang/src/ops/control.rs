@@ -30,15 +30,26 @@ define_op! {
 impl OpRules for For {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let ty = func.ty(self.low);
-        let is_index = matches!(ty, Type::Scalar(Elem::Data(DType::I32 | DType::I64 | DType::U32 | DType::U64)));
+        let is_index = matches!(
+            ty,
+            Type::Scalar(Elem::Data(
+                DType::I32 | DType::I64 | DType::U32 | DType::U64
+            ))
+        );
         if !is_index || [self.high, self.step].iter().any(|v| func.ty(*v) != ty) {
             return Err(OpError::new(
                 Code::ElementMismatch,
-                format!("the bounds of a loop are scalars of one integer type of 32 or 64 bits, these are {ty}, {} and {}", func.ty(self.high), func.ty(self.step)),
+                format!(
+                    "the bounds of a loop are scalars of one integer type of 32 or 64 bits, these are {ty}, {} and {}",
+                    func.ty(self.high),
+                    func.ty(self.step)
+                ),
             ));
         }
         let carried = carried_types(func, &self.inits);
-        let expected: Types = std::iter::once(ty.clone()).chain(carried.iter().cloned()).collect();
+        let expected: Types = std::iter::once(ty.clone())
+            .chain(carried.iter().cloned())
+            .collect();
         check_params(func, "for", self.body, &expected)?;
         check_yield(func, "for", self.body, &carried)?;
         Ok(carried)
@@ -190,7 +201,10 @@ pub fn yielded(func: &Func, region: Region) -> &[Value] {
 }
 
 fn yielded_types(func: &Func, region: Region) -> Types {
-    yielded(func, region).iter().map(|v| func.ty(*v).clone()).collect()
+    yielded(func, region)
+        .iter()
+        .map(|v| func.ty(*v).clone())
+        .collect()
 }
 
 fn check_params(func: &Func, op: &str, region: Region, expected: &[Type]) -> Result<(), OpError> {
@@ -202,7 +216,11 @@ fn check_params(func: &Func, op: &str, region: Region, expected: &[Type]) -> Res
     let wanted: Vec<String> = expected.iter().map(ToString::to_string).collect();
     Err(OpError::new(
         Code::BrokenRule,
-        format!("a region of `{op}` takes ({}), not ({})", wanted.join(", "), found.join(", ")),
+        format!(
+            "a region of `{op}` takes ({}), not ({})",
+            wanted.join(", "),
+            found.join(", ")
+        ),
     ))
 }
 
@@ -211,13 +229,19 @@ fn check_yield(func: &Func, op: &str, region: Region, expected: &[Type]) -> Resu
     if given.len() != expected.len() {
         return Err(OpError::new(
             Code::BrokenRule,
-            format!("a region of `{op}` hands on {} values, not {}", given.len(), expected.len()),
+            format!(
+                "a region of `{op}` hands on {} values, not {}",
+                given.len(),
+                expected.len()
+            ),
         ));
     }
     for (value, wanted) in given.iter().zip(expected) {
         let ty = func.ty(*value);
         if ty != wanted {
-            let name = func.name(*value).map_or_else(String::new, |n| format!(" `{n}`"));
+            let name = func
+                .name(*value)
+                .map_or_else(String::new, |n| format!(" `{n}`"));
             return Err(OpError::new(
                 Code::LoopCarriedType,
                 format!("the value{name} that `{op}` carries is {wanted} before and {ty} after"),

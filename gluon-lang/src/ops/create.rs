@@ -49,7 +49,9 @@ impl Const {
             Const::Float(_) => dtype.is_float(),
             Const::Int(i) => match dtype {
                 DType::I1 => i == 0 || i == 1,
-                d if d.is_signed_int() => (-(1i128 << (d.bits() - 1))..1i128 << (d.bits() - 1)).contains(&i),
+                d if d.is_signed_int() => {
+                    (-(1i128 << (d.bits() - 1))..1i128 << (d.bits() - 1)).contains(&i)
+                }
                 d if d.is_int() => (0..1i128 << d.bits()).contains(&i),
                 _ => false,
             },
@@ -131,12 +133,17 @@ impl OpRules for Arange {
         let ty = one_declared(declared, "arange")?;
         let len = self.end - self.start;
         match ty {
-            Type::Tensor(t) if t.elem.is_int() && t.shape[..] == [u32::try_from(len).unwrap_or(0)] => {
+            Type::Tensor(t)
+                if t.elem.is_int() && t.shape[..] == [u32::try_from(len).unwrap_or(0)] =>
+            {
                 Ok(smallvec![ty.clone()])
             }
             _ => Err(OpError::new(
                 Code::ShapeMismatch,
-                format!("arange from {} to {} has {len} integers, not {ty}", self.start, self.end),
+                format!(
+                    "arange from {} to {} has {len} integers, not {ty}",
+                    self.start, self.end
+                ),
             )),
         }
     }

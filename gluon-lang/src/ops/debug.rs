@@ -40,16 +40,29 @@ impl OpRules for Hint {
         if self.values.len() != wanted {
             return Err(OpError::new(
                 Code::HintMismatch,
-                format!("`{}` wants one number for each dimension, {wanted} in all, and was given {}", self.kind, self.values.len()),
+                format!(
+                    "`{}` wants one number for each dimension, {wanted} in all, and was given {}",
+                    self.kind,
+                    self.values.len()
+                ),
             )
             .origin(self.operand, format!("this is {ty}")));
         }
         if self.values.iter().any(|v| *v == 0) {
-            return Err(OpError::new(Code::HintMismatch, format!("`{}` of 0 says nothing", self.kind)));
+            return Err(OpError::new(
+                Code::HintMismatch,
+                format!("`{}` of 0 says nothing", self.kind),
+            ));
         }
         let is_indexing = ty.elem().is_some_and(|e| e.is_int() || e.is_ptr());
         if !is_indexing {
-            return Err(OpError::new(Code::HintMismatch, format!("`{}` is about integers and pointers, this is {ty}", self.kind)));
+            return Err(OpError::new(
+                Code::HintMismatch,
+                format!(
+                    "`{}` is about integers and pointers, this is {ty}",
+                    self.kind
+                ),
+            ));
         }
         Ok(smallvec![ty.clone()])
     }
@@ -87,7 +100,10 @@ impl OpRules for Assert {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let ty = func.ty(self.condition);
         if !ty.elem().is_some_and(|e| e.is_bool()) {
-            return Err(OpError::new(Code::ElementMismatch, format!("`device_assert` wants booleans, this is {ty}")));
+            return Err(OpError::new(
+                Code::ElementMismatch,
+                format!("`device_assert` wants booleans, this is {ty}"),
+            ));
         }
         Ok(smallvec![])
     }

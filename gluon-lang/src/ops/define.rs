@@ -42,7 +42,9 @@ impl FieldReader {
             return Some(format!("attribute `{name}` does not belong to this op"));
         }
         match (self.operands.front(), self.regions.front()) {
-            (Some(TextOperand::Named(name, _)), _) => Some(format!("operand `{name}=` does not belong to this op")),
+            (Some(TextOperand::Named(name, _)), _) => {
+                Some(format!("operand `{name}=` does not belong to this op"))
+            }
             (Some(_), _) => Some("too many operands".into()),
             (None, Some(_)) => Some("too many regions".into()),
             (None, None) => None,
@@ -188,7 +190,9 @@ impl Field for Values {
 
 impl Field for Region {
     fn read(from: &mut FieldReader, name: &'static str) -> Result<Self, String> {
-        from.regions.pop_front().ok_or_else(|| format!("missing region `{name}`"))
+        from.regions
+            .pop_front()
+            .ok_or_else(|| format!("missing region `{name}`"))
     }
     fn write(&self, _: &'static str, to: &mut FieldWriter) {
         to.regions.push(*self);

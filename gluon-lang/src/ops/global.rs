@@ -92,15 +92,23 @@ impl OpRules for Load {
         if let Some(other) = self.other.expand() {
             let ty = func.ty(other);
             if *ty != data {
-                return Err(mismatch("load", self.ptr, &data, other, ty).note("`other` stands in for what is not read"));
+                return Err(mismatch("load", self.ptr, &data, other, ty)
+                    .note("`other` stands in for what is not read"));
             }
             if self.mask.is_none() {
-                return Err(OpError::new(Code::AccessWidth, "`other` without a mask is never used").help("add `.mask(..)`"));
+                return Err(OpError::new(
+                    Code::AccessWidth,
+                    "`other` without a mask is never used",
+                )
+                .help("add `.mask(..)`"));
             }
         }
         let wrong = matches!(self.cache, CacheOp::Wb | CacheOp::Wt);
         if wrong {
-            return Err(OpError::new(Code::AccessWidth, format!("`{}` is a cache operator of stores", self.cache)));
+            return Err(OpError::new(
+                Code::AccessWidth,
+                format!("`{}` is a cache operator of stores", self.cache),
+            ));
         }
         Ok(smallvec![data])
     }
@@ -137,12 +145,16 @@ impl OpRules for Store {
         let data = pointed_at(func, "store", self.ptr)?;
         let ty = func.ty(self.value);
         if *ty != data {
-            return Err(mismatch("store", self.ptr, &data, self.value, ty).note("a store writes what its pointers point to"));
+            return Err(mismatch("store", self.ptr, &data, self.value, ty)
+                .note("a store writes what its pointers point to"));
         }
         check_mask(func, "store", self.ptr, self.mask.expand())?;
         let wrong = matches!(self.cache, CacheOp::Ca | CacheOp::Cv);
         if wrong {
-            return Err(OpError::new(Code::AccessWidth, format!("`{}` is a cache operator of loads", self.cache)));
+            return Err(OpError::new(
+                Code::AccessWidth,
+                format!("`{}` is a cache operator of loads", self.cache),
+            ));
         }
         Ok(smallvec![])
     }
@@ -160,8 +172,11 @@ fn pointed_at(func: &Func, op: &str, ptr: Value) -> Result<Type, OpError> {
     let ty = func.ty(ptr);
     match element(ty)?.pointee() {
         Some(pointee) => Ok(ty.with_elem(pointee)),
-        None => Err(OpError::new(Code::ElementMismatch, format!("`{op}` wants pointers, this is {ty}"))
-            .origin(ptr, format!("this is {ty}"))),
+        None => Err(OpError::new(
+            Code::ElementMismatch,
+            format!("`{op}` wants pointers, this is {ty}"),
+        )
+        .origin(ptr, format!("this is {ty}"))),
     }
 }
 
@@ -171,5 +186,6 @@ fn check_mask(func: &Func, op: &str, ptr: Value, mask: Option<Value>) -> Result<
     if *ty == wanted {
         return Ok(());
     }
-    Err(mismatch(op, ptr, &wanted, mask, ty).note(format!("the mask of these pointers is {wanted}")))
+    Err(mismatch(op, ptr, &wanted, mask, ty)
+        .note(format!("the mask of these pointers is {wanted}")))
 }

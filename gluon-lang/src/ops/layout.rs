@@ -53,7 +53,10 @@ impl OpRules for SetLayout {
             .help("use `convert_layout`, which moves the data"));
         }
         if to == Some(&Layout::Auto) {
-            return Err(OpError::new(Code::UnresolvedLayout, "`set_layout` to `Auto` decides nothing"));
+            return Err(OpError::new(
+                Code::UnresolvedLayout,
+                "`set_layout` to `Auto` decides nothing",
+            ));
         }
         Ok(types)
     }
@@ -62,7 +65,12 @@ impl OpRules for SetLayout {
     }
 }
 
-fn same_but_layout(func: &Func, op: &str, operand: Value, declared: &[Type]) -> Result<Types, OpError> {
+fn same_but_layout(
+    func: &Func,
+    op: &str,
+    operand: Value,
+    declared: &[Type],
+) -> Result<Types, OpError> {
     let t = tensor(func, op, operand)?;
     let to = one_declared(declared, op)?;
     match to {

@@ -12,7 +12,9 @@ pub mod shape;
 
 use smallvec::SmallVec;
 
-pub use define::{Attr, Field, FieldReader, FieldWriter, OpDef, OpFields, Text, TextOperand, Values};
+pub use define::{
+    Attr, Field, FieldReader, FieldWriter, OpDef, OpFields, Text, TextOperand, Values,
+};
 
 use crate::diag::OpError;
 use crate::entity::Region;

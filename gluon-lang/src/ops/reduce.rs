@@ -33,14 +33,24 @@ impl OpRules for Reduce {
         for &other in &self.operands[1..] {
             let o = tensor(func, "reduce", other)?;
             if (&o.shape, &o.layout) != (&t.shape, &t.layout) {
-                return Err(super::arith::mismatch("reduce", first, func.ty(first), other, &func.ty(other).with_elem(t.elem)));
+                return Err(super::arith::mismatch(
+                    "reduce",
+                    first,
+                    func.ty(first),
+                    other,
+                    &func.ty(other).with_elem(t.elem),
+                ));
             }
         }
         let axis = self.axis as usize;
         if axis >= t.rank() {
             return Err(OpError::new(
                 Code::NoSuchAxis,
-                format!("`reduce` over dimension {axis} of a tensor of rank {}, which has 0 to {}", t.rank(), t.rank() - 1),
+                format!(
+                    "`reduce` over dimension {axis} of a tensor of rank {}, which has 0 to {}",
+                    t.rank(),
+                    t.rank() - 1
+                ),
             )
             .origin(first, format!("this is {t}")));
         }

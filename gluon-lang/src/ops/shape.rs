@@ -12,11 +12,18 @@ use crate::ir::{Func, TensorType, Type};
 use crate::layout::{Dims, Layout, relate};
 
 /// The tensor type of an operand, or a diagnostic that says that it is none.
-pub(super) fn tensor<'f>(func: &'f Func, op: &str, value: Value) -> Result<&'f TensorType, OpError> {
+pub(super) fn tensor<'f>(
+    func: &'f Func,
+    op: &str,
+    value: Value,
+) -> Result<&'f TensorType, OpError> {
     let ty = func.ty(value);
     ty.as_tensor().ok_or_else(|| {
-        OpError::new(Code::RankMismatch, format!("`{op}` wants a tensor, this is the scalar {ty}"))
-            .origin(value, format!("this is {ty}"))
+        OpError::new(
+            Code::RankMismatch,
+            format!("`{op}` wants a tensor, this is the scalar {ty}"),
+        )
+        .origin(value, format!("this is {ty}"))
     })
 }
 
@@ -49,7 +56,9 @@ impl OpRules for ExpandDims {
         let layout = relate::expand_dims(&t.layout, axis).map_err(|e| {
             OpError::new(Code::WrongSlice, e.to_string())
                 .origin(self.operand, format!("this is {t}"))
-                .help(format!("make it with `Slice::new({axis}, parent)`, or with `Auto`"))
+                .help(format!(
+                    "make it with `Slice::new({axis}, parent)`, or with `Auto`"
+                ))
         })?;
         let shape = t.shape.with_inserted(axis, 1);
         Ok(smallvec![Type::tensor(shape, t.elem, layout)])
@@ -73,17 +82,33 @@ impl OpRules for Broadcast {
         let to = one_declared(declared, "broadcast")?;
         let wanted = to.shape();
         if wanted.len() != t.rank() {
-            return Err(mismatch("broadcast", self.operand, func.ty(self.operand), self.operand, to));
+            return Err(mismatch(
+                "broadcast",
+                self.operand,
+                func.ty(self.operand),
+                self.operand,
+                to,
+            ));
         }
-        let fits = t.shape.iter().zip(wanted).all(|(&from, &to)| from == to || from == 1);
+        let fits = t
+            .shape
+            .iter()
+            .zip(wanted)
+            .all(|(&from, &to)| from == to || from == 1);
         if !fits {
             return Err(OpError::new(
                 Code::ShapeMismatch,
-                format!("{t} cannot be broadcast to the shape {wanted:?}: only dimensions of 1 repeat"),
+                format!(
+                    "{t} cannot be broadcast to the shape {wanted:?}: only dimensions of 1 repeat"
+                ),
             )
             .origin(self.operand, format!("this is {t}")));
         }
-        Ok(smallvec![Type::tensor(Dims::from(wanted), t.elem, t.layout.clone())])
+        Ok(smallvec![Type::tensor(
+            Dims::from(wanted),
+            t.elem,
+            t.layout.clone()
+        )])
     }
 }
 
@@ -105,11 +130,18 @@ impl OpRules for Reshape {
         if wanted.is_empty() || len != t.len() as u64 {
             return Err(OpError::new(
                 Code::ShapeChange,
-                format!("a reshape keeps the number of elements: {} has {}, {wanted:?} has {len}", t.shape, t.len()),
+                format!(
+                    "a reshape keeps the number of elements: {} has {}, {wanted:?} has {len}",
+                    t.shape,
+                    t.len()
+                ),
             )
             .origin(self.operand, format!("this is {t}")));
         }
-        let layout = given(relate::reshape(&t.layout, &t.shape, wanted), Code::ShapeChange)?;
+        let layout = given(
+            relate::reshape(&t.layout, &t.shape, wanted),
+            Code::ShapeChange,
+        )?;
         let layout = relate::prefer_declared(layout, to.layout(), wanted);
         Ok(smallvec![Type::tensor(Dims::from(wanted), t.elem, layout)])
     }
@@ -141,13 +173,22 @@ impl OpRules for Permute {
         if self.order.len() != t.rank() || seen.contains(&false) {
             return Err(OpError::new(
                 Code::ShapeChange,
-                format!("{} is no order of the {} dimensions 0 to {}: each must stand once", self.order, t.rank(), t.rank() - 1),
+                format!(
+                    "{} is no order of the {} dimensions 0 to {}: each must stand once",
+                    self.order,
+                    t.rank(),
+                    t.rank() - 1
+                ),
             )
             .origin(self.operand, format!("this is {t}")));
         }
         let shape: Dims = self.order.iter().map(|&d| t.shape[d as usize]).collect();
-        let layout = given(relate::permute(&t.layout, &t.shape, &self.order), Code::ShapeChange)?;
-        let layout = relate::prefer_declared(layout, declared.first().and_then(Type::layout), &shape);
+        let layout = given(
+            relate::permute(&t.layout, &t.shape, &self.order),
+            Code::ShapeChange,
+        )?;
+        let layout =
+            relate::prefer_declared(layout, declared.first().and_then(Type::layout), &shape);
         Ok(smallvec![Type::tensor(shape, t.elem, layout)])
     }
     fn layout_rule(&self) -> LayoutRule {
@@ -171,13 +212,17 @@ impl OpRules for Split {
         if t.rank() < 2 || t.shape.last() != Some(&2) {
             return Err(OpError::new(
                 Code::ShapeChange,
-                format!("`split` wants rank 2 or more and a last dimension of 2, this is {}", t.shape),
+                format!(
+                    "`split` wants rank 2 or more and a last dimension of 2, this is {}",
+                    t.shape
+                ),
             )
             .origin(self.operand, format!("this is {t}")));
         }
         let shape = Dims::from(&t.shape[..t.rank() - 1]);
         let layout = given(relate::split(&t.layout, &t.shape), Code::ShapeChange)?;
-        let layout = relate::prefer_declared(layout, declared.first().and_then(Type::layout), &shape);
+        let layout =
+            relate::prefer_declared(layout, declared.first().and_then(Type::layout), &shape);
         let half = Type::tensor(shape, t.elem, layout);
         Ok(smallvec![half.clone(), half])
     }
@@ -208,7 +253,8 @@ impl OpRules for Join {
         let mut shape = t.shape.clone();
         shape.push(2);
         let layout = given(relate::join(&t.layout, &t.shape), Code::ShapeChange)?;
-        let layout = relate::prefer_declared(layout, declared.first().and_then(Type::layout), &shape);
+        let layout =
+            relate::prefer_declared(layout, declared.first().and_then(Type::layout), &shape);
         Ok(smallvec![Type::tensor(shape, t.elem, layout)])
     }
     fn layout_rule(&self) -> LayoutRule {

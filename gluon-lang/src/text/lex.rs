@@ -84,7 +84,11 @@ pub(super) fn lex(text: &str) -> Result<Vec<Spanned>, (usize, char)> {
             }
             _ => return Err((start, text[start..].chars().next().unwrap_or('\0'))),
         };
-        tokens.push(Spanned { token, start, end: at });
+        tokens.push(Spanned {
+            token,
+            start,
+            end: at,
+        });
     }
     tokens.push(Spanned {
         token: Token::End,

@@ -33,7 +33,8 @@ impl std::error::Error for ParseError {}
 
 /// Reads one kernel. `file` names the text in the places of its instructions.
 pub fn parse(file: &str, text: &str) -> Result<Func, ParseError> {
-    let tokens = lex(text).map_err(|(at, c)| error_at(text, at, format!("`{c}` begins nothing here")))?;
+    let tokens =
+        lex(text).map_err(|(at, c)| error_at(text, at, format!("`{c}` begins nothing here")))?;
     let mut parser = Parser {
         text,
         file,
@@ -56,7 +57,11 @@ fn line_column(text: &str, at: usize) -> (u32, u32) {
 
 fn error_at(text: &str, at: usize, message: String) -> ParseError {
     let (line, column) = line_column(text, at);
-    ParseError { line, column, message }
+    ParseError {
+        line,
+        column,
+        message,
+    }
 }
 
 type Parsed<T> = Result<T, ParseError>;
@@ -92,7 +97,11 @@ impl Parser<'_> {
 
     /// An error at the token to come.
     fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        Err(error_at(self.text, self.tokens[self.at].start, message.into()))
+        Err(error_at(
+            self.text,
+            self.tokens[self.at].start,
+            message.into(),
+        ))
     }
 
     fn is(&self, c: char) -> bool {
@@ -126,7 +135,8 @@ impl Parser<'_> {
 
     fn number(&mut self, what: &str) -> Parsed<u32> {
         let word = self.word(what)?;
-        word.parse().or_else(|_| self.error_before(format!("expected {what}, found `{word}`")))
+        word.parse()
+            .or_else(|_| self.error_before(format!("expected {what}, found `{word}`")))
     }
 
     fn file_of_one_kernel(&mut self) -> Parsed<()> {
@@ -139,7 +149,9 @@ impl Parser<'_> {
         }
         match self.peek() {
             Token::End => Ok(()),
-            other => self.error(format!("a file holds one kernel; expected its end, found {other}")),
+            other => self.error(format!(
+                "a file holds one kernel; expected its end, found {other}"
+            )),
         }
     }
 
@@ -150,9 +162,17 @@ impl Parser<'_> {
         self.expect('=')?;
         // A layout ends where the next line begins; its own grammar is the layout module's.
         let start = self.tokens[self.at].start;
-        let end = self.text[start..].find('\n').map_or(self.text.len(), |i| start + i);
-        let text = self.text[start..end].split("//").next().unwrap_or("").trim();
-        let layout = text.parse::<Layout>().or_else(|e| self.error(format!("{e}")))?;
+        let end = self.text[start..]
+            .find('\n')
+            .map_or(self.text.len(), |i| start + i);
+        let text = self.text[start..end]
+            .split("//")
+            .next()
+            .unwrap_or("")
+            .trim();
+        let layout = text
+            .parse::<Layout>()
+            .or_else(|e| self.error(format!("{e}")))?;
         while self.tokens[self.at].start < end && *self.peek() != Token::End {
             self.next();
         }
@@ -303,7 +323,14 @@ impl Parser<'_> {
             return self.error_from(start, format!("`{mnemonic}`: {extra}"));
         }
         if names.len() != types.len() {
-            return self.error_from(start, format!("{} results are named and {} types given", names.len(), types.len()));
+            return self.error_from(
+                start,
+                format!(
+                    "{} results are named and {} types given",
+                    names.len(),
+                    types.len()
+                ),
+            );
         }
         let loc = self.func.locations.add(self.file, line, column, None);
         let inst = self.func.make_inst(op, types, Some(loc));
@@ -347,7 +374,10 @@ impl Parser<'_> {
                     let values = self.value_list()?;
                     fields.operands.push_back(TextOperand::Many(values));
                 }
-                Token::Word(field) if self.tokens.get(self.at + 1).map(|t| &t.token) == Some(&Token::Punct('=')) => {
+                Token::Word(field)
+                    if self.tokens.get(self.at + 1).map(|t| &t.token)
+                        == Some(&Token::Punct('=')) =>
+                {
                     self.next();
                     self.next();
                     let Token::Value(name) = self.next() else {

@@ -85,7 +85,11 @@ impl<'f> Printer<'f> {
             (c.denies_bank_conflicts, "bank_conflicts"),
             (c.denies_spills, "spills"),
         ];
-        let denied: Vec<&str> = words.iter().filter(|(on, _)| *on).map(|(_, w)| *w).collect();
+        let denied: Vec<&str> = words
+            .iter()
+            .filter(|(on, _)| *on)
+            .map(|(_, w)| *w)
+            .collect();
         if !denied.is_empty() {
             let _ = write!(self.out, " deny({})", denied.join(", "));
         }
@@ -115,7 +119,11 @@ impl<'f> Printer<'f> {
         self.out.push_str(rules.mnemonic());
         self.operands(&fields.operands);
         if !fields.attrs.is_empty() {
-            let attrs: Vec<String> = fields.attrs.iter().map(|(n, t)| format!("{n}={t}")).collect();
+            let attrs: Vec<String> = fields
+                .attrs
+                .iter()
+                .map(|(n, t)| format!("{n}={t}"))
+                .collect();
             let _ = write!(self.out, " {{{}}}", attrs.join(", "));
         }
         for region in fields.regions {
@@ -125,7 +133,9 @@ impl<'f> Printer<'f> {
             self.out.push_str(if i > 0 { ", " } else { " : " });
             self.ty(func.ty(value));
         }
-        if self.with_locations && let Some(place) = func.place(inst) {
+        if self.with_locations
+            && let Some(place) = func.place(inst)
+        {
             let _ = write!(self.out, "  // {place}");
         }
         self.out.push('\n');
@@ -144,7 +154,10 @@ impl<'f> Printer<'f> {
                     let _ = write!(self.out, "{field}=%{name}");
                 }
                 TextOperand::Many(values) => {
-                    let names: Vec<String> = values.iter().map(|v| format!("%{}", self.name(*v))).collect();
+                    let names: Vec<String> = values
+                        .iter()
+                        .map(|v| format!("%{}", self.name(*v)))
+                        .collect();
                     let _ = write!(self.out, "[{}]", names.join(", "));
                 }
             }
@@ -212,7 +225,10 @@ impl<'f> Printer<'f> {
         }
         let known = self.layouts.iter().position(|(l, _)| l == layout);
         let at = known.unwrap_or_else(|| {
-            let same = self.layouts.iter().filter(|(_, n)| n.trim_end_matches(|c: char| c.is_ascii_digit()) == word);
+            let same = self
+                .layouts
+                .iter()
+                .filter(|(_, n)| n.trim_end_matches(|c: char| c.is_ascii_digit()) == word);
             let name = match same.count() {
                 0 => word.to_owned(),
                 n => format!("{word}{n}"),

@@ -18,7 +18,10 @@ pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
         found.push(Diagnostic::error(
             Code::WrongWarps,
             None,
-            format!("a kernel of {} warps: the hardware runs 1, 2, 4, 8, 16 or 32 in a CTA", func.warps),
+            format!(
+                "a kernel of {} warps: the hardware runs 1, 2, 4, 8, 16 or 32 in a CTA",
+                func.warps
+            ),
         ));
     }
     structure::check(func, &mut found);

@@ -54,7 +54,11 @@ struct Walk<'f> {
 impl Walk<'_> {
     fn region(&mut self, region: Region, end: End) {
         if !self.seen.insert(region) {
-            let d = Diagnostic::error(Code::BrokenRule, None, format!("{region} stands in two places"));
+            let d = Diagnostic::error(
+                Code::BrokenRule,
+                None,
+                format!("{region} stands in two places"),
+            );
             self.found.push(d);
             return;
         }
@@ -71,7 +75,11 @@ impl Walk<'_> {
             }
         }
         if data.insts.is_empty() {
-            let d = Diagnostic::error(Code::BrokenRule, None, format!("{region} is empty; it must end in `{}`", end.name()));
+            let d = Diagnostic::error(
+                Code::BrokenRule,
+                None,
+                format!("{region} is empty; it must end in `{}`", end.name()),
+            );
             self.found.push(d);
         }
         for value in made {
@@ -86,19 +94,34 @@ impl Walk<'_> {
                 let d = Diagnostic::error(
                     Code::OutOfScope,
                     self.func.place(inst),
-                    format!("`{}` uses a value that does not exist here", op.rules().mnemonic()),
+                    format!(
+                        "`{}` uses a value that does not exist here",
+                        op.rules().mnemonic()
+                    ),
                 )
-                .related(self.func.value_place(value), "it was made here, inside a loop, branch or closure of the kernel")
-                .help("carry it out through a `let mut` variable declared before the loop or branch");
+                .related(
+                    self.func.value_place(value),
+                    "it was made here, inside a loop, branch or closure of the kernel",
+                )
+                .help(
+                    "carry it out through a `let mut` variable declared before the loop or branch",
+                );
                 self.found.push(d);
             }
         }
         if is_last && !end.matches(op) {
-            let message = format!("a region must end in `{}`, not `{}`", end.name(), op.rules().mnemonic());
+            let message = format!(
+                "a region must end in `{}`, not `{}`",
+                end.name(),
+                op.rules().mnemonic()
+            );
             self.found.push(broken(self.func, inst, message));
         }
         if !is_last && op.rules().is_terminator() {
-            let message = format!("`{}` stands before the end of its region", op.rules().mnemonic());
+            let message = format!(
+                "`{}` stands before the end of its region",
+                op.rules().mnemonic()
+            );
             self.found.push(broken(self.func, inst, message));
         }
         for (i, region) in op.regions().into_iter().enumerate() {

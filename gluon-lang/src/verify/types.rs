@@ -13,7 +13,11 @@ const MAX_TENSOR_ELEMENTS: usize = 1 << 20;
 pub(super) fn check(func: &Func, stage: Stage, found: &mut Diagnostics) {
     for &value in &func.region(func.body).params {
         if !matches!(func.ty(value), Type::Scalar(_)) {
-            found.push(Diagnostic::error(Code::BrokenRule, None, "a kernel's parameters are scalars"));
+            found.push(Diagnostic::error(
+                Code::BrokenRule,
+                None,
+                "a kernel's parameters are scalars",
+            ));
         }
     }
     for inst in func.walk() {
@@ -31,11 +35,21 @@ pub(super) fn check(func: &Func, stage: Stage, found: &mut Diagnostics) {
 
 fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
     let op = func.op(inst);
-    let given: Types = func.results(inst).iter().map(|v| func.ty(*v).clone()).collect();
+    let given: Types = func
+        .results(inst)
+        .iter()
+        .map(|v| func.ty(*v).clone())
+        .collect();
     match op.rules().result_types(func, &given) {
         Err(error) => found.push(func.diagnose(error, func.loc(inst))),
         Ok(right) if right != given => {
-            let show = |types: &Types| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let show = |types: &Types| {
+                types
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
             let message = format!(
                 "the results of `{}` are ({}), not ({})",
                 op.rules().mnemonic(),
@@ -47,13 +61,21 @@ fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
         Ok(_) => {}
     }
     if stage >= Stage::Resolved && matches!(op, Op::SetLayout(_)) {
-        found.push(broken(func, inst, "`set_layout` is left after the layouts were resolved".into()));
+        found.push(broken(
+            func,
+            inst,
+            "`set_layout` is left after the layouts were resolved".into(),
+        ));
     }
 }
 
 fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut Diagnostics) {
     match func.ty(value) {
-        Type::Poison => found.push(broken(func, inst, "a value of a reported mistake is left".into())),
+        Type::Poison => found.push(broken(
+            func,
+            inst,
+            "a value of a reported mistake is left".into(),
+        )),
         Type::Scalar(_) => {}
         Type::Tensor(t) => {
             if let Err((code, message)) = check_tensor(t, stage, func.warps) {
@@ -68,27 +90,45 @@ pub(crate) fn check_tensor(t: &TensorType, stage: Stage, warps: u32) -> Result<(
     if let Some(d) = t.shape.iter().find(|d| !d.is_power_of_two()) {
         return Err((
             Code::NotPowerOfTwo,
-            format!("the shape {} has a dimension of {d}; every dimension is a power of two", t.shape),
+            format!(
+                "the shape {} has a dimension of {d}; every dimension is a power of two",
+                t.shape
+            ),
         ));
     }
-    let elements = t.shape.iter().try_fold(1_usize, |n, &d| n.checked_mul(d as usize));
+    let elements = t
+        .shape
+        .iter()
+        .try_fold(1_usize, |n, &d| n.checked_mul(d as usize));
     if elements.is_none_or(|n| n > MAX_TENSOR_ELEMENTS) {
         return Err((
             Code::TooLarge,
-            format!("a tensor of shape {} has more than {MAX_TENSOR_ELEMENTS} elements", t.shape),
+            format!(
+                "a tensor of shape {} has more than {MAX_TENSOR_ELEMENTS} elements",
+                t.shape
+            ),
         ));
     }
     if matches!(t.layout, Layout::Auto | Layout::Coalesced) {
         if stage >= Stage::Resolved {
-            return Err((Code::UnresolvedLayout, format!("nothing decides the layout of this {t}")));
+            return Err((
+                Code::UnresolvedLayout,
+                format!("nothing decides the layout of this {t}"),
+            ));
         }
         return Ok(());
     }
     if t.layout.rank() != Some(t.rank()) {
-        let rank = t.layout.rank().map_or_else(|| "any".into(), |r| r.to_string());
+        let rank = t
+            .layout
+            .rank()
+            .map_or_else(|| "any".into(), |r| r.to_string());
         return Err((
             Code::RankMismatch,
-            format!("a tensor of {} dimensions with a layout of {rank}: {t}", t.rank()),
+            format!(
+                "a tensor of {} dimensions with a layout of {rank}: {t}",
+                t.rank()
+            ),
         ));
     }
     t.layout

@@ -1,8 +1,8 @@
 //! Gluon's own values, kept in `tests/golden` (its README says how they were computed).
 
 use gluon_lang::layout::{
-    Axis, Blocked, Dims, DotOperand, Layout, LayoutError, LinearLayout, Mma, Nvmma, SharedLayout, Slice, Swizzled,
-    Wgmma,
+    Axis, Blocked, Dims, DotOperand, Layout, LayoutError, LinearLayout, Mma, Nvmma, SharedLayout,
+    Slice, Swizzled, Wgmma,
 };
 use serde::Deserialize;
 
@@ -93,32 +93,73 @@ impl Golden {
 
     fn either(self) -> Either {
         match self {
-            Self::Blocked { size_per_thread, threads_per_warp, warps_per_cta, order, cga_layout } => {
+            Self::Blocked {
+                size_per_thread,
+                threads_per_warp,
+                warps_per_cta,
+                order,
+                cga_layout,
+            } => {
                 let blocked = Blocked::new(size_per_thread, threads_per_warp, warps_per_cta, order);
                 Either::Distributed(blocked.with_ctas(cga_layout).into())
             }
-            Self::Slice { dim, parent } => Either::Distributed(Slice::new(dim, parent.distributed()).into()),
-            Self::Mma { version: [2, 0], warps_per_cta, instr_shape, cga_layout } => {
-                Either::Distributed(Mma::new(warps_per_cta, instr_shape).with_ctas(cga_layout).into())
+            Self::Slice { dim, parent } => {
+                Either::Distributed(Slice::new(dim, parent.distributed()).into())
             }
-            Self::Mma { version: [3, 0], warps_per_cta, instr_shape, cga_layout } => {
+            Self::Mma {
+                version: [2, 0],
+                warps_per_cta,
+                instr_shape,
+                cga_layout,
+            } => Either::Distributed(
+                Mma::new(warps_per_cta, instr_shape)
+                    .with_ctas(cga_layout)
+                    .into(),
+            ),
+            Self::Mma {
+                version: [3, 0],
+                warps_per_cta,
+                instr_shape,
+                cga_layout,
+            } => {
                 // Gluon writes the share of one warp, we the instruction's own tile of four.
                 let tile = Dims::from(instr_shape).with(0, 64);
                 Either::Distributed(Wgmma::new(warps_per_cta, tile).with_ctas(cga_layout).into())
             }
             Self::Mma { version, .. } => panic!("no such version: {version:?}"),
-            Self::DotOperand { operand_index, parent, k_width } => {
-                Either::Distributed(DotOperand::new(operand_index, parent.distributed(), k_width).into())
-            }
-            Self::Nvmma { swizzle_byte_width, element_bitwidth, rank, transposed, fp4_padded, cga_layout } => {
-                let mut nvmma = Nvmma::new(swizzle_byte_width, element_bitwidth).with_rank(rank).with_ctas(cga_layout);
+            Self::DotOperand {
+                operand_index,
+                parent,
+                k_width,
+            } => Either::Distributed(
+                DotOperand::new(operand_index, parent.distributed(), k_width).into(),
+            ),
+            Self::Nvmma {
+                swizzle_byte_width,
+                element_bitwidth,
+                rank,
+                transposed,
+                fp4_padded,
+                cga_layout,
+            } => {
+                let mut nvmma = Nvmma::new(swizzle_byte_width, element_bitwidth)
+                    .with_rank(rank)
+                    .with_ctas(cga_layout);
                 nvmma.transposed = transposed;
                 nvmma.fp4_padded = fp4_padded;
                 Either::Shared(nvmma.into())
             }
-            Self::Swizzled { vec, per_phase, max_phase, order, cga_layout } => {
-                Either::Shared(Swizzled::new(vec, per_phase, max_phase, order).with_ctas(cga_layout).into())
-            }
+            Self::Swizzled {
+                vec,
+                per_phase,
+                max_phase,
+                order,
+                cga_layout,
+            } => Either::Shared(
+                Swizzled::new(vec, per_phase, max_phase, order)
+                    .with_ctas(cga_layout)
+                    .into(),
+            ),
         }
     }
 }
@@ -143,7 +184,16 @@ impl Bases {
         ];
         let named: Vec<(Axis, Vec<Dims>)> = groups
             .into_iter()
-            .filter_map(|(axis, bases)| Some((axis, bases.as_ref()?.iter().map(|basis| Dims::from(&**basis)).collect())))
+            .filter_map(|(axis, bases)| {
+                Some((
+                    axis,
+                    bases
+                        .as_ref()?
+                        .iter()
+                        .map(|basis| Dims::from(&**basis))
+                        .collect(),
+                ))
+            })
             .collect();
         LinearLayout::from_bases(named.iter().map(|(axis, bases)| (*axis, &**bases)), shape)
     }
@@ -151,7 +201,8 @@ impl Bases {
 
 #[test]
 fn golden_linear_layouts() {
-    let entries: Vec<Entry> = serde_json::from_str(include_str!("../golden/linear_layouts.json")).unwrap();
+    let entries: Vec<Entry> =
+        serde_json::from_str(include_str!("../golden/linear_layouts.json")).unwrap();
     assert_eq!(entries.len(), 90);
     let mut wrong = Vec::new();
     let mut accepted = 0;
@@ -161,13 +212,20 @@ fn golden_linear_layouts() {
             (Ok(ours), Some(bases)) => {
                 let theirs = bases.linear(&entry.shape);
                 if ours != theirs {
-                    wrong.push(format!("{}\n  ours   {ours}\n  theirs {theirs}", entry.name));
+                    wrong.push(format!(
+                        "{}\n  ours   {ours}\n  theirs {theirs}",
+                        entry.name
+                    ));
                 }
                 if let (Either::Shared(layout), Some(alignment)) = (&layout, bases.alignment)
                     && layout.alignment_bytes() != alignment
                     && layout.kind() == "Nvmma"
                 {
-                    wrong.push(format!("{}: alignment {} for {alignment}", entry.name, layout.alignment_bytes()));
+                    wrong.push(format!(
+                        "{}: alignment {} for {alignment}",
+                        entry.name,
+                        layout.alignment_bytes()
+                    ));
                 }
                 accepted += 1;
             }
@@ -176,7 +234,12 @@ fn golden_linear_layouts() {
             (Err(error), Some(_)) => wrong.push(format!("{} was rejected: {error}", entry.name)),
         }
     }
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     assert_eq!(accepted, 88);
 }
 
@@ -185,10 +248,17 @@ fn golden_rejections_say_why() {
     let parent = Wgmma::new([4, 1], [64, 64, 16]);
     let operand: Layout = DotOperand::new(1, parent, 2).into();
     let message = operand.linear(&[64, 64]).unwrap_err().to_string();
-    assert!(message.contains("only A (0) of a wgmma can be in registers"), "{message}");
+    assert!(
+        message.contains("only A (0) of a wgmma can be in registers"),
+        "{message}"
+    );
 
     let small: SharedLayout = Nvmma::new(128, 16).into();
     let error = small.linear(&[64, 32]).unwrap_err();
-    let wanted = LayoutError::RowShorterThanSwizzle { row_bytes: 64, swizzle_bytes: 128, shape: [64, 32].into() };
+    let wanted = LayoutError::RowShorterThanSwizzle {
+        row_bytes: 64,
+        swizzle_bytes: 128,
+        shape: [64, 32].into(),
+    };
     assert_eq!(error, wanted);
 }

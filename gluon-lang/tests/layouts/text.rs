@@ -3,7 +3,9 @@
 use gluon_lang::layout::{AnyLayout, Layout};
 
 fn round_trip(text: &str) {
-    let layout: AnyLayout = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+    let layout: AnyLayout = text
+        .parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(layout.to_string(), text);
     let dense: String = text.split(' ').collect();
     assert_eq!(dense.parse(), Ok(layout), "spaces are optional");
@@ -39,39 +41,84 @@ fn what_is_printed_reads_back() {
 #[test]
 fn fields_may_be_named() {
     let by_name: Layout =
-        "Blocked(order=[1,0], warps=[4,1], size_per_thread=[1,4], threads_per_warp=[8,4],)".parse().unwrap();
-    assert_eq!(by_name.to_string(), "Blocked([1, 4], [8, 4], [4, 1], [1, 0])");
+        "Blocked(order=[1,0], warps=[4,1], size_per_thread=[1,4], threads_per_warp=[8,4],)"
+            .parse()
+            .unwrap();
+    assert_eq!(
+        by_name.to_string(),
+        "Blocked([1, 4], [8, 4], [4, 1], [1, 0])"
+    );
 }
 
 #[test]
 fn a_prefix_ends_where_the_layout_ends() {
     let text = "Slice(0, Auto) , f32>";
     let (layout, bytes) = Layout::parse_prefix(text).unwrap();
-    assert_eq!((layout.to_string().as_str(), &text[bytes..]), ("Slice(0, Auto)", " , f32>"));
+    assert_eq!(
+        (layout.to_string().as_str(), &text[bytes..]),
+        ("Slice(0, Auto)", " , f32>")
+    );
     assert_eq!(Layout::parse_prefix("Auto , x").unwrap().1, 4);
 }
 
 #[test]
 fn errors_name_column_and_expectation() {
     let check = |text: &str, wanted: &str| {
-        assert_eq!(text.parse::<AnyLayout>().unwrap_err().to_string(), wanted, "{text}");
+        assert_eq!(
+            text.parse::<AnyLayout>().unwrap_err().to_string(),
+            wanted,
+            "{text}"
+        );
     };
-    check("", "column 1: expected a layout, a list or a number, found the end");
+    check(
+        "",
+        "column 1: expected a layout, a list or a number, found the end",
+    );
     check(
         "Block([1])",
         "column 1: expected Auto, Coalesced, Blocked, Slice, Linear, Mma, Wgmma, DotOperand or Nvmma, Swizzled, \
          Padded, SharedLinear, found `Block`",
     );
-    check("Blocked([1, 4]", "column 15: expected `,` or `)`, found the end");
-    check("Blocked([1, 4], [8, 4])", "column 1: expected warps of Blocked, found no such argument");
-    check("Blocked(1)", "column 9: expected a list of numbers, found 1");
-    check("Mma([4, x], [16, 8])", "column 9: expected a number, found `x`");
-    check("Slice(0, Nvmma(128, 16))", "column 10: expected one of Auto, Coalesced, Blocked, Slice, Linear, Mma, Wgmma, \
-         DotOperand, found `Nvmma`");
-    check("Nvmma(128, 16, width=2)", "column 22: expected only swizzle_bytes, element_bits, transposed, fp4_padded, \
-         rank, cta for Nvmma, found `width=`");
-    check("Nvmma(128, 16, transposed=1)", "column 27: expected `true` or `false`, found 1");
-    check("Auto Auto", "column 6: expected the end of the layout, found `A`");
-    check("Mma([99999999999], [16, 8])", "column 6: expected a number below 2^32, found 99999999999");
-    check("Padded([[1, 2, 3]], [0])", "column 8: expected a list of pairs [interval, padding], found a list");
+    check(
+        "Blocked([1, 4]",
+        "column 15: expected `,` or `)`, found the end",
+    );
+    check(
+        "Blocked([1, 4], [8, 4])",
+        "column 1: expected warps of Blocked, found no such argument",
+    );
+    check(
+        "Blocked(1)",
+        "column 9: expected a list of numbers, found 1",
+    );
+    check(
+        "Mma([4, x], [16, 8])",
+        "column 9: expected a number, found `x`",
+    );
+    check(
+        "Slice(0, Nvmma(128, 16))",
+        "column 10: expected one of Auto, Coalesced, Blocked, Slice, Linear, Mma, Wgmma, \
+         DotOperand, found `Nvmma`",
+    );
+    check(
+        "Nvmma(128, 16, width=2)",
+        "column 22: expected only swizzle_bytes, element_bits, transposed, fp4_padded, \
+         rank, cta for Nvmma, found `width=`",
+    );
+    check(
+        "Nvmma(128, 16, transposed=1)",
+        "column 27: expected `true` or `false`, found 1",
+    );
+    check(
+        "Auto Auto",
+        "column 6: expected the end of the layout, found `A`",
+    );
+    check(
+        "Mma([99999999999], [16, 8])",
+        "column 6: expected a number below 2^32, found 99999999999",
+    );
+    check(
+        "Padded([[1, 2, 3]], [0])",
+        "column 8: expected a list of pairs [interval, padding], found a list",
+    );
 }

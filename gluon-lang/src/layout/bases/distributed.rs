@@ -2,7 +2,8 @@
 
 use super::over_ctas;
 use crate::layout::{
-    Axis, Blocked, Dims, DistributedLinear, DotOperand, Layout, LayoutError, LinearLayout, Mma, Slice, Wgmma,
+    Axis, Blocked, Dims, DistributedLinear, DotOperand, Layout, LayoutError, LinearLayout, Mma,
+    Slice, Wgmma,
 };
 
 /// The inputs of every distributed layout, in this order.
@@ -13,7 +14,9 @@ impl Layout {
     pub fn linear(&self, shape: &[u32]) -> Result<LinearLayout, LayoutError> {
         self.check(shape)?;
         if !self.is_resolved() {
-            return Err(LayoutError::Unresolved { layout: self.kind() });
+            return Err(LayoutError::Unresolved {
+                layout: self.kind(),
+            });
         }
         Ok(self.bases(shape).with_ins_ordered(&INS))
     }
@@ -21,7 +24,9 @@ impl Layout {
     /// The map of a checked layout. Its inputs may be in any order, or lack axes of size 1.
     fn bases(&self, shape: &[u32]) -> LinearLayout {
         match self {
-            Self::Auto | Self::Coalesced => panic!("a placeholder has no bases: callers ask is_resolved first"),
+            Self::Auto | Self::Coalesced => {
+                panic!("a placeholder has no bases: callers ask is_resolved first")
+            }
             Self::Blocked(blocked) => blocked_bases(blocked, shape),
             Self::Slice(slice) => slice_bases(slice, shape),
             Self::Linear(linear) => linear_bases(linear, shape),
@@ -34,7 +39,8 @@ impl Layout {
 
 /// A tile of one CTA on its share of the tensor: what is missing repeats in registers, what is too much broadcasts.
 fn cover(tile: &LinearLayout, share: &[u32], repeat_order: &[u32]) -> LinearLayout {
-    tile.repeated_to(share, repeat_order, Axis::Register).clipped_to(share)
+    tile.repeated_to(share, repeat_order, Axis::Register)
+        .clipped_to(share)
 }
 
 fn blocked_bases(blocked: &Blocked, shape: &[u32]) -> LinearLayout {
@@ -42,15 +48,23 @@ fn blocked_bases(blocked: &Blocked, shape: &[u32]) -> LinearLayout {
     let tile = LinearLayout::grid(Axis::Register, &blocked.size_per_thread, order)
         * LinearLayout::grid(Axis::Lane, &blocked.threads_per_warp, order)
         * LinearLayout::grid(Axis::Warp, &blocked.warps, order);
-    over_ctas(&blocked.cta_bases, shape, |share| cover(&tile, share, order))
+    over_ctas(&blocked.cta_bases, shape, |share| {
+        cover(&tile, share, order)
+    })
 }
 
 /// The parent on the shape with the lost dimension of size 1. Registers that only repeat an element are dropped;
 /// lanes, warps and CTAs that do so exist all the same and hold copies.
 fn slice_bases(slice: &Slice, shape: &[u32]) -> LinearLayout {
-    let parent = slice.parent.bases(&Dims::from(shape).with_inserted(slice.dim as usize, 1));
+    let parent = slice
+        .parent
+        .bases(&Dims::from(shape).with_inserted(slice.dim as usize, 1));
     let lost = Axis::dim(slice.dim as usize);
-    let kept: Vec<Axis> = parent.outs().map(|(axis, _)| axis).filter(|&axis| axis != lost).collect();
+    let kept: Vec<Axis> = parent
+        .outs()
+        .map(|(axis, _)| axis)
+        .filter(|&axis| axis != lost)
+        .collect();
     let renumber = |axis| match axis {
         Axis::Dim(dim) if u32::from(dim) > slice.dim => Axis::Dim(dim - 1),
         axis => axis,
@@ -72,12 +86,19 @@ fn linear_bases(linear: &DistributedLinear, shape: &[u32]) -> LinearLayout {
             }
         }
     }
-    let untouched: Vec<u32> = (0..shape.len() as u32).rev().filter(|dim| !order.contains(dim)).collect();
+    let untouched: Vec<u32> = (0..shape.len() as u32)
+        .rev()
+        .filter(|dim| !order.contains(dim))
+        .collect();
     untouched.into_iter().for_each(|dim| order.push(dim));
     let tile = LinearLayout::from_bases(linear.groups(), &natural);
     let fits = natural.iter().zip(shape).all(|(have, want)| have <= want);
     let covered = cover(&tile, shape, &order);
-    if fits { covered } else { covered.with_bases_kept(Axis::Register, |_, basis| basis != 0) }
+    if fits {
+        covered
+    } else {
+        covered.with_bases_kept(Axis::Register, |_, basis| basis != 0)
+    }
 }
 
 /// The fragment of one warp in a tensor-core tile of `outer_size` x `inner_size`: 8 lanes along the outer dimension,
@@ -111,18 +132,32 @@ impl Fragment {
 
 fn mma_bases(mma: &Mma, shape: &[u32]) -> LinearLayout {
     let rank = mma.rank();
-    let tile = accumulator_fragment(rank, 8) * LinearLayout::grid(Axis::Warp, &mma.warps, &row_major(rank));
-    over_ctas(&mma.cta_bases, shape, |share| cover(&tile, share, &row_major(rank)))
+    let tile = accumulator_fragment(rank, 8)
+        * LinearLayout::grid(Axis::Warp, &mma.warps, &row_major(rank));
+    over_ctas(&mma.cta_bases, shape, |share| {
+        cover(&tile, share, &row_major(rank))
+    })
 }
 
 fn wgmma_bases(wgmma: &Wgmma, shape: &[u32]) -> LinearLayout {
-    let tile = accumulator_fragment(2, wgmma.n()) * LinearLayout::grid(Axis::Warp, &wgmma.warps, &[0, 1]);
-    over_ctas(&wgmma.cta_bases, shape, |share| cover(&tile, share, &[1, 0]))
+    let tile =
+        accumulator_fragment(2, wgmma.n()) * LinearLayout::grid(Axis::Warp, &wgmma.warps, &[0, 1]);
+    over_ctas(&wgmma.cta_bases, shape, |share| {
+        cover(&tile, share, &[1, 0])
+    })
 }
 
 /// 16 rows and `n` columns per warp, two neighbouring columns per lane.
 fn accumulator_fragment(rank: usize, n: u32) -> LinearLayout {
-    Fragment { rank, outer_dim: rank - 2, outer_size: 16, inner_dim: rank - 1, inner_size: n, k_width: 2 }.bases()
+    Fragment {
+        rank,
+        outer_dim: rank - 2,
+        outer_size: 16,
+        inner_dim: rank - 1,
+        inner_size: n,
+        k_width: 2,
+    }
+    .bases()
 }
 
 fn operand_bases(operand: &DotOperand, shape: &[u32]) -> LinearLayout {
@@ -134,7 +169,11 @@ fn operand_bases(operand: &DotOperand, shape: &[u32]) -> LinearLayout {
         parent => panic!("{parent} is no parent of a DotOperand: check has rejected it"),
     };
     let rank = shape.len();
-    let outer_dim = if k_dim == rank - 1 { rank - 2 } else { rank - 1 };
+    let outer_dim = if k_dim == rank - 1 {
+        rank - 2
+    } else {
+        rank - 1
+    };
     let fragment = Fragment {
         rank,
         outer_dim,
@@ -143,11 +182,18 @@ fn operand_bases(operand: &DotOperand, shape: &[u32]) -> LinearLayout {
         inner_size: 8 * operand.k_width,
         k_width: operand.k_width,
     };
-    let tile = fragment.bases() * shared_along(LinearLayout::grid(Axis::Warp, warps, &warp_order), k_dim);
+    let tile =
+        fragment.bases() * shared_along(LinearLayout::grid(Axis::Warp, warps, &warp_order), k_dim);
     let batch_dims = (0..rank - 2).rev();
-    let repeat_order: Dims = [k_dim, outer_dim].into_iter().chain(batch_dims).map(|dim| dim as u32).collect();
+    let repeat_order: Dims = [k_dim, outer_dim]
+        .into_iter()
+        .chain(batch_dims)
+        .map(|dim| dim as u32)
+        .collect();
     let cta_bases = without_k(cta_bases, k_dim);
-    over_ctas(&cta_bases, shape, |share| cover(&tile, share, &repeat_order))
+    over_ctas(&cta_bases, shape, |share| {
+        cover(&tile, share, &repeat_order)
+    })
 }
 
 /// Each thread holds all of K for its rows or columns, enumerated in the parent's order.
@@ -155,7 +201,10 @@ fn fma_operand_bases(parent: &Blocked, k_dim: usize, shape: &[u32]) -> LinearLay
     let order = &parent.order;
     let registers = parent.size_per_thread.with(k_dim, shape[k_dim]);
     let tile = LinearLayout::grid(Axis::Register, &registers, order)
-        * shared_along(LinearLayout::grid(Axis::Lane, &parent.threads_per_warp, order), k_dim)
+        * shared_along(
+            LinearLayout::grid(Axis::Lane, &parent.threads_per_warp, order),
+            k_dim,
+        )
         * shared_along(LinearLayout::grid(Axis::Warp, &parent.warps, order), k_dim);
     let cta_bases = without_k(&parent.cta_bases, k_dim);
     over_ctas(&cta_bases, shape, |share| cover(&tile, share, order))

@@ -10,9 +10,17 @@ use super::{Axis, Dims, LinearLayout};
 
 /// The layout of a tensor of `shape` over the CTAs of a cluster: `within` gives the layout of one CTA's share, which
 /// `cta_bases` (in units of CTAs) then repeat over the cluster.
-fn over_ctas(cta_bases: &[Dims], shape: &[u32], within: impl FnOnce(&[u32]) -> LinearLayout) -> LinearLayout {
+fn over_ctas(
+    cta_bases: &[Dims],
+    shape: &[u32],
+    within: impl FnOnce(&[u32]) -> LinearLayout,
+) -> LinearLayout {
     let split = cta_grid(cta_bases, shape);
-    let share: Dims = shape.iter().zip(split.out_sizes().iter()).map(|(size, ctas)| size / ctas).collect();
+    let share: Dims = shape
+        .iter()
+        .zip(split.out_sizes().iter())
+        .map(|(size, ctas)| size / ctas)
+        .collect();
     within(&share).product(&split)
 }
 
@@ -24,6 +32,9 @@ fn cta_grid(cta_bases: &[Dims], shape: &[u32]) -> LinearLayout {
             reached[dim] |= entry;
         }
     }
-    let sizes: Dims = reached.iter().map(|bits| (bits + 1).next_power_of_two()).collect();
+    let sizes: Dims = reached
+        .iter()
+        .map(|bits| (bits + 1).next_power_of_two())
+        .collect();
     LinearLayout::from_bases([(Axis::Block, cta_bases)], &sizes).clipped_to(shape)
 }

@@ -3,8 +3,8 @@
 use super::{cta_grid, over_ctas};
 use crate::layout::linear::gf2::Span;
 use crate::layout::{
-    Axis, BasisFault, Dims, LayoutError, LinearLayout, Nvmma, Padded, SharedLayout, SharedLinear, Swizzled, Unpadded,
-    rules,
+    Axis, BasisFault, Dims, LayoutError, LinearLayout, Nvmma, Padded, SharedLayout, SharedLinear,
+    Swizzled, Unpadded, rules,
 };
 
 /// The largest box of one TMA copy along a dimension (PTX ISA 5.5.2: boxDim).
@@ -34,7 +34,11 @@ fn nvmma_bases(nvmma: &Nvmma, shape: &[u32]) -> Result<LinearLayout, LayoutError
     let row_bytes = columns * nvmma.element_bits / 8 * if nvmma.fp4_padded { 2 } else { 1 };
     if row_bytes < nvmma.swizzle_bytes {
         let swizzle_bytes = nvmma.swizzle_bytes;
-        return Err(LayoutError::RowShorterThanSwizzle { row_bytes, swizzle_bytes, shape: shape.into() });
+        return Err(LayoutError::RowShorterThanSwizzle {
+            row_bytes,
+            swizzle_bytes,
+            shape: shape.into(),
+        });
     }
     Ok(over_ctas(&nvmma.cta_bases, shape, |share| {
         let rows = row_dims(rank, columns_dim);
@@ -48,12 +52,18 @@ fn nvmma_bases(nvmma: &Nvmma, shape: &[u32]) -> Result<LinearLayout, LayoutError
 
 /// The dimensions that count as rows, the fastest first.
 fn row_dims(rank: usize, columns_dim: usize) -> Dims {
-    (0..rank as u32).rev().filter(|&dim| dim as usize != columns_dim).collect()
+    (0..rank as u32)
+        .rev()
+        .filter(|&dim| dim as usize != columns_dim)
+        .collect()
 }
 
 /// Row-major boxes of up to 256 elements per side, boxes column by column first.
 fn plain_boxes(share: &[u32], columns_dim: usize, rows: &Dims) -> LinearLayout {
-    let order: Dims = [columns_dim as u32].into_iter().chain(rows.iter().copied()).collect();
+    let order: Dims = [columns_dim as u32]
+        .into_iter()
+        .chain(rows.iter().copied())
+        .collect();
     let tma_box: Dims = share.iter().map(|&size| size.min(TMA_BOX)).collect();
     LinearLayout::grid(Axis::Offset, &tma_box, &order).repeated_to(share, &order, Axis::Offset)
 }
@@ -62,16 +72,28 @@ fn plain_boxes(share: &[u32], columns_dim: usize, rows: &Dims) -> LinearLayout {
 /// with `(r / per_phase) % max_phase` (PTX ISA 5.5.6). Boxes repeat along the rows first.
 fn swizzled_boxes(nvmma: &Nvmma, share: &[u32], columns_dim: usize, rows: &Dims) -> LinearLayout {
     // Of 16 padded 4-bit slots only 8 are real: the padding's offset bit falls away.
-    let pack = |column: u32| if nvmma.fp4_padded { column / 16 * 8 + column % 8 } else { column };
+    let pack = |column: u32| {
+        if nvmma.fp4_padded {
+            column / 16 * 8 + column % 8
+        } else {
+            column
+        }
+    };
     let box_columns = 8 * nvmma.swizzle_bytes / nvmma.element_bits;
     let bits = |size: u32| (0..size.trailing_zeros()).map(|bit| 1 << bit);
     let zero = Dims::filled(0, share.len());
-    let mut bases: Vec<Dims> = bits(box_columns).map(|column| zero.with(columns_dim, pack(column))).collect();
+    let mut bases: Vec<Dims> = bits(box_columns)
+        .map(|column| zero.with(columns_dim, pack(column)))
+        .collect();
     let mut row = 1;
     for &dim in rows {
         for step in bits(share[dim as usize].min(TMA_BOX)) {
             let phase = row / nvmma.per_phase() % nvmma.max_phase();
-            let swizzle = if row < 8 { pack(nvmma.vec() * phase) } else { 0 };
+            let swizzle = if row < 8 {
+                pack(nvmma.vec() * phase)
+            } else {
+                0
+            };
             bases.push(zero.with(dim as usize, step).with(columns_dim, swizzle));
             row *= 2;
         }
@@ -79,13 +101,19 @@ fn swizzled_boxes(nvmma: &Nvmma, share: &[u32], columns_dim: usize, rows: &Dims)
     let tma_box: Dims = share.iter().map(|&size| size.min(TMA_BOX)).collect();
     let box_sizes = tma_box.with(columns_dim, pack(box_columns - 1) + 1);
     let order: Dims = (0..share.len() as u32).collect();
-    LinearLayout::from_bases([(Axis::Offset, &*bases)], &box_sizes).repeated_to(share, &order, Axis::Offset)
+    LinearLayout::from_bases([(Axis::Offset, &*bases)], &box_sizes).repeated_to(
+        share,
+        &order,
+        Axis::Offset,
+    )
 }
 
 fn swizzled_bases(swizzled: &Swizzled, shape: &[u32]) -> LinearLayout {
     over_ctas(&swizzled.cta_bases, shape, |share| {
         let plain = LinearLayout::grid(Axis::Offset, share, &swizzled.order);
-        let &[columns_dim, rows_dim, ..] = &*swizzled.order else { return plain };
+        let &[columns_dim, rows_dim, ..] = &*swizzled.order else {
+            return plain;
+        };
         let columns = share[columns_dim as usize];
         let mut bases = plain.basis_coords(Axis::Offset);
         for basis in &mut bases {
@@ -101,9 +129,9 @@ fn swizzled_bases(swizzled: &Swizzled, shape: &[u32]) -> LinearLayout {
 
 fn padded_bases(padded: &Padded, shape: &[u32]) -> Result<LinearLayout, LayoutError> {
     match &padded.unpadded {
-        Unpadded::Rows(order) => {
-            Ok(over_ctas(&padded.cta_bases, shape, |share| LinearLayout::grid(Axis::Offset, share, order)))
-        }
+        Unpadded::Rows(order) => Ok(over_ctas(&padded.cta_bases, shape, |share| {
+            LinearLayout::grid(Axis::Offset, share, order)
+        })),
         Unpadded::Bases(bases) => exact_bases("Padded", bases, &padded.cta_bases, shape),
     }
 }
@@ -123,7 +151,13 @@ fn exact_bases(
         let outside = |basis: &Dims| basis.iter().zip(shape).any(|(entry, size)| entry >= size);
         if let Some(bit) = bases.iter().position(outside) {
             let (basis, fault) = (bases[bit].clone(), BasisFault::OutsideShape);
-            return Err(LayoutError::Basis { layout, axis, bit, basis, fault });
+            return Err(LayoutError::Basis {
+                layout,
+                axis,
+                bit,
+                basis,
+                fault,
+            });
         }
     }
     let map = LinearLayout::from_bases([(Axis::Offset, offset), (Axis::Block, block)], shape);
@@ -133,7 +167,13 @@ fn exact_bases(
             let packed = map.pack_out(basis);
             if packed != 0 && !span.insert(packed) {
                 let (basis, fault) = (basis.clone(), BasisFault::Dependent);
-                return Err(LayoutError::Basis { layout, axis, bit, basis, fault });
+                return Err(LayoutError::Basis {
+                    layout,
+                    axis,
+                    bit,
+                    basis,
+                    fault,
+                });
             }
         }
     }
@@ -142,8 +182,15 @@ fn exact_bases(
         None => Ok(map),
         Some(bit) => {
             let missing = map.unpack_out(1 << bit);
-            let dim = missing.iter().position(|&entry| entry != 0).expect("a unit vector has one non-zero entry");
-            Err(LayoutError::NotCovered { layout, dim, coordinate: missing[dim] })
+            let dim = missing
+                .iter()
+                .position(|&entry| entry != 0)
+                .expect("a unit vector has one non-zero entry");
+            Err(LayoutError::NotCovered {
+                layout,
+                dim,
+                coordinate: missing[dim],
+            })
         }
     }
 }

@@ -14,12 +14,20 @@ impl LinearLayout {
     pub fn product(&self, other: &Self) -> Self {
         let ins = joined(&self.ins, &other.ins);
         let outs = joined(&self.outs, &other.outs);
-        let mut result = Self { ins, outs, columns: SmallVec::new() };
+        let mut result = Self {
+            ins,
+            outs,
+            columns: SmallVec::new(),
+        };
         let low = result.out_positions(self, |_| 0);
         let high = result.out_positions(other, |axis| self.out_bits(axis));
         for (axis, _) in result.ins().collect::<SmallVec<[_; 4]>>() {
-            result.columns.extend(self.bases(axis).iter().map(|&basis| scatter(basis, &low)));
-            result.columns.extend(other.bases(axis).iter().map(|&basis| scatter(basis, &high)));
+            result
+                .columns
+                .extend(self.bases(axis).iter().map(|&basis| scatter(basis, &low)));
+            result
+                .columns
+                .extend(other.bases(axis).iter().map(|&basis| scatter(basis, &high)));
         }
         result
     }
@@ -42,13 +50,20 @@ impl LinearLayout {
         let wires: SmallVec<[u64; 32]> = self
             .outs()
             .flat_map(|(axis, bits)| {
-                assert!(outer.in_bits(axis) >= bits, "{axis} of {outer} takes 2^{bits} values");
+                assert!(
+                    outer.in_bits(axis) >= bits,
+                    "{axis} of {outer} takes 2^{bits} values"
+                );
                 outer.bases(axis)[..bits as usize].iter().copied()
             })
             .collect();
         let image = |column: u64| bits_of(column).fold(0, |image, bit| image ^ wires[bit]);
         let columns = self.columns.iter().map(|&column| image(column)).collect();
-        Self { ins: self.ins.clone(), outs: outer.outs.clone(), columns }
+        Self {
+            ins: self.ins.clone(),
+            outs: outer.outs.clone(),
+            columns,
+        }
     }
 
     /// The `quotient` with `divisor.product(quotient) == self`, if there is one: the divisor takes the low bits.
@@ -70,7 +85,9 @@ impl LinearLayout {
         let rest = |have: u32, taken: u32| have.checked_sub(taken);
         let mut quotient = Self::empty();
         for (axis, bits) in self.ins() {
-            quotient.ins.push(port(axis, rest(bits, divisor.in_bits(axis))?));
+            quotient
+                .ins
+                .push(port(axis, rest(bits, divisor.in_bits(axis))?));
         }
         let mut positions: SmallVec<[u8; 32]> = SmallVec::new();
         for (axis, bits) in self.outs() {
@@ -81,8 +98,14 @@ impl LinearLayout {
         }
         for (axis, _) in self.ins() {
             let (bases, taken) = (self.bases(axis), divisor.in_bits(axis) as usize);
-            let kept = if divisor_is_low { &bases[taken..] } else { &bases[..bases.len() - taken] };
-            quotient.columns.extend(kept.iter().map(|&basis| gather(basis, &positions)));
+            let kept = if divisor_is_low {
+                &bases[taken..]
+            } else {
+                &bases[..bases.len() - taken]
+            };
+            quotient
+                .columns
+                .extend(kept.iter().map(|&basis| gather(basis, &positions)));
         }
         Some(quotient)
     }
@@ -90,8 +113,11 @@ impl LinearLayout {
     /// Equality that overlooks the order of the axes and axes of size 1.
     pub fn same_map(&self, other: &Self) -> bool {
         let sized = |ports: &Ports| {
-            let mut axes: SmallVec<[(Axis, u8); 4]> =
-                ports.iter().filter(|port| port.bits > 0).map(|port| (port.axis, port.bits)).collect();
+            let mut axes: SmallVec<[(Axis, u8); 4]> = ports
+                .iter()
+                .filter(|port| port.bits > 0)
+                .map(|port| (port.axis, port.bits))
+                .collect();
             axes.sort_unstable();
             axes
         };
@@ -115,7 +141,11 @@ impl LinearLayout {
         let mask = ((1_u64 << bits) - 1) << shift;
         self.columns.iter().zip(0_u32..).all(|(&column, at)| {
             let inside = (first..first + bits).contains(&at);
-            if inside { column == 1 << (shift + at - first) } else { column & mask == 0 }
+            if inside {
+                column == 1 << (shift + at - first)
+            } else {
+                column & mask == 0
+            }
         })
     }
 
@@ -123,7 +153,9 @@ impl LinearLayout {
     pub fn quotient(&self, axis: Axis) -> Option<Self> {
         self.is_identity_on(axis).then(|| {
             let others = |axes: &mut dyn Iterator<Item = (Axis, u32)>| -> SmallVec<[Axis; 4]> {
-                axes.map(|(have, _)| have).filter(|&have| have != axis).collect()
+                axes.map(|(have, _)| have)
+                    .filter(|&have| have != axis)
+                    .collect()
             };
             self.sublayout(&others(&mut self.ins()), &others(&mut self.outs()))
         })
@@ -141,7 +173,11 @@ impl LinearLayout {
         }
         for &axis in ins {
             part.ins.push(port(axis, self.in_bits(axis)));
-            part.columns.extend(self.bases(axis).iter().map(|&basis| gather(basis, &positions)));
+            part.columns.extend(
+                self.bases(axis)
+                    .iter()
+                    .map(|&basis| gather(basis, &positions)),
+            );
         }
         part
     }
@@ -170,34 +206,49 @@ impl LinearLayout {
     #[must_use]
     pub fn with_outs_reshaped(&self, outs: impl IntoIterator<Item = (Axis, u32)>) -> Self {
         let reshaped = Self::from_columns(self.ins(), outs, self.columns.iter().copied());
-        assert_eq!(reshaped.total_out_bits(), self.total_out_bits(), "a reshape keeps the number of elements");
+        assert_eq!(
+            reshaped.total_out_bits(),
+            self.total_out_bits(),
+            "a reshape keeps the number of elements"
+        );
         reshaped
     }
 
     /// The same map with the output axes renamed by `rename`.
     #[must_use]
     pub fn with_outs_renamed(&self, rename: impl Fn(Axis) -> Axis) -> Self {
-        let outs: SmallVec<[_; 4]> = self.outs().map(|(axis, bits)| (rename(axis), bits)).collect();
+        let outs: SmallVec<[_; 4]> = self
+            .outs()
+            .map(|(axis, bits)| (rename(axis), bits))
+            .collect();
         Self::from_columns(self.ins(), outs, self.columns.iter().copied())
     }
 
     /// The same map with the input axes renamed by `rename`.
     #[must_use]
     pub fn with_ins_renamed(&self, rename: impl Fn(Axis) -> Axis) -> Self {
-        let ins: SmallVec<[_; 4]> = self.ins().map(|(axis, bits)| (rename(axis), bits)).collect();
+        let ins: SmallVec<[_; 4]> = self
+            .ins()
+            .map(|(axis, bits)| (rename(axis), bits))
+            .collect();
         Self::from_columns(ins, self.outs(), self.columns.iter().copied())
     }
 
     /// The same map from only those bits of `axis` whose basis passes `keep`.
     #[must_use]
     pub fn with_bases_kept(&self, axis: Axis, keep: impl Fn(u32, u64) -> bool) -> Self {
-        let mut kept = Self { ins: Ports::new(), outs: self.outs.clone(), columns: SmallVec::new() };
+        let mut kept = Self {
+            ins: Ports::new(),
+            outs: self.outs.clone(),
+            columns: SmallVec::new(),
+        };
         for (have, _) in self.ins() {
             let start = kept.columns.len();
             let bases = self.bases(have).iter().zip(0..);
             let wanted = bases.filter(|&(&basis, bit)| have != axis || keep(bit, basis));
             kept.columns.extend(wanted.map(|(&basis, _)| basis));
-            kept.ins.push(port(have, (kept.columns.len() - start) as u32));
+            kept.ins
+                .push(port(have, (kept.columns.len() - start) as u32));
         }
         kept
     }
@@ -227,7 +278,10 @@ fn joined(low: &Ports, high: &Ports) -> Ports {
             None => all.push(extra),
         }
     }
-    assert!(all.iter().map(|port| u32::from(port.bits)).sum::<u32>() <= 64, "one side packs into 64 bits");
+    assert!(
+        all.iter().map(|port| u32::from(port.bits)).sum::<u32>() <= 64,
+        "one side packs into 64 bits"
+    );
     all
 }
 
@@ -238,7 +292,10 @@ fn scatter(bits: u64, positions: &[u8]) -> u64 {
 
 /// Moves bit `positions[i]` to bit `i` and drops the rest.
 fn gather(bits: u64, positions: &[u8]) -> u64 {
-    positions.iter().enumerate().fold(0, |moved, (to, &from)| moved | (bits >> from & 1) << to)
+    positions
+        .iter()
+        .enumerate()
+        .fold(0, |moved, (to, &from)| moved | (bits >> from & 1) << to)
 }
 
 /// The positions of the set bits, lowest first.

@@ -118,7 +118,10 @@ pub fn intersection(a: &[u64], b: &[u64]) -> Vec<u64> {
 /// Unit vectors below `1 << bits` that complete `vectors` to a basis of the whole space.
 pub fn complement(vectors: &[u64], bits: u32) -> Vec<u64> {
     let mut span = Span::of(vectors.iter().copied());
-    (0..bits).map(|bit| 1 << bit).filter(|&unit| span.insert(unit)).collect()
+    (0..bits)
+        .map(|bit| 1 << bit)
+        .filter(|&unit| span.insert(unit))
+        .collect()
 }
 
 fn highest_bit(vector: u64) -> u64 {

@@ -39,7 +39,8 @@ impl LinearLayout {
 
     /// The inverse of a bijective map; `None` for any other.
     pub fn invert(&self) -> Option<Self> {
-        self.is_bijective().then(|| self.right_inverse().expect("a bijective map is surjective"))
+        self.is_bijective()
+            .then(|| self.right_inverse().expect("a bijective map is surjective"))
     }
 
     /// A map back that picks, among the inputs of an output, the one with zeros in all redundant bits: later columns
@@ -48,7 +49,11 @@ impl LinearLayout {
         let span = Span::of(self.columns.iter().copied());
         let units = 0..self.total_out_bits();
         let columns: Option<SmallVec<[u64; 20]>> = units.map(|bit| span.solve(1 << bit)).collect();
-        Some(Self { ins: self.outs.clone(), outs: self.ins.clone(), columns: columns? })
+        Some(Self {
+            ins: self.outs.clone(),
+            outs: self.ins.clone(),
+            columns: columns?,
+        })
     }
 
     /// For every input of `self`, an input of `target` with the same image: `result.then(target) == self`.
@@ -59,17 +64,32 @@ impl LinearLayout {
         let span = Span::of(target.columns.iter().copied());
         let order: SmallVec<[Axis; 4]> = target.outs().map(|(axis, _)| axis).collect();
         let aligned = self.with_outs_ordered(&order);
-        let columns: Option<SmallVec<[u64; 20]>> = aligned.columns.iter().map(|&column| span.solve(column)).collect();
-        Some(Self { ins: self.ins.clone(), outs: target.ins.clone(), columns: columns? })
+        let columns: Option<SmallVec<[u64; 20]>> = aligned
+            .columns
+            .iter()
+            .map(|&column| span.solve(column))
+            .collect();
+        Some(Self {
+            ins: self.ins.clone(),
+            outs: target.ins.clone(),
+            columns: columns?,
+        })
     }
 
     /// The bits of `axis` that add nothing: their basis is the XOR of bases of earlier bits (in the order of the
     /// inputs), so inputs differing there hold copies.
     pub fn free_mask(&self, axis: Axis) -> u32 {
         let mut span = Span::new();
-        let redundant: SmallVec<[bool; 20]> = self.columns.iter().map(|&column| !span.insert(column)).collect();
+        let redundant: SmallVec<[bool; 20]> = self
+            .columns
+            .iter()
+            .map(|&column| !span.insert(column))
+            .collect();
         let (start, bits) = (self.in_shift(axis) as usize, self.in_bits(axis) as usize);
         let flags = redundant[start..start + bits].iter().enumerate();
-        flags.filter(|&(_, &free)| free).map(|(bit, _)| 1 << bit).sum()
+        flags
+            .filter(|&(_, &free)| free)
+            .map(|(bit, _)| 1 << bit)
+            .sum()
     }
 }

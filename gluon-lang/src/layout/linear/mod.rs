@@ -38,7 +38,11 @@ struct Port {
 impl LinearLayout {
     /// The map between nothing and nothing: the unit of [`LinearLayout::product`].
     pub fn empty() -> Self {
-        Self { ins: Ports::new(), outs: Ports::new(), columns: SmallVec::new() }
+        Self {
+            ins: Ports::new(),
+            outs: Ports::new(),
+            columns: SmallVec::new(),
+        }
     }
 
     /// `2^bits` values of `input` to the same values of `output`.
@@ -63,7 +67,11 @@ impl LinearLayout {
     /// dimensions `0..sizes.len()`.
     pub fn grid(input: Axis, sizes: &[u32], order: &[u32]) -> Self {
         let outs = Axis::dims(sizes.len()).zip(sizes.iter().map(|size| size.trailing_zeros()));
-        let mut grid = Self { ins: Ports::new(), outs: ports(outs), columns: SmallVec::new() };
+        let mut grid = Self {
+            ins: Ports::new(),
+            outs: ports(outs),
+            columns: SmallVec::new(),
+        };
         for &dim in order {
             let shift = grid.out_shift_at(dim as usize);
             let bits = sizes[dim as usize].trailing_zeros();
@@ -75,9 +83,16 @@ impl LinearLayout {
 
     /// A map given by its bases, one list per input axis, bit 0 first; every basis has one coordinate per output.
     /// `sizes` are the sizes of the outputs `dim0..`, powers of two larger than every coordinate.
-    pub fn from_bases<'a>(groups: impl IntoIterator<Item = (Axis, &'a [Dims])>, sizes: &[u32]) -> Self {
+    pub fn from_bases<'a>(
+        groups: impl IntoIterator<Item = (Axis, &'a [Dims])>,
+        sizes: &[u32],
+    ) -> Self {
         let outs = Axis::dims(sizes.len()).zip(sizes.iter().map(|size| size.trailing_zeros()));
-        let mut layout = Self { ins: Ports::new(), outs: ports(outs), columns: SmallVec::new() };
+        let mut layout = Self {
+            ins: Ports::new(),
+            outs: ports(outs),
+            columns: SmallVec::new(),
+        };
         for (axis, bases) in groups {
             layout.ins.push(port(axis, bases.len() as u32));
             for basis in bases {
@@ -94,29 +109,45 @@ impl LinearLayout {
         outs: impl IntoIterator<Item = (Axis, u32)>,
         columns: impl IntoIterator<Item = u64>,
     ) -> Self {
-        let layout = Self { ins: ports(ins), outs: ports(outs), columns: columns.into_iter().collect() };
-        assert_eq!(layout.columns.len() as u32, layout.total_in_bits(), "one column per input bit");
+        let layout = Self {
+            ins: ports(ins),
+            outs: ports(outs),
+            columns: columns.into_iter().collect(),
+        };
+        assert_eq!(
+            layout.columns.len() as u32,
+            layout.total_in_bits(),
+            "one column per input bit"
+        );
         layout
     }
 
     /// The input axes with their sizes in bits, lowest bits first.
     pub fn ins(&self) -> impl DoubleEndedIterator<Item = (Axis, u32)> + ExactSizeIterator + '_ {
-        self.ins.iter().map(|port| (port.axis, u32::from(port.bits)))
+        self.ins
+            .iter()
+            .map(|port| (port.axis, u32::from(port.bits)))
     }
 
     /// The output axes with their sizes in bits, lowest bits first.
     pub fn outs(&self) -> impl DoubleEndedIterator<Item = (Axis, u32)> + ExactSizeIterator + '_ {
-        self.outs.iter().map(|port| (port.axis, u32::from(port.bits)))
+        self.outs
+            .iter()
+            .map(|port| (port.axis, u32::from(port.bits)))
     }
 
     /// The size of an input axis in bits; 0 for an axis that the map does not have.
     pub fn in_bits(&self, axis: Axis) -> u32 {
-        self.ins().find(|&(have, _)| have == axis).map_or(0, |(_, bits)| bits)
+        self.ins()
+            .find(|&(have, _)| have == axis)
+            .map_or(0, |(_, bits)| bits)
     }
 
     /// The size of an output axis in bits; 0 for an axis that the map does not have.
     pub fn out_bits(&self, axis: Axis) -> u32 {
-        self.outs().find(|&(have, _)| have == axis).map_or(0, |(_, bits)| bits)
+        self.outs()
+            .find(|&(have, _)| have == axis)
+            .map_or(0, |(_, bits)| bits)
     }
 
     /// The number of values of an input axis.
@@ -151,12 +182,18 @@ impl LinearLayout {
 
     /// The position of an input axis within the packed input; the end for an axis that the map does not have.
     pub fn in_shift(&self, axis: Axis) -> u32 {
-        self.ins().take_while(|&(have, _)| have != axis).map(|(_, bits)| bits).sum()
+        self.ins()
+            .take_while(|&(have, _)| have != axis)
+            .map(|(_, bits)| bits)
+            .sum()
     }
 
     /// The position of an output axis within the packed output; the end for an axis that the map does not have.
     pub fn out_shift(&self, axis: Axis) -> u32 {
-        self.outs().take_while(|&(have, _)| have != axis).map(|(_, bits)| bits).sum()
+        self.outs()
+            .take_while(|&(have, _)| have != axis)
+            .map(|(_, bits)| bits)
+            .sum()
     }
 
     fn out_shift_at(&self, position: usize) -> u32 {
@@ -176,7 +213,10 @@ impl LinearLayout {
 
     /// The bases of one input axis, unpacked, bit 0 first.
     pub fn basis_coords(&self, axis: Axis) -> Vec<Dims> {
-        self.bases(axis).iter().map(|&basis| self.unpack_out(basis)).collect()
+        self.bases(axis)
+            .iter()
+            .map(|&basis| self.unpack_out(basis))
+            .collect()
     }
 
     /// One coordinate per output from a packed output.
@@ -195,7 +235,10 @@ impl LinearLayout {
         let mut shift = 0;
         let mut packed = 0;
         for (&coord, (axis, bits)) in coords.iter().zip(self.outs()) {
-            assert!(u64::from(coord) < 1 << bits, "coordinate {coord} of {axis} is below its size");
+            assert!(
+                u64::from(coord) < 1 << bits,
+                "coordinate {coord} of {axis} is below its size"
+            );
             packed |= u64::from(coord) << shift;
             shift += bits;
         }
@@ -204,8 +247,12 @@ impl LinearLayout {
 
     /// The packed input for the given coordinates; axes left out are 0, axes that the map does not have are ignored.
     pub fn pack_in(&self, coords: &[(Axis, u32)]) -> u64 {
-        let known = coords.iter().filter(|&&(axis, _)| self.ins().any(|(have, _)| have == axis));
-        known.map(|&(axis, coord)| u64::from(coord) << self.in_shift(axis)).sum()
+        let known = coords
+            .iter()
+            .filter(|&&(axis, _)| self.ins().any(|(have, _)| have == axis));
+        known
+            .map(|&(axis, coord)| u64::from(coord) << self.in_shift(axis))
+            .sum()
     }
 
     /// The packed image of a packed input.
@@ -226,12 +273,21 @@ impl LinearLayout {
 }
 
 fn port(axis: Axis, bits: u32) -> Port {
-    Port { axis, bits: u8::try_from(bits).expect("an axis has fewer than 2^32 values") }
+    Port {
+        axis,
+        bits: u8::try_from(bits).expect("an axis has fewer than 2^32 values"),
+    }
 }
 
 fn ports(axes: impl IntoIterator<Item = (Axis, u32)>) -> Ports {
-    let ports: Ports = axes.into_iter().map(|(axis, bits)| port(axis, bits)).collect();
-    assert!(ports.iter().map(|port| u32::from(port.bits)).sum::<u32>() <= 64, "one side packs into 64 bits");
+    let ports: Ports = axes
+        .into_iter()
+        .map(|(axis, bits)| port(axis, bits))
+        .collect();
+    assert!(
+        ports.iter().map(|port| u32::from(port.bits)).sum::<u32>() <= 64,
+        "one side packs into 64 bits"
+    );
     ports
 }
 
@@ -253,7 +309,12 @@ impl fmt::Display for LinearLayout {
         }
         f.write_str("->")?;
         for (at, (axis, bits)) in self.outs().enumerate() {
-            write!(f, "{} {axis} {}", if at == 0 { "" } else { "," }, 1_u64 << bits)?;
+            write!(
+                f,
+                "{} {axis} {}",
+                if at == 0 { "" } else { "," },
+                1_u64 << bits
+            )?;
         }
         Ok(())
     }

@@ -20,9 +20,17 @@ impl LinearLayout {
             from += bits;
             to += kept;
         }
-        let clip = |column: u64| keep.iter().fold(0, |all, &(mask, from, to)| all | (column >> from & mask) << to);
+        let clip = |column: u64| {
+            keep.iter().fold(0, |all, &(mask, from, to)| {
+                all | (column >> from & mask) << to
+            })
+        };
         let columns = self.columns.iter().map(|&column| clip(column)).collect();
-        Self { ins: self.ins.clone(), outs, columns }
+        Self {
+            ins: self.ins.clone(),
+            outs,
+            columns,
+        }
     }
 
     /// The map onto a larger shape: `input` gets further bits that walk through what is missing, the dimension

@@ -13,7 +13,12 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn new(name: &str, column: usize, arguments: Vec<Argument>) -> Self {
-        Self { name: name.to_owned(), column, left: arguments, fields: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            column,
+            left: arguments,
+            fields: Vec::new(),
+        }
     }
 
     /// The argument for `field`: the one of that name, else the first without a name.
@@ -29,12 +34,18 @@ impl Arguments {
     }
 
     fn named(&mut self, field: &str) -> Option<Node> {
-        let at = self.left.iter().position(|argument| argument.name.as_deref() == Some(field))?;
+        let at = self
+            .left
+            .iter()
+            .position(|argument| argument.name.as_deref() == Some(field))?;
         Some(self.left.remove(at).value)
     }
 
     fn positional(&mut self) -> Option<Node> {
-        let at = self.left.iter().position(|argument| argument.name.is_none())?;
+        let at = self
+            .left
+            .iter()
+            .position(|argument| argument.name.is_none())?;
         Some(self.left.remove(at).value)
     }
 
@@ -57,34 +68,50 @@ impl Arguments {
 
     /// A list of vectors by name; empty when it is not there.
     pub(super) fn bases(&mut self, field: &'static str) -> Result<Vec<Dims>, ParseLayoutError> {
-        self.optional_named(field).map_or(Ok(Vec::new()), |node| vectors(&node))
+        self.optional_named(field)
+            .map_or(Ok(Vec::new()), |node| vectors(&node))
     }
 
-    pub(super) fn number_or(&mut self, field: &'static str, default: u32) -> Result<u32, ParseLayoutError> {
-        self.optional_named(field).map_or(Ok(default), |node| number(&node))
+    pub(super) fn number_or(
+        &mut self,
+        field: &'static str,
+        default: u32,
+    ) -> Result<u32, ParseLayoutError> {
+        self.optional_named(field)
+            .map_or(Ok(default), |node| number(&node))
     }
 
     pub(super) fn flag(&mut self, field: &'static str) -> Result<bool, ParseLayoutError> {
-        let Some(node) = self.optional_named(field) else { return Ok(false) };
+        let Some(node) = self.optional_named(field) else {
+            return Ok(false);
+        };
         match &node.kind {
-            NodeKind::Call { name, arguments } if arguments.is_empty() && name == "true" => Ok(true),
-            NodeKind::Call { name, arguments } if arguments.is_empty() && name == "false" => Ok(false),
+            NodeKind::Call { name, arguments } if arguments.is_empty() && name == "true" => {
+                Ok(true)
+            }
+            NodeKind::Call { name, arguments } if arguments.is_empty() && name == "false" => {
+                Ok(false)
+            }
             _ => Err(node.unexpected("`true` or `false`")),
         }
     }
 
     /// Every argument must have been taken.
     pub(super) fn finish(self) -> Result<(), ParseLayoutError> {
-        let Some(extra) = self.left.first() else { return Ok(()) };
+        let Some(extra) = self.left.first() else {
+            return Ok(());
+        };
         let expected = if self.fields.is_empty() {
             format!("no arguments for {}", self.name)
         } else {
             format!("only {} for {}", self.fields.join(", "), self.name)
         };
         match &extra.name {
-            Some(name) => {
-                Err(ParseLayoutError { column: extra.value.column, expected, found: format!("`{name}=`") })
-            }
+            Some(name) => Err(ParseLayoutError {
+                column: extra.value.column,
+                expected,
+                found: format!("`{name}=`"),
+            }),
             None => Err(extra.value.unexpected(expected)),
         }
     }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use super::arguments::{Arguments, vectors};
 use super::syntax::{Node, NodeKind, ParseLayoutError, read_prefix, read_whole};
 use crate::layout::{
-    Blocked, DistributedLinear, DotOperand, Layout, Mma, Nvmma, Padded, SharedLayout, SharedLinear, Slice, Swizzled,
-    Unpadded, Wgmma,
+    Blocked, DistributedLinear, DotOperand, Layout, Mma, Nvmma, Padded, SharedLayout, SharedLinear,
+    Slice, Swizzled, Unpadded, Wgmma,
 };
 
 /// A layout of either kind, as the command line takes it.
@@ -89,25 +89,46 @@ fn expect_shared(node: &Node) -> Result<SharedLayout, ParseLayoutError> {
 
 /// The layout that the node names; `None` when the name is no distributed layout's.
 fn distributed(node: &Node) -> Result<Option<Layout>, ParseLayoutError> {
-    let NodeKind::Call { name, arguments } = &node.kind else { return Ok(None) };
+    let NodeKind::Call { name, arguments } = &node.kind else {
+        return Ok(None);
+    };
     let mut args = Arguments::new(name, node.column, arguments.clone());
     let layout = match name.as_str() {
         "Auto" => Layout::Auto,
         "Coalesced" => Layout::Coalesced,
         "Blocked" => blocked(&mut args)?.into(),
-        "Slice" => Slice { dim: args.number("dim")?, parent: parent(&mut args)? }.into(),
+        "Slice" => Slice {
+            dim: args.number("dim")?,
+            parent: parent(&mut args)?,
+        }
+        .into(),
         "Linear" => linear(&mut args)?.into(),
         "Mma" => {
             let (warps, instr_shape) = (args.dims("warps")?, args.dims("instr_shape")?);
-            Mma { warps, instr_shape, cta_bases: args.bases("cta")? }.into()
+            Mma {
+                warps,
+                instr_shape,
+                cta_bases: args.bases("cta")?,
+            }
+            .into()
         }
         "Wgmma" => {
             let (warps, instr_shape) = (args.dims("warps")?, args.dims("instr_shape")?);
-            Wgmma { warps, instr_shape, cta_bases: args.bases("cta")? }.into()
+            Wgmma {
+                warps,
+                instr_shape,
+                cta_bases: args.bases("cta")?,
+            }
+            .into()
         }
         "DotOperand" => {
             let (operand, parent) = (args.number("operand")?, parent(&mut args)?);
-            DotOperand { operand, parent, k_width: args.number("k_width")? }.into()
+            DotOperand {
+                operand,
+                parent,
+                k_width: args.number("k_width")?,
+            }
+            .into()
         }
         _ => return Ok(None),
     };
@@ -140,7 +161,9 @@ fn linear(args: &mut Arguments) -> Result<DistributedLinear, ParseLayoutError> {
 
 /// The layout that the node names; `None` when the name is no shared layout's.
 fn shared(node: &Node) -> Result<Option<SharedLayout>, ParseLayoutError> {
-    let NodeKind::Call { name, arguments } = &node.kind else { return Ok(None) };
+    let NodeKind::Call { name, arguments } = &node.kind else {
+        return Ok(None);
+    };
     let mut args = Arguments::new(name, node.column, arguments.clone());
     let layout = match name.as_str() {
         "Nvmma" => nvmma(&mut args)?.into(),
@@ -148,7 +171,12 @@ fn shared(node: &Node) -> Result<Option<SharedLayout>, ParseLayoutError> {
         "Padded" => padded(&mut args)?.into(),
         "SharedLinear" => {
             let (offset, block) = (args.bases("offset")?, args.bases("block")?);
-            SharedLinear { offset, block, alignment_bytes: args.number_or("alignment", 16)? }.into()
+            SharedLinear {
+                offset,
+                block,
+                alignment_bytes: args.number_or("alignment", 16)?,
+            }
+            .into()
         }
         _ => return Ok(None),
     };
@@ -183,10 +211,17 @@ fn padded(args: &mut Arguments) -> Result<Padded, ParseLayoutError> {
         [interval, padding] => Ok([interval, padding]),
         _ => Err(node.unexpected("a list of pairs [interval, padding]")),
     };
-    let pairs = vectors(&node)?.into_iter().map(pair).collect::<Result<Vec<_>, _>>()?;
+    let pairs = vectors(&node)?
+        .into_iter()
+        .map(pair)
+        .collect::<Result<Vec<_>, _>>()?;
     let unpadded = match args.optional_named("offset") {
         Some(bases) => Unpadded::Bases(vectors(&bases)?),
         None => Unpadded::Rows(args.dims("order")?),
     };
-    Ok(Padded { pairs, unpadded, cta_bases: args.bases("cta")? })
+    Ok(Padded {
+        pairs,
+        unpadded,
+        cta_bases: args.bases("cta")?,
+    })
 }

@@ -24,7 +24,11 @@ pub(in crate::layout) struct Args<'a, 'f> {
 impl Args<'_, '_> {
     /// A positional argument.
     pub(in crate::layout) fn value(&mut self, value: &dyn Display) -> fmt::Result {
-        let comma = if std::mem::take(&mut self.first) { "" } else { ", " };
+        let comma = if std::mem::take(&mut self.first) {
+            ""
+        } else {
+            ", "
+        };
         write!(self.f, "{comma}{value}")
     }
 
@@ -35,12 +39,20 @@ impl Args<'_, '_> {
         value: &T,
         default: &T,
     ) -> fmt::Result {
-        if value == default { Ok(()) } else { self.value(&format_args!("{name}={value}")) }
+        if value == default {
+            Ok(())
+        } else {
+            self.value(&format_args!("{name}={value}"))
+        }
     }
 
     /// A named list of basis vectors, left out when empty.
     pub(in crate::layout) fn bases(&mut self, name: &str, bases: &[Dims]) -> fmt::Result {
-        if bases.is_empty() { Ok(()) } else { self.value(&format_args!("{name}={}", List(bases))) }
+        if bases.is_empty() {
+            Ok(())
+        } else {
+            self.value(&format_args!("{name}={}", List(bases)))
+        }
     }
 
     /// A positional list of vectors.

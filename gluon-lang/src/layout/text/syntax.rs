@@ -15,7 +15,11 @@ pub struct ParseLayoutError {
 
 impl fmt::Display for ParseLayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "column {}: expected {}, found {}", self.column, self.expected, self.found)
+        write!(
+            f,
+            "column {}: expected {}, found {}",
+            self.column, self.expected, self.found
+        )
     }
 }
 
@@ -33,7 +37,10 @@ pub(super) enum NodeKind {
     Number(u32),
     List(Vec<Node>),
     /// A name with its arguments; a bare word has none.
-    Call { name: String, arguments: Vec<Argument> },
+    Call {
+        name: String,
+        arguments: Vec<Argument>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +57,11 @@ impl Node {
             NodeKind::List(_) => "a list".to_owned(),
             NodeKind::Call { name, .. } => format!("`{name}`"),
         };
-        ParseLayoutError { column: self.column, expected: expected.into(), found }
+        ParseLayoutError {
+            column: self.column,
+            expected: expected.into(),
+            found,
+        }
     }
 }
 
@@ -69,7 +80,11 @@ pub(super) fn read_whole(text: &str) -> Result<Node, ParseLayoutError> {
     let mut reader = Reader { text, at: 0 };
     let node = reader.value(0)?;
     reader.skip_spaces();
-    if reader.at == text.len() { Ok(node) } else { Err(reader.unexpected("the end of the layout")) }
+    if reader.at == text.len() {
+        Ok(node)
+    } else {
+        Err(reader.unexpected("the end of the layout"))
+    }
 }
 
 struct Reader<'a> {
@@ -106,15 +121,24 @@ impl Reader<'_> {
     fn argument(&mut self, depth: usize) -> Result<Argument, ParseLayoutError> {
         self.skip_spaces();
         let start = self.at;
-        if self.peek().is_some_and(|first| is_word(first) && !first.is_ascii_digit()) {
+        if self
+            .peek()
+            .is_some_and(|first| is_word(first) && !first.is_ascii_digit())
+        {
             let name = self.word();
             if self.skipped_to('=') {
                 self.bump();
-                return Ok(Argument { name: Some(name), value: self.value(depth)? });
+                return Ok(Argument {
+                    name: Some(name),
+                    value: self.value(depth)?,
+                });
             }
             self.at = start;
         }
-        Ok(Argument { name: None, value: self.value(depth)? })
+        Ok(Argument {
+            name: None,
+            value: self.value(depth)?,
+        })
     }
 
     /// Items between brackets, separated by commas; a comma after the last is welcome.
@@ -194,8 +218,14 @@ impl Reader<'_> {
 
     fn unexpected(&mut self, expected: impl Into<String>) -> ParseLayoutError {
         self.skip_spaces();
-        let found = self.peek().map_or("the end".to_owned(), |found| format!("`{found}`"));
-        ParseLayoutError { column: self.column(), expected: expected.into(), found }
+        let found = self
+            .peek()
+            .map_or("the end".to_owned(), |found| format!("`{found}`"));
+        ParseLayoutError {
+            column: self.column(),
+            expected: expected.into(),
+            found,
+        }
     }
 }
 
