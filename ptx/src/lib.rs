@@ -1,1 +1,31 @@
-//! PTX as data.
+//! PTX as data: what `sm_90a` kernels need of the PTX instruction set, typed, with a printer, a parser and a
+//! checker.
+//!
+//! - [`Module`] is a file, [`Entry`] a kernel, [`Body`] its registers, labels, locations and statements.
+//! - [`Inst`] is an instruction: one struct per family, every modifier an enum, no strings.
+//! - [`EntryBuilder`] makes entries; [`Module::to_text`] prints them.
+//!
+//! Section numbers in comments are those of the PTX ISA 8.x.
+
+mod builder;
+mod canonical;
+mod inst;
+mod module;
+mod operand;
+mod parse;
+mod print;
+mod registers;
+mod spelling;
+mod statement;
+mod types;
+
+pub use builder::EntryBuilder;
+pub use inst::*;
+pub use module::*;
+pub use operand::*;
+pub use parse::ParseError;
+pub use print::PrintOptions;
+pub use registers::{RegClass, RegGroup, Registers};
+pub use smallvec;
+pub use statement::*;
+pub use types::*;
