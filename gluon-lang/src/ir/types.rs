@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::elem::Elem;
-use crate::layout::{Dims, Layout};
+use crate::layout::{Dims, Layout, SharedLayout};
 
 /// The type of a value. The layout is part of a tensor's type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +15,22 @@ pub enum Type {
     Scalar(Elem),
     /// A tile of elements spread over the threads of the CTA by its layout.
     Tensor(TensorType),
+    /// A tile of elements in shared memory, or a view of one.
+    Smem(SmemType),
+}
+
+/// The type of a descriptor of shared memory: an allocation, or a view of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SmemType {
+    /// Elements in each dimension of the view. All but the first dimension of an allocation are powers of two.
+    pub shape: Dims,
+    /// The element type.
+    pub elem: Elem,
+    /// Which offset holds which element, over the trailing dimensions of `alloc_shape`.
+    pub layout: SharedLayout,
+    /// The shape of the allocation that the layout was made for, seen through the views that keep it; equal to `shape`
+    /// unless a slice was taken.
+    pub alloc_shape: Dims,
 }
 
 /// A tile's type.
@@ -70,6 +86,15 @@ impl Type {
             Type::Poison => None,
             Type::Scalar(elem) => Some(*elem),
             Type::Tensor(t) => Some(t.elem),
+            Type::Smem(s) => Some(s.elem),
+        }
+    }
+
+    /// The descriptor type, if it is one.
+    pub fn as_smem(&self) -> Option<&SmemType> {
+        match self {
+            Type::Smem(s) => Some(s),
+            Type::Poison | Type::Scalar(_) | Type::Tensor(_) => None,
         }
     }
 
@@ -77,7 +102,7 @@ impl Type {
     pub fn as_tensor(&self) -> Option<&TensorType> {
         match self {
             Type::Tensor(t) => Some(t),
-            Type::Poison | Type::Scalar(_) => None,
+            Type::Poison | Type::Scalar(_) | Type::Smem(_) => None,
         }
     }
 
@@ -85,7 +110,7 @@ impl Type {
     pub fn as_tensor_mut(&mut self) -> Option<&mut TensorType> {
         match self {
             Type::Tensor(t) => Some(t),
-            Type::Poison | Type::Scalar(_) => None,
+            Type::Poison | Type::Scalar(_) | Type::Smem(_) => None,
         }
     }
 
@@ -96,7 +121,11 @@ impl Type {
 
     /// The shape; a scalar has rank 0.
     pub fn shape(&self) -> &[u32] {
-        self.as_tensor().map_or(&[], |t| &t.shape)
+        match self {
+            Type::Poison | Type::Scalar(_) => &[],
+            Type::Tensor(t) => &t.shape,
+            Type::Smem(s) => &s.shape,
+        }
     }
 
     /// The same shape and layout with other elements.
@@ -108,6 +137,10 @@ impl Type {
             Type::Tensor(t) => Type::Tensor(TensorType {
                 elem: elem.into(),
                 ..t.clone()
+            }),
+            Type::Smem(s) => Type::Smem(SmemType {
+                elem: elem.into(),
+                ..s.clone()
             }),
         }
     }
@@ -128,12 +161,27 @@ impl fmt::Display for TensorType {
     }
 }
 
+impl fmt::Display for SmemType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("smem<")?;
+        for d in &self.shape {
+            write!(f, "{d}x")?;
+        }
+        write!(f, "{}, {}", self.elem, self.layout)?;
+        if self.alloc_shape != self.shape {
+            write!(f, ", alloc={}", self.alloc_shape)?;
+        }
+        f.write_str(">")
+    }
+}
+
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Poison => f.write_str("poison"),
             Type::Scalar(elem) => elem.fmt(f),
             Type::Tensor(t) => t.fmt(f),
+            Type::Smem(s) => s.fmt(f),
         }
     }
 }

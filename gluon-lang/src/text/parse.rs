@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use super::lex::{Spanned, Token, lex};
 use crate::elem::Elem;
 use crate::entity::{Region, Value};
-use crate::ir::{Func, Type};
-use crate::layout::{Dims, Layout};
+use crate::ir::{Func, SmemType, Type};
+use crate::layout::{AnyLayout, Dims, Layout, SharedLayout};
 use crate::ops::{FieldReader, Op, TextOperand};
 
 /// Where a text leaves the grammar, and what was expected there.
@@ -71,7 +71,7 @@ struct Parser<'t> {
     file: &'t str,
     tokens: Vec<Spanned>,
     at: usize,
-    layouts: HashMap<String, Layout>,
+    layouts: HashMap<String, AnyLayout>,
     scopes: Vec<HashMap<String, Value>>,
     func: Func,
 }
@@ -171,7 +171,7 @@ impl Parser<'_> {
             .unwrap_or("")
             .trim();
         let layout = text
-            .parse::<Layout>()
+            .parse::<AnyLayout>()
             .or_else(|e| self.error(format!("{e}")))?;
         while self.tokens[self.at].start < end && *self.peek() != Token::End {
             self.next();
@@ -474,6 +474,7 @@ impl Parser<'_> {
         let word = self.word("a type")?;
         match word.as_str() {
             "tensor" => self.tensor_type(),
+            "smem" => self.smem_type(),
             "ptr" => Ok(Type::Scalar(self.pointee()?)),
             _ => match word.parse::<Elem>() {
                 Ok(elem) => Ok(Type::Scalar(elem)),
@@ -493,6 +494,67 @@ impl Parser<'_> {
     /// `<64x32xf32, #layout>`
     fn tensor_type(&mut self) -> Parsed<Type> {
         self.expect('<')?;
+        let (shape, elem) = self.shape_and_element()?;
+        self.expect(',')?;
+        let layout = match self.peek() {
+            Token::Word(w) if w == "auto" => {
+                self.next();
+                Layout::Auto
+            }
+            Token::Word(w) if w == "coalesced" => {
+                self.next();
+                Layout::Coalesced
+            }
+            _ => match self.layout_name()? {
+                AnyLayout::Distributed(layout) => layout,
+                AnyLayout::Shared(_) => {
+                    return self.error_before(
+                        "a tensor is in registers; this is a layout of shared memory",
+                    );
+                }
+            },
+        };
+        self.expect('>')?;
+        Ok(Type::tensor(shape, elem, layout))
+    }
+
+    /// `<2x64x32xf16, #layout, alloc=[4, 64, 32]>`
+    fn smem_type(&mut self) -> Parsed<Type> {
+        self.expect('<')?;
+        let (shape, elem) = self.shape_and_element()?;
+        self.expect(',')?;
+        let layout: SharedLayout = match self.layout_name()? {
+            AnyLayout::Shared(layout) => layout,
+            AnyLayout::Distributed(_) => {
+                return self.error_before("this is a layout of registers, not of shared memory");
+            }
+        };
+        let mut alloc_shape = shape.clone();
+        if self.eat(',') {
+            if self.word("`alloc=[..]`")? != "alloc" {
+                return self.error_before("expected `alloc=[..]`");
+            }
+            self.expect('=')?;
+            self.expect('[')?;
+            alloc_shape = Dims::default();
+            while !self.eat(']') {
+                alloc_shape.push(self.number("a dimension")?);
+                if !self.is(']') {
+                    self.expect(',')?;
+                }
+            }
+        }
+        self.expect('>')?;
+        Ok(Type::Smem(SmemType {
+            shape,
+            elem,
+            layout,
+            alloc_shape,
+        }))
+    }
+
+    /// `64x32xf32`
+    fn shape_and_element(&mut self) -> Parsed<(Dims, Elem)> {
         let word = self.word("a shape and element type, as `64x32xf32`")?;
         let mut shape = Dims::default();
         let mut rest = word.as_str();
@@ -506,19 +568,19 @@ impl Parser<'_> {
             _ => rest.parse().or_else(|e: String| self.error_before(e))?,
         };
         if shape.is_empty() {
-            return self.error_before("a tensor has at least one dimension, as in `64xf32`");
+            return self.error_before("at least one dimension is expected, as in `64xf32`");
         }
-        self.expect(',')?;
-        let layout = match self.next() {
-            Token::Word(w) if w == "auto" => Layout::Auto,
-            Token::Word(w) if w == "coalesced" => Layout::Coalesced,
+        Ok((shape, elem))
+    }
+
+    /// `#name`
+    fn layout_name(&mut self) -> Parsed<AnyLayout> {
+        match self.next() {
             Token::Alias(name) => match self.layouts.get(&name) {
-                Some(layout) => layout.clone(),
-                None => return self.error_before(format!("no layout is called `#{name}`")),
+                Some(layout) => Ok(layout.clone()),
+                None => self.error_before(format!("no layout is called `#{name}`")),
             },
-            other => return self.error_before(format!("expected a layout, found {other}")),
-        };
-        self.expect('>')?;
-        Ok(Type::tensor(shape, elem, layout))
+            other => self.error_before(format!("expected a layout, found {other}")),
+        }
     }
 }

@@ -7,7 +7,7 @@ use cranelift_entity::SecondaryMap;
 
 use crate::entity::{Inst, Region, Value};
 use crate::ir::{Func, Stage, Type};
-use crate::layout::Layout;
+use crate::layout::{AnyLayout, Layout, SharedLayout};
 use crate::ops::{FieldWriter, TextOperand};
 
 /// The text of a kernel. Deterministic, and without places.
@@ -26,7 +26,7 @@ struct Printer<'f> {
     names: SecondaryMap<Value, Option<String>>,
     taken: HashMap<String, u32>,
     next_number: u32,
-    layouts: Vec<(Layout, String)>,
+    layouts: Vec<(AnyLayout, String)>,
     out: String,
 }
 
@@ -202,6 +202,18 @@ impl<'f> Printer<'f> {
                 self.layout(&t.layout);
                 self.out.push('>');
             }
+            Type::Smem(t) => {
+                self.out.push_str("smem<");
+                for d in &t.shape {
+                    let _ = write!(self.out, "{d}x");
+                }
+                let _ = write!(self.out, "{}, ", t.elem);
+                self.shared_layout(&t.layout);
+                if t.alloc_shape != t.shape {
+                    let _ = write!(self.out, ", alloc={}", t.alloc_shape);
+                }
+                self.out.push('>');
+            }
             Type::Poison | Type::Scalar(_) => {
                 let _ = write!(self.out, "{ty}");
             }
@@ -223,17 +235,31 @@ impl<'f> Printer<'f> {
             self.out.push_str(word);
             return;
         }
-        let known = self.layouts.iter().position(|(l, _)| l == layout);
+        self.alias(AnyLayout::Distributed(layout.clone()), word);
+    }
+
+    fn shared_layout(&mut self, layout: &SharedLayout) {
+        let word = match layout {
+            SharedLayout::Nvmma(_) => "nvmma",
+            SharedLayout::Swizzled(_) => "swizzled",
+            SharedLayout::Padded(_) => "padded",
+            SharedLayout::Linear(_) => "shared",
+        };
+        self.alias(AnyLayout::Shared(layout.clone()), word);
+    }
+
+    /// Writes the alias of a layout, named after its kind when it is first met.
+    fn alias(&mut self, layout: AnyLayout, word: &str) {
+        let known = self.layouts.iter().position(|(l, _)| *l == layout);
         let at = known.unwrap_or_else(|| {
-            let same = self
-                .layouts
-                .iter()
-                .filter(|(_, n)| n.trim_end_matches(|c: char| c.is_ascii_digit()) == word);
+            let is_same_kind =
+                |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit()) == word;
+            let same = self.layouts.iter().filter(|(_, n)| is_same_kind(n));
             let name = match same.count() {
                 0 => word.to_owned(),
                 n => format!("{word}{n}"),
             };
-            self.layouts.push((layout.clone(), name));
+            self.layouts.push((layout, name));
             self.layouts.len() - 1
         });
         let name = &self.layouts[at].1;
