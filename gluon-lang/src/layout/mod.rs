@@ -18,6 +18,7 @@
 mod axis;
 mod bases;
 mod blocked;
+mod coalesce;
 mod dims;
 mod distributed;
 mod distributed_linear;
@@ -39,6 +40,7 @@ pub mod relate;
 
 pub use axis::Axis;
 pub use blocked::Blocked;
+pub use coalesce::{AccessFacts, spread};
 pub use dims::{Dims, Shape};
 pub use distributed::{Auto, Coalesced, Layout};
 pub use distributed_linear::DistributedLinear;

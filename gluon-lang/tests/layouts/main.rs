@@ -1,4 +1,8 @@
 //! The layout algebra against Gluon's own values, brute force and an independent checker.
 
+mod algebra;
+mod coalesce;
+mod family;
 mod golden;
+mod relate;
 mod text;

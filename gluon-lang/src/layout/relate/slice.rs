@@ -1,0 +1,34 @@
+//! Reductions and their opposite.
+
+use super::no_relation;
+use crate::layout::{Layout, LayoutError, Slice};
+
+/// The layout of `layout` reduced along `axis`. Backward, this is the operand of `expand_dims(axis)` with result
+/// `layout`. That the axis exists is checked with the result: see [`Layout::check`].
+pub fn reduce(layout: &Layout, axis: usize) -> Layout {
+    match layout {
+        Layout::Auto | Layout::Coalesced => layout.clone(),
+        parent => Slice::new(axis as u32, parent).into(),
+    }
+}
+
+/// The layout of `layout` with a dimension of size 1 put in before `axis`: it must be a slice along that dimension.
+/// Backward, this is the operand of a reduction along `axis` with result `layout`.
+pub fn expand_dims(layout: &Layout, axis: usize) -> Result<Layout, LayoutError> {
+    match layout {
+        Layout::Auto | Layout::Coalesced => Ok(layout.clone()),
+        Layout::Slice(slice) if slice.dim as usize == axis => Ok(slice.parent.clone()),
+        Layout::Slice(slice) => {
+            let why = format!(
+                "it lacks dimension {}, wanted is Slice({axis}, ...)",
+                slice.dim
+            );
+            Err(no_relation("expand_dims", layout, why))
+        }
+        _ => Err(no_relation(
+            "expand_dims",
+            layout,
+            format!("it lacks no dimension, wanted is Slice({axis}, ...)"),
+        )),
+    }
+}
