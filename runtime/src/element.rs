@@ -7,14 +7,18 @@
 
 use std::mem::MaybeUninit;
 
+use std::fmt::Display;
+
 use half::{bf16, f16};
+
+use crate::number::Rounding;
 
 mod sealed {
     pub trait Sealed {}
 }
 
 /// A Rust type that a device buffer can hold. It is as large on the device as in Rust.
-pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
+pub trait Element: sealed::Sealed + Rounding + Copy + Display + Send + Sync + 'static {
     /// The elements as they are in memory.
     fn bytes_of(elements: &[Self]) -> &[u8];
 

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::case::Mismatch;
 use crate::cuda::CudaFailure;
 use crate::device::ParameterPlace;
 use crate::ptxas::{Candidate, PtxasFailure};
@@ -126,6 +127,24 @@ pub enum Error {
         /// The device it was used on.
         used_on: String,
     },
+    /// An override of a size that a case does not have.
+    UnknownSize {
+        /// The case.
+        case: String,
+        /// The name that was given.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// Lists of sizes that cannot go together.
+    UnevenSizes {
+        /// The case.
+        case: String,
+        /// Name and number of values of each list.
+        lengths: Vec<(String, usize)>,
+    },
+    /// A kernel's result does not agree with its reference.
+    WrongResult(Box<Mismatch>),
     /// No ptxas that can be used; the driver can compile where there is a GPU.
     NoPtxas {
         /// Programs that were looked at, each with what is wrong with it.
@@ -237,6 +256,26 @@ impl fmt::Display for Error {
                 f,
                 "{what} belongs to {belongs_to} and was used on {used_on}; make it on the device that uses it"
             ),
+            Error::UnknownSize { case, name, known } => {
+                write!(
+                    f,
+                    "case `{case}` has no size `{name}`; it has {}",
+                    known.join(", ")
+                )
+            }
+            Error::UnevenSizes { case, lengths } => {
+                let lengths: Vec<String> = lengths
+                    .iter()
+                    .map(|(name, count)| format!("{count} of {name}"))
+                    .collect();
+                write!(
+                    f,
+                    "case `{case}`: the i-th values of all sizes go together, so lists must be of one length or a \
+                     single value; there are {}",
+                    lengths.join(", ")
+                )
+            }
+            Error::WrongResult(mismatch) => write!(f, "{mismatch}"),
             Error::NoPtxas { rejected } => write_no_ptxas(f, rejected),
             Error::Ptxas(failure) => write!(f, "{failure}"),
             Error::NoDisassembler => write!(
@@ -294,8 +333,15 @@ impl std::error::Error for Error {
             | Error::KernelFailed { failure, .. }
             | Error::Jit { failure, .. } => Some(failure),
             Error::Ptxas(failure) => Some(failure.as_ref()),
+            Error::WrongResult(mismatch) => Some(mismatch.as_ref()),
             _ => None,
         }
+    }
+}
+
+impl From<Box<Mismatch>> for Error {
+    fn from(mismatch: Box<Mismatch>) -> Error {
+        Error::WrongResult(mismatch)
     }
 }
 

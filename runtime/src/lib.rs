@@ -2,12 +2,14 @@
 
 mod buffer;
 pub mod cache;
+pub mod case;
 mod code;
 mod cuda;
 mod device;
 mod element;
 mod error;
 mod launch;
+mod number;
 pub mod ptxas;
 mod stream;
 mod toolchain;
@@ -19,5 +21,6 @@ pub use device::{Device, DeviceFacts, EntryFacts, ParameterPlace};
 pub use element::Element;
 pub use error::{Error, Result};
 pub use launch::{Grid, ParameterBlock, PreparedLaunch, grid};
+pub use number::{Number, Reference, Rounding};
 pub use stream::{Event, Graph, Stream};
 pub use toolchain::{Image, Toolchain};
