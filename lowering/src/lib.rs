@@ -1,1 +1,17 @@
-//! Tile IR to PTX.
+//! From the tile IR to PTX: resolve layouts, optimise, plan shared memory and barriers, emit.
+//!
+//! [`PIPELINE`] is the one list of passes. [`compile`] runs all of it and emits; [`run_to`] stops where it is told, for
+//! looking at what a pass leaves.
+#![forbid(unsafe_code)]
+
+pub mod opt;
+
+mod launch;
+mod options;
+mod pipeline;
+#[cfg(test)]
+mod test;
+
+pub use launch::{LaunchInfo, ParamInfo};
+pub use options::Options;
+pub use pipeline::{Lowered, PIPELINE, Pass, PassTime, StopAt, run_to};

@@ -14,6 +14,9 @@ impl Spaces {
     /// Shared memory of the CTA.
     pub const SHARED: Spaces = Spaces(2);
 
+    /// Every memory.
+    pub const ALL: Spaces = Spaces(3);
+
     /// Does it hold any memory of `other`?
     pub const fn intersects(self, other: Spaces) -> bool {
         self.0 & other.0 != 0
@@ -43,6 +46,8 @@ pub struct Effects {
     pub is_ordered: bool,
     /// Must not run where the author did not ask for it, even if its result is not used: a load behind a branch.
     pub is_guarded: bool,
+    /// All threads of the CTA meet here: what they did to memory before is ordered before what they do after.
+    pub is_barrier: bool,
 }
 
 impl Effects {
@@ -52,6 +57,16 @@ impl Effects {
         writes: Spaces::NONE,
         is_ordered: false,
         is_guarded: false,
+        is_barrier: false,
+    };
+
+    /// All threads of the CTA meet; no access may move across.
+    pub const BARRIER: Effects = Effects {
+        reads: Spaces::ALL,
+        writes: Spaces::ALL,
+        is_ordered: true,
+        is_guarded: true,
+        is_barrier: true,
     };
 
     /// Only the results matter.

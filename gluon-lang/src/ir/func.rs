@@ -82,6 +82,8 @@ pub struct Func {
     pub max_registers: Option<u32>,
     /// CTAs per SM that the author wants to fit.
     pub min_ctas_per_sm: Option<u32>,
+    /// Shared memory of a CTA in bytes; 0 until it is planned, and for a kernel that needs none.
+    pub shared_bytes: u32,
     /// What the author forbids.
     pub contracts: Contracts,
     /// Parameters, in order.
@@ -107,6 +109,7 @@ impl Func {
             warps,
             max_registers: None,
             min_ctas_per_sm: None,
+            shared_bytes: 0,
             contracts: Contracts::default(),
             params: Vec::new(),
             body,

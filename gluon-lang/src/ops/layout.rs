@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::create::one_declared;
 use super::define::define_op;
 use super::shape::tensor;
-use super::{LayoutRule, OpRules, Types};
+use super::{LayoutRule, OpRules, Scratch, Types};
 use crate::diag::{Code, OpError};
 use crate::entity::Value;
 use crate::ir::{Func, Type};
@@ -17,6 +17,8 @@ define_op! {
     pub struct ConvertLayout = "convert_layout" {
         /// Must cost nothing or a register permutation.
         is_trivial: bool,
+        /// Shared memory for data on its way between threads.
+        scratch: Scratch,
         /// The operand.
         operand: Value,
     }
@@ -28,6 +30,12 @@ impl OpRules for ConvertLayout {
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
+    }
+    fn scratch(&self) -> Option<Scratch> {
+        Some(self.scratch)
+    }
+    fn set_scratch(&mut self, scratch: Scratch) {
+        self.scratch = scratch;
     }
 }
 

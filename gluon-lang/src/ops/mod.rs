@@ -5,16 +5,20 @@ pub mod control;
 pub mod create;
 pub mod debug;
 pub mod define;
+pub mod flow;
 pub mod global;
 pub mod layout;
 pub mod reduce;
+pub mod scratch;
 pub mod shape;
+pub mod sync;
 
 use smallvec::SmallVec;
 
 pub use define::{
     Attr, Field, FieldReader, FieldWriter, OpDef, OpFields, Text, TextOperand, Values,
 };
+pub use scratch::Scratch;
 
 use crate::diag::OpError;
 use crate::entity::Region;
@@ -57,6 +61,7 @@ macro_rules! for_each_op {
             Assume        in debug,
             Assert        in debug,
             Print         in debug,
+            Barrier       in sync,
             For           in control,
             While         in control,
             If            in control,
@@ -164,6 +169,14 @@ pub trait OpRules: OpFields + Registered {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Same
     }
+
+    /// Its scratch as planned so far; `None` for an op that never uses any.
+    fn scratch(&self) -> Option<Scratch> {
+        None
+    }
+
+    /// Plans its scratch. Only for an op that answers to `scratch`.
+    fn set_scratch(&mut self, _scratch: Scratch) {}
 
     /// Does it end a region?
     fn is_terminator(&self) -> bool {

@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::define::define_op;
 use super::shape::tensor;
-use super::{LayoutRule, OpRules, Types, Values};
+use super::{LayoutRule, OpRules, Scratch, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::entity::Region;
 use crate::ir::{Func, Type};
@@ -17,6 +17,8 @@ define_op! {
     pub struct Reduce = "reduce" {
         /// The dimension that goes.
         axis: u32,
+        /// Shared memory for partial results on their way between warps.
+        scratch: Scratch,
         /// Tensors of one shape and layout.
         operands: Values,
         /// How two elements become one.
@@ -68,5 +70,11 @@ impl OpRules for Reduce {
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Reduce { axis: self.axis }
+    }
+    fn scratch(&self) -> Option<Scratch> {
+        Some(self.scratch)
+    }
+    fn set_scratch(&mut self, scratch: Scratch) {
+        self.scratch = scratch;
     }
 }

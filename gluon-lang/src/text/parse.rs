@@ -227,6 +227,7 @@ impl Parser<'_> {
             "warps" => self.func.warps = self.number("the number of warps")?,
             "max_registers" => self.func.max_registers = Some(self.number("registers")?),
             "min_ctas_per_sm" => self.func.min_ctas_per_sm = Some(self.number("CTAs")?),
+            "shared_bytes" => self.func.shared_bytes = self.number("bytes of shared memory")?,
             "deny" => self.denied()?,
             "stage" => {
                 let name = self.word("a stage")?;

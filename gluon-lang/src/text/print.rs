@@ -63,6 +63,9 @@ impl<'f> Printer<'f> {
             let _ = write!(self.out, " min_ctas_per_sm({n})");
         }
         self.contracts();
+        if f.shared_bytes != 0 {
+            let _ = write!(self.out, " shared_bytes({})", f.shared_bytes);
+        }
         if f.stage != Stage::Built {
             let _ = write!(self.out, " stage({})", f.stage);
         }

@@ -60,6 +60,12 @@ fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
         }
         Ok(_) => {}
     }
+    if let Some(scratch) = op.rules().scratch()
+        && scratch.end() > func.shared_bytes
+    {
+        let message = format!("the scratch bytes {scratch} pass the {} shared bytes of the kernel", func.shared_bytes);
+        found.push(broken(func, inst, message));
+    }
     if stage >= Stage::Resolved && matches!(op, Op::SetLayout(_)) {
         found.push(broken(
             func,

@@ -1,0 +1,137 @@
+//! What flows through control flow, seen alike for every op that owns regions with carried values.
+//!
+//! A *slot* is one carried value of a loop or one result of a branch: the values that are the same variable at different
+//! moments. Passes ask for slots and so need not know the ops.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::{Op, Values};
+use crate::entity::{Inst, Region, Value};
+use crate::ir::{Func, ValueDef};
+
+/// The values that one carried value or branch result goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// What comes in from before the loop; none for a branch.
+    pub init: Option<Value>,
+    /// The region parameters that it goes by; none for a branch.
+    pub params: SmallVec<[Value; 2]>,
+    /// What each region hands on, with the region.
+    pub handed_on: SmallVec<[(Region, Value); 2]>,
+    /// The result of the op.
+    pub result: Value,
+}
+
+impl Slot {
+    /// All of its values: init, parameters, what is handed on, and the result.
+    pub fn values(&self) -> impl Iterator<Item = Value> + '_ {
+        let handed_on = self.handed_on.iter().map(|(_, v)| *v);
+        self.init.into_iter().chain(self.params.iter().copied()).chain(handed_on).chain([self.result])
+    }
+}
+
+/// The slots of a control-flow op, in order of its results; none for any other op.
+pub fn slots(func: &Func, inst: Inst) -> SmallVec<[Slot; 2]> {
+    let parts = parts(func.op(inst));
+    let count = if parts.regions.is_empty() { 0 } else { func.results(inst).len() };
+    (0..count).map(|at| slot_in(func, inst, &parts, at)).collect()
+}
+
+/// Slot `at` of a control-flow op: the one whose result is result `at`.
+pub fn slot(func: &Func, inst: Inst, at: usize) -> Option<Slot> {
+    let parts = parts(func.op(inst));
+    (!parts.regions.is_empty()).then(|| slot_in(func, inst, &parts, at))
+}
+
+/// The loop and the slot that a region parameter belongs to; none for a loop index or a parameter of the kernel.
+pub fn slot_of_param(func: &Func, value: Value) -> Option<(Inst, usize)> {
+    let ValueDef::Param(region, index) = func.def(value) else { return None };
+    let owner = func.region(region).owner.expand()?;
+    let parts = parts(func.op(owner));
+    let &(_, first) = parts.params.iter().find(|(r, _)| *r == region)?;
+    let at = (index as usize).checked_sub(first)?;
+    Some((owner, at))
+}
+
+/// The operands that an op uses whatever becomes of its slots: the bounds of a loop, but not its inits. For the end of
+/// a region, those that are not handed on to a slot.
+pub fn fixed_operands(func: &Func, inst: Inst) -> Values {
+    let op = func.op(inst);
+    let mut operands = op.operands();
+    let carried = match op {
+        Op::Yield(_) | Op::Condition(_) => {
+            let region = func.parent(inst);
+            let owner = func.region(region).owner.expand();
+            let is_slot = owner.is_some_and(|owner| parts(func.op(owner)).regions.contains(&region));
+            if is_slot { super::control::yielded(func, region).len() } else { 0 }
+        }
+        op => parts(op).inits.map_or(0, |inits| inits.len()),
+    };
+    // Carried values stand last in every op that has them.
+    operands.truncate(operands.len() - carried);
+    operands
+}
+
+fn slot_in(func: &Func, inst: Inst, parts: &Parts<'_>, at: usize) -> Slot {
+    Slot {
+        init: parts.inits.map(|inits| inits[at]),
+        params: parts.params.iter().map(|(region, first)| func.region(*region).params[first + at]).collect(),
+        handed_on: parts.regions.iter().map(|&r| (r, super::control::yielded(func, r)[at])).collect(),
+        result: func.results(inst)[at],
+    }
+}
+
+/// Where the carried values of an op stand.
+struct Parts<'op> {
+    inits: Option<&'op Values>,
+    /// Regions with carried parameters, and the index of the first one.
+    params: SmallVec<[(Region, usize); 2]>,
+    /// Regions that hand on.
+    regions: SmallVec<[Region; 2]>,
+}
+
+fn parts(op: &Op) -> Parts<'_> {
+    let (inits, params, regions) = match op {
+        Op::For(l) => (Some(&l.inits), smallvec![(l.body, 1)], smallvec![l.body]),
+        Op::While(l) => (Some(&l.inits), smallvec![(l.before, 0), (l.after, 0)], smallvec![l.before, l.after]),
+        Op::If(b) => (None, smallvec![], smallvec![b.then, b.otherwise]),
+        _ => (None, smallvec![], smallvec![]),
+    };
+    Parts { inits, params, regions }
+}
+
+/// Does the op run a region more than once?
+pub fn is_loop(op: &Op) -> bool {
+    matches!(op, Op::For(_) | Op::While(_))
+}
+
+/// Keeps the slots for which `keep` says so. Nothing may use the parameters and results of the others.
+pub fn retain_slots(func: &mut Func, inst: Inst, mut keep: impl FnMut(usize) -> bool) {
+    let kept: SmallVec<[bool; 8]> = (0..func.results(inst).len()).map(&mut keep).collect();
+    let Parts { params, regions, .. } = parts(func.op(inst));
+    for (region, first) in params {
+        func.retain_region_params(region, |at, _| at < first || kept[at - first]);
+    }
+    for region in regions {
+        let last = func.region(region).insts.last().copied();
+        match last.map(|last| func.op_mut(last)) {
+            Some(Op::Yield(end)) => retain(&mut end.values, &kept),
+            Some(Op::Condition(end)) => retain(&mut end.values, &kept),
+            _ => {}
+        }
+    }
+    match func.op_mut(inst) {
+        Op::For(l) => retain(&mut l.inits, &kept),
+        Op::While(l) => retain(&mut l.inits, &kept),
+        _ => {}
+    }
+    func.retain_results(inst, |at, _| kept[at]);
+}
+
+fn retain(values: &mut Values, kept: &[bool]) {
+    let mut at = 0;
+    values.retain(|_| {
+        at += 1;
+        kept[at - 1]
+    });
+}

@@ -1,0 +1,66 @@
+//! What a launch of the kernel must know.
+
+use std::sync::Arc;
+
+use gluon_lang::elem::Elem;
+use gluon_lang::ir::Func;
+
+/// How a kernel is launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchInfo {
+    /// The name of the PTX entry.
+    pub entry: Arc<str>,
+    /// Threads in a CTA.
+    pub threads: u32,
+    /// Shared memory in bytes that each CTA is launched with, at most 232448.
+    pub shared_bytes: u32,
+    /// The parameters, in order.
+    pub params: Vec<ParamInfo>,
+    /// Size of all parameters together in bytes.
+    pub param_bytes: u32,
+}
+
+/// One parameter of a kernel as the launch passes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// The author's name for it.
+    pub name: Arc<str>,
+    /// A number, or a pointer into global memory.
+    pub elem: Elem,
+    /// Offset in the parameter block in bytes: a multiple of `size`.
+    pub offset: u32,
+    /// Size in bytes; a boolean takes one.
+    pub size: u32,
+    /// A power of two that the author promised to divide the address in bytes, or the integer. Checked at each launch.
+    pub divisor: u32,
+}
+
+impl LaunchInfo {
+    /// What the kernel itself says of its launch.
+    pub fn of(func: &Func) -> LaunchInfo {
+        let mut end = 0_u32;
+        let params = func.params.iter().map(|param| {
+            let elem = func.ty(param.value).elem();
+            let elem = elem.expect("a verified kernel takes scalars");
+            let size = elem.bytes();
+            // PTX aligns each parameter to its own size.
+            let offset = end.next_multiple_of(size);
+            end = offset + size;
+            ParamInfo {
+                name: param.name.clone(),
+                elem,
+                offset,
+                size,
+                divisor: param.divisor,
+            }
+        });
+        let params = params.collect();
+        LaunchInfo {
+            entry: func.name.clone(),
+            threads: func.threads(),
+            shared_bytes: func.shared_bytes,
+            params,
+            param_bytes: end,
+        }
+    }
+}

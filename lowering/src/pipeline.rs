@@ -1,0 +1,182 @@
+//! The one table of passes, and what runs it.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
+use gluon_lang::ir::{Func, Stage};
+use gluon_lang::text::print;
+use gluon_lang::verify::verify;
+
+use crate::options::Options;
+use crate::opt;
+
+/// One pass over the tile IR.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// Its name on the command line and in timings.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// The stage that the kernel must have reached.
+    pub needs: Stage,
+    /// The stage that the kernel has reached after it.
+    pub gives: Stage,
+    /// What runs. It reports what the author did wrong; an error ends the pipeline.
+    pub run: fn(&mut Func, &mut Diagnostics),
+}
+
+/// Every pass, in the order in which they run. A pass that runs twice stands here twice.
+pub const PIPELINE: &[Pass] = &[
+    // First, so that a value which tracing left unused needs no layout and blames nobody.
+    Pass {
+        name: "drop-unused",
+        summary: "remove what nobody uses",
+        needs: Stage::Built,
+        gives: Stage::Built,
+        run: opt::unused::run,
+    },
+];
+
+/// What one pass took.
+#[derive(Clone, Copy, Debug)]
+pub struct PassTime {
+    /// The pass.
+    pub name: &'static str,
+    /// Its wall time, without the verifier.
+    pub time: Duration,
+}
+
+/// Where [`run_to`] stops.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopAt {
+    /// As soon as the kernel has reached the stage.
+    Stage(Stage),
+    /// After the first pass of this name.
+    Pass(String),
+}
+
+/// A kernel after some or all of the passes.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The kernel.
+    pub func: Func,
+    /// What each pass took, in order.
+    pub timings: Vec<PassTime>,
+    /// What is probably not what the author wants.
+    pub warnings: Diagnostics,
+    /// The IR as text after each pass that [`Options::print_after`] names.
+    pub printed: Vec<(&'static str, String)>,
+}
+
+/// Runs the passes up to `stop`.
+///
+/// # Errors
+/// What is wrong with the kernel, or a stop at a pass that does not exist.
+pub fn run_to(func: Func, stop: &StopAt, options: &Options) -> Result<Lowered, Diagnostics> {
+    let passes = match stop {
+        StopAt::Stage(stage) => passes_to_stage(*stage),
+        StopAt::Pass(name) => passes_to_name(name)?,
+    };
+    run(func, passes, options)
+}
+
+/// The passes after which a kernel has reached `stage`, up to the one that gives it.
+fn passes_to_stage(stage: Stage) -> &'static [Pass] {
+    let count = match stage {
+        Stage::Built => 0,
+        _ => PIPELINE.iter().position(|p| p.gives >= stage).map_or(PIPELINE.len(), |at| at + 1),
+    };
+    &PIPELINE[..count]
+}
+
+fn passes_to_name(name: &str) -> Result<&'static [Pass], Diagnostics> {
+    let Some(at) = PIPELINE.iter().position(|p| p.name == name) else {
+        let names: Vec<&str> = PIPELINE.iter().map(|p| p.name).collect();
+        let message = format!("no pass is called `{name}`");
+        let d = Diagnostic::error(Code::BadText, None, message).help(format!("the passes are {}", names.join(", ")));
+        return Err(d.into());
+    };
+    Ok(&PIPELINE[..=at])
+}
+
+/// Runs `passes`, but only those that the kernel's stage has before it: a kernel read from text goes on from there.
+pub(crate) fn run(func: Func, passes: &[Pass], options: &Options) -> Result<Lowered, Diagnostics> {
+    let start = func.stage;
+    let lowered = Lowered {
+        func,
+        timings: Vec::with_capacity(passes.len()),
+        warnings: Diagnostics::default(),
+        printed: Vec::new(),
+    };
+    let mut runner = Runner { lowered, options };
+    runner.check_input()?;
+    for pass in passes.iter().filter(|pass| pass.needs >= start) {
+        runner.pass(pass)?;
+    }
+    Ok(runner.lowered)
+}
+
+struct Runner<'o> {
+    lowered: Lowered,
+    options: &'o Options,
+}
+
+impl Runner<'_> {
+    /// The verifier before the first pass: what comes in may be IR edited by hand.
+    fn check_input(&self) -> Result<(), Diagnostics> {
+        let found = verify(&self.lowered.func, self.lowered.func.stage);
+        if found.has_errors() { Err(found) } else { Ok(()) }
+    }
+
+    fn pass(&mut self, pass: &Pass) -> Result<(), Diagnostics> {
+        // Only where a pass is checked is the state before it worth a copy.
+        let before = self.options.verify_each_pass.then(|| print(&self.lowered.func));
+        let mut found = Diagnostics::default();
+        let start = Instant::now();
+        let func = &mut self.lowered.func;
+        let outcome = catch_unwind(AssertUnwindSafe(|| (pass.run)(func, &mut found)));
+        let time = start.elapsed();
+        if let Err(payload) = outcome {
+            self.bug(pass, before.as_deref(), &panic_text(&*payload));
+        }
+        self.lowered.timings.push(PassTime { name: pass.name, time });
+        if found.has_errors() {
+            return Err(found);
+        }
+        self.lowered.warnings.0.append(&mut found.0);
+        self.verify(pass, before.as_deref());
+        if self.options.prints_after(pass.name) {
+            self.lowered.printed.push((pass.name, print(&self.lowered.func)));
+        }
+        Ok(())
+    }
+
+    /// Checks what a pass left, and enters the stage that it gives.
+    fn verify(&mut self, pass: &Pass, before: Option<&str>) {
+        let is_new_stage = pass.gives > self.lowered.func.stage;
+        self.lowered.func.stage = pass.gives;
+        if is_new_stage || self.options.verify_each_pass {
+            let found = verify(&self.lowered.func, pass.gives);
+            if found.has_errors() {
+                self.bug(pass, before, &found.to_string());
+            }
+        }
+    }
+
+    /// Ends the program: a pass broke its promise, which nothing that an author writes may cause.
+    fn bug(&self, pass: &Pass, before: Option<&str>, what: &str) -> ! {
+        let func = &self.lowered.func;
+        // A pass that panicked may have left what cannot even be printed.
+        let after = catch_unwind(AssertUnwindSafe(|| print(func))).unwrap_or_else(|_| "(not printable)".into());
+        let before = before.unwrap_or("(not kept: set `verify_each_pass`)");
+        panic!("bug in pass `{}`: {what}\n\nbefore it:\n{before}\nafter it:\n{after}", pass.name);
+    }
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("a panic without a message").to_owned()
+}
