@@ -63,13 +63,23 @@ impl<'s> Modifiers<'s> {
         rest.starts_with(piece) && matches!(rest.as_bytes().get(piece.len()), None | Some(b'.'))
     }
 
+    /// Remembers that `piece` would fit here, or what of it remains after the part that does.
     fn expect(&mut self, piece: &'static str) {
-        if self.position > self.furthest {
-            self.furthest = self.position;
+        let (mut at, mut wanted) = (self.position, piece);
+        while let Some((head, tail)) = wanted.split_once('.') {
+            let rest = self.text.get(at..).unwrap_or_default();
+            if rest.split('.').next() != Some(head) {
+                break;
+            }
+            (at, wanted) = (at + head.len() + 1, tail);
+        }
+        let wanted = wanted.split('.').next().unwrap_or(wanted);
+        if at > self.furthest {
+            self.furthest = at;
             self.expected.clear();
         }
-        if self.position == self.furthest {
-            self.expected.push(piece);
+        if at == self.furthest {
+            self.expected.push(wanted);
         }
     }
 
@@ -78,14 +88,20 @@ impl<'s> Modifiers<'s> {
     }
 
     /// Takes `piece` when it comes next.
+    ///
+    /// `.shared` stands for `.shared::cta` too, which means the same (PTX ISA 5.1.5).
     pub(crate) fn eat(&mut self, piece: &'static str) -> bool {
-        let found = self.matches(piece);
-        if found {
-            self.advance(piece.len());
+        let spellings: &[&'static str] = if piece == "shared" {
+            &["shared", "shared::cta"]
         } else {
-            self.expect(piece);
+            &[piece]
+        };
+        let found = spellings.iter().find(|spelling| self.matches(spelling));
+        match found {
+            Some(spelling) => self.advance(spelling.len()),
+            None => self.expect(piece),
         }
-        found
+        found.is_some()
     }
 
     pub(crate) fn require(&mut self, piece: &'static str) -> Result<(), Mismatch> {

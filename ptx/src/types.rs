@@ -80,7 +80,7 @@ spelled! {
     /// Level of the old `membar`.
     MembarLevel { Cta = "cta", Gl = "gl", Sys = "sys" }
 
-    /// Memory that `fence.proxy.async` orders; absent means all.
+    /// Memory that `fence.proxy.async` orders (absent means all) and `tensormap.replace` changes.
     ProxySpace { Global = "global", SharedCta = "shared::cta", SharedCluster = "shared::cluster" }
 
     /// A coordinate of a special register.

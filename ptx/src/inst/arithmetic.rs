@@ -111,7 +111,7 @@ family! {
     Testp: ["testp" test: FloatTest, ty: Type] (out dst: Dest, in a: Operand);
 
     /// Converts (PTX ISA 9.7.9.21). With two sources the first goes to the upper half of the packed result.
-    Cvt: ["cvt" rounding ? Rounding, relu = "relu", ftz = "ftz", sat = "sat", satfinite = "satfinite", dst_ty: Type, src_ty: Type]
+    Cvt: ["cvt" rounding ? Rounding, ftz = "ftz", sat = "sat", satfinite = "satfinite", relu = "relu", dst_ty: Type, src_ty: Type]
         (out dst: Dest, in a: Operand, in b ? Operand);
 
     /// Saturates two integers and packs them below `c` (PTX ISA 9.7.9.22).

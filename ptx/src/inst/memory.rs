@@ -4,8 +4,8 @@ use super::family::family;
 use crate::operand::{Addr, CachePolicy, Dest, Dests, Operand, Values};
 use crate::spelling::spelled;
 use crate::types::{
-    AccessSem, L1Eviction, L2Eviction, L2Prefetch, LoadCache, Scope, Space, StoreCache, Type,
-    VecWidth,
+    AccessSem, L1Eviction, L2Eviction, L2Prefetch, LoadCache, ProxySpace, Scope, Space, StoreCache,
+    Type, VecWidth,
 };
 
 spelled! {
@@ -97,7 +97,7 @@ family! {
         (in addr: Addr, in src: Operand, in mbar: Addr);
 
     /// Changes one field of a tensor map in memory (PTX ISA 9.7.9.28). Fields of a dimension name it by `index`.
-    TensormapReplace: ["tensormap.replace.tile" field: TensormapField, space ? Space, "b1024" ty: Type]
+    TensormapReplace: ["tensormap.replace.tile" field: TensormapField, space ? ProxySpace, "b1024" ty: Type]
         (in addr: Addr, in index ? Operand, in value: Operand);
 
     /// Copies a tensor map from shared to global memory and publishes it to the tensormap proxy

@@ -18,10 +18,6 @@ impl<'s> Tokens<'s> {
         })
     }
 
-    pub(crate) fn source(&self) -> &'s str {
-        self.source
-    }
-
     pub(crate) fn position(&self) -> usize {
         self.at
     }

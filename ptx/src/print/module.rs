@@ -7,6 +7,7 @@ use crate::module::{
 use crate::operand::{Label, Predicate};
 use crate::registers::RegGroup;
 use crate::statement::{Instruction, LocId, Location, Stmt};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 impl Module {
@@ -226,11 +227,11 @@ impl<'m> Printer<'m> {
             self.variable(variable);
         }
         let mut current = None;
-        let mut known = vec![false; body.locations.len()];
+        let mut latest = Latest::new();
         for statement in &body.statements {
             if let (true, Stmt::Inst(instruction)) = (options.locations, statement) {
                 if instruction.loc != current {
-                    self.location(body, current, instruction.loc, &mut known);
+                    self.location(body, current, instruction.loc, &mut latest);
                     current = instruction.loc;
                 }
             }
@@ -288,48 +289,54 @@ impl<'m> Printer<'m> {
     }
 
     /// A `.loc` line, after those of the calls through which its code was inlined. Line 0 means no location.
+    ///
+    /// `inlined_at` means the latest location at its place, so the call is printed again when it is not that.
     fn location(
         &mut self,
         body: &Body,
         previous: Option<LocId>,
         loc: Option<LocId>,
-        known: &mut [bool],
+        latest: &mut Latest,
     ) {
-        let Some(location) = loc.and_then(|id| body.locations.get(id.0 as usize)) else {
+        let found = loc.and_then(|id| Some((id, body.locations.get(id.0 as usize)?)));
+        let Some((id, location)) = found else {
             let file = previous
                 .and_then(|id| body.locations.get(id.0 as usize))
                 .map_or(0, |location| location.file);
             return self.line(format_args!("\t.loc {} 0 0", file + 1));
         };
-        if let Some(inlined) = location.inlined {
-            let is_new = known.get(inlined.at.0 as usize).is_some_and(|known| !known);
-            if is_new && loc.is_some_and(|id| inlined.at < id) {
-                self.location(body, previous, Some(inlined.at), known);
-            }
-        }
-        if let Some(known) = loc.and_then(|id| known.get_mut(id.0 as usize)) {
-            *known = true;
-        }
-        let Location {
-            file,
-            line,
-            column,
-            inlined,
-        } = *location;
-        self.fragment(format_args!("\t.loc {} {line} {column}", file + 1));
-        if let Some((inlined, at)) =
-            inlined.and_then(|i| Some((i, body.locations.get(i.at.0 as usize)?)))
+        let call = location.inlined.filter(|inlined| inlined.at < id);
+        let call =
+            call.and_then(|inlined| Some((inlined, body.locations.get(inlined.at.0 as usize)?)));
+        if let Some((inlined, at)) = call
+            && latest.get(&place(at)) != Some(&inlined.at)
         {
+            self.location(body, previous, Some(inlined.at), latest);
+        }
+        latest.insert(place(location), id);
+        self.fragment(format_args!(
+            "\t.loc {} {} {}",
+            location.file + 1,
+            location.line,
+            location.column
+        ));
+        if let Some((inlined, at)) = call {
             let label = function_label(inlined.function);
+            let (file, line, column) = place(at);
             self.fragment(format_args!(
-                ", function_name {label}, inlined_at {} {} {}",
-                at.file + 1,
-                at.line,
-                at.column
+                ", function_name {label}, inlined_at {} {line} {column}",
+                file + 1
             ));
         }
         self.text("\n");
     }
+}
+
+/// The location that was printed last at each place.
+type Latest = HashMap<(u32, u32, u32), LocId>;
+
+fn place(location: &Location) -> (u32, u32, u32) {
+    (location.file, location.line, location.column)
 }
 
 /// The label of an inlined function's name in the debug section.
