@@ -11,6 +11,7 @@ mod error;
 mod launch;
 mod number;
 pub mod ptxas;
+pub mod report;
 mod stream;
 mod toolchain;
 
