@@ -8,6 +8,7 @@ mod cuda;
 mod device;
 mod element;
 mod error;
+pub mod harness;
 mod launch;
 mod number;
 pub mod ptxas;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::short::severity_word;
 use super::{Sources, human};
 
+#[expect(clippy::struct_field_names, reason = "the names are rustc's")]
 #[derive(Serialize)]
 struct Message<'a> {
     #[serde(rename = "$message_type")]

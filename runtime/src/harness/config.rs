@@ -1,0 +1,314 @@
+//! `tilekit.toml` and `[package.metadata.tilekit]`: what a package says once instead of on every command line.
+//!
+//! `[package.metadata.tilekit]` < `tilekit.toml` < environment (`TILEKIT_DEVICE`, `TILEKIT_SIZES`) < command line. An
+//! unknown key is an error at its place, because a misspelt key that is passed over changes nothing and says nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use serde::Deserialize;
+
+use super::request::{DeviceChoice, SizeOverride};
+
+/// What a package's configuration says; what is unsaid has its default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What kernels run on.
+    #[serde(default)]
+    pub device: Option<DeviceChoice>,
+    /// The folder of the snapshots, relative to the package.
+    #[serde(default)]
+    pub snapshots: Option<PathBuf>,
+    /// Sizes by name, for every case that has a size of this name.
+    #[serde(default)]
+    pub sizes: BTreeMap<String, Values>,
+    /// What holds for one case only, by the case's name.
+    #[serde(default)]
+    pub cases: BTreeMap<String, CaseConfig>,
+}
+
+/// What holds for one case.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseConfig {
+    /// Its sizes by name.
+    #[serde(default)]
+    pub sizes: BTreeMap<String, Values>,
+}
+
+/// One value or several.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected a whole number or a list of them")]
+pub enum Values {
+    /// One.
+    One(usize),
+    /// Several.
+    Several(Vec<usize>),
+}
+
+impl Values {
+    fn to_vec(&self) -> Vec<usize> {
+        match self {
+            Values::One(value) => vec![*value],
+            Values::Several(values) => values.clone(),
+        }
+    }
+}
+
+/// A mistake in a configuration, rendered with its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    file: PathBuf,
+    text: String,
+    span: Range<usize>,
+    message: String,
+}
+
+impl ConfigError {
+    /// The text for a terminal; it ends in a newline.
+    pub fn render(&self, color: bool) -> String {
+        let snippet = Snippet::source(self.text.as_str())
+            .path(self.file.display().to_string())
+            .annotation(AnnotationKind::Primary.span(self.span.clone()));
+        let (title, help) = match self.message.split_once(", expected ") {
+            Some((title, expected)) => (title, Some(format!("expected {expected}"))),
+            None => (self.message.as_str(), None),
+        };
+        let mut group = Level::ERROR.primary_title(title).element(snippet);
+        if let Some(help) = help {
+            group = group.element(Level::HELP.message(help));
+        }
+        let renderer = if color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
+        renderer.render(&[group]) + "\n"
+    }
+}
+
+/// The part of a `Cargo.toml` that concerns us.
+#[derive(Deserialize)]
+struct Manifest {
+    package: Option<ManifestPackage>,
+}
+
+#[derive(Deserialize)]
+struct ManifestPackage {
+    metadata: Option<Metadata>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    tilekit: Option<Config>,
+}
+
+impl Config {
+    /// What the package in `root` says in both its files.
+    ///
+    /// # Errors
+    /// A file that is no TOML, an unknown key, or a value of the wrong kind, at its place.
+    pub fn of_package(root: &Path) -> Result<Config, ConfigError> {
+        let base = match read(&root.join("Cargo.toml")) {
+            Some((file, text)) => parse::<Manifest>(&file, &text)?
+                .package
+                .and_then(|package| package.metadata?.tilekit)
+                .unwrap_or_default(),
+            None => Config::default(),
+        };
+        match read(&root.join("tilekit.toml")) {
+            Some((file, text)) => Ok(base.overlaid(parse(&file, &text)?)),
+            None => Ok(base),
+        }
+    }
+
+    /// `self` where `other` says nothing.
+    fn overlaid(mut self, other: Config) -> Config {
+        self.device = other.device.or(self.device);
+        self.snapshots = other.snapshots.or(self.snapshots);
+        self.sizes.extend(other.sizes);
+        for (name, case) in other.cases {
+            self.cases.entry(name).or_default().sizes.extend(case.sizes);
+        }
+        self
+    }
+
+    /// The sizes for a case whose sizes are called `known`, the weightier last; `env` and then `flags` outweigh files.
+    ///
+    /// General sizes are for the cases that have them. What is said for this case or on the command line is passed on
+    /// even if the case has no such size, for that is a mistake.
+    pub fn sizes_of(
+        &self,
+        case: &str,
+        known: &[&str],
+        env: &[SizeOverride],
+        flags: &[SizeOverride],
+    ) -> Vec<(String, Vec<usize>)> {
+        let of_map = |map: &BTreeMap<String, Values>| -> Vec<(String, Vec<usize>)> {
+            map.iter()
+                .map(|(name, values)| (name.clone(), values.to_vec()))
+                .collect()
+        };
+        let of_list = |list: &[SizeOverride]| -> Vec<(String, Vec<usize>)> {
+            list.iter()
+                .map(|size| (size.name.clone(), size.values.clone()))
+                .collect()
+        };
+        let is_known = |(name, _): &(String, Vec<usize>)| known.contains(&name.as_str());
+        let mut sizes: Vec<_> = of_map(&self.sizes).into_iter().filter(is_known).collect();
+        sizes.extend(
+            self.cases
+                .get(case)
+                .map(|case| of_map(&case.sizes))
+                .unwrap_or_default(),
+        );
+        sizes.extend(of_list(env).into_iter().filter(is_known));
+        sizes.extend(of_list(flags));
+        sizes
+    }
+}
+
+fn read(path: &Path) -> Option<(PathBuf, String)> {
+    let text = fs::read_to_string(path).ok()?;
+    Some((path.to_path_buf(), text))
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(file: &Path, text: &str) -> Result<T, ConfigError> {
+    toml::from_str(text).map_err(|error| ConfigError {
+        file: file.to_path_buf(),
+        text: text.to_string(),
+        span: error.span().unwrap_or(0..0),
+        message: error.message().to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(
+        manifest: &str,
+        config: Option<&str>,
+    ) -> (tempfile::TempDir, Result<Config, ConfigError>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("Cargo.toml"), manifest).expect("a file");
+        if let Some(config) = config {
+            fs::write(folder.path().join("tilekit.toml"), config).expect("a file");
+        }
+        let found = Config::of_package(folder.path());
+        (folder, found)
+    }
+
+    #[track_caller]
+    fn check_error(manifest: &str, config: Option<&str>, expected: &str) {
+        let (folder, found) = package(manifest, config);
+        let text = found.expect_err("a mistake").render(false);
+        let text = text.replace(&format!("{}/", folder.path().display()), "");
+        assert_eq!(text, expected);
+    }
+
+    const PLAIN: &str = "[package]\nname = \"mine\"\n";
+
+    #[test]
+    fn the_file_outweighs_the_manifest_and_the_command_line_both() {
+        let manifest = "[package]\nname = \"mine\"\n[package.metadata.tilekit]\ndevice = \"cuda\"\nsizes = { n = 8, m = 3 }\n";
+        let (_folder, config) = package(
+            manifest,
+            Some("sizes.n = [1, 2]\n[cases.add.sizes]\nm = 5\n"),
+        );
+        let config = config.expect("a configuration");
+        assert_eq!(config.device, Some(DeviceChoice::Cuda));
+        let sizes = |flags: &[SizeOverride]| {
+            let sizes = config.sizes_of("add", &["n", "m"], &[], flags);
+            let last = |name: &str| {
+                sizes
+                    .iter()
+                    .rev()
+                    .find(|size| size.0 == name)
+                    .map(|size| size.1.clone())
+            };
+            (last("n"), last("m"))
+        };
+        assert_eq!(sizes(&[]), (Some(vec![1, 2]), Some(vec![5])));
+        assert_eq!(
+            sizes(&["m=9".parse().expect("a size")]),
+            (Some(vec![1, 2]), Some(vec![9]))
+        );
+        assert_eq!(config.sizes_of("other", &["k"], &[], &[]), []);
+    }
+
+    #[test]
+    fn unknown_keys_are_errors_at_their_place() {
+        check_error(
+            PLAIN,
+            Some("device = \"emulator\"\nsize = 3\n"),
+            "\
+error: unknown field `size`
+ --> tilekit.toml:2:1
+  |
+2 | size = 3
+  | ^^^^
+  |
+  = help: expected one of `device`, `snapshots`, `sizes`, `cases`
+",
+        );
+        check_error(
+            "[package]\nname = \"mine\"\n\n[package.metadata.tilekit]\ndevise = 1\n",
+            None,
+            "\
+error: unknown field `devise`
+ --> Cargo.toml:5:1
+  |
+5 | devise = 1
+  | ^^^^^^
+  |
+  = help: expected one of `device`, `snapshots`, `sizes`, `cases`
+",
+        );
+    }
+
+    #[test]
+    fn wrong_values_say_what_is_wanted() {
+        check_error(
+            PLAIN,
+            Some("device = \"gpu\"\n"),
+            "\
+error: unknown variant `gpu`
+ --> tilekit.toml:1:10
+  |
+1 | device = \"gpu\"
+  |          ^^^^^
+  |
+  = help: expected one of `auto`, `cuda`, `emulator`
+",
+        );
+        check_error(
+            PLAIN,
+            Some("[sizes]\nn = \"big\"\n"),
+            "\
+error: expected a whole number or a list of them
+ --> tilekit.toml:2:5
+  |
+2 | n = \"big\"
+  |     ^^^^^
+",
+        );
+        check_error(
+            PLAIN,
+            Some("[sizes\n"),
+            "\
+error: unclosed table
+ --> tilekit.toml:1:7
+  |
+1 | [sizes
+  |       ^
+  |
+  = help: expected `]`
+",
+        );
+    }
+}

@@ -1,0 +1,376 @@
+//! What `cargo tilekit` asks of a harness: a file of JSON, named by an environment variable.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::MessageFormat;
+
+/// The environment variable that names the file with the [`Request`]. Without it a harness is an ordinary test.
+pub const REQUEST_VARIABLE: &str = "TILEKIT_REQUEST";
+
+/// The version of this exchange. The tool and the package that it serves may depend on different releases.
+pub const PROTOCOL: u32 = 1;
+
+/// The one field that every version has.
+#[derive(Deserialize)]
+struct Version {
+    protocol: u32,
+}
+
+/// Everything that a harness is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// [`PROTOCOL`] of the asking side.
+    pub protocol: u32,
+    /// The package that is asked about.
+    pub package: PackagePlace,
+    /// How to speak.
+    pub output: OutputOptions,
+    /// The device that the command line names.
+    pub device: Option<DeviceChoice>,
+    /// `-s name=value`, in order.
+    pub sizes: Vec<SizeOverride>,
+    /// What to do.
+    pub verb: Verb,
+}
+
+/// Where a package and its output are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackagePlace {
+    /// Its name.
+    pub name: String,
+    /// The folder of its `Cargo.toml`.
+    pub root: PathBuf,
+    /// The folder of the workspace's `Cargo.toml`; the compiler names files relative to it.
+    pub workspace: PathBuf,
+    /// Where artefacts go: `target/tilekit/<profile>/<package>`.
+    pub artifacts: PathBuf,
+    /// Where kernels edited by hand are kept: `target/tilekit/override/<package>`.
+    pub overrides: PathBuf,
+}
+
+/// How a verb speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputOptions {
+    /// Text, one line a diagnostic, or JSON.
+    pub format: MessageFormat,
+    /// Colours.
+    pub color: ColorChoice,
+    /// No progress and no remarks.
+    pub quiet: bool,
+    /// More of both.
+    pub verbose: bool,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColorChoice {
+    /// On a terminal that shows colours, unless `NO_COLOR` or `CLICOLOR_FORCE` says otherwise.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What kernels run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceChoice {
+    /// A GPU where there is one that can be used, else the emulator.
+    #[default]
+    Auto,
+    /// A GPU, or an error.
+    Cuda,
+    /// The emulator.
+    Emulator,
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(DeviceChoice::Auto),
+            "cuda" => Ok(DeviceChoice::Cuda),
+            "emulator" => Ok(DeviceChoice::Emulator),
+            _ => Err(format!("`{text}` is no device: auto, cuda or emulator")),
+        }
+    }
+}
+
+/// Values that replace those which cases declare for a size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeOverride {
+    /// The size.
+    pub name: String,
+    /// Its values.
+    pub values: Vec<usize>,
+}
+
+impl FromStr for SizeOverride {
+    type Err = String;
+
+    /// `n=4096`, `n=1000,4096`, `n=1<<20` or `n=1_000_000`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, values)) = text.split_once('=') else {
+            return Err(format!(
+                "`{text}` is no size: write name=value, such as n=4096"
+            ));
+        };
+        let name = name.trim();
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(format!("`{name}` is no name of a size"));
+        }
+        let values: Result<Vec<usize>, String> = values.split(',').map(size_value).collect();
+        Ok(SizeOverride {
+            name: name.to_string(),
+            values: values?,
+        })
+    }
+}
+
+/// A whole number, with `_` between digits, or a power of two as `1<<20`.
+fn size_value(text: &str) -> Result<usize, String> {
+    let number = |digits: &str| digits.trim().replace('_', "").parse::<usize>().ok();
+    let value = match text.split_once("<<") {
+        Some((base, shift)) => number(base).zip(number(shift)).and_then(|(base, shift)| {
+            let shift = u32::try_from(shift).ok()?;
+            base.checked_mul(1_usize.checked_shl(shift)?)
+        }),
+        None => number(text),
+    };
+    value.ok_or_else(|| {
+        format!(
+            "`{}` is no size: write a whole number, such as 4096 or 1<<20",
+            text.trim()
+        )
+    })
+}
+
+/// What a harness can be asked to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "kebab-case")]
+pub enum Verb {
+    /// Name every kernel and variant.
+    List {
+        /// Parts of names; none selects all.
+        filters: Vec<String>,
+    },
+    /// Trace and lower every variant, and say what is wrong.
+    Check {
+        /// Parts of names; none selects all.
+        filters: Vec<String>,
+    },
+    /// Write artefacts.
+    Build {
+        /// Parts of names; none selects all.
+        filters: Vec<String>,
+        /// What to write.
+        emit: Vec<Emit>,
+        /// Say how long each step takes.
+        timings: bool,
+        /// Replace a kernel by text edited by hand.
+        replace: Option<Replace>,
+    },
+    /// Run cases and check their results.
+    Run {
+        /// Parts of names; none selects all.
+        filters: Vec<String>,
+    },
+    /// Compare, write or review snapshots.
+    Snapshot {
+        /// Parts of names; none selects all.
+        filters: Vec<String>,
+        /// What to do with what differs.
+        mode: SnapshotMode,
+    },
+    /// Show one variant at one stage.
+    Inspect {
+        /// Part of its name.
+        kernel: String,
+        /// What to show.
+        view: View,
+    },
+}
+
+/// A file that `build` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Emit {
+    /// Tile IR after resolution.
+    Ir,
+    /// PTX.
+    Ptx,
+    /// Machine code.
+    Cubin,
+    /// Machine code, disassembled.
+    Sass,
+}
+
+impl Emit {
+    /// The ending of its file's name.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Emit::Ir => "ir",
+            Emit::Ptx => "ptx",
+            Emit::Cubin => "cubin",
+            Emit::Sass => "sass",
+        }
+    }
+}
+
+/// A kernel's text edited by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replace {
+    /// Use this PTX for the kernel whose entry it defines.
+    Ptx(PathBuf),
+    /// Lower this tile IR for the kernel that it names.
+    Ir(PathBuf),
+    /// Use the compiled kernels again.
+    Nothing,
+}
+
+/// What `snapshot` does with what differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SnapshotMode {
+    /// Show it and fail.
+    Check,
+    /// Write it.
+    Accept,
+    /// Ask for each.
+    Review,
+}
+
+/// What `inspect` shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum View {
+    /// The tile IR at a stage: `built`, `resolved` or `allocated`.
+    Stage(String),
+    /// The tile IR after the pass of this name.
+    After(String),
+    /// The PTX.
+    Ptx,
+    /// The machine code, disassembled.
+    Sass,
+}
+
+impl Request {
+    /// Reads the request that the environment names; `None` where there is none.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or one of another version.
+    pub fn from_environment() -> Option<Result<Request, String>> {
+        let path = std::env::var_os(REQUEST_VARIABLE)?;
+        Some(Request::read(Path::new(&path)))
+    }
+
+    fn read(path: &Path) -> Result<Request, String> {
+        let text = fs::read_to_string(path)
+            .map_err(|error| format!("the request {} cannot be read: {error}", path.display()))?;
+        let found = serde_json::from_str::<Version>(&text).map_or(0, |version| version.protocol);
+        if found != PROTOCOL {
+            return Err(format!(
+                "cargo-tilekit speaks version {found} of the harness protocol and this package's `tilekit` speaks \
+                 {PROTOCOL}; install the cargo-tilekit of the same release as the package's `tilekit`"
+            ));
+        }
+        serde_json::from_str(&text)
+            .map_err(|error| format!("the request cannot be understood: {error}"))
+    }
+
+    /// Writes the request as a file for a harness to read.
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        let text = serde_json::to_string(self).expect("a request of strings and numbers");
+        fs::write(path, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_size(text: &str, expected: &str) {
+        let found = match text.parse::<SizeOverride>() {
+            Ok(size) => format!("{} {:?}", size.name, size.values),
+            Err(error) => error,
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn sizes_are_read_or_refused_with_their_form() {
+        check_size("n=4096", "n [4096]");
+        check_size("n=1_000, 1<<20", "n [1000, 1048576]");
+        check_size("n", "`n` is no size: write name=value, such as n=4096");
+        check_size("=4", "`` is no name of a size");
+        check_size(
+            "n=4k",
+            "`4k` is no size: write a whole number, such as 4096 or 1<<20",
+        );
+        check_size(
+            "n=1<<64",
+            "`1<<64` is no size: write a whole number, such as 4096 or 1<<20",
+        );
+        check_size(
+            "n=-1",
+            "`-1` is no size: write a whole number, such as 4096 or 1<<20",
+        );
+    }
+
+    fn request() -> Request {
+        Request {
+            protocol: PROTOCOL,
+            package: PackagePlace {
+                name: "mine".into(),
+                root: "/w/mine".into(),
+                workspace: "/w".into(),
+                artifacts: "/w/target/tilekit/dev/mine".into(),
+                overrides: "/w/target/tilekit/override/mine".into(),
+            },
+            output: OutputOptions::default(),
+            device: Some(DeviceChoice::Emulator),
+            sizes: vec!["n=3,5".parse().expect("a size")],
+            verb: Verb::Build {
+                filters: vec!["add".into()],
+                emit: vec![Emit::Ir, Emit::Cubin],
+                timings: true,
+                replace: Some(Replace::Ptx("a.ptx".into())),
+            },
+        }
+    }
+
+    #[test]
+    fn a_request_reads_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("request.json");
+        request().write(&path).expect("a file");
+        assert_eq!(Request::read(&path), Ok(request()));
+    }
+
+    #[test]
+    fn a_request_of_another_release_says_what_to_install() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("request.json");
+        Request {
+            protocol: 7,
+            ..request()
+        }
+        .write(&path)
+        .expect("a file");
+        let error = Request::read(&path).expect_err("another version");
+        assert!(
+            error.contains("version 7") && error.contains("install"),
+            "{error}"
+        );
+    }
+}
