@@ -4,6 +4,7 @@
 //! looking at what a pass leaves.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod opt;
 
 mod launch;

@@ -1,0 +1,113 @@
+//! What the author promises with `assume`.
+
+use std::collections::HashMap;
+
+use gluon_lang::entity::Value;
+use gluon_lang::ir::Func;
+use gluon_lang::ops::Op;
+use gluon_lang::ops::arith::{BinaryOp, CompareOp};
+use gluon_lang::ops::create::Const;
+
+use super::facts::{Facts, Range, divisibility_of};
+
+/// Bounds and divisors of values, from the `assume`s of the kernel's own body, which run in any case.
+#[derive(Debug, Default)]
+pub(crate) struct Assumed {
+    ranges: HashMap<Value, Range>,
+    divisors: HashMap<Value, u8>,
+}
+
+impl Assumed {
+    /// Adds the promise to what is known.
+    pub(crate) fn refine(&self, value: Value, mut facts: Facts) -> Facts {
+        if let (Some(range), Some(known)) = (self.ranges.get(&value), facts.range.as_mut()) {
+            known.low = known.low.max(range.low);
+            known.high = known.high.min(range.high).max(known.low);
+        }
+        if let Some(&divisor) = self.divisors.get(&value) {
+            for dim in &mut facts.dims {
+                dim.divisibility = dim.divisibility.max(divisor);
+            }
+        }
+        facts
+    }
+
+    fn condition(&mut self, func: &Func, condition: Value) {
+        match func.def_inst(condition).map(|inst| func.op(inst)) {
+            Some(Op::Binary(b)) if b.op == BinaryOp::And => {
+                self.condition(func, b.lhs);
+                self.condition(func, b.rhs);
+            }
+            Some(Op::Compare(c)) => match (constant(func, c.lhs), constant(func, c.rhs)) {
+                (None, Some(bound)) => self.comparison(func, c.lhs, c.op, bound),
+                (Some(bound), None) => self.comparison(func, c.rhs, mirrored(c.op), bound),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// `value op bound` holds.
+    fn comparison(&mut self, func: &Func, value: Value, op: CompareOp, bound: i128) {
+        let far = 1 << 100;
+        let range = match op {
+            CompareOp::Lt => Range::new(-far, bound - 1),
+            CompareOp::Le => Range::new(-far, bound),
+            CompareOp::Gt => Range::new(bound + 1, far),
+            CompareOp::Ge => Range::new(bound, far),
+            CompareOp::Eq => {
+                self.remainder(func, value, bound);
+                Range::new(bound, bound)
+            }
+            CompareOp::Ne => return,
+        };
+        let known = self.ranges.entry(value).or_insert(range);
+        *known = Range::new(known.low.max(range.low), known.high.min(range.high));
+    }
+
+    /// `x % n == 0`, or `x & (n - 1) == 0`.
+    fn remainder(&mut self, func: &Func, value: Value, bound: i128) {
+        let Some(Op::Binary(b)) = func.def_inst(value).map(|inst| func.op(inst)) else { return };
+        let divisor = match (b.op, constant(func, b.rhs)) {
+            (BinaryOp::Rem, Some(n)) if n != 0 => divisibility_of(n),
+            (BinaryOp::And, Some(mask)) => divisibility_of(mask + 1),
+            _ => return,
+        };
+        if bound == 0 {
+            let known = self.divisors.entry(b.lhs).or_insert(0);
+            *known = divisor.max(*known);
+        }
+    }
+}
+
+/// Collects the promises.
+pub(crate) fn of(func: &Func) -> Assumed {
+    let mut assumed = Assumed::default();
+    for &inst in &func.region(func.body).insts {
+        if let Op::Assume(assume) = func.op(inst) {
+            assumed.condition(func, assume.condition);
+        }
+    }
+    assumed
+}
+
+fn constant(func: &Func, value: Value) -> Option<i128> {
+    match func.op(func.def_inst(value)?) {
+        Op::Constant(c) => match c.value {
+            Const::Int(i) => Some(i),
+            Const::Float(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// The comparison with its sides exchanged.
+fn mirrored(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::Le => CompareOp::Ge,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::Ge => CompareOp::Le,
+        CompareOp::Eq | CompareOp::Ne => op,
+    }
+}
