@@ -6,6 +6,7 @@
 
 pub mod analysis;
 pub mod opt;
+pub mod resolve;
 
 mod launch;
 mod options;

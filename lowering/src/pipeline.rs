@@ -10,7 +10,7 @@ use gluon_lang::text::print;
 use gluon_lang::verify::verify;
 
 use crate::options::Options;
-use crate::opt;
+use crate::{opt, resolve};
 
 /// One pass over the tile IR.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,21 @@ pub const PIPELINE: &[Pass] = &[
         needs: Stage::Built,
         gives: Stage::Built,
         run: opt::unused::run,
+    },
+    // Before `Auto`, for what an access chooses is what an open layout beside it follows.
+    Pass {
+        name: "resolve-coalesced",
+        summary: "choose layouts so that accesses coalesce",
+        needs: Stage::Built,
+        gives: Stage::Built,
+        run: resolve::coalesced,
+    },
+    Pass {
+        name: "resolve-auto",
+        summary: "find every layout left open",
+        needs: Stage::Built,
+        gives: Stage::Resolved,
+        run: resolve::auto,
     },
 ];
 

@@ -1,0 +1,115 @@
+//! Layouts that the author left open become concrete.
+//!
+//! `resolve-coalesced` lets each load and store through `Coalesced` pointers choose; `resolve-auto` starts from every
+//! `set_layout`. Both let layouts travel along the ties of ops, forward and backward and round loops, until nothing
+//! changes. Of two layouts that reach one value, one that came through an op which several layouts fit (a reshape, a
+//! permutation, a join, a split) yields; two others contradict each other, which is reported with both origins.
+
+mod carry;
+mod coalesced;
+mod engine;
+mod report;
+
+#[cfg(test)]
+mod tests;
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use gluon_lang::diag::Diagnostics;
+use gluon_lang::entity::{Region, Value};
+use gluon_lang::ir::Func;
+use gluon_lang::layout::Layout;
+use gluon_lang::ops::Op;
+
+use engine::Engine;
+
+/// `resolve-coalesced`: accesses choose the layouts of their tensors.
+pub fn coalesced(func: &mut Func, found: &mut Diagnostics) {
+    if !has_open(func, &Layout::Coalesced) {
+        return;
+    }
+    let choices = coalesced::choices(func);
+    resolve(func, &Layout::Coalesced, found, |func, engine| {
+        for choice in &choices {
+            for value in func.op(choice.inst).operands() {
+                engine.seed(value, choice.layout.clone(), choice.inst);
+            }
+        }
+    });
+}
+
+/// `resolve-auto`: what `set_layout` says spreads to everything that has an open layout; no `set_layout` is left.
+pub fn auto(func: &mut Func, found: &mut Diagnostics) {
+    let insts = func.walk();
+    if has_open(func, &Layout::Auto) {
+        resolve(func, &Layout::Auto, found, |func, engine| {
+            for &inst in &insts {
+                let Op::SetLayout(op) = func.op(inst) else { continue };
+                if let Some(layout) = func.ty(func.result(inst)).layout() {
+                    engine.seed(op.operand, layout.clone(), inst);
+                }
+            }
+        });
+    }
+    if !found.has_errors() {
+        erase_set_layouts(func);
+    }
+}
+
+fn has_open(func: &Func, open: &Layout) -> bool {
+    func.values().any(|v| func.ty(v).layout() == Some(open))
+}
+
+fn resolve(func: &mut Func, open: &Layout, found: &mut Diagnostics, seed: impl FnOnce(&Func, &mut Engine<'_>)) {
+    // The engine looks at the kernel as it was; the types that it finds are entered into a copy.
+    let before = func.clone();
+    let mut engine = Engine::new(&before, open.clone());
+    seed(&before, &mut engine);
+    if let Err(conflict) = engine.run() {
+        found.push(report::conflict(&before, &engine, &conflict));
+        return;
+    }
+    for (value, ty) in engine.found() {
+        func.set_ty(value, ty);
+    }
+    report::misfits(func, &engine, found);
+    // An op that cannot carry a layout on leaves what follows open; that is its mistake, not theirs.
+    if !found.has_errors() {
+        report::unresolved(&before, &engine, open, found);
+    }
+}
+
+/// Replaces every `set_layout` by its operand, which has its layout now.
+fn erase_set_layouts(func: &mut Func) {
+    let mut replaced: SecondaryMap<Value, PackedOption<Value>> = SecondaryMap::new();
+    let mut any = false;
+    for inst in func.walk() {
+        if let Op::SetLayout(op) = func.op(inst) {
+            let (result, operand) = (func.result(inst), op.operand);
+            replaced[result] = operand.into();
+            any = true;
+            if func.name(operand).is_none()
+                && let Some(name) = func.name(result).map(str::to_owned)
+            {
+                func.set_name(operand, &name);
+            }
+        }
+    }
+    if any {
+        func.replace_uses(&replaced);
+        drop_set_layouts(func, func.body);
+    }
+}
+
+fn drop_set_layouts(func: &mut Func, region: Region) {
+    let old = func.region(region).insts.clone();
+    let kept: Vec<_> = old.iter().copied().filter(|i| !matches!(func.op(*i), Op::SetLayout(_))).collect();
+    for &inst in &kept {
+        for inner in func.op(inst).regions() {
+            drop_set_layouts(func, inner);
+        }
+    }
+    if kept.len() != old.len() {
+        func.set_insts(region, kept);
+    }
+}

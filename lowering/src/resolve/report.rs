@@ -1,0 +1,152 @@
+//! What is said when layouts contradict one another, or when nothing decides one.
+
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ir::Func;
+use gluon_lang::layout::Layout;
+
+use super::engine::{Conflict, Engine, Entry, Origin};
+
+/// Two layouts that both must hold of one value: where each was decided, how it came, and the value between.
+pub(super) fn conflict(func: &Func, engine: &Engine<'_>, conflict: &Conflict) -> Diagnostic {
+    let Conflict { value, first, second } = conflict;
+    let (a, b) = (&first.layout, &second.layout);
+    let message = format!("two layouts reach {}: {a} and {b}", described(func, *value));
+    let seeds = [first, second].map(|entry| (engine.seed_of(entry), entry));
+    let mut d = Diagnostic::error(Code::LayoutConflict, func.value_place(*value), message)
+        .labelled("it can have only one of them");
+    for (seed, entry) in seeds {
+        d = d.related(func.place(seed), decides(func, seed, entry));
+    }
+    for (seed, entry) in seeds {
+        if let Some(way) = way(func, engine, entry) {
+            d = d.note(format!("{} comes from the `{}` through {way}", entry.layout, mnemonic(func, seed)));
+        }
+    }
+    d.help("put `convert_layout` between the two, or make the value once for each of them")
+}
+
+/// Values whose layout is still open: those that nothing with an open layout went into, one for each place.
+pub(super) fn unresolved(func: &Func, engine: &Engine<'_>, open: &Layout, found: &mut Diagnostics) {
+    let mut places = Vec::new();
+    for value in unresolved_makers(func, engine) {
+        let place = func.value_place(value);
+        if place.is_some() && places.contains(&place) {
+            continue;
+        }
+        places.push(place.clone());
+        let d = Diagnostic::error(Code::UnresolvedLayout, place, undecided(func, value, open));
+        let d = d.labelled("made here, and no operation on it leads to a layout");
+        found.push(d.help(way_out(open)));
+    }
+}
+
+fn undecided(func: &Func, value: Value, open: &Layout) -> String {
+    let value = described(func, value);
+    match open {
+        Layout::Coalesced => format!("no load or store chooses a layout for {value}"),
+        _ => format!("nothing decides the layout of {value}"),
+    }
+}
+
+fn way_out(open: &Layout) -> &'static str {
+    match open {
+        Layout::Coalesced => {
+            "`Coalesced` is for what goes into a load or store; give this a layout, or `Auto` if another value decides it"
+        }
+        _ => "give it a layout where it is made, or fix it with `set_layout`",
+    }
+}
+
+/// Unresolved values all of whose maker's operands are resolved: the rest follows from them.
+fn unresolved_makers(func: &Func, engine: &Engine<'_>) -> Vec<Value> {
+    let is_unresolved = |value: Value| engine.is_open(value) && engine.entry(value).is_none();
+    let mut makers = Vec::new();
+    for inst in func.walk() {
+        let follows = func.op(inst).operands().iter().any(|v| is_unresolved(*v));
+        let has_regions = !func.op(inst).regions().is_empty();
+        if !follows && !has_regions {
+            makers.extend(func.results(inst).iter().copied().filter(|v| is_unresolved(*v)));
+        }
+    }
+    makers
+}
+
+/// What the ops say of the layouts that were found: an expansion of what is no slice, a reshape into another place.
+pub(super) fn misfits(func: &Func, engine: &Engine<'_>, found: &mut Diagnostics) {
+    for inst in func.walk() {
+        let given: gluon_lang::ops::Types = func.results(inst).iter().map(|v| func.ty(*v).clone()).collect();
+        let op = func.op(inst);
+        let touched = op.operands().into_iter().chain(func.results(inst).iter().copied());
+        let decided: Vec<Value> = touched.filter(|v| engine.entry(*v).is_some()).collect();
+        if decided.is_empty() {
+            continue;
+        }
+        let d = match op.rules().result_types(func, &given) {
+            Err(error) => func.diagnose(error, func.loc(inst)),
+            Ok(types) if types != given => misfit(func, inst, &types[0].to_string(), &given[0].to_string()),
+            Ok(_) => continue,
+        };
+        found.push(with_origins(func, engine, &decided, d));
+    }
+}
+
+fn misfit(func: &Func, inst: Inst, gives: &str, wanted: &str) -> Diagnostic {
+    let message = format!("`{}` gives {gives} here, and {wanted} is wanted of it", mnemonic(func, inst));
+    let d = Diagnostic::error(Code::LayoutMismatch, func.place(inst), message);
+    d.help("put `convert_layout` behind it")
+}
+
+/// Adds where the layouts of the values were decided.
+fn with_origins(func: &Func, engine: &Engine<'_>, values: &[Value], mut d: Diagnostic) -> Diagnostic {
+    let mut told: Vec<(Inst, &Layout)> = Vec::new();
+    for entry in values.iter().filter_map(|v| engine.entry(*v)) {
+        let seed = engine.seed_of(entry);
+        if !told.contains(&(seed, &entry.layout)) {
+            told.push((seed, &entry.layout));
+            let text = match way(func, engine, entry) {
+                Some(way) => format!("{} follows from the `{}` here, through {way}", entry.layout, mnemonic(func, seed)),
+                None => decides(func, seed, entry),
+            };
+            d = d.related(func.place(seed), text);
+        }
+    }
+    d
+}
+
+fn decides(func: &Func, seed: Inst, entry: &Entry) -> String {
+    let rules = func.op(seed).rules();
+    let verb = match entry.origin {
+        Origin::Through(..) => "leads to",
+        Origin::Seed(_) if rules.effects().is_pure() => "asks for",
+        Origin::Seed(_) => "chooses",
+    };
+    format!("this `{}` {verb} {}", rules.mnemonic(), entry.layout)
+}
+
+/// The ops between a seed and a value, from the seed on.
+fn way(func: &Func, engine: &Engine<'_>, entry: &Entry) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for inst in engine.way_of(entry).into_iter().rev() {
+        let name = format!("`{}`", mnemonic(func, inst));
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn mnemonic(func: &Func, inst: Inst) -> &'static str {
+    func.op(inst).rules().mnemonic()
+}
+
+/// `` `x`, a 64x32xf32 tensor ``.
+fn described(func: &Func, value: Value) -> String {
+    let ty = func.ty(value);
+    let shape: String = ty.shape().iter().map(|d| format!("{d}x")).collect();
+    let elem = ty.elem().map_or_else(String::new, |e| e.to_string());
+    match func.name(value) {
+        Some(name) => format!("`{name}`, a {shape}{elem} tensor"),
+        None => format!("a {shape}{elem} tensor"),
+    }
+}
