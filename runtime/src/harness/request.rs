@@ -183,6 +183,11 @@ pub enum Verb {
         /// Parts of names; none selects all.
         filters: Vec<String>,
     },
+    /// Check every variant and run cases, as the test target does, on any device.
+    Test {
+        /// Parts of names; none selects all.
+        filters: Vec<String>,
+    },
     /// Compare, write or review snapshots.
     Snapshot {
         /// Parts of names; none selects all.

@@ -18,7 +18,7 @@ pub use codes::Code;
 pub use find::{Candidate, Environment, Origin, Ptxas, Search};
 pub use report::{AssemblyReport, EntryReport, Message, Severity};
 pub use run::{Assembled, FLAGS, Problem, PtxasFailure, SourcePlace};
-pub use sass::disassemble;
+pub use sass::{disassemble, find_disassembler};
 pub use version::Version;
 
 #[cfg(test)]

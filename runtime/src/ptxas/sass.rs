@@ -1,9 +1,16 @@
 //! Machine code as text, by NVIDIA's disassemblers.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::Environment;
 use crate::error::Error;
+
+/// `nvdisasm`, or else `cuobjdump`, looked for where ptxas is.
+pub fn find_disassembler(environment: &Environment) -> Option<PathBuf> {
+    let find = |program| environment.programs(program).next().map(|(path, _)| path);
+    find("nvdisasm").or_else(|| find("cuobjdump"))
+}
 
 /// The SASS of a cubin, by `nvdisasm` or else `cuobjdump`, looked for where ptxas is (wheels
 /// `nvidia-cuda-nvdisasm`, `nvidia-cuda-cuobjdump`).
@@ -11,11 +18,9 @@ use crate::error::Error;
 /// # Errors
 /// [`Error::NoDisassembler`] if neither is there, [`Error::Tool`] if it fails.
 pub fn disassemble(cubin: &[u8], environment: &Environment) -> Result<String, Error> {
-    let find = |program| environment.programs(program).next().map(|(path, _)| path);
-    let (program, arguments): (_, &[&str]) = match find("nvdisasm") {
-        Some(path) => (path, &["-c"]),
-        None => (find("cuobjdump").ok_or(Error::NoDisassembler)?, &["-sass"]),
-    };
+    let program = find_disassembler(environment).ok_or(Error::NoDisassembler)?;
+    let is_nvdisasm = program.file_name().is_some_and(|name| name == "nvdisasm");
+    let arguments = if is_nvdisasm { "-c" } else { "-sass" };
     let tool = |reason: String| Error::Tool {
         program: program.clone(),
         reason,
@@ -25,7 +30,7 @@ pub fn disassemble(cubin: &[u8], environment: &Environment) -> Result<String, Er
     let input = folder.path().join("kernel.cubin");
     std::fs::write(&input, cubin).map_err(|error| tool(format!("{}: {error}", input.display())))?;
     let run = Command::new(&program)
-        .args(arguments)
+        .arg(arguments)
         .arg(&input)
         .output()
         .map_err(|error| tool(error.to_string()))?;

@@ -6,6 +6,7 @@
 mod human;
 mod json;
 mod lex;
+mod remark;
 mod short;
 mod sources;
 
@@ -15,6 +16,7 @@ mod tests;
 use gluon_lang::diag::Diagnostic;
 
 pub use lex::span_at;
+pub use remark::Remark;
 pub use sources::Sources;
 
 /// What a diagnostic is turned into.

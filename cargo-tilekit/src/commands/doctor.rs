@@ -1,0 +1,334 @@
+//! `doctor`: what is ready, what is not, and how to mend it. It needs no GPU.
+
+use std::path::Path;
+use std::process::Command;
+
+use tilekit::cache::CubinCache;
+use tilekit::harness::Exit;
+use tilekit::harness::config::Config;
+use tilekit::ptxas::{Candidate, Environment};
+use tilekit::report::MessageFormat;
+use tilekit::{Device, DeviceFacts};
+
+use crate::cli::CargoOptions;
+use crate::package::{Metadata, Package, select};
+use crate::terminal::Terminal;
+
+/// How a thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    /// Ready.
+    Good,
+    /// Something can be done without it.
+    Partial,
+    /// Nothing works until it is mended.
+    Broken,
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+struct Finding {
+    health: Health,
+    what: &'static str,
+    fact: String,
+    fix: Option<String>,
+}
+
+impl Finding {
+    fn good(what: &'static str, fact: impl Into<String>) -> Finding {
+        Finding {
+            health: Health::Good,
+            what,
+            fact: fact.into(),
+            fix: None,
+        }
+    }
+
+    fn partial(what: &'static str, fact: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding {
+            health: Health::Partial,
+            what,
+            fact: fact.into(),
+            fix: Some(fix.into()),
+        }
+    }
+
+    fn broken(what: &'static str, fact: impl Into<String>, fix: impl Into<String>) -> Finding {
+        Finding {
+            health: Health::Broken,
+            what,
+            fact: fact.into(),
+            fix: Some(fix.into()),
+        }
+    }
+}
+
+pub(super) fn doctor(cargo: &CargoOptions, terminal: &Terminal) -> Exit {
+    let gpu = Device::cuda(0).map(|device| device.facts().clone());
+    let driver = gpu.as_ref().ok().and_then(|facts| facts.driver_version);
+    let environment = Environment::of_process();
+    let mut findings = vec![rust(), graphics(gpu), assembler(&environment, driver)];
+    findings.push(disassembler(&environment));
+    findings.push(cache(&CubinCache::of_user()));
+    findings.extend(package(cargo));
+    for finding in &findings {
+        terminal.print(&line(finding, terminal.format()));
+    }
+    let is_broken = findings
+        .iter()
+        .any(|finding| finding.health == Health::Broken);
+    if is_broken {
+        Exit::Usage
+    } else {
+        Exit::Success
+    }
+}
+
+fn line(finding: &Finding, format: MessageFormat) -> String {
+    let (word, color) = match finding.health {
+        Health::Good => ("ok", anstyle::AnsiColor::Green),
+        Health::Partial => ("warn", anstyle::AnsiColor::Yellow),
+        Health::Broken => ("fail", anstyle::AnsiColor::Red),
+    };
+    let Finding {
+        what, fact, fix, ..
+    } = finding;
+    if format == MessageFormat::Json {
+        let object = serde_json::json!({
+            "reason": "tilekit-doctor", "status": word, "what": what, "fact": fact, "fix": fix,
+        });
+        return format!("{object}\n");
+    }
+    let style = anstyle::Style::new().bold().fg_color(Some(color.into()));
+    let fix = fix
+        .as_ref()
+        .map_or_else(String::new, |fix| format!("{:20}fix: {fix}\n", ""));
+    format!("{style}{word:<4}{style:#}  {what:<12}  {fact}\n{fix}")
+}
+
+fn rust() -> Finding {
+    const FIX: &str = "install Rust 1.95 or later: `rustup update stable`";
+    let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let Ok(output) = Command::new(program).arg("--version").output() else {
+        return Finding::broken("rust", "rustc cannot be started", FIX);
+    };
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    match rust_version(&text) {
+        Some(version) if version >= (1, 95) => Finding::good("rust", text),
+        _ => Finding::broken("rust", format!("{text} is too old"), FIX),
+    }
+}
+
+/// Major and minor of `rustc 1.95.0 (...)`.
+fn rust_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.strip_prefix("rustc ")?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn graphics(gpu: Result<DeviceFacts, tilekit::Error>) -> Finding {
+    match gpu {
+        Ok(facts) => {
+            let driver = facts.driver_text().unwrap_or_default();
+            let memory_gib = facts.memory_bytes >> 30;
+            let text = format!(
+                "{}, {} SMs, {memory_gib} GiB, driver for CUDA {driver}",
+                facts.name, facts.multiprocessors
+            );
+            Finding::good("gpu", text)
+        }
+        Err(error) => {
+            // Our errors end with the way out, behind a semicolon.
+            let text = error.to_string();
+            let (fact, _) = text.split_once("; ").unwrap_or((&text, ""));
+            let fix = "nothing needs it: `run` uses the emulator; for speed, a machine with an H100 or H200 and its driver";
+            Finding::partial("gpu", fact, fix)
+        }
+    }
+}
+
+fn assembler(environment: &Environment, driver: Option<i32>) -> Finding {
+    const FIX: &str = "`pip install nvidia-cuda-nvcc`, or set PTXAS or CUDA_HOME; it is needed for cubins, SASS and \
+                       register counts, and a GPU's driver compiles PTX without it";
+    let search = environment.search(driver);
+    if let Some(found) = search.found() {
+        let text = format!(
+            "{} {} ({})",
+            found.version,
+            found.path.display(),
+            found.origin
+        );
+        return Finding::good("ptxas", text);
+    }
+    let rejected = |candidate: &Candidate| {
+        let reason = candidate
+            .verdict
+            .as_ref()
+            .err()
+            .map_or("usable", String::as_str);
+        format!(
+            "{} ({}): {reason}",
+            candidate.path.display(),
+            candidate.origin
+        )
+    };
+    let rejected: Vec<String> = search.candidates.iter().map(rejected).collect();
+    if rejected.is_empty() {
+        return Finding::partial("ptxas", "not found", FIX);
+    }
+    // What the user named himself and cannot be used is more than something missing.
+    if environment.ptxas.is_some() {
+        return Finding::broken(
+            "ptxas",
+            rejected.join("; "),
+            "correct or unset the variable PTXAS",
+        );
+    }
+    Finding::partial("ptxas", rejected.join("; "), FIX)
+}
+
+fn disassembler(environment: &Environment) -> Finding {
+    match tilekit::ptxas::find_disassembler(environment) {
+        Some(path) => Finding::good("disassembler", path.display().to_string()),
+        None => Finding::partial(
+            "disassembler",
+            "neither nvdisasm nor cuobjdump was found",
+            "`pip install nvidia-cuda-nvdisasm`; it is needed for `inspect --stage sass` only",
+        ),
+    }
+}
+
+fn cache(cache: &CubinCache) -> Finding {
+    let Some(folder) = cache.folder() else {
+        return Finding::partial(
+            "cache",
+            "off: TILEKIT_CACHE_DIR is empty",
+            "unset TILEKIT_CACHE_DIR, or every start assembles again",
+        );
+    };
+    let (files, bytes) = size_of(folder);
+    let mib = bytes as f64 / f64::from(1 << 20);
+    let text = format!("{} ({files} cubins, {mib:.1} MiB)", folder.display());
+    match std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)) {
+        Ok(_) => Finding::good("cache", text),
+        Err(error) => Finding::partial(
+            "cache",
+            format!("{text} cannot be written: {error}"),
+            "make it writable, or set TILEKIT_CACHE_DIR to a folder that is",
+        ),
+    }
+}
+
+/// Files of a folder and their bytes together.
+fn size_of(folder: &Path) -> (usize, u64) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes =
+        entries.filter_map(|entry| entry.metadata().ok().filter(std::fs::Metadata::is_file));
+    sizes.fold((0, 0), |(files, bytes), file| {
+        (files + 1, bytes + file.len())
+    })
+}
+
+/// The package of this folder, if there is one: that none is here is no illness.
+fn package(cargo: &CargoOptions) -> Vec<Finding> {
+    let is_named = cargo.package.is_some() || cargo.manifest_path.is_some();
+    let here = std::env::current_dir().unwrap_or_default();
+    let has_manifest = here
+        .ancestors()
+        .any(|folder| folder.join("Cargo.toml").is_file());
+    if !is_named && !has_manifest {
+        return vec![Finding::good("package", "none in this folder")];
+    }
+    let Ok(metadata) = Metadata::read(cargo) else {
+        return vec![Finding::broken(
+            "package",
+            "cargo cannot read it",
+            "see cargo's message",
+        )];
+    };
+    match select(&metadata, cargo.package.as_deref(), &here) {
+        Ok(package) => vec![stub(package), config(package)],
+        Err(error) => {
+            let text = error.render(MessageFormat::Short, false);
+            let fact = text.trim_end().trim_start_matches("error: ").to_string();
+            let fix = "see `cargo tilekit list` for the way out";
+            if is_named {
+                vec![Finding::broken("package", fact, fix)]
+            } else {
+                vec![Finding::partial("package", fact, fix)]
+            }
+        }
+    }
+}
+
+fn stub(package: &Package) -> Finding {
+    let Package { name, .. } = package;
+    if package.has_stub() {
+        return Finding::good(
+            "package",
+            format!("`{name}`, with its harness tests/tilekit.rs"),
+        );
+    }
+    Finding::partial(
+        "package",
+        format!("`{name}` has no tests/tilekit.rs, so `cargo test` does not run its kernels"),
+        "`cargo tilekit init` writes it",
+    )
+}
+
+fn config(package: &Package) -> Finding {
+    match Config::of_package(package.root()) {
+        Ok(config) if config == Config::default() => Finding::good("config", "all defaults"),
+        Ok(_) => Finding::good("config", "valid"),
+        Err(error) => {
+            let text = error.render(false);
+            let lines: Vec<&str> = text.lines().take(2).map(str::trim).collect();
+            let fact = lines.join(" ").replacen("error: ", "", 1);
+            Finding::broken("config", fact, "correct that line; see docs for the keys")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_rust_are_read() {
+        assert_eq!(
+            rust_version("rustc 1.95.0 (59807616e 2026-04-14)"),
+            Some((1, 95))
+        );
+        assert_eq!(rust_version("rustc 2.0.0-beta.1"), Some((2, 0)));
+        assert_eq!(rust_version("rust"), None);
+    }
+
+    #[test]
+    fn findings_say_health_fact_and_fix() {
+        let finding = Finding::partial("ptxas", "not found", "install it");
+        let text = line(&finding, MessageFormat::Human);
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(
+            plain,
+            "warn  ptxas         not found\n                    fix: install it\n"
+        );
+        let json: serde_json::Value =
+            serde_json::from_str(&line(&finding, MessageFormat::Json)).expect("one JSON object");
+        assert_eq!(
+            (&json["status"], &json["fix"]),
+            (&"warn".into(), &"install it".into())
+        );
+    }
+
+    #[test]
+    fn a_ptxas_that_was_named_and_is_not_there_is_an_illness() {
+        let environment = Environment {
+            ptxas: Some("/nowhere/ptxas".into()),
+            ..Environment::default()
+        };
+        assert_eq!(assembler(&environment, None).health, Health::Broken);
+        assert_eq!(
+            assembler(&Environment::default(), None).health,
+            Health::Partial
+        );
+    }
+}

@@ -1,0 +1,39 @@
+//! One file a command; the ones that concern kernels are carried out by the package's harness.
+
+mod build;
+mod completions;
+mod doctor;
+mod explain;
+mod init;
+mod inspect;
+mod list;
+mod run;
+mod snapshot;
+
+use tilekit::harness::Exit;
+
+use crate::cli::{Cli, Command};
+use crate::error::Result;
+use crate::terminal::Terminal;
+
+/// Carries out what the command line says.
+///
+/// # Errors
+/// Whatever ended it before its own exit.
+pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
+    let Cli { command, cargo, .. } = cli;
+    match command {
+        Command::List(selection) => list::list(selection, &cargo, terminal),
+        Command::Check(selection) => list::check(selection, &cargo, terminal),
+        Command::Build(arguments) => build::build(arguments, &cargo, terminal),
+        Command::Run(arguments) => run::run(arguments, &cargo, terminal),
+        Command::Test(arguments) => run::test(arguments, &cargo, terminal),
+        Command::Snapshot(arguments) => snapshot::snapshot(arguments, &cargo, terminal),
+        Command::Inspect(arguments) => inspect::inspect(arguments, &cargo, terminal),
+        Command::Doctor => Ok(doctor::doctor(&cargo, terminal)),
+        Command::Explain(arguments) => explain::explain(&arguments, terminal),
+        Command::Init => init::init(&cargo, terminal),
+        Command::New(arguments) => init::new(&arguments, terminal),
+        Command::Completions(arguments) => Ok(completions::completions(&arguments)),
+    }
+}

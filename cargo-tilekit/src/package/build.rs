@@ -1,0 +1,131 @@
+//! Compiling a harness with cargo.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use tilekit::harness::Exit;
+use tilekit::report::{MessageFormat, Remark};
+
+use super::metadata::STUB;
+use super::{Metadata, Package, cargo_program, generated};
+use crate::cli::CargoOptions;
+use crate::error::{Error, Result};
+use crate::terminal::Terminal;
+
+/// Compiles the harness of `package` with `profile` and returns the program.
+///
+/// # Errors
+/// [`Exit::BuildFailed`]; cargo has shown why.
+pub(super) fn build(
+    metadata: &Metadata,
+    package: &Package,
+    profile: &str,
+    options: &CargoOptions,
+    terminal: &Terminal,
+) -> Result<PathBuf> {
+    let program = cargo_program();
+    let mut command = Command::new(&program);
+    command.arg("build");
+    if package.has_stub() {
+        command.arg("--manifest-path").arg(&package.manifest_path);
+        command.args(["--package", &package.id, "--test", STUB]);
+        add_features(&mut command, options);
+    } else {
+        command
+            .arg("--manifest-path")
+            .arg(generated::write(metadata, package, options)?);
+    }
+    command.args(["--profile", profile]);
+    command.arg("--target-dir").arg(&metadata.target_directory);
+    if let Some(setting) = emulator_setting(profile) {
+        command.args(["--config", &setting]);
+    }
+    add_output_flags(&mut command, options, terminal);
+    command.stdout(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|error| Error::spawn(Exit::BuildFailed, &program, &error))?;
+    let stdout = child.stdout.take().expect("standard output is piped");
+    let found = read_messages(BufReader::new(stdout), terminal);
+    let status = child
+        .wait()
+        .map_err(|error| Error::spawn(Exit::BuildFailed, &program, &error))?;
+    if !status.success() {
+        return Err(Error::Said(Exit::BuildFailed));
+    }
+    found.ok_or_else(|| {
+        Error::new(
+            Exit::Internal,
+            Remark::error("cargo built the harness and did not say where the program is"),
+        )
+    })
+}
+
+fn add_features(command: &mut Command, options: &CargoOptions) {
+    for features in &options.features {
+        command.args(["--features", features]);
+    }
+    if options.all_features {
+        command.arg("--all-features");
+    }
+    if options.no_default_features {
+        command.arg("--no-default-features");
+    }
+}
+
+fn add_output_flags(command: &mut Command, options: &CargoOptions, terminal: &Terminal) {
+    // Cargo draws its own diagnostics unless a machine wants them; the program's path comes as JSON either way.
+    let format = match terminal.format() {
+        MessageFormat::Human => "json-render-diagnostics",
+        MessageFormat::Short => "json-render-diagnostics,json-diagnostic-short",
+        MessageFormat::Json => "json",
+    };
+    command.args(["--message-format", format, "--color", terminal.color_flag()]);
+    let flags = [
+        (options.locked, "--locked"),
+        (options.offline, "--offline"),
+        (terminal.is_quiet(), "--quiet"),
+        (terminal.is_verbose(), "--verbose"),
+    ];
+    command.args(
+        flags
+            .iter()
+            .filter(|(is_set, _)| *is_set)
+            .map(|(_, flag)| flag),
+    );
+}
+
+/// The emulator, unoptimised, is some fifty times slower; release builds optimise it anyway.
+fn emulator_setting(profile: &str) -> Option<String> {
+    let is_plain = profile
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    (is_plain && profile != "release").then(|| {
+        // The profile that `--profile dev` and `--profile test` read is called so in the manifest too.
+        format!("profile.{profile}.package.tilekit-emulator.opt-level=3")
+    })
+}
+
+/// A line of `cargo build --message-format json`.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    executable: Option<PathBuf>,
+}
+
+/// The last program that cargo names: the harness is what was asked for, and everything else comes before it.
+fn read_messages(lines: impl BufRead, terminal: &Terminal) -> Option<PathBuf> {
+    let mut found = None;
+    for line in lines.lines().map_while(std::io::Result::ok) {
+        let Ok(message) = serde_json::from_str::<Message>(&line) else {
+            continue;
+        };
+        if message.reason == "compiler-message" && terminal.format() == MessageFormat::Json {
+            terminal.print(&format!("{line}\n"));
+        }
+        found = message.executable.or(found);
+    }
+    found
+}

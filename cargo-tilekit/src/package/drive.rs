@@ -1,0 +1,124 @@
+//! Telling a harness what to do.
+
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use tilekit::harness::Exit;
+use tilekit::harness::request::{
+    DeviceChoice, PROTOCOL, PackagePlace, REQUEST_VARIABLE, Request, SizeOverride, Verb,
+};
+use tilekit::report::Remark;
+
+use super::{Metadata, Package, build, select};
+use crate::cli::CargoOptions;
+use crate::error::{Error, Result};
+use crate::terminal::Terminal;
+
+/// What is wanted of a package's kernels.
+pub(crate) struct Order {
+    /// What to do.
+    pub(crate) verb: Verb,
+    /// On which device, if the command line says.
+    pub(crate) device: Option<DeviceChoice>,
+    /// Sizes of the command line.
+    pub(crate) sizes: Vec<SizeOverride>,
+    /// The profile unless the command line names one.
+    pub(crate) profile: &'static str,
+}
+
+impl From<Verb> for Order {
+    fn from(verb: Verb) -> Order {
+        Order {
+            verb,
+            device: None,
+            sizes: Vec::new(),
+            profile: "dev",
+        }
+    }
+}
+
+/// Finds the package, builds its harness and has it carry the order out.
+///
+/// # Errors
+/// No package, one without kernels, or one that does not compile.
+pub(crate) fn drive(order: Order, options: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
+    let metadata = Metadata::read(options)?;
+    let package = select(
+        &metadata,
+        options.package.as_deref(),
+        &start_folder(options)?,
+    )?;
+    let profile = options.named_profile().unwrap_or(order.profile);
+    let harness = build::build(&metadata, package, profile, options, terminal)?;
+    let request = Request {
+        protocol: PROTOCOL,
+        package: place(&metadata, package, profile),
+        output: terminal.for_harness(),
+        device: order.device,
+        sizes: order.sizes,
+        verb: order.verb,
+    };
+    execute(&harness, &request, package)
+}
+
+/// Where the search for a package begins: with its manifest if that is named, else in the current folder.
+fn start_folder(options: &CargoOptions) -> Result<std::path::PathBuf> {
+    let here = Path::new(".");
+    let folder = options.manifest_path.as_deref().and_then(Path::parent);
+    let folder = folder
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(here);
+    folder
+        .canonicalize()
+        .map_err(|error| Error::io("read", folder, &error))
+}
+
+fn place(metadata: &Metadata, package: &Package, profile: &str) -> PackagePlace {
+    let folder = metadata.target_directory.join("tilekit");
+    PackagePlace {
+        name: package.name.clone(),
+        root: package.root().to_path_buf(),
+        workspace: metadata.workspace_root.clone(),
+        artifacts: folder.join(profile).join(&package.name),
+        overrides: folder.join("override").join(&package.name),
+    }
+}
+
+fn execute(harness: &Path, request: &Request, package: &Package) -> Result<Exit> {
+    let folder = tempfile::tempdir()
+        .map_err(|error| Error::io("made", Path::new("a temporary folder"), &error))?;
+    let path = folder.path().join("request.json");
+    request
+        .write(&path)
+        .map_err(|error| Error::io("written", &path, &error))?;
+    let status = Command::new(harness)
+        .env(REQUEST_VARIABLE, &path)
+        .status()
+        .map_err(|error| Error::spawn(Exit::Internal, harness, &error))?;
+    // A harness takes the request away when it has read it.
+    if path.exists() {
+        return Err(deaf(package));
+    }
+    exit_of(status)
+}
+
+/// The stub was compiled into something that is no harness of ours.
+fn deaf(package: &Package) -> Error {
+    let remark = Remark::error(format!("tests/tilekit.rs of package `{}` is no harness of TileKit", package.name))
+        .with_note("it was built and started, and did not read what it was asked to do")
+        .with_help(
+            "Cargo.toml needs `[[test]]` with `name = \"tilekit\"` and `harness = false`, and the file needs \
+             `tilekit::harness!(your_crate);`: `cargo tilekit init` writes both",
+        );
+    Error::new(Exit::Usage, remark)
+}
+
+fn exit_of(status: ExitStatus) -> Result<Exit> {
+    status.code().and_then(Exit::of_code).ok_or_else(|| {
+        let remark = Remark::error(format!("the harness ended unexpectedly: {status}"));
+        Error::new(
+            Exit::Internal,
+            remark.with_help("this is a bug of TileKit, or the machine ran out of memory"),
+        )
+    })
+}
