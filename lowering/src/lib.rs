@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod emit;
 pub mod opt;
+pub mod plan;
 pub mod resolve;
 
 mod launch;

@@ -10,7 +10,7 @@ use gluon_lang::text::print;
 use gluon_lang::verify::verify;
 
 use crate::options::Options;
-use crate::{opt, resolve};
+use crate::{opt, plan, resolve};
 
 /// One pass over the tile IR.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,22 @@ pub const PIPELINE: &[Pass] = &[
         needs: Stage::Built,
         gives: Stage::Resolved,
         run: resolve::auto,
+    },
+    // After everything that adds, moves or removes an op with scratch.
+    Pass {
+        name: "plan-shared",
+        summary: "give every op its place in shared memory",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        run: plan::shared::run,
+    },
+    // Last, for only offsets tell which ops could disturb one another.
+    Pass {
+        name: "place-barriers",
+        summary: "let the threads meet where shared memory is used again",
+        needs: Stage::Resolved,
+        gives: Stage::Allocated,
+        run: plan::barriers::run,
     },
 ];
 

@@ -347,9 +347,17 @@ impl Parser<'_> {
         Err(error_at(self.text, self.tokens[token].start, message))
     }
 
+    /// Does the token to come stand on the line of the one read last?
+    fn continues_line(&self) -> bool {
+        let end = self.tokens[self.at.saturating_sub(1)].end;
+        let start = self.tokens[self.at].start;
+        !self.text[end..start.max(end)].contains('\n')
+    }
+
     fn fields(&mut self) -> Parsed<FieldReader> {
         let mut fields = FieldReader::default();
-        if !self.is('{') && !self.is('(') && !self.is(':') {
+        // What an op without operands is followed by on the next line names that line's results.
+        if self.continues_line() {
             self.operands(&mut fields)?;
         }
         if self.eat('{') {

@@ -1,0 +1,3 @@
+//! From planned tile IR to PTX.
+
+pub mod scratch;

@@ -1,0 +1,40 @@
+//! What is said when a kernel needs more shared memory than there is.
+
+use gluon_lang::diag::{Code, Diagnostic};
+use gluon_lang::ir::Func;
+
+use super::shared::{MAX_SHARED_BYTES, Need};
+
+/// The most rows of the map that are shown; the largest come first.
+const MAX_ROWS: usize = 8;
+
+/// The map of who takes what at the moment when most is taken.
+pub(super) fn report(func: &Func, needs: &[Need], offsets: &[u32], total: u32) -> Diagnostic {
+    let placed = || needs.iter().zip(offsets);
+    let peak = placed().max_by_key(|(need, offset)| *offset + need.block.bytes);
+    let moment = peak.map_or(0, |(need, _)| need.block.first);
+    let mut rows: Vec<(&Need, u32)> = placed()
+        .filter(|(need, _)| need.block.first <= moment && moment <= need.block.last)
+        .map(|(need, offset)| (need, *offset))
+        .collect();
+    rows.sort_by_key(|(need, offset)| (std::cmp::Reverse(need.block.bytes), *offset));
+    let place = peak.and_then(|(need, _)| func.place(need.inst));
+    let message = format!("the kernel needs {total} bytes of shared memory, and a CTA can have {MAX_SHARED_BYTES}");
+    let mut d = Diagnostic::error(Code::SharedOverflow, place, message);
+    for (need, offset) in rows.iter().take(MAX_ROWS) {
+        let bytes = need.block.bytes;
+        let text = format!("{bytes} bytes at {offset} for {}", user(func, need));
+        d = d.related(func.place(need.inst), text);
+    }
+    if rows.len() > MAX_ROWS {
+        d = d.note(format!("{} smaller ones take part as well", rows.len() - MAX_ROWS));
+    }
+    d.help("use smaller tiles or elements, or layouts between which less data moves")
+}
+
+fn user(func: &Func, need: &Need) -> String {
+    let op = func.op(need.inst);
+    let operand = op.operands().first().map(|v| func.ty(*v).to_string());
+    let operand = operand.map_or_else(String::new, |ty| format!(" of {ty}"));
+    format!("the scratch of this `{}`{operand}", op.rules().mnemonic())
+}
