@@ -1,0 +1,59 @@
+//! Files that appear whole or not at all.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Writes `content` to `path` by way of a temporary file beside it, so that a reader never sees half of it and an
+/// interrupted write leaves the old file.
+///
+/// # Errors
+/// What the operating system says, with the path.
+pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    let with_path =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let folder = path.parent().expect("a file is in a folder");
+    fs::create_dir_all(folder).map_err(with_path)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(with_path)?;
+    file.write_all(content).map_err(with_path)?;
+    let mode = fs::metadata(path).map(|found| found.permissions());
+    file.persist(path).map_err(|error| with_path(error.error))?;
+    // A temporary file is its owner's only; what stands there afterwards is an ordinary file.
+    let permissions = mode.unwrap_or_else(|_| ordinary());
+    fs::set_permissions(path, permissions).map_err(with_path)
+}
+
+/// What a new file is allowed by default: readable for all, writable for its owner.
+fn ordinary() -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    fs::Permissions::from_mode(0o644)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_folders_are_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a/b/c.txt");
+        write_whole(&path, b"one").expect("written");
+        write_whole(&path, b"two").expect("written");
+        assert_eq!(fs::read(&path).expect("read"), b"two");
+        assert_eq!(
+            fs::read_dir(path.parent().expect("a folder"))
+                .expect("read")
+                .count(),
+            1
+        );
+    }
+
+    #[test]
+    fn an_error_names_the_path() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("file"), "").expect("written");
+        let error =
+            write_whole(&folder.path().join("file/x"), b"").expect_err("a file is no folder");
+        assert!(error.to_string().contains("file/x"), "{error}");
+    }
+}
