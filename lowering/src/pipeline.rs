@@ -52,6 +52,14 @@ pub const PIPELINE: &[Pass] = &[
         gives: Stage::Resolved,
         run: resolve::auto,
     },
+    // Once layouts are final, equal constants are equal: folding before could merge what two layouts must keep apart.
+    Pass {
+        name: "fold",
+        summary: "compute what is known, and replace what does nothing",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        run: opt::fold::run,
+    },
     // After everything that adds, moves or removes an op with scratch.
     Pass {
         name: "plan-shared",

@@ -1,0 +1,32 @@
+//! Accesses and checks whose condition is known.
+
+use cranelift_entity::packed_option::PackedOption;
+use gluon_lang::ir::Func;
+use gluon_lang::ops::Op;
+use gluon_lang::ops::global::{Load, Store};
+
+use super::{Outcome, integer};
+
+/// A mask that is true everywhere goes; one that is false everywhere takes the access with it.
+pub(super) fn without_mask(func: &Func, op: &Op) -> Option<Outcome> {
+    match op {
+        Op::Load(load) => {
+            let mask = integer(func, load.mask.expand()?)?;
+            if mask != 0 {
+                let none = PackedOption::default();
+                return Some(Outcome::Op(Load { mask: none, other: none, ..load.clone() }.into()));
+            }
+            load.other.expand().map(Outcome::value)
+        }
+        Op::Store(store) => {
+            let mask = integer(func, store.mask.expand()?)?;
+            if mask == 0 {
+                return Some(Outcome::Nothing);
+            }
+            Some(Outcome::Op(Store { mask: PackedOption::default(), ..store.clone() }.into()))
+        }
+        Op::Assume(op) => (integer(func, op.condition)? != 0).then_some(Outcome::Nothing),
+        Op::Assert(op) => (integer(func, op.condition)? != 0).then_some(Outcome::Nothing),
+        _ => None,
+    }
+}

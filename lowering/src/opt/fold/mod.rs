@@ -1,0 +1,176 @@
+//! `fold`: computes what is known, and replaces what does nothing.
+//!
+//! Integers are taken from the axis analysis, so a comparison whose outcome the bounds decide is folded too. What a
+//! constant condition or trip count leaves of a branch or loop moves into the region around it.
+
+mod control;
+mod float;
+mod identity;
+mod implied;
+mod memory;
+mod moved;
+
+#[cfg(test)]
+mod tests;
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use gluon_lang::diag::Diagnostics;
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::{Inst, Region, Value};
+use gluon_lang::ir::{Func, Type};
+use gluon_lang::ops::create::{Const, Constant};
+use gluon_lang::ops::{Op, Values};
+
+use crate::analysis::axis::Axes;
+
+/// Folds everything, in one walk in program order.
+pub fn run(func: &mut Func, _: &mut Diagnostics) {
+    let axes = Axes::of(func);
+    let replaced = SecondaryMap::with_capacity(func.value_count());
+    let mut fold = Fold { func, axes, replaced };
+    fold.region(fold.func.body);
+}
+
+/// What becomes of an instruction.
+enum Outcome {
+    /// Another op in its place, with the same results.
+    Op(Op),
+    /// Its results are these values.
+    Values(Values),
+    /// It does nothing.
+    Nothing,
+    /// Its results are what these instructions, which run in any case, hand on.
+    Inline {
+        region: Region,
+        /// What the parameters of the region are.
+        params: Values,
+    },
+}
+
+impl Outcome {
+    fn value(value: Value) -> Outcome {
+        Outcome::Values(std::iter::once(value).collect())
+    }
+
+    fn constant(value: Const) -> Outcome {
+        Outcome::Op(Constant { value }.into())
+    }
+}
+
+struct Fold<'f> {
+    func: &'f mut Func,
+    axes: Axes,
+    replaced: SecondaryMap<Value, PackedOption<Value>>,
+}
+
+impl Fold<'_> {
+    fn region(&mut self, region: Region) {
+        let mut out = Vec::with_capacity(self.func.region(region).insts.len());
+        self.insts(region, &mut out);
+        self.func.set_insts(region, out);
+    }
+
+    /// Folds the instructions of a region and appends what is left of them.
+    fn insts(&mut self, region: Region, out: &mut Vec<Inst>) {
+        for inst in self.func.region(region).insts.clone() {
+            self.inst(inst, out);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, out: &mut Vec<Inst>) {
+        let replaced = &self.replaced;
+        self.func.op_mut(inst).rules_mut().visit_mut(&mut |v| *v = current(replaced, *v));
+        loop {
+            match outcome(self.func, &self.axes, inst) {
+                None => break,
+                Some(Outcome::Op(op)) => self.func.replace_op(inst, op),
+                Some(Outcome::Nothing) => return,
+                Some(Outcome::Values(values)) => return self.replace_results(inst, &values),
+                Some(Outcome::Inline { region, params }) => return self.inline(inst, region, &params, out),
+            }
+        }
+        for region in self.func.op(inst).regions() {
+            self.region(region);
+        }
+        out.push(inst);
+    }
+
+    fn replace_results(&mut self, inst: Inst, values: &[Value]) {
+        let results: Values = self.func.results(inst).into();
+        for (result, &value) in results.into_iter().zip(values) {
+            self.replaced[result] = value.into();
+            if self.func.name(value).is_none()
+                && let Some(name) = self.func.name(result).map(str::to_owned)
+            {
+                self.func.set_name(value, &name);
+            }
+        }
+    }
+
+    /// Moves the instructions of `region` out; what it hands on are the results of `inst`.
+    fn inline(&mut self, inst: Inst, region: Region, params: &[Value], out: &mut Vec<Inst>) {
+        let declared = self.func.region(region).params.clone();
+        for (param, &value) in declared.into_iter().zip(params) {
+            self.replaced[param] = value.into();
+        }
+        self.insts(region, out);
+        let end = out.pop().expect("a region ends in its terminator");
+        let handed_on = self.func.op(end).operands();
+        self.replace_results(inst, &handed_on);
+    }
+}
+
+fn current(replaced: &SecondaryMap<Value, PackedOption<Value>>, value: Value) -> Value {
+    let mut at = value;
+    while let Some(next) = replaced[at].expand() {
+        at = next;
+    }
+    at
+}
+
+/// One step; `None` when nothing is left to do.
+fn outcome(func: &Func, axes: &Axes, inst: Inst) -> Option<Outcome> {
+    let op = func.op(inst);
+    if matches!(op, Op::Constant(_)) {
+        return None;
+    }
+    if let Some(value) = known_integer(func, axes, inst) {
+        return Some(Outcome::constant(Const::Int(value)));
+    }
+    let result = func.results(inst).first().copied();
+    let ty = result.map(|v| func.ty(v));
+    let elementwise = ty.and_then(|ty| identity::simplified(func, op, ty));
+    elementwise
+        .or_else(|| ty.and_then(|ty| float::computed(func, op, ty)))
+        .or_else(|| implied::comparison(func, axes, op))
+        .or_else(|| ty.and_then(|_| moved::uniform(func, op)))
+        .or_else(|| memory::without_mask(func, op))
+        .or_else(|| control::decided(func, axes, op))
+}
+
+/// The integer or boolean that every element of the only result is.
+fn known_integer(func: &Func, axes: &Axes, inst: Inst) -> Option<i128> {
+    let [result] = func.results(inst) else { return None };
+    let is_countable = matches!(func.ty(*result).elem(), Some(Elem::Data(d)) if !d.is_float());
+    let op = func.op(inst);
+    let is_free = op.rules().effects().is_droppable() && op.regions().is_empty();
+    if is_countable && is_free { axes.constant(*result) } else { None }
+}
+
+/// The number that a value is in every element, if it is a constant or made of one.
+fn constant(func: &Func, value: Value) -> Option<Const> {
+    match func.op(func.def_inst(value)?) {
+        Op::Constant(c) => Some(c.value),
+        Op::Splat(s) => constant(func, s.value),
+        _ => None,
+    }
+}
+
+fn integer(func: &Func, value: Value) -> Option<i128> {
+    constant(func, value).and_then(Const::as_int)
+}
+
+fn is_float(ty: &Type) -> bool {
+    ty.elem().is_some_and(Elem::is_float)
+}
