@@ -9,6 +9,7 @@
 
 mod builder;
 mod canonical;
+mod check;
 mod inst;
 mod module;
 mod operand;
@@ -17,9 +18,11 @@ mod print;
 mod registers;
 mod spelling;
 mod statement;
+mod stats;
 mod types;
 
 pub use builder::EntryBuilder;
+pub use check::{CheckError, Problem, Requirement, requirement};
 pub use inst::*;
 pub use module::*;
 pub use operand::*;
@@ -28,4 +31,5 @@ pub use print::PrintOptions;
 pub use registers::{RegClass, RegGroup, Registers};
 pub use smallvec;
 pub use statement::*;
+pub use stats::Stats;
 pub use types::*;

@@ -148,13 +148,18 @@ impl Registers {
 
     /// A new register `%r7`, `%f3`, ... of `class`.
     pub fn add(&mut self, class: RegClass) -> Reg {
-        let group = match self.unnamed[class as usize] {
-            Some(group) => group,
-            None => {
-                let group = self.push_group(format!("%{}", class.prefix()), class, Some(0));
-                self.unnamed[class as usize] = Some(group);
-                group
-            }
+        let group = if let Some(group) = self.unnamed[class as usize] {
+            group
+        } else {
+            let prefix = format!("%{}", class.prefix());
+            let name = if self.names.contains(&prefix) {
+                self.free_name(class.prefix())
+            } else {
+                prefix
+            };
+            let group = self.push_group(name, class, Some(0));
+            self.unnamed[class as usize] = Some(group);
+            group
         };
         let len = self.groups[group as usize].len.unwrap_or(0);
         self.groups[group as usize].len = Some(len + 1);
@@ -231,10 +236,14 @@ impl Registers {
         if !reserved && !self.names.contains(&name) {
             return name;
         }
-        (1u32..)
-            .map(|n| format!("{name}_{n}_"))
-            .find(|name| !self.names.contains(name))
-            .unwrap_or(name)
+        let mut number = 1;
+        loop {
+            let unique = format!("{name}_{number}_");
+            if !self.names.contains(&unique) {
+                return unique;
+            }
+            number += 1;
+        }
     }
 
     /// Puts the members of each group next to each other, in the order of the groups, as their declarations

@@ -1,6 +1,7 @@
 //! Modifiers: the dotted pieces of an opcode, each with the one place that says how it is spelled.
 
 use crate::print::Opcode;
+use crate::types::Type;
 
 /// A closed set of modifiers; the printer and the parser both read this table.
 pub(crate) trait Spelled: Copy + 'static {
@@ -46,11 +47,17 @@ impl<'s> Modifiers<'s> {
         (self.furthest, rest.split('.').next().unwrap_or(rest))
     }
 
-    /// The spellings that were expected at the offending place, sorted and without duplicates.
+    /// The spellings that were expected at the offending place, sorted and without duplicates; the many types
+    /// count as one.
     pub(crate) fn expected(&self) -> Vec<&'static str> {
         let mut expected = self.expected.clone();
         expected.sort_unstable();
         expected.dedup();
+        let is_type = |text: &str| Type::ALL.iter().any(|ty| ty.text() == text);
+        if Type::ALL.iter().all(|ty| expected.contains(&ty.text())) {
+            expected.retain(|text| !is_type(text));
+            expected.push("a type such as `.b32`");
+        }
         expected
     }
 

@@ -176,7 +176,8 @@ impl Type {
 }
 
 impl VecWidth {
-    /// Number of elements.
+    /// Number of elements; never zero.
+    #[allow(clippy::len_without_is_empty, reason = "a vector is never empty")]
     pub const fn len(self) -> usize {
         match self {
             Self::V2 => 2,

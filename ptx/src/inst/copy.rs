@@ -22,13 +22,13 @@ spelled! {
 
 impl TensorDim {
     /// Number of coordinates.
-    pub const fn len(self) -> usize {
+    pub const fn rank(self) -> usize {
         self as usize + 1
     }
 
-    /// The modifier for `len` dimensions, one to five.
-    pub const fn of_len(len: usize) -> Option<Self> {
-        match len {
+    /// The modifier for this many dimensions, one to five.
+    pub const fn of_rank(rank: usize) -> Option<Self> {
+        match rank {
             1 => Some(Self::D1),
             2 => Some(Self::D2),
             3 => Some(Self::D3),

@@ -56,6 +56,7 @@ macro_rules! family {
         impl $name {
             /// The instruction with its required parts; optional ones are absent.
             #[allow(clippy::too_many_arguments, reason = "one argument per required part of the instruction")]
+            #[allow(clippy::new_without_default, reason = "an instruction without parts is no default of anything")]
             pub fn new($($($field: $ty,)?)* $($($op: impl Into<$opty>,)?)*) -> Self {
                 Self {
                     $($field: $crate::inst::family::initial!($field $($ty)? $(? $oty)? $(= $flag)?),)*

@@ -58,7 +58,7 @@ spelled! {
 
 impl MatrixCount {
     /// Registers per thread.
-    pub const fn len(self) -> usize {
+    pub const fn registers(self) -> usize {
         match self {
             Self::X1 => 1,
             Self::X2 => 2,
@@ -99,6 +99,10 @@ family! {
 /// The immediates exist only for some types: both scales for floating-point inputs, transposition for f16 and
 /// bf16 (of A only when A is in shared memory).
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "the instruction has this many independent immediates"
+)]
 pub struct Wgmma {
     /// Shape; `m` is 64.
     pub shape: Shape,

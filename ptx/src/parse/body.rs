@@ -275,10 +275,14 @@ impl<'p, 's> BodyParser<'p, 's> {
         if !is_taken(name) && (self.depth == 1 || self.scopes.find(first).is_none()) {
             return name.to_owned();
         }
-        (2u32..)
-            .map(|number| format!("{name}_{number}_"))
-            .find(|name| !is_taken(name) && self.scopes.find(name).is_none())
-            .unwrap_or_else(|| name.to_owned())
+        let mut number = 2;
+        loop {
+            let unique = format!("{name}_{number}_");
+            if !is_taken(&unique) && self.scopes.find(&unique).is_none() {
+                return unique;
+            }
+            number += 1;
+        }
     }
 
     fn variable(&mut self) -> Result<(), ParseError> {

@@ -24,7 +24,7 @@ pub(crate) enum TokenKind {
 pub(crate) struct Token<'s> {
     pub(crate) kind: TokenKind,
     pub(crate) text: &'s str,
-    /// Byte offset of the text in the source.
+    /// Byte offset of the token in the source; the quote, for a string.
     pub(crate) offset: usize,
 }
 
@@ -124,7 +124,12 @@ impl Lexer<'_> {
             .filter(|&end| rest[1 + end..].starts_with('"'));
         let length = length
             .ok_or_else(|| self.error("this string has no end; expected `\"` on the same line"))?;
-        self.push(TokenKind::Text, self.at + 1, self.at + 1 + length);
+        let text = &self.source[self.at + 1..self.at + 1 + length];
+        self.tokens.push(Token {
+            kind: TokenKind::Text,
+            text,
+            offset: self.at,
+        });
         self.at += length + 2;
         Ok(())
     }

@@ -22,11 +22,12 @@ impl DebugInfo {
     pub(crate) fn scan(tokens: &Tokens<'_>) -> Self {
         let mut info = Self::default();
         for (position, window) in tokens.list().windows(3).enumerate() {
-            if window[0].text == ".file" && window[2].kind == TokenKind::Text {
-                if let Some(number) = number::unsigned(window[1].text) {
-                    info.file_index.insert(number, info.files.len() as u32);
-                    info.files.push(window[2].text.to_owned());
-                }
+            if window[0].text == ".file"
+                && window[2].kind == TokenKind::Text
+                && let Some(number) = number::unsigned(window[1].text)
+            {
+                info.file_index.insert(number, info.files.len() as u32);
+                info.files.push(window[2].text.to_owned());
             }
             if window[0].text == ".section" && window[1].text == ".debug_str" {
                 info.strings(&tokens.list()[position + 3..]);
@@ -53,7 +54,7 @@ impl DebugInfo {
                     bytes.clear();
                 }
                 TokenKind::Number => {
-                    bytes.push(number::unsigned(token.text).unwrap_or_default() as u8)
+                    bytes.push(number::unsigned(token.text).unwrap_or_default() as u8);
                 }
                 _ => {}
             }
@@ -71,7 +72,7 @@ impl DebugInfo {
     }
 
     /// `.file 1 "path"`, perhaps with a time and a size.
-    pub(super) fn skip_file(&self, tokens: &mut Tokens<'_>) -> Result<(), ParseError> {
+    pub(super) fn skip_file(tokens: &mut Tokens<'_>) -> Result<(), ParseError> {
         tokens.next();
         tokens.unsigned::<u64>("the number of the file")?;
         tokens.text("the path of the file")?;

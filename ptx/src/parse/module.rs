@@ -111,7 +111,7 @@ impl<'s> ModuleParser<'s> {
     fn item(&mut self) -> Result<(), ParseError> {
         let token = self.tokens.peek();
         match token.text {
-            ".file" => self.debug.skip_file(&mut self.tokens),
+            ".file" => DebugInfo::skip_file(&mut self.tokens),
             ".section" => self.skip_section(),
             ".extern" | ".visible" | ".weak" => {
                 self.tokens.next();
@@ -245,13 +245,13 @@ impl<'s> ModuleParser<'s> {
                 ".maxntid" => directives.maxntid = Some(self.triple()?),
                 ".reqnctapercluster" => directives.reqnctapercluster = Some(self.triple()?),
                 ".minnctapersm" => {
-                    directives.minnctapersm = Some(self.tokens.unsigned("a number of CTAs")?)
+                    directives.minnctapersm = Some(self.tokens.unsigned("a number of CTAs")?);
                 }
                 ".maxnreg" => {
-                    directives.maxnreg = Some(self.tokens.unsigned("a number of registers")?)
+                    directives.maxnreg = Some(self.tokens.unsigned("a number of registers")?);
                 }
                 ".maxclusterrank" => {
-                    directives.maxclusterrank = Some(self.tokens.unsigned("a number of CTAs")?)
+                    directives.maxclusterrank = Some(self.tokens.unsigned("a number of CTAs")?);
                 }
                 ".explicitcluster" => directives.explicitcluster = true,
                 ".noreturn" => directives.noreturn = true,

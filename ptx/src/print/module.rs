@@ -229,11 +229,12 @@ impl<'m> Printer<'m> {
         let mut current = None;
         let mut latest = Latest::new();
         for statement in &body.statements {
-            if let (true, Stmt::Inst(instruction)) = (options.locations, statement) {
-                if instruction.loc != current {
-                    self.location(body, current, instruction.loc, &mut latest);
-                    current = instruction.loc;
-                }
+            if let Stmt::Inst(instruction) = statement
+                && options.locations
+                && instruction.loc != current
+            {
+                self.location(body, current, instruction.loc, &mut latest);
+                current = instruction.loc;
             }
             if options.comments || !matches!(statement, Stmt::Comment(_)) {
                 self.statement(statement);

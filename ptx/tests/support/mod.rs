@@ -1,12 +1,17 @@
 //! A kernel around instructions, and the assembler.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot write its files has failed"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const HEADER: &str = "\
-.version 8.3
+.version 8.6
 .target sm_90a
 .address_size 64
 
@@ -100,6 +105,9 @@ fn python_packages(root: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Files written so far, so that tests of one process do not share names.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
 /// Runs ptxas on the text; says so when there is none.
 pub(crate) fn assemble(name: &str, text: &str) {
     let Some(ptxas) = ptxas() else {
@@ -108,6 +116,7 @@ pub(crate) fn assemble(name: &str, text: &str) {
     };
     let folder = std::env::temp_dir().join(format!("tilekit-ptx-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
+    let name = format!("{name}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let (input, output) = (
         folder.join(format!("{name}.ptx")),
         folder.join(format!("{name}.cubin")),
@@ -123,16 +132,33 @@ pub(crate) fn assemble(name: &str, text: &str) {
     let messages = String::from_utf8_lossy(&result.stderr);
     assert!(
         result.status.success(),
-        "ptxas rejects {name}:\n{messages}\n{}",
-        numbered(text)
+        "ptxas rejects {name}:\n{}",
+        with_lines(&messages, text)
     );
     std::fs::remove_file(&input).unwrap();
     std::fs::remove_file(&output).unwrap();
 }
 
-fn numbered(text: &str) -> String {
-    text.lines()
-        .enumerate()
-        .map(|(index, line)| format!("{:4} {line}\n", index + 1))
-        .collect()
+/// Messages with the lines that they are about.
+fn with_lines(messages: &str, text: &str) -> String {
+    let line = |message: &str| {
+        let number: usize = message
+            .split_once("line ")?
+            .1
+            .split(';')
+            .next()?
+            .parse()
+            .ok()?;
+        text.lines().nth(number - 1)
+    };
+    let mut out = String::new();
+    for message in messages.lines() {
+        out.extend([
+            message,
+            "\n    ",
+            line(message).unwrap_or_default().trim(),
+            "\n",
+        ]);
+    }
+    out
 }
