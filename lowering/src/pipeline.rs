@@ -60,6 +60,46 @@ pub const PIPELINE: &[Pass] = &[
         gives: Stage::Resolved,
         run: opt::fold::run,
     },
+    // Folding shows what a loop leaves alone, and that shows what is the same everywhere.
+    Pass {
+        name: "forward-carried",
+        summary: "take values that loops leave alone from before the loop",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        run: opt::carried::run,
+    },
+    // Before merging, for moved conversions may turn out equal.
+    Pass {
+        name: "remove-conversions",
+        summary: "convert layouts less often, and fewer bytes",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        run: opt::conversions::run,
+    },
+    // Before hoisting, so that one copy is moved and not several.
+    Pass {
+        name: "merge-equal",
+        summary: "compute once what is computed twice",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        run: opt::cse::run,
+    },
+    // ptxas moves arithmetic, but no reduction, conversion or read.
+    Pass {
+        name: "hoist-invariant",
+        summary: "move out of loops what every iteration computes alike",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        run: opt::licm::run,
+    },
+    // The passes before leave what they replaced to this one.
+    Pass {
+        name: "drop-unused",
+        summary: "remove what nobody uses",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        run: opt::unused::run,
+    },
     // After everything that adds, moves or removes an op with scratch.
     Pass {
         name: "plan-shared",

@@ -8,7 +8,7 @@ use super::{LayoutRule, OpRules, Text, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
-use crate::ir::{Effects, Func, Type};
+use crate::ir::{Effects, Func, Spaces, Type};
 
 attr_enum! {
     /// How exact a function is, where the hardware offers a choice.
@@ -405,8 +405,15 @@ impl OpRules for InlinePtx {
         Ok(declared.into())
     }
     fn effects(&self) -> Effects {
+        if self.is_pure {
+            return Effects::PURE;
+        }
+        // What it does to global memory only its author knows.
         Effects {
-            is_ordered: !self.is_pure,
+            reads: Spaces::GLOBAL,
+            writes: Spaces::GLOBAL,
+            is_ordered: true,
+            is_guarded: true,
             ..Effects::PURE
         }
     }

@@ -3,4 +3,5 @@
 
 pub mod access;
 pub mod axis;
+pub mod effects;
 pub mod uses;

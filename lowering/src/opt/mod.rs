@@ -1,4 +1,10 @@
 //! Passes that make the kernel cheaper and change nothing that it computes.
 
+pub mod carried;
+pub mod conversions;
+pub mod cse;
 pub mod fold;
+pub mod licm;
 pub mod unused;
+
+mod replace;

@@ -13,8 +13,6 @@ mod moved;
 #[cfg(test)]
 mod tests;
 
-use cranelift_entity::SecondaryMap;
-use cranelift_entity::packed_option::PackedOption;
 use gluon_lang::diag::Diagnostics;
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Region, Value};
@@ -22,13 +20,13 @@ use gluon_lang::ir::{Func, Type};
 use gluon_lang::ops::create::{Const, Constant};
 use gluon_lang::ops::{Op, Values};
 
+use super::replace::Replaced;
 use crate::analysis::axis::Axes;
 
 /// Folds everything, in one walk in program order.
 pub fn run(func: &mut Func, _: &mut Diagnostics) {
     let axes = Axes::of(func);
-    let replaced = SecondaryMap::with_capacity(func.value_count());
-    let mut fold = Fold { func, axes, replaced };
+    let mut fold = Fold { func, axes, replaced: Replaced::default() };
     fold.region(fold.func.body);
 }
 
@@ -61,7 +59,7 @@ impl Outcome {
 struct Fold<'f> {
     func: &'f mut Func,
     axes: Axes,
-    replaced: SecondaryMap<Value, PackedOption<Value>>,
+    replaced: Replaced,
 }
 
 impl Fold<'_> {
@@ -79,14 +77,13 @@ impl Fold<'_> {
     }
 
     fn inst(&mut self, inst: Inst, out: &mut Vec<Inst>) {
-        let replaced = &self.replaced;
-        self.func.op_mut(inst).rules_mut().visit_mut(&mut |v| *v = current(replaced, *v));
+        self.replaced.apply(self.func, inst);
         loop {
             match outcome(self.func, &self.axes, inst) {
                 None => break,
                 Some(Outcome::Op(op)) => self.func.replace_op(inst, op),
                 Some(Outcome::Nothing) => return,
-                Some(Outcome::Values(values)) => return self.replace_results(inst, &values),
+                Some(Outcome::Values(values)) => return self.replaced.replace_results(self.func, inst, &values),
                 Some(Outcome::Inline { region, params }) => return self.inline(inst, region, &params, out),
             }
         }
@@ -96,37 +93,17 @@ impl Fold<'_> {
         out.push(inst);
     }
 
-    fn replace_results(&mut self, inst: Inst, values: &[Value]) {
-        let results: Values = self.func.results(inst).into();
-        for (result, &value) in results.into_iter().zip(values) {
-            self.replaced[result] = value.into();
-            if self.func.name(value).is_none()
-                && let Some(name) = self.func.name(result).map(str::to_owned)
-            {
-                self.func.set_name(value, &name);
-            }
-        }
-    }
-
     /// Moves the instructions of `region` out; what it hands on are the results of `inst`.
     fn inline(&mut self, inst: Inst, region: Region, params: &[Value], out: &mut Vec<Inst>) {
         let declared = self.func.region(region).params.clone();
         for (param, &value) in declared.into_iter().zip(params) {
-            self.replaced[param] = value.into();
+            self.replaced.replace(self.func, param, value);
         }
         self.insts(region, out);
         let end = out.pop().expect("a region ends in its terminator");
         let handed_on = self.func.op(end).operands();
-        self.replace_results(inst, &handed_on);
+        self.replaced.replace_results(self.func, inst, &handed_on);
     }
-}
-
-fn current(replaced: &SecondaryMap<Value, PackedOption<Value>>, value: Value) -> Value {
-    let mut at = value;
-    while let Some(next) = replaced[at].expand() {
-        at = next;
-    }
-    at
 }
 
 /// One step; `None` when nothing is left to do.
