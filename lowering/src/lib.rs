@@ -15,6 +15,8 @@ mod options;
 mod pipeline;
 #[cfg(test)]
 mod test;
+#[cfg(test)]
+mod tests;
 
 pub use launch::{LaunchInfo, ParamInfo};
 pub use options::Options;
