@@ -24,6 +24,8 @@ impl Default for Options {
 impl Options {
     /// Is the IR to be kept after the pass of this name?
     pub(crate) fn prints_after(&self, pass: &str) -> bool {
-        self.print_after.iter().any(|name| name == pass || name == "all")
+        self.print_after
+            .iter()
+            .any(|name| name == pass || name == "all")
     }
 }

@@ -165,7 +165,10 @@ pub fn run_to(func: Func, stop: &StopAt, options: &Options) -> Result<Lowered, D
 fn passes_to_stage(stage: Stage) -> &'static [Pass] {
     let count = match stage {
         Stage::Built => 0,
-        _ => PIPELINE.iter().position(|p| p.gives >= stage).map_or(PIPELINE.len(), |at| at + 1),
+        _ => PIPELINE
+            .iter()
+            .position(|p| p.gives >= stage)
+            .map_or(PIPELINE.len(), |at| at + 1),
     };
     &PIPELINE[..count]
 }
@@ -174,7 +177,8 @@ fn passes_to_name(name: &str) -> Result<&'static [Pass], Diagnostics> {
     let Some(at) = PIPELINE.iter().position(|p| p.name == name) else {
         let names: Vec<&str> = PIPELINE.iter().map(|p| p.name).collect();
         let message = format!("no pass is called `{name}`");
-        let d = Diagnostic::error(Code::BadText, None, message).help(format!("the passes are {}", names.join(", ")));
+        let d = Diagnostic::error(Code::BadText, None, message)
+            .help(format!("the passes are {}", names.join(", ")));
         return Err(d.into());
     };
     Ok(&PIPELINE[..=at])
@@ -206,12 +210,19 @@ impl Runner<'_> {
     /// The verifier before the first pass: what comes in may be IR edited by hand.
     fn check_input(&self) -> Result<(), Diagnostics> {
         let found = verify(&self.lowered.func, self.lowered.func.stage);
-        if found.has_errors() { Err(found) } else { Ok(()) }
+        if found.has_errors() {
+            Err(found)
+        } else {
+            Ok(())
+        }
     }
 
     fn pass(&mut self, pass: &Pass) -> Result<(), Diagnostics> {
         // Only where a pass is checked is the state before it worth a copy.
-        let before = self.options.verify_each_pass.then(|| print(&self.lowered.func));
+        let before = self
+            .options
+            .verify_each_pass
+            .then(|| print(&self.lowered.func));
         let mut found = Diagnostics::default();
         let start = Instant::now();
         let func = &mut self.lowered.func;
@@ -220,14 +231,19 @@ impl Runner<'_> {
         if let Err(payload) = outcome {
             self.bug(pass, before.as_deref(), &panic_text(&*payload));
         }
-        self.lowered.timings.push(PassTime { name: pass.name, time });
+        self.lowered.timings.push(PassTime {
+            name: pass.name,
+            time,
+        });
         if found.has_errors() {
             return Err(found);
         }
         self.lowered.warnings.0.append(&mut found.0);
         self.verify(pass, before.as_deref());
         if self.options.prints_after(pass.name) {
-            self.lowered.printed.push((pass.name, print(&self.lowered.func)));
+            self.lowered
+                .printed
+                .push((pass.name, print(&self.lowered.func)));
         }
         Ok(())
     }
@@ -248,9 +264,13 @@ impl Runner<'_> {
     fn bug(&self, pass: &Pass, before: Option<&str>, what: &str) -> ! {
         let func = &self.lowered.func;
         // A pass that panicked may have left what cannot even be printed.
-        let after = catch_unwind(AssertUnwindSafe(|| print(func))).unwrap_or_else(|_| "(not printable)".into());
+        let after = catch_unwind(AssertUnwindSafe(|| print(func)))
+            .unwrap_or_else(|_| "(not printable)".into());
         let before = before.unwrap_or("(not kept: set `verify_each_pass`)");
-        panic!("bug in pass `{}`: {what}\n\nbefore it:\n{before}\nafter it:\n{after}", pass.name);
+        panic!(
+            "bug in pass `{}`: {what}\n\nbefore it:\n{before}\nafter it:\n{after}",
+            pass.name
+        );
     }
 }
 

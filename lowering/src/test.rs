@@ -20,7 +20,10 @@ pub(crate) fn read(text: &str) -> Func {
 /// The pass's result and what it reported. What it leaves must verify and read back.
 #[track_caller]
 pub(crate) fn apply(pass: &str, input: &str) -> (Func, Diagnostics) {
-    let pass = PIPELINE.iter().find(|p| p.name == pass).expect("the pass is in the table");
+    let pass = PIPELINE
+        .iter()
+        .find(|p| p.name == pass)
+        .expect("the pass is in the table");
     let mut func = read(input);
     let mut found = Diagnostics::default();
     (pass.run)(&mut func, &mut found);
@@ -49,14 +52,23 @@ pub(crate) fn check(pass: &str, input: &str, expected: &str) {
 pub(crate) fn check_error(pass: &str, input: &str, expected: &str) {
     let (_, found) = apply(pass, input);
     let (text, expected) = (found.to_string(), unindented(expected));
-    assert!(text.trim() == expected.trim(), "the pass reports\n{text}\nnot\n{expected}");
+    assert!(
+        text.trim() == expected.trim(),
+        "the pass reports\n{text}\nnot\n{expected}"
+    );
 }
 
 /// The text without its first line break and without the indentation that all lines share.
 fn unindented(text: &str) -> String {
     let text = text.strip_prefix('\n').unwrap_or(text).trim_end();
     let lines = || text.lines().filter(|l| !l.trim().is_empty());
-    let indent = lines().map(|l| l.len() - l.trim_start().len()).min().unwrap_or(0);
-    let lines = text.lines().map(|l| l.get(indent..).unwrap_or(""));
-    lines.map(|l| format!("{l}\n")).collect()
+    let indent = lines()
+        .map(|l| l.len() - l.trim_start().len())
+        .min()
+        .unwrap_or(0);
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|l| l.get(indent..).unwrap_or(""))
+        .collect();
+    lines.join("\n") + "\n"
 }

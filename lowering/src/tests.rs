@@ -28,12 +28,17 @@ fn every_pass_starts_where_the_one_before_ended() {
 /// `parse(print(x)) == x` after every pass; the runner verifies each.
 #[test]
 fn the_text_reads_back_after_every_pass() {
-    let options = Options { print_after: vec!["all".into()], verify_each_pass: true, ..Options::default() };
+    let options = Options {
+        print_after: vec!["all".into()],
+        verify_each_pass: true,
+        ..Options::default()
+    };
     for kernel in KERNELS {
         let lowered = run_to(read(kernel), &StopAt::Stage(Stage::Allocated), &options).unwrap();
         assert_eq!(lowered.printed.len(), PIPELINE.len());
         for (pass, text) in &lowered.printed {
-            let again = parse("again.tile", text).unwrap_or_else(|e| panic!("after {pass}: {e}\n{text}"));
+            let again =
+                parse("again.tile", text).unwrap_or_else(|e| panic!("after {pass}: {e}\n{text}"));
             assert_eq!(print(&again), *text, "after {pass}");
         }
     }
@@ -52,22 +57,41 @@ fn a_kernel_goes_on_from_any_stage() {
         let rest = run_to(parse("half.tile", &text).unwrap(), &end, &options).unwrap();
         assert_eq!(print(&rest.func), print(&whole.func));
         let done = run_to(whole.func.clone(), &end, &options).unwrap();
-        assert_eq!((print(&done.func), done.timings.len()), (print(&whole.func), 0));
+        assert_eq!(
+            (print(&done.func), done.timings.len()),
+            (print(&whole.func), 0)
+        );
     }
 }
 
 #[test]
 fn stops_at_a_pass_and_names_those_there_are() {
     let options = Options::default();
-    let lowered = run_to(read(VECTOR_ADD), &StopAt::Pass("resolve-coalesced".into()), &options).unwrap();
-    assert_eq!(lowered.timings.iter().map(|t| t.name).collect::<Vec<_>>(), ["drop-unused", "resolve-coalesced"]);
+    let lowered = run_to(
+        read(VECTOR_ADD),
+        &StopAt::Pass("resolve-coalesced".into()),
+        &options,
+    )
+    .unwrap();
+    assert_eq!(
+        lowered.timings.iter().map(|t| t.name).collect::<Vec<_>>(),
+        ["drop-unused", "resolve-coalesced"]
+    );
     let error = run_to(read(VECTOR_ADD), &StopAt::Pass("resolve".into()), &options).unwrap_err();
-    assert!(error.to_string().contains("the passes are drop-unused, resolve-coalesced, "), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("the passes are drop-unused, resolve-coalesced, "),
+        "{error}"
+    );
 }
 
 #[test]
 fn broken_input_is_an_error_and_no_panic() {
-    let text = VECTOR_ADD.replace("{op=lt} : tensor<1024xi1, coalesced>", "{op=lt} : tensor<1024xi32, coalesced>");
+    let text = VECTOR_ADD.replace(
+        "{op=lt} : tensor<1024xi1, coalesced>",
+        "{op=lt} : tensor<1024xi32, coalesced>",
+    );
     let func = parse("broken.tile", &text).unwrap();
     let error = run_to(func, &StopAt::Stage(Stage::Allocated), &Options::default()).unwrap_err();
     assert_eq!(error.0[0].code, Code::BrokenRule);
@@ -82,12 +106,25 @@ fn a_bug_in_a_pass_names_the_pass_and_shows_the_kernel() {
         gives: Stage::Resolved,
         run: |func, _| func.warps = 3,
     };
-    let options = Options { verify_each_pass: true, ..Options::default() };
-    let outcome = std::panic::catch_unwind(|| crate::pipeline::run(read(VECTOR_ADD), &[broken], &options));
+    let options = Options {
+        verify_each_pass: true,
+        ..Options::default()
+    };
+    let outcome =
+        std::panic::catch_unwind(|| crate::pipeline::run(read(VECTOR_ADD), &[broken], &options));
     let payload = outcome.unwrap_err();
-    let text = payload.downcast_ref::<String>().cloned().unwrap_or_default();
-    assert!(text.starts_with("bug in pass `breaks-things`: error[TK0022]"), "{text}");
-    assert!(text.contains("before it:\nkernel @vector_add(") && text.contains("warps(3)"), "{text}");
+    let text = payload
+        .downcast_ref::<String>()
+        .cloned()
+        .unwrap_or_default();
+    assert!(
+        text.starts_with("bug in pass `breaks-things`: error[TK0022]"),
+        "{text}"
+    );
+    assert!(
+        text.contains("before it:\nkernel @vector_add(") && text.contains("warps(3)"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -99,17 +136,36 @@ fn parameters_are_laid_out_as_ptx_does() {
         }",
     );
     let launch = LaunchInfo::of(&func);
-    let offsets: Vec<(u32, u32, u32)> = launch.params.iter().map(|p| (p.offset, p.size, p.divisor)).collect();
-    assert_eq!(offsets, [(0, 1, 1), (8, 8, 16), (16, 1, 1), (18, 2, 1), (20, 4, 1)]);
-    assert_eq!((launch.threads, launch.shared_bytes, launch.param_bytes), (64, 0, 24));
+    let offsets: Vec<(u32, u32, u32)> = launch
+        .params
+        .iter()
+        .map(|p| (p.offset, p.size, p.divisor))
+        .collect();
+    assert_eq!(
+        offsets,
+        [(0, 1, 1), (8, 8, 16), (16, 1, 1), (18, 2, 1), (20, 4, 1)]
+    );
+    assert_eq!(
+        (launch.threads, launch.shared_bytes, launch.param_bytes),
+        (64, 0, 24)
+    );
 }
 
 /// The allocated kernel has this many lines that begin so.
 #[track_caller]
 fn check_count(kernel: &str, what: &str, expected: usize) {
-    let lowered = run_to(read(kernel), &StopAt::Stage(Stage::Allocated), &Options::default()).unwrap();
+    let lowered = run_to(
+        read(kernel),
+        &StopAt::Stage(Stage::Allocated),
+        &Options::default(),
+    )
+    .unwrap();
     let text = print(&lowered.func);
-    assert_eq!(text.matches(what).count(), expected, "of `{what}` in\n{text}");
+    assert_eq!(
+        text.matches(what).count(),
+        expected,
+        "of `{what}` in\n{text}"
+    );
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub fn fixed_operands(func: &Func, inst: Inst) -> Values {
             let is_slot = owner.is_some_and(|owner| parts(func.op(owner)).regions.contains(&region));
             if is_slot { super::control::yielded(func, region).len() } else { 0 }
         }
-        op => parts(op).inits.map_or(0, |inits| inits.len()),
+        op => parts(op).inits.map_or(0, SmallVec::len),
     };
     // Carried values stand last in every op that has them.
     operands.truncate(operands.len() - carried);

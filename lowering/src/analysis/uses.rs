@@ -16,7 +16,8 @@ impl Uses {
     /// Collects the uses of a kernel.
     pub fn of(func: &Func) -> Uses {
         let insts = func.walk();
-        let mut spans: SecondaryMap<Value, (u32, u32)> = SecondaryMap::with_capacity(func.value_count());
+        let mut spans: SecondaryMap<Value, (u32, u32)> =
+            SecondaryMap::with_capacity(func.value_count());
         let mut total = 0;
         for &inst in &insts {
             func.op(inst).rules().visit(&mut |v| {

@@ -29,7 +29,10 @@ pub struct ScratchNeed {
 /// What the emission of `inst` needs.
 pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
     match func.op(inst) {
-        Op::ConvertLayout(op) => match (func.ty(op.operand).as_tensor(), func.ty(func.result(inst)).as_tensor()) {
+        Op::ConvertLayout(op) => match (
+            func.ty(op.operand).as_tensor(),
+            func.ty(func.result(inst)).as_tensor(),
+        ) {
             (Some(from), Some(to)) => conversion(from, to),
             _ => ScratchNeed::default(),
         },
@@ -44,19 +47,26 @@ pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
 /// A conversion goes through shared memory as a whole, unless every thread holds already what it shall hold.
 fn conversion(from: &TensorType, to: &TensorType) -> ScratchNeed {
     let maps = (from.layout.linear(&from.shape), to.layout.linear(&to.shape));
-    let (Ok(source), Ok(target)) = maps else { return ScratchNeed::default() };
+    let (Ok(source), Ok(target)) = maps else {
+        return ScratchNeed::default();
+    };
     if gluon_lang::layout::relate::registers_in(&source, &target).is_some() {
         return ScratchNeed::default();
     }
     let bytes = from.len() as u32 * from.elem.bytes();
-    ScratchNeed { bytes, meeting: Meeting::Cta }
+    ScratchNeed {
+        bytes,
+        meeting: Meeting::Cta,
+    }
 }
 
 /// Each warp leaves one partial result per element of the result and per warp along the axis.
 fn reduction<'t>(tensors: impl Iterator<Item = &'t TensorType>, axis: usize) -> ScratchNeed {
     let mut need = ScratchNeed::default();
     for t in tensors {
-        let Ok(map) = t.layout.linear(&t.shape) else { continue };
+        let Ok(map) = t.layout.linear(&t.shape) else {
+            continue;
+        };
         let warps = 1 << bases_along(&map, Axis::Warp, axis);
         if warps == 1 {
             continue;
@@ -71,5 +81,8 @@ fn reduction<'t>(tensors: impl Iterator<Item = &'t TensorType>, axis: usize) -> 
 
 /// How many bits of `input` move along dimension `axis`.
 fn bases_along(map: &LinearLayout, input: Axis, axis: usize) -> usize {
-    map.basis_coords(input).iter().filter(|basis| basis[axis] != 0).count()
+    map.basis_coords(input)
+        .iter()
+        .filter(|basis| basis[axis] != 0)
+        .count()
 }

@@ -39,7 +39,9 @@ fn forward(func: &mut Func, inst: Inst, replaced: &mut Replaced) {
             continue;
         }
         // Loop-carried values alone have an init to compare.
-        let twin = slots[..at].iter().find(|other| slot.init.is_some() && is_twin(slot, other, replaced));
+        let twin = slots[..at]
+            .iter()
+            .find(|other| slot.init.is_some() && is_twin(slot, other, replaced));
         if let Some(twin) = twin {
             for (&param, &other) in slot.params.iter().zip(&twin.params) {
                 replaced.replace(func, param, other);
@@ -67,7 +69,11 @@ fn unchanged(slot: &Slot, replaced: &Replaced) -> Option<Value> {
 fn is_twin(a: &Slot, b: &Slot, replaced: &Replaced) -> bool {
     let same = |x: Value, y: Value| replaced.current(x) == replaced.current(y);
     let inits = a.init.zip(b.init).is_some_and(|(x, y)| same(x, y));
-    inits && a.handed_on.iter().zip(&b.handed_on).all(|((_, x), (_, y))| same(*x, *y))
+    inits
+        && a.handed_on
+            .iter()
+            .zip(&b.handed_on)
+            .all(|((_, x), (_, y))| same(*x, *y))
 }
 
 #[cfg(test)]

@@ -20,12 +20,20 @@ use super::replace::Replaced;
 
 /// Removes, merges and moves conversions.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
-    if !func.walk().iter().any(|inst| conversion(func, *inst).is_some()) {
+    if !func
+        .walk()
+        .iter()
+        .any(|inst| conversion(func, *inst).is_some())
+    {
         return;
     }
     check_trivial(func, found);
     let uses = func.use_counts();
-    let mut moved = Moved { func, uses, replaced: Replaced::default() };
+    let mut moved = Moved {
+        func,
+        uses,
+        replaced: Replaced::default(),
+    };
     moved.region(moved.func.body);
     if func.contracts.denies_conversions {
         check_denied(func, found);
@@ -67,8 +75,14 @@ impl Moved<'_> {
 
     /// A conversion of a conversion starts where the first one does.
     fn merge(&mut self, inst: Inst) {
-        let Some(outer) = conversion(self.func, inst).cloned() else { return };
-        let inner = self.func.def_inst(outer.operand).and_then(|i| conversion(self.func, i)).cloned();
+        let Some(outer) = conversion(self.func, inst).cloned() else {
+            return;
+        };
+        let inner = self
+            .func
+            .def_inst(outer.operand)
+            .and_then(|i| conversion(self.func, i))
+            .cloned();
         if let Some(inner) = inner {
             // Whether each of them was trivial has been checked; of both together nobody said so.
             let merged = ConvertLayout {
@@ -84,7 +98,9 @@ impl Moved<'_> {
 
     /// A conversion back to where the value came from is that value.
     fn is_undone(&mut self, inst: Inst) -> bool {
-        let Some(&ConvertLayout { operand, .. }) = conversion(self.func, inst) else { return false };
+        let Some(&ConvertLayout { operand, .. }) = conversion(self.func, inst) else {
+            return false;
+        };
         let result = self.func.result(inst);
         let is_same = self.func.ty(operand) == self.func.ty(result);
         if is_same {
@@ -97,9 +113,13 @@ impl Moved<'_> {
     /// `convert op(a)` as `op(convert a)`, in place, if that moves fewer bytes.
     fn rise(&mut self, inst: Inst, out: &mut Vec<Inst>) {
         let rising = self.rising(inst);
-        let Some((maker, moved)) = rising else { return out.push(inst) };
+        let Some((maker, moved)) = rising else {
+            return out.push(inst);
+        };
         let result = self.func.result(inst);
-        let Some(layout) = self.func.ty(result).layout().cloned() else { return out.push(inst) };
+        let Some(layout) = self.func.ty(result).layout().cloned() else {
+            return out.push(inst);
+        };
         let mut op = self.func.op(maker).clone();
         let mut operands = Values::new();
         for operand in op.operands() {
@@ -111,7 +131,8 @@ impl Moved<'_> {
             operands.push(converted);
         }
         let mut next = operands.into_iter();
-        op.rules_mut().visit_mut(&mut |v| *v = next.next().unwrap_or(*v));
+        op.rules_mut()
+            .visit_mut(&mut |v| *v = next.next().unwrap_or(*v));
         self.func.replace_op(inst, op);
         out.push(inst);
     }
@@ -123,20 +144,36 @@ impl Moved<'_> {
         if self.uses[op.operand] != 1 || !is_elementwise(self.func, maker) {
             return None;
         }
-        let mut others = self.func.op(maker).operands().into_iter().filter(|v| !is_uniform(self.func, *v));
+        let mut others = self
+            .func
+            .op(maker)
+            .operands()
+            .into_iter()
+            .filter(|v| !is_uniform(self.func, *v));
         let moved = others.next()?;
         let is_only_one = others.all(|v| v == moved);
-        let bits = |v: Value| self.func.ty(v).elem().map_or(0, gluon_lang::elem::Elem::bits);
+        let bits = |v: Value| {
+            self.func
+                .ty(v)
+                .elem()
+                .map_or(0, gluon_lang::elem::Elem::bits)
+        };
         (is_only_one && bits(moved) < bits(op.operand)).then_some((maker, moved))
     }
 
     /// `op(convert a, convert b)` as `convert op(a, b)`, if all come from one layout and nobody else wants them converted.
     fn sink(&mut self, inst: Inst, out: &mut Vec<Inst>) {
-        let Some(layout) = self.sinking(inst) else { return out.push(inst) };
+        let Some(layout) = self.sinking(inst) else {
+            return out.push(inst);
+        };
         let mut op = self.func.op(inst).clone();
         let mut operands = Values::new();
         for operand in op.operands() {
-            let source = self.func.def_inst(operand).and_then(|i| conversion(self.func, i)).map(|c| c.operand);
+            let source = self
+                .func
+                .def_inst(operand)
+                .and_then(|i| conversion(self.func, i))
+                .map(|c| c.operand);
             operands.push(match source {
                 Some(source) => {
                     self.uses[operand] -= 1;
@@ -147,14 +184,22 @@ impl Moved<'_> {
             });
         }
         let mut next = operands.into_iter();
-        op.rules_mut().visit_mut(&mut |v| *v = next.next().unwrap_or(*v));
+        op.rules_mut()
+            .visit_mut(&mut |v| *v = next.next().unwrap_or(*v));
         let ty = in_layout(self.func.ty(self.func.result(inst)), &layout);
         let loc = self.func.loc(inst);
         let inner = self.func.make_inst(op, std::iter::once(ty).collect(), loc);
         let operand = self.func.result(inner);
         self.uses[operand] = 1;
         out.push(inner);
-        self.func.replace_op(inst, ConvertLayout { is_trivial: false, scratch: Scratch::NONE, operand });
+        self.func.replace_op(
+            inst,
+            ConvertLayout {
+                is_trivial: false,
+                scratch: Scratch::NONE,
+                operand,
+            },
+        );
         out.push(inst);
     }
 
@@ -185,7 +230,11 @@ impl Moved<'_> {
     }
 
     fn convert(&mut self, operand: Value, layout: &Layout, at: Inst, out: &mut Vec<Inst>) -> Value {
-        let op = ConvertLayout { is_trivial: false, scratch: Scratch::NONE, operand };
+        let op = ConvertLayout {
+            is_trivial: false,
+            scratch: Scratch::NONE,
+            operand,
+        };
         self.uses[operand] += 1;
         self.make(op.into(), in_layout(self.func.ty(operand), layout), at, out)
     }
@@ -193,9 +242,14 @@ impl Moved<'_> {
     /// What is the same everywhere, made anew in another layout.
     fn made_in(&mut self, operand: Value, layout: &Layout, at: Inst, out: &mut Vec<Inst>) -> Value {
         let ty = in_layout(self.func.ty(operand), layout);
-        let maker = self.func.def_inst(operand).map(|inst| self.func.op(inst).clone());
+        let maker = self
+            .func
+            .def_inst(operand)
+            .map(|inst| self.func.op(inst).clone());
         match maker {
-            Some(Op::Constant(Constant { value })) => self.make(Constant { value }.into(), ty, at, out),
+            Some(Op::Constant(Constant { value })) => {
+                self.make(Constant { value }.into(), ty, at, out)
+            }
             Some(Op::Splat(Splat { value })) => {
                 self.uses[value] += 1;
                 self.make(Splat { value }.into(), ty, at, out)
@@ -246,25 +300,42 @@ fn is_uniform(func: &Func, value: Value) -> bool {
 
 fn in_layout(ty: &Type, layout: &Layout) -> Type {
     match ty {
-        Type::Tensor(t) => Type::Tensor(TensorType { layout: layout.clone(), ..t.clone() }),
+        Type::Tensor(t) => Type::Tensor(TensorType {
+            layout: layout.clone(),
+            ..t.clone()
+        }),
         other => other.clone(),
     }
 }
 
 /// Does every thread already hold what it shall hold?
 fn is_free(func: &Func, inst: Inst) -> bool {
-    let Some(op) = conversion(func, inst) else { return true };
-    let tensors = func.ty(op.operand).as_tensor().zip(func.ty(func.result(inst)).as_tensor());
+    let Some(op) = conversion(func, inst) else {
+        return true;
+    };
+    let tensors = func
+        .ty(op.operand)
+        .as_tensor()
+        .zip(func.ty(func.result(inst)).as_tensor());
     tensors.is_none_or(|(from, to)| {
-        let maps = from.layout.linear(&from.shape).ok().zip(to.layout.linear(&to.shape).ok());
-        from.layout == to.layout || maps.is_some_and(|(a, b)| relate::registers_in(&a, &b).is_some())
+        let maps = from
+            .layout
+            .linear(&from.shape)
+            .ok()
+            .zip(to.layout.linear(&to.shape).ok());
+        from.layout == to.layout
+            || maps.is_some_and(|(a, b)| relate::registers_in(&a, &b).is_some())
     })
 }
 
 fn check_trivial(func: &Func, found: &mut Diagnostics) {
     for inst in func.walk() {
         if conversion(func, inst).is_some_and(|c| c.is_trivial) && !is_free(func, inst) {
-            let d = moves(func, inst, "this conversion must be trivial, and it moves data between threads");
+            let d = moves(
+                func,
+                inst,
+                "this conversion must be trivial, and it moves data between threads",
+            );
             found.push(d.help("convert between layouts that place every element in the same thread, or allow it to cost"));
         }
     }
@@ -273,8 +344,14 @@ fn check_trivial(func: &Func, found: &mut Diagnostics) {
 fn check_denied(func: &Func, found: &mut Diagnostics) {
     for inst in func.walk() {
         if !is_free(func, inst) {
-            let d = moves(func, inst, "this conversion moves data between threads, and the kernel denies conversions");
-            found.push(d.help("make both sides from one layout, or take `conversions` out of `deny(..)`"));
+            let d = moves(
+                func,
+                inst,
+                "this conversion moves data between threads, and the kernel denies conversions",
+            );
+            found.push(
+                d.help("make both sides from one layout, or take `conversions` out of `deny(..)`"),
+            );
         }
     }
 }
@@ -282,7 +359,11 @@ fn check_denied(func: &Func, found: &mut Diagnostics) {
 fn moves(func: &Func, inst: Inst, message: &str) -> Diagnostic {
     let operand = conversion(func, inst).map(|c| c.operand);
     let mut d = Diagnostic::error(Code::ConversionCost, func.place(inst), message);
-    for (value, what) in operand.map(|v| (v, "from")).into_iter().chain([(func.result(inst), "to")]) {
+    for (value, what) in operand
+        .map(|v| (v, "from"))
+        .into_iter()
+        .chain([(func.result(inst), "to")])
+    {
         let ty = func.ty(value);
         d = d.note(format!("{what} {ty}"));
         if let Some(map) = ty.as_tensor().and_then(|t| t.layout.linear(&t.shape).ok()) {
@@ -307,7 +388,10 @@ mod tests {
     #[track_caller]
     fn check_body(body: &str, expected: &str) {
         let kernel = |body: &str| {
-            let lines: Vec<String> = body.lines().map(|l| format!("\n          {}", l.trim())).collect();
+            let lines: Vec<String> = body
+                .lines()
+                .map(|l| format!("\n          {}", l.trim()))
+                .collect();
             format!("{HEAD}{}\n          return\n        }}", lines.concat())
         };
         check("remove-conversions", &kernel(body), &kernel(expected));
@@ -383,7 +467,10 @@ mod tests {
               = note: which is register=[[128], [256]] lane=[[1], [2], [4], [8], [16]] warp=[[32], [64]] block=[] -> dim0 512
               = help: convert between layouts that place every element in the same thread, or allow it to cost",
         );
-        let free = text.replace("Blocked([1], [32], [4], [0])", "Linear(register=[[2], [1]], lane=[[4], [8], [16], [32], [64]], warp=[[128], [256]])");
+        let free = text.replace(
+            "Blocked([1], [32], [4], [0])",
+            "Linear(register=[[2], [1]], lane=[[4], [8], [16], [32], [64]], warp=[[128], [256]])",
+        );
         let (_, found) = apply("remove-conversions", &free);
         assert!(found.is_empty(), "{found}");
     }
@@ -395,6 +482,11 @@ mod tests {
             HEAD.replace("warps(4)", "warps(4) deny(conversions)")
         );
         let (_, found) = apply("remove-conversions", &text);
-        assert!(found.to_string().starts_with("error[TK0030]: this conversion moves data between threads, and the kernel denies"), "{found}");
+        assert!(
+            found.to_string().starts_with(
+                "error[TK0030]: this conversion moves data between threads, and the kernel denies"
+            ),
+            "{found}"
+        );
     }
 }

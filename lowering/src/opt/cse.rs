@@ -14,7 +14,13 @@ use crate::analysis::effects::NestedEffects;
 /// Merges equal instructions: the same op on the same operands with the same result types, where the first is visible.
 pub fn run(func: &mut Func, _: &mut Diagnostics) {
     let effects = NestedEffects::of(func);
-    let mut merge = Merge { func, effects, replaced: Replaced::default(), scopes: Vec::new(), epoch: 0 };
+    let mut merge = Merge {
+        func,
+        effects,
+        replaced: Replaced::default(),
+        scopes: Vec::new(),
+        epoch: 0,
+    };
     merge.region(merge.func.body);
 }
 
@@ -34,7 +40,11 @@ impl Merge<'_> {
     fn region(&mut self, region: Region) {
         self.scopes.push(HashMap::new());
         let old = self.func.region(region).insts.clone();
-        let kept: Vec<Inst> = old.iter().copied().filter(|&inst| self.keeps(inst)).collect();
+        let kept: Vec<Inst> = old
+            .iter()
+            .copied()
+            .filter(|&inst| self.keeps(inst))
+            .collect();
         if kept.len() != old.len() {
             self.func.set_insts(region, kept);
         }
@@ -56,7 +66,11 @@ impl Merge<'_> {
             return true;
         }
         let key = self.key(inst, effects);
-        let known = self.scopes.iter().rev().find_map(|scope| scope.get(&key).copied());
+        let known = self
+            .scopes
+            .iter()
+            .rev()
+            .find_map(|scope| scope.get(&key).copied());
         let Some(first) = known else {
             if let Some(scope) = self.scopes.last_mut() {
                 scope.insert(key, inst);
@@ -69,8 +83,17 @@ impl Merge<'_> {
     }
 
     fn key(&self, inst: Inst, effects: Effects) -> Key {
-        let types = self.func.results(inst).iter().map(|v| self.func.ty(*v).clone()).collect();
-        let epoch = if effects.reads.is_none() { 0 } else { self.epoch };
+        let types = self
+            .func
+            .results(inst)
+            .iter()
+            .map(|v| self.func.ty(*v).clone())
+            .collect();
+        let epoch = if effects.reads.is_none() {
+            0
+        } else {
+            self.epoch
+        };
         (self.func.op(inst).clone(), types, epoch)
     }
 
@@ -208,7 +231,9 @@ mod tests {
             }";
         check("merge-equal", text, text);
         let reads_only = text.replace("store %x, %s", "print [%s] {prefix=\"s\"}");
-        let merged = reads_only.replace("                %b = load %x : i32\n", "").replace("binary %b", "binary %a");
+        let merged = reads_only
+            .replace("                %b = load %x : i32\n", "")
+            .replace("binary %b", "binary %a");
         check("merge-equal", &reads_only, &merged);
     }
 }

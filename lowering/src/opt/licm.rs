@@ -15,7 +15,11 @@ use crate::analysis::effects::NestedEffects;
 /// out of a loop that is known to run, or out of the test of a `while`.
 pub fn run(func: &mut Func, _: &mut Diagnostics) {
     let effects = NestedEffects::of(func);
-    let mut hoist = Hoist { func, effects, axes: None };
+    let mut hoist = Hoist {
+        func,
+        effects,
+        axes: None,
+    };
     hoist.region(hoist.func.body);
 }
 
@@ -35,7 +39,7 @@ impl Hoist<'_> {
                 self.region(inner);
             }
             if gluon_lang::ops::flow::is_loop(self.func.op(inst)) {
-                self.from_loop(inst, &mut new);
+                self.hoist_from(inst, &mut new);
             }
             new.push(inst);
         }
@@ -45,7 +49,7 @@ impl Hoist<'_> {
     }
 
     /// Appends to `out` what can leave the loop.
-    fn from_loop(&mut self, inst: Inst, out: &mut Vec<Inst>) {
+    fn hoist_from(&mut self, inst: Inst, out: &mut Vec<Inst>) {
         let mut inside = EntitySet::new();
         let regions = self.func.op(inst).regions();
         for &region in &regions {
@@ -70,10 +74,19 @@ impl Hoist<'_> {
         }
     }
 
-    fn may_leave(&mut self, inst: Inst, from: Inst, region: usize, inside: &EntitySet<Value>) -> bool {
+    fn may_leave(
+        &mut self,
+        inst: Inst,
+        from: Inst,
+        region: usize,
+        inside: &EntitySet<Value>,
+    ) -> bool {
         let effects = self.effects.of_inst(inst);
         let op = self.func.op(inst);
-        if op.rules().is_terminator() || !effects.is_droppable() || self.func.results(inst).is_empty() {
+        if op.rules().is_terminator()
+            || !effects.is_droppable()
+            || self.func.results(inst).is_empty()
+        {
             return false;
         }
         let mut depends = false;
@@ -82,7 +95,9 @@ impl Hoist<'_> {
             return false;
         }
         let around = self.effects.of_inst(from);
-        if effects.reads.intersects(around.writes) || (around.is_barrier && !effects.reads.is_none()) {
+        if effects.reads.intersects(around.writes)
+            || (around.is_barrier && !effects.reads.is_none())
+        {
             return false;
         }
         !effects.is_guarded || self.runs_for_certain(from, region)
@@ -235,12 +250,18 @@ mod tests {
     #[test]
     fn reads_leave_loops_that_run_and_do_not_write() {
         let load = "            %v = load %x : i32\n";
-        let hoisted = READS.replace(load, "").replace("          %s = for", "          %v = load %x : i32\n          %s = for");
+        let hoisted = READS.replace(load, "").replace(
+            "          %s = for",
+            "          %v = load %x : i32\n          %s = for",
+        );
         check("hoist-invariant", READS, &hoisted);
         // A loop that may not run at all must not read.
         let maybe = READS.replace("for %zero, %eight", "for %zero, %n");
         check("hoist-invariant", &maybe, &maybe);
-        let writes = READS.replace("            yield", "            store %x, %t\n            yield");
+        let writes = READS.replace(
+            "            yield",
+            "            store %x, %t\n            yield",
+        );
         check("hoist-invariant", &writes, &writes);
         let volatile = READS.replace("load %x", "load %x {is_volatile=true}");
         check("hoist-invariant", &volatile, &volatile);
@@ -263,7 +284,10 @@ mod tests {
               return
             }";
         let load = "                %v = load %x : i32\n";
-        let hoisted = text.replace(load, "").replace("              %s = while", "              %v = load %x : i32\n              %s = while");
+        let hoisted = text.replace(load, "").replace(
+            "              %s = while",
+            "              %v = load %x : i32\n              %s = while",
+        );
         check("hoist-invariant", text, &hoisted);
     }
 }

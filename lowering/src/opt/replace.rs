@@ -25,7 +25,9 @@ impl Replaced {
 
     /// Rewrites the operands of an instruction.
     pub(super) fn apply(&self, func: &mut Func, inst: Inst) {
-        func.op_mut(inst).rules_mut().visit_mut(&mut |v| *v = self.current(*v));
+        func.op_mut(inst)
+            .rules_mut()
+            .visit_mut(&mut |v| *v = self.current(*v));
     }
 
     /// From now on `new` stands for `old`, and takes its name if it has none.

@@ -97,10 +97,17 @@ struct Kept {
 
 fn sweep(func: &mut Func, region: Region, live: &Kept) {
     let old = &func.region(region).insts;
-    let kept: Vec<Inst> = old.iter().copied().filter(|inst| live.insts.contains(*inst)).collect();
+    let kept: Vec<Inst> = old
+        .iter()
+        .copied()
+        .filter(|inst| live.insts.contains(*inst))
+        .collect();
     for &inst in &kept {
         let results = flow::slots(func, inst);
-        if results.iter().any(|slot| !live.values.contains(slot.result)) {
+        if results
+            .iter()
+            .any(|slot| !live.values.contains(slot.result))
+        {
             flow::retain_slots(func, inst, |at| live.values.contains(results[at].result));
         }
         for inner in func.op(inst).regions() {

@@ -19,7 +19,10 @@ pub fn run(func: &mut Func, _: &mut Diagnostics) {
     if func.shared_bytes == 0 {
         return;
     }
-    let mut walk = Walk { func, needed: EntitySet::new() };
+    let mut walk = Walk {
+        func,
+        needed: EntitySet::new(),
+    };
     walk.region(func.body, Pending::default());
     let needed = walk.needed;
     if !needed.is_empty() {
@@ -33,11 +36,17 @@ struct Bytes(Vec<(u32, u32)>);
 
 impl Bytes {
     fn of(scratch: Scratch) -> Bytes {
-        Bytes(if scratch.is_none() { Vec::new() } else { vec![(scratch.start, scratch.end())] })
+        Bytes(if scratch.is_none() {
+            Vec::new()
+        } else {
+            vec![(scratch.start, scratch.end())]
+        })
     }
 
     fn meets(&self, other: &Bytes) -> bool {
-        self.0.iter().any(|a| other.0.iter().any(|b| a.0 < b.1 && b.0 < a.1))
+        self.0
+            .iter()
+            .any(|a| other.0.iter().any(|b| a.0 < b.1 && b.0 < a.1))
     }
 
     fn add(&mut self, other: &Bytes) {
@@ -71,7 +80,9 @@ impl Pending {
     }
 
     fn clashes_with(&self, next: &Pending) -> bool {
-        next.read.meets(&self.written) || next.written.meets(&self.written) || next.written.meets(&self.read)
+        next.read.meets(&self.written)
+            || next.written.meets(&self.written)
+            || next.written.meets(&self.read)
     }
 }
 
@@ -143,11 +154,17 @@ fn access(func: &Func, inst: Inst) -> Access {
     let rules = func.op(inst).rules();
     let effects = rules.effects();
     if effects.is_barrier {
-        return Access { before: Pending::default(), after: Some(Pending::default()) };
+        return Access {
+            before: Pending::default(),
+            after: Some(Pending::default()),
+        };
     }
     let scratch = Bytes::of(rules.scratch().unwrap_or_default());
     let whole = || Bytes(vec![(0, func.shared_bytes)]);
-    let mut before = Pending { read: Bytes::default(), written: scratch.clone() };
+    let mut before = Pending {
+        read: Bytes::default(),
+        written: scratch.clone(),
+    };
     if effects.reads.intersects(Spaces::SHARED) {
         before.read.add(&whole());
     }
@@ -155,11 +172,20 @@ fn access(func: &Func, inst: Inst) -> Access {
         before.written.add(&whole());
     }
     let meets = !scratch.0.is_empty() && scratch::need(func, inst).meeting == Meeting::Cta;
-    let read_back = Pending { read: scratch, written: Bytes::default() };
+    let read_back = Pending {
+        read: scratch,
+        written: Bytes::default(),
+    };
     if meets {
-        return Access { before, after: Some(read_back) };
+        return Access {
+            before,
+            after: Some(read_back),
+        };
     }
-    Access { before, after: None }
+    Access {
+        before,
+        after: None,
+    }
 }
 
 fn insert(func: &mut Func, region: Region, needed: &EntitySet<Inst>) {
@@ -167,7 +193,11 @@ fn insert(func: &mut Func, region: Region, needed: &EntitySet<Inst>) {
     let mut new = Vec::with_capacity(old.len() + 1);
     for &inst in &old {
         if needed.contains(inst) {
-            let barrier = func.make_inst(Op::from(Barrier {}), gluon_lang::ops::Types::new(), func.loc(inst));
+            let barrier = func.make_inst(
+                Op::from(Barrier {}),
+                gluon_lang::ops::Types::new(),
+                func.loc(inst),
+            );
             new.push(barrier);
         }
         new.push(inst);

@@ -61,7 +61,12 @@ mod tests {
     use super::*;
 
     fn block(bytes: u32, first: u32, last: u32) -> Block {
-        Block { bytes, alignment: 16, first, last }
+        Block {
+            bytes,
+            alignment: 16,
+            first,
+            last,
+        }
     }
 
     #[track_caller]
@@ -73,24 +78,41 @@ mod tests {
     fn reuses_what_is_free_again() {
         check(&[block(64, 0, 0), block(64, 1, 1)], &[0, 0], 64);
         check(&[block(64, 0, 1), block(64, 1, 1)], &[0, 64], 128);
-        check(&[block(32, 0, 1), block(64, 1, 2), block(48, 3, 3)], &[64, 0, 0], 96);
+        check(
+            &[block(32, 0, 1), block(64, 1, 2), block(48, 3, 3)],
+            &[64, 0, 0],
+            96,
+        );
     }
 
     #[test]
     fn fills_holes_and_aligns() {
-        check(&[block(100, 0, 0), block(20, 0, 0), block(12, 0, 0)], &[0, 112, 144], 156);
-        let wide = Block { alignment: 128, ..block(16, 0, 0) };
+        check(
+            &[block(100, 0, 0), block(20, 0, 0), block(12, 0, 0)],
+            &[0, 112, 144],
+            156,
+        );
+        let wide = Block {
+            alignment: 128,
+            ..block(16, 0, 0)
+        };
         check(&[block(20, 0, 0), wide], &[0, 128], 144);
         check(&[], &[], 0);
     }
 
     #[test]
     fn never_overlaps() {
-        let number = |i: u32, salt: u32| (i.wrapping_mul(2_654_435_761) ^ salt.wrapping_mul(40503)) >> 24;
+        let number =
+            |i: u32, salt: u32| (i.wrapping_mul(2_654_435_761) ^ salt.wrapping_mul(40503)) >> 24;
         let blocks: Vec<Block> = (0..200)
             .map(|i| {
                 let first = number(i, 1) % 50;
-                Block { bytes: number(i, 2) + 1, alignment: 1 << (number(i, 3) % 8), first, last: first + number(i, 4) % 9 }
+                Block {
+                    bytes: number(i, 2) + 1,
+                    alignment: 1 << (number(i, 3) % 8),
+                    first,
+                    last: first + number(i, 4) % 9,
+                }
             })
             .collect();
         let (offsets, total) = place(&blocks);
@@ -99,7 +121,10 @@ mod tests {
             assert!(at + a.bytes <= total);
             for (b, &other) in blocks.iter().zip(&offsets) {
                 let apart = at + a.bytes <= other || other + b.bytes <= at;
-                assert!(std::ptr::eq(a, b) || apart || !a.meets(b), "{a:?} at {at}, {b:?} at {other}");
+                assert!(
+                    std::ptr::eq(a, b) || apart || !a.meets(b),
+                    "{a:?} at {at}, {b:?} at {other}"
+                );
             }
         }
     }

@@ -19,7 +19,9 @@ pub(super) fn report(func: &Func, needs: &[Need], offsets: &[u32], total: u32) -
         .collect();
     rows.sort_by_key(|(need, offset)| (std::cmp::Reverse(need.block.bytes), *offset));
     let place = peak.and_then(|(need, _)| func.place(need.inst));
-    let message = format!("the kernel needs {total} bytes of shared memory, and a CTA can have {MAX_SHARED_BYTES}");
+    let message = format!(
+        "the kernel needs {total} bytes of shared memory, and a CTA can have {MAX_SHARED_BYTES}"
+    );
     let mut d = Diagnostic::error(Code::SharedOverflow, place, message);
     for (need, offset) in rows.iter().take(MAX_ROWS) {
         let bytes = need.block.bytes;
@@ -27,7 +29,10 @@ pub(super) fn report(func: &Func, needs: &[Need], offsets: &[u32], total: u32) -
         d = d.related(func.place(need.inst), text);
     }
     if rows.len() > MAX_ROWS {
-        d = d.note(format!("{} smaller ones take part as well", rows.len() - MAX_ROWS));
+        d = d.note(format!(
+            "{} smaller ones take part as well",
+            rows.len() - MAX_ROWS
+        ));
     }
     d.help("use smaller tiles or elements, or layouts between which less data moves")
 }

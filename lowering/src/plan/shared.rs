@@ -47,7 +47,10 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
         return;
     }
     for (need, &start) in needs.iter().zip(&offsets) {
-        let scratch = Scratch { start, bytes: need.block.bytes };
+        let scratch = Scratch {
+            start,
+            bytes: need.block.bytes,
+        };
         func.op_mut(need.inst).rules_mut().set_scratch(scratch);
     }
     func.shared_bytes = total;
@@ -58,13 +61,19 @@ fn place(func: &Func, needs: &[Need]) -> (Vec<u32>, u32) {
     let budget = budget(func);
     let kept_up_to = |limit: u32| {
         let blocks = needs.iter().map(|need| {
-            let last = if need.block.bytes <= limit { need.kept_until } else { need.block.last };
+            let last = if need.block.bytes <= limit {
+                need.kept_until
+            } else {
+                need.block.last
+            };
             Block { last, ..need.block }
         });
         first_fit::place(&blocks.collect::<Vec<_>>())
     };
     let mut tries = [u32::MAX, SMALL_SCRATCH_BYTES].into_iter().map(kept_up_to);
-    tries.find(|(_, total)| *total <= budget).unwrap_or_else(|| kept_up_to(0))
+    tries
+        .find(|(_, total)| *total <= budget)
+        .unwrap_or_else(|| kept_up_to(0))
 }
 
 /// Bytes that a CTA can use while as many of them fit an SM as its threads allow.
@@ -78,10 +87,22 @@ fn needs(func: &Func) -> Vec<Need> {
     let mut needs = Vec::new();
     for (inst, meeting, bytes) in std::mem::take(&mut moments.scratches) {
         let now = moments.of_inst[inst];
-        let block = Block { bytes, alignment: SCRATCH_ALIGNMENT, first: now, last: now };
+        let block = Block {
+            bytes,
+            alignment: SCRATCH_ALIGNMENT,
+            first: now,
+            last: now,
+        };
         // What only its own warp reads back is still followed by other warps' writes.
-        debug_assert!(meeting != Meeting::Nobody, "an op with scratch hands data to other threads");
-        needs.push(Need { inst, block, kept_until: moments.next_meeting(func, inst) });
+        debug_assert!(
+            meeting != Meeting::Nobody,
+            "an op with scratch hands data to other threads"
+        );
+        needs.push(Need {
+            inst,
+            block,
+            kept_until: moments.next_meeting(func, inst),
+        });
     }
     needs
 }

@@ -6,10 +6,16 @@ fn kernel(head: &str, body: &str) -> String {
         %m = binary %l, %r {op=max} : f32
         yield [%m]
       }";
-    let lines: Vec<String> = body.replace("MAX", max).lines().map(|l| format!("  {}\n", l.trim())).collect();
+    let lines: Vec<String> = body
+        .replace("MAX", max)
+        .lines()
+        .map(|l| format!("  {}\n", l.trim()))
+        .collect();
     // The text reads back whatever its indentation; what the pass leaves is printed with its own.
     let body = lines.concat();
-    format!("#blocked = Blocked([4], [32], [4], [0])\nkernel @k(%n: i32, %c: i1) warps(4){head} stage(resolved) {{\n{body}  return\n}}\n")
+    format!(
+        "#blocked = Blocked([4], [32], [4], [0])\nkernel @k(%n: i32, %c: i1) warps(4){head} stage(resolved) {{\n{body}  return\n}}\n"
+    )
 }
 
 /// What `pass` makes of the lines of `body`, counting only lines that say something of shared memory.
@@ -18,12 +24,25 @@ fn check_lines(pass: &str, head: &str, body: &str, expected: &[&str]) {
     let (func, found) = crate::test::apply(pass, &kernel(head, body));
     assert!(found.is_empty(), "{found}");
     let text = gluon_lang::text::print(&func);
-    let interesting = |line: &&str| ["barrier", "reduce", "for", "while", "if", "} () {"].iter().any(|w| line.contains(w));
+    let interesting = |line: &&str| {
+        ["barrier", "reduce", "for", "while", "if", "} () {"]
+            .iter()
+            .any(|w| line.contains(w))
+    };
     let short = |line: &str| {
-        let words = line.split_once(" = ").map_or(line, |(_, words)| words).trim();
+        let words = line
+            .split_once(" = ")
+            .map_or(line, |(_, words)| words)
+            .trim();
         let name = words.split([' ', '}']).next().unwrap_or("").to_owned();
-        let scratch = words.split_once("scratch=").map_or("", |(_, s)| s.split('}').next().unwrap_or(""));
-        if words.starts_with("} () {") { "else".into() } else { format!("{name} {scratch}").trim().to_owned() }
+        let scratch = words
+            .split_once("scratch=")
+            .map_or("", |(_, s)| s.split('}').next().unwrap_or(""));
+        if words.starts_with("} () {") {
+            "else".into()
+        } else {
+            format!("{name} {scratch}").trim().to_owned()
+        }
     };
     let lines: Vec<String> = text.lines().filter(interesting).map(short).collect();
     assert_eq!(lines, expected, "{text}");
@@ -42,9 +61,19 @@ fn scratch_that_is_still_read_is_not_given_away() {
 #[test]
 fn scratch_is_free_again_once_all_have_met() {
     let three = format!("{TWO}\n%z = reduce [%a] {{axis=0}} MAX : f32");
-    check_lines("plan-shared", "", &three, &["reduce 0..16", "reduce 16..32", "reduce 0..16"]);
+    check_lines(
+        "plan-shared",
+        "",
+        &three,
+        &["reduce 0..16", "reduce 16..32", "reduce 0..16"],
+    );
     let met = TWO.replace("%y =", "barrier\n%y =");
-    check_lines("plan-shared", "", &met, &["reduce 0..16", "barrier", "reduce 0..16"]);
+    check_lines(
+        "plan-shared",
+        "",
+        &met,
+        &["reduce 0..16", "barrier", "reduce 0..16"],
+    );
 }
 
 #[test]
@@ -86,11 +115,19 @@ fn large_scratch_is_shared_and_then_costs_a_barrier() {
           return
         }";
     let planned = text
-        .replace("%b = convert_layout %a", "%b = convert_layout %a {scratch=0..16384}")
-        .replace("%c = convert_layout %b", "%c = convert_layout %b {scratch=0..16384}")
+        .replace(
+            "%b = convert_layout %a",
+            "%b = convert_layout %a {scratch=0..16384}",
+        )
+        .replace(
+            "%c = convert_layout %b",
+            "%c = convert_layout %b {scratch=0..16384}",
+        )
         .replace("warps(4)", "warps(4) shared_bytes(16384)");
     check("plan-shared", text, &planned);
-    let with_barrier = planned.replace("  %c =", "  barrier\n          %c =").replace("resolved", "allocated");
+    let with_barrier = planned
+        .replace("  %c =", "  barrier\n          %c =")
+        .replace("resolved", "allocated");
     check("place-barriers", &planned, &with_barrier);
 }
 
@@ -117,15 +154,39 @@ fn more_than_there_is_is_reported_with_a_map() {
 
 #[test]
 fn barriers_on_a_straight_line() {
-    let apart = TWO.replacen("axis=0", "axis=0, scratch=0..16", 1).replacen("axis=0}", "axis=0, scratch=16..32}", 1);
-    check_lines("place-barriers", " shared_bytes(32)", &apart, &["reduce 0..16", "reduce 16..32"]);
+    let apart = TWO.replacen("axis=0", "axis=0, scratch=0..16", 1).replacen(
+        "axis=0}",
+        "axis=0, scratch=16..32}",
+        1,
+    );
+    check_lines(
+        "place-barriers",
+        " shared_bytes(32)",
+        &apart,
+        &["reduce 0..16", "reduce 16..32"],
+    );
     let same = TWO.replace("axis=0", "axis=0, scratch=0..16");
-    check_lines("place-barriers", " shared_bytes(16)", &same, &["reduce 0..16", "barrier", "reduce 0..16"]);
+    check_lines(
+        "place-barriers",
+        " shared_bytes(16)",
+        &same,
+        &["reduce 0..16", "barrier", "reduce 0..16"],
+    );
     let met = same.replace("%y =", "barrier\n%y =");
-    check_lines("place-barriers", " shared_bytes(16)", &met, &["reduce 0..16", "barrier", "reduce 0..16"]);
+    check_lines(
+        "place-barriers",
+        " shared_bytes(16)",
+        &met,
+        &["reduce 0..16", "barrier", "reduce 0..16"],
+    );
     // The meeting inside the second lets the third take the bytes of the first.
     let third = format!("{apart}\n%z = reduce [%a] {{axis=0, scratch=0..16}} MAX : f32");
-    check_lines("place-barriers", " shared_bytes(32)", &third, &["reduce 0..16", "reduce 16..32", "reduce 0..16"]);
+    check_lines(
+        "place-barriers",
+        " shared_bytes(32)",
+        &third,
+        &["reduce 0..16", "reduce 16..32", "reduce 0..16"],
+    );
 }
 
 #[test]
@@ -138,10 +199,23 @@ fn barriers_around_a_loop() {
           %x = reduce [%a] {axis=0, scratch=0..16} MAX : f32
           yield []
         }";
-    check_lines("place-barriers", " shared_bytes(16)", one, &["for", "barrier", "reduce 0..16"]);
+    check_lines(
+        "place-barriers",
+        " shared_bytes(16)",
+        one,
+        &["for", "barrier", "reduce 0..16"],
+    );
     // Two with bytes of their own protect each other round the loop.
-    let two = one.replace("yield []", "%y = reduce [%a] {axis=0, scratch=16..32} MAX : f32\nyield []");
-    check_lines("place-barriers", " shared_bytes(32)", &two, &["for", "reduce 0..16", "reduce 16..32"]);
+    let two = one.replace(
+        "yield []",
+        "%y = reduce [%a] {axis=0, scratch=16..32} MAX : f32\nyield []",
+    );
+    check_lines(
+        "place-barriers",
+        " shared_bytes(32)",
+        &two,
+        &["for", "reduce 0..16", "reduce 16..32"],
+    );
     // A loop may run no iteration at all: what was pending before it still is after it.
     let around = "
         %zero = constant {value=0} : i32
@@ -153,7 +227,12 @@ fn barriers_around_a_loop() {
           yield []
         }
         %y = reduce [%a] {axis=0, scratch=0..16} MAX : f32";
-    check_lines("place-barriers", " shared_bytes(16)", around, &["reduce 0..16", "for", "barrier", "barrier", "reduce 0..16"]);
+    check_lines(
+        "place-barriers",
+        " shared_bytes(16)",
+        around,
+        &["reduce 0..16", "for", "barrier", "barrier", "reduce 0..16"],
+    );
 }
 
 #[test]
@@ -169,7 +248,14 @@ fn barriers_around_a_while() {
           yield []
         }
         %z = reduce [%a] {axis=0, scratch=0..16} MAX : f32";
-    let expected = ["while", "reduce 0..16", "else", "reduce 16..32", "barrier", "reduce 0..16"];
+    let expected = [
+        "while",
+        "reduce 0..16",
+        "else",
+        "reduce 16..32",
+        "barrier",
+        "reduce 0..16",
+    ];
     check_lines("place-barriers", " shared_bytes(32)", text, &expected);
 }
 
@@ -185,6 +271,14 @@ fn barriers_in_branches() {
           yield []
         }
         %z = reduce [%a] {axis=0, scratch=0..16} MAX : f32";
-    let expected = ["reduce 0..16", "if", "barrier", "reduce 0..16", "else", "barrier", "reduce 0..16"];
+    let expected = [
+        "reduce 0..16",
+        "if",
+        "barrier",
+        "reduce 0..16",
+        "else",
+        "barrier",
+        "reduce 0..16",
+    ];
     check_lines("place-barriers", " shared_bytes(16)", text, &expected);
 }

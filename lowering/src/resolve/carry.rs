@@ -30,7 +30,11 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
     if rule == LayoutRule::Flow {
         return along_flow(func, inst, value, layout);
     }
-    let sides = Sides { func, inst, is_result: func.results(inst).contains(&value) };
+    let sides = Sides {
+        func,
+        inst,
+        is_result: func.results(inst).contains(&value),
+    };
     let shape = func.ty(value).shape();
     let mut layouts = SmallVec::new();
     match &rule {
@@ -41,17 +45,23 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
         LayoutRule::Reduce { axis } => {
             let axis = *axis as usize;
             let down = |l: &Layout| Some(relate::reduce(l, axis));
-            sides.both(layout, &mut layouts, down, |l| relate::expand_dims(l, axis).ok());
+            sides.both(layout, &mut layouts, down, |l| {
+                relate::expand_dims(l, axis).ok()
+            });
         }
         LayoutRule::ExpandDims { axis } => {
             let axis = *axis as usize;
             let down = |l: &Layout| relate::expand_dims(l, axis).ok();
-            sides.both(layout, &mut layouts, down, |l| Some(relate::reduce(l, axis)));
+            sides.both(layout, &mut layouts, down, |l| {
+                Some(relate::reduce(l, axis))
+            });
         }
         LayoutRule::Permute { order } => {
             let back = relate::inverse_order(order);
             let down = |l: &Layout| relate::permute(l, shape, order).ok();
-            sides.both(layout, &mut layouts, down, |l| relate::permute(l, shape, &back).ok());
+            sides.both(layout, &mut layouts, down, |l| {
+                relate::permute(l, shape, &back).ok()
+            });
         }
         LayoutRule::Reshape => {
             let other = sides.shape_of_other_side();
@@ -68,19 +78,30 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
         }
         LayoutRule::Free | LayoutRule::Set | LayoutRule::Flow => {}
     }
-    Carried { layouts, may_vary: fits_several(&rule), through: inst }
+    Carried {
+        layouts,
+        may_vary: fits_several(&rule),
+        through: inst,
+    }
 }
 
 /// Do several layouts of one side fit the same layout of the other?
 fn fits_several(rule: &LayoutRule) -> bool {
-    matches!(rule, LayoutRule::Permute { .. } | LayoutRule::Reshape | LayoutRule::Split | LayoutRule::Join)
+    matches!(
+        rule,
+        LayoutRule::Permute { .. } | LayoutRule::Reshape | LayoutRule::Split | LayoutRule::Join
+    )
 }
 
 /// What flows together has one layout.
 fn along_flow(func: &Func, inst: Inst, value: Value, layout: &Layout) -> Carried {
     let mut owner = inst;
     if func.op(inst).rules().is_terminator() {
-        owner = func.region(func.parent(inst)).owner.expand().unwrap_or(inst);
+        owner = func
+            .region(func.parent(inst))
+            .owner
+            .expand()
+            .unwrap_or(inst);
     }
     let mut layouts = SmallVec::new();
     for slot in flow::slots(func, owner) {
@@ -88,7 +109,11 @@ fn along_flow(func: &Func, inst: Inst, value: Value, layout: &Layout) -> Carried
             layouts.extend(slot.values().map(|v| (v, layout.clone())));
         }
     }
-    Carried { layouts, may_vary: false, through: owner }
+    Carried {
+        layouts,
+        may_vary: false,
+        through: owner,
+    }
 }
 
 /// The two sides of an op, seen from a value on one of them.
@@ -119,13 +144,21 @@ impl Sides<'_> {
 
     fn to_operands(&self, layout: Option<Layout>, out: &mut SmallVec<[(Value, Layout); 4]>) {
         if let Some(layout) = layout {
-            self.func.op(self.inst).rules().visit(&mut |v| out.push((v, layout.clone())));
+            self.func
+                .op(self.inst)
+                .rules()
+                .visit(&mut |v| out.push((v, layout.clone())));
         }
     }
 
     fn to_results(&self, layout: Option<Layout>, out: &mut SmallVec<[(Value, Layout); 4]>) {
         if let Some(layout) = layout {
-            out.extend(self.func.results(self.inst).iter().map(|v| (*v, layout.clone())));
+            out.extend(
+                self.func
+                    .results(self.inst)
+                    .iter()
+                    .map(|v| (*v, layout.clone())),
+            );
         }
     }
 
@@ -135,6 +168,8 @@ impl Sides<'_> {
         } else {
             self.func.results(self.inst).first().copied()
         };
-        other.map(|v| self.func.ty(v)).map_or(SmallVec::new(), |ty: &Type| ty.shape().into())
+        other
+            .map(|v| self.func.ty(v))
+            .map_or(SmallVec::new(), |ty: &Type| ty.shape().into())
     }
 }

@@ -22,8 +22,10 @@ pub(super) struct Choice {
 /// widest one of the same shape and order.
 pub(super) fn choices(func: &Func) -> Vec<Choice> {
     let insts = func.walk();
-    let accesses: Vec<(Inst, Value)> =
-        insts.iter().filter_map(|&inst| Some((inst, access::pointers(func, inst)?))).collect();
+    let accesses: Vec<(Inst, Value)> = insts
+        .iter()
+        .filter_map(|&inst| Some((inst, access::pointers(func, inst)?)))
+        .collect();
     let is_coalesced = |pointers: Value| func.ty(pointers).layout() == Some(&Layout::Coalesced);
     if !accesses.iter().any(|(_, pointers)| is_coalesced(*pointers)) {
         return Vec::new();
@@ -33,13 +35,21 @@ pub(super) fn choices(func: &Func) -> Vec<Choice> {
     let mut by_slice: HashMap<Inst, Vec<AccessFacts>> = HashMap::new();
     for &(inst, pointers) in &accesses {
         let facts = access::facts(func, &axes, inst, pointers);
-        by_slice.entry(slices.slice_of(inst)).or_default().push(facts);
+        by_slice
+            .entry(slices.slice_of(inst))
+            .or_default()
+            .push(facts);
     }
-    let chosen = accesses.iter().filter(|(_, pointers)| is_coalesced(*pointers));
+    let chosen = accesses
+        .iter()
+        .filter(|(_, pointers)| is_coalesced(*pointers));
     let choice = |&(inst, pointers): &(Inst, Value)| {
         let facts = access::facts(func, &axes, inst, pointers);
         let others = &by_slice[&slices.slice_of(inst)];
-        Choice { inst, layout: facts.coalesced_blocked(others, func.warps).into() }
+        Choice {
+            inst,
+            layout: facts.coalesced_blocked(others, func.warps).into(),
+        }
     };
     chosen.map(choice).collect()
 }

@@ -83,7 +83,14 @@ impl<'f> Engine<'f> {
 
     /// `inst` decides the layout of `value`.
     pub(super) fn seed(&mut self, value: Value, layout: Layout, inst: Inst) {
-        self.offer(value, Entry { layout, may_vary: false, origin: Origin::Seed(inst) });
+        self.offer(
+            value,
+            Entry {
+                layout,
+                may_vary: false,
+                origin: Origin::Seed(inst),
+            },
+        );
     }
 
     /// Lets the layouts travel until nothing changes.
@@ -94,11 +101,15 @@ impl<'f> Engine<'f> {
             self.queued.remove(value);
             self.propagate(value);
         }
-        self.conflict.take().map_or(Ok(()), |conflict| Err(Box::new(conflict)))
+        self.conflict
+            .take()
+            .map_or(Ok(()), |conflict| Err(Box::new(conflict)))
     }
 
     fn propagate(&mut self, value: Value) {
-        let Some(entry) = self.entries[value].clone() else { return };
+        let Some(entry) = self.entries[value].clone() else {
+            return;
+        };
         let mut insts: Vec<Inst> = carry::owners(self.func, value);
         insts.extend_from_slice(self.uses.of_value(value));
         for inst in insts {
@@ -106,7 +117,14 @@ impl<'f> Engine<'f> {
             let may_vary = entry.may_vary || carried.may_vary;
             for (other, layout) in carried.layouts {
                 if other != value {
-                    self.offer(other, Entry { layout, may_vary, origin: Origin::Through(value, carried.through) });
+                    self.offer(
+                        other,
+                        Entry {
+                            layout,
+                            may_vary,
+                            origin: Origin::Through(value, carried.through),
+                        },
+                    );
                 }
             }
         }
@@ -120,9 +138,15 @@ impl<'f> Engine<'f> {
             let is_update = old.origin == new.origin && self.replacements[value] < MAX_REPLACEMENTS;
             match combine(old, &new, is_update) {
                 Combined::Keep => return,
-                Combined::Take => self.replacements[value] = self.replacements[value].saturating_add(1),
+                Combined::Take => {
+                    self.replacements[value] = self.replacements[value].saturating_add(1)
+                }
                 Combined::Conflict => {
-                    self.conflict = Some(Conflict { value, first: old.clone(), second: new });
+                    self.conflict = Some(Conflict {
+                        value,
+                        first: old.clone(),
+                        second: new,
+                    });
                     return;
                 }
             }
@@ -189,13 +213,18 @@ enum Combined {
 fn combine(old: &Entry, new: &Entry, is_update: bool) -> Combined {
     if old.layout == new.layout {
         // What is certain stays certain.
-        return if old.may_vary && !new.may_vary { Combined::Take } else { Combined::Keep };
+        return if old.may_vary && !new.may_vary {
+            Combined::Take
+        } else {
+            Combined::Keep
+        };
     }
     match (old.may_vary, new.may_vary) {
         (false, false) => Combined::Conflict,
-        (false, true) => Combined::Keep,
         (true, false) => Combined::Take,
-        (true, true) if is_update || new.layout.to_string() < old.layout.to_string() => Combined::Take,
-        (true, true) => Combined::Keep,
+        (true, true) if is_update || new.layout.to_string() < old.layout.to_string() => {
+            Combined::Take
+        }
+        (_, true) => Combined::Keep,
     }
 }

@@ -44,7 +44,9 @@ pub fn auto(func: &mut Func, found: &mut Diagnostics) {
     if has_open(func, &Layout::Auto) {
         resolve(func, &Layout::Auto, found, |func, engine| {
             for &inst in &insts {
-                let Op::SetLayout(op) = func.op(inst) else { continue };
+                let Op::SetLayout(op) = func.op(inst) else {
+                    continue;
+                };
                 if let Some(layout) = func.ty(func.result(inst)).layout() {
                     engine.seed(op.operand, layout.clone(), inst);
                 }
@@ -60,7 +62,12 @@ fn has_open(func: &Func, open: &Layout) -> bool {
     func.values().any(|v| func.ty(v).layout() == Some(open))
 }
 
-fn resolve(func: &mut Func, open: &Layout, found: &mut Diagnostics, seed: impl FnOnce(&Func, &mut Engine<'_>)) {
+fn resolve(
+    func: &mut Func,
+    open: &Layout,
+    found: &mut Diagnostics,
+    seed: impl FnOnce(&Func, &mut Engine<'_>),
+) {
     // The engine looks at the kernel as it was; the types that it finds are entered into a copy.
     let before = func.clone();
     let mut engine = Engine::new(&before, open.clone());
@@ -103,7 +110,11 @@ fn erase_set_layouts(func: &mut Func) {
 
 fn drop_set_layouts(func: &mut Func, region: Region) {
     let old = func.region(region).insts.clone();
-    let kept: Vec<_> = old.iter().copied().filter(|i| !matches!(func.op(*i), Op::SetLayout(_))).collect();
+    let kept: Vec<_> = old
+        .iter()
+        .copied()
+        .filter(|i| !matches!(func.op(*i), Op::SetLayout(_)))
+        .collect();
     for &inst in &kept {
         for inner in func.op(inst).regions() {
             drop_set_layouts(func, inner);

@@ -9,7 +9,11 @@ use super::engine::{Conflict, Engine, Entry, Origin};
 
 /// Two layouts that both must hold of one value: where each was decided, how it came, and the value between.
 pub(super) fn conflict(func: &Func, engine: &Engine<'_>, conflict: &Conflict) -> Diagnostic {
-    let Conflict { value, first, second } = conflict;
+    let Conflict {
+        value,
+        first,
+        second,
+    } = conflict;
     let (a, b) = (&first.layout, &second.layout);
     let message = format!("two layouts reach {}: {a} and {b}", described(func, *value));
     let seeds = [first, second].map(|entry| (engine.seed_of(entry), entry));
@@ -20,7 +24,11 @@ pub(super) fn conflict(func: &Func, engine: &Engine<'_>, conflict: &Conflict) ->
     }
     for (seed, entry) in seeds {
         if let Some(way) = way(func, engine, entry) {
-            d = d.note(format!("{} comes from the `{}` through {way}", entry.layout, mnemonic(func, seed)));
+            d = d.note(format!(
+                "{} comes from the `{}` through {way}",
+                entry.layout,
+                mnemonic(func, seed)
+            ));
         }
     }
     d.help("put `convert_layout` between the two, or make the value once for each of them")
@@ -66,7 +74,12 @@ fn unresolved_makers(func: &Func, engine: &Engine<'_>) -> Vec<Value> {
         let follows = func.op(inst).operands().iter().any(|v| is_unresolved(*v));
         let has_regions = !func.op(inst).regions().is_empty();
         if !follows && !has_regions {
-            makers.extend(func.results(inst).iter().copied().filter(|v| is_unresolved(*v)));
+            makers.extend(
+                func.results(inst)
+                    .iter()
+                    .copied()
+                    .filter(|v| is_unresolved(*v)),
+            );
         }
     }
     makers
@@ -75,16 +88,25 @@ fn unresolved_makers(func: &Func, engine: &Engine<'_>) -> Vec<Value> {
 /// What the ops say of the layouts that were found: an expansion of what is no slice, a reshape into another place.
 pub(super) fn misfits(func: &Func, engine: &Engine<'_>, found: &mut Diagnostics) {
     for inst in func.walk() {
-        let given: gluon_lang::ops::Types = func.results(inst).iter().map(|v| func.ty(*v).clone()).collect();
+        let given: gluon_lang::ops::Types = func
+            .results(inst)
+            .iter()
+            .map(|v| func.ty(*v).clone())
+            .collect();
         let op = func.op(inst);
-        let touched = op.operands().into_iter().chain(func.results(inst).iter().copied());
+        let touched = op
+            .operands()
+            .into_iter()
+            .chain(func.results(inst).iter().copied());
         let decided: Vec<Value> = touched.filter(|v| engine.entry(*v).is_some()).collect();
         if decided.is_empty() {
             continue;
         }
         let d = match op.rules().result_types(func, &given) {
             Err(error) => func.diagnose(error, func.loc(inst)),
-            Ok(types) if types != given => misfit(func, inst, &types[0].to_string(), &given[0].to_string()),
+            Ok(types) if types != given => {
+                misfit(func, inst, &types[0].to_string(), &given[0].to_string())
+            }
             Ok(_) => continue,
         };
         found.push(with_origins(func, engine, &decided, d));
@@ -92,20 +114,32 @@ pub(super) fn misfits(func: &Func, engine: &Engine<'_>, found: &mut Diagnostics)
 }
 
 fn misfit(func: &Func, inst: Inst, gives: &str, wanted: &str) -> Diagnostic {
-    let message = format!("`{}` gives {gives} here, and {wanted} is wanted of it", mnemonic(func, inst));
+    let message = format!(
+        "`{}` gives {gives} here, and {wanted} is wanted of it",
+        mnemonic(func, inst)
+    );
     let d = Diagnostic::error(Code::LayoutMismatch, func.place(inst), message);
     d.help("put `convert_layout` behind it")
 }
 
 /// Adds where the layouts of the values were decided.
-fn with_origins(func: &Func, engine: &Engine<'_>, values: &[Value], mut d: Diagnostic) -> Diagnostic {
+fn with_origins(
+    func: &Func,
+    engine: &Engine<'_>,
+    values: &[Value],
+    mut d: Diagnostic,
+) -> Diagnostic {
     let mut told: Vec<(Inst, &Layout)> = Vec::new();
     for entry in values.iter().filter_map(|v| engine.entry(*v)) {
         let seed = engine.seed_of(entry);
         if !told.contains(&(seed, &entry.layout)) {
             told.push((seed, &entry.layout));
             let text = match way(func, engine, entry) {
-                Some(way) => format!("{} follows from the `{}` here, through {way}", entry.layout, mnemonic(func, seed)),
+                Some(way) => format!(
+                    "{} follows from the `{}` here, through {way}",
+                    entry.layout,
+                    mnemonic(func, seed)
+                ),
                 None => decides(func, seed, entry),
             };
             d = d.related(func.place(seed), text);
@@ -143,10 +177,11 @@ fn mnemonic(func: &Func, inst: Inst) -> &'static str {
 /// `` `x`, a 64x32xf32 tensor ``.
 fn described(func: &Func, value: Value) -> String {
     let ty = func.ty(value);
-    let shape: String = ty.shape().iter().map(|d| format!("{d}x")).collect();
-    let elem = ty.elem().map_or_else(String::new, |e| e.to_string());
+    let elem = ty.elem().map(|e| e.to_string());
+    let dims = ty.shape().iter().map(ToString::to_string).chain(elem);
+    let shape = dims.collect::<Vec<_>>().join("x");
     match func.name(value) {
-        Some(name) => format!("`{name}`, a {shape}{elem} tensor"),
-        None => format!("a {shape}{elem} tensor"),
+        Some(name) => format!("`{name}`, a {shape} tensor"),
+        None => format!("a {shape} tensor"),
     }
 }

@@ -22,7 +22,14 @@ const VECTOR_ADD: &str = "
 #[test]
 fn coalesced_takes_sixteen_bytes_in_each_thread() {
     let expected = VECTOR_ADD.replace("coalesced", "#blocked");
-    check("resolve-coalesced", VECTOR_ADD, &format!("    #blocked = Blocked([4], [32], [4], [0])\n{}", &expected[1..]));
+    check(
+        "resolve-coalesced",
+        VECTOR_ADD,
+        &format!(
+            "    #blocked = Blocked([4], [32], [4], [0])\n{}",
+            &expected[1..]
+        ),
+    );
 }
 
 #[test]
@@ -30,7 +37,11 @@ fn coalesced_follows_what_divides_the_pointers_and_how_many_threads_there_are() 
     let layout_of = |text: &str| {
         let (func, found) = apply("resolve-coalesced", text);
         assert!(found.is_empty(), "{found}");
-        gluon_lang::text::print(&func).lines().next().unwrap_or("").to_owned()
+        gluon_lang::text::print(&func)
+            .lines()
+            .next()
+            .unwrap_or("")
+            .to_owned()
     };
     // Eight bytes are sure of both: two elements.
     let eight = VECTOR_ADD.replace("divisor=16", "divisor=8");
@@ -239,14 +250,29 @@ fn a_layout_that_may_vary_yields_to_one_that_may_not() {
     let (func, found) = apply("resolve-auto", text);
     assert!(found.is_empty(), "{found}");
     let printed = gluon_lang::text::print(&func);
-    assert!(printed.contains("= Blocked([1, 4], [8, 4], [4, 1], [1, 0])\n"), "{printed}");
+    assert!(
+        printed.contains("= Blocked([1, 4], [8, 4], [4, 1], [1, 0])\n"),
+        "{printed}"
+    );
     // Where no reshape can have both, what is there and what is wanted are named with their origins.
-    let text = text.replace("Blocked([1, 4], [8, 4], [4, 1], [1, 0])", "Blocked([1, 1], [8, 4], [4, 1], [1, 0])");
+    let text = text.replace(
+        "Blocked([1, 4], [8, 4], [4, 1], [1, 0])",
+        "Blocked([1, 1], [8, 4], [4, 1], [1, 0])",
+    );
     let (_, found) = apply("resolve-auto", &text);
     let found = found.to_string();
     assert!(found.starts_with("error[TK0001]: `reshape` gives tensor<32x16xi32, Blocked([1, 4], [8, 4], [4, 1], [1, 0])>"), "{found}");
-    assert!(found.contains("::: test.tile:6:3: this `set_layout` asks for Blocked([4], [32], [4], [0])"), "{found}");
-    assert!(found.contains("::: test.tile:7:3: this `set_layout` asks for Blocked([1, 1], [8, 4], [4, 1], [1, 0])"), "{found}");
+    assert!(
+        found
+            .contains("::: test.tile:6:3: this `set_layout` asks for Blocked([4], [32], [4], [0])"),
+        "{found}"
+    );
+    assert!(
+        found.contains(
+            "::: test.tile:7:3: this `set_layout` asks for Blocked([1, 1], [8, 4], [4, 1], [1, 0])"
+        ),
+        "{found}"
+    );
 }
 
 #[test]

@@ -9,12 +9,17 @@ use super::facts::{DimFacts, Facts, MAX_DIVISIBILITY, Range};
 pub(super) fn binary(op: BinaryOp, lhs: &Facts, rhs: &Facts, ty: &Type) -> Facts {
     // What adds nothing leaves all that is known of the other side.
     match (op, lhs.constant(), rhs.constant()) {
-        (BinaryOp::Mul | BinaryOp::Div, _, Some(1)) | (BinaryOp::Shl | BinaryOp::Shr, _, Some(0)) => return lhs.clone(),
+        (BinaryOp::Mul | BinaryOp::Div, _, Some(1))
+        | (BinaryOp::Shl | BinaryOp::Shr, _, Some(0)) => return lhs.clone(),
         (BinaryOp::Mul, Some(1), _) => return rhs.clone(),
         _ => {}
     }
     let dims = (0..lhs.dims.len().min(rhs.dims.len())).map(|at| dim(op, lhs, rhs, at));
-    Facts { dims: dims.collect(), range: range(op, lhs, rhs) }.within(ty)
+    Facts {
+        dims: dims.collect(),
+        range: range(op, lhs, rhs),
+    }
+    .within(ty)
 }
 
 /// A sum counts up where one side does and the other stays.
@@ -29,10 +34,16 @@ fn dim(op: BinaryOp, lhs: &Facts, rhs: &Facts, at: usize) -> DimFacts {
     let constancy = l.constancy.min(r.constancy);
     let sum = |contiguity: u8| DimFacts {
         contiguity,
-        divisibility: l.divisibility_at(contiguity).min(r.divisibility_at(contiguity)),
+        divisibility: l
+            .divisibility_at(contiguity)
+            .min(r.divisibility_at(contiguity)),
         constancy,
     };
-    let each = |divisibility: u8| DimFacts { contiguity: 0, divisibility: divisibility.min(MAX_DIVISIBILITY), constancy };
+    let each = |divisibility: u8| DimFacts {
+        contiguity: 0,
+        divisibility: divisibility.min(MAX_DIVISIBILITY),
+        constancy,
+    };
     match op {
         BinaryOp::Add => sum(contiguity_of_sum(l, r)),
         BinaryOp::Sub => sum(l.contiguity.min(r.constancy)),
@@ -50,13 +61,21 @@ fn dim(op: BinaryOp, lhs: &Facts, rhs: &Facts, at: usize) -> DimFacts {
             if !lhs.is_non_negative() || !rhs.is_non_negative() {
                 return each(l.divisibility_at(0).min(r.divisibility_at(0)));
             }
-            sum(l.contiguity.min(l.divisibility).min(r.divisibility_at(0)).min(r.constancy))
+            sum(l
+                .contiguity
+                .min(l.divisibility)
+                .min(r.divisibility_at(0))
+                .min(r.constancy))
         }
         BinaryOp::And => match low_mask(rhs).or_else(|| low_mask(lhs)) {
             Some(bits) => {
                 let side = if low_mask(rhs).is_some() { l } else { r };
                 let contiguity = side.contiguity.min(side.divisibility).min(bits);
-                DimFacts { contiguity, divisibility: side.divisibility_at(contiguity), constancy }
+                DimFacts {
+                    contiguity,
+                    divisibility: side.divisibility_at(contiguity),
+                    constancy,
+                }
             }
             // A bit that either side lacks, the result lacks.
             None => each(l.divisibility_at(0).max(r.divisibility_at(0))),
@@ -73,7 +92,11 @@ fn quotient(l: DimFacts, r: DimFacts, by: u8, is_exact: bool) -> DimFacts {
     let aligned = l.contiguity.min(l.divisibility).min(by).min(r.constancy);
     DimFacts {
         contiguity: 0,
-        divisibility: if is_exact { l.divisibility_at(0).saturating_sub(by) } else { 0 },
+        divisibility: if is_exact {
+            l.divisibility_at(0).saturating_sub(by)
+        } else {
+            0
+        },
         constancy: l.constancy.min(r.constancy).max(aligned),
     }
 }
@@ -91,7 +114,9 @@ fn power_divisor(op: BinaryOp, lhs: &Facts, rhs: &Facts) -> Option<(u8, bool)> {
 
 /// A shift by a known number of bits.
 fn shift(rhs: &Facts) -> Option<u8> {
-    rhs.constant().and_then(|by| u8::try_from(by).ok()).filter(|by| *by < 64)
+    rhs.constant()
+        .and_then(|by| u8::try_from(by).ok())
+        .filter(|by| *by < 64)
 }
 
 /// The number of bits of a mask of low bits.
@@ -118,7 +143,12 @@ fn range(op: BinaryOp, lhs: &Facts, rhs: &Facts) -> Option<Range> {
             l.high.checked_mul(r.low)?,
             l.high.checked_mul(r.high)?,
         ]),
-        BinaryOp::Div if r.low > 0 => of([l.low / r.low, l.low / r.high, l.high / r.low, l.high / r.high]),
+        BinaryOp::Div if r.low > 0 => of([
+            l.low / r.low,
+            l.low / r.high,
+            l.high / r.low,
+            l.high / r.high,
+        ]),
         BinaryOp::Rem if r.low > 0 => {
             let most = r.high - 1;
             Range::new(l.low.max(-most).min(0), l.high.min(most).max(0))
@@ -158,22 +188,37 @@ pub(super) fn compare(op: CompareOp, lhs: &Facts, rhs: &Facts) -> Facts {
             CompareOp::Gt | CompareOp::Le => run(r, l),
             CompareOp::Eq | CompareOp::Ne => 0,
         };
-        DimFacts { contiguity: 0, divisibility: 0, constancy: both.max(meets) }
+        DimFacts {
+            contiguity: 0,
+            divisibility: 0,
+            constancy: both.max(meets),
+        }
     });
-    Facts { dims: dims.collect(), range: Some(outcome(op, lhs, rhs)) }
+    Facts {
+        dims: dims.collect(),
+        range: Some(outcome(op, lhs, rhs)),
+    }
 }
 
 /// What a comparison can come out as, from the bounds of its sides.
 fn outcome(op: CompareOp, lhs: &Facts, rhs: &Facts) -> Range {
     let either = Range::new(0, 1);
-    let (Some(l), Some(r)) = (lhs.range, rhs.range) else { return either };
+    let (Some(l), Some(r)) = (lhs.range, rhs.range) else {
+        return either;
+    };
     let (always, never) = match op {
         CompareOp::Lt => (l.high < r.low, l.low >= r.high),
         CompareOp::Le => (l.high <= r.low, l.low > r.high),
         CompareOp::Gt => (l.low > r.high, l.high <= r.low),
         CompareOp::Ge => (l.low >= r.high, l.high < r.low),
-        CompareOp::Eq => (l.constant().is_some() && l == r, l.high < r.low || r.high < l.low),
-        CompareOp::Ne => (l.high < r.low || r.high < l.low, l.constant().is_some() && l == r),
+        CompareOp::Eq => (
+            l.constant().is_some() && l == r,
+            l.high < r.low || r.high < l.low,
+        ),
+        CompareOp::Ne => (
+            l.high < r.low || r.high < l.low,
+            l.constant().is_some() && l == r,
+        ),
     };
     match (always, never) {
         (true, _) => Range::new(1, 1),

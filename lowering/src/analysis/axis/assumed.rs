@@ -67,7 +67,9 @@ impl Assumed {
 
     /// `x % n == 0`, or `x & (n - 1) == 0`.
     fn remainder(&mut self, func: &Func, value: Value, bound: i128) {
-        let Some(Op::Binary(b)) = func.def_inst(value).map(|inst| func.op(inst)) else { return };
+        let Some(Op::Binary(b)) = func.def_inst(value).map(|inst| func.op(inst)) else {
+            return;
+        };
         let divisor = match (b.op, constant(func, b.rhs)) {
             (BinaryOp::Rem, Some(n)) if n != 0 => divisibility_of(n),
             (BinaryOp::And, Some(mask)) => divisibility_of(mask + 1),

@@ -22,14 +22,20 @@ pub(crate) const MAX_DIVISIBILITY: u8 = 30;
 impl DimFacts {
     /// What divides the first element of every run of `run`, which may be shorter than the contiguous ones.
     pub(crate) fn divisibility_at(self, run: u8) -> u8 {
-        if run < self.contiguity { self.divisibility.min(run) } else { self.divisibility }
+        if run < self.contiguity {
+            self.divisibility.min(run)
+        } else {
+            self.divisibility
+        }
     }
 
     fn join(self, other: DimFacts) -> DimFacts {
         let contiguity = self.contiguity.min(other.contiguity);
         DimFacts {
             contiguity,
-            divisibility: self.divisibility_at(contiguity).min(other.divisibility_at(contiguity)),
+            divisibility: self
+                .divisibility_at(contiguity)
+                .min(other.divisibility_at(contiguity)),
             constancy: self.constancy.min(other.constancy),
         }
     }
@@ -100,14 +106,27 @@ impl Facts {
 
     /// Every element is the scalar of which `divisibility` is known.
     pub(crate) fn splat(shape: &[u32], divisibility: u8, range: Option<Range>) -> Facts {
-        let dim = |size: u32| DimFacts { contiguity: 0, divisibility, constancy: log2(size) };
-        let dims = if shape.is_empty() { smallvec![dim(1)] } else { shape.iter().map(|&s| dim(s)).collect() };
+        let dim = |size: u32| DimFacts {
+            contiguity: 0,
+            divisibility,
+            constancy: log2(size),
+        };
+        let dims = if shape.is_empty() {
+            smallvec![dim(1)]
+        } else {
+            shape.iter().map(|&s| dim(s)).collect()
+        };
         Facts { dims, range }
     }
 
     /// What holds of a value that is one or the other.
     pub(crate) fn join(&self, other: &Facts) -> Facts {
-        let dims = self.dims.iter().zip(&other.dims).map(|(a, b)| a.join(*b)).collect();
+        let dims = self
+            .dims
+            .iter()
+            .zip(&other.dims)
+            .map(|(a, b)| a.join(*b))
+            .collect();
         let range = match (self.range, other.range) {
             (Some(a), Some(b)) => Some(a.join(b)),
             _ => None,
@@ -118,7 +137,11 @@ impl Facts {
     /// What divides every element.
     pub(crate) fn divisibility(&self) -> u8 {
         // Each dimension bounds every element, so the best one counts.
-        self.dims.iter().map(|d| d.divisibility_at(0)).max().unwrap_or(0)
+        self.dims
+            .iter()
+            .map(|d| d.divisibility_at(0))
+            .max()
+            .unwrap_or(0)
     }
 
     /// The value of every element, if there is but one.
@@ -163,7 +186,11 @@ mod tests {
 
     #[test]
     fn shorter_runs_begin_at_less_divisible_elements() {
-        let dim = DimFacts { contiguity: 4, divisibility: 6, constancy: 0 };
+        let dim = DimFacts {
+            contiguity: 4,
+            divisibility: 6,
+            constancy: 0,
+        };
         assert_eq!(dim.divisibility_at(4), 6);
         assert_eq!(dim.divisibility_at(2), 2);
         assert_eq!(dim.divisibility_at(0), 0);
@@ -173,7 +200,10 @@ mod tests {
     #[test]
     fn ranges_of_types() {
         assert_eq!(Range::of_type(DType::I8), Some(Range::new(-128, 127)));
-        assert_eq!(Range::of_type(DType::U64), Some(Range::new(0, (1 << 64) - 1)));
+        assert_eq!(
+            Range::of_type(DType::U64),
+            Some(Range::new(0, (1 << 64) - 1))
+        );
         assert_eq!(Range::of_type(DType::I1), Some(Range::new(0, 1)));
         assert_eq!(Range::of_type(DType::F32), None);
     }

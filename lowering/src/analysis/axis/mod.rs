@@ -34,7 +34,11 @@ impl Axes {
     pub fn of(func: &Func) -> Axes {
         let facts = SecondaryMap::with_capacity(func.value_count());
         let assumed = assumed::of(func);
-        let mut walk = Walk { func, facts, assumed };
+        let mut walk = Walk {
+            func,
+            facts,
+            assumed,
+        };
         walk.params();
         walk.region(func.body);
         Axes { facts: walk.facts }
@@ -86,7 +90,8 @@ impl Walk<'_> {
     fn params(&mut self) {
         for param in &self.func.params {
             let mut facts = Facts::unknown(self.func.ty(param.value));
-            facts.dims[0].divisibility = (param.divisor.trailing_zeros() as u8).min(MAX_DIVISIBILITY);
+            facts.dims[0].divisibility =
+                (param.divisor.trailing_zeros() as u8).min(MAX_DIVISIBILITY);
             self.set(param.value, facts);
         }
     }
@@ -185,9 +190,19 @@ impl Walk<'_> {
             is_stable = false;
             let mut new = joined.clone();
             // A bound that moves once may move as long as the loop runs.
-            if let (Some(old), Some(new), Some(whole)) = (old.range, new.range.as_mut(), facts::type_range(ty)) {
-                new.low = if new.low < old.low { whole.low } else { new.low };
-                new.high = if new.high > old.high { whole.high } else { new.high };
+            if let (Some(old), Some(new), Some(whole)) =
+                (old.range, new.range.as_mut(), facts::type_range(ty))
+            {
+                new.low = if new.low < old.low {
+                    whole.low
+                } else {
+                    new.low
+                };
+                new.high = if new.high > old.high {
+                    whole.high
+                } else {
+                    new.high
+                };
             }
             self.facts[param] = new;
         }

@@ -4,7 +4,10 @@ use super::facts::{DimFacts, Facts, log2};
 
 /// A dimension of 1 before dimension `axis`.
 pub(super) fn expand_dims(operand: &Facts, axis: usize) -> Facts {
-    let new = DimFacts { divisibility: operand.divisibility(), ..DimFacts::default() };
+    let new = DimFacts {
+        divisibility: operand.divisibility(),
+        ..DimFacts::default()
+    };
     let mut facts = operand.clone();
     facts.dims.insert(axis.min(facts.dims.len()), new);
     facts
@@ -24,7 +27,10 @@ pub(super) fn broadcast(operand: &Facts, from: &[u32], to: &[u32]) -> Facts {
 /// Dimension `i` of the result is dimension `order[i]` of the operand.
 pub(super) fn permute(operand: &Facts, order: &[u32]) -> Facts {
     let dims = order.iter().map(|&d| operand.dims[d as usize]).collect();
-    Facts { dims, range: operand.range }
+    Facts {
+        dims,
+        range: operand.range,
+    }
 }
 
 /// The last dimension, which is 2, taken apart.
@@ -38,7 +44,10 @@ pub(super) fn split(operand: &Facts) -> Facts {
 pub(super) fn join(lhs: &Facts, rhs: &Facts) -> Facts {
     let divisibility = lhs.divisibility().min(rhs.divisibility());
     let mut facts = lhs.join(rhs);
-    facts.dims.push(DimFacts { divisibility, ..DimFacts::default() });
+    facts.dims.push(DimFacts {
+        divisibility,
+        ..DimFacts::default()
+    });
     facts
 }
 
@@ -47,12 +56,20 @@ pub(super) fn join(lhs: &Facts, rhs: &Facts) -> Facts {
 pub(super) fn reshape(operand: &Facts, from: &[u32], to: &[u32]) -> Facts {
     let divisibility = operand.divisibility();
     let mut dims = smallvec::SmallVec::<[DimFacts; 2]>::new();
-    let mut source = Source { operand, sizes: from, next: from.len(), current: None };
+    let mut source = Source {
+        operand,
+        sizes: from,
+        next: from.len(),
+        current: None,
+    };
     for &size in to.iter().rev() {
         dims.push(source.take(log2(size), divisibility));
     }
     dims.reverse();
-    Facts { dims, range: operand.range }
+    Facts {
+        dims,
+        range: operand.range,
+    }
 }
 
 /// The operand's dimensions as they are used up, the last first.
@@ -68,11 +85,16 @@ struct Source<'a> {
 impl Source<'_> {
     /// The facts of the next `2^size` elements in row-major order from the back.
     fn take(&mut self, size: u8, divisibility: u8) -> DimFacts {
-        let unknown = DimFacts { divisibility, ..DimFacts::default() };
+        let unknown = DimFacts {
+            divisibility,
+            ..DimFacts::default()
+        };
         if size == 0 {
             return unknown;
         }
-        let Some((dim, left)) = self.open() else { return unknown };
+        let Some((dim, left)) = self.open() else {
+            return unknown;
+        };
         let taken = size.min(left);
         let contiguity = dim.contiguity.min(taken);
         let facts = DimFacts {
@@ -81,7 +103,11 @@ impl Source<'_> {
             constancy: dim.constancy.min(taken),
         };
         // Along what is left, the elements are `2^taken` apart: they do not count up, but long equal runs go on.
-        let rest = DimFacts { contiguity: 0, divisibility, constancy: dim.constancy.saturating_sub(taken) };
+        let rest = DimFacts {
+            contiguity: 0,
+            divisibility,
+            constancy: dim.constancy.saturating_sub(taken),
+        };
         self.current = (left > taken).then_some((rest, left - taken));
         self.skip(size - taken, divisibility);
         facts
@@ -99,9 +125,15 @@ impl Source<'_> {
     /// Uses up elements of further dimensions, of which nothing is kept.
     fn skip(&mut self, mut size: u8, divisibility: u8) {
         while size > 0 {
-            let Some((dim, left)) = self.open() else { return };
+            let Some((dim, left)) = self.open() else {
+                return;
+            };
             let taken = size.min(left);
-            let rest = DimFacts { contiguity: 0, divisibility, constancy: dim.constancy.saturating_sub(taken) };
+            let rest = DimFacts {
+                contiguity: 0,
+                divisibility,
+                constancy: dim.constancy.saturating_sub(taken),
+            };
             self.current = (left > taken).then_some((rest, left - taken));
             size -= taken;
         }

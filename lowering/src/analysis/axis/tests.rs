@@ -19,11 +19,21 @@ fn shown(func: &Func, axes: &Axes, value: Value) -> String {
     let rank = func.ty(value).shape().len().max(1);
     let dim = |d| {
         let divisibility = axes.dim(value, d).divisibility;
-        let divisibility = if divisibility == MAX_DIVISIBILITY { "any".into() } else { (1 << divisibility).to_string() };
-        format!("{} {divisibility} {}", axes.contiguity(value, d), axes.constancy(value, d))
+        let divisibility = if divisibility == MAX_DIVISIBILITY {
+            "any".into()
+        } else {
+            (1 << divisibility).to_string()
+        };
+        format!(
+            "{} {divisibility} {}",
+            axes.contiguity(value, d),
+            axes.constancy(value, d)
+        )
     };
     let dims: Vec<String> = (0..rank).map(dim).collect();
-    let range = axes.range(value).filter(|r| Some(*r) != super::facts::type_range(func.ty(value)));
+    let range = axes
+        .range(value)
+        .filter(|r| Some(*r) != super::facts::type_range(func.ty(value)));
     let range = range.map_or_else(String::new, |r| format!(" in {}..={}", r.low, r.high));
     format!("[{}]{range}", dims.join(", "))
 }
@@ -215,20 +225,41 @@ fn exact(values: &[i128]) -> Facts {
     let contiguity = runs(&|run| run.windows(2).all(|w| w[1] == w[0] + 1));
     let constancy = runs(&|run| run.windows(2).all(|w| w[1] == w[0]));
     let starts = values.iter().step_by(1 << contiguity);
-    let divisibility = starts.map(|v| (v.trailing_zeros() as u8).min(MAX_DIVISIBILITY)).min().unwrap_or(0);
+    let divisibility = starts
+        .map(|v| (v.trailing_zeros() as u8).min(MAX_DIVISIBILITY))
+        .min()
+        .unwrap_or(0);
     let low = values.iter().min().copied().unwrap_or(0);
     let high = values.iter().max().copied().unwrap_or(0);
-    let dims = [DimFacts { contiguity, divisibility, constancy }].into_iter().collect();
-    Facts { dims, range: Some(Range::new(low, high)) }
+    let dims = [DimFacts {
+        contiguity,
+        divisibility,
+        constancy,
+    }]
+    .into_iter()
+    .collect();
+    Facts {
+        dims,
+        range: Some(Range::new(low, high)),
+    }
 }
 
 /// Does everything claimed hold of the vector?
 fn holds(claimed: &Facts, values: &[i128]) -> bool {
     let dim = claimed.dims[0];
-    let counts = values.chunks(1 << dim.contiguity).all(|run| run.windows(2).all(|w| w[1] == w[0] + 1));
-    let stays = values.chunks(1 << dim.constancy).all(|run| run.windows(2).all(|w| w[1] == w[0]));
-    let divides = values.iter().step_by(1 << dim.contiguity).all(|v| v.trailing_zeros() >= u32::from(dim.divisibility));
-    let in_range = claimed.range.is_none_or(|r| values.iter().all(|v| r.low <= *v && *v <= r.high));
+    let counts = values
+        .chunks(1 << dim.contiguity)
+        .all(|run| run.windows(2).all(|w| w[1] == w[0] + 1));
+    let stays = values
+        .chunks(1 << dim.constancy)
+        .all(|run| run.windows(2).all(|w| w[1] == w[0]));
+    let divides = values
+        .iter()
+        .step_by(1 << dim.contiguity)
+        .all(|v| v.trailing_zeros() >= u32::from(dim.divisibility));
+    let in_range = claimed
+        .range
+        .is_none_or(|r| values.iter().all(|v| r.low <= *v && *v <= r.high));
     counts && stays && divides && in_range
 }
 
@@ -238,7 +269,8 @@ fn vectors() -> Vec<Vec<i128>> {
     for start in [-16, -7, -4, 0, 1, 3, 4, 8, 32] {
         for run in [1, 4, 16] {
             for (within, between) in [(0, 0), (1, 0), (1, 8), (0, 1), (0, 4), (2, 8), (1, 5)] {
-                let value = |i: usize| start + within * (i % run) as i128 + between * (i / run) as i128;
+                let value =
+                    |i: usize| start + within * (i % run) as i128 + between * (i / run) as i128;
                 all.push((0..LENGTH).map(value).collect());
             }
         }
@@ -273,10 +305,14 @@ fn arithmetic_claims_nothing_false() {
     for &op in BinaryOp::ALL {
         for a in &vectors {
             for b in &vectors {
-                let result: Option<Vec<i128>> = a.iter().zip(b).map(|(a, b)| computed(op, *a, *b)).collect();
+                let result: Option<Vec<i128>> =
+                    a.iter().zip(b).map(|(a, b)| computed(op, *a, *b)).collect();
                 let Some(result) = result else { continue };
                 let claimed = arith::binary(op, &exact(a), &exact(b), &ty);
-                assert!(holds(&claimed, &result), "{op} of {a:?} and {b:?} is {result:?}, not {claimed:?}");
+                assert!(
+                    holds(&claimed, &result),
+                    "{op} of {a:?} and {b:?} is {result:?}, not {claimed:?}"
+                );
             }
         }
     }
@@ -296,9 +332,16 @@ fn comparisons_claim_nothing_false() {
                     CompareOp::Gt => a > b,
                     CompareOp::Ge => a >= b,
                 };
-                let result: Vec<i128> = a.iter().zip(b).map(|(a, b)| compare(*a, *b).into()).collect();
+                let result: Vec<i128> = a
+                    .iter()
+                    .zip(b)
+                    .map(|(a, b)| compare(*a, *b).into())
+                    .collect();
                 let claimed = arith::compare(op, &exact(a), &exact(b));
-                assert!(holds(&claimed, &result), "{op} of {a:?} and {b:?} is {result:?}, not {claimed:?}");
+                assert!(
+                    holds(&claimed, &result),
+                    "{op} of {a:?} and {b:?} is {result:?}, not {claimed:?}"
+                );
             }
         }
     }

@@ -9,7 +9,7 @@ use gluon_lang::ops::control::For;
 use gluon_lang::ops::create::{Const, GridAxis};
 use gluon_lang::ops::debug::{Hint, HintKind};
 use gluon_lang::ops::global::Load;
-use gluon_lang::ops::{LayoutRule, Op};
+use gluon_lang::ops::{LayoutRule, Op, Values};
 
 use super::arith;
 use super::facts::{DimFacts, Facts, MAX_DIVISIBILITY, Range, divisibility_of, log2};
@@ -22,7 +22,11 @@ pub(super) fn result(func: &Func, known: &Known, op: &Op, at: usize, ty: &Type) 
     let facts = match op {
         Op::Constant(c) => constant(c.value, ty),
         Op::Arange(a) => arange(a.start, a.end),
-        Op::Splat(s) => Facts::splat(ty.shape(), known[s.value].divisibility(), known[s.value].range),
+        Op::Splat(s) => Facts::splat(
+            ty.shape(),
+            known[s.value].divisibility(),
+            known[s.value].range,
+        ),
         Op::ProgramId(p) => grid(p.axis, 0, ty),
         Op::NumPrograms(p) => grid(p.axis, 1, ty),
         Op::Binary(b) => arith::binary(b.op, &known[b.lhs], &known[b.rhs], ty),
@@ -32,7 +36,9 @@ pub(super) fn result(func: &Func, known: &Known, op: &Op, at: usize, ty: &Type) 
         Op::Bitcast(b) => same_bits(&known[b.operand], func.ty(b.operand), ty),
         Op::PtrAdd(p) => ptr_add(&known[p.ptr], &known[p.offset], ty),
         Op::ExpandDims(e) => shape::expand_dims(&known[e.operand], e.axis as usize),
-        Op::Broadcast(b) => shape::broadcast(&known[b.operand], func.ty(b.operand).shape(), ty.shape()),
+        Op::Broadcast(b) => {
+            shape::broadcast(&known[b.operand], func.ty(b.operand).shape(), ty.shape())
+        }
         Op::Reshape(r) => shape::reshape(&known[r.operand], func.ty(r.operand).shape(), ty.shape()),
         Op::Permute(p) => shape::permute(&known[p.operand], &p.order),
         Op::Split(s) => shape::split(&known[s.operand]),
@@ -44,7 +50,10 @@ pub(super) fn result(func: &Func, known: &Known, op: &Op, at: usize, ty: &Type) 
         Op::InlinePtx(InlinePtx { .. }) => Facts::unknown(ty),
         op => elementwise(known, op, ty),
     };
-    debug_assert!(at == 0 || !matches!(op, Op::Constant(_)), "only shape ops and inline PTX have several results");
+    debug_assert!(
+        at == 0 || !matches!(op, Op::Constant(_)),
+        "only shape ops and inline PTX have several results"
+    );
     facts.within(ty)
 }
 
@@ -70,8 +79,15 @@ fn constant(value: Const, ty: &Type) -> Facts {
 fn arange(start: i64, end: i64) -> Facts {
     let (start, end) = (i128::from(start), i128::from(end));
     let contiguity = log2(u32::try_from(end - start).unwrap_or(1));
-    let dim = DimFacts { contiguity, divisibility: divisibility_of(start), constancy: 0 };
-    Facts { dims: [dim].into_iter().collect(), range: Some(Range::new(start, end - 1)) }
+    let dim = DimFacts {
+        contiguity,
+        divisibility: divisibility_of(start),
+        constancy: 0,
+    };
+    Facts {
+        dims: [dim].into_iter().collect(),
+        range: Some(Range::new(start, end - 1)),
+    }
 }
 
 /// The index (`least` 0) or the extent (`least` 1) along a dimension of the grid (CUDA C++ guide, technical
@@ -81,7 +97,10 @@ fn grid(axis: GridAxis, least: i128, ty: &Type) -> Facts {
         GridAxis::X => i128::from(i32::MAX),
         GridAxis::Y | GridAxis::Z => 65535,
     };
-    Facts { range: Some(Range::new(least, extent - 1 + least)), ..Facts::unknown(ty) }
+    Facts {
+        range: Some(Range::new(least, extent - 1 + least)),
+        ..Facts::unknown(ty)
+    }
 }
 
 fn select(known: &Known, op: &Select) -> Facts {
@@ -115,18 +134,28 @@ fn cast(func: &Func, known: &Known, op: &Cast, ty: &Type) -> Facts {
 
 /// The same bits under another type: a pointer counts elements, an integer does not.
 fn same_bits(operand: &Facts, from: &Type, ty: &Type) -> Facts {
-    let (Some(from), Some(to)) = (from.elem(), ty.elem()) else { return Facts::unknown(ty) };
+    let (Some(from), Some(to)) = (from.elem(), ty.elem()) else {
+        return Facts::unknown(ty);
+    };
     let mut facts = equal_runs(operand, ty);
     let step = |elem: Elem| elem.pointee().map_or(1, DType::bytes);
     if from.is_float() || to.is_float() {
         return facts;
     }
     for (dim, old) in facts.dims.iter_mut().zip(&operand.dims) {
-        dim.contiguity = if step(from) == step(to) { old.contiguity } else { 0 };
+        dim.contiguity = if step(from) == step(to) {
+            old.contiguity
+        } else {
+            0
+        };
         dim.divisibility = old.divisibility_at(dim.contiguity);
     }
     let is_narrowed = from.bits() > to.bits();
-    facts.range = if is_narrowed || from.is_ptr() { facts.range } else { operand.range };
+    facts.range = if is_narrowed || from.is_ptr() {
+        facts.range
+    } else {
+        operand.range
+    };
     facts
 }
 
@@ -134,7 +163,9 @@ fn ptr_add(ptr: &Facts, offset: &Facts, ty: &Type) -> Facts {
     let elem_bytes = ty.elem().and_then(Elem::pointee).map_or(1, DType::bytes);
     let dims = ptr.dims.iter().zip(&offset.dims).map(|(p, o)| {
         let contiguity = arith::contiguity_of_sum(*p, *o);
-        let offset_bytes = o.divisibility_at(contiguity).saturating_add(log2(elem_bytes));
+        let offset_bytes = o
+            .divisibility_at(contiguity)
+            .saturating_add(log2(elem_bytes));
         // Within a run of pointers, shorter runs begin at multiples of whole elements.
         let base = if contiguity < p.contiguity {
             p.divisibility.min(contiguity + log2(elem_bytes))
@@ -147,7 +178,10 @@ fn ptr_add(ptr: &Facts, offset: &Facts, ty: &Type) -> Facts {
             constancy: p.constancy.min(o.constancy),
         }
     });
-    Facts { dims: dims.collect(), range: None }
+    Facts {
+        dims: dims.collect(),
+        range: None,
+    }
 }
 
 /// What the author states wins over what is not known.
@@ -174,7 +208,8 @@ fn load(known: &Known, op: &Load, ty: &Type) -> Facts {
         return facts;
     }
     let operands = [Some(op.ptr), op.mask.expand(), op.other.expand()];
-    weaken_to_equal_runs(&mut facts, known, operands.into_iter().flatten());
+    let operands: Values = operands.into_iter().flatten().collect();
+    weaken_to_equal_runs(&mut facts, known, &operands);
     facts
 }
 
@@ -183,14 +218,17 @@ fn elementwise(known: &Known, op: &Op, ty: &Type) -> Facts {
     let mut facts = Facts::unknown(ty);
     let rules = op.rules();
     if rules.effects().is_pure() && rules.layout_rule() == LayoutRule::Same {
-        weaken_to_equal_runs(&mut facts, known, op.operands().into_iter());
+        weaken_to_equal_runs(&mut facts, known, &op.operands());
     }
     facts
 }
 
-fn weaken_to_equal_runs(facts: &mut Facts, known: &Known, operands: impl Iterator<Item = Value> + Clone) {
+fn weaken_to_equal_runs(facts: &mut Facts, known: &Known, operands: &[Value]) {
     for (at, dim) in facts.dims.iter_mut().enumerate() {
-        let runs = operands.clone().filter_map(|v| known[v].dims.get(at)).map(|d| d.constancy);
+        let runs = operands
+            .iter()
+            .filter_map(|v| known[*v].dims.get(at))
+            .map(|d| d.constancy);
         dim.constancy = runs.min().unwrap_or(0);
     }
 }

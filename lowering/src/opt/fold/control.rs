@@ -10,8 +10,15 @@ use crate::analysis::axis::Axes;
 pub(super) fn decided(func: &Func, axes: &Axes, op: &Op) -> Option<Outcome> {
     match op {
         Op::If(op) => {
-            let region = if integer(func, op.condition)? != 0 { op.then } else { op.otherwise };
-            Some(Outcome::Inline { region, params: Values::new() })
+            let region = if integer(func, op.condition)? != 0 {
+                op.then
+            } else {
+                op.otherwise
+            };
+            Some(Outcome::Inline {
+                region,
+                params: Values::new(),
+            })
         }
         Op::For(op) => {
             let (low, high) = (axes.range(op.low)?, axes.range(op.high)?);
@@ -23,8 +30,13 @@ pub(super) fn decided(func: &Func, axes: &Axes, op: &Op) -> Option<Outcome> {
             if !runs_once {
                 return None;
             }
-            let params = std::iter::once(op.low).chain(op.inits.iter().copied()).collect();
-            Some(Outcome::Inline { region: op.body, params })
+            let params = std::iter::once(op.low)
+                .chain(op.inits.iter().copied())
+                .collect();
+            Some(Outcome::Inline {
+                region: op.body,
+                params,
+            })
         }
         _ => None,
     }

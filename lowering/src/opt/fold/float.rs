@@ -1,5 +1,7 @@
 //! Arithmetic of float constants, rounded as the hardware rounds it.
 
+use std::cmp::Ordering;
+
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::ir::{Func, Type};
 use gluon_lang::ops::Op;
@@ -14,11 +16,22 @@ pub(super) fn computed(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
     let to = ty.elem().and_then(Elem::data)?;
     let value = match op {
         Op::Unary(op) => unary(op.op, float(func, op.operand, to)?),
-        Op::Binary(op) => binary(op.op, float(func, op.lhs, to)?, float(func, op.rhs, to)?, to),
+        Op::Binary(op) => binary(
+            op.op,
+            float(func, op.lhs, to)?,
+            float(func, op.rhs, to)?,
+            to,
+        ),
         Op::Compare(op) => {
-            let from = func.ty(op.lhs).elem().and_then(Elem::data).filter(|d| d.is_float())?;
+            let from = func
+                .ty(op.lhs)
+                .elem()
+                .and_then(Elem::data)
+                .filter(|d| d.is_float())?;
             let (lhs, rhs) = (float(func, op.lhs, from)?, float(func, op.rhs, from)?);
-            return Some(Outcome::constant(Const::Int(compare(op.op, lhs, rhs).into())));
+            return Some(Outcome::constant(Const::Int(
+                compare(op.op, lhs, rhs).into(),
+            )));
         }
         Op::Cast(op) if op.rounding == Rounding::Default => {
             let from = func.ty(op.operand).elem().and_then(Elem::data)?;
@@ -72,14 +85,19 @@ fn binary(op: BinaryOp, lhs: f64, rhs: f64, dtype: DType) -> Option<f64> {
         _ => return None,
     };
     // What NaN a machine makes is its own affair.
-    if exact.is_nan() { None } else { rounded(exact, dtype) }
+    if exact.is_nan() {
+        None
+    } else {
+        rounded(exact, dtype)
+    }
 }
 
+/// As the language has it: no comparison holds of NaN but `ne`.
 fn compare(op: CompareOp, lhs: f64, rhs: f64) -> bool {
+    let order = lhs.partial_cmp(&rhs);
     match op {
-        CompareOp::Eq => lhs == rhs,
-        // As the language has it: no comparison holds of NaN but this one.
-        CompareOp::Ne => lhs != rhs,
+        CompareOp::Eq => order == Some(Ordering::Equal),
+        CompareOp::Ne => order != Some(Ordering::Equal),
         CompareOp::Lt => lhs < rhs,
         CompareOp::Le => lhs <= rhs,
         CompareOp::Gt => lhs > rhs,
@@ -92,7 +110,11 @@ fn cast(value: Const, from: DType, to: DType) -> Option<f64> {
     match value {
         Const::Float(bits) => {
             let held = rounded(f64::from_bits(bits), from)?;
-            if held.is_nan() { None } else { rounded(held, to) }
+            if held.is_nan() {
+                None
+            } else {
+                rounded(held, to)
+            }
         }
         // Integers of up to 53 bits are exact on the way.
         Const::Int(i) if i.unsigned_abs() < 1 << 53 => rounded(i as f64, to),

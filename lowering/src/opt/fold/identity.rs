@@ -4,7 +4,9 @@ use gluon_lang::elem::{DType, Elem};
 use gluon_lang::entity::Value;
 use gluon_lang::ir::{Func, Type};
 use gluon_lang::ops::Op;
-use gluon_lang::ops::arith::{Binary, BinaryOp, Cast, Compare, CompareOp, Rounding, Unary, UnaryOp};
+use gluon_lang::ops::arith::{
+    Binary, BinaryOp, Cast, Compare, CompareOp, Rounding, Unary, UnaryOp,
+};
 use gluon_lang::ops::create::Const;
 
 use super::{Outcome, constant, integer, is_float};
@@ -17,7 +19,11 @@ pub(super) fn simplified(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
         Op::Compare(op) => compare(func, op, ty),
         Op::Select(op) if op.yes == op.no => Some(Outcome::value(op.yes)),
         Op::Select(op) => {
-            let chosen = if integer(func, op.condition)? != 0 { op.yes } else { op.no };
+            let chosen = if integer(func, op.condition)? != 0 {
+                op.yes
+            } else {
+                op.no
+            };
             Some(Outcome::value(chosen))
         }
         Op::Cast(op) if func.ty(op.operand) == ty => Some(Outcome::value(op.operand)),
@@ -41,10 +47,16 @@ fn made_by(func: &Func, value: Value) -> Option<&Op> {
 
 /// Twice the same of these is nothing: `-(-x)`, `!!x`; once and again is once: `||x||`.
 fn unary(func: &Func, op: &Unary) -> Option<Outcome> {
-    let Op::Unary(inner) = made_by(func, op.operand)? else { return None };
+    let Op::Unary(inner) = made_by(func, op.operand)? else {
+        return None;
+    };
     match (op.op, inner.op) {
-        (UnaryOp::Neg, UnaryOp::Neg) | (UnaryOp::Not, UnaryOp::Not) => Some(Outcome::value(inner.operand)),
-        (a, b) if a == b && matches!(a, UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil) => Some(Outcome::value(op.operand)),
+        (UnaryOp::Neg, UnaryOp::Neg) | (UnaryOp::Not, UnaryOp::Not) => {
+            Some(Outcome::value(inner.operand))
+        }
+        (a, b) if a == b && matches!(a, UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil) => {
+            Some(Outcome::value(op.operand))
+        }
         _ => None,
     }
 }
@@ -52,7 +64,14 @@ fn unary(func: &Func, op: &Unary) -> Option<Outcome> {
 fn binary(func: &Func, op: &Binary, ty: &Type) -> Option<Outcome> {
     let (lhs, rhs) = (constant(func, op.lhs), constant(func, op.rhs));
     if lhs.is_some() && rhs.is_none() && op.op.commutes() {
-        return Some(Outcome::Op(Binary { lhs: op.rhs, rhs: op.lhs, ..op.clone() }.into()));
+        return Some(Outcome::Op(
+            Binary {
+                lhs: op.rhs,
+                rhs: op.lhs,
+                ..op.clone()
+            }
+            .into(),
+        ));
     }
     if op.lhs == op.rhs
         && let Some(outcome) = with_itself(op, ty)
@@ -68,9 +87,12 @@ fn binary(func: &Func, op: &Binary, ty: &Type) -> Option<Outcome> {
 
 fn with_itself(op: &Binary, ty: &Type) -> Option<Outcome> {
     match op.op {
-        BinaryOp::And | BinaryOp::Or | BinaryOp::Min | BinaryOp::Max | BinaryOp::MinNan | BinaryOp::MaxNan => {
-            Some(Outcome::value(op.lhs))
-        }
+        BinaryOp::And
+        | BinaryOp::Or
+        | BinaryOp::Min
+        | BinaryOp::Max
+        | BinaryOp::MinNan
+        | BinaryOp::MaxNan => Some(Outcome::value(op.lhs)),
         BinaryOp::Sub | BinaryOp::Xor if !is_float(ty) => Some(Outcome::constant(Const::Int(0))),
         _ => None,
     }
@@ -78,7 +100,12 @@ fn with_itself(op: &Binary, ty: &Type) -> Option<Outcome> {
 
 fn with_integer(op: &Binary, value: i128, ty: &Type) -> Option<Outcome> {
     let is_neutral = match op.op {
-        BinaryOp::Add | BinaryOp::Sub | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => value == 0,
+        BinaryOp::Add
+        | BinaryOp::Sub
+        | BinaryOp::Or
+        | BinaryOp::Xor
+        | BinaryOp::Shl
+        | BinaryOp::Shr => value == 0,
         BinaryOp::Mul | BinaryOp::Div => value == 1,
         BinaryOp::And => value == all_bits(ty)?,
         _ => false,
@@ -97,11 +124,11 @@ fn with_integer(op: &Binary, value: i128, ty: &Type) -> Option<Outcome> {
 
 /// Only what is exact for every float, infinities, NaN and both zeros included.
 fn with_float(op: &Binary, value: f64) -> Option<Outcome> {
-    let is_zero_of = |negative: bool| value == 0.0 && value.is_sign_negative() == negative;
+    let is = |other: f64| value.to_bits() == other.to_bits();
     let is_neutral = match op.op {
-        BinaryOp::Add => is_zero_of(true),
-        BinaryOp::Sub => is_zero_of(false),
-        BinaryOp::Mul | BinaryOp::Div => value == 1.0,
+        BinaryOp::Add => is(-0.0),
+        BinaryOp::Sub => is(0.0),
+        BinaryOp::Mul | BinaryOp::Div => is(1.0),
         _ => false,
     };
     is_neutral.then(|| Outcome::value(op.lhs))
@@ -110,13 +137,24 @@ fn with_float(op: &Binary, value: f64) -> Option<Outcome> {
 /// The integer of a type with every bit set.
 fn all_bits(ty: &Type) -> Option<i128> {
     let dtype = ty.elem()?.data()?;
-    Some(if dtype.is_signed_int() { -1 } else { (1 << dtype.bits()) - 1 })
+    Some(if dtype.is_signed_int() {
+        -1
+    } else {
+        (1 << dtype.bits()) - 1
+    })
 }
 
 fn compare(func: &Func, op: &Compare, ty: &Type) -> Option<Outcome> {
     let (lhs, rhs) = (constant(func, op.lhs), constant(func, op.rhs));
     if lhs.is_some() && rhs.is_none() {
-        return Some(Outcome::Op(Compare { op: mirrored(op.op), lhs: op.rhs, rhs: op.lhs }.into()));
+        return Some(Outcome::Op(
+            Compare {
+                op: mirrored(op.op),
+                lhs: op.rhs,
+                rhs: op.lhs,
+            }
+            .into(),
+        ));
     }
     debug_assert!(ty.elem() == Some(Elem::I1), "a comparison gives booleans");
     // NaN differs from itself, so this is for integers and pointers alone.
@@ -139,13 +177,23 @@ fn mirrored(op: CompareOp) -> CompareOp {
 
 /// A cast through a type that holds every value of the first one is a cast from the first one.
 fn cast_of_cast(func: &Func, op: &Cast, ty: &Type) -> Option<Outcome> {
-    let Op::Cast(inner) = made_by(func, op.operand)? else { return None };
+    let Op::Cast(inner) = made_by(func, op.operand)? else {
+        return None;
+    };
     let between = func.ty(op.operand).elem()?.data()?;
     let first = func.ty(inner.operand).elem()?.data()?;
     let last = ty.elem()?.data()?;
     // With the first type equal to the last nothing is left to round.
     let is_exact = holds_all(between, first) && (op.rounding == Rounding::Default || first == last);
-    is_exact.then(|| Outcome::Op(Cast { operand: inner.operand, ..op.clone() }.into()))
+    is_exact.then(|| {
+        Outcome::Op(
+            Cast {
+                operand: inner.operand,
+                ..op.clone()
+            }
+            .into(),
+        )
+    })
 }
 
 /// Does `wide` hold every value of `narrow`, so that what it converts to next is the same?

@@ -12,7 +12,9 @@ use crate::analysis::axis::{Axes, Range};
 
 /// `i + r < high` in a loop over `i` below `high`, where `r` is too small to reach it.
 pub(super) fn comparison(func: &Func, axes: &Axes, op: &Op) -> Option<Outcome> {
-    let Op::Compare(compare) = op else { return None };
+    let Op::Compare(compare) = op else {
+        return None;
+    };
     let (small, large) = match compare.op {
         CompareOp::Lt => (compare.lhs, compare.rhs),
         CompareOp::Gt => (compare.rhs, compare.lhs),
@@ -30,10 +32,19 @@ pub(super) fn comparison(func: &Func, axes: &Axes, op: &Op) -> Option<Outcome> {
 
 /// The most that may be added to the index without reaching the end: 0, or more where the last step ends there exactly.
 fn reach(axes: &Axes, lane: &For) -> i128 {
-    let Some(step) = axes.constant(lane.step).filter(|s| *s > 0) else { return 0 };
+    let Some(step) = axes.constant(lane.step).filter(|s| *s > 0) else {
+        return 0;
+    };
     // Both ends multiples of the step: the last index is one whole step below the end.
-    let is_whole = |v: Value| axes.constant(v).map_or(i128::from(axes.divisor(v)) % step == 0, |c| c % step == 0);
-    if is_whole(lane.low) && is_whole(lane.high) { step - 1 } else { 0 }
+    let is_whole = |v: Value| {
+        axes.constant(v)
+            .map_or(i128::from(axes.divisor(v)) % step == 0, |c| c % step == 0)
+    };
+    if is_whole(lane.low) && is_whole(lane.high) {
+        step - 1
+    } else {
+        0
+    }
 }
 
 /// A value as an index of a loop and what is added to it.
@@ -42,7 +53,9 @@ fn index_and_offset(func: &Func, axes: &Axes, value: Value) -> Option<(Value, Ra
     if loop_of(func, base).is_some() {
         return Some((base, Range::new(0, 0)));
     }
-    let Op::Binary(add) = func.op(func.def_inst(base)?) else { return None };
+    let Op::Binary(add) = func.op(func.def_inst(base)?) else {
+        return None;
+    };
     if add.op != BinaryOp::Add {
         return None;
     }
@@ -71,7 +84,9 @@ fn uniform(func: &Func, value: Value) -> Value {
 
 /// The loop that a value is the index of.
 fn loop_of(func: &Func, value: Value) -> Option<&For> {
-    let ValueDef::Param(region, 0) = func.def(value) else { return None };
+    let ValueDef::Param(region, 0) = func.def(value) else {
+        return None;
+    };
     match func.op(func.region(region).owner.expand()?) {
         Op::For(op) if op.body == region => Some(op),
         _ => None,

@@ -14,7 +14,14 @@ pub(super) fn without_mask(func: &Func, op: &Op) -> Option<Outcome> {
             let mask = integer(func, load.mask.expand()?)?;
             if mask != 0 {
                 let none = PackedOption::default();
-                return Some(Outcome::Op(Load { mask: none, other: none, ..load.clone() }.into()));
+                return Some(Outcome::Op(
+                    Load {
+                        mask: none,
+                        other: none,
+                        ..load.clone()
+                    }
+                    .into(),
+                ));
             }
             load.other.expand().map(Outcome::value)
         }
@@ -23,7 +30,13 @@ pub(super) fn without_mask(func: &Func, op: &Op) -> Option<Outcome> {
             if mask == 0 {
                 return Some(Outcome::Nothing);
             }
-            Some(Outcome::Op(Store { mask: PackedOption::default(), ..store.clone() }.into()))
+            Some(Outcome::Op(
+                Store {
+                    mask: PackedOption::default(),
+                    ..store.clone()
+                }
+                .into(),
+            ))
         }
         Op::Assume(op) => (integer(func, op.condition)? != 0).then_some(Outcome::Nothing),
         Op::Assert(op) => (integer(func, op.condition)? != 0).then_some(Outcome::Nothing),

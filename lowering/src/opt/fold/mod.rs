@@ -26,7 +26,11 @@ use crate::analysis::axis::Axes;
 /// Folds everything, in one walk in program order.
 pub fn run(func: &mut Func, _: &mut Diagnostics) {
     let axes = Axes::of(func);
-    let mut fold = Fold { func, axes, replaced: Replaced::default() };
+    let mut fold = Fold {
+        func,
+        axes,
+        replaced: Replaced::default(),
+    };
     fold.region(fold.func.body);
 }
 
@@ -83,8 +87,12 @@ impl Fold<'_> {
                 None => break,
                 Some(Outcome::Op(op)) => self.func.replace_op(inst, op),
                 Some(Outcome::Nothing) => return,
-                Some(Outcome::Values(values)) => return self.replaced.replace_results(self.func, inst, &values),
-                Some(Outcome::Inline { region, params }) => return self.inline(inst, region, &params, out),
+                Some(Outcome::Values(values)) => {
+                    return self.replaced.replace_results(self.func, inst, &values);
+                }
+                Some(Outcome::Inline { region, params }) => {
+                    return self.inline(inst, region, &params, out);
+                }
             }
         }
         for region in self.func.op(inst).regions() {
@@ -128,11 +136,17 @@ fn outcome(func: &Func, axes: &Axes, inst: Inst) -> Option<Outcome> {
 
 /// The integer or boolean that every element of the only result is.
 fn known_integer(func: &Func, axes: &Axes, inst: Inst) -> Option<i128> {
-    let [result] = func.results(inst) else { return None };
+    let [result] = func.results(inst) else {
+        return None;
+    };
     let is_countable = matches!(func.ty(*result).elem(), Some(Elem::Data(d)) if !d.is_float());
     let op = func.op(inst);
     let is_free = op.rules().effects().is_droppable() && op.regions().is_empty();
-    if is_countable && is_free { axes.constant(*result) } else { None }
+    if is_countable && is_free {
+        axes.constant(*result)
+    } else {
+        None
+    }
 }
 
 /// The number that a value is in every element, if it is a constant or made of one.

@@ -4,8 +4,17 @@ use crate::test::check;
 #[track_caller]
 fn check_body(body: &str, expected: &str) {
     let kernel = |body: &str| {
-        let lines: Vec<String> = body.lines().map(str::trim).filter(|l| !l.is_empty()).map(|l| format!("  {l}\n")).collect();
-        let layouts = if body.contains("#blocked") { "#blocked = Blocked([4], [32], [4], [0])\n" } else { "" };
+        let lines: Vec<String> = body
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty())
+            .map(|l| format!("  {l}\n"))
+            .collect();
+        let layouts = if body.contains("#blocked") {
+            "#blocked = Blocked([4], [32], [4], [0])\n"
+        } else {
+            ""
+        };
         let head = "kernel @k(%n: i32, %f: f32, %x: ptr<f32> {divisor=16}, %c: i1) warps(4) stage(resolved) {";
         format!("{layouts}{head}\n{}  return\n}}\n", lines.concat())
     };
@@ -13,7 +22,12 @@ fn check_body(body: &str, expected: &str) {
     // Indentation of regions is the printer's; only the order of lines and words counts here.
     let (func, found) = crate::test::apply("fold", &input);
     assert!(found.is_empty(), "{found}");
-    let words = |text: &str| text.lines().map(|l| l.trim().to_owned()).collect::<Vec<_>>().join("\n");
+    let words = |text: &str| {
+        text.lines()
+            .map(|l| l.trim().to_owned())
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
     let text = gluon_lang::text::print(&func);
     assert_eq!(words(&text), words(&expected), "{text}");
 }
@@ -234,12 +248,17 @@ fn loops_imply_their_bounds() {
         )
     };
     check_body(
-        &around("%mask = compare %at, %hs {op=lt} : tensor<512xi1, #blocked>\nprint [%mask] {prefix=\"m\"}"),
-        &around("%mask = constant {value=1} : tensor<512xi1, #blocked>\nprint [%mask] {prefix=\"m\"}"),
+        &around(
+            "%mask = compare %at, %hs {op=lt} : tensor<512xi1, #blocked>\nprint [%mask] {prefix=\"m\"}",
+        ),
+        &around(
+            "%mask = constant {value=1} : tensor<512xi1, #blocked>\nprint [%mask] {prefix=\"m\"}",
+        ),
     );
     // With any other end the last step may reach past it.
     let ragged = |body: &str| around(body).replace("values=[512]", "values=[256]");
-    let kept = "%mask = compare %at, %hs {op=lt} : tensor<512xi1, #blocked>\nprint [%mask] {prefix=\"m\"}";
+    let kept =
+        "%mask = compare %at, %hs {op=lt} : tensor<512xi1, #blocked>\nprint [%mask] {prefix=\"m\"}";
     check_body(&ragged(kept), &ragged(kept));
     check_body(
         &ragged("%in = compare %i, %h {op=lt} : i1\nprint [%in] {prefix=\"m\"}"),
