@@ -1,0 +1,213 @@
+//! What a kernel did wrong, and where.
+
+use std::fmt;
+
+/// Where memory is, as faults and statistics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Memory {
+    /// Device memory, shared by all CTAs.
+    Global,
+    /// Shared memory of a CTA (or of another CTA of its cluster).
+    Shared,
+    /// Private to a thread.
+    Local,
+    /// Constants of the module.
+    Const,
+    /// Parameters of the kernel.
+    Param,
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Global => "global",
+            Self::Shared => "shared",
+            Self::Local => "local",
+            Self::Const => "const",
+            Self::Param => "param",
+        })
+    }
+}
+
+/// The kind of a fault; the message of the [`Fault`] says the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An address outside every allocation, or outside the memory of its state space.
+    OutOfBounds,
+    /// An address that is not a multiple of the access size.
+    Misaligned,
+    /// Bytes or a register read before anything wrote them.
+    Uninitialised,
+    /// A store to memory that kernels may not change.
+    ReadOnly,
+    /// A barrier that only part of a warp reached, or with operands that differ between lanes.
+    BarrierDivergence,
+    /// A barrier, shuffle or vote with operands that the ISA does not allow.
+    IllegalOperand,
+    /// An integer division by zero.
+    DivisionByZero,
+    /// `trap`, or a failed device assertion.
+    Trap,
+    /// Nothing can run any more: every thread waits for something that cannot come.
+    Deadlock,
+    /// The launch executed more instructions than its limit.
+    StepLimit,
+    /// The launch does not fit the kernel or the machine.
+    Launch,
+    /// Misuse of an mbarrier: not initialised, initialised twice, or counts out of range.
+    Mbarrier,
+    /// Two accesses of which nothing says which comes first.
+    Race,
+    /// Registers or groups of an asynchronous matrix product used before they may be.
+    Wgmma,
+    /// A tensor map or a matrix descriptor that the hardware would refuse.
+    Descriptor,
+    /// A register budget (`setmaxnreg`) that breaks the rules of the ISA.
+    RegisterBudget,
+}
+
+/// A place in the author's source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Path as the module names it.
+    pub file: String,
+    /// Line, from one.
+    pub line: u32,
+    /// Column, from one; zero when unknown.
+    pub column: u32,
+    /// The calls through which the code came here, the innermost first.
+    pub inlined_at: Vec<CallSite>,
+}
+
+/// One call of an inlined chain.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CallSite {
+    /// The function that was called.
+    pub function: String,
+    /// Path of the call.
+    pub file: String,
+    /// Line of the call, from one.
+    pub line: u32,
+    /// Column of the call, from one; zero when unknown.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)?;
+        for call in &self.inlined_at {
+            write!(f, " (in {}, called at {}:{}:{})", call.function, call.file, call.line, call.column)?;
+        }
+        Ok(())
+    }
+}
+
+/// A kernel did something that the PTX ISA forbids or leaves undefined.
+///
+/// `Display` gives one paragraph: what, who, the instruction and the author's line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What happened.
+    pub kind: FaultKind,
+    /// The kernel.
+    pub entry: String,
+    /// Coordinates of the CTA in the grid.
+    pub cta: [u32; 3],
+    /// Number of the warp in its CTA.
+    pub warp: u32,
+    /// The lanes concerned, as a mask; zero when it is not about lanes.
+    pub lanes: u32,
+    /// The address of the first lane concerned, where there is one.
+    pub address: Option<u64>,
+    /// Size of the access in bytes, where there is one.
+    pub bytes: Option<u32>,
+    /// Line of the instruction in the module's text, from one.
+    pub ptx_line: Option<u32>,
+    /// The instruction.
+    pub ptx: String,
+    /// Where the author wrote it.
+    pub place: Option<Place>,
+    /// What is wrong, in a sentence.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.cta;
+        write!(f, "{}\n  kernel {}, CTA ({x},{y},{z}), warp {}", self.message, self.entry, self.warp)?;
+        match self.lanes.count_ones() {
+            0 => {}
+            1 => write!(f, ", lane {}", self.lanes.trailing_zeros())?,
+            _ => write!(f, ", lanes {}", LaneSet(self.lanes))?,
+        }
+        if let Some(place) = &self.place {
+            write!(f, "\n  at {place}")?;
+        }
+        match self.ptx_line {
+            Some(line) => write!(f, "\n  PTX line {line}: {}", self.ptx),
+            None if self.ptx.is_empty() => Ok(()),
+            None => write!(f, "\n  PTX: {}", self.ptx),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Prints a mask of lanes as ranges: `0-3,7`.
+pub(crate) struct LaneSet(pub(crate) u32);
+
+impl fmt::Display for LaneSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("none");
+        }
+        let mut rest = u64::from(self.0);
+        let mut separator = "";
+        while rest != 0 {
+            let first = rest.trailing_zeros();
+            let count = (rest >> first).trailing_ones();
+            match count {
+                1 => write!(f, "{separator}{first}")?,
+                _ => write!(f, "{separator}{first}-{}", first + count - 1)?,
+            }
+            rest &= !(((1u64 << count) - 1) << first);
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+/// What went wrong, before the machine adds who and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    pub(crate) kind: FaultKind,
+    pub(crate) lanes: u32,
+    pub(crate) address: Option<u64>,
+    pub(crate) bytes: Option<u32>,
+    pub(crate) message: String,
+}
+
+impl Trouble {
+    /// Trouble without an address; boxed, because it is rare and results travel through hot code.
+    pub(crate) fn new(kind: FaultKind, lanes: u32, message: String) -> Box<Self> {
+        Box::new(Self { kind, lanes, address: None, bytes: None, message })
+    }
+
+    /// Trouble with an access.
+    pub(crate) fn access(kind: FaultKind, lane: usize, address: u64, bytes: u32, message: String) -> Box<Self> {
+        Box::new(Self { kind, lanes: 1 << lane, address: Some(address), bytes: Some(bytes), message })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_print_as_ranges() {
+        assert_eq!(LaneSet(0).to_string(), "none");
+        assert_eq!(LaneSet(0b1000_1111).to_string(), "0-3,7");
+        assert_eq!(LaneSet(u32::MAX).to_string(), "0-31");
+    }
+}

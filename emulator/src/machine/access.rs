@@ -1,0 +1,398 @@
+//! Loads and stores of a warp.
+
+use super::generic::Target;
+use super::linear::Linear;
+use super::run::{Scene, Stepped, Worker};
+use crate::fault::{FaultKind, Memory, Trouble};
+use crate::global::Allocation;
+use crate::lanes::{LANES, Lanes32, Lanes64, Registers, lanes_of};
+use crate::program::{Access, AddressBase, Cell, Extend, File};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// An address, or an offset, in each lane.
+pub(crate) type PerLane = [u64; LANES];
+
+/// The addresses of an access in its state space.
+#[inline(always)]
+pub(crate) fn addresses(regs: &Registers, base: &AddressBase) -> PerLane {
+    let mut result = [0; LANES];
+    if base.file == File::Double {
+        let cells = &regs.doubles[base.slot as usize].0;
+        for lane in 0..LANES {
+            result[lane] = cells[lane].wrapping_add_signed(base.offset);
+        }
+    } else {
+        // A 32-bit address is one of a window, in which offsets wrap.
+        let cells = &regs.words[base.slot as usize].0;
+        for lane in 0..LANES {
+            result[lane] = cells[lane].wrapping_add(base.offset as u32).into();
+        }
+    }
+    result
+}
+
+/// The value of an element of at most eight bytes as its register holds it.
+#[inline(always)]
+fn extended(value: u64, element: u32, extend: Extend, register_bits: u32) -> u64 {
+    if extend == Extend::Zero || element * 8 >= register_bits {
+        return value;
+    }
+    let shift = 64 - element * 8;
+    ((value << shift) as i64 >> shift) as u64 & (u64::MAX >> (64 - register_bits))
+}
+
+/// Writes one element per lane to a register.
+#[inline(always)]
+pub(crate) fn put_elements(
+    regs: &mut Registers,
+    cell: Cell,
+    (element, extend): (u32, Extend),
+    mask: u32,
+    values: &PerLane,
+) {
+    if cell.file == File::Double {
+        let mut out = Lanes64([0; LANES]);
+        for lane in 0..LANES {
+            out.0[lane] = extended(values[lane], element, extend, 64);
+        }
+        regs.put64(cell.slot, mask, &out);
+        return;
+    }
+    let mut out = Lanes32([0; LANES]);
+    for lane in 0..LANES {
+        out.0[lane] = extended(values[lane], element, extend, cell.bits) as u32;
+    }
+    regs.put32(cell.slot, mask, &out);
+}
+
+/// The register of a cell in all lanes, as 64 bits.
+#[inline(always)]
+pub(crate) fn get_elements(regs: &Registers, cell: Cell) -> PerLane {
+    if cell.file == File::Double {
+        return regs.doubles[cell.slot as usize].0;
+    }
+    regs.words[cell.slot as usize].0.map(u64::from)
+}
+
+/// Refuses addresses that are not multiples of the size of the access.
+pub(crate) fn check_aligned(memory: Memory, verb: &str, addresses: &PerLane, mask: u32, bytes: u32) -> Stepped {
+    let mut low = 0;
+    for lane in 0..LANES {
+        low |= if mask & (1 << lane) != 0 { addresses[lane] } else { 0 };
+    }
+    if low & u64::from(bytes - 1) == 0 {
+        return Ok(());
+    }
+    let is_crooked = |lane: &usize| !addresses[*lane].is_multiple_of(bytes.into());
+    let lane = lanes_of(mask).find(is_crooked).unwrap_or(0);
+    let address = addresses[lane];
+    let message = format!(
+        "{verb} of {bytes} bytes in {memory} memory at {address:#x} is misaligned: the address must be a multiple of {bytes}"
+    );
+    Err(Trouble::access(FaultKind::Misaligned, lane, address, bytes, message))
+}
+
+/// Complains about bytes that were read before anything wrote them.
+pub(crate) fn unwritten(memory: Memory, lane: usize, address: u64, bytes: u32, missing: u32) -> Box<Trouble> {
+    let message = format!(
+        "load of {bytes} bytes from {memory} memory at {address:#x} reads uninitialised memory: nothing has written byte {missing} of it"
+    );
+    Trouble::access(FaultKind::Uninitialised, lane, address, bytes, message)
+}
+
+/// Lanes whose accesses lie in one allocation.
+pub(crate) struct Group {
+    pub(crate) allocation: Arc<Allocation>,
+    pub(crate) lanes: u32,
+    pub(crate) offsets: [usize; LANES],
+    /// All 32 lanes, one behind the other.
+    pub(crate) is_run: bool,
+}
+
+impl Worker<'_> {
+    pub(crate) fn load(&mut self, scene: &mut Scene<'_>, access: &Access) -> Stepped {
+        let addresses = addresses(&scene.warp.regs, &access.base);
+        let mut rest = scene.mask;
+        while let Some((target, lanes, addresses)) = Target::next(access.space, &addresses, &mut rest) {
+            check_aligned(target.memory(), "load", &addresses, lanes, access.bytes)?;
+            self.counts.load(target.memory(), lanes, access.bytes);
+            match target {
+                Target::Global => self.load_global(scene, access, lanes, &addresses)?,
+                _ => self.load_linear(scene, access, target, lanes, &addresses)?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn store(&mut self, scene: &mut Scene<'_>, access: &Access) -> Stepped {
+        let addresses = addresses(&scene.warp.regs, &access.base);
+        let mut rest = scene.mask;
+        while let Some((target, lanes, addresses)) = Target::next(access.space, &addresses, &mut rest) {
+            check_aligned(target.memory(), "store", &addresses, lanes, access.bytes)?;
+            self.counts.store(target.memory(), lanes, access.bytes);
+            match target {
+                Target::Global => self.store_global(scene, access, lanes, &addresses)?,
+                _ => self.store_linear(scene, access, target, lanes, &addresses)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The lanes of `rest` that access the same allocation as its first lane.
+    pub(crate) fn group(
+        &self,
+        scene: &mut Scene<'_>,
+        verb: &str,
+        addresses: &PerLane,
+        bytes: u32,
+        rest: &mut u32,
+    ) -> Stepped<Option<Group>> {
+        if *rest == 0 {
+            return Ok(None);
+        }
+        let lane = rest.trailing_zeros() as usize;
+        let address = addresses[lane];
+        let map = &self.context.map;
+        let size = u64::from(bytes);
+        let fits = |allocation: &Allocation, address: u64| {
+            let offset = address.wrapping_sub(allocation.base);
+            offset <= allocation.bytes && size <= allocation.bytes - offset
+        };
+        let last = map.list().get(scene.warp.last_allocation).filter(|allocation| fits(allocation, address));
+        let allocation = match last {
+            Some(allocation) => allocation,
+            None => {
+                let index = map.find(address, size).ok_or_else(|| self.out_of_bounds(verb, lane, address, bytes))?;
+                scene.warp.last_allocation = index;
+                &map.list()[index]
+            }
+        };
+        let mut offsets = [0; LANES];
+        let mut is_run = *rest == u32::MAX;
+        for lane in 0..LANES {
+            offsets[lane] = addresses[lane].wrapping_sub(allocation.base) as usize;
+            is_run &= addresses[lane] == address.wrapping_add(lane as u64 * size);
+        }
+        is_run &= offsets[0] as u64 + 32 * size <= allocation.bytes;
+        let lanes = if is_run {
+            u32::MAX
+        } else {
+            lanes_of(*rest).filter(|&lane| fits(allocation, addresses[lane])).fold(0, |lanes, lane| lanes | 1 << lane)
+        };
+        *rest &= !lanes;
+        Ok(Some(Group { allocation: Arc::clone(allocation), lanes, offsets, is_run }))
+    }
+
+    pub(crate) fn out_of_bounds(&self, verb: &str, lane: usize, address: u64, bytes: u32) -> Box<Trouble> {
+        let place = self.context.map.describe(address, bytes.into());
+        let hint = if address < 0x1_0000 { " (a null pointer?)" } else { "" };
+        let message =
+            format!("{verb} of {bytes} bytes in global memory at {address:#x}{hint} is out of bounds: {place}");
+        Trouble::access(FaultKind::OutOfBounds, lane, address, bytes, message)
+    }
+
+    /// Refuses to read bytes of global memory that nothing wrote.
+    pub(crate) fn check_written(&self, group: &Group, bytes: u32) -> Stepped {
+        if !self.context.launch.checks.uninitialised {
+            return Ok(());
+        }
+        let written = &group.allocation.written;
+        if group.is_run && written.first_missing(group.offsets[0], LANES * bytes as usize).is_none() {
+            return Ok(());
+        }
+        for lane in lanes_of(group.lanes) {
+            if let Some(missing) = written.first_missing(group.offsets[lane], bytes as usize) {
+                let offset = group.offsets[lane];
+                let address = group.allocation.base + offset as u64;
+                return Err(unwritten(Memory::Global, lane, address, bytes, (missing - offset) as u32));
+            }
+        }
+        Ok(())
+    }
+
+    fn load_global(&mut self, scene: &mut Scene<'_>, access: &Access, lanes: u32, addresses: &PerLane) -> Stepped {
+        let mut rest = lanes;
+        while let Some(group) = self.group(scene, "load", addresses, access.bytes, &mut rest)? {
+            self.check_written(&group, access.bytes)?;
+            for (index, &cell) in access.cells.iter().enumerate() {
+                let at = index * access.element as usize;
+                if access.element == 4 && cell.file == File::Word {
+                    let out = gather_words(&group, at);
+                    scene.warp.regs.put32(cell.slot, group.lanes, &out);
+                    continue;
+                }
+                let values = gather(&group, at, access.element);
+                put_elements(&mut scene.warp.regs, cell, (access.element, access.extend), group.lanes, &values);
+            }
+        }
+        Ok(())
+    }
+
+    fn store_global(&mut self, scene: &mut Scene<'_>, access: &Access, lanes: u32, addresses: &PerLane) -> Stepped {
+        let mut rest = lanes;
+        while let Some(group) = self.group(scene, "store", addresses, access.bytes, &mut rest)? {
+            for (index, &cell) in access.cells.iter().enumerate() {
+                let at = index * access.element as usize;
+                if access.element == 4 && cell.file == File::Word {
+                    scatter_words(&group, at, &scene.warp.regs.words[cell.slot as usize]);
+                    continue;
+                }
+                let values = get_elements(&scene.warp.regs, cell);
+                scatter(&group, at, access.element, &values);
+            }
+            mark_written(&group, access.bytes);
+        }
+        Ok(())
+    }
+
+    fn load_linear(
+        &mut self,
+        scene: &mut Scene<'_>,
+        access: &Access,
+        target: Target,
+        lanes: u32,
+        addresses: &PerLane,
+    ) -> Stepped {
+        let checks = self.context.launch.checks.uninitialised;
+        let mut values = [[0u64; LANES]; 16];
+        for lane in lanes_of(lanes) {
+            let (memory, address) = self.memory(scene, target, lane, addresses[lane])?;
+            let index = memory.index(address, access.bytes);
+            let index =
+                index.ok_or_else(|| memory.outside(target.memory(), "load", lane, address, access.bytes))?;
+            if checks && let Some(missing) = memory.first_unwritten(index, access.bytes) {
+                return Err(unwritten(target.memory(), lane, addresses[lane], access.bytes, missing));
+            }
+            for (part, values) in values.iter_mut().enumerate().take(access.cells.len()) {
+                values[lane] = read(memory, index + part * access.element as usize, access.element);
+            }
+        }
+        for (&cell, values) in access.cells.iter().zip(&values) {
+            put_elements(&mut scene.warp.regs, cell, (access.element, access.extend), lanes, values);
+        }
+        Ok(())
+    }
+
+    fn store_linear(
+        &mut self,
+        scene: &mut Scene<'_>,
+        access: &Access,
+        target: Target,
+        lanes: u32,
+        addresses: &PerLane,
+    ) -> Stepped {
+        for lane in lanes_of(lanes) {
+            let values: [u64; 16] = std::array::from_fn(|part| match access.cells.get(part) {
+                Some(cell) if cell.file == File::Double => scene.warp.regs.doubles[cell.slot as usize].0[lane],
+                Some(cell) => scene.warp.regs.words[cell.slot as usize].0[lane].into(),
+                None => 0,
+            });
+            let (memory, address) = self.memory_mut(scene, target, lane, addresses[lane], access.bytes)?;
+            let index = memory.index(address, access.bytes);
+            let Some(index) = index else {
+                return Err(memory.outside(target.memory(), "store", lane, address, access.bytes));
+            };
+            for (part, &value) in values.iter().enumerate().take(access.cells.len()) {
+                write(memory, index + part * access.element as usize, access.element, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads an element of at most eight bytes.
+#[inline(always)]
+pub(crate) fn read(memory: &Linear, index: usize, element: u32) -> u64 {
+    match element {
+        1 => memory.bytes[index].into(),
+        2 => u16::from_le_bytes(memory.get(index)).into(),
+        4 => u32::from_le_bytes(memory.get(index)).into(),
+        _ => u64::from_le_bytes(memory.get(index)),
+    }
+}
+
+/// Writes an element of at most eight bytes.
+#[inline(always)]
+pub(crate) fn write(memory: &mut Linear, index: usize, element: u32, value: u64) {
+    match element {
+        1 => memory.put(index, [value as u8]),
+        2 => memory.put(index, (value as u16).to_le_bytes()),
+        4 => memory.put(index, (value as u32).to_le_bytes()),
+        _ => memory.put(index, value.to_le_bytes()),
+    }
+}
+
+#[inline(always)]
+fn gather_words(group: &Group, at: usize) -> Lanes32 {
+    let mut out = Lanes32([0; LANES]);
+    if group.is_run {
+        let stride = (group.offsets[1] - group.offsets[0]) / 4;
+        let words = group.allocation.words(group.offsets[0], stride * LANES);
+        for (value, run) in out.0.iter_mut().zip(words.chunks_exact(stride)) {
+            *value = run[at / 4].load(Relaxed);
+        }
+        return out;
+    }
+    for lane in lanes_of(group.lanes) {
+        out.0[lane] = group.allocation.load(group.offsets[lane] + at);
+    }
+    out
+}
+
+#[inline(always)]
+fn scatter_words(group: &Group, at: usize, values: &Lanes32) {
+    if group.is_run {
+        let stride = (group.offsets[1] - group.offsets[0]) / 4;
+        let words = group.allocation.words(group.offsets[0], stride * LANES);
+        for (value, run) in values.0.iter().zip(words.chunks_exact(stride)) {
+            run[at / 4].store(*value, Relaxed);
+        }
+        return;
+    }
+    for lane in lanes_of(group.lanes) {
+        group.allocation.store(group.offsets[lane] + at, 4, values.0[lane]);
+    }
+}
+
+/// Elements of any size from global memory.
+fn gather(group: &Group, at: usize, element: u32) -> PerLane {
+    let mut values = [0; LANES];
+    let keep = u64::MAX >> (64 - element * 8);
+    for lane in lanes_of(group.lanes) {
+        let offset = group.offsets[lane] + at;
+        let low = u64::from(group.allocation.load(offset));
+        let high = if element == 8 { u64::from(group.allocation.load(offset + 4)) << 32 } else { 0 };
+        values[lane] = (low | high) & keep;
+    }
+    values
+}
+
+/// Elements of any size to global memory; two neighbours of 16 bits go out as one word.
+fn scatter(group: &Group, at: usize, element: u32, values: &PerLane) {
+    if element == 2 && group.is_run && group.offsets[1] - group.offsets[0] == 2 && group.offsets[0].is_multiple_of(4) {
+        for pair in 0..LANES / 2 {
+            let word = values[2 * pair] as u32 & 0xffff | (values[2 * pair + 1] as u32) << 16;
+            group.allocation.store(group.offsets[2 * pair], 4, word);
+        }
+        return;
+    }
+    for lane in lanes_of(group.lanes) {
+        let offset = group.offsets[lane] + at;
+        group.allocation.store(offset, element.min(4) as usize, values[lane] as u32);
+        if element == 8 {
+            group.allocation.store(offset + 4, 4, (values[lane] >> 32) as u32);
+        }
+    }
+}
+
+/// Notes that the lanes of a group have written their bytes.
+pub(crate) fn mark_written(group: &Group, bytes: u32) {
+    if group.is_run {
+        group.allocation.written.insert(group.offsets[0], LANES * bytes as usize);
+        return;
+    }
+    for lane in lanes_of(group.lanes) {
+        group.allocation.written.insert(group.offsets[lane], bytes as usize);
+    }
+}

@@ -1,0 +1,81 @@
+//! CTAs and clusters while they run.
+
+use super::linear::Linear;
+use super::warp::Warp;
+
+/// Barriers of a CTA (PTX ISA 9.7.13.1).
+pub(crate) const BARRIERS: usize = 16;
+
+/// CTAs that run together and see each other's shared memory; one CTA when the launch names no cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    /// Number of the cluster in the order of the grid.
+    pub(crate) index: u64,
+    pub(crate) ctas: Vec<Cta>,
+    /// Warp steps so far.
+    pub(crate) steps: u64,
+    /// State of the generator that orders warps.
+    pub(crate) random: u64,
+}
+
+/// A CTA.
+#[derive(Debug)]
+pub(crate) struct Cta {
+    /// Coordinates in the grid.
+    pub(crate) index: [u32; 3],
+    pub(crate) shared: Linear,
+    pub(crate) barriers: [BarrierState; BARRIERS],
+    pub(crate) warps: Vec<Warp>,
+}
+
+/// One phase of a CTA barrier.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BarrierState {
+    /// Threads that have come, in whole warps where a warp came as one.
+    pub(crate) arrived: u32,
+    pub(crate) expected: u32,
+    /// Who has come, and at which step.
+    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) count: u32,
+    pub(crate) all: bool,
+    pub(crate) any: bool,
+}
+
+/// A warp at a barrier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) warp: u32,
+    pub(crate) step: u32,
+    pub(crate) waits: bool,
+}
+
+/// What `bar.red` gives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BarrierResult {
+    pub(crate) count: u32,
+    pub(crate) all: bool,
+    pub(crate) any: bool,
+}
+
+impl Cta {
+    /// All threads have ended.
+    pub(crate) fn is_done(&self) -> bool {
+        self.warps.iter().all(Warp::is_done)
+    }
+}
+
+impl Cluster {
+    /// All threads have ended.
+    pub(crate) fn is_done(&self) -> bool {
+        self.ctas.iter().all(Cta::is_done)
+    }
+
+    /// The next number of a sequence that the seed determines.
+    pub(crate) fn next_random(&mut self) -> u64 {
+        // Xorshift: state is never zero.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

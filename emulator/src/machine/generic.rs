@@ -1,0 +1,140 @@
+//! Which memory an address means.
+
+use super::access::PerLane;
+use super::linear::Linear;
+use super::run::{Scene, Stepped, Worker};
+use super::windows;
+use crate::fault::{FaultKind, Memory, Trouble};
+use crate::lanes::lanes_of;
+use crate::program::AccessSpace;
+
+/// The memory of some lanes of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Global,
+    /// Shared memory; addresses may name a CTA of the cluster.
+    Shared,
+    Local,
+    Const,
+    Param,
+}
+
+impl Target {
+    fn of(space: AccessSpace) -> Self {
+        match space {
+            AccessSpace::Global | AccessSpace::Generic => Self::Global,
+            AccessSpace::Shared | AccessSpace::SharedCluster => Self::Shared,
+            AccessSpace::Local => Self::Local,
+            AccessSpace::Const => Self::Const,
+            AccessSpace::Param => Self::Param,
+        }
+    }
+
+    pub(crate) fn memory(self) -> Memory {
+        match self {
+            Self::Global => Memory::Global,
+            Self::Shared => Memory::Shared,
+            Self::Local => Memory::Local,
+            Self::Const => Memory::Const,
+            Self::Param => Memory::Param,
+        }
+    }
+
+    /// Takes lanes off `rest` that go to the same memory: the memory, the lanes, and their addresses in it.
+    #[inline(always)]
+    pub(crate) fn next(space: AccessSpace, addresses: &PerLane, rest: &mut u32) -> Option<(Self, u32, PerLane)> {
+        if *rest == 0 {
+            return None;
+        }
+        if space != AccessSpace::Generic {
+            let lanes = std::mem::take(rest);
+            return Some((Self::of(space), lanes, *addresses));
+        }
+        let first = windows::of(addresses[rest.trailing_zeros() as usize]).0;
+        let mut lanes = 0;
+        let mut within = [0; 32];
+        for lane in lanes_of(*rest) {
+            let (space, address) = windows::of(addresses[lane]);
+            if space == first {
+                lanes |= 1 << lane;
+                within[lane] = address;
+            }
+        }
+        *rest &= !lanes;
+        Some((Self::of(first), lanes, within))
+    }
+}
+
+impl Worker<'_> {
+    /// The bytes that an address other than a global one means for a lane, and the address in them.
+    #[inline(always)]
+    pub(crate) fn memory<'s>(
+        &'s self,
+        scene: &'s Scene<'_>,
+        target: Target,
+        lane: usize,
+        address: u64,
+    ) -> Stepped<(&'s Linear, u64)> {
+        match target {
+            Target::Shared => {
+                let (cta, address) = shared_owner(scene, lane, address)?;
+                Ok((&scene.cluster.ctas[cta].shared, address))
+            }
+            Target::Local => Ok((&scene.warp.local, local_address(scene, lane, address)?)),
+            Target::Const => Ok((&self.context.constants, address)),
+            Target::Param => Ok((&self.context.params, address)),
+            Target::Global => unreachable!("global accesses do not come here"),
+        }
+    }
+
+    /// As [`memory`](Self::memory), to change it.
+    #[inline(always)]
+    pub(crate) fn memory_mut<'s>(
+        &self,
+        scene: &'s mut Scene<'_>,
+        target: Target,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+    ) -> Stepped<(&'s mut Linear, u64)> {
+        match target {
+            Target::Shared => {
+                let (cta, address) = shared_owner(scene, lane, address)?;
+                Ok((&mut scene.cluster.ctas[cta].shared, address))
+            }
+            Target::Local => {
+                let address = local_address(scene, lane, address)?;
+                Ok((&mut scene.warp.local, address))
+            }
+            _ => {
+                let memory = target.memory();
+                let message = format!("store of {bytes} bytes to {memory} memory at {address:#x}, which kernels may only read");
+                Err(Trouble::access(FaultKind::ReadOnly, lane, address, bytes, message))
+            }
+        }
+    }
+}
+
+/// The CTA that owns a shared address, and the address in it.
+#[inline(always)]
+pub(crate) fn shared_owner(scene: &Scene<'_>, lane: usize, address: u64) -> Stepped<(usize, u64)> {
+    let owner = (address >> windows::CTA_SHIFT) as usize;
+    if owner == 0 {
+        return Ok((scene.cta, address));
+    }
+    if owner <= scene.cluster.ctas.len() {
+        return Ok((owner - 1, address & ((1 << windows::CTA_SHIFT) - 1)));
+    }
+    let message = format!("{address:#x} is not an address of shared memory in this cluster of {}", scene.cluster.ctas.len());
+    Err(Trouble::access(FaultKind::OutOfBounds, lane, address, 0, message))
+}
+
+/// The place of a lane's local address in the memory of its warp.
+fn local_address(scene: &Scene<'_>, lane: usize, address: u64) -> Stepped<u64> {
+    let stride = u64::from(scene.warp.local_stride);
+    if address < stride {
+        return Ok(lane as u64 * stride + address);
+    }
+    let message = format!("local memory at {address:#x} is out of bounds: a thread has {stride} bytes of it");
+    Err(Trouble::access(FaultKind::OutOfBounds, lane, address, 0, message))
+}

@@ -1,0 +1,243 @@
+//! Executing the steps of a warp.
+
+use super::cta::Cluster;
+use super::launch::Context;
+use super::stats::Counts;
+use super::warp::{Path, Wait, Warp};
+use crate::fault::{FaultKind, LaneSet, Trouble};
+use crate::lanes::lanes_of;
+use crate::program::{File, NONE, Op, Step, Watch};
+use ptx::Special;
+
+/// Trouble and the step that made it.
+pub(crate) struct Halt {
+    pub(crate) trouble: Box<Trouble>,
+    pub(crate) step: u32,
+}
+
+/// Executes clusters, one after the other, on one thread of the host.
+pub(crate) struct Worker<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) counts: Counts,
+}
+
+/// What becomes of a path after a step.
+pub(crate) enum Flow {
+    /// It goes on to the next step.
+    Next,
+    /// It waits at this step.
+    Park(Wait),
+    /// It goes on, after others had their turn.
+    Yield,
+}
+
+pub(crate) type Stepped<T = ()> = Result<T, Box<Trouble>>;
+
+/// Who executes a step.
+pub(crate) struct Scene<'c> {
+    pub(crate) cluster: &'c mut Cluster,
+    pub(crate) cta: usize,
+    pub(crate) warp: &'c mut Warp,
+    pub(crate) path: Path,
+    /// Lanes of the path whose guard holds.
+    pub(crate) mask: u32,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(context: &'a Context<'a>) -> Self {
+        Self { context, counts: Counts::new(context.code.steps.len()) }
+    }
+
+    /// Runs a warp until none of its paths can go on or its slice ends.
+    pub(crate) fn run(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, slice: u64) -> Result<(), Halt> {
+        let start = warp.clock;
+        let end = start + slice;
+        let mut outcome = Ok(());
+        while warp.clock < end {
+            let Some(index) = warp.ready() else { break };
+            let path = warp.paths.remove(index);
+            outcome = self.run_path(cluster, cta, warp, path, end);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        cluster.steps += warp.clock - start;
+        outcome
+    }
+
+    /// Runs a path until it waits, ends, merges into another, or the slice ends.
+    fn run_path(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        path: Path,
+        end: u64,
+    ) -> Result<(), Halt> {
+        let code = self.context.code;
+        let mut path = path;
+        let mut meeting = warp.meeting_pc(&path);
+        loop {
+            if path.pc == meeting {
+                let Some(joined) = warp.arrive(&path) else { return Ok(()) };
+                path = joined;
+                meeting = warp.meeting_pc(&path);
+                continue;
+            }
+            if warp.clock >= end {
+                warp.paths.push(path);
+                return Ok(());
+            }
+            let pc = path.pc;
+            let step = &code.steps[pc as usize];
+            warp.clock += 1;
+            self.counts.steps[pc as usize] += 1;
+            let mask = path.mask & (warp.regs.predicates[step.guard as usize] ^ step.flip);
+            if step.watch != NONE {
+                let watch = &code.watches[step.watch as usize];
+                self.check_reads(warp, watch, path.mask, mask).map_err(|trouble| Halt { trouble, step: pc })?;
+            }
+            match &step.op {
+                Op::Lanes(exec, slots) => {
+                    if mask != 0 {
+                        exec(&mut warp.regs, slots, mask);
+                    }
+                    path.pc += 1;
+                }
+                Op::Branch { target, join } => {
+                    if mask == path.mask {
+                        path.pc = *target;
+                    } else if mask == 0 {
+                        path.pc += 1;
+                    } else {
+                        warp.diverge(&mut path, mask, *target, *join);
+                        meeting = warp.meeting_pc(&path);
+                    }
+                }
+                Op::Exit => {
+                    warp.end_lanes(path.meeting, mask);
+                    path.mask &= !mask;
+                    if path.mask == 0 {
+                        return Ok(());
+                    }
+                    path.pc += 1;
+                }
+                _ if mask == 0 => path.pc += 1,
+                op => {
+                    let mut scene = Scene { cluster: &mut *cluster, cta, warp: &mut *warp, path, mask };
+                    let flow = self.step(&mut scene, op).map_err(|trouble| Halt { trouble, step: pc })?;
+                    match flow {
+                        Flow::Next => path.pc += 1,
+                        Flow::Park(wait) => {
+                            warp.paths.push(Path { wait, ..path });
+                            return Ok(());
+                        }
+                        Flow::Yield => {
+                            path.pc += 1;
+                            // At the front, so that the other paths of the warp come first.
+                            warp.paths.insert(0, path);
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            if step.watch != NONE {
+                note_writes(warp, step, &code.watches[step.watch as usize], mask);
+            }
+        }
+    }
+
+    fn check_reads(&self, warp: &Warp, watch: &Watch, active: u32, mask: u32) -> Stepped {
+        if !self.context.launch.checks.uninitialised {
+            return Ok(());
+        }
+        for read in &watch.reads {
+            let lanes = match read.only_if {
+                _ if read.is_guard => active,
+                None => mask,
+                Some((slot, true)) => mask & warp.regs.predicates[slot as usize],
+                Some((slot, false)) => mask & !warp.regs.predicates[slot as usize],
+            };
+            let missing = lanes & !warp.written[read.index as usize];
+            if missing != 0 {
+                return Err(self.unwritten_register(read.reg, missing));
+            }
+        }
+        Ok(())
+    }
+
+    fn unwritten_register(&self, reg: ptx::Reg, lanes: u32) -> Box<Trouble> {
+        let entry = self.context.program.module.entry(&self.context.code.name);
+        let name = entry.map_or_else(|| format!("%{}", reg.0), |entry| entry.body.registers.name(reg));
+        let message = format!("register {name} is read in lanes {} before anything is written to it", LaneSet(lanes));
+        Trouble::new(FaultKind::Uninitialised, lanes, message)
+    }
+
+    /// Executes a step that is more than arithmetic; `scene.mask` is not empty.
+    fn step(&mut self, scene: &mut Scene<'_>, op: &Op) -> Stepped<Flow> {
+        match op {
+            Op::Load(access) => self.load(scene, access)?,
+            Op::Store(access) => self.store(scene, access)?,
+            Op::Atomic(atomic) => self.atomic(scene, atomic)?,
+            Op::CheckDivisor { file, slot, bits } => self.check_divisor(scene, *file, *slot, *bits)?,
+            Op::Nothing | Op::Lanes(..) | Op::Branch { .. } | Op::Exit => {}
+            Op::ReadClock { file, slot, special } => read_clock(scene, *file, *slot, *special),
+            Op::Trap => {
+                return Err(Trouble::new(FaultKind::Trap, scene.mask, "the kernel stopped itself (trap)".to_owned()));
+            }
+            Op::Shuffle(_)
+            | Op::Vote { .. }
+            | Op::Match { .. }
+            | Op::Redux { .. }
+            | Op::Elect { .. }
+            | Op::WarpSync { .. } => return self.exchange(scene, op),
+            Op::ActiveMask { dst } => {
+                let value = crate::lanes::Lanes32([scene.mask; 32]);
+                scene.warp.regs.put32(*dst, scene.mask, &value);
+            }
+            Op::Barrier(barrier) => return self.barrier(scene, barrier),
+            Op::Print(print) => self.print(scene, print)?,
+            Op::Assert(assert) => return Err(self.assert_failed(scene, assert)),
+        }
+        Ok(Flow::Next)
+    }
+
+    fn check_divisor(&self, scene: &Scene<'_>, file: File, slot: u32, bits: u32) -> Stepped {
+        if !self.context.launch.checks.division_by_zero {
+            return Ok(());
+        }
+        let keep = u64::MAX >> (64 - bits);
+        let regs = &scene.warp.regs;
+        let is_zero = |lane: &usize| match file {
+            File::Double => regs.doubles[slot as usize].0[*lane] == 0,
+            _ => u64::from(regs.words[slot as usize].0[*lane]) & keep == 0,
+        };
+        let lanes = lanes_of(scene.mask).filter(is_zero).fold(0u32, |lanes, lane| lanes | 1 << lane);
+        if lanes == 0 {
+            return Ok(());
+        }
+        let message = format!("integer division by zero in lanes {}; PTX leaves its result open", LaneSet(lanes));
+        Err(Trouble::new(FaultKind::DivisionByZero, lanes, message))
+    }
+}
+
+fn note_writes(warp: &mut Warp, step: &Step, watch: &Watch, mask: u32) {
+    debug_assert!(step.watch != NONE);
+    for &index in &watch.writes {
+        warp.written[index as usize] |= mask;
+    }
+}
+
+/// Clocks count the steps of the warp: they grow, and a launch gives the same ones every time.
+fn read_clock(scene: &mut Scene<'_>, file: File, slot: u32, special: Special) {
+    let clock = scene.warp.clock;
+    let value = match special {
+        Special::ClockHi | Special::GlobalTimerHi => clock >> 32,
+        _ => clock,
+    };
+    let regs = &mut scene.warp.regs;
+    match file {
+        File::Double => regs.put64(slot, scene.mask, &crate::lanes::Lanes64([value; 32])),
+        _ => regs.put32(slot, scene.mask, &crate::lanes::Lanes32([value as u32; 32])),
+    }
+}

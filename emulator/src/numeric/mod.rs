@@ -1,0 +1,36 @@
+//! Arithmetic with the exact roundings of PTX, on bit patterns.
+
+pub(crate) mod directed;
+pub(crate) mod exact;
+pub(crate) mod format;
+pub(crate) mod half;
+pub(crate) mod integer;
+pub(crate) mod single;
+
+/// How a result that a format cannot hold is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// To nearest, ties to even.
+    NearestEven,
+    /// To nearest, ties away from zero.
+    NearestAway,
+    /// Towards zero.
+    Zero,
+    /// Towards minus infinity.
+    Down,
+    /// Towards plus infinity.
+    Up,
+}
+
+impl Mode {
+    /// Does the magnitude grow by one unit, given what was cut off?
+    pub(crate) const fn rounds_up(self, negative: bool, odd: bool, above_half: bool, half: bool, rest: bool) -> bool {
+        match self {
+            Self::NearestEven => above_half || (half && odd),
+            Self::NearestAway => above_half || half,
+            Self::Zero => false,
+            Self::Down => negative && rest,
+            Self::Up => !negative && rest,
+        }
+    }
+}
