@@ -97,7 +97,11 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)?;
         for call in &self.inlined_at {
-            write!(f, " (in {}, called at {}:{}:{})", call.function, call.file, call.line, call.column)?;
+            write!(
+                f,
+                " (in {}, called at {}:{}:{})",
+                call.function, call.file, call.line, call.column
+            )?;
         }
         Ok(())
     }
@@ -135,7 +139,11 @@ pub struct Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.cta;
-        write!(f, "{}\n  kernel {}, CTA ({x},{y},{z}), warp {}", self.message, self.entry, self.warp)?;
+        write!(
+            f,
+            "{}\n  kernel {}, CTA ({x},{y},{z}), warp {}",
+            self.message, self.entry, self.warp
+        )?;
         match self.lanes.count_ones() {
             0 => {}
             1 => write!(f, ", lane {}", self.lanes.trailing_zeros())?,
@@ -191,12 +199,30 @@ pub(crate) struct Trouble {
 impl Trouble {
     /// Trouble without an address; boxed, because it is rare and results travel through hot code.
     pub(crate) fn new(kind: FaultKind, lanes: u32, message: String) -> Box<Self> {
-        Box::new(Self { kind, lanes, address: None, bytes: None, message })
+        Box::new(Self {
+            kind,
+            lanes,
+            address: None,
+            bytes: None,
+            message,
+        })
     }
 
     /// Trouble with an access.
-    pub(crate) fn access(kind: FaultKind, lane: usize, address: u64, bytes: u32, message: String) -> Box<Self> {
-        Box::new(Self { kind, lanes: 1 << lane, address: Some(address), bytes: Some(bytes), message })
+    pub(crate) fn access(
+        kind: FaultKind,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+        message: String,
+    ) -> Box<Self> {
+        Box::new(Self {
+            kind,
+            lanes: 1 << lane,
+            address: Some(address),
+            bytes: Some(bytes),
+            message,
+        })
     }
 }
 

@@ -9,6 +9,34 @@
 //! let stats = emulator.launch(&program, "kernel", &Launch::linear(8, 128), &params)?;
 //! ```
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::bool_to_int_with_if,
+    clippy::double_comparisons,
+    clippy::float_cmp,
+    clippy::nonminimal_bool,
+    clippy::precedence,
+    reason = "exact comparisons, unordered ones, and shifts of products are what an instruction set is made of"
+)]
+#![allow(
+    clippy::inline_always,
+    reason = "lane loops become vector code only when what they call is inlined"
+)]
+#![allow(
+    clippy::unnecessary_box_returns,
+    reason = "trouble is rare, and its results travel through hot code"
+)]
+#![allow(
+    clippy::unused_self,
+    reason = "methods of the decoder and the worker read alike"
+)]
+#![allow(
+    clippy::unnecessary_wraps,
+    reason = "every instruction decodes through the same signature"
+)]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over lanes index several arrays at once"
+)]
 
 mod decode;
 mod fault;

@@ -35,14 +35,18 @@ pub struct LoadError {
     /// The instruction, when it is about one.
     pub ptx: String,
     /// Where the author wrote it.
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// What is wrong, in a sentence.
     pub message: String,
 }
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kernel {} cannot be emulated: {}", self.entry, self.message)?;
+        write!(
+            f,
+            "kernel {} cannot be emulated: {}",
+            self.entry, self.message
+        )?;
         if !self.ptx.is_empty() {
             write!(f, "\n  PTX: {}", self.ptx)?;
         }
@@ -172,24 +176,64 @@ pub(crate) enum Op {
     /// Lane by lane, without side effects.
     Lanes(Exec, Slots),
     /// Faults where the divisor is zero.
-    CheckDivisor { file: File, slot: u32, bits: u32 },
+    CheckDivisor {
+        file: File,
+        slot: u32,
+        bits: u32,
+    },
     /// To `target` where the guard holds. Paths meet again at step `join`.
-    Branch { target: u32, join: u32 },
+    Branch {
+        target: u32,
+        join: u32,
+    },
     Exit,
     Trap,
+    /// Lets others run.
+    Sleep,
     /// An instruction that only concerns caches or ordering that the machine has anyway.
     Nothing,
-    ReadClock { file: File, slot: u32, special: Special },
+    ReadClock {
+        file: File,
+        slot: u32,
+        special: Special,
+    },
     Load(Box<Access>),
     Store(Box<Access>),
     Atomic(Box<Atomic>),
     Shuffle(Box<Shuffle>),
-    Vote { kind: ptx::VoteOp, dst: u32, src: u32, flip: u32, members: u32 },
-    Match { all: bool, file: File, dst: u32, second: u32, src: u32, members: u32 },
-    Redux { op: ptx::ReduxOp, signed: bool, dst: u32, src: u32, members: u32 },
-    Elect { dst: u32, predicate: u32, members: u32 },
-    ActiveMask { dst: u32 },
-    WarpSync { members: u32 },
+    Vote {
+        kind: ptx::VoteOp,
+        dst: u32,
+        src: u32,
+        flip: u32,
+        members: u32,
+    },
+    Match {
+        all: bool,
+        file: File,
+        dst: u32,
+        second: u32,
+        src: u32,
+        members: u32,
+    },
+    Redux {
+        op: ptx::ReduxOp,
+        signed: bool,
+        dst: u32,
+        src: u32,
+        members: u32,
+    },
+    Elect {
+        dst: u32,
+        predicate: u32,
+        members: u32,
+    },
+    ActiveMask {
+        dst: u32,
+    },
+    WarpSync {
+        members: u32,
+    },
     Barrier(Box<Barrier>),
     Print(Box<Print>),
     Assert(Box<AssertFail>),

@@ -24,11 +24,27 @@ fn is_known(op: AtomicOp, ty: Type) -> bool {
     match op {
         AtomicOp::Add => matches!(
             ty,
-            Type::U32 | Type::S32 | Type::U64 | Type::S64 | Type::F32 | Type::F64 | Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2
+            Type::U32
+                | Type::S32
+                | Type::U64
+                | Type::S64
+                | Type::F32
+                | Type::F64
+                | Type::F16
+                | Type::Bf16
+                | Type::F16x2
+                | Type::Bf16x2
         ),
         AtomicOp::Min | AtomicOp::Max => matches!(
             ty,
-            Type::U32 | Type::S32 | Type::U64 | Type::S64 | Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2
+            Type::U32
+                | Type::S32
+                | Type::U64
+                | Type::S64
+                | Type::F16
+                | Type::Bf16
+                | Type::F16x2
+                | Type::Bf16x2
         ),
         AtomicOp::Inc | AtomicOp::Dec => ty == Type::U32,
         AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => matches!(ty, Type::B32 | Type::B64),
@@ -40,7 +56,9 @@ fn is_known(op: AtomicOp, ty: Type) -> bool {
 impl Decoder<'_> {
     pub(crate) fn atom(&mut self, i: &Atom) -> Decoded {
         let dsts = i.dst.0.iter().map(|dest| {
-            dest.reg().map(|reg| self.cell(Operand::Reg(reg), i.ty)).transpose()
+            dest.reg()
+                .map(|reg| self.cell(Operand::Reg(reg), i.ty))
+                .transpose()
         });
         let dsts = dsts.collect::<Decoded<SmallVec<[_; 4]>>>()?;
         let atomic = self.atomic(i.space, i.addr, i.op, i.ty, &i.b, i.c)?;
@@ -65,7 +83,11 @@ impl Decoder<'_> {
     ) -> Decoded<Atomic> {
         let operation = operation(op);
         if !is_known(operation, ty) {
-            return Err(format!("there is no atomic {} on .{}", op.text(), ty.text()));
+            return Err(format!(
+                "there is no atomic {} on .{}",
+                op.text(),
+                ty.text()
+            ));
         }
         if (operation == AtomicOp::CompareSwap) != swap.is_some() {
             return Err("only cas has a third operand".to_owned());
@@ -74,6 +96,14 @@ impl Decoder<'_> {
         let sources = self.source_cells(sources, ty)?;
         let swap = swap.map(|value| self.cell(value, ty)).transpose()?;
         let dsts = SmallVec::from_elem(None, sources.len());
-        Ok(Atomic { space, base, op: operation, ty, dsts, sources, swap })
+        Ok(Atomic {
+            space,
+            base,
+            op: operation,
+            ty,
+            dsts,
+            sources,
+            swap,
+        })
     }
 }

@@ -16,7 +16,9 @@ fn permute(mode: Option<PermuteMode>) -> Exec {
     const RC16: [u32; 4] = [0x1010, 0x3232, 0x1010, 0x3232];
     macro_rules! table {
         ($table:expr) => {
-            lanes!(|a: u32, b: u32, c: u32| -> u32 { integer::permute_bytes(a, b, $table[c as usize & 3]) })
+            lanes!(|a: u32, b: u32, c: u32| -> u32 {
+                integer::permute_bytes(a, b, $table[c as usize & 3])
+            })
         };
     }
     match mode {
@@ -101,15 +103,19 @@ impl Decoder<'_> {
 
     pub(crate) fn bfi(&mut self, i: &Bfi) -> Decoded {
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
-        let (c, e) = (self.source(i.pos, Type::U32)?, self.source(i.len, Type::U32)?);
+        let (c, e) = (
+            self.source(i.pos, Type::U32)?,
+            self.source(i.len, Type::U32)?,
+        );
         let d = self.target(i.dst, i.ty)?;
-        let exec = match Self::file(i.ty) {
-            File::Word => lanes!(|a: u32, b: u32, pos: u32, len: u32| -> u32 {
+        let exec = if Self::file(i.ty) == File::Word {
+            lanes!(|a: u32, b: u32, pos: u32, len: u32| -> u32 {
                 integer::bit_field_insert(a.into(), b.into(), pos, len, 32) as u32
-            }),
-            _ => lanes!(|a: u64, b: u64, pos: u32, len: u32| -> u64 {
+            })
+        } else {
+            lanes!(|a: u64, b: u64, pos: u32, len: u32| -> u64 {
                 integer::bit_field_insert(a, b, pos, len, 64)
-            }),
+            })
         };
         self.lanes(exec, Slots { d, a, b, c, e });
         Ok(())

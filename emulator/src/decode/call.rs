@@ -2,7 +2,10 @@
 
 use super::frame::{Base, Location};
 use super::{CallError, Decoded, Decoder};
-use crate::program::{Access, AccessSpace, AddressBase, AssertFail, Constant, Extend, File, InlinedCall, Op, Print, Site};
+use crate::program::{
+    Access, AccessSpace, AddressBase, AssertFail, Constant, Extend, File, InlinedCall, Op, Print,
+    Site,
+};
 use ptx::{Body, Call, Func, Operand, Param, Symbol};
 
 impl<'m> Decoder<'m> {
@@ -12,23 +15,44 @@ impl<'m> Decoder<'m> {
         };
         let module = self.module;
         let function = module.functions.get(index as usize);
-        let function = function.ok_or_else(|| CallError::Here(format!("function {index} is not declared")))?;
+        let function =
+            function.ok_or_else(|| CallError::Here(format!("function {index} is not declared")))?;
         self.check_call(function, call).map_err(CallError::Here)?;
-        let arguments = self.arguments(&function.params, &call.arguments.0).map_err(CallError::Here)?;
-        let results = self.results(&function.returns, &call.returns.0).map_err(CallError::Here)?;
+        let arguments = self
+            .arguments(&function.params, &call.arguments.0)
+            .map_err(CallError::Here)?;
+        let results = self
+            .results(&function.returns, &call.returns.0)
+            .map_err(CallError::Here)?;
         match &function.body {
             Some(body) => self.put_in_place(index, function, body, arguments, results.clone())?,
-            None => self.system_call(function, &arguments, &results).map_err(CallError::Here)?,
+            None => self
+                .system_call(function, &arguments, &results)
+                .map_err(CallError::Here)?,
         }
-        self.fetch_results(function, &call.returns.0, &results).map_err(CallError::Here)
+        self.fetch_results(function, &call.returns.0, &results)
+            .map_err(CallError::Here)
     }
 
     fn check_call(&self, function: &Func, call: &Call) -> Decoded {
-        if function.params.len() != call.arguments.0.len() || function.returns.len() != call.returns.0.len() {
-            return Err(format!("the call does not have the arguments and results of {}", function.name));
+        if function.params.len() != call.arguments.0.len()
+            || function.returns.len() != call.returns.0.len()
+        {
+            return Err(format!(
+                "the call does not have the arguments and results of {}",
+                function.name
+            ));
         }
-        if self.frames.iter().any(|frame| function.body.as_ref().is_some_and(|body| std::ptr::eq(frame.body, body))) {
-            return Err(format!("{} calls itself, and the emulator has no stack", function.name));
+        if self.frames.iter().any(|frame| {
+            function
+                .body
+                .as_ref()
+                .is_some_and(|body| std::ptr::eq(frame.body, body))
+        }) {
+            return Err(format!(
+                "{} calls itself, and the emulator has no stack",
+                function.name
+            ));
         }
         Ok(())
     }
@@ -41,7 +65,8 @@ impl<'m> Decoder<'m> {
                 places.push(self.symbol(symbol)?);
                 continue;
             }
-            let place = Location::local(self.new_local(param.align_bytes(), param.size_bytes() as u32));
+            let place =
+                Location::local(self.new_local(param.align_bytes(), param.size_bytes() as u32));
             let cell = self.cell(argument, param.ty)?;
             let access = self.whole_value(place, param, cell)?;
             self.push(Op::Store(Box::new(access)));
@@ -55,13 +80,20 @@ impl<'m> Decoder<'m> {
         for (param, &result) in params.iter().zip(results) {
             places.push(match result {
                 Operand::Symbol(symbol, 0) => self.symbol(symbol)?,
-                _ => Location::local(self.new_local(param.align_bytes(), param.size_bytes() as u32)),
+                _ => {
+                    Location::local(self.new_local(param.align_bytes(), param.size_bytes() as u32))
+                }
             });
         }
         Ok(places)
     }
 
-    fn fetch_results(&mut self, function: &Func, results: &[Operand], places: &[Location]) -> Decoded {
+    fn fetch_results(
+        &mut self,
+        function: &Func,
+        results: &[Operand],
+        places: &[Location],
+    ) -> Decoded {
         for ((param, &result), &place) in function.returns.iter().zip(results).zip(places) {
             if matches!(result, Operand::Reg(_)) {
                 let cell = self.cell(result, param.ty)?;
@@ -72,15 +104,27 @@ impl<'m> Decoder<'m> {
         Ok(())
     }
 
-    fn whole_value(&mut self, place: Location, param: &Param, cell: crate::program::Cell) -> Decoded<Access> {
+    fn whole_value(
+        &mut self,
+        place: Location,
+        param: &Param,
+        cell: crate::program::Cell,
+    ) -> Decoded<Access> {
         let bytes = param.ty.bytes();
         if bytes == 0 || bytes > 8 {
-            return Err(format!("parameter {} cannot be passed in a register", param.name));
+            return Err(format!(
+                "parameter {} cannot be passed in a register",
+                param.name
+            ));
         }
         let slot = self.constant(File::Double, Self::place_constant(place, 0));
         Ok(Access {
             space: place.space,
-            base: AddressBase { file: File::Double, slot, offset: 0 },
+            base: AddressBase {
+                file: File::Double,
+                slot,
+                offset: 0,
+            },
             element: bytes,
             bytes,
             extend: Extend::Zero,
@@ -98,15 +142,26 @@ impl<'m> Decoder<'m> {
     ) -> Result<(), CallError> {
         let (statement, guard) = (self.statement, self.guard);
         if guard != (0, 0) {
-            return Err(CallError::Here("a call under a guard; branch around it instead".to_owned()));
+            return Err(CallError::Here(
+                "a call under a guard; branch around it instead".to_owned(),
+            ));
         }
         let outer = self.frame().call;
-        let site = Site { statement, call: outer, is_lead: true };
-        self.calls.push(InlinedCall { function: function_index, site });
+        let site = Site {
+            statement,
+            call: outer,
+            is_lead: true,
+        };
+        self.calls.push(InlinedCall {
+            function: function_index,
+            site,
+        });
         let call = self.calls.len() as u32 - 1;
-        self.enter(body, &function.params, arguments, results, call).map_err(CallError::Here)?;
+        self.enter(body, &function.params, arguments, results, call)
+            .map_err(CallError::Here)?;
         let end = self.frame().end_label;
-        self.body(body).map_err(CallError::Inside)?;
+        self.body(body)
+            .map_err(|error| CallError::Inside(Box::new(error)))?;
         self.labels[end as usize] = self.steps.len() as u32;
         self.frames.pop();
         self.statement = statement;
@@ -115,19 +170,35 @@ impl<'m> Decoder<'m> {
         self.nothing().map_err(CallError::Here)
     }
 
-    fn system_call(&mut self, function: &Func, arguments: &[Location], results: &[Location]) -> Decoded {
+    fn system_call(
+        &mut self,
+        function: &Func,
+        arguments: &[Location],
+        results: &[Location],
+    ) -> Decoded {
         let offsets: Vec<u32> = arguments.iter().map(local_offset).collect::<Decoded<_>>()?;
         match (function.name.as_str(), &offsets[..]) {
             ("vprintf", &[format, arguments]) => {
                 let result = results.first().map(local_offset).transpose()?;
-                self.push(Op::Print(Box::new(Print { format, arguments, result })));
+                self.push(Op::Print(Box::new(Print {
+                    format,
+                    arguments,
+                    result,
+                })));
                 Ok(())
             }
             ("__assertfail", &[message, file, line, function, _]) => {
-                self.push(Op::Assert(Box::new(AssertFail { message, file, line, function })));
+                self.push(Op::Assert(Box::new(AssertFail {
+                    message,
+                    file,
+                    line,
+                    function,
+                })));
                 Ok(())
             }
-            (name, _) => Err(format!("{name} has no body, and the emulator knows only vprintf and __assertfail")),
+            (name, _) => Err(format!(
+                "{name} has no body, and the emulator knows only vprintf and __assertfail"
+            )),
         }
     }
 }

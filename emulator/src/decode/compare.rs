@@ -41,9 +41,15 @@ macro_rules! float_compare {
     };
 }
 
-#[allow(clippy::neg_cmp_op_on_partial_ord, reason = "the unordered forms are true for NaN")]
+#[allow(
+    clippy::neg_cmp_op_on_partial_ord,
+    reason = "the unordered forms are true for NaN"
+)]
 fn compare(compare: Compare, ty: Type, ftz: bool) -> Option<Exec> {
-    let unsigned = matches!(compare, Compare::Lo | Compare::Ls | Compare::Hi | Compare::Hs);
+    let unsigned = matches!(
+        compare,
+        Compare::Lo | Compare::Ls | Compare::Hi | Compare::Hs
+    );
     Some(match ty {
         Type::U16 | Type::B16 => ordered!(compare, u16),
         Type::S16 if unsigned => ordered!(compare, u16),
@@ -93,11 +99,27 @@ impl Decoder<'_> {
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         if combined.is_none() && second.is_none() {
             let d = self.target(i.dst.first, Type::Pred)?;
-            self.lanes(exec, Slots { d, a, b, ..Slots::default() });
+            self.lanes(
+                exec,
+                Slots {
+                    d,
+                    a,
+                    b,
+                    ..Slots::default()
+                },
+            );
             return Ok(());
         }
         let raw = self.new_slots(File::Predicate, 1);
-        self.lanes(exec, Slots { d: raw, a, b, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d: raw,
+                a,
+                b,
+                ..Slots::default()
+            },
+        );
         self.combine_into(raw, combined, i.dst.first, second)
     }
 
@@ -114,15 +136,44 @@ impl Decoder<'_> {
             Some((op, predicate)) => (op, self.condition(predicate)?),
             None => (BoolOp::And, (0, 0)),
         };
-        let c_flip = self.operand_in(Operand::Int(i64::from(flip != 0)), File::Predicate, Type::Pred)?;
+        let c_flip = self.operand_in(
+            Operand::Int(i64::from(flip != 0)),
+            File::Predicate,
+            Type::Pred,
+        )?;
         // The combining predicate may be a destination, so that both results are made before either is written.
         let temporaries = self.new_slots(File::Predicate, 2);
-        self.lanes(combine(op, false), Slots { d: temporaries, a: raw, b: c, c: c_flip, e: 0 });
-        self.lanes(combine(op, true), Slots { d: temporaries + 1, a: raw, b: c, c: c_flip, e: 0 });
+        self.lanes(
+            combine(op, false),
+            Slots {
+                d: temporaries,
+                a: raw,
+                b: c,
+                c: c_flip,
+                e: 0,
+            },
+        );
+        self.lanes(
+            combine(op, true),
+            Slots {
+                d: temporaries + 1,
+                a: raw,
+                b: c,
+                c: c_flip,
+                e: 0,
+            },
+        );
         for (dest, temporary) in [(Some(first), temporaries), (second, temporaries + 1)] {
             if let Some(dest) = dest {
                 let d = self.target(dest, Type::Pred)?;
-                self.lanes(lanes!(|a: bool| -> bool { a }), Slots { d, a: temporary, ..Slots::default() });
+                self.lanes(
+                    lanes!(|a: bool| -> bool { a }),
+                    Slots {
+                        d,
+                        a: temporary,
+                        ..Slots::default()
+                    },
+                );
             }
         }
         Ok(())
@@ -131,47 +182,118 @@ impl Decoder<'_> {
     /// Packed comparisons give the lower and the upper result (PTX ISA 9.7.7.2).
     fn setp_pair(&mut self, i: &Setp) -> Decoded {
         if i.combine.is_some() {
-            return Err("the emulator has no packed comparison with a further predicate".to_owned());
+            return Err(
+                "the emulator has no packed comparison with a further predicate".to_owned(),
+            );
         }
-        let element = if i.ty == Type::F16x2 { Type::F16 } else { Type::Bf16 };
+        let element = if i.ty == Type::F16x2 {
+            Type::F16
+        } else {
+            Type::Bf16
+        };
         let exec = self.comparison(i.compare, element, i.ftz)?;
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let high = self.new_slots(File::Word, 2);
         let upper = lanes!(|a: u32| -> u32 { a >> 16 });
-        self.lanes(upper, Slots { d: high, a, ..Slots::default() });
-        self.lanes(upper, Slots { d: high + 1, a: b, ..Slots::default() });
+        self.lanes(
+            upper,
+            Slots {
+                d: high,
+                a,
+                ..Slots::default()
+            },
+        );
+        self.lanes(
+            upper,
+            Slots {
+                d: high + 1,
+                a: b,
+                ..Slots::default()
+            },
+        );
         let d = self.target(i.dst.first, Type::Pred)?;
-        self.lanes(exec, Slots { d, a, b, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a,
+                b,
+                ..Slots::default()
+            },
+        );
         let d = self.target(i.dst.second.unwrap_or(Dest::Sink), Type::Pred)?;
-        self.lanes(exec, Slots { d, a: high, b: high + 1, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a: high,
+                b: high + 1,
+                ..Slots::default()
+            },
+        );
         Ok(())
     }
 
     fn comparison(&self, operator: Compare, ty: Type, ftz: bool) -> Decoded<Exec> {
-        compare(operator, ty, ftz)
-            .ok_or_else(|| format!("the emulator has no comparison {} on .{}", operator.text(), ty.text()))
+        compare(operator, ty, ftz).ok_or_else(|| {
+            format!(
+                "the emulator has no comparison {} on .{}",
+                operator.text(),
+                ty.text()
+            )
+        })
     }
 
     pub(crate) fn set(&mut self, i: &Set) -> Decoded {
         let exec = self.comparison(i.compare, i.ty, i.ftz)?;
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let raw = self.new_slots(File::Predicate, 2);
-        self.lanes(exec, Slots { d: raw, a, b, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d: raw,
+                a,
+                b,
+                ..Slots::default()
+            },
+        );
         if let Some((op, predicate)) = i.combine.zip(i.c) {
             let (c, flip) = self.condition(predicate)?;
-            let c_flip = self.operand_in(Operand::Int(i64::from(flip != 0)), File::Predicate, Type::Pred)?;
-            self.lanes(combine(op, false), Slots { d: raw, a: raw, b: c, c: c_flip, e: 0 });
+            let c_flip = self.operand_in(
+                Operand::Int(i64::from(flip != 0)),
+                File::Predicate,
+                Type::Pred,
+            )?;
+            self.lanes(
+                combine(op, false),
+                Slots {
+                    d: raw,
+                    a: raw,
+                    b: c,
+                    c: c_flip,
+                    e: 0,
+                },
+            );
         }
         let d = self.target(i.dst, i.dst_ty)?;
         let exec = match i.dst_ty {
             Type::F32 => lanes!(|p: bool| -> f32 { if p { 1.0 } else { 0.0 } }),
-            Type::U32 | Type::S32 | Type::B32 => lanes!(|p: bool| -> u32 { if p { u32::MAX } else { 0 } }),
+            Type::U32 | Type::S32 | Type::B32 => {
+                lanes!(|p: bool| -> u32 { if p { u32::MAX } else { 0 } })
+            }
             Type::F16 => lanes!(|p: bool| -> u16 { if p { 0x3c00 } else { 0 } }),
             Type::Bf16 => lanes!(|p: bool| -> u16 { if p { 0x3f80 } else { 0 } }),
             Type::U16 | Type::S16 => lanes!(|p: bool| -> u16 { if p { u16::MAX } else { 0 } }),
             ty => return Err(format!("the emulator has no set into .{}", ty.text())),
         };
-        self.lanes(exec, Slots { d, a: raw, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a: raw,
+                ..Slots::default()
+            },
+        );
         Ok(())
     }
 
@@ -188,10 +310,21 @@ impl Decoder<'_> {
                 }
             };
         }
-        let exec = if i.ty == Type::F64 { form!(f64) } else { form!(f32) };
+        let exec = if i.ty == Type::F64 {
+            form!(f64)
+        } else {
+            form!(f32)
+        };
         let a = self.source(i.a, i.ty)?;
         let d = self.target(i.dst, Type::Pred)?;
-        self.lanes(exec, Slots { d, a, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a,
+                ..Slots::default()
+            },
+        );
         Ok(())
     }
 }

@@ -7,14 +7,24 @@ use ptx::Bra;
 impl Decoder<'_> {
     pub(crate) fn bra(&mut self, bra: &Bra) -> Decoded {
         let label = self.frame().label_base + bra.target.0;
-        self.push(Op::Branch { target: label, join: NONE });
+        self.push(Op::Branch {
+            target: label,
+            join: NONE,
+        });
         Ok(())
     }
 
     /// The end of the thread, or of the function that was put in place here.
     pub(crate) fn ret(&mut self) -> Decoded {
         let frame = self.frame();
-        let op = if frame.call == NONE { Op::Exit } else { Op::Branch { target: frame.end_label, join: NONE } };
+        let op = if frame.call == NONE {
+            Op::Exit
+        } else {
+            Op::Branch {
+                target: frame.end_label,
+                join: NONE,
+            }
+        };
         self.push(op);
         Ok(())
     }

@@ -44,7 +44,9 @@ fn clamp(ty: Type, from_signed: bool) -> Exec {
     macro_rules! form {
         ($to:ty) => {
             if from_signed {
-                lanes!(|a: i64| -> i64 { i128::from(a).clamp(<$to>::MIN as i128, <$to>::MAX as i128) as i64 })
+                lanes!(|a: i64| -> i64 {
+                    i128::from(a).clamp(<$to>::MIN as i128, <$to>::MAX as i128) as i64
+                })
             } else {
                 lanes!(|a: u64| -> u64 { u128::from(a).min(<$to>::MAX as u128) as u64 })
             }
@@ -63,7 +65,11 @@ fn clamp(ty: Type, from_signed: bool) -> Exec {
 }
 
 fn widen_word(signed: bool) -> Exec {
-    if signed { lanes!(|a: i32| -> i64 { a.into() }) } else { lanes!(|a: u32| -> u64 { a.into() }) }
+    if signed {
+        lanes!(|a: i32| -> i64 { a.into() })
+    } else {
+        lanes!(|a: u32| -> u64 { a.into() })
+    }
 }
 
 const NARROW: fn() -> Exec = || lanes!(|a: u64| -> u32 { a as u32 });
@@ -80,15 +86,27 @@ fn short_to_f32(ty: Type) -> Option<Exec> {
 /// f32 to a short float, in a 16-bit register.
 fn f32_to_short(ty: Type, mode: Mode, saturate: bool) -> Option<Exec> {
     Some(match (ty, saturate) {
-        (Type::F16, false) if mode == Mode::NearestEven => lanes!(|a: f32| -> F16 { F16(half::f32_to_f16(a)) }),
-        (Type::Bf16, false) if mode == Mode::NearestEven => lanes!(|a: f32| -> Bf16 { Bf16(half::f32_to_bf16(a)) }),
-        (Type::F16, false) => each_mode!(mode, |a: f32, m| -> F16 { F16(Format::F16.round(a.into(), m) as u16) }),
-        (Type::Bf16, false) => each_mode!(mode, |a: f32, m| -> Bf16 { Bf16(Format::BF16.round(a.into(), m) as u16) }),
+        (Type::F16, false) if mode == Mode::NearestEven => {
+            lanes!(|a: f32| -> F16 { F16(half::f32_to_f16(a)) })
+        }
+        (Type::Bf16, false) if mode == Mode::NearestEven => {
+            lanes!(|a: f32| -> Bf16 { Bf16(half::f32_to_bf16(a)) })
+        }
+        (Type::F16, false) => each_mode!(mode, |a: f32, m| -> F16 {
+            F16(Format::F16.round(a.into(), m) as u16)
+        }),
+        (Type::Bf16, false) => each_mode!(mode, |a: f32, m| -> Bf16 {
+            Bf16(Format::BF16.round(a.into(), m) as u16)
+        }),
         (Type::F16, true) => {
-            each_mode!(mode, |a: f32, m| -> F16 { F16(Format::F16.round_saturating(a.into(), m) as u16) })
+            each_mode!(mode, |a: f32, m| -> F16 {
+                F16(Format::F16.round_saturating(a.into(), m) as u16)
+            })
         }
         (Type::Bf16, true) => {
-            each_mode!(mode, |a: f32, m| -> Bf16 { Bf16(Format::BF16.round_saturating(a.into(), m) as u16) })
+            each_mode!(mode, |a: f32, m| -> Bf16 {
+                Bf16(Format::BF16.round_saturating(a.into(), m) as u16)
+            })
         }
         _ => return None,
     })
@@ -112,12 +130,20 @@ fn f32_pair(ty: Type, mode: Mode, saturate: bool) -> Option<Exec> {
         }),
         (Type::F16x2, Mode::Zero, false) => form!(Format::F16, 16, round, Mode::Zero),
         (Type::Bf16x2, Mode::Zero, false) => form!(Format::BF16, 16, round, Mode::Zero),
-        (Type::F16x2, Mode::NearestEven, true) => form!(Format::F16, 16, round_saturating, Mode::NearestEven),
-        (Type::Bf16x2, Mode::NearestEven, true) => form!(Format::BF16, 16, round_saturating, Mode::NearestEven),
+        (Type::F16x2, Mode::NearestEven, true) => {
+            form!(Format::F16, 16, round_saturating, Mode::NearestEven)
+        }
+        (Type::Bf16x2, Mode::NearestEven, true) => {
+            form!(Format::BF16, 16, round_saturating, Mode::NearestEven)
+        }
         (Type::F16x2, Mode::Zero, true) => form!(Format::F16, 16, round_saturating, Mode::Zero),
         (Type::Bf16x2, Mode::Zero, true) => form!(Format::BF16, 16, round_saturating, Mode::Zero),
-        (Type::E4m3x2, Mode::NearestEven, true) => form!(Format::E4M3, 8, round_saturating, Mode::NearestEven),
-        (Type::E5m2x2, Mode::NearestEven, true) => form!(Format::E5M2, 8, round_saturating, Mode::NearestEven),
+        (Type::E4m3x2, Mode::NearestEven, true) => {
+            form!(Format::E4M3, 8, round_saturating, Mode::NearestEven)
+        }
+        (Type::E5m2x2, Mode::NearestEven, true) => {
+            form!(Format::E5M2, 8, round_saturating, Mode::NearestEven)
+        }
         _ => return None,
     })
 }
@@ -129,7 +155,8 @@ fn pair_to_pair(dst: Type, src: Type) -> Option<Exec> {
             lanes!(|a: u32| -> u32 {
                 let low = f64::from(half::f16_to_f32(a as u16));
                 let high = f64::from(half::f16_to_f32((a >> 16) as u16));
-                $format.round_saturating(low, Mode::NearestEven) | $format.round_saturating(high, Mode::NearestEven) << 8
+                $format.round_saturating(low, Mode::NearestEven)
+                    | $format.round_saturating(high, Mode::NearestEven) << 8
             })
         };
     }
@@ -156,19 +183,31 @@ fn int_to_float(wide: bool, signed: bool, ty: Type, mode: Mode) -> Option<Exec> 
     macro_rules! form {
         ($from:ty) => {
             match ty {
-                Type::F32 => each_mode!(mode, |a: $from, m| -> u32 { integer::int_to_format(a.into(), Format::F32, m) }),
-                Type::F16 => each_mode!(mode, |a: $from, m| -> u32 { integer::int_to_format(a.into(), Format::F16, m) }),
+                Type::F32 => each_mode!(mode, |a: $from, m| -> u32 {
+                    integer::int_to_format(a.into(), Format::F32, m)
+                }),
+                Type::F16 => each_mode!(mode, |a: $from, m| -> u32 {
+                    integer::int_to_format(a.into(), Format::F16, m)
+                }),
                 Type::Bf16 => {
-                    each_mode!(mode, |a: $from, m| -> u32 { integer::int_to_format(a.into(), Format::BF16, m) })
+                    each_mode!(mode, |a: $from, m| -> u32 {
+                        integer::int_to_format(a.into(), Format::BF16, m)
+                    })
                 }
-                Type::F64 => each_mode!(mode, |a: $from, m| -> f64 { integer::int_to_f64(a.into(), m) }),
+                Type::F64 => each_mode!(mode, |a: $from, m| -> f64 {
+                    integer::int_to_f64(a.into(), m)
+                }),
                 _ => return None,
             }
         };
     }
     Some(match (wide, signed) {
-        (false, true) if ty == Type::F32 && mode == Mode::NearestEven => lanes!(|a: i32| -> f32 { a as f32 }),
-        (false, false) if ty == Type::F32 && mode == Mode::NearestEven => lanes!(|a: u32| -> f32 { a as f32 }),
+        (false, true) if ty == Type::F32 && mode == Mode::NearestEven => {
+            lanes!(|a: i32| -> f32 { a as f32 })
+        }
+        (false, false) if ty == Type::F32 && mode == Mode::NearestEven => {
+            lanes!(|a: u32| -> f32 { a as f32 })
+        }
         (false, true) => form!(i32),
         (false, false) => form!(u32),
         (true, true) => form!(i64),
@@ -181,9 +220,13 @@ fn f64_to_int(ty: Type, mode: Mode, from_f64: bool) -> Exec {
     macro_rules! form {
         ($bits:expr, $signed:expr) => {
             if from_f64 {
-                each_mode!(mode, |a: f64, m| -> u64 { integer::float_to_int(a, m, $bits, $signed, true) })
+                each_mode!(mode, |a: f64, m| -> u64 {
+                    integer::float_to_int(a, m, $bits, $signed, true)
+                })
             } else {
-                each_mode!(mode, |a: f64, m| -> u64 { integer::float_to_int(a, m, $bits, $signed, $bits == 64) })
+                each_mode!(mode, |a: f64, m| -> u64 {
+                    integer::float_to_int(a, m, $bits, $signed, $bits == 64)
+                })
             }
         };
     }
@@ -213,13 +256,24 @@ impl Decoder<'_> {
     }
 
     fn unsupported(i: &Cvt) -> String {
-        format!("the emulator has no such conversion from .{} to .{}", i.src_ty.text(), i.dst_ty.text())
+        format!(
+            "the emulator has no such conversion from .{} to .{}",
+            i.src_ty.text(),
+            i.dst_ty.text()
+        )
     }
 
     /// A new slot with the result of `exec` on slot `a`.
     fn step(&mut self, exec: Exec, file: File, a: u32) -> u32 {
         let d = self.new_slots(file, 1);
-        self.lanes(exec, Slots { d, a, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a,
+                ..Slots::default()
+            },
+        );
         d
     }
 
@@ -242,15 +296,30 @@ impl Decoder<'_> {
         let Some(reg) = dst.reg() else { return Ok(()) };
         let cell: Cell = self.cell(Operand::Reg(reg), ty)?;
         let narrow = ty.bits() < 64;
-        let slot = if narrow && file == File::Double { self.step(NARROW(), File::Word, slot) } else { slot };
-        let slot = if ty.bits() < 32 { self.step(extend(ty), File::Word, slot) } else { slot };
+        let slot = if narrow && file == File::Double {
+            self.step(NARROW(), File::Word, slot)
+        } else {
+            slot
+        };
+        let slot = if ty.bits() < 32 {
+            self.step(extend(ty), File::Word, slot)
+        } else {
+            slot
+        };
         let exec = match (cell.file, narrow) {
             (File::Double, true) => widen_word(is_signed(ty)),
             (File::Double, false) => lanes!(|a: u64| -> u64 { a }),
             _ if cell.bits == 16 => lanes!(|a: u32| -> u32 { a & 0xffff }),
             _ => lanes!(|a: u32| -> u32 { a }),
         };
-        self.lanes(exec, Slots { d: cell.slot, a: slot, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d: cell.slot,
+                a: slot,
+                ..Slots::default()
+            },
+        );
         Ok(())
     }
 
@@ -273,17 +342,30 @@ impl Decoder<'_> {
         let exec = int_to_float(wide, is_signed(i.src_ty), i.dst_ty, mode(i.rounding));
         let exec = exec.ok_or_else(|| Self::unsupported(i))?;
         let d = self.target(i.dst, i.dst_ty)?;
-        self.lanes(exec, Slots { d, a: slot, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a: slot,
+                ..Slots::default()
+            },
+        );
         self.saturate_float(i, d)
     }
 
     fn saturate_float(&mut self, i: &Cvt, d: u32) -> Decoded {
-        let in_place = Slots { d, a: d, ..Slots::default() };
+        let in_place = Slots {
+            d,
+            a: d,
+            ..Slots::default()
+        };
         if i.sat {
             let exec = match i.dst_ty {
                 Type::F32 => lanes!(|a: f32| -> f32 { single::saturate(a) }),
                 Type::F64 => lanes!(|a: f64| -> f64 { if a > 0.0 { a.min(1.0) } else { 0.0 } }),
-                Type::F16 => lanes!(|a: F16| -> F16 { F16(half::f32_to_f16(single::saturate(half::f16_to_f32(a.0)))) }),
+                Type::F16 => lanes!(|a: F16| -> F16 {
+                    F16(half::f32_to_f16(single::saturate(half::f16_to_f32(a.0))))
+                }),
                 _ => return Err(Self::unsupported(i)),
             };
             self.lanes(exec, in_place);
@@ -291,8 +373,20 @@ impl Decoder<'_> {
         if i.relu {
             // The sign bit decides, but a NaN stays (PTX ISA 9.7.9.21).
             let exec = match i.dst_ty {
-                Type::F16 => lanes!(|a: u16| -> u16 { if a & 0x8000 != 0 && a & 0x7fff <= 0x7c00 { 0 } else { a } }),
-                Type::Bf16 => lanes!(|a: u16| -> u16 { if a & 0x8000 != 0 && a & 0x7fff <= 0x7f80 { 0 } else { a } }),
+                Type::F16 => lanes!(|a: u16| -> u16 {
+                    if a & 0x8000 != 0 && a & 0x7fff <= 0x7c00 {
+                        0
+                    } else {
+                        a
+                    }
+                }),
+                Type::Bf16 => lanes!(|a: u16| -> u16 {
+                    if a & 0x8000 != 0 && a & 0x7fff <= 0x7f80 {
+                        0
+                    } else {
+                        a
+                    }
+                }),
                 _ => return Err(Self::unsupported(i)),
             };
             self.lanes(exec, in_place);
@@ -303,19 +397,23 @@ impl Decoder<'_> {
     fn cvt_to_integer(&mut self, i: &Cvt) -> Decoded {
         let slot = self.cvt_source(i)?;
         let mode = mode(i.rounding);
-        if i.src_ty == Type::F32 && mode == Mode::Zero && matches!(i.dst_ty, Type::S32 | Type::U32) {
-            let exec = match i.dst_ty {
-                Type::S32 => lanes!(|a: f32| -> i32 { a as i32 }),
-                _ => lanes!(|a: f32| -> u32 { a as u32 }),
+        if i.src_ty == Type::F32 && mode == Mode::Zero && matches!(i.dst_ty, Type::S32 | Type::U32)
+        {
+            let exec = if i.dst_ty == Type::S32 {
+                lanes!(|a: f32| -> i32 { a as i32 })
+            } else {
+                lanes!(|a: f32| -> u32 { a as u32 })
             };
             let whole = self.step(exec, File::Word, slot);
             return self.cvt_finish(i.dst, i.dst_ty, File::Word, whole);
         }
         let wide = match i.src_ty {
             Type::F64 => slot,
-            Type::F32 if i.ftz => {
-                self.step(lanes!(|a: f32| -> f64 { f64::from(single::flush(a)) }), File::Double, slot)
-            }
+            Type::F32 if i.ftz => self.step(
+                lanes!(|a: f32| -> f64 { f64::from(single::flush(a)) }),
+                File::Double,
+                slot,
+            ),
             Type::F32 => self.step(lanes!(|a: f32| -> f64 { a.into() }), File::Double, slot),
             ty => {
                 let short = short_to_f32(ty).ok_or_else(|| Self::unsupported(i))?;
@@ -323,7 +421,11 @@ impl Decoder<'_> {
                 self.step(lanes!(|a: f32| -> f64 { a.into() }), File::Double, single)
             }
         };
-        let whole = self.step(f64_to_int(i.dst_ty, mode, i.src_ty == Type::F64), File::Double, wide);
+        let whole = self.step(
+            f64_to_int(i.dst_ty, mode, i.src_ty == Type::F64),
+            File::Double,
+            wide,
+        );
         self.cvt_finish(i.dst, i.dst_ty, File::Double, whole)
     }
 
@@ -331,7 +433,14 @@ impl Decoder<'_> {
         if let Some(exec) = pair_to_pair(i.dst_ty, i.src_ty) {
             let a = self.source(i.a, i.src_ty)?;
             let d = self.target(i.dst, i.dst_ty)?;
-            self.lanes(exec, Slots { d, a, ..Slots::default() });
+            self.lanes(
+                exec,
+                Slots {
+                    d,
+                    a,
+                    ..Slots::default()
+                },
+            );
             return Ok(());
         }
         let slot = self.cvt_source(i)?;
@@ -344,19 +453,38 @@ impl Decoder<'_> {
                 }
                 _ => lanes!(|a: f64| -> f64 { a }),
             },
-            (Type::F64, Type::F32) if i.ftz => lanes!(|a: f32| -> f64 { f64::from(single::flush(a)) }),
+            (Type::F64, Type::F32) if i.ftz => {
+                lanes!(|a: f32| -> f64 { f64::from(single::flush(a)) })
+            }
             (Type::F64, Type::F32) => lanes!(|a: f32| -> f64 { a.into() }),
             (Type::F32, Type::F64) => {
-                each_mode!(mode(i.rounding), |a: f64, m| -> u32 { Format::F32.round(a, m) })
+                each_mode!(mode(i.rounding), |a: f64, m| -> u32 {
+                    Format::F32.round(a, m)
+                })
             }
             (Type::Tf32, Type::F32) => Self::f32_to_tf32(i)?,
             (Type::F32, src) => short_to_f32(src).ok_or_else(|| Self::unsupported(i))?,
-            (dst, Type::F32) => f32_to_short(dst, mode(i.rounding), i.satfinite).ok_or_else(|| Self::unsupported(i))?,
+            (dst, Type::F32) => f32_to_short(dst, mode(i.rounding), i.satfinite)
+                .ok_or_else(|| Self::unsupported(i))?,
             _ => return self.cvt_short_floats(i, slot, d),
         };
-        self.lanes(exec, Slots { d, a: slot, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a: slot,
+                ..Slots::default()
+            },
+        );
         if i.ftz && i.dst_ty == Type::F32 {
-            self.lanes(lanes!(|a: f32| -> f32 { single::flush(a) }), Slots { d, a: d, ..Slots::default() });
+            self.lanes(
+                lanes!(|a: f32| -> f32 { single::flush(a) }),
+                Slots {
+                    d,
+                    a: d,
+                    ..Slots::default()
+                },
+            );
         }
         self.saturate_float(i, d)
     }
@@ -367,24 +495,49 @@ impl Decoder<'_> {
         let exec = match (i.dst_ty, i.src_ty) {
             (Type::F64, Type::F16) => lanes!(|a: F16| -> f64 { half::f16_to_f32(a.0).into() }),
             (Type::F64, Type::Bf16) => lanes!(|a: Bf16| -> f64 { half::bf16_to_f32(a.0).into() }),
-            (Type::F16, Type::F64) => each_mode!(rounding, |a: f64, m| -> u32 { Format::F16.round(a, m) }),
-            (Type::Bf16, Type::F64) => each_mode!(rounding, |a: f64, m| -> u32 { Format::BF16.round(a, m) }),
-            (Type::F16, Type::F16) if i.rounding.is_some() => each_mode!(rounding, |a: F16, m| -> F16 {
-                F16(half::f64_to_f16(integer::round_integral(half::f16_to_f32(a.0).into(), m)))
-            }),
-            (Type::Bf16, Type::Bf16) if i.rounding.is_some() => each_mode!(rounding, |a: Bf16, m| -> Bf16 {
-                Bf16(half::f64_to_bf16(integer::round_integral(half::bf16_to_f32(a.0).into(), m)))
-            }),
+            (Type::F16, Type::F64) => {
+                each_mode!(rounding, |a: f64, m| -> u32 { Format::F16.round(a, m) })
+            }
+            (Type::Bf16, Type::F64) => {
+                each_mode!(rounding, |a: f64, m| -> u32 { Format::BF16.round(a, m) })
+            }
+            (Type::F16, Type::F16) if i.rounding.is_some() => {
+                each_mode!(rounding, |a: F16, m| -> F16 {
+                    F16(half::f64_to_f16(integer::round_integral(
+                        half::f16_to_f32(a.0).into(),
+                        m,
+                    )))
+                })
+            }
+            (Type::Bf16, Type::Bf16) if i.rounding.is_some() => {
+                each_mode!(rounding, |a: Bf16, m| -> Bf16 {
+                    Bf16(half::f64_to_bf16(integer::round_integral(
+                        half::bf16_to_f32(a.0).into(),
+                        m,
+                    )))
+                })
+            }
             (Type::F16, Type::F16) | (Type::Bf16, Type::Bf16) => lanes!(|a: u16| -> u16 { a }),
             (Type::Bf16, Type::F16) => {
-                each_mode!(rounding, |a: F16, m| -> u32 { Format::BF16.round(half::f16_to_f32(a.0).into(), m) })
+                each_mode!(rounding, |a: F16, m| -> u32 {
+                    Format::BF16.round(half::f16_to_f32(a.0).into(), m)
+                })
             }
             (Type::F16, Type::Bf16) => {
-                each_mode!(rounding, |a: Bf16, m| -> u32 { Format::F16.round(half::bf16_to_f32(a.0).into(), m) })
+                each_mode!(rounding, |a: Bf16, m| -> u32 {
+                    Format::F16.round(half::bf16_to_f32(a.0).into(), m)
+                })
             }
             _ => return Err(Self::unsupported(i)),
         };
-        self.lanes(exec, Slots { d, a: slot, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a: slot,
+                ..Slots::default()
+            },
+        );
         self.saturate_float(i, d)
     }
 
@@ -403,20 +556,31 @@ impl Decoder<'_> {
         Ok(match i.rounding {
             Some(Rounding::Rna) => lanes!(|a: f32| -> u32 {
                 let rounded = a.to_bits().wrapping_add(0x1000) & !0x1fff;
-                if a.is_finite() { rounded } else { a.to_bits() & !0x1fff | u32::from(a.is_nan()) << 22 }
+                if a.is_finite() {
+                    rounded
+                } else {
+                    a.to_bits() & !0x1fff | u32::from(a.is_nan()) << 22
+                }
             }),
             Some(Rounding::Rn) => lanes!(|a: f32| -> u32 {
                 let bits = a.to_bits();
                 let rounded = bits.wrapping_add(0x0fff + (bits >> 13 & 1)) & !0x1fff;
-                if a.is_finite() { rounded } else { bits & !0x1fff | u32::from(a.is_nan()) << 22 }
+                if a.is_finite() {
+                    rounded
+                } else {
+                    bits & !0x1fff | u32::from(a.is_nan()) << 22
+                }
             }),
-            Some(Rounding::Rz) => lanes!(|a: f32| -> u32 { a.to_bits() & !0x1fff | u32::from(a.is_nan()) << 22 }),
+            Some(Rounding::Rz) => {
+                lanes!(|a: f32| -> u32 { a.to_bits() & !0x1fff | u32::from(a.is_nan()) << 22 })
+            }
             _ => return Err(Self::unsupported(i)),
         })
     }
 
     fn cvt_two(&mut self, i: &Cvt, b: Operand) -> Decoded {
-        let exec = f32_pair(i.dst_ty, mode(i.rounding), i.satfinite).filter(|_| i.src_ty == Type::F32);
+        let exec =
+            f32_pair(i.dst_ty, mode(i.rounding), i.satfinite).filter(|_| i.src_ty == Type::F32);
         let exec = exec.ok_or_else(|| Self::unsupported(i))?;
         let (mut a, mut b) = (self.source(i.a, Type::F32)?, self.source(b, Type::F32)?);
         if i.relu {
@@ -425,14 +589,24 @@ impl Decoder<'_> {
             b = self.step(clamp, File::Word, b);
         }
         let d = self.target(i.dst, i.dst_ty)?;
-        self.lanes(exec, Slots { d, a, b, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a,
+                b,
+                ..Slots::default()
+            },
+        );
         Ok(())
     }
 
     /// Two integers, clamped, below the low bits of c.
     pub(crate) fn cvt_pack(&mut self, i: &CvtPack) -> Decoded {
         let exec = match (i.dst_ty, i.c_ty) {
-            (Type::U16, None) => lanes!(|a: i32, b: i32| -> u32 { (a.clamp(0, 0xffff) as u32) << 16 | b.clamp(0, 0xffff) as u32 }),
+            (Type::U16, None) => lanes!(|a: i32, b: i32| -> u32 {
+                (a.clamp(0, 0xffff) as u32) << 16 | b.clamp(0, 0xffff) as u32
+            }),
             (Type::S16, None) => lanes!(|a: i32, b: i32| -> u32 {
                 (a.clamp(-0x8000, 0x7fff) as u32) << 16 | b.clamp(-0x8000, 0x7fff) as u32 & 0xffff
             }),

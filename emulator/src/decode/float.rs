@@ -34,13 +34,16 @@ macro_rules! flushing {
 
 /// An operation whose last argument is the rounding, for each rounding.
 macro_rules! each_mode {
-    ($ty:ident, $mode:expr, |$a:ident $(, $b:ident $(, $c:ident)?)?| $f:path) => {
+    ($ty:ident, $mode:expr, $f:path => $($a:ident),+) => {
         match $mode {
-            Mode::Zero => lanes!(|$a: $ty $(, $b: $ty $(, $c: $ty)?)?| -> $ty { $f($a $(, $b $(, $c)?)?, Mode::Zero) }),
-            Mode::Down => lanes!(|$a: $ty $(, $b: $ty $(, $c: $ty)?)?| -> $ty { $f($a $(, $b $(, $c)?)?, Mode::Down) }),
-            Mode::Up => lanes!(|$a: $ty $(, $b: $ty $(, $c: $ty)?)?| -> $ty { $f($a $(, $b $(, $c)?)?, Mode::Up) }),
-            _ => lanes!(|$a: $ty $(, $b: $ty $(, $c: $ty)?)?| -> $ty { $f($a $(, $b $(, $c)?)?, Mode::NearestEven) }),
+            Mode::Zero => each_mode!(@ $ty, Mode::Zero, $f => $($a),+),
+            Mode::Down => each_mode!(@ $ty, Mode::Down, $f => $($a),+),
+            Mode::Up => each_mode!(@ $ty, Mode::Up, $f => $($a),+),
+            _ => each_mode!(@ $ty, Mode::NearestEven, $f => $($a),+),
         }
+    };
+    (@ $ty:ident, $mode:expr, $f:path => $($a:ident),+) => {
+        lanes!(|$($a: $ty),+| -> $ty { $f($($a,)+ $mode) })
     };
 }
 
@@ -53,11 +56,18 @@ struct Plan {
 
 impl Plan {
     fn new(exec: Exec) -> Self {
-        Self { exec, flush_apart: false, negate_b: false }
+        Self {
+            exec,
+            flush_apart: false,
+            negate_b: false,
+        }
     }
 
     fn directed(exec: Exec) -> Self {
-        Self { flush_apart: true, ..Self::new(exec) }
+        Self {
+            flush_apart: true,
+            ..Self::new(exec)
+        }
     }
 }
 
@@ -65,10 +75,13 @@ fn binary_f32(i: &Binary) -> Option<Plan> {
     let mode = mode(i.rounding);
     if mode != Mode::NearestEven {
         return Some(match i.op {
-            BinaryOp::Add => Plan::directed(each_mode!(f32, mode, |a, b| directed::add32)),
-            BinaryOp::Sub => Plan { negate_b: true, ..Plan::directed(each_mode!(f32, mode, |a, b| directed::add32)) },
-            BinaryOp::Mul => Plan::directed(each_mode!(f32, mode, |a, b| directed::mul32)),
-            BinaryOp::Div => Plan::directed(each_mode!(f32, mode, |a, b| directed::div32)),
+            BinaryOp::Add => Plan::directed(each_mode!(f32, mode, directed::add32 => a, b)),
+            BinaryOp::Sub => Plan {
+                negate_b: true,
+                ..Plan::directed(each_mode!(f32, mode, directed::add32 => a, b))
+            },
+            BinaryOp::Mul => Plan::directed(each_mode!(f32, mode, directed::mul32 => a, b)),
+            BinaryOp::Div => Plan::directed(each_mode!(f32, mode, directed::div32 => a, b)),
             _ => return None,
         });
     }
@@ -111,18 +124,29 @@ fn binary_f64(i: &Binary) -> Option<Plan> {
     let mode = mode(i.rounding);
     Some(Plan::new(match i.op {
         BinaryOp::Add if mode == Mode::NearestEven => lanes!(|a: f64, b: f64| -> f64 { a + b }),
-        BinaryOp::Add => each_mode!(f64, mode, |a, b| directed::add64),
+        BinaryOp::Add => each_mode!(f64, mode, directed::add64 => a, b),
         BinaryOp::Sub if mode == Mode::NearestEven => lanes!(|a: f64, b: f64| -> f64 { a - b }),
         BinaryOp::Sub => {
-            return Some(Plan { negate_b: true, ..Plan::new(each_mode!(f64, mode, |a, b| directed::add64)) });
+            return Some(Plan {
+                negate_b: true,
+                ..Plan::new(each_mode!(f64, mode, directed::add64 => a, b))
+            });
         }
-        BinaryOp::Mul => each_mode!(f64, mode, |a, b| directed::mul64),
-        BinaryOp::Div => each_mode!(f64, mode, |a, b| directed::div64),
+        BinaryOp::Mul => each_mode!(f64, mode, directed::mul64 => a, b),
+        BinaryOp::Div => each_mode!(f64, mode, directed::div64 => a, b),
         BinaryOp::Min => lanes!(|a: f64, b: f64| -> f64 {
-            if a == b { f64::from_bits(a.to_bits() | b.to_bits()) } else { a.min(b) }
+            if a == b {
+                f64::from_bits(a.to_bits() | b.to_bits())
+            } else {
+                a.min(b)
+            }
         }),
         BinaryOp::Max => lanes!(|a: f64, b: f64| -> f64 {
-            if a == b { f64::from_bits(a.to_bits() & b.to_bits()) } else { a.max(b) }
+            if a == b {
+                f64::from_bits(a.to_bits() & b.to_bits())
+            } else {
+                a.max(b)
+            }
         }),
         BinaryOp::CopySign => lanes!(|a: f64, b: f64| -> f64 { b.copysign(a) }),
         _ => return None,
@@ -133,7 +157,7 @@ fn unary_f32(i: &Unary) -> Option<Plan> {
     let (ftz, mode) = (i.ftz, mode(i.rounding));
     if mode != Mode::NearestEven {
         return Some(Plan::directed(match i.op {
-            UnaryOp::Sqrt => each_mode!(f32, mode, |a| directed::sqrt32),
+            UnaryOp::Sqrt => each_mode!(f32, mode, directed::sqrt32 => a),
             UnaryOp::Rcp => match mode {
                 Mode::Zero => lanes!(|a: f32| -> f32 { directed::div32(1.0, a, Mode::Zero) }),
                 Mode::Down => lanes!(|a: f32| -> f32 { directed::div32(1.0, a, Mode::Down) }),
@@ -164,7 +188,7 @@ fn unary_f64(i: &Unary) -> Option<Plan> {
     Some(Plan::new(match i.op {
         UnaryOp::Neg => lanes!(|a: f64| -> f64 { -a }),
         UnaryOp::Abs => lanes!(|a: f64| -> f64 { a.abs() }),
-        UnaryOp::Sqrt => each_mode!(f64, mode, |a| directed::sqrt64),
+        UnaryOp::Sqrt => each_mode!(f64, mode, directed::sqrt64 => a),
         UnaryOp::Rcp => match mode {
             Mode::Zero => lanes!(|a: f64| -> f64 { directed::div64(1.0, a, Mode::Zero) }),
             Mode::Down => lanes!(|a: f64| -> f64 { directed::div64(1.0, a, Mode::Down) }),
@@ -182,10 +206,12 @@ fn ternary(i: &Ternary) -> Option<Plan> {
         (TernaryOp::Fma | TernaryOp::Mad, Type::F32) if mode == Mode::NearestEven => {
             Some(Plan::new(flushing!(i.ftz, |a, b, c| single::fma(a, b, c))))
         }
-        (TernaryOp::Fma | TernaryOp::Mad, Type::F32) => {
-            Some(Plan::directed(each_mode!(f32, mode, |a, b, c| directed::fma32)))
+        (TernaryOp::Fma | TernaryOp::Mad, Type::F32) => Some(Plan::directed(
+            each_mode!(f32, mode, directed::fma32 => a, b, c),
+        )),
+        (TernaryOp::Fma | TernaryOp::Mad, Type::F64) => {
+            Some(Plan::new(each_mode!(f64, mode, directed::fma64 => a, b, c)))
         }
-        (TernaryOp::Fma | TernaryOp::Mad, Type::F64) => Some(Plan::new(each_mode!(f64, mode, |a, b, c| directed::fma64))),
         _ => None,
     }
 }
@@ -200,11 +226,33 @@ impl Decoder<'_> {
             ty if ty.is_float() => return self.half_binary(i),
             _ => return self.integer_binary(i),
         };
-        let plan = plan.ok_or_else(|| format!("the emulator has no such {} on .{}", i.op.text(), i.ty.text()))?;
+        let plan = plan.ok_or_else(|| {
+            format!(
+                "the emulator has no such {} on .{}",
+                i.op.text(),
+                i.ty.text()
+            )
+        })?;
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
-        let b = if plan.negate_b { self.negated(b, i.ty) } else { b };
+        let b = if plan.negate_b {
+            self.negated(b, i.ty)
+        } else {
+            b
+        };
         let d = self.target(i.dst, i.ty)?;
-        self.float_steps(&plan, Slots { d, a, b, ..Slots::default() }, 2, i.ftz, i.sat, i.ty)
+        self.float_steps(
+            &plan,
+            Slots {
+                d,
+                a,
+                b,
+                ..Slots::default()
+            },
+            2,
+            i.ftz,
+            i.sat,
+            i.ty,
+        )
     }
 
     pub(crate) fn unary(&mut self, i: &Unary) -> Decoded {
@@ -214,10 +262,27 @@ impl Decoder<'_> {
             ty if ty.is_float() => return self.half_unary(i),
             _ => return self.integer_unary(i),
         };
-        let plan = plan.ok_or_else(|| format!("the emulator has no such {} on .{}", i.op.text(), i.ty.text()))?;
+        let plan = plan.ok_or_else(|| {
+            format!(
+                "the emulator has no such {} on .{}",
+                i.op.text(),
+                i.ty.text()
+            )
+        })?;
         let a = self.source(i.a, i.ty)?;
         let d = self.target(i.dst, i.ty)?;
-        self.float_steps(&plan, Slots { d, a, ..Slots::default() }, 1, i.ftz, false, i.ty)
+        self.float_steps(
+            &plan,
+            Slots {
+                d,
+                a,
+                ..Slots::default()
+            },
+            1,
+            i.ftz,
+            false,
+            i.ty,
+        )
     }
 
     pub(crate) fn ternary(&mut self, i: &Ternary) -> Decoded {
@@ -228,8 +293,18 @@ impl Decoder<'_> {
             return self.half_ternary(i);
         }
         let plan = ternary(i);
-        let plan = plan.ok_or_else(|| format!("the emulator has no such {} on .{}", i.op.text(), i.ty.text()))?;
-        let (a, b, c) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?, self.source(i.c, i.ty)?);
+        let plan = plan.ok_or_else(|| {
+            format!(
+                "the emulator has no such {} on .{}",
+                i.op.text(),
+                i.ty.text()
+            )
+        })?;
+        let (a, b, c) = (
+            self.source(i.a, i.ty)?,
+            self.source(i.b, i.ty)?,
+            self.source(i.c, i.ty)?,
+        );
         let d = self.target(i.dst, i.ty)?;
         self.float_steps(&plan, Slots { d, a, b, c, e: 0 }, 3, i.ftz, i.sat, i.ty)
     }
@@ -237,33 +312,65 @@ impl Decoder<'_> {
     fn negated(&mut self, slot: u32, ty: Type) -> u32 {
         let file = Self::file(ty);
         let d = self.new_slots(file, 1);
-        let exec = if ty == Type::F64 { lanes!(|a: f64| -> f64 { -a }) } else { lanes!(|a: f32| -> f32 { -a }) };
-        self.lanes(exec, Slots { d, a: slot, ..Slots::default() });
+        let exec = if ty == Type::F64 {
+            lanes!(|a: f64| -> f64 { -a })
+        } else {
+            lanes!(|a: f32| -> f32 { -a })
+        };
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a: slot,
+                ..Slots::default()
+            },
+        );
         self.is_lead = true;
         d
     }
 
     /// The operation with the steps before and after it that its modifiers need.
-    fn float_steps(&mut self, plan: &Plan, slots: Slots, sources: u32, ftz: bool, sat: bool, ty: Type) -> Decoded {
+    fn float_steps(
+        &mut self,
+        plan: &Plan,
+        slots: Slots,
+        sources: u32,
+        ftz: bool,
+        sat: bool,
+        ty: Type,
+    ) -> Decoded {
         let mut slots = slots;
         let apart = plan.flush_apart && ftz;
         if apart {
             let inputs = [&mut slots.a, &mut slots.b, &mut slots.c];
             for input in inputs.into_iter().take(sources as usize) {
                 let d = self.new_slots(Self::file(ty), 1);
-                self.lanes(FLUSH(), Slots { d, a: *input, ..Slots::default() });
+                self.lanes(
+                    FLUSH(),
+                    Slots {
+                        d,
+                        a: *input,
+                        ..Slots::default()
+                    },
+                );
                 *input = d;
             }
             self.is_lead = true;
         }
         self.lanes(plan.exec, slots);
-        let in_place = Slots { d: slots.d, a: slots.d, ..Slots::default() };
+        let in_place = Slots {
+            d: slots.d,
+            a: slots.d,
+            ..Slots::default()
+        };
         if apart {
             self.lanes(FLUSH(), in_place);
         }
         match (sat, ty) {
             (false, _) => {}
-            (true, Type::F32) => self.lanes(lanes!(|a: f32| -> f32 { single::saturate(a) }), in_place),
+            (true, Type::F32) => {
+                self.lanes(lanes!(|a: f32| -> f32 { single::saturate(a) }), in_place);
+            }
             (true, _) => return Err(format!("the emulator has no .sat on .{}", ty.text())),
         }
         Ok(())

@@ -9,7 +9,11 @@ pub(crate) fn set_joins(steps: &mut [Step]) {
     for (block, &end) in graph.ends.iter().enumerate() {
         if let Op::Branch { join, .. } = &mut steps[end as usize].op {
             let meeting = dominators[block];
-            *join = if meeting < graph.starts.len() { graph.starts[meeting] } else { NONE };
+            *join = if meeting < graph.starts.len() {
+                graph.starts[meeting]
+            } else {
+                NONE
+            };
         }
     }
 }
@@ -39,7 +43,10 @@ impl Graph {
                 _ => {}
             }
         }
-        let starts: Vec<u32> = (0..steps.len()).filter(|&i| is_start[i]).map(|i| i as u32).collect();
+        let starts: Vec<u32> = (0..steps.len())
+            .filter(|&i| is_start[i])
+            .map(|i| i as u32)
+            .collect();
         let ends: Vec<u32> = (0..starts.len())
             .map(|block| starts.get(block + 1).copied().unwrap_or(steps.len() as u32) - 1)
             .collect();
@@ -61,7 +68,11 @@ impl Graph {
                 }
             })
             .collect();
-        Self { starts, ends, successors }
+        Self {
+            starts,
+            ends,
+            successors,
+        }
     }
 
     /// Cooper, Harvey and Kennedy's algorithm on the reversed graph.
@@ -74,7 +85,10 @@ impl Graph {
         while changed {
             changed = false;
             for &block in order.iter().skip(1) {
-                let reached = self.successors[block].iter().copied().filter(|&s| dominator[s] != UNREACHED);
+                let reached = self.successors[block]
+                    .iter()
+                    .copied()
+                    .filter(|&s| dominator[s] != UNREACHED);
                 let meeting = reached.reduce(|a, b| intersect(&dominator, &number, a, b));
                 if let Some(meeting) = meeting
                     && dominator[block] != meeting
@@ -140,7 +154,12 @@ mod tests {
     use super::*;
 
     fn step(op: Op, is_guarded: bool) -> Step {
-        Step { guard: u32::from(is_guarded), flip: 0, watch: NONE, op }
+        Step {
+            guard: u32::from(is_guarded),
+            flip: 0,
+            watch: NONE,
+            op,
+        }
     }
 
     fn branch(target: u32) -> Op {
@@ -151,7 +170,9 @@ mod tests {
         let mut steps = steps;
         set_joins(&mut steps);
         for &(index, expected) in expected {
-            let Op::Branch { join, .. } = steps[index].op else { panic!("step {index} is no branch") };
+            let Op::Branch { join, .. } = steps[index].op else {
+                panic!("step {index} is no branch")
+            };
             assert_eq!(join, expected, "step {index}");
         }
     }
@@ -160,7 +181,14 @@ mod tests {
     fn if_and_else_meet_behind_both() {
         let nop = || step(Op::Nothing, false);
         check(
-            vec![step(branch(3), true), nop(), step(branch(4), false), nop(), nop(), step(Op::Exit, false)],
+            vec![
+                step(branch(3), true),
+                nop(),
+                step(branch(4), false),
+                nop(),
+                nop(),
+                step(Op::Exit, false),
+            ],
             &[(0, 4), (2, 4)],
         );
     }
@@ -168,12 +196,31 @@ mod tests {
     #[test]
     fn a_loop_meets_behind_itself() {
         let nop = || step(Op::Nothing, false);
-        check(vec![nop(), nop(), step(branch(1), true), nop(), step(Op::Exit, false)], &[(2, 3)]);
+        check(
+            vec![
+                nop(),
+                nop(),
+                step(branch(1), true),
+                nop(),
+                step(Op::Exit, false),
+            ],
+            &[(2, 3)],
+        );
     }
 
     #[test]
     fn paths_that_exit_never_meet() {
-        check(vec![step(branch(2), true), step(Op::Exit, false), step(Op::Exit, false)], &[(0, NONE)]);
-        check(vec![step(branch(0), false), step(Op::Exit, false)], &[(0, NONE)]);
+        check(
+            vec![
+                step(branch(2), true),
+                step(Op::Exit, false),
+                step(Op::Exit, false),
+            ],
+            &[(0, NONE)],
+        );
+        check(
+            vec![step(branch(0), false), step(Op::Exit, false)],
+            &[(0, NONE)],
+        );
     }
 }

@@ -23,11 +23,17 @@ pub(crate) enum Base {
 
 impl Location {
     pub(crate) fn param(offset: u32) -> Self {
-        Self { space: AccessSpace::Param, base: Base::Offset(offset.into()) }
+        Self {
+            space: AccessSpace::Param,
+            base: Base::Offset(offset.into()),
+        }
     }
 
     pub(crate) fn local(offset: u32) -> Self {
-        Self { space: AccessSpace::Local, base: Base::Offset(offset.into()) }
+        Self {
+            space: AccessSpace::Local,
+            base: Base::Offset(offset.into()),
+        }
     }
 }
 
@@ -51,7 +57,9 @@ pub(crate) struct Frame<'m> {
 
 impl<'m> Decoder<'m> {
     pub(crate) fn frame(&self) -> &Frame<'m> {
-        self.frames.last().expect("decoding starts by entering the body of the entry")
+        self.frames
+            .last()
+            .expect("decoding starts by entering the body of the entry")
     }
 
     /// Starts a body: its registers get slots, its variables places.
@@ -63,11 +71,24 @@ impl<'m> Decoder<'m> {
         return_places: Vec<Location>,
         call: u32,
     ) -> Decoded {
-        let registers = body.registers.iter().map(|(_, class)| self.new_register(class)).collect();
+        let registers = body
+            .registers
+            .iter()
+            .map(|(_, class)| self.new_register(class))
+            .collect();
         let label_base = self.labels.len() as u32;
-        self.labels.extend(std::iter::repeat_n(NONE, body.labels.len() + 1));
-        let variable_places = body.variables.iter().map(|v| self.place_variable(v)).collect::<Decoded<_>>()?;
-        let first_unique = self.frames.iter().map(|frame| frame.first_unique + frame.registers.len() as u32).max();
+        self.labels
+            .extend(std::iter::repeat_n(NONE, body.labels.len() + 1));
+        let variable_places = body
+            .variables
+            .iter()
+            .map(|v| self.place_variable(v))
+            .collect::<Decoded<_>>()?;
+        let first_unique = self
+            .frames
+            .iter()
+            .map(|frame| frame.first_unique + frame.registers.len() as u32)
+            .max();
         self.frames.push(Frame {
             body,
             params,
@@ -88,7 +109,9 @@ impl<'m> Decoder<'m> {
             RegClass::Pred => (File::Predicate, self.new_slots(File::Predicate, 1)),
             RegClass::B128 => (File::Double, self.new_slots(File::Double, 2)),
             RegClass::B64 | RegClass::F64 => (File::Double, self.new_slots(File::Double, 1)),
-            RegClass::B16 | RegClass::B32 | RegClass::F32 => (File::Word, self.new_slots(File::Word, 1)),
+            RegClass::B16 | RegClass::B32 | RegClass::F32 => {
+                (File::Word, self.new_slots(File::Word, 1))
+            }
         }
     }
 
@@ -109,23 +132,36 @@ impl<'m> Decoder<'m> {
         match variable.space {
             Space::Shared if variable.extent == ptx::Extent::Unsized => {
                 self.dynamic_shared_align = self.dynamic_shared_align.max(align);
-                Ok(Location { space: AccessSpace::Shared, base: Base::DynamicShared })
+                Ok(Location {
+                    space: AccessSpace::Shared,
+                    base: Base::DynamicShared,
+                })
             }
             Space::Shared => {
                 let offset = self.shared_bytes.next_multiple_of(align);
                 self.shared_bytes = offset + bytes;
                 let base = Base::Offset(u64::from(SHARED_BASE + offset));
-                Ok(Location { space: AccessSpace::Shared, base })
+                Ok(Location {
+                    space: AccessSpace::Shared,
+                    base,
+                })
             }
             Space::Local | Space::Param => Ok(Location::local(self.new_local(align, bytes))),
             Space::Const => {
                 let offset = self.const_image.len().next_multiple_of(align as usize);
                 self.const_image.resize(offset, 0);
                 let image = super::symbols::initial_bytes(variable);
-                self.const_image.extend_from_slice(&image.unwrap_or_else(|| vec![0; bytes as usize]));
-                Ok(Location { space: AccessSpace::Const, base: Base::Offset(offset as u64) })
+                self.const_image
+                    .extend_from_slice(&image.unwrap_or_else(|| vec![0; bytes as usize]));
+                Ok(Location {
+                    space: AccessSpace::Const,
+                    base: Base::Offset(offset as u64),
+                })
             }
-            _ => Err(format!("variable {} of a body must be .shared, .local, .const or .param", variable.name)),
+            _ => Err(format!(
+                "variable {} of a body must be .shared, .local, .const or .param",
+                variable.name
+            )),
         }
     }
 

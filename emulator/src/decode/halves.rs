@@ -77,18 +77,51 @@ fn unary(i: &Unary) -> Option<Exec> {
 impl Decoder<'_> {
     pub(crate) fn half_binary(&mut self, i: &Binary) -> Decoded {
         let exec = binary(i).filter(|_| !i.xorsign_abs);
-        let exec = exec.ok_or_else(|| format!("the emulator has no such {} on .{}", i.op.text(), i.ty.text()))?;
+        let exec = exec.ok_or_else(|| {
+            format!(
+                "the emulator has no such {} on .{}",
+                i.op.text(),
+                i.ty.text()
+            )
+        })?;
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let d = self.target(i.dst, i.ty)?;
-        self.half_steps(exec, Slots { d, a, b, ..Slots::default() }, 2, [i.ftz, i.sat, i.relu], i.ty)
+        self.half_steps(
+            exec,
+            Slots {
+                d,
+                a,
+                b,
+                ..Slots::default()
+            },
+            2,
+            [i.ftz, i.sat, i.relu],
+            i.ty,
+        )
     }
 
     pub(crate) fn half_unary(&mut self, i: &Unary) -> Decoded {
         let exec = unary(i);
-        let exec = exec.ok_or_else(|| format!("the emulator has no such {} on .{}", i.op.text(), i.ty.text()))?;
+        let exec = exec.ok_or_else(|| {
+            format!(
+                "the emulator has no such {} on .{}",
+                i.op.text(),
+                i.ty.text()
+            )
+        })?;
         let a = self.source(i.a, i.ty)?;
         let d = self.target(i.dst, i.ty)?;
-        self.half_steps(exec, Slots { d, a, ..Slots::default() }, 1, [i.ftz, false, false], i.ty)
+        self.half_steps(
+            exec,
+            Slots {
+                d,
+                a,
+                ..Slots::default()
+            },
+            1,
+            [i.ftz, false, false],
+            i.ty,
+        )
     }
 
     pub(crate) fn half_ternary(&mut self, i: &Ternary) -> Decoded {
@@ -96,14 +129,37 @@ impl Decoder<'_> {
             TernaryOp::Fma => each_half!(i.ty, |a, b, c| wide_fma(a, b, c)),
             _ => None,
         };
-        let exec = exec.ok_or_else(|| format!("the emulator has no such {} on .{}", i.op.text(), i.ty.text()))?;
-        let (a, b, c) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?, self.source(i.c, i.ty)?);
+        let exec = exec.ok_or_else(|| {
+            format!(
+                "the emulator has no such {} on .{}",
+                i.op.text(),
+                i.ty.text()
+            )
+        })?;
+        let (a, b, c) = (
+            self.source(i.a, i.ty)?,
+            self.source(i.b, i.ty)?,
+            self.source(i.c, i.ty)?,
+        );
         let d = self.target(i.dst, i.ty)?;
-        self.half_steps(exec, Slots { d, a, b, c, e: 0 }, 3, [i.ftz, i.sat, i.relu], i.ty)
+        self.half_steps(
+            exec,
+            Slots { d, a, b, c, e: 0 },
+            3,
+            [i.ftz, i.sat, i.relu],
+            i.ty,
+        )
     }
 
     /// The operation with steps for `.ftz`, `.sat` and `.relu` around it.
-    fn half_steps(&mut self, exec: Exec, slots: Slots, sources: u32, flags: [bool; 3], ty: Type) -> Decoded {
+    fn half_steps(
+        &mut self,
+        exec: Exec,
+        slots: Slots,
+        sources: u32,
+        flags: [bool; 3],
+        ty: Type,
+    ) -> Decoded {
         let mut slots = slots;
         let [ftz, sat, relu] = flags;
         let is_f16 = matches!(ty, Type::F16 | Type::F16x2);
@@ -111,13 +167,24 @@ impl Decoder<'_> {
             let inputs = [&mut slots.a, &mut slots.b, &mut slots.c];
             for input in inputs.into_iter().take(sources as usize) {
                 let d = self.new_slots(Self::file(ty), 1);
-                self.lanes(flush_pair(), Slots { d, a: *input, ..Slots::default() });
+                self.lanes(
+                    flush_pair(),
+                    Slots {
+                        d,
+                        a: *input,
+                        ..Slots::default()
+                    },
+                );
                 *input = d;
             }
             self.is_lead = true;
         }
         self.lanes(exec, slots);
-        let in_place = Slots { d: slots.d, a: slots.d, ..Slots::default() };
+        let in_place = Slots {
+            d: slots.d,
+            a: slots.d,
+            ..Slots::default()
+        };
         if ftz && is_f16 {
             self.lanes(flush_pair(), in_place);
         }

@@ -7,7 +7,11 @@ use smallvec::SmallVec;
 
 impl Decoder<'_> {
     /// Where an access goes: the space that the instruction names, and for parameters of functions local memory.
-    pub(crate) fn address(&mut self, space: Option<Space>, addr: Addr) -> Decoded<(AccessSpace, AddressBase)> {
+    pub(crate) fn address(
+        &mut self,
+        space: Option<Space>,
+        addr: Addr,
+    ) -> Decoded<(AccessSpace, AddressBase)> {
         let named = match space {
             None => AccessSpace::Generic,
             Some(Space::Global) => AccessSpace::Global,
@@ -23,11 +27,25 @@ impl Decoder<'_> {
                 if file == File::Predicate {
                     return Err("an address must be a 32- or 64-bit register".to_owned());
                 }
-                Ok((named, AddressBase { file, slot, offset: addr.offset.into() }))
+                Ok((
+                    named,
+                    AddressBase {
+                        file,
+                        slot,
+                        offset: addr.offset.into(),
+                    },
+                ))
             }
             Base::Zero => {
                 let slot = self.constant(File::Double, Constant::Bits(0));
-                Ok((named, AddressBase { file: File::Double, slot, offset: addr.offset.into() }))
+                Ok((
+                    named,
+                    AddressBase {
+                        file: File::Double,
+                        slot,
+                        offset: addr.offset.into(),
+                    },
+                ))
             }
             Base::Symbol(symbol) => {
                 let place = self.symbol(symbol)?;
@@ -35,13 +53,23 @@ impl Decoder<'_> {
                 let space = place.space;
                 if !matches!(
                     (named, space),
-                    (AccessSpace::Param | AccessSpace::Generic, _) | (AccessSpace::SharedCluster, AccessSpace::Shared)
+                    (AccessSpace::Param | AccessSpace::Generic, _)
+                        | (AccessSpace::SharedCluster, AccessSpace::Shared)
                 ) && named != space
                 {
-                    return Err(format!("the symbol lies in {space:?}, the instruction says {named:?}"));
+                    return Err(format!(
+                        "the symbol lies in {space:?}, the instruction says {named:?}"
+                    ));
                 }
                 let slot = self.place_slot(place, 0);
-                Ok((space, AddressBase { file: File::Double, slot, offset: addr.offset.into() }))
+                Ok((
+                    space,
+                    AddressBase {
+                        file: File::Double,
+                        slot,
+                        offset: addr.offset.into(),
+                    },
+                ))
             }
         }
     }
@@ -60,32 +88,71 @@ impl Decoder<'_> {
         }
         let bytes = element * cells.len() as u32;
         if bytes > 16 {
-            return Err(format!("an access of {bytes} bytes per thread; the limit is 16"));
+            return Err(format!(
+                "an access of {bytes} bytes per thread; the limit is 16"
+            ));
         }
-        let extend = if ty.kind() == TypeKind::Signed { Extend::Sign } else { Extend::Zero };
+        let extend = if ty.kind() == TypeKind::Signed {
+            Extend::Sign
+        } else {
+            Extend::Zero
+        };
         if element == 16 {
             let Cell { slot, .. } = cells[0];
-            let halves = [slot, slot + 1].map(|slot| Cell { file: File::Double, slot, bits: 64 });
-            return Ok(Access { space, base, element: 8, bytes, extend, cells: SmallVec::from_slice(&halves) });
+            let halves = [slot, slot + 1].map(|slot| Cell {
+                file: File::Double,
+                slot,
+                bits: 64,
+            });
+            return Ok(Access {
+                space,
+                base,
+                element: 8,
+                bytes,
+                extend,
+                cells: SmallVec::from_slice(&halves),
+            });
         }
-        Ok(Access { space, base, element, bytes, extend, cells })
+        Ok(Access {
+            space,
+            base,
+            element,
+            bytes,
+            extend,
+            cells,
+        })
     }
 
     /// The registers that a load writes; unwanted ones get slots that nobody reads.
     pub(crate) fn dest_cells(&mut self, dsts: &Dests, ty: Type) -> Decoded<SmallVec<[Cell; 4]>> {
-        dsts.0.iter().map(|&dest| self.dest_cell(dest, ty)).collect()
+        dsts.0
+            .iter()
+            .map(|&dest| self.dest_cell(dest, ty))
+            .collect()
     }
 
     pub(crate) fn dest_cell(&mut self, dest: Dest, ty: Type) -> Decoded<Cell> {
         if let Dest::Reg(reg) = dest {
             return self.cell(Operand::Reg(reg), ty);
         }
-        let file = if ty.bits() > 32 { File::Double } else { File::Word };
+        let file = if ty.bits() > 32 {
+            File::Double
+        } else {
+            File::Word
+        };
         let slot = self.new_slots(file, if ty.bits() == 128 { 2 } else { 1 });
-        Ok(Cell { file, slot, bits: ty.bits() })
+        Ok(Cell {
+            file,
+            slot,
+            bits: ty.bits(),
+        })
     }
 
-    pub(crate) fn source_cells(&mut self, values: &Values, ty: Type) -> Decoded<SmallVec<[Cell; 4]>> {
+    pub(crate) fn source_cells(
+        &mut self,
+        values: &Values,
+        ty: Type,
+    ) -> Decoded<SmallVec<[Cell; 4]>> {
         values.0.iter().map(|&value| self.cell(value, ty)).collect()
     }
 
@@ -111,5 +178,7 @@ fn check_vector(width: Option<usize>, registers: usize) -> Decoded {
     if expected == registers {
         return Ok(());
     }
-    Err(format!("the instruction moves {expected} elements but names {registers} registers"))
+    Err(format!(
+        "the instruction moves {expected} elements but names {registers} registers"
+    ))
 }

@@ -23,7 +23,9 @@ mod warp;
 mod watch;
 
 use crate::fault::{CallSite, Place};
-use crate::program::{Code, Constant, File, FileSizes, GlobalImage, LoadError, NONE, Op, Program, Site, Step};
+use crate::program::{
+    Code, Constant, File, FileSizes, GlobalImage, LoadError, NONE, Op, Program, Site, Step,
+};
 use crate::program::{InlinedCall, ParamSlot};
 use frame::{Frame, Location};
 use ptx::{Body, Entry, Inst, Instruction, Module, Stmt};
@@ -41,13 +43,22 @@ impl Program {
     /// Decodes every entry of `module`; an instruction that the machine does not know is an error.
     pub fn load(module: &Module) -> Result<Self, LoadError> {
         let module = Arc::new(module.clone());
-        let globals = module.globals.iter().map(symbols::global_image).collect::<Vec<GlobalImage>>();
+        let globals = module
+            .globals
+            .iter()
+            .map(symbols::global_image)
+            .collect::<Vec<GlobalImage>>();
         let entries = module
             .entries
             .iter()
             .map(|entry| Decoder::new(&module, entry).decode().map(Arc::new))
             .collect::<Result<_, _>>()?;
-        Ok(Self { module, entries, id: NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed), globals })
+        Ok(Self {
+            module,
+            entries,
+            id: NEXT_PROGRAM.fetch_add(1, Ordering::Relaxed),
+            globals,
+        })
     }
 }
 
@@ -89,7 +100,11 @@ impl<'m> Decoder<'m> {
             uses: Vec::new(),
             calls: Vec::new(),
             // Predicate zero is true in every lane.
-            files: FileSizes { words: 0, doubles: 0, predicates: 1 },
+            files: FileSizes {
+                words: 0,
+                doubles: 0,
+                predicates: 1,
+            },
             constants: HashMap::new(),
             labels: Vec::new(),
             frames: Vec::new(),
@@ -106,9 +121,18 @@ impl<'m> Decoder<'m> {
 
     fn decode(mut self) -> Result<Code, LoadError> {
         let (params, param_bytes) = symbols::lay_out_params(&self.entry.params);
-        let places = params.iter().map(|slot| Location::param(slot.offset)).collect();
-        self.enter(&self.entry.body, &self.entry.params, places, Vec::new(), NONE)
-            .map_err(|message| self.error(None, message))?;
+        let places = params
+            .iter()
+            .map(|slot| Location::param(slot.offset))
+            .collect();
+        self.enter(
+            &self.entry.body,
+            &self.entry.params,
+            places,
+            Vec::new(),
+            NONE,
+        )
+        .map_err(|message| self.error(None, message))?;
         self.body(&self.entry.body)?;
         // A body that runs off its end returns.
         self.statement = (self.entry.body.statements.len() as u32).saturating_sub(1);
@@ -123,9 +147,16 @@ impl<'m> Decoder<'m> {
                 *target = self.labels[*target as usize];
             }
         }
-        if let Some(step) = self.steps.iter().position(|s| matches!(s.op, Op::Branch { target: NONE, .. })) {
+        if let Some(step) = self
+            .steps
+            .iter()
+            .position(|s| matches!(s.op, Op::Branch { target: NONE, .. }))
+        {
             self.statement = self.sites[step].statement;
-            return Err(self.error(None, "a branch goes to a label that is not defined".to_owned()));
+            return Err(self.error(
+                None,
+                "a branch goes to a label that is not defined".to_owned(),
+            ));
         }
         flow::set_joins(&mut self.steps);
         let watched = watch::find(&mut self.steps, &self.uses);
@@ -136,7 +167,11 @@ impl<'m> Decoder<'m> {
             sites: self.sites,
             calls: self.calls,
             files: self.files,
-            constants: self.constants.into_iter().map(|((file, constant), slot)| (file, slot, constant)).collect(),
+            constants: self
+                .constants
+                .into_iter()
+                .map(|((file, constant), slot)| (file, slot, constant))
+                .collect(),
             watches: watched.watches,
             watched_count: watched.count,
             params,
@@ -165,13 +200,19 @@ impl<'m> Decoder<'m> {
         Ok(())
     }
 
-    fn instruction(&mut self, body: &'m Body, instruction: &'m Instruction) -> Result<(), LoadError> {
+    fn instruction(
+        &mut self,
+        body: &'m Body,
+        instruction: &'m Instruction,
+    ) -> Result<(), LoadError> {
         let first_step = self.steps.len();
         self.is_lead = true;
-        let decoded = self.set_guard(instruction).and_then(|()| match &instruction.inst {
-            Inst::Call(call) => self.call(body, call).map_err(CallError::into_message(self)),
-            inst => self.inst(inst),
-        });
+        let decoded = self
+            .set_guard(instruction)
+            .and_then(|()| match &instruction.inst {
+                Inst::Call(call) => self.call(body, call).map_err(CallError::into_message(self)),
+                inst => self.inst(inst),
+            });
         decoded.map_err(|message| self.error(Some(instruction), message))?;
         if !matches!(instruction.inst, Inst::Call(_)) {
             self.note_uses(instruction, first_step);
@@ -182,7 +223,10 @@ impl<'m> Decoder<'m> {
     fn set_guard(&mut self, instruction: &Instruction) -> Decoded {
         self.guard = match instruction.guard {
             None => (0, 0),
-            Some(guard) => (self.predicate_reg(guard.reg)?, if guard.negated { u32::MAX } else { 0 }),
+            Some(guard) => (
+                self.predicate_reg(guard.reg)?,
+                if guard.negated { u32::MAX } else { 0 },
+            ),
         };
         Ok(())
     }
@@ -229,8 +273,11 @@ impl<'m> Decoder<'m> {
             | Inst::FenceProxyAlias(_)
             | Inst::Prefetch(_)
             | Inst::Discard(_)
-            | Inst::ApplyPriority(_)
-            | Inst::Nanosleep(_) => self.nothing(),
+            | Inst::ApplyPriority(_) => self.nothing(),
+            Inst::Nanosleep(_) => {
+                self.push(Op::Sleep);
+                Ok(())
+            }
             Inst::CreatePolicyFractional(i) => self.policy(i.dst),
             Inst::CreatePolicyRange(i) => self.policy(i.dst),
             Inst::CreatePolicyCvt(i) => self.policy(i.dst),
@@ -247,8 +294,17 @@ impl<'m> Decoder<'m> {
     pub(crate) fn push(&mut self, op: Op) {
         let (guard, flip) = self.guard;
         let call = self.frames.last().map_or(NONE, |frame| frame.call);
-        self.steps.push(Step { guard, flip, watch: NONE, op });
-        self.sites.push(Site { statement: self.statement, call, is_lead: self.is_lead });
+        self.steps.push(Step {
+            guard,
+            flip,
+            watch: NONE,
+            op,
+        });
+        self.sites.push(Site {
+            statement: self.statement,
+            call,
+            is_lead: self.is_lead,
+        });
         self.uses.push(Uses::default());
         self.is_lead = false;
     }
@@ -259,8 +315,12 @@ impl<'m> Decoder<'m> {
         let params = frame.map_or(&self.entry.params[..], |frame| frame.params);
         LoadError {
             entry: self.entry.name.clone(),
-            ptx: instruction.map(|i| i.to_text(self.module, body, params)).unwrap_or_default(),
-            place: instruction.and_then(|i| place(self.module, body, i.loc)),
+            ptx: instruction
+                .map(|i| i.to_text(self.module, body, params))
+                .unwrap_or_default(),
+            place: instruction
+                .and_then(|i| place(self.module, body, i.loc))
+                .map(Box::new),
             message,
         }
     }
@@ -269,14 +329,17 @@ impl<'m> Decoder<'m> {
 /// Errors inside a function that is put in place keep their own instruction.
 pub(crate) enum CallError {
     Here(String),
-    Inside(LoadError),
+    Inside(Box<LoadError>),
 }
 
 impl CallError {
     fn into_message(_: &Decoder<'_>) -> impl FnOnce(Self) -> String {
         |error| match error {
             Self::Here(message) => message,
-            Self::Inside(error) => format!("in the function that it calls: {} ({})", error.message, error.ptx),
+            Self::Inside(error) => format!(
+                "in the function that it calls: {} ({})",
+                error.message, error.ptx
+            ),
         }
     }
 }
@@ -288,14 +351,25 @@ pub(crate) fn place(module: &Module, body: &Body, loc: Option<ptx::LocId>) -> Op
     let mut inlined_at = Vec::new();
     let mut at = first.inlined;
     while let Some(inlined) = at {
-        let Some(call) = body.locations.get(inlined.at.0 as usize) else { break };
+        let Some(call) = body.locations.get(inlined.at.0 as usize) else {
+            break;
+        };
         inlined_at.push(CallSite {
-            function: module.inlined_functions.get(inlined.function as usize).cloned().unwrap_or_default(),
+            function: module
+                .inlined_functions
+                .get(inlined.function as usize)
+                .cloned()
+                .unwrap_or_default(),
             file: file_name(call.file),
             line: call.line,
             column: call.column,
         });
         at = call.inlined;
     }
-    Some(Place { file: file_name(first.file), line: first.line, column: first.column, inlined_at })
+    Some(Place {
+        file: file_name(first.file),
+        line: first.line,
+        column: first.column,
+        inlined_at,
+    })
 }

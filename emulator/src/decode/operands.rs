@@ -9,7 +9,8 @@ impl Decoder<'_> {
     /// File and slot of a register of the body at hand.
     pub(crate) fn register(&self, reg: Reg) -> Decoded<(File, u32)> {
         let slot = self.frame().registers.get(reg.0 as usize);
-        slot.copied().ok_or_else(|| format!("register {} is not declared", reg.0))
+        slot.copied()
+            .ok_or_else(|| format!("register {} is not declared", reg.0))
     }
 
     fn register_in(&self, reg: Reg, file: File) -> Decoded<u32> {
@@ -18,7 +19,9 @@ impl Decoder<'_> {
             return Ok(slot);
         }
         let name = self.frame().body.registers.name(reg);
-        Err(format!("register {name} does not have the width that the instruction asks for"))
+        Err(format!(
+            "register {name} does not have the width that the instruction asks for"
+        ))
     }
 
     /// Slot of a predicate register.
@@ -42,11 +45,17 @@ impl Decoder<'_> {
             Operand::Reg(reg) => self.register_in(reg, file),
             Operand::Int(value) => Ok(self.immediate(value as u64, file, ty)),
             Operand::F32(bits) => match ty {
-                Type::F64 => Ok(self.immediate(f64::from(f32::from_bits(bits)).to_bits(), file, ty)),
+                Type::F64 => {
+                    Ok(self.immediate(f64::from(f32::from_bits(bits)).to_bits(), file, ty))
+                }
                 _ => Ok(self.immediate(bits.into(), file, ty)),
             },
             Operand::F64(bits) => match ty {
-                Type::F32 => Ok(self.immediate(u64::from((f64::from_bits(bits) as f32).to_bits()), file, ty)),
+                Type::F32 => Ok(self.immediate(
+                    u64::from((f64::from_bits(bits) as f32).to_bits()),
+                    file,
+                    ty,
+                )),
                 _ => Ok(self.immediate(bits, file, ty)),
             },
             Operand::Special(special) => self.special(special, file),
@@ -77,7 +86,11 @@ impl Decoder<'_> {
             | Special::GlobalTimerLo
             | Special::GlobalTimerHi => {
                 let slot = self.new_slots(file, 1);
-                self.push(Op::ReadClock { file, slot, special });
+                self.push(Op::ReadClock {
+                    file,
+                    slot,
+                    special,
+                });
                 self.is_lead = true;
                 Ok(slot)
             }
@@ -114,7 +127,10 @@ impl Decoder<'_> {
 
     /// Slot and flip of a predicate operand.
     pub(crate) fn condition(&self, predicate: ptx::Predicate) -> Decoded<(u32, u32)> {
-        Ok((self.predicate_reg(predicate.reg)?, if predicate.negated { u32::MAX } else { 0 }))
+        Ok((
+            self.predicate_reg(predicate.reg)?,
+            if predicate.negated { u32::MAX } else { 0 },
+        ))
     }
 
     /// Appends a lane-wise step.
@@ -135,6 +151,10 @@ impl Decoder<'_> {
         }
         let file = Self::file(ty);
         let slot = self.operand_in(operand, file, ty)?;
-        Ok(Cell { file, slot, bits: ty.bits() })
+        Ok(Cell {
+            file,
+            slot,
+            bits: ty.bits(),
+        })
     }
 }

@@ -14,7 +14,11 @@ pub(crate) fn lay_out_params(params: &[Param]) -> (Vec<ParamSlot>, u32) {
             let offset = end.next_multiple_of(param.align_bytes());
             let bytes = param.size_bytes() as u32;
             end = offset + bytes;
-            ParamSlot { name: param.name.clone(), offset, bytes }
+            ParamSlot {
+                name: param.name.clone(),
+                offset,
+                bytes,
+            }
         })
         .collect();
     (slots, end)
@@ -25,7 +29,10 @@ pub(crate) fn initial_bytes(variable: &Variable) -> Option<Vec<u8>> {
     let size = variable.size_bytes() as usize;
     let element = variable.ty.bytes() as usize;
     let mut bytes: Vec<u8> = match variable.init.as_ref()? {
-        Initializer::Int(values) => values.iter().flat_map(|v| v.to_le_bytes()[..element.min(8)].to_vec()).collect(),
+        Initializer::Int(values) => values
+            .iter()
+            .flat_map(|v| v.to_le_bytes()[..element.min(8)].to_vec())
+            .collect(),
         Initializer::F32(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         Initializer::F64(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
     };
@@ -37,8 +44,14 @@ pub(crate) fn initial_bytes(variable: &Variable) -> Option<Vec<u8>> {
 /// A `.global` variable as memory at start; other spaces give an empty image.
 pub(crate) fn global_image(variable: &Variable) -> GlobalImage {
     match variable.space {
-        Space::Global => GlobalImage { bytes: variable.size_bytes(), init: initial_bytes(variable) },
-        _ => GlobalImage { bytes: 0, init: None },
+        Space::Global => GlobalImage {
+            bytes: variable.size_bytes(),
+            init: initial_bytes(variable),
+        },
+        _ => GlobalImage {
+            bytes: 0,
+            init: None,
+        },
     }
 }
 
@@ -51,19 +64,29 @@ impl Decoder<'_> {
             Symbol::Return(index) => frame.return_places.get(index as usize),
             Symbol::Variable(index) => frame.variable_places.get(index as usize),
             Symbol::Global(index) => return self.module_variable(index),
-            Symbol::Function(_) => return Err("the address of a function is not a value here".to_owned()),
+            Symbol::Function(_) => {
+                return Err("the address of a function is not a value here".to_owned());
+            }
         };
-        found.copied().ok_or_else(|| format!("the symbol {symbol:?} is not declared"))
+        found
+            .copied()
+            .ok_or_else(|| format!("the symbol {symbol:?} is not declared"))
     }
 
     fn module_variable(&mut self, index: u32) -> Decoded<Location> {
         if let Some(&place) = self.globals.get(&index) {
             return Ok(place);
         }
-        let variable =
-            self.module.globals.get(index as usize).ok_or_else(|| format!("variable {index} is not declared"))?;
+        let variable = self
+            .module
+            .globals
+            .get(index as usize)
+            .ok_or_else(|| format!("variable {index} is not declared"))?;
         let place = if variable.space == Space::Global {
-            Location { space: AccessSpace::Global, base: Base::Global(index) }
+            Location {
+                space: AccessSpace::Global,
+                base: Base::Global(index),
+            }
         } else {
             self.place_variable(variable)?
         };

@@ -16,7 +16,15 @@ impl Decoder<'_> {
             return Err("bar.arrive needs a thread count".to_owned());
         }
         let (id, threads) = self.barrier_operands(i.barrier, i.threads)?;
-        self.push(Op::Barrier(Box::new(Barrier { kind, aligned, id, threads, src: 0, flip: 0, dst: 0 })));
+        self.push(Op::Barrier(Box::new(Barrier {
+            kind,
+            aligned,
+            id,
+            threads,
+            src: 0,
+            flip: 0,
+            dst: 0,
+        })));
         Ok(())
     }
 
@@ -29,13 +37,23 @@ impl Decoder<'_> {
         let (id, threads) = self.barrier_operands(i.barrier, i.threads)?;
         let (src, flip) = self.condition(i.src)?;
         let dst = self.target(i.dst, ty)?;
-        self.push(Op::Barrier(Box::new(Barrier { kind, aligned: true, id, threads, src, flip, dst })));
+        self.push(Op::Barrier(Box::new(Barrier {
+            kind,
+            aligned: true,
+            id,
+            threads,
+            src,
+            flip,
+            dst,
+        })));
         Ok(())
     }
 
     fn barrier_operands(&mut self, id: Operand, threads: Option<Operand>) -> Decoded<(u32, u32)> {
         let id = self.source(id, Type::U32)?;
-        let threads = threads.map(|count| self.source(count, Type::U32)).transpose()?;
+        let threads = threads
+            .map(|count| self.source(count, Type::U32))
+            .transpose()?;
         Ok((id, threads.unwrap_or(NONE)))
     }
 }

@@ -24,7 +24,14 @@ impl Decoder<'_> {
             ([dst], [src]) => {
                 let a = self.move_source(*src, mov.ty)?;
                 let d = self.target(*dst, mov.ty)?;
-                self.lanes(copy(Self::file(mov.ty)), Slots { d, a, ..Slots::default() });
+                self.lanes(
+                    copy(Self::file(mov.ty)),
+                    Slots {
+                        d,
+                        a,
+                        ..Slots::default()
+                    },
+                );
                 Ok(())
             }
             ([dst], sources) => self.pack(mov.ty, *dst, sources),
@@ -44,7 +51,14 @@ impl Decoder<'_> {
         };
         let ((_, d), (_, a)) = (self.register(dst)?, self.register(src)?);
         for half in 0..2 {
-            self.lanes(copy(File::Double), Slots { d: d + half, a: a + half, ..Slots::default() });
+            self.lanes(
+                copy(File::Double),
+                Slots {
+                    d: d + half,
+                    a: a + half,
+                    ..Slots::default()
+                },
+            );
         }
         Ok(())
     }
@@ -53,17 +67,29 @@ impl Decoder<'_> {
     fn pack(&mut self, ty: Type, dst: Dest, sources: &[Operand]) -> Decoded {
         let part_bits = ty.bits() / sources.len() as u32;
         if ty == Type::B128 {
-            let Some((_, d)) = dst.reg().map(|reg| self.register(reg)).transpose()? else { return Ok(()) };
+            let Some((_, d)) = dst.reg().map(|reg| self.register(reg)).transpose()? else {
+                return Ok(());
+            };
             for (half, &source) in sources.iter().enumerate() {
                 let a = self.source(source, Type::B64)?;
-                self.lanes(copy(File::Double), Slots { d: d + half as u32, a, ..Slots::default() });
+                self.lanes(
+                    copy(File::Double),
+                    Slots {
+                        d: d + half as u32,
+                        a,
+                        ..Slots::default()
+                    },
+                );
             }
             return Ok(());
         }
         let exec = match (ty.bits(), sources.len()) {
             (32, 2) => lanes!(|a: u16, b: u16| -> u32 { u32::from(a) | u32::from(b) << 16 }),
             (32, 4) => lanes!(|a: u16, b: u16, c: u16, e: u16| -> u32 {
-                u32::from(a & 0xff) | u32::from(b & 0xff) << 8 | u32::from(c & 0xff) << 16 | u32::from(e & 0xff) << 24
+                u32::from(a & 0xff)
+                    | u32::from(b & 0xff) << 8
+                    | u32::from(c & 0xff) << 16
+                    | u32::from(e & 0xff) << 24
             }),
             (16, 2) => lanes!(|a: u16, b: u16| -> u16 { a & 0xff | b << 8 }),
             (64, 2) => lanes!(|a: u32, b: u32| -> u64 { u64::from(a) | u64::from(b) << 32 }),
@@ -72,7 +98,11 @@ impl Decoder<'_> {
             }),
             _ => return Err("such a list cannot be packed".to_owned()),
         };
-        let part = if part_bits == 32 { Type::B32 } else { Type::B16 };
+        let part = if part_bits == 32 {
+            Type::B32
+        } else {
+            Type::B16
+        };
         let mut slots = [0; 4];
         for (slot, &source) in slots.iter_mut().zip(sources) {
             *slot = self.source(source, part)?;
@@ -91,7 +121,14 @@ impl Decoder<'_> {
             };
             for (half, &dst) in dsts.iter().enumerate() {
                 let d = self.target(dst, Type::B64)?;
-                self.lanes(copy(File::Double), Slots { d, a: a + half as u32, ..Slots::default() });
+                self.lanes(
+                    copy(File::Double),
+                    Slots {
+                        d,
+                        a: a + half as u32,
+                        ..Slots::default()
+                    },
+                );
             }
             return Ok(());
         }
@@ -99,16 +136,34 @@ impl Decoder<'_> {
         // A part may overwrite the source, so that the source is kept first.
         let file = Self::file(ty);
         let kept = self.new_slots(file, 1);
-        self.lanes(copy(file), Slots { d: kept, a, ..Slots::default() });
+        self.lanes(
+            copy(file),
+            Slots {
+                d: kept,
+                a,
+                ..Slots::default()
+            },
+        );
         let part_bits = ty.bits() / dsts.len() as u32;
-        let part = if part_bits == 32 { Type::B32 } else { Type::B16 };
+        let part = if part_bits == 32 {
+            Type::B32
+        } else {
+            Type::B16
+        };
         for (index, &dst) in dsts.iter().enumerate() {
             if dst == Dest::Sink {
                 continue;
             }
             let d = self.target(dst, part)?;
             let exec = unpack_part(ty.bits(), part_bits, index)?;
-            self.lanes(exec, Slots { d, a: kept, ..Slots::default() });
+            self.lanes(
+                exec,
+                Slots {
+                    d,
+                    a: kept,
+                    ..Slots::default()
+                },
+            );
         }
         Ok(())
     }
@@ -128,7 +183,9 @@ impl Decoder<'_> {
                 regs.put32(slots.d, mask, &out);
             },
             File::Double => lanes!(|p: bool, a: u64, b: u64| -> u64 { if p { a } else { b } }),
-            File::Predicate => lanes!(|p: bool, a: bool, b: bool| -> bool { if p { a } else { b } }),
+            File::Predicate => {
+                lanes!(|p: bool, a: bool, b: bool| -> bool { if p { a } else { b } })
+            }
         };
         self.lanes(exec, Slots { d, a, b, c, e: 0 });
         Ok(())
@@ -140,8 +197,12 @@ impl Decoder<'_> {
         let d = self.target(slct.dst, slct.ty)?;
         let is_float = slct.c_ty == Type::F32;
         let exec = match (Self::file(slct.ty), is_float) {
-            (File::Word, false) => lanes!(|a: u32, b: u32, c: i32| -> u32 { if c >= 0 { a } else { b } }),
-            (File::Word, true) => lanes!(|a: u32, b: u32, c: f32| -> u32 { if c >= 0.0 { a } else { b } }),
+            (File::Word, false) => {
+                lanes!(|a: u32, b: u32, c: i32| -> u32 { if c >= 0 { a } else { b } })
+            }
+            (File::Word, true) => {
+                lanes!(|a: u32, b: u32, c: f32| -> u32 { if c >= 0.0 { a } else { b } })
+            }
             (_, false) => lanes!(|a: u64, b: u64, c: i32| -> u64 { if c >= 0 { a } else { b } }),
             (_, true) => lanes!(|a: u64, b: u64, c: f32| -> u64 { if c >= 0.0 { a } else { b } }),
         };
@@ -153,7 +214,14 @@ impl Decoder<'_> {
     pub(crate) fn policy(&mut self, dst: Dest) -> Decoded {
         let a = self.source(Operand::Int(0), Type::B64)?;
         let d = self.target(dst, Type::B64)?;
-        self.lanes(copy(File::Double), Slots { d, a, ..Slots::default() });
+        self.lanes(
+            copy(File::Double),
+            Slots {
+                d,
+                a,
+                ..Slots::default()
+            },
+        );
         Ok(())
     }
 
@@ -165,7 +233,9 @@ impl Decoder<'_> {
         }
         let exec = match (cvta.space, cvta.to) {
             (CvtaSpace::Global, _) => copy(File::Double),
-            (CvtaSpace::Shared | CvtaSpace::SharedCluster, false) => lanes!(|a: u64| -> u64 { a + windows::SHARED }),
+            (CvtaSpace::Shared | CvtaSpace::SharedCluster, false) => {
+                lanes!(|a: u64| -> u64 { a + windows::SHARED })
+            }
             (CvtaSpace::Local, false) => lanes!(|a: u64| -> u64 { a + windows::LOCAL }),
             (CvtaSpace::Const, false) => lanes!(|a: u64| -> u64 { a + windows::CONST }),
             (CvtaSpace::Param, false) => lanes!(|a: u64| -> u64 { a + windows::PARAM }),
@@ -176,7 +246,14 @@ impl Decoder<'_> {
             (CvtaSpace::Const, true) => lanes!(|a: u64| -> u64 { a.wrapping_sub(windows::CONST) }),
             (CvtaSpace::Param, true) => lanes!(|a: u64| -> u64 { a.wrapping_sub(windows::PARAM) }),
         };
-        self.lanes(exec, Slots { d, a, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a,
+                ..Slots::default()
+            },
+        );
         Ok(())
     }
 
@@ -184,14 +261,25 @@ impl Decoder<'_> {
         let a = self.source(isspacep.a, Type::B64)?;
         let d = self.target(isspacep.dst, Type::Pred)?;
         let exec = match isspacep.space {
-            CvtaSpace::Global => lanes!(|a: u64| -> bool { windows::of(a).0 == crate::program::AccessSpace::Global }),
+            CvtaSpace::Global => {
+                lanes!(|a: u64| -> bool { windows::of(a).0 == crate::program::AccessSpace::Global })
+            }
             CvtaSpace::Shared => lanes!(|a: u64| -> bool { a >> 24 == windows::SHARED >> 24 }),
-            CvtaSpace::SharedCluster => lanes!(|a: u64| -> bool { a >> 32 == windows::SHARED >> 32 }),
+            CvtaSpace::SharedCluster => {
+                lanes!(|a: u64| -> bool { a >> 32 == windows::SHARED >> 32 })
+            }
             CvtaSpace::Local => lanes!(|a: u64| -> bool { a >> 32 == windows::LOCAL >> 32 }),
             CvtaSpace::Const => lanes!(|a: u64| -> bool { a >> 32 == windows::CONST >> 32 }),
             CvtaSpace::Param => lanes!(|a: u64| -> bool { a >> 32 == windows::PARAM >> 32 }),
         };
-        self.lanes(exec, Slots { d, a, ..Slots::default() });
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a,
+                ..Slots::default()
+            },
+        );
         Ok(())
     }
 }

@@ -26,9 +26,19 @@ impl Decoder<'_> {
     pub(crate) fn vote(&mut self, i: &Vote) -> Decoded {
         let (src, flip) = self.condition(i.src)?;
         let members = self.source(i.mask, Type::B32)?;
-        let ty = if i.op == VoteOp::Ballot { Type::B32 } else { Type::Pred };
+        let ty = if i.op == VoteOp::Ballot {
+            Type::B32
+        } else {
+            Type::Pred
+        };
         let dst = self.target(i.dst, ty)?;
-        self.push(Op::Vote { kind: i.op, dst, src, flip, members });
+        self.push(Op::Vote {
+            kind: i.op,
+            dst,
+            src,
+            flip,
+            members,
+        });
         Ok(())
     }
 
@@ -40,7 +50,14 @@ impl Decoder<'_> {
         };
         let (file, src) = (Self::file(i.ty), self.source(i.a, i.ty)?);
         let dst = self.target(i.dst.first, Type::B32)?;
-        self.push(Op::Match { all: i.op == MatchOp::All, file, dst, second, src, members });
+        self.push(Op::Match {
+            all: i.op == MatchOp::All,
+            file,
+            dst,
+            second,
+            src,
+            members,
+        });
         Ok(())
     }
 
@@ -54,7 +71,13 @@ impl Decoder<'_> {
         let members = self.source(i.mask, Type::B32)?;
         let src = self.source(i.src, i.ty)?;
         let dst = self.target(i.dst, i.ty)?;
-        self.push(Op::Redux { op: i.op, signed: i.ty == Type::S32, dst, src, members });
+        self.push(Op::Redux {
+            op: i.op,
+            signed: i.ty == Type::S32,
+            dst,
+            src,
+            members,
+        });
         Ok(())
     }
 
@@ -65,7 +88,11 @@ impl Decoder<'_> {
             Some(dest) => self.target(dest, Type::Pred)?,
             None => self.new_slots(File::Predicate, 1),
         };
-        self.push(Op::Elect { dst, predicate, members });
+        self.push(Op::Elect {
+            dst,
+            predicate,
+            members,
+        });
         Ok(())
     }
 

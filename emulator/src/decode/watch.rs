@@ -38,15 +38,31 @@ impl Decoder<'_> {
             return;
         }
         let first_unique = self.frame().first_unique;
-        let mut uses = Uses { is_certain: instruction.guard.is_none(), ..Uses::default() };
+        let mut uses = Uses {
+            is_certain: instruction.guard.is_none(),
+            ..Uses::default()
+        };
         if let Some(guard) = instruction.guard {
-            uses.reads.push(Use { unique: first_unique + guard.reg.0, reg: guard.reg, only_if: None, is_guard: true });
+            uses.reads.push(Use {
+                unique: first_unique + guard.reg.0,
+                reg: guard.reg,
+                only_if: None,
+                is_guard: true,
+            });
         }
         let mut read = |reg: Reg, only_if| {
-            uses.reads.push(Use { unique: first_unique + reg.0, reg, only_if, is_guard: false });
+            uses.reads.push(Use {
+                unique: first_unique + reg.0,
+                reg,
+                only_if,
+                is_guard: false,
+            });
         };
         let selects = match &instruction.inst {
-            Inst::Selp(selp) => selp.p.reg().and_then(|p| Some((selp, self.predicate_reg(p).ok()?))),
+            Inst::Selp(selp) => selp
+                .p
+                .reg()
+                .and_then(|p| Some((selp, self.predicate_reg(p).ok()?))),
             _ => None,
         };
         if let Some((selp, slot)) = selects {
@@ -80,7 +96,12 @@ impl Decoder<'_> {
 
 /// Finds reads that a path without a write may reach, and gives the steps concerned a watch.
 pub(crate) fn find(steps: &mut [Step], uses: &[Uses]) -> Found {
-    let registers = uses.iter().flat_map(|u| u.writes.iter().copied().chain(u.reads.iter().map(|r| r.unique)));
+    let registers = uses.iter().flat_map(|u| {
+        u.writes
+            .iter()
+            .copied()
+            .chain(u.reads.iter().map(|r| r.unique))
+    });
     let count = registers.max().map_or(0, |last| last as usize + 1);
     let suspects = suspects(steps, uses, count);
     let mut index_of = vec![NONE; count];
@@ -103,14 +124,22 @@ pub(crate) fn find(steps: &mut [Step], uses: &[Uses]) -> Found {
                     is_guard: read.is_guard,
                 })
                 .collect(),
-            writes: uses.writes.iter().map(|&w| index_of[w as usize]).filter(|&index| index != NONE).collect(),
+            writes: uses
+                .writes
+                .iter()
+                .map(|&w| index_of[w as usize])
+                .filter(|&index| index != NONE)
+                .collect(),
         };
         if !watch.reads.is_empty() || !watch.writes.is_empty() {
             step.watch = watches.len() as u32;
             watches.push(watch);
         }
     }
-    Found { watches, count: next }
+    Found {
+        watches,
+        count: next,
+    }
 }
 
 type Bits = Vec<u64>;
@@ -170,12 +199,11 @@ fn is_leader(steps: &[Step], at: usize) -> bool {
 }
 
 fn merge(entry: &mut Option<Bits>, written: &Bits) -> bool {
-    match entry {
-        Some(known) => merge_into(known, written),
-        None => {
-            *entry = Some(written.clone());
-            true
-        }
+    if let Some(known) = entry {
+        merge_into(known, written)
+    } else {
+        *entry = Some(written.clone());
+        true
     }
 }
 

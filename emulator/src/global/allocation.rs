@@ -21,7 +21,12 @@ impl Allocation {
     pub(crate) fn new(base: u64, bytes: u64) -> Self {
         let length = bytes as usize;
         let words = bytemuck::zeroed_slice_box(length.div_ceil(4));
-        Self { base, bytes, words, written: ByteSet::new(length) }
+        Self {
+            base,
+            bytes,
+            words,
+            written: ByteSet::new(length),
+        }
     }
 
     /// The first address behind it.
@@ -50,7 +55,9 @@ impl Allocation {
         }
         let shift = offset % 4 * 8;
         let mask = ((1u64 << (bytes * 8)) - 1) as u32;
-        self.update(offset, |old| old & !(mask << shift) | (value & mask) << shift);
+        self.update(offset, |old| {
+            old & !(mask << shift) | (value & mask) << shift
+        });
     }
 
     /// Changes the word around `offset` in one step and returns its old value.
@@ -94,7 +101,11 @@ impl Allocation {
         }
         let start = offset + head.len();
         let (chunks, tail) = rest.as_chunks_mut::<4>();
-        for (word, chunk) in self.words(start, chunks.len()).iter().zip(chunks.iter_mut()) {
+        for (word, chunk) in self
+            .words(start, chunks.len())
+            .iter()
+            .zip(chunks.iter_mut())
+        {
             *chunk = word.load(Relaxed).to_le_bytes();
         }
         let start = start + chunks.len() * 4;

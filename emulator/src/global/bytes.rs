@@ -13,7 +13,10 @@ pub(crate) struct ByteSet {
 impl ByteSet {
     /// The empty set over `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { bits: bytemuck::zeroed_slice_box(bytes.div_ceil(32)), is_full: AtomicBool::new(bytes == 0) }
+        Self {
+            bits: bytemuck::zeroed_slice_box(bytes.div_ceil(32)),
+            is_full: AtomicBool::new(bytes == 0),
+        }
     }
 
     /// Marks every byte.
@@ -89,7 +92,11 @@ mod tests {
             set.insert(start, len);
             for byte in 0..200 {
                 let inside = (start..start + len).contains(&byte);
-                assert_eq!(set.first_missing(byte, 1).is_none(), inside, "{start}+{len} at {byte}");
+                assert_eq!(
+                    set.first_missing(byte, 1).is_none(),
+                    inside,
+                    "{start}+{len} at {byte}"
+                );
             }
             set.fill();
             assert_eq!(set.first_missing(0, 200), None);

@@ -42,10 +42,20 @@ impl fmt::Display for MemoryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfMemory { bytes, available } => {
-                write!(f, "out of device memory: {bytes} bytes asked for, {available} left")
+                write!(
+                    f,
+                    "out of device memory: {bytes} bytes asked for, {available} left"
+                )
             }
-            Self::OutOfBounds { address, bytes, nearest } => {
-                write!(f, "{bytes} bytes at {address:#x} are not inside an allocation; {nearest}")
+            Self::OutOfBounds {
+                address,
+                bytes,
+                nearest,
+            } => {
+                write!(
+                    f,
+                    "{bytes} bytes at {address:#x} are not inside an allocation; {nearest}"
+                )
             }
         }
     }
@@ -70,8 +80,15 @@ struct State {
 impl GlobalMemory {
     /// Memory of at most `limit_bytes` bytes.
     pub fn new(limit_bytes: u64) -> Self {
-        let state = State { map: Arc::new(AllocationMap::default()), next_address: FIRST_ADDRESS, used_bytes: 0 };
-        Self { state: Mutex::new(state), limit_bytes }
+        let state = State {
+            map: Arc::new(AllocationMap::default()),
+            next_address: FIRST_ADDRESS,
+            used_bytes: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            limit_bytes,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -111,7 +128,11 @@ impl GlobalMemory {
                 state.used_bytes -= allocation.bytes;
                 Ok(())
             }
-            None => Err(MemoryError::OutOfBounds { address, bytes: 0, nearest: state.map.describe(address, 1) }),
+            None => Err(MemoryError::OutOfBounds {
+                address,
+                bytes: 0,
+                nearest: state.map.describe(address, 1),
+            }),
         }
     }
 
@@ -145,7 +166,11 @@ impl GlobalMemory {
     }
 
     /// Offset of the first of `bytes` bytes that neither the host nor a kernel has written.
-    pub fn first_uninitialised(&self, address: u64, bytes: u64) -> Result<Option<u64>, MemoryError> {
+    pub fn first_uninitialised(
+        &self,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Option<u64>, MemoryError> {
         let (allocation, offset) = self.find(address, bytes)?;
         let missing = allocation.written.first_missing(offset, bytes as usize);
         Ok(missing.map(|byte| (byte - offset) as u64))
@@ -153,13 +178,20 @@ impl GlobalMemory {
 
     fn find(&self, address: u64, bytes: u64) -> Result<(Arc<Allocation>, usize), MemoryError> {
         let state = self.state();
-        let found = state.map.find(address, bytes).map(|index| Arc::clone(&state.map.list()[index]));
+        let found = state
+            .map
+            .find(address, bytes)
+            .map(|index| Arc::clone(&state.map.list()[index]));
         match found {
             Some(allocation) => {
                 let offset = (address - allocation.base) as usize;
                 Ok((allocation, offset))
             }
-            None => Err(MemoryError::OutOfBounds { address, bytes, nearest: state.map.describe(address, bytes) }),
+            None => Err(MemoryError::OutOfBounds {
+                address,
+                bytes,
+                nearest: state.map.describe(address, bytes),
+            }),
         }
     }
 
@@ -180,7 +212,9 @@ mod tests {
         assert_eq!(address % 512, 0);
         let data: Vec<u8> = (0..=255).cycle().take(997).collect();
         for offset in 0..4 {
-            memory.write(address + offset, &data[..997 - offset as usize]).unwrap();
+            memory
+                .write(address + offset, &data[..997 - offset as usize])
+                .unwrap();
             let mut back = vec![0; 997 - offset as usize];
             memory.read(address + offset, &mut back).unwrap();
             assert_eq!(back, data[..997 - offset as usize]);
@@ -197,7 +231,13 @@ mod tests {
         let address = memory.alloc(100).unwrap();
         assert!(memory.write(address + 1, &[0; 100]).is_err());
         assert!(memory.read(address - 1, &mut [0; 2]).is_err());
-        assert_eq!(memory.alloc(4000), Err(MemoryError::OutOfMemory { bytes: 4000, available: 3996 }));
+        assert_eq!(
+            memory.alloc(4000),
+            Err(MemoryError::OutOfMemory {
+                bytes: 4000,
+                available: 3996
+            })
+        );
         memory.free(address).unwrap();
         let error = memory.write(address, &[0]).unwrap_err().to_string();
         assert!(error.contains("freed"), "{error}");

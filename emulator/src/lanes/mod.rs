@@ -139,7 +139,12 @@ mod tests {
     fn registers() -> Registers {
         let ramp = Lanes32(std::array::from_fn(|lane| lane as u32));
         let wide = Lanes64(std::array::from_fn(|lane| lane as u64 * 1_000));
-        Registers { words: vec![ramp; 4], doubles: vec![wide; 4], predicates: vec![u32::MAX, 0, 0xf0], carry: 0 }
+        Registers {
+            words: vec![ramp; 4],
+            doubles: vec![wide; 4],
+            predicates: vec![u32::MAX, 0, 0xf0],
+            carry: 0,
+        }
     }
 
     #[test]
@@ -147,13 +152,34 @@ mod tests {
         for mask in [0, 1, 0x8000_0000, 0x00ff_0f0f, u32::MAX] {
             let mut regs = registers();
             let double = lanes!(|a: u32, b: u32| -> u32 { a + b });
-            double(&mut regs, &Slots { d: 0, a: 0, b: 1, ..Slots::default() }, mask);
+            double(
+                &mut regs,
+                &Slots {
+                    d: 0,
+                    a: 0,
+                    b: 1,
+                    ..Slots::default()
+                },
+                mask,
+            );
             let wide = lanes!(|a: u32, b: u64| -> u64 { u64::from(a) + b });
-            wide(&mut regs, &Slots { d: 0, a: 1, b: 0, ..Slots::default() }, mask);
+            wide(
+                &mut regs,
+                &Slots {
+                    d: 0,
+                    a: 1,
+                    b: 0,
+                    ..Slots::default()
+                },
+                mask,
+            );
             for lane in 0..LANES {
                 let active = u32::from(mask >> lane & 1 == 1);
                 assert_eq!(regs.words[0].0[lane], lane as u32 * (1 + active));
-                assert_eq!(regs.doubles[0].0[lane], lane as u64 * (1_000 + u64::from(active)));
+                assert_eq!(
+                    regs.doubles[0].0[lane],
+                    lane as u64 * (1_000 + u64::from(active))
+                );
             }
         }
     }
@@ -162,10 +188,28 @@ mod tests {
     fn predicates_are_masks() {
         let mut regs = registers();
         let less = lanes!(|a: i32, b: u32| -> bool { a < 7 && b < 9 });
-        less(&mut regs, &Slots { d: 1, a: 0, b: 1, ..Slots::default() }, 0xffff_fffe);
+        less(
+            &mut regs,
+            &Slots {
+                d: 1,
+                a: 0,
+                b: 1,
+                ..Slots::default()
+            },
+            0xffff_fffe,
+        );
         assert_eq!(regs.predicates[1], 0x7e);
         let choose = lanes!(|p: bool, a: u32| -> u32 { if p { a } else { 0 } });
-        choose(&mut regs, &Slots { d: 3, a: 2, b: 0, ..Slots::default() }, u32::MAX);
+        choose(
+            &mut regs,
+            &Slots {
+                d: 3,
+                a: 2,
+                b: 0,
+                ..Slots::default()
+            },
+            u32::MAX,
+        );
         assert_eq!(regs.words[3].0[..9], [0, 0, 0, 0, 4, 5, 6, 7, 0]);
     }
 

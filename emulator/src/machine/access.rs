@@ -76,10 +76,20 @@ pub(crate) fn get_elements(regs: &Registers, cell: Cell) -> PerLane {
 }
 
 /// Refuses addresses that are not multiples of the size of the access.
-pub(crate) fn check_aligned(memory: Memory, verb: &str, addresses: &PerLane, mask: u32, bytes: u32) -> Stepped {
+pub(crate) fn check_aligned(
+    memory: Memory,
+    verb: &str,
+    addresses: &PerLane,
+    mask: u32,
+    bytes: u32,
+) -> Stepped {
     let mut low = 0;
     for lane in 0..LANES {
-        low |= if mask & (1 << lane) != 0 { addresses[lane] } else { 0 };
+        low |= if mask & (1 << lane) != 0 {
+            addresses[lane]
+        } else {
+            0
+        };
     }
     if low & u64::from(bytes - 1) == 0 {
         return Ok(());
@@ -90,11 +100,23 @@ pub(crate) fn check_aligned(memory: Memory, verb: &str, addresses: &PerLane, mas
     let message = format!(
         "{verb} of {bytes} bytes in {memory} memory at {address:#x} is misaligned: the address must be a multiple of {bytes}"
     );
-    Err(Trouble::access(FaultKind::Misaligned, lane, address, bytes, message))
+    Err(Trouble::access(
+        FaultKind::Misaligned,
+        lane,
+        address,
+        bytes,
+        message,
+    ))
 }
 
 /// Complains about bytes that were read before anything wrote them.
-pub(crate) fn unwritten(memory: Memory, lane: usize, address: u64, bytes: u32, missing: u32) -> Box<Trouble> {
+pub(crate) fn unwritten(
+    memory: Memory,
+    lane: usize,
+    address: u64,
+    bytes: u32,
+    missing: u32,
+) -> Box<Trouble> {
     let message = format!(
         "load of {bytes} bytes from {memory} memory at {address:#x} reads uninitialised memory: nothing has written byte {missing} of it"
     );
@@ -114,7 +136,9 @@ impl Worker<'_> {
     pub(crate) fn load(&mut self, scene: &mut Scene<'_>, access: &Access) -> Stepped {
         let addresses = addresses(&scene.warp.regs, &access.base);
         let mut rest = scene.mask;
-        while let Some((target, lanes, addresses)) = Target::next(access.space, &addresses, &mut rest) {
+        while let Some((target, lanes, addresses)) =
+            Target::next(access.space, &addresses, &mut rest)
+        {
             check_aligned(target.memory(), "load", &addresses, lanes, access.bytes)?;
             self.counts.load(target.memory(), lanes, access.bytes);
             match target {
@@ -128,7 +152,9 @@ impl Worker<'_> {
     pub(crate) fn store(&mut self, scene: &mut Scene<'_>, access: &Access) -> Stepped {
         let addresses = addresses(&scene.warp.regs, &access.base);
         let mut rest = scene.mask;
-        while let Some((target, lanes, addresses)) = Target::next(access.space, &addresses, &mut rest) {
+        while let Some((target, lanes, addresses)) =
+            Target::next(access.space, &addresses, &mut rest)
+        {
             check_aligned(target.memory(), "store", &addresses, lanes, access.bytes)?;
             self.counts.store(target.memory(), lanes, access.bytes);
             match target {
@@ -159,14 +185,18 @@ impl Worker<'_> {
             let offset = address.wrapping_sub(allocation.base);
             offset <= allocation.bytes && size <= allocation.bytes - offset
         };
-        let last = map.list().get(scene.warp.last_allocation).filter(|allocation| fits(allocation, address));
-        let allocation = match last {
-            Some(allocation) => allocation,
-            None => {
-                let index = map.find(address, size).ok_or_else(|| self.out_of_bounds(verb, lane, address, bytes))?;
-                scene.warp.last_allocation = index;
-                &map.list()[index]
-            }
+        let last = map
+            .list()
+            .get(scene.warp.last_allocation)
+            .filter(|allocation| fits(allocation, address));
+        let allocation = if let Some(allocation) = last {
+            allocation
+        } else {
+            let index = map
+                .find(address, size)
+                .ok_or_else(|| self.out_of_bounds(verb, lane, address, bytes))?;
+            scene.warp.last_allocation = index;
+            &map.list()[index]
         };
         let mut offsets = [0; LANES];
         let mut is_run = *rest == u32::MAX;
@@ -178,17 +208,35 @@ impl Worker<'_> {
         let lanes = if is_run {
             u32::MAX
         } else {
-            lanes_of(*rest).filter(|&lane| fits(allocation, addresses[lane])).fold(0, |lanes, lane| lanes | 1 << lane)
+            lanes_of(*rest)
+                .filter(|&lane| fits(allocation, addresses[lane]))
+                .fold(0, |lanes, lane| lanes | 1 << lane)
         };
         *rest &= !lanes;
-        Ok(Some(Group { allocation: Arc::clone(allocation), lanes, offsets, is_run }))
+        Ok(Some(Group {
+            allocation: Arc::clone(allocation),
+            lanes,
+            offsets,
+            is_run,
+        }))
     }
 
-    pub(crate) fn out_of_bounds(&self, verb: &str, lane: usize, address: u64, bytes: u32) -> Box<Trouble> {
+    pub(crate) fn out_of_bounds(
+        &self,
+        verb: &str,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+    ) -> Box<Trouble> {
         let place = self.context.map.describe(address, bytes.into());
-        let hint = if address < 0x1_0000 { " (a null pointer?)" } else { "" };
-        let message =
-            format!("{verb} of {bytes} bytes in global memory at {address:#x}{hint} is out of bounds: {place}");
+        let hint = if address < 0x1_0000 {
+            " (a null pointer?)"
+        } else {
+            ""
+        };
+        let message = format!(
+            "{verb} of {bytes} bytes in global memory at {address:#x}{hint} is out of bounds: {place}"
+        );
         Trouble::access(FaultKind::OutOfBounds, lane, address, bytes, message)
     }
 
@@ -198,20 +246,36 @@ impl Worker<'_> {
             return Ok(());
         }
         let written = &group.allocation.written;
-        if group.is_run && written.first_missing(group.offsets[0], LANES * bytes as usize).is_none() {
+        if group.is_run
+            && written
+                .first_missing(group.offsets[0], LANES * bytes as usize)
+                .is_none()
+        {
             return Ok(());
         }
         for lane in lanes_of(group.lanes) {
             if let Some(missing) = written.first_missing(group.offsets[lane], bytes as usize) {
                 let offset = group.offsets[lane];
                 let address = group.allocation.base + offset as u64;
-                return Err(unwritten(Memory::Global, lane, address, bytes, (missing - offset) as u32));
+                return Err(unwritten(
+                    Memory::Global,
+                    lane,
+                    address,
+                    bytes,
+                    (missing - offset) as u32,
+                ));
             }
         }
         Ok(())
     }
 
-    fn load_global(&mut self, scene: &mut Scene<'_>, access: &Access, lanes: u32, addresses: &PerLane) -> Stepped {
+    fn load_global(
+        &mut self,
+        scene: &mut Scene<'_>,
+        access: &Access,
+        lanes: u32,
+        addresses: &PerLane,
+    ) -> Stepped {
         let mut rest = lanes;
         while let Some(group) = self.group(scene, "load", addresses, access.bytes, &mut rest)? {
             self.check_written(&group, access.bytes)?;
@@ -223,13 +287,25 @@ impl Worker<'_> {
                     continue;
                 }
                 let values = gather(&group, at, access.element);
-                put_elements(&mut scene.warp.regs, cell, (access.element, access.extend), group.lanes, &values);
+                put_elements(
+                    &mut scene.warp.regs,
+                    cell,
+                    (access.element, access.extend),
+                    group.lanes,
+                    &values,
+                );
             }
         }
         Ok(())
     }
 
-    fn store_global(&mut self, scene: &mut Scene<'_>, access: &Access, lanes: u32, addresses: &PerLane) -> Stepped {
+    fn store_global(
+        &mut self,
+        scene: &mut Scene<'_>,
+        access: &Access,
+        lanes: u32,
+        addresses: &PerLane,
+    ) -> Stepped {
         let mut rest = lanes;
         while let Some(group) = self.group(scene, "store", addresses, access.bytes, &mut rest)? {
             for (index, &cell) in access.cells.iter().enumerate() {
@@ -259,17 +335,34 @@ impl Worker<'_> {
         for lane in lanes_of(lanes) {
             let (memory, address) = self.memory(scene, target, lane, addresses[lane])?;
             let index = memory.index(address, access.bytes);
-            let index =
-                index.ok_or_else(|| memory.outside(target.memory(), "load", lane, address, access.bytes))?;
+            let index = index.ok_or_else(|| {
+                memory.outside(target.memory(), "load", lane, address, access.bytes)
+            })?;
             if checks && let Some(missing) = memory.first_unwritten(index, access.bytes) {
-                return Err(unwritten(target.memory(), lane, addresses[lane], access.bytes, missing));
+                return Err(unwritten(
+                    target.memory(),
+                    lane,
+                    addresses[lane],
+                    access.bytes,
+                    missing,
+                ));
             }
             for (part, values) in values.iter_mut().enumerate().take(access.cells.len()) {
-                values[lane] = read(memory, index + part * access.element as usize, access.element);
+                values[lane] = read(
+                    memory,
+                    index + part * access.element as usize,
+                    access.element,
+                );
             }
         }
         for (&cell, values) in access.cells.iter().zip(&values) {
-            put_elements(&mut scene.warp.regs, cell, (access.element, access.extend), lanes, values);
+            put_elements(
+                &mut scene.warp.regs,
+                cell,
+                (access.element, access.extend),
+                lanes,
+                values,
+            );
         }
         Ok(())
     }
@@ -284,17 +377,25 @@ impl Worker<'_> {
     ) -> Stepped {
         for lane in lanes_of(lanes) {
             let values: [u64; 16] = std::array::from_fn(|part| match access.cells.get(part) {
-                Some(cell) if cell.file == File::Double => scene.warp.regs.doubles[cell.slot as usize].0[lane],
+                Some(cell) if cell.file == File::Double => {
+                    scene.warp.regs.doubles[cell.slot as usize].0[lane]
+                }
                 Some(cell) => scene.warp.regs.words[cell.slot as usize].0[lane].into(),
                 None => 0,
             });
-            let (memory, address) = self.memory_mut(scene, target, lane, addresses[lane], access.bytes)?;
+            let (memory, address) =
+                self.memory_mut(scene, target, lane, addresses[lane], access.bytes)?;
             let index = memory.index(address, access.bytes);
             let Some(index) = index else {
                 return Err(memory.outside(target.memory(), "store", lane, address, access.bytes));
             };
             for (part, &value) in values.iter().enumerate().take(access.cells.len()) {
-                write(memory, index + part * access.element as usize, access.element, value);
+                write(
+                    memory,
+                    index + part * access.element as usize,
+                    access.element,
+                    value,
+                );
             }
         }
         Ok(())
@@ -351,7 +452,9 @@ fn scatter_words(group: &Group, at: usize, values: &Lanes32) {
         return;
     }
     for lane in lanes_of(group.lanes) {
-        group.allocation.store(group.offsets[lane] + at, 4, values.0[lane]);
+        group
+            .allocation
+            .store(group.offsets[lane] + at, 4, values.0[lane]);
     }
 }
 
@@ -362,7 +465,11 @@ fn gather(group: &Group, at: usize, element: u32) -> PerLane {
     for lane in lanes_of(group.lanes) {
         let offset = group.offsets[lane] + at;
         let low = u64::from(group.allocation.load(offset));
-        let high = if element == 8 { u64::from(group.allocation.load(offset + 4)) << 32 } else { 0 };
+        let high = if element == 8 {
+            u64::from(group.allocation.load(offset + 4)) << 32
+        } else {
+            0
+        };
         values[lane] = (low | high) & keep;
     }
     values
@@ -370,7 +477,11 @@ fn gather(group: &Group, at: usize, element: u32) -> PerLane {
 
 /// Elements of any size to global memory; two neighbours of 16 bits go out as one word.
 fn scatter(group: &Group, at: usize, element: u32, values: &PerLane) {
-    if element == 2 && group.is_run && group.offsets[1] - group.offsets[0] == 2 && group.offsets[0].is_multiple_of(4) {
+    if element == 2
+        && group.is_run
+        && group.offsets[1] - group.offsets[0] == 2
+        && group.offsets[0].is_multiple_of(4)
+    {
         for pair in 0..LANES / 2 {
             let word = values[2 * pair] as u32 & 0xffff | (values[2 * pair + 1] as u32) << 16;
             group.allocation.store(group.offsets[2 * pair], 4, word);
@@ -379,9 +490,13 @@ fn scatter(group: &Group, at: usize, element: u32, values: &PerLane) {
     }
     for lane in lanes_of(group.lanes) {
         let offset = group.offsets[lane] + at;
-        group.allocation.store(offset, element.min(4) as usize, values[lane] as u32);
+        group
+            .allocation
+            .store(offset, element.min(4) as usize, values[lane] as u32);
         if element == 8 {
-            group.allocation.store(offset + 4, 4, (values[lane] >> 32) as u32);
+            group
+                .allocation
+                .store(offset + 4, 4, (values[lane] >> 32) as u32);
         }
     }
 }
@@ -389,10 +504,16 @@ fn scatter(group: &Group, at: usize, element: u32, values: &PerLane) {
 /// Notes that the lanes of a group have written their bytes.
 pub(crate) fn mark_written(group: &Group, bytes: u32) {
     if group.is_run {
-        group.allocation.written.insert(group.offsets[0], LANES * bytes as usize);
+        group
+            .allocation
+            .written
+            .insert(group.offsets[0], LANES * bytes as usize);
         return;
     }
     for lane in lanes_of(group.lanes) {
-        group.allocation.written.insert(group.offsets[lane], bytes as usize);
+        group
+            .allocation
+            .written
+            .insert(group.offsets[lane], bytes as usize);
     }
 }

@@ -15,7 +15,9 @@ impl Worker<'_> {
         let bytes = atomic.ty.bytes() * atomic.sources.len() as u32;
         let mut rest = scene.mask;
         let mut old = vec![[0u64; LANES]; atomic.sources.len()];
-        while let Some((target, lanes, addresses)) = Target::next(atomic.space, &addresses, &mut rest) {
+        while let Some((target, lanes, addresses)) =
+            Target::next(atomic.space, &addresses, &mut rest)
+        {
             check_aligned(target.memory(), "atomic access", &addresses, lanes, bytes)?;
             self.counts.load(target.memory(), lanes, bytes);
             self.counts.store(target.memory(), lanes, bytes);
@@ -26,7 +28,13 @@ impl Worker<'_> {
         }
         for (dst, old) in atomic.dsts.iter().zip(&old) {
             if let Some(cell) = dst {
-                put_elements(&mut scene.warp.regs, *cell, (atomic.ty.bytes(), Extend::Zero), scene.mask, old);
+                put_elements(
+                    &mut scene.warp.regs,
+                    *cell,
+                    (atomic.ty.bytes(), Extend::Zero),
+                    scene.mask,
+                    old,
+                );
             }
         }
         Ok(())
@@ -56,7 +64,8 @@ impl Worker<'_> {
                     old[part][lane] = match element {
                         8 => {
                             let _guard = self.context.locks.lock(addresses[lane]);
-                            let a = u64::from(memory.load(offset)) | u64::from(memory.load(offset + 4)) << 32;
+                            let a = u64::from(memory.load(offset))
+                                | u64::from(memory.load(offset + 4)) << 32;
                             let new = change(a);
                             memory.store(offset, 4, new as u32);
                             memory.store(offset + 4, 4, (new >> 32) as u32);
@@ -91,15 +100,24 @@ impl Worker<'_> {
         let bytes = element * atomic.sources.len() as u32;
         let checks = self.context.launch.checks.uninitialised && atomic.op != AtomicOp::Exchange;
         for lane in lanes_of(lanes) {
-            let sources: smallvec::SmallVec<[u64; 4]> =
-                atomic.sources.iter().map(|&source| value(scene, source, lane)).collect();
+            let sources: smallvec::SmallVec<[u64; 4]> = atomic
+                .sources
+                .iter()
+                .map(|&source| value(scene, source, lane))
+                .collect();
             let c = swap_value(scene, atomic, lane);
             let (memory, address) = self.memory_mut(scene, target, lane, addresses[lane], bytes)?;
             let Some(index) = memory.index(address, bytes) else {
                 return Err(memory.outside(target.memory(), "atomic access", lane, address, bytes));
             };
             if checks && let Some(missing) = memory.first_unwritten(index, bytes) {
-                return Err(unwritten(target.memory(), lane, addresses[lane], bytes, missing));
+                return Err(unwritten(
+                    target.memory(),
+                    lane,
+                    addresses[lane],
+                    bytes,
+                    missing,
+                ));
             }
             for (part, &b) in sources.iter().enumerate() {
                 let index = index + part * element as usize;
@@ -130,10 +148,16 @@ pub(crate) fn apply(op: AtomicOp, ty: Type, a: u64, b: u64, c: u64) -> u64 {
         AtomicOp::Min => extremum(ty, a, b, true),
         AtomicOp::Max => extremum(ty, a, b, false),
         // inc wraps to zero at b; dec wraps to b at zero or above b (PTX ISA 9.7.13.4).
-        AtomicOp::Inc => u64::from(if a as u32 >= b as u32 { 0 } else { a as u32 + 1 }),
-        AtomicOp::Dec => {
-            u64::from(if a as u32 == 0 || a as u32 > b as u32 { b as u32 } else { a as u32 - 1 })
-        }
+        AtomicOp::Inc => u64::from(if a as u32 >= b as u32 {
+            0
+        } else {
+            a as u32 + 1
+        }),
+        AtomicOp::Dec => u64::from(if a as u32 == 0 || a as u32 > b as u32 {
+            b as u32
+        } else {
+            a as u32 - 1
+        }),
         AtomicOp::And => a & b,
         AtomicOp::Or => a | b,
         AtomicOp::Xor => a ^ b,
@@ -147,9 +171,13 @@ pub(crate) fn apply(op: AtomicOp, ty: Type, a: u64, b: u64, c: u64) -> u64 {
 
 fn add(ty: Type, a: u64, b: u64) -> u64 {
     match ty {
-        Type::F32 => single::canonical(f32::from_bits(a as u32) + f32::from_bits(b as u32)).to_bits().into(),
+        Type::F32 => single::canonical(f32::from_bits(a as u32) + f32::from_bits(b as u32))
+            .to_bits()
+            .into(),
         Type::F64 => (f64::from_bits(a) + f64::from_bits(b)).to_bits(),
-        Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => by_halves(ty, a, b, |a, b| f64::from(a) + f64::from(b)),
+        Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => {
+            by_halves(ty, a, b, |a, b| f64::from(a) + f64::from(b))
+        }
         ty if ty.bits() == 64 => a.wrapping_add(b),
         _ => (a as u32).wrapping_add(b as u32).into(),
     }
@@ -162,7 +190,11 @@ fn extremum(ty: Type, a: u64, b: u64, min: bool) -> u64 {
         Type::S64 => pick((a as i64) < b as i64),
         Type::U32 => pick((a as u32) < b as u32),
         Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => by_halves(ty, a, b, |a, b| {
-            if min { single::min(a, b).into() } else { single::max(a, b).into() }
+            if min {
+                single::min(a, b).into()
+            } else {
+                single::max(a, b).into()
+            }
         }),
         _ => pick(a < b),
     }
@@ -179,7 +211,11 @@ fn by_halves(ty: Type, a: u64, b: u64, f: impl Fn(f32, f32) -> f64) -> u64 {
         }
     };
     let low = u64::from(one(a as u16, b as u16));
-    if ty.bits() == 16 { low } else { low | u64::from(one((a >> 16) as u16, (b >> 16) as u16)) << 16 }
+    if ty.bits() == 16 {
+        low
+    } else {
+        low | u64::from(one((a >> 16) as u16, (b >> 16) as u16)) << 16
+    }
 }
 
 #[cfg(test)]
@@ -188,7 +224,9 @@ mod tests {
 
     #[test]
     fn corner_values() {
-        let check = |op, ty, a: u64, b: u64, expected: u64| assert_eq!(apply(op, ty, a, b, 9), expected, "{op:?}");
+        let check = |op, ty, a: u64, b: u64, expected: u64| {
+            assert_eq!(apply(op, ty, a, b, 9), expected, "{op:?}");
+        };
         check(AtomicOp::Inc, Type::U32, 7, 7, 0);
         check(AtomicOp::Inc, Type::U32, 6, 7, 7);
         check(AtomicOp::Dec, Type::U32, 0, 7, 7);
@@ -197,10 +235,28 @@ mod tests {
         check(AtomicOp::Min, Type::S32, 0xffff_ffff, 1, 0xffff_ffff);
         check(AtomicOp::Min, Type::U32, 0xffff_ffff, 1, 1);
         check(AtomicOp::Max, Type::S64, u64::MAX, 1, 1);
-        check(AtomicOp::Add, Type::F32, 0x3f80_0000, 0x3f80_0000, 0x4000_0000);
+        check(
+            AtomicOp::Add,
+            Type::F32,
+            0x3f80_0000,
+            0x3f80_0000,
+            0x4000_0000,
+        );
         check(AtomicOp::Add, Type::U32, 0xffff_ffff, 2, 1);
-        check(AtomicOp::Add, Type::F16x2, 0x3c00_3c00, 0x3c00_4000, 0x4000_4200);
-        check(AtomicOp::Add, Type::Bf16x2, 0x3f80_3f80, 0x3f80_4000, 0x4000_4040);
+        check(
+            AtomicOp::Add,
+            Type::F16x2,
+            0x3c00_3c00,
+            0x3c00_4000,
+            0x4000_4200,
+        );
+        check(
+            AtomicOp::Add,
+            Type::Bf16x2,
+            0x3f80_3f80,
+            0x3f80_4000,
+            0x4000_4040,
+        );
         check(AtomicOp::CompareSwap, Type::B32, 5, 5, 9);
         check(AtomicOp::CompareSwap, Type::B32, 6, 5, 6);
         check(AtomicOp::Exchange, Type::B64, 6, 5, 5);

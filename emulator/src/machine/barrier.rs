@@ -18,18 +18,36 @@ impl Worker<'_> {
             waits: barrier.kind != BarrierKind::Arrive,
         };
         let comes_whole = scene.mask == scene.warp.exists;
-        let threads = if comes_whole { 32 } else { scene.mask.count_ones() };
+        let threads = if comes_whole {
+            32
+        } else {
+            scene.mask.count_ones()
+        };
         let votes = (scene.warp.regs.predicates[barrier.src as usize] ^ barrier.flip) & scene.mask;
         let state = &mut scene.cluster.ctas[scene.cta].barriers[id as usize];
         state.arrive(id, arrival, (threads, expected), (votes, scene.mask))?;
         if state.arrived < state.expected {
-            return Ok(if arrival.waits { Flow::Park(Wait::Barrier(id)) } else { Flow::Next });
+            return Ok(if arrival.waits {
+                Flow::Park(Wait::Barrier(id))
+            } else {
+                Flow::Next
+            });
         }
         self.counts.barriers += 1;
         let done = std::mem::take(state);
-        let result = BarrierResult { count: done.count, all: done.all, any: done.any };
+        let result = BarrierResult {
+            count: done.count,
+            all: done.all,
+            any: done.any,
+        };
         let code = self.context.code;
-        wake(&mut scene.cluster.ctas[scene.cta], &done.arrivals, id, result, code);
+        wake(
+            &mut scene.cluster.ctas[scene.cta],
+            &done.arrivals,
+            id,
+            result,
+            code,
+        );
         wake_paths(scene.warp, id, result, code);
         give_result(scene.warp, barrier, scene.mask, result);
         Ok(Flow::Next)
@@ -47,9 +65,16 @@ fn check_whole_warp(scene: &Scene<'_>, barrier: &Barrier) -> Stepped {
     let why = match (ended, elsewhere) {
         (0, lanes) => format!("lanes {} are on another path", LaneSet(lanes)),
         (lanes, 0) => format!("lanes {} have ended", LaneSet(lanes)),
-        (ended, others) => format!("lanes {} have ended, lanes {} are on another path", LaneSet(ended), LaneSet(others)),
+        (ended, others) => format!(
+            "lanes {} have ended, lanes {} are on another path",
+            LaneSet(ended),
+            LaneSet(others)
+        ),
     };
-    let message = format!("only lanes {} of the warp reach this barrier: {why}", LaneSet(scene.mask));
+    let message = format!(
+        "only lanes {} of the warp reach this barrier: {why}",
+        LaneSet(scene.mask)
+    );
     Err(Trouble::new(FaultKind::BarrierDivergence, missing, message))
 }
 
@@ -62,8 +87,15 @@ fn uniform(scene: &Scene<'_>, slot: u32, what: &str) -> Stepped<u32> {
     if differing == 0 {
         return Ok(value);
     }
-    let message = format!("lanes {} give another {what} than {value}", LaneSet(differing));
-    Err(Trouble::new(FaultKind::BarrierDivergence, differing, message))
+    let message = format!(
+        "lanes {} give another {what} than {value}",
+        LaneSet(differing)
+    );
+    Err(Trouble::new(
+        FaultKind::BarrierDivergence,
+        differing,
+        message,
+    ))
 }
 
 fn barrier_id(scene: &Scene<'_>, barrier: &Barrier) -> Stepped<u32> {
@@ -71,7 +103,10 @@ fn barrier_id(scene: &Scene<'_>, barrier: &Barrier) -> Stepped<u32> {
     if (id as usize) < BARRIERS {
         return Ok(id);
     }
-    let message = format!("barrier {id} does not exist; a CTA has barriers 0 to {}", BARRIERS - 1);
+    let message = format!(
+        "barrier {id} does not exist; a CTA has barriers 0 to {}",
+        BARRIERS - 1
+    );
     Err(Trouble::new(FaultKind::IllegalOperand, scene.mask, message))
 }
 
@@ -82,7 +117,9 @@ fn expected_threads(scene: &Scene<'_>, barrier: &Barrier) -> Stepped<u32> {
     }
     let count = uniform(scene, barrier.threads, "thread count")?;
     if count == 0 || !count.is_multiple_of(32) || count > all {
-        let message = format!("a barrier of {count} threads: the count must be a multiple of 32, at most {all}");
+        let message = format!(
+            "a barrier of {count} threads: the count must be a multiple of 32, at most {all}"
+        );
         return Err(Trouble::new(FaultKind::IllegalOperand, scene.mask, message));
     }
     Ok(count)
@@ -97,7 +134,11 @@ impl BarrierState {
         (votes, lanes): (u32, u32),
     ) -> Stepped {
         if self.arrived == 0 {
-            *self = Self { expected, all: true, ..Self::default() };
+            *self = Self {
+                expected,
+                all: true,
+                ..Self::default()
+            };
         }
         if self.expected != expected {
             let message = format!(
@@ -108,7 +149,10 @@ impl BarrierState {
         }
         self.arrived += threads;
         if self.arrived > self.expected {
-            let message = format!("{} threads arrive at barrier {id}, which expects {expected}", self.arrived);
+            let message = format!(
+                "{} threads arrive at barrier {id}, which expects {expected}",
+                self.arrived
+            );
             return Err(Trouble::new(FaultKind::IllegalOperand, lanes, message));
         }
         self.arrivals.push(arrival);
@@ -151,8 +195,14 @@ fn give_result(warp: &mut Warp, barrier: &Barrier, mask: u32, result: BarrierRes
     let spread = |yes: bool| if yes { u32::MAX } else { 0 };
     match barrier.kind {
         BarrierKind::Sync | BarrierKind::Arrive => {}
-        BarrierKind::Popc => warp.regs.put32(barrier.dst, mask, &Lanes32([result.count; LANES])),
-        BarrierKind::And => warp.regs.put_predicate(barrier.dst, mask, spread(result.all)),
-        BarrierKind::Or => warp.regs.put_predicate(barrier.dst, mask, spread(result.any)),
+        BarrierKind::Popc => warp
+            .regs
+            .put32(barrier.dst, mask, &Lanes32([result.count; LANES])),
+        BarrierKind::And => warp
+            .regs
+            .put_predicate(barrier.dst, mask, spread(result.all)),
+        BarrierKind::Or => warp
+            .regs
+            .put_predicate(barrier.dst, mask, spread(result.any)),
     }
 }

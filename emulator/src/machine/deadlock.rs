@@ -11,7 +11,8 @@ use std::fmt::Write as _;
 
 /// The fault of a cluster in which every thread waits.
 pub(super) fn fault(context: &Context<'_>, cluster: &Cluster) -> Box<Fault> {
-    let mut message = "deadlock: every thread that is left waits for something that cannot come".to_owned();
+    let mut message =
+        "deadlock: every thread that is left waits for something that cannot come".to_owned();
     describe(context, cluster, &mut message);
     cluster_fault(context, cluster, FaultKind::Deadlock, message)
 }
@@ -19,7 +20,8 @@ pub(super) fn fault(context: &Context<'_>, cluster: &Cluster) -> Box<Fault> {
 /// The fault of a cluster that has run for too long.
 pub(super) fn step_limit(context: &Context<'_>, cluster: &Cluster) -> Box<Fault> {
     let limit = context.launch.max_steps;
-    let mut message = format!("the CTA has executed {limit} warp instructions, the limit of the launch");
+    let mut message =
+        format!("the CTA has executed {limit} warp instructions, the limit of the launch");
     describe(context, cluster, &mut message);
     cluster_fault(context, cluster, FaultKind::StepLimit, message)
 }
@@ -32,8 +34,17 @@ fn describe(context: &Context<'_>, cluster: &Cluster, message: &mut String) {
 }
 
 fn barriers(context: &Context<'_>, cta: &Cta, message: &mut String) {
-    for (id, barrier) in cta.barriers.iter().enumerate().filter(|(_, barrier)| barrier.arrived > 0) {
-        let _ = write!(message, "\n  barrier {id}: {} of {} threads have arrived", barrier.arrived, barrier.expected);
+    for (id, barrier) in cta
+        .barriers
+        .iter()
+        .enumerate()
+        .filter(|(_, barrier)| barrier.arrived > 0)
+    {
+        let _ = write!(
+            message,
+            "\n  barrier {id}: {} of {} threads have arrived",
+            barrier.arrived, barrier.expected
+        );
         let mut by_step: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for arrival in &barrier.arrivals {
             by_step.entry(arrival.step).or_default().push(arrival.warp);
@@ -52,22 +63,48 @@ fn warps(context: &Context<'_>, cta: &Cta, message: &mut String) {
         if warp.is_done() {
             ended.push(warp.index);
         }
-        for path in warp.paths.iter().filter(|path| !matches!(path.wait, Wait::Barrier(_))) {
-            elsewhere.entry((path.pc, path.mask)).or_default().push(warp.index);
+        for path in warp
+            .paths
+            .iter()
+            .filter(|path| !matches!(path.wait, Wait::Barrier(_)))
+        {
+            elsewhere
+                .entry((path.pc, path.mask))
+                .or_default()
+                .push(warp.index);
         }
     }
     for ((step, mask), warps) in elsewhere {
         let place = name_step(context.program, context.code, step);
-        let _ = write!(message, "\n  {}, lanes {}: at {place}", list(&warps), LaneSet(mask));
+        let _ = write!(
+            message,
+            "\n  {}, lanes {}: at {place}",
+            list(&warps),
+            LaneSet(mask)
+        );
     }
     if !ended.is_empty() {
-        let _ = write!(message, "\n  {} ended", if ended.len() == 1 { format!("{} has", list(&ended)) } else { format!("{} have", list(&ended)) });
+        let _ = write!(
+            message,
+            "\n  {} ended",
+            if ended.len() == 1 {
+                format!("{} has", list(&ended))
+            } else {
+                format!("{} have", list(&ended))
+            }
+        );
     }
 }
 
 /// `warp 3` or `warps 0-2,5`.
 fn list(warps: &[u32]) -> String {
-    let mask = warps.iter().fold(0, |mask, warp| mask | 1u32 << warp.min(&31));
-    let noun = if mask.count_ones() == 1 { "warp" } else { "warps" };
+    let mask = warps
+        .iter()
+        .fold(0, |mask, warp| mask | 1u32 << warp.min(&31));
+    let noun = if mask.is_power_of_two() {
+        "warp"
+    } else {
+        "warps"
+    };
     format!("{noun} {}", LaneSet(mask))
 }

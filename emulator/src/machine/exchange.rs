@@ -19,13 +19,38 @@ impl Worker<'_> {
         scene.mask = lanes;
         match op {
             Op::Shuffle(shuffle) => shuffle_lanes(scene, shuffle, members)?,
-            Op::Vote { kind, dst, src, flip, .. } => vote(scene, *kind, *dst, (*src, *flip), members),
-            Op::Match { all, file, dst, second, src, .. } => match_lanes(scene, *all, *file, (*dst, *second, *src), members),
-            Op::Redux { op, signed, dst, src, .. } => redux(scene, *op, *signed, (*dst, *src), members),
+            Op::Vote {
+                kind,
+                dst,
+                src,
+                flip,
+                ..
+            } => vote(scene, *kind, *dst, (*src, *flip), members),
+            Op::Match {
+                all,
+                file,
+                dst,
+                second,
+                src,
+                ..
+            } => match_lanes(scene, *all, *file, (*dst, *second, *src), members),
+            Op::Redux {
+                op,
+                signed,
+                dst,
+                src,
+                ..
+            } => redux(scene, *op, *signed, (*dst, *src), members),
             Op::Elect { dst, predicate, .. } => {
                 let leader = (members & lanes).trailing_zeros();
-                scene.warp.regs.put32(*dst, lanes, &Lanes32([leader; LANES]));
-                scene.warp.regs.put_predicate(*predicate, lanes, 1u32 << (leader & 31));
+                scene
+                    .warp
+                    .regs
+                    .put32(*dst, lanes, &Lanes32([leader; LANES]));
+                scene
+                    .warp
+                    .regs
+                    .put_predicate(*predicate, lanes, 1u32 << (leader & 31));
             }
             _ => {}
         }
@@ -45,9 +70,14 @@ impl Worker<'_> {
         };
         let cells = &scene.warp.regs.words[slot as usize].0;
         let members = cells[scene.mask.trailing_zeros() as usize];
-        let differing = lanes_of(scene.mask).filter(|&lane| cells[lane] != members).fold(0, |all, lane| all | 1 << lane);
+        let differing = lanes_of(scene.mask)
+            .filter(|&lane| cells[lane] != members)
+            .fold(0, |all, lane| all | 1 << lane);
         if differing != 0 {
-            let message = format!("lanes {} give another member mask than {members:#010x}", LaneSet(differing));
+            let message = format!(
+                "lanes {} give another member mask than {members:#010x}",
+                LaneSet(differing)
+            );
             return Err(Trouble::new(FaultKind::IllegalOperand, differing, message));
         }
         let strangers = scene.mask & !members;
@@ -68,7 +98,11 @@ fn gather_lanes(scene: &Scene<'_>, needed: u32, op: &Op) -> Option<u32> {
         return Some(scene.mask);
     }
     let anywhere = matches!(op, Op::WarpSync { .. });
-    let waiting = scene.warp.paths.iter().filter(|path| path.wait == Wait::Lanes);
+    let waiting = scene
+        .warp
+        .paths
+        .iter()
+        .filter(|path| path.wait == Wait::Lanes);
     let together = waiting
         .filter(|path| path.pc == scene.path.pc || anywhere)
         .fold(scene.mask, |lanes, path| lanes | path.mask);
@@ -119,10 +153,19 @@ fn shuffle_lanes(scene: &mut Scene<'_>, shuffle: &Shuffle, members: u32) -> Step
     for lane in lanes_of(scene.mask) {
         let (source, is_in) = source_lane(shuffle.mode, lane as u32, lanes[lane], clamps[lane]);
         if scene.mask >> source & 1 == 0 {
-            let why = if members >> source & 1 == 0 { "which is not in the member mask" } else { "which has ended" };
-            let message = format!("lane {lane} reads the register of lane {source}, {why} {members:#010x}");
+            let why = if members >> source & 1 == 0 {
+                "which is not in the member mask"
+            } else {
+                "which has ended"
+            };
+            let message =
+                format!("lane {lane} reads the register of lane {source}, {why} {members:#010x}");
             let why_ended = format!("lane {lane} reads the register of lane {source}, {why}");
-            let message = if members >> source & 1 == 0 { message } else { why_ended };
+            let message = if members >> source & 1 == 0 {
+                message
+            } else {
+                why_ended
+            };
             return Err(Trouble::new(FaultKind::IllegalOperand, 1 << lane, message));
         }
         out.0[lane] = values[source as usize];
@@ -148,14 +191,24 @@ fn vote(scene: &mut Scene<'_>, kind: VoteOp, dst: u32, (src, flip): (u32, u32), 
     regs.put_predicate(dst, scene.mask, if answer { u32::MAX } else { 0 });
 }
 
-fn match_lanes(scene: &mut Scene<'_>, all: bool, file: File, (dst, second, src): (u32, u32, u32), members: u32) {
+fn match_lanes(
+    scene: &mut Scene<'_>,
+    all: bool,
+    file: File,
+    (dst, second, src): (u32, u32, u32),
+    members: u32,
+) {
     let regs = &mut scene.warp.regs;
     let lanes = members & scene.mask;
     let values: [u64; LANES] = match file {
         File::Double => regs.doubles[src as usize].0,
         _ => regs.words[src as usize].0.map(u64::from),
     };
-    let equal_to = |value: u64| lanes_of(lanes).filter(|&l| values[l] == value).fold(0u32, |all, l| all | 1 << l);
+    let equal_to = |value: u64| {
+        lanes_of(lanes)
+            .filter(|&l| values[l] == value)
+            .fold(0u32, |all, l| all | 1 << l)
+    };
     let mut out = Lanes32([0; LANES]);
     for lane in lanes_of(scene.mask) {
         let equal = equal_to(values[lane]);
@@ -181,7 +234,10 @@ fn redux(scene: &mut Scene<'_>, op: ReduxOp, signed: bool, (dst, src): (u32, u32
         ReduxOp::Or => a | b,
         ReduxOp::Xor => a ^ b,
     };
-    let result = lanes_of(members & scene.mask).map(|lane| values[lane]).reduce(combine).unwrap_or(0);
+    let result = lanes_of(members & scene.mask)
+        .map(|lane| values[lane])
+        .reduce(combine)
+        .unwrap_or(0);
     regs.put32(dst, scene.mask, &Lanes32([result; LANES]));
 }
 

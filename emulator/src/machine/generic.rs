@@ -42,7 +42,11 @@ impl Target {
 
     /// Takes lanes off `rest` that go to the same memory: the memory, the lanes, and their addresses in it.
     #[inline(always)]
-    pub(crate) fn next(space: AccessSpace, addresses: &PerLane, rest: &mut u32) -> Option<(Self, u32, PerLane)> {
+    pub(crate) fn next(
+        space: AccessSpace,
+        addresses: &PerLane,
+        rest: &mut u32,
+    ) -> Option<(Self, u32, PerLane)> {
         if *rest == 0 {
             return None;
         }
@@ -108,8 +112,16 @@ impl Worker<'_> {
             }
             _ => {
                 let memory = target.memory();
-                let message = format!("store of {bytes} bytes to {memory} memory at {address:#x}, which kernels may only read");
-                Err(Trouble::access(FaultKind::ReadOnly, lane, address, bytes, message))
+                let message = format!(
+                    "store of {bytes} bytes to {memory} memory at {address:#x}, which kernels may only read"
+                );
+                Err(Trouble::access(
+                    FaultKind::ReadOnly,
+                    lane,
+                    address,
+                    bytes,
+                    message,
+                ))
             }
         }
     }
@@ -125,8 +137,17 @@ pub(crate) fn shared_owner(scene: &Scene<'_>, lane: usize, address: u64) -> Step
     if owner <= scene.cluster.ctas.len() {
         return Ok((owner - 1, address & ((1 << windows::CTA_SHIFT) - 1)));
     }
-    let message = format!("{address:#x} is not an address of shared memory in this cluster of {}", scene.cluster.ctas.len());
-    Err(Trouble::access(FaultKind::OutOfBounds, lane, address, 0, message))
+    let message = format!(
+        "{address:#x} is not an address of shared memory in this cluster of {}",
+        scene.cluster.ctas.len()
+    );
+    Err(Trouble::access(
+        FaultKind::OutOfBounds,
+        lane,
+        address,
+        0,
+        message,
+    ))
 }
 
 /// The place of a lane's local address in the memory of its warp.
@@ -135,6 +156,13 @@ fn local_address(scene: &Scene<'_>, lane: usize, address: u64) -> Stepped<u64> {
     if address < stride {
         return Ok(lane as u64 * stride + address);
     }
-    let message = format!("local memory at {address:#x} is out of bounds: a thread has {stride} bytes of it");
-    Err(Trouble::access(FaultKind::OutOfBounds, lane, address, 0, message))
+    let message =
+        format!("local memory at {address:#x} is out of bounds: a thread has {stride} bytes of it");
+    Err(Trouble::access(
+        FaultKind::OutOfBounds,
+        lane,
+        address,
+        0,
+        message,
+    ))
 }

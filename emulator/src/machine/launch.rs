@@ -50,14 +50,21 @@ pub struct Checks {
 
 impl Default for Checks {
     fn default() -> Self {
-        Self { division_by_zero: true, uninitialised: true }
+        Self {
+            division_by_zero: true,
+            uninitialised: true,
+        }
     }
 }
 
 impl Launch {
     /// A one-dimensional launch without dynamic shared memory.
     pub fn linear(ctas: u32, threads: u32) -> Self {
-        Self { grid: [ctas, 1, 1], block: [threads, 1, 1], ..Self::default() }
+        Self {
+            grid: [ctas, 1, 1],
+            block: [threads, 1, 1],
+            ..Self::default()
+        }
     }
 }
 
@@ -123,7 +130,8 @@ impl<'a> Context<'a> {
         variables: &[u64],
     ) -> Result<Self, String> {
         check(code, launch, params)?;
-        let dynamic_base = (SHARED_BASE + code.static_shared_bytes).next_multiple_of(code.dynamic_shared_align);
+        let dynamic_base =
+            (SHARED_BASE + code.static_shared_bytes).next_multiple_of(code.dynamic_shared_align);
         let shared_bytes = dynamic_base - SHARED_BASE + launch.dynamic_shared_bytes;
         if shared_bytes > MAX_SHARED_BYTES {
             return Err(format!(
@@ -157,15 +165,20 @@ impl<'a> Context<'a> {
         for &(file, slot, constant) in &self.code.constants {
             let value = match constant {
                 Constant::Bits(bits) => bits,
-                Constant::Global(index, offset) => variables[index as usize].wrapping_add_signed(offset),
-                Constant::DynamicShared(offset) => u64::from(dynamic_base).wrapping_add_signed(offset),
-                Constant::Special(special) => match self.fixed_special(special) {
-                    Some(value) => value,
-                    None => {
+                Constant::Global(index, offset) => {
+                    variables[index as usize].wrapping_add_signed(offset)
+                }
+                Constant::DynamicShared(offset) => {
+                    u64::from(dynamic_base).wrapping_add_signed(offset)
+                }
+                Constant::Special(special) => {
+                    if let Some(value) = self.fixed_special(special) {
+                        value
+                    } else {
                         self.varying.push((file, slot, special));
                         continue;
                     }
-                },
+                }
             };
             fill(&mut self.template, file, slot, [value; 32]);
         }
@@ -173,7 +186,13 @@ impl<'a> Context<'a> {
 
     /// Special registers that are the same in the whole launch.
     fn fixed_special(&self, special: Special) -> Option<u64> {
-        let Launch { grid, block, cluster, dynamic_shared_bytes, .. } = *self.launch;
+        let Launch {
+            grid,
+            block,
+            cluster,
+            dynamic_shared_bytes,
+            ..
+        } = *self.launch;
         let value = match special {
             Special::NtidX => block[0],
             Special::NtidY => block[1],
@@ -191,7 +210,9 @@ impl<'a> Context<'a> {
             Special::ClusterNctaidY => cluster[1],
             Special::ClusterNctaidZ => cluster[2],
             Special::ClusterNctaRank => volume(cluster) as u32,
-            Special::IsExplicitCluster => u32::from(volume(cluster) > 1 || self.code.directives.explicitcluster),
+            Special::IsExplicitCluster => {
+                u32::from(volume(cluster) > 1 || self.code.directives.explicitcluster)
+            }
             Special::DynamicSharedBytes => dynamic_shared_bytes,
             Special::TotalSharedBytes => self.shared_bytes,
             _ => return None,
@@ -207,21 +228,38 @@ impl<'a> Context<'a> {
     /// The cluster with number `index`, ready to run.
     pub(crate) fn cluster(&self, index: u64) -> Cluster {
         let [cx, cy, cz] = self.launch.cluster;
-        let per_axis = [0, 1, 2].map(|axis| u64::from(self.launch.grid[axis] / self.launch.cluster[axis]));
-        let position = [index % per_axis[0], index / per_axis[0] % per_axis[1], index / per_axis[0] / per_axis[1]];
+        let per_axis =
+            [0, 1, 2].map(|axis| u64::from(self.launch.grid[axis] / self.launch.cluster[axis]));
+        let position = [
+            index % per_axis[0],
+            index / per_axis[0] % per_axis[1],
+            index / per_axis[0] / per_axis[1],
+        ];
         let ctas = (0..cx * cy * cz)
             .map(|rank| {
                 let within = [rank % cx, rank / cx % cy, rank / cx / cy];
-                self.cta([0, 1, 2].map(|axis| position[axis] as u32 * self.launch.cluster[axis] + within[axis]), rank)
+                self.cta(
+                    [0, 1, 2].map(|axis| {
+                        position[axis] as u32 * self.launch.cluster[axis] + within[axis]
+                    }),
+                    rank,
+                )
             })
             .collect();
         let random = (self.launch.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
-        Cluster { index, ctas, steps: 0, random }
+        Cluster {
+            index,
+            ctas,
+            steps: 0,
+            random,
+        }
     }
 
     fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
         let threads = volume(self.launch.block) as u32;
-        let warps = (0..threads.div_ceil(32)).map(|warp| self.warp(index, rank, warp, threads)).collect();
+        let warps = (0..threads.div_ceil(32))
+            .map(|warp| self.warp(index, rank, warp, threads))
+            .collect();
         Cta {
             index,
             shared: Linear::new(SHARED_BASE, self.shared_bytes as usize),
@@ -233,7 +271,9 @@ impl<'a> Context<'a> {
     fn warp(&self, cta: [u32; 3], rank: u32, index: u32, threads: u32) -> Warp {
         let mut regs = self.template.clone();
         for &(file, slot, special) in &self.varying {
-            let values = std::array::from_fn(|lane| self.varying_special(special, cta, rank, index * 32 + lane as u32));
+            let values = std::array::from_fn(|lane| {
+                self.varying_special(special, cta, rank, index * 32 + lane as u32)
+            });
             fill(&mut regs, file, slot, values);
         }
         let lanes = (threads - index * 32).min(32);
@@ -255,7 +295,8 @@ impl<'a> Context<'a> {
         let cluster = self.launch.cluster;
         let lane = thread % 32;
         let linear = u64::from(cta[0])
-            + u64::from(self.launch.grid[0]) * (u64::from(cta[1]) + u64::from(self.launch.grid[1]) * u64::from(cta[2]));
+            + u64::from(self.launch.grid[0])
+                * (u64::from(cta[1]) + u64::from(self.launch.grid[1]) * u64::from(cta[2]));
         let value = match special {
             Special::TidX => thread % bx,
             Special::TidY => thread / bx % by,
@@ -297,28 +338,46 @@ fn fill(regs: &mut Registers, file: File, slot: u32, values: [u64; 32]) {
 }
 
 fn check(code: &Code, launch: &Launch, params: &[u8]) -> Result<(), String> {
-    let Launch { grid, block, cluster, .. } = *launch;
+    let Launch {
+        grid,
+        block,
+        cluster,
+        ..
+    } = *launch;
     let threads = volume(block);
     if volume(grid) == 0 || threads == 0 || volume(cluster) == 0 {
-        return Err(format!("grid {grid:?}, block {block:?} and cluster {cluster:?} must not have a zero"));
+        return Err(format!(
+            "grid {grid:?}, block {block:?} and cluster {cluster:?} must not have a zero"
+        ));
     }
     if threads > 1024 || block[2] > 64 {
-        return Err(format!("block {block:?} has {threads} threads; a CTA can have 1024, and 64 along z"));
+        return Err(format!(
+            "block {block:?} has {threads} threads; a CTA can have 1024, and 64 along z"
+        ));
     }
     if grid[1] > 65_535 || grid[2] > 65_535 || grid[0] > i32::MAX as u32 {
-        return Err(format!("grid {grid:?} is too large: 2147483647 along x, 65535 along y and z"));
+        return Err(format!(
+            "grid {grid:?} is too large: 2147483647 along x, 65535 along y and z"
+        ));
     }
     check_directives(code, launch, threads)?;
     let clusters = volume(cluster);
     if clusters > MAX_CLUSTER.into() {
-        return Err(format!("a cluster of {clusters} CTAs; Hopper allows {MAX_CLUSTER}"));
+        return Err(format!(
+            "a cluster of {clusters} CTAs; Hopper allows {MAX_CLUSTER}"
+        ));
     }
     if (0..3).any(|axis| !grid[axis].is_multiple_of(cluster[axis])) {
-        return Err(format!("grid {grid:?} is not a multiple of cluster {cluster:?}"));
+        return Err(format!(
+            "grid {grid:?} is not a multiple of cluster {cluster:?}"
+        ));
     }
     if params.len() != code.param_bytes as usize {
-        let list: Vec<String> =
-            code.params.iter().map(|p| format!("{} ({} bytes at {})", p.name, p.bytes, p.offset)).collect();
+        let list: Vec<String> = code
+            .params
+            .iter()
+            .map(|p| format!("{} ({} bytes at {})", p.name, p.bytes, p.offset))
+            .collect();
         return Err(format!(
             "the kernel takes {} bytes of parameters, {} were passed; they are {}",
             code.param_bytes,
@@ -333,12 +392,20 @@ fn check_directives(code: &Code, launch: &Launch, threads: u64) -> Result<(), St
     let Launch { block, cluster, .. } = *launch;
     let directives = &code.directives;
     if let Some(required) = directives.reqntid.filter(|required| *required != block) {
-        return Err(format!("the kernel requires blocks of {required:?} (.reqntid), the launch has {block:?}"));
+        return Err(format!(
+            "the kernel requires blocks of {required:?} (.reqntid), the launch has {block:?}"
+        ));
     }
     if let Some(most) = directives.maxntid.filter(|most| threads > volume(*most)) {
-        return Err(format!("the kernel allows {} threads (.maxntid), the launch has {threads}", volume(most)));
+        return Err(format!(
+            "the kernel allows {} threads (.maxntid), the launch has {threads}",
+            volume(most)
+        ));
     }
-    if let Some(required) = directives.reqnctapercluster.filter(|required| *required != cluster) {
+    if let Some(required) = directives
+        .reqnctapercluster
+        .filter(|required| *required != cluster)
+    {
         return Err(format!(
             "the kernel requires clusters of {required:?} (.reqnctapercluster), the launch has {cluster:?}"
         ));

@@ -14,20 +14,30 @@ pub(crate) struct Linear {
 impl Linear {
     /// `length` bytes that count as not written.
     pub(crate) fn new(base: u32, length: usize) -> Self {
-        Self { base, bytes: vec![0; length], written: vec![0; length] }
+        Self {
+            base,
+            bytes: vec![0; length],
+            written: vec![0; length],
+        }
     }
 
     /// Bytes with contents.
     pub(crate) fn filled(base: u32, bytes: Vec<u8>) -> Self {
         let written = vec![1; bytes.len()];
-        Self { base, bytes, written }
+        Self {
+            base,
+            bytes,
+            written,
+        }
     }
 
     /// Index of the first of `bytes` bytes at `address`, when all are inside.
     #[inline(always)]
     pub(crate) fn index(&self, address: u64, bytes: u32) -> Option<usize> {
         let index = address.wrapping_sub(self.base.into());
-        let inside = index.checked_add(bytes.into()).is_some_and(|end| end <= self.bytes.len() as u64);
+        let inside = index
+            .checked_add(bytes.into())
+            .is_some_and(|end| end <= self.bytes.len() as u64);
         inside.then_some(index as usize)
     }
 
@@ -42,7 +52,10 @@ impl Linear {
         if all {
             return None;
         }
-        written.iter().position(|&one| one == 0).map(|position| position as u32)
+        written
+            .iter()
+            .position(|&one| one == 0)
+            .map(|position| position as u32)
     }
 
     /// Little-endian integer of `N` bytes.
@@ -61,18 +74,32 @@ impl Linear {
     }
 
     /// Says why an access of `bytes` bytes at `address` is outside.
-    pub(crate) fn outside(&self, memory: Memory, verb: &str, lane: usize, address: u64, bytes: u32) -> Box<Trouble> {
+    pub(crate) fn outside(
+        &self,
+        memory: Memory,
+        verb: &str,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+    ) -> Box<Trouble> {
         let end = u64::from(self.base) + self.bytes.len() as u64;
         let past = (address + u64::from(bytes)).saturating_sub(end);
         let size = self.bytes.len();
         let place = match () {
             () if size == 0 => format!("the kernel has no {memory} memory"),
             () if address < u64::from(self.base) => {
-                format!("it starts {} bytes before the {size} bytes of {memory} memory", u64::from(self.base) - address)
+                format!(
+                    "it starts {} bytes before the {size} bytes of {memory} memory",
+                    u64::from(self.base) - address
+                )
             }
-            () => format!("it ends {past} bytes past the end of the {size} bytes of {memory} memory"),
+            () => {
+                format!("it ends {past} bytes past the end of the {size} bytes of {memory} memory")
+            }
         };
-        let message = format!("{verb} of {bytes} bytes in {memory} memory at {address:#x} is out of bounds: {place}");
+        let message = format!(
+            "{verb} of {bytes} bytes in {memory} memory at {address:#x} is out of bounds: {place}"
+        );
         Trouble::access(FaultKind::OutOfBounds, lane, address, bytes, message)
     }
 }

@@ -17,6 +17,8 @@ impl Locks {
     /// Holds the lock of the eight bytes around `address`.
     pub(crate) fn lock(&self, address: u64) -> MutexGuard<'_, ()> {
         let stripe = (address / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-        self.0[stripe as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.0[stripe as usize]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

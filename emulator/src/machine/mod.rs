@@ -70,30 +70,50 @@ impl Emulator {
     /// declares them, each at its own alignment.
     ///
     /// The fault of the CTA with the lowest number is returned; memory then holds what was stored until then.
-    pub fn launch(&self, program: &Program, entry: &str, launch: &Launch, params: &[u8]) -> Result<Stats, Box<Fault>> {
+    pub fn launch(
+        &self,
+        program: &Program,
+        entry: &str,
+        launch: &Launch,
+        params: &[u8],
+    ) -> Result<Stats, Box<Fault>> {
         let refuse = |message: String| Box::new(launch::refusal(entry, message));
         let code = program.entry(entry).ok_or_else(|| {
             let known: Vec<&str> = program.entries().collect();
-            refuse(format!("the program has no kernel {entry}; it has {}", known.join(", ")))
+            refuse(format!(
+                "the program has no kernel {entry}; it has {}",
+                known.join(", ")
+            ))
         })?;
-        let variables = self.variables(program).map_err(|error| refuse(error.to_string()))?;
-        let context = launch::Context::new(self, program, code, launch, params, &variables).map_err(refuse)?;
+        let variables = self
+            .variables(program)
+            .map_err(|error| refuse(error.to_string()))?;
+        let context = launch::Context::new(self, program, code, launch, params, &variables)
+            .map_err(refuse)?;
         schedule::run(&context)
     }
 
     /// Addresses of the `.global` variables of a program, which keep their contents from launch to launch.
     fn variables(&self, program: &Program) -> Result<Vec<u64>, MemoryError> {
-        let mut known = self.variables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .variables
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(addresses) = known.get(&program.id) {
             return Ok(addresses.clone());
         }
         let mut addresses = Vec::new();
         for image in &program.globals {
-            let address = if image.bytes == 0 { 0 } else { self.memory.alloc(image.bytes)? };
+            let address = if image.bytes == 0 {
+                0
+            } else {
+                self.memory.alloc(image.bytes)?
+            };
             // A variable without contents starts as zeros (PTX ISA 5.4.4).
             if image.bytes > 0 {
                 let zeros = vec![0; image.bytes as usize];
-                self.memory.write(address, image.init.as_ref().unwrap_or(&zeros))?;
+                self.memory
+                    .write(address, image.init.as_ref().unwrap_or(&zeros))?;
             }
             addresses.push(address);
         }
@@ -103,15 +123,26 @@ impl Emulator {
 
     /// Frees the `.global` variables of a program that will not be launched again.
     pub fn forget(&self, program: &Program) -> Result<(), MemoryError> {
-        let addresses = self.variables.lock().unwrap_or_else(PoisonError::into_inner).remove(&program.id);
-        for address in addresses.unwrap_or_default().into_iter().filter(|&address| address != 0) {
+        let addresses = self
+            .variables
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&program.id);
+        for address in addresses
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|&address| address != 0)
+        {
             self.memory.free(address)?;
         }
         Ok(())
     }
 
     fn print(&self, text: &str) {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
+        self.output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_str(text);
     }
 }
 

@@ -21,7 +21,8 @@ impl Worker<'_> {
             self.format(scene, lane, &format, arguments, &mut text)?;
             if let Some(result) = print.result {
                 let count = (text.len() - before) as u32;
-                let (memory, address) = self.memory_mut(scene, Target::Local, lane, result.into(), 4)?;
+                let (memory, address) =
+                    self.memory_mut(scene, Target::Local, lane, result.into(), 4)?;
                 if let Some(index) = memory.index(address, 4) {
                     memory.put(index, count.to_le_bytes());
                 }
@@ -31,7 +32,11 @@ impl Worker<'_> {
         Ok(())
     }
 
-    pub(crate) fn assert_failed(&mut self, scene: &mut Scene<'_>, assert: &AssertFail) -> Box<Trouble> {
+    pub(crate) fn assert_failed(
+        &mut self,
+        scene: &mut Scene<'_>,
+        assert: &AssertFail,
+    ) -> Box<Trouble> {
         match self.assert_message(scene, assert) {
             Ok(message) => Trouble::new(FaultKind::Trap, scene.mask, message),
             Err(trouble) => trouble,
@@ -46,7 +51,10 @@ impl Worker<'_> {
             texts.push(self.text(scene, lane, address)?);
         }
         let line = self.local_value(scene, lane, assert.line, 4)?;
-        Ok(format!("{}:{line}: {}: device assertion failed: {}", texts[1], texts[2], texts[0]))
+        Ok(format!(
+            "{}:{line}: {}: device assertion failed: {}",
+            texts[1], texts[2], texts[0]
+        ))
     }
 
     /// Reads bytes at a generic address.
@@ -55,18 +63,24 @@ impl Worker<'_> {
         let mut addresses = [0; 32];
         addresses[lane] = address;
         let found = Target::next(crate::program::AccessSpace::Generic, &addresses, &mut rest);
-        let Some((target, _, within)) = found else { return Ok(0) };
+        let Some((target, _, within)) = found else {
+            return Ok(0);
+        };
         if target == Target::Global {
             let index = self.context.map.find(address, bytes.into());
             let index = index.ok_or_else(|| self.out_of_bounds("load", lane, address, bytes))?;
             let allocation = &self.context.map.list()[index];
             let mut data = [0; 8];
-            allocation.read((address - allocation.base) as usize, &mut data[..bytes as usize]);
+            allocation.read(
+                (address - allocation.base) as usize,
+                &mut data[..bytes as usize],
+            );
             return Ok(u64::from_le_bytes(data));
         }
         let (memory, address) = self.memory(scene, target, lane, within[lane])?;
         let index = memory.index(address, bytes);
-        let index = index.ok_or_else(|| memory.outside(target.memory(), "load", lane, address, bytes))?;
+        let index =
+            index.ok_or_else(|| memory.outside(target.memory(), "load", lane, address, bytes))?;
         let mut data = [0; 8];
         data[..bytes as usize].copy_from_slice(&memory.bytes[index..index + bytes as usize]);
         Ok(u64::from_le_bytes(data))
@@ -153,7 +167,7 @@ impl Spec {
             }
             chars.next();
         }
-        let mut number = |chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>| {
+        let number = |chars: &mut std::iter::Peekable<std::str::CharIndices<'_>>| {
             let mut value = 0usize;
             while let Some(digit) = chars.peek().and_then(|(_, c)| c.to_digit(10)) {
                 value = (value * 10 + digit as usize).min(4096);
@@ -165,10 +179,13 @@ impl Spec {
         if chars.next_if(|(_, c)| *c == '.').is_some() {
             spec.precision = Some(number(&mut chars));
         }
-        while chars.next_if(|(_, c)| matches!(c, 'l' | 'h' | 'z' | 'j' | 't')).is_some_and(|(_, c)| {
-            spec.is_long |= c != 'h';
-            true
-        }) {}
+        while chars
+            .next_if(|(_, c)| matches!(c, 'l' | 'h' | 'z' | 'j' | 't'))
+            .is_some_and(|(_, c)| {
+                spec.is_long |= c != 'h';
+                true
+            })
+        {}
         let (at, conversion) = chars.next().unwrap_or((text.len(), '%'));
         spec.conversion = conversion;
         spec.length = (at + conversion.len_utf8()).min(text.len());
@@ -186,7 +203,11 @@ impl Spec {
         let float = f64::from_bits(value);
         match self.conversion {
             'd' | 'i' => {
-                let value = if self.is_long { value as i64 } else { i64::from(value as i32) };
+                let value = if self.is_long {
+                    value as i64
+                } else {
+                    i64::from(value as i32)
+                };
                 self.signed(value < 0, &self.digits(value.unsigned_abs().to_string()))
             }
             'u' => self.padded(self.digits(value.to_string()), true),
@@ -196,7 +217,9 @@ impl Spec {
             'p' => self.padded(format!("{value:#x}"), false),
             'c' => self.padded(char::from(value as u8).to_string(), false),
             'f' | 'F' => self.float(float, |v| format!("{v:.*}", self.precision.unwrap_or(6))),
-            'e' | 'E' => self.float(float, |v| self.exponent(v, self.precision.unwrap_or(6), false)),
+            'e' | 'E' => self.float(float, |v| {
+                self.exponent(v, self.precision.unwrap_or(6), false)
+            }),
             'g' | 'G' => self.float(float, |v| self.general(v)),
             other => format!("%{other}"),
         }
@@ -208,7 +231,11 @@ impl Spec {
     }
 
     fn prefixed(&self, prefix: &str, digits: String) -> String {
-        if self.alternate { format!("{prefix}{digits}") } else { digits }
+        if self.alternate {
+            format!("{prefix}{digits}")
+        } else {
+            digits
+        }
     }
 
     fn float(&self, value: f64, finite: impl Fn(f64) -> String) -> String {
@@ -217,7 +244,11 @@ impl Spec {
             () if value.is_infinite() => "inf".to_owned(),
             () => finite(value.abs()),
         };
-        let text = if self.conversion.is_ascii_uppercase() { text.to_uppercase() } else { text };
+        let text = if self.conversion.is_ascii_uppercase() {
+            text.to_uppercase()
+        } else {
+            text
+        };
         self.signed(value.is_sign_negative() && !value.is_nan(), &text)
     }
 
@@ -240,7 +271,10 @@ impl Spec {
     fn general(&self, value: f64) -> String {
         let precision = self.precision.unwrap_or(6).max(1);
         let rounded = format!("{value:.*e}", precision - 1);
-        let exponent: i32 = rounded.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);
+        let exponent: i32 = rounded
+            .split_once('e')
+            .and_then(|(_, e)| e.parse().ok())
+            .unwrap_or(0);
         if exponent < -4 || exponent >= precision as i32 {
             return self.exponent(value, precision - 1, !self.alternate);
         }
@@ -301,7 +335,7 @@ mod tests {
         check("e", 12345.678f64.to_bits(), "1.234568e+04");
         check("g", 0.0001f64.to_bits(), "0.0001");
         check("g", 1e-5f64.to_bits(), "1e-05");
-        check("g", 1234567.0f64.to_bits(), "1.23457e+06");
+        check("g", 1_234_567.0f64.to_bits(), "1.23457e+06");
         check("g", 100.0f64.to_bits(), "100");
         check("c", 65, "A");
         check("f", f64::NEG_INFINITY.to_bits(), "-inf");

@@ -11,7 +11,9 @@ fn body<'m>(module: &'m Module, code: &Code, site: Site) -> Option<(&'m Body, &'
         let entry = module.entry(&code.name)?;
         return Some((&entry.body, &entry.params));
     }
-    let function = module.functions.get(code.calls[site.call as usize].function as usize)?;
+    let function = module
+        .functions
+        .get(code.calls[site.call as usize].function as usize)?;
     Some((function.body.as_ref()?, &function.params))
 }
 
@@ -21,7 +23,13 @@ fn instruction<'m>(
     site: Site,
 ) -> Option<(&'m Body, &'m [Param], &'m Instruction)> {
     let (body, params) = body(module, code, site)?;
-    Some((body, params, body.statements.get(site.statement as usize)?.instruction()?))
+    Some((
+        body,
+        params,
+        body.statements
+            .get(site.statement as usize)?
+            .instruction()?,
+    ))
 }
 
 /// The PTX of a step.
@@ -50,7 +58,12 @@ pub(crate) fn step_place(program: &Program, code: &Code, step: u32) -> Option<Pl
             continue;
         };
         let function = module.functions[call.function as usize].name.clone();
-        inner.inlined_at.push(CallSite { function, file: outer.file, line: outer.line, column: outer.column });
+        inner.inlined_at.push(CallSite {
+            function,
+            file: outer.file,
+            line: outer.line,
+            column: outer.column,
+        });
         inner.inlined_at.extend(outer.inlined_at);
     }
     found
@@ -77,14 +90,21 @@ pub(crate) fn text_line(program: &Program, code: &Code, step: u32) -> Option<u32
     let keyword = if site.call == NONE { ".entry" } else { ".func" };
     let mut lines = text.lines().enumerate().skip_while(|(_, line)| {
         let declares = line.contains(keyword);
-        !(declares && line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '$').any(|word| word == name))
+        !(declares
+            && line
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '$')
+                .any(|word| word == name))
     });
     lines.find(|(_, line)| *line == "{")?;
     // Declarations and location lines are the only lines that are not statements.
     let declarations = body.variables.len();
-    let mut statements = lines.filter(|(_, line)| !line.starts_with("\t.loc ") && !line.starts_with("\t.reg "));
+    let mut statements =
+        lines.filter(|(_, line)| !line.starts_with("\t.loc ") && !line.starts_with("\t.reg "));
     let (number, _) = statements.nth(declarations + site.statement as usize)?;
-    debug_assert!(matches!(body.statements.get(site.statement as usize), Some(Stmt::Inst(_)) | None));
+    debug_assert!(matches!(
+        body.statements.get(site.statement as usize),
+        Some(Stmt::Inst(_)) | None
+    ));
     Some(number as u32 + 1)
 }
 

@@ -45,11 +45,20 @@ pub(crate) struct Scene<'c> {
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(context: &'a Context<'a>) -> Self {
-        Self { context, counts: Counts::new(context.code.steps.len()) }
+        Self {
+            context,
+            counts: Counts::new(context.code.steps.len()),
+        }
     }
 
     /// Runs a warp until none of its paths can go on or its slice ends.
-    pub(crate) fn run(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, slice: u64) -> Result<(), Halt> {
+    pub(crate) fn run(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        slice: u64,
+    ) -> Result<(), Halt> {
         let start = warp.clock;
         let end = start + slice;
         let mut outcome = Ok(());
@@ -79,7 +88,9 @@ impl<'a> Worker<'a> {
         let mut meeting = warp.meeting_pc(&path);
         loop {
             if path.pc == meeting {
-                let Some(joined) = warp.arrive(&path) else { return Ok(()) };
+                let Some(joined) = warp.arrive(&path) else {
+                    return Ok(());
+                };
                 path = joined;
                 meeting = warp.meeting_pc(&path);
                 continue;
@@ -95,7 +106,8 @@ impl<'a> Worker<'a> {
             let mask = path.mask & (warp.regs.predicates[step.guard as usize] ^ step.flip);
             if step.watch != NONE {
                 let watch = &code.watches[step.watch as usize];
-                self.check_reads(warp, watch, path.mask, mask).map_err(|trouble| Halt { trouble, step: pc })?;
+                self.check_reads(warp, watch, path.mask, mask)
+                    .map_err(|trouble| Halt { trouble, step: pc })?;
             }
             match &step.op {
                 Op::Lanes(exec, slots) => {
@@ -124,8 +136,16 @@ impl<'a> Worker<'a> {
                 }
                 _ if mask == 0 => path.pc += 1,
                 op => {
-                    let mut scene = Scene { cluster: &mut *cluster, cta, warp: &mut *warp, path, mask };
-                    let flow = self.step(&mut scene, op).map_err(|trouble| Halt { trouble, step: pc })?;
+                    let mut scene = Scene {
+                        cluster: &mut *cluster,
+                        cta,
+                        warp: &mut *warp,
+                        path,
+                        mask,
+                    };
+                    let flow = self
+                        .step(&mut scene, op)
+                        .map_err(|trouble| Halt { trouble, step: pc })?;
                     match flow {
                         Flow::Next => path.pc += 1,
                         Flow::Park(wait) => {
@@ -168,8 +188,14 @@ impl<'a> Worker<'a> {
 
     fn unwritten_register(&self, reg: ptx::Reg, lanes: u32) -> Box<Trouble> {
         let entry = self.context.program.module.entry(&self.context.code.name);
-        let name = entry.map_or_else(|| format!("%{}", reg.0), |entry| entry.body.registers.name(reg));
-        let message = format!("register {name} is read in lanes {} before anything is written to it", LaneSet(lanes));
+        let name = entry.map_or_else(
+            || format!("%{}", reg.0),
+            |entry| entry.body.registers.name(reg),
+        );
+        let message = format!(
+            "register {name} is read in lanes {} before anything is written to it",
+            LaneSet(lanes)
+        );
         Trouble::new(FaultKind::Uninitialised, lanes, message)
     }
 
@@ -179,11 +205,21 @@ impl<'a> Worker<'a> {
             Op::Load(access) => self.load(scene, access)?,
             Op::Store(access) => self.store(scene, access)?,
             Op::Atomic(atomic) => self.atomic(scene, atomic)?,
-            Op::CheckDivisor { file, slot, bits } => self.check_divisor(scene, *file, *slot, *bits)?,
+            Op::CheckDivisor { file, slot, bits } => {
+                self.check_divisor(scene, *file, *slot, *bits)?;
+            }
             Op::Nothing | Op::Lanes(..) | Op::Branch { .. } | Op::Exit => {}
-            Op::ReadClock { file, slot, special } => read_clock(scene, *file, *slot, *special),
+            Op::ReadClock {
+                file,
+                slot,
+                special,
+            } => read_clock(scene, *file, *slot, *special),
             Op::Trap => {
-                return Err(Trouble::new(FaultKind::Trap, scene.mask, "the kernel stopped itself (trap)".to_owned()));
+                return Err(Trouble::new(
+                    FaultKind::Trap,
+                    scene.mask,
+                    "the kernel stopped itself (trap)".to_owned(),
+                ));
             }
             Op::Shuffle(_)
             | Op::Vote { .. }
@@ -195,6 +231,7 @@ impl<'a> Worker<'a> {
                 let value = crate::lanes::Lanes32([scene.mask; 32]);
                 scene.warp.regs.put32(*dst, scene.mask, &value);
             }
+            Op::Sleep => return Ok(Flow::Yield),
             Op::Barrier(barrier) => return self.barrier(scene, barrier),
             Op::Print(print) => self.print(scene, print)?,
             Op::Assert(assert) => return Err(self.assert_failed(scene, assert)),
@@ -212,11 +249,16 @@ impl<'a> Worker<'a> {
             File::Double => regs.doubles[slot as usize].0[*lane] == 0,
             _ => u64::from(regs.words[slot as usize].0[*lane]) & keep == 0,
         };
-        let lanes = lanes_of(scene.mask).filter(is_zero).fold(0u32, |lanes, lane| lanes | 1 << lane);
+        let lanes = lanes_of(scene.mask)
+            .filter(is_zero)
+            .fold(0u32, |lanes, lane| lanes | 1 << lane);
         if lanes == 0 {
             return Ok(());
         }
-        let message = format!("integer division by zero in lanes {}; PTX leaves its result open", LaneSet(lanes));
+        let message = format!(
+            "integer division by zero in lanes {}; PTX leaves its result open",
+            LaneSet(lanes)
+        );
         Err(Trouble::new(FaultKind::DivisionByZero, lanes, message))
     }
 }

@@ -41,16 +41,25 @@ impl Shared {
 
 /// Runs all clusters of a launch.
 pub(super) fn run(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
-    let state = State { counts: Counts::new(context.code.steps.len()), ..State::default() };
-    let shared =
-        Shared { next: AtomicU64::new(0), faulted: AtomicU64::new(u64::MAX), state: Mutex::new(state) };
+    let state = State {
+        counts: Counts::new(context.code.steps.len()),
+        ..State::default()
+    };
+    let shared = Shared {
+        next: AtomicU64::new(0),
+        faulted: AtomicU64::new(u64::MAX),
+        state: Mutex::new(state),
+    };
     let workers = (rayon::current_num_threads() as u64).min(context.cluster_count());
     if workers == 1 {
         work(context, &shared);
     } else {
         rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work(context, &shared))));
     }
-    let state = shared.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let state = shared
+        .state
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     match state.fault {
         Some((_, fault)) => Err(fault),
         None => Ok(state.counts.finish(context.program, context.code)),
@@ -69,7 +78,11 @@ fn work(context: &Context<'_>, shared: &Shared) {
                 let mut state = shared.state();
                 state.resident -= 1;
                 shared.faulted.fetch_min(cluster.index, Relaxed);
-                if state.fault.as_ref().is_none_or(|(index, _)| cluster.index < *index) {
+                if state
+                    .fault
+                    .as_ref()
+                    .is_none_or(|(index, _)| cluster.index < *index)
+                {
                     state.fault = Some((cluster.index, fault));
                 }
             }
@@ -86,7 +99,12 @@ fn work(context: &Context<'_>, shared: &Shared) {
 /// The next cluster to run: a new one while there is room, otherwise the one that has waited longest.
 fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
     let total = context.cluster_count();
-    let per_cluster: u64 = context.launch.cluster.iter().map(|&n| u64::from(n)).product();
+    let per_cluster: u64 = context
+        .launch
+        .cluster
+        .iter()
+        .map(|&n| u64::from(n))
+        .product();
     let mut state = shared.state();
     if state.resident * per_cluster < RESIDENT_CTAS || state.parked.is_empty() {
         let index = shared.next.load(Relaxed);
@@ -104,7 +122,11 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
 fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
     let limit = cluster.steps + CLUSTER_SLICE;
     while cluster.steps < limit {
-        let ran = if worker.context.launch.seed == 0 { in_order(worker, cluster)? } else { shuffled(worker, cluster)? };
+        let ran = if worker.context.launch.seed == 0 {
+            in_order(worker, cluster)?
+        } else {
+            shuffled(worker, cluster)?
+        };
         if cluster.is_done() {
             return Ok(true);
         }
@@ -131,12 +153,18 @@ fn in_order(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<
 
 /// As many turns as there are warps, for warps and lengths that the seed chooses.
 fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
-    let warps: Vec<(usize, usize)> =
-        cluster.ctas.iter().enumerate().flat_map(|(cta, c)| (0..c.warps.len()).map(move |w| (cta, w))).collect();
+    let warps: Vec<(usize, usize)> = cluster
+        .ctas
+        .iter()
+        .enumerate()
+        .flat_map(|(cta, c)| (0..c.warps.len()).map(move |w| (cta, w)))
+        .collect();
     let mut ran = false;
     for _ in 0..warps.len() {
-        let runnable: Vec<_> =
-            warps.iter().filter(|(cta, warp)| cluster.ctas[*cta].warps[*warp].ready().is_some()).collect();
+        let runnable: Vec<_> = warps
+            .iter()
+            .filter(|(cta, warp)| cluster.ctas[*cta].warps[*warp].ready().is_some())
+            .collect();
         if runnable.is_empty() {
             break;
         }
@@ -164,15 +192,32 @@ fn run_warp(
     cluster.ctas[cta].warps[index] = warp;
     result.map(|()| true).map_err(|halt| {
         let (cta, warp) = place;
-        report::fault(worker.context.program, worker.context.code, *halt.trouble, (cta, warp, halt.step))
+        report::fault(
+            worker.context.program,
+            worker.context.code,
+            *halt.trouble,
+            (cta, warp, halt.step),
+        )
     })
 }
 
 /// The fault of a whole cluster rather than of an access.
-pub(super) fn cluster_fault(context: &Context<'_>, cluster: &Cluster, kind: FaultKind, message: String) -> Box<Fault> {
+pub(super) fn cluster_fault(
+    context: &Context<'_>,
+    cluster: &Cluster,
+    kind: FaultKind,
+    message: String,
+) -> Box<Fault> {
     let first = cluster.ctas.iter().flat_map(|cta| {
-        cta.warps.iter().filter_map(|warp| Some((cta.index, warp.index, warp.paths.first()?.pc)))
+        cta.warps
+            .iter()
+            .filter_map(|warp| Some((cta.index, warp.index, warp.paths.first()?.pc)))
     });
     let place = first.into_iter().next().unwrap_or_default();
-    report::fault(context.program, context.code, *Trouble::new(kind, 0, message), place)
+    report::fault(
+        context.program,
+        context.code,
+        *Trouble::new(kind, 0, message),
+        place,
+    )
 }

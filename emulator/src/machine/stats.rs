@@ -32,11 +32,20 @@ pub(crate) struct Counts {
     pub(crate) ctas: u64,
 }
 
-const MEMORIES: [Memory; 5] = [Memory::Global, Memory::Shared, Memory::Local, Memory::Const, Memory::Param];
+const MEMORIES: [Memory; 5] = [
+    Memory::Global,
+    Memory::Shared,
+    Memory::Local,
+    Memory::Const,
+    Memory::Param,
+];
 
 impl Counts {
     pub(crate) fn new(steps: usize) -> Self {
-        Self { steps: vec![0; steps], ..Self::default() }
+        Self {
+            steps: vec![0; steps],
+            ..Self::default()
+        }
     }
 
     pub(crate) fn load(&mut self, memory: Memory, mask: u32, bytes: u32) {
@@ -60,7 +69,11 @@ impl Counts {
 
     /// The public form, with instructions named by their opcode.
     pub(crate) fn finish(&self, program: &Program, code: &crate::program::Code) -> Stats {
-        let mut stats = Stats { barriers: self.barriers, ctas: self.ctas, ..Stats::default() };
+        let mut stats = Stats {
+            barriers: self.barriers,
+            ctas: self.ctas,
+            ..Stats::default()
+        };
         for (step, &count) in self.steps.iter().enumerate() {
             if count == 0 || !code.sites[step].is_lead {
                 continue;
@@ -69,11 +82,21 @@ impl Counts {
             let text = super::report::instruction_text(program, code, step as u32);
             let mut words = text.split([' ', ';']);
             let first = words.next().unwrap_or_default();
-            let opcode = if first.starts_with('@') { words.next().unwrap_or_default() } else { first }.to_owned();
+            let opcode = if first.starts_with('@') {
+                words.next().unwrap_or_default()
+            } else {
+                first
+            }
+            .to_owned();
             *stats.by_opcode.entry(opcode).or_default() += count;
         }
         let pick = |counts: &[u64; 5]| {
-            MEMORIES.iter().zip(counts).filter(|(_, count)| **count > 0).map(|(m, c)| (*m, *c)).collect()
+            MEMORIES
+                .iter()
+                .zip(counts)
+                .filter(|(_, count)| **count > 0)
+                .map(|(m, c)| (*m, *c))
+                .collect()
         };
         stats.loaded_bytes = pick(&self.loaded);
         stats.stored_bytes = pick(&self.stored);

@@ -60,7 +60,12 @@ pub(crate) struct Warp {
 
 impl Default for Registers {
     fn default() -> Self {
-        Self { words: Vec::new(), doubles: Vec::new(), predicates: Vec::new(), carry: 0 }
+        Self {
+            words: Vec::new(),
+            doubles: Vec::new(),
+            predicates: Vec::new(),
+            carry: 0,
+        }
     }
 }
 
@@ -71,13 +76,22 @@ impl Warp {
         self.paths.clear();
         self.meetings.clear();
         self.free_meetings.clear();
-        self.paths.push(Path { pc: 0, mask: exists, meeting: NONE, wait: Wait::Ready });
+        self.paths.push(Path {
+            pc: 0,
+            mask: exists,
+            meeting: NONE,
+            wait: Wait::Ready,
+        });
     }
 
     /// The place where `path` meets others.
     #[inline(always)]
     pub(crate) fn meeting_pc(&self, path: &Path) -> u32 {
-        if path.meeting == NONE { NONE } else { self.meetings[path.meeting as usize].pc }
+        if path.meeting == NONE {
+            NONE
+        } else {
+            self.meetings[path.meeting as usize].pc
+        }
     }
 
     /// A path that can run; the one made last, so that inner ones finish first.
@@ -90,11 +104,26 @@ impl Warp {
         let meeting = if join == NONE || join == self.meeting_pc(path) {
             path.meeting
         } else {
-            self.add_meeting(Meeting { pc: join, members: path.mask, arrived: 0, outer: path.meeting })
+            self.add_meeting(Meeting {
+                pc: join,
+                members: path.mask,
+                arrived: 0,
+                outer: path.meeting,
+            })
         };
         let rest = path.mask & !taken;
-        self.paths.push(Path { pc: path.pc + 1, mask: rest, meeting, wait: Wait::Ready });
-        *path = Path { pc: target, mask: taken, meeting, wait: Wait::Ready };
+        self.paths.push(Path {
+            pc: path.pc + 1,
+            mask: rest,
+            meeting,
+            wait: Wait::Ready,
+        });
+        *path = Path {
+            pc: target,
+            mask: taken,
+            meeting,
+            wait: Wait::Ready,
+        };
     }
 
     fn add_meeting(&mut self, meeting: Meeting) -> u32 {
@@ -115,12 +144,22 @@ impl Warp {
 
     /// Ends a meeting to which all have come.
     fn close(&mut self, index: u32) -> Option<Path> {
-        let Meeting { pc, members, arrived, outer } = self.meetings[index as usize];
+        let Meeting {
+            pc,
+            members,
+            arrived,
+            outer,
+        } = self.meetings[index as usize];
         if arrived != members {
             return None;
         }
         self.free_meetings.push(index);
-        (members != 0).then_some(Path { pc, mask: members, meeting: outer, wait: Wait::Ready })
+        (members != 0).then_some(Path {
+            pc,
+            mask: members,
+            meeting: outer,
+            wait: Wait::Ready,
+        })
     }
 
     /// Ends lanes of a path; others that waited for them may go on.
@@ -188,7 +227,8 @@ mod tests {
     fn a_loop_keeps_one_meeting() {
         let (mut warp, mut path) = started();
         for leaving in 0..7 {
-            warp.diverge(&mut path, path.mask & !(1 << leaving), 3, 8);
+            let staying = path.mask & !(1 << leaving);
+            warp.diverge(&mut path, staying, 3, 8);
             let mut left = warp.paths.pop().unwrap();
             left.pc = 8;
             assert!(warp.arrive(&left).is_none());

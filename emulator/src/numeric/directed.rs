@@ -115,7 +115,9 @@ mod tests {
         let mut state = 3u64;
         for _ in 0..20_000 {
             let mut next = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 f64::from_bits(state >> 12 | (1010 + (state >> 20) % 26) << 52 | state << 63)
             };
             let (a, b, c) = (next(), next(), next());
@@ -126,7 +128,11 @@ mod tests {
                 fma64,
             ] as [fn(f64, f64, f64, Mode) -> f64; 4]
             {
-                let (down, nearest, up) = (f(a, b, c, Mode::Down), f(a, b, c, Mode::NearestEven), f(a, b, c, Mode::Up));
+                let (down, nearest, up) = (
+                    f(a, b, c, Mode::Down),
+                    f(a, b, c, Mode::NearestEven),
+                    f(a, b, c, Mode::Up),
+                );
                 assert!(down <= nearest && nearest <= up, "{down} {nearest} {up}");
                 assert!(down == up || down.next_up() == up, "{down:e} {up:e}");
                 let zero = f(a, b, c, Mode::Zero);

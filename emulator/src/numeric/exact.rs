@@ -8,9 +8,21 @@
 pub(crate) fn to_odd(nearest: f64, error: f64) -> f64 {
     let bits = nearest.to_bits();
     let inexact = error != 0.0 && error.is_finite() && nearest.is_finite();
-    let step = if (error > 0.0) == (nearest > 0.0) { 1 } else { u64::MAX };
-    let odd = if bits & 1 == 0 { bits.wrapping_add(step) } else { bits };
-    if inexact { f64::from_bits(odd) } else { nearest }
+    let step = if (error > 0.0) == (nearest > 0.0) {
+        1
+    } else {
+        u64::MAX
+    };
+    let odd = if bits & 1 == 0 {
+        bits.wrapping_add(step)
+    } else {
+        bits
+    };
+    if inexact {
+        f64::from_bits(odd)
+    } else {
+        nearest
+    }
 }
 
 /// `a + b` with the error that rounding made (Knuth's two-sum).
@@ -69,10 +81,16 @@ mod tests {
     use super::*;
 
     fn random_f32(state: &mut u64) -> f32 {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let bits = (*state >> 32) as u32;
         // Exponents close to one another make rounding interesting.
-        let exponent = if *state & 0x100 == 0 { 100 + (bits >> 23) % 50 } else { bits >> 23 & 0xff };
+        let exponent = if *state & 0x100 == 0 {
+            100 + (bits >> 23) % 50
+        } else {
+            bits >> 23 & 0xff
+        };
         f32::from_bits(bits & 0x807f_ffff | exponent << 23)
     }
 
@@ -80,7 +98,11 @@ mod tests {
     fn results_rounded_twice_are_those_of_the_host() {
         let mut state = 7;
         for _ in 0..300_000 {
-            let (a, b, c) = (random_f32(&mut state), random_f32(&mut state), random_f32(&mut state));
+            let (a, b, c) = (
+                random_f32(&mut state),
+                random_f32(&mut state),
+                random_f32(&mut state),
+            );
             let [x, y, z] = [a, b, c].map(f64::from);
             let check = |name: &str, ours: f64, host: f32| {
                 let same = ours as f32 == host || (ours.is_nan() && host.is_nan());
@@ -101,7 +123,13 @@ mod tests {
         assert_eq!(down.next_up().to_bits(), up.to_bits());
         assert!(f64::from(down) * 3.0 < 1.0 && f64::from(up) * 3.0 > 1.0);
         let tiny = add(1.0, f64::from(f32::from_bits(1)));
-        assert_eq!(f32::from_bits(Format::F32.round(tiny, Mode::Up)).to_bits(), 1.0f32.next_up().to_bits());
-        assert_eq!(f32::from_bits(Format::F32.round(tiny, Mode::Zero)).to_bits(), 1.0f32.to_bits());
+        assert_eq!(
+            f32::from_bits(Format::F32.round(tiny, Mode::Up)).to_bits(),
+            1.0f32.next_up().to_bits()
+        );
+        assert_eq!(
+            f32::from_bits(Format::F32.round(tiny, Mode::Zero)).to_bits(),
+            1.0f32.to_bits()
+        );
     }
 }

@@ -14,11 +14,31 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    pub(crate) const F32: Self = Self { exponent_bits: 8, mantissa_bits: 23, has_infinity: true };
-    pub(crate) const F16: Self = Self { exponent_bits: 5, mantissa_bits: 10, has_infinity: true };
-    pub(crate) const BF16: Self = Self { exponent_bits: 8, mantissa_bits: 7, has_infinity: true };
-    pub(crate) const E4M3: Self = Self { exponent_bits: 4, mantissa_bits: 3, has_infinity: false };
-    pub(crate) const E5M2: Self = Self { exponent_bits: 5, mantissa_bits: 2, has_infinity: true };
+    pub(crate) const F32: Self = Self {
+        exponent_bits: 8,
+        mantissa_bits: 23,
+        has_infinity: true,
+    };
+    pub(crate) const F16: Self = Self {
+        exponent_bits: 5,
+        mantissa_bits: 10,
+        has_infinity: true,
+    };
+    pub(crate) const BF16: Self = Self {
+        exponent_bits: 8,
+        mantissa_bits: 7,
+        has_infinity: true,
+    };
+    pub(crate) const E4M3: Self = Self {
+        exponent_bits: 4,
+        mantissa_bits: 3,
+        has_infinity: false,
+    };
+    pub(crate) const E5M2: Self = Self {
+        exponent_bits: 5,
+        mantissa_bits: 2,
+        has_infinity: true,
+    };
 
     const fn bias(self) -> i32 {
         (1 << (self.exponent_bits - 1)) - 1
@@ -51,11 +71,22 @@ impl Format {
     /// Is `bits` a NaN of this format?
     pub(crate) const fn is_nan(self, bits: u32) -> bool {
         let magnitude = bits & (self.sign() - 1);
-        if self.has_infinity { magnitude > self.overflow() } else { magnitude == self.overflow() }
+        if self.has_infinity {
+            magnitude > self.overflow()
+        } else {
+            magnitude == self.overflow()
+        }
     }
 
     /// Rounds `significand * 2^exponent`, plus something below its last bit when `sticky`.
-    pub(crate) fn round_parts(self, negative: bool, significand: u64, exponent: i32, sticky: bool, mode: Mode) -> u32 {
+    pub(crate) fn round_parts(
+        self,
+        negative: bool,
+        significand: u64,
+        exponent: i32,
+        sticky: bool,
+        mode: Mode,
+    ) -> u32 {
         let sign = if negative { self.sign() } else { 0 };
         if significand == 0 {
             return sign;
@@ -66,14 +97,22 @@ impl Format {
         let (kept, half, above_half, rest) = shift_out(significand, unit - exponent, sticky);
         let up = mode.rounds_up(negative, kept & 1 == 1, above_half, half, rest);
         let rounded = kept + u64::from(up);
-        let field = if top < lowest { 0 } else { (top + self.bias() - 1) as u64 };
+        let field = if top < lowest {
+            0
+        } else {
+            (top + self.bias() - 1) as u64
+        };
         // A normal significand carries its leading one into the exponent field, which is why the field is one less.
         let magnitude = (field << self.mantissa_bits) + rounded;
         if magnitude < u64::from(self.overflow()) {
             return sign | magnitude as u32;
         }
         let grows = mode.rounds_up(negative, true, true, true, true);
-        let limit = if grows && self.has_infinity { self.overflow() } else { self.max_finite() };
+        let limit = if grows && self.has_infinity {
+            self.overflow()
+        } else {
+            self.max_finite()
+        };
         sign | limit
     }
 
@@ -85,12 +124,20 @@ impl Format {
             return self.nan();
         }
         if value.is_infinite() {
-            let limit = if self.has_infinity { self.overflow() } else { self.max_finite() };
+            let limit = if self.has_infinity {
+                self.overflow()
+            } else {
+                self.max_finite()
+            };
             return limit | if negative { self.sign() } else { 0 };
         }
         let field = (bits >> 52 & 0x7ff) as i32;
         let fraction = bits & ((1 << 52) - 1);
-        let significand = if field == 0 { fraction } else { fraction | 1 << 52 };
+        let significand = if field == 0 {
+            fraction
+        } else {
+            fraction | 1 << 52
+        };
         self.round_parts(negative, significand, field.max(1) - 1075, false, mode)
     }
 
@@ -115,7 +162,11 @@ impl Format {
         } else {
             let field = (magnitude >> self.mantissa_bits) as i32;
             let fraction = magnitude & ((1 << self.mantissa_bits) - 1);
-            let significand = if field == 0 { fraction } else { fraction | 1 << self.mantissa_bits };
+            let significand = if field == 0 {
+                fraction
+            } else {
+                fraction | 1 << self.mantissa_bits
+            };
             let exponent = field.max(1) - self.bias() - self.mantissa_bits as i32;
             f64::from(significand) * f64::from_bits(((exponent + 1023) as u64) << 52)
         };
@@ -124,7 +175,11 @@ impl Format {
 
     /// Clears the sign-preserving magnitude of a subnormal pattern.
     pub(crate) const fn flush(self, bits: u32) -> u32 {
-        if bits & (self.sign() - 1) < 1 << self.mantissa_bits { bits & self.sign() } else { bits }
+        if bits & (self.sign() - 1) < 1 << self.mantissa_bits {
+            bits & self.sign()
+        } else {
+            bits
+        }
     }
 }
 
@@ -140,7 +195,12 @@ fn shift_out(significand: u64, amount: i32, sticky: bool) -> (u64, bool, bool, b
     let cut = wide & ((1 << amount) - 1);
     let half = 1u128 << (amount - 1);
     let kept = (wide >> amount) as u64;
-    (kept, cut == half && !sticky, cut > half || (cut == half && sticky), cut != 0 || sticky)
+    (
+        kept,
+        cut == half && !sticky,
+        cut > half || (cut == half && sticky),
+        cut != 0 || sticky,
+    )
 }
 
 #[cfg(test)]
@@ -151,9 +211,23 @@ mod tests {
     fn every_pattern_survives_widening_and_rounding() {
         for format in [Format::F16, Format::BF16, Format::E4M3, Format::E5M2] {
             for bits in 0..format.sign() * 2 {
-                for mode in [Mode::NearestEven, Mode::NearestAway, Mode::Zero, Mode::Down, Mode::Up] {
-                    let expected = if format.is_nan(bits) { format.nan() } else { bits };
-                    assert_eq!(format.round(format.widen(bits), mode), expected, "{format:?} {bits:#x} {mode:?}");
+                for mode in [
+                    Mode::NearestEven,
+                    Mode::NearestAway,
+                    Mode::Zero,
+                    Mode::Down,
+                    Mode::Up,
+                ] {
+                    let expected = if format.is_nan(bits) {
+                        format.nan()
+                    } else {
+                        bits
+                    };
+                    assert_eq!(
+                        format.round(format.widen(bits), mode),
+                        expected,
+                        "{format:?} {bits:#x} {mode:?}"
+                    );
                 }
             }
         }
@@ -171,7 +245,10 @@ mod tests {
                 assert_eq!(format.round(middle, Mode::Zero), bits);
                 assert_eq!(format.round(middle, Mode::Up), bits + 1);
                 assert_eq!(format.round(-middle, Mode::Up), bits | format.sign());
-                assert_eq!(format.round(-middle, Mode::Down), (bits + 1) | format.sign());
+                assert_eq!(
+                    format.round(-middle, Mode::Down),
+                    (bits + 1) | format.sign()
+                );
                 let above = middle + (high - low) / 1024.0;
                 assert_eq!(format.round(above, Mode::NearestEven), bits + 1);
                 let below = middle - (high - low) / 1024.0;
@@ -184,10 +261,16 @@ mod tests {
     fn f32_rounding_is_that_of_the_host() {
         let mut state = 1u64;
         for _ in 0..200_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let exponent = 1023 - 160 + (state >> 33) % 320;
             let value = f64::from_bits(exponent << 52 | state >> 12 | state << 63);
-            assert_eq!(Format::F32.round(value, Mode::NearestEven), (value as f32).to_bits(), "{value:e}");
+            assert_eq!(
+                Format::F32.round(value, Mode::NearestEven),
+                (value as f32).to_bits(),
+                "{value:e}"
+            );
         }
     }
 
@@ -197,7 +280,10 @@ mod tests {
         assert_eq!(Format::F16.round(65519.0, Mode::NearestEven), 0x7bff);
         assert_eq!(Format::F16.round(1e9, Mode::Zero), 0x7bff);
         assert_eq!(Format::F16.round(-1e9, Mode::Up), 0xfbff);
-        assert_eq!(Format::F16.round_saturating(f64::INFINITY, Mode::NearestEven), 0x7bff);
+        assert_eq!(
+            Format::F16.round_saturating(f64::INFINITY, Mode::NearestEven),
+            0x7bff
+        );
         assert_eq!(Format::E4M3.round(1e9, Mode::NearestEven), 0x7e);
         assert_eq!(Format::E4M3.round(464.1, Mode::NearestEven), 0x7e);
         assert_eq!(Format::E5M2.round_saturating(1e9, Mode::NearestEven), 0x7b);

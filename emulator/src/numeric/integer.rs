@@ -48,9 +48,17 @@ pub(crate) fn bit_field_extract(a: u64, pos: u32, len: u32, bits: u32, signed: b
     let sign_at = (pos + len).saturating_sub(1).min(bits - 1);
     let sign = signed && len > 0 && a >> sign_at & 1 == 1;
     let field_mask = if len >= 64 { u64::MAX } else { (1 << len) - 1 };
-    let field = if pos >= bits { 0 } else { (a & keep) >> pos & field_mask };
+    let field = if pos >= bits {
+        0
+    } else {
+        (a & keep) >> pos & field_mask
+    };
     let available = len.min(bits.saturating_sub(pos));
-    let fill = if available >= 64 { 0 } else { u64::MAX << available };
+    let fill = if available >= 64 {
+        0
+    } else {
+        u64::MAX << available
+    };
     (if sign { field | fill } else { field }) & keep
 }
 
@@ -71,7 +79,11 @@ pub(crate) fn find_nth_set(mask: u32, base: u32, offset: i32) -> u32 {
         return u32::MAX;
     }
     if offset == 0 {
-        return if mask >> base & 1 == 1 { base } else { u32::MAX };
+        return if mask >> base & 1 == 1 {
+            base
+        } else {
+            u32::MAX
+        };
     }
     let mut position = base as i32;
     let step = offset.signum();
@@ -96,7 +108,11 @@ pub(crate) const fn permute_bytes(a: u32, b: u32, selector: u32) -> u32 {
     while index < 4 {
         let pick = selector >> (4 * index);
         let byte = (bytes >> (8 * (pick & 7))) as u8;
-        let byte = if pick & 8 != 0 { ((byte as i8) >> 7) as u8 } else { byte };
+        let byte = if pick & 8 != 0 {
+            ((byte as i8) >> 7) as u8
+        } else {
+            byte
+        };
         result |= (byte as u32) << (8 * index);
         index += 1;
     }
@@ -136,11 +152,26 @@ mod tests {
 
     #[test]
     fn integers_to_floats() {
-        assert_eq!(int_to_format(16_777_217, Format::F32, Mode::NearestEven), 16_777_216f32.to_bits());
-        assert_eq!(int_to_format(16_777_217, Format::F32, Mode::Up), 16_777_218f32.to_bits());
-        assert_eq!(int_to_format(i128::from(u64::MAX), Format::F32, Mode::Zero), 0x5f7f_ffff);
-        assert_eq!(int_to_f64((1 << 53) + 1, Mode::Up).to_bits(), (9_007_199_254_740_994f64).to_bits());
-        assert_eq!(int_to_f64(-(1 << 53) - 1, Mode::Zero).to_bits(), (-9_007_199_254_740_992f64).to_bits());
+        assert_eq!(
+            int_to_format(16_777_217, Format::F32, Mode::NearestEven),
+            16_777_216f32.to_bits()
+        );
+        assert_eq!(
+            int_to_format(16_777_217, Format::F32, Mode::Up),
+            16_777_218f32.to_bits()
+        );
+        assert_eq!(
+            int_to_format(i128::from(u64::MAX), Format::F32, Mode::Zero),
+            0x5f7f_ffff
+        );
+        assert_eq!(
+            int_to_f64((1 << 53) + 1, Mode::Up).to_bits(),
+            (9_007_199_254_740_994f64).to_bits()
+        );
+        assert_eq!(
+            int_to_f64(-(1 << 53) - 1, Mode::Zero).to_bits(),
+            (-9_007_199_254_740_992f64).to_bits()
+        );
     }
 
     #[test]

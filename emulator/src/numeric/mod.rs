@@ -24,7 +24,14 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// Does the magnitude grow by one unit, given what was cut off?
-    pub(crate) const fn rounds_up(self, negative: bool, odd: bool, above_half: bool, half: bool, rest: bool) -> bool {
+    pub(crate) const fn rounds_up(
+        self,
+        negative: bool,
+        odd: bool,
+        above_half: bool,
+        half: bool,
+        rest: bool,
+    ) -> bool {
         match self {
             Self::NearestEven => above_half || (half && odd),
             Self::NearestAway => above_half || half,

@@ -15,7 +15,11 @@ pub(crate) fn canonical(value: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn flush(value: f32) -> f32 {
     let bits = value.to_bits();
-    f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
+    f32::from_bits(if bits & 0x7f80_0000 == 0 {
+        bits & 0x8000_0000
+    } else {
+        bits
+    })
 }
 
 /// `.sat`: clamps to [0, 1]; NaN becomes zero.
@@ -29,7 +33,11 @@ pub(crate) fn saturate(value: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn min(a: f32, b: f32) -> f32 {
     let smaller = if a < b { a } else { b };
-    let ordered = if a == b { f32::from_bits(a.to_bits() | b.to_bits()) } else { smaller };
+    let ordered = if a == b {
+        f32::from_bits(a.to_bits() | b.to_bits())
+    } else {
+        smaller
+    };
     let number = if b.is_nan() { a } else { ordered };
     canonical(if a.is_nan() { b } else { number })
 }
@@ -38,7 +46,11 @@ pub(crate) fn min(a: f32, b: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn max(a: f32, b: f32) -> f32 {
     let larger = if a > b { a } else { b };
-    let ordered = if a == b { f32::from_bits(a.to_bits() & b.to_bits()) } else { larger };
+    let ordered = if a == b {
+        f32::from_bits(a.to_bits() & b.to_bits())
+    } else {
+        larger
+    };
     let number = if b.is_nan() { a } else { ordered };
     canonical(if a.is_nan() { b } else { number })
 }
@@ -46,13 +58,21 @@ pub(crate) fn max(a: f32, b: f32) -> f32 {
 /// `min.NaN`: a NaN wins.
 #[inline(always)]
 pub(crate) fn min_nan(a: f32, b: f32) -> f32 {
-    if a.is_nan() || b.is_nan() { f32::from_bits(NAN) } else { min(a, b) }
+    if a.is_nan() || b.is_nan() {
+        f32::from_bits(NAN)
+    } else {
+        min(a, b)
+    }
 }
 
 /// `max.NaN`: a NaN wins.
 #[inline(always)]
 pub(crate) fn max_nan(a: f32, b: f32) -> f32 {
-    if a.is_nan() || b.is_nan() { f32::from_bits(NAN) } else { max(a, b) }
+    if a.is_nan() || b.is_nan() {
+        f32::from_bits(NAN)
+    } else {
+        max(a, b)
+    }
 }
 
 /// `a * b + c`, rounded once, to nearest.
@@ -102,7 +122,11 @@ mod tests {
             let expected = f64::from(a).exp2();
             let error = (f64::from(exp2(a)) - f64::from(expected as f32)).abs();
             let unit = f64::from((expected as f32).next_up()) - f64::from(expected as f32);
-            assert!(exp2(a) == expected as f32 || error <= unit, "{a}: {} {expected}", exp2(a));
+            assert!(
+                exp2(a) == expected as f32 || error <= unit,
+                "{a}: {} {expected}",
+                exp2(a)
+            );
         }
         assert_eq!(exp2(f32::NEG_INFINITY), 0.0);
         assert_eq!(exp2(f32::INFINITY), f32::INFINITY);
@@ -119,15 +143,35 @@ mod tests {
         let nan = f32::NAN;
         assert_eq!(min(0.0, -0.0).to_bits(), (-0.0f32).to_bits());
         assert_eq!(max(-0.0, 0.0).to_bits(), 0);
-        assert_eq!((min(nan, 1.0), min(1.0, nan), max(nan, 1.0), max(1.0, nan)), (1.0, 1.0, 1.0, 1.0));
-        assert_eq!((min(nan, nan).to_bits(), max(nan, nan).to_bits()), (NAN, NAN));
-        assert_eq!((min_nan(1.0, nan).to_bits(), max_nan(nan, 1.0).to_bits()), (NAN, NAN));
-        assert_eq!((min(2.0, 3.0), max(2.0, 3.0), min(-2.0, -3.0)), (2.0, 3.0, -3.0));
+        assert_eq!(
+            (min(nan, 1.0), min(1.0, nan), max(nan, 1.0), max(1.0, nan)),
+            (1.0, 1.0, 1.0, 1.0)
+        );
+        assert_eq!(
+            (min(nan, nan).to_bits(), max(nan, nan).to_bits()),
+            (NAN, NAN)
+        );
+        assert_eq!(
+            (min_nan(1.0, nan).to_bits(), max_nan(nan, 1.0).to_bits()),
+            (NAN, NAN)
+        );
+        assert_eq!(
+            (min(2.0, 3.0), max(2.0, 3.0), min(-2.0, -3.0)),
+            (2.0, 3.0, -3.0)
+        );
     }
 
     #[test]
     fn saturation_and_flushing() {
-        assert_eq!((saturate(f32::NAN), saturate(-1.0), saturate(0.25), saturate(7.0)), (0.0, 0.0, 0.25, 1.0));
+        assert_eq!(
+            (
+                saturate(f32::NAN),
+                saturate(-1.0),
+                saturate(0.25),
+                saturate(7.0)
+            ),
+            (0.0, 0.0, 0.25, 1.0)
+        );
         assert_eq!(flush(f32::from_bits(0x8000_0001)).to_bits(), 0x8000_0000);
         assert_eq!(flush(f32::MIN_POSITIVE), f32::MIN_POSITIVE);
     }

@@ -1,0 +1,114 @@
+//! How fast the machine is: `cargo run --release -p tilekit-emulator --example speed`.
+
+use emulator::{Emulator, Launch, Program};
+use std::time::Instant;
+
+const VECTOR_ADD: &str = include_str!("vector_add.ptx");
+const SOFTMAX: &str = include_str!("softmax.ptx");
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    memory()?;
+    for _ in 0..2 {
+        vector_add(1 << 20)?;
+        vector_add((1 << 24) - 3)?;
+    }
+    softmax(256, 1024)?;
+    softmax(4096, 1024)?;
+    Ok(())
+}
+
+/// Bulk copies between the host and 256 MiB.
+fn memory() -> Result<(), Box<dyn std::error::Error>> {
+    let emulator = Emulator::new();
+    let mut data = vec![3u8; 256 << 20];
+    let start = Instant::now();
+    let address = emulator.memory().alloc(data.len() as u64)?;
+    emulator.memory().write(address, &data)?;
+    let written = start.elapsed();
+    emulator.memory().read(address, &mut data)?;
+    println!(
+        "256 MiB: write {written:.3?}, read {:.3?}",
+        start.elapsed().checked_sub(written).unwrap()
+    );
+    Ok(())
+}
+
+fn upload(emulator: &Emulator, values: &[f32]) -> Result<u64, Box<dyn std::error::Error>> {
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let address = emulator.memory().alloc(bytes.len() as u64)?;
+    emulator.memory().write(address, &bytes)?;
+    Ok(address)
+}
+
+fn download(
+    emulator: &Emulator,
+    address: u64,
+    count: usize,
+) -> Result<Vec<f32>, Box<dyn std::error::Error>> {
+    let mut bytes = vec![0; count * 4];
+    emulator.memory().read(address, &mut bytes)?;
+    Ok(bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|chunk| f32::from_le_bytes(*chunk))
+        .collect())
+}
+
+fn vector_add(n: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let program = Program::load(&ptx::Module::parse(VECTOR_ADD)?)?;
+    let emulator = Emulator::new();
+    let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+    let y: Vec<f32> = (0..n).map(|i| (i % 7) as f32).collect();
+    let [x_at, y_at] = [upload(&emulator, &x)?, upload(&emulator, &y)?];
+    let out = emulator.memory().alloc(n as u64 * 4)?;
+    let mut params = Vec::new();
+    for address in [x_at, y_at, out] {
+        params.extend_from_slice(&address.to_le_bytes());
+    }
+    params.extend_from_slice(&(n as u32).to_le_bytes());
+    let start = Instant::now();
+    let stats = emulator.launch(
+        &program,
+        "vector_add",
+        &Launch::linear(n.div_ceil(1024) as u32, 128),
+        &params,
+    )?;
+    let elapsed = start.elapsed();
+    let result = download(&emulator, out, n)?;
+    let wrong = (0..n).filter(|&i| result[i] != x[i] + y[i]).count();
+    println!(
+        "vector_add {n}: {elapsed:.3?}, {} warp instructions, {wrong} wrong",
+        stats.warp_instructions
+    );
+    Ok(())
+}
+
+fn softmax(rows: usize, columns: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let program = Program::load(&ptx::Module::parse(SOFTMAX)?)?;
+    let emulator = Emulator::new();
+    let x: Vec<f32> = (0..rows * columns)
+        .map(|i| ((i * 37) % 101) as f32 * 0.1)
+        .collect();
+    let x_at = upload(&emulator, &x)?;
+    let out = emulator.memory().alloc((rows * columns) as u64 * 4)?;
+    let params: Vec<u8> = [x_at, out]
+        .iter()
+        .flat_map(|address| address.to_le_bytes())
+        .collect();
+    let start = Instant::now();
+    let stats = emulator.launch(
+        &program,
+        "softmax",
+        &Launch::linear(rows as u32, 128),
+        &params,
+    )?;
+    let elapsed = start.elapsed();
+    let result = download(&emulator, out, rows * columns)?;
+    let sum: f32 = result[..columns].iter().sum();
+    println!(
+        "softmax {rows}x{columns}: {elapsed:.3?}, {} warp instructions, first row sums to {sum}",
+        stats.warp_instructions
+    );
+    Ok(())
+}
