@@ -317,7 +317,7 @@ impl Decoder<'_> {
         } else {
             lanes!(|a: f32| -> f32 { -a })
         };
-        self.lanes(
+        self.lanes_before(
             exec,
             Slots {
                 d,
@@ -325,7 +325,6 @@ impl Decoder<'_> {
                 ..Slots::default()
             },
         );
-        self.is_lead = true;
         d
     }
 
@@ -345,7 +344,7 @@ impl Decoder<'_> {
             let inputs = [&mut slots.a, &mut slots.b, &mut slots.c];
             for input in inputs.into_iter().take(sources as usize) {
                 let d = self.new_slots(Self::file(ty), 1);
-                self.lanes(
+                self.lanes_before(
                     FLUSH(),
                     Slots {
                         d,
@@ -355,7 +354,6 @@ impl Decoder<'_> {
                 );
                 *input = d;
             }
-            self.is_lead = true;
         }
         self.lanes(plan.exec, slots);
         let in_place = Slots {

@@ -167,7 +167,7 @@ impl Decoder<'_> {
             let inputs = [&mut slots.a, &mut slots.b, &mut slots.c];
             for input in inputs.into_iter().take(sources as usize) {
                 let d = self.new_slots(Self::file(ty), 1);
-                self.lanes(
+                self.lanes_before(
                     flush_pair(),
                     Slots {
                         d,
@@ -177,7 +177,6 @@ impl Decoder<'_> {
                 );
                 *input = d;
             }
-            self.is_lead = true;
         }
         self.lanes(exec, slots);
         let in_place = Slots {

@@ -409,12 +409,11 @@ impl Decoder<'_> {
         let a = self.source(i.a, ty)?;
         let b = self.source(i.b, if is_shift { Type::U32 } else { ty })?;
         if matches!(i.op, BinaryOp::Div | BinaryOp::Rem) {
-            self.push(Op::CheckDivisor {
+            self.push_before(Op::CheckDivisor {
                 file: Self::file(ty),
                 slot: b,
                 bits: ty.bits(),
             });
-            self.is_lead = true;
         }
         let wide = i.op == BinaryOp::MulWide;
         let d = self.target_in(i.dst, if wide { wide_file(ty) } else { Self::file(ty) })?;

@@ -309,6 +309,13 @@ impl<'m> Decoder<'m> {
         self.is_lead = false;
     }
 
+    /// Appends a step that prepares the one that stands for the instruction.
+    pub(crate) fn push_before(&mut self, op: Op) {
+        self.is_lead = false;
+        self.push(op);
+        self.is_lead = true;
+    }
+
     fn error(&self, instruction: Option<&Instruction>, message: String) -> LoadError {
         let frame = self.frames.last();
         let body = frame.map_or(&self.entry.body, |frame| frame.body);

@@ -86,12 +86,11 @@ impl Decoder<'_> {
             | Special::GlobalTimerLo
             | Special::GlobalTimerHi => {
                 let slot = self.new_slots(file, 1);
-                self.push(Op::ReadClock {
+                self.push_before(Op::ReadClock {
                     file,
                     slot,
                     special,
                 });
-                self.is_lead = true;
                 Ok(slot)
             }
             _ => Ok(self.constant(file, Constant::Special(special))),
@@ -136,6 +135,11 @@ impl Decoder<'_> {
     /// Appends a lane-wise step.
     pub(crate) fn lanes(&mut self, exec: Exec, slots: Slots) {
         self.push(Op::Lanes(exec, slots));
+    }
+
+    /// Appends a lane-wise step that prepares the instruction.
+    pub(crate) fn lanes_before(&mut self, exec: Exec, slots: Slots) {
+        self.push_before(Op::Lanes(exec, slots));
     }
 
     /// The register of a memory operand. Registers may be wider than the access; an immediate has its width.

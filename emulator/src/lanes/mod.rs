@@ -42,7 +42,7 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
 }
 
 /// The registers of one warp. Constants and special registers are registers too, filled before the warp starts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Registers {
     pub(crate) words: Vec<Lanes32>,
     pub(crate) doubles: Vec<Lanes64>,

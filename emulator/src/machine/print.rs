@@ -139,6 +139,7 @@ impl Worker<'_> {
 
 /// A conversion of a format string, without its percent sign.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "these are the flags of C")]
 struct Spec {
     length: usize,
     left: bool,
@@ -208,12 +209,18 @@ impl Spec {
                 } else {
                     i64::from(value as i32)
                 };
-                self.signed(value < 0, &self.digits(value.unsigned_abs().to_string()))
+                self.signed(value < 0, &self.digits(&value.unsigned_abs().to_string()))
             }
-            'u' => self.padded(self.digits(value.to_string()), true),
-            'x' => self.padded(self.prefixed("0x", self.digits(format!("{value:x}"))), true),
-            'X' => self.padded(self.prefixed("0X", self.digits(format!("{value:X}"))), true),
-            'o' => self.padded(self.digits(format!("{value:o}")), true),
+            'u' => self.padded(self.digits(&value.to_string()), true),
+            'x' => self.padded(
+                self.prefixed("0x", self.digits(&format!("{value:x}"))),
+                true,
+            ),
+            'X' => self.padded(
+                self.prefixed("0X", self.digits(&format!("{value:X}"))),
+                true,
+            ),
+            'o' => self.padded(self.digits(&format!("{value:o}")), true),
             'p' => self.padded(format!("{value:#x}"), false),
             'c' => self.padded(char::from(value as u8).to_string(), false),
             'f' | 'F' => self.float(float, |v| format!("{v:.*}", self.precision.unwrap_or(6))),
@@ -225,9 +232,9 @@ impl Spec {
         }
     }
 
-    fn digits(&self, digits: String) -> String {
+    fn digits(&self, digits: &str) -> String {
         let missing = self.precision.unwrap_or(0).saturating_sub(digits.len());
-        "0".repeat(missing) + &digits
+        "0".repeat(missing) + digits
     }
 
     fn prefixed(&self, prefix: &str, digits: String) -> String {

@@ -58,17 +58,6 @@ pub(crate) struct Warp {
     pub(crate) clock: u64,
 }
 
-impl Default for Registers {
-    fn default() -> Self {
-        Self {
-            words: Vec::new(),
-            doubles: Vec::new(),
-            predicates: Vec::new(),
-            carry: 0,
-        }
-    }
-}
-
 impl Warp {
     /// Puts all lanes at the first step.
     pub(crate) fn start(&mut self, exists: u32) {

@@ -23,6 +23,10 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
+    #[allow(
+        clippy::fn_params_excessive_bools,
+        reason = "they are what was cut off, bit by bit"
+    )]
     /// Does the magnitude grow by one unit, given what was cut off?
     pub(crate) const fn rounds_up(
         self,
