@@ -7,6 +7,8 @@ pub struct Options {
     pub print_after: Vec<String>,
     /// Run the verifier after every pass, and not only where a stage begins.
     pub verify_each_pass: bool,
+    /// Run the passes that only make the kernel cheaper.
+    pub optimises: bool,
     /// Emit `.loc` lines, so that tools and reports find the author's lines.
     pub emits_locations: bool,
 }
@@ -16,6 +18,7 @@ impl Default for Options {
         Options {
             print_after: Vec::new(),
             verify_each_pass: cfg!(debug_assertions),
+            optimises: true,
             emits_locations: true,
         }
     }

@@ -23,6 +23,8 @@ pub struct Pass {
     pub needs: Stage,
     /// The stage that the kernel has reached after it.
     pub gives: Stage,
+    /// The kernel is right without it too.
+    pub is_optional: bool,
     /// What runs. It reports what the author did wrong; an error ends the pipeline.
     pub run: fn(&mut Func, &mut Diagnostics),
 }
@@ -35,6 +37,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "remove what nobody uses",
         needs: Stage::Built,
         gives: Stage::Built,
+        is_optional: false,
         run: opt::unused::run,
     },
     // Before `Auto`, for what an access chooses is what an open layout beside it follows.
@@ -43,6 +46,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "choose layouts so that accesses coalesce",
         needs: Stage::Built,
         gives: Stage::Built,
+        is_optional: false,
         run: resolve::coalesced,
     },
     Pass {
@@ -50,6 +54,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "find every layout left open",
         needs: Stage::Built,
         gives: Stage::Resolved,
+        is_optional: false,
         run: resolve::auto,
     },
     // Once layouts are final, equal constants are equal: folding before could merge what two layouts must keep apart.
@@ -58,6 +63,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "compute what is known, and replace what does nothing",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
+        is_optional: true,
         run: opt::fold::run,
     },
     // Folding shows what a loop leaves alone, and that shows what is the same everywhere.
@@ -66,6 +72,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "take values that loops leave alone from before the loop",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
+        is_optional: true,
         run: opt::carried::run,
     },
     // Before merging, for moved conversions may turn out equal.
@@ -74,6 +81,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "convert layouts less often, and fewer bytes",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
+        is_optional: false,
         run: opt::conversions::run,
     },
     // Before hoisting, so that one copy is moved and not several.
@@ -82,6 +90,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "compute once what is computed twice",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
+        is_optional: true,
         run: opt::cse::run,
     },
     // ptxas moves arithmetic, but no reduction, conversion or read.
@@ -90,6 +99,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "move out of loops what every iteration computes alike",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
+        is_optional: true,
         run: opt::licm::run,
     },
     // The passes before leave what they replaced to this one.
@@ -98,6 +108,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "remove what nobody uses",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
+        is_optional: true,
         run: opt::unused::run,
     },
     // After everything that adds, moves or removes an op with scratch.
@@ -106,6 +117,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "give every op its place in shared memory",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
+        is_optional: false,
         run: plan::shared::run,
     },
     // Last, for only offsets tell which ops could disturb one another.
@@ -114,6 +126,7 @@ pub const PIPELINE: &[Pass] = &[
         summary: "let the threads meet where shared memory is used again",
         needs: Stage::Resolved,
         gives: Stage::Allocated,
+        is_optional: false,
         run: plan::barriers::run,
     },
 ];
@@ -195,7 +208,8 @@ pub(crate) fn run(func: Func, passes: &[Pass], options: &Options) -> Result<Lowe
     };
     let mut runner = Runner { lowered, options };
     runner.check_input()?;
-    for pass in passes.iter().filter(|pass| pass.needs >= start) {
+    let runs = |pass: &&Pass| pass.needs >= start && (options.optimises || !pass.is_optional);
+    for pass in passes.iter().filter(runs) {
         runner.pass(pass)?;
     }
     Ok(runner.lowered)

@@ -65,6 +65,20 @@ fn a_kernel_goes_on_from_any_stage() {
 }
 
 #[test]
+fn a_kernel_is_right_without_optimisation() {
+    let options = Options {
+        optimises: false,
+        ..Options::default()
+    };
+    for kernel in KERNELS {
+        let lowered = run_to(read(kernel), &StopAt::Stage(Stage::Allocated), &options).unwrap();
+        let ran: Vec<&str> = lowered.timings.iter().map(|t| t.name).collect();
+        let needed = PIPELINE.iter().filter(|p| !p.is_optional).map(|p| p.name);
+        assert!(needed.eq(ran));
+    }
+}
+
+#[test]
 fn stops_at_a_pass_and_names_those_there_are() {
     let options = Options::default();
     let lowered = run_to(
@@ -104,6 +118,7 @@ fn a_bug_in_a_pass_names_the_pass_and_shows_the_kernel() {
         summary: "for this test alone",
         needs: Stage::Built,
         gives: Stage::Resolved,
+        is_optional: false,
         run: |func, _| func.warps = 3,
     };
     let options = Options {
