@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tilekit::harness::Exit;
@@ -48,7 +49,7 @@ pub(crate) struct CargoOptions {
     /// Leave the default features off
     #[arg(long, global = true)]
     pub(crate) no_default_features: bool,
-    /// Cargo profile of the package [default: dev; release for `build --timings`]
+    /// Cargo profile of the package [default: dev; release for `bench` and `build --timings`]
     #[arg(
         long,
         global = true,
@@ -128,10 +129,14 @@ pub(crate) enum Command {
     Run(Run),
     /// Check every variant and run every case: all that `cargo test --test tilekit` does, on any device
     Test(Run),
+    /// Time the launches of every case: median, fastest, bytes and operations per second
+    Bench(Bench),
     /// Compare IR and PTX with what was accepted before
     Snapshot(Snapshot),
     /// Show one kernel at one stage, with what it costs
     Inspect(Inspect),
+    /// Draw a layout: who holds which element of a tensor, or where it is in shared memory
+    Layout(Layout),
     /// Say what of this machine and package is ready, and how to mend the rest
     Doctor,
     /// Explain an error code, such as TK0001; without a code, list them
@@ -203,6 +208,15 @@ pub(crate) struct Run {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Samples of each run, of which the median counts
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) samples: u32,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Snapshot {
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -242,6 +256,66 @@ pub(crate) enum StageName {
     Ptx,
     /// Machine code
     Sass,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Layout {
+    /// The layout, such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])' or 'Nvmma(128, 16)'
+    #[arg(value_name = "LAYOUT")]
+    pub(crate) expression: String,
+    /// Extents of the tensor, such as 32x64
+    #[arg(long)]
+    pub(crate) shape: TensorShape,
+    /// What to draw
+    #[arg(long, default_value = "tensor")]
+    pub(crate) view: LayoutView,
+    /// Bits of an element, which decide its bank
+    #[arg(long, default_value = "32", value_parser = element_bits)]
+    pub(crate) bits: u32,
+    /// Write an SVG file instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// `--view`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutView {
+    /// The tensor; cells say who holds the element, or at which offset it is
+    Tensor,
+    /// Threads by registers, or lines of shared memory; cells say which element is there
+    Hardware,
+    /// The tensor; cells say in which bank of shared memory the element is
+    Banks,
+}
+
+/// `--shape`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TensorShape(pub(crate) Vec<u32>);
+
+impl FromStr for TensorShape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let sizes: Option<Vec<u32>> = text
+            .split(['x', ','])
+            .map(|size| size.trim().parse().ok())
+            .collect();
+        match sizes {
+            Some(sizes) if sizes.iter().all(|size| size.is_power_of_two()) => {
+                Ok(TensorShape(sizes))
+            }
+            _ => Err(format!(
+                "`{text}` is no shape: write powers of two, such as 32x64"
+            )),
+        }
+    }
+}
+
+fn element_bits(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(bits @ (8 | 16 | 32 | 64)) => Ok(bits),
+        _ => Err("an element has 8, 16, 32 or 64 bits".to_string()),
+    }
 }
 
 #[derive(Debug, Args)]

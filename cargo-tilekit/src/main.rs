@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod error;
 mod package;
+mod picture;
 mod terminal;
 
 use std::process::ExitCode;

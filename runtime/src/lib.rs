@@ -23,6 +23,7 @@ pub use device::{Device, DeviceFacts, EntryFacts, ParameterPlace};
 pub use element::Element;
 pub use error::{Error, Result};
 pub use gluon_lang::diag;
+pub use gluon_lang::layout;
 pub use launch::{Grid, ParameterBlock, PreparedLaunch, grid};
 pub use number::{Number, Reference, Rounding};
 pub use stream::{Event, Graph, Stream};

@@ -6,6 +6,7 @@ mod doctor;
 mod explain;
 mod init;
 mod inspect;
+mod layout;
 mod list;
 mod run;
 mod snapshot;
@@ -28,8 +29,10 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
         Command::Build(arguments) => build::build(arguments, &cargo, terminal),
         Command::Run(arguments) => run::run(arguments, &cargo, terminal),
         Command::Test(arguments) => run::test(arguments, &cargo, terminal),
+        Command::Bench(arguments) => run::bench(arguments, &cargo, terminal),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments, &cargo, terminal),
         Command::Inspect(arguments) => inspect::inspect(arguments, &cargo, terminal),
+        Command::Layout(arguments) => layout::layout(&arguments, terminal),
         Command::Doctor => Ok(doctor::doctor(&cargo, terminal)),
         Command::Explain(arguments) => explain::explain(&arguments, terminal),
         Command::Init => init::init(&cargo, terminal),

@@ -15,7 +15,7 @@ use super::request::{DeviceChoice, SizeOverride};
 
 /// What a package's configuration says; what is unsaid has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// What kernels run on.
     #[serde(default)]
@@ -23,6 +23,9 @@ pub struct Config {
     /// The folder of the snapshots, relative to the package.
     #[serde(default)]
     pub snapshots: Option<PathBuf>,
+    /// The most tensors that a case may have on the emulator, MiB, unless its sizes are chosen on the command line.
+    #[serde(default)]
+    pub emulator_tensor_mib: Option<usize>,
     /// Sizes by name, for every case that has a size of this name.
     #[serde(default)]
     pub sizes: BTreeMap<String, Values>,
@@ -129,6 +132,7 @@ impl Config {
     /// `self` where `other` says nothing.
     fn overlaid(mut self, other: Config) -> Config {
         self.device = other.device.or(self.device);
+        self.emulator_tensor_mib = other.emulator_tensor_mib.or(self.emulator_tensor_mib);
         self.snapshots = other.snapshots.or(self.snapshots);
         self.sizes.extend(other.sizes);
         for (name, case) in other.cases {
@@ -253,7 +257,7 @@ error: unknown field `size`
 2 | size = 3
   | ^^^^
   |
-  = help: expected one of `device`, `snapshots`, `sizes`, `cases`
+  = help: expected one of `device`, `snapshots`, `emulator-tensor-mib`, `sizes`, `cases`
 ",
         );
         check_error(
@@ -266,7 +270,7 @@ error: unknown field `devise`
 5 | devise = 1
   | ^^^^^^
   |
-  = help: expected one of `device`, `snapshots`, `sizes`, `cases`
+  = help: expected one of `device`, `snapshots`, `emulator-tensor-mib`, `sizes`, `cases`
 ",
         );
     }

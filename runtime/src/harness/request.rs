@@ -183,6 +183,13 @@ pub enum Verb {
         /// Parts of names; none selects all.
         filters: Vec<String>,
     },
+    /// Time the launches of cases.
+    Bench {
+        /// Parts of names; none selects all.
+        filters: Vec<String>,
+        /// How many samples are taken of each.
+        samples: usize,
+    },
     /// Check every variant and run cases, as the test target does, on any device.
     Test {
         /// Parts of names; none selects all.
@@ -281,6 +288,8 @@ impl Request {
     fn read(path: &Path) -> Result<Request, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the request {} cannot be read: {error}", path.display()))?;
+        // That the file is gone tells the asking side that a harness was there to read it.
+        fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let found = serde_json::from_str::<Version>(&text).map_or(0, |version| version.protocol);
         if found != PROTOCOL {
             return Err(format!(
@@ -360,6 +369,7 @@ mod tests {
         let path = folder.path().join("request.json");
         request().write(&path).expect("a file");
         assert_eq!(Request::read(&path), Ok(request()));
+        assert!(!path.exists(), "it is taken away");
     }
 
     #[test]
