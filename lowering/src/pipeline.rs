@@ -111,6 +111,15 @@ pub const PIPELINE: &[Pass] = &[
         is_optional: true,
         run: opt::unused::run,
     },
+    // Once accesses are those that will be emitted.
+    Pass {
+        name: "check-accesses",
+        summary: "say which accesses move many more bytes than they use",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        is_optional: false,
+        run: opt::accesses::run,
+    },
     // After everything that adds, moves or removes an op with scratch.
     Pass {
         name: "plan-shared",

@@ -3,5 +3,6 @@
 
 pub mod access;
 pub mod axis;
+pub mod coalescing;
 pub mod effects;
 pub mod uses;

@@ -1,5 +1,6 @@
 //! Passes that make the kernel cheaper and change nothing that it computes.
 
+pub mod accesses;
 pub mod carried;
 pub mod conversions;
 pub mod cse;
