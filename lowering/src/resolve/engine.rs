@@ -139,7 +139,7 @@ impl<'f> Engine<'f> {
             match combine(old, &new, is_update) {
                 Combined::Keep => return,
                 Combined::Take => {
-                    self.replacements[value] = self.replacements[value].saturating_add(1)
+                    self.replacements[value] = self.replacements[value].saturating_add(1);
                 }
                 Combined::Conflict => {
                     self.conflict = Some(Conflict {
