@@ -55,10 +55,6 @@ impl Terminal {
         self.quiet
     }
 
-    pub(crate) fn is_verbose(&self) -> bool {
-        self.verbose
-    }
-
     /// Prints requested data. A reader that has gone away, such as `head`, is no error.
     pub(crate) fn print(&self, text: &str) {
         let mut stream = anstream::AutoStream::new(std::io::stdout(), self.anstream());

@@ -87,7 +87,6 @@ fn add_output_flags(command: &mut Command, options: &CargoOptions, terminal: &Te
         (options.locked, "--locked"),
         (options.offline, "--offline"),
         (terminal.is_quiet(), "--quiet"),
-        (terminal.is_verbose(), "--verbose"),
     ];
     command.args(
         flags

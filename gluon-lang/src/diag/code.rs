@@ -87,6 +87,40 @@ codes! {
         "A shared-memory access has bank conflicts, and the kernel forbids that.";
     PtxCheck = "TK0032", "ptx-check",
         "The emitted PTX breaks a rule of PTX. With inline PTX this may be the author's; otherwise it is a bug of TileKit.";
+    OutOfBounds = "TK0060", "out-of-bounds",
+        "A kernel that ran accessed memory outside every allocation, or outside its state space. Mask what lies past the end (`.mask(at < n)`), or make the grid fit the tensor.";
+    MisalignedAccess = "TK0061", "misaligned-access",
+        "A kernel that ran accessed an address that is no multiple of the access' size. A vector access needs an aligned base and row stride: check what `multiple_of` promises, and the pointers that the launch passes.";
+    UninitialisedRead = "TK0062", "uninitialised-read",
+        "A kernel that ran read memory or a register that nothing had written. Write it first, or give the load `.other(..)` for masked elements.";
+    ReadOnlyWrite = "TK0063", "read-only-write",
+        "A kernel that ran wrote to memory that kernels may not change.";
+    BarrierDivergence = "TK0064", "barrier-divergence",
+        "Only some threads of a warp, or of those that a barrier counts, reached it. A barrier stands where all of them come by: not in a branch that they take differently.";
+    IllegalOperand = "TK0065", "illegal-operand",
+        "An instruction that ran had an operand that the PTX ISA does not allow.";
+    DivisionByZero = "TK0066", "division-by-zero",
+        "A kernel that ran divided an integer by zero.";
+    DeviceAssert = "TK0067", "device-assert",
+        "A `device_assert` did not hold, or the kernel trapped.";
+    Deadlock = "TK0068", "deadlock",
+        "Nothing in the kernel could run any more: every thread waited for something that cannot come. The message says who waits for what; look for an arrival that is missing, a count that is too high, or a phase that is off by one.";
+    StepLimit = "TK0069", "step-limit",
+        "A kernel executed more instructions on the emulator than its limit. A loop that does not end, or sizes that are for a GPU.";
+    ImpossibleLaunch = "TK0070", "impossible-launch",
+        "A launch does not fit the kernel or the machine.";
+    MbarrierMisuse = "TK0071", "mbarrier-misuse",
+        "An mbarrier was used before it was initialised, initialised twice, or counted out of range.";
+    Race = "TK0072", "race",
+        "Two accesses to the same bytes, at least one of them a write, with nothing between them that says which comes first. The message names both; put the barrier, fence or wait between them that it asks for.";
+    WgmmaMisuse = "TK0073", "wgmma-misuse",
+        "Registers or shared memory of a matrix product in flight were used before it was waited for.";
+    BadDescriptor = "TK0074", "bad-descriptor",
+        "A tensor map or matrix descriptor that the hardware would refuse.";
+    RegisterBudget = "TK0075", "register-budget",
+        "A register budget (`setmaxnreg`) breaks the rules of the ISA.";
+    KernelFault = "TK0076", "kernel-fault",
+        "A kernel that ran did what the PTX ISA forbids or leaves undefined.";
 }
 
 impl fmt::Display for Code {

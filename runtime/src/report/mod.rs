@@ -3,6 +3,7 @@
 //! A [`Diagnostic`] knows its places by file, line and column. [`Sources`] finds the files again, [`span_at`] finds the
 //! tokens that start there, and a [`Reporter`] shows them: in rustc's style, as one line each, or as rustc's JSON.
 
+mod fault;
 mod human;
 mod json;
 mod lex;
@@ -15,6 +16,7 @@ mod tests;
 
 use gluon_lang::diag::Diagnostic;
 
+pub use fault::fault_diagnostic;
 pub use lex::span_at;
 pub use remark::Remark;
 pub use sources::Sources;
