@@ -462,6 +462,19 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_names_every_verb_and_exit_code() {
+        let readme = include_str!("../README.md");
+        assert!(readme.contains(&Exit::table()));
+        for command in Cli::definition()
+            .get_subcommands()
+            .filter(|command| command.get_name() != "help")
+        {
+            let name = command.get_name();
+            assert!(readme.contains(&format!("`{name}")), "{name} is missing");
+        }
+    }
+
+    #[test]
     fn help_documents_the_exit_codes() {
         let help = Cli::definition().render_help().to_string();
         for exit in Exit::ALL {

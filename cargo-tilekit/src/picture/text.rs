@@ -91,8 +91,8 @@ fn split(tail: &str) -> (&str, &str) {
 /// A bright colour on the wheel, on which black can be read.
 pub(super) fn rgb(hue: u32, shade: u32) -> (u8, u8, u8) {
     let position = f64::from(hue % 1024) / 1024.0 * 6.0;
-    let lightness = 0.80 - 0.08 * f64::from(shade);
-    let chroma = (1.0 - (2.0 * lightness - 1.0).abs()) * 0.75;
+    let lightness = 0.82 - 0.06 * f64::from(shade);
+    let chroma = (1.0 - (2.0 * lightness - 1.0).abs()) * (0.78 - 0.08 * f64::from(shade));
     let part = |offset: f64| {
         // HSL to RGB by distance on the wheel.
         let distance = ((position + offset) % 6.0 - 3.0).abs() - 1.0;
