@@ -76,7 +76,9 @@ fn vector_add(n: usize) -> Result<(), Box<dyn std::error::Error>> {
     )?;
     let elapsed = start.elapsed();
     let result = download(&emulator, out, n)?;
-    let wrong = (0..n).filter(|&i| result[i] != x[i] + y[i]).count();
+    let wrong = (0..n)
+        .filter(|&i| result[i].to_bits() != (x[i] + y[i]).to_bits())
+        .count();
     println!(
         "vector_add {n}: {elapsed:.3?}, {} warp instructions, {wrong} wrong",
         stats.warp_instructions

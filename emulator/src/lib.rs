@@ -45,8 +45,10 @@ mod lanes;
 mod machine;
 mod numeric;
 mod program;
+mod tensor_map;
 
 pub use fault::{CallSite, Fault, FaultKind, Memory, Place};
 pub use global::{GlobalMemory, MemoryError};
 pub use machine::{Checks, Emulator, Launch, Stats};
 pub use program::{LoadError, Program};
+pub use tensor_map::{TensorAccess, TensorElement, TensorMap, TensorMapError};

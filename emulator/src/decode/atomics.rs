@@ -5,7 +5,7 @@ use crate::program::{Atomic, AtomicOp, Op};
 use ptx::{Atom, AtomOp, Operand, Red, Space, Type, Values};
 use smallvec::SmallVec;
 
-fn operation(op: AtomOp) -> AtomicOp {
+pub(crate) fn operation(op: AtomOp) -> AtomicOp {
     match op {
         AtomOp::Add | AtomOp::AddNoFtz => AtomicOp::Add,
         AtomOp::Min | AtomOp::MinNoFtz => AtomicOp::Min,

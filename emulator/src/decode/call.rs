@@ -127,6 +127,7 @@ impl<'m> Decoder<'m> {
             },
             element: bytes,
             bytes,
+            is_strong: false,
             extend: Extend::Zero,
             cells: smallvec::smallvec![cell],
         })

@@ -158,6 +158,7 @@ mod tests {
             guard: u32::from(is_guarded),
             flip: 0,
             watch: NONE,
+            fragments: NONE,
             op,
         }
     }

@@ -109,6 +109,7 @@ impl Decoder<'_> {
                 base,
                 element: 8,
                 bytes,
+                is_strong: false,
                 extend,
                 cells: SmallVec::from_slice(&halves),
             });
@@ -118,6 +119,7 @@ impl Decoder<'_> {
             base,
             element,
             bytes,
+            is_strong: false,
             extend,
             cells,
         })
@@ -159,7 +161,10 @@ impl Decoder<'_> {
     pub(crate) fn ld(&mut self, i: &Ld) -> Decoded {
         check_vector(i.vec.map(ptx::VecWidth::len), i.dst.0.len())?;
         let cells = self.dest_cells(&i.dst, i.ty)?;
-        let access = self.access(i.space, i.addr, i.ty, cells)?;
+        let access = Access {
+            is_strong: is_strong(i.sem),
+            ..self.access(i.space, i.addr, i.ty, cells)?
+        };
         self.push(Op::Load(Box::new(access)));
         Ok(())
     }
@@ -167,10 +172,17 @@ impl Decoder<'_> {
     pub(crate) fn st(&mut self, i: &St) -> Decoded {
         check_vector(i.vec.map(ptx::VecWidth::len), i.src.0.len())?;
         let cells = self.source_cells(&i.src, i.ty)?;
-        let access = self.access(i.space, i.addr, i.ty, cells)?;
+        let access = Access {
+            is_strong: is_strong(i.sem),
+            ..self.access(i.space, i.addr, i.ty, cells)?
+        };
         self.push(Op::Store(Box::new(access)));
         Ok(())
     }
+}
+
+fn is_strong(sem: Option<ptx::AccessSem>) -> bool {
+    sem.is_some_and(|sem| sem != ptx::AccessSem::Weak)
 }
 
 fn check_vector(width: Option<usize>, registers: usize) -> Decoded {

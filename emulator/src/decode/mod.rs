@@ -9,11 +9,13 @@ mod call;
 mod compare;
 mod control;
 mod convert;
+mod copy;
 mod float;
 mod flow;
 mod frame;
 mod halves;
 mod integer;
+mod matrix;
 mod memory;
 mod operands;
 mod symbols;
@@ -23,12 +25,13 @@ mod warp;
 mod watch;
 
 use crate::fault::{CallSite, Place};
+use crate::program::copy::GroupOp;
 use crate::program::{
     Code, Constant, File, FileSizes, GlobalImage, LoadError, NONE, Op, Program, Site, Step,
 };
 use crate::program::{InlinedCall, ParamSlot};
 use frame::{Frame, Location};
-use ptx::{Body, Entry, Inst, Instruction, Module, Stmt};
+use ptx::{Body, ClusterBarOp, Entry, Inst, Instruction, Module, Stmt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,6 +163,7 @@ impl<'m> Decoder<'m> {
         }
         flow::set_joins(&mut self.steps);
         let watched = watch::find(&mut self.steps, &self.uses);
+        let fragments = watch::find_fragments(&mut self.steps, &self.uses);
         Ok(Code {
             name: self.entry.name.clone(),
             directives: self.entry.directives,
@@ -174,6 +178,7 @@ impl<'m> Decoder<'m> {
                 .collect(),
             watches: watched.watches,
             watched_count: watched.count,
+            fragments,
             params,
             param_bytes,
             static_shared_bytes: self.shared_bytes,
@@ -271,6 +276,9 @@ impl<'m> Decoder<'m> {
             Inst::Fence(_)
             | Inst::Membar(_)
             | Inst::FenceProxyAlias(_)
+            | Inst::FenceMbarrierInit(_)
+            | Inst::GridDepControl(_)
+            | Inst::BulkPrefetch(_)
             | Inst::Prefetch(_)
             | Inst::Discard(_)
             | Inst::ApplyPriority(_) => self.nothing(),
@@ -278,11 +286,64 @@ impl<'m> Decoder<'m> {
                 self.push(Op::Sleep);
                 Ok(())
             }
+            Inst::Wgmma(i) => self.wgmma(i),
+            Inst::WgmmaFence(_) => self.simple(Op::GroupFence),
+            Inst::WgmmaCommitGroup(_) => self.simple(Op::GroupCommit),
+            Inst::WgmmaWaitGroup(i) => {
+                let open = Self::open_groups(i.pending)?;
+                self.simple(Op::GroupWait(open))
+            }
+            Inst::MbarrierInit(i) => self.mbarrier_init(i),
+            Inst::MbarrierInval(i) => self.mbarrier_inval(i),
+            Inst::MbarrierTx(i) => self.mbarrier_tx(i),
+            Inst::MbarrierArrive(i) => self.mbarrier_arrive(i),
+            Inst::MbarrierWait(i) => self.mbarrier_wait(i),
+            Inst::MbarrierPendingCount(i) => self.mbarrier_pending_count(i),
+            Inst::CpAsync(i) => self.cp_async(i),
+            Inst::CpAsyncCommitGroup(_) => self.thread_group(GroupOp::Commit),
+            Inst::CpAsyncWaitGroup(i) => {
+                self.thread_group(GroupOp::Wait(Self::open_groups(i.pending)?))
+            }
+            Inst::CpAsyncWaitAll(_) => self.thread_group(GroupOp::WaitAll),
+            Inst::CpAsyncMbarrierArrive(i) => self.cp_async_mbarrier_arrive(i),
+            Inst::BulkLoad(i) => self.bulk_load(i),
+            Inst::BulkSharedToCluster(i) => self.bulk_to_cluster(i),
+            Inst::BulkStore(i) => self.bulk_store(i),
+            Inst::BulkReduce(i) => self.bulk_reduce(i),
+            Inst::BulkReduceCluster(i) => self.bulk_reduce_cluster(i),
+            Inst::TensorLoad(i) => self.tensor_load(i),
+            Inst::TensorStore(i) => self.tensor_store(i),
+            Inst::TensorReduce(i) => self.tensor_reduce(i),
+            Inst::TensorPrefetch(i) => self.tensor_prefetch(i),
+            Inst::PrefetchTensormap(i) => self.prefetch_tensormap(i),
+            Inst::BulkCommitGroup(_) => self.bulk_group(GroupOp::Commit),
+            Inst::BulkWaitGroup(i) => self.bulk_group(GroupOp::Wait(Self::open_groups(i.pending)?)),
+            Inst::StAsync(i) => self.st_async(i),
+            Inst::RedAsync(i) => self.red_async(i),
+            Inst::Mapa(i) => self.mapa(i),
+            Inst::GetCtaRank(i) => self.get_cta_rank(i),
+            Inst::SetMaxNReg(i) => self.set_max_registers(i),
+            Inst::ClusterBar(i) => match i.op {
+                ClusterBarOp::Arrive => self.simple(Op::ClusterArrive {
+                    releases: i.sem != Some(ptx::AccessSem::Relaxed),
+                }),
+                ClusterBarOp::Wait => self.simple(Op::ClusterWait),
+            },
+            Inst::FenceProxyAsync(_) => self.simple(Op::FenceAsync),
+            Inst::Ldmatrix(i) => self.ldmatrix(i),
+            Inst::Stmatrix(i) => self.stmatrix(i),
+            Inst::Movmatrix(i) => self.movmatrix(i),
+            Inst::Mma(i) => self.mma(i),
             Inst::CreatePolicyFractional(i) => self.policy(i.dst),
             Inst::CreatePolicyRange(i) => self.policy(i.dst),
             Inst::CreatePolicyCvt(i) => self.policy(i.dst),
             _ => Err("the emulator does not know this instruction".to_owned()),
         }
+    }
+
+    fn simple(&mut self, op: Op) -> Decoded {
+        self.push(op);
+        Ok(())
     }
 
     fn nothing(&mut self) -> Decoded {
@@ -298,6 +359,7 @@ impl<'m> Decoder<'m> {
             guard,
             flip,
             watch: NONE,
+            fragments: NONE,
             op,
         });
         self.sites.push(Site {

@@ -4,15 +4,19 @@
 //! others cost anything at run time.
 
 use super::Decoder;
-use crate::program::{NONE, Op, Step, Watch, Watched};
+use crate::program::matrix::LeftMatrix;
+use crate::program::{File, NONE, Op, Step, Watch, Watched};
 use ptx::{Inst, Instruction, Operand, Reg, Role};
 use smallvec::SmallVec;
+use std::collections::HashSet;
 
 /// Registers of all frames that a step reads and writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uses {
     reads: SmallVec<[Use; 4]>,
     writes: SmallVec<[u32; 2]>,
+    /// Slots of the 32-bit registers that it reads or writes.
+    words: SmallVec<[u32; 4]>,
     /// The write happens in every lane that comes here.
     is_certain: bool,
 }
@@ -84,6 +88,13 @@ impl Decoder<'_> {
                 writes.push(first_unique + reg.0);
             }
         });
+        let mut words = SmallVec::new();
+        instruction.inst.visit_registers(|reg, _| {
+            if let Ok((File::Word, slot)) = self.register(reg) {
+                words.push(slot);
+            }
+        });
+        self.uses[first_step].words = words;
         // Reads happen at the first step of an instruction, writes are complete at its last.
         let (reads, is_certain) = (uses.reads, uses.is_certain);
         self.uses[first_step].reads = reads;
@@ -92,6 +103,33 @@ impl Decoder<'_> {
             last.is_certain = is_certain;
         }
     }
+}
+
+/// Gives steps that touch registers of asynchronous products the list of those registers.
+pub(crate) fn find_fragments(steps: &mut [Step], uses: &[Uses]) -> Vec<SmallVec<[u32; 4]>> {
+    let mut slots = HashSet::new();
+    for step in steps.iter() {
+        if let Op::GroupMultiply(op) = &step.op {
+            slots.extend(op.d.iter().copied());
+            if let LeftMatrix::Registers(inputs) = &op.a {
+                slots.extend(inputs.iter().copied());
+            }
+        }
+    }
+    let mut fragments = Vec::new();
+    for (step, uses) in steps.iter_mut().zip(uses) {
+        let touched: SmallVec<[u32; 4]> = uses
+            .words
+            .iter()
+            .copied()
+            .filter(|slot| slots.contains(slot))
+            .collect();
+        if !touched.is_empty() && !matches!(step.op, Op::GroupMultiply(_)) {
+            step.fragments = fragments.len() as u32;
+            fragments.push(touched);
+        }
+    }
+    fragments
 }
 
 /// Finds reads that a path without a write may reach, and gives the steps concerned a watch.

@@ -2,6 +2,7 @@
 
 use super::generic::Target;
 use super::linear::Linear;
+use super::order::Stamp;
 use super::run::{Scene, Stepped, Worker};
 use crate::fault::{FaultKind, Memory, Trouble};
 use crate::global::Allocation;
@@ -347,6 +348,10 @@ impl Worker<'_> {
                     missing,
                 ));
             }
+            if target == Target::Shared && !access.is_strong {
+                let cta = super::generic::shared_owner(scene, lane, addresses[lane])?.0;
+                self.check_read(scene, cta, lane, index, access.bytes)?;
+            }
             for (part, values) in values.iter_mut().enumerate().take(access.cells.len()) {
                 values[lane] = read(
                     memory,
@@ -375,7 +380,9 @@ impl Worker<'_> {
         lanes: u32,
         addresses: &PerLane,
     ) -> Stepped {
+        let stamp = scene.stamp();
         for lane in lanes_of(lanes) {
+            self.check_shared_write(scene, target, lane, addresses[lane], access.bytes)?;
             let values: [u64; 16] = std::array::from_fn(|part| match access.cells.get(part) {
                 Some(cell) if cell.file == File::Double => {
                     scene.warp.regs.doubles[cell.slot as usize].0[lane]
@@ -389,6 +396,13 @@ impl Worker<'_> {
             let Some(index) = index else {
                 return Err(memory.outside(target.memory(), "store", lane, address, access.bytes));
             };
+            if target == Target::Shared {
+                memory.shadow.set(
+                    index,
+                    access.bytes as usize,
+                    if access.is_strong { Stamp::NONE } else { stamp },
+                );
+            }
             for (part, &value) in values.iter().enumerate().take(access.cells.len()) {
                 write(
                     memory,

@@ -3,6 +3,7 @@
 use super::access::{addresses, check_aligned, mark_written, put_elements, read, unwritten, write};
 use super::generic::Target;
 use super::run::{Scene, Stepped, Worker};
+use crate::global::Allocation;
 use crate::lanes::{LANES, lanes_of};
 use crate::numeric::half;
 use crate::numeric::single;
@@ -60,27 +61,8 @@ impl Worker<'_> {
                     let offset = group.offsets[lane] + part * element as usize;
                     let (b, c) = (value(scene, *source, lane), swap_value(scene, atomic, lane));
                     let change = |a: u64| apply(atomic.op, atomic.ty, a, b, c);
-                    let memory = &group.allocation;
-                    old[part][lane] = match element {
-                        8 => {
-                            let _guard = self.context.locks.lock(addresses[lane]);
-                            let a = u64::from(memory.load(offset))
-                                | u64::from(memory.load(offset + 4)) << 32;
-                            let new = change(a);
-                            memory.store(offset, 4, new as u32);
-                            memory.store(offset + 4, 4, (new >> 32) as u32);
-                            a
-                        }
-                        4 => memory.update(offset, |a| change(a.into()) as u32).into(),
-                        _ => {
-                            let shift = offset % 4 * 8;
-                            let word = memory.update(offset, |word| {
-                                let new = change(u64::from(word >> shift & 0xffff)) as u32 & 0xffff;
-                                word & !(0xffff << shift) | new << shift
-                            });
-                            u64::from(word >> shift & 0xffff)
-                        }
-                    };
+                    let _guard = (element == 8).then(|| self.context.locks.lock(addresses[lane]));
+                    old[part][lane] = update_global(&group.allocation, offset, atomic.ty, change);
                 }
             }
             mark_written(&group, bytes);
@@ -106,6 +88,7 @@ impl Worker<'_> {
                 .map(|&source| value(scene, source, lane))
                 .collect();
             let c = swap_value(scene, atomic, lane);
+            self.check_shared_write(scene, target, lane, addresses[lane], bytes)?;
             let (memory, address) = self.memory_mut(scene, target, lane, addresses[lane], bytes)?;
             let Some(index) = memory.index(address, bytes) else {
                 return Err(memory.outside(target.memory(), "atomic access", lane, address, bytes));
@@ -118,6 +101,11 @@ impl Worker<'_> {
                     bytes,
                     missing,
                 ));
+            }
+            if target == Target::Shared {
+                memory
+                    .shadow
+                    .set(index, bytes as usize, super::order::Stamp::NONE);
             }
             for (part, &b) in sources.iter().enumerate() {
                 let index = index + part * element as usize;
@@ -139,6 +127,33 @@ fn value(scene: &Scene<'_>, cell: Cell, lane: usize) -> u64 {
 
 fn swap_value(scene: &Scene<'_>, atomic: &Atomic, lane: usize) -> u64 {
     atomic.swap.map_or(0, |cell| value(scene, cell, lane))
+}
+
+/// Changes an element of global memory; 64-bit ones need the caller to hold their lock. Gives the old value.
+pub(crate) fn update_global(
+    memory: &Allocation,
+    offset: usize,
+    ty: Type,
+    change: impl Fn(u64) -> u64,
+) -> u64 {
+    match ty.bytes() {
+        8 => {
+            let a = u64::from(memory.load(offset)) | u64::from(memory.load(offset + 4)) << 32;
+            let new = change(a);
+            memory.store(offset, 4, new as u32);
+            memory.store(offset + 4, 4, (new >> 32) as u32);
+            a
+        }
+        4 => memory.update(offset, |a| change(a.into()) as u32).into(),
+        bytes => {
+            let (shift, keep) = (offset % 4 * 8, u32::MAX >> (32 - bytes * 8));
+            let word = memory.update(offset, |word| {
+                let new = change(u64::from(word >> shift & keep)) as u32 & keep;
+                word & !(keep << shift) | new << shift
+            });
+            u64::from(word >> shift & keep)
+        }
+    }
 }
 
 /// What an atomic stores when it finds `a`. `b` and `c` are its operands.

@@ -25,6 +25,8 @@ impl Worker<'_> {
         };
         let votes = (scene.warp.regs.predicates[barrier.src as usize] ^ barrier.flip) & scene.mask;
         let state = &mut scene.cluster.ctas[scene.cta].barriers[id as usize];
+        state.knows.join(&scene.warp.knows);
+        scene.warp.release();
         state.arrive(id, arrival, (threads, expected), (votes, scene.mask))?;
         if state.arrived < state.expected {
             return Ok(if arrival.waits {
@@ -41,13 +43,11 @@ impl Worker<'_> {
             any: done.any,
         };
         let code = self.context.code;
-        wake(
-            &mut scene.cluster.ctas[scene.cta],
-            &done.arrivals,
-            id,
-            result,
-            code,
-        );
+        if arrival.waits {
+            scene.warp.knows.join(&done.knows);
+        }
+        let cta = &mut scene.cluster.ctas[scene.cta];
+        wake(cta, &done, id, result, code);
         wake_paths(scene.warp, id, result, code);
         give_result(scene.warp, barrier, scene.mask, result);
         Ok(Flow::Next)
@@ -137,6 +137,7 @@ impl BarrierState {
             *self = Self {
                 expected,
                 all: true,
+                knows: std::mem::take(&mut self.knows),
                 ..Self::default()
             };
         }
@@ -164,9 +165,14 @@ impl BarrierState {
 }
 
 /// Lets the other warps that waited at a barrier go on.
-fn wake(cta: &mut Cta, arrivals: &[Arrival], id: u32, result: BarrierResult, code: &Code) {
-    for arrival in arrivals.iter().filter(|arrival| arrival.waits) {
-        wake_paths(&mut cta.warps[arrival.warp as usize], id, result, code);
+fn wake(cta: &mut Cta, done: &BarrierState, id: u32, result: BarrierResult, code: &Code) {
+    for arrival in done.arrivals.iter().filter(|arrival| arrival.waits) {
+        let warp = &mut cta.warps[arrival.warp as usize];
+        // The warp that came last is not among them while it runs.
+        if warp.exists != 0 {
+            warp.knows.join(&done.knows);
+            wake_paths(warp, id, result, code);
+        }
     }
 }
 

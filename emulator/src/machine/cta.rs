@@ -1,7 +1,12 @@
 //! CTAs and clusters while they run.
 
+use super::cluster_barrier::ClusterBarrier;
+use super::engine::{Pending, Reading};
 use super::linear::Linear;
+use super::mbarrier::Mbarrier;
+use super::order::Knowledge;
 use super::warp::Warp;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Barriers of a CTA (PTX ISA 9.7.13.1).
 pub(crate) const BARRIERS: usize = 16;
@@ -14,6 +19,13 @@ pub(crate) struct Cluster {
     pub(crate) ctas: Vec<Cta>,
     /// Warp steps so far.
     pub(crate) steps: u64,
+    /// Copies under way.
+    pub(crate) pending: VecDeque<Pending>,
+    /// Copies completed, which stamps what they wrote.
+    pub(crate) engine_epoch: u32,
+    /// Times that all waits for mbarriers gave up since a phase ended.
+    pub(crate) timeouts: u32,
+    pub(crate) barrier: ClusterBarrier,
     /// State of the generator that orders warps.
     pub(crate) random: u64,
 }
@@ -26,6 +38,10 @@ pub(crate) struct Cta {
     pub(crate) shared: Linear,
     pub(crate) barriers: [BarrierState; BARRIERS],
     pub(crate) warps: Vec<Warp>,
+    /// mbarriers by shared address.
+    pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
+    /// What copies and products under way read.
+    pub(crate) reads: Vec<Reading>,
 }
 
 /// One phase of a CTA barrier.
@@ -39,6 +55,8 @@ pub(crate) struct BarrierState {
     pub(crate) count: u32,
     pub(crate) all: bool,
     pub(crate) any: bool,
+    /// What those who came knew.
+    pub(crate) knows: Knowledge,
 }
 
 /// A warp at a barrier.

@@ -29,7 +29,7 @@ pub(super) fn step_limit(context: &Context<'_>, cluster: &Cluster) -> Box<Fault>
 fn describe(context: &Context<'_>, cluster: &Cluster, message: &mut String) {
     for cta in &cluster.ctas {
         barriers(context, cta, message);
-        warps(context, cta, message);
+        warps(context, cluster, cta, message);
     }
 }
 
@@ -56,9 +56,9 @@ fn barriers(context: &Context<'_>, cta: &Cta, message: &mut String) {
     }
 }
 
-fn warps(context: &Context<'_>, cta: &Cta, message: &mut String) {
+fn warps(context: &Context<'_>, cluster: &Cluster, cta: &Cta, message: &mut String) {
     let mut ended = Vec::new();
-    let mut elsewhere: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+    let mut elsewhere: BTreeMap<(u32, u32), (Vec<u32>, Wait)> = BTreeMap::new();
     for warp in &cta.warps {
         if warp.is_done() {
             ended.push(warp.index);
@@ -70,11 +70,12 @@ fn warps(context: &Context<'_>, cta: &Cta, message: &mut String) {
         {
             elsewhere
                 .entry((path.pc, path.mask))
-                .or_default()
+                .or_insert_with(|| (Vec::new(), path.wait))
+                .0
                 .push(warp.index);
         }
     }
-    for ((step, mask), warps) in elsewhere {
+    for ((step, mask), (warps, wait)) in elsewhere {
         let place = name_step(context.program, context.code, step);
         let _ = write!(
             message,
@@ -82,6 +83,7 @@ fn warps(context: &Context<'_>, cta: &Cta, message: &mut String) {
             list(&warps),
             LaneSet(mask)
         );
+        message.push_str(&awaited(context, cluster, wait));
     }
     if !ended.is_empty() {
         let _ = write!(
@@ -107,4 +109,29 @@ fn list(warps: &[u32]) -> String {
         "warps"
     };
     format!("{noun} {}", LaneSet(mask))
+}
+
+/// What a path waits for, where the instruction does not say it.
+fn awaited(context: &Context<'_>, cluster: &Cluster, wait: Wait) -> String {
+    match wait {
+        Wait::Cluster => ", for other CTAs of the cluster".to_owned(),
+        Wait::Registers => ", for registers that other warps have".to_owned(),
+        Wait::Lanes => ", for other lanes of the warp".to_owned(),
+        Wait::Ready | Wait::Barrier(_) => String::new(),
+        Wait::Mbarrier(id) => {
+            let Some(mbarrier) = cluster.ctas[usize::from(id.cta)].mbarriers.get(&id.address)
+            else {
+                return format!(", for the mbarrier at {:#x}, which is no more", id.address);
+            };
+            format!(
+                ", for phase {} of the mbarrier at {:#x} (initialised at {}): {} of {} arrivals and {} bytes are missing",
+                mbarrier.phase,
+                id.address,
+                name_step(context.program, context.code, mbarrier.init_step),
+                mbarrier.pending,
+                mbarrier.count,
+                mbarrier.bytes
+            )
+        }
+    }
 }

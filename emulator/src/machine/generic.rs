@@ -127,6 +127,75 @@ impl Worker<'_> {
     }
 }
 
+impl Worker<'_> {
+    /// Reads `N` bytes of shared memory for a lane.
+    pub(crate) fn load_shared<const N: usize>(
+        &self,
+        scene: &Scene<'_>,
+        lane: usize,
+        address: u64,
+    ) -> Stepped<[u8; N]> {
+        let (memory, within) = self.memory(scene, Target::Shared, lane, address)?;
+        let bytes = N as u32;
+        let index = memory.index(within, bytes);
+        let index =
+            index.ok_or_else(|| memory.outside(Memory::Shared, "load", lane, within, bytes))?;
+        if self.context.launch.checks.uninitialised
+            && let Some(missing) = memory.first_unwritten(index, bytes)
+        {
+            return Err(super::access::unwritten(
+                Memory::Shared,
+                lane,
+                address,
+                bytes,
+                missing,
+            ));
+        }
+        let cta = shared_owner(scene, lane, address)?.0;
+        self.check_read(scene, cta, lane, index, bytes)?;
+        Ok(memory.get(index))
+    }
+
+    /// Writes `N` bytes of shared memory for a lane.
+    pub(crate) fn store_shared<const N: usize>(
+        &self,
+        scene: &mut Scene<'_>,
+        lane: usize,
+        address: u64,
+        bytes: &[u8; N],
+    ) -> Stepped {
+        self.check_shared_write(scene, Target::Shared, lane, address, N as u32)?;
+        let stamp = scene.stamp();
+        let (memory, within) = self.memory_mut(scene, Target::Shared, lane, address, N as u32)?;
+        let Some(index) = memory.index(within, N as u32) else {
+            return Err(memory.outside(Memory::Shared, "store", lane, within, N as u32));
+        };
+        memory.put(index, *bytes);
+        memory.shadow.set(index, N, stamp);
+        Ok(())
+    }
+
+    /// Refuses a store to shared memory that something under way uses.
+    #[inline(always)]
+    pub(crate) fn check_shared_write(
+        &self,
+        scene: &Scene<'_>,
+        target: Target,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+    ) -> Stepped {
+        if target != Target::Shared {
+            return Ok(());
+        }
+        let (cta, within) = shared_owner(scene, lane, address)?;
+        match scene.cluster.ctas[cta].shared.index(within, bytes) {
+            Some(index) => self.check_write(scene, cta, lane, index, bytes),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The CTA that owns a shared address, and the address in it.
 #[inline(always)]
 pub(crate) fn shared_owner(scene: &Scene<'_>, lane: usize, address: u64) -> Stepped<(usize, u64)> {

@@ -1,8 +1,10 @@
 //! What a launch fixes for all its CTAs.
 
+use super::cluster_barrier::ClusterBarrier;
 use super::cta::{BarrierState, Cluster, Cta};
 use super::linear::Linear;
 use super::locks::Locks;
+use super::order::Knowledge;
 use super::warp::Warp;
 use super::{Emulator, LAUNCH};
 use crate::decode::SHARED_BASE;
@@ -11,6 +13,7 @@ use crate::global::AllocationMap;
 use crate::lanes::{Lanes32, Lanes64, Registers};
 use crate::program::{Code, Constant, File, Program};
 use ptx::Special;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The most shared memory that a CTA of Hopper can have.
@@ -46,6 +49,8 @@ pub struct Checks {
     pub division_by_zero: bool,
     /// Reads of bytes or registers that nothing has written are faults.
     pub uninitialised: bool,
+    /// Accesses to shared memory that nothing orders, or that lack a proxy fence, are faults.
+    pub races: bool,
 }
 
 impl Default for Checks {
@@ -53,6 +58,7 @@ impl Default for Checks {
         Self {
             division_by_zero: true,
             uninitialised: true,
+            races: true,
         }
     }
 }
@@ -227,32 +233,35 @@ impl<'a> Context<'a> {
 
     /// The cluster with number `index`, ready to run.
     pub(crate) fn cluster(&self, index: u64) -> Cluster {
-        let [cx, cy, cz] = self.launch.cluster;
-        let per_axis =
-            [0, 1, 2].map(|axis| u64::from(self.launch.grid[axis] / self.launch.cluster[axis]));
-        let position = [
-            index % per_axis[0],
-            index / per_axis[0] % per_axis[1],
-            index / per_axis[0] / per_axis[1],
-        ];
-        let ctas = (0..cx * cy * cz)
-            .map(|rank| {
-                let within = [rank % cx, rank / cx % cy, rank / cx / cy];
-                self.cta(
-                    [0, 1, 2].map(|axis| {
-                        position[axis] as u32 * self.launch.cluster[axis] + within[axis]
-                    }),
-                    rank,
-                )
-            })
+        let count = volume(self.launch.cluster) as u32;
+        let ctas = (0..count)
+            .map(|rank| self.cta(self.cta_index(index, rank), rank))
             .collect();
         let random = (self.launch.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
         Cluster {
             index,
             ctas,
             steps: 0,
+            pending: VecDeque::new(),
+            engine_epoch: 0,
+            timeouts: 0,
+            barrier: ClusterBarrier::default(),
             random,
         }
+    }
+
+    /// Coordinates of the CTA with number `rank` of a cluster.
+    pub(crate) fn cta_index(&self, cluster: u64, rank: u32) -> [u32; 3] {
+        let [cx, cy, _] = self.launch.cluster;
+        let per_axis =
+            [0, 1, 2].map(|axis| u64::from(self.launch.grid[axis] / self.launch.cluster[axis]));
+        let position = [
+            cluster % per_axis[0],
+            cluster / per_axis[0] % per_axis[1],
+            cluster / per_axis[0] / per_axis[1],
+        ];
+        let within = [rank % cx, rank / cx % cy, rank / cx / cy];
+        [0, 1, 2].map(|axis| position[axis] as u32 * self.launch.cluster[axis] + within[axis])
     }
 
     fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
@@ -262,7 +271,9 @@ impl<'a> Context<'a> {
             .collect();
         Cta {
             index,
-            shared: Linear::new(SHARED_BASE, self.shared_bytes as usize),
+            mbarriers: BTreeMap::new(),
+            reads: Vec::new(),
+            shared: Linear::shared(SHARED_BASE, self.shared_bytes as usize),
             barriers: std::array::from_fn(|_| BarrierState::default()),
             warps,
         }
@@ -286,6 +297,12 @@ impl<'a> Context<'a> {
             written: vec![0; self.code.watched_count as usize],
             ..Warp::default()
         };
+        let warps = threads.div_ceil(32);
+        let actors = (warps * volume(self.launch.cluster) as u32 + 1) as usize;
+        warp.actor = (rank * warps + index) as u16;
+        warp.knows = Knowledge::new(actors);
+        warp.registers = super::budget::at_entry(threads);
+        warp.release();
         warp.start(u32::MAX >> (32 - lanes));
         warp
     }

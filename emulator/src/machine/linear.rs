@@ -1,5 +1,6 @@
 //! Memory that one simulated CTA has to itself: shared, local, constant and parameter bytes.
 
+use super::order::Shadow;
 use crate::fault::{FaultKind, Memory, Trouble};
 
 /// Bytes from `base` on, and which of them have been written.
@@ -9,6 +10,8 @@ pub(crate) struct Linear {
     pub(crate) bytes: Vec<u8>,
     /// One for a byte that was written.
     pub(crate) written: Vec<u8>,
+    /// Who wrote what; only shared memory has it.
+    pub(crate) shadow: Shadow,
 }
 
 impl Linear {
@@ -18,6 +21,15 @@ impl Linear {
             base,
             bytes: vec![0; length],
             written: vec![0; length],
+            shadow: Shadow::default(),
+        }
+    }
+
+    /// Shared memory of `length` bytes.
+    pub(crate) fn shared(base: u32, length: usize) -> Self {
+        Self {
+            shadow: Shadow::new(length),
+            ..Self::new(base, length)
         }
     }
 
@@ -28,6 +40,7 @@ impl Linear {
             base,
             bytes,
             written,
+            shadow: Shadow::default(),
         }
     }
 

@@ -3,18 +3,28 @@
 mod access;
 mod atomic;
 mod barrier;
+mod budget;
+mod bulk;
+mod cluster_barrier;
 mod cta;
 mod deadlock;
+mod engine;
 mod exchange;
 mod generic;
 mod launch;
 mod linear;
 mod locks;
+mod matrix;
+mod mbarrier;
+mod order;
 mod print;
 mod report;
 mod run;
 mod schedule;
 mod stats;
+mod tensor;
+mod thread_copy;
+mod visibility;
 mod warp;
 pub(crate) mod windows;
 

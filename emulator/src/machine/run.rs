@@ -109,6 +109,11 @@ impl<'a> Worker<'a> {
                 self.check_reads(warp, watch, path.mask, mask)
                     .map_err(|trouble| Halt { trouble, step: pc })?;
             }
+            if step.fragments != NONE && mask != 0 {
+                let slots = &code.fragments[step.fragments as usize];
+                self.check_fragments(warp, slots, pc)
+                    .map_err(|trouble| Halt { trouble, step: pc })?;
+            }
             match &step.op {
                 Op::Lanes(exec, slots) => {
                     if mask != 0 {
@@ -127,7 +132,12 @@ impl<'a> Worker<'a> {
                     }
                 }
                 Op::Exit => {
+                    self.check_end(warp, mask)
+                        .map_err(|trouble| Halt { trouble, step: pc })?;
                     warp.end_lanes(path.meeting, mask);
+                    if warp.is_done() && cluster.ctas.len() > 1 {
+                        cluster.finish_cluster_phase(Some(&mut *warp));
+                    }
                     path.mask &= !mask;
                     if path.mask == 0 {
                         return Ok(());
@@ -233,10 +243,54 @@ impl<'a> Worker<'a> {
             }
             Op::Sleep => return Ok(Flow::Yield),
             Op::Barrier(barrier) => return self.barrier(scene, barrier),
+            Op::MoveMatrix(op) => self.move_matrix(scene, op)?,
+            Op::TransposeMatrix { dst, src } => self.transpose_matrix(scene, *dst, *src)?,
+            Op::Multiply(op) => self.multiply(scene, op)?,
+            Op::GroupMultiply(op) => self.group_multiply(scene, op)?,
+            Op::GroupFence => self.group_fence(scene)?,
+            Op::GroupCommit => self.group_commit(scene)?,
+            Op::GroupWait(open) => self.group_wait(scene, *open)?,
+            Op::Mbarrier(op) => return self.mbarrier(scene, op),
+            Op::ThreadCopy(copy) => self.thread_copy(scene, copy)?,
+            Op::ThreadGroup(op) => self.thread_group(scene, *op)?,
+            Op::CopiesArrive { spot, noinc } => self.copies_arrive(scene, spot, *noinc)?,
+            Op::BulkCopy(copy) => self.bulk_copy(scene, copy)?,
+            Op::BulkGroup(op) => self.bulk_group(scene, *op)?,
+            Op::TensorPrefetch(tensor) => self.tensor_prefetch(scene, tensor)?,
+            Op::RemoteStore(op) => self.remote_store(scene, op)?,
+            Op::ClusterArrive { releases } => self.cluster_arrive(scene, *releases)?,
+            Op::ClusterWait => return self.cluster_wait(scene),
+            Op::FenceAsync => {
+                scene.warp.knows.fence_async();
+                scene.warp.release();
+            }
+            Op::SetMaxRegisters { count, increases } => {
+                return self.set_max_registers(scene, *count, *increases);
+            }
             Op::Print(print) => self.print(scene, print)?,
             Op::Assert(assert) => return Err(self.assert_failed(scene, assert)),
         }
         Ok(Flow::Next)
+    }
+
+    /// Threads must not end with work under way that uses what ends with them.
+    fn check_end(&self, warp: &Warp, lanes: u32) -> Stepped {
+        if warp.alive & !lanes == 0 {
+            self.check_products_done(warp)?;
+        }
+        let unfinished = warp
+            .bulk_groups
+            .iter()
+            .filter(|(_, groups)| groups.is_unfinished());
+        let unfinished = unfinished.fold(0u32, |all, (lane, _)| all | 1 << lane) & lanes;
+        if unfinished == 0 || !self.context.launch.checks.races {
+            return Ok(());
+        }
+        let message = format!(
+            "lanes {} end while bulk stores may still read shared memory; cp.async.bulk.wait_group is missing",
+            LaneSet(unfinished)
+        );
+        Err(Trouble::new(FaultKind::Race, unfinished, message))
     }
 
     fn check_divisor(&self, scene: &Scene<'_>, file: File, slot: u32, bits: u32) -> Stepped {

@@ -4,6 +4,7 @@ use super::cta::Cluster;
 use super::launch::Context;
 use super::run::Worker;
 use super::stats::{Counts, Stats};
+use super::warp::Wait;
 use super::{deadlock, report};
 use crate::fault::{Fault, FaultKind, Trouble};
 use std::collections::VecDeque;
@@ -127,10 +128,25 @@ fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, B
         } else {
             shuffled(worker, cluster)?
         };
-        if cluster.is_done() {
+        let engine = worker
+            .run_engine(cluster, !ran)
+            .map_err(|(cta, warp, halt)| {
+                let place = (
+                    cluster_index(worker.context, cluster.index, cta),
+                    warp,
+                    halt.step,
+                );
+                report::fault(
+                    worker.context.program,
+                    worker.context.code,
+                    *halt.trouble,
+                    place,
+                )
+            })?;
+        if cluster.is_done() && cluster.pending.is_empty() {
             return Ok(true);
         }
-        if !ran {
+        if !ran && !engine && !give_up_waits(cluster) {
             return Err(deadlock::fault(worker.context, cluster));
         }
         if cluster.steps > worker.context.launch.max_steps {
@@ -138,6 +154,36 @@ fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, B
         }
     }
     Ok(false)
+}
+
+/// Coordinates of a CTA of a cluster.
+fn cluster_index(context: &Context<'_>, cluster: u64, rank: usize) -> [u32; 3] {
+    context.cta_index(cluster, rank as u32)
+}
+
+/// Times that waits for mbarriers may give up before that counts as a deadlock: a kernel that polls gets a chance
+/// to do something else.
+const MOST_TIMEOUTS: u32 = 2;
+
+/// Lets waits for mbarriers return without success, as the hardware does after a while.
+fn give_up_waits(cluster: &mut Cluster) -> bool {
+    cluster.timeouts += 1;
+    if cluster.timeouts > MOST_TIMEOUTS {
+        return false;
+    }
+    let mut any = false;
+    for warp in cluster.ctas.iter_mut().flat_map(|cta| &mut cta.warps) {
+        for path in warp
+            .paths
+            .iter_mut()
+            .filter(|path| matches!(path.wait, Wait::Mbarrier(_)))
+        {
+            path.wait = Wait::Ready;
+            warp.timed_out = true;
+            any = true;
+        }
+    }
+    any
 }
 
 /// Every warp once, each until it waits or its slice ends. Says whether any could run.

@@ -1,8 +1,14 @@
 //! A warp: its registers, and the paths that its lanes are on.
 
+use super::bulk::BulkGroups;
+use super::matrix::group::Products;
+use super::mbarrier::MbarrierId;
+use super::order::Knowledge;
+use super::thread_copy::ThreadCopies;
 use crate::lanes::Registers;
 use crate::machine::linear::Linear;
 use crate::program::NONE;
+use std::collections::BTreeMap;
 
 /// Why a path does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +17,12 @@ pub(crate) enum Wait {
     Ready,
     /// At a CTA barrier.
     Barrier(u32),
+    /// For the end of a phase of an mbarrier.
+    Mbarrier(MbarrierId),
+    /// At the barrier of the cluster.
+    Cluster,
+    /// For registers that other warps have.
+    Registers,
     /// At an instruction that other lanes must execute with it.
     Lanes,
 }
@@ -54,11 +66,33 @@ pub(crate) struct Warp {
     pub(crate) local_stride: u32,
     /// Number of the allocation that the last access met.
     pub(crate) last_allocation: usize,
+    /// Number among the actors of the cluster.
+    pub(crate) actor: u16,
+    /// Grows when the warp releases.
+    pub(crate) epoch: u32,
+    pub(crate) knows: Knowledge,
+    /// A wait for an mbarrier gave up.
+    pub(crate) timed_out: bool,
+    pub(crate) bulk_groups: BTreeMap<u32, BulkGroups>,
+    pub(crate) copies: ThreadCopies,
+    pub(crate) products: Products,
+    /// Lanes that have arrived at the barrier of the cluster and not waited.
+    pub(crate) cluster_arrivals: u32,
+    /// The phase in which they arrived.
+    pub(crate) cluster_phase: u64,
+    /// Registers of each thread, as `setmaxnreg` counts them.
+    pub(crate) registers: u32,
     /// Steps executed, which serves as a clock.
     pub(crate) clock: u64,
 }
 
 impl Warp {
+    /// What the warp writes from now on is not part of what it has released.
+    pub(crate) fn release(&mut self) {
+        self.epoch += 1;
+        self.knows.seen[usize::from(self.actor)] = self.epoch;
+    }
+
     /// Puts all lanes at the first step.
     pub(crate) fn start(&mut self, exists: u32) {
         (self.exists, self.alive) = (exists, exists);

@@ -1,4 +1,12 @@
 //! Kernels in PTX, run on the emulator and compared with what the host computes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::float_cmp,
+    clippy::format_push_string,
+    clippy::format_collect,
+    clippy::precedence,
+    reason = "tests build texts and compare bits"
+)]
 
 mod kernel;
 

@@ -1,5 +1,9 @@
 //! The executable form of a module.
 
+pub(crate) mod copy;
+pub(crate) mod matrix;
+pub(crate) mod sync;
+
 use crate::fault::Place;
 use crate::lanes::{Exec, Slots};
 use ptx::{Directives, Module, Special};
@@ -74,6 +78,8 @@ pub(crate) struct Code {
     /// Registers that some path may read before writing, and the steps that use them.
     pub(crate) watches: Vec<Watch>,
     pub(crate) watched_count: u32,
+    /// Registers of asynchronous products that other instructions touch, by step.
+    pub(crate) fragments: Vec<SmallVec<[u32; 4]>>,
     pub(crate) params: Vec<ParamSlot>,
     pub(crate) param_bytes: u32,
     pub(crate) static_shared_bytes: u32,
@@ -167,6 +173,8 @@ pub(crate) struct Step {
     pub(crate) flip: u32,
     /// Index into [`Code::watches`], or [`NONE`].
     pub(crate) watch: u32,
+    /// Index into [`Code::fragments`], or [`NONE`].
+    pub(crate) fragments: u32,
     pub(crate) op: Op,
 }
 
@@ -235,6 +243,37 @@ pub(crate) enum Op {
         members: u32,
     },
     Barrier(Box<Barrier>),
+    MoveMatrix(Box<matrix::MoveMatrix>),
+    TransposeMatrix {
+        dst: u32,
+        src: u32,
+    },
+    Multiply(Box<matrix::Multiply>),
+    GroupMultiply(Box<matrix::GroupMultiply>),
+    GroupFence,
+    GroupCommit,
+    GroupWait(u32),
+    Mbarrier(Box<sync::MbarrierOp>),
+    ThreadCopy(Box<copy::ThreadCopy>),
+    ThreadGroup(copy::GroupOp),
+    CopiesArrive {
+        spot: Box<copy::Spot>,
+        noinc: bool,
+    },
+    BulkCopy(Box<copy::BulkCopy>),
+    BulkGroup(copy::GroupOp),
+    TensorPrefetch(Box<copy::TensorBox>),
+    RemoteStore(Box<copy::RemoteStore>),
+    ClusterArrive {
+        releases: bool,
+    },
+    ClusterWait,
+    /// `fence.proxy.async`
+    FenceAsync,
+    SetMaxRegisters {
+        count: u32,
+        increases: bool,
+    },
     Print(Box<Print>),
     Assert(Box<AssertFail>),
 }
@@ -284,6 +323,8 @@ pub(crate) struct Access {
     pub(crate) element: u32,
     /// Bytes per lane.
     pub(crate) bytes: u32,
+    /// The access orders itself (volatile, relaxed and stronger), so that it cannot race.
+    pub(crate) is_strong: bool,
     pub(crate) extend: Extend,
     /// One per element.
     pub(crate) cells: SmallVec<[Cell; 4]>,

@@ -1,0 +1,433 @@
+//! Asynchronous copies, their groups, and mbarriers.
+
+use super::atomics::operation;
+use super::{Decoded, Decoder};
+use crate::lanes::{Slots, lanes};
+use crate::program::copy::{BulkCopy, BulkKind, GroupOp, RemoteStore, Spot, TensorBox, ThreadCopy};
+use crate::program::sync::{MbarrierKind, MbarrierOp, Phase};
+use crate::program::{AtomicOp, File, NONE, Op};
+use ptx::{
+    AccessSem, Addr, ArriveOp, Base, BulkLoad, BulkReduce, BulkReduceCluster, BulkSharedToCluster,
+    BulkStore, CpAsync, CpAsyncMbarrierArrive, CtaMask, GetCtaRank, Mapa, MbarSpace,
+    MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierPendingCount, MbarrierTx, MbarrierWait,
+    Operand, RedAsync, SetMaxNReg, SetMaxNRegOp, Space, StAsync, TensorAddr, TensorLoad,
+    TensorMode, TensorPrefetch, TensorReduce, TensorStore, TxOp, Type, WaitOp,
+};
+
+fn mbarrier_space(space: Option<MbarSpace>) -> Option<Space> {
+    space.map(|space| match space {
+        MbarSpace::Cta => Space::Shared,
+        MbarSpace::Cluster => Space::SharedCluster,
+    })
+}
+
+impl Decoder<'_> {
+    pub(crate) fn spot(&mut self, space: Option<Space>, addr: Addr) -> Decoded<Spot> {
+        let (space, base) = self.address(space, addr)?;
+        Ok(Spot { space, base })
+    }
+
+    fn mbarrier_op(
+        &mut self,
+        kind: MbarrierKind,
+        space: Option<MbarSpace>,
+        addr: Addr,
+        operand: Option<Operand>,
+    ) -> Decoded<MbarrierOp> {
+        let Spot { space, base } = self.spot(mbarrier_space(space), addr)?;
+        let operand = operand
+            .map(|operand| self.source(operand, Type::U32))
+            .transpose()?
+            .unwrap_or(NONE);
+        Ok(MbarrierOp {
+            kind,
+            space,
+            base,
+            operand,
+            result: NONE,
+            phase: Phase {
+                file: File::Word,
+                slot: NONE,
+            },
+        })
+    }
+
+    pub(crate) fn mbarrier_init(&mut self, i: &MbarrierInit) -> Decoded {
+        let op = self.mbarrier_op(MbarrierKind::Init, i.space, i.addr, Some(i.count))?;
+        self.push(Op::Mbarrier(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn mbarrier_inval(&mut self, i: &MbarrierInval) -> Decoded {
+        let op = self.mbarrier_op(MbarrierKind::Invalidate, i.space, i.addr, None)?;
+        self.push(Op::Mbarrier(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn mbarrier_tx(&mut self, i: &MbarrierTx) -> Decoded {
+        let kind = if i.op == TxOp::Expect {
+            MbarrierKind::Expect
+        } else {
+            MbarrierKind::Complete
+        };
+        let op = self.mbarrier_op(kind, i.space, i.addr, Some(i.bytes))?;
+        self.push(Op::Mbarrier(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn mbarrier_arrive(&mut self, i: &MbarrierArrive) -> Decoded {
+        let kind = MbarrierKind::Arrive {
+            expects: i.op.is_expect_tx(),
+            drops: matches!(
+                i.op,
+                ArriveOp::Drop | ArriveOp::DropExpectTx | ArriveOp::DropNoComplete
+            ),
+            completes: !matches!(i.op, ArriveOp::NoComplete | ArriveOp::DropNoComplete),
+            releases: i.sem != Some(AccessSem::Relaxed),
+        };
+        let mut op = self.mbarrier_op(kind, i.space, i.addr, i.count)?;
+        if i.state.reg().is_some() {
+            op.result = self.target(i.state, Type::B64)?;
+        }
+        self.push(Op::Mbarrier(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn mbarrier_wait(&mut self, i: &MbarrierWait) -> Decoded {
+        let parity = i.op.is_parity();
+        let suspends = matches!(i.op, WaitOp::Try | WaitOp::TryParity);
+        let mut op = self.mbarrier_op(
+            MbarrierKind::Wait { parity, suspends },
+            i.space,
+            i.addr,
+            None,
+        )?;
+        let ty = if parity { Type::U32 } else { Type::B64 };
+        op.phase = Phase {
+            file: Self::file(ty),
+            slot: self.source(i.phase, ty)?,
+        };
+        op.result = self.target(i.done, Type::Pred)?;
+        self.push(Op::Mbarrier(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn mbarrier_pending_count(&mut self, i: &MbarrierPendingCount) -> Decoded {
+        let a = self.source(i.state, Type::B64)?;
+        let d = self.target(i.dst, Type::U32)?;
+        self.lanes(
+            lanes!(|a: u64| -> u32 { a as u32 & 0x1f_ffff }),
+            Slots {
+                d,
+                a,
+                ..Slots::default()
+            },
+        );
+        Ok(())
+    }
+
+    pub(crate) fn cp_async(&mut self, i: &CpAsync) -> Decoded {
+        let Operand::Int(bytes @ (4 | 8 | 16)) = i.bytes else {
+            return Err("cp.async copies 4, 8 or 16 bytes".to_owned());
+        };
+        let src_bytes = i
+            .src_bytes
+            .map(|operand| self.source(operand, Type::U32))
+            .transpose()?;
+        let copy = ThreadCopy {
+            dst: self.spot(Some(Space::Shared), i.dst)?,
+            src: self.spot(Some(Space::Global), i.src)?,
+            bytes: bytes as u32,
+            src_bytes,
+        };
+        self.push(Op::ThreadCopy(Box::new(copy)));
+        Ok(())
+    }
+
+    /// The number of groups that may stay open, an immediate.
+    pub(crate) fn open_groups(operand: Operand) -> Decoded<u32> {
+        match operand {
+            Operand::Int(count) if count >= 0 => Ok(count as u32),
+            _ => Err("the number of groups must be an immediate".to_owned()),
+        }
+    }
+
+    pub(crate) fn thread_group(&mut self, op: GroupOp) -> Decoded {
+        self.push(Op::ThreadGroup(op));
+        Ok(())
+    }
+
+    pub(crate) fn bulk_group(&mut self, op: GroupOp) -> Decoded {
+        self.push(Op::BulkGroup(op));
+        Ok(())
+    }
+
+    pub(crate) fn cp_async_mbarrier_arrive(&mut self, i: &CpAsyncMbarrierArrive) -> Decoded {
+        let spot = self.spot(mbarrier_space(i.space), i.addr)?;
+        self.push(Op::CopiesArrive {
+            spot: Box::new(spot),
+            noinc: i.noinc,
+        });
+        Ok(())
+    }
+
+    fn mask(&mut self, mask: Option<CtaMask>) -> Decoded<Option<u32>> {
+        mask.map(|mask| self.source(mask.0, Type::U16)).transpose()
+    }
+
+    fn push_copy(
+        &mut self,
+        kind: BulkKind,
+        shared: Spot,
+        mbarrier: Option<Addr>,
+        multicast: Option<CtaMask>,
+        reduction: Option<(AtomicOp, Option<Type>)>,
+    ) -> Decoded {
+        let mbarrier = mbarrier
+            .map(|addr| self.spot(Some(Space::SharedCluster), addr))
+            .transpose()?;
+        let multicast = self.mask(multicast)?;
+        self.push(Op::BulkCopy(Box::new(BulkCopy {
+            kind,
+            shared,
+            mbarrier,
+            multicast,
+            reduction,
+        })));
+        Ok(())
+    }
+
+    pub(crate) fn bulk_load(&mut self, i: &BulkLoad) -> Decoded {
+        let shared = self.spot(Some(Space::SharedCluster), i.dst)?;
+        let src = self.spot(Some(Space::Global), i.src)?;
+        let bytes = self.source(i.bytes, Type::U32)?;
+        self.push_copy(
+            BulkKind::FromGlobal { src, bytes },
+            shared,
+            Some(i.mbar),
+            i.multicast,
+            None,
+        )
+    }
+
+    pub(crate) fn bulk_to_cluster(&mut self, i: &BulkSharedToCluster) -> Decoded {
+        let shared = self.spot(Some(Space::SharedCluster), i.dst)?;
+        let src = self.spot(Some(Space::Shared), i.src)?;
+        let bytes = self.source(i.bytes, Type::U32)?;
+        self.push_copy(
+            BulkKind::ToCluster { src, bytes },
+            shared,
+            Some(i.mbar),
+            None,
+            None,
+        )
+    }
+
+    pub(crate) fn bulk_store(&mut self, i: &BulkStore) -> Decoded {
+        let shared = self.spot(Some(Space::Shared), i.src)?;
+        let dst = self.spot(Some(Space::Global), i.dst)?;
+        let bytes = self.source(i.bytes, Type::U32)?;
+        self.push_copy(BulkKind::ToGlobal { dst, bytes }, shared, None, None, None)
+    }
+
+    pub(crate) fn bulk_reduce(&mut self, i: &BulkReduce) -> Decoded {
+        let shared = self.spot(Some(Space::Shared), i.src)?;
+        let dst = self.spot(Some(Space::Global), i.dst)?;
+        let bytes = self.source(i.bytes, Type::U32)?;
+        let reduction = Some((operation(i.op), Some(i.ty)));
+        self.push_copy(
+            BulkKind::ToGlobal { dst, bytes },
+            shared,
+            None,
+            None,
+            reduction,
+        )
+    }
+
+    pub(crate) fn bulk_reduce_cluster(&mut self, i: &BulkReduceCluster) -> Decoded {
+        let shared = self.spot(Some(Space::SharedCluster), i.dst)?;
+        let src = self.spot(Some(Space::Shared), i.src)?;
+        let bytes = self.source(i.bytes, Type::U32)?;
+        let reduction = Some((operation(i.op), Some(i.ty)));
+        self.push_copy(
+            BulkKind::ToCluster { src, bytes },
+            shared,
+            Some(i.mbar),
+            None,
+            reduction,
+        )
+    }
+
+    fn tensor_box(
+        &mut self,
+        addr: &TensorAddr,
+        mode: Option<TensorMode>,
+        offsets: &[Operand],
+    ) -> Decoded<TensorBox> {
+        let map = match addr.map.base {
+            Base::Symbol(_) => self.spot(Some(Space::Param), addr.map)?,
+            _ => self.spot(None, addr.map)?,
+        };
+        let coords = addr
+            .coords
+            .iter()
+            .map(|&coord| self.source(coord, Type::S32))
+            .collect::<Decoded<_>>()?;
+        let offsets = offsets
+            .iter()
+            .map(|&offset| self.source(offset, Type::U16))
+            .collect::<Decoded<_>>()?;
+        let im2col = matches!(mode, Some(TensorMode::Im2col | TensorMode::Im2colNoOffsets));
+        Ok(TensorBox {
+            map,
+            coords,
+            offsets,
+            im2col,
+        })
+    }
+
+    pub(crate) fn tensor_load(&mut self, i: &TensorLoad) -> Decoded {
+        let offsets = i.offsets.as_ref().map_or(&[][..], |offsets| &offsets.0);
+        let tensor = self.tensor_box(&i.src, i.mode, offsets)?;
+        let shared = self.spot(Some(Space::SharedCluster), i.dst)?;
+        self.push_copy(
+            BulkKind::FromTensor(tensor),
+            shared,
+            Some(i.mbar),
+            i.multicast,
+            None,
+        )
+    }
+
+    pub(crate) fn tensor_store(&mut self, i: &TensorStore) -> Decoded {
+        let tensor = self.tensor_box(&i.dst, i.mode, &[])?;
+        let shared = self.spot(Some(Space::Shared), i.src)?;
+        self.push_copy(BulkKind::ToTensor(tensor), shared, None, None, None)
+    }
+
+    pub(crate) fn tensor_reduce(&mut self, i: &TensorReduce) -> Decoded {
+        let tensor = self.tensor_box(&i.dst, i.mode, &[])?;
+        let shared = self.spot(Some(Space::Shared), i.src)?;
+        self.push_copy(
+            BulkKind::ToTensor(tensor),
+            shared,
+            None,
+            None,
+            Some((operation(i.op), None)),
+        )
+    }
+
+    pub(crate) fn tensor_prefetch(&mut self, i: &TensorPrefetch) -> Decoded {
+        let offsets = i.offsets.as_ref().map_or(&[][..], |offsets| &offsets.0);
+        let tensor = self.tensor_box(&i.src, i.mode, offsets)?;
+        self.push(Op::TensorPrefetch(Box::new(tensor)));
+        Ok(())
+    }
+
+    pub(crate) fn prefetch_tensormap(&mut self, i: &ptx::PrefetchTensormap) -> Decoded {
+        let map = self.spot(i.space, i.addr)?;
+        let tensor = TensorBox {
+            map,
+            coords: smallvec::smallvec![],
+            offsets: smallvec::smallvec![],
+            im2col: false,
+        };
+        self.push(Op::TensorPrefetch(Box::new(tensor)));
+        Ok(())
+    }
+
+    pub(crate) fn st_async(&mut self, i: &StAsync) -> Decoded {
+        let sources = self.source_cells(&i.src, i.ty)?;
+        let dst = self.spot(Some(Space::SharedCluster), i.addr)?;
+        let mbarrier = self.spot(Some(Space::SharedCluster), i.mbar)?;
+        let op = RemoteStore {
+            dst,
+            mbarrier,
+            element: i.ty.bytes(),
+            sources,
+            reduction: None,
+        };
+        self.push(Op::RemoteStore(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn red_async(&mut self, i: &RedAsync) -> Decoded {
+        let sources = smallvec::smallvec![self.cell(i.src, i.ty)?];
+        let dst = self.spot(Some(Space::SharedCluster), i.addr)?;
+        let mbarrier = self.spot(Some(Space::SharedCluster), i.mbar)?;
+        let reduction = Some((operation(i.op), i.ty));
+        let op = RemoteStore {
+            dst,
+            mbarrier,
+            element: i.ty.bytes(),
+            sources,
+            reduction,
+        };
+        self.push(Op::RemoteStore(Box::new(op)));
+        Ok(())
+    }
+
+    /// The address in another CTA: its rank plus one stands above the address (see `machine::windows`).
+    pub(crate) fn mapa(&mut self, i: &Mapa) -> Decoded {
+        let (a, b) = (self.source(i.a, i.ty)?, self.source(i.cta, Type::U32)?);
+        let d = self.target(i.dst, i.ty)?;
+        let exec = if Self::file(i.ty) == File::Double {
+            lanes!(|a: u64, cta: u32| -> u64 { a & !0xff00_0000 | u64::from(cta + 1 & 0xff) << 24 })
+        } else {
+            lanes!(|a: u32, cta: u32| -> u32 { a & !0xff00_0000 | (cta + 1 & 0xff) << 24 })
+        };
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a,
+                b,
+                ..Slots::default()
+            },
+        );
+        Ok(())
+    }
+
+    pub(crate) fn get_cta_rank(&mut self, i: &GetCtaRank) -> Decoded {
+        let a = self.source(i.a, i.ty)?;
+        let b = self.source(Operand::Special(ptx::Special::ClusterCtaRank), Type::U32)?;
+        let d = self.target(i.dst, Type::U32)?;
+        let exec = if Self::file(i.ty) == File::Double {
+            lanes!(|a: u64, own: u32| -> u32 {
+                if a >> 24 & 0xff == 0 {
+                    own
+                } else {
+                    (a >> 24 & 0xff) as u32 - 1
+                }
+            })
+        } else {
+            lanes!(|a: u32, own: u32| -> u32 { if a >> 24 == 0 { own } else { (a >> 24) - 1 } })
+        };
+        self.lanes(
+            exec,
+            Slots {
+                d,
+                a,
+                b,
+                ..Slots::default()
+            },
+        );
+        Ok(())
+    }
+
+    pub(crate) fn set_max_registers(&mut self, i: &SetMaxNReg) -> Decoded {
+        let Operand::Int(count) = i.count else {
+            return Err("the register count must be an immediate".to_owned());
+        };
+        if !(24..=256).contains(&count) || count % 8 != 0 {
+            return Err(format!(
+                "setmaxnreg {count}: the count must be a multiple of 8 from 24 to 256"
+            ));
+        }
+        self.push(Op::SetMaxRegisters {
+            count: count as u32,
+            increases: i.op == SetMaxNRegOp::Inc,
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Matrix moves and products.
+
+use super::{Decoded, Decoder};
+use crate::program::matrix::{Element, GroupMultiply, LeftMatrix, MoveMatrix, Multiply};
+use crate::program::{File, Op};
+use ptx::{Fragment, Ldmatrix, MatrixA, Mma, Movmatrix, Operand, Stmatrix, Type, Wgmma};
+use smallvec::SmallVec;
+
+impl Decoder<'_> {
+    fn fragment(&mut self, fragment: &Fragment, file: File) -> Decoded<SmallVec<[u32; 4]>> {
+        fragment
+            .0
+            .iter()
+            .map(|&reg| self.operand_in(Operand::Reg(reg), file, Type::B32))
+            .collect()
+    }
+
+    pub(crate) fn ldmatrix(&mut self, i: &Ldmatrix) -> Decoded {
+        let (space, base) = self.address(i.space, i.addr)?;
+        let registers = self.fragment(&i.dst, File::Word)?;
+        check_count(registers.len(), i.count.registers())?;
+        let op = MoveMatrix {
+            space,
+            base,
+            is_store: false,
+            transposed: i.trans,
+            registers,
+        };
+        self.push(Op::MoveMatrix(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn stmatrix(&mut self, i: &Stmatrix) -> Decoded {
+        let (space, base) = self.address(i.space, i.addr)?;
+        let registers = self.fragment(&i.src, File::Word)?;
+        check_count(registers.len(), i.count.registers())?;
+        let op = MoveMatrix {
+            space,
+            base,
+            is_store: true,
+            transposed: i.trans,
+            registers,
+        };
+        self.push(Op::MoveMatrix(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn movmatrix(&mut self, i: &Movmatrix) -> Decoded {
+        let src = self.operand_in(Operand::Reg(i.src), File::Word, Type::B32)?;
+        let dst = self.operand_in(Operand::Reg(i.dst), File::Word, Type::B32)?;
+        self.push(Op::TransposeMatrix { dst, src });
+        Ok(())
+    }
+
+    pub(crate) fn mma(&mut self, i: &Mma) -> Decoded {
+        let (Some(a_element), Some(b_element)) = (Element::of(i.a_ty), Element::of(i.b_ty)) else {
+            return Err(format!(
+                "the emulator has no mma.sync of .{} and .{}",
+                i.a_ty.text(),
+                i.b_ty.text()
+            ));
+        };
+        let (m, n, k) = (
+            usize::from(i.shape.m),
+            usize::from(i.shape.n),
+            usize::from(i.shape.k),
+        );
+        let is_f64 = a_element == Element::F64;
+        let file = if is_f64 { File::Double } else { File::Word };
+        let (a, b) = (self.fragment(&i.a, file)?, self.fragment(&i.b, file)?);
+        let (c, d) = (self.fragment(&i.c, file)?, self.fragment(&i.d, file)?);
+        let per_register = if is_f64 { 1 } else { 4 / a_element.bytes() };
+        let accumulators = |ty: Type| m * n / 32 / if ty == Type::F16 { 2 } else { 1 };
+        check_count(a.len(), m * k / 32 / per_register)?;
+        check_count(b.len(), n * k / 32 / per_register)?;
+        check_count(c.len(), accumulators(i.c_ty))?;
+        check_count(d.len(), accumulators(i.d_ty))?;
+        let op = Multiply {
+            m,
+            n,
+            k,
+            a_element,
+            b_element,
+            c_type: i.c_ty,
+            d_type: i.d_ty,
+            saturate: i.satfinite,
+            a,
+            b,
+            c,
+            d,
+        };
+        self.push(Op::Multiply(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn wgmma(&mut self, i: &Wgmma) -> Decoded {
+        let (Some(a_element), Some(b_element)) = (Element::of(i.a_ty), Element::of(i.b_ty)) else {
+            return Err(format!(
+                "the emulator has no wgmma of .{} and .{}",
+                i.a_ty.text(),
+                i.b_ty.text()
+            ));
+        };
+        let (n, k) = (usize::from(i.shape.n), usize::from(i.shape.k));
+        check_group_shape(i, a_element, n, k)?;
+        let d: Vec<u32> = self.fragment(&i.d, File::Word)?.into_vec();
+        check_count(d.len(), n / 2 / if i.d_ty == Type::F16 { 2 } else { 1 })?;
+        let a = match &i.a {
+            MatrixA::Descriptor(reg) => LeftMatrix::Descriptor(self.operand_in(
+                Operand::Reg(*reg),
+                File::Double,
+                Type::B64,
+            )?),
+            MatrixA::Registers(fragment) => {
+                let registers = self.fragment(fragment, File::Word)?;
+                check_count(registers.len(), 4)?;
+                LeftMatrix::Registers(registers)
+            }
+        };
+        let op = GroupMultiply {
+            n,
+            k,
+            a_element,
+            b_element,
+            d_type: i.d_ty,
+            saturate: i.satfinite,
+            d,
+            a,
+            b: self.operand_in(Operand::Reg(i.b), File::Double, Type::B64)?,
+            accumulate: self.operand_in(i.scale_d, File::Predicate, Type::Pred)?,
+            negate_a: i.negate_a,
+            negate_b: i.negate_b,
+            a_transposed: i.trans_a,
+            b_transposed: i.trans_b,
+        };
+        self.push(Op::GroupMultiply(Box::new(op)));
+        Ok(())
+    }
+}
+
+fn check_count(found: usize, expected: usize) -> Decoded {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!(
+        "a fragment has {found} registers where the shape asks for {expected}"
+    ))
+}
+
+fn check_group_shape(i: &Wgmma, element: Element, n: usize, k: usize) -> Decoded {
+    if i.shape.m != 64 || k * element.bytes() != 32 || n == 0 || n > 256 || !n.is_multiple_of(8) {
+        return Err(format!(
+            "there is no wgmma of shape m{}n{n}k{k} for .{}",
+            i.shape.m,
+            i.a_ty.text()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,487 @@
+//! Starting bulk and TMA copies, and waiting for them (PTX ISA 9.7.9.25 and 9.7.9.27).
+
+use super::access::{addresses, check_aligned, unwritten};
+use super::engine::{Fill, Other, Pending, Piece, Work, shared_index};
+use super::generic::{Target, shared_owner};
+use super::mbarrier::MbarrierId;
+use super::run::{Scene, Stepped, Worker};
+use super::windows;
+use crate::fault::{FaultKind, Memory, Trouble};
+use crate::lanes::lanes_of;
+use crate::program::copy::{BulkCopy, BulkKind, GroupOp, RemoteStore, Spot, TensorBox};
+use crate::program::{Cell, File};
+use crate::tensor_map::{TensorAccess, TensorMap};
+use ptx::Type;
+
+/// Alignment of both sides of a bulk copy, and of its size.
+const BULK_ALIGN: u32 = 16;
+/// Alignment of the tile of a TMA copy in shared memory.
+const TILE_ALIGN: u32 = 128;
+
+/// Bulk groups of a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BulkGroups {
+    /// Number of the open group.
+    current: u64,
+    /// The open group has copies.
+    has_open: bool,
+    /// Groups below are complete as far as the thread knows.
+    waited: u64,
+}
+
+impl BulkGroups {
+    /// The thread has copies that it has not waited for.
+    pub(crate) fn is_unfinished(self) -> bool {
+        self.has_open || self.waited < self.current
+    }
+}
+
+impl Worker<'_> {
+    /// The address of a spot in a lane, in the memory that it means.
+    fn place(&self, scene: &Scene<'_>, spot: &Spot, lane: usize) -> Option<(Target, u64)> {
+        let all = addresses(&scene.warp.regs, &spot.base);
+        let mut rest = 1 << lane;
+        Target::next(spot.space, &all, &mut rest).map(|(target, _, within)| (target, within[lane]))
+    }
+
+    /// A spot that must be in shared memory: its CTA and its address there.
+    fn shared_place(
+        &self,
+        scene: &Scene<'_>,
+        spot: &Spot,
+        lane: usize,
+        what: &str,
+    ) -> Stepped<(usize, u64)> {
+        match self.place(scene, spot, lane) {
+            Some((Target::Shared, address)) => shared_owner(scene, lane, address),
+            other => {
+                let address = other.map_or(0, |(_, address)| address);
+                let message = format!("{what} at {address:#x} must be in shared memory");
+                Err(Trouble::access(
+                    FaultKind::OutOfBounds,
+                    lane,
+                    address,
+                    0,
+                    message,
+                ))
+            }
+        }
+    }
+
+    pub(crate) fn bulk_copy(&mut self, scene: &mut Scene<'_>, copy: &BulkCopy) -> Stepped {
+        for lane in lanes_of(scene.mask) {
+            self.bulk_copy_of_lane(scene, copy, lane)?;
+        }
+        Ok(())
+    }
+
+    fn bulk_copy_of_lane(
+        &mut self,
+        scene: &mut Scene<'_>,
+        copy: &BulkCopy,
+        lane: usize,
+    ) -> Stepped {
+        let (cta, shared) =
+            self.shared_place(scene, &copy.shared, lane, "the tile of a bulk copy")?;
+        let align = match copy.kind {
+            BulkKind::FromTensor(_) | BulkKind::ToTensor(_) => TILE_ALIGN,
+            _ => BULK_ALIGN,
+        };
+        check_aligned(Memory::Shared, "bulk copy", &[shared; 32], 1 << lane, align)?;
+        let mut element = None;
+        let (pieces, fill) = match &copy.kind {
+            BulkKind::FromGlobal { src: other, bytes }
+            | BulkKind::ToGlobal { dst: other, bytes } => {
+                let bytes = self.bulk_bytes(scene, *bytes, lane)?;
+                let address = self
+                    .place(scene, other, lane)
+                    .map_or(0, |(_, address)| address);
+                check_aligned(
+                    Memory::Global,
+                    "bulk copy",
+                    &[address; 32],
+                    1 << lane,
+                    BULK_ALIGN,
+                )?;
+                (
+                    vec![Piece {
+                        shared: shared_index(shared),
+                        bytes,
+                        other: Other::Global(address),
+                    }],
+                    Fill::Zero,
+                )
+            }
+            BulkKind::ToCluster { src, bytes } => {
+                let bytes = self.bulk_bytes(scene, *bytes, lane)?;
+                let (_, from) = self.shared_place(scene, src, lane, "the source of a bulk copy")?;
+                check_aligned(
+                    Memory::Shared,
+                    "bulk copy",
+                    &[from; 32],
+                    1 << lane,
+                    BULK_ALIGN,
+                )?;
+                let index = self.inside(scene, scene.cta, from, bytes, lane)?;
+                self.check_async_read(scene, scene.cta, index, bytes as usize)?;
+                let other = Other::Shared(shared_index(from));
+                (
+                    vec![Piece {
+                        shared: shared_index(shared),
+                        bytes,
+                        other,
+                    }],
+                    Fill::Zero,
+                )
+            }
+            BulkKind::FromTensor(tensor) | BulkKind::ToTensor(tensor) => {
+                let map = self.tensor_map(scene, &tensor.map, lane)?;
+                element = Some(map.element);
+                let coords = tensor_coords(scene, tensor, lane);
+                check_rank(&map, tensor, lane)?;
+                let offsets = tensor
+                    .offsets
+                    .iter()
+                    .map(|&slot| scene.warp.regs.words[slot as usize].0[lane] as u16);
+                let offsets: Vec<u16> = offsets.collect();
+                let fill = if map.nan_fill {
+                    Fill::Nan(map.element.reduction_type())
+                } else {
+                    Fill::Zero
+                };
+                (
+                    super::tensor::pieces(&map, &coords, &offsets, shared_index(shared)),
+                    fill,
+                )
+            }
+        };
+        let total: u32 = pieces.iter().map(|piece| piece.bytes).sum();
+        let reduction = copy.reduction.map(|(op, ty)| {
+            (
+                op,
+                ty.or(element.map(|element| element.reduction_type()))
+                    .unwrap_or(Type::U32),
+            )
+        });
+        let pending = Pending {
+            step: scene.path.pc,
+            cta: scene.cta,
+            warp: scene.warp.index,
+            lane: lane as u32,
+            group: None,
+            pieces,
+            work: Work::Store { reduction },
+            shared_reduction: None,
+        };
+        match (&copy.kind, &copy.mbarrier) {
+            (BulkKind::ToGlobal { .. } | BulkKind::ToTensor(_), _) => {
+                self.start_group_store(scene, pending, cta, lane)
+            }
+            (_, Some(mbarrier)) => {
+                let first = self.lane_mbarrier(scene, mbarrier, lane)?;
+                let targets = self.targets(scene, copy, cta, first, lane);
+                let work = Work::Load {
+                    targets,
+                    fill,
+                    bytes: total,
+                };
+                self.start_checked_load(
+                    scene,
+                    Pending {
+                        work,
+                        shared_reduction: reduction,
+                        ..pending
+                    },
+                    lane,
+                )
+            }
+            (_, None) => Err(Trouble::new(
+                FaultKind::Mbarrier,
+                1 << lane,
+                "a bulk load needs an mbarrier".to_owned(),
+            )),
+        }
+    }
+
+    /// The CTAs that get the bytes, each with the mbarrier at the same address.
+    fn targets(
+        &self,
+        scene: &Scene<'_>,
+        copy: &BulkCopy,
+        cta: usize,
+        mbarrier: MbarrierId,
+        lane: usize,
+    ) -> Vec<(usize, Option<MbarrierId>)> {
+        match copy.multicast {
+            None => vec![(cta, Some(mbarrier))],
+            Some(slot) => {
+                let mask = scene.warp.regs.words[slot as usize].0[lane];
+                let of = |cta: usize| {
+                    (
+                        cta,
+                        Some(MbarrierId {
+                            cta: cta as u16,
+                            ..mbarrier
+                        }),
+                    )
+                };
+                lanes_of(mask & 0xffff)
+                    .filter(|&cta| cta < scene.cluster.ctas.len())
+                    .map(of)
+                    .collect()
+            }
+        }
+    }
+
+    fn lane_mbarrier(
+        &self,
+        scene: &mut Scene<'_>,
+        spot: &Spot,
+        lane: usize,
+    ) -> Stepped<MbarrierId> {
+        let all = addresses(&scene.warp.regs, &spot.base);
+        let id = self.mbarrier_id(scene, spot.space, lane, all[lane])?;
+        scene.cluster.mbarrier(id, 1 << lane)?;
+        Ok(id)
+    }
+
+    fn inside(
+        &self,
+        scene: &Scene<'_>,
+        cta: usize,
+        address: u64,
+        bytes: u32,
+        lane: usize,
+    ) -> Stepped<usize> {
+        let memory = &scene.cluster.ctas[cta].shared;
+        memory
+            .index(address, bytes)
+            .ok_or_else(|| memory.outside(Memory::Shared, "bulk copy", lane, address, bytes))
+    }
+
+    fn check_pieces_inside(
+        &self,
+        scene: &Scene<'_>,
+        cta: usize,
+        pieces: &[Piece],
+        lane: usize,
+    ) -> Stepped {
+        for piece in pieces {
+            self.inside(
+                scene,
+                cta,
+                super::visibility::address(piece.shared as usize),
+                piece.bytes,
+                lane,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn start_checked_load(
+        &mut self,
+        scene: &mut Scene<'_>,
+        pending: Pending,
+        lane: usize,
+    ) -> Stepped {
+        if let Work::Load { targets, .. } = &pending.work {
+            for &(cta, id) in targets {
+                self.check_pieces_inside(scene, cta, &pending.pieces, lane)?;
+                if let Some(id) = id {
+                    scene.cluster.mbarrier(id, 1 << lane)?;
+                }
+            }
+        }
+        self.start_load(scene, pending)
+    }
+
+    fn start_group_store(
+        &mut self,
+        scene: &mut Scene<'_>,
+        pending: Pending,
+        cta: usize,
+        lane: usize,
+    ) -> Stepped {
+        if cta != scene.cta {
+            let message = "a bulk store reads the shared memory of its own CTA".to_owned();
+            return Err(Trouble::new(FaultKind::IllegalOperand, 1 << lane, message));
+        }
+        self.check_pieces_inside(scene, cta, &pending.pieces, lane)?;
+        let groups = scene.warp.bulk_groups.entry(lane as u32).or_default();
+        groups.has_open = true;
+        let group = Some(groups.current);
+        self.start_store(scene, Pending { group, ..pending })
+    }
+
+    fn bulk_bytes(&self, scene: &Scene<'_>, slot: u32, lane: usize) -> Stepped<u32> {
+        let bytes = scene.warp.regs.words[slot as usize].0[lane];
+        if bytes != 0 && bytes.is_multiple_of(BULK_ALIGN) {
+            return Ok(bytes);
+        }
+        let message = format!(
+            "a bulk copy of {bytes} bytes; the size must be a multiple of {BULK_ALIGN} above zero"
+        );
+        Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message))
+    }
+
+    /// Reads the tensor map that an address names, in parameters, constants or global memory.
+    pub(crate) fn tensor_map(
+        &self,
+        scene: &Scene<'_>,
+        spot: &Spot,
+        lane: usize,
+    ) -> Stepped<TensorMap> {
+        let Some((target, address)) = self.place(scene, spot, lane) else {
+            return Err(Trouble::new(
+                FaultKind::Descriptor,
+                1 << lane,
+                "no lane names a tensor map".to_owned(),
+            ));
+        };
+        // A parameter's address in its own space is small; as a generic address it is in the window of parameters.
+        let (target, address) = match target {
+            Target::Global if address < windows::CONST => (Target::Param, address),
+            other => (other, address),
+        };
+        check_aligned(
+            target.memory(),
+            "tensor map access",
+            &[address; 32],
+            1 << lane,
+            64,
+        )?;
+        let mut bytes = [0; 128];
+        if target == Target::Global {
+            self.read_global(address, &mut bytes)?;
+        } else {
+            let (memory, within) = self.memory(scene, target, lane, address)?;
+            let index = memory.index(within, 128);
+            let index = index.ok_or_else(|| {
+                memory.outside(target.memory(), "tensor map access", lane, within, 128)
+            })?;
+            if let Some(missing) = memory.first_unwritten(index, 128) {
+                return Err(unwritten(target.memory(), lane, address, 128, missing));
+            }
+            bytes = memory.get(index);
+        }
+        TensorMap::decode(&bytes).ok_or_else(|| {
+            let memory = target.memory();
+            let message =
+                format!("the 128 bytes in {memory} memory at {address:#x} are not a tensor map");
+            Trouble::access(FaultKind::Descriptor, lane, address, 128, message)
+        })
+    }
+
+    /// A prefetch moves nothing here, but its map and coordinates must be right.
+    pub(crate) fn tensor_prefetch(&mut self, scene: &mut Scene<'_>, tensor: &TensorBox) -> Stepped {
+        for lane in lanes_of(scene.mask) {
+            let map = self.tensor_map(scene, &tensor.map, lane)?;
+            if !tensor.coords.is_empty() {
+                check_rank(&map, tensor, lane)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn bulk_group(&mut self, scene: &mut Scene<'_>, op: GroupOp) -> Stepped {
+        for lane in lanes_of(scene.mask) {
+            let groups = scene.warp.bulk_groups.entry(lane as u32).or_default();
+            match op {
+                GroupOp::Commit => {
+                    groups.current += 1;
+                    groups.has_open = false;
+                }
+                GroupOp::Wait(open) => {
+                    let done = groups.current.saturating_sub(open.into());
+                    groups.waited = groups.waited.max(done);
+                    self.complete_groups_below(scene, lane as u32, done)?;
+                }
+                GroupOp::WaitAll => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn complete_groups_below(&mut self, scene: &mut Scene<'_>, lane: u32, limit: u64) -> Stepped {
+        let (cta, warp) = (scene.cta, scene.warp.index);
+        let is_due = |pending: &Pending| {
+            pending.cta == cta
+                && pending.warp == warp
+                && pending.lane == lane
+                && pending.group.is_some_and(|g| g < limit)
+        };
+        while let Some(index) = scene.cluster.pending.iter().position(is_due) {
+            if let Some(pending) = scene.cluster.pending.remove(index) {
+                self.complete(scene.cluster, &pending)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `st.async` and `red.async`: stores whose bytes an mbarrier counts.
+    pub(crate) fn remote_store(&mut self, scene: &mut Scene<'_>, op: &RemoteStore) -> Stepped {
+        for lane in lanes_of(scene.mask) {
+            let (cta, address) =
+                self.shared_place(scene, &op.dst, lane, "the destination of st.async")?;
+            let bytes = op.element * op.sources.len() as u32;
+            check_aligned(
+                Memory::Shared,
+                "asynchronous store",
+                &[address; 32],
+                1 << lane,
+                bytes,
+            )?;
+            let index = self.inside(scene, cta, address, bytes, lane)?;
+            let id = self.lane_mbarrier(scene, &op.mbarrier, lane)?;
+            self.check_write(scene, cta, lane, index, bytes)?;
+            let mut data = Vec::new();
+            for &source in &op.sources {
+                data.extend_from_slice(
+                    &cell_value(scene, source, lane).to_le_bytes()[..op.element as usize],
+                );
+            }
+            scene.cluster.engine_epoch += 1;
+            let stamp = super::order::Stamp {
+                actor: scene.cluster.engine(),
+                epoch: scene.cluster.engine_epoch,
+                step: scene.path.pc,
+            };
+            let shared = &mut scene.cluster.ctas[cta].shared;
+            super::engine::deposit(shared, index, &data, op.reduction, stamp);
+            scene.cluster.complete_bytes(id, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+fn cell_value(scene: &Scene<'_>, cell: Cell, lane: usize) -> u64 {
+    match cell.file {
+        File::Double => scene.warp.regs.doubles[cell.slot as usize].0[lane],
+        _ => scene.warp.regs.words[cell.slot as usize].0[lane].into(),
+    }
+}
+
+fn tensor_coords(scene: &Scene<'_>, tensor: &TensorBox, lane: usize) -> Vec<i64> {
+    tensor
+        .coords
+        .iter()
+        .map(|&slot| i64::from(scene.warp.regs.words[slot as usize].0[lane] as i32))
+        .collect()
+}
+
+fn check_rank(map: &TensorMap, tensor: &TensorBox, lane: usize) -> Stepped {
+    let coords = &tensor.coords;
+    if tensor.im2col != matches!(map.access, TensorAccess::Im2col { .. }) {
+        let message = "the copy and its tensor map disagree about im2col".to_owned();
+        return Err(Trouble::new(FaultKind::Descriptor, 1 << lane, message));
+    }
+    if map.rank as usize == coords.len() {
+        return Ok(());
+    }
+    let message = format!(
+        "the copy gives {} coordinates, and its tensor map has {} dimensions",
+        coords.len(),
+        map.rank
+    );
+    Err(Trouble::new(FaultKind::Descriptor, 1 << lane, message))
+}

@@ -1,0 +1,410 @@
+//! `wgmma`: products of a warpgroup, which complete when they are waited for (PTX ISA 9.7.15).
+//!
+//! Each of the four warps has 16 rows of the result, so that every warp executes its part by itself.
+
+use super::check_whole_warp;
+use super::descriptor::{CHUNK, Descriptor};
+use super::element::widen;
+use super::multiply::{accumulator_place, left_fragment};
+use crate::fault::{FaultKind, Memory, Trouble};
+use crate::lanes::{LANES, Registers};
+use crate::machine::report::name_step;
+use crate::machine::run::{Scene, Stepped, Worker};
+use crate::machine::thread_copy::note_reading;
+use crate::machine::warp::Warp;
+use crate::numeric::half;
+use crate::program::matrix::{GroupMultiply, LeftMatrix};
+use crate::program::{Code, Op};
+use ptx::Type;
+use std::collections::{HashMap, VecDeque};
+
+/// Rows of the result that a warp has.
+const ROWS: usize = 16;
+
+/// A product that has been started.
+#[derive(Clone, Debug)]
+struct Started {
+    step: u32,
+    /// Widened rows of A when they came from registers.
+    left: Option<Vec<f32>>,
+    a: Option<Descriptor>,
+    b: Descriptor,
+    accumulate: bool,
+}
+
+/// The products of a warp that are not complete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Products {
+    open: Vec<Started>,
+    groups: VecDeque<Vec<Started>>,
+    /// A first `wgmma.fence` has been executed.
+    has_fenced: bool,
+    /// Registers of fragments that other instructions have touched since the last fence, and where.
+    touched: HashMap<u32, u32>,
+}
+
+impl Products {
+    fn in_flight(&self) -> impl Iterator<Item = &Started> {
+        self.groups.iter().flatten().chain(&self.open)
+    }
+}
+
+impl Worker<'_> {
+    pub(crate) fn group_fence(&mut self, scene: &mut Scene<'_>) -> Stepped {
+        check_whole_warp(scene)?;
+        scene.warp.products.has_fenced = true;
+        scene.warp.products.touched.clear();
+        Ok(())
+    }
+
+    pub(crate) fn group_multiply(&mut self, scene: &mut Scene<'_>, op: &GroupMultiply) -> Stepped {
+        check_whole_warp(scene)?;
+        self.check_warpgroup(scene)?;
+        self.check_fenced(scene.warp, op)?;
+        let regs = &scene.warp.regs;
+        let b = descriptor(regs, op.b)?;
+        let (a, left) = match &op.a {
+            LeftMatrix::Descriptor(slot) => (Some(descriptor(regs, *slot)?), None),
+            LeftMatrix::Registers(slots) => {
+                (None, Some(left_fragment(regs, slots, op.a_element, op.k)))
+            }
+        };
+        let accumulate = uniform_predicate(regs, op.accumulate)?;
+        let started = Started {
+            step: scene.path.pc,
+            left,
+            a,
+            b,
+            accumulate,
+        };
+        let mut chunks = right_chunks(&started.b, op);
+        self.check_chunks(scene, &chunks)?;
+        note_reading(scene, chunks.drain(..), CHUNK);
+        if let Some(a) = &started.a {
+            let chunks = left_chunks(a, op, scene.warp.index % 4);
+            self.check_chunks(scene, &chunks)?;
+            note_reading(scene, chunks.into_iter(), CHUNK);
+        }
+        scene.warp.products.open.push(started);
+        Ok(())
+    }
+
+    fn check_warpgroup(&self, scene: &Scene<'_>) -> Stepped {
+        let warps = scene.cluster.ctas[scene.cta].warps.len() as u32;
+        if scene.warp.index / 4 * 4 + 3 < warps {
+            return Ok(());
+        }
+        let message = format!(
+            "warp {} is in no warpgroup: the CTA has {warps} warps",
+            scene.warp.index
+        );
+        Err(Trouble::new(FaultKind::Wgmma, scene.mask, message))
+    }
+
+    /// Registers that other instructions used must be fenced off first (PTX ISA 9.7.15.7.1).
+    fn check_fenced(&self, warp: &Warp, op: &GroupMultiply) -> Stepped {
+        let products = &warp.products;
+        if !products.has_fenced {
+            let message =
+                "wgmma without a wgmma.fence before it: the first product of a warpgroup needs one"
+                    .to_owned();
+            return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message));
+        }
+        let inputs: &[u32] = match &op.a {
+            LeftMatrix::Registers(slots) => slots,
+            LeftMatrix::Descriptor(_) => &[],
+        };
+        let found =
+            op.d.iter()
+                .chain(inputs)
+                .find_map(|slot| products.touched.get(slot));
+        match found {
+            None => Ok(()),
+            Some(&step) => {
+                let place = name_step(self.context.program, self.context.code, step);
+                let message = format!(
+                    "wgmma uses a register that was accessed at {place}, without a wgmma.fence in between"
+                );
+                Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message))
+            }
+        }
+    }
+
+    /// Shared memory that the product reads must be written, and visible to the asynchronous proxy.
+    fn check_chunks(&self, scene: &Scene<'_>, chunks: &[u32]) -> Stepped {
+        let shared = &scene.cluster.ctas[scene.cta].shared;
+        for &address in chunks {
+            let index = shared.index(address.into(), CHUNK as u32);
+            let index = index.ok_or_else(|| {
+                shared.outside(
+                    Memory::Shared,
+                    "wgmma read",
+                    0,
+                    address.into(),
+                    CHUNK as u32,
+                )
+            })?;
+            self.check_async_read(scene, scene.cta, index, CHUNK)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn group_commit(&mut self, scene: &mut Scene<'_>) -> Stepped {
+        check_whole_warp(scene)?;
+        let open = std::mem::take(&mut scene.warp.products.open);
+        scene.warp.products.groups.push_back(open);
+        // Under some seeds the unit is quick.
+        if self.context.launch.seed != 0 && scene.cluster.next_random().is_multiple_of(3) {
+            self.complete_groups(scene, 0)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn group_wait(&mut self, scene: &mut Scene<'_>, pending: u32) -> Stepped {
+        check_whole_warp(scene)?;
+        self.complete_groups(scene, pending as usize)
+    }
+
+    fn complete_groups(&mut self, scene: &mut Scene<'_>, pending: usize) -> Stepped {
+        while scene.warp.products.groups.len() > pending {
+            let group = scene.warp.products.groups.pop_front().unwrap_or_default();
+            for started in group {
+                self.complete_product(scene, &started)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn complete_product(&mut self, scene: &mut Scene<'_>, started: &Started) -> Stepped {
+        let Op::GroupMultiply(op) = &self.context.code.steps[started.step as usize].op else {
+            return Ok(());
+        };
+        let mut b = vec![0.0; op.k * op.n];
+        self.read_right(scene, op, &started.b, &mut b)?;
+        let a = match (&started.left, &started.a) {
+            (Some(left), _) => left.clone(),
+            (None, Some(descriptor)) => self.read_left(scene, op, descriptor)?,
+            (None, None) => return Ok(()),
+        };
+        let sign = if op.negate_a == op.negate_b {
+            1.0
+        } else {
+            -1.0
+        };
+        let mut sums = vec![0.0f32; ROWS * op.n];
+        for (sums, a) in sums.chunks_exact_mut(op.n).zip(a.chunks_exact(op.k)) {
+            multiply_row(sums, a, &b, op.n, sign);
+        }
+        add_to_accumulators(&mut scene.warp.regs, op, &sums, started.accumulate);
+        let actor = scene.warp.actor;
+        let reads = &mut scene.cluster.ctas[scene.cta].reads;
+        reads.retain(|read| read.actor != actor || read.step != started.step);
+        Ok(())
+    }
+
+    fn chunk(&self, scene: &Scene<'_>, address: u32) -> Stepped<[u8; CHUNK]> {
+        let shared = &scene.cluster.ctas[scene.cta].shared;
+        let index = shared.index(address.into(), CHUNK as u32);
+        let index = index.ok_or_else(|| {
+            shared.outside(
+                Memory::Shared,
+                "wgmma read",
+                0,
+                address.into(),
+                CHUNK as u32,
+            )
+        })?;
+        Ok(shared.get(index))
+    }
+
+    /// The 16 rows of A of this warp, row by row.
+    fn read_left(
+        &self,
+        scene: &Scene<'_>,
+        op: &GroupMultiply,
+        descriptor: &Descriptor,
+    ) -> Stepped<Vec<f32>> {
+        let mut values = vec![0.0; ROWS * op.k];
+        let chunks = left_chunks(descriptor, op, scene.warp.index % 4);
+        let per_chunk = CHUNK / op.a_element.bytes();
+        let mut part = [0.0; CHUNK];
+        for (index, &address) in chunks.iter().enumerate() {
+            widen(op.a_element, &self.chunk(scene, address)?, &mut part);
+            if op.a_transposed {
+                let (depth, row) = (index / 2, index % 2 * 8);
+                (0..8).for_each(|i| values[(row + i) * op.k + depth] = part[i]);
+            } else {
+                let at = index / 2 * op.k + index % 2 * per_chunk;
+                values[at..at + per_chunk].copy_from_slice(&part[..per_chunk]);
+            }
+        }
+        Ok(values)
+    }
+
+    /// B as `k` rows of `n`.
+    fn read_right(
+        &self,
+        scene: &Scene<'_>,
+        op: &GroupMultiply,
+        descriptor: &Descriptor,
+        out: &mut [f32],
+    ) -> Stepped {
+        let chunks = right_chunks(descriptor, op);
+        let per_chunk = CHUNK / op.b_element.bytes();
+        let mut part = [0.0; CHUNK];
+        for (index, &address) in chunks.iter().enumerate() {
+            widen(op.b_element, &self.chunk(scene, address)?, &mut part);
+            if op.b_transposed {
+                let per_row = op.n / 8;
+                let at = index / per_row * op.n + index % per_row * 8;
+                out[at..at + 8].copy_from_slice(&part[..8]);
+            } else {
+                let (column, depth) = (index / 2, index % 2 * per_chunk);
+                (0..per_chunk).for_each(|i| out[(depth + i) * op.n + column] = part[i]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Other instructions must not touch registers of products in flight; what they touch otherwise is noted.
+    pub(crate) fn check_fragments(&self, warp: &mut Warp, slots: &[u32], step: u32) -> Stepped {
+        let code = self.context.code;
+        let in_use = warp
+            .products
+            .in_flight()
+            .find(|started| slots.iter().any(|slot| uses(code, started.step, *slot)));
+        if let Some(started) = in_use {
+            let place = name_step(self.context.program, code, started.step);
+            let message = format!(
+                "a register of the wgmma at {place} is accessed while that product is in flight; wgmma.wait_group comes first"
+            );
+            return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message));
+        }
+        warp.products
+            .touched
+            .extend(slots.iter().map(|&slot| (slot, step)));
+        Ok(())
+    }
+
+    /// A warp must not end with products in flight.
+    pub(crate) fn check_products_done(&self, warp: &Warp) -> Stepped {
+        let Some(started) = warp.products.in_flight().next() else {
+            return Ok(());
+        };
+        let place = name_step(self.context.program, self.context.code, started.step);
+        let message = format!(
+            "the warp ends while the wgmma at {place} is in flight; wgmma.wait_group is missing"
+        );
+        Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message))
+    }
+}
+
+fn uses(code: &Code, step: u32, slot: u32) -> bool {
+    match &code.steps[step as usize].op {
+        Op::GroupMultiply(op) => {
+            op.d.contains(&slot)
+                || matches!(&op.a, LeftMatrix::Registers(slots) if slots.contains(&slot))
+        }
+        _ => false,
+    }
+}
+
+fn descriptor(regs: &Registers, slot: u32) -> Stepped<Descriptor> {
+    let cells = &regs.doubles[slot as usize].0;
+    if cells.iter().any(|cell| *cell != cells[0]) {
+        let message = "the lanes of a warp give different matrix descriptors".to_owned();
+        return Err(Trouble::new(FaultKind::Descriptor, u32::MAX, message));
+    }
+    Descriptor::new(cells[0], u32::MAX)
+}
+
+fn uniform_predicate(regs: &Registers, slot: u32) -> Stepped<bool> {
+    match regs.predicates[slot as usize] {
+        0 => Ok(false),
+        u32::MAX => Ok(true),
+        mixed => {
+            let message = "the lanes of a warp give different values of scale-d".to_owned();
+            Err(Trouble::new(FaultKind::Wgmma, mixed, message))
+        }
+    }
+}
+
+/// Chunks of the rows of A that warp `quarter` of the group reads.
+fn left_chunks(descriptor: &Descriptor, op: &GroupMultiply, quarter: u32) -> Vec<u32> {
+    if op.a_transposed {
+        return (0..op.k as u32 * 2)
+            .map(|i| descriptor.along_mn(i / 2, quarter * 2 + i % 2))
+            .collect();
+    }
+    (0..ROWS as u32 * 2)
+        .map(|i| descriptor.along_k(quarter * 16 + i / 2, i % 2))
+        .collect()
+}
+
+fn right_chunks(descriptor: &Descriptor, op: &GroupMultiply) -> Vec<u32> {
+    if op.b_transposed {
+        let per_row = op.n as u32 / 8;
+        return (0..op.k as u32 * per_row)
+            .map(|i| descriptor.along_mn(i / per_row, i % per_row))
+            .collect();
+    }
+    (0..op.n as u32 * 2)
+        .map(|i| descriptor.along_k(i / 2, i % 2))
+        .collect()
+}
+
+/// Adds a row of A times B; four depths at once keep the sums in registers longer.
+fn multiply_row(sums: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f32) {
+    let (fours, _) = a.as_chunks::<4>();
+    for (depth, factors) in fours.iter().enumerate() {
+        let rows = &b[depth * 4 * n..(depth + 1) * 4 * n];
+        let (b0, rest) = rows.split_at(n);
+        let (b1, rest) = rest.split_at(n);
+        let (b2, b3) = rest.split_at(n);
+        let [f0, f1, f2, f3] = factors.map(|factor| factor * sign);
+        for ((((sum, b0), b1), b2), b3) in sums.iter_mut().zip(b0).zip(b1).zip(b2).zip(b3) {
+            *sum += (f0 * b0 + f1 * b1) + (f2 * b2 + f3 * b3);
+        }
+    }
+}
+
+fn add_to_accumulators(regs: &mut Registers, op: &GroupMultiply, sums: &[f32], accumulate: bool) {
+    for index in 0..op.n / 2 {
+        for lane in 0..LANES {
+            let (row, column) = accumulator_place(lane, index);
+            let sum = sums[row * op.n + column];
+            match op.d_type {
+                Type::F16 => {
+                    let cell = &mut regs.words[op.d[index / 2] as usize].0[lane];
+                    let shift = 16 * (index % 2);
+                    let old = if accumulate {
+                        half::f16_to_f32((*cell >> shift) as u16)
+                    } else {
+                        0.0
+                    };
+                    let new = half::f64_to_f16(f64::from(old) + f64::from(sum));
+                    *cell = *cell & !(0xffff << shift) | u32::from(new) << shift;
+                }
+                Type::S32 => {
+                    let cell = &mut regs.words[op.d[index] as usize].0[lane];
+                    let old = if accumulate { *cell as i32 } else { 0 };
+                    let new = if op.saturate {
+                        old.saturating_add(sum as i32)
+                    } else {
+                        old.wrapping_add(sum as i32)
+                    };
+                    *cell = new as u32;
+                }
+                _ => {
+                    let cell = &mut regs.words[op.d[index] as usize].0[lane];
+                    let old = if accumulate {
+                        f32::from_bits(*cell)
+                    } else {
+                        0.0
+                    };
+                    *cell = (old + sum).to_bits();
+                }
+            }
+        }
+    }
+}
