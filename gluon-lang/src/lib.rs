@@ -1,7 +1,7 @@
 //! The TileKit language: what a kernel is made of, from the author's handles to the verified tile IR.
 //!
 //! No IO, no GPU, no PTX words. See [`ir`] for the IR itself, [`ops`] for the list of operations, [`layout`] for who holds
-//! which element, and [`diag`] for what is said when a kernel is wrong.
+//! which element, [`lang`] for what an author writes, and [`diag`] for what is said when a kernel is wrong.
 #![forbid(unsafe_code)]
 
 pub mod build;
@@ -9,7 +9,9 @@ pub mod diag;
 pub mod elem;
 pub mod entity;
 pub mod ir;
+pub mod lang;
 pub mod layout;
 pub mod ops;
+pub mod rt;
 pub mod text;
 pub mod verify;

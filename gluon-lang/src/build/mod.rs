@@ -10,6 +10,7 @@ use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
 use crate::entity::{Frame, Loc, Region, Value};
 use crate::ir::{Func, Type};
 use crate::ops::Op;
+use crate::ops::create::{Const, Constant};
 
 /// Builds one [`Func`].
 #[derive(Debug)]
@@ -99,11 +100,14 @@ impl Builder {
         self.push_op(op.into(), &[declared], at)[0]
     }
 
-    /// A poison value, for what was reported already.
+    /// A poison value, for what was reported already. It stands in no region, and no valid function holds it.
     pub fn poison(&mut self) -> Value {
-        let region = self.region();
-        // A parameter that no text ever shows: a function with poison is never printed as valid.
-        self.func.add_region_param(region, Type::Poison)
+        let zero = Constant {
+            value: Const::Int(0),
+        };
+        let types = std::iter::once(Type::Poison).collect();
+        let inst = self.func.make_inst(zero, types, None);
+        self.func.results(inst)[0]
     }
 
     /// The region being filled.

@@ -121,6 +121,10 @@ codes! {
         "A register budget (`setmaxnreg`) breaks the rules of the ISA.";
     KernelFault = "TK0076", "kernel-fault",
         "A kernel that ran did what the PTX ISA forbids or leaves undefined.";
+    KernelCall = "TK0033", "kernel-call",
+        "A kernel function was called by another kernel. A kernel is launched, with warps and contracts of its own; code that several kernels share is a `#[device]` function.";
+    CombineEffect = "TK0034", "combine-effect",
+        "The function that combines two elements of a reduction does more than compute: it loads, stores, branches or converts layouts. Only elementwise operations on scalars can be done in the order that the layout needs.";
 }
 
 impl fmt::Display for Code {

@@ -26,15 +26,25 @@ impl Slot {
     /// All of its values: init, parameters, what is handed on, and the result.
     pub fn values(&self) -> impl Iterator<Item = Value> + '_ {
         let handed_on = self.handed_on.iter().map(|(_, v)| *v);
-        self.init.into_iter().chain(self.params.iter().copied()).chain(handed_on).chain([self.result])
+        self.init
+            .into_iter()
+            .chain(self.params.iter().copied())
+            .chain(handed_on)
+            .chain([self.result])
     }
 }
 
 /// The slots of a control-flow op, in order of its results; none for any other op.
 pub fn slots(func: &Func, inst: Inst) -> SmallVec<[Slot; 2]> {
     let parts = parts(func.op(inst));
-    let count = if parts.regions.is_empty() { 0 } else { func.results(inst).len() };
-    (0..count).map(|at| slot_in(func, inst, &parts, at)).collect()
+    let count = if parts.regions.is_empty() {
+        0
+    } else {
+        func.results(inst).len()
+    };
+    (0..count)
+        .map(|at| slot_in(func, inst, &parts, at))
+        .collect()
 }
 
 /// Slot `at` of a control-flow op: the one whose result is result `at`.
@@ -45,7 +55,9 @@ pub fn slot(func: &Func, inst: Inst, at: usize) -> Option<Slot> {
 
 /// The loop and the slot that a region parameter belongs to; none for a loop index or a parameter of the kernel.
 pub fn slot_of_param(func: &Func, value: Value) -> Option<(Inst, usize)> {
-    let ValueDef::Param(region, index) = func.def(value) else { return None };
+    let ValueDef::Param(region, index) = func.def(value) else {
+        return None;
+    };
     let owner = func.region(region).owner.expand()?;
     let parts = parts(func.op(owner));
     let &(_, first) = parts.params.iter().find(|(r, _)| *r == region)?;
@@ -62,8 +74,13 @@ pub fn fixed_operands(func: &Func, inst: Inst) -> Values {
         Op::Yield(_) | Op::Condition(_) => {
             let region = func.parent(inst);
             let owner = func.region(region).owner.expand();
-            let is_slot = owner.is_some_and(|owner| parts(func.op(owner)).regions.contains(&region));
-            if is_slot { super::control::yielded(func, region).len() } else { 0 }
+            let is_slot =
+                owner.is_some_and(|owner| parts(func.op(owner)).regions.contains(&region));
+            if is_slot {
+                super::control::yielded(func, region).len()
+            } else {
+                0
+            }
         }
         op => parts(op).inits.map_or(0, SmallVec::len),
     };
@@ -75,8 +92,16 @@ pub fn fixed_operands(func: &Func, inst: Inst) -> Values {
 fn slot_in(func: &Func, inst: Inst, parts: &Parts<'_>, at: usize) -> Slot {
     Slot {
         init: parts.inits.map(|inits| inits[at]),
-        params: parts.params.iter().map(|(region, first)| func.region(*region).params[first + at]).collect(),
-        handed_on: parts.regions.iter().map(|&r| (r, super::control::yielded(func, r)[at])).collect(),
+        params: parts
+            .params
+            .iter()
+            .map(|(region, first)| func.region(*region).params[first + at])
+            .collect(),
+        handed_on: parts
+            .regions
+            .iter()
+            .map(|&r| (r, super::control::yielded(func, r)[at]))
+            .collect(),
         result: func.results(inst)[at],
     }
 }
@@ -93,11 +118,19 @@ struct Parts<'op> {
 fn parts(op: &Op) -> Parts<'_> {
     let (inits, params, regions) = match op {
         Op::For(l) => (Some(&l.inits), smallvec![(l.body, 1)], smallvec![l.body]),
-        Op::While(l) => (Some(&l.inits), smallvec![(l.before, 0), (l.after, 0)], smallvec![l.before, l.after]),
+        Op::While(l) => (
+            Some(&l.inits),
+            smallvec![(l.before, 0), (l.after, 0)],
+            smallvec![l.before, l.after],
+        ),
         Op::If(b) => (None, smallvec![], smallvec![b.then, b.otherwise]),
         _ => (None, smallvec![], smallvec![]),
     };
-    Parts { inits, params, regions }
+    Parts {
+        inits,
+        params,
+        regions,
+    }
 }
 
 /// Does the op run a region more than once?
@@ -108,7 +141,9 @@ pub fn is_loop(op: &Op) -> bool {
 /// Keeps the slots for which `keep` says so. Nothing may use the parameters and results of the others.
 pub fn retain_slots(func: &mut Func, inst: Inst, mut keep: impl FnMut(usize) -> bool) {
     let kept: SmallVec<[bool; 8]> = (0..func.results(inst).len()).map(&mut keep).collect();
-    let Parts { params, regions, .. } = parts(func.op(inst));
+    let Parts {
+        params, regions, ..
+    } = parts(func.op(inst));
     for (region, first) in params {
         func.retain_region_params(region, |at, _| at < first || kept[at - first]);
     }

@@ -7,6 +7,8 @@
 mod structure;
 mod types;
 
+pub(crate) use types::check_tensor;
+
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::entity::Inst;
 use crate::ir::{Func, Stage};

@@ -63,7 +63,10 @@ fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
     if let Some(scratch) = op.rules().scratch()
         && scratch.end() > func.shared_bytes
     {
-        let message = format!("the scratch bytes {scratch} pass the {} shared bytes of the kernel", func.shared_bytes);
+        let message = format!(
+            "the scratch bytes {scratch} pass the {} shared bytes of the kernel",
+            func.shared_bytes
+        );
         found.push(broken(func, inst, message));
     }
     if stage >= Stage::Resolved && matches!(op, Op::SetLayout(_)) {

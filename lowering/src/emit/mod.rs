@@ -1,3 +1,291 @@
-//! From planned tile IR to PTX.
+//! From a tile to one thread: tile IR at stage `Allocated` to a PTX module.
+//!
+//! A tensor becomes one element for each register of its layout ([`element`]); every thread runs the same code on its
+//! own elements. What ptxas does well (common subexpressions across statements, scheduling, unrolling, register
+//! allocation) is left to it; what it does not do is done here: vector accesses, addresses with constant offsets,
+//! division by constants, index widths, state spaces, approximate forms. `mul` and `add` of floats are printed without a
+//! rounding, so that ptxas may contract them to one `fma`, as Triton and nvcc do by default.
 
-pub mod scratch;
+mod arith;
+mod cast;
+mod code;
+mod control;
+mod create;
+mod debug;
+mod distribute;
+mod divide;
+mod element;
+mod float;
+mod global;
+mod inline;
+mod integer;
+mod layout;
+mod locations;
+mod math;
+mod reduce;
+mod shape;
+mod tidy;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use cranelift_entity::SecondaryMap;
+use gluon_lang::diag::{Code as ErrorCode, Diagnostic, Diagnostics};
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::{Inst, Loc, Region, Value};
+use gluon_lang::for_each_op;
+use gluon_lang::ir::{Func, Stage, TensorType, Type};
+use gluon_lang::layout::{Dims, Layout};
+use gluon_lang::ops::{self, Op};
+use ptx::{Linkage, Module, Operand, Param, PtrAttribute, Reg, Space, Symbol, Variable};
+
+use crate::analysis::axis::Axes;
+use crate::options::Options;
+use code::Code;
+use distribute::Distribution;
+use element::{Element, Elements};
+
+/// How an op becomes PTX. The registry calls it for every op, so an op without it does not compile.
+pub(crate) trait Lower {
+    /// Appends the code of `inst`, whose op this is, and enters its results.
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted;
+}
+
+/// Emission fails only for what no verifier can see: the text of inline PTX.
+pub(crate) type Emitted = Result<(), Diagnostic>;
+
+macro_rules! declare_dispatch {
+    ($($name:ident in $family:ident,)*) => {
+        fn lower(op: &Op, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+            match op {
+                $(Op::$name(op) => <ops::$family::$name as Lower>::lower(op, inst, cx),)*
+            }
+        }
+    };
+}
+
+for_each_op!(declare_dispatch);
+
+/// The PTX of a kernel at stage `Allocated`.
+///
+/// # Errors
+/// Inline PTX that does not parse or does not fit, at its place.
+///
+/// # Panics
+/// When the kernel breaks a rule of its stage, which is a bug of the passes before.
+pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
+    assert!(func.stage == Stage::Allocated, "a kernel at stage {} cannot be emitted", func.stage);
+    let axes = Axes::of(func);
+    let mut emitter = Emitter::new(func, &axes, options);
+    emitter.params();
+    if let Err(diagnostic) = emitter.region(func.body) {
+        return Err(diagnostic.into());
+    }
+    emitter.finish()
+}
+
+/// The emission of one kernel.
+pub(crate) struct Emitter<'f> {
+    pub(super) func: &'f Func,
+    pub(super) axes: &'f Axes,
+    pub(super) code: Code,
+    pub(super) module: Module,
+    values: SecondaryMap<Value, Option<Elements>>,
+    distributions: HashMap<(Layout, Dims), Rc<Distribution>>,
+    locations: locations::Places,
+    /// The CTA's shared memory, once it is used.
+    shared: Option<Symbol>,
+    has_inline_ptx: bool,
+}
+
+impl<'f> Emitter<'f> {
+    fn new(func: &'f Func, axes: &'f Axes, options: &Options) -> Emitter<'f> {
+        let mut code = Code::new(&func.name);
+        let directives = &mut code.entry.directives;
+        directives.reqntid = Some([func.threads(), 1, 1]);
+        directives.minnctapersm = func.min_ctas_per_sm;
+        directives.maxnreg = func.max_registers;
+        Emitter {
+            func,
+            axes,
+            code,
+            module: Module::new(),
+            values: SecondaryMap::with_capacity(func.value_count()),
+            distributions: HashMap::new(),
+            locations: locations::Places::new(options.emits_locations),
+            shared: None,
+            has_inline_ptx: false,
+        }
+    }
+
+    fn params(&mut self) {
+        let func = self.func;
+        for param in &func.params {
+            let elem = self.elem(param.value);
+            let ty = match elem {
+                Elem::Ptr(_) => ptx::Type::U64,
+                Elem::Data(_) => element::memory(elem),
+            };
+            let mut declared = Param::scalar(&param_name(&func.name, &param.name), ty);
+            if elem.is_ptr() {
+                let align = Some(param.divisor.max(1));
+                declared.ptr = Some(PtrAttribute { space: Some(Space::Global), align });
+            }
+            let symbol = self.code.entry.add_param(declared);
+            let element = self.code.in_prologue(|code| load_param(code, symbol, elem));
+            self.set(param.value, vec![element]);
+        }
+    }
+
+    /// Emits the instructions of a region, its terminator included.
+    pub(super) fn region(&mut self, region: Region) -> Emitted {
+        let func = self.func;
+        for &inst in &func.region(region).insts {
+            self.place(func.loc(inst));
+            lower(func.op(inst), inst, self)?;
+        }
+        Ok(())
+    }
+
+    /// Says where the code that follows comes from.
+    pub(super) fn place(&mut self, loc: Option<Loc>) {
+        let id = loc.and_then(|loc| {
+            let locations = &self.func.locations;
+            self.locations.enter(&mut self.module, &mut self.code.entry, locations, loc)
+        });
+        self.code.set_loc(id);
+    }
+
+    /// The elements of a value.
+    pub(super) fn elements(&self, value: Value) -> Elements {
+        let elements = self.values[value].clone();
+        elements.expect("a value is emitted before its uses")
+    }
+
+    /// The only element of a scalar.
+    pub(super) fn scalar(&self, value: Value) -> Element {
+        self.elements(value)[0]
+    }
+
+    /// Enters the elements of a value.
+    pub(super) fn set(&mut self, value: Value, elements: impl Into<Elements>) {
+        self.values[value] = Some(elements.into());
+    }
+
+    /// Enters the elements of the only result of an instruction.
+    pub(super) fn set_result(&mut self, inst: Inst, elements: impl Into<Elements>) {
+        self.set(self.func.result(inst), elements);
+    }
+
+    /// The element type of a value.
+    pub(super) fn elem(&self, value: Value) -> Elem {
+        let elem = self.func.ty(value).elem();
+        elem.expect("a value of a verified kernel has elements")
+    }
+
+    /// The tensor type of a value.
+    pub(super) fn tensor(&self, value: Value) -> &'f TensorType {
+        let tensor = self.func.ty(value).as_tensor();
+        tensor.expect("the verifier admits only tensors here")
+    }
+
+    /// How a tensor lies in the threads.
+    pub(super) fn distribution(&mut self, t: &TensorType) -> Rc<Distribution> {
+        let key = (t.layout.clone(), t.shape.clone());
+        let entry = self.distributions.entry(key);
+        entry.or_insert_with(|| Rc::new(Distribution::new(t))).clone()
+    }
+
+    /// The number of elements that a thread holds of a value.
+    pub(super) fn count(&mut self, ty: &Type) -> usize {
+        match ty {
+            Type::Tensor(t) => self.distribution(t).registers(),
+            _ => 1,
+        }
+    }
+
+    /// Elementwise: `make` gives one element of the result for each tuple of operand elements.
+    pub(super) fn map<const N: usize>(
+        &mut self,
+        inst: Inst,
+        operands: [Value; N],
+        mut make: impl FnMut(&mut Code, [Element; N]) -> Element,
+    ) {
+        let lists = operands.map(|v| self.elements(v));
+        let count = lists[0].len();
+        let elements: Vec<Element> = (0..count)
+            .map(|at| {
+                let tuple = std::array::from_fn(|i| lists[i][at]);
+                make(&mut self.code, tuple)
+            })
+            .collect();
+        self.set_result(inst, elements);
+    }
+
+    /// The CTA's shared memory, whose size the launch gives.
+    pub(super) fn shared(&mut self) -> Symbol {
+        if let Some(symbol) = self.shared {
+            return symbol;
+        }
+        let symbol = self.module.add_global(Variable::dynamic_shared("tilekit_shared", 1024));
+        self.shared = Some(symbol);
+        symbol
+    }
+
+    /// The address of a byte of shared memory in a register.
+    pub(super) fn shared_address(&mut self, offset: u32) -> Reg {
+        let symbol = self.shared();
+        self.code.in_prologue(|code| {
+            let base = code.mov(ptx::Type::U32, Operand::Symbol(symbol, 0));
+            code.whole(Element::Sum(base, i64::from(offset)), Elem::I32)
+        })
+    }
+
+    fn finish(mut self) -> Result<Module, Diagnostics> {
+        tidy::remove_unused(&mut self.code);
+        let mut entry = self.code.finish();
+        entry.linkage = Linkage::Visible;
+        self.module.entries.push(entry);
+        Ok(self.module)
+    }
+
+    /// A mistake in inline PTX.
+    pub(super) fn inline_error(&self, inst: Inst, message: String) -> Diagnostic {
+        Diagnostic::error(ErrorCode::InlinePtx, self.func.place(inst), message)
+    }
+}
+
+/// The name of a parameter in PTX, where it must differ from every function's.
+fn param_name(kernel: &str, param: &str) -> String {
+    format!("{kernel}_{param}")
+}
+
+fn load_param(code: &mut Code, symbol: Symbol, elem: Elem) -> Element {
+    let ty = match elem {
+        Elem::Ptr(_) => ptx::Type::U64,
+        Elem::Data(_) => element::memory(elem),
+    };
+    let class = match element::class(elem) {
+        ptx::RegClass::Pred => ptx::RegClass::B32,
+        class => class,
+    };
+    let reg = code.reg(class);
+    let load = ptx::Ld::new(ty, reg, ptx::Addr::symbol(symbol, 0));
+    code.push(ptx::Ld { space: Some(Space::Param), ..load });
+    match elem {
+        Elem::Ptr(_) => code.to_global(reg).into(),
+        Elem::I1 => code.setp(ptx::Compare::Ne, ptx::Type::U32, reg, 0_u32).into(),
+        Elem::Data(_) => reg.into(),
+    }
+}
+
+impl Code {
+    /// A generic address as one of global memory.
+    pub(super) fn to_global(&mut self, generic: impl Into<Operand>) -> Reg {
+        let generic = generic.into();
+        let key = code::key(12, 0, ptx::Type::U64, 0, &[generic]);
+        self.pure(key, ptx::RegClass::B64, |reg| {
+            ptx::Cvta { to: true, ..ptx::Cvta::new(ptx::CvtaSpace::Global, ptx::Type::U64, reg, generic) }.into()
+        })
+    }
+}

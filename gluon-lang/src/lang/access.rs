@@ -1,0 +1,189 @@
+//! Loads and stores of global memory.
+
+use std::marker::PhantomData;
+
+use super::mix::{Handle, Operand, ScalarOperand};
+use super::trace::{self, AccessCore, Raw, here};
+use super::{Element, Pointers, Ptr, Scalar, Tensor};
+use crate::entity::Value;
+use crate::ops::global::{CacheOp, Eviction};
+
+/// What is accessed: one element through a [`Ptr`], or a tile through [`Pointers`].
+pub trait Target: Copy {
+    /// The type of an element.
+    type Element: Element;
+    /// What a load gives.
+    type Loaded: Handle;
+    /// The pointers' handle.
+    #[doc(hidden)]
+    fn from_value(value: Value) -> Self;
+    /// The pointers' value.
+    #[doc(hidden)]
+    fn to_value(self) -> Value;
+}
+
+impl<T: Element> Target for Ptr<T> {
+    type Element = T;
+    type Loaded = Scalar<T>;
+    #[inline]
+    fn from_value(value: Value) -> Self {
+        Self::wrap(value)
+    }
+    #[inline]
+    fn to_value(self) -> Value {
+        self.value()
+    }
+}
+
+impl<T: Element> Target for Pointers<T> {
+    type Element = T;
+    type Loaded = Tensor<T>;
+    #[inline]
+    fn from_value(value: Value) -> Self {
+        Self::wrap(value)
+    }
+    #[inline]
+    fn to_value(self) -> Value {
+        self.value()
+    }
+}
+
+/// What can stand where `P` wants booleans or elements: for a tile also a tensor, for one element a scalar.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not fit an access of `{T}` through `{P}`",
+    note = "one element takes scalars and host values, a tile takes tensors too; the element types are equal"
+)]
+pub trait Fits<P, T: Element> {
+    /// The operand before it is fitted.
+    #[doc(hidden)]
+    fn into_fitting(self) -> Raw;
+}
+
+impl<P: Element, T: Element, V: ScalarOperand<T>> Fits<Ptr<P>, T> for V {
+    #[inline]
+    fn into_fitting(self) -> Raw {
+        self.into_raw()
+    }
+}
+
+impl<P: Element, T: Element, V: Operand<T>> Fits<Pointers<P>, T> for V {
+    #[inline]
+    fn into_fitting(self) -> Raw {
+        self.into_raw()
+    }
+}
+
+/// A load or store being described: `x.at(offsets).mask(inside).other(0.0).load()`.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is accessed before `load` or `store`"]
+pub struct Access<P> {
+    core: AccessCore,
+    target: PhantomData<P>,
+}
+
+impl<P: Target> Access<P> {
+    #[inline]
+    pub(super) fn new(target: P) -> Self {
+        Access {
+            core: AccessCore::new(target.to_value(), P::Element::DTYPE),
+            target: PhantomData,
+        }
+    }
+
+    /// Only where this is true.
+    #[inline]
+    pub fn mask(mut self, mask: impl Fits<P, bool>) -> Self {
+        self.core.mask = Some(mask.into_fitting());
+        self
+    }
+
+    /// What a load gives where the mask is false; undefined without this.
+    #[inline]
+    pub fn other(mut self, other: impl Fits<P, P::Element>) -> Self {
+        self.core.other = Some(other.into_fitting());
+        self
+    }
+
+    /// With a cache operator.
+    #[inline]
+    pub fn cache(mut self, cache: CacheOp) -> Self {
+        self.core.cache = cache;
+        self
+    }
+
+    /// With an eviction priority in L1.
+    #[inline]
+    pub fn eviction(mut self, eviction: Eviction) -> Self {
+        self.core.eviction = eviction;
+        self
+    }
+
+    /// Not kept in L1.
+    #[inline]
+    pub fn no_allocate(self) -> Self {
+        self.eviction(Eviction::NoAllocate)
+    }
+
+    /// A miss fetches this many bytes into L2: 64, 128 or 256.
+    #[inline]
+    #[track_caller]
+    pub fn l2_prefetch(mut self, bytes: u32) -> Self {
+        self.core.set_prefetch(bytes, here());
+        self
+    }
+
+    /// Never merged with another access, moved or dropped.
+    #[inline]
+    pub fn volatile(mut self) -> Self {
+        self.core.is_volatile = true;
+        self
+    }
+
+    /// Reads.
+    #[inline]
+    #[track_caller]
+    pub fn load(self) -> P::Loaded {
+        P::Loaded::from_value(trace::load(&self.core, here()))
+    }
+
+    /// Writes. Scalars and host numbers are written to every place, dimensions of 1 are repeated.
+    #[inline]
+    #[track_caller]
+    pub fn store(self, value: impl Fits<P, P::Element>) {
+        trace::store(&self.core, value.into_fitting(), here());
+    }
+}
+
+macro_rules! direct_access {
+    ($($pointer:ident)*) => {$(
+        impl<T: Element> $pointer<T> {
+            /// The elements pointed to, where this is true.
+            #[inline]
+            pub fn mask(self, mask: impl Fits<Self, bool>) -> Access<Self> {
+                Access::new(self).mask(mask)
+            }
+
+            /// The elements pointed to, to be loaded or stored with more said.
+            #[inline]
+            pub fn access(self) -> Access<Self> {
+                Access::new(self)
+            }
+
+            /// Reads the elements pointed to.
+            #[inline]
+            #[track_caller]
+            pub fn load(self) -> <Self as Target>::Loaded {
+                Access::new(self).load()
+            }
+
+            /// Writes the elements pointed to.
+            #[inline]
+            #[track_caller]
+            pub fn store(self, value: impl Fits<Self, T>) {
+                Access::new(self).store(value);
+            }
+        }
+    )*};
+}
+
+direct_access!(Ptr Pointers);

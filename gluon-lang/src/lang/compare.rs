@@ -1,0 +1,115 @@
+//! `== != < <= > >=` as the macros rewrite them: on host values they give `bool`, on values of the kernel booleans of the
+//! kernel.
+
+use super::mix::{Handle, Mix, Operand, WithScalar};
+use super::trace::{self, here};
+use super::{Element, HostNumber, HostValue, Scalar, Tensor};
+use crate::elem::Elem;
+use crate::ops::arith::CompareOp;
+
+#[inline]
+#[track_caller]
+fn compare<A: Mix<B>, B, O: Handle>(op: CompareOp, lhs: A, rhs: B) -> O {
+    let (lhs, rhs) = lhs.raws(rhs);
+    let elem = Elem::Data(<A::Elem as Element>::DTYPE);
+    O::from_value(trace::compare(op, lhs, rhs, elem, here()))
+}
+
+macro_rules! comparison_trait {
+    ($(#[$doc:meta])* $trait:ident, $host:ident, $($(#[$method_doc:meta])* $method:ident $host_method:ident $op:ident;)*) => {
+        $(#[$doc])*
+        pub trait $trait<R: ?Sized> {
+            /// `bool` on the host; a scalar or tensor of booleans in the kernel.
+            type Out;
+            $(
+                $(#[$method_doc])*
+                #[track_caller]
+                fn $method(&self, rhs: &R) -> Self::Out;
+            )*
+        }
+
+        impl<H: $host + ?Sized> $trait<H> for H {
+            type Out = bool;
+            $(
+                #[inline]
+                fn $method(&self, rhs: &H) -> bool {
+                    $host::$host_method(self, rhs)
+                }
+            )*
+        }
+
+        impl<T: Element, R: Operand<T> + Copy> $trait<R> for Tensor<T> {
+            type Out = Tensor<bool>;
+            $(
+                #[inline]
+                #[track_caller]
+                fn $method(&self, rhs: &R) -> Tensor<bool> {
+                    compare(CompareOp::$op, *self, *rhs)
+                }
+            )*
+        }
+
+        impl<T: Element, R: WithScalar<T> + Copy> $trait<R> for Scalar<T> {
+            type Out = R::Compared;
+            $(
+                #[inline]
+                #[track_caller]
+                fn $method(&self, rhs: &R) -> R::Compared {
+                    compare(CompareOp::$op, *self, *rhs)
+                }
+            )*
+        }
+
+        impl<T: Element, H: HostNumber + HostValue<T>> $trait<Tensor<T>> for H {
+            type Out = Tensor<bool>;
+            $(
+                #[inline]
+                #[track_caller]
+                fn $method(&self, rhs: &Tensor<T>) -> Tensor<bool> {
+                    compare(CompareOp::$op, *self, *rhs)
+                }
+            )*
+        }
+
+        impl<T: Element, H: HostNumber + HostValue<T>> $trait<Scalar<T>> for H {
+            type Out = Scalar<bool>;
+            $(
+                #[inline]
+                #[track_caller]
+                fn $method(&self, rhs: &Scalar<T>) -> Scalar<bool> {
+                    compare(CompareOp::$op, *self, *rhs)
+                }
+            )*
+        }
+    };
+}
+
+comparison_trait! {
+    /// `==` and `!=` in a kernel.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` and `{R}` cannot be compared in a kernel",
+        note = "values of the kernel compare with values of their element type and with host numbers; host values with values of their own type (or by method: `a.eq(&b)`)"
+    )]
+    KernelEq, PartialEq,
+    /// `==`
+    equal eq Eq;
+    /// `!=`
+    unequal ne Ne;
+}
+
+comparison_trait! {
+    /// `<`, `<=`, `>` and `>=` in a kernel.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` and `{R}` cannot be compared in a kernel",
+        note = "values of the kernel compare with values of their element type and with host numbers; host values with values of their own type (or by method: `a.lt(&b)`)"
+    )]
+    KernelOrd, PartialOrd,
+    /// `<`
+    less lt Lt;
+    /// `<=`
+    at_most le Le;
+    /// `>`
+    greater gt Gt;
+    /// `>=`
+    at_least ge Ge;
+}

@@ -1,0 +1,108 @@
+//! Tensors and scalars from nothing.
+
+use std::ops::Range;
+
+use super::mix::ScalarOperand;
+use super::trace::{self, Raw, here};
+use super::{Element, HostInt, IntoDims, Scalar, Tensor};
+use crate::elem::Elem;
+use crate::layout::Layout;
+use crate::ops::create::Const;
+
+/// A host value as a scalar of the kernel, so that loops and branches of the kernel can change it.
+#[inline]
+#[track_caller]
+pub fn scalar<T: Element>(value: T) -> Scalar<T> {
+    Scalar::wrap(trace::scalar_constant(
+        Element::constant(value),
+        Elem::Data(T::DTYPE),
+        here(),
+    ))
+}
+
+/// The integers of the range, one after the other: a vector of `i32`. Its length is a power of two.
+#[inline]
+#[track_caller]
+pub fn arange<H: HostInt>(range: Range<H>, layout: impl Into<Layout>) -> Tensor<i32> {
+    let (start, end) = (range.start.to_i128(), range.end.to_i128());
+    Tensor::wrap(trace::arange(start, end, Elem::I32, layout.into(), here()))
+}
+
+/// A tensor whose every element is `value`.
+#[inline]
+#[track_caller]
+pub fn full<T: Element>(
+    shape: impl IntoDims,
+    value: impl ScalarOperand<T>,
+    layout: impl Into<Layout>,
+) -> Tensor<T> {
+    let (shape, layout) = (shape.into_dims(), layout.into());
+    Tensor::wrap(match value.into_raw() {
+        Raw::Const(value) => {
+            trace::full_constant(value, Elem::Data(T::DTYPE), shape, layout, here())
+        }
+        Raw::Value(value) => {
+            trace::full_scalar(value, Elem::Data(T::DTYPE), &shape, &layout, here())
+        }
+    })
+}
+
+/// A tensor of zeros; of booleans, of `false`.
+#[inline]
+#[track_caller]
+pub fn zeros<T: Element>(shape: impl IntoDims, layout: impl Into<Layout>) -> Tensor<T> {
+    let (shape, layout) = (shape.into_dims(), layout.into());
+    Tensor::wrap(trace::full_constant(
+        zero::<T>(),
+        Elem::Data(T::DTYPE),
+        shape,
+        layout,
+        here(),
+    ))
+}
+
+/// A tensor of the shape and layout of `like` whose every element is `value`.
+#[inline]
+#[track_caller]
+pub fn full_like<T: Element>(like: Tensor<T>, value: impl ScalarOperand<T>) -> Tensor<T> {
+    Tensor::wrap(match value.into_raw() {
+        Raw::Const(value) => {
+            trace::full_constant_like(value, Elem::Data(T::DTYPE), like.value(), here())
+        }
+        Raw::Value(value) => trace::full_scalar_like(value, like.value(), here()),
+    })
+}
+
+/// A tensor of zeros of the shape and layout of `like`.
+#[inline]
+#[track_caller]
+pub fn zeros_like<T: Element>(like: Tensor<T>) -> Tensor<T> {
+    Tensor::wrap(trace::full_constant_like(
+        zero::<T>(),
+        Elem::Data(T::DTYPE),
+        like.value(),
+        here(),
+    ))
+}
+
+/// The index of this CTA in dimension `axis` (0, 1 or 2) of the grid.
+#[inline]
+#[track_caller]
+pub fn program_id(axis: usize) -> Scalar<i32> {
+    Scalar::wrap(trace::grid(axis, false, here()))
+}
+
+/// The number of CTAs in dimension `axis` (0, 1 or 2) of the grid.
+#[inline]
+#[track_caller]
+pub fn num_programs(axis: usize) -> Scalar<i32> {
+    Scalar::wrap(trace::grid(axis, true, here()))
+}
+
+fn zero<T: Element>() -> Const {
+    if T::DTYPE.is_float() {
+        Const::float(0.0)
+    } else {
+        Const::Int(0)
+    }
+}

@@ -1,0 +1,63 @@
+//! Kernel functions as values: `vector_add::<1024>` names an instance.
+
+use super::ParamHandle;
+use super::trace::{Traced, here, trace_kernel};
+use crate::diag::Diagnostics;
+use crate::elem::Elem;
+
+/// A function that can be traced to a kernel: it takes handles. `Args` is the tuple of their types.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a kernel",
+    note = "a kernel is a function under `#[kernel]`; a generic one is named with its arguments, as `vector_add::<1024>`"
+)]
+pub trait KernelFn<Args>: Copy {
+    /// Runs the function once and gives the kernel it describes, or what is wrong with it.
+    #[track_caller]
+    fn trace(self) -> Result<Traced, Diagnostics>;
+
+    /// The types of its parameters.
+    fn param_types(self) -> Vec<Elem>;
+}
+
+macro_rules! kernel_fn {
+    ($(($($name:ident)*))*) => {$(
+        impl<F: Copy + Fn($($name),*), $($name: ParamHandle),*> KernelFn<($($name,)*)> for F {
+            #[track_caller]
+            fn trace(self) -> Result<Traced, Diagnostics> {
+                trace_kernel(
+                    &mut || {
+                        let mut index = 0..;
+                        let mut next = || index.next().expect("a kernel has few parameters");
+                        let _ = &mut next;
+                        self($($name::declare(next())),*);
+                    },
+                    here(),
+                )
+            }
+
+            fn param_types(self) -> Vec<Elem> {
+                vec![$($name::ELEM),*]
+            }
+        }
+    )*};
+}
+
+kernel_fn! {
+    ()
+    (A)
+    (A B)
+    (A B C)
+    (A B C D)
+    (A B C D E)
+    (A B C D E G)
+    (A B C D E G H)
+    (A B C D E G H I)
+    (A B C D E G H I J)
+    (A B C D E G H I J K)
+    (A B C D E G H I J K L)
+    (A B C D E G H I J K L M)
+    (A B C D E G H I J K L M N)
+    (A B C D E G H I J K L M N O)
+    (A B C D E G H I J K L M N O P)
+    (A B C D E G H I J K L M N O P Q)
+}

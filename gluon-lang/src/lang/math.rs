@@ -1,0 +1,354 @@
+//! Elementwise functions of scalars and tensors.
+
+use super::mix::{Condition, Handle, Mix, Operand, ScalarOperand};
+use super::trace::{self, here};
+use super::{Element, Float, Int, Numeric, Scalar, Tensor};
+use crate::elem::Elem;
+use crate::ops::arith::{BinaryOp, Precision, UnaryOp};
+
+macro_rules! float_functions {
+    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+        impl<T: Float> Scalar<T> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                #[track_caller]
+                pub fn $name(self) -> Self {
+                    Self::wrap(trace::unary(UnaryOp::$op, Precision::Default, self.value(), here()))
+                }
+            )*
+        }
+
+        impl<T: Float> Tensor<T> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                #[track_caller]
+                pub fn $name(self) -> Self {
+                    Self::wrap(trace::unary(UnaryOp::$op, Precision::Default, self.value(), here()))
+                }
+            )*
+        }
+
+        impl<T: Float> WithPrecision<Scalar<T>> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                #[track_caller]
+                pub fn $name(self) -> Scalar<T> {
+                    Scalar::wrap(trace::unary(UnaryOp::$op, self.precision, self.handle.value(), here()))
+                }
+            )*
+        }
+
+        impl<T: Float> WithPrecision<Tensor<T>> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                #[track_caller]
+                pub fn $name(self) -> Tensor<T> {
+                    Tensor::wrap(trace::unary(UnaryOp::$op, self.precision, self.handle.value(), here()))
+                }
+            )*
+        }
+    };
+}
+
+/// A scalar or tensor whose next function is computed more exactly or faster than usual: `x.precise().sqrt()`,
+/// `x.fast().exp2()`.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "this only says how the next function is computed"]
+pub struct WithPrecision<H> {
+    handle: H,
+    precision: Precision,
+}
+
+float_functions! {
+    /// `e^x`.
+    exp = Exp;
+    /// `2^x`.
+    exp2 = Exp2;
+    /// Natural logarithm.
+    log = Log;
+    /// Logarithm to base 2.
+    log2 = Log2;
+    /// Sine of radians.
+    sin = Sin;
+    /// Cosine of radians.
+    cos = Cos;
+    /// Hyperbolic tangent.
+    tanh = Tanh;
+    /// The error function.
+    erf = Erf;
+    /// Square root.
+    sqrt = Sqrt;
+    /// `1 / sqrt(x)`.
+    rsqrt = Rsqrt;
+    /// The nearest integer below.
+    floor = Floor;
+    /// The nearest integer above.
+    ceil = Ceil;
+}
+
+macro_rules! methods {
+    ($handle:ident, $operand:ident) => {
+        impl<T: Float> $handle<T> {
+            /// The next function is computed correctly rounded, or as close to it as the function allows.
+            #[inline]
+            pub fn precise(self) -> WithPrecision<Self> {
+                WithPrecision {
+                    handle: self,
+                    precision: Precision::Precise,
+                }
+            }
+
+            /// The next function is the hardware's approximation, with subnormal numbers taken as zero.
+            #[inline]
+            pub fn fast(self) -> WithPrecision<Self> {
+                WithPrecision {
+                    handle: self,
+                    precision: Precision::Fast,
+                }
+            }
+
+            /// `self * b + c` with one rounding.
+            #[inline]
+            #[track_caller]
+            pub fn fma(self, b: impl $operand<T>, c: impl $operand<T>) -> Self {
+                Self::wrap(trace::fma(
+                    self.raw(),
+                    b.into_raw(),
+                    c.into_raw(),
+                    Elem::Data(T::DTYPE),
+                    here(),
+                ))
+            }
+
+            /// The smaller of the two; NaN if either is.
+            #[inline]
+            #[track_caller]
+            pub fn minimum_nan(self, other: impl $operand<T>) -> Self {
+                Self::wrap(trace::binary(
+                    BinaryOp::MinNan,
+                    self.raw(),
+                    other.into_raw(),
+                    Elem::Data(T::DTYPE),
+                    here(),
+                ))
+            }
+
+            /// The larger of the two; NaN if either is.
+            #[inline]
+            #[track_caller]
+            pub fn maximum_nan(self, other: impl $operand<T>) -> Self {
+                Self::wrap(trace::binary(
+                    BinaryOp::MaxNan,
+                    self.raw(),
+                    other.into_raw(),
+                    Elem::Data(T::DTYPE),
+                    here(),
+                ))
+            }
+
+            /// Between `low` and `high`; NaN stays NaN.
+            #[inline]
+            #[track_caller]
+            pub fn clamp_nan(self, low: impl $operand<T>, high: impl $operand<T>) -> Self {
+                let above = self.maximum_nan(low);
+                above.minimum_nan(high)
+            }
+        }
+
+        impl<T: Float> WithPrecision<$handle<T>> {
+            /// `self / divisor`.
+            #[inline]
+            #[track_caller]
+            pub fn div(self, divisor: impl $operand<T>) -> $handle<T> {
+                let (a, b) = (self.handle.raw(), divisor.into_raw());
+                $handle::wrap(trace::binary_with(
+                    BinaryOp::Div,
+                    self.precision,
+                    a,
+                    b,
+                    Elem::Data(T::DTYPE),
+                    here(),
+                ))
+            }
+        }
+
+        impl<T: Numeric> $handle<T> {
+            /// `|x|`; the smallest signed integer stays itself.
+            #[inline]
+            #[track_caller]
+            pub fn abs(self) -> Self {
+                Self::wrap(trace::unary(
+                    UnaryOp::Abs,
+                    Precision::Default,
+                    self.value(),
+                    here(),
+                ))
+            }
+
+            /// The smaller of the two; of a number and NaN, the number.
+            #[inline]
+            #[track_caller]
+            pub fn minimum(self, other: impl $operand<T>) -> Self {
+                Self::wrap(trace::binary(
+                    BinaryOp::Min,
+                    self.raw(),
+                    other.into_raw(),
+                    Elem::Data(T::DTYPE),
+                    here(),
+                ))
+            }
+
+            /// The larger of the two; of a number and NaN, the number.
+            #[inline]
+            #[track_caller]
+            pub fn maximum(self, other: impl $operand<T>) -> Self {
+                Self::wrap(trace::binary(
+                    BinaryOp::Max,
+                    self.raw(),
+                    other.into_raw(),
+                    Elem::Data(T::DTYPE),
+                    here(),
+                ))
+            }
+
+            /// Between `low` and `high`; NaN becomes `low`.
+            #[inline]
+            #[track_caller]
+            pub fn clamp(self, low: impl $operand<T>, high: impl $operand<T>) -> Self {
+                let above = self.maximum(low);
+                above.minimum(high)
+            }
+        }
+
+        impl<T: Int> $handle<T> {
+            /// The upper half of the full product.
+            #[inline]
+            #[track_caller]
+            pub fn mul_high(self, other: impl $operand<T>) -> Self {
+                Self::wrap(trace::binary(
+                    BinaryOp::MulHigh,
+                    self.raw(),
+                    other.into_raw(),
+                    Elem::Data(T::DTYPE),
+                    here(),
+                ))
+            }
+
+            /// The quotient rounded up, for a positive divisor and a dividend that is not negative.
+            #[inline]
+            #[track_caller]
+            pub fn div_ceil(self, divisor: impl $operand<T> + Copy) -> Self {
+                let elem = Elem::Data(T::DTYPE);
+                let at = here();
+                let sum = trace::binary(BinaryOp::Add, self.raw(), divisor.into_raw(), elem, at);
+                let one = trace::Raw::Const(Element::constant(T::ONE));
+                let last = trace::binary(BinaryOp::Sub, trace::Raw::Value(sum), one, elem, at);
+                Self::wrap(trace::binary(
+                    BinaryOp::Div,
+                    trace::Raw::Value(last),
+                    divisor.into_raw(),
+                    elem,
+                    at,
+                ))
+            }
+        }
+    };
+}
+
+methods!(Scalar, ScalarOperand);
+methods!(Tensor, Operand);
+
+impl<T: Numeric> Scalar<T> {
+    /// The smaller of the two; of a number and NaN, the number.
+    #[inline]
+    #[track_caller]
+    pub fn min(self, other: impl ScalarOperand<T>) -> Self {
+        self.minimum(other)
+    }
+
+    /// The larger of the two; of a number and NaN, the number.
+    #[inline]
+    #[track_caller]
+    pub fn max(self, other: impl ScalarOperand<T>) -> Self {
+        self.maximum(other)
+    }
+}
+
+macro_rules! binary_functions {
+    ($($(#[$doc:meta])* $name:ident = $op:ident $precision:ident, $bound:ident;)*) => {$(
+        $(#[$doc])*
+        #[inline]
+        #[track_caller]
+        pub fn $name<A: Mix<B, Elem: $bound>, B>(a: A, b: B) -> A::Output {
+            let (a, b) = a.raws(b);
+            let elem = Elem::Data(<A::Elem as Element>::DTYPE);
+            A::Output::from_value(trace::binary_with(BinaryOp::$op, Precision::$precision, a, b, elem, here()))
+        }
+    )*};
+}
+
+binary_functions! {
+    /// The smaller of the two; of a number and NaN, the number.
+    minimum = Min Default, Numeric;
+    /// The larger of the two; of a number and NaN, the number.
+    maximum = Max Default, Numeric;
+    /// The smaller of the two; NaN if either is.
+    minimum_nan = MinNan Default, Float;
+    /// The larger of the two; NaN if either is.
+    maximum_nan = MaxNan Default, Float;
+    /// The upper half of the full product of integers.
+    umulhi = MulHigh Default, Int;
+    /// `a / b`, as fast as the hardware divides.
+    fdiv = Div Fast, Float;
+    /// `a / b`, correctly rounded.
+    div_rn = Div Precise, Float;
+}
+
+/// `a / b` rounded up, for a positive `b` and an `a` that is not negative.
+#[inline]
+#[track_caller]
+pub fn cdiv<T: Int>(a: Scalar<T>, b: impl ScalarOperand<T> + Copy) -> Scalar<T> {
+    a.div_ceil(b)
+}
+
+/// `x` between `low` and `high`; NaN becomes `low`.
+#[inline]
+#[track_caller]
+pub fn clamp<T: Numeric>(x: Tensor<T>, low: impl Operand<T>, high: impl Operand<T>) -> Tensor<T> {
+    x.clamp(low, high)
+}
+
+/// `a * b + c` with one rounding.
+#[inline]
+#[track_caller]
+pub fn fma<T: Float>(a: Tensor<T>, b: impl Operand<T>, c: impl Operand<T>) -> Tensor<T> {
+    a.fma(b, c)
+}
+
+/// `if condition { yes } else { no }`, for each element; both sides are computed.
+#[inline]
+#[track_caller]
+pub fn select<C: Condition, A: Mix<B>, B>(
+    condition: C,
+    yes: A,
+    no: B,
+) -> C::Chosen<A::Elem, A::Output> {
+    let (yes, no) = yes.raws(no);
+    let elem = Elem::Data(<A::Elem as Element>::DTYPE);
+    Handle::from_value(trace::select(condition.condition(), yes, no, elem, here()))
+}
+
+/// [`select`] under the name that Gluon has for it.
+#[inline]
+#[track_caller]
+pub fn where_<C: Condition, A: Mix<B>, B>(
+    condition: C,
+    yes: A,
+    no: B,
+) -> C::Chosen<A::Elem, A::Output> {
+    select(condition, yes, no)
+}

@@ -1,0 +1,71 @@
+//! What an author writes: handles and their operations, and the tracing that turns a Rust function into tile IR.
+//!
+//! A kernel is an ordinary Rust function under `#[kernel]`. It runs once, while it is *traced*: its variables hold
+//! [handles](Tensor), and every operation on a handle appends one to the kernel ([`trace`]). Whatever is not a handle is
+//! host code, and is gone when the trace ends.
+//!
+//! - **Element types are Rust types.** `Tensor<f16> + Tensor<f32>` does not compile. Shapes and layouts are values,
+//!   checked while tracing; a mistake is a [diagnostic](crate::diag) at the operator, and its result is poison, which
+//!   says nothing more.
+//! - **Scalars and host numbers spread.** Where a tensor meets a [`Scalar`] or a host number, each element meets it. Host
+//!   numbers must fit the element type. Dimensions of 1 repeat. An index of 32 bits on the right of one of 64 widens;
+//!   nothing else converts by itself.
+//! - **Layouts never change silently.** Two layouts that meet are a mistake; `Auto` takes the other's.
+
+mod access;
+mod cast;
+mod checks;
+mod compare;
+mod create;
+mod dims;
+mod element;
+mod fp8;
+mod handle;
+mod inline_ptx;
+mod kernel;
+mod layouts;
+mod math;
+mod mix;
+mod operators;
+mod param;
+mod pointer;
+pub mod prelude;
+pub(crate) mod range;
+mod reduce;
+mod shape;
+mod trace;
+
+pub use access::{Access, Target};
+pub use cast::CastTo;
+pub use checks::{Hinted, Printable, assume, device_assert, device_print};
+pub use compare::{KernelEq, KernelOrd};
+pub use create::{arange, full, full_like, num_programs, program_id, scalar, zeros, zeros_like};
+pub use dims::IntoDims;
+pub use element::{
+    Bits, Element, Float, HostInt, HostNumber, HostValue, Index, Int, Numeric, WidensTo,
+};
+pub use fp8::{E4m3, E5m2};
+pub use handle::{Pointers, Ptr, Scalar, Tensor};
+pub use inline_ptx::{PtxOperands, PtxResults, inline_ptx, inline_ptx_with_effects};
+pub use kernel::KernelFn;
+pub use math::{
+    WithPrecision, cdiv, clamp, div_rn, fdiv, fma, maximum, maximum_nan, minimum, minimum_nan,
+    select, umulhi, where_,
+};
+pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
+pub use operators::LeftLiteral;
+pub use param::{KernelParam, Param, ParamHandle};
+pub use pointer::Offset;
+pub use range::{IntoLoop, Range, RangeEnds, range};
+pub use reduce::{Reducible, reduce};
+pub use shape::join;
+pub use trace::{
+    AfterScalar, Branch, Carrier, Carry, Frame, GenericArg, HostBranch, HostCarrier, HostLogic,
+    HostLoop, HostState, HostWhile, KernelBranch, KernelEntry, KernelHead, KernelInstance,
+    KernelLoop, KernelWhile, Logic, LogicSide, ParamHead, Printed, Question, Raw, ScalarLogic,
+    TensorLogic, Traced, Undecided, Walker, WhileLoop,
+};
+pub(crate) use trace::{
+    begin_kernel, const_arg, depth, enter, here, leaving, name_value, static_assert_failed,
+    static_print, type_arg,
+};

@@ -1,0 +1,116 @@
+//! `range(low, high).step(s)`: the bounds of a loop that the kernel runs.
+
+use std::marker::PhantomData;
+
+use super::mix::{Operand, ScalarOperand};
+use super::trace::{self, HostLoop, KernelLoop, Raw, here};
+use super::{Element, HostInt, HostNumber, HostValue, Index, Scalar};
+use crate::elem::Elem;
+use crate::entity::Value;
+
+/// The indices of a loop of the kernel: from `low` below `high` by `step`.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a range does nothing until a `for` goes over it"]
+pub struct Range<T> {
+    values: RangeValues,
+    index: PhantomData<*const T>,
+}
+
+/// The same as values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RangeValues {
+    pub(crate) low: Value,
+    pub(crate) high: Value,
+    pub(crate) step: Value,
+}
+
+/// Two ends of a range: scalars of one integer type of 32 or 64 bits, or host integers. Host integers take the type of
+/// the other end, and together that of the host, `i32` for `usize`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` and `{H}` are not the ends of a range",
+    note = "both ends are scalars of one type of i32, i64, u32 and u64, or host integers"
+)]
+pub trait RangeEnds<H> {
+    /// The type of the index.
+    type Index: Index;
+    /// Both ends, before they are fitted.
+    #[doc(hidden)]
+    fn ends(self, high: H) -> (Raw, Raw);
+}
+
+impl<T: Index, R: ScalarOperand<T>> RangeEnds<R> for Scalar<T> {
+    type Index = T;
+    fn ends(self, high: R) -> (Raw, Raw) {
+        (self.raw(), high.into_raw())
+    }
+}
+
+impl<T: Index, L: HostNumber + HostValue<T>> RangeEnds<Scalar<T>> for L {
+    type Index = T;
+    fn ends(self, high: Scalar<T>) -> (Raw, Raw) {
+        (Operand::<T>::into_raw(self), high.raw())
+    }
+}
+
+impl<L: HostInt + HostValue<L::Index>> RangeEnds<L> for L {
+    type Index = L::Index;
+    fn ends(self, high: L) -> (Raw, Raw) {
+        (
+            Raw::Const(HostValue::constant(self)),
+            Raw::Const(HostValue::constant(high)),
+        )
+    }
+}
+
+/// The indices from `low` below `high`: a `for` over them is a loop of the kernel, which runs as often as the ends say when
+/// the kernel runs. A `for` over anything else is a loop of the host, which unrolls.
+#[inline]
+#[track_caller]
+pub fn range<L: RangeEnds<H>, H>(low: L, high: H) -> Range<L::Index> {
+    let (low, high) = low.ends(high);
+    let values = trace::range_values(low, high, Elem::Data(<L::Index as Element>::DTYPE), here());
+    Range {
+        values,
+        index: PhantomData,
+    }
+}
+
+impl<T: Index> Range<T> {
+    /// Every `step`-th index. A step is positive.
+    #[inline]
+    #[track_caller]
+    pub fn step(mut self, step: impl ScalarOperand<T>) -> Self {
+        self.values.step = trace::range_step(step.into_raw(), Elem::Data(T::DTYPE), here());
+        self
+    }
+}
+
+/// What a `for` in a kernel can go over: host iterators, and [`Range`].
+#[diagnostic::on_unimplemented(
+    message = "a `for` in a kernel cannot go over `{Self}`",
+    note = "`range(low, high)` makes a loop of the kernel; host iterators unroll"
+)]
+pub trait IntoLoop {
+    /// Follows the loop.
+    type Loop;
+    /// Starts the loop.
+    #[track_caller]
+    fn into_loop(self) -> Self::Loop;
+}
+
+impl<I: IntoIterator> IntoLoop for I {
+    type Loop = HostLoop<I::IntoIter>;
+    #[inline]
+    fn into_loop(self) -> Self::Loop {
+        HostLoop(self.into_iter())
+    }
+}
+
+impl<T: Index> IntoLoop for Range<T> {
+    type Loop = KernelLoop<T>;
+    #[inline]
+    #[track_caller]
+    fn into_loop(self) -> KernelLoop<T> {
+        KernelLoop::new(self.values, here())
+    }
+}

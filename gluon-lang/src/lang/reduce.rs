@@ -1,0 +1,148 @@
+//! Reductions along one dimension. A combine function must be associative and commutative, for the order of combination
+//! is the layout's.
+
+use super::trace::{self, here};
+use super::{Bits, Element, Handle, Numeric, Scalar, Tensor};
+use crate::entity::Value;
+use crate::ops::arith::{BinaryOp, CompareOp};
+
+macro_rules! reductions {
+    ($($bound:ident { $($(#[$doc:meta])* $name:ident = $op:ident;)* })*) => {$(
+        impl<T: $bound> Tensor<T> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                #[track_caller]
+                pub fn $name(self, axis: usize) -> Tensor<T> {
+                    Tensor::wrap(trace::reduce_with(BinaryOp::$op, self.value(), axis, here()))
+                }
+            )*
+        }
+    )*};
+}
+
+reductions! {
+    Numeric {
+        /// The sum along `axis`, in the element type.
+        sum = Add;
+        /// The product along `axis`, in the element type.
+        product = Mul;
+        /// The largest element along `axis`; NaN only where all are.
+        max = Max;
+        /// The smallest element along `axis`; NaN only where all are.
+        min = Min;
+    }
+    Bits {
+        /// The bitwise or along `axis`: of booleans, whether any is true.
+        reduce_or = Or;
+        /// The bitwise and along `axis`: of booleans, whether all are true.
+        reduce_and = And;
+        /// The bitwise exclusive or along `axis`.
+        xor_sum = Xor;
+    }
+}
+
+impl<T: Numeric> Tensor<T> {
+    /// The coordinate along `axis` of the largest element, the lowest of several. With NaN among them, any coordinate.
+    #[inline]
+    #[track_caller]
+    pub fn argmax(self, axis: usize) -> Tensor<i32> {
+        Tensor::wrap(trace::arg_reduce(CompareOp::Gt, self.value(), axis, here()))
+    }
+
+    /// The coordinate along `axis` of the smallest element, the lowest of several. With NaN among them, any coordinate.
+    #[inline]
+    #[track_caller]
+    pub fn argmin(self, axis: usize) -> Tensor<i32> {
+        Tensor::wrap(trace::arg_reduce(CompareOp::Lt, self.value(), axis, here()))
+    }
+}
+
+impl<T: Element> Tensor<T> {
+    /// All elements along `axis` combined two by two: `x.reduce(0, |a, b| a.max(b))`.
+    #[inline]
+    #[track_caller]
+    pub fn reduce(
+        self,
+        axis: usize,
+        combine: impl Fn(Scalar<T>, Scalar<T>) -> Scalar<T>,
+    ) -> Tensor<T> {
+        reduce(self, axis, combine)
+    }
+}
+
+/// One tensor, or several of one shape and layout that are reduced together.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be reduced",
+    note = "reduce a tensor, or a tuple of two to four tensors"
+)]
+pub trait Reducible: Copy {
+    /// One element of each.
+    type Elements: Copy;
+    /// The operands.
+    #[doc(hidden)]
+    fn operands(self) -> Vec<Value>;
+    /// The handles of one element each.
+    #[doc(hidden)]
+    fn elements(values: &[Value]) -> Self::Elements;
+    /// The values of one element each.
+    #[doc(hidden)]
+    fn combined(elements: Self::Elements) -> Vec<Value>;
+    /// The handles of the results.
+    #[doc(hidden)]
+    fn results(values: &[Value]) -> Self;
+}
+
+impl<T: Element> Reducible for Tensor<T> {
+    type Elements = Scalar<T>;
+    fn operands(self) -> Vec<Value> {
+        vec![self.value()]
+    }
+    fn elements(values: &[Value]) -> Scalar<T> {
+        Scalar::wrap(values[0])
+    }
+    fn combined(elements: Scalar<T>) -> Vec<Value> {
+        vec![elements.value()]
+    }
+    fn results(values: &[Value]) -> Self {
+        Tensor::from_value(values[0])
+    }
+}
+
+macro_rules! reducible_tuples {
+    ($(($($name:ident $index:tt)*))*) => {$(
+        impl<$($name: Element),*> Reducible for ($(Tensor<$name>,)*) {
+            type Elements = ($(Scalar<$name>,)*);
+            fn operands(self) -> Vec<Value> {
+                vec![$(self.$index.value()),*]
+            }
+            fn elements(values: &[Value]) -> Self::Elements {
+                ($(Scalar::wrap(values[$index]),)*)
+            }
+            fn combined(elements: Self::Elements) -> Vec<Value> {
+                vec![$(elements.$index.value()),*]
+            }
+            fn results(values: &[Value]) -> Self {
+                ($(Tensor::wrap(values[$index]),)*)
+            }
+        }
+    )*};
+}
+
+reducible_tuples!((A 0 B 1) (A 0 B 1 C 2) (A 0 B 1 C 2 D 3));
+
+/// Several tensors reduced together along `axis`: the combine function gets one element of each from either side.
+#[inline]
+#[track_caller]
+pub fn reduce<R: Reducible>(
+    operands: R,
+    axis: usize,
+    combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
+) -> R {
+    let at = here();
+    let operands = trace::fit_reduced(&operands.operands(), at);
+    let elements = trace::open_combine(&operands, at);
+    let (left, right) = elements.split_at(operands.len());
+    let combined = R::combined(combine(R::elements(left), R::elements(right)));
+    R::results(&trace::close_combine(axis, &operands, &combined, at))
+}

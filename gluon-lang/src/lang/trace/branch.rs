@@ -1,0 +1,265 @@
+//! `if`: on a host `bool` one arm runs while tracing; on a `Scalar<bool>` both are traced into a branch of the kernel.
+
+use super::carry::{
+    Carrier, Carry, HostCarrier, Reach, Snapshot, restore, spare, write_value_of, write_values,
+};
+use super::{At, Trace, here, with};
+use crate::diag::{Code, OpError};
+use crate::entity::{Region, Value};
+use crate::ir::Type;
+use crate::lang::Scalar;
+use crate::ops::control::{If, Yield};
+
+/// What may stand after `if`.
+#[diagnostic::on_unimplemented(
+    message = "`if` wants one boolean, a host `bool` or a `Scalar<bool>`, not a `{Self}`",
+    label = "this cannot steer a branch",
+    note = "where a tensor decides for each element, use `select(condition, yes, no)` or a mask; a rank-0 tensor becomes a scalar by `.scalar()`"
+)]
+pub trait Branch {
+    /// Follows the two arms.
+    type State;
+    /// Starts the `if`.
+    #[track_caller]
+    fn begin(self) -> Self::State;
+}
+
+impl Branch for bool {
+    type State = HostBranch;
+    #[inline]
+    fn begin(self) -> HostBranch {
+        HostBranch(self)
+    }
+}
+
+impl Branch for &bool {
+    type State = HostBranch;
+    #[inline]
+    fn begin(self) -> HostBranch {
+        HostBranch(*self)
+    }
+}
+
+impl Branch for Scalar<bool> {
+    type State = KernelBranch;
+    #[inline]
+    #[track_caller]
+    fn begin(self) -> KernelBranch {
+        KernelBranch {
+            condition: self.value(),
+            at: here(),
+            before: Snapshot::default(),
+            then: None,
+        }
+    }
+}
+
+/// An `if` that the host decides.
+pub struct HostBranch(bool);
+
+impl HostBranch {
+    /// Does the first arm run?
+    #[inline]
+    pub fn then(&mut self, _: impl FnMut(&mut HostCarrier)) -> bool {
+        self.0
+    }
+
+    /// Does the second arm run?
+    #[inline]
+    pub fn otherwise<T>(&mut self, _: impl FnMut(&mut HostCarrier), _: &mut Option<T>) -> bool {
+        !self.0
+    }
+
+    /// The value of the arm that ran.
+    #[inline]
+    pub fn end<T>(
+        self,
+        _: impl FnMut(&mut HostCarrier),
+        then: Option<T>,
+        otherwise: Option<T>,
+    ) -> T {
+        then.or(otherwise)
+            .expect("one of the two arms of an `if` runs")
+    }
+}
+
+/// An `if` that the kernel decides: both arms are traced from the same state.
+pub struct KernelBranch {
+    condition: Value,
+    at: At,
+    before: Snapshot,
+    then: Option<(Region, Snapshot)>,
+}
+
+impl KernelBranch {
+    /// Opens the first arm.
+    #[inline]
+    pub fn then(&mut self, mut reach: impl FnMut(&mut Carrier<'_>)) -> bool {
+        self.open_then(&mut reach);
+        true
+    }
+
+    #[inline(never)]
+    fn open_then(&mut self, reach: Reach<'_>) {
+        self.before = Snapshot::of(reach);
+        with(self.at, |trace| trace.builder.open(&[]));
+    }
+
+    /// Closes the first arm, puts everything back as it was, and opens the second.
+    #[inline]
+    pub fn otherwise<T: Carry>(
+        &mut self,
+        mut reach: impl FnMut(&mut Carrier<'_>),
+        value: &mut Option<T>,
+    ) -> bool {
+        self.open_otherwise(&mut reach, value.as_mut().map(|v| v as &mut dyn Carry));
+        true
+    }
+
+    #[inline(never)]
+    fn open_otherwise(&mut self, reach: Reach<'_>, value: Option<&mut dyn Carry>) {
+        let mut after = Snapshot::of(reach);
+        if let Some(value) = value {
+            after.add(value);
+        }
+        restore(reach, &self.before, spare(self.at));
+        with(self.at, |trace| {
+            self.then = Some((trace.builder.close(), after));
+            trace.builder.open(&[]);
+        });
+    }
+
+    /// Closes the second arm. What the arms made different becomes a result of the branch.
+    #[inline]
+    pub fn end<T: Carry>(
+        self,
+        mut reach: impl FnMut(&mut Carrier<'_>),
+        then: Option<T>,
+        otherwise: Option<T>,
+    ) -> T {
+        let mut value = otherwise
+            .or(then)
+            .expect("both arms of the kernel's `if` were traced");
+        self.close(&mut reach, &mut value);
+        value
+    }
+
+    #[inline(never)]
+    fn close(mut self, reach: Reach<'_>, value: &mut dyn Carry) {
+        let mut after = Snapshot::of(reach);
+        let variables = after.values().len();
+        after.add(value);
+        let (then_region, then) = self
+            .then
+            .take()
+            .expect("the first arm was closed before the second");
+        if let Some((name, a, b)) = then.host_change(&after) {
+            let message = host_message(&name, &a, &b);
+            restore(reach, &self.before, spare(self.at));
+            with(self.at, |trace| trace.host_changed(message, self.at));
+        }
+        let results = with(self.at, |trace| {
+            self.emit(trace, then_region, &then, &after)
+        });
+        let spare = spare(self.at);
+        let split = variables.min(results.len());
+        write_values(reach, &results[..split], spare);
+        write_value_of(value, &results[split..], spare);
+    }
+
+    fn emit(
+        &self,
+        trace: &mut Trace,
+        then_region: Region,
+        then: &Snapshot,
+        after: &Snapshot,
+    ) -> Vec<Value> {
+        let otherwise_region = trace.builder.close();
+        let names = after.names();
+        let (a, b) = (then.values(), after.values());
+        let mut out = b.clone();
+        let mut merged = Vec::new();
+        for i in 0..a.len().min(b.len()) {
+            if a[i] != b[i] {
+                match self.check_arms(
+                    trace,
+                    names[i],
+                    (then_region, a[i]),
+                    (otherwise_region, b[i]),
+                ) {
+                    Some(ty) => merged.push((i, ty)),
+                    None => out[i] = trace.builder.poison(),
+                }
+            }
+        }
+        let side = |values: &[Value]| merged.iter().map(|(i, _)| values[*i]).collect();
+        self.finish_arm(trace, then_region, side(&a));
+        self.finish_arm(trace, otherwise_region, side(&b));
+        let branch = If {
+            condition: self.condition,
+            then: then_region,
+            otherwise: otherwise_region,
+        };
+        let types: Vec<Type> = merged.iter().map(|(_, ty)| ty.clone()).collect();
+        let results = trace.push(branch, &types, self.at);
+        for ((i, _), &result) in merged.iter().zip(&results) {
+            trace.name(result, names[*i]);
+            out[*i] = result;
+        }
+        out
+    }
+
+    fn finish_arm(&self, trace: &mut Trace, region: Region, values: crate::ops::Values) {
+        trace.builder.reopen(region);
+        trace.push(Yield { values }, &[], self.at);
+        trace.builder.close();
+    }
+
+    /// The one type of what the two arms give; `None` if they differ, which is reported unless one is poison.
+    fn check_arms(
+        &self,
+        trace: &mut Trace,
+        name: &str,
+        a: (Region, Value),
+        b: (Region, Value),
+    ) -> Option<Type> {
+        for (region, value) in [a, b] {
+            trace.builder.reopen(region);
+            let is_visible = trace.check_visible(value, self.at);
+            trace.builder.close();
+            if !is_visible {
+                return None;
+            }
+        }
+        let (a_ty, b_ty) = (trace.ty(a.1).clone(), trace.ty(b.1).clone());
+        if a_ty.is_poison() || b_ty.is_poison() {
+            return None;
+        }
+        if a_ty == b_ty {
+            return Some(a_ty);
+        }
+        let subject = if name.is_empty() || name.starts_with(['[', '0', '1', '2']) {
+            "the value of this `if`".to_owned()
+        } else {
+            format!("`{name}`")
+        };
+        let error = OpError::new(
+            Code::LoopCarriedType,
+            format!("{subject} is {a_ty} after one arm of this `if` and {b_ty} after the other"),
+        )
+        .origin(a.1, format!("here it becomes {a_ty}"))
+        .origin(b.1, format!("here it becomes {b_ty}"))
+        .help("bring both to one type, with `cast` or `convert_layout`");
+        trace.fail(error, self.at);
+        None
+    }
+}
+
+fn host_message(name: &str, a: &str, b: &str) -> String {
+    if name.is_empty() {
+        return format!("the arms of this `if` give different host values, {a} and {b}");
+    }
+    format!(
+        "the host variable `{name}` is {a} after one arm of this `if` of the kernel and {b} after the other"
+    )
+}

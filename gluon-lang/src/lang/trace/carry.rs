@@ -1,0 +1,338 @@
+//! What lives across a loop or branch of the kernel: found by looking at the author's variables before and after.
+
+use std::any::Any;
+use std::fmt::Write;
+
+use super::with;
+use super::{At, Trace};
+use crate::diag::{Code, OpError};
+use crate::entity::Value;
+use crate::lang::{Element, Pointers, Ptr, Scalar, Tensor};
+
+/// A variable that may live across a loop or branch of the kernel: a handle, a host number, or what is made of these.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot live across a loop or branch of the kernel",
+    label = "mentioned inside a loop or branch that the kernel decides at run time",
+    note = "derive `Aggregate` for a struct of handles; a closure that changes what it captures must become a function that takes and returns it; anything else can be used in host loops only"
+)]
+pub trait Carry {
+    /// Shows every handle and host value in it to the walker, always in the same order.
+    fn walk(&mut self, walker: &mut Walker<'_>);
+}
+
+/// A host value that is compared, kept and restored around a loop or branch.
+pub trait HostState {
+    /// A copy to compare with and to restore from.
+    fn save(&self) -> Box<dyn Any>;
+    /// Is it what was saved? Another type is not.
+    fn is(&self, saved: &dyn Any) -> bool;
+    /// Becomes what was saved.
+    fn restore(&mut self, saved: &dyn Any);
+    /// The value as the author would write it.
+    fn show(&self) -> String;
+}
+
+/// One thing found in a variable.
+enum Leaf<'a> {
+    Value(&'a mut Value),
+    Host(&'a mut dyn HostState),
+    /// A variant or a length, which decides what else there is and cannot be put back.
+    Form(String),
+}
+
+/// Goes through the parts of a variable, keeping the path to them.
+pub struct Walker<'a> {
+    path: String,
+    visit: &'a mut dyn FnMut(&str, Leaf<'_>),
+}
+
+impl Walker<'_> {
+    /// A handle's value.
+    pub fn value(&mut self, value: &mut Value) {
+        (self.visit)(&self.path, Leaf::Value(value));
+    }
+
+    /// A host value.
+    pub fn host(&mut self, state: &mut dyn HostState) {
+        (self.visit)(&self.path, Leaf::Host(state));
+    }
+
+    /// Which variant this is, or how many items there are.
+    pub fn form(&mut self, form: &dyn std::fmt::Display) {
+        let form = form.to_string();
+        (self.visit)(&self.path, Leaf::Form(form));
+    }
+
+    /// A named or numbered field.
+    #[inline(never)]
+    pub fn field(&mut self, name: &str, part: &mut dyn Carry) {
+        let len = self.path.len();
+        if !name.is_empty() {
+            let dot = if len == 0 { "" } else { "." };
+            let _ = write!(self.path, "{dot}{name}");
+        }
+        part.walk(self);
+        self.path.truncate(len);
+    }
+
+    /// An element of an array or vector.
+    #[inline(never)]
+    pub fn item(&mut self, index: usize, part: &mut dyn Carry) {
+        let len = self.path.len();
+        let _ = write!(self.path, "[{index}]");
+        part.walk(self);
+        self.path.truncate(len);
+    }
+}
+
+/// Collects the variables that a region mentions.
+pub struct Carrier<'a> {
+    walker: Walker<'a>,
+}
+
+impl Carrier<'_> {
+    /// A variable and its name.
+    #[inline]
+    pub fn add<T: Carry>(&mut self, name: &'static str, variable: &mut T) {
+        self.walker.field(name, variable);
+    }
+}
+
+/// Stands in for [`Carrier`] where the host decides: variables of any type may be mentioned.
+pub struct HostCarrier;
+
+impl HostCarrier {
+    /// A variable that needs nothing.
+    #[inline]
+    pub fn add<T: ?Sized>(&mut self, _: &'static str, _: &mut T) {}
+}
+
+/// The macro's way to reach all mentioned variables.
+pub(super) type Reach<'r> = &'r mut dyn FnMut(&mut Carrier<'_>);
+
+fn visit_all(reach: Reach<'_>, visit: &mut dyn FnMut(&str, Leaf<'_>)) {
+    let walker = Walker {
+        path: String::new(),
+        visit,
+    };
+    reach(&mut Carrier { walker });
+}
+
+fn visit_one(variable: &mut dyn Carry, name: &str, visit: &mut dyn FnMut(&str, Leaf<'_>)) {
+    let mut walker = Walker {
+        path: String::new(),
+        visit,
+    };
+    walker.field(name, variable);
+}
+
+/// What one leaf was.
+pub(super) enum Saved {
+    Value(Value),
+    Host(Box<dyn Any>, String),
+    Form(String),
+}
+
+/// All leaves at one moment, with their names.
+#[derive(Default)]
+pub(super) struct Snapshot(pub(super) Vec<(String, Saved)>);
+
+impl Snapshot {
+    pub(super) fn of(reach: Reach<'_>) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        visit_all(reach, &mut |path, leaf| snapshot.keep(path, &leaf));
+        snapshot
+    }
+
+    /// Adds the leaves of the value of an `if`.
+    pub(super) fn add(&mut self, variable: &mut dyn Carry) {
+        visit_one(variable, "", &mut |path, leaf| self.keep(path, &leaf));
+    }
+
+    fn keep(&mut self, path: &str, leaf: &Leaf<'_>) {
+        let saved = match leaf {
+            Leaf::Value(value) => Saved::Value(**value),
+            Leaf::Host(state) => Saved::Host(state.save(), state.show()),
+            Leaf::Form(form) => Saved::Form(form.clone()),
+        };
+        self.0.push((path.to_owned(), saved));
+    }
+
+    /// The values among the leaves, in order.
+    pub(super) fn values(&self) -> Vec<Value> {
+        let value = |(_, saved): &(String, Saved)| match saved {
+            Saved::Value(value) => Some(*value),
+            _ => None,
+        };
+        self.0.iter().filter_map(value).collect()
+    }
+
+    /// The names of the values.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let is_value = |(_, saved): &&(String, Saved)| matches!(saved, Saved::Value(_));
+        self.0.iter().filter(is_value).map(|(n, _)| &**n).collect()
+    }
+
+    /// The first leaf that is not a value and differs, as its name and both texts.
+    pub(super) fn host_change(&self, other: &Snapshot) -> Option<(String, String, String)> {
+        let mut pairs = self.0.iter().zip(&other.0);
+        let found = pairs.find_map(|((name, a), (_, b))| match (a, b) {
+            (Saved::Value(_), Saved::Value(_)) => None,
+            (Saved::Host(_, a), Saved::Host(_, b)) | (Saved::Form(a), Saved::Form(b)) => {
+                (a != b).then(|| (name.clone(), a.clone(), b.clone()))
+            }
+            _ => Some((name.clone(), "of one form".into(), "of another".into())),
+        });
+        let is_longer = self.0.len() != other.0.len();
+        found.or_else(|| {
+            let count = |s: &Snapshot| format!("made of {} parts", s.0.len());
+            is_longer.then(|| ("a variable".to_owned(), count(self), count(other)))
+        })
+    }
+}
+
+/// Puts values into the handles, in order; what has changed its form beyond that becomes `spare`.
+pub(super) fn write_values(reach: Reach<'_>, values: &[Value], spare: Value) {
+    let mut values = values.iter().copied();
+    visit_all(reach, &mut |_, leaf| {
+        if let Leaf::Value(value) = leaf {
+            *value = values.next().unwrap_or(spare);
+        }
+    });
+}
+
+/// The same for the value of an `if`.
+pub(super) fn write_value_of(variable: &mut dyn Carry, values: &[Value], spare: Value) {
+    let mut values = values.iter().copied();
+    visit_one(variable, "", &mut |_, leaf| {
+        if let Leaf::Value(value) = leaf {
+            *value = values.next().unwrap_or(spare);
+        }
+    });
+}
+
+/// Puts everything back as it was, host values too. A variable of another form keeps it, with `spare` in its handles.
+pub(super) fn restore(reach: Reach<'_>, snapshot: &Snapshot, spare: Value) {
+    let mut saved = snapshot.0.iter();
+    visit_all(reach, &mut |path, leaf| {
+        let entry = saved
+            .next()
+            .filter(|(name, _)| name == path)
+            .map(|(_, s)| s);
+        match (leaf, entry) {
+            (Leaf::Value(value), Some(Saved::Value(old))) => *value = *old,
+            (Leaf::Value(value), _) => *value = spare,
+            (Leaf::Host(state), Some(Saved::Host(old, _))) => state.restore(&**old),
+            _ => {}
+        }
+    });
+}
+
+impl Trace {
+    /// Reports a host variable that a region of the kernel changes.
+    pub(super) fn host_changed(&mut self, message: String, at: At) {
+        let error = OpError::new(Code::HostStateChanged, message)
+            .note("this code is traced once, whatever the kernel decides when it runs")
+            .help("make it a kernel value, `scalar(..)`, or decide it on the host: a `for` over a host range unrolls");
+        self.fail(error, at);
+    }
+}
+
+/// A poison value, for restoring what cannot be restored.
+pub(super) fn spare(at: At) -> Value {
+    with(at, |trace| trace.builder.poison())
+}
+
+macro_rules! host_state {
+    ($same:expr => $($ty:ty),* $(,)?) => {$(
+        impl HostState for $ty {
+            fn save(&self) -> Box<dyn Any> {
+                Box::new(self.clone())
+            }
+            fn is(&self, saved: &dyn Any) -> bool {
+                let same: fn(&$ty, &$ty) -> bool = $same;
+                saved.downcast_ref::<$ty>().is_some_and(|s| same(self, s))
+            }
+            fn restore(&mut self, saved: &dyn Any) {
+                if let Some(saved) = saved.downcast_ref::<$ty>() {
+                    self.clone_from(saved);
+                }
+            }
+            fn show(&self) -> String {
+                format!("{self:?}")
+            }
+        }
+        impl Carry for $ty {
+            fn walk(&mut self, walker: &mut Walker<'_>) {
+                walker.host(self);
+            }
+        }
+    )*};
+}
+
+host_state!(|a, b| a == b => bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, String, &'static str);
+host_state!(|a, b| a == b => crate::layout::Layout, crate::layout::Dims, crate::layout::Blocked, crate::layout::Slice);
+host_state!(|a, b| a.to_bits() == b.to_bits() => f32, f64, half::f16, half::bf16);
+
+macro_rules! carried_handles {
+    ($($handle:ident)*) => {$(
+        impl<T: Element> Carry for $handle<T> {
+            fn walk(&mut self, walker: &mut Walker<'_>) {
+                walker.value(self.value_mut());
+            }
+        }
+    )*};
+}
+
+carried_handles!(Scalar Tensor Ptr Pointers);
+
+impl Carry for () {
+    fn walk(&mut self, _: &mut Walker<'_>) {}
+}
+
+impl<T: Carry, const N: usize> Carry for [T; N] {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        for (i, item) in self.iter_mut().enumerate() {
+            walker.item(i, item);
+        }
+    }
+}
+
+impl<T: Carry> Carry for Vec<T> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        walker.form(&self.len());
+        for (i, item) in self.iter_mut().enumerate() {
+            walker.item(i, item);
+        }
+    }
+}
+
+impl<T: Carry> Carry for Option<T> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        walker.form(if self.is_some() { &"Some" } else { &"None" });
+        if let Some(value) = self {
+            walker.field("", value);
+        }
+    }
+}
+
+macro_rules! carried_tuples {
+    ($(($($name:ident $index:tt)+))*) => {$(
+        impl<$($name: Carry),+> Carry for ($($name,)+) {
+            fn walk(&mut self, walker: &mut Walker<'_>) {
+                $(walker.field(stringify!($index), &mut self.$index);)+
+            }
+        }
+    )*};
+}
+
+carried_tuples! {
+    (A 0)
+    (A 0 B 1)
+    (A 0 B 1 C 2)
+    (A 0 B 1 C 2 D 3)
+    (A 0 B 1 C 2 D 3 E 4)
+    (A 0 B 1 C 2 D 3 E 4 F 5)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7)
+}

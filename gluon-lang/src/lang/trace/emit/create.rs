@@ -1,0 +1,145 @@
+//! Values from nothing.
+
+use super::super::{At, Raw, with};
+use crate::diag::{Code, OpError};
+use crate::elem::Elem;
+use crate::entity::Value;
+use crate::ir::Type;
+use crate::lang::range::RangeValues;
+use crate::layout::{Dims, Layout};
+use crate::ops::create::{Arange, Const, GridAxis, NumPrograms, ProgramId};
+
+/// A scalar constant.
+#[inline(never)]
+pub(crate) fn scalar_constant(value: Const, elem: Elem, at: At) -> Value {
+    with(at, |trace| trace.constant(value, Type::scalar(elem), at))
+}
+
+/// A tensor whose every element is a host number.
+#[inline(never)]
+pub(crate) fn full_constant(
+    value: Const,
+    elem: Elem,
+    shape: Dims,
+    layout: Layout,
+    at: At,
+) -> Value {
+    with(at, |trace| {
+        trace.constant(value, Type::tensor(shape, elem, layout), at)
+    })
+}
+
+/// A tensor of the shape and layout of `like` whose every element is a host number.
+#[inline(never)]
+pub(crate) fn full_constant_like(value: Const, elem: Elem, like: Value, at: At) -> Value {
+    with(at, |trace| {
+        let ty = trace.ty(like).with_elem(elem);
+        trace.constant(value, ty, at)
+    })
+}
+
+/// A tensor whose every element is a scalar of the kernel.
+#[inline(never)]
+pub(crate) fn full_scalar(
+    value: Value,
+    elem: Elem,
+    shape: &Dims,
+    layout: &Layout,
+    at: At,
+) -> Value {
+    with(at, |trace| {
+        let value = trace.widened(value, elem, at);
+        trace.spread(value, shape, layout, at)
+    })
+}
+
+/// A tensor of the shape and layout of `like` whose every element is a scalar of the kernel.
+#[inline(never)]
+pub(crate) fn full_scalar_like(value: Value, like: Value, at: At) -> Value {
+    with(at, |trace| {
+        let Some(t) = trace.ty(like).as_tensor().cloned() else {
+            return value;
+        };
+        trace.spread(value, &t.shape, &t.layout, at)
+    })
+}
+
+/// The integers from `start` to `end`.
+#[inline(never)]
+pub(crate) fn arange(start: i128, end: i128, elem: Elem, layout: Layout, at: At) -> Value {
+    with(at, |trace| {
+        let len = end - start;
+        let fits = |i: i128| elem.data().is_some_and(|d| Const::Int(i).fits(d));
+        if len <= 0 || !fits(start) || !fits(end - 1) {
+            let message = if len <= 0 {
+                format!("`arange({start}..{end})` has no element")
+            } else {
+                format!("`arange({start}..{end})` goes beyond {elem}")
+            };
+            return trace.fail(OpError::new(Code::ConstantRange, message), at);
+        }
+        let ty = Type::tensor([u32::try_from(len).unwrap_or(u32::MAX)], elem, layout);
+        let op = Arange {
+            start: start as i64,
+            end: end as i64,
+        };
+        trace.push1(op, ty, at)
+    })
+}
+
+/// The index of this CTA in the grid, or the size of the grid.
+#[inline(never)]
+pub(crate) fn grid(axis: usize, is_size: bool, at: At) -> Value {
+    with(at, |trace| {
+        let Some(axis) = [GridAxis::X, GridAxis::Y, GridAxis::Z].get(axis).copied() else {
+            let name = if is_size {
+                "num_programs"
+            } else {
+                "program_id"
+            };
+            let message = format!("`{name}({axis})`: a grid has the dimensions 0, 1 and 2");
+            return trace.fail(OpError::new(Code::NoSuchAxis, message), at);
+        };
+        let ty = Type::scalar(Elem::I32);
+        if is_size {
+            trace.push1(NumPrograms { axis }, ty, at)
+        } else {
+            trace.push1(ProgramId { axis }, ty, at)
+        }
+    })
+}
+
+/// The ends of a loop, and a step of 1.
+#[inline(never)]
+pub(crate) fn range_values(low: Raw, high: Raw, elem: Elem, at: At) -> RangeValues {
+    with(at, |trace| {
+        let fitted = trace.fit(
+            "range",
+            &[(low, elem), (high, elem), (Raw::Const(Const::Int(1)), elem)],
+            at,
+        );
+        let values = fitted.unwrap_or_else(|| (0..3).map(|_| trace.builder.poison()).collect());
+        RangeValues {
+            low: values[0],
+            high: values[1],
+            step: values[2],
+        }
+    })
+}
+
+/// The step of a loop.
+#[inline(never)]
+pub(crate) fn range_step(step: Raw, elem: Elem, at: At) -> Value {
+    with(at, |trace| {
+        if let Raw::Const(Const::Int(step)) = step
+            && step <= 0
+        {
+            let message = format!("the step of a range is {step}, and must be positive");
+            return trace.fail(OpError::new(Code::ConstantRange, message), at);
+        }
+        match trace.fit("range", &[(step, elem)], at) {
+            Some(fitted) => fitted[0],
+            None => trace.builder.poison(),
+        }
+    })
+}

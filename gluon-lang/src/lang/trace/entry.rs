@@ -1,0 +1,257 @@
+//! The start and the end of a trace, and how kernels are found.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use super::{At, TRACE, Trace, panic, with};
+use crate::build::Builder;
+use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
+use crate::elem::Elem;
+use crate::entity::Value;
+use crate::ir::{Contracts, Func, Place, Stage, Type};
+use crate::ops::control::Return;
+use crate::verify::verify;
+
+/// A kernel of one instance, as traced.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// The kernel, at stage `Built`, verified.
+    pub func: Func,
+    /// Its name with its generic arguments, for people: `vector_add<1024>`. The name in `func` is a PTX identifier.
+    pub display: Arc<str>,
+    /// Warnings.
+    pub warnings: Diagnostics,
+    /// What `static_print!` said.
+    pub printed: Vec<Printed>,
+}
+
+/// One line of `static_print!`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Printed {
+    /// Where it stands.
+    pub at: Place,
+    /// What it says.
+    pub text: String,
+}
+
+/// What the attribute of a kernel says, for one instance.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelHead {
+    /// The function's name.
+    pub name: &'static str,
+    /// Warps in a CTA.
+    pub warps: u32,
+    /// Cap on registers per thread.
+    pub max_registers: Option<u32>,
+    /// CTAs per SM that must fit.
+    pub min_ctas_per_sm: Option<u32>,
+    /// What the compiler must not do silently.
+    pub contracts: Contracts,
+    /// The parameters, in order.
+    pub params: &'static [ParamHead],
+}
+
+/// A parameter's name, and what its attribute says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamHead {
+    /// The author's name for it.
+    pub name: &'static str,
+    /// The divisor promised, where it is not the usual one: bytes for a pointer's address.
+    pub divisor: Option<u32>,
+}
+
+/// A kernel that the program contains. `inventory` collects them.
+#[derive(Debug)]
+pub struct KernelEntry {
+    /// The function's name.
+    pub name: &'static str,
+    /// The module it stands in, as `crate::module`.
+    pub module: &'static str,
+    /// The source file.
+    pub file: &'static str,
+    /// The line of its name, from 1.
+    pub line: u32,
+    /// The parameters, in order.
+    pub params: &'static [ParamHead],
+    /// Is it generic? Then only the declared instances are known.
+    pub is_generic: bool,
+    /// The instances to build: those declared, or the one of a kernel that is not generic.
+    pub instances: &'static [KernelInstance],
+}
+
+/// One instance of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelInstance {
+    /// The generic arguments as the author wrote them, without the angle brackets; empty if there are none.
+    pub arguments: &'static str,
+    /// Traces it.
+    pub trace: fn() -> Result<Traced, Diagnostics>,
+}
+
+inventory::collect!(KernelEntry);
+
+/// A generic argument as it appears in names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenericArg(String);
+
+/// A const argument.
+pub(crate) fn const_arg(value: impl Display) -> GenericArg {
+    GenericArg(value.to_string())
+}
+
+/// A type argument, named without its path.
+pub(crate) fn type_arg<T: ?Sized>() -> GenericArg {
+    let full = std::any::type_name::<T>();
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let mut out = String::new();
+    for part in full.split_inclusive(|c| !is_part(c)) {
+        out.push_str(part.rsplit("::").next().unwrap_or(part));
+    }
+    GenericArg(out)
+}
+
+/// Runs a kernel function with its parameters as handles, and gives the kernel it describes or what is wrong with it.
+#[inline(never)]
+pub(crate) fn trace_kernel(body: &mut dyn FnMut(), at: At) -> Result<Traced, Diagnostics> {
+    let trace = Trace {
+        builder: Builder::new("kernel", 4),
+        at,
+        display: "kernel".into(),
+        has_begun: false,
+        printed: Vec::new(),
+        panicked: None,
+    };
+    let outer = TRACE.with(|t| t.borrow_mut().replace(trace));
+    let outcome = panic::run(body);
+    let trace = TRACE.with(|t| std::mem::replace(&mut *t.borrow_mut(), outer));
+    let trace = trace.expect("the trace that was begun is there to be ended");
+    trace.finish(outcome)
+}
+
+impl Trace {
+    fn finish(mut self, outcome: Result<(), ()>) -> Result<Traced, Diagnostics> {
+        if outcome.is_err() && !self.builder.has_errors() {
+            self.report_panic();
+        }
+        if outcome.is_ok() {
+            let loc = self.loc(self.at);
+            self.builder.push(Return {}, &[], loc);
+        }
+        let Trace {
+            builder,
+            display,
+            printed,
+            ..
+        } = self;
+        let (func, mut diagnostics) = builder.finish();
+        if !diagnostics.has_errors() {
+            diagnostics.0.extend(verify(&func, Stage::Built).0);
+        }
+        if diagnostics.has_errors() {
+            return Err(diagnostics);
+        }
+        Ok(Traced {
+            func,
+            display,
+            warnings: diagnostics,
+            printed,
+        })
+    }
+
+    fn report_panic(&mut self) {
+        let found = self.panicked.take();
+        let (message, at) = found.map_or_else(
+            || ("it gave no message".into(), None),
+            |p| (p.message, p.at),
+        );
+        let diagnostic = Diagnostic::error(
+            Code::KernelPanicked,
+            at,
+            format!("the host code of this kernel panicked: {message}"),
+        )
+        .note(format!("while tracing `{}`", self.display));
+        self.builder.diagnostic(diagnostic);
+    }
+}
+
+/// A parameter of the kernel being traced, before its name is known.
+#[inline(never)]
+pub(crate) fn declare_param(index: usize, elem: Elem, divisor: u32, at: At) -> Value {
+    with(at, |trace| {
+        let func = trace.builder.func_mut();
+        func.add_param(&format!("p{index}"), Type::Scalar(elem), divisor)
+    })
+}
+
+/// The kernel function says who it is, before anything else.
+#[inline(never)]
+pub(crate) fn begin_kernel(head: &KernelHead, generics: &[GenericArg], at: At) {
+    with(at, |trace| {
+        if trace.has_begun {
+            return trace.refuse_call(head, at);
+        }
+        trace.has_begun = true;
+        trace.set_names(head, generics);
+        trace.set_params(head, at);
+        trace.at = at;
+        let func = trace.builder.func_mut();
+        func.warps = head.warps;
+        func.max_registers = head.max_registers;
+        func.min_ctas_per_sm = head.min_ctas_per_sm;
+        func.contracts = head.contracts;
+    });
+}
+
+impl Trace {
+    fn refuse_call(&mut self, head: &KernelHead, at: At) {
+        let error = OpError::new(
+            Code::KernelCall,
+            format!(
+                "the kernel `{}` is called by the kernel `{}`",
+                head.name, self.display
+            ),
+        )
+        .help("put what both need into a `#[device]` function");
+        self.fail(error, at);
+    }
+
+    fn set_names(&mut self, head: &KernelHead, generics: &[GenericArg]) {
+        let mut symbol = head.name.to_owned();
+        let mut display = head.name.to_owned();
+        for (i, GenericArg(argument)) in generics.iter().enumerate() {
+            symbol.push('_');
+            symbol.extend(argument.chars().map(symbol_char));
+            display.push_str(if i == 0 { "<" } else { ", " });
+            display.push_str(argument);
+        }
+        if !generics.is_empty() {
+            display.push('>');
+        }
+        self.builder.func_mut().name = symbol.into();
+        self.display = display.into();
+    }
+
+    fn set_params(&mut self, head: &KernelHead, at: At) {
+        let loc = self.loc(at);
+        let func = self.builder.func_mut();
+        for (i, param) in head.params.iter().enumerate() {
+            let Some(entry) = func.params.get_mut(i) else {
+                continue;
+            };
+            entry.name = param.name.into();
+            entry.divisor = param.divisor.unwrap_or(entry.divisor);
+            let value = entry.value;
+            func.set_name(value, param.name);
+            func.set_value_loc(value, loc);
+        }
+    }
+}
+
+/// PTX identifiers hold letters, digits, `_` and `$` (PTX ISA, identifiers); `$` is left to the assembler.
+fn symbol_char(c: char) -> char {
+    match c {
+        c if c.is_ascii_alphanumeric() => c,
+        '-' => 'm',
+        _ => '_',
+    }
+}

@@ -1,0 +1,57 @@
+//! Calls of device functions, and ways out of a region that would lose the rest of it.
+
+use super::{At, TRACE, with};
+use crate::diag::{Code, OpError};
+
+/// A device function being traced; leaves it when dropped.
+pub struct Frame(());
+
+/// Enters a device function.
+#[inline(never)]
+pub(crate) fn enter(function: &str, at: At) -> Frame {
+    with(at, |trace| trace.builder.enter(function, at));
+    Frame(())
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        // Also runs while a panic of the author's leaves the function, when the trace may be gone or in use.
+        TRACE.with(|trace| {
+            if let Ok(mut trace) = trace.try_borrow_mut()
+                && let Some(trace) = trace.as_mut()
+            {
+                trace.builder.leave();
+            }
+        });
+    }
+}
+
+/// How many regions are open: what [`leaving`] compares with.
+#[inline(never)]
+pub(crate) fn depth(at: At) -> usize {
+    with(at, |trace| trace.builder.depth())
+}
+
+/// The author's `break`, `continue`, `return` or `?` goes to where `depth` regions were open. If the kernel decides at
+/// run time whether this code runs, that is a mistake, and tracing ends.
+#[inline(never)]
+pub(crate) fn leaving(what: &str, depth: usize, at: At) {
+    let is_early = with(at, |trace| trace.builder.depth() > depth);
+    if is_early {
+        refuse(what, at);
+    }
+}
+
+fn refuse(what: &str, at: At) -> ! {
+    let error = OpError::new(
+        Code::EarlyExit,
+        format!("`{what}` inside a loop or branch that the kernel decides at run time"),
+    )
+    .note("this code is traced once; leaving it while tracing would lose what follows")
+    .help(match what {
+        "return" => "use a mask, or put the rest into an `else`; `if condition { return; }` may stand at the top of the function",
+        _ => "use a mask, or an `if` around the rest",
+    });
+    with(at, |trace| trace.fail(error, at));
+    std::panic::resume_unwind(Box::new(super::panic::Ended));
+}

@@ -1,0 +1,190 @@
+//! Tracing: the kernel function runs once, and every operation it calls is appended to the kernel of this thread.
+//!
+//! Everything here is free of generics, so that it is compiled once and not again for each kernel.
+
+mod branch;
+mod carry;
+mod emit;
+mod entry;
+mod frame;
+mod logic;
+mod loops;
+mod operand;
+mod panic;
+mod whiles;
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::sync::Arc;
+
+pub use branch::{Branch, HostBranch, KernelBranch};
+pub use carry::{Carrier, Carry, HostCarrier, HostState, Walker};
+pub(crate) use emit::*;
+pub use entry::{GenericArg, KernelEntry, KernelHead, KernelInstance, ParamHead, Printed, Traced};
+pub(crate) use entry::{begin_kernel, const_arg, declare_param, trace_kernel, type_arg};
+pub use frame::Frame;
+pub(crate) use frame::{depth, enter, leaving};
+pub use logic::{
+    AfterScalar, HostLogic, Logic, LogicSide, Question, ScalarLogic, TensorLogic, Undecided,
+};
+pub use loops::{HostLoop, KernelLoop};
+pub use operand::Raw;
+pub use whiles::{HostWhile, KernelWhile, WhileLoop};
+
+use crate::build::{Builder, Results};
+use crate::diag::{Code, Diagnostic, OpError};
+use crate::entity::{Loc, Value};
+use crate::ir::{Place, Stage, Type};
+use crate::ops::Op;
+use crate::verify::check_tensor;
+
+/// A place in the author's source, as `#[track_caller]` gives it.
+pub(crate) type At = &'static Location<'static>;
+
+/// The place of the caller of the function that calls this, if that function has `#[track_caller]`.
+#[inline]
+#[track_caller]
+pub(crate) fn here() -> At {
+    Location::caller()
+}
+
+thread_local! {
+    static TRACE: RefCell<Option<Trace>> = const { RefCell::new(None) };
+}
+
+/// The kernel being traced by this thread.
+pub(crate) struct Trace {
+    pub(crate) builder: Builder,
+    /// The kernel function, or who asked for the trace.
+    at: At,
+    /// The kernel's name with its generic arguments, for people.
+    display: Arc<str>,
+    /// Has the kernel function said who it is?
+    has_begun: bool,
+    /// What `static_print!` said.
+    printed: Vec<Printed>,
+    /// What the host code of the kernel panicked with.
+    panicked: Option<panic::Panicked>,
+}
+
+/// Works on the kernel being traced. Outside a kernel there is none, and no way to go on.
+pub(crate) fn with<R>(at: At, work: impl FnOnce(&mut Trace) -> R) -> R {
+    TRACE.with(|trace| match trace.borrow_mut().as_mut() {
+        Some(trace) => work(trace),
+        None => not_traced(at),
+    })
+}
+
+#[inline(never)]
+fn not_traced(at: At) -> ! {
+    let diagnostic = Diagnostic::error(
+        Code::NotTraced,
+        Some(place(at)),
+        "an operation of the kernel language was used outside a kernel",
+    )
+    .help("call it in a `#[kernel]` function, which runs while it is traced");
+    panic!("{diagnostic}");
+}
+
+fn place(at: At) -> Place {
+    Place {
+        file: at.file().into(),
+        line: at.line(),
+        column: at.column(),
+        calls: Vec::new(),
+    }
+}
+
+impl Trace {
+    pub(crate) fn loc(&mut self, at: At) -> Loc {
+        self.builder.loc(at)
+    }
+
+    pub(crate) fn ty(&self, value: Value) -> &Type {
+        self.builder.func().ty(value)
+    }
+
+    /// Gives a value a name hint unless it has one.
+    pub(crate) fn name(&mut self, value: Value, hint: &str) {
+        let func = self.builder.func_mut();
+        if func.name(value).is_none()
+            && hint.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        {
+            let name: String = hint.trim_end_matches(']').chars().map(name_char).collect();
+            func.set_name(value, &name);
+        }
+    }
+
+    pub(crate) fn is_poison(&self, value: Value) -> bool {
+        self.ty(value).is_poison()
+    }
+
+    /// Appends an op with as many results as `declared` has types. Every mistake is reported here, once; its results
+    /// are poison.
+    pub(crate) fn push(&mut self, op: impl Into<Op>, declared: &[Type], at: At) -> Results {
+        let op = op.into();
+        let loc = self.loc(at);
+        if !self.check_scope(&op, at) {
+            return declared.iter().map(|_| self.builder.poison()).collect();
+        }
+        let results = self.builder.push(op, declared, loc);
+        for &value in &results {
+            self.check_result(value, loc);
+        }
+        results
+    }
+
+    /// Appends an op with one result.
+    pub(crate) fn push1(&mut self, op: impl Into<Op>, declared: Type, at: At) -> Value {
+        self.push(op, &[declared], at)[0]
+    }
+
+    /// Are all operands visible here? A value may have left its loop, branch or closure through a host variable.
+    fn check_scope(&mut self, op: &Op, at: At) -> bool {
+        op.operands().into_iter().all(|v| self.check_visible(v, at))
+    }
+
+    /// Is the value visible in the region being filled? If not, that is reported.
+    fn check_visible(&mut self, value: Value, at: At) -> bool {
+        if self.is_poison(value) || self.builder.in_scope(value) {
+            return true;
+        }
+        let name = self.builder.func().name(value).map(|n| format!("`{n}`"));
+        let name = name.unwrap_or_else(|| "a value".into());
+        let error = OpError::new(
+            Code::OutOfScope,
+            format!("{name} is used where it does not exist"),
+        )
+        .origin(
+            value,
+            "it was made here, inside a loop, branch or closure of the kernel",
+        )
+        .help("carry it out through a `let mut` variable declared before the loop or branch");
+        self.fail(error, at);
+        false
+    }
+
+    /// Shapes and layouts are judged where they first appear, not at every later use.
+    fn check_result(&mut self, value: Value, loc: Loc) {
+        let func = self.builder.func();
+        let Type::Tensor(t) = func.ty(value) else {
+            return;
+        };
+        if let Err((code, message)) = check_tensor(t, Stage::Built, func.warps) {
+            self.builder.error(code, message, loc);
+            self.builder.func_mut().set_ty(value, Type::Poison);
+        }
+    }
+
+    /// Reports a mistake, and gives the poison that stands for its result.
+    pub(crate) fn fail(&mut self, error: OpError, at: At) -> Value {
+        let loc = self.loc(at);
+        self.builder.report(error, loc);
+        self.builder.poison()
+    }
+}
+
+/// Names in the text form are words; the path of a field or element is flattened into one.
+fn name_char(c: char) -> char {
+    if c.is_ascii_alphanumeric() { c } else { '_' }
+}

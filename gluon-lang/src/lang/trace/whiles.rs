@@ -1,0 +1,202 @@
+//! `while`: on a host `bool` the host loops; on a `Scalar<bool>` test and body are traced once each.
+
+use super::carry::{Carrier, HostCarrier, Reach, Snapshot, restore, spare, write_values};
+use super::loops::Carried;
+use super::{At, Trace, here, with};
+use crate::entity::{Region, Value};
+use crate::lang::Scalar;
+use crate::ops::control::{Condition, While, Yield};
+
+/// What may stand after `while`.
+#[diagnostic::on_unimplemented(
+    message = "`while` wants one boolean, a host `bool` or a `Scalar<bool>`, not a `{Self}`",
+    label = "this cannot steer a loop",
+    note = "a rank-0 tensor becomes a scalar by `.scalar()`"
+)]
+pub trait WhileLoop {
+    /// Follows test and body.
+    type State;
+    /// Starts the loop.
+    #[track_caller]
+    fn start() -> Self::State;
+}
+
+impl WhileLoop for bool {
+    type State = HostWhile;
+    fn start() -> HostWhile {
+        HostWhile
+    }
+}
+
+impl WhileLoop for Scalar<bool> {
+    type State = KernelWhile;
+    #[track_caller]
+    fn start() -> KernelWhile {
+        KernelWhile {
+            at: here(),
+            test: None,
+            body: None,
+        }
+    }
+}
+
+/// A `while` that the host runs.
+pub struct HostWhile;
+
+impl HostWhile {
+    /// Goes on to the condition.
+    #[inline]
+    pub fn test(&mut self, _: impl FnMut(&mut HostCarrier)) -> bool {
+        true
+    }
+
+    /// Goes on to the body if the condition says so.
+    #[inline]
+    pub fn decide(&mut self, condition: bool, _: impl FnMut(&mut HostCarrier)) -> bool {
+        condition
+    }
+}
+
+/// A `while` that the kernel runs: the host goes through its condition and its body once.
+pub struct KernelWhile {
+    at: At,
+    test: Option<Test>,
+    body: Option<Body>,
+}
+
+/// The condition being traced.
+struct Test {
+    before: Snapshot,
+    params: Vec<Value>,
+}
+
+/// The body being traced.
+struct Body {
+    test: Test,
+    /// What the condition hands on.
+    passed: Vec<Value>,
+    region: Region,
+    params: Vec<Value>,
+}
+
+impl KernelWhile {
+    /// Opens the condition; the second time, closes the body.
+    #[inline]
+    pub fn test(&mut self, mut reach: impl FnMut(&mut Carrier<'_>)) -> bool {
+        self.open_or_close(&mut reach)
+    }
+
+    #[inline(never)]
+    fn open_or_close(&mut self, reach: Reach<'_>) -> bool {
+        if let Some(body) = self.body.take() {
+            self.close(body, reach);
+            return false;
+        }
+        let before = Snapshot::of(reach);
+        let params = with(self.at, |trace| trace.open_region(None, &before, self.at));
+        write_values(reach, &params, spare(self.at));
+        self.test = Some(Test { before, params });
+        true
+    }
+
+    /// Closes the condition and opens the body.
+    #[inline]
+    pub fn decide(
+        &mut self,
+        condition: Scalar<bool>,
+        mut reach: impl FnMut(&mut Carrier<'_>),
+    ) -> bool {
+        self.open_body(condition.value(), &mut reach);
+        true
+    }
+
+    #[inline(never)]
+    fn open_body(&mut self, condition: Value, reach: Reach<'_>) {
+        let test = self
+            .test
+            .take()
+            .expect("the condition is opened before it is closed");
+        let passed = Snapshot::of(reach);
+        self.check_host(&test.before, &passed, reach);
+        let body = with(self.at, |trace| {
+            // The values are filled in when it is known which are carried.
+            let values = crate::ops::Values::new();
+            trace.push(Condition { condition, values }, &[], self.at);
+            let region = trace.builder.close();
+            let params = trace.open_region(None, &test.before, self.at);
+            Body {
+                test,
+                passed: passed.values(),
+                region,
+                params,
+            }
+        });
+        write_values(reach, &body.params, spare(self.at));
+        self.body = Some(body);
+    }
+
+    fn check_host(&self, before: &Snapshot, after: &Snapshot, reach: Reach<'_>) {
+        if let Some((name, a, b)) = before.host_change(after) {
+            let message = format!(
+                "the host variable `{name}` is {a} before an iteration of this loop of the kernel and {b} after it"
+            );
+            restore(reach, before, spare(self.at));
+            with(self.at, |trace| trace.host_changed(message, self.at));
+        }
+    }
+
+    fn close(&mut self, body: Body, reach: Reach<'_>) {
+        let after = Snapshot::of(reach);
+        self.check_host(&body.test.before, &after, reach);
+        let results = with(self.at, |trace| self.emit(trace, &body, &after));
+        write_values(reach, &results, spare(self.at));
+    }
+
+    fn emit(&self, trace: &mut Trace, body: &Body, after: &Snapshot) -> Vec<Value> {
+        let at = self.at;
+        let (before, ends) = (&body.test.before, after.values());
+        let (inits, names) = (before.values(), before.names());
+        let mut carried = Carried::find(trace, &body.params, &ends, &names, at);
+        // The condition may change variables too; its region is over, so its values are looked at from inside it.
+        trace.builder.reopen(body.region);
+        let tested = Carried::find(trace, &body.test.params, &body.passed, &names, at);
+        trace.builder.close();
+        carried.join(&tested);
+        let values = carried.pick(&ends);
+        trace.push(Yield { values }, &[], at);
+        let after_region = trace.builder.close();
+        trace.fill_condition(body.region, carried.pick(&body.passed));
+        carried.drop_unchanged(trace, &body.params, &inits);
+        carried.drop_unchanged(trace, &body.test.params, &inits);
+        trace.retain_params(body.region, 0, &carried.changed);
+        trace.retain_params(after_region, 0, &carried.changed);
+        let op = While {
+            inits: carried.pick(&inits),
+            before: body.region,
+            after: after_region,
+        };
+        carried.finish(trace, op.into(), &inits, &names, at)
+    }
+}
+
+impl Carried {
+    /// Carried or lost in either region is so in both.
+    fn join(&mut self, other: &Carried) {
+        for i in 0..self.changed.len() {
+            self.lost[i] |= other.lost[i];
+            self.changed[i] = (self.changed[i] || other.changed[i]) && !self.lost[i];
+        }
+    }
+}
+
+impl Trace {
+    /// Says which values the condition of a `while` hands on.
+    fn fill_condition(&mut self, region: Region, values: crate::ops::Values) {
+        let func = self.builder.func_mut();
+        let last = func.region(region).insts.last().copied();
+        let last = last.expect("the test of a `while` ends in its condition");
+        if let crate::ops::Op::Condition(op) = func.op_mut(last) {
+            op.values = values;
+        }
+    }
+}

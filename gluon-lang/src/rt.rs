@@ -1,0 +1,103 @@
+//! What the macros expand to. Nothing here is meant to be written by hand, except by code that extends the language:
+//! [`KernelEntry`] is what tools iterate over, [`KernelFn`] what they trace, [`Carry`] what a derive implements.
+
+pub use inventory;
+
+pub use crate::ir::Contracts;
+use crate::lang::here;
+pub use crate::lang::{
+    Branch, Carrier, Carry, Frame, GenericArg, HostCarrier, HostState, IntoLoop, KernelEntry,
+    KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic,
+    Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, WhileLoop,
+};
+use crate::lang::{Element, Pointers, Ptr, Scalar, Tensor};
+
+/// The kernel function says who it is, before anything else.
+#[track_caller]
+pub fn begin_kernel(head: &KernelHead, generics: &[GenericArg]) {
+    crate::lang::begin_kernel(head, generics, here());
+}
+
+/// A const generic argument.
+pub fn const_arg(value: impl std::fmt::Display) -> GenericArg {
+    crate::lang::const_arg(value)
+}
+
+/// A type argument.
+pub fn type_arg<T: ?Sized>() -> GenericArg {
+    crate::lang::type_arg::<T>()
+}
+
+/// Enters a device function; the call's place is that of this call's caller.
+#[track_caller]
+pub fn enter(function: &str) -> Frame {
+    crate::lang::enter(function, here())
+}
+
+/// How many regions of the kernel are open.
+#[track_caller]
+pub fn depth() -> usize {
+    crate::lang::depth(here())
+}
+
+/// A `break`, `continue` or `return` of the author's, to where `depth` regions were open.
+#[track_caller]
+pub fn leaving(what: &str, depth: usize) {
+    crate::lang::leaving(what, depth, here());
+}
+
+/// A `?` of the author's, in a function that was entered with `depth` regions open.
+#[track_caller]
+pub fn question<T: Question>(value: T, depth: usize) -> T {
+    if value.leaves() {
+        crate::lang::leaving("?", depth, here());
+    }
+    value
+}
+
+/// Starts a `while` whose condition has the type of this closure's result. The closure is never called.
+#[track_caller]
+pub fn while_loop<C: WhileLoop>(_: impl FnOnce() -> C) -> C::State {
+    C::start()
+}
+
+/// A `static_assert!` that does not hold.
+#[track_caller]
+pub fn static_assert_failed(message: &str) {
+    crate::lang::static_assert_failed(message, here());
+}
+
+/// A `static_print!`.
+#[track_caller]
+pub fn static_print(text: String) {
+    crate::lang::static_print(text, here());
+}
+
+/// A variable of a `let`, which gives its name to the value it holds, if it holds one.
+pub struct Named<'a, T>(pub &'a T);
+
+/// Naming a value of the kernel.
+pub trait NameHandle {
+    /// Gives the value the name.
+    fn name(&self, name: &str);
+}
+
+/// Naming anything else does nothing.
+pub trait NameOther {
+    /// Nothing.
+    fn name(&self, _: &str) {}
+}
+
+impl<T> NameOther for &Named<'_, T> {}
+
+macro_rules! named_handles {
+    ($($handle:ident)*) => {$(
+        impl<T: Element> NameHandle for Named<'_, $handle<T>> {
+            fn name(&self, name: &str) {
+                crate::lang::name_value(self.0.value(), name);
+            }
+        }
+    )*};
+}
+
+named_handles!(Scalar Tensor Ptr Pointers);

@@ -1,0 +1,85 @@
+//! Constants, ranges, splats and the place in the grid.
+
+use gluon_lang::elem::{DType, Elem};
+use gluon_lang::entity::Inst;
+use gluon_lang::ops::create::{Arange, Constant, GridAxis, NumPrograms, ProgramId, Splat};
+use ptx::{Operand, Special, Type};
+
+use super::code::Code;
+use super::element::Element;
+use super::{Emitted, Emitter, Lower};
+
+impl Lower for Constant {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let result = cx.func.result(inst);
+        let Elem::Data(dtype) = cx.elem(result) else {
+            panic!("the verifier admits no constant pointers");
+        };
+        let count = cx.count(cx.func.ty(result));
+        cx.set(result, vec![Element::constant(self.value, dtype); count]);
+        Ok(())
+    }
+}
+
+impl Lower for Arange {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let result = cx.func.result(inst);
+        let elem = cx.elem(result);
+        let distribution = cx.distribution(cx.tensor(result));
+        let base = distribution.thread_coordinate(&mut cx.code, 0);
+        let base = widened(&mut cx.code, base, elem);
+        let elements: Vec<Element> = distribution
+            .offsets
+            .iter()
+            .map(|&offset| cx.code.add_int(base, offset as i64 + self.start, elem))
+            .collect();
+        cx.set(result, elements);
+        Ok(())
+    }
+}
+
+/// An unsigned 32-bit number as an element of an integer type that holds it.
+fn widened(code: &mut Code, number: Operand, elem: Elem) -> Element {
+    match number {
+        Operand::Reg(reg) if elem.bits() == 64 => {
+            code.in_prologue(|code| code.convert(Type::U64, Type::U32, None, reg)).into()
+        }
+        _ => number.into(),
+    }
+}
+
+impl Lower for Splat {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let element = cx.scalar(self.value);
+        let count = cx.count(cx.func.ty(cx.func.result(inst)));
+        cx.set_result(inst, vec![element; count]);
+        Ok(())
+    }
+}
+
+impl Lower for ProgramId {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        special(inst, cx, Special::ctaid(axis(self.axis)))
+    }
+}
+
+impl Lower for NumPrograms {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        special(inst, cx, Special::nctaid(axis(self.axis)))
+    }
+}
+
+fn special(inst: Inst, cx: &mut Emitter<'_>, special: Special) -> Emitted {
+    debug_assert!(cx.elem(cx.func.result(inst)) == Elem::Data(DType::I32), "grid indices are i32");
+    let reg = cx.code.in_prologue(|code| code.mov(Type::U32, special));
+    cx.set_result(inst, vec![Element::from(reg)]);
+    Ok(())
+}
+
+fn axis(axis: GridAxis) -> ptx::Axis {
+    match axis {
+        GridAxis::X => ptx::Axis::X,
+        GridAxis::Y => ptx::Axis::Y,
+        GridAxis::Z => ptx::Axis::Z,
+    }
+}

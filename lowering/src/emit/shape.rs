@@ -1,0 +1,134 @@
+//! Shape operations: no element moves, registers are only counted anew.
+
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::layout::relate::registers_in;
+use gluon_lang::layout::{Axis, LinearLayout};
+use gluon_lang::ops::shape::{Broadcast, ExpandDims, Join, Permute, Reshape, Split};
+
+use super::element::Element;
+use super::{Emitted, Emitter, Lower};
+
+impl Lower for ExpandDims {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let result = cx.distribution(cx.tensor(cx.func.result(inst)));
+        let gone = self.axis as usize;
+        let rank = result.map.outs().len();
+        // The new dimension has one element: no bits are lost with it.
+        let outs: Vec<Axis> = (0..rank).filter(|&dim| dim != gone).map(Axis::dim).collect();
+        let map = result.map.with_outs_ordered(&outs);
+        let map = map.with_outs_renamed(|axis| position(&outs, axis));
+        relabel(inst, cx, self.operand, |_| map);
+        Ok(())
+    }
+}
+
+impl Lower for Broadcast {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let result = cx.distribution(cx.tensor(cx.func.result(inst)));
+        let shape = cx.tensor(self.operand).shape.clone();
+        relabel(inst, cx, self.operand, |_| result.map.clipped_to(&shape));
+        Ok(())
+    }
+}
+
+impl Lower for Permute {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let result = cx.distribution(cx.tensor(cx.func.result(inst)));
+        let order = &self.order;
+        let renamed = |axis: Axis| {
+            let at = Axis::dims(order.len()).position(|a| a == axis);
+            Axis::dim(order[at.expect("an output of a layout is a dimension")] as usize)
+        };
+        relabel(inst, cx, self.operand, |_| result.map.with_outs_renamed(renamed));
+        Ok(())
+    }
+}
+
+impl Lower for Reshape {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let source = cx.distribution(cx.tensor(self.operand));
+        let result = cx.distribution(cx.tensor(cx.func.result(inst)));
+        let (from, to) = (row_major(&source.map), row_major(&result.map));
+        let registers = registers_in(&from, &to).expect("a reshape moves no element");
+        pick(inst, cx, self.operand, &registers);
+        Ok(())
+    }
+}
+
+impl Lower for Split {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let results = cx.func.results(inst);
+        let source = cx.distribution(cx.tensor(self.operand));
+        let half = cx.distribution(cx.tensor(results[0]));
+        let elements = cx.elements(self.operand);
+        let place = source.by_offset();
+        let last = Axis::dim(source.map.outs().len() - 1);
+        let bit = source.map.out_shift(last);
+        for (side, &value) in results.iter().enumerate() {
+            let taken: Vec<Element> = half
+                .offsets
+                .iter()
+                .map(|&offset| {
+                    // Dimensions are packed from the first one on, so the last one is the topmost bit.
+                    let register = place.get(&(offset | (side as u64) << bit));
+                    elements[*register.expect("both halves of a split lie in one thread")]
+                })
+                .collect();
+            cx.set(value, taken);
+        }
+        Ok(())
+    }
+}
+
+impl Lower for Join {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let result = cx.distribution(cx.tensor(cx.func.result(inst)));
+        let half = cx.distribution(cx.tensor(self.lhs));
+        let sides = [cx.elements(self.lhs), cx.elements(self.rhs)];
+        let place = half.by_offset();
+        let last = Axis::dim(result.map.outs().len() - 1);
+        let bit = result.map.out_shift(last);
+        let elements: Vec<Element> = result
+            .offsets
+            .iter()
+            .map(|&offset| {
+                let register = place.get(&(offset & !(1 << bit)));
+                sides[(offset >> bit & 1) as usize][*register.expect("a join moves no element")]
+            })
+            .collect();
+        cx.set_result(inst, elements);
+        Ok(())
+    }
+}
+
+/// The dimension that stands at the place of `axis` in `outs`.
+fn position(outs: &[Axis], axis: Axis) -> Axis {
+    let at = outs.iter().position(|&out| out == axis);
+    Axis::dim(at.expect("every output was listed"))
+}
+
+/// A map onto one dimension that counts the elements row by row.
+fn row_major(map: &LinearLayout) -> LinearLayout {
+    let reversed: Vec<Axis> = Axis::dims(map.outs().len()).rev().collect();
+    let bits = map.total_out_bits();
+    map.with_outs_ordered(&reversed).with_outs_reshaped([(Axis::dim(0), bits)])
+}
+
+/// The result is the operand seen through `map`, which says in the operand's coordinates what each place wants.
+fn relabel(
+    inst: Inst,
+    cx: &mut Emitter<'_>,
+    operand: Value,
+    map: impl FnOnce(&LinearLayout) -> LinearLayout,
+) {
+    let source = cx.distribution(cx.tensor(operand));
+    let wanted = map(&source.map);
+    let registers = registers_in(&source.map, &wanted).expect("a shape operation moves no element");
+    pick(inst, cx, operand, &registers);
+}
+
+fn pick(inst: Inst, cx: &mut Emitter<'_>, operand: Value, registers: &[u32]) {
+    let elements = cx.elements(operand);
+    let picked: Vec<Element> = registers.iter().map(|&r| elements[r as usize]).collect();
+    cx.set_result(inst, picked);
+}
