@@ -10,6 +10,7 @@ pub mod opt;
 pub mod plan;
 pub mod resolve;
 
+mod compile;
 mod launch;
 mod options;
 mod pipeline;
@@ -18,6 +19,7 @@ mod test;
 #[cfg(test)]
 mod tests;
 
+pub use compile::{Compiled, compile};
 pub use launch::{LaunchInfo, ParamInfo};
 pub use options::Options;
 pub use pipeline::{Lowered, PIPELINE, Pass, PassTime, StopAt, run_to};

@@ -14,13 +14,20 @@ pub(crate) fn expand(item: Tokens) -> syn::Result<Tokens> {
     if has_types {
         let clause = generics.make_where_clause();
         for ty in &fields {
-            clause.predicates.push(parse_quote!(#ty: ::tilekit::rt::Carry));
+            clause
+                .predicates
+                .push(parse_quote!(#ty: ::tilekit::rt::Carry));
         }
     }
     let body = match &input.data {
         Data::Struct(data) => walk_struct(&data.fields),
         Data::Enum(data) => walk_enum(data),
-        Data::Union(_) => return Err(syn::Error::new_spanned(ident, "a union cannot live across loops of the kernel")),
+        Data::Union(_) => {
+            return Err(syn::Error::new_spanned(
+                ident,
+                "a union cannot live across loops of the kernel",
+            ));
+        }
     };
     let (impl_generics, _, clause) = generics.split_for_impl();
     let (_, type_generics, _) = input.generics.split_for_impl();
@@ -37,30 +44,43 @@ pub(crate) fn expand(item: Tokens) -> syn::Result<Tokens> {
 fn field_types(data: &Data) -> Vec<syn::Type> {
     match data {
         Data::Struct(data) => data.fields.iter().map(|f| f.ty.clone()).collect(),
-        Data::Enum(data) => data.variants.iter().flat_map(|v| v.fields.iter().map(|f| f.ty.clone())).collect(),
+        Data::Enum(data) => data
+            .variants
+            .iter()
+            .flat_map(|v| v.fields.iter().map(|f| f.ty.clone()))
+            .collect(),
         Data::Union(_) => Vec::new(),
     }
 }
 
 fn walk_struct(fields: &Fields) -> Tokens {
-    let walks = fields.iter().enumerate().map(|(i, field)| match &field.ident {
-        Some(name) => {
-            let text = name.to_string();
-            quote!(walker.field(#text, &mut self.#name);)
-        }
-        None => {
-            let (text, index) = (i.to_string(), Index::from(i));
-            quote!(walker.field(#text, &mut self.#index);)
-        }
-    });
+    let walks = fields
+        .iter()
+        .enumerate()
+        .map(|(i, field)| match &field.ident {
+            Some(name) => {
+                let text = name.to_string();
+                quote!(walker.field(#text, &mut self.#name);)
+            }
+            None => {
+                let (text, index) = (i.to_string(), Index::from(i));
+                quote!(walker.field(#text, &mut self.#index);)
+            }
+        });
     quote!(#(#walks)*)
 }
 
 fn walk_enum(data: &syn::DataEnum) -> Tokens {
     let arms = data.variants.iter().map(|variant| {
         let (ident, text) = (&variant.ident, variant.ident.to_string());
-        let names: Vec<_> = (0..variant.fields.len()).map(|i| format_ident!("field_{i}")).collect();
-        let labels = variant.fields.iter().enumerate().map(|(i, f)| f.ident.as_ref().map_or(i.to_string(), ToString::to_string));
+        let names: Vec<_> = (0..variant.fields.len())
+            .map(|i| format_ident!("field_{i}"))
+            .collect();
+        let labels = variant
+            .fields
+            .iter()
+            .enumerate()
+            .map(|(i, f)| f.ident.as_ref().map_or(i.to_string(), ToString::to_string));
         let pattern = match &variant.fields {
             Fields::Named(fields) => {
                 let keys = fields.named.iter().map(|f| &f.ident);

@@ -55,12 +55,17 @@ impl KernelArguments {
             "instances" => {
                 let list;
                 parenthesized!(list in input);
-                self.instances.extend(Punctuated::<AngleBracketedGenericArguments, Token![,]>::parse_terminated(&list)?);
+                self.instances.extend(
+                    Punctuated::<AngleBracketedGenericArguments, Token![,]>::parse_terminated(
+                        &list,
+                    )?,
+                );
             }
             "deny" => {
                 let list;
                 parenthesized!(list in input);
-                self.denied.extend(Punctuated::<Ident, Token![,]>::parse_terminated(&list)?);
+                self.denied
+                    .extend(Punctuated::<Ident, Token![,]>::parse_terminated(&list)?);
             }
             _ => {
                 return Err(syn::Error::new(
@@ -90,7 +95,10 @@ pub(crate) fn take_divisor(attributes: &mut Vec<Attribute>) -> syn::Result<Optio
         let number: LitInt = attribute.parse_args()?;
         let is_power = number.base10_parse::<u32>().is_ok_and(u32::is_power_of_two);
         if !is_power {
-            return Err(syn::Error::new(number.span(), "a power of two is wanted, such as `#[multiple_of(16)]`"));
+            return Err(syn::Error::new(
+                number.span(),
+                "a power of two is wanted, such as `#[multiple_of(16)]`",
+            ));
         }
         divisor = Some(number);
     }
@@ -110,7 +118,10 @@ impl Parse for CaseArguments {
         while !input.is_empty() {
             let word: Ident = input.parse()?;
             if word != "sizes" {
-                return Err(syn::Error::new(word.span(), "a case's attribute takes `sizes(name = [..], ..)`"));
+                return Err(syn::Error::new(
+                    word.span(),
+                    "a case's attribute takes `sizes(name = [..], ..)`",
+                ));
             }
             let list;
             parenthesized!(list in input);
@@ -135,5 +146,8 @@ pub(crate) fn expect_none(attributes: &Tokens, what: &str) -> syn::Result<()> {
     if attributes.is_empty() {
         return Ok(());
     }
-    Err(syn::Error::new_spanned(attributes, format!("`{what}` takes no arguments")))
+    Err(syn::Error::new_spanned(
+        attributes,
+        format!("`{what}` takes no arguments"),
+    ))
 }

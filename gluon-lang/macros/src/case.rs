@@ -14,10 +14,16 @@ pub(crate) fn expand(attributes: Tokens, item: Tokens) -> syn::Result<Tokens> {
     let mut sizes = Vec::new();
     for (size, values) in &arguments.sizes {
         let Expr::Array(list) = values else {
-            return Err(syn::Error::new_spanned(values, "a size has a list of values, such as `n = [1_000, 1 << 20]`"));
+            return Err(syn::Error::new_spanned(
+                values,
+                "a size has a list of values, such as `n = [1_000, 1 << 20]`",
+            ));
         };
         if list.elems.is_empty() {
-            return Err(syn::Error::new_spanned(values, "a size has at least one value"));
+            return Err(syn::Error::new_spanned(
+                values,
+                "a size has at least one value",
+            ));
         }
         let text = size.to_string();
         sizes.push(quote!(::tilekit::case::SizeList { name: #text, values: &#list }));

@@ -13,7 +13,10 @@ pub(crate) fn expand(attributes: Tokens, item: Tokens) -> syn::Result<Tokens> {
     expect_none(&attributes, "#[device]")?;
     let mut function: ItemFn = parse2(item)?;
     if let Some(token) = &function.sig.asyncness {
-        return Err(syn::Error::new_spanned(token, "a device function is not `async`"));
+        return Err(syn::Error::new_spanned(
+            token,
+            "a device function is not `async`",
+        ));
     }
     rewrite_body(&function.sig, &mut function.block)?;
     let name = function.sig.ident.to_string();

@@ -23,17 +23,24 @@ pub(crate) fn expand(attributes: Tokens, item: Tokens) -> syn::Result<Tokens> {
 
 fn check_signature(function: &ItemFn) -> syn::Result<()> {
     let signature = &function.sig;
-    let refuse = |tokens: &dyn quote::ToTokens, message: &str| Err(syn::Error::new_spanned(tokens, message));
+    let refuse =
+        |tokens: &dyn quote::ToTokens, message: &str| Err(syn::Error::new_spanned(tokens, message));
     if let Some(token) = &signature.asyncness {
         return refuse(token, "a kernel is not `async`");
     }
     if !matches!(signature.safety, syn::Safety::Default) {
-        return refuse(&signature.safety, "a kernel is not `unsafe`: it is traced, and its accesses are checked by the emulator");
+        return refuse(
+            &signature.safety,
+            "a kernel is not `unsafe`: it is traced, and its accesses are checked by the emulator",
+        );
     }
     if let ReturnType::Type(_, ty) = &signature.output
         && !matches!(&**ty, Type::Tuple(t) if t.elems.is_empty())
     {
-        return refuse(ty, "a kernel returns nothing: it stores its results through its pointers");
+        return refuse(
+            ty,
+            "a kernel returns nothing: it stores its results through its pointers",
+        );
     }
     if let Some(lifetime) = signature.generics.lifetimes().next() {
         return refuse(lifetime, "a kernel has no lifetimes: handles are `Copy`");
@@ -46,10 +53,16 @@ fn param_heads(function: &mut ItemFn) -> syn::Result<Vec<Tokens>> {
     let mut heads = Vec::new();
     for input in &mut function.sig.inputs {
         let FnArg::Typed(typed) = input else {
-            return Err(syn::Error::new_spanned(input, "a kernel is a plain function, without `self`"));
+            return Err(syn::Error::new_spanned(
+                input,
+                "a kernel is a plain function, without `self`",
+            ));
         };
         let Pat::Ident(ident) = &*typed.pat else {
-            return Err(syn::Error::new_spanned(&typed.pat, "a kernel's parameter is a name, which shows in its PTX"));
+            return Err(syn::Error::new_spanned(
+                &typed.pat,
+                "a kernel's parameter is a name, which shows in its PTX",
+            ));
         };
         let name = ident.ident.to_string();
         let divisor = match take_divisor(&mut typed.attrs)? {
@@ -74,19 +87,31 @@ fn begin(function: &ItemFn, arguments: &KernelArguments, heads: &[Tokens]) -> sy
     let name = function.sig.ident.to_string();
     let warps = arguments.warps.as_ref().map_or(quote!(4), |e| quote!(#e));
     let option = |e: &Option<syn::Expr>| e.as_ref().map_or(quote!(None), |e| quote!(Some(#e)));
-    let (max_registers, min_ctas) = (option(&arguments.max_registers), option(&arguments.min_ctas_per_sm));
-    let denied: Vec<Ident> = arguments.denied.iter().map(contract_field).collect::<syn::Result<_>>()?;
-    let generics = function.sig.generics.params.iter().filter_map(|param| match param {
-        GenericParam::Type(t) => {
-            let ident = &t.ident;
-            Some(quote!(::tilekit::rt::type_arg::<#ident>()))
-        }
-        GenericParam::Const(c) => {
-            let ident = &c.ident;
-            Some(quote!(::tilekit::rt::const_arg(#ident)))
-        }
-        GenericParam::Lifetime(_) => None,
-    });
+    let (max_registers, min_ctas) = (
+        option(&arguments.max_registers),
+        option(&arguments.min_ctas_per_sm),
+    );
+    let denied: Vec<Ident> = arguments
+        .denied
+        .iter()
+        .map(contract_field)
+        .collect::<syn::Result<_>>()?;
+    let generics = function
+        .sig
+        .generics
+        .params
+        .iter()
+        .filter_map(|param| match param {
+            GenericParam::Type(t) => {
+                let ident = &t.ident;
+                Some(quote!(::tilekit::rt::type_arg::<#ident>()))
+            }
+            GenericParam::Const(c) => {
+                let ident = &c.ident;
+                Some(quote!(::tilekit::rt::const_arg(#ident)))
+            }
+            GenericParam::Lifetime(_) => None,
+        });
     let span = function.sig.ident.span();
     let call = quote_spanned!(span=> ::tilekit::rt::begin_kernel);
     Ok(parse_quote!(

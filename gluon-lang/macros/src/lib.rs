@@ -49,7 +49,10 @@ pub fn aggregate(item: TokenStream) -> TokenStream {
 }
 
 /// The author's tokens stay where they were when they cannot be expanded, so that the editor goes on working.
-fn or_original(item: TokenStream, expand: impl FnOnce(Tokens) -> syn::Result<Tokens>) -> TokenStream {
+fn or_original(
+    item: TokenStream,
+    expand: impl FnOnce(Tokens) -> syn::Result<Tokens>,
+) -> TokenStream {
     let original: Tokens = item.clone().into();
     match expand(item.into()) {
         Ok(tokens) => tokens.into(),

@@ -5,9 +5,9 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Arm, BinOp, Block, Expr, ExprBinary, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprIf, ExprLet, ExprLit,
-    ExprReference, ExprReturn, ExprTry, ExprUnary, ExprWhile, Item, Label, Lifetime, Lit, Local, Macro, Pat, Signature,
-    Stmt, UnOp, parse_quote, parse_quote_spanned,
+    Arm, BinOp, Block, Expr, ExprBinary, ExprBreak, ExprClosure, ExprContinue, ExprForLoop, ExprIf,
+    ExprLet, ExprLit, ExprReference, ExprReturn, ExprTry, ExprUnary, ExprWhile, Item, Label,
+    Lifetime, Lit, Local, Macro, Pat, Signature, Stmt, UnOp, parse_quote, parse_quote_spanned,
 };
 
 use crate::leave::move_rest_behind_returns;
@@ -28,7 +28,10 @@ pub(crate) fn rewrite_body(signature: &Signature, block: &mut Block) -> syn::Res
     let depth = function_depth();
     let start: Stmt = parse_quote!(let #depth = ::tilekit::rt::depth(););
     let traits: Stmt = parse_quote!(
-        #[allow(unused_imports, reason = "which of the two names a variable depends on its type")]
+        #[allow(
+            unused_imports,
+            reason = "which of the two names a variable depends on its type"
+        )]
         use ::tilekit::rt::{NameHandle as _, NameOther as _};
     );
     block.stmts.splice(0..0, [traits, start]);
@@ -117,8 +120,15 @@ impl Rewriter {
         })
     }
 
-    fn loop_body(&mut self, label: Option<&Label>, depth: &Ident, body: &mut Block, pattern: Option<&Pat>) {
-        self.loops.push((label.map(|l| l.name.clone()), depth.clone()));
+    fn loop_body(
+        &mut self,
+        label: Option<&Label>,
+        depth: &Ident,
+        body: &mut Block,
+        pattern: Option<&Pat>,
+    ) {
+        self.loops
+            .push((label.map(|l| l.name.clone()), depth.clone()));
         self.scopes.open();
         if let Some(pattern) = pattern {
             self.scopes.bind_pattern(pattern);
@@ -143,7 +153,12 @@ impl Rewriter {
             }
             None => quote!({}),
         };
-        let (state, first, second, value) = (self.fresh("if"), self.fresh("then"), self.fresh("else"), hidden("__value"));
+        let (state, first, second, value) = (
+            self.fresh("if"),
+            self.fresh("then"),
+            self.fresh("else"),
+            hidden("__value"),
+        );
         let (cond, then) = (&i.cond, &i.then_branch);
         let begin = quote_spanned!(i.if_token.span=> ::tilekit::rt::Branch::begin(#cond));
         parse_quote!({
@@ -214,7 +229,8 @@ impl Rewriter {
         let mut assigned = Assigned::default();
         syn::visit::Visit::visit_expr(&mut assigned, &closure.body);
         for ident in assigned.0 {
-            let is_own = closure.inputs.iter().any(|p| binds(p, &ident)) || assigned_inside(&closure.body, &ident);
+            let is_own = closure.inputs.iter().any(|p| binds(p, &ident))
+                || assigned_inside(&closure.body, &ident);
             if !is_own && self.scopes.reach(&ident.to_string()).is_some() {
                 self.reject(
                     ident.span(),
@@ -227,7 +243,14 @@ impl Rewriter {
     /// `let r = &mut x;` would let `x` change where nobody looks.
     fn check_let(&mut self, local: &Local) {
         let Some(init) = &local.init else { return };
-        let Expr::Reference(ExprReference { mutability: Some(_), expr, .. }) = &*init.expr else { return };
+        let Expr::Reference(ExprReference {
+            mutability: Some(_),
+            expr,
+            ..
+        }) = &*init.expr
+        else {
+            return;
+        };
         let Some(root) = root_of(expr) else { return };
         if self.scopes.reach(&root.to_string()).is_some() {
             self.reject(
@@ -318,7 +341,10 @@ fn is_compound(op: &BinOp) -> bool {
 }
 
 fn is_comparison(op: &BinOp) -> bool {
-    matches!(op, BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) | BinOp::Eq(_) | BinOp::Ne(_))
+    matches!(
+        op,
+        BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) | BinOp::Eq(_) | BinOp::Ne(_)
+    )
 }
 
 /// The first word of control flow in a macro's tokens.
@@ -335,7 +361,12 @@ fn control_word(tokens: Tokens) -> Option<Ident> {
 fn contains_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
-        Expr::Binary(ExprBinary { left, right, op: BinOp::And(_), .. }) => contains_let(left) || contains_let(right),
+        Expr::Binary(ExprBinary {
+            left,
+            right,
+            op: BinOp::And(_),
+            ..
+        }) => contains_let(left) || contains_let(right),
         Expr::Paren(paren) => contains_let(&paren.expr),
         _ => false,
     }
@@ -344,9 +375,17 @@ fn contains_let(expr: &Expr) -> bool {
 /// A number without a suffix, perhaps negated or in parentheses.
 fn is_open_literal(expr: &Expr) -> bool {
     match expr {
-        Expr::Lit(ExprLit { lit: Lit::Int(i), .. }) => i.suffix().is_empty(),
-        Expr::Lit(ExprLit { lit: Lit::Float(f), .. }) => f.suffix().is_empty(),
-        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => is_open_literal(expr),
+        Expr::Lit(ExprLit {
+            lit: Lit::Int(i), ..
+        }) => i.suffix().is_empty(),
+        Expr::Lit(ExprLit {
+            lit: Lit::Float(f), ..
+        }) => f.suffix().is_empty(),
+        Expr::Unary(ExprUnary {
+            op: UnOp::Neg(_),
+            expr,
+            ..
+        }) => is_open_literal(expr),
         Expr::Paren(paren) => is_open_literal(&paren.expr),
         _ => false,
     }
@@ -394,7 +433,9 @@ impl VisitMut for Rewriter {
                 self.loop_body(l.label.as_ref(), &depth, &mut l.body, None);
                 *e = parse_quote!({ let #depth = ::tilekit::rt::depth(); #l });
             }
-            Expr::If(i) if matches!(*i.cond, Expr::Const(_)) => visit_mut::visit_expr_if_mut(self, i),
+            Expr::If(i) if matches!(*i.cond, Expr::Const(_)) => {
+                visit_mut::visit_expr_if_mut(self, i)
+            }
             Expr::If(i) if contains_let(&i.cond) => self.host_if(i),
             Expr::If(i) => *e = self.branch(i),
             Expr::Binary(b) if is_comparison(&b.op) => *e = self.comparison(b),
@@ -428,7 +469,8 @@ impl VisitMut for Rewriter {
             Expr::Try(ExprTry { expr, .. }) if self.closures.is_empty() => {
                 self.visit_expr_mut(expr);
                 let (inner, depth) = (&*expr, function_depth());
-                let asked: Expr = parse_quote_spanned!(inner.span()=> ::tilekit::rt::question(#inner, #depth)?);
+                let asked: Expr =
+                    parse_quote_spanned!(inner.span()=> ::tilekit::rt::question(#inner, #depth)?);
                 *e = asked;
             }
             Expr::Closure(c) => self.closure(c),
@@ -485,7 +527,12 @@ impl Rewriter {
                 self.visit_expr_mut(expr);
                 self.scopes.bind_pattern(pat);
             }
-            Expr::Binary(ExprBinary { left, right, op: BinOp::And(_), .. }) => {
+            Expr::Binary(ExprBinary {
+                left,
+                right,
+                op: BinOp::And(_),
+                ..
+            }) => {
                 self.visit_let_chain(left);
                 self.visit_let_chain(right);
             }
@@ -499,9 +546,16 @@ fn name_of(local: &Local) -> Option<Stmt> {
     let init = local.init.as_ref()?;
     let is_made = matches!(
         *init.expr,
-        Expr::MethodCall(_) | Expr::Call(_) | Expr::Binary(_) | Expr::Unary(_) | Expr::If(_) | Expr::Block(_)
+        Expr::MethodCall(_)
+            | Expr::Call(_)
+            | Expr::Binary(_)
+            | Expr::Unary(_)
+            | Expr::If(_)
+            | Expr::Block(_)
     );
-    let Pat::Ident(ident) = &local.pat else { return None };
+    let Pat::Ident(ident) = &local.pat else {
+        return None;
+    };
     if !is_made || ident.by_ref.is_some() || ident.ident.to_string().starts_with('_') {
         return None;
     }

@@ -35,7 +35,8 @@ impl Scopes {
                     scopes.bind("self", reach);
                 }
                 FnArg::Typed(typed) => {
-                    let is_mut_ref = matches!(&*typed.ty, Type::Reference(r) if r.mutability.is_some());
+                    let is_mut_ref =
+                        matches!(&*typed.ty, Type::Reference(r) if r.mutability.is_some());
                     match &*typed.pat {
                         Pat::Ident(ident) if is_mut_ref && ident.mutability.is_none() => {
                             scopes.bind(&ident.ident.to_string(), Some(Reach::Borrowed));
@@ -88,6 +89,11 @@ impl Scopes {
 
     /// How a name is reached, if it may change.
     pub(crate) fn reach(&self, name: &str) -> Option<Reach> {
-        self.0.iter().rev().find_map(|scope| scope.get(name)).copied().flatten()
+        self.0
+            .iter()
+            .rev()
+            .find_map(|scope| scope.get(name))
+            .copied()
+            .flatten()
     }
 }

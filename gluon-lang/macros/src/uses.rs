@@ -23,7 +23,9 @@ impl Uses {
     }
 
     fn add(&mut self, ident: &Ident) {
-        self.0.entry(ident.to_string()).or_insert_with(|| ident.clone());
+        self.0
+            .entry(ident.to_string())
+            .or_insert_with(|| ident.clone());
     }
 
     /// A macro's tokens are opaque, so every name in them counts.
@@ -32,7 +34,9 @@ impl Uses {
             match tree {
                 TokenTree::Ident(ident) => self.add(&ident),
                 TokenTree::Group(group) => self.tokens(group.stream()),
-                TokenTree::Literal(literal) => self.format_names(&literal.to_string(), literal.span()),
+                TokenTree::Literal(literal) => {
+                    self.format_names(&literal.to_string(), literal.span())
+                }
                 TokenTree::Punct(_) => {}
             }
         }
@@ -41,8 +45,13 @@ impl Uses {
     /// Format strings mention variables as `{name}`.
     fn format_names(&mut self, text: &str, span: proc_macro2::Span) {
         for piece in text.split('{').skip(1) {
-            let name: String = piece.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            if name.starts_with(|c: char| c.is_alphabetic() || c == '_') && syn::parse_str::<Ident>(&name).is_ok() {
+            let name: String = piece
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            if name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+                && syn::parse_str::<Ident>(&name).is_ok()
+            {
                 self.add(&Ident::new(&name, span));
             }
         }

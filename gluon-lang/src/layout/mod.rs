@@ -36,6 +36,7 @@ mod text;
 mod wgmma;
 
 pub mod linear;
+pub mod local;
 pub mod relate;
 
 pub use axis::Axis;

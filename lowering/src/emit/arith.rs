@@ -17,7 +17,9 @@ impl Lower for Unary {
         if elem.is_float() {
             cx.float_unary(inst, self);
         } else {
-            cx.map(inst, [self.operand], |code, [a]| code.int_unary(self.op, a, elem));
+            cx.map(inst, [self.operand], |code, [a]| {
+                code.int_unary(self.op, a, elem)
+            });
         }
         Ok(())
     }
@@ -76,9 +78,11 @@ pub(super) fn float_comparison(op: CompareOp) -> ptx::Compare {
 impl Lower for Select {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let elem = cx.elem(self.yes);
-        cx.map(inst, [self.condition, self.yes, self.no], |code, [p, yes, no]| {
-            code.select(p, yes, no, elem)
-        });
+        cx.map(
+            inst,
+            [self.condition, self.yes, self.no],
+            |code, [p, yes, no]| code.select(p, yes, no, elem),
+        );
         Ok(())
     }
 }
@@ -177,13 +181,21 @@ impl Lower for PtrAdd {
         let (ptrs, offsets) = (cx.elements(self.ptr), cx.elements(self.offset));
         let scale = i64::from(pointee.bytes());
         let is_wide = elem.bits() == 64;
-        let bases = if is_wide { Bases::default() } else { Bases::of(cx, self.offset, elem) };
+        let bases = if is_wide {
+            Bases::default()
+        } else {
+            Bases::of(cx, self.offset, elem)
+        };
         let elements: Vec<Element> = ptrs
             .iter()
             .zip(offsets.iter())
             .map(|(&ptr, &offset)| {
                 let code = &mut cx.code;
-                let (reg, add) = if is_wide { apart(offset) } else { bases.apart(code, offset, elem) };
+                let (reg, add) = if is_wide {
+                    apart(offset)
+                } else {
+                    bases.apart(code, offset, elem)
+                };
                 code.moved_pointer(ptr, reg, add, scale, elem)
             })
             .collect();
@@ -255,16 +267,30 @@ impl Bases {
         if self.is_opaque {
             return (Some(code.whole(offset, elem)), 0);
         }
-        let least = self.least.iter().find(|(r, _)| *r == reg).map_or(0, |(_, least)| *least);
+        let least = self
+            .least
+            .iter()
+            .find(|(r, _)| *r == reg)
+            .map_or(0, |(_, least)| *least);
         // A constant that only moves up needs no instruction of its own.
         let least = least.min(0);
-        (Some(code.whole(Element::Sum(reg, least), elem)), add - least)
+        (
+            Some(code.whole(Element::Sum(reg, least), elem)),
+            add - least,
+        )
     }
 }
 
 impl Code {
     /// `ptr + (reg + add) * scale`.
-    fn moved_pointer(&mut self, ptr: Element, reg: Option<Reg>, add: i64, scale: i64, elem: Elem) -> Element {
+    fn moved_pointer(
+        &mut self,
+        ptr: Element,
+        reg: Option<Reg>,
+        add: i64,
+        scale: i64,
+        elem: Elem,
+    ) -> Element {
         let (base, base_add) = apart(ptr);
         let constant = base_add.wrapping_add(add.wrapping_mul(scale));
         let Some(reg) = reg else {
@@ -275,10 +301,18 @@ impl Code {
         };
         let base: Operand = base.map_or(Operand::Int(0), Operand::Reg);
         let moved = if elem.bits() == 64 {
-            let bytes = if scale == 1 { reg } else { self.binary(BinaryOp::Shl, Type::B64, reg, scale.trailing_zeros()) };
+            let bytes = if scale == 1 {
+                reg
+            } else {
+                self.binary(BinaryOp::Shl, Type::B64, reg, scale.trailing_zeros())
+            };
             self.binary(BinaryOp::Add, Type::S64, base, bytes)
         } else {
-            let ty = if elem == Elem::Data(DType::U32) { Type::U32 } else { Type::S32 };
+            let ty = if elem == Elem::Data(DType::U32) {
+                Type::U32
+            } else {
+                Type::S32
+            };
             self.ternary(TernaryOp::MadWide, ty, reg, scale, base)
         };
         Element::Sum(moved, constant)

@@ -18,7 +18,10 @@ impl Emitter<'_> {
             (Elem::Data(source), Elem::Data(target)) => (source, target),
             (Elem::Data(_), Elem::Ptr(_)) => {
                 // An address that was a number is a generic one.
-                let pointers: Vec<Element> = elements.iter().map(|&e| self.code.pointer(e, from)).collect();
+                let pointers: Vec<Element> = elements
+                    .iter()
+                    .map(|&e| self.code.pointer(e, from))
+                    .collect();
                 self.set_result(inst, pointers);
                 return;
             }
@@ -31,9 +34,15 @@ impl Emitter<'_> {
             self.to_small_floats(&elements, source, target, op.rounding)
         } else if source.is_int() && target.is_int() {
             let sums = self.sums_stay(op.operand, source, target);
-            elements.iter().map(|&e| self.code.int_to_int(e, source, target, sums)).collect()
+            elements
+                .iter()
+                .map(|&e| self.code.int_to_int(e, source, target, sums))
+                .collect()
         } else {
-            elements.iter().map(|&e| self.code.cast_one(e, source, target, op.rounding)).collect()
+            elements
+                .iter()
+                .map(|&e| self.code.cast_one(e, source, target, op.rounding))
+                .collect()
         };
         self.set_result(inst, results);
     }
@@ -56,14 +65,25 @@ impl Emitter<'_> {
     }
 
     /// To 16- and 8-bit floats, two at a time.
-    fn to_small_floats(&mut self, elements: &[Element], source: DType, target: DType, mode: Mode) -> Vec<Element> {
+    fn to_small_floats(
+        &mut self,
+        elements: &[Element],
+        source: DType,
+        target: DType,
+        mode: Mode,
+    ) -> Vec<Element> {
         let code = &mut self.code;
         if target.is_fp8() {
-            let wide: Vec<Operand> = elements.iter().map(|&e| code.to_f32_for_fp8(e, source)).collect();
+            let wide: Vec<Operand> = elements
+                .iter()
+                .map(|&e| code.to_f32_for_fp8(e, source))
+                .collect();
             return code.to_fp8(&wide, target, mode);
         }
-        let exact_in_f32 = matches!(source, DType::F32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 | DType::I1)
-            || source.is_int() && source.bits() <= 16;
+        let exact_in_f32 = matches!(
+            source,
+            DType::F32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 | DType::I1
+        ) || source.is_int() && source.bits() <= 16;
         if exact_in_f32 {
             let wide: Vec<Operand> = elements.iter().map(|&e| code.to_f32(e, source)).collect();
             return code.narrow(&wide, target.into(), rounding(mode));
@@ -74,7 +94,8 @@ impl Emitter<'_> {
             .iter()
             .map(|&e| {
                 let operand = code.operand(e, source.into());
-                code.convert(ty, arithmetic(source.into()), Some(rounding(mode)), operand).into()
+                code.convert(ty, arithmetic(source.into()), Some(rounding(mode)), operand)
+                    .into()
             })
             .collect()
     }
@@ -99,11 +120,18 @@ impl Code {
             DType::I1 => self.to_bool(e, source),
             DType::F32 if source == DType::F64 => {
                 let operand = self.operand(e, source.into());
-                self.convert(Type::F32, Type::F64, Some(rounding(mode)), operand).into()
+                self.convert(Type::F32, Type::F64, Some(rounding(mode)), operand)
+                    .into()
             }
             DType::F32 if source.is_int() => {
                 let operand = self.operand(e, source.into());
-                self.convert(Type::F32, arithmetic(source.into()), Some(rounding(mode)), operand).into()
+                self.convert(
+                    Type::F32,
+                    arithmetic(source.into()),
+                    Some(rounding(mode)),
+                    operand,
+                )
+                .into()
             }
             DType::F32 => self.to_f32(e, source).into(),
             DType::F64 => self.to_f64(e, source, mode),
@@ -115,13 +143,20 @@ impl Code {
     fn to_bool(&mut self, e: Element, source: DType) -> Element {
         if source.bits() <= 16 && source.is_float() {
             let wide = self.to_f32(e, source);
-            return self.setp(Compare::Neu, Type::F32, wide, Operand::f32(0.0)).into();
+            return self
+                .setp(Compare::Neu, Type::F32, wide, Operand::f32(0.0))
+                .into();
         }
         let operand = self.operand(e, source.into());
         match source {
             DType::F32 => self.setp(Compare::Neu, Type::F32, operand, Operand::f32(0.0)),
             DType::F64 => self.setp(Compare::Neu, Type::F64, operand, Operand::f64(0.0)),
-            _ => self.setp(Compare::Ne, super::integer::bits(source.into()), operand, 0_u32),
+            _ => self.setp(
+                Compare::Ne,
+                super::integer::bits(source.into()),
+                operand,
+                0_u32,
+            ),
         }
         .into()
     }
@@ -131,12 +166,16 @@ impl Code {
             return e;
         }
         let p = self.whole(e, Elem::I1);
-        self.selp(super::integer::bits(target.into()), 1_u32, 0_u32, p).into()
+        self.selp(super::integer::bits(target.into()), 1_u32, 0_u32, p)
+            .into()
     }
 
     fn int_to_int(&mut self, e: Element, source: DType, target: DType, sums_stay: bool) -> Element {
         if let Some(value) = e.as_int() {
-            return Element::int(super::integer::wrapped(int_value(value, source), target.into()));
+            return Element::int(super::integer::wrapped(
+                int_value(value, source),
+                target.into(),
+            ));
         }
         match (source.bits(), target.bits()) {
             (64, 64) => e,
@@ -151,7 +190,11 @@ impl Code {
                 self.cut(low.into(), target.into())
             }
             (_, 64) => {
-                let (wide, narrow) = if is_signed(source.into()) { (Type::S64, Type::S32) } else { (Type::U64, Type::U32) };
+                let (wide, narrow) = if is_signed(source.into()) {
+                    (Type::S64, Type::S32)
+                } else {
+                    (Type::U64, Type::U32)
+                };
                 if let (Element::Sum(reg, add), true) = (e, sums_stay) {
                     let reg = self.convert(wide, narrow, None, reg);
                     return self.add_int(reg.into(), add, target.into());
@@ -164,7 +207,11 @@ impl Code {
                 let reg = self.whole(e, source.into());
                 // A wider type holds an extended narrower one as it is, unless a sign becomes magnitude.
                 let fits = from < to && (is_signed(target.into()) || !is_signed(source.into()));
-                if fits || to == 32 { reg.into() } else { self.cut(reg.into(), target.into()) }
+                if fits || to == 32 {
+                    reg.into()
+                } else {
+                    self.cut(reg.into(), target.into())
+                }
             }
         }
     }
@@ -180,18 +227,29 @@ impl Code {
             }
             DType::I1 => {
                 let p = self.whole(e, Elem::I1);
-                self.selp(Type::F32, Operand::f32(1.0), Operand::f32(0.0), p).into()
+                self.selp(Type::F32, Operand::f32(1.0), Operand::f32(0.0), p)
+                    .into()
             }
             _ => {
                 let operand = self.operand(e, source.into());
-                self.convert(Type::F32, arithmetic(source.into()), Some(Rounding::Rn), operand).into()
+                self.convert(
+                    Type::F32,
+                    arithmetic(source.into()),
+                    Some(Rounding::Rn),
+                    operand,
+                )
+                .into()
             }
         }
     }
 
     /// An 8-bit float as f16 (PTX ISA 9.7.9.21: two at a time, the first in the low half).
     fn fp8_to_f16(&mut self, e: Element, source: DType) -> ptx::Reg {
-        let pair = if source == DType::E4m3 { Type::E4m3x2 } else { Type::E5m2x2 };
+        let pair = if source == DType::E4m3 {
+            Type::E4m3x2
+        } else {
+            Type::E5m2x2
+        };
         let (bytes, half) = match e {
             // The halves of a word are pairs already.
             Element::Part(word, shift) => {
@@ -203,14 +261,24 @@ impl Code {
                 (self.convert(Type::U16, Type::U32, None, byte), 0)
             }
         };
-        let word = self.cvt(Cvt { rounding: Some(Rounding::Rn), ..Cvt::new(Type::F16x2, pair, ptx::Dest::Sink, bytes) });
+        let word = self.cvt(Cvt {
+            rounding: Some(Rounding::Rn),
+            ..Cvt::new(Type::F16x2, pair, ptx::Dest::Sink, bytes)
+        });
         self.unpack(Type::B32, word)[half]
     }
 
     fn to_f64(&mut self, e: Element, source: DType, mode: Mode) -> Element {
         if source.is_int() {
             let operand = self.operand(e, source.into());
-            return self.convert(Type::F64, arithmetic(source.into()), Some(rounding(mode)), operand).into();
+            return self
+                .convert(
+                    Type::F64,
+                    arithmetic(source.into()),
+                    Some(rounding(mode)),
+                    operand,
+                )
+                .into();
         }
         let wide = self.to_f32(e, source);
         self.convert(Type::F64, Type::F32, None, wide).into()
@@ -229,7 +297,9 @@ impl Code {
         // 9.7.9.21).
         if ty == Type::F64 || target.bits() == 64 {
             let number = self.setp(Compare::Num, ty, x, x);
-            return self.selp(super::integer::bits(wide.into()), int, 0_u32, number).into();
+            return self
+                .selp(super::integer::bits(wide.into()), int, 0_u32, number)
+                .into();
         }
         if target.bits() == 32 {
             return int.into();
@@ -244,7 +314,8 @@ impl Code {
             let low = self.binary(BinaryOp::Max, Type::S32, int, -most - 1);
             self.binary(BinaryOp::Min, Type::S32, low, most).into()
         } else {
-            self.binary(BinaryOp::Min, Type::U32, int, (1_i64 << bits) - 1).into()
+            self.binary(BinaryOp::Min, Type::U32, int, (1_i64 << bits) - 1)
+                .into()
         }
     }
 
@@ -268,7 +339,11 @@ impl Code {
     }
 
     fn to_fp8(&mut self, values: &[Operand], target: DType, mode: Mode) -> Vec<Element> {
-        let pair = if target == DType::E4m3 { Type::E4m3x2 } else { Type::E5m2x2 };
+        let pair = if target == DType::E4m3 {
+            Type::E4m3x2
+        } else {
+            Type::E5m2x2
+        };
         let mut results = Vec::with_capacity(values.len());
         for chunk in values.chunks(4) {
             let halves: Vec<Operand> = chunk
@@ -276,7 +351,12 @@ impl Code {
                 .map(|two| {
                     let high = two.get(1).copied().unwrap_or(Operand::f32(0.0));
                     let inst = Cvt::new(pair, Type::F32, ptx::Dest::Sink, high);
-                    let inst = Cvt { rounding: Some(Rounding::Rn), satfinite: true, b: Some(two[0]), ..inst };
+                    let inst = Cvt {
+                        rounding: Some(Rounding::Rn),
+                        satfinite: true,
+                        b: Some(two[0]),
+                        ..inst
+                    };
                     self.cvt(inst).into()
                 })
                 .collect();
@@ -288,7 +368,11 @@ impl Code {
             results.extend((0..chunk.len()).map(|at| Element::Part(word, 8 * at as u8)));
         }
         if mode == Mode::Zero {
-            return results.iter().zip(values).map(|(&e, &x)| self.towards_zero(e, x, target)).collect();
+            return results
+                .iter()
+                .zip(values)
+                .map(|(&e, &x)| self.towards_zero(e, x, target))
+                .collect();
         }
         results
     }
@@ -308,5 +392,9 @@ impl Code {
 
 /// The value of an integer constant, where a 64-bit unsigned one is kept as its two's complement.
 fn int_value(value: i64, source: DType) -> i128 {
-    if source == DType::U64 { i128::from(value as u64) } else { i128::from(value) }
+    if source == DType::U64 {
+        i128::from(value as u64)
+    } else {
+        i128::from(value)
+    }
 }

@@ -104,9 +104,14 @@ impl Code {
     /// Appends an instruction that only threads with a true guard execute.
     pub(super) fn push_guarded(&mut self, guard: Option<Predicate>, inst: impl Into<Inst>) {
         // What every thread does once before everything else belongs to no line of the author's.
-        let loc = if self.into == Target::Prologue { None } else { self.loc };
+        let loc = if self.into == Target::Prologue {
+            None
+        } else {
+            self.loc
+        };
         let inst = inst.into();
-        self.list().push(Stmt::Inst(Instruction { guard, inst, loc }));
+        self.list()
+            .push(Stmt::Inst(Instruction { guard, inst, loc }));
     }
 
     pub(super) fn bind(&mut self, label: Label) {
@@ -155,7 +160,11 @@ impl Code {
     }
 
     fn known(&self, key: &Key) -> Option<Reg> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(key)).copied()
+        self.scopes
+            .iter()
+            .rev()
+            .find_map(|scope| scope.get(key))
+            .copied()
     }
 
     /// Enters that `reg` holds what `key` says.
@@ -166,7 +175,12 @@ impl Code {
     }
 
     /// The register that holds what `key` says, computed by `make` unless it is known.
-    pub(super) fn pure(&mut self, key: Key, class: RegClass, make: impl FnOnce(Reg) -> Inst) -> Reg {
+    pub(super) fn pure(
+        &mut self,
+        key: Key,
+        class: RegClass,
+        make: impl FnOnce(Reg) -> Inst,
+    ) -> Reg {
         if let Some(reg) = self.known(&key) {
             return reg;
         }
@@ -206,14 +220,24 @@ impl Code {
     /// The same with modifiers; the destination is filled in.
     pub(super) fn binary_with(&mut self, inst: Binary) -> Reg {
         let wide = inst.op == BinaryOp::MulWide;
-        let class = if wide { wide_class(inst.ty) } else { RegClass::of(inst.ty) };
+        let class = if wide {
+            wide_class(inst.ty)
+        } else {
+            RegClass::of(inst.ty)
+        };
         let detail = u32::from(inst.ftz)
             | u32::from(inst.nan) << 1
             | u32::from(inst.sat) << 2
             | inst.precision.map_or(0, |p| 1 + p as u32) << 4
             | inst.rounding.map_or(0, |r| 1 + r as u32) << 8;
         let key = key(1, inst.op as u8, inst.ty, detail, &[inst.a, inst.b]);
-        self.pure(key, class, |reg| Binary { dst: reg.into(), ..inst }.into())
+        self.pure(key, class, |reg| {
+            Binary {
+                dst: reg.into(),
+                ..inst
+            }
+            .into()
+        })
     }
 
     pub(super) fn unary(&mut self, op: UnaryOp, ty: Type, a: impl Into<Operand>) -> Reg {
@@ -225,12 +249,22 @@ impl Code {
             inst.op,
             UnaryOp::Popc | UnaryOp::Clz | UnaryOp::Bfind | UnaryOp::BfindShiftAmount
         );
-        let class = if counts { RegClass::B32 } else { RegClass::of(inst.ty) };
+        let class = if counts {
+            RegClass::B32
+        } else {
+            RegClass::of(inst.ty)
+        };
         let detail = u32::from(inst.ftz)
             | u32::from(inst.approx) << 1
             | inst.rounding.map_or(0, |r| 1 + r as u32) << 8;
         let key = key(2, inst.op as u8, inst.ty, detail, &[inst.a]);
-        self.pure(key, class, |reg| Unary { dst: reg.into(), ..inst }.into())
+        self.pure(key, class, |reg| {
+            Unary {
+                dst: reg.into(),
+                ..inst
+            }
+            .into()
+        })
     }
 
     pub(super) fn ternary(
@@ -246,10 +280,20 @@ impl Code {
 
     pub(super) fn ternary_with(&mut self, inst: Ternary) -> Reg {
         let wide = inst.op == TernaryOp::MadWide;
-        let class = if wide { wide_class(inst.ty) } else { RegClass::of(inst.ty) };
+        let class = if wide {
+            wide_class(inst.ty)
+        } else {
+            RegClass::of(inst.ty)
+        };
         let detail = u32::from(inst.ftz) | inst.rounding.map_or(0, |r| 1 + r as u32) << 8;
         let key = key(3, inst.op as u8, inst.ty, detail, &[inst.a, inst.b, inst.c]);
-        self.pure(key, class, |reg| Ternary { dst: reg.into(), ..inst }.into())
+        self.pure(key, class, |reg| {
+            Ternary {
+                dst: reg.into(),
+                ..inst
+            }
+            .into()
+        })
     }
 
     /// `a * b + c` in one rounding.
@@ -261,7 +305,10 @@ impl Code {
         c: impl Into<Operand>,
     ) -> Reg {
         let inst = Ternary::new(TernaryOp::Fma, ty, ptx::Dest::Sink, a, b, c);
-        self.ternary_with(Ternary { rounding: Some(Rounding::Rn), ..inst })
+        self.ternary_with(Ternary {
+            rounding: Some(Rounding::Rn),
+            ..inst
+        })
     }
 
     pub(super) fn setp(
@@ -287,7 +334,9 @@ impl Code {
     ) -> Reg {
         let (a, b) = (a.into(), b.into());
         let key = key(5, 0, ty, 0, &[a, b, p.into()]);
-        self.pure(key, RegClass::of(ty), |reg| Selp::new(ty, reg, a, b, p).into())
+        self.pure(key, RegClass::of(ty), |reg| {
+            Selp::new(ty, reg, a, b, p).into()
+        })
     }
 
     /// A conversion; its destination is filled in.
@@ -299,8 +348,20 @@ impl Code {
             | u32::from(inst.sat) << 17
             | u32::from(inst.satfinite) << 18;
         let second = inst.b.unwrap_or(Operand::Int(0));
-        let key = key(6, u8::from(inst.b.is_some()), inst.dst_ty, detail, &[inst.a, second]);
-        self.pure(key, class, |reg| Cvt { dst: reg.into(), ..inst }.into())
+        let key = key(
+            6,
+            u8::from(inst.b.is_some()),
+            inst.dst_ty,
+            detail,
+            &[inst.a, second],
+        );
+        self.pure(key, class, |reg| {
+            Cvt {
+                dst: reg.into(),
+                ..inst
+            }
+            .into()
+        })
     }
 
     /// A plain conversion, with a rounding where PTX asks for one.
@@ -323,23 +384,36 @@ impl Code {
     }
 
     /// `prmt`: bytes picked out of `b:a`.
-    pub(super) fn prmt(&mut self, a: impl Into<Operand>, b: impl Into<Operand>, selector: u32) -> Reg {
+    pub(super) fn prmt(
+        &mut self,
+        a: impl Into<Operand>,
+        b: impl Into<Operand>,
+        selector: u32,
+    ) -> Reg {
         let (a, b) = (a.into(), b.into());
         let key = key(8, 0, Type::B32, selector, &[a, b]);
-        self.pure(key, RegClass::B32, |reg| ptx::Prmt::new(reg, a, b, selector).into())
+        self.pure(key, RegClass::B32, |reg| {
+            ptx::Prmt::new(reg, a, b, selector).into()
+        })
     }
 
     /// A word from two 16-bit registers, or a pair of words from a 64-bit one, and the like.
     pub(super) fn pack(&mut self, ty: Type, parts: &[Operand]) -> Reg {
         let key = key(9, 0, ty, 0, parts);
         let values: ptx::Values = parts.iter().copied().collect();
-        self.pure(key, RegClass::of(ty), |reg| Mov::new(ty, reg, values).into())
+        self.pure(key, RegClass::of(ty), |reg| {
+            Mov::new(ty, reg, values).into()
+        })
     }
 
     /// The two halves of a register, low first.
     pub(super) fn unpack(&mut self, ty: Type, reg: Reg) -> [Reg; 2] {
         let keys = [0, 1].map(|half| key(10, half, ty, 0, &[reg.into()]));
-        let class = if ty.bits() == 64 { RegClass::B32 } else { RegClass::B16 };
+        let class = if ty.bits() == 64 {
+            RegClass::B32
+        } else {
+            RegClass::B16
+        };
         self.pure_pair(keys, class, |low, high| {
             let parts: ptx::Dests = [low, high].into_iter().collect();
             Mov::new(ty, parts, reg).into()
@@ -357,7 +431,10 @@ impl Code {
     }
 
     pub(super) fn branch(&mut self, guard: Option<Predicate>, target: Label, is_uniform: bool) {
-        let bra = ptx::Bra { uniform: is_uniform, ..ptx::Bra::new(target) };
+        let bra = ptx::Bra {
+            uniform: is_uniform,
+            ..ptx::Bra::new(target)
+        };
         self.push_guarded(guard, bra);
     }
 
@@ -398,7 +475,11 @@ pub(super) fn move_type(class: RegClass) -> Type {
 }
 
 fn wide_class(ty: Type) -> RegClass {
-    if ty.bits() == 16 { RegClass::B32 } else { RegClass::B64 }
+    if ty.bits() == 16 {
+        RegClass::B32
+    } else {
+        RegClass::B64
+    }
 }
 
 pub(super) fn key(kind: u8, op: u8, ty: Type, detail: u32, operands: &[Operand]) -> Key {
@@ -406,7 +487,13 @@ pub(super) fn key(kind: u8, op: u8, ty: Type, detail: u32, operands: &[Operand])
     for (to, from) in all.iter_mut().zip(operands) {
         *to = operand_key(*from);
     }
-    Key { kind, op, ty: ty as u8, detail, operands: all }
+    Key {
+        kind,
+        op,
+        ty: ty as u8,
+        detail,
+        operands: all,
+    }
 }
 
 fn operand_key(operand: Operand) -> (u8, u64) {
@@ -432,7 +519,10 @@ fn operand_key(operand: Operand) -> (u8, u64) {
 impl Code {
     /// Code behind the end of the kernel that is entered at `label` and goes on at `back`.
     pub(super) fn out_of_line(&mut self, label: Label, back: Label, make: impl FnOnce(&mut Code)) {
-        assert!(self.into != Target::Cold, "cold code has no cold code of its own");
+        assert!(
+            self.into != Target::Cold,
+            "cold code has no cold code of its own"
+        );
         self.in_cold(|code| {
             code.bind(label);
             make(code);

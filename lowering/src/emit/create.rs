@@ -41,9 +41,9 @@ impl Lower for Arange {
 /// An unsigned 32-bit number as an element of an integer type that holds it.
 fn widened(code: &mut Code, number: Operand, elem: Elem) -> Element {
     match number {
-        Operand::Reg(reg) if elem.bits() == 64 => {
-            code.in_prologue(|code| code.convert(Type::U64, Type::U32, None, reg)).into()
-        }
+        Operand::Reg(reg) if elem.bits() == 64 => code
+            .in_prologue(|code| code.convert(Type::U64, Type::U32, None, reg))
+            .into(),
         _ => number.into(),
     }
 }
@@ -70,7 +70,10 @@ impl Lower for NumPrograms {
 }
 
 fn special(inst: Inst, cx: &mut Emitter<'_>, special: Special) -> Emitted {
-    debug_assert!(cx.elem(cx.func.result(inst)) == Elem::Data(DType::I32), "grid indices are i32");
+    debug_assert!(
+        cx.elem(cx.func.result(inst)) == Elem::Data(DType::I32),
+        "grid indices are i32"
+    );
     let reg = cx.code.in_prologue(|code| code.mov(Type::U32, special));
     cx.set_result(inst, vec![Element::from(reg)]);
     Ok(())

@@ -18,8 +18,6 @@ pub(super) struct Distribution {
     pub(super) copied_registers: u32,
     /// The thread bits (lane, then warp) that add nothing: threads with one of them set hold copies.
     pub(super) copied_threads: u32,
-    /// Bits of a thread's number in the CTA.
-    pub(super) thread_bits: u32,
 }
 
 impl Distribution {
@@ -28,10 +26,11 @@ impl Distribution {
         let map = map.expect("layouts of an allocated kernel are concrete and fit their shapes");
         let lane_bits = map.in_bits(Axis::Lane);
         Distribution {
-            offsets: (0..map.num_registers()).map(|r| map.apply_packed(u64::from(r))).collect(),
+            offsets: (0..map.num_registers())
+                .map(|r| map.apply_packed(u64::from(r)))
+                .collect(),
             copied_registers: map.free_mask(Axis::Register),
             copied_threads: map.free_mask(Axis::Lane) | map.free_mask(Axis::Warp) << lane_bits,
-            thread_bits: lane_bits + map.in_bits(Axis::Warp),
             map,
         }
     }
@@ -54,7 +53,11 @@ impl Distribution {
 
     /// The packed bases of the thread's bits: lanes first, then warps.
     pub(super) fn thread_bases(&self) -> impl Iterator<Item = u64> + '_ {
-        self.map.bases(Axis::Lane).iter().chain(self.map.bases(Axis::Warp)).copied()
+        self.map
+            .bases(Axis::Lane)
+            .iter()
+            .chain(self.map.bases(Axis::Warp))
+            .copied()
     }
 
     /// For each offset, the first register that has it.
@@ -68,7 +71,10 @@ impl Distribution {
 
     /// The part of the coordinate along `dim` that a thread's number gives.
     pub(super) fn thread_coordinate(&self, code: &mut Code, dim: usize) -> Operand {
-        let entries: Vec<u32> = self.thread_bases().map(|basis| self.coordinate(basis, dim)).collect();
+        let entries: Vec<u32> = self
+            .thread_bases()
+            .map(|basis| self.coordinate(basis, dim))
+            .collect();
         code.of_thread(&entries)
     }
 
@@ -126,7 +132,11 @@ impl Code {
             // The shift itself drops what is not wanted.
             return self.binary(BinaryOp::Shr, Type::U32, thread, low);
         }
-        let kept = if mask == all { thread } else { self.binary(BinaryOp::And, Type::B32, thread, mask) };
+        let kept = if mask == all {
+            thread
+        } else {
+            self.binary(BinaryOp::And, Type::B32, thread, mask)
+        };
         match distance {
             0 => kept,
             1.. => self.binary(BinaryOp::Shl, Type::B32, kept, distance.unsigned_abs()),

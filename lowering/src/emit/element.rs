@@ -89,7 +89,10 @@ fn fp8_bits(value: f64, dtype: DType) -> u8 {
     let magnitude = value.abs();
     // Codes of one sign count up with the value, so the nearest is found by comparing with the midpoints.
     let decode = |code: u8| -> f64 {
-        let (exponent, fraction) = (i32::from(code >> mantissa_bits), f64::from(code & ((1 << mantissa_bits) - 1)));
+        let (exponent, fraction) = (
+            i32::from(code >> mantissa_bits),
+            f64::from(code & ((1 << mantissa_bits) - 1)),
+        );
         let unit = f64::from(1_u32 << mantissa_bits);
         if exponent == 0 {
             fraction / unit * 2_f64.powi(1 - bias)
@@ -175,7 +178,9 @@ impl Code {
     /// The element as an operand of an instruction: a register, or an immediate where the type has any.
     pub(super) fn operand(&mut self, element: Element, elem: Elem) -> Operand {
         match element {
-            Element::Whole(Operand::Int(_)) if matches!(class(elem), RegClass::B16 | RegClass::Pred) => {
+            Element::Whole(Operand::Int(_))
+                if matches!(class(elem), RegClass::B16 | RegClass::Pred) =>
+            {
                 self.whole(element, elem).into()
             }
             Element::Whole(operand) => operand,
@@ -187,13 +192,20 @@ impl Code {
     pub(super) fn whole(&mut self, element: Element, elem: Elem) -> Reg {
         match element {
             Element::Whole(Operand::Reg(reg)) => reg,
-            Element::Whole(Operand::Int(bit)) if class(elem) == RegClass::Pred => {
-                self.setp(ptx::Compare::Ne, Type::U32, Operand::Int(bit), Operand::Int(0))
-            }
+            Element::Whole(Operand::Int(bit)) if class(elem) == RegClass::Pred => self.setp(
+                ptx::Compare::Ne,
+                Type::U32,
+                Operand::Int(bit),
+                Operand::Int(0),
+            ),
             Element::Whole(operand) => self.mov(super::code::move_type(class(elem)), operand),
             Element::Sum(reg, 0) => reg,
             Element::Sum(reg, add) => {
-                let ty = if class(elem) == RegClass::B64 { Type::S64 } else { Type::S32 };
+                let ty = if class(elem) == RegClass::B64 {
+                    Type::S64
+                } else {
+                    Type::S32
+                };
                 self.binary(BinaryOp::Add, ty, reg, add)
             }
             Element::Part(word, shift) => self.part(word, shift, elem),
@@ -238,7 +250,11 @@ impl Code {
             RegClass::Pred => self.setp(ptx::Compare::Ne, Type::U32, reg, 0_u32).into(),
             RegClass::B16 => Element::Part(reg, 0),
             RegClass::F32 => {
-                if self.class(reg) == RegClass::F32 { reg.into() } else { self.mov_bits(RegClass::F32, reg).into() }
+                if self.class(reg) == RegClass::F32 {
+                    reg.into()
+                } else {
+                    self.mov_bits(RegClass::F32, reg).into()
+                }
             }
             _ => reg.into(),
         }
@@ -256,13 +272,17 @@ impl Code {
     /// whole words.
     pub(super) fn pack_words(&mut self, elements: &[Element], elem: Elem) -> Vec<Operand> {
         let per_word = (32 / elem.bytes() / 8) as usize;
-        elements.chunks(per_word).map(|chunk| self.pack_word(chunk, elem)).collect()
+        elements
+            .chunks(per_word)
+            .map(|chunk| self.pack_word(chunk, elem))
+            .collect()
     }
 
     fn pack_word(&mut self, elements: &[Element], elem: Elem) -> Operand {
         if let Element::Part(word, 0) = elements[0] {
             let step = 8 * elem.bytes() as usize;
-            let in_place = |(at, e): (usize, &Element)| *e == Element::Part(word, (at * step) as u8);
+            let in_place =
+                |(at, e): (usize, &Element)| *e == Element::Part(word, (at * step) as u8);
             if elements.iter().enumerate().all(in_place) {
                 return word.into();
             }
@@ -271,7 +291,10 @@ impl Code {
         if let Some(values) = constants {
             let bits = 8 * elem.bytes();
             let mask = (1_i64 << bits) - 1;
-            let word = values.iter().rev().fold(0_i64, |word, v| word << bits | v & mask);
+            let word = values
+                .iter()
+                .rev()
+                .fold(0_i64, |word, v| word << bits | v & mask);
             return Operand::Int(word);
         }
         if class(elem) == RegClass::B16 {

@@ -65,11 +65,15 @@ impl Emitter<'_> {
             }
             _ if is_half => self.half_map(inst, [op.lhs, op.rhs], |code, ty, [a, b]| {
                 let (binary, nan) = simple(op.op);
-                code.binary_with(ptx::Binary { nan, ..ptx::Binary::new(binary, ty, ptx::Dest::Sink, a, b) })
+                code.binary_with(ptx::Binary {
+                    nan,
+                    ..ptx::Binary::new(binary, ty, ptx::Dest::Sink, a, b)
+                })
             }),
             _ => self.map(inst, [op.lhs, op.rhs], |code, [a, b]| {
                 let (a, b) = (code.operand(a, elem), code.operand(b, elem));
-                code.float_operation(op.op, op.precision, arithmetic(elem), a, b).into()
+                code.float_operation(op.op, op.precision, arithmetic(elem), a, b)
+                    .into()
             }),
         }
     }
@@ -120,7 +124,11 @@ fn is_word(low: Element, high: Element) -> bool {
 }
 
 fn sign_op(op: UnaryOp) -> ptx::UnaryOp {
-    if op == UnaryOp::Neg { ptx::UnaryOp::Neg } else { ptx::UnaryOp::Abs }
+    if op == UnaryOp::Neg {
+        ptx::UnaryOp::Neg
+    } else {
+        ptx::UnaryOp::Abs
+    }
 }
 
 /// The instruction of an operation that has one for every float type, and its `.NaN`.
@@ -139,7 +147,14 @@ fn simple(op: Op) -> (BinaryOp, bool) {
 
 impl Code {
     /// `a op b` on f32 or f64.
-    fn float_operation(&mut self, op: Op, precision: Precision, ty: Type, a: Operand, b: Operand) -> Operand {
+    fn float_operation(
+        &mut self,
+        op: Op,
+        precision: Precision,
+        ty: Type,
+        a: Operand,
+        b: Operand,
+    ) -> Operand {
         match op {
             Op::Div => self.float_quotient(precision, ty, a, b),
             Op::Rem => self.float_remainder(ty, a, b),
@@ -157,21 +172,38 @@ impl Code {
         }
     }
 
-    pub(super) fn float_quotient(&mut self, precision: Precision, ty: Type, a: Operand, b: Operand) -> Operand {
+    pub(super) fn float_quotient(
+        &mut self,
+        precision: Precision,
+        ty: Type,
+        a: Operand,
+        b: Operand,
+    ) -> Operand {
         let inst = ptx::Binary::new(BinaryOp::Div, ty, ptx::Dest::Sink, a, b);
         if ty == Type::F64 || precision == Precision::Precise {
-            return self.binary_with(ptx::Binary { rounding: Some(Rounding::Rn), ..inst }).into();
+            return self
+                .binary_with(ptx::Binary {
+                    rounding: Some(Rounding::Rn),
+                    ..inst
+                })
+                .into();
         }
         if let Operand::F32(bits) = b
             && let Some(reciprocal) = exact_reciprocal(f32::from_bits(bits))
         {
-            return self.binary(BinaryOp::Mul, ty, a, Operand::f32(reciprocal)).into();
+            return self
+                .binary(BinaryOp::Mul, ty, a, Operand::f32(reciprocal))
+                .into();
         }
         if precision == Precision::Fast {
             let reciprocal = self.approx(ptx::UnaryOp::Rcp, b);
             return self.binary(BinaryOp::Mul, ty, a, reciprocal).into();
         }
-        self.binary_with(ptx::Binary { precision: Some(DivPrecision::Full), ..inst }).into()
+        self.binary_with(ptx::Binary {
+            precision: Some(DivPrecision::Full),
+            ..inst
+        })
+        .into()
     }
 
     /// The hardware's approximation of a function of f32, subnormals flushed to zero.
@@ -179,14 +211,29 @@ impl Code {
         let inst = ptx::Unary::new(op, Type::F32, ptx::Dest::Sink, x);
         // `tanh.approx` has no `.ftz`: it never gives subnormals from others.
         let ftz = op != ptx::UnaryOp::Tanh;
-        self.unary_with(ptx::Unary { approx: true, ftz, ..inst }).into()
+        self.unary_with(ptx::Unary {
+            approx: true,
+            ftz,
+            ..inst
+        })
+        .into()
     }
 
-    pub(super) fn float_compare(&mut self, op: CompareOp, a: Element, b: Element, elem: Elem) -> Element {
+    pub(super) fn float_compare(
+        &mut self,
+        op: CompareOp,
+        a: Element,
+        b: Element,
+        elem: Elem,
+    ) -> Element {
         let (a, b, ty) = if elem.bits() == 16 {
             (self.widen(a, elem), self.widen(b, elem), Type::F32)
         } else {
-            (self.operand(a, elem), self.operand(b, elem), arithmetic(elem))
+            (
+                self.operand(a, elem),
+                self.operand(b, elem),
+                arithmetic(elem),
+            )
         };
         self.setp(float_comparison(op), ty, a, b).into()
     }
@@ -195,8 +242,12 @@ impl Code {
     pub(super) fn widen(&mut self, element: Element, elem: Elem) -> Operand {
         let is_bf16 = elem == Elem::Data(DType::Bf16);
         match element {
-            Element::Whole(Operand::Int(bits)) if is_bf16 => Operand::f32(bf16::from_bits(bits as u16).to_f32()),
-            Element::Whole(Operand::Int(bits)) => Operand::f32(f16::from_bits(bits as u16).to_f32()),
+            Element::Whole(Operand::Int(bits)) if is_bf16 => {
+                Operand::f32(bf16::from_bits(bits as u16).to_f32())
+            }
+            Element::Whole(Operand::Int(bits)) => {
+                Operand::f32(f16::from_bits(bits as u16).to_f32())
+            }
             // A bf16 is the upper half of its f32: one instruction, where `cvt` costs more.
             Element::Part(word, shift) if is_bf16 => {
                 let bits = if shift == 0 {
@@ -214,7 +265,12 @@ impl Code {
     }
 
     /// f32 values as f16 or bf16 elements, two to a word.
-    pub(super) fn narrow(&mut self, values: &[Operand], elem: Elem, rounding: Rounding) -> Vec<Element> {
+    pub(super) fn narrow(
+        &mut self,
+        values: &[Operand],
+        elem: Elem,
+        rounding: Rounding,
+    ) -> Vec<Element> {
         let (single, pair) = if elem == Elem::Data(DType::F16) {
             (Type::F16, Type::F16x2)
         } else {
@@ -225,7 +281,11 @@ impl Code {
             match *chunk {
                 [low, high] => {
                     let inst = Cvt::new(pair, Type::F32, ptx::Dest::Sink, high);
-                    let word = self.cvt(Cvt { rounding: Some(rounding), b: Some(low), ..inst });
+                    let word = self.cvt(Cvt {
+                        rounding: Some(rounding),
+                        b: Some(low),
+                        ..inst
+                    });
                     results.extend([Element::Part(word, 0), Element::Part(word, 16)]);
                 }
                 [one] => results.push(self.convert(single, Type::F32, Some(rounding), one).into()),

@@ -18,13 +18,21 @@ pub(super) fn wrapped(value: i128, elem: Elem) -> i64 {
     let low = value & ((1_i128 << bits) - 1);
     let is_signed = matches!(elem, Elem::Data(d) if d.is_signed_int());
     let is_negative = low >> (bits - 1) & 1 == 1;
-    let value = if is_signed && is_negative { low - (1_i128 << bits) } else { low };
+    let value = if is_signed && is_negative {
+        low - (1_i128 << bits)
+    } else {
+        low
+    };
     value as i64
 }
 
 /// The constant of a sum, as small as the width allows.
 fn summand(value: i64, elem: Elem) -> i64 {
-    if elem.bits() == 32 { i64::from(value as i32) } else { value }
+    if elem.bits() == 32 {
+        i64::from(value as i32)
+    } else {
+        value
+    }
 }
 
 /// Register and constant of an element that can be taken apart so.
@@ -50,7 +58,12 @@ impl Code {
     pub(super) fn add_int(&mut self, element: Element, value: i64, elem: Elem) -> Element {
         match parts(element) {
             Some((reg, add)) if keeps_sums(elem) => joined(reg, add.wrapping_add(value), elem),
-            _ => self.int_binary(Op::Add, element, Element::int(wrapped(value.into(), elem)), elem),
+            _ => self.int_binary(
+                Op::Add,
+                element,
+                Element::int(wrapped(value.into(), elem)),
+                elem,
+            ),
         }
     }
 
@@ -130,7 +143,9 @@ impl Code {
                 _ => None,
             },
             Op::Shl => match (x, y) {
-                (Some(x), None) if add_x != 0 && (0..i64::from(elem.bits()) - 1).contains(&add_y) => {
+                (Some(x), None)
+                    if add_x != 0 && (0..i64::from(elem.bits()) - 1).contains(&add_y) =>
+                {
                     Some(self.scaled(x, add_x, 1 << add_y, elem))
                 }
                 _ => None,
@@ -167,9 +182,11 @@ impl Code {
         }
         let reg = self.whole(element, Elem::I32);
         if matches!(elem, Elem::Data(d) if d.is_signed_int()) {
-            self.ternary(TernaryOp::Bfe, Type::S32, reg, 0_u32, bits).into()
+            self.ternary(TernaryOp::Bfe, Type::S32, reg, 0_u32, bits)
+                .into()
         } else {
-            self.binary(BinaryOp::And, Type::B32, reg, (1_u32 << bits) - 1).into()
+            self.binary(BinaryOp::And, Type::B32, reg, (1_u32 << bits) - 1)
+                .into()
         }
     }
 
@@ -222,7 +239,8 @@ impl Code {
 
     fn shift_right(&mut self, a: Element, b: Element, elem: Elem) -> Element {
         let (a, count) = (self.operand(a, elem), self.shift_count(b, elem));
-        self.binary(BinaryOp::Shr, arithmetic(elem), a, count).into()
+        self.binary(BinaryOp::Shr, arithmetic(elem), a, count)
+            .into()
     }
 
     /// `-x`, `|x|` or the complement of an integer or boolean.
@@ -251,7 +269,13 @@ impl Code {
     }
 
     /// A comparison of integers, pointers or booleans.
-    pub(super) fn int_compare(&mut self, compare: Compare, a: Element, b: Element, elem: Elem) -> Element {
+    pub(super) fn int_compare(
+        &mut self,
+        compare: Compare,
+        a: Element,
+        b: Element,
+        elem: Elem,
+    ) -> Element {
         if elem.is_bool() {
             let (a, b) = (self.bits32(a, elem), self.bits32(b, elem));
             return self.setp(compare, Type::U32, a, b).into();
@@ -259,7 +283,7 @@ impl Code {
         // The wrapped constant of a sum is no bound of it, so sums are computed before they are compared.
         let (a, b) = (self.operand(a, elem), self.operand(b, elem));
         let ty = match (arithmetic(elem), compare) {
-            (ty, Compare::Eq | Compare::Ne) => super::integer::bits_of(ty),
+            (ty, Compare::Eq | Compare::Ne) => bits_of(ty),
             (ty, _) => ty,
         };
         self.setp(compare, ty, a, b).into()
@@ -272,7 +296,11 @@ pub(super) fn bits(elem: Elem) -> Type {
 }
 
 fn bits_of(ty: Type) -> Type {
-    if ty.bits() == 64 { Type::B64 } else { Type::B32 }
+    if ty.bits() == 64 {
+        Type::B64
+    } else {
+        Type::B32
+    }
 }
 
 /// The value of an operation on constants, before it is wrapped; none where the machine decides.

@@ -14,7 +14,10 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn new(is_on: bool) -> Places {
-        Places { known: HashMap::new(), is_on }
+        Places {
+            known: HashMap::new(),
+            is_on,
+        }
     }
 
     /// The number of a place, entered when it is new; none when places are not wanted.
@@ -36,10 +39,18 @@ impl Places {
         let inlined = data.frame.expand().and_then(|frame| {
             let frame = locations.frame(frame);
             let at = self.enter(module, entry, locations, frame.called_at)?;
-            Some(Inlined { function: module.inlined_function(&frame.function), at })
+            Some(Inlined {
+                function: module.inlined_function(&frame.function),
+                at,
+            })
         });
         let file = module.file(&locations.files()[data.file as usize]);
-        let id = entry.location(Location { file, line: data.line, column: data.column, inlined });
+        let id = entry.location(Location {
+            file,
+            line: data.line,
+            column: data.column,
+            inlined,
+        });
         self.known.insert(loc, id);
         Some(id)
     }

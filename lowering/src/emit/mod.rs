@@ -23,8 +23,11 @@ mod layout;
 mod locations;
 mod math;
 mod reduce;
+pub mod scratch;
 mod shape;
+mod sync;
 mod tidy;
+mod vector;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -46,13 +49,13 @@ use distribute::Distribution;
 use element::{Element, Elements};
 
 /// How an op becomes PTX. The registry calls it for every op, so an op without it does not compile.
-pub(crate) trait Lower {
+trait Lower {
     /// Appends the code of `inst`, whose op this is, and enters its results.
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted;
 }
 
 /// Emission fails only for what no verifier can see: the text of inline PTX.
-pub(crate) type Emitted = Result<(), Diagnostic>;
+type Emitted = Result<(), Diagnostic>;
 
 macro_rules! declare_dispatch {
     ($($name:ident in $family:ident,)*) => {
@@ -74,7 +77,11 @@ for_each_op!(declare_dispatch);
 /// # Panics
 /// When the kernel breaks a rule of its stage, which is a bug of the passes before.
 pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
-    assert!(func.stage == Stage::Allocated, "a kernel at stage {} cannot be emitted", func.stage);
+    assert!(
+        func.stage == Stage::Allocated,
+        "a kernel at stage {} cannot be emitted",
+        func.stage
+    );
     let axes = Axes::of(func);
     let mut emitter = Emitter::new(func, &axes, options);
     emitter.params();
@@ -85,7 +92,7 @@ pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
 }
 
 /// The emission of one kernel.
-pub(crate) struct Emitter<'f> {
+struct Emitter<'f> {
     pub(super) func: &'f Func,
     pub(super) axes: &'f Axes,
     pub(super) code: Code,
@@ -129,7 +136,10 @@ impl<'f> Emitter<'f> {
             let mut declared = Param::scalar(&param_name(&func.name, &param.name), ty);
             if elem.is_ptr() {
                 let align = Some(param.divisor.max(1));
-                declared.ptr = Some(PtrAttribute { space: Some(Space::Global), align });
+                declared.ptr = Some(PtrAttribute {
+                    space: Some(Space::Global),
+                    align,
+                });
             }
             let symbol = self.code.entry.add_param(declared);
             let element = self.code.in_prologue(|code| load_param(code, symbol, elem));
@@ -151,7 +161,8 @@ impl<'f> Emitter<'f> {
     pub(super) fn place(&mut self, loc: Option<Loc>) {
         let id = loc.and_then(|loc| {
             let locations = &self.func.locations;
-            self.locations.enter(&mut self.module, &mut self.code.entry, locations, loc)
+            self.locations
+                .enter(&mut self.module, &mut self.code.entry, locations, loc)
         });
         self.code.set_loc(id);
     }
@@ -193,7 +204,9 @@ impl<'f> Emitter<'f> {
     pub(super) fn distribution(&mut self, t: &TensorType) -> Rc<Distribution> {
         let key = (t.layout.clone(), t.shape.clone());
         let entry = self.distributions.entry(key);
-        entry.or_insert_with(|| Rc::new(Distribution::new(t))).clone()
+        entry
+            .or_insert_with(|| Rc::new(Distribution::new(t)))
+            .clone()
     }
 
     /// The number of elements that a thread holds of a value.
@@ -227,7 +240,9 @@ impl<'f> Emitter<'f> {
         if let Some(symbol) = self.shared {
             return symbol;
         }
-        let symbol = self.module.add_global(Variable::dynamic_shared("tilekit_shared", 1024));
+        let symbol = self
+            .module
+            .add_global(Variable::dynamic_shared("tilekit_shared", 1024));
         self.shared = Some(symbol);
         symbol
     }
@@ -271,10 +286,15 @@ fn load_param(code: &mut Code, symbol: Symbol, elem: Elem) -> Element {
     };
     let reg = code.reg(class);
     let load = ptx::Ld::new(ty, reg, ptx::Addr::symbol(symbol, 0));
-    code.push(ptx::Ld { space: Some(Space::Param), ..load });
+    code.push(ptx::Ld {
+        space: Some(Space::Param),
+        ..load
+    });
     match elem {
         Elem::Ptr(_) => code.to_global(reg).into(),
-        Elem::I1 => code.setp(ptx::Compare::Ne, ptx::Type::U32, reg, 0_u32).into(),
+        Elem::I1 => code
+            .setp(ptx::Compare::Ne, ptx::Type::U32, reg, 0_u32)
+            .into(),
         Elem::Data(_) => reg.into(),
     }
 }
@@ -285,7 +305,11 @@ impl Code {
         let generic = generic.into();
         let key = code::key(12, 0, ptx::Type::U64, 0, &[generic]);
         self.pure(key, ptx::RegClass::B64, |reg| {
-            ptx::Cvta { to: true, ..ptx::Cvta::new(ptx::CvtaSpace::Global, ptx::Type::U64, reg, generic) }.into()
+            ptx::Cvta {
+                to: true,
+                ..ptx::Cvta::new(ptx::CvtaSpace::Global, ptx::Type::U64, reg, generic)
+            }
+            .into()
         })
     }
 }

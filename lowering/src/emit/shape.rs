@@ -14,7 +14,10 @@ impl Lower for ExpandDims {
         let gone = self.axis as usize;
         let rank = result.map.outs().len();
         // The new dimension has one element: no bits are lost with it.
-        let outs: Vec<Axis> = (0..rank).filter(|&dim| dim != gone).map(Axis::dim).collect();
+        let outs: Vec<Axis> = (0..rank)
+            .filter(|&dim| dim != gone)
+            .map(Axis::dim)
+            .collect();
         let map = result.map.with_outs_ordered(&outs);
         let map = map.with_outs_renamed(|axis| position(&outs, axis));
         relabel(inst, cx, self.operand, |_| map);
@@ -39,7 +42,9 @@ impl Lower for Permute {
             let at = Axis::dims(order.len()).position(|a| a == axis);
             Axis::dim(order[at.expect("an output of a layout is a dimension")] as usize)
         };
-        relabel(inst, cx, self.operand, |_| result.map.with_outs_renamed(renamed));
+        relabel(inst, cx, self.operand, |_| {
+            result.map.with_outs_renamed(renamed)
+        });
         Ok(())
     }
 }
@@ -111,7 +116,8 @@ fn position(outs: &[Axis], axis: Axis) -> Axis {
 fn row_major(map: &LinearLayout) -> LinearLayout {
     let reversed: Vec<Axis> = Axis::dims(map.outs().len()).rev().collect();
     let bits = map.total_out_bits();
-    map.with_outs_ordered(&reversed).with_outs_reshaped([(Axis::dim(0), bits)])
+    map.with_outs_ordered(&reversed)
+        .with_outs_reshaped([(Axis::dim(0), bits)])
 }
 
 /// The result is the operand seen through `map`, which says in the operand's coordinates what each place wants.

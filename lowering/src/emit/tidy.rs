@@ -28,7 +28,9 @@ pub(super) fn remove_unused(code: &mut Code) {
     for list in code.lists_mut().into_iter().rev() {
         let mut kept: Vec<Stmt> = Vec::with_capacity(list.len());
         for statement in std::mem::take(list).into_iter().rev() {
-            let unused = statement.instruction().is_some_and(|i| is_pure(&i.inst) && writes_unread(&i.inst, &reads));
+            let unused = statement
+                .instruction()
+                .is_some_and(|i| is_pure(&i.inst) && writes_unread(&i.inst, &reads));
             if !unused {
                 kept.push(statement);
                 continue;

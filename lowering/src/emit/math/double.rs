@@ -82,7 +82,9 @@ impl Code {
         let low = self.fma(TY, exponent, Operand::f64(-LN2_LOW), correction);
         let rest = self.f64_op(BinaryOp::Sub, low, f);
         let negative = self.unary(ptx::UnaryOp::Neg, TY, rest);
-        let sum = self.fma(TY, exponent, Operand::f64(LN2_HIGH), negative).into();
+        let sum = self
+            .fma(TY, exponent, Operand::f64(LN2_HIGH), negative)
+            .into();
         self.log_or_limit_f64(x, sum)
     }
 
@@ -146,8 +148,18 @@ impl Code {
         let zero = Operand::f64(0.0);
         let twice = self.f64_op(BinaryOp::Add, x, x);
         let result = self.choose((Compare::Ltu, x, zero), TY, Operand::f64(f64::NAN), sum);
-        let result = self.choose((Compare::Geu, x, Operand::f64(f64::INFINITY)), TY, twice, result);
-        self.choose((Compare::Eq, x, zero), TY, Operand::f64(f64::NEG_INFINITY), result)
+        let result = self.choose(
+            (Compare::Geu, x, Operand::f64(f64::INFINITY)),
+            TY,
+            twice,
+            result,
+        );
+        self.choose(
+            (Compare::Eq, x, zero),
+            TY,
+            Operand::f64(f64::NEG_INFINITY),
+            result,
+        )
     }
 
     /// Sine (`quarter` 0) or cosine (`quarter` 1).
@@ -203,7 +215,9 @@ impl Code {
         let (far, back) = (self.label("far_angle"), self.label("angle"));
         self.branch(Some(Predicate::is(is_far)), far, false);
         self.bind(back);
-        self.out_of_line(far, back, |code| code.reduce_far_f64(x, far_rest, far_turns));
+        self.out_of_line(far, back, |code| {
+            code.reduce_far_f64(x, far_rest, far_turns)
+        });
         (far_rest.into(), far_turns)
     }
 
@@ -227,7 +241,11 @@ impl Code {
         let whole = self.whole_f64(high);
         let part = self.f64_op(BinaryOp::Sub, high, whole);
         let part = self.f64_op(BinaryOp::Add, part, low);
-        let angle = self.f64_op(BinaryOp::Mul, part, Operand::f64(std::f64::consts::FRAC_PI_2));
+        let angle = self.f64_op(
+            BinaryOp::Mul,
+            part,
+            Operand::f64(std::f64::consts::FRAC_PI_2),
+        );
         let count = self.convert(Type::S32, TY, Some(Rounding::Rzi), whole);
         self.copy(rest, angle);
         self.copy(turns, count);
@@ -246,10 +264,22 @@ impl Code {
     pub(super) fn tanh_f64(&mut self, x: Operand) -> Operand {
         let magnitude: Operand = self.unary(ptx::UnaryOp::Abs, TY, x).into();
         let z = self.f64_op(BinaryOp::Mul, x, x);
-        let p = self.polynomial_f64(z, &[-0.964_399_179_425_052_2, -99.287_723_100_191_87, -1_614.687_684_417_084_5]);
+        let p = self.polynomial_f64(
+            z,
+            &[
+                -0.964_399_179_425_052_2,
+                -99.287_723_100_191_87,
+                -1_614.687_684_417_084_5,
+            ],
+        );
         let q = self.polynomial_f64(
             z,
-            &[1.0, 112.811_678_491_632_93, 2_235.488_390_601_004_5, 4_844.063_053_251_255],
+            &[
+                1.0,
+                112.811_678_491_632_93,
+                2_235.488_390_601_004_5,
+                4_844.063_053_251_255,
+            ],
         );
         let ratio = self.divide_f64(p, q);
         let cube = self.f64_op(BinaryOp::Mul, x, z);
@@ -284,10 +314,20 @@ impl Code {
         let tail = self.divide_f64(power, t);
         let tail = self.f64_op(BinaryOp::Sub, Operand::f64(1.0), tail);
         let far = self.choose((Compare::Lt, t, Operand::f64(1.25)), TY, middle, tail);
-        let far = self.choose((Compare::Lt, t, Operand::f64(6.0)), TY, far, Operand::f64(1.0));
+        let far = self.choose(
+            (Compare::Lt, t, Operand::f64(6.0)),
+            TY,
+            far,
+            Operand::f64(1.0),
+        );
         let far = self.with_sign(TY, x, far);
         // The comparison fails for NaN, which the first range hands on.
-        self.choose((Compare::Ge, t, Operand::f64(0.843_75)), TY, far, near.into())
+        self.choose(
+            (Compare::Ge, t, Operand::f64(0.843_75)),
+            TY,
+            far,
+            near.into(),
+        )
     }
 
     /// A quotient of polynomials, highest powers first.

@@ -10,7 +10,12 @@ impl Code {
         if precision == Precision::Precise {
             return self.exp_accurate(x);
         }
-        let scaled = self.binary(BinaryOp::Mul, Type::F32, x, Operand::f32(std::f32::consts::LOG2_E));
+        let scaled = self.binary(
+            BinaryOp::Mul,
+            Type::F32,
+            x,
+            Operand::f32(std::f32::consts::LOG2_E),
+        );
         self.approx(ptx::UnaryOp::Ex2, scaled)
     }
 
@@ -19,10 +24,17 @@ impl Code {
             return self.approx(ptx::UnaryOp::Ex2, x);
         }
         let x = self.clamped(x, 160.0);
-        let whole: Operand = self.convert(Type::F32, Type::F32, Some(Rounding::Rni), x).into();
+        let whole: Operand = self
+            .convert(Type::F32, Type::F32, Some(Rounding::Rni), x)
+            .into();
         let rest = self.exactly(BinaryOp::Sub, Type::F32, x, whole);
         // The rest is at most 1/2, so one rounded product with ln 2 costs a quarter of a unit.
-        let scaled = self.exactly(BinaryOp::Mul, Type::F32, rest, Operand::f32(std::f32::consts::LN_2));
+        let scaled = self.exactly(
+            BinaryOp::Mul,
+            Type::F32,
+            rest,
+            Operand::f32(std::f32::consts::LN_2),
+        );
         let power = self.exp_near_zero(scaled);
         self.scaled_by_power(power, whole)
     }
@@ -30,8 +42,15 @@ impl Code {
     /// `e^x` within one unit in the last place, subnormal results included.
     pub(super) fn exp_accurate(&mut self, x: Operand) -> Operand {
         let x = self.clamped(x, 110.0);
-        let turns = self.binary(BinaryOp::Mul, Type::F32, x, Operand::f32(std::f32::consts::LOG2_E));
-        let whole: Operand = self.convert(Type::F32, Type::F32, Some(Rounding::Rni), turns).into();
+        let turns = self.binary(
+            BinaryOp::Mul,
+            Type::F32,
+            x,
+            Operand::f32(std::f32::consts::LOG2_E),
+        );
+        let whole: Operand = self
+            .convert(Type::F32, Type::F32, Some(Rounding::Rni), turns)
+            .into();
         // x - whole * ln 2, with ln 2 in two parts (Cody and Waite).
         let rest = self.fma(Type::F32, whole, Operand::f32(-0.693_147_2), x);
         let rest = self.fma(Type::F32, whole, Operand::f32(1.904_654_2e-9), rest);
@@ -41,8 +60,15 @@ impl Code {
 
     /// `e^x` for `|x| <= ln 2 / 2`, by a minimax polynomial.
     fn exp_near_zero(&mut self, x: Operand) -> Operand {
-        const COEFFICIENTS: [f32; 7] =
-            [1.378_059_4e-3, 8.373_124_5e-3, 4.166_953_6e-2, 0.166_664_72, 0.499_999_85, 1.0, 1.0];
+        const COEFFICIENTS: [f32; 7] = [
+            1.378_059_4e-3,
+            8.373_124_5e-3,
+            4.166_953_6e-2,
+            0.166_664_72,
+            0.499_999_85,
+            1.0,
+            1.0,
+        ];
         self.polynomial(x, &COEFFICIENTS)
     }
 

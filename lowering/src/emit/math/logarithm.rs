@@ -9,10 +9,24 @@ impl Code {
     pub(super) fn log(&mut self, precision: Precision, x: Operand) -> Operand {
         if precision == Precision::Fast {
             let log2 = self.approx(ptx::UnaryOp::Lg2, x);
-            return self.binary(BinaryOp::Mul, Type::F32, log2, Operand::f32(std::f32::consts::LN_2)).into();
+            return self
+                .binary(
+                    BinaryOp::Mul,
+                    Type::F32,
+                    log2,
+                    Operand::f32(std::f32::consts::LN_2),
+                )
+                .into();
         }
         let (exponent, log) = self.exponent_and_log(x);
-        let sum = self.fma(Type::F32, exponent, Operand::f32(std::f32::consts::LN_2), log).into();
+        let sum = self
+            .fma(
+                Type::F32,
+                exponent,
+                Operand::f32(std::f32::consts::LN_2),
+                log,
+            )
+            .into();
         self.log_or_limit(x, sum)
     }
 
@@ -41,7 +55,9 @@ impl Code {
         let mantissa = self.binary(BinaryOp::Sub, Type::S32, bits, shifted);
         let mantissa = self.mov_bits(RegClass::F32, mantissa);
         let exponent = self.convert(Type::F32, Type::S32, Some(Rounding::Rn), shifted);
-        let exponent = self.fma(Type::F32, exponent, Operand::f32(f32::EPSILON), start).into();
+        let exponent = self
+            .fma(Type::F32, exponent, Operand::f32(f32::EPSILON), start)
+            .into();
         let f = self.exactly(BinaryOp::Add, Type::F32, mantissa, Operand::f32(-1.0));
         (exponent, self.log_of_one_plus(f))
     }
@@ -52,7 +68,13 @@ impl Code {
         let high = self.polynomial(f, &[-0.130_187_99, 0.140_889_58]);
         let low = self.polynomial(f, &[-0.121_489_584, 0.139_809_53]);
         let mut sum: Operand = self.fma(Type::F32, high, square, low).into();
-        for c in [-0.166_845_02, 0.200_121_15, -0.249_996_36, 0.333_331_94, -0.5] {
+        for c in [
+            -0.166_845_02,
+            0.200_121_15,
+            -0.249_996_36,
+            0.333_331_94,
+            -0.5,
+        ] {
             sum = self.fma(Type::F32, sum, f, Operand::f32(c)).into();
         }
         self.fma(Type::F32, sum, square, f).into()
@@ -64,8 +86,18 @@ impl Code {
         let infinity = Operand::f32(f32::INFINITY);
         // x + x is infinity at infinity and NaN at NaN.
         let twice = self.exactly(BinaryOp::Add, ty, x, x);
-        let result = self.choose((Compare::Ltu, x, Operand::f32(0.0)), ty, Operand::f32(f32::NAN), sum);
+        let result = self.choose(
+            (Compare::Ltu, x, Operand::f32(0.0)),
+            ty,
+            Operand::f32(f32::NAN),
+            sum,
+        );
         let result = self.choose((Compare::Geu, x, infinity), ty, twice, result);
-        self.choose((Compare::Eq, x, Operand::f32(0.0)), ty, Operand::f32(f32::NEG_INFINITY), result)
+        self.choose(
+            (Compare::Eq, x, Operand::f32(0.0)),
+            ty,
+            Operand::f32(f32::NEG_INFINITY),
+            result,
+        )
     }
 }

@@ -28,13 +28,21 @@ impl Code {
             UnaryOp::Ceil => self.convert(ty, ty, Some(Rounding::Rpi), x).into(),
             UnaryOp::Sqrt if precision == Precision::Precise => {
                 let inst = ptx::Unary::new(ptx::UnaryOp::Sqrt, ty, ptx::Dest::Sink, x);
-                self.unary_with(ptx::Unary { rounding: Some(Rounding::Rn), ..inst }).into()
+                self.unary_with(ptx::Unary {
+                    rounding: Some(Rounding::Rn),
+                    ..inst
+                })
+                .into()
             }
             UnaryOp::Sqrt => self.approx(ptx::UnaryOp::Sqrt, x),
             UnaryOp::Rsqrt if precision == Precision::Precise => {
                 let root = self.f32_unary(UnaryOp::Sqrt, precision, x);
                 let inst = ptx::Unary::new(ptx::UnaryOp::Rcp, ty, ptx::Dest::Sink, root);
-                self.unary_with(ptx::Unary { rounding: Some(Rounding::Rn), ..inst }).into()
+                self.unary_with(ptx::Unary {
+                    rounding: Some(Rounding::Rn),
+                    ..inst
+                })
+                .into()
             }
             UnaryOp::Rsqrt => self.approx(ptx::UnaryOp::Rsqrt, x),
             UnaryOp::Exp => self.exp(precision, x),
@@ -77,7 +85,11 @@ impl Code {
 
     fn sqrt_f64(&mut self, x: Operand) -> Operand {
         let inst = ptx::Unary::new(ptx::UnaryOp::Sqrt, Type::F64, ptx::Dest::Sink, x);
-        self.unary_with(ptx::Unary { rounding: Some(Rounding::Rn), ..inst }).into()
+        self.unary_with(ptx::Unary {
+            rounding: Some(Rounding::Rn),
+            ..inst
+        })
+        .into()
     }
 
     fn divide_f64(&mut self, a: Operand, b: Operand) -> Operand {
@@ -95,19 +107,33 @@ impl Code {
     /// `c[0] x^n + c[1] x^(n-1) + ...`, the coefficient of the highest power first.
     fn polynomial(&mut self, x: Operand, coefficients: &[f32]) -> Operand {
         let first = Operand::f32(coefficients[0]);
-        coefficients[1..].iter().fold(first, |sum, &c| self.fma(Type::F32, x, sum, Operand::f32(c)).into())
+        coefficients[1..].iter().fold(first, |sum, &c| {
+            self.fma(Type::F32, x, sum, Operand::f32(c)).into()
+        })
     }
 
     /// The same in f64.
     fn polynomial_f64(&mut self, x: Operand, coefficients: &[f64]) -> Operand {
         let first = Operand::f64(coefficients[0]);
-        coefficients[1..].iter().fold(first, |sum, &c| self.fma(Type::F64, x, sum, Operand::f64(c)).into())
+        coefficients[1..].iter().fold(first, |sum, &c| {
+            self.fma(Type::F64, x, sum, Operand::f64(c)).into()
+        })
     }
 
     /// A product, sum or difference that is not contracted: what an algorithm counts on to be rounded.
-    fn exactly(&mut self, op: BinaryOp, ty: Type, a: impl Into<Operand>, b: impl Into<Operand>) -> Operand {
+    fn exactly(
+        &mut self,
+        op: BinaryOp,
+        ty: Type,
+        a: impl Into<Operand>,
+        b: impl Into<Operand>,
+    ) -> Operand {
         let inst = ptx::Binary::new(op, ty, ptx::Dest::Sink, a, b);
-        self.binary_with(ptx::Binary { rounding: Some(Rounding::Rn), ..inst }).into()
+        self.binary_with(ptx::Binary {
+            rounding: Some(Rounding::Rn),
+            ..inst
+        })
+        .into()
     }
 
     /// The magnitude of `x` with the sign of `sign`.
@@ -117,7 +143,13 @@ impl Code {
     }
 
     /// `a op b ? yes : no` on floats.
-    fn choose(&mut self, compare: (Compare, Operand, Operand), ty: Type, yes: Operand, no: Operand) -> Operand {
+    fn choose(
+        &mut self,
+        compare: (Compare, Operand, Operand),
+        ty: Type,
+        yes: Operand,
+        no: Operand,
+    ) -> Operand {
         let (op, a, b) = compare;
         let p = self.setp(op, ty, a, b);
         self.selp(ty, yes, no, p).into()

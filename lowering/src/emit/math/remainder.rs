@@ -31,11 +31,17 @@ impl Code {
         let works = self.binary(BinaryOp::And, Type::Pred, is_larger, valid);
         self.branch(Some(Predicate::is(works)), far, false);
         self.bind(back);
-        self.out_of_line(far, back, |code| code.long_division(ty, rest, step, divisor));
+        self.out_of_line(far, back, |code| {
+            code.long_division(ty, rest, step, divisor)
+        });
         let is_number = self.setp(Compare::Num, ty, divisor, divisor);
         let valid = self.binary(BinaryOp::And, Type::Pred, valid, is_number);
         let signed = self.raw_with_sign(ty, a, rest);
-        let nan = if ty == Type::F64 { Operand::f64(f64::NAN) } else { Operand::f32(f32::NAN) };
+        let nan = if ty == Type::F64 {
+            Operand::f64(f64::NAN)
+        } else {
+            Operand::f32(f32::NAN)
+        };
         let result = self.reg(class);
         self.push(ptx::Selp::new(ty, result, signed, nan, valid));
         result.into()
@@ -56,8 +62,16 @@ impl Code {
     }
 
     fn long_division(&mut self, ty: Type, rest: ptx::Reg, step: ptx::Reg, divisor: ptx::Reg) {
-        let half = if ty == Type::F64 { Operand::f64(0.5) } else { Operand::f32(0.5) };
-        let (grow, shrink, done) = (self.label("grow"), self.label("shrink"), self.label("divided"));
+        let half = if ty == Type::F64 {
+            Operand::f64(0.5)
+        } else {
+            Operand::f32(0.5)
+        };
+        let (grow, shrink, done) = (
+            self.label("grow"),
+            self.label("shrink"),
+            self.label("divided"),
+        );
         let class = ptx::RegClass::of(ty);
         let (p, q) = (self.reg(ptx::RegClass::Pred), self.reg(ptx::RegClass::Pred));
         let limit = self.reg(class);

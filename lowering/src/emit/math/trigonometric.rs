@@ -13,13 +13,26 @@ impl Code {
     /// Sine (`quarter` 0) or cosine (`quarter` 1): a cosine is a sine a quarter turn ahead.
     pub(super) fn sine(&mut self, precision: Precision, x: Operand, quarter: u32) -> Operand {
         if precision == Precision::Fast {
-            return self.approx(if quarter == 0 { ptx::UnaryOp::Sin } else { ptx::UnaryOp::Cos }, x);
+            return self.approx(
+                if quarter == 0 {
+                    ptx::UnaryOp::Sin
+                } else {
+                    ptx::UnaryOp::Cos
+                },
+                x,
+            );
         }
         let (rest, turns) = self.quarter_turns(x);
         let turns = self.binary(BinaryOp::Add, Type::S32, turns, quarter);
         let square = self.exactly(BinaryOp::Mul, Type::F32, rest, rest);
-        let cosine = self.polynomial(square, &[2.446_770_7e-5, -1.388_773e-3, 4.166_665_7e-2, -0.5, 1.0]);
-        let series = self.polynomial(square, &[2.865_679_6e-6, -1.985_599_2e-4, 8.333_386e-3, -0.166_666_67]);
+        let cosine = self.polynomial(
+            square,
+            &[2.446_770_7e-5, -1.388_773e-3, 4.166_665_7e-2, -0.5, 1.0],
+        );
+        let series = self.polynomial(
+            square,
+            &[2.865_679_6e-6, -1.985_599_2e-4, 8.333_386e-3, -0.166_666_67],
+        );
         // The product keeps the sign of a zero.
         let cube = self.exactly(BinaryOp::Mul, Type::F32, rest, square);
         let sine = self.fma(Type::F32, series, cube, rest);
@@ -38,7 +51,12 @@ impl Code {
     /// `x = turns * pi/2 + rest` with `|rest| <= pi/4`; both NaN and infinity give NaN.
     fn quarter_turns(&mut self, x: Operand) -> (Operand, Reg) {
         const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to whole numbers
-        let j = self.fma(Type::F32, x, Operand::f32(std::f32::consts::FRAC_2_PI), Operand::f32(MAGIC));
+        let j = self.fma(
+            Type::F32,
+            x,
+            Operand::f32(std::f32::consts::FRAC_2_PI),
+            Operand::f32(MAGIC),
+        );
         let whole = self.mov_bits(RegClass::B32, j);
         let j = self.exactly(BinaryOp::Sub, Type::F32, j, Operand::f32(MAGIC));
         let rest = self.fma(Type::F32, j, Operand::f32(-1.570_796), x);
@@ -76,7 +94,12 @@ impl Code {
         let sum = sum.expect("there are pieces of 2/pi");
         let whole = self.convert(Type::F64, Type::F64, Some(Rounding::Rni), sum);
         let part = self.exactly(BinaryOp::Sub, Type::F64, sum, whole);
-        let angle = self.exactly(BinaryOp::Mul, Type::F64, part, Operand::f64(std::f64::consts::FRAC_PI_2));
+        let angle = self.exactly(
+            BinaryOp::Mul,
+            Type::F64,
+            part,
+            Operand::f64(std::f64::consts::FRAC_PI_2),
+        );
         let narrow = self.convert(Type::F32, Type::F64, Some(Rounding::Rn), angle);
         let count = self.convert(Type::S32, Type::F64, Some(Rounding::Rzi), whole);
         self.copy(rest, narrow);

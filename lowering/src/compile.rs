@@ -1,0 +1,53 @@
+//! The whole way: from a traced kernel to PTX.
+
+use std::time::Instant;
+
+use gluon_lang::diag::Diagnostics;
+use gluon_lang::ir::{Func, Stage};
+
+use crate::launch::LaunchInfo;
+use crate::options::Options;
+use crate::pipeline::{PIPELINE, PassTime, run};
+
+/// A kernel as PTX, with all that is needed to launch it.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The PTX.
+    pub module: ptx::Module,
+    /// How it is launched.
+    pub launch: LaunchInfo,
+    /// The kernel as it was emitted.
+    pub func: Func,
+    /// What each pass took, and `emit` at the end.
+    pub timings: Vec<PassTime>,
+    /// What is probably not what the author wants.
+    pub warnings: Diagnostics,
+    /// The IR as text after each pass that [`Options::print_after`] names.
+    pub printed: Vec<(&'static str, String)>,
+}
+
+/// Runs every pass and emits.
+///
+/// # Errors
+/// What is wrong with the kernel.
+pub fn compile(func: Func, options: &Options) -> Result<Compiled, Diagnostics> {
+    let mut lowered = run(func, PIPELINE, options)?;
+    debug_assert!(
+        lowered.func.stage == Stage::Allocated,
+        "the pipeline ends where emission begins"
+    );
+    let start = Instant::now();
+    let module = crate::emit::emit(&lowered.func, options)?;
+    lowered.timings.push(PassTime {
+        name: "emit",
+        time: start.elapsed(),
+    });
+    Ok(Compiled {
+        module,
+        launch: LaunchInfo::of(&lowered.func),
+        func: lowered.func,
+        timings: lowered.timings,
+        warnings: lowered.warnings,
+        printed: lowered.printed,
+    })
+}

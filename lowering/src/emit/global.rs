@@ -1,0 +1,415 @@
+//! Loads and stores of global memory.
+//!
+//! The elements of a thread that follow one another in memory are accessed together, up to 16 bytes. Where the mask may cut
+//! such a run, it is accessed as one where all of it is in, and element by element where it is not, so that a ragged edge
+//! costs no width elsewhere.
+
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::layout::{Axis, linear::gf2::Span};
+use gluon_lang::ops::arith::BinaryOp;
+use gluon_lang::ops::global::{CacheOp, Eviction, Load, Prefetch, Store};
+use ptx::{AccessSem, Addr, L1Eviction, L2Prefetch, LoadCache, Predicate, Reg, Space, StoreCache};
+
+use super::code::Code;
+use super::element::Element;
+use super::vector::{Shape, plain_load, plain_store};
+use super::{Emitted, Emitter, Lower};
+
+/// The widest access of one thread (PTX ISA 9.7.9.8).
+const MAX_ACCESS_BYTES: u32 = 16;
+
+impl Lower for Load {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let elem = cx.elem(cx.func.result(inst));
+        let like = ptx::Ld {
+            sem: self.is_volatile.then_some(AccessSem::Volatile),
+            cache: load_cache(self.cache),
+            l1: l1_eviction(self.eviction),
+            prefetch: l2_prefetch(self.prefetch),
+            ..plain_load(Space::Global)
+        };
+        let runs = cx.runs(self.ptr, self.mask.expand(), elem);
+        let pointers = cx.elements(self.ptr);
+        let masks = self.mask.expand().map(|m| cx.elements(m));
+        let others = self.other.expand().map(|o| cx.elements(o));
+        let mut loaded = vec![None; runs.copies.len()];
+        for run in &runs.runs {
+            let addr = cx.code.address(pointers[run[0]]);
+            let mask: Option<Vec<Element>> =
+                masks.as_ref().map(|m| run.iter().map(|&r| m[r]).collect());
+            let other: Vec<Element> = run
+                .iter()
+                .map(|&r| others.as_ref().map_or(zero(elem), |o| o[r]))
+                .collect();
+            let values = cx.code.load_run(elem, addr, mask.as_deref(), &other, &like);
+            for (&register, value) in run.iter().zip(values) {
+                loaded[register] = Some(value);
+            }
+        }
+        let elements: Vec<Element> = runs
+            .copies
+            .iter()
+            .map(|&r| loaded[r].expect("every register that is no copy stands in a run"))
+            .collect();
+        cx.set_result(inst, elements);
+        Ok(())
+    }
+}
+
+impl Lower for Store {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let elem = cx.elem(self.value);
+        let like = ptx::St {
+            sem: self.is_volatile.then_some(AccessSem::Volatile),
+            cache: store_cache(self.cache),
+            l1: l1_eviction(self.eviction),
+            ..plain_store(Space::Global)
+        };
+        let runs = cx.runs(self.ptr, self.mask.expand(), elem);
+        let (pointers, values) = (cx.elements(self.ptr), cx.elements(self.value));
+        let masks = self.mask.expand().map(|m| cx.elements(m));
+        let owner = cx.owner_of(self.ptr);
+        for run in &runs.runs {
+            let addr = cx.code.address(pointers[run[0]]);
+            let stored: Vec<Element> = run.iter().map(|&r| values[r]).collect();
+            let mask: Option<Vec<Element>> =
+                masks.as_ref().map(|m| run.iter().map(|&r| m[r]).collect());
+            cx.code
+                .store_run(elem, addr, (mask.as_deref(), owner), &stored, &like);
+        }
+        Ok(())
+    }
+}
+
+/// The registers of an access, run by run.
+struct Runs {
+    /// Registers that are accessed together, in the order of memory.
+    runs: Vec<Vec<usize>>,
+    /// For each register, the one that is accessed for it.
+    copies: Vec<usize>,
+}
+
+impl Emitter<'_> {
+    /// Which registers are accessed together.
+    fn runs(&mut self, pointers: Value, mask: Option<Value>, elem: Elem) -> Runs {
+        let Some(t) = self.func.ty(pointers).as_tensor() else {
+            return Runs {
+                runs: vec![vec![0]],
+                copies: vec![0],
+            };
+        };
+        let distribution = self.distribution(t);
+        let map = &distribution.map;
+        let copied = distribution.copied_registers;
+        let mut span = Span::new();
+        for (bit, &basis) in map.bases(Axis::Register).iter().enumerate() {
+            if copied >> bit & 1 == 0 {
+                span.insert_tagged(basis, 1 << bit);
+            }
+        }
+        // A vector of booleans would have to be taken apart bit by bit.
+        let most = if elem.is_bool() {
+            1
+        } else {
+            MAX_ACCESS_BYTES / elem.bytes()
+        };
+        let steps_along = |dim: usize| -> Vec<u64> {
+            let known = self.axes.contiguity(pointers, dim);
+            let aligned = self.axes.divisibility(pointers, dim) / elem.bytes();
+            let width = most.min(known).min(aligned);
+            let shift = map.out_shift(Axis::dim(dim));
+            let bits = map.out_bits(Axis::dim(dim)).min(width.max(1).ilog2());
+            (0..bits)
+                .map_while(|bit| span.solve(1 << (shift + bit)))
+                .collect()
+        };
+        let steps = (0..t.rank())
+            .map(steps_along)
+            .max_by_key(Vec::len)
+            .unwrap_or_default();
+        let _ = mask;
+        let own = |r: u64| r as u32 & copied == 0;
+        let pick = |at: u64| {
+            steps
+                .iter()
+                .enumerate()
+                .filter(|&(k, _)| at >> k & 1 == 1)
+                .fold(0, |r, (_, s)| r ^ s)
+        };
+        let mut seen = vec![false; distribution.registers()];
+        let mut runs = Vec::new();
+        let first_of = |r: u64| {
+            (0..1_u64 << steps.len())
+                .map(|at| r ^ pick(at))
+                .min_by_key(|&r| distribution.offsets[r as usize])
+        };
+        for register in (0..distribution.registers() as u64).filter(|&r| own(r)) {
+            if seen[register as usize] {
+                continue;
+            }
+            let first = first_of(register).unwrap_or(register);
+            let run: Vec<usize> = (0..1_u64 << steps.len())
+                .map(|at| (first ^ pick(at)) as usize)
+                .collect();
+            for &r in &run {
+                seen[r] = true;
+            }
+            runs.push(run);
+        }
+        let copies = (0..distribution.registers())
+            .map(|r| r & !(copied as usize))
+            .collect();
+        Runs { runs, copies }
+    }
+
+    /// A predicate that holds in the one thread that stands for all that hold a copy; none when each holds its own.
+    fn owner_of(&mut self, pointers: Value) -> Option<Reg> {
+        match self.func.ty(pointers).as_tensor() {
+            Some(t) => {
+                let distribution = self.distribution(t);
+                distribution.owner(&mut self.code)
+            }
+            None => {
+                let all = self.func.threads() - 1;
+                Some(self.code.thread_bits_clear(all))
+            }
+        }
+    }
+}
+
+/// What stands where nothing is loaded and nothing is asked for.
+fn zero(elem: Elem) -> Element {
+    match elem {
+        Elem::Data(gluon_lang::elem::DType::F32) => Element::Whole(ptx::Operand::F32(0)),
+        Elem::Data(gluon_lang::elem::DType::F64) => Element::Whole(ptx::Operand::F64(0)),
+        _ => Element::int(0),
+    }
+}
+
+/// How much of a run is accessed.
+enum Part {
+    /// All of it, wherever.
+    All,
+    /// None of it anywhere.
+    None,
+    /// All of it where the predicate holds, and none elsewhere.
+    Where(Reg),
+    /// Each element where its predicate holds.
+    Each,
+}
+
+impl Code {
+    /// The address that a pointer holds.
+    pub(super) fn address(&mut self, pointer: Element) -> Addr {
+        match pointer {
+            Element::Sum(reg, add) if i32::try_from(add).is_ok() => Addr::reg(reg, add as i32),
+            other => {
+                let reg = self.whole(other, Elem::Data(gluon_lang::elem::DType::U64));
+                Addr::reg(reg, 0)
+            }
+        }
+    }
+
+    fn part_of(&mut self, mask: Option<&[Element]>) -> Part {
+        let Some(mask) = mask else { return Part::All };
+        if mask.iter().all(|m| m.as_int() == Some(1)) {
+            return Part::All;
+        }
+        if mask.iter().all(|m| m.as_int() == Some(0)) {
+            return Part::None;
+        }
+        if mask.iter().all(|m| *m == mask[0]) {
+            return Part::Where(self.whole(mask[0], Elem::I1));
+        }
+        Part::Each
+    }
+
+    /// All of the predicates.
+    fn all_of(&mut self, mask: &[Element]) -> Reg {
+        let all = mask[1..].iter().fold(mask[0], |all, &m| {
+            self.int_binary(BinaryOp::And, all, m, Elem::I1)
+        });
+        self.whole(all, Elem::I1)
+    }
+
+    fn load_run(
+        &mut self,
+        elem: Elem,
+        addr: Addr,
+        mask: Option<&[Element]>,
+        other: &[Element],
+        like: &ptx::Ld,
+    ) -> Vec<Element> {
+        let shape = Shape::new(elem, other.len());
+        let regs = match self.part_of(mask) {
+            Part::None => return other.to_vec(),
+            Part::All => {
+                let regs = self.vector_regs(shape, None);
+                self.load_into(shape, &regs, addr, None, like);
+                regs
+            }
+            Part::Where(p) => {
+                let regs = self.vector_regs(shape, Some(other));
+                self.load_into(shape, &regs, addr, Some(p.into()), like);
+                regs
+            }
+            Part::Each => {
+                self.load_cut_run(shape, elem, addr, mask.unwrap_or_default(), other, like)
+            }
+        };
+        self.vector_elements(shape, &regs)
+    }
+
+    /// A run that its mask may cut.
+    fn load_cut_run(
+        &mut self,
+        shape: Shape,
+        elem: Elem,
+        addr: Addr,
+        mask: &[Element],
+        other: &[Element],
+        like: &ptx::Ld,
+    ) -> Vec<Reg> {
+        let all = self.all_of(mask);
+        let regs = self.vector_regs(shape, Some(other));
+        self.load_into(shape, &regs, addr, Some(all.into()), like);
+        let single = Shape::new(elem, 1);
+        // The narrow loads stand apart: in line they would write the registers of the wide one, and the machine would wait
+        // for it although they do not run.
+        let (cut, back) = (self.label("cut"), self.label("whole"));
+        self.branch(Some(Predicate::not(all)), cut, false);
+        self.bind(back);
+        self.in_cold(|code| {
+            code.bind(cut);
+            let elements: Vec<Element> = mask
+                .iter()
+                .zip(other)
+                .enumerate()
+                .map(|(at, (&m, &o))| {
+                    let m = code.whole(m, Elem::I1);
+                    let reg = code.vector_regs(single, Some(&[o]));
+                    code.load_into(single, &reg, moved(addr, at, elem), Some(m.into()), like);
+                    Element::from(reg[0])
+                })
+                .collect();
+            let words = code.vector_words(shape, &elements);
+            for (&reg, word) in regs.iter().zip(words) {
+                code.copy(reg, word);
+            }
+            code.branch(None, back, false);
+        });
+        regs
+    }
+
+    fn store_run(
+        &mut self,
+        elem: Elem,
+        addr: Addr,
+        (mask, owner): (Option<&[Element]>, Option<Reg>),
+        values: &[Element],
+        like: &ptx::St,
+    ) {
+        let shape = Shape::new(elem, values.len());
+        let owned = |code: &mut Code, p: Reg| match owner {
+            Some(owner) => code.both(p, owner),
+            None => p,
+        };
+        match self.part_of(mask) {
+            Part::None => {}
+            Part::All => self.store(shape, values, addr, owner.map(Predicate::is), like),
+            Part::Where(p) => {
+                let p = owned(self, p);
+                self.store(shape, values, addr, Some(p.into()), like);
+            }
+            Part::Each => {
+                let mask = mask.unwrap_or_default();
+                let all = self.all_of(mask);
+                let whole = owned(self, all);
+                self.store(shape, values, addr, Some(whole.into()), like);
+                self.store_cut_run(elem, addr, (mask, all, owner), values, like);
+            }
+        }
+    }
+
+    fn store_cut_run(
+        &mut self,
+        elem: Elem,
+        addr: Addr,
+        (mask, all, owner): (&[Element], Reg, Option<Reg>),
+        values: &[Element],
+        like: &ptx::St,
+    ) {
+        let single = Shape::new(elem, 1);
+        let (cut, back) = (self.label("cut"), self.label("whole"));
+        self.branch(Some(Predicate::not(all)), cut, false);
+        self.bind(back);
+        self.in_cold(|code| {
+            code.bind(cut);
+            for (at, (&m, &value)) in mask.iter().zip(values).enumerate() {
+                let m = code.whole(m, Elem::I1);
+                let p = owner.map_or(m, |owner| code.both(m, owner));
+                code.store(
+                    single,
+                    &[value],
+                    moved(addr, at, elem),
+                    Some(p.into()),
+                    like,
+                );
+            }
+            code.branch(None, back, false);
+        });
+    }
+
+    fn both(&mut self, a: Reg, b: Reg) -> Reg {
+        let both = self.int_binary(BinaryOp::And, a.into(), b.into(), Elem::I1);
+        self.whole(both, Elem::I1)
+    }
+}
+
+/// The address of element `at` of a run.
+fn moved(addr: Addr, at: usize, elem: Elem) -> Addr {
+    Addr {
+        offset: addr.offset + (at as u32 * elem.bytes()) as i32,
+        ..addr
+    }
+}
+
+fn load_cache(cache: CacheOp) -> Option<LoadCache> {
+    match cache {
+        CacheOp::Ca => Some(LoadCache::Ca),
+        CacheOp::Cg => Some(LoadCache::Cg),
+        CacheOp::Cs => Some(LoadCache::Cs),
+        CacheOp::Cv => Some(LoadCache::Cv),
+        CacheOp::Default | CacheOp::Wb | CacheOp::Wt => None,
+    }
+}
+
+fn store_cache(cache: CacheOp) -> Option<StoreCache> {
+    match cache {
+        CacheOp::Cg => Some(StoreCache::Cg),
+        CacheOp::Cs => Some(StoreCache::Cs),
+        CacheOp::Wb => Some(StoreCache::Wb),
+        CacheOp::Wt => Some(StoreCache::Wt),
+        CacheOp::Default | CacheOp::Ca | CacheOp::Cv => None,
+    }
+}
+
+fn l1_eviction(eviction: Eviction) -> Option<L1Eviction> {
+    match eviction {
+        Eviction::Default => None,
+        Eviction::First => Some(L1Eviction::First),
+        Eviction::Last => Some(L1Eviction::Last),
+        Eviction::Unchanged => Some(L1Eviction::Unchanged),
+        Eviction::NoAllocate => Some(L1Eviction::NoAllocate),
+    }
+}
+
+fn l2_prefetch(prefetch: Prefetch) -> Option<L2Prefetch> {
+    match prefetch {
+        Prefetch::Default => None,
+        Prefetch::L2B64 => Some(L2Prefetch::B64),
+        Prefetch::L2B128 => Some(L2Prefetch::B128),
+        Prefetch::L2B256 => Some(L2Prefetch::B256),
+    }
+}
