@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 
 use crate::cuda;
 use crate::device::Device;
-use crate::element::Element;
+use crate::element::DeviceElement;
+use crate::emulated::EmulatedMemory;
 use crate::error::{Error, Result};
 
 /// `len` elements of `T` on a device, freed when dropped.
@@ -22,9 +23,10 @@ pub struct Buffer<T> {
 /// Where the elements are.
 pub(crate) enum Memory {
     Cuda(cuda::DeviceMemory),
+    Emulated(EmulatedMemory),
 }
 
-impl<T: Element> Buffer<T> {
+impl<T: DeviceElement> Buffer<T> {
     /// `len` elements of undefined content.
     ///
     /// # Errors
@@ -73,6 +75,10 @@ impl<T: Element> Buffer<T> {
         }
         match &self.memory {
             Memory::Cuda(memory) => Ok(memory.write(T::bytes_of(elements))?),
+            Memory::Emulated(memory) => {
+                memory.write(T::bytes_of(elements));
+                Ok(())
+            }
         }
     }
 
@@ -80,13 +86,36 @@ impl<T: Element> Buffer<T> {
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         match &self.memory {
             Memory::Cuda(memory) => memory.fill_now(byte).map_err(Error::from),
+            Memory::Emulated(memory) => {
+                memory.fill(byte);
+                Ok(())
+            }
         }
+    }
+
+    /// Prepares a buffer whose unwritten elements are to be found by [`to_vec_with_poison`](Buffer::to_vec_with_poison).
+    ///
+    /// The emulator knows which bytes were written, so there nothing is done: a kernel that reads one is told.
+    pub(crate) fn poison(&self) -> Result<()> {
+        match &self.memory {
+            Memory::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
+            Memory::Emulated(_) => Ok(()),
+        }
+    }
+
+    /// Copies the elements to the host, with poison for those that were never written.
+    pub(crate) fn to_vec_with_poison(&self) -> Result<Vec<T>> {
+        if let Memory::Emulated(memory) = &self.memory {
+            memory.mark_unwritten(size_of::<T>(), T::POISON);
+        }
+        self.to_vec()
     }
 
     /// Copies the elements to the host.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         T::collect(self.len, |room| match &self.memory {
             Memory::Cuda(memory) => memory.read(room).map_err(Error::from),
+            Memory::Emulated(memory) => Ok(memory.read(room)),
         })
     }
 }
@@ -111,6 +140,7 @@ impl<T> Buffer<T> {
     pub fn address(&self) -> u64 {
         match &self.memory {
             Memory::Cuda(memory) => memory.address(),
+            Memory::Emulated(memory) => memory.address(),
         }
     }
 
@@ -121,5 +151,124 @@ impl<T> Buffer<T> {
 
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::bf16;
+
+    use super::*;
+    use crate::stream::Stream;
+
+    /// Every device of this machine: the emulator, and a GPU where there is one.
+    fn devices() -> Vec<Device> {
+        [Some(Device::emulator()), Device::cuda(0).ok()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_fills_reach_every_byte() {
+        for device in devices() {
+            let buffer = Buffer::from_slice(&device, &[1.5f32, -2.0, 3.25]).unwrap();
+            assert_eq!(buffer.to_vec().unwrap(), [1.5, -2.0, 3.25]);
+            assert_eq!((buffer.len(), buffer.bytes()), (3, 12));
+            buffer.fill_bytes(0x3f).unwrap();
+            assert_eq!(buffer.to_vec().unwrap(), [f32::from_bits(0x3f3f_3f3f); 3]);
+            assert_eq!(
+                Buffer::<u64>::zeros(&device, 2).unwrap().to_vec().unwrap(),
+                [0, 0]
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_buffer_is_a_buffer() {
+        for device in devices() {
+            let buffer = Buffer::<bf16>::from_slice(&device, &[]).unwrap();
+            assert!(buffer.is_empty() && buffer.to_vec().unwrap().is_empty());
+            buffer.fill_bytes(1).unwrap();
+            buffer.poison().unwrap();
+            assert!(buffer.to_vec_with_poison().unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_stream_copies_and_fills_in_order() {
+        for device in devices() {
+            let stream = Stream::new(&device).unwrap();
+            let source = Buffer::from_slice(&device, &[1i16, 2, 3]).unwrap();
+            let target = Buffer::<i16>::new(&device, 3).unwrap();
+            stream.copy(&source, &target).unwrap();
+            stream.fill_bytes(&source, 0xff).unwrap();
+            stream.synchronize().unwrap();
+            assert_eq!(target.to_vec().unwrap(), [1, 2, 3]);
+            assert_eq!(source.to_vec().unwrap(), [-1, -1, -1]);
+            let (start, end) = (stream.record().unwrap(), stream.record().unwrap());
+            assert!(end.milliseconds_since(&start).unwrap() >= 0.0);
+        }
+    }
+
+    #[test]
+    fn a_graph_does_its_work_when_it_is_replayed_and_not_when_it_is_captured() {
+        for device in devices().into_iter().filter(Device::is_cuda) {
+            let stream = Stream::new(&device).unwrap();
+            let source = Buffer::from_slice(&device, &[5i32, 6]).unwrap();
+            let target = Buffer::<i32>::zeros(&device, 2).unwrap();
+            let graph = stream.capture(|| stream.copy(&source, &target)).unwrap();
+            assert_eq!(target.to_vec().unwrap(), [0, 0]);
+            stream.replay(&graph).unwrap();
+            assert_eq!(target.to_vec().unwrap(), [5, 6]);
+            let failed = stream.capture(|| Err(Error::EventNotRecorded));
+            assert!(matches!(failed, Err(Error::EventNotRecorded)));
+            stream.fill_bytes(&target, 0).unwrap();
+            assert_eq!(
+                target.to_vec().unwrap(),
+                [0, 0],
+                "a failed capture leaves the stream usable"
+            );
+        }
+    }
+
+    #[test]
+    fn elements_that_nothing_wrote_come_back_as_poison() {
+        for device in devices() {
+            let buffer = Buffer::<f32>::new(&device, 4).unwrap();
+            buffer.poison().unwrap();
+            assert!(
+                buffer
+                    .to_vec_with_poison()
+                    .unwrap()
+                    .iter()
+                    .all(|x| x.to_bits() == u32::MAX)
+            );
+            buffer.write(&[0.0; 4]).unwrap();
+            assert_eq!(buffer.to_vec_with_poison().unwrap(), [0.0; 4]);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let device = Device::emulator();
+        let buffer = Buffer::<i32>::new(&device, 4).unwrap();
+        assert!(matches!(
+            buffer.write(&[1, 2]),
+            Err(Error::LengthMismatch { buffer: 4, host: 2 })
+        ));
+        assert!(matches!(
+            Buffer::<f64>::new(&device, usize::MAX),
+            Err(Error::OutOfMemory { .. })
+        ));
+        let stream = Stream::new(&Device::emulator()).unwrap();
+        assert!(matches!(
+            stream.fill_bytes(&buffer, 0),
+            Err(Error::DeviceMismatch { .. })
+        ));
+        assert!(matches!(
+            stream.capture(|| Ok(())),
+            Err(Error::NotEmulated { .. })
+        ));
     }
 }

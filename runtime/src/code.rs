@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use crate::cuda;
 use crate::device::{Backend, Device, EntryFacts, ParameterPlace};
+use crate::emulated::{EmulatedCode, EmulatedDevice, EmulatedEntry};
 use crate::error::{Error, Result};
 use crate::launch::{Grid, ParameterBlock};
+use crate::ptxas::{AssemblyReport, EntryReport};
 use crate::stream::{Queue, Stream};
 use crate::toolchain::Image;
 
@@ -14,10 +16,12 @@ use crate::toolchain::Image;
 pub struct Code {
     device: Device,
     module: Loaded,
+    assembly: Option<AssemblyReport>,
 }
 
 enum Loaded {
     Cuda(Arc<cuda::Module>),
+    Emulated(EmulatedCode),
 }
 
 /// What a launch of an entry is bound to, beside its parameters.
@@ -39,25 +43,73 @@ pub struct EntryShape {
 pub struct Entry {
     device: Device,
     shape: EntryShape,
+    assembly: Option<EntryReport>,
     function: Function,
 }
 
 enum Function {
     Cuda(cuda::Function),
+    Emulated(EmulatedEntry),
 }
 
 impl Device {
-    /// Loads a cubin, or PTX by the driver's compiler.
+    /// Loads a cubin, or PTX by the driver's compiler. The emulator reads PTX.
     ///
     /// # Errors
-    /// [`Error::Jit`] with the compiler's log.
+    /// [`Error::Jit`] with the compiler's log, [`Error::PtxText`] for text that the emulator cannot read, and
+    /// [`Error::NotEmulated`] for a cubin there.
     pub fn load(&self, image: &Image) -> Result<Code> {
-        let module = match self.backend() {
-            Backend::Cuda(context) => Loaded::Cuda(cuda::Module::load(context, image.bytes())?),
-        };
+        match (self.backend(), image) {
+            (Backend::Cuda(context), _) => {
+                let assembly = match image {
+                    Image::Cubin { assembled, .. } => Some(assembled.report.clone()),
+                    Image::Ptx(_) => None,
+                };
+                let module = Loaded::Cuda(cuda::Module::load(context, image.bytes())?);
+                Ok(Code {
+                    device: self.clone(),
+                    module,
+                    assembly,
+                })
+            }
+            (Backend::Emulator(emulator), Image::Ptx(text)) => {
+                self.load_emulated(emulator, Arc::new(ptx::Module::parse(text)?))
+            }
+            (Backend::Emulator(_), Image::Cubin { .. }) => {
+                Err(Error::NotEmulated { what: "a cubin" })
+            }
+        }
+    }
+
+    /// Loads PTX text: by ptxas where it is found, else by the driver's compiler.
+    ///
+    /// # Errors
+    /// What ptxas, the driver or the emulator has against it.
+    pub fn load_ptx(&self, text: &str) -> Result<Code> {
+        match self.backend() {
+            Backend::Cuda(_) => self.load(&self.toolchain().image(text)?),
+            Backend::Emulator(_) => self.load(&Image::Ptx(text.to_string())),
+        }
+    }
+
+    /// Loads a module whose text is `text`.
+    pub(crate) fn load_module(&self, module: &Arc<ptx::Module>, text: &str) -> Result<Code> {
+        match self.backend() {
+            Backend::Cuda(_) => self.load_ptx(text),
+            Backend::Emulator(emulator) => self.load_emulated(emulator, Arc::clone(module)),
+        }
+    }
+
+    fn load_emulated(
+        &self,
+        emulator: &Arc<EmulatedDevice>,
+        module: Arc<ptx::Module>,
+    ) -> Result<Code> {
+        let module = Loaded::Emulated(EmulatedCode::load(emulator, module)?);
         Ok(Code {
             device: self.clone(),
             module,
+            assembly: None,
         })
     }
 }
@@ -70,25 +122,36 @@ impl Code {
     pub fn entry(&self, shape: EntryShape) -> Result<Arc<Entry>> {
         let function = match &self.module {
             Loaded::Cuda(module) => Function::Cuda(module.entry(&shape.name, shape.shared_bytes)?),
+            Loaded::Emulated(code) => {
+                Function::Emulated(code.entry(&shape.name, shape.shared_bytes)?)
+            }
         };
+        let assembly = self
+            .assembly
+            .as_ref()
+            .and_then(|report| report.entry(&shape.name))
+            .cloned();
         Ok(Arc::new(Entry {
             device: self.device.clone(),
             shape,
+            assembly,
             function,
         }))
     }
 
-    /// What the driver's compiler noted; empty if the code was a cubin.
+    /// What the driver's compiler noted; empty for a cubin and on the emulator.
     pub fn log(&self) -> &[String] {
         match &self.module {
             Loaded::Cuda(module) => module.log(),
+            Loaded::Emulated(_) => &[],
         }
     }
 
-    /// How long loading took, the driver's compiler included.
-    pub fn load_time(&self) -> Duration {
+    /// How long a GPU took to load it, the driver's compiler included.
+    pub fn load_time(&self) -> Option<Duration> {
         match &self.module {
-            Loaded::Cuda(module) => module.load_time(),
+            Loaded::Cuda(module) => Some(module.load_time()),
+            Loaded::Emulated(_) => None,
         }
     }
 }
@@ -104,28 +167,52 @@ impl Entry {
         &self.device
     }
 
+    /// What ptxas said of it, if it was assembled by ptxas.
+    pub fn assembly(&self) -> Option<&EntryReport> {
+        self.assembly.as_ref()
+    }
+
     /// Registers and memory, as the driver has them for the loaded code.
+    ///
+    /// # Errors
+    /// [`Error::NotEmulated`] on the emulator, which executes PTX and has no registers to count.
     pub fn facts(&self) -> Result<EntryFacts> {
         match &self.function {
             Function::Cuda(function) => Ok(function.facts()?),
+            Function::Emulated(_) => Err(Error::NotEmulated {
+                what: "machine code",
+            }),
         }
     }
 
     /// How many CTAs fit on one multiprocessor at a time.
+    ///
+    /// # Errors
+    /// [`Error::NotEmulated`] on the emulator.
     pub fn ctas_per_multiprocessor(&self) -> Result<u32> {
         match &self.function {
             Function::Cuda(function) => {
                 Ok(function.ctas_per_multiprocessor(self.shape.threads.iter().product())?)
             }
+            Function::Emulated(_) => Err(Error::NotEmulated {
+                what: "machine code",
+            }),
         }
     }
 
     /// How many clusters of this entry's size the device holds at a time.
+    ///
+    /// # Errors
+    /// [`Error::NotEmulated`] on the emulator.
     pub fn max_active_clusters(&self, stream: &Stream, grid: Grid) -> Result<u32> {
+        stream.expect_own("a kernel", &self.device)?;
         match (&self.function, stream.queue()) {
             (Function::Cuda(function), Queue::Cuda(stream)) => {
                 Ok(function.max_active_clusters(stream, &self.launch_shape(grid))?)
             }
+            _ => Err(Error::NotEmulated {
+                what: "machine code",
+            }),
         }
     }
 
@@ -142,6 +229,7 @@ impl Entry {
     pub fn parameters(&self) -> &[ParameterPlace] {
         match &self.function {
             Function::Cuda(function) => function.parameters(),
+            Function::Emulated(entry) => entry.parameters(),
         }
     }
 
@@ -183,6 +271,10 @@ impl Entry {
                 };
                 function.launch(stream, &shape, parameters)
             }
+            (Function::Emulated(entry), Queue::Immediate) => {
+                entry.launch(&self.shape, grid, parameters)
+            }
+            _ => unreachable!("a stream of the kernel's own device is of the kernel's kind"),
         }
     }
 

@@ -1,20 +1,30 @@
 //! Devices: a GPU or the emulator.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::buffer::Memory;
 use crate::cuda;
-use crate::error::{Result, version_text};
+use crate::emulated::{EmulatedDevice, EmulatedMemory};
+use crate::error::{Error, Result, version_text};
+use crate::toolchain::Toolchain;
 
 /// Something that runs kernels. Cloning it gives another name for the same device.
 #[derive(Clone)]
-pub struct Device(Arc<Backend>);
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    backend: Backend,
+    why_emulator: Option<Error>,
+    toolchain: OnceLock<Toolchain>,
+}
 
 /// What stands behind a device.
 pub(crate) enum Backend {
     /// A GPU, by its driver.
     Cuda(Arc<cuda::Context>),
+    /// The emulator.
+    Emulator(Arc<EmulatedDevice>),
 }
 
 impl Device {
@@ -23,43 +33,104 @@ impl Device {
     /// # Errors
     /// No driver, a driver that is too old, no such GPU, or one that is not of compute capability 9.0.
     pub fn cuda(ordinal: usize) -> Result<Device> {
-        Ok(Device(Arc::new(Backend::Cuda(cuda::Context::open(
-            ordinal,
-        )?))))
+        Ok(Device::new(
+            Backend::Cuda(cuda::Context::open(ordinal)?),
+            None,
+        ))
+    }
+
+    /// The emulator, with memory of its own.
+    pub fn emulator() -> Device {
+        Device::emulator_with_seed(0)
+    }
+
+    /// The emulator with another order of warps and asynchronous work; 0 is the plain order. A kernel whose result
+    /// depends on the seed has a race.
+    pub fn emulator_with_seed(seed: u64) -> Device {
+        Device::new(Backend::Emulator(Arc::new(EmulatedDevice::new(seed))), None)
+    }
+
+    /// GPU 0 if it can be used, else the emulator; [`why_emulator`](Device::why_emulator) then says why.
+    pub fn auto() -> Device {
+        Device::cuda(0).unwrap_or_else(|why| {
+            Device::new(
+                Backend::Emulator(Arc::new(EmulatedDevice::new(0))),
+                Some(why),
+            )
+        })
+    }
+
+    fn new(backend: Backend, why_emulator: Option<Error>) -> Device {
+        Device(Arc::new(Inner {
+            backend,
+            why_emulator,
+            toolchain: OnceLock::new(),
+        }))
+    }
+
+    /// Whether it is a GPU.
+    pub fn is_cuda(&self) -> bool {
+        matches!(self.backend(), Backend::Cuda(_))
+    }
+
+    /// Why [`auto`](Device::auto) did not choose a GPU.
+    pub fn why_emulator(&self) -> Option<&Error> {
+        self.0.why_emulator.as_ref()
+    }
+
+    /// What assembles PTX for it, looked for on the first call.
+    pub fn toolchain(&self) -> &Toolchain {
+        self.0
+            .toolchain
+            .get_or_init(|| Toolchain::find(self.facts().driver_version))
     }
 
     /// What is known of it.
     pub fn facts(&self) -> &DeviceFacts {
-        match &*self.0 {
+        match self.backend() {
             Backend::Cuda(context) => context.facts(),
+            Backend::Emulator(emulator) => emulator.facts(),
         }
     }
 
-    /// Waits for everything on the device, of all streams.
+    /// Waits for everything on the device, of all streams. On the emulator nothing is ever left to wait for.
     ///
     /// # Errors
     /// What a kernel that ran since the last wait ended with.
     pub fn synchronize(&self) -> Result<()> {
-        match &*self.0 {
+        match self.backend() {
             Backend::Cuda(context) => Ok(context.synchronize()?),
+            Backend::Emulator(_) => Ok(()),
         }
     }
 
     /// Free and total memory, in bytes.
     pub fn memory_bytes(&self) -> Result<(usize, usize)> {
-        match &*self.0 {
+        match self.backend() {
             Backend::Cuda(context) => Ok(context.memory_bytes()?),
+            Backend::Emulator(emulator) => Ok(emulator.memory_bytes()),
+        }
+    }
+
+    /// What the last launch on the emulator did, in counts; none on a GPU, and before any.
+    pub fn emulator_stats(&self) -> Option<emulator::Stats> {
+        match self.backend() {
+            Backend::Cuda(_) => None,
+            Backend::Emulator(emulator) => emulator.stats(),
         }
     }
 
     pub(crate) fn backend(&self) -> &Backend {
-        &self.0
+        &self.0.backend
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory> {
-        match &*self.0 {
+        match self.backend() {
             Backend::Cuda(context) => {
                 Ok(Memory::Cuda(cuda::DeviceMemory::allocate(context, bytes)?))
+            }
+            Backend::Emulator(emulator) => {
+                Ok(Memory::Emulated(EmulatedMemory::allocate(emulator, bytes)?))
             }
         }
     }
@@ -68,7 +139,12 @@ impl Device {
 /// Whether two names are of one device.
 impl PartialEq for Device {
     fn eq(&self, other: &Device) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        match (self.backend(), other.backend()) {
+            // A GPU that is opened twice has one primary context and one memory.
+            (Backend::Cuda(this), Backend::Cuda(that)) => this.ordinal() == that.ordinal(),
+            (Backend::Emulator(this), Backend::Emulator(that)) => Arc::ptr_eq(this, that),
+            _ => false,
+        }
     }
 }
 

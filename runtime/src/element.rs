@@ -5,20 +5,25 @@
     reason = "numbers are viewed as the bytes that travel to the device"
 )]
 
+use std::fmt::Display;
 use std::mem::MaybeUninit;
 
-use std::fmt::Display;
-
+use gluon_lang::lang::Element;
 use half::{bf16, f16};
 
-use crate::number::Rounding;
+use crate::case::{Tally, Tolerance};
+use crate::number::{Number, Rounding};
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that a device buffer can hold. It is as large on the device as in Rust.
-pub trait Element: sealed::Sealed + Rounding + Copy + Display + Send + Sync + 'static {
+/// An element type as a device buffer holds it: every [`Element`] of kernels is one.
+#[diagnostic::on_unimplemented(
+    message = "a buffer cannot hold elements of type `{Self}`",
+    note = "element types are bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, E4m3 and E5m2"
+)]
+pub trait DeviceElement: sealed::Sealed + Element + Rounding + Display + Send + Sync {
     /// The elements as they are in memory.
     fn bytes_of(elements: &[Self]) -> &[u8];
 
@@ -30,13 +35,47 @@ pub trait Element: sealed::Sealed + Rounding + Copy + Display + Send + Sync + 's
         len: usize,
         read: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<&mut [u8], E>,
     ) -> Result<Vec<Self>, E>;
+
+    /// The nearest elements. A number that an integer type cannot hold is made whole, and becomes 0 if it is still too
+    /// large.
+    ///
+    /// This and [`tally`](DeviceElement::tally) are the loops over all elements of a case. They are methods of the
+    /// element type so that they are compiled with this crate, which is optimised, and not with the crate of the case.
+    #[doc(hidden)]
+    fn nearest_all(numbers: &[Number]) -> Vec<Self>;
+
+    /// Judges a piece of a result, which starts at place `start`.
+    #[doc(hidden)]
+    fn tally(start: usize, got: &[Self], want: &[Number], tolerance: Tolerance) -> Tally;
+}
+
+macro_rules! loops {
+    () => {
+        fn nearest_all(numbers: &[Number]) -> Vec<Self> {
+            numbers
+                .iter()
+                .map(|number| nearest_or_zero(*number))
+                .collect()
+        }
+
+        fn tally(start: usize, got: &[Self], want: &[Number], tolerance: Tolerance) -> Tally {
+            Tally::of(start, got, want, tolerance)
+        }
+    };
+}
+
+fn nearest_or_zero<T: Rounding>(number: Number) -> T {
+    T::nearest(number)
+        .or_else(|| T::nearest(Number::Int(number.to_f64().round() as i128)))
+        .or_else(|| T::nearest(Number::Int(0)))
+        .expect("every element type holds 0")
 }
 
 macro_rules! plain_elements {
     ($($ty:ty),*) => {$(
         impl sealed::Sealed for $ty {}
 
-        impl Element for $ty {
+        impl DeviceElement for $ty {
             fn bytes_of(elements: &[Self]) -> &[u8] {
                 // SAFETY: a number has no padding, so all its bytes are initialised.
                 unsafe {
@@ -60,6 +99,8 @@ macro_rules! plain_elements {
                 unsafe { elements.set_len(len) };
                 Ok(elements)
             }
+
+            loops!();
         }
     )*};
 }
@@ -68,7 +109,7 @@ plain_elements!(i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64);
 
 impl sealed::Sealed for bool {}
 
-impl Element for bool {
+impl DeviceElement for bool {
     fn bytes_of(elements: &[Self]) -> &[u8] {
         // SAFETY: a `bool` is one initialised byte.
         unsafe { std::slice::from_raw_parts(elements.as_ptr().cast(), elements.len()) }
@@ -84,13 +125,15 @@ impl Element for bool {
             .map(|byte| byte != 0)
             .collect())
     }
+
+    loops!();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn round_trip<T: Element + PartialEq + std::fmt::Debug>(elements: &[T]) {
+    fn round_trip<T: DeviceElement + PartialEq + std::fmt::Debug>(elements: &[T]) {
         let bytes = T::bytes_of(elements);
         assert_eq!(bytes.len(), size_of_val(elements));
         let back = T::collect(elements.len(), |room| {

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use gluon_lang::diag::Diagnostics;
+
 use crate::case::Mismatch;
 use crate::cuda::CudaFailure;
 use crate::device::ParameterPlace;
@@ -111,6 +113,19 @@ pub enum Error {
         /// What the GPU allows, bytes per CTA.
         limit_bytes: u32,
     },
+    /// A kernel did something on the emulator that PTX forbids or leaves undefined.
+    Fault(Box<emulator::Fault>),
+    /// A module that the emulator cannot execute.
+    Emulator(Box<emulator::LoadError>),
+    /// PTX text that could not be read.
+    PtxText(Box<ptx::ParseError>),
+    /// Something that only a GPU can do was asked of the emulator.
+    NotEmulated {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// Time was asked of an event that was never recorded.
+    EventNotRecorded,
     /// A copy between host and device of different lengths.
     LengthMismatch {
         /// Elements in the device buffer.
@@ -143,6 +158,80 @@ pub enum Error {
         /// Name and number of values of each list.
         lengths: Vec<(String, usize)>,
     },
+    /// A case with more bytes of tensors than its device is to be given.
+    CaseTooLarge {
+        /// The case.
+        case: String,
+        /// The sizes of this run.
+        sizes: String,
+        /// Bytes of all tensors together.
+        bytes: usize,
+        /// The most that is allowed.
+        limit_bytes: usize,
+    },
+    /// A kernel wrote an element that it must leave alone.
+    WrittenOutside {
+        /// The output's name.
+        output: String,
+        /// Where it was written.
+        index: Vec<usize>,
+    },
+    /// A size for which a case has no instance of its kernel.
+    NoInstance {
+        /// What was asked for.
+        wanted: usize,
+        /// The largest there is.
+        largest: usize,
+    },
+    /// A case that compares nothing.
+    NothingExpected {
+        /// The case.
+        case: String,
+    },
+    /// A case function panicked.
+    CasePanicked {
+        /// The case.
+        case: String,
+        /// Its file.
+        file: String,
+        /// The line of its name.
+        line: u32,
+        /// What it said.
+        message: String,
+    },
+    /// A pointer argument that is less aligned than the kernel was compiled for.
+    Misaligned {
+        /// The kernel.
+        kernel: String,
+        /// The parameter's name.
+        parameter: String,
+        /// The address passed.
+        address: u64,
+        /// What must divide it, bytes.
+        divisor: u32,
+    },
+    /// An integer argument that is not divisible as the kernel was promised by `#[multiple_of]`.
+    NotMultiple {
+        /// The kernel.
+        kernel: String,
+        /// The parameter's name.
+        parameter: String,
+        /// The value passed.
+        value: i128,
+        /// What must divide it.
+        divisor: u32,
+    },
+    /// Registers were spilled by a kernel that forbids it with `#[kernel(deny(spills))]`.
+    Spills {
+        /// The kernel.
+        kernel: String,
+        /// Bytes stored per thread.
+        store_bytes: u32,
+        /// Bytes loaded per thread.
+        load_bytes: u32,
+    },
+    /// What is wrong with a kernel's source.
+    Kernel(Diagnostics),
     /// A kernel's result does not agree with its reference.
     WrongResult(Box<Mismatch>),
     /// No ptxas that can be used; the driver can compile where there is a GPU.
@@ -244,6 +333,15 @@ impl fmt::Display for Error {
                 f,
                 "`{kernel}` wants {asked_bytes} bytes of shared memory per CTA, and this GPU allows {limit_bytes}; use smaller tiles or fewer stages"
             ),
+            Error::Fault(fault) => write!(f, "{fault}"),
+            Error::Emulator(error) => write!(f, "{error}"),
+            Error::PtxText(error) => write!(f, "the PTX could not be read: {error}"),
+            Error::NotEmulated { what } => {
+                write!(f, "the emulator does not run {what}; use a GPU for it")
+            }
+            Error::EventNotRecorded => {
+                write!(f, "an event has no time before it is recorded on a stream")
+            }
             Error::LengthMismatch { buffer, host } => write!(
                 f,
                 "the buffer holds {buffer} elements and the host side {host}; a copy needs equal lengths"
@@ -275,6 +373,65 @@ impl fmt::Display for Error {
                     lengths.join(", ")
                 )
             }
+            Error::CaseTooLarge {
+                case,
+                sizes,
+                bytes,
+                limit_bytes,
+            } => write!(
+                f,
+                "case `{case}` at {sizes} has {bytes} bytes of tensors, and {limit_bytes} is the most here; choose \
+                 smaller sizes with -s, or a GPU"
+            ),
+            Error::WrittenOutside { output, index } => write!(
+                f,
+                "`{output}` was written at {index:?}, which the kernel must leave alone; mask the store"
+            ),
+            Error::NoInstance { wanted, largest } => write!(
+                f,
+                "a size of {wanted} is more than the largest instance of the kernel, {largest}; choose a smaller size with \
+                 -s, or add an instance to the case"
+            ),
+            Error::NothingExpected { case } => write!(
+                f,
+                "case `{case}` compares nothing, so it cannot fail; call `case.expect(..)` for every output"
+            ),
+            Error::CasePanicked {
+                case,
+                file,
+                line,
+                message,
+            } => write!(f, "case `{case}` ({file}:{line}) panicked: {message}"),
+            Error::Misaligned {
+                kernel,
+                parameter,
+                address,
+                divisor,
+            } => write!(
+                f,
+                "argument `{parameter}` of `{kernel}` is at address {address:#x}, which {divisor} does not divide; pass \
+                 an aligned pointer, or promise less with #[multiple_of] on the parameter"
+            ),
+            Error::NotMultiple {
+                kernel,
+                parameter,
+                value,
+                divisor,
+            } => write!(
+                f,
+                "argument `{parameter}` of `{kernel}` is {value}, which {divisor} does not divide; the kernel promises \
+                 it by #[multiple_of({divisor})]: pass a multiple, or take the promise back"
+            ),
+            Error::Spills {
+                kernel,
+                store_bytes,
+                load_bytes,
+            } => write!(
+                f,
+                "`{kernel}` spills {store_bytes} bytes of stores and {load_bytes} of loads per thread, which it \
+                 denies; use smaller tiles or more warps"
+            ),
+            Error::Kernel(diagnostics) => write!(f, "{diagnostics}"),
             Error::WrongResult(mismatch) => write!(f, "{mismatch}"),
             Error::NoPtxas { rejected } => write_no_ptxas(f, rejected),
             Error::Ptxas(failure) => write!(f, "{failure}"),
@@ -336,6 +493,30 @@ impl std::error::Error for Error {
             Error::WrongResult(mismatch) => Some(mismatch.as_ref()),
             _ => None,
         }
+    }
+}
+
+impl From<Box<emulator::Fault>> for Error {
+    fn from(fault: Box<emulator::Fault>) -> Error {
+        Error::Fault(fault)
+    }
+}
+
+impl From<emulator::LoadError> for Error {
+    fn from(error: emulator::LoadError) -> Error {
+        Error::Emulator(Box::new(error))
+    }
+}
+
+impl From<ptx::ParseError> for Error {
+    fn from(error: ptx::ParseError) -> Error {
+        Error::PtxText(Box::new(error))
+    }
+}
+
+impl From<Diagnostics> for Error {
+    fn from(diagnostics: Diagnostics) -> Error {
+        Error::Kernel(diagnostics)
     }
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use rayon::prelude::*;
 
 use super::Tolerance;
-use super::shape::{Rank, Ranked, Shape};
-use crate::element::Element;
+use super::shape::{Odometer, Shape};
+use crate::element::DeviceElement;
 use crate::number::{Number, Reference};
 
 /// A result that agrees with its reference.
@@ -60,33 +60,36 @@ const CHUNK: usize = 1 << 14;
 /// How many of the first wrong elements are kept.
 const EXAMPLES: usize = 4;
 
-/// Compares `got` with `want(index)`.
+/// Compares `got`, of this shape, with `want([i, j, ..])`.
 ///
 /// # Errors
 /// A [`Mismatch`] with the count, the first and the worst wrong element.
-pub fn compare<T, R, const N: usize>(
+///
+/// # Panics
+/// If `N` is not the shape's number of dimensions, or `got` not as long as the shape says.
+pub fn compare<T: DeviceElement, R: Reference, const N: usize>(
     output: &str,
-    shape: Shape<N>,
+    shape: &Shape,
     got: &[T],
-    want: impl Fn(<Ranked<N> as Rank<N>>::Index) -> R + Sync,
+    want: impl Fn([usize; N]) -> R + Sync,
     tolerance: Tolerance,
-) -> Result<Agreement, Box<Mismatch>>
-where
-    T: Element,
-    R: Reference,
-    Ranked<N>: Rank<N>,
-{
+) -> Result<Agreement, Box<Mismatch>> {
+    assert_eq!(
+        got.len(),
+        shape.len(),
+        "as many elements as the shape {shape} says"
+    );
     let chunks: Vec<Tally> = got
         .par_chunks(CHUNK)
         .enumerate()
         .map(|(chunk, elements)| {
-            let mut tally = Tally::default();
-            for (at, &element) in elements.iter().enumerate() {
-                let offset = chunk * CHUNK + at;
-                let reference = want(<Ranked<N> as Rank<N>>::index(shape.index(offset)));
-                tally.add(offset, element, reference.number(), tolerance);
-            }
-            tally
+            let start = chunk * CHUNK;
+            let mut odometer = Odometer::starting_at(shape, start);
+            let want: Vec<Number> = elements
+                .iter()
+                .map(|_| want(odometer.step()).number())
+                .collect();
+            T::tally(start, elements, &want, tolerance)
         })
         .collect();
     // Chunks are joined in order, so that sums do not depend on the number of threads.
@@ -96,7 +99,8 @@ where
 
 /// What is known of the elements looked at so far.
 #[derive(Default)]
-struct Tally {
+#[doc(hidden)]
+pub struct Tally {
     elements: usize,
     wrong: usize,
     different: usize,
@@ -118,7 +122,21 @@ struct Seen {
 }
 
 impl Tally {
-    fn add<T: Element>(&mut self, offset: usize, got: T, want: Number, tolerance: Tolerance) {
+    /// That of a piece of a result, which starts at place `start`.
+    pub(crate) fn of<T: DeviceElement>(
+        start: usize,
+        got: &[T],
+        want: &[Number],
+        tolerance: Tolerance,
+    ) -> Tally {
+        let mut tally = Tally::default();
+        for (at, (&got, &want)) in got.iter().zip(want).enumerate() {
+            tally.add(start + at, got, want, tolerance);
+        }
+        tally
+    }
+
+    fn add<T: DeviceElement>(&mut self, offset: usize, got: T, want: Number, tolerance: Tolerance) {
         self.elements += 1;
         let rounded = T::nearest(want);
         let ulps = ulps_between(got, rounded);
@@ -189,10 +207,10 @@ impl Tally {
         self
     }
 
-    fn verdict<const N: usize>(
+    fn verdict(
         self,
         output: &str,
-        shape: Shape<N>,
+        shape: &Shape,
         tolerance: Tolerance,
     ) -> Result<Agreement, Box<Mismatch>> {
         let (error, fails) = match tolerance {
@@ -227,7 +245,7 @@ impl Tally {
         let judged_as_whole = matches!(tolerance, Tolerance::Frobenius(_));
         Err(Box::new(Mismatch {
             output: output.to_string(),
-            shape: shape.0.to_vec(),
+            shape: shape.extents().to_vec(),
             tolerance,
             error,
             wrong: if judged_as_whole {
@@ -242,7 +260,7 @@ impl Tally {
 }
 
 impl Seen {
-    fn example<const N: usize>(self, shape: Shape<N>) -> WrongElement {
+    fn example(self, shape: &Shape) -> WrongElement {
         let want = match self.want {
             Number::Float(value) => value.to_string(),
             Number::Int(value) => value.to_string(),
@@ -266,7 +284,7 @@ fn relative_norm(difference_squared: f64, want_squared: f64) -> f64 {
 
 /// How many values apart two elements are: 0 for the same bits and for two NaNs, the most for those that cannot be
 /// compared. Zeros of different sign are one apart, because a copy must keep the sign.
-fn ulps_between<T: Element>(got: T, want: Option<T>) -> u128 {
+fn ulps_between<T: DeviceElement>(got: T, want: Option<T>) -> u128 {
     let Some(want) = want else { return u128::MAX };
     let infinite = |element: T| element.number().to_f64().is_infinite();
     match (got.place(), want.place()) {
@@ -282,6 +300,16 @@ fn ulps_between<T: Element>(got: T, want: Option<T>) -> u128 {
             }
         }
         _ => u128::MAX,
+    }
+}
+
+impl Mismatch {
+    /// The same for a tensor of another shape with the same elements.
+    pub(super) fn reshape(&mut self, shape: &Shape) {
+        self.shape = shape.extents().to_vec();
+        for example in &mut self.examples {
+            example.index = shape.index(example.index[0]).to_vec();
+        }
     }
 }
 
@@ -333,12 +361,18 @@ mod tests {
 
     use super::*;
 
-    fn check<T: Element, R: Reference + Sync>(
+    fn check<T: DeviceElement, R: Reference + Sync>(
         got: &[T],
         want: &[R],
         tolerance: Tolerance,
     ) -> Result<Agreement, Box<Mismatch>> {
-        compare("out", Shape([got.len()]), got, |i| want[i], tolerance)
+        compare(
+            "out",
+            &Shape::from([got.len()]),
+            got,
+            |[i]| want[i],
+            tolerance,
+        )
     }
 
     #[test]
@@ -453,8 +487,8 @@ mod tests {
     #[test]
     fn every_element_of_a_large_tensor_is_looked_at() {
         let mut got = vec![1.0f32; 3 * CHUNK + 17];
-        let ones = |_: usize| 1.0f64;
-        let shape = Shape([got.len()]);
+        let ones = |[_]: [usize; 1]| 1.0f64;
+        let shape = &Shape::from([got.len()]);
         assert_eq!(
             compare("out", shape, &got, ones, Tolerance::Exactly)
                 .unwrap()
@@ -476,8 +510,9 @@ mod tests {
     fn a_reference_of_two_dimensions_gets_two_indices() {
         let got: Vec<i32> = (0..6).collect();
         let want = |[row, column]: [usize; 2]| row * 3 + column;
-        compare("out", Shape([2, 3]), &got, want, Tolerance::Exactly).unwrap();
-        let wrong = compare("out", Shape([3, 2]), &got, want, Tolerance::Exactly).unwrap_err();
+        compare("out", &Shape::from([2, 3]), &got, want, Tolerance::Exactly).unwrap();
+        let wrong =
+            compare("out", &Shape::from([3, 2]), &got, want, Tolerance::Exactly).unwrap_err();
         assert_eq!(wrong.examples[0].index, [1, 0]);
         assert!(
             wrong.to_string().contains("out[1, 0]: 2, wanted 3"),

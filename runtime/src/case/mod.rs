@@ -1,13 +1,443 @@
 //! Cases: a kernel's inputs, launch, expectation and worth, written once and run on the emulator and on a GPU.
+//!
+//! A case is a function that gets a [`Case`]. What its calls do depends on why it runs ([`Mode`]): to say which kernels it
+//! launches, to check the result, or to time the launches.
 
+mod bench;
 mod compare;
+mod entry;
 mod random;
 mod shape;
 mod sizes;
+mod tensor;
 mod tolerance;
 
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+pub use bench::{BenchOptions, Timing};
+#[doc(hidden)]
+pub use compare::Tally;
 pub use compare::{Agreement, Mismatch, WrongElement, compare};
+pub use entry::{CaseEntry, CaseOutcome};
 pub use random::Generator;
-pub use shape::{Rank, Ranked, Shape};
+pub use shape::Shape;
 pub use sizes::{SizeList, Sizes};
+pub use tensor::{Input, Output};
 pub use tolerance::Tolerance;
+
+use crate::cuda::Watchdog;
+use crate::device::Device;
+use crate::element::DeviceElement;
+use crate::error::{Error, Result};
+use crate::kernel::{Arguments, Compiled, Compiler, Instance, Kernel};
+use crate::launch::{Grid, ParameterBlock, PreparedLaunch};
+use crate::number::Reference;
+use crate::stream::Stream;
+
+/// What a case function returns; `?` passes every error of this crate on.
+pub type CaseResult = Result<()>;
+
+/// Why a case runs.
+#[derive(Clone, Debug)]
+pub enum Mode {
+    /// To say which kernels it launches and with what grid. No data is made and nothing is launched.
+    Describe,
+    /// To launch and to compare every output with its reference.
+    Check(Bed),
+    /// To time every launch. References are not computed.
+    Bench(Bed, BenchOptions),
+}
+
+/// Where a case launches, and what it may use.
+#[derive(Clone, Debug)]
+pub struct Bed {
+    /// The device.
+    pub device: Device,
+    /// How kernels are compiled for it.
+    pub compiler: Compiler,
+    /// A launch that takes longer than this ends the process, because a hung kernel holds the GPU for ever.
+    pub launch_limit: Duration,
+    /// The most bytes of tensors that a case may have; a larger one is [`Error::CaseTooLarge`] before it is launched.
+    pub tensor_limit_bytes: Option<usize>,
+    /// What random data depends on.
+    pub seed: u64,
+}
+
+impl Bed {
+    /// The usual one: a launch may take 20 s on a GPU, and tensors 64 MiB on the emulator.
+    pub fn new(device: &Device) -> Bed {
+        Bed {
+            device: device.clone(),
+            compiler: Compiler::default(),
+            launch_limit: Duration::from_secs(20),
+            tensor_limit_bytes: (!device.is_cuda()).then_some(64 << 20),
+            seed: 0,
+        }
+    }
+}
+
+/// One run of a case at one choice of sizes.
+pub struct Case {
+    name: String,
+    sizes: Sizes,
+    mode: Mode,
+    stream: Option<Stream>,
+    tensor_bytes: usize,
+    report: CaseReport,
+}
+
+/// What a run of a case did.
+#[derive(Debug, Default)]
+pub struct CaseReport {
+    /// Its launches, in order.
+    pub launches: Vec<LaunchReport>,
+    /// The outputs that were compared and agree.
+    pub agreements: Vec<Agreement>,
+    /// Bytes of all its tensors together.
+    pub tensor_bytes: usize,
+    /// Bytes that the work must move between memory and the GPU, if the case says.
+    pub moved_bytes: Option<u64>,
+    /// Floating-point operations that the work takes, if the case says.
+    pub flops: Option<u64>,
+}
+
+/// One launch of a case.
+#[derive(Debug)]
+pub struct LaunchReport {
+    /// The kernel with its compile-time parameters.
+    pub instance: Instance,
+    /// Its CTAs.
+    pub grid: Grid,
+    /// The compiled kernel, unless the case was only described.
+    pub compiled: Option<Compiled>,
+    /// From the call to the end of the kernel, as the host saw it; none where nothing was launched.
+    pub wall: Option<Duration>,
+    /// Time per launch, if it was benchmarked.
+    pub timing: Option<Timing>,
+}
+
+impl Case {
+    /// A run of the case `name`.
+    ///
+    /// # Errors
+    /// What making a stream on the device ended with.
+    pub fn new(name: &str, sizes: Sizes, mode: Mode) -> Result<Case> {
+        let stream = match &mode {
+            Mode::Describe => None,
+            Mode::Check(bed) | Mode::Bench(bed, _) => Some(Stream::new(&bed.device)?),
+        };
+        Ok(Case {
+            name: name.to_string(),
+            sizes,
+            mode,
+            stream,
+            tensor_bytes: 0,
+            report: CaseReport::default(),
+        })
+    }
+
+    /// What the run did, when the case function has returned.
+    pub fn into_report(self) -> CaseReport {
+        CaseReport {
+            tensor_bytes: self.tensor_bytes,
+            ..self.report
+        }
+    }
+
+    /// The case's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of the size `name` in this run.
+    ///
+    /// # Panics
+    /// If the case does not declare it: that is a mistake in the case itself, and the message says so.
+    #[track_caller]
+    pub fn size(&self, name: &str) -> usize {
+        self.sizes.get(name).unwrap_or_else(|| {
+            let known: Vec<&str> = self.sizes.iter().map(|(name, _)| name).collect();
+            panic!(
+                "case `{}` declares no size `{name}`; it declares {}: write `#[case(sizes({name} = [...]))]`",
+                self.name,
+                known.join(", ")
+            )
+        })
+    }
+
+    /// An input of standard normals. An integer type gets them rounded.
+    pub fn normal<T: DeviceElement>(&mut self, name: &str, shape: impl Into<Shape>) -> Input<T> {
+        self.random(name, shape.into(), Generator::Normal)
+    }
+
+    /// An input uniform in `range`.
+    pub fn uniform<T: DeviceElement>(
+        &mut self,
+        name: &str,
+        shape: impl Into<Shape>,
+        range: Range<f64>,
+    ) -> Input<T> {
+        self.random(name, shape.into(), Generator::Uniform(range))
+    }
+
+    /// An input of whole numbers, uniform in `range`.
+    pub fn integers<T: DeviceElement>(
+        &mut self,
+        name: &str,
+        shape: impl Into<Shape>,
+        range: Range<i64>,
+    ) -> Input<T> {
+        self.random(name, shape.into(), Generator::Integers(range))
+    }
+
+    /// An input whose element at each place in memory is `element(place)`.
+    pub fn input<T: DeviceElement>(
+        &mut self,
+        name: &str,
+        shape: impl Into<Shape>,
+        element: impl Fn(usize) -> T + Send + Sync + 'static,
+    ) -> Input<T> {
+        let shape = shape.into();
+        self.count_bytes::<T>(&shape);
+        Input::from_fn(name, shape, element)
+    }
+
+    /// An output, poisoned before the first launch that uses it.
+    pub fn output<T: DeviceElement>(&mut self, name: &str, shape: impl Into<Shape>) -> Output<T> {
+        let shape = shape.into();
+        self.count_bytes::<T>(&shape);
+        Output::new(name, shape)
+    }
+
+    /// Says how many bytes the work must move between memory and the GPU at least.
+    pub fn moves_bytes(&mut self, bytes: usize) {
+        self.report.moved_bytes = Some(bytes as u64);
+    }
+
+    /// Says how many floating-point operations the work takes.
+    pub fn does_flops(&mut self, flops: usize) {
+        self.report.flops = Some(flops as u64);
+    }
+
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a tuple of references reads best by value"
+    )]
+    /// Launches `kernel` with `grid` CTAs and these arguments: `&Input`, `&Output` or `&Buffer` for a pointer, numbers
+    /// for numbers.
+    ///
+    /// # Errors
+    /// What is wrong with the kernel, the launch or, on the emulator and in checks, with what the kernel did.
+    pub fn launch<P: 'static, K: Kernel<P>, A: Arguments<P>>(
+        &mut self,
+        kernel: K,
+        grid: impl Into<Grid>,
+        arguments: A,
+    ) -> CaseResult {
+        self.launch_instance(
+            Instance::of::<P, K>(kernel),
+            grid.into(),
+            &|device, block| arguments.pack(device, block),
+        )
+    }
+
+    /// Compares every element of `output` with `want([i, j, ..])`.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements.
+    pub fn expect<T: DeviceElement, R: Reference, const N: usize>(
+        &mut self,
+        output: &Output<T>,
+        want: impl Fn([usize; N]) -> R + Sync,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let Some(got) = self.fetch(output)? else {
+            return Ok(());
+        };
+        let agreement = compare(output.name(), output.extents(), &got, want, tolerance)?;
+        self.report.agreements.push(agreement);
+        Ok(())
+    }
+
+    /// Compares every element of `output` with a reference for the whole of it, in memory order. `want` is called only
+    /// if there is something to compare.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements.
+    ///
+    /// # Panics
+    /// If the reference is not as long as the output: that is a mistake in the case.
+    #[track_caller]
+    pub fn expect_all<T: DeviceElement, R: Reference + Sync>(
+        &mut self,
+        output: &Output<T>,
+        want: impl FnOnce() -> Vec<R>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let Some(got) = self.fetch(output)? else {
+            return Ok(());
+        };
+        let want = want();
+        assert_eq!(
+            want.len(),
+            got.len(),
+            "the reference of `{}` is as long as the output",
+            output.name()
+        );
+        let flat = Shape::from([got.len()]);
+        let compared = compare(output.name(), &flat, &got, |[place]| want[place], tolerance);
+        let agreement = compared.map_err(|mut mismatch| {
+            mismatch.reshape(output.extents());
+            mismatch
+        })?;
+        self.report.agreements.push(agreement);
+        Ok(())
+    }
+
+    /// Compares the elements of `output` whose index lies below `part` in every dimension with a reference for them, in
+    /// row-major order; all others must be as they were before the launch.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements, or [`Error::WrittenOutside`].
+    ///
+    /// # Panics
+    /// If the reference is not as long as the part: that is a mistake in the case.
+    #[track_caller]
+    pub fn expect_part<T: DeviceElement, R: Reference + Sync, const N: usize>(
+        &mut self,
+        output: &Output<T>,
+        part: [usize; N],
+        want: impl FnOnce() -> Vec<R>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let Some(got) = self.fetch(output)? else {
+            return Ok(());
+        };
+        let shape = output.extents();
+        let is_inside = |index: &[usize]| index.iter().zip(&part).all(|(at, end)| at < end);
+        let mut inside = Vec::with_capacity(part.iter().product());
+        for (offset, element) in got.into_iter().enumerate() {
+            let index = shape.index(offset);
+            if is_inside(&index) {
+                inside.push(element);
+            } else if !element.is_poison() {
+                return Err(Error::WrittenOutside {
+                    output: output.name().to_string(),
+                    index: index.to_vec(),
+                });
+            }
+        }
+        let want = want();
+        assert_eq!(
+            want.len(),
+            inside.len(),
+            "the reference of `{}` is as long as the part",
+            output.name()
+        );
+        let flat = Shape::from([inside.len()]);
+        let compared = compare(
+            output.name(),
+            &flat,
+            &inside,
+            |[place]| want[place],
+            tolerance,
+        );
+        let agreement = compared.map_err(|mut mismatch| {
+            mismatch.reshape(&Shape::from(part));
+            mismatch
+        })?;
+        self.report.agreements.push(agreement);
+        Ok(())
+    }
+
+    fn random<T: DeviceElement>(
+        &mut self,
+        name: &str,
+        shape: Shape,
+        generator: Generator,
+    ) -> Input<T> {
+        self.count_bytes::<T>(&shape);
+        let seed = self.bed().map_or(0, |bed| bed.seed);
+        Input::random(name, shape, generator, seed)
+    }
+
+    fn count_bytes<T>(&mut self, shape: &Shape) {
+        self.tensor_bytes = self
+            .tensor_bytes
+            .saturating_add(shape.len().saturating_mul(size_of::<T>()));
+    }
+
+    fn bed(&self) -> Option<&Bed> {
+        match &self.mode {
+            Mode::Describe => None,
+            Mode::Check(bed) | Mode::Bench(bed, _) => Some(bed),
+        }
+    }
+
+    /// The elements of an output, if this run compares it.
+    fn fetch<T: DeviceElement>(&self, output: &Output<T>) -> Result<Option<Vec<T>>> {
+        match &self.mode {
+            Mode::Check(bed) => Ok(Some(output.on_device(&bed.device)?.to_vec_with_poison()?)),
+            Mode::Describe | Mode::Bench(..) => Ok(None),
+        }
+    }
+
+    /// The part of a launch that does not depend on the kernel's type.
+    fn launch_instance(&mut self, instance: Instance, grid: Grid, pack: &Pack<'_>) -> CaseResult {
+        let mut report = LaunchReport {
+            instance,
+            grid,
+            compiled: None,
+            wall: None,
+            timing: None,
+        };
+        if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
+            self.check_limit(bed)?;
+            let compiled = bed.compiler.compile(&report.instance)?;
+            let launch = prepare(&compiled, &bed.device, grid, pack)?;
+            report.compiled = Some(compiled);
+            let _watchdog = bed
+                .device
+                .is_cuda()
+                .then(|| Watchdog::start(launch.entry().shape().name.as_str(), bed.launch_limit));
+            let started = Instant::now();
+            launch.launch(stream)?;
+            stream.synchronize()?;
+            report.wall = Some(started.elapsed());
+            if let Mode::Bench(_, options) = &self.mode {
+                report.timing = Some(bench::time(&launch, stream, *options)?);
+            }
+        }
+        self.report.launches.push(report);
+        Ok(())
+    }
+
+    fn check_limit(&self, bed: &Bed) -> Result<()> {
+        match bed.tensor_limit_bytes {
+            Some(limit_bytes) if self.tensor_bytes > limit_bytes => Err(Error::CaseTooLarge {
+                case: self.name.clone(),
+                sizes: self.sizes.to_string(),
+                bytes: self.tensor_bytes,
+                limit_bytes,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Packs a launch's arguments, copying inputs to the device.
+type Pack<'a> = dyn Fn(&Device, &mut ParameterBlock) -> Result<()> + 'a;
+
+fn prepare(
+    compiled: &Compiled,
+    device: &Device,
+    grid: Grid,
+    pack: &Pack<'_>,
+) -> Result<PreparedLaunch> {
+    let entry = compiled.load(device)?;
+    let mut parameters = ParameterBlock::new();
+    pack(device, &mut parameters)?;
+    compiled.check_promises(&parameters)?;
+    PreparedLaunch::new(&entry, grid, parameters)
+}

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::element::Element;
+use crate::element::DeviceElement;
 use crate::number::Number;
 
 /// How a tensor's elements are made.
@@ -25,7 +25,7 @@ const CHUNK: usize = 1 << 14;
 
 impl Generator {
     /// `len` elements of the tensor `name`.
-    pub fn make<T: Element>(&self, seed: u64, name: &str, len: usize) -> Vec<T> {
+    pub fn make<T: DeviceElement>(&self, seed: u64, name: &str, len: usize) -> Vec<T> {
         let stream = name
             .bytes()
             .fold(mix(seed), |state, byte| mix(state ^ u64::from(byte)));
@@ -34,12 +34,12 @@ impl Generator {
             .into_par_iter()
             .flat_map_iter(|chunk| {
                 let start = chunk * CHUNK;
-                self.chunk(stream, start..len.min(start + CHUNK))
+                T::nearest_all(&self.chunk(stream, start..len.min(start + CHUNK)))
             })
             .collect()
     }
 
-    fn chunk<T: Element>(&self, stream: u64, places: Range<usize>) -> Vec<T> {
+    fn chunk(&self, stream: u64, places: Range<usize>) -> Vec<Number> {
         let draw = |place: usize| mix(stream.wrapping_add((place as u64).wrapping_mul(GOLDEN)));
         match self {
             Generator::Normal => {
@@ -47,39 +47,26 @@ impl Generator {
                     .clone()
                     .step_by(2)
                     .flat_map(|place| normal_pair(draw(place)));
-                pairs
-                    .take(places.len())
-                    .map(|value| element(Number::Float(value)))
+                pairs.take(places.len()).map(Number::Float).collect()
+            }
+            Generator::Uniform(range) => {
+                let unit = |place| (draw(place) >> 11) as f64 / (1u64 << 53) as f64;
+                let span = range.end - range.start;
+                places
+                    .map(|place| Number::Float(range.start + unit(place) * span))
                     .collect()
             }
-            Generator::Uniform(range) => places
-                .map(|place| {
-                    let unit = (draw(place) >> 11) as f64 / (1u64 << 53) as f64;
-                    element(Number::Float(
-                        range.start + unit * (range.end - range.start),
-                    ))
-                })
-                .collect(),
-            Generator::Integers(range) => places
-                .map(|place| {
-                    // The high half of a product is uniform enough: the bias is below 2⁻⁶⁴ times the range.
-                    let span = range.end.abs_diff(range.start);
-                    let step = (u128::from(draw(place)) * u128::from(span)) >> 64;
-                    element(Number::Int(i128::from(range.start) + step as i128))
-                })
-                .collect(),
+            Generator::Integers(range) => {
+                // The high half of a product is uniform enough: the bias is below 2⁻⁶⁴ times the range.
+                let span = u128::from(range.end.abs_diff(range.start));
+                let step = |place| (u128::from(draw(place)) * span) >> 64;
+                let start = i128::from(range.start);
+                places
+                    .map(|place| Number::Int(start + step(place) as i128))
+                    .collect()
+            }
         }
     }
-}
-
-/// The nearest element. A number that an integer type cannot hold is first made whole and brought into its range.
-fn element<T: Element>(number: Number) -> T {
-    let whole = || Number::Int(number.to_f64().round() as i128);
-    let zero = Number::Int(0);
-    [number, whole(), zero]
-        .into_iter()
-        .find_map(T::nearest)
-        .expect("every element type holds 0")
 }
 
 /// 2⁶⁴ divided by the golden ratio, odd: the step of `SplitMix64`.

@@ -2,29 +2,53 @@
 
 use std::fmt;
 
-/// Extents of a row-major tensor of `N` dimensions, the last one contiguous.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape<const N: usize>(pub [usize; N]);
+use smallvec::SmallVec;
 
-impl<const N: usize> Shape<N> {
+/// Extents of a row-major tensor, the last dimension contiguous. Made from `[n]`, `[rows, columns]` and so on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape(SmallVec<[usize; 4]>);
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(extents: [usize; N]) -> Shape {
+        Shape(SmallVec::from_slice(&extents))
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(extents: &[usize]) -> Shape {
+        Shape(SmallVec::from_slice(extents))
+    }
+}
+
+impl Shape {
     /// How many elements there are.
-    pub fn len(self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.iter().product()
     }
 
     /// Whether there are none.
-    pub fn is_empty(self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The extents.
+    pub fn extents(&self) -> &[usize] {
+        &self.0
     }
 
     /// The place of an index in memory, in elements.
     ///
     /// # Panics
-    /// If the index lies outside, as a slice's index does.
+    /// If the index lies outside or has another number of dimensions, as a slice's index does.
     #[inline]
-    pub fn offset(self, index: [usize; N]) -> usize {
+    pub fn offset(&self, index: &[usize]) -> usize {
+        assert_eq!(
+            index.len(),
+            self.0.len(),
+            "index {index:?} into a tensor of shape {self}"
+        );
         let mut offset = 0;
-        for (at, extent) in index.into_iter().zip(self.0) {
+        for (&at, &extent) in index.iter().zip(&self.0) {
             assert!(at < extent, "index {index:?} lies outside {self}");
             offset = offset * extent + at;
         }
@@ -32,10 +56,9 @@ impl<const N: usize> Shape<N> {
     }
 
     /// The index of a place in memory.
-    #[inline]
-    pub fn index(self, mut offset: usize) -> [usize; N] {
-        let mut index = [0; N];
-        for (at, extent) in index.iter_mut().zip(self.0).rev() {
+    pub fn index(&self, mut offset: usize) -> SmallVec<[usize; 4]> {
+        let mut index = self.0.clone();
+        for (at, &extent) in index.iter_mut().zip(&self.0).rev() {
             *at = offset % extent;
             offset /= extent;
         }
@@ -43,47 +66,49 @@ impl<const N: usize> Shape<N> {
     }
 }
 
-impl<const N: usize> fmt::Display for Shape<N> {
+impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        write!(f, "{:?}", &self.0[..])
     }
 }
 
-/// Carries a number of dimensions, so that [`Rank`] can say what an index of it is.
-pub struct Ranked<const N: usize>;
-
-/// What an index looks like in a reference: `i` for one dimension, `[r, c]` for two, and so on.
-pub trait Rank<const N: usize> {
-    /// The index.
-    type Index: Copy + Send;
-
-    /// The index from its parts.
-    fn index(parts: [usize; N]) -> Self::Index;
+/// Walks the indices of a shape in memory order; a step costs no division.
+pub(super) struct Odometer<const N: usize> {
+    extents: [usize; N],
+    index: [usize; N],
 }
 
-impl Rank<1> for Ranked<1> {
-    type Index = usize;
-
-    #[inline]
-    fn index([part]: [usize; 1]) -> usize {
-        part
-    }
-}
-
-macro_rules! ranks {
-    ($($rank:literal),*) => {$(
-        impl Rank<$rank> for Ranked<$rank> {
-            type Index = [usize; $rank];
-
-            #[inline]
-            fn index(parts: [usize; $rank]) -> [usize; $rank] {
-                parts
-            }
+impl<const N: usize> Odometer<N> {
+    /// Starts at a place in memory.
+    ///
+    /// # Panics
+    /// If the shape has another number of dimensions than `N`.
+    pub(super) fn starting_at(shape: &Shape, offset: usize) -> Odometer<N> {
+        let exact = |extents: &[usize]| {
+            <[usize; N]>::try_from(extents).unwrap_or_else(|_| {
+                panic!("an index of {N} dimensions into a tensor of shape {shape}")
+            })
+        };
+        Odometer {
+            extents: exact(shape.extents()),
+            index: exact(&shape.index(offset)),
         }
-    )*};
-}
+    }
 
-ranks!(2, 3, 4, 5);
+    /// The index here; moves on to the next.
+    #[inline]
+    pub(super) fn step(&mut self) -> [usize; N] {
+        let here = self.index;
+        for (at, &extent) in self.index.iter_mut().zip(&self.extents).rev() {
+            *at += 1;
+            if *at < extent {
+                break;
+            }
+            *at = 0;
+        }
+        here
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -91,18 +116,37 @@ mod tests {
 
     #[test]
     fn index_and_offset_are_inverse_and_row_major() {
-        let shape = Shape([2, 3, 5]);
+        let shape = Shape::from([2, 3, 5]);
         assert_eq!(shape.len(), 30);
-        assert_eq!(shape.offset([1, 2, 4]), 29);
-        assert_eq!(shape.offset([0, 1, 0]), 5);
+        assert_eq!(shape.offset(&[1, 2, 4]), 29);
+        assert_eq!(shape.offset(&[0, 1, 0]), 5);
         for offset in 0..30 {
-            assert_eq!(shape.offset(shape.index(offset)), offset);
+            assert_eq!(shape.offset(&shape.index(offset)), offset);
+            assert_eq!(
+                Odometer::<3>::starting_at(&shape, offset).step()[..],
+                shape.index(offset)[..]
+            );
+        }
+    }
+
+    #[test]
+    fn the_odometer_walks_as_division_would() {
+        let shape = Shape::from([3, 1, 4]);
+        let mut odometer = Odometer::<3>::starting_at(&shape, 5);
+        for offset in 5..12 {
+            assert_eq!(odometer.step()[..], shape.index(offset)[..]);
         }
     }
 
     #[test]
     #[should_panic(expected = "index [0, 3] lies outside [2, 3]")]
     fn an_index_outside_panics_even_where_its_offset_would_be_inside() {
-        Shape([2, 3]).offset([0, 3]);
+        Shape::from([2, 3]).offset(&[0, 3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "an index of 1 dimensions into a tensor of shape [2, 3]")]
+    fn an_index_of_another_rank_says_both() {
+        Odometer::<1>::starting_at(&Shape::from([2, 3]), 0);
     }
 }

@@ -17,6 +17,7 @@ use crate::error::Error;
 /// The primary context is the one that the CUDA runtime, candle and cudarc share, so pointers can be exchanged.
 pub(crate) struct Context {
     pub(super) driver: &'static Driver,
+    ordinal: usize,
     device: sys::CUdevice,
     raw: Handle<sys::CUctx_st>,
     facts: DeviceFacts,
@@ -39,11 +40,16 @@ impl Context {
         let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut raw, device) };
         driver.check("cuDevicePrimaryCtxRetain", code)?;
         Ok(Arc::new(Context {
+            ordinal,
             driver,
             device,
             raw: Handle(raw),
             facts,
         }))
+    }
+
+    pub(crate) fn ordinal(&self) -> usize {
+        self.ordinal
     }
 
     pub(crate) fn facts(&self) -> &DeviceFacts {

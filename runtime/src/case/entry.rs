@@ -1,0 +1,90 @@
+//! How cases are found and run.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Case, CaseReport, CaseResult, Mode, SizeList, Sizes};
+use crate::error::{Error, Result};
+
+/// A case that the program contains. `#[case]` submits one, `inventory` collects them.
+#[derive(Debug)]
+pub struct CaseEntry {
+    /// The function's name.
+    pub name: &'static str,
+    /// The module it stands in, as `crate::module`.
+    pub module: &'static str,
+    /// The source file.
+    pub file: &'static str,
+    /// The line of its name, from 1.
+    pub line: u32,
+    /// The sizes that it declares.
+    pub sizes: &'static [SizeList],
+    /// The function itself.
+    pub function: fn(&mut Case) -> CaseResult,
+}
+
+inventory::collect!(CaseEntry);
+
+/// What became of one run.
+#[derive(Debug)]
+pub struct CaseOutcome {
+    /// What was done, up to the failure if there is one.
+    pub report: CaseReport,
+    /// How it ended.
+    pub result: CaseResult,
+}
+
+impl CaseEntry {
+    /// Every case of the program, by module and line.
+    pub fn all() -> Vec<&'static CaseEntry> {
+        let mut all: Vec<&CaseEntry> = inventory::iter::<CaseEntry>().collect();
+        all.sort_by_key(|case| (case.module, case.line, case.name));
+        all
+    }
+
+    /// The sizes of each run: those declared, or those of the command line in their place.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSize`] or [`Error::UnevenSizes`].
+    pub fn runs(&self, overrides: &[(String, Vec<usize>)]) -> Result<Vec<Sizes>> {
+        Sizes::runs(self.name, self.sizes, overrides)
+    }
+
+    /// Runs it once. A panic of the case function is an error that names it.
+    pub fn run(&self, sizes: &Sizes, mode: &Mode) -> CaseOutcome {
+        let mut case = match Case::new(self.name, sizes.clone(), mode.clone()) {
+            Ok(case) => case,
+            Err(error) => {
+                return CaseOutcome {
+                    report: CaseReport::default(),
+                    result: Err(error),
+                };
+            }
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| (self.function)(&mut case))).unwrap_or_else(
+            |payload| {
+                let message = panic_message(&*payload);
+                Err(Error::CasePanicked {
+                    case: self.name.to_string(),
+                    file: self.file.to_string(),
+                    line: self.line,
+                    message,
+                })
+            },
+        );
+        CaseOutcome {
+            report: case.into_report(),
+            result,
+        }
+    }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| {
+        payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_string())
+    });
+    text.unwrap_or_else(|| "a panic without a message".to_string())
+}

@@ -1,0 +1,209 @@
+//! A case's inputs and outputs: host data made when it is looked at, device data made when it is launched with.
+
+use std::fmt;
+use std::ops::Index;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::random::Generator;
+use super::shape::Shape;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::element::DeviceElement;
+use crate::error::{Error, Result};
+
+/// A tensor that the kernel reads, row-major.
+///
+/// It is indexed on the host as the reference needs it: `x[i]` by place in memory, `x[[row, column]]` by index. Its
+/// elements are made when they are first needed, so that listing cases costs nothing.
+pub struct Input<T> {
+    tensor: Arc<InputData<T>>,
+    shape: Shape,
+}
+
+struct InputData<T> {
+    name: String,
+    len: usize,
+    source: Source<T>,
+    host: OnceLock<Vec<T>>,
+    device: Mutex<Option<Arc<Buffer<T>>>>,
+}
+
+/// Where an input's elements come from.
+enum Source<T> {
+    Random { generator: Generator, seed: u64 },
+    Function(Box<dyn Fn(usize) -> T + Send + Sync>),
+}
+
+impl<T> Clone for Input<T> {
+    fn clone(&self) -> Self {
+        Input {
+            tensor: Arc::clone(&self.tensor),
+            shape: self.shape.clone(),
+        }
+    }
+}
+
+impl<T: DeviceElement> Input<T> {
+    pub(super) fn random(name: &str, shape: Shape, generator: Generator, seed: u64) -> Input<T> {
+        Input::new(name, shape, Source::Random { generator, seed })
+    }
+
+    pub(super) fn from_fn(
+        name: &str,
+        shape: Shape,
+        element: impl Fn(usize) -> T + Send + Sync + 'static,
+    ) -> Input<T> {
+        Input::new(name, shape, Source::Function(Box::new(element)))
+    }
+
+    fn new(name: &str, shape: Shape, source: Source<T>) -> Input<T> {
+        let tensor = InputData {
+            name: name.to_string(),
+            len: shape.len(),
+            source,
+            host: OnceLock::new(),
+            device: Mutex::new(None),
+        };
+        Input {
+            tensor: Arc::new(tensor),
+            shape,
+        }
+    }
+
+    /// Its name in the case.
+    pub fn name(&self) -> &str {
+        &self.tensor.name
+    }
+
+    /// Its extents.
+    pub fn shape(&self) -> &[usize] {
+        self.shape.extents()
+    }
+
+    /// All elements, in memory order.
+    pub fn host(&self) -> &[T] {
+        self.tensor.host.get_or_init(|| match &self.tensor.source {
+            Source::Random { generator, seed } => {
+                generator.make(*seed, &self.tensor.name, self.tensor.len)
+            }
+            Source::Function(element) => (0..self.tensor.len).map(element).collect(),
+        })
+    }
+
+    /// The elements on `device`, copied there on the first call.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or what the copy ended with.
+    pub fn on_device(&self, device: &Device) -> Result<Arc<Buffer<T>>> {
+        keep(&self.tensor.device, device, || {
+            Buffer::from_slice(device, self.host())
+        })
+    }
+}
+
+impl<T: DeviceElement> Index<usize> for Input<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, place: usize) -> &T {
+        &self.host()[place]
+    }
+}
+
+impl<T: DeviceElement, const N: usize> Index<[usize; N]> for Input<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: [usize; N]) -> &T {
+        &self.host()[self.shape.offset(&index)]
+    }
+}
+
+/// A tensor that the kernel writes, row-major. Before the launch it holds poison, so that an element which is never
+/// written is found.
+pub struct Output<T> {
+    tensor: Arc<OutputData<T>>,
+    shape: Shape,
+}
+
+struct OutputData<T> {
+    name: String,
+    len: usize,
+    device: Mutex<Option<Arc<Buffer<T>>>>,
+}
+
+impl<T> Clone for Output<T> {
+    fn clone(&self) -> Self {
+        Output {
+            tensor: Arc::clone(&self.tensor),
+            shape: self.shape.clone(),
+        }
+    }
+}
+
+impl<T: DeviceElement> Output<T> {
+    pub(super) fn new(name: &str, shape: Shape) -> Output<T> {
+        let tensor = OutputData {
+            name: name.to_string(),
+            len: shape.len(),
+            device: Mutex::new(None),
+        };
+        Output {
+            tensor: Arc::new(tensor),
+            shape,
+        }
+    }
+
+    /// Its name in the case.
+    pub fn name(&self) -> &str {
+        &self.tensor.name
+    }
+
+    /// Its extents.
+    pub fn shape(&self) -> &[usize] {
+        self.shape.extents()
+    }
+
+    pub(super) fn extents(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The elements on `device`, poisoned on the first call.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], or what the fill ended with.
+    pub fn on_device(&self, device: &Device) -> Result<Arc<Buffer<T>>> {
+        keep(&self.tensor.device, device, || {
+            let buffer = Buffer::new(device, self.tensor.len)?;
+            buffer.poison()?;
+            Ok(buffer)
+        })
+    }
+}
+
+/// The buffer made before, or a new one. A tensor lives on one device at a time, that of its case.
+fn keep<T: DeviceElement>(
+    kept: &Mutex<Option<Arc<Buffer<T>>>>,
+    device: &Device,
+    make: impl FnOnce() -> Result<Buffer<T>>,
+) -> Result<Arc<Buffer<T>>, Error> {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(buffer) = kept.as_ref().filter(|buffer| buffer.device() == device) {
+        return Ok(Arc::clone(buffer));
+    }
+    let buffer = Arc::new(make()?);
+    *kept = Some(Arc::clone(&buffer));
+    Ok(buffer)
+}
+
+impl<T> fmt::Debug for Input<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Input({}, {})", self.tensor.name, self.shape)
+    }
+}
+
+impl<T> fmt::Debug for Output<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Output({}, {})", self.tensor.name, self.shape)
+    }
+}

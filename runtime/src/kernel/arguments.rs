@@ -1,0 +1,149 @@
+//! What a launch passes for each parameter of a kernel.
+
+use gluon_lang::lang::{ParamHandle, Ptr, Scalar};
+
+use crate::buffer::Buffer;
+use crate::case::{Input, Output};
+use crate::device::Device;
+use crate::element::DeviceElement;
+use crate::error::{Error, Result};
+use crate::launch::ParameterBlock;
+
+/// A host value that can be passed for a kernel parameter whose handle is `H`.
+#[diagnostic::on_unimplemented(
+    message = "a launch cannot pass `{Self}` for a parameter of type `{H}`",
+    label = "this argument does not fit its parameter",
+    note = "pass `&Buffer<T>` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, and a number of the same type for a number"
+)]
+pub trait Argument<H: ParamHandle> {
+    /// Appends the parameter's bytes.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMismatch`] for a buffer of another device, and what copying an input there ended with.
+    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()>;
+}
+
+impl<T: DeviceElement> Argument<Scalar<T>> for T {
+    #[inline]
+    fn pack(&self, _device: &Device, block: &mut ParameterBlock) -> Result<()> {
+        block.push(T::bytes_of(std::slice::from_ref(self)), size_of::<T>());
+        Ok(())
+    }
+}
+
+impl<T: DeviceElement> Argument<Ptr<T>> for &Buffer<T> {
+    #[inline]
+    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()> {
+        if self.device() != device {
+            return Err(Error::DeviceMismatch {
+                what: "a buffer",
+                belongs_to: self.device().facts().name.clone(),
+                used_on: device.facts().name.clone(),
+            });
+        }
+        block.push(&self.address().to_le_bytes(), 8);
+        Ok(())
+    }
+}
+
+impl<T: DeviceElement> Argument<Ptr<T>> for &Input<T> {
+    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()> {
+        Argument::<Ptr<T>>::pack(&&*self.on_device(device)?, device, block)
+    }
+}
+
+impl<T: DeviceElement> Argument<Ptr<T>> for &Output<T> {
+    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()> {
+        Argument::<Ptr<T>>::pack(&&*self.on_device(device)?, device, block)
+    }
+}
+
+/// A tuple of host values for a kernel whose handles are `H`.
+#[diagnostic::on_unimplemented(
+    message = "these arguments do not fit the kernel's parameters `{H}`",
+    label = "given `{Self}`",
+    note = "give a tuple with one argument for each parameter, in order; a single argument is `(&x,)`"
+)]
+pub trait Arguments<H> {
+    /// Appends the bytes of every parameter.
+    ///
+    /// # Errors
+    /// As for [`Argument::pack`].
+    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()>;
+}
+
+impl Arguments<()> for () {
+    fn pack(&self, _device: &Device, _block: &mut ParameterBlock) -> Result<()> {
+        Ok(())
+    }
+}
+
+macro_rules! tuples {
+    ($($argument:ident: $handle:ident),+) => {
+        impl<$($argument: Argument<$handle>, $handle: ParamHandle),+> Arguments<($($handle,)+)> for ($($argument,)+) {
+            #[inline]
+            #[allow(non_snake_case, reason = "the type's name serves as the variable's")]
+            fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()> {
+                let ($($argument,)+) = self;
+                $($argument.pack(device, block)?;)+
+                Ok(())
+            }
+        }
+    };
+}
+
+tuples!(A: HA);
+tuples!(A: HA, B: HB);
+tuples!(A: HA, B: HB, C: HC);
+tuples!(A: HA, B: HB, C: HC, D: HD);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pack<H, A: Arguments<H>>(device: &Device, arguments: A) -> Result<ParameterBlock> {
+        let mut block = ParameterBlock::new();
+        arguments.pack(device, &mut block).map(|()| block)
+    }
+
+    #[test]
+    fn arguments_lie_in_order_at_their_alignment() {
+        let device = Device::emulator();
+        let x = Buffer::from_slice(&device, &[1.0f32]).unwrap();
+        let block = pack::<(Scalar<i32>, Ptr<f32>, Scalar<bool>, Scalar<u16>), _>(
+            &device,
+            (-2, &x, true, 7),
+        )
+        .unwrap();
+        assert_eq!(block.offsets(), [0, 8, 16, 18]);
+        assert_eq!(block.bytes()[..4], (-2i32).to_le_bytes());
+        assert_eq!(block.bytes()[8..16], x.address().to_le_bytes());
+        assert_eq!(block.bytes()[16..], [1, 0, 7, 0]);
+        assert!(pack::<(), _>(&device, ()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_buffer_of_another_device_is_refused() {
+        let x = Buffer::<f32>::new(&Device::emulator(), 1).unwrap();
+        let packed = pack::<(Ptr<f32>,), _>(&Device::emulator(), (&x,));
+        assert!(matches!(
+            packed,
+            Err(Error::DeviceMismatch {
+                what: "a buffer",
+                ..
+            })
+        ));
+    }
+}

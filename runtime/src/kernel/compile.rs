@@ -1,0 +1,217 @@
+//! From a kernel function to PTX, and from PTX to code on a device.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use gluon_lang::diag::Diagnostics;
+use gluon_lang::ir::Contracts;
+use gluon_lang::lang::Printed;
+use lowering::{LaunchInfo, Options};
+
+use super::Instance;
+use super::promises;
+use crate::code::{Entry, EntryShape};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::launch::ParameterBlock;
+
+/// How kernels are compiled. The default is what `cargo tilekit run` does.
+#[derive(Clone, Default)]
+pub struct Compiler {
+    options: Options,
+    replace: Option<Arc<Replace>>,
+}
+
+/// Gives PTX to use in place of what a kernel compiles to, by the entry's name.
+type Replace = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+impl Compiler {
+    /// A compiler with these options.
+    pub fn new(options: Options) -> Compiler {
+        Compiler {
+            options,
+            replace: None,
+        }
+    }
+
+    /// The same, but with PTX edited by hand where `replace` gives some for the name of an entry. It goes to ptxas word
+    /// for word. The launch information stays that of the kernel.
+    #[must_use]
+    pub fn replacing(
+        mut self,
+        replace: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Compiler {
+        self.replace = Some(Arc::new(replace));
+        self
+    }
+
+    /// How kernels are lowered.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Traces and lowers a kernel.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] with what is wrong with it, [`Error::PtxText`] for a replacement that cannot be read.
+    pub fn compile(&self, instance: &Instance) -> Result<Compiled> {
+        let started = Instant::now();
+        let traced = instance.trace()?;
+        let tracing = StepTime {
+            name: "trace",
+            time: started.elapsed(),
+        };
+        let contracts = traced.func.contracts;
+        let lowered = lowering::compile(traced.func, &self.options)?;
+        let steps = lowered.timings.iter().map(|step| StepTime {
+            name: step.name,
+            time: step.time,
+        });
+        let steps = std::iter::once(tracing).chain(steps).collect();
+        let mut warnings = traced.warnings;
+        warnings.0.extend(lowered.warnings.0);
+        let by_hand = self
+            .replace
+            .as_ref()
+            .and_then(|replace| replace(&lowered.launch.entry));
+        let (module, text) = match by_hand {
+            Some(text) => (ptx::Module::parse(&text)?, OnceLock::from(text)),
+            None => (lowered.module, OnceLock::new()),
+        };
+        Ok(Compiled(Arc::new(Product {
+            display: traced.display,
+            printed: traced.printed,
+            contracts,
+            is_replaced: text.get().is_some(),
+            module: Arc::new(module),
+            info: lowered.launch,
+            warnings,
+            steps,
+            text,
+        })))
+    }
+}
+
+impl fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiler")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one step of compiling took.
+#[derive(Clone, Copy, Debug)]
+pub struct StepTime {
+    /// `trace`, a pass, or `emit`.
+    pub name: &'static str,
+    /// Its wall time.
+    pub time: Duration,
+}
+
+/// A compiled kernel. Cloning it gives another name for the same.
+#[derive(Clone)]
+pub struct Compiled(Arc<Product>);
+
+struct Product {
+    display: Arc<str>,
+    printed: Vec<Printed>,
+    contracts: Contracts,
+    is_replaced: bool,
+    module: Arc<ptx::Module>,
+    info: LaunchInfo,
+    warnings: Diagnostics,
+    steps: Vec<StepTime>,
+    text: OnceLock<String>,
+}
+
+impl Compiled {
+    /// The kernel's name with its compile-time parameters, for people: `vector_add<1024>`.
+    pub fn display(&self) -> &str {
+        &self.0.display
+    }
+
+    /// What a launch must know.
+    pub fn info(&self) -> &LaunchInfo {
+        &self.0.info
+    }
+
+    /// The PTX, as data.
+    pub fn module(&self) -> &Arc<ptx::Module> {
+        &self.0.module
+    }
+
+    /// The PTX, as text.
+    pub fn ptx(&self) -> &str {
+        self.0.text.get_or_init(|| self.0.module.to_text())
+    }
+
+    /// Whether the PTX was edited by hand.
+    pub fn is_replaced(&self) -> bool {
+        self.0.is_replaced
+    }
+
+    /// What is probably not what the author wants.
+    pub fn warnings(&self) -> &Diagnostics {
+        &self.0.warnings
+    }
+
+    /// What `static_print!` said.
+    pub fn printed(&self) -> &[Printed] {
+        &self.0.printed
+    }
+
+    /// What each step took, in order; tracing comes first.
+    pub fn steps(&self) -> &[StepTime] {
+        &self.0.steps
+    }
+
+    /// Puts the code on `device`.
+    ///
+    /// # Errors
+    /// What ptxas or the driver has against the code, or [`Error::Spills`] if the kernel forbids them.
+    pub fn load(&self, device: &Device) -> Result<Arc<Entry>> {
+        let info = &self.0.info;
+        let shape = EntryShape {
+            name: info.entry.to_string(),
+            threads: [info.threads, 1, 1],
+            cluster: [1; 3],
+            shared_bytes: info.shared_bytes,
+            overlaps_previous: false,
+        };
+        let entry = device
+            .load_module(&self.0.module, self.ptx())?
+            .entry(shape)?;
+        self.check_spills(&entry)?;
+        Ok(entry)
+    }
+
+    /// An error unless the packed arguments are divisible as the kernel was promised.
+    #[inline]
+    pub(crate) fn check_promises(&self, parameters: &ParameterBlock) -> Result<()> {
+        promises::check(&self.0.info.entry, &self.0.info.params, parameters)
+    }
+
+    fn check_spills(&self, entry: &Entry) -> Result<()> {
+        let Some(assembly) = entry.assembly() else {
+            return Ok(());
+        };
+        let (store_bytes, load_bytes) = (assembly.spill_store_bytes, assembly.spill_load_bytes);
+        if self.0.contracts.denies_spills && store_bytes + load_bytes > 0 {
+            let kernel = self.0.display.to_string();
+            return Err(Error::Spills {
+                kernel,
+                store_bytes,
+                load_bytes,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Compiled({})", self.0.display)
+    }
+}

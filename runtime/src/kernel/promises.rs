@@ -1,0 +1,92 @@
+//! What the code relies on and the launch must keep: divisors of addresses and integers.
+
+use gluon_lang::elem::Elem;
+use lowering::ParamInfo;
+
+use crate::error::{Error, Result};
+use crate::launch::ParameterBlock;
+
+/// An error unless every argument is divisible as its parameter promises. The compiler made wide accesses of the
+/// promises, so a broken one would be a misaligned access on the device.
+#[inline]
+pub(crate) fn check(kernel: &str, params: &[ParamInfo], block: &ParameterBlock) -> Result<()> {
+    params
+        .iter()
+        .filter(|param| param.divisor > 1)
+        .try_for_each(|param| check_one(kernel, param, block))
+}
+
+fn check_one(kernel: &str, param: &ParamInfo, block: &ParameterBlock) -> Result<()> {
+    let bytes = &block.bytes()[param.offset as usize..][..param.size as usize];
+    // Two's complement: a negative integer is divisible by a power of two exactly if its low bits are zero.
+    let value = bytes
+        .iter()
+        .rev()
+        .fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    if value & (u64::from(param.divisor) - 1) == 0 {
+        return Ok(());
+    }
+    let (kernel, parameter, divisor) = (kernel.to_string(), param.name.to_string(), param.divisor);
+    Err(match param.elem {
+        Elem::Ptr(_) => Error::Misaligned {
+            kernel,
+            parameter,
+            address: value,
+            divisor,
+        },
+        Elem::Data(dtype) => {
+            let unused = 64 - 8 * param.size;
+            let signed = ((value << unused) as i64) >> unused;
+            let value = if dtype.is_signed_int() {
+                i128::from(signed)
+            } else {
+                i128::from(value)
+            };
+            Error::NotMultiple {
+                kernel,
+                parameter,
+                value,
+                divisor,
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use gluon_lang::elem::DType;
+
+    use super::*;
+
+    fn param(name: &str, elem: Elem, offset: u32, divisor: u32) -> ParamInfo {
+        ParamInfo {
+            name: name.into(),
+            elem,
+            offset,
+            size: elem.bytes(),
+            divisor,
+        }
+    }
+
+    fn check_with(address: u64, stride: i64, count: u8) -> String {
+        let params = [
+            param("x", Elem::Ptr(DType::F32), 0, 16),
+            param("stride", Elem::I64, 8, 8),
+            param("count", Elem::Data(DType::U8), 16, 4),
+        ];
+        let mut block = ParameterBlock::new();
+        block.push(&address.to_le_bytes(), 8);
+        block.push(&stride.to_le_bytes(), 8);
+        block.push(&[count], 1);
+        check("k", &params, &block).map_or_else(|error| error.to_string(), |()| "kept".to_string())
+    }
+
+    #[test]
+    fn each_promise_is_checked_and_named() {
+        assert_eq!(check_with(0x1000, 24, 252), "kept");
+        assert_eq!(check_with(0x1000, -8, 0), "kept");
+        assert!(check_with(0x1008, 24, 0).contains("`x` of `k` is at address 0x1008"));
+        assert!(check_with(0x1000, -12, 0).contains("`stride` of `k` is -12"));
+        assert!(check_with(0x1000, 24, 254).contains("`count` of `k` is 254"));
+    }
+}
