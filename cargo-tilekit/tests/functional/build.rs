@@ -40,7 +40,7 @@ fn every_stage_is_shown_with_what_it_costs() {
     package
         .tilekit("inspect scale --stage built")
         .ends_with(0)
-        .prints(&["// kernel: scale<256>", "stage(built)", "Coalesced"]);
+        .prints(&["// kernel: scale<256>", "coalesced"]);
     package
         .tilekit("inspect scale --stage resolved")
         .ends_with(0)
@@ -57,7 +57,7 @@ fn every_stage_is_shown_with_what_it_costs() {
     package
         .tilekit("inspect scale --after drop-unused")
         .ends_with(0)
-        .prints(&["stage(built)"]);
+        .prints(&["coalesced"]);
     package
         .tilekit("inspect scale --after nonsense")
         .ends_with(103)

@@ -31,7 +31,7 @@ fn a_wrong_kernel_is_shown_with_the_authors_line() {
     said.says(&[
         "error[TK0007]",
         "--> src/lib.rs:7:",
-        "arange(0..100, Coalesced)\n",
+        "arange(0..100, Coalesced);\n",
         "^^^^^",
     ]);
     let said = package
