@@ -8,7 +8,7 @@
 use std::fmt::Display;
 use std::mem::MaybeUninit;
 
-use gluon_lang::lang::Element;
+use gluon_lang::lang::{E4m3, E5m2, Element};
 use half::{bf16, f16};
 
 use crate::case::{Tally, Tolerance};
@@ -105,7 +105,9 @@ macro_rules! plain_elements {
     )*};
 }
 
-plain_elements!(i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64);
+plain_elements!(
+    i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, E4m3, E5m2
+);
 
 impl sealed::Sealed for bool {}
 

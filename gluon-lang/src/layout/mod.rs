@@ -35,7 +35,6 @@ mod swizzled;
 mod text;
 mod wgmma;
 
-pub mod convert;
 pub mod linear;
 pub mod local;
 pub mod relate;

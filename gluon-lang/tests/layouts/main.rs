@@ -2,7 +2,6 @@
 
 mod algebra;
 mod coalesce;
-mod convert;
 mod family;
 mod golden;
 mod relate;

@@ -1,3 +1,0 @@
-//! The harness of this package: what `cargo tilekit` and `cargo test` run.
-
-tilekit::harness!(examples);
