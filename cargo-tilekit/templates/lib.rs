@@ -17,7 +17,7 @@ fn vector_add_case(case: &mut Case) -> CaseResult {
     let (x, y) = (case.normal::<f32>("x", [n]), case.normal::<f32>("y", [n]));
     let out = case.output::<f32>("out", [n]);
     case.launch(vector_add::<1024>, grid(n.div_ceil(1024)), (&x, &y, &out, n as i32))?;
-    case.expect(&out, |i| x[i] + y[i], Exactly)?;
+    case.expect(&out, |[i]| x[i] + y[i], Exactly)?;
     case.moves_bytes(3 * 4 * n);
     Ok(())
 }

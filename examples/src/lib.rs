@@ -1,1 +1,17 @@
-//! The example kernels.
+//! The kernels that TileKit ships, one idea a file, each with its case beside it.
+//!
+//! `cargo tilekit run` runs every case: its inputs, its launch, and what must come out.
+
+mod instance;
+mod rows;
+
+pub mod column_sum;
+pub mod copy_1d;
+pub mod copy_2d;
+pub mod fused_l2norm;
+pub mod gelu_bias;
+pub mod layernorm;
+pub mod rmsnorm;
+pub mod row_sum;
+pub mod softmax;
+pub mod vector_add;

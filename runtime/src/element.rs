@@ -8,7 +8,7 @@
 use std::fmt::Display;
 use std::mem::MaybeUninit;
 
-use gluon_lang::lang::{E4m3, E5m2, Element};
+use gluon_lang::lang::Element;
 use half::{bf16, f16};
 
 use crate::case::{Tally, Tolerance};
@@ -105,9 +105,7 @@ macro_rules! plain_elements {
     )*};
 }
 
-plain_elements!(
-    i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, E4m3, E5m2
-);
+plain_elements!(i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64);
 
 impl sealed::Sealed for bool {}
 

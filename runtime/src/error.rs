@@ -169,6 +169,25 @@ pub enum Error {
         /// The most that is allowed.
         limit_bytes: usize,
     },
+    /// A kernel wrote an element that it must leave alone.
+    WrittenOutside {
+        /// The output's name.
+        output: String,
+        /// Where it was written.
+        index: Vec<usize>,
+    },
+    /// A size for which a case has no instance of its kernel.
+    NoInstance {
+        /// What was asked for.
+        wanted: usize,
+        /// The largest there is.
+        largest: usize,
+    },
+    /// A case that compares nothing.
+    NothingExpected {
+        /// The case.
+        case: String,
+    },
     /// A case function panicked.
     CasePanicked {
         /// The case.
@@ -363,6 +382,19 @@ impl fmt::Display for Error {
                 f,
                 "case `{case}` at {sizes} has {bytes} bytes of tensors, and {limit_bytes} is the most here; choose \
                  smaller sizes with -s, or a GPU"
+            ),
+            Error::WrittenOutside { output, index } => write!(
+                f,
+                "`{output}` was written at {index:?}, which the kernel must leave alone; mask the store"
+            ),
+            Error::NoInstance { wanted, largest } => write!(
+                f,
+                "a size of {wanted} is more than the largest instance of the kernel, {largest}; choose a smaller size with \
+                 -s, or add an instance to the case"
+            ),
+            Error::NothingExpected { case } => write!(
+                f,
+                "case `{case}` compares nothing, so it cannot fail; call `case.expect(..)` for every output"
             ),
             Error::CasePanicked {
                 case,

@@ -1,6 +1,5 @@
 //! Values wide enough to hold any element, for references and comparisons.
 
-use gluon_lang::lang::{E4m3, E5m2};
 use half::{bf16, f16};
 
 /// A number that holds every element type's values exactly.
@@ -131,8 +130,6 @@ floats! {
     bf16, u16, bf16::from_f64;
     f32, u32, |value| value as f32;
     f64, u64, |value| value;
-    E4m3, u8, E4m3::from_f64;
-    E5m2, u8, E5m2::from_f64;
 }
 
 impl Reference for bool {

@@ -9,4 +9,5 @@ pub use crate::device::Device;
 pub use crate::element::DeviceElement;
 pub use crate::kernel::{Compiler, Kernel};
 pub use crate::launch::{Grid, grid};
+pub use crate::number::{Number, Reference};
 pub use crate::stream::Stream;

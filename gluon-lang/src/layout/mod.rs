@@ -35,6 +35,7 @@ mod swizzled;
 mod text;
 mod wgmma;
 
+pub mod convert;
 pub mod linear;
 pub mod local;
 pub mod relate;

@@ -2,6 +2,7 @@
 
 mod algebra;
 mod coalesce;
+mod convert;
 mod family;
 mod golden;
 mod relate;

@@ -94,6 +94,8 @@ pub struct CaseReport {
     pub launches: Vec<LaunchReport>,
     /// The outputs that were compared and agree.
     pub agreements: Vec<Agreement>,
+    /// Bytes of all its tensors together.
+    pub tensor_bytes: usize,
     /// Bytes that the work must move between memory and the GPU, if the case says.
     pub moved_bytes: Option<u64>,
     /// Floating-point operations that the work takes, if the case says.
@@ -137,7 +139,10 @@ impl Case {
 
     /// What the run did, when the case function has returned.
     pub fn into_report(self) -> CaseReport {
-        self.report
+        CaseReport {
+            tensor_bytes: self.tensor_bytes,
+            ..self.report
+        }
     }
 
     /// The case's name.
@@ -284,6 +289,62 @@ impl Case {
         let compared = compare(output.name(), &flat, &got, |[place]| want[place], tolerance);
         let agreement = compared.map_err(|mut mismatch| {
             mismatch.reshape(output.extents());
+            mismatch
+        })?;
+        self.report.agreements.push(agreement);
+        Ok(())
+    }
+
+    /// Compares the elements of `output` whose index lies below `part` in every dimension with a reference for them, in
+    /// row-major order; all others must be as they were before the launch.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements, or [`Error::WrittenOutside`].
+    ///
+    /// # Panics
+    /// If the reference is not as long as the part: that is a mistake in the case.
+    #[track_caller]
+    pub fn expect_part<T: DeviceElement, R: Reference + Sync, const N: usize>(
+        &mut self,
+        output: &Output<T>,
+        part: [usize; N],
+        want: impl FnOnce() -> Vec<R>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let Some(got) = self.fetch(output)? else {
+            return Ok(());
+        };
+        let shape = output.extents();
+        let is_inside = |index: &[usize]| index.iter().zip(&part).all(|(at, end)| at < end);
+        let mut inside = Vec::with_capacity(part.iter().product());
+        for (offset, element) in got.into_iter().enumerate() {
+            let index = shape.index(offset);
+            if is_inside(&index) {
+                inside.push(element);
+            } else if !element.is_poison() {
+                return Err(Error::WrittenOutside {
+                    output: output.name().to_string(),
+                    index: index.to_vec(),
+                });
+            }
+        }
+        let want = want();
+        assert_eq!(
+            want.len(),
+            inside.len(),
+            "the reference of `{}` is as long as the part",
+            output.name()
+        );
+        let flat = Shape::from([inside.len()]);
+        let compared = compare(
+            output.name(),
+            &flat,
+            &inside,
+            |[place]| want[place],
+            tolerance,
+        );
+        let agreement = compared.map_err(|mut mismatch| {
+            mismatch.reshape(&Shape::from(part));
             mismatch
         })?;
         self.report.agreements.push(agreement);

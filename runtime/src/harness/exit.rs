@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::error::Error;
+
 macro_rules! exits {
     ($($variant:ident = $code:literal, $meaning:literal;)+) => {
         /// How a verb ended. The numbers never change meaning; scripts may rely on them.
@@ -37,6 +39,28 @@ impl Exit {
     /// The number.
     pub const fn code(self) -> u8 {
         self as u8
+    }
+
+    /// What an error of the runtime ends the tool with.
+    pub fn of_error(error: &Error) -> Exit {
+        match error {
+            Error::Kernel(_) => Exit::Diagnostics,
+            Error::NoDriver
+            | Error::DriverIncomplete { .. }
+            | Error::DriverTooOld { .. }
+            | Error::NoDevice
+            | Error::NoSuchDevice { .. }
+            | Error::NotHopper { .. } => Exit::NoGpu,
+            Error::NoPtxas { .. }
+            | Error::Ptxas(_)
+            | Error::NoDisassembler
+            | Error::Tool { .. }
+            | Error::Jit { .. } => Exit::Toolchain,
+            Error::UnknownSize { .. } | Error::UnevenSizes { .. } | Error::CaseTooLarge { .. } => {
+                Exit::Usage
+            }
+            _ => Exit::KernelFailed,
+        }
     }
 
     /// The exit that a process with this status meant, if it is one of ours.

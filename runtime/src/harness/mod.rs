@@ -1,11 +1,103 @@
 //! The harness: what runs a package's kernels when `cargo tilekit` or `cargo test` asks.
+//!
+//! Kernels and cases are found where they are linked, so the program that lists, checks and runs them is built from the
+//! package itself: its test target `tests/tilekit.rs`, whose whole body is `tilekit::harness!(my_crate);`. Started by
+//! `cargo tilekit` it does what a [`request`] says; started by `cargo test` or nextest it is a test like any other, with
+//! every case as a test on the emulator.
 
+mod artifact;
+mod catalog;
 pub mod config;
-mod counts;
+mod context;
+mod device;
 mod exit;
 mod files;
 mod golden;
+mod libtest;
+mod replaced;
 pub mod request;
+mod select;
+mod speak;
+mod verbs;
 
-pub use counts::InstructionCounts;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
 pub use exit::Exit;
+
+use context::Context;
+use request::{Request, Verb};
+
+/// The program of a test target `tests/tilekit.rs` (with `harness = false` in `Cargo.toml`): names the crates whose
+/// kernels it runs. A crate that is not named here may not be linked, and its kernels are then not found.
+///
+/// ```text
+/// tilekit::harness!(my_crate);
+/// ```
+#[macro_export]
+macro_rules! harness {
+    ($($package:ident),+ $(,)?) => {
+        $(use $package as _;)+
+
+        fn main() -> ::std::process::ExitCode {
+            $crate::harness::main(&$crate::harness::Harness {
+                package: ::core::env!("CARGO_PKG_NAME"),
+                root: ::core::env!("CARGO_MANIFEST_DIR"),
+                crates: &[::core::module_path!(), $(::core::stringify!($package)),+],
+            })
+        }
+    };
+}
+
+/// What [`harness!`](crate::harness!) says of the package.
+#[derive(Clone, Copy, Debug)]
+pub struct Harness {
+    /// Its name.
+    pub package: &'static str,
+    /// The folder of its `Cargo.toml`.
+    pub root: &'static str,
+    /// The crates whose kernels are meant.
+    pub crates: &'static [&'static str],
+}
+
+/// What [`harness!`](crate::harness!) calls.
+pub fn main(harness: &Harness) -> ExitCode {
+    // A panic is a bug of ours. Its usual exit code is also cargo's for a failed build, so it gets one of its own.
+    let exit = catch_unwind(AssertUnwindSafe(|| match Request::from_environment() {
+        Some(Ok(request)) => carry_out(harness, request),
+        Some(Err(error)) => {
+            eprintln!("error: {error}");
+            Exit::Usage
+        }
+        None => libtest::main(harness),
+    }));
+    exit.unwrap_or(Exit::Internal).into()
+}
+
+fn carry_out(harness: &Harness, request: Request) -> Exit {
+    let verb = request.verb.clone();
+    let mut context = match Context::of_request(harness, request) {
+        Ok(context) => context,
+        Err(exit) => return exit,
+    };
+    let done = match &verb {
+        Verb::List { filters } => verbs::list(&context, filters),
+        Verb::Check { filters } => verbs::check(&context, filters),
+        Verb::Build {
+            filters,
+            emit,
+            timings,
+            replace,
+        } => match replace {
+            Some(replace) => verbs::replace(&context, replace),
+            None if *timings => verbs::timings(&context, filters),
+            None => verbs::build(&context, filters, emit),
+        },
+        Verb::Run { filters } => verbs::run(&mut context, filters),
+        Verb::Bench { filters, samples } => verbs::bench(&mut context, filters, *samples),
+        Verb::Test { filters } => verbs::test(&mut context, filters),
+        Verb::Snapshot { filters, mode } => verbs::snapshot(&context, filters, *mode),
+        Verb::Inspect { kernel, view } => verbs::inspect(&context, kernel, view),
+    };
+    done.unwrap_or_else(|exit| exit)
+}

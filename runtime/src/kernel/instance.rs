@@ -1,10 +1,12 @@
 //! Kernel functions, with and without their types.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use gluon_lang::diag::Diagnostics;
 use gluon_lang::lang::{KernelFn, Traced};
+use gluon_lang::rt::{KernelEntry, KernelInstance};
 
 use super::compile::Compiler;
 use super::typed::CompiledKernel;
@@ -28,7 +30,7 @@ impl<H, K: KernelFn<H> + Send + Sync + 'static> Kernel<H> for K {}
 #[derive(Clone)]
 pub struct Instance {
     trace: Arc<dyn Fn() -> Result<Traced, Diagnostics> + Send + Sync>,
-    type_name: &'static str,
+    type_name: Cow<'static, str>,
 }
 
 impl Instance {
@@ -36,7 +38,7 @@ impl Instance {
     pub fn of<H, K: Kernel<H>>(kernel: K) -> Instance {
         Instance {
             trace: Arc::new(move || kernel.trace()),
-            type_name: std::any::type_name::<K>(),
+            type_name: std::any::type_name::<K>().into(),
         }
     }
 
@@ -50,8 +52,26 @@ impl Instance {
 
     /// The function's full path with its compile-time parameters, as rustc writes it: unique in the program. For people
     /// there is [`Traced::display`].
-    pub fn path(&self) -> &'static str {
-        self.type_name
+    pub fn path(&self) -> &str {
+        &self.type_name
+    }
+}
+
+impl Instance {
+    /// That of an instance which the kernel's attribute declares.
+    pub(crate) fn declared(entry: &KernelEntry, instance: &KernelInstance) -> Instance {
+        let arguments = instance.arguments;
+        let path = format!("{}::{}", entry.module, entry.name);
+        let path = if arguments.is_empty() {
+            path
+        } else {
+            format!("{path}<{arguments}>")
+        };
+        let trace = instance.trace;
+        Instance {
+            trace: Arc::new(trace),
+            type_name: path.into(),
+        }
     }
 }
 

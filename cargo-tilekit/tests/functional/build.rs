@@ -1,0 +1,159 @@
+//! `build` and `inspect`.
+
+use std::path::Path;
+
+use crate::Package;
+use crate::package::SCALE;
+
+#[test]
+fn artefacts_are_written_and_their_paths_printed() {
+    let package = Package::new("built-kernels", SCALE);
+    let said = package.tilekit("build scale --emit ir,ptx").ends_with(0);
+    let paths: Vec<&str> = said.stdout.lines().collect();
+    let expected: Vec<String> = ["ir", "ptx", "json"]
+        .iter()
+        .map(|suffix| {
+            package
+                .artifacts()
+                .join(format!("scale-256.{suffix}"))
+                .display()
+                .to_string()
+        })
+        .collect();
+    assert_eq!(paths, expected);
+    let ptx = std::fs::read_to_string(paths[1]).expect("PTX");
+    assert!(
+        ptx.starts_with("// kernel: scale<256>") && ptx.contains(".entry scale_256"),
+        "{ptx}"
+    );
+    let facts: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(paths[2]).expect("facts")).expect("JSON");
+    assert_eq!(
+        (&facts["threads"], &facts["parameters"][2]["name"]),
+        (&128.into(), &"n".into())
+    );
+}
+
+#[test]
+fn every_stage_is_shown_with_what_it_costs() {
+    let package = Package::new("seen-kernels", SCALE);
+    package
+        .tilekit("inspect scale --stage built")
+        .ends_with(0)
+        .prints(&["// kernel: scale<256>", "coalesced"]);
+    package
+        .tilekit("inspect scale --stage resolved")
+        .ends_with(0)
+        .prints(&["stage(resolved)", "Blocked("]);
+    package
+        .tilekit("inspect scale --stage allocated")
+        .ends_with(0)
+        .prints(&["stage(allocated)"]);
+    package.tilekit("inspect scale").ends_with(0).prints(&[
+        "// instructions: ",
+        "ld.global.",
+        ".entry scale_256",
+    ]);
+    package
+        .tilekit("inspect scale --after drop-unused")
+        .ends_with(0)
+        .prints(&["coalesced"]);
+    package
+        .tilekit("inspect scale --after nonsense")
+        .ends_with(103)
+        .says(&["no pass is called `nonsense`"]);
+}
+
+#[test]
+fn a_hand_edit_of_the_ptx_takes_effect_until_it_is_taken_back() {
+    let package = Package::new("edited-kernels", SCALE);
+    let said = package.tilekit("build --emit ptx").ends_with(0);
+    let path = said.stdout.lines().next().expect("a path");
+    let ptx = std::fs::read_to_string(path).expect("PTX");
+    // 2.0 as PTX writes it, and 3.0.
+    assert!(ptx.contains("0f40000000"), "{ptx}");
+    package.write("edited.ptx", &ptx.replace("0f40000000", "0f40400000"));
+    package
+        .tilekit("build --from-ptx edited.ptx")
+        .ends_with(0)
+        .says(&["from now on `run` uses this text"]);
+    let said = package
+        .tilekit("run --device emulator -s n=10")
+        .ends_with(100);
+    said.says(&["is used as edited by hand in", "out[0]"]);
+    package
+        .tilekit("inspect scale")
+        .ends_with(0)
+        .prints(&["edited by hand"]);
+    package
+        .tilekit("build --reset")
+        .ends_with(0)
+        .prints(&["scale_256"]);
+    package
+        .tilekit("run --device emulator -s n=10")
+        .ends_with(0);
+
+    package.write("edited.ptx", &ptx.replace("mul", "mull"));
+    package
+        .tilekit("build --from-ptx edited.ptx")
+        .ends_with(103)
+        .says(&["edited.ptx:", "mull"]);
+    package.write(
+        "edited.ptx",
+        &ptx.replace(".entry scale_256", ".entry other"),
+    );
+    package
+        .tilekit("build --from-ptx edited.ptx")
+        .ends_with(4)
+        .says(&["the kernels' entries are `scale_256`"]);
+    package.tilekit("build --from-ptx nowhere.ptx").ends_with(2);
+}
+
+#[test]
+fn a_hand_edit_of_the_tile_ir_takes_effect() {
+    let package = Package::new("edited-ir-kernels", SCALE);
+    let said = package.tilekit("build --emit ir").ends_with(0);
+    let path = said.stdout.lines().next().expect("a path");
+    assert_eq!(
+        Path::new(path)
+            .extension()
+            .and_then(|suffix| suffix.to_str()),
+        Some("ir")
+    );
+    let ir = std::fs::read_to_string(path).expect("IR");
+    package.write("edited.ir", &ir.replace("op=mul", "op=add"));
+    assert!(ir.contains("op=mul"), "{ir}");
+    package.tilekit("build --from-ir edited.ir").ends_with(0);
+    package
+        .tilekit("run --device emulator -s n=10")
+        .ends_with(100);
+    package.tilekit("build --from-ir none").ends_with(0);
+    package.write("edited.ir", "kernel @scale_256() {");
+    package
+        .tilekit("build --from-ir edited.ir")
+        .ends_with(103)
+        .says(&["edited.ir:1:"]);
+}
+
+#[test]
+fn machine_code_needs_ptxas_and_says_so() {
+    let package = Package::new("machine-kernels", SCALE);
+    if tilekit::ptxas::Ptxas::find(None).is_ok() {
+        let said = package.tilekit("build --emit cubin").ends_with(0);
+        let path = said.stdout.lines().next().expect("a path");
+        assert!(
+            std::fs::read(path)
+                .expect("a cubin")
+                .starts_with(b"\x7fELF")
+        );
+    } else {
+        package
+            .tilekit("build --emit cubin")
+            .ends_with(105)
+            .says(&["no ptxas was found"]);
+        package
+            .tilekit("inspect scale --stage sass")
+            .ends_with(105)
+            .says(&["no ptxas was found"]);
+    }
+}

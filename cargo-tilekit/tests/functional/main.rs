@@ -1,0 +1,16 @@
+//! Runs the real binary on throwaway packages.
+//!
+//! [`Package`] is a package in a temporary folder that depends on this checkout; `package.tilekit("run add")` runs
+//! `cargo-tilekit` in it and returns what it said. All packages build into this workspace's target folder, so that what
+//! they depend on is compiled once. One file holds one kind of behaviour.
+
+#[path = "build.rs"]
+mod build_verb;
+mod package;
+mod run;
+mod selection;
+mod snapshot;
+mod tools;
+mod wrong;
+
+use package::Package;

@@ -1,0 +1,72 @@
+//! Which package and which kernels are meant, and what is said when there are none.
+
+use crate::Package;
+use crate::package::SCALE;
+
+#[test]
+fn a_package_without_the_test_target_gets_a_generated_harness() {
+    let package = Package::without_stub("generated-kernels", SCALE);
+    package
+        .tilekit("run --device emulator -s n=3")
+        .ends_with(0)
+        .prints(&["ok    scale<256>  n=3"]);
+    package
+        .tilekit("list --locked")
+        .ends_with(2)
+        .says(&["needs a lock file of its own", "cargo tilekit init"]);
+    let said = package.tilekit("init").ends_with(0);
+    assert_eq!(said.stdout.lines().count(), 2, "{}", said.stdout);
+    package.tilekit("list").ends_with(0).prints(&["scale<256>"]);
+    package
+        .tilekit("init")
+        .ends_with(0)
+        .says(&["has all it needs"]);
+}
+
+#[test]
+fn a_package_without_kernels_is_an_error_with_the_reason() {
+    let package = Package::new("no-kernels", "pub fn nothing() {}\n");
+    package.tilekit("run").ends_with(4).says(&[
+        "no kernels were found in no_kernels",
+        "use other_crate as _",
+    ]);
+    Package::plain("no-library", "")
+        .tilekit("list")
+        .ends_with(102);
+    let unrelated = Package::plain("unrelated", "");
+    unrelated.write("src/lib.rs", "");
+    unrelated
+        .tilekit("list")
+        .ends_with(4)
+        .says(&["it does not depend on `tilekit`"]);
+}
+
+#[test]
+fn a_package_of_binaries_is_told_to_make_a_library() {
+    let package = Package::without_stub("only-binary", "");
+    std::fs::remove_file(package.root().join("src/lib.rs")).expect("removed");
+    package.write("src/main.rs", "fn main() {}\n");
+    package
+        .tilekit("list")
+        .ends_with(4)
+        .says(&["it has only binaries", "move the kernels to src/lib.rs"]);
+}
+
+#[test]
+fn a_name_that_nothing_has_is_an_error_that_offers_others() {
+    let package = Package::new("named-kernels", SCALE);
+    package
+        .tilekit("run skale")
+        .ends_with(4)
+        .says(&["nothing is called `skale`", "perhaps scale"]);
+}
+
+#[test]
+fn a_test_target_that_is_no_harness_is_noticed() {
+    let package = Package::new("deaf-kernels", SCALE);
+    package.write("tests/tilekit.rs", "fn main() {}\n");
+    package
+        .tilekit("run")
+        .ends_with(2)
+        .says(&["is no harness of TileKit", "harness = false"]);
+}

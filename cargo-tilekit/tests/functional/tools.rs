@@ -1,0 +1,75 @@
+//! `doctor`, `explain`, `new` and `completions`.
+
+use crate::Package;
+use crate::package::SCALE;
+
+#[test]
+fn doctor_needs_no_gpu_and_finds_what_is_broken() {
+    let package = Package::new("healthy-kernels", SCALE);
+    let said = package.tilekit("doctor").ends_with(0);
+    said.prints(&[
+        "ok    rust",
+        "gpu",
+        "ptxas",
+        "cache",
+        "`healthy-kernels`, with its harness",
+        "ok    config",
+    ]);
+    package.write("tilekit.toml", "sizes = 3\n");
+    package
+        .tilekit("doctor")
+        .ends_with(2)
+        .prints(&["fail  config"]);
+    let said = package.tilekit("doctor --message-format json").ends_with(2);
+    assert!(
+        said.objects()
+            .iter()
+            .all(|object| object["reason"] == "tilekit-doctor")
+    );
+}
+
+#[test]
+fn codes_are_explained() {
+    let package = Package::plain("any", "");
+    package
+        .tilekit("explain TK0001")
+        .ends_with(0)
+        .prints(&["TK0001 layout-mismatch", "convert_layout"]);
+    package
+        .tilekit("explain layout-mismatch")
+        .ends_with(0)
+        .prints(&["TK0001"]);
+    package
+        .tilekit("explain C7510")
+        .ends_with(0)
+        .prints(&["wgmma"]);
+    package
+        .tilekit("explain TK9999")
+        .ends_with(2)
+        .says(&["`TK9999` is no code"]);
+    package.tilekit("explain").ends_with(0).prints(&["TK0002"]);
+}
+
+#[test]
+fn completions_are_a_script() {
+    Package::plain("any", "")
+        .tilekit("completions bash")
+        .ends_with(0)
+        .prints(&["cargo__tilekit", "snapshot"]);
+}
+
+#[test]
+fn a_new_package_runs() {
+    let folder = Package::plain("around", "");
+    // The folder is a workspace, of which the new package becomes a member.
+    folder.write("src/lib.rs", "");
+    folder
+        .tilekit("new fresh-kernels")
+        .ends_with(0)
+        .prints(&["tests/tilekit.rs"])
+        .says(&["next: cd fresh-kernels"]);
+    let said = folder
+        .tilekit_in("fresh-kernels", "run --device emulator")
+        .ends_with(0);
+    said.prints(&["ok    vector_add<1024>  n=1000"]);
+}

@@ -1,0 +1,56 @@
+//! Each row divided by its length, in one pass: the row stays in registers between the sum and the division.
+
+use tilekit::prelude::*;
+
+use crate::instance::smallest_instance;
+use crate::rows::{by_row, rounding, row_stride};
+
+/// `out[row, :] = x[row, :] / ‖x[row, :]‖₂` for rows of `cols <= COLS` elements.
+#[kernel(warps = if COLS >= 4096 { 8 } else { 4 })]
+pub fn fused_l2norm<T: Float, const COLS: usize>(
+    x: Ptr<T>,
+    out: Ptr<T>,
+    #[multiple_of(8)] row_stride: i64,
+    cols: i32,
+) {
+    let row = program_id(0).cast::<i64>() * row_stride;
+    let col = arange(0..COLS, Coalesced);
+    let inside = col < cols;
+    let v = x.at(row + col).mask(inside).other(0).load().cast::<f32>();
+    let scale = (v * v).sum(0).rsqrt();
+    out.at(row + col)
+        .mask(inside)
+        .store((v * scale).cast::<T>());
+}
+
+fn fused_l2norm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+    let (rows, cols) = (case.size("rows"), case.size("cols"));
+    let stride = row_stride(cols);
+    let x = case.normal::<T>("x", [rows, stride]);
+    let out = case.output::<T>("out", [rows, stride]);
+    smallest_instance!(COLS >= cols, in [256, 1024, 4096, 8192, 16384] {
+        case.launch(fused_l2norm::<T, COLS>, grid(rows), (&x, &out, stride as i64, cols as i32))
+    })?;
+    let reference = |x: &[f64]| -> Vec<f64> {
+        let length = x.iter().map(|v| v * v).sum::<f64>().sqrt();
+        x.iter().map(|v| v / length).collect()
+    };
+    case.expect_part(
+        &out,
+        [rows, cols],
+        || by_row(&x, cols, reference),
+        rounding::<T>(),
+    )?;
+    case.moves_bytes(2 * rows * cols * size_of::<T>());
+    Ok(())
+}
+
+#[case(sizes(rows = [64], cols = [1024, 777]))]
+fn fused_l2norm_bf16(case: &mut Case) -> CaseResult {
+    fused_l2norm_of::<bf16>(case)
+}
+
+#[case(sizes(rows = [64], cols = [1024, 4097]))]
+fn fused_l2norm_f32(case: &mut Case) -> CaseResult {
+    fused_l2norm_of::<f32>(case)
+}

@@ -1,0 +1,96 @@
+//! Layer norm with weight and bias, one row per program; mean and variance from the registers that hold the row.
+
+use tilekit::prelude::*;
+
+use crate::instance::smallest_instance;
+use crate::rows::{by_row, rounding, row_stride};
+
+/// `out[row, j] = (x[row, j] - mean) / sqrt(variance + epsilon) * weight[j] + bias[j]` for rows of `cols <= COLS`
+/// elements.
+#[kernel(warps = if COLS >= 4096 { 8 } else { 4 })]
+pub fn layernorm<T: Float, const COLS: usize>(
+    x: Ptr<T>,
+    weight: Ptr<T>,
+    bias: Ptr<T>,
+    out: Ptr<T>,
+    #[multiple_of(8)] row_stride: i64,
+    cols: i32,
+    epsilon: f32,
+) {
+    let row = program_id(0).cast::<i64>() * row_stride;
+    let col = arange(0..COLS, Coalesced);
+    let inside = col < cols;
+    let v = x.at(row + col).mask(inside).other(0).load().cast::<f32>();
+    let w = weight.at(col).mask(inside).other(0).load().cast::<f32>();
+    let b = bias.at(col).mask(inside).other(0).load().cast::<f32>();
+    let count = cols.cast::<f32>();
+    let mean = v.sum(0) / count;
+    // Outside the row the difference would be -mean, which must not count.
+    let centred = select(inside, v - mean, 0.0);
+    let variance = (centred * centred).sum(0) / count;
+    let scale = (variance + epsilon).rsqrt();
+    out.at(row + col)
+        .mask(inside)
+        .store((centred * scale * w + b).cast::<T>());
+}
+
+const EPSILON: f32 = 1e-5;
+
+fn layernorm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+    let (rows, cols) = (case.size("rows"), case.size("cols"));
+    let stride = row_stride(cols);
+    let x = case.normal::<T>("x", [rows, stride]);
+    let (weight, bias) = (
+        case.normal::<T>("weight", [cols]),
+        case.normal::<T>("bias", [cols]),
+    );
+    let out = case.output::<T>("out", [rows, stride]);
+    smallest_instance!(COLS >= cols, in [256, 1024, 4096, 8192, 16384] {
+        let arguments = (&x, &weight, &bias, &out, stride as i64, cols as i32, EPSILON);
+        case.launch(layernorm::<T, COLS>, grid(rows), arguments)
+    })?;
+    let reference = |x: &[f64]| -> Vec<f64> {
+        let mean = x.iter().sum::<f64>() / cols as f64;
+        let variance = x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / cols as f64;
+        let scale = 1.0 / (variance + f64::from(EPSILON)).sqrt();
+        let affine = weight.host().iter().zip(bias.host());
+        x.iter()
+            .zip(affine)
+            .map(|(v, (w, b))| (v - mean) * scale * w.number().to_f64() + b.number().to_f64())
+            .collect()
+    };
+    case.expect_part(
+        &out,
+        [rows, cols],
+        || by_row(&x, cols, reference),
+        close::<T>(),
+    )?;
+    case.moves_bytes(2 * rows * cols * size_of::<T>());
+    Ok(())
+}
+
+/// A sum of two terms that may cancel is not within an ulp of its reference; it is within the terms' rounding.
+fn close<T: Float>() -> Tolerance {
+    match rounding::<T>() {
+        Ulps(_) => Close {
+            relative: 8e-3,
+            absolute: 1e-5,
+        },
+        other => other,
+    }
+}
+
+#[case(sizes(rows = [64], cols = [1024, 1111]))]
+fn layernorm_bf16(case: &mut Case) -> CaseResult {
+    layernorm_of::<bf16>(case)
+}
+
+#[case(sizes(rows = [64], cols = [1024, 77]))]
+fn layernorm_f16(case: &mut Case) -> CaseResult {
+    layernorm_of::<f16>(case)
+}
+
+#[case(sizes(rows = [64], cols = [1024, 5000]))]
+fn layernorm_f32(case: &mut Case) -> CaseResult {
+    layernorm_of::<f32>(case)
+}

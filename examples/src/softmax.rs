@@ -1,0 +1,70 @@
+//! One row per program, the whole row in registers: it is read once and written once.
+
+use tilekit::prelude::*;
+
+use crate::instance::smallest_instance;
+use crate::rows::{by_row, rounding, row_stride};
+
+/// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride`
+/// elements; `out` is dense if `cols` is a multiple of 8.
+#[kernel(warps = if COLS >= 4096 { 8 } else { 4 })]
+pub fn softmax<T: Float, const COLS: usize>(
+    x: Ptr<T>,
+    out: Ptr<T>,
+    #[multiple_of(8)] row_stride: i64,
+    cols: i32,
+) {
+    let row = program_id(0).cast::<i64>() * row_stride;
+    let col = arange(0..COLS, Coalesced);
+    let inside = col < cols;
+    let v = x
+        .at(row + col)
+        .mask(inside)
+        .other(T::NEG_INFINITY)
+        .load()
+        .cast::<f32>();
+    let e = ((v - v.max(0)) * LOG2_E).exp2();
+    out.at(row + col)
+        .mask(inside)
+        .store((e / e.sum(0)).cast::<T>());
+}
+
+fn softmax_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+    let (rows, cols) = (case.size("rows"), case.size("cols"));
+    let stride = row_stride(cols);
+    let x = case.normal::<T>("x", [rows, stride]);
+    let out = case.output::<T>("out", [rows, stride]);
+    smallest_instance!(COLS >= cols, in [256, 1024, 4096, 16384] {
+        case.launch(softmax::<T, COLS>, grid(rows), (&x, &out, stride as i64, cols as i32))
+    })?;
+    case.expect_part(
+        &out,
+        [rows, cols],
+        || by_row(&x, cols, reference),
+        rounding::<T>(),
+    )?;
+    case.moves_bytes(2 * rows * cols * size_of::<T>());
+    Ok(())
+}
+
+fn reference(x: &[f64]) -> Vec<f64> {
+    let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let e: Vec<f64> = x.iter().map(|v| (v - max).exp()).collect();
+    let sum: f64 = e.iter().sum();
+    e.iter().map(|v| v / sum).collect()
+}
+
+#[case(sizes(rows = [256], cols = [1024, 781]))]
+fn softmax_bf16(case: &mut Case) -> CaseResult {
+    softmax_of::<bf16>(case)
+}
+
+#[case(sizes(rows = [64], cols = [1024, 3001]))]
+fn softmax_f16(case: &mut Case) -> CaseResult {
+    softmax_of::<f16>(case)
+}
+
+#[case(sizes(rows = [64], cols = [1024, 50]))]
+fn softmax_f32(case: &mut Case) -> CaseResult {
+    softmax_of::<f32>(case)
+}

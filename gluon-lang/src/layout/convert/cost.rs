@@ -1,0 +1,89 @@
+//! What a conversion costs, so that the cheapest can be taken and the rest can be reported.
+
+use super::{Scope, SharedPlan, ShufflePlan};
+
+/// The work of one warp. [`Cost::total`] weighs it in cycles of the SM's load/store pipe, which moves 128 bytes per
+/// cycle, for shuffles as for shared memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// `shfl.sync` instructions.
+    pub shuffles: u32,
+    /// `selp` instructions.
+    pub selects: u32,
+    /// Stores to shared memory (with `stmatrix`).
+    pub stores: u32,
+    /// Loads from shared memory (with `ldmatrix`).
+    pub loads: u32,
+    /// Wavefronts of all stores and loads: 1 per 128 bytes without bank conflicts.
+    pub wavefronts: u32,
+    /// Barriers of a warp.
+    pub warp_barriers: u32,
+    /// Barriers of a CTA or a cluster.
+    pub cta_barriers: u32,
+}
+
+impl Cost {
+    /// The estimate by which conversions are compared, in cycles.
+    pub fn total(&self) -> u32 {
+        // A shuffle occupies the pipe for two cycles; a select is an ALU instruction beside it. A trip through shared
+        // memory pays its latency twice (30 cycles each way), a barrier of the CTA waits for the slowest warp.
+        let trip = if self.stores > 0 { 40 } else { 0 };
+        2 * self.shuffles
+            + self.selects
+            + (self.stores + self.loads) / 2
+            + self.wavefronts
+            + trip
+            + 4 * self.warp_barriers
+            + 30 * self.cta_barriers
+    }
+}
+
+impl ShufflePlan {
+    /// What the exchange costs one warp.
+    pub fn cost(&self, elem_bits: u32) -> Cost {
+        let halves = elem_bits.div_ceil(32);
+        let moved = self
+            .rounds
+            .iter()
+            .filter(|round| !self.stays(round))
+            .count() as u32;
+        let stages = (self.before.len() + self.after.len()) as u32;
+        Cost {
+            shuffles: moved * halves,
+            selects: stages * self.src_words.len().max(self.rounds.len()) as u32 * halves,
+            ..Cost::default()
+        }
+    }
+}
+
+impl SharedPlan {
+    /// What the exchange costs one warp.
+    pub fn cost(&self, elem_bits: u32) -> Cost {
+        let count = |pick: fn(&super::Exchange) -> usize| -> u32 {
+            self.exchanges
+                .iter()
+                .map(|exchange| pick(exchange) as u32)
+                .sum()
+        };
+        let (stores, loads) = (
+            count(|exchange| exchange.stores.len()),
+            count(|exchange| exchange.loads.len()),
+        );
+        let bytes = |accesses: u32, vec: u32| {
+            (accesses * vec * elem_bits / 8 * 32)
+                .div_ceil(128)
+                .max(accesses)
+        };
+        let barriers = 2 * self.exchanges.len() as u32 - 1;
+        let warp = self.scope == Scope::Warp;
+        Cost {
+            stores,
+            loads,
+            wavefronts: bytes(stores, self.store_vec) * (1 + self.store_conflicts)
+                + bytes(loads, self.load_vec) * (1 + self.load_conflicts),
+            warp_barriers: if warp { barriers } else { 0 },
+            cta_barriers: if warp { 0 } else { barriers },
+            ..Cost::default()
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Exchange through shared memory.
+
+use smallvec::SmallVec;
+
+use super::pull::Pull;
+use super::swizzle::{Order, ROW_BYTES, Side};
+use super::{Limits, PerThread};
+use crate::layout::linear::gf2::Span;
+use crate::layout::{Axis, LinearLayout};
+
+/// An exchange through `scratch_bytes` of shared memory per CTA, aligned to 16 bytes.
+///
+/// ```text
+/// for exchange in exchanges:
+///     (all but the first: a barrier of `scope`, so that everybody has loaded)
+///     threads with lane & idle_lanes == 0 and warp & idle_warps == 0:
+///         for access in exchange.stores: write the registers to store_thread ^ access.xor_bytes + access.add_bytes
+///     a barrier of `scope`
+///     for access in exchange.loads: read the values from load_thread ^ access.xor_bytes + access.add_bytes
+/// ```
+///
+/// Nobody may be using the scratch when the first store happens, nor use it again before everybody of `scope` has
+/// loaded; these two barriers are the caller's, who knows what came before and what comes after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedPlan {
+    /// Bytes of shared memory per CTA.
+    pub scratch_bytes: u32,
+    /// Who must wait for whom.
+    pub scope: Scope,
+    /// The rounds; one unless shared memory is to be saved.
+    pub exchanges: Vec<Exchange>,
+    /// The part of a store's byte offset that depends on the thread.
+    pub store_thread: PerThread,
+    /// The part of a load's byte offset that depends on the thread.
+    pub load_thread: PerThread,
+    /// Elements per store.
+    pub store_vec: u32,
+    /// Elements per load.
+    pub load_vec: u32,
+    /// Wavefronts per store beyond those that its bytes need.
+    pub store_conflicts: u32,
+    /// Wavefronts per load beyond those that its bytes need.
+    pub load_conflicts: u32,
+    /// Lane bits that only tell copies apart: threads where one is set do not store.
+    pub idle_lanes: u32,
+    /// Warp bits that only tell copies apart: threads where one is set do not store.
+    pub idle_warps: u32,
+    /// Whose scratch the loads read, when [`Scope::Cluster`]; else everyone reads its own CTA's.
+    pub remote: Option<RemoteRead>,
+}
+
+/// The threads that exchange data with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Each warp by itself, in its own part of the scratch: `bar.warp.sync`.
+    Warp,
+    /// All warps of the CTA.
+    Cta,
+    /// All CTAs of the cluster; loads go to distributed shared memory.
+    Cluster,
+}
+
+/// One round of stores and loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What every storing thread writes.
+    pub stores: Vec<Access>,
+    /// What every thread reads.
+    pub loads: Vec<Access>,
+}
+
+/// One vector access; its byte offset is `(thread part ^ xor_bytes) + add_bytes`, a multiple of its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The registers, the first at the lowest address. For a store these are the source's registers, for a load the
+    /// values that the results pick from.
+    pub registers: SmallVec<[u32; 8]>,
+    /// The part of the offset in bits that the thread part has too.
+    pub xor_bytes: u32,
+    /// The part of the offset in other bits: an immediate of the instruction.
+    pub add_bytes: u32,
+    /// The access's own part of the CTA to read from: see [`RemoteRead`].
+    pub block_xor: u32,
+}
+
+/// The CTA whose scratch a load reads is `thread ^ access.block_xor`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteRead {
+    /// The part that depends on the thread.
+    pub thread: PerThread,
+}
+
+impl Access {
+    /// The byte offset in a thread with the given part.
+    pub fn offset_bytes(&self, thread_part: u32) -> u32 {
+        (thread_part ^ self.xor_bytes) + self.add_bytes
+    }
+}
+
+impl SharedPlan {
+    /// The plan for registers as [`Pull`] numbers them: stores name the source's own registers.
+    pub(super) fn new(pull: &Pull, elem_bits: u32, limits: Limits) -> Self {
+        let elem_bytes = elem_bits / 8;
+        let elements = Elements::new(pull);
+        let (store, load) = (side(&elements.stored), side(&elements.loaded));
+        let order = Order::new(
+            &store,
+            &load,
+            elements.bits,
+            elem_bytes,
+            limits.scratch_bytes,
+        );
+        let offsets = Offsets::new(&order, elem_bytes);
+        let vector_bytes = elem_bytes << order.vector_bits;
+        let store_thread = PerThread::collect(&elements.stored, |at| {
+            offsets.of(elements.stored.apply_packed(at))
+        });
+        let load_thread = PerThread::collect(&elements.loaded, |at| {
+            offsets.of(elements.loaded.apply_packed(at))
+        });
+        let stores = accesses(
+            &elements.stored,
+            &offsets,
+            &store_thread,
+            &pull.src_registers,
+            &[],
+        );
+        let values: Vec<u32> = (0..pull.dst.num_registers()).collect();
+        let loads = accesses(
+            &elements.loaded,
+            &offsets,
+            &load_thread,
+            &values,
+            &elements.remote.register,
+        );
+        Self {
+            scratch_bytes: (elem_bytes << elements.bits) >> order.round_bits,
+            scope: scope(pull),
+            exchanges: stores
+                .into_iter()
+                .zip(loads)
+                .map(|(stores, loads)| Exchange { stores, loads })
+                .collect(),
+            store_conflicts: conflicts(&store, &offsets, vector_bytes),
+            load_conflicts: conflicts(&load, &offsets, vector_bytes),
+            store_thread,
+            load_thread,
+            store_vec: 1 << order.vector_bits,
+            load_vec: 1 << order.vector_bits,
+            idle_lanes: elements.idle_lanes,
+            idle_warps: elements.idle_warps,
+            remote: (scope(pull) == Scope::Cluster).then(|| RemoteRead {
+                thread: PerThread::collect(&pull.map, |at| {
+                    elements.remote.block_of(pull.map.apply_packed(at))
+                }),
+            }),
+        }
+    }
+}
+
+fn scope(pull: &Pull) -> Scope {
+    if pull.stays_in_warp() {
+        Scope::Warp
+    } else if pull.stays_in_block() {
+        Scope::Cta
+    } else {
+        Scope::Cluster
+    }
+}
+
+/// The elements that one CTA stores, numbered by the source's places: one bit per register, lane and warp bit that
+/// tells them apart.
+struct Elements {
+    bits: u32,
+    /// From the source's places to elements; block bits tell CTAs apart, not elements.
+    stored: LinearLayout,
+    /// From the result's places to elements (of the CTA that `remote` names).
+    loaded: LinearLayout,
+    idle_lanes: u32,
+    idle_warps: u32,
+    remote: Blocks,
+}
+
+/// The place of the block number within a packed place of the source, and its result registers' parts.
+struct Blocks {
+    shift: u32,
+    /// The block part of each register bit of the result.
+    register: SmallVec<[u32; 8]>,
+}
+
+impl Blocks {
+    fn block_of(&self, place: u64) -> u32 {
+        (place >> self.shift) as u32
+    }
+}
+
+impl Elements {
+    fn new(pull: &Pull) -> Self {
+        let src = &pull.src;
+        // Where warps keep to themselves, each has a part of its own, even those that hold copies.
+        let alone = pull.stays_in_warp();
+        let telling = telling_bits(src, alone);
+        let bits = telling.len() as u32;
+        let number = |place: u64| -> u64 {
+            telling
+                .iter()
+                .enumerate()
+                .filter(|&(_, &unit)| place & unit != 0)
+                .map(|(to, _)| 1 << to)
+                .sum()
+        };
+        let outs = [(Axis::Offset, bits)];
+        let stored = (0..src.total_in_bits()).map(|at| number(1 << at));
+        let loaded = pull.map.columns().iter().map(|&place| number(place));
+        let shift = src.in_shift(Axis::Block);
+        Self {
+            bits,
+            stored: LinearLayout::from_columns(src.ins(), outs, stored),
+            loaded: LinearLayout::from_columns(pull.map.ins(), outs, loaded),
+            idle_lanes: src.free_mask(Axis::Lane),
+            idle_warps: if alone { 0 } else { src.free_mask(Axis::Warp) },
+            remote: Blocks {
+                shift,
+                register: pull
+                    .map
+                    .bases(Axis::Register)
+                    .iter()
+                    .map(|&place| (place >> shift) as u32)
+                    .collect(),
+            },
+        }
+    }
+}
+
+/// The place bits of one CTA that tell stored elements apart, as packed places.
+fn telling_bits(src: &LinearLayout, warps_alone: bool) -> SmallVec<[u64; 20]> {
+    let warps = src.in_shift(Axis::Warp)..src.in_shift(Axis::Block);
+    let mut span = Span::new();
+    let places = src.columns().iter().zip(0_u32..).take(warps.end as usize);
+    let telling =
+        places.filter(|&(&column, at)| span.insert(column) || warps_alone && warps.contains(&at));
+    telling.map(|(_, at)| 1 << at).collect()
+}
+
+fn side(map: &LinearLayout) -> Side {
+    Side {
+        register: map.bases(Axis::Register).iter().copied().collect(),
+        lane: map.bases(Axis::Lane).iter().copied().collect(),
+    }
+}
+
+/// The byte offset of every element, rounds left out.
+struct Offsets {
+    span: Span,
+    elem_bytes: u32,
+    vector_bits: u32,
+    round_shift: u32,
+}
+
+impl Offsets {
+    fn new(order: &Order, elem_bytes: u32) -> Self {
+        let span = Span::of(order.basis.iter().copied());
+        let round_shift = order.basis.len() as u32 - order.round_bits;
+        Self {
+            span,
+            elem_bytes,
+            vector_bits: order.vector_bits,
+            round_shift,
+        }
+    }
+
+    /// The element's number, with the round in the highest bits.
+    fn number(&self, element: u64) -> u32 {
+        self.span
+            .solve(element)
+            .expect("the order numbers every element") as u32
+    }
+
+    /// The byte offset within a round.
+    fn of(&self, element: u64) -> u32 {
+        (self.number(element) & ((1 << self.round_shift) - 1)) * self.elem_bytes
+    }
+
+    fn round(&self, element: u64) -> usize {
+        (self.number(element) >> self.round_shift) as usize
+    }
+}
+
+/// The accesses of one side, one list per round, each of ascending offset for a thread at 0. `blocks` are the parts of
+/// the register bits in the CTA to read from.
+fn accesses(
+    map: &LinearLayout,
+    offsets: &Offsets,
+    thread: &PerThread,
+    names: &[u32],
+    blocks: &[u32],
+) -> Vec<Vec<Access>> {
+    let rounds = 1_usize << (offsets.span.rank() - offsets.round_shift);
+    let vec_bytes = offsets.elem_bytes << offsets.vector_bits;
+    let mut by_place: Vec<(usize, u32, u32, u32)> = (0..map.num_registers())
+        .map(|register| {
+            let element = map.apply_packed(u64::from(register));
+            (
+                offsets.round(element),
+                parity_sum(blocks, register),
+                offsets.of(element),
+                register,
+            )
+        })
+        .collect();
+    by_place.sort_unstable();
+    let reach = thread.reach();
+    let mut lists = vec![Vec::new(); rounds];
+    for group in
+        by_place.chunk_by(|a, b| (a.0, a.1, a.2 / vec_bytes) == (b.0, b.1, b.2 / vec_bytes))
+    {
+        let (round, block_xor, offset, _) = group[0];
+        lists[round].push(Access {
+            registers: group
+                .iter()
+                .map(|&(.., register)| names[register as usize])
+                .collect(),
+            xor_bytes: offset & reach,
+            add_bytes: offset & !reach,
+            block_xor,
+        });
+    }
+    lists
+}
+
+fn parity_sum(entries: &[u32], bits: u32) -> u32 {
+    entries
+        .iter()
+        .enumerate()
+        .filter(|&(bit, _)| bits >> bit & 1 == 1)
+        .fold(0, |sum, (_, entry)| sum ^ entry)
+}
+
+/// Extra wavefronts per access: lanes of one wavefront in one bank, at different words.
+fn conflicts(side: &Side, offsets: &Offsets, vector_bytes: u32) -> u32 {
+    let words: SmallVec<[u64; 5]> = side
+        .wavefront(vector_bytes)
+        .iter()
+        .map(|&lane| u64::from(offsets.of(lane) / 4))
+        .collect();
+    let banks = u64::from(ROW_BYTES / 4 - 1);
+    let different = Span::of(words.iter().copied()).rank();
+    let spread = Span::of(words.iter().map(|word| word & banks)).rank();
+    (1 << (different - spread)) - 1
+}

@@ -1,0 +1,273 @@
+//! Conversion plans, executed lane by lane by a machine that knows nothing of how they were made.
+
+use gluon_lang::layout::convert::{
+    Access, Conversion, ConversionPlan, Limits, Scope, SelectStage, SharedPlan, ShufflePlan,
+    plan_conversion,
+};
+use gluon_lang::layout::{Axis, LinearLayout};
+
+use crate::family::{MATRIX_LAYOUTS, MATRIX_SHAPES, layout};
+
+/// The threads of a cluster and what each holds in its registers: elements, named by their packed coordinates.
+struct Machine {
+    lanes: u32,
+    warps: u32,
+    blocks: u32,
+}
+
+type Registers = Vec<u32>;
+
+impl Machine {
+    fn of(map: &LinearLayout) -> Self {
+        Self {
+            lanes: map.in_size(Axis::Lane),
+            warps: map.in_size(Axis::Warp),
+            blocks: map.in_size(Axis::Block),
+        }
+    }
+
+    /// (lane, warp, block) of every thread, lanes fastest.
+    fn threads(&self) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
+        let (lanes, warps, blocks) = (self.lanes, self.warps, self.blocks);
+        (0..blocks).flat_map(move |block| {
+            (0..warps).flat_map(move |warp| (0..lanes).map(move |lane| (lane, warp, block)))
+        })
+    }
+
+    fn index(&self, lane: u32, warp: u32, block: u32) -> usize {
+        ((block * self.warps + warp) * self.lanes + lane) as usize
+    }
+
+    /// What every thread holds under a layout.
+    fn registers(&self, map: &LinearLayout) -> Vec<Registers> {
+        let place = |register, lane, warp, block| {
+            [
+                (Axis::Register, register),
+                (Axis::Lane, lane),
+                (Axis::Warp, warp),
+                (Axis::Block, block),
+            ]
+        };
+        // Linear: one table of registers, XORed with the thread's own part.
+        let by_register: Vec<u32> = (0..map.num_registers())
+            .map(|at| map.apply_packed(map.pack_in(&place(at, 0, 0, 0))) as u32)
+            .collect();
+        self.threads()
+            .map(|(lane, warp, block)| {
+                let own = map.apply_packed(map.pack_in(&place(0, lane, warp, block))) as u32;
+                by_register.iter().map(|element| element ^ own).collect()
+            })
+            .collect()
+    }
+
+    fn run(&self, plan: &ConversionPlan, held: &[Registers]) -> Vec<Registers> {
+        let values = match &plan.conversion {
+            Conversion::Registers => held.to_vec(),
+            Conversion::Shuffle(shuffle) => self.shuffle(shuffle, plan.elem_bits, held),
+            Conversion::Shared(shared) => self.exchange(shared, plan, held),
+        };
+        values
+            .iter()
+            .map(|values| {
+                plan.results
+                    .iter()
+                    .map(|&value| values[value as usize])
+                    .collect()
+            })
+            .collect()
+    }
+
+    fn shuffle(&self, plan: &ShufflePlan, elem_bits: u32, held: &[Registers]) -> Vec<Registers> {
+        let size = plan.src_words[0].len();
+        assert!(
+            size == 1 || size as u32 * elem_bits <= 32,
+            "a word has 32 bits"
+        );
+        assert!(plan.src_words.iter().all(|word| word.len() == size));
+        // All elements of a thread's words in one list: word `i` is its chunk `i`.
+        let mut words: Vec<Registers> = held
+            .iter()
+            .map(|held| {
+                plan.src_words
+                    .iter()
+                    .flatten()
+                    .map(|&register| held[register as usize])
+                    .collect()
+            })
+            .collect();
+        for stage in &plan.before {
+            self.select(stage, size, &mut words);
+        }
+        let mut got: Vec<Registers> = vec![Vec::new(); words.len()];
+        for ((lane, warp, block), got) in self.threads().zip(&mut got) {
+            let source = plan.source_lane.of(lane, warp, block);
+            for round in &plan.rounds {
+                let from = source ^ round.lane_xor;
+                assert!(!plan.stays(round) || from == lane);
+                let first = round.word as usize * size;
+                got.extend_from_slice(&words[self.index(from, warp, block)][first..first + size]);
+            }
+        }
+        for stage in &plan.after {
+            self.select(stage, size, &mut got);
+        }
+        got
+    }
+
+    fn select(&self, stage: &SelectStage, size: usize, words: &mut [Registers]) {
+        for ((lane, warp, block), words) in self.threads().zip(words) {
+            if stage.swaps(lane, warp, block) {
+                let old = words.clone();
+                for (at, word) in words.chunks_mut(size).enumerate() {
+                    let from = (at ^ stage.xor as usize) * size;
+                    word.copy_from_slice(&old[from..from + size]);
+                }
+            }
+        }
+    }
+
+    fn exchange(
+        &self,
+        plan: &SharedPlan,
+        whole: &ConversionPlan,
+        held: &[Registers],
+    ) -> Vec<Registers> {
+        let elem_bytes = whole.elem_bits / 8;
+        let values = plan
+            .exchanges
+            .iter()
+            .flat_map(|exchange| &exchange.loads)
+            .map(|load| load.registers.len())
+            .sum();
+        let mut got = vec![vec![u32::MAX; values]; held.len()];
+        for exchange in &plan.exchanges {
+            // One slot per element: who wrote it, and what. Empty at the start of each round: what an earlier round
+            // left must not be read.
+            let slots = (plan.scratch_bytes / elem_bytes) as usize;
+            let mut memory: Vec<Vec<Option<(u32, u32)>>> =
+                vec![vec![None; slots]; self.blocks as usize];
+            for ((lane, warp, block), held) in self.threads().zip(held) {
+                if lane & plan.idle_lanes != 0 || warp & plan.idle_warps != 0 {
+                    continue;
+                }
+                let thread = plan.store_thread.of(lane, warp, block);
+                for store in &exchange.stores {
+                    let slots = slots_of(store, thread, elem_bytes);
+                    for (slot, &register) in slots.zip(&store.registers) {
+                        let written =
+                            memory[block as usize][slot].replace((warp, held[register as usize]));
+                        assert_eq!(written, None, "two threads write one place");
+                    }
+                }
+            }
+            for ((lane, warp, block), got) in self.threads().zip(&mut got) {
+                let thread = plan.load_thread.of(lane, warp, block);
+                for load in &exchange.loads {
+                    let from = match &plan.remote {
+                        None => block,
+                        Some(remote) => remote.thread.of(lane, warp, block) ^ load.block_xor,
+                    };
+                    assert!(plan.scope == Scope::Cluster || from == block);
+                    for (slot, &value) in slots_of(load, thread, elem_bytes).zip(&load.registers) {
+                        let (writer, element) =
+                            memory[from as usize][slot].expect("what is read was written");
+                        assert!(
+                            plan.scope != Scope::Warp || writer == warp,
+                            "a warp barrier orders one warp"
+                        );
+                        got[value as usize] = element;
+                    }
+                }
+            }
+        }
+        self.count_conflicts(plan, elem_bytes);
+        got
+    }
+
+    /// The bank conflicts that the plan claims are those of its accesses.
+    fn count_conflicts(&self, plan: &SharedPlan, elem_bytes: u32) {
+        for exchange in &plan.exchanges {
+            let sides = [
+                (
+                    &exchange.stores,
+                    &plan.store_thread,
+                    plan.store_conflicts,
+                    plan.idle_lanes,
+                ),
+                (&exchange.loads, &plan.load_thread, plan.load_conflicts, 0),
+            ];
+            for (accesses, thread, claimed, idle) in sides {
+                for access in [accesses.first().unwrap(), accesses.last().unwrap()] {
+                    let bytes = elem_bytes * access.registers.len() as u32;
+                    let offset = |lane| access.offset_bytes(thread.of(lane, self.warps - 1, 0));
+                    assert_eq!(extra_wavefronts(self.lanes, idle, bytes, offset), claimed);
+                }
+            }
+        }
+    }
+}
+
+/// Wavefronts beyond one of each group of lanes that the hardware serves together: the most words in one bank.
+pub(crate) fn extra_wavefronts(
+    lanes: u32,
+    idle: u32,
+    bytes: u32,
+    offset: impl Fn(u32) -> u32,
+) -> u32 {
+    let together = (128 / bytes.max(4)).min(lanes);
+    let groups = (0..lanes).step_by(together as usize).map(|first| {
+        let active = (first..first + together).filter(|lane| lane & idle == 0);
+        let mut words: Vec<u32> = active
+            .flat_map(|lane| (0..bytes).step_by(4).map(move |byte| (lane, byte)))
+            .map(|(lane, byte)| (offset(lane) + byte) / 4)
+            .collect();
+        words.sort_unstable();
+        words.dedup();
+        let mut in_bank = [0; 32];
+        words
+            .iter()
+            .for_each(|word| in_bank[*word as usize % 32] += 1);
+        in_bank.into_iter().max().unwrap_or(0)
+    });
+    groups.max().unwrap_or(0_u32).saturating_sub(1)
+}
+
+/// The elements' places of one access, which must be aligned to its size and inside the scratch.
+fn slots_of(access: &Access, thread: u32, elem_bytes: u32) -> std::ops::Range<usize> {
+    let offset = access.offset_bytes(thread);
+    let bytes = access.registers.len() as u32 * elem_bytes;
+    assert!(
+        bytes <= 16 && offset.is_multiple_of(bytes),
+        "{bytes} bytes at {offset}"
+    );
+    let first = (offset / elem_bytes) as usize;
+    first..first + access.registers.len()
+}
+
+fn check(src: &LinearLayout, dst: &LinearLayout, elem_bits: u32, limits: Limits) -> ConversionPlan {
+    let plan = plan_conversion(src, dst, elem_bits, limits).unwrap();
+    let machine = Machine::of(src);
+    let result = machine.run(&plan, &machine.registers(src));
+    assert!(
+        result == machine.registers(dst),
+        "{src}\n to {dst}\n of {elem_bits} bits by {plan:#?}"
+    );
+    plan
+}
+
+#[test]
+fn every_pair_of_the_family_converts() {
+    for shape in MATRIX_SHAPES {
+        let maps: Vec<LinearLayout> = MATRIX_LAYOUTS
+            .iter()
+            .map(|text| layout(text).linear(&shape).unwrap())
+            .collect();
+        for src in &maps {
+            for dst in &maps {
+                for elem_bits in [8, 16, 32, 64] {
+                    check(src, dst, elem_bits, Limits::default());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The kernels and cases of a program, each kernel with the variants that are known.
+
+use gluon_lang::rt::{KernelEntry, inventory};
+
+use crate::case::{CaseEntry, CaseReport, Mode, Sizes};
+use crate::error::{Error, Result};
+use crate::kernel::Instance;
+
+/// What a package offers.
+pub(super) struct Catalog {
+    /// Its kernels, by module and line.
+    pub(super) kernels: Vec<KernelItem>,
+    /// Its cases, by module and line.
+    pub(super) cases: Vec<CaseItem>,
+    /// Other crates of the program that have kernels.
+    pub(super) elsewhere: Vec<String>,
+}
+
+/// A kernel and its known variants.
+pub(super) struct KernelItem {
+    pub(super) entry: &'static KernelEntry,
+    pub(super) variants: Vec<Variant>,
+}
+
+/// A kernel with its compile-time parameters.
+#[derive(Clone)]
+pub(super) struct Variant {
+    /// Its function.
+    pub(super) instance: Instance,
+    /// Such as `vector_add<1024>`.
+    pub(super) display: String,
+    /// Cases that launch it.
+    pub(super) cases: Vec<&'static str>,
+}
+
+/// A case and its runs.
+pub(super) struct CaseItem {
+    pub(super) entry: &'static CaseEntry,
+    pub(super) runs: Vec<RunItem>,
+}
+
+/// One run of a case.
+pub(super) struct RunItem {
+    pub(super) sizes: Sizes,
+    /// What it launches.
+    pub(super) described: CaseReport,
+    /// Why that is not known.
+    pub(super) failure: Option<Error>,
+}
+
+/// The sizes that replace those of a case.
+pub(super) type Overrides<'a> = &'a dyn Fn(&CaseEntry) -> Vec<(String, Vec<usize>)>;
+
+impl Catalog {
+    /// Everything of the crates called `crates`; all crates if there is none.
+    ///
+    /// # Errors
+    /// Overrides that do not fit a case.
+    pub(super) fn find(crates: &[&str], overrides: Overrides<'_>) -> Result<Catalog> {
+        let is_ours = |module: &str| crates.is_empty() || crates.contains(&crate_of(module));
+        let mut cases = Vec::new();
+        for entry in CaseEntry::all()
+            .into_iter()
+            .filter(|entry| is_ours(entry.module))
+        {
+            cases.push(CaseItem::new(entry, &overrides(entry))?);
+        }
+        let mut entries: Vec<&KernelEntry> = inventory::iter::<KernelEntry>().collect();
+        entries.sort_by_key(|entry| (entry.module, entry.line, entry.name));
+        let (ours, others): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| is_ours(entry.module));
+        let mut elsewhere: Vec<String> = others
+            .iter()
+            .map(|entry| crate_of(entry.module).to_string())
+            .collect();
+        elsewhere.dedup();
+        let kernels = ours
+            .into_iter()
+            .map(|entry| KernelItem::new(entry, &cases))
+            .collect();
+        Ok(Catalog {
+            kernels,
+            cases,
+            elsewhere,
+        })
+    }
+
+    /// Every variant of every kernel.
+    pub(super) fn variants(&self) -> impl Iterator<Item = (&KernelItem, &Variant)> {
+        self.kernels
+            .iter()
+            .flat_map(|kernel| kernel.variants.iter().map(move |variant| (kernel, variant)))
+    }
+
+    /// The cases that launch the variant, and so on, are kept; the rest goes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kernels.is_empty() && self.cases.is_empty()
+    }
+}
+
+/// The crate of `crate::module`.
+fn crate_of(module: &str) -> &str {
+    module.split("::").next().unwrap_or(module)
+}
+
+impl KernelItem {
+    fn new(entry: &'static KernelEntry, cases: &[CaseItem]) -> KernelItem {
+        let declared = entry
+            .instances
+            .iter()
+            .map(|instance| Instance::declared(entry, instance));
+        let mut variants: Vec<Variant> = declared.map(Variant::new).collect();
+        for case in cases {
+            for launch in case.runs.iter().flat_map(|run| &run.described.launches) {
+                if is_of(&launch.instance, entry) {
+                    add(&mut variants, &launch.instance, case.entry.name);
+                }
+            }
+        }
+        KernelItem { entry, variants }
+    }
+}
+
+/// Is `instance` one of the kernel?
+fn is_of(instance: &Instance, entry: &KernelEntry) -> bool {
+    let path = instance.path();
+    let function = path.split('<').next().unwrap_or(path);
+    function
+        .strip_prefix(entry.module)
+        .and_then(|rest| rest.strip_prefix("::"))
+        == Some(entry.name)
+}
+
+fn add(variants: &mut Vec<Variant>, instance: &Instance, case: &'static str) {
+    let new = Variant::new(instance.clone());
+    // The author writes a declared instance in his own way; spaces and paths are no difference.
+    let found = variants
+        .iter()
+        .position(|variant| variant.display == new.display);
+    let at = found.unwrap_or_else(|| {
+        variants.push(new);
+        variants.len() - 1
+    });
+    if !variants[at].cases.contains(&case) {
+        variants[at].cases.push(case);
+    }
+}
+
+impl Variant {
+    fn new(instance: Instance) -> Variant {
+        let display = display_of(instance.path());
+        Variant {
+            instance,
+            display,
+            cases: Vec::new(),
+        }
+    }
+}
+
+/// `vector_add<1024>` of `examples::vector_add::vector_add<1024>`: names without their modules.
+pub(super) fn display_of(path: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let pieces = path.split_inclusive(|c| !is_part(c));
+    let text: String = pieces
+        .map(|piece| piece.rsplit("::").next().unwrap_or(piece))
+        .collect();
+    text.replace(' ', "").replace(',', ", ")
+}
+
+impl CaseItem {
+    fn new(entry: &'static CaseEntry, overrides: &[(String, Vec<usize>)]) -> Result<CaseItem> {
+        let runs = entry.runs(overrides)?.into_iter().map(|sizes| {
+            let outcome = entry.run(&sizes, &Mode::Describe);
+            RunItem {
+                sizes,
+                described: outcome.report,
+                failure: outcome.result.err(),
+            }
+        });
+        Ok(CaseItem {
+            entry,
+            runs: runs.collect(),
+        })
+    }
+}
+
+impl RunItem {
+    /// The kernels that it launches, each once: `vector_add<1024>`.
+    pub(super) fn kernels(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for launch in &self.described.launches {
+            let name = display_of(launch.instance.path());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_functions_are_shortened() {
+        for (path, expected) in [
+            ("examples::vector_add::vector_add<1024>", "vector_add<1024>"),
+            (
+                "a::softmax<half::bfloat::bf16, 4096>",
+                "softmax<bf16, 4096>",
+            ),
+            ("a::k<a::Pair<f32,a::b::C>,8>", "k<Pair<f32, C>, 8>"),
+            ("a::plain", "plain"),
+        ] {
+            assert_eq!(display_of(path), expected);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What every verb works with.
+
+use std::path::PathBuf;
+
+use super::catalog::{Catalog, KernelItem, Overrides, Variant};
+use super::config::Config;
+use super::replaced::Replaced;
+use super::request::{DeviceChoice, OutputOptions, PackagePlace, Request, SizeOverride};
+use super::select::{Selection, near};
+use super::speak::Speaker;
+use super::{Exit, Harness};
+use crate::case::CaseEntry;
+use crate::device::Device;
+use crate::kernel::Compiler;
+use crate::report::{Remark, Sources};
+
+/// A package, what is configured for it, and a way to speak.
+pub(super) struct Context {
+    pub(super) place: PackagePlace,
+    pub(super) speaker: Speaker,
+    crates: &'static [&'static str],
+    config: Config,
+    device: Option<DeviceChoice>,
+    sizes_of_environment: Vec<SizeOverride>,
+    sizes_of_command: Vec<SizeOverride>,
+}
+
+/// How a verb ends, or why it ended early: whoever fails says so first.
+pub(super) type Done<T = Exit> = Result<T, Exit>;
+
+impl Context {
+    /// What a request says.
+    pub(super) fn of_request(harness: &Harness, request: Request) -> Done<Context> {
+        let Request {
+            package,
+            output,
+            device,
+            sizes,
+            ..
+        } = request;
+        let sources = Sources::below([package.workspace.clone(), package.root.clone()]);
+        let speaker = Speaker::new(output, sources);
+        Context::new(harness, package, speaker, device, sizes)
+    }
+
+    /// What holds without a request, as a test of the package.
+    pub(super) fn of_test(harness: &Harness, output: OutputOptions) -> Done<Context> {
+        let root = PathBuf::from(harness.root);
+        let place = PackagePlace {
+            name: harness.package.to_string(),
+            workspace: root.clone(),
+            artifacts: root.join("target/tilekit/test"),
+            overrides: PathBuf::new(),
+            root: root.clone(),
+        };
+        let speaker = Speaker::new(output, Sources::below([root]));
+        Context::new(
+            harness,
+            place,
+            speaker,
+            Some(DeviceChoice::Emulator),
+            Vec::new(),
+        )
+    }
+
+    fn new(
+        harness: &Harness,
+        place: PackagePlace,
+        speaker: Speaker,
+        device: Option<DeviceChoice>,
+        sizes: Vec<SizeOverride>,
+    ) -> Done<Context> {
+        let config = Config::of_package(&place.root).map_err(|error| {
+            speaker.say(&error.render(true));
+            Exit::Usage
+        })?;
+        let complain = |error: String| {
+            speaker.failure(&Remark::error(error));
+            Exit::Usage
+        };
+        let named = std::env::var("TILEKIT_DEVICE")
+            .ok()
+            .map(|name| name.parse());
+        let device_of_environment = named
+            .transpose()
+            .map_err(|error| complain(format!("TILEKIT_DEVICE: {error}")))?;
+        let listed = std::env::var("TILEKIT_SIZES").unwrap_or_default();
+        let sizes_of_environment: Result<Vec<SizeOverride>, String> =
+            listed.split_whitespace().map(str::parse).collect();
+        let sizes_of_environment =
+            sizes_of_environment.map_err(|error| complain(format!("TILEKIT_SIZES: {error}")))?;
+        Ok(Context {
+            place,
+            crates: harness.crates,
+            device: device.or(device_of_environment).or(config.device),
+            config,
+            sizes_of_environment,
+            sizes_of_command: sizes,
+            speaker,
+        })
+    }
+
+    /// What kernels run on.
+    pub(super) fn device_choice(&self) -> DeviceChoice {
+        self.device.unwrap_or_default()
+    }
+
+    /// The most bytes of tensors that a case may have on `device`: all there is on a GPU, and where sizes are chosen.
+    pub(super) fn tensor_limit(&self, device: &Device) -> Option<usize> {
+        let is_limited = !device.is_cuda() && self.sizes_of_command.is_empty();
+        is_limited.then(|| self.emulator_limit_bytes())
+    }
+
+    /// The most bytes of tensors that a case of declared sizes may have on the emulator.
+    pub(super) fn emulator_limit_bytes(&self) -> usize {
+        self.config.emulator_tensor_mib.unwrap_or(64) << 20
+    }
+
+    /// The folder of the package's snapshots.
+    pub(super) fn snapshot_folder(&self) -> PathBuf {
+        let folder = self
+            .config
+            .snapshots
+            .as_deref()
+            .unwrap_or(std::path::Path::new("snapshots"));
+        self.place.root.join(folder)
+    }
+
+    /// Kernels and cases, at the sizes that are configured and chosen.
+    pub(super) fn catalog(&self) -> Done<Catalog> {
+        for name in self.config.cases.keys() {
+            if CaseEntry::all().iter().all(|entry| entry.name != name) {
+                let remark = Remark::error(format!(
+                    "the configuration has `[cases.{name}]`, and there is no such case"
+                ));
+                self.speaker.failure(&remark);
+                return Err(Exit::Usage);
+            }
+        }
+        let overrides = |entry: &CaseEntry| {
+            let known: Vec<&str> = entry.sizes.iter().map(|list| list.name).collect();
+            // A size of the command line is for the cases that have it; that none has it is noticed below.
+            let chosen: Vec<SizeOverride> = self
+                .sizes_of_command
+                .iter()
+                .filter(|size| known.contains(&size.name.as_str()))
+                .cloned()
+                .collect();
+            self.config
+                .sizes_of(entry.name, &known, &self.sizes_of_environment, &chosen)
+        };
+        self.check_chosen_sizes()?;
+        self.find(&overrides)
+    }
+
+    /// Kernels and cases at the sizes that the package declares: what does not depend on who asks.
+    pub(super) fn declared_catalog(&self) -> Done<Catalog> {
+        self.find(&|_| Vec::new())
+    }
+
+    fn find(&self, overrides: Overrides<'_>) -> Done<Catalog> {
+        let found = Catalog::find(self.crates, overrides);
+        let catalog = found.map_err(|error| self.speaker.error("", &error))?;
+        if catalog.is_empty() {
+            return Err(self.nothing_found(&catalog));
+        }
+        Ok(catalog)
+    }
+
+    fn check_chosen_sizes(&self) -> Done<()> {
+        let all = CaseEntry::all();
+        let mut known: Vec<&str> = all
+            .iter()
+            .flat_map(|entry| entry.sizes.iter().map(|list| list.name))
+            .collect();
+        known.sort_unstable();
+        known.dedup();
+        let unknown = self
+            .sizes_of_command
+            .iter()
+            .find(|size| !known.contains(&size.name.as_str()));
+        let Some(size) = unknown else { return Ok(()) };
+        let remark = Remark::error(format!("no case has a size `{}`", size.name));
+        self.speaker
+            .failure(&remark.with_help(format!("there are {}", known.join(", "))));
+        Err(Exit::Usage)
+    }
+
+    fn nothing_found(&self, catalog: &Catalog) -> Exit {
+        let names: Vec<&str> = self.crates.iter().copied().skip(1).collect();
+        let mut remark = Remark::error(format!("no kernels were found in {}", names.join(", ")));
+        for other in &catalog.elsewhere {
+            remark = remark.with_note(format!(
+                "there are kernels in `{other}`, which the harness does not name"
+            ));
+        }
+        let help = "a kernel is a function with `#[kernel]`; if they are in another crate or behind a feature, name the \
+                    crate in tests/tilekit.rs (`tilekit::harness!(this_crate, other_crate);`), write `use other_crate as \
+                    _;` where nothing else mentions it, or turn the feature on with -F";
+        self.speaker.failure(&remark.with_help(help));
+        Exit::NothingSelected
+    }
+
+    /// What was selected, or why that is nothing.
+    pub(super) fn expect_some<T>(
+        &self,
+        found: Vec<T>,
+        filters: &[String],
+        catalog: &Catalog,
+    ) -> Done<Vec<T>> {
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let remark = if filters.is_empty() {
+            Remark::error("there is nothing to do: kernels without cases and without declared instances have no variants")
+                .with_help("write a `#[case]` that launches the kernel, or `#[kernel(instances(<...>))]`")
+        } else {
+            Remark::error(format!("nothing is called `{}`", filters.join("` or `"))).with_help(
+                format!(
+                    "perhaps {}; `cargo tilekit list` names all",
+                    near(filters, catalog).join(", ")
+                ),
+            )
+        };
+        self.speaker.failure(&remark);
+        Err(Exit::NothingSelected)
+    }
+
+    /// The selected variants.
+    pub(super) fn variants<'c>(
+        &self,
+        catalog: &'c Catalog,
+        filters: &[String],
+    ) -> Done<Vec<(&'c KernelItem, &'c Variant)>> {
+        let selection = Selection::new(filters, catalog);
+        let found = catalog
+            .variants()
+            .filter(|(kernel, variant)| selection.variant(kernel, variant))
+            .collect();
+        self.expect_some(found, filters, catalog)
+    }
+
+    /// The kernels edited by hand; says which there are.
+    pub(super) fn replaced(&self) -> Done<Replaced> {
+        let found = Replaced::read(&self.place.overrides);
+        let replaced = found.map_err(|error| {
+            self.speaker.failure(&Remark::error(error));
+            Exit::Usage
+        })?;
+        for (entry, kernel) in replaced.iter() {
+            let text = format!("`{entry}` is used as edited by hand in {}", kernel.origin);
+            self.speaker.remark(&Remark::note(text).with_help(
+                "`cargo tilekit build --reset` goes back to what the kernel compiles to",
+            ));
+        }
+        Ok(replaced)
+    }
+
+    /// A compiler that uses the kernels edited by hand.
+    pub(super) fn compiler(replaced: &Replaced) -> Compiler {
+        let replaced = replaced.clone();
+        Compiler::default()
+            .replacing(move |entry| replaced.get(entry).map(|kernel| kernel.text.clone()))
+    }
+
+    /// The device for a run, introduced.
+    pub(super) fn open_device(&self) -> Done<Device> {
+        let device = super::device::open(self.device_choice(), &self.speaker)?;
+        super::device::introduce(&device, &self.speaker);
+        Ok(device)
+    }
+}

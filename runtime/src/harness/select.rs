@@ -1,0 +1,119 @@
+//! Which kernels and cases are meant.
+
+use super::catalog::{CaseItem, Catalog, KernelItem, RunItem, Variant};
+
+/// Parts of names. None selects all; a whole name selects only what is called so.
+pub(super) struct Selection<'a> {
+    filters: &'a [String],
+    is_exact: Vec<bool>,
+}
+
+impl<'a> Selection<'a> {
+    /// What `filters` mean in `catalog`.
+    pub(super) fn new(filters: &'a [String], catalog: &Catalog) -> Selection<'a> {
+        let names = names(catalog);
+        let is_exact = filters
+            .iter()
+            .map(|filter| names.contains(filter))
+            .collect();
+        Selection { filters, is_exact }
+    }
+
+    fn selects(&self, names: &[&str]) -> bool {
+        if self.filters.is_empty() {
+            return true;
+        }
+        let mut filters = self.filters.iter().zip(&self.is_exact);
+        filters.any(|(filter, is_exact)| {
+            names.iter().any(|name| {
+                if *is_exact {
+                    name == filter
+                } else {
+                    name.contains(filter.as_str())
+                }
+            })
+        })
+    }
+
+    /// Is the variant meant?
+    pub(super) fn variant(&self, kernel: &KernelItem, variant: &Variant) -> bool {
+        let mut names = vec![kernel.entry.name, kernel.entry.module, &variant.display];
+        names.extend(&variant.cases);
+        self.selects(&names)
+    }
+
+    /// Is the kernel meant, or one of its variants?
+    pub(super) fn kernel(&self, kernel: &KernelItem) -> bool {
+        self.selects(&[kernel.entry.name, kernel.entry.module])
+            || kernel
+                .variants
+                .iter()
+                .any(|variant| self.variant(kernel, variant))
+    }
+
+    /// Is the run of the case meant?
+    pub(super) fn run(&self, case: &CaseItem, run: &RunItem) -> bool {
+        let launched = run.kernels();
+        let functions = launched
+            .iter()
+            .map(|name| name.split('<').next().unwrap_or(name));
+        let mut names: Vec<&str> = vec![case.entry.name, case.entry.module];
+        names.extend(functions);
+        names.extend(launched.iter().map(String::as_str));
+        self.selects(&names)
+    }
+}
+
+/// Everything that can be meant.
+fn names(catalog: &Catalog) -> Vec<String> {
+    let kernels = catalog
+        .kernels
+        .iter()
+        .map(|kernel| kernel.entry.name.to_string());
+    let variants = catalog
+        .variants()
+        .map(|(_, variant)| variant.display.clone());
+    let cases = catalog.cases.iter().map(|case| case.entry.name.to_string());
+    kernels.chain(variants).chain(cases).collect()
+}
+
+/// The names nearest to what was asked for and not found.
+pub(super) fn near(filters: &[String], catalog: &Catalog) -> Vec<String> {
+    let mut names = names(catalog);
+    names.sort();
+    names.dedup();
+    let score = |name: &String| {
+        let best = filters
+            .iter()
+            .map(|filter| similarity(filter, name))
+            .fold(0.0, f64::max);
+        (best * 1000.0) as i64
+    };
+    names.sort_by_key(|name| std::cmp::Reverse(score(name)));
+    names.truncate(5);
+    names
+}
+
+/// The share of letter pairs that two names have in common (Dice's coefficient).
+fn similarity(a: &str, b: &str) -> f64 {
+    let pairs =
+        |text: &str| -> Vec<(char, char)> { text.chars().zip(text.chars().skip(1)).collect() };
+    let (a, mut b) = (pairs(a), pairs(b));
+    let total = a.len() + b.len();
+    let shared = a.iter().filter(|pair| {
+        let found = b.iter().position(|other| other == *pair);
+        found.map(|at| b.swap_remove(at)).is_some()
+    });
+    2.0 * shared.count() as f64 / total.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::similarity;
+
+    #[test]
+    fn misspelt_names_are_near() {
+        assert!(similarity("softmx", "softmax") > similarity("softmx", "copy_1d"));
+        assert!(similarity("", "x") < 0.1);
+    }
+}

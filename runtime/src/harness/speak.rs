@@ -1,0 +1,198 @@
+//! Where a harness speaks: requested data to standard output, everything else to standard error.
+
+use std::collections::HashSet;
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use gluon_lang::diag::Diagnostics;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+
+use super::Exit;
+use super::request::{ColorChoice, OutputOptions};
+use crate::error::Error;
+use crate::report::{MessageFormat, Remark, Reporter, Sources, fault_diagnostic};
+
+/// The two streams, with colours and in the form that are wanted.
+pub(super) struct Speaker {
+    options: OutputOptions,
+    reporter: Reporter,
+    bar: ProgressBar,
+    shown: Mutex<HashSet<String>>,
+}
+
+impl Speaker {
+    /// Speaks as `options` say, and finds the author's lines in `sources`.
+    pub(super) fn new(options: OutputOptions, sources: Sources) -> Speaker {
+        // What is not wanted of the styles is taken away by the stream.
+        let reporter = Reporter {
+            format: options.format,
+            color: true,
+            sources,
+        };
+        Speaker {
+            options,
+            reporter,
+            bar: ProgressBar::hidden(),
+            shown: Mutex::default(),
+        }
+    }
+
+    /// Is JSON wanted?
+    pub(super) fn is_json(&self) -> bool {
+        self.options.format == MessageFormat::Json
+    }
+
+    pub(super) fn is_verbose(&self) -> bool {
+        self.options.verbose
+    }
+
+    /// Prints requested data for people. A reader that has gone away, such as `head`, is no error.
+    pub(super) fn print(&self, text: &str) {
+        self.bar.suspend(|| {
+            let mut stream = anstream::AutoStream::new(std::io::stdout(), self.color());
+            let _ = stream
+                .write_all(text.as_bytes())
+                .and_then(|()| stream.flush());
+        });
+    }
+
+    /// Prints one JSON object.
+    pub(super) fn event(&self, object: &Value) {
+        self.print(&format!("{object}\n"));
+    }
+
+    /// Prints `text` for people, or `object` for machines.
+    pub(super) fn tell(&self, text: &str, object: impl FnOnce() -> Value) {
+        if self.is_json() {
+            self.event(&object());
+        } else {
+            self.print(text);
+        }
+    }
+
+    /// Shows what is wrong with a kernel, or may be. What was shown before, for another size of the same kernel, is not
+    /// shown again.
+    pub(super) fn diagnostics(&self, diagnostics: &Diagnostics) {
+        for diagnostic in &diagnostics.0 {
+            let text = self.reporter.render(diagnostic);
+            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            if shown.insert(text.clone()) {
+                self.say(&text);
+            }
+        }
+    }
+
+    /// Says something that is no result: left out if quiet is wanted.
+    pub(super) fn remark(&self, remark: &Remark) {
+        if !self.options.quiet {
+            self.say(&remark.render(self.options.format, true));
+        }
+    }
+
+    /// Says what failed.
+    pub(super) fn failure(&self, remark: &Remark) -> Exit {
+        self.say(&remark.render(self.options.format, true));
+        Exit::Internal
+    }
+
+    /// Shows an error with what it was about, and says what it ends the tool with.
+    pub(super) fn error(&self, about: &str, error: &Error) -> Exit {
+        match error {
+            Error::Kernel(diagnostics) => self.diagnostics(diagnostics),
+            Error::Fault(fault) => self.diagnostics(&fault_diagnostic(fault).note(about).into()),
+            other => self.say(&remark_of(about, other).render(self.options.format, true)),
+        }
+        Exit::of_error(error)
+    }
+
+    /// Machines read one stream: with JSON, errors are data too.
+    pub(super) fn say(&self, text: &str) {
+        if self.is_json() {
+            return self.print(text);
+        }
+        self.bar.suspend(|| {
+            let mut stream = anstream::AutoStream::new(std::io::stderr(), self.color());
+            let _ = stream.write_all(text.as_bytes());
+        });
+    }
+
+    fn color(&self) -> anstream::ColorChoice {
+        match self.options.color {
+            ColorChoice::Auto => anstream::ColorChoice::Auto,
+            ColorChoice::Always => anstream::ColorChoice::Always,
+            ColorChoice::Never => anstream::ColorChoice::Never,
+        }
+    }
+
+    /// Shows progress over `total` steps, where somebody watches.
+    pub(super) fn begin(&mut self, total: usize) {
+        let is_watched = std::io::stderr().is_terminal() && std::env::var_os("CI").is_none();
+        if self.options.quiet || self.is_json() || !is_watched {
+            return;
+        }
+        let style = ProgressStyle::with_template("{spinner} {pos}/{len} {wide_msg}");
+        self.bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+        self.bar
+            .set_style(style.expect("a template of known fields"));
+        self.bar.enable_steady_tick(Duration::from_millis(100));
+    }
+
+    /// The next step begins.
+    pub(super) fn step(&self, what: &str) {
+        self.bar.set_message(what.to_string());
+    }
+
+    /// It has ended.
+    pub(super) fn stepped(&self) {
+        self.bar.inc(1);
+    }
+
+    /// All steps have ended.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The first line of an error, with what it was about; its other lines are notes.
+fn remark_of(about: &str, error: &Error) -> Remark {
+    let text = error.to_string();
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    let first = if about.is_empty() {
+        first.to_string()
+    } else {
+        format!("{about}: {first}")
+    };
+    lines.fold(Remark::error(first), Remark::with_note)
+}
+
+/// `1 kernel`, `2 kernels`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// What a verb has come to so far: the first failure decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdict(Exit);
+
+impl Verdict {
+    /// Nothing has failed.
+    pub(super) const fn good() -> Verdict {
+        Verdict(Exit::Success)
+    }
+
+    /// Notes how a step ended.
+    pub(super) fn note(&mut self, exit: Exit) {
+        if self.0 == Exit::Success {
+            self.0 = exit;
+        }
+    }
+
+    /// How the verb ends.
+    pub(super) const fn exit(self) -> Exit {
+        self.0
+    }
+}

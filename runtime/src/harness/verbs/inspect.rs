@@ -1,0 +1,131 @@
+//! `inspect`: one variant at one stage, with what it costs.
+
+use std::str::FromStr;
+
+use gluon_lang::ir::Stage;
+use lowering::StopAt;
+use serde_json::json;
+
+use super::check_variant;
+use crate::error::Error;
+use crate::harness::Exit;
+use crate::harness::artifact::{assembly_line, comment, facts, ir_text, without_head};
+use crate::harness::catalog::{KernelItem, Variant};
+use crate::harness::context::{Context, Done};
+use crate::harness::request::View;
+use crate::harness::speak::Speaker;
+use crate::kernel::Compiled;
+use crate::ptxas::{Assembled, Environment, disassemble};
+use crate::report::Remark;
+use crate::toolchain::{Image, Toolchain};
+
+pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) -> Done {
+    let catalog = context.declared_catalog()?;
+    let filters = [kernel.to_string()];
+    let variants = context.variants(&catalog, &filters)?;
+    let variant = only(&variants, kernel, &context.speaker)?;
+    let replaced = context.replaced()?;
+    let speaker = &context.speaker;
+    let compiled = check_variant(variant, &Context::compiler(&replaced), speaker)?;
+    let assembled = assembled(&compiled, view, speaker)?;
+    let body = body(variant, &compiled, assembled.as_ref(), view, speaker)?;
+    let header = header(&compiled, assembled.as_ref());
+    speaker.tell(&format!("{}{body}", comment(&header)), || {
+        json!({
+            "reason": "tilekit-inspect", "variant": variant.display, "facts": header, "text": body,
+        })
+    });
+    Ok(Exit::Success)
+}
+
+/// The one variant that is meant. Where a kernel has several, the first of an exact kernel name is not guessed.
+fn only<'c>(
+    variants: &[(&KernelItem, &'c Variant)],
+    kernel: &str,
+    speaker: &Speaker,
+) -> Done<&'c Variant> {
+    if let [(_, variant)] = variants {
+        return Ok(variant);
+    }
+    let names: Vec<&str> = variants
+        .iter()
+        .map(|(_, variant)| variant.display.as_str())
+        .collect();
+    let remark = Remark::error(format!("`{kernel}` can mean {} variants", names.len()))
+        .with_help(format!("choose one of '{}'", names.join("', '")));
+    speaker.failure(&remark);
+    Err(Exit::Usage)
+}
+
+/// Code where it is asked for; otherwise only what ptxas says, where it is found and accepts the text.
+fn assembled(
+    compiled: &Compiled,
+    view: &View,
+    speaker: &Speaker,
+) -> Done<Option<(Assembled, String)>> {
+    let toolchain = Toolchain::find(None);
+    let is_needed = *view == View::Sass;
+    if !is_needed && toolchain.ptxas().is_none() {
+        return Ok(None);
+    }
+    match toolchain.assemble(compiled.ptx()) {
+        Ok(Image::Cubin { assembled, .. }) => {
+            let version = toolchain.ptxas().map(|ptxas| ptxas.version);
+            let report = assembled.report.entry(&compiled.info().entry);
+            let line = version
+                .zip(report)
+                .map(|(version, report)| assembly_line(report, version));
+            Ok(Some((assembled.clone(), line.unwrap_or_default())))
+        }
+        Ok(Image::Ptx(_)) => unreachable!("assembling gives a cubin or fails"),
+        Err(error) => {
+            let exit = speaker.error(compiled.display(), &error);
+            if is_needed { Err(exit) } else { Ok(None) }
+        }
+    }
+}
+
+fn header(compiled: &Compiled, assembled: Option<&(Assembled, String)>) -> Vec<String> {
+    let mut lines = facts(compiled);
+    if compiled.is_replaced() {
+        lines.push("edited by hand: `cargo tilekit build --reset` goes back to what the kernel compiles to".to_string());
+    }
+    lines.extend(
+        assembled
+            .map(|(_, line)| line.clone())
+            .filter(|line| !line.is_empty()),
+    );
+    lines
+}
+
+fn body(
+    variant: &Variant,
+    compiled: &Compiled,
+    assembled: Option<&(Assembled, String)>,
+    view: &View,
+    speaker: &Speaker,
+) -> Done<String> {
+    let fail = |error: Error| speaker.error(&variant.display, &error);
+    let ir = |stop: &StopAt| {
+        let traced = variant
+            .instance
+            .trace()
+            .map_err(|error| fail(Error::Kernel(error)))?;
+        ir_text(traced.func, stop).map_err(|error| fail(Error::Kernel(error)))
+    };
+    match view {
+        View::Stage(name) => {
+            let stage = Stage::from_str(name).map_err(|error| {
+                speaker.failure(&Remark::error(error));
+                Exit::Usage
+            })?;
+            ir(&StopAt::Stage(stage))
+        }
+        View::After(pass) => ir(&StopAt::Pass(pass.clone())),
+        View::Ptx => Ok(without_head(compiled.ptx()).to_string()),
+        View::Sass => {
+            let (assembled, _) = assembled.expect("code is assembled where it is needed");
+            disassemble(&assembled.cubin, &Environment::of_process()).map_err(fail)
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! One file a verb.
+
+mod bench;
+mod build;
+mod check;
+mod inspect;
+mod list;
+mod replace;
+mod run;
+mod snapshot;
+mod timings;
+
+pub(super) use bench::bench;
+pub(super) use build::build;
+pub(super) use check::{check, check_variant};
+pub(super) use inspect::inspect;
+pub(super) use list::list;
+pub(super) use replace::replace;
+pub(super) use run::{Runner, Shown, run, test};
+pub(super) use snapshot::{differences, snapshot};
+pub(super) use timings::timings;

@@ -1,0 +1,422 @@
+//! `run` and `test`: runs cases and checks their results.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::check_variant;
+use crate::case::{Bed, BenchOptions, CaseReport, Mode};
+use crate::device::Device;
+use crate::error::Error;
+use crate::harness::catalog::{CaseItem, Catalog, RunItem};
+use crate::harness::context::{Context, Done};
+use crate::harness::device::short_name;
+use crate::harness::replaced::Replaced;
+use crate::harness::select::Selection;
+use crate::harness::speak::{Speaker, Verdict, count};
+use crate::kernel::{Compiled, Compiler};
+use crate::report::Remark;
+
+/// A launch on a GPU that takes longer has hung: the largest cases take seconds.
+const LAUNCH_LIMIT: Duration = Duration::from_mins(1);
+
+/// What random inputs depend on. The same everywhere, so that a failure is met again.
+const SEED: u64 = 0x7113_5eed;
+
+/// Runs cases on a device.
+pub(in crate::harness) struct Runner {
+    mode: Mode,
+    device: String,
+    limit_bytes: Option<usize>,
+}
+
+/// A run that was not wrong.
+pub(in crate::harness) struct Passed {
+    /// What was compared, with norm, bound and value.
+    pub(in crate::harness) checks: Vec<String>,
+    /// All its launches together.
+    pub(in crate::harness) wall: Duration,
+    /// Was a kernel used as edited by hand?
+    pub(in crate::harness) is_edited: bool,
+    /// What was launched: kernel, grid, threads, shared memory.
+    launches: Vec<String>,
+}
+
+/// How a run is shown.
+pub(in crate::harness) enum Shown {
+    /// It was right.
+    Passed(Passed),
+    /// It is too large for the emulator.
+    Skipped(String),
+    /// It was wrong.
+    Failed(Error),
+}
+
+impl Runner {
+    /// On `device`; `limit_bytes` is the most that a case's tensors may have there.
+    pub(in crate::harness) fn new(
+        device: &Device,
+        compiler: Compiler,
+        limit_bytes: Option<usize>,
+    ) -> Runner {
+        Runner {
+            mode: Mode::Check(bed(device, compiler)),
+            device: short_name(device),
+            limit_bytes,
+        }
+    }
+
+    /// The same, but to time launches and not to compare.
+    pub(super) fn benching(
+        device: &Device,
+        compiler: Compiler,
+        limit_bytes: Option<usize>,
+        options: BenchOptions,
+    ) -> Runner {
+        Runner {
+            mode: Mode::Bench(bed(device, compiler), options),
+            device: short_name(device),
+            limit_bytes,
+        }
+    }
+
+    /// Why a run is left out here: the emulator takes a minute for what a GPU does in a millisecond.
+    pub(in crate::harness) fn why_not(&self, run: &RunItem) -> Option<String> {
+        let bytes = run.described.tensor_bytes;
+        (bytes > self.limit_bytes?).then(|| {
+            format!(
+                "{} MiB of tensors: for a GPU, or choose sizes with -s",
+                bytes >> 20
+            )
+        })
+    }
+
+    pub(super) fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
+    pub(super) fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Runs a case once.
+    pub(in crate::harness) fn run(&self, case: &CaseItem, run: &RunItem) -> Shown {
+        if let Some(why) = self.why_not(run) {
+            return Shown::Skipped(why);
+        }
+        let outcome = case.entry.run(&run.sizes, &self.mode);
+        match outcome.result {
+            Ok(()) if outcome.report.agreements.is_empty() => {
+                Shown::Failed(Error::NothingExpected {
+                    case: case.entry.name.to_string(),
+                })
+            }
+            Ok(()) => Shown::Passed(Passed::of(&outcome.report)),
+            Err(error) => Shown::Failed(error),
+        }
+    }
+}
+
+fn bed(device: &Device, compiler: Compiler) -> Bed {
+    Bed {
+        device: device.clone(),
+        compiler,
+        launch_limit: LAUNCH_LIMIT,
+        // What is too large is left out before it begins.
+        tensor_limit_bytes: None,
+        seed: SEED,
+    }
+}
+
+impl Passed {
+    fn of(report: &CaseReport) -> Passed {
+        let compiled = || {
+            report
+                .launches
+                .iter()
+                .filter_map(|launch| launch.compiled.as_ref())
+        };
+        let launches = report
+            .launches
+            .iter()
+            .zip(compiled())
+            .map(|(launch, compiled)| {
+                let info = compiled.info();
+                let (threads, shared_bytes) = (info.threads, info.shared_bytes);
+                format!(
+                    "{}: {} CTAs of {threads} threads, {shared_bytes} bytes of shared memory",
+                    compiled.display(),
+                    launch.grid
+                )
+            });
+        Passed {
+            launches: launches.collect(),
+            checks: report.agreements.iter().map(ToString::to_string).collect(),
+            wall: report
+                .launches
+                .iter()
+                .filter_map(|launch| launch.wall)
+                .sum(),
+            is_edited: compiled().any(Compiled::is_replaced),
+        }
+    }
+}
+
+pub(in crate::harness) fn run(context: &mut Context, filters: &[String]) -> Done {
+    let catalog = context.catalog()?;
+    let replaced = context.replaced()?;
+    run_cases(context, &catalog, filters, &replaced).map(Verdict::exit)
+}
+
+pub(in crate::harness) fn test(context: &mut Context, filters: &[String]) -> Done {
+    let catalog = context.catalog()?;
+    let compiler = Compiler::default();
+    let mut verdict = Verdict::good();
+    for (_, variant) in context.variants(&catalog, filters)? {
+        if let Err(exit) = check_variant(variant, &compiler, &context.speaker) {
+            verdict.note(exit);
+        }
+    }
+    verdict.note(run_cases(context, &catalog, filters, &Replaced::default())?.exit());
+    Ok(verdict.exit())
+}
+
+fn run_cases(
+    context: &mut Context,
+    catalog: &Catalog,
+    filters: &[String],
+    replaced: &Replaced,
+) -> Done<Verdict> {
+    let selection = Selection::new(filters, catalog);
+    let all = catalog
+        .cases
+        .iter()
+        .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
+    let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
+    let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, catalog)?;
+    let device = context.open_device()?;
+    let limit = context.tensor_limit(&device);
+    let runner = Runner::new(&device, Context::compiler(replaced), limit);
+    let table = Table::new(&selected);
+    context.speaker.begin(selected.len());
+    let speaker = &context.speaker;
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    for (case, run) in selected {
+        speaker.step(&format!("{} {}", name_of(case, run), run.sizes));
+        let shown = runner.run(case, run);
+        let text = table.line(case, run, &runner.device, &shown);
+        speaker.tell(&text, || event(case, run, &runner.device, &shown));
+        if let Shown::Passed(passed) = &shown {
+            passed.elaborate(speaker);
+        }
+        tally.note(&shown, case, run, speaker);
+        speaker.stepped();
+        if device.is_cuda() && tally.has_lost_the_gpu {
+            break;
+        }
+    }
+    speaker.end();
+    tally.summarise(started.elapsed(), speaker);
+    Ok(tally.verdict)
+}
+
+/// The kernels that a case launches, or the case itself where they are not known.
+fn name_of(case: &CaseItem, run: &RunItem) -> String {
+    let kernels = run.kernels();
+    if kernels.is_empty() {
+        case.entry.name.to_string()
+    } else {
+        kernels.join(" + ")
+    }
+}
+
+/// Widths, so that lines stand below each other.
+pub(super) struct Table {
+    name: usize,
+    sizes: usize,
+}
+
+impl Table {
+    pub(super) fn new(runs: &[(&CaseItem, &RunItem)]) -> Table {
+        let width = |text: String| text.chars().count();
+        Table {
+            name: runs
+                .iter()
+                .map(|(case, run)| width(name_of(case, run)))
+                .max()
+                .unwrap_or(0),
+            sizes: runs
+                .iter()
+                .map(|(_, run)| width(run.sizes.to_string()))
+                .max()
+                .unwrap_or(0),
+        }
+    }
+
+    /// The columns that say what was run.
+    pub(super) fn prefix(&self, case: &CaseItem, run: &RunItem) -> String {
+        let (name, sizes) = (name_of(case, run), run.sizes.to_string());
+        format!(
+            "{name:<name_width$}  {sizes:<size_width$}  ",
+            name_width = self.name,
+            size_width = self.sizes
+        )
+    }
+
+    fn line(&self, case: &CaseItem, run: &RunItem, device: &str, shown: &Shown) -> String {
+        use anstyle::AnsiColor::{Green, Red, Yellow};
+        let (word, color, rest) = match shown {
+            Shown::Passed(passed) => ("ok", Green, passed.text()),
+            Shown::Skipped(why) => ("skip", Yellow, why.clone()),
+            Shown::Failed(error) => ("FAIL", Red, in_short(error)),
+        };
+        let style = anstyle::Style::new().bold().fg_color(Some(color.into()));
+        format!(
+            "{style}{word:<4}{style:#}  {}{device}  {rest}\n",
+            self.prefix(case, run)
+        )
+    }
+}
+
+/// One line; everything is said behind it.
+fn in_short(error: &Error) -> String {
+    match error {
+        Error::Kernel(diagnostics) => {
+            format!("{} in the kernel", count(diagnostics.0.len(), "error"))
+        }
+        other => other
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_string(),
+    }
+}
+
+impl Passed {
+    fn elaborate(&self, speaker: &Speaker) {
+        if speaker.is_verbose() {
+            for launch in &self.launches {
+                speaker.say(&format!("      {launch}\n"));
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let edited = if self.is_edited {
+            "  (edited by hand)"
+        } else {
+            ""
+        };
+        format!(
+            "{}  {}{edited}",
+            self.checks.join(", "),
+            time_text(self.wall)
+        )
+    }
+}
+
+/// Three digits and a unit.
+pub(super) fn time_text(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
+    match ms {
+        ..1.0 => format!("{ms:.3} ms"),
+        ..10.0 => format!("{ms:.2} ms"),
+        ..100.0 => format!("{ms:.1} ms"),
+        ..1000.0 => format!("{ms:.0} ms"),
+        _ => format!("{:.2} s", ms / 1e3),
+    }
+}
+
+fn event(case: &CaseItem, run: &RunItem, device: &str, shown: &Shown) -> Value {
+    let sizes: serde_json::Map<String, Value> = run
+        .sizes
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.into()))
+        .collect();
+    let (status, checks, wall_ms, why) = match shown {
+        Shown::Passed(passed) => (
+            "passed",
+            passed.checks.clone(),
+            Some(passed.wall.as_secs_f64() * 1e3),
+            None,
+        ),
+        Shown::Skipped(why) => ("skipped", Vec::new(), None, Some(why.clone())),
+        Shown::Failed(error) => ("failed", Vec::new(), None, Some(error.to_string())),
+    };
+    json!({
+        "reason": "tilekit-case", "case": case.entry.name, "kernels": run.kernels(), "sizes": sizes, "device": device,
+        "status": status, "checks": checks, "wall_ms": wall_ms, "why": why,
+    })
+}
+
+/// What has become of the runs so far.
+struct Tally {
+    passed: usize,
+    skipped: usize,
+    failed: usize,
+    has_lost_the_gpu: bool,
+    verdict: Verdict,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally {
+            passed: 0,
+            skipped: 0,
+            failed: 0,
+            has_lost_the_gpu: false,
+            verdict: Verdict::good(),
+        }
+    }
+}
+
+impl Tally {
+    fn note(&mut self, shown: &Shown, case: &CaseItem, run: &RunItem, speaker: &Speaker) {
+        match shown {
+            Shown::Passed(_) => self.passed += 1,
+            Shown::Skipped(_) => self.skipped += 1,
+            Shown::Failed(error) => {
+                self.failed += 1;
+                // A kernel that fails takes its context with it: nothing after it can be judged.
+                self.has_lost_the_gpu |= matches!(error, Error::KernelFailed { .. });
+                let about = format!("case `{}` at {}", case.entry.name, run.sizes);
+                self.verdict.note(speaker.error(&about, error));
+            }
+        }
+    }
+
+    fn summarise(&self, time: Duration, speaker: &Speaker) {
+        if self.has_lost_the_gpu {
+            let text = "the GPU is lost to this process after a failed kernel; the cases behind it were not run";
+            speaker.remark(&Remark::warning(text));
+        }
+        let text = format!(
+            "{} passed, {} failed, {} skipped in {}",
+            self.passed,
+            self.failed,
+            self.skipped,
+            time_text(time)
+        );
+        speaker.remark(&Remark::note(text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (us, expected) in [
+            (4, "0.004 ms"),
+            (4_200, "4.20 ms"),
+            (42_000, "42.0 ms"),
+            (420_000, "420 ms"),
+            (4_200_000, "4.20 s"),
+        ] {
+            assert_eq!(time_text(Duration::from_micros(us)), expected);
+        }
+    }
+}
