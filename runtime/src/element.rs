@@ -8,7 +8,7 @@
 use std::fmt::Display;
 use std::mem::MaybeUninit;
 
-use gluon_lang::lang::Element;
+use gluon_lang::lang::{E4m3, E5m2, Element};
 use half::{bf16, f16};
 
 use crate::case::{Tally, Tolerance};
@@ -105,7 +105,9 @@ macro_rules! plain_elements {
     )*};
 }
 
-plain_elements!(i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64);
+plain_elements!(
+    i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, E4m3, E5m2
+);
 
 impl sealed::Sealed for bool {}
 
@@ -147,6 +149,8 @@ mod tests {
         round_trip(&[1i8, -1, 0]);
         round_trip(&[f16::from_f32(1.5), f16::INFINITY]);
         round_trip(&[bf16::from_f32(-2.0)]);
+        round_trip(&[E4m3::from_f32(1.5), E4m3::from_f32(-448.0)]);
+        round_trip(&[E5m2::from_f32(0.25)]);
         round_trip(&[u64::MAX, 3]);
         round_trip(&[1.25f64]);
         round_trip::<f32>(&[]);

@@ -1,5 +1,6 @@
 //! Values wide enough to hold any element, for references and comparisons.
 
+use gluon_lang::lang::{E4m3, E5m2};
 use half::{bf16, f16};
 
 /// A number that holds every element type's values exactly.
@@ -130,6 +131,8 @@ floats! {
     bf16, u16, bf16::from_f64;
     f32, u32, |value| value as f32;
     f64, u64, |value| value;
+    E4m3, u8, E4m3::from_f64;
+    E5m2, u8, E5m2::from_f64;
 }
 
 impl Reference for bool {
@@ -186,6 +189,22 @@ mod tests {
         assert_eq!(f32::nearest(Number::Float(1.0 + 2f64.powi(-24))), Some(1.0));
         assert_eq!(f16::nearest(Number::Float(65_520.0)), Some(f16::INFINITY));
         assert_eq!(f16::nearest(Number::Float(65_519.9)), Some(f16::MAX));
+    }
+
+    #[test]
+    fn eight_bit_floats_are_judged_like_the_others() {
+        assert_eq!(
+            E4m3::nearest(Number::Float(1.0625)).map(E4m3::to_f32),
+            Some(1.0),
+            "ties to even"
+        );
+        assert_eq!(
+            E4m3::nearest(Number::Int(-500)).map(E4m3::to_f32),
+            Some(-448.0)
+        );
+        assert!(E4m3::from_bits(0xff).is_poison() && E5m2::from_bits(0xff).is_poison());
+        let next = |x: f32| E5m2::from_f32(x).place();
+        assert_eq!(next(1.25).zip(next(1.0)).map(|(a, b)| a - b), Some(1));
     }
 
     #[test]

@@ -278,21 +278,7 @@ impl Case {
         let Some(got) = self.fetch(output)? else {
             return Ok(());
         };
-        let want = want();
-        assert_eq!(
-            want.len(),
-            got.len(),
-            "the reference of `{}` is as long as the output",
-            output.name()
-        );
-        let flat = Shape::from([got.len()]);
-        let compared = compare(output.name(), &flat, &got, |[place]| want[place], tolerance);
-        let agreement = compared.map_err(|mut mismatch| {
-            mismatch.reshape(output.extents());
-            mismatch
-        })?;
-        self.report.agreements.push(agreement);
-        Ok(())
+        self.compare_flat(output.name(), output.extents(), &got, &want(), tolerance)
     }
 
     /// Compares the elements of `output` whose index lies below `part` in every dimension with a reference for them, in
@@ -328,23 +314,34 @@ impl Case {
                 });
             }
         }
-        let want = want();
-        assert_eq!(
-            want.len(),
-            inside.len(),
-            "the reference of `{}` is as long as the part",
-            output.name()
-        );
-        let flat = Shape::from([inside.len()]);
-        let compared = compare(
+        self.compare_flat(
             output.name(),
-            &flat,
+            &Shape::from(part),
             &inside,
-            |[place]| want[place],
+            &want(),
             tolerance,
+        )
+    }
+
+    /// Compares elements with a reference for all of them, in memory order.
+    #[track_caller]
+    fn compare_flat<T: DeviceElement, R: Reference + Sync>(
+        &mut self,
+        output: &str,
+        shape: &Shape,
+        got: &[T],
+        want: &[R],
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let (wanted, there) = (want.len(), got.len());
+        assert_eq!(
+            wanted, there,
+            "the reference of `{output}` is as long as what it is for"
         );
+        let flat = Shape::from([there]);
+        let compared = compare(output, &flat, got, |[place]| want[place], tolerance);
         let agreement = compared.map_err(|mut mismatch| {
-            mismatch.reshape(&Shape::from(part));
+            mismatch.reshape(shape);
             mismatch
         })?;
         self.report.agreements.push(agreement);
