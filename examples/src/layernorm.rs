@@ -7,7 +7,7 @@ use crate::rows::{by_row, rounding, row_stride};
 
 /// `out[row, j] = (x[row, j] - mean) / sqrt(variance + epsilon) * weight[j] + bias[j]` for rows of `cols <= COLS`
 /// elements.
-#[kernel(warps = if COLS >= 4096 { 8 } else { 4 })]
+#[kernel(warps = if COLS >= 4096 { 8 } else { 4 }, instances(<bf16, 4096>, <bf16, 8192>))]
 pub fn layernorm<T: Float, const COLS: usize>(
     x: Ptr<T>,
     weight: Ptr<T>,

@@ -6,7 +6,7 @@ use crate::instance::smallest_instance;
 use crate::rows::{by_row, rounding, row_stride};
 
 /// `out[row, j] = x[row, j] / sqrt(mean(x[row, :]²) + epsilon) * weight[j]` for rows of `cols <= COLS` elements.
-#[kernel(warps = if COLS >= 4096 { 8 } else { 4 })]
+#[kernel(warps = if COLS >= 4096 { 8 } else { 4 }, instances(<bf16, 4096>, <bf16, 8192>))]
 pub fn rmsnorm<T: Float, const COLS: usize>(
     x: Ptr<T>,
     weight: Ptr<T>,

@@ -7,7 +7,7 @@ use crate::rows::{by_row, rounding, row_stride};
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride`
 /// elements; `out` is dense if `cols` is a multiple of 8.
-#[kernel(warps = if COLS >= 4096 { 8 } else { 4 })]
+#[kernel(warps = if COLS >= 4096 { 8 } else { 4 }, instances(<bf16, 4096>, <bf16, 8192>))]
 pub fn softmax<T: Float, const COLS: usize>(
     x: Ptr<T>,
     out: Ptr<T>,

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Writes the manifest of `memory_bound.py`: each memory-bound example at the sizes that are measured.
+
+    python3 bench/peers/manifest.py ARTEFACTS OUT.json
+
+ARTEFACTS is the folder that `cargo tilekit build --emit cubin` names, with a .cubin and a .json for each variant.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+ITEM_BYTES = {"f32": 4, "bf16": 2, "f16": 2}
+
+
+def buffer(name, dtype, shape, role="input"):
+    return {"name": name, "dtype": dtype, "shape": shape, "role": role}
+
+
+def case(name, variant, buffers, grid, scalars, nbytes):
+    return {"name": name, "variant": variant, "buffers": buffers, "grid": grid, "scalars": scalars, "bytes": nbytes}
+
+
+def rows(kernel, dtype, shape, cols_instance, extra=()):
+    count, cols = shape
+    more = [buffer(n, dtype, [cols]) for n in extra]
+    buffers = [buffer("x", dtype, [count, cols]), *more, buffer("out", dtype, [count, cols], "output")]
+    scalars = {"row_stride": cols, "cols": cols, "epsilon": 1e-5}
+    name = f"{kernel} {count}x{cols} {dtype}"
+    return case(name, f"{kernel}-{dtype}-{cols_instance}", buffers, [count, 1, 1], scalars, 2 * count * cols * ITEM_BYTES[dtype])
+
+
+def cases():
+    n = 1 << 28
+    yield case("vector_add 2^28 f32", "vector_add-1024", [buffer("x", "f32", [n]), buffer("y", "f32", [n]), buffer("out", "f32", [n], "output")],
+               [n // 1024, 1, 1], {"n": n}, 12 * n)
+    yield rows("softmax", "bf16", (8192, 4096), 4096)
+    yield rows("softmax", "bf16", (8192, 1024), 1024)
+    yield rows("rmsnorm", "bf16", (8192, 8192), 8192, ["weight"])
+    yield rows("layernorm", "bf16", (8192, 8192), 8192, ["weight", "bias"])
+    yield rows("fused_l2norm", "f32", (8192, 8192), 8192)
+    r, c = 8192, 16384
+    for rows_per_cta, cols_per_cta in ((4, 1024),):
+        yield case(f"gelu_bias {r}x{c} bf16", f"gelu_bias-bf16-{rows_per_cta}-{cols_per_cta}",
+                   [buffer("x", "bf16", [r, c]), buffer("bias", "bf16", [c]), buffer("out", "bf16", [r, c], "output")],
+                   [c // cols_per_cta, r // rows_per_cta, 1], {"row_stride": c, "rows": r, "cols": c}, 4 * r * c)
+    side = 16384
+    for dtype in ("f32", "bf16"):
+        size = ITEM_BYTES[dtype]
+        yield case(f"row_sum {side}x{side} {dtype}", f"row_sum-{dtype}-4096", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
+                   [side, 1, 1], {"row_stride": side, "cols": side}, size * side * side)
+        yield case(f"column_sum {side}x{side} {dtype}", f"column_sum-{dtype}-128-128", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
+                   [side // 128, 1, 1], {"row_stride": side, "rows": side, "cols": side}, size * side * side)
+
+
+def main():
+    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
+    written = []
+    for c in cases():
+        description = folder / f"{c['variant']}.json"
+        if not description.exists():
+            print(f"no {description.name}: build it with -s", file=sys.stderr)
+            continue
+        kernel = json.loads(description.read_text())
+        params = []
+        for p in kernel["parameters"]:
+            if p["type"].startswith("ptr"):
+                params.append({"kind": "buffer", "name": p["name"]})
+            else:
+                params.append({"kind": p["type"], "value": c["scalars"][p["name"]]})
+        launch = {"entry": kernel["entry"], "cubin": f"{c['variant']}.cubin", "grid": c["grid"], "block": kernel["threads"],
+                  "shared_bytes": kernel["shared_bytes"], "params": params}
+        written.append({"name": c["name"], "kernel": kernel["kernel"].split("<")[0], "buffers": c["buffers"], "bytes": c["bytes"], "launches": [launch]})
+    out.write_text(json.dumps({"cases": written}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
