@@ -29,6 +29,15 @@ struct Use {
     is_guard: bool,
 }
 
+/// When an instruction reads the registers that it reads and writes.
+#[derive(Clone, Copy)]
+enum Accumulates {
+    Always,
+    /// Where this predicate slot is true.
+    If(u32),
+    Never,
+}
+
 /// The outcome of the analysis.
 pub(crate) struct Found {
     pub(crate) watches: Vec<Watch>,
@@ -79,9 +88,26 @@ impl Decoder<'_> {
                 read(reg, None);
             }
         }
+        let accumulates = match &instruction.inst {
+            Inst::Wgmma(product) => match product.scale_d {
+                Operand::Int(0) => Accumulates::Never,
+                Operand::Reg(reg) => self
+                    .predicate_reg(reg)
+                    .map_or(Accumulates::Always, Accumulates::If),
+                _ => Accumulates::Always,
+            },
+            _ => Accumulates::Always,
+        };
         let mut writes = SmallVec::new();
         instruction.inst.visit_registers(|reg, role| {
-            if role != Role::Write && selects.is_none() {
+            if role == Role::ReadWrite {
+                // Accumulators, which a product only reads when it adds to them.
+                match accumulates {
+                    Accumulates::Always => read(reg, None),
+                    Accumulates::If(slot) => read(reg, Some((slot, true))),
+                    Accumulates::Never => {}
+                }
+            } else if role == Role::Read && selects.is_none() {
                 read(reg, None);
             }
             if role != Role::Read {

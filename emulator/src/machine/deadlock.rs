@@ -116,6 +116,7 @@ fn awaited(context: &Context<'_>, cluster: &Cluster, wait: Wait) -> String {
     match wait {
         Wait::Cluster => ", for other CTAs of the cluster".to_owned(),
         Wait::Registers => ", for registers that other warps have".to_owned(),
+        Wait::Warpgroup => ", for the other warps of the warpgroup to issue the product".to_owned(),
         Wait::Lanes => ", for other lanes of the warp".to_owned(),
         Wait::Ready | Wait::Barrier(_) => String::new(),
         Wait::Mbarrier(id) => {

@@ -249,7 +249,7 @@ impl<'a> Worker<'a> {
             Op::GroupMultiply(op) => self.group_multiply(scene, op)?,
             Op::GroupFence => self.group_fence(scene)?,
             Op::GroupCommit => self.group_commit(scene)?,
-            Op::GroupWait(open) => self.group_wait(scene, *open)?,
+            Op::GroupWait(open) => return self.group_wait(scene, *open),
             Op::Mbarrier(op) => return self.mbarrier(scene, op),
             Op::ThreadCopy(copy) => self.thread_copy(scene, copy)?,
             Op::ThreadGroup(op) => self.thread_group(scene, *op)?,

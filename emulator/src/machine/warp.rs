@@ -21,6 +21,8 @@ pub(crate) enum Wait {
     Mbarrier(MbarrierId),
     /// At the barrier of the cluster.
     Cluster,
+    /// For the other warps of the warpgroup to issue a product.
+    Warpgroup,
     /// For registers that other warps have.
     Registers,
     /// At an instruction that other lanes must execute with it.

@@ -17,6 +17,7 @@ mod control;
 mod conversion;
 mod exchange;
 mod faults;
+mod gemm;
 mod launch;
 mod memory;
 mod printing;

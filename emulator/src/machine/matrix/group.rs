@@ -1,6 +1,7 @@
 //! `wgmma`: products of a warpgroup, which complete when they are waited for (PTX ISA 9.7.15).
 //!
-//! Each of the four warps has 16 rows of the result, so that every warp executes its part by itself.
+//! Each of the four warps has 16 rows of the result. The unit starts when all four have issued a product, and what
+//! one of them has waited for is complete for all.
 
 use super::check_whole_warp;
 use super::descriptor::{CHUNK, Descriptor};
@@ -9,9 +10,9 @@ use super::multiply::{accumulator_place, left_fragment};
 use crate::fault::{FaultKind, Memory, Trouble};
 use crate::lanes::{LANES, Registers};
 use crate::machine::report::name_step;
-use crate::machine::run::{Scene, Stepped, Worker};
+use crate::machine::run::{Flow, Scene, Stepped, Worker};
 use crate::machine::thread_copy::note_reading;
-use crate::machine::warp::Warp;
+use crate::machine::warp::{Wait, Warp};
 use crate::numeric::half;
 use crate::program::matrix::{GroupMultiply, LeftMatrix};
 use crate::program::{Code, Op};
@@ -32,11 +33,16 @@ struct Started {
     accumulate: bool,
 }
 
-/// The products of a warp that are not complete.
+/// The products of a warp that it has not waited for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Products {
-    open: Vec<Started>,
-    groups: VecDeque<Vec<Started>>,
+    started: VecDeque<Started>,
+    /// Number of the first of them, counted from the start of the warp.
+    first: u64,
+    /// Products that are complete; the warps of a group complete together.
+    completed: u64,
+    /// Number of the first product behind each group that is open.
+    boundaries: VecDeque<u64>,
     /// A first `wgmma.fence` has been executed.
     has_fenced: bool,
     /// Registers of fragments that other instructions have touched since the last fence, and where.
@@ -45,7 +51,11 @@ pub(crate) struct Products {
 
 impl Products {
     fn in_flight(&self) -> impl Iterator<Item = &Started> {
-        self.groups.iter().flatten().chain(&self.open)
+        self.started.iter()
+    }
+
+    fn issued(&self) -> u64 {
+        self.first + self.started.len() as u64
     }
 }
 
@@ -85,7 +95,8 @@ impl Worker<'_> {
             self.check_chunks(scene, &chunks)?;
             note_reading(scene, chunks.into_iter(), CHUNK);
         }
-        scene.warp.products.open.push(started);
+        scene.warp.products.started.push_back(started);
+        self.wake_siblings(scene);
         Ok(())
     }
 
@@ -151,36 +162,106 @@ impl Worker<'_> {
 
     pub(crate) fn group_commit(&mut self, scene: &mut Scene<'_>) -> Stepped {
         check_whole_warp(scene)?;
-        let open = std::mem::take(&mut scene.warp.products.open);
-        scene.warp.products.groups.push_back(open);
+        let issued = scene.warp.products.issued();
+        scene.warp.products.boundaries.push_back(issued);
         // Under some seeds the unit is quick.
-        if self.context.launch.seed != 0 && scene.cluster.next_random().is_multiple_of(3) {
-            self.complete_groups(scene, 0)?;
+        let seeded = self.context.launch.seed != 0;
+        if seeded
+            && scene.cluster.next_random().is_multiple_of(3)
+            && self.have_issued(scene, issued)
+        {
+            self.complete_until(scene, issued)?;
         }
         Ok(())
     }
 
-    pub(crate) fn group_wait(&mut self, scene: &mut Scene<'_>, pending: u32) -> Stepped {
+    /// Waits until at most `pending` groups are open. The unit starts a product when all four warps have issued it.
+    pub(crate) fn group_wait(&mut self, scene: &mut Scene<'_>, pending: u32) -> Stepped<Flow> {
         check_whole_warp(scene)?;
-        self.complete_groups(scene, pending as usize)
+        let boundaries = &scene.warp.products.boundaries;
+        let Some(last) = boundaries.len().checked_sub(pending as usize + 1) else {
+            return Ok(Flow::Next);
+        };
+        let target = boundaries[last];
+        if !self.have_issued(scene, target) {
+            return Ok(Flow::Park(Wait::Warpgroup));
+        }
+        self.complete_until(scene, target)?;
+        let products = &mut scene.warp.products;
+        products.boundaries.drain(..=last);
+        products.started.drain(..(target - products.first) as usize);
+        products.first = target;
+        Ok(Flow::Next)
     }
 
-    fn complete_groups(&mut self, scene: &mut Scene<'_>, pending: usize) -> Stepped {
-        while scene.warp.products.groups.len() > pending {
-            let group = scene.warp.products.groups.pop_front().unwrap_or_default();
-            for started in group {
-                self.complete_product(scene, &started)?;
+    /// The other warps of the group.
+    fn siblings(scene: &Scene<'_>) -> impl Iterator<Item = usize> + use<> {
+        let (own, first) = (scene.warp.index as usize, scene.warp.index as usize / 4 * 4);
+        (first..first + 4).filter(move |&warp| warp != own)
+    }
+
+    fn have_issued(&self, scene: &Scene<'_>, target: u64) -> bool {
+        let warps = &scene.cluster.ctas[scene.cta].warps;
+        Self::siblings(scene).all(|warp| {
+            warps
+                .get(warp)
+                .is_some_and(|warp| warp.products.issued() >= target)
+        })
+    }
+
+    fn wake_siblings(&self, scene: &mut Scene<'_>) {
+        for warp in Self::siblings(scene) {
+            if let Some(warp) = scene.cluster.ctas[scene.cta].warps.get_mut(warp) {
+                let waiting = warp
+                    .paths
+                    .iter_mut()
+                    .filter(|path| path.wait == Wait::Warpgroup);
+                waiting.for_each(|path| path.wait = Wait::Ready);
+            }
+        }
+    }
+
+    /// Completes products of all four warps.
+    fn complete_until(&mut self, scene: &mut Scene<'_>, target: u64) -> Stepped {
+        while scene.warp.products.completed < target {
+            let mut right = None;
+            self.complete_next(scene, &mut right)?;
+            for sibling in Self::siblings(scene) {
+                // The sibling takes the place of the running warp for its part of the product.
+                let other = std::mem::take(&mut scene.cluster.ctas[scene.cta].warps[sibling]);
+                let own = std::mem::replace(scene.warp, other);
+                let outcome = self.complete_next(scene, &mut right);
+                let other = std::mem::replace(scene.warp, own);
+                scene.cluster.ctas[scene.cta].warps[sibling] = other;
+                outcome?;
             }
         }
         Ok(())
     }
 
-    fn complete_product(&mut self, scene: &mut Scene<'_>, started: &Started) -> Stepped {
+    /// Completes the next product of the scene's warp. `right` keeps matrix B for the warps that follow.
+    fn complete_next(
+        &mut self,
+        scene: &mut Scene<'_>,
+        right: &mut Option<(Started, Vec<f32>)>,
+    ) -> Stepped {
+        let products = &scene.warp.products;
+        let started = products.started[(products.completed - products.first) as usize].clone();
         let Op::GroupMultiply(op) = &self.context.code.steps[started.step as usize].op else {
             return Ok(());
         };
-        let mut b = vec![0.0; op.k * op.n];
-        self.read_right(scene, op, &started.b, &mut b)?;
+        if let Some((first, _)) = right
+            && (first.step != started.step || first.b != started.b)
+        {
+            let message = "the warps of a warpgroup execute different products".to_owned();
+            return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message));
+        }
+        if right.is_none() {
+            let mut b = vec![0.0; op.k * op.n];
+            self.read_right(scene, op, &started.b, &mut b)?;
+            *right = Some((started.clone(), b));
+        }
+        let Some((_, b)) = right else { return Ok(()) };
         let a = match (&started.left, &started.a) {
             (Some(left), _) => left.clone(),
             (None, Some(descriptor)) => self.read_left(scene, op, descriptor)?,
@@ -193,9 +274,10 @@ impl Worker<'_> {
         };
         let mut sums = vec![0.0f32; ROWS * op.n];
         for (sums, a) in sums.chunks_exact_mut(op.n).zip(a.chunks_exact(op.k)) {
-            multiply_row(sums, a, &b, op.n, sign);
+            multiply_row(sums, a, b, op.n, sign);
         }
         add_to_accumulators(&mut scene.warp.regs, op, &sums, started.accumulate);
+        scene.warp.products.completed += 1;
         let actor = scene.warp.actor;
         let reads = &mut scene.cluster.ctas[scene.cta].reads;
         reads.retain(|read| read.actor != actor || read.step != started.step);
