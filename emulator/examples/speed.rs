@@ -1,9 +1,10 @@
 //! How fast the machine is: `cargo run --release -p tilekit-emulator --example speed`.
 
-use emulator::{Emulator, Launch, Program};
+use emulator::{Emulator, Launch, Program, TensorAccess, TensorElement, TensorMap};
 use std::time::Instant;
 
 const VECTOR_ADD: &str = include_str!("vector_add.ptx");
+const GEMM: &str = include_str!("../tests/kernels/gemm_persistent.ptx");
 const SOFTMAX: &str = include_str!("softmax.ptx");
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,6 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     softmax(256, 1024)?;
     softmax(4096, 1024)?;
+    matmul(1024)?;
     Ok(())
 }
 
@@ -110,6 +112,62 @@ fn softmax(rows: usize, columns: usize) -> Result<(), Box<dyn std::error::Error>
     let sum: f32 = result[..columns].iter().sum();
     println!(
         "softmax {rows}x{columns}: {elapsed:.3?}, {} warp instructions, first row sums to {sum}",
+        stats.warp_instructions
+    );
+    Ok(())
+}
+
+/// `size`^3 in bf16 with the persistent, warp-specialised kernel of the tests.
+fn matmul(size: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let program = Program::load(&ptx::Module::parse(GEMM)?)?;
+    let emulator = Emulator::new();
+    let bytes = vec![0x3f; (size * size * 2) as usize];
+    let mut addresses = Vec::new();
+    for _ in 0..3 {
+        let address = emulator.memory().alloc(bytes.len() as u64)?;
+        emulator.memory().write(address, &bytes)?;
+        addresses.push(address);
+    }
+    let mut params = Vec::new();
+    for (address, rows) in addresses.iter().zip([128, 256, 64]) {
+        let map = TensorMap {
+            element: TensorElement::Bf16,
+            rank: 2,
+            address: *address,
+            dims: [size, size, 1, 1, 1],
+            strides: [size * 2, 0, 0, 0],
+            element_strides: [1; 5],
+            access: TensorAccess::Tiled {
+                box_dims: [64, rows, 1, 1, 1],
+            },
+            swizzle: 128,
+            nan_fill: false,
+        };
+        params.extend(map.encode()?);
+    }
+    [addresses[2]; 4]
+        .iter()
+        .for_each(|address| params.extend(address.to_le_bytes()));
+    let (rows, columns) = (size as u32 / 128, size as u32 / 256);
+    for number in [
+        size as u32,
+        size as u32 / 64,
+        rows,
+        columns,
+        columns,
+        rows * columns,
+    ] {
+        params.extend(number.to_le_bytes());
+    }
+    let launch = Launch {
+        dynamic_shared_bytes: 213_056,
+        ..Launch::linear((rows * columns).min(132), 384)
+    };
+    let start = Instant::now();
+    let stats = emulator.launch(&program, "gemm", &launch, &params)?;
+    println!(
+        "matmul {size}^3 bf16: {:.3?}, {} warp instructions",
+        start.elapsed(),
         stats.warp_instructions
     );
     Ok(())

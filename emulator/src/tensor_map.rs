@@ -213,25 +213,23 @@ impl TensorMap {
     fn validate_tile(&self) -> Result<(), TensorMapError> {
         let fail = |message: String| Err(TensorMapError(message));
         let tile = self.tile_dims();
-        if let TensorAccess::Tiled { box_dims } = self.access {
-            if let Some(dim) = box_dims[..self.rank as usize]
+        if let TensorAccess::Tiled { box_dims } = self.access
+            && let Some(dim) = box_dims[..self.rank as usize]
                 .iter()
                 .find(|&&dim| dim == 0 || dim > 256)
-            {
-                return fail(format!(
-                    "a box of {dim} elements along a dimension; it must be 1 to 256"
-                ));
-            }
+        {
+            return fail(format!(
+                "a box of {dim} elements along a dimension; it must be 1 to 256"
+            ));
         }
         if let TensorAccess::Im2col {
             channels, pixels, ..
         } = self.access
+            && (channels == 0 || channels > 256 || pixels == 0 || pixels > 1024)
         {
-            if channels == 0 || channels > 256 || pixels == 0 || pixels > 1024 {
-                return fail(format!(
-                    "{channels} channels and {pixels} pixels; the limits are 256 and 1024"
-                ));
-            }
+            return fail(format!(
+                "{channels} channels and {pixels} pixels; the limits are 256 and 1024"
+            ));
         }
         let inner = tile[0] * self.element.bytes();
         if !inner.is_multiple_of(16) {
@@ -278,9 +276,9 @@ impl TensorMap {
         match self.access {
             TensorAccess::Tiled { box_dims } => {
                 writer.put(&[0]);
-                box_dims
-                    .iter()
-                    .for_each(|dim| writer.put(&(*dim as u16).to_le_bytes()));
+                for dim in box_dims {
+                    writer.put(&(dim as u16).to_le_bytes());
+                }
             }
             TensorAccess::Im2col {
                 lower_corner,

@@ -281,8 +281,8 @@ impl Decoder<'_> {
         Ok(TensorBox {
             map,
             coords,
-            offsets,
             im2col,
+            offsets,
         })
     }
 
@@ -394,7 +394,7 @@ impl Decoder<'_> {
         let d = self.target(i.dst, Type::U32)?;
         let exec = if Self::file(i.ty) == File::Double {
             lanes!(|a: u64, own: u32| -> u32 {
-                if a >> 24 & 0xff == 0 {
+                if (a >> 24) as u8 == 0 {
                     own
                 } else {
                     (a >> 24 & 0xff) as u32 - 1

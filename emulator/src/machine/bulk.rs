@@ -159,7 +159,7 @@ impl Worker<'_> {
         let reduction = copy.reduction.map(|(op, ty)| {
             (
                 op,
-                ty.or(element.map(|element| element.reduction_type()))
+                ty.or(element.map(super::super::tensor_map::TensorElement::reduction_type))
                     .unwrap_or(Type::U32),
             )
         });

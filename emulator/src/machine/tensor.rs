@@ -12,10 +12,10 @@ pub(crate) fn pieces(map: &TensorMap, coords: &[i64], offsets: &[u16], tile: u32
     let mut pieces = Vec::new();
     match map.access {
         TensorAccess::Tiled { box_dims } => tiled(map, &box_dims, coords, |row, at| {
-            emit_row(map, row, tile, at, &mut pieces)
+            emit_row(map, row, tile, at, &mut pieces);
         }),
         TensorAccess::Im2col { .. } => im2col(map, coords, offsets, |row, at| {
-            emit_row(map, row, tile, at, &mut pieces)
+            emit_row(map, row, tile, at, &mut pieces);
         }),
     }
     pieces

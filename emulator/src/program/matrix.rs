@@ -83,6 +83,10 @@ pub(crate) enum LeftMatrix {
 
 /// `wgmma.mma_async`, the part of one warp.
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "these are the immediates of the instruction"
+)]
 pub(crate) struct GroupMultiply {
     pub(crate) n: usize,
     pub(crate) k: usize,

@@ -225,3 +225,56 @@ fn a_cluster_that_shares_its_loads() {
             .unwrap_or_else(|fault| panic!("{fault}"));
     }
 }
+
+/// The kernel with one line changed must fault with this message.
+fn check_broken(gemm: &Gemm, from: &str, to: &str, expected: &str) {
+    let shape = [128 * u64::from(gemm.cluster), 256, 256];
+    let change = |text: String| {
+        assert!(text.contains(from), "the kernel has no {from}");
+        text.replace(from, to)
+    };
+    match gemm.run(shape, 0, change) {
+        Ok(_) => panic!("without {from} the kernel must fault"),
+        Err(fault) => assert!(fault.message.contains(expected), "{}", fault.message),
+    }
+}
+
+#[test]
+fn what_a_pipeline_must_not_forget() {
+    check_broken(
+        &PERSISTENT,
+        "    fence.proxy.async.shared::cta;\n    bar.sync",
+        "    bar.sync",
+        "the asynchronous proxy reads shared memory at",
+    );
+    check_broken(
+        &PERSISTENT,
+        "wgmma.fence.sync.aligned;",
+        "",
+        "wgmma without a wgmma.fence before it",
+    );
+    check_broken(
+        &PERSISTENT,
+        "b64 _, [%full], 49152;",
+        "b64 _, [%full], 49168;",
+        "16 bytes are missing",
+    );
+    check_broken(
+        &PERSISTENT,
+        "    wgmma.wait_group.sync.aligned 0;",
+        "",
+        "starts while the operation at `wgmma.mma_async",
+    );
+    check_broken(
+        &PERSISTENT,
+        "mbarrier.init.shared::cta.b64 [%bar+0], 1;",
+        "mbarrier.init.shared::cta.b64 [%bar+0], 2;",
+        "of the mbarrier at 0x34400 (initialised at `mbarrier.init.shared::cta.b64 [%bar], 2;`): 1 of 2 arrivals and 0 bytes are missing",
+    );
+    check_broken(
+        &PERSISTENT,
+        "setmaxnreg.inc.sync.aligned.u32 232;",
+        "setmaxnreg.inc.sync.aligned.u32 248;",
+        "for registers that other warps have",
+    );
+}

@@ -18,6 +18,8 @@ mod conversion;
 mod exchange;
 mod faults;
 mod gemm;
+mod hopper;
 mod launch;
+mod matrices;
 mod memory;
 mod printing;

@@ -103,7 +103,7 @@ pub(crate) fn write_accumulators(
                         *cell & !(0xffff << shift) | u32::from(half::f64_to_f16(value)) << shift;
                 }
                 Type::S32 if saturate => {
-                    regs.words[slots[index] as usize].0[lane] = value as i32 as u32
+                    regs.words[slots[index] as usize].0[lane] = value as i32 as u32;
                 }
                 Type::S32 => regs.words[slots[index] as usize].0[lane] = value as i64 as u32,
                 _ => regs.words[slots[index] as usize].0[lane] = (value as f32).to_bits(),

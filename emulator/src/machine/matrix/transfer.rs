@@ -134,7 +134,7 @@ mod tests {
         for transposed in [false, true] {
             assert_eq!(from_lanes(&to_lanes(&rows, transposed), transposed), rows);
         }
-        assert_eq!(to_lanes(&rows, false).0[5], 10 | 11 << 16);
+        assert_eq!(to_lanes(&rows, false).0[5], 0xb_000a);
         assert_eq!(to_lanes(&rows, true).0[5], (2 * 8 + 1) | (3 * 8 + 1) << 16);
     }
 }

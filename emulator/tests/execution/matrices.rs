@@ -1,0 +1,493 @@
+//! Matrix moves and products of every type and shape against the host.
+
+use crate::kernel::{Kernel, Random};
+use emulator::FaultKind;
+
+/// Elements of a type: random patterns that are small numbers, and their values.
+fn elements(ty: &str, count: usize, seed: u64) -> (Vec<u8>, Vec<f64>) {
+    let mut random = Random(seed);
+    let mut bytes = Vec::new();
+    let mut values = Vec::new();
+    for _ in 0..count {
+        let small = (random.next() % 9) as i32 - 4;
+        match ty {
+            "bf16" => {
+                bytes.extend(((f32::from(small as i16).to_bits() >> 16) as u16).to_le_bytes());
+            }
+            "f16" => bytes.extend(f16_bits(small).to_le_bytes()),
+            "tf32" => bytes.extend(f32::from(small as i16).to_bits().to_le_bytes()),
+            "e4m3" => bytes.push(fp8_bits(small, 3, 7)),
+            "e5m2" => bytes.push(fp8_bits(small, 2, 15)),
+            "s8" => bytes.push(small as u8),
+            "u8" => bytes.push((small + 4) as u8),
+            _ => panic!("no elements of {ty}"),
+        }
+        values.push(f64::from(if ty == "u8" { small + 4 } else { small }));
+    }
+    (bytes, values)
+}
+
+/// Small integers as f16: the exponent is that of the leading bit.
+fn f16_bits(value: i32) -> u16 {
+    let magnitude = value.unsigned_abs() as u16;
+    if magnitude == 0 {
+        return 0;
+    }
+    let top = 15 - magnitude.leading_zeros() as u16;
+    u16::from(value < 0) << 15 | (top + 15) << 10 | (magnitude << (10 - top)) & 0x3ff
+}
+
+fn fp8_bits(value: i32, mantissa: u32, bias: u32) -> u8 {
+    let magnitude = value.unsigned_abs();
+    if magnitude == 0 {
+        return 0;
+    }
+    let top = magnitude.ilog2();
+    let fraction = if top <= mantissa {
+        magnitude << (mantissa - top)
+    } else {
+        magnitude >> (top - mantissa)
+    };
+    u8::from(value < 0) << 7 | ((top + bias) << mantissa | fraction & ((1 << mantissa) - 1)) as u8
+}
+
+#[test]
+fn matrices_move_between_shared_memory_and_registers() {
+    // Each row of four 8x8 matrices is 16 bytes; lane i names row i.
+    let body = |load: &str, store: &str| {
+        format!(
+            ".shared .align 16 .b8 from[512]; .shared .align 16 .b8 to[512];
+            mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; mov.u32 %r3, from; add.u32 %r3, %r3, %r2;
+            mov.u32 %r4, to; add.u32 %r4, %r4, %r2;
+            mul.wide.u32 %rd1, %r1, 16; add.u64 %rd2, %in0, %rd1;
+            ld.global.v4.u32 {{%r10, %r11, %r12, %r13}}, [%rd2];
+            st.shared.v4.u32 [%r3], {{%r10, %r11, %r12, %r13}};
+            bar.warp.sync -1;
+            ldmatrix.sync.aligned.m8n8.x4{load}.shared.b16 {{%r20, %r21, %r22, %r23}}, [%r3];
+            stmatrix.sync.aligned.m8n8.x4{store}.shared.b16 [%r4], {{%r20, %r21, %r22, %r23}};
+            ld.shared.v4.u32 {{%r10, %r11, %r12, %r13}}, [%r4];
+            add.u64 %rd3, %in1, %rd1;
+            st.global.v4.u32 [%rd3], {{%r10, %r11, %r12, %r13}};
+            add.u64 %rd3, %in2, %rd1;
+            st.global.v4.u32 [%rd3], {{%r20, %r21, %r22, %r23}};"
+        )
+    };
+    let input = || (0..128).map(|i| 2 * i | (2 * i + 1) << 16);
+    let run = |load, store| {
+        Kernel::new(&body(load, store))
+            .words(input())
+            .out(512)
+            .out(512)
+            .run()
+    };
+    for trans in ["", ".trans"] {
+        assert_eq!(run(trans, trans).words(1), input().collect::<Vec<_>>());
+    }
+    let half = |words: &[u32], index: usize| words[index / 2] >> (16 * (index % 2)) & 0xffff;
+    let transposed = run(".trans", "").words(1);
+    for matrix in 0..4 {
+        for row in 0..8 {
+            for column in 0..8 {
+                assert_eq!(
+                    half(&transposed, matrix * 64 + row * 8 + column),
+                    (matrix * 64 + column * 8 + row) as u32
+                );
+            }
+        }
+    }
+    let fragments = run("", "").words(2);
+    // Lane 5 holds elements 2 and 3 of row 1 of each matrix.
+    assert_eq!(
+        fragments[5 * 4 + 2],
+        (2 * 64 + 8 + 2) | (2 * 64 + 8 + 3) << 16
+    );
+    let fault = Kernel::new("mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8; .shared .align 16 .b8 x[128]; mov.u32 %r2, x;
+        @%p1 ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];").fault();
+    assert_eq!(
+        fault.message,
+        "a matrix instruction needs the whole warp, and lanes 8-31 do not execute it"
+    );
+}
+
+/// `mma.sync` with fragments that each lane gathers from global memory by the layouts of the ISA.
+fn check_mma(n: usize, k: usize, types: [&str; 4]) {
+    let [d_ty, a_ty, b_ty, c_ty] = types;
+    let m = 16;
+    let (a_bytes, a) = elements(a_ty, m * k, 3);
+    let (b_bytes, b) = elements(b_ty, n * k, 7);
+    let size = a_bytes.len() / (m * k);
+    let per = 4 / size;
+    let (a_regs, b_regs) = (m * k / 32 / per, n * k / 32 / per);
+    // The host lays the fragments out: one word for each lane and register.
+    let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let mut a_words = Vec::new();
+    let mut b_words = Vec::new();
+    for lane in 0..32 {
+        for i in 0..a_regs {
+            let (row, column) = (lane / 4 + 8 * (i % 2), lane % 4 * per + 4 * per * (i / 2));
+            a_words.push(word(&a_bytes, (row * k + column) * size));
+        }
+        for i in 0..b_regs {
+            // B is kept by columns, so that its elements along K are neighbours.
+            let (column, depth) = (lane / 4, lane % 4 * per + 4 * per * i);
+            b_words.push(word(&b_bytes, (column * k + depth) * size));
+        }
+    }
+    let c_regs = if c_ty == "f16" { 2 } else { 4 };
+    let list = |class: &str, count: usize| {
+        (0..count)
+            .map(|i| format!("%{class}{i}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let loads = |class: &str, pointer: &str, count: usize| {
+        let mut text = format!(
+            "mul.wide.u32 %rd1, %r60, {}; add.u64 %rd2, {pointer}, %rd1;\n",
+            4 * count
+        );
+        (0..count).for_each(|i| text += &format!("ld.global.b32 %{class}{i}, [%rd2+{}];\n", 4 * i));
+        text
+    };
+    let body = format!(
+        ".reg .b32 %a<8>; .reg .b32 %b<4>; .reg .b32 %c<4>;\nmov.u32 %r60, %tid.x;\n{}{}{}
+        mma.sync.aligned.m16n8k{k}.row.col.{d_ty}.{a_ty}.{b_ty}.{c_ty} {{{}}}, {{{}}}, {{{}}}, {{{}}};
+        mul.wide.u32 %rd1, %r60, {}; add.u64 %rd2, %in3, %rd1;\n{}",
+        loads("a", "%in0", a_regs),
+        loads("b", "%in1", b_regs),
+        loads("c", "%in2", c_regs),
+        list("c", c_regs),
+        list("a", a_regs),
+        list("b", b_regs),
+        list("c", c_regs),
+        4 * c_regs,
+        (0..c_regs).map(|i| format!("st.global.b32 [%rd2+{}], %c{i};\n", 4 * i)).collect::<String>()
+    );
+    let body = body.replace(
+        ".reg .b32 %c<4>",
+        if d_ty == "f32" {
+            ".reg .f32 %c<4>"
+        } else {
+            ".reg .b32 %c<4>"
+        },
+    );
+    let outcome = Kernel::new(&body)
+        .words(a_words)
+        .words(b_words)
+        .words(vec![0; 32 * c_regs])
+        .out(128 * c_regs)
+        .run();
+    let found = outcome.words(3);
+    for lane in 0..32 {
+        for i in 0..4 {
+            let (row, column) = (lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2);
+            let expected: f64 = (0..k)
+                .map(|depth| a[row * k + depth] * b[column * k + depth])
+                .sum();
+            let value = match d_ty {
+                "f16" => {
+                    assert_eq!(
+                        found[lane * 2 + i / 2] >> (16 * (i % 2)) & 0xffff,
+                        f16_bits(expected as i32).into(),
+                        "{types:?}"
+                    );
+                    continue;
+                }
+                "s32" => f64::from(found[lane * 4 + i] as i32),
+                _ => f32::from_bits(found[lane * 4 + i]).into(),
+            };
+            assert_eq!(value, expected, "{types:?} row {row} column {column}");
+        }
+    }
+}
+
+#[test]
+fn products_of_a_warp() {
+    check_mma(8, 16, ["f32", "bf16", "bf16", "f32"]);
+    check_mma(8, 8, ["f32", "bf16", "bf16", "f32"]);
+    check_mma(8, 16, ["f32", "f16", "f16", "f32"]);
+    check_mma(8, 16, ["f16", "f16", "f16", "f16"]);
+    check_mma(8, 8, ["f32", "tf32", "tf32", "f32"]);
+    check_mma(8, 4, ["f32", "tf32", "tf32", "f32"]);
+    check_mma(8, 32, ["s32", "s8", "s8", "s32"]);
+    check_mma(8, 16, ["s32", "u8", "s8", "s32"]);
+    check_mma(8, 32, ["f32", "e4m3", "e5m2", "f32"]);
+}
+
+/// Where element (`row`, `depth`) of an operand lies in shared memory, as TMA puts it there.
+struct Layout {
+    swizzle: usize,
+    transposed: bool,
+    rows: usize,
+}
+
+impl Layout {
+    fn offset(&self, row: usize, depth: usize, size: usize) -> usize {
+        let at = match (self.swizzle, self.transposed) {
+            // Core matrices of 8 rows of 16 bytes, K innermost: neighbours along K first, 128 bytes apart.
+            (0, false) => {
+                let chunk = depth * size / 16;
+                row / 8 * 256 + chunk * 128 + row % 8 * 16 + depth * size % 16
+            }
+            (0, true) => {
+                let chunk = row * size / 16;
+                depth / 8 * (self.rows * size * 8) + chunk * 128 + depth % 8 * 16 + row * size % 16
+            }
+            (span, false) => row * span + depth * size,
+            // Columns of `span` bytes along M or N, each with all 16 depths.
+            (span, true) => row * size / span * (span * 16) + depth * span + row * size % span,
+        };
+        let mask = (self.swizzle / 16).saturating_sub(1);
+        at ^ ((at >> 7 & mask) << 4)
+    }
+
+    fn descriptor(&self, start: u64, size: usize) -> u64 {
+        let (leading, stride) = match (self.swizzle, self.transposed) {
+            (0, false) => (128, 256),
+            (0, true) => (self.rows * size * 8, 128),
+            (span, false) => (16, 8 * span),
+            (span, true) => (span * 16, span * 8),
+        };
+        let mode = match self.swizzle {
+            128 => 1,
+            64 => 2,
+            32 => 3,
+            _ => 0u64,
+        };
+        start >> 4 | (leading as u64 >> 4) << 16 | (stride as u64 >> 4) << 32 | mode << 62
+    }
+
+    fn image(&self, bytes: &[u8], depth: usize, size: usize) -> Vec<u8> {
+        let mut image = vec![0; 65536];
+        let mut end = 0;
+        for row in 0..self.rows {
+            for k in 0..depth {
+                let at = self.offset(row, k, size);
+                image[at..at + size].copy_from_slice(&bytes[(row * depth + k) * size..][..size]);
+                end = end.max(at + size);
+            }
+        }
+        image.truncate(end.next_multiple_of(1024));
+        image
+    }
+}
+
+/// One `wgmma`, twice on the same accumulators, with operands in the layouts given.
+fn check_wgmma(n: usize, types: [&str; 3], layouts: [(usize, bool); 2], registers: bool) {
+    let [d_ty, a_ty, b_ty] = types;
+    let size = elements(a_ty, 1, 1).0.len();
+    let k = 32 / size;
+    let (a_bytes, a) = elements(a_ty, 64 * k, 11);
+    let (b_bytes, b) = elements(b_ty, n * k, 13);
+    let a_layout = Layout {
+        swizzle: layouts[0].0,
+        transposed: layouts[0].1,
+        rows: 64,
+    };
+    let b_layout = Layout {
+        swizzle: layouts[1].0,
+        transposed: layouts[1].1,
+        rows: n,
+    };
+    let (a_image, b_image) = (
+        a_layout.image(&a_bytes, k, size),
+        b_layout.image(&b_bytes, k, size),
+    );
+    let b_start = 1024 + a_image.len();
+    let words = |bytes: &[u8]| -> Vec<u32> {
+        bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|c| u32::from_le_bytes(*c))
+            .collect()
+    };
+    let image: Vec<u32> = words(&a_image).into_iter().chain(words(&b_image)).collect();
+    let accumulators = n / 2 / if d_ty == "f16" { 2 } else { 1 };
+    let list: Vec<String> = (0..accumulators).map(|i| format!("%d{i}")).collect();
+    let class = if d_ty == "f32" { "f32" } else { "b32" };
+    let mut fragment = String::new();
+    if registers {
+        // Lane by lane, as `ldmatrix` would bring rows of 32 bytes.
+        let per = 4 / size;
+        for i in 0..4 {
+            fragment += &format!(
+                "shr.u32 %r20, %r1, 5; and.b32 %r20, %r20, 3; shl.b32 %r20, %r20, 4; and.b32 %r21, %r1, 31; shr.u32 %r21, %r21, 2;
+                add.u32 %r20, %r20, %r21; add.u32 %r20, %r20, {}; mul.lo.u32 %r20, %r20, 32; and.b32 %r21, %r1, 3;
+                mad.lo.u32 %r20, %r21, {}, %r20; add.u32 %r20, %r20, {}; cvt.u64.u32 %rd5, %r20; add.u64 %rd5, %in2, %rd5;
+                ld.global.b32 %r{}, [%rd5];\n",
+                8 * (i % 2),
+                per * size,
+                4 * per * size * (i / 2),
+                30 + i
+            );
+        }
+    }
+    let a_operand = if registers {
+        "{%r30, %r31, %r32, %r33}".to_owned()
+    } else {
+        "%rd10".to_owned()
+    };
+    let is_16_bit = matches!(a_ty, "f16" | "bf16");
+    let scales = if d_ty == "s32" { "" } else { ", 1, 1" };
+    let transposes = match (is_16_bit, registers) {
+        (false, _) => String::new(),
+        (true, true) => format!(", {}", u8::from(layouts[1].1)),
+        (true, false) => format!(", {}, {}", u8::from(layouts[0].1), u8::from(layouts[1].1)),
+    };
+    let product = |scale: &str| {
+        format!(
+            "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{d_ty}.{a_ty}.{b_ty} {{{}}}, {a_operand}, %rd11, {scale}{scales}{transposes};\n",
+            list.join(", ")
+        )
+    };
+    let stores: String = list
+        .iter()
+        .enumerate()
+        .map(|(i, register)| format!("st.global.b32 [%rd6+{}], {register};\n", 4 * i))
+        .collect();
+    let body = format!(
+        ".reg .{class} %d<{accumulators}>;
+        .shared .align 1024 .b8 image[{}];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, image;
+        shl.b32 %r3, %r1, 2;
+        add.u32 %r4, %r2, %r3;
+        mov.u32 %r5, 0;
+        cvt.u64.u32 %rd1, %r3;
+        add.u64 %rd2, %in0, %rd1;
+        $copy:
+        ld.global.u32 %r6, [%rd2];
+        st.shared.u32 [%r4], %r6;
+        add.u32 %r4, %r4, 512;
+        add.u64 %rd2, %rd2, 512;
+        add.u32 %r5, %r5, 128;
+        setp.lt.u32 %p1, %r5, {};
+        @%p1 bra $copy;
+        {fragment}
+        fence.proxy.async.shared::cta;
+        bar.sync 0;
+        mov.b64 %rd10, {};
+        mov.b64 %rd11, {};
+        setp.ne.u32 %p2, %r1, %r1;
+        wgmma.fence.sync.aligned;
+        {}{}
+        wgmma.commit_group.sync.aligned;
+        wgmma.wait_group.sync.aligned 0;
+        mul.wide.u32 %rd5, %r1, {};
+        add.u64 %rd6, %in1, %rd5;
+        {stores}",
+        image.len() * 4,
+        image.len(),
+        a_layout.descriptor(1024, size),
+        b_layout.descriptor(b_start as u64, size) as i64,
+        product("%p2"),
+        product("1"),
+        4 * accumulators,
+    );
+    let kernel = Kernel::new(&body)
+        .threads(128)
+        .words(image)
+        .out(512 * accumulators)
+        .words(words(&a_bytes));
+    let found = kernel.run().words(1);
+    for thread in 0..128 {
+        for i in 0..n / 2 {
+            let (row, column) = (
+                thread / 32 * 16 + thread % 32 / 4 + 8 * (i / 2 % 2),
+                i / 4 * 8 + thread % 4 * 2 + i % 2,
+            );
+            let once: f64 = (0..k)
+                .map(|depth| a[row * k + depth] * b[column * k + depth])
+                .sum();
+            let what = format!("{types:?} {layouts:?} row {row} column {column}");
+            match d_ty {
+                "f16" => {
+                    let bits = found[thread * accumulators + i / 2] >> (16 * (i % 2)) & 0xffff;
+                    assert_eq!(bits, f16_bits(2 * once as i32).into(), "{what}");
+                }
+                "s32" => assert_eq!(
+                    f64::from(found[thread * accumulators + i] as i32),
+                    2.0 * once,
+                    "{what}"
+                ),
+                _ => assert_eq!(
+                    f64::from(f32::from_bits(found[thread * accumulators + i])),
+                    2.0 * once,
+                    "{what}"
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_a_warpgroup_in_every_layout() {
+    for swizzle in [0, 32, 64, 128] {
+        for a_transposed in [false, true] {
+            for b_transposed in [false, true] {
+                check_wgmma(
+                    64,
+                    ["f32", "bf16", "bf16"],
+                    [(swizzle, a_transposed), (swizzle, b_transposed)],
+                    false,
+                );
+            }
+        }
+    }
+    check_wgmma(128, ["f32", "f16", "f16"], [(128, false), (64, true)], true);
+}
+
+#[test]
+fn products_of_a_warpgroup_of_every_type_and_width() {
+    for n in [8, 24, 96, 192, 256] {
+        check_wgmma(
+            n,
+            ["f32", "f16", "f16"],
+            [(128, false), (128, false)],
+            false,
+        );
+    }
+    check_wgmma(
+        64,
+        ["f16", "f16", "f16"],
+        [(128, false), (128, false)],
+        false,
+    );
+    check_wgmma(
+        32,
+        ["f32", "tf32", "tf32"],
+        [(128, false), (32, false)],
+        false,
+    );
+    check_wgmma(
+        64,
+        ["f32", "e4m3", "e5m2"],
+        [(64, false), (128, false)],
+        false,
+    );
+    check_wgmma(
+        64,
+        ["f16", "e5m2", "e4m3"],
+        [(64, false), (128, false)],
+        true,
+    );
+    check_wgmma(64, ["s32", "s8", "s8"], [(128, false), (0, false)], false);
+    check_wgmma(32, ["s32", "u8", "s8"], [(32, false), (128, false)], true);
+}
+
+#[test]
+fn a_warp_outside_of_a_warpgroup() {
+    let list: Vec<String> = (0..4).map(|i| format!("%f{i}")).collect();
+    let body = format!(
+        "mov.u64 %rd1, 0; wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{{}}}, %rd1, %rd1, 0, 1, 1, 0, 0;",
+        list.join(", ")
+    );
+    let fault = Kernel::new(&body).threads(64).fault();
+    assert_eq!(
+        (fault.kind, fault.message.as_str()),
+        (
+            FaultKind::Wgmma,
+            "warp 0 is in no warpgroup: the CTA has 2 warps"
+        )
+    );
+}
