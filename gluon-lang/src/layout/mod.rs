@@ -35,6 +35,7 @@ mod swizzled;
 mod text;
 mod wgmma;
 
+pub mod banks;
 pub mod convert;
 pub mod linear;
 pub mod local;

@@ -244,30 +244,180 @@ fn slots_of(access: &Access, thread: u32, elem_bytes: u32) -> std::ops::Range<us
     first..first + access.registers.len()
 }
 
-fn check(src: &LinearLayout, dst: &LinearLayout, elem_bits: u32, limits: Limits) -> ConversionPlan {
-    let plan = plan_conversion(src, dst, elem_bits, limits).unwrap();
-    let machine = Machine::of(src);
-    let result = machine.run(&plan, &machine.registers(src));
+/// A layout with what every thread holds under it.
+struct Held {
+    map: LinearLayout,
+    registers: Vec<Registers>,
+}
+
+impl Held {
+    fn new(map: LinearLayout) -> Self {
+        let registers = Machine::of(&map).registers(&map);
+        Self { map, registers }
+    }
+}
+
+fn check(src: &Held, dst: &Held, elem_bits: u32, limits: Limits) -> ConversionPlan {
+    let plan = plan_conversion(&src.map, &dst.map, elem_bits, limits).unwrap();
+    let result = Machine::of(&src.map).run(&plan, &src.registers);
     assert!(
-        result == machine.registers(dst),
-        "{src}\n to {dst}\n of {elem_bits} bits by {plan:#?}"
+        result == dst.registers,
+        "{}\n to {}\n of {elem_bits} bits by {plan:#?}",
+        src.map,
+        dst.map
     );
     plan
+}
+
+fn check_text(src: &str, dst: &str, shape: &[u32], elem_bits: u32) -> ConversionPlan {
+    let held = |text: &str| Held::new(layout(text).linear(shape).unwrap());
+    check(&held(src), &held(dst), elem_bits, Limits::default())
 }
 
 #[test]
 fn every_pair_of_the_family_converts() {
     for shape in MATRIX_SHAPES {
-        let maps: Vec<LinearLayout> = MATRIX_LAYOUTS
-            .iter()
-            .map(|text| layout(text).linear(&shape).unwrap())
-            .collect();
+        // On small shapes some layouts are the same under several names.
+        let mut maps: Vec<LinearLayout> = Vec::new();
+        for text in MATRIX_LAYOUTS {
+            let map = layout(text).linear(&shape).unwrap();
+            if !maps.contains(&map) {
+                maps.push(map);
+            }
+        }
+        let maps: Vec<Held> = maps.into_iter().map(Held::new).collect();
         for src in &maps {
             for dst in &maps {
                 for elem_bits in [8, 16, 32, 64] {
-                    check(src, dst, elem_bits, Limits::default());
+                    let plan = check(src, dst, elem_bits, Limits::default());
+                    if let Conversion::Shared(shared) = &plan.conversion {
+                        assert_eq!(
+                            (shared.store_conflicts, shared.load_conflicts),
+                            (0, 0),
+                            "{} to {}",
+                            src.map,
+                            dst.map
+                        );
+                    }
                 }
             }
         }
     }
+}
+
+#[test]
+fn small_scratch_takes_several_rounds() {
+    let held = |text: &str| Held::new(layout(text).linear(&[64, 128]).unwrap());
+    let src = held("Blocked([1, 8], [4, 8], [4, 1], [1, 0])");
+    let dst = held("Blocked([1, 8], [8, 4], [1, 4], [1, 0])");
+    for (limit, rounds) in [(1 << 15, 1), (1 << 14, 2), (1 << 13, 4)] {
+        let plan = check(
+            &src,
+            &dst,
+            32,
+            Limits {
+                scratch_bytes: limit,
+            },
+        );
+        let Conversion::Shared(shared) = &plan.conversion else {
+            panic!("{plan:#?}")
+        };
+        assert_eq!(
+            (shared.exchanges.len(), shared.scratch_bytes <= limit),
+            (rounds, true)
+        );
+    }
+}
+
+#[test]
+fn what_stays_in_a_thread_or_a_warp_needs_no_cta_barrier() {
+    let free = |src: &str, dst: &str, shape: &[u32]| {
+        assert!(check_text(src, dst, shape, 16).is_free(), "{src} to {dst}")
+    };
+    // Those that Gluon does without an instruction, too.
+    free(
+        "Mma([4, 1], [16, 8])",
+        "DotOperand(0, Mma([4, 1], [16, 8]), 2)",
+        &[64, 64],
+    );
+    free(
+        "Wgmma([4, 1], [64, 64, 16])",
+        "DotOperand(0, Wgmma([4, 1], [64, 64, 16]), 2)",
+        &[64, 64],
+    );
+    free(
+        "Wgmma([4, 1], [64, 64, 16])",
+        "Wgmma([4, 1], [64, 32, 16])",
+        &[64, 64],
+    );
+    // Same-warp changes of lanes: Gluon takes shared memory and seven CTA barriers for the first.
+    for (src, dst) in [
+        (
+            "Blocked([1, 1], [32, 1], [1, 1], [1, 0])",
+            "Blocked([1, 1], [16, 2], [1, 1], [1, 0])",
+        ),
+        (
+            "Blocked([1, 2], [16, 2], [4, 1], [1, 0])",
+            "Blocked([1, 4], [16, 2], [4, 1], [1, 0])",
+        ),
+    ] {
+        for shape in [[128, 8], [128, 16]] {
+            assert_eq!(
+                check_text(src, dst, &shape, 32).cost().cta_barriers,
+                0,
+                "{src} to {dst}"
+            );
+        }
+    }
+    // Copies in other warps are used where they are.
+    let copies = "Slice(0, Blocked([1, 1], [1, 32], [4, 1], [1, 0]))";
+    assert_eq!(
+        check_text(copies, "Blocked([1], [32], [4], [0])", &[128], 32)
+            .cost()
+            .cta_barriers,
+        0
+    );
+}
+
+#[test]
+fn clusters_exchange_through_distributed_shared_memory() {
+    let rows = "Blocked([1, 4], [8, 4], [4, 1], [1, 0], cta=[[1, 0]])";
+    let columns = "Blocked([1, 4], [8, 4], [4, 1], [1, 0], cta=[[0, 1]])";
+    let copies = "Blocked([1, 4], [8, 4], [4, 1], [1, 0], cta=[[0, 0]])";
+    let other = "Blocked([4, 1], [4, 8], [1, 4], [0, 1], cta=[[1, 0]])";
+    for (src, dst, scope) in [
+        (rows, columns, Some(Scope::Cluster)),
+        (rows, copies, Some(Scope::Cluster)),
+        (rows, other, Some(Scope::Cta)),
+        (copies, copies, None),
+    ] {
+        let plan = check_text(src, dst, &[64, 64], 16);
+        match (&plan.conversion, scope) {
+            (Conversion::Shared(shared), Some(scope)) => {
+                assert_eq!(shared.scope, scope, "{src} to {dst}")
+            }
+            (Conversion::Registers, None) => {}
+            _ => panic!("{src} to {dst}: {plan:#?}"),
+        }
+    }
+    let own_half = check_text(copies, rows, &[64, 64], 16);
+    assert!(
+        !matches!(&own_half.conversion, Conversion::Shared(shared) if shared.scope == Scope::Cluster)
+    );
+}
+
+#[test]
+fn layouts_of_different_tensors_are_refused() {
+    let map = |text: &str, shape: &[u32]| layout(text).linear(shape).unwrap();
+    let four = map("Blocked([1], [32], [4], [0])", &[128]);
+    let plan = |src, dst, bits| {
+        plan_conversion(src, dst, bits, Limits::default())
+            .unwrap_err()
+            .to_string()
+    };
+    let wide = map("Blocked([1], [32], [4], [0])", &[256]);
+    assert!(plan(&four, &wide, 32).contains("the source has the shape [128]"));
+    let eight = map("Blocked([1], [32], [8], [0])", &[128]);
+    assert!(plan(&four, &eight, 32).contains("the source is spread over 4 warps"));
+    assert!(plan(&four, &four, 12).contains("registers hold 8, 16, 32 or 64 bits"));
 }

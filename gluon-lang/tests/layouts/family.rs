@@ -51,7 +51,7 @@ pub(crate) const MATRIX_LAYOUTS: &[&str] = &[
 
 /// Shapes from smaller than every tile to larger than most.
 pub(crate) const MATRIX_SHAPES: [[u32; 2]; 6] =
-    [[64, 64], [16, 16], [32, 128], [128, 32], [2, 64], [64, 2]];
+    [[64, 64], [16, 16], [16, 64], [128, 16], [2, 64], [64, 2]];
 
 pub(crate) fn layout(text: &str) -> Layout {
     text.parse()

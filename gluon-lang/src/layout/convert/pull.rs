@@ -39,12 +39,27 @@ impl Pull {
 
     /// Whether every warp already holds what it needs.
     pub(super) fn stays_in_warp(&self) -> bool {
-        self.map.is_identity_on(Axis::Warp) && self.stays_in_block()
+        self.keeps(Axis::Warp) && self.stays_in_block()
     }
 
     /// Whether every CTA already holds what it needs.
     pub(super) fn stays_in_block(&self) -> bool {
-        self.map.is_identity_on(Axis::Block)
+        self.keeps(Axis::Block)
+    }
+
+    /// Whether each place finds its element where `axis` has the same value; lanes and registers may depend on it.
+    fn keeps(&self, axis: Axis) -> bool {
+        let (first, shift) = (self.map.in_shift(axis), self.map.out_shift(axis));
+        let mask = ((1_u64 << self.map.out_bits(axis)) - 1) << shift;
+        let own = first..first + self.map.in_bits(axis);
+        self.map.columns().iter().zip(0_u32..).all(|(&column, at)| {
+            let wanted = if own.contains(&at) {
+                1 << (shift + at - first)
+            } else {
+                0
+            };
+            column & mask == wanted
+        })
     }
 }
 
