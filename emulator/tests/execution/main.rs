@@ -23,3 +23,4 @@ mod launch;
 mod matrices;
 mod memory;
 mod printing;
+mod tensors;
