@@ -317,7 +317,12 @@ impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.tolerance {
             Tolerance::Exactly => write!(f, "`{}` exact", self.output),
-            tolerance => write!(f, "`{}` {tolerance} (is {:.2e})", self.output, self.error),
+            tolerance => write!(
+                f,
+                "`{}` {tolerance} (is {})",
+                self.output,
+                tolerance.value(self.error)
+            ),
         }
     }
 }
@@ -327,8 +332,11 @@ impl fmt::Display for Mismatch {
         let total: usize = self.shape.iter().product();
         write!(
             f,
-            "`{}` is wrong: wanted {}, is {:.3e}; {} of {total} elements differ too much",
-            self.output, self.tolerance, self.error, self.wrong
+            "`{}` is wrong: wanted {}, is {}; {} of {total} elements differ too much",
+            self.output,
+            self.tolerance,
+            self.tolerance.value(self.error),
+            self.wrong
         )?;
         if self.untouched > 0 {
             write!(f, ", {} of them were never written", self.untouched)?;

@@ -57,18 +57,48 @@ impl Tolerance {
     }
 }
 
+impl Tolerance {
+    /// An error in this norm, with its unit.
+    pub(super) fn value(self, error: f64) -> String {
+        match self {
+            Tolerance::Exactly | Tolerance::Ulps(_) => format!("{error:.0} ulp"),
+            Tolerance::Close { .. } => format!("{:.1} % of that", error * 100.0),
+            Tolerance::Absolute(_) | Tolerance::Relative(_) | Tolerance::Frobenius(_) => {
+                short(error)
+            }
+        }
+    }
+}
+
+/// At most three digits: `1.28e-4`, `2e-5`.
+pub(super) fn short(value: f64) -> String {
+    let text = format!("{value:.2e}");
+    let Some((digits, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    format!("{digits}e{exponent}")
+}
+
 impl fmt::Display for Tolerance {
     /// The norm and its limit, such as `max relative error ≤ 1e-3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Tolerance::Exactly => write!(f, "exact"),
             Tolerance::Ulps(limit) => write!(f, "max error ≤ {limit} ulp"),
-            Tolerance::Absolute(limit) => write!(f, "max absolute error ≤ {limit:e}"),
-            Tolerance::Relative(limit) => write!(f, "max relative error ≤ {limit:e}"),
+            Tolerance::Absolute(limit) => write!(f, "max absolute error ≤ {}", short(*limit)),
+            Tolerance::Relative(limit) => write!(f, "max relative error ≤ {}", short(*limit)),
             Tolerance::Close { relative, absolute } => {
-                write!(f, "max |got − want| ≤ {absolute:e} + {relative:e}·|want|")
+                write!(
+                    f,
+                    "max |got − want| ≤ {} + {}·|want|",
+                    short(*absolute),
+                    short(*relative)
+                )
             }
-            Tolerance::Frobenius(limit) => write!(f, "relative Frobenius error ≤ {limit:e}"),
+            Tolerance::Frobenius(limit) => {
+                write!(f, "relative Frobenius error ≤ {}", short(*limit))
+            }
         }
     }
 }

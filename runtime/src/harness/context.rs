@@ -1,6 +1,6 @@
 //! What every verb works with.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use super::catalog::{Catalog, KernelItem, Overrides, Variant};
 use super::config::Config;
@@ -122,8 +122,8 @@ impl Context {
             .config
             .snapshots
             .as_deref()
-            .unwrap_or(std::path::Path::new("snapshots"));
-        self.place.root.join(folder)
+            .unwrap_or(Path::new("snapshots"));
+        without_detours(&self.place.root.join(folder))
     }
 
     /// Kernels and cases, at the sizes that are configured and chosen.
@@ -268,5 +268,33 @@ impl Context {
         let device = super::device::open(self.device_choice(), &self.speaker)?;
         super::device::introduce(&device, &self.speaker);
         Ok(device)
+    }
+}
+
+/// The same path without `..`, as far as names tell; links are rare in a checkout.
+fn without_detours(path: &Path) -> PathBuf {
+    let mut short = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                short.pop();
+            }
+            Component::CurDir => {}
+            other => short.push(other),
+        }
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detours_are_left_out() {
+        assert_eq!(
+            without_detours(Path::new("/w/examples/../snapshots/./kernels")),
+            Path::new("/w/snapshots/kernels")
+        );
     }
 }

@@ -154,6 +154,9 @@ impl Environment {
     }
 
     fn places(&self, program: &str) -> impl Iterator<Item = (PathBuf, Origin)> {
+        // Where the user's own ptxas is, its companions are.
+        let beside = self.ptxas.iter().filter_map(|ptxas| ptxas.parent());
+        let beside = beside.map(|folder| (folder.to_path_buf(), Origin::PtxasVariable));
         let toolkits = self
             .toolkits
             .iter()
@@ -175,7 +178,11 @@ impl Environment {
             .chain(asked)
             .flat_map(|site| package_folders(&site))
             .map(|folder| (folder, Origin::PythonPackage));
-        let folders = toolkits.chain(path).chain(local).chain(python);
+        let folders = beside
+            .chain(toolkits)
+            .chain(path)
+            .chain(local)
+            .chain(python);
         let program = program.to_string();
         folders
             .map(move |(folder, origin)| (folder.join(&program), origin))

@@ -118,29 +118,33 @@ pub(in crate::harness) struct Folder(pub(in crate::harness) PathBuf);
 impl Folder {
     /// How `golden` differs from its file, if it does.
     pub(in crate::harness) fn compare(&self, golden: &Golden) -> Option<Difference> {
+        self.difference(golden, false)
+    }
+
+    /// The same for writing: what another release of ptxas says, or what it says for the first time, is news too.
+    pub(in crate::harness) fn refresh(&self, golden: &Golden) -> Option<Difference> {
+        self.difference(golden, true)
+    }
+
+    fn difference(&self, golden: &Golden, wants_news: bool) -> Option<Difference> {
         let path = self.path(golden);
         // Checked out by git on another system, lines may end otherwise.
         let found = fs::read_to_string(&path)
             .ok()
             .map(|text| text.replace("\r\n", "\n"));
         let Some(old) = found else {
-            return Some(Difference::Missing {
-                path,
-                new: with_assembly(&golden.text, golden.assembly.as_deref()),
-            });
+            let new = with_assembly(&golden.text, golden.assembly.as_deref());
+            return Some(Difference::Missing { path, new });
         };
         let (old_text, old_assembly) = split_assembly(&old);
         let is_same_text = old_text == golden.text;
-        let is_same_release = release(old_assembly.as_deref()).is_some()
-            && release(old_assembly.as_deref()) == release(golden.assembly.as_deref());
-        if is_same_text && (!is_same_release || old_assembly == golden.assembly) {
+        // Registers of another text say nothing of this one.
+        let kept = old_assembly.clone().filter(|_| is_same_text);
+        let assembly = golden.assembly.clone().or(kept);
+        if is_same_text && !is_worse(old_assembly.as_deref(), assembly.as_deref(), wants_news) {
             return None;
         }
-        // Registers of another text say nothing of this one.
-        let kept = old_assembly.filter(|_| is_same_text);
-        let assembly = golden.assembly.clone().or(kept);
         let new = with_assembly(&golden.text, assembly.as_deref());
-        // Where the releases differ, the accepted line is no difference; it is shown as it will be written.
         Some(Difference::Changed { path, old, new })
     }
 
@@ -200,6 +204,12 @@ fn split_assembly(text: &str) -> (String, Option<String>) {
         }
     }
     (rest, assembly)
+}
+
+/// Does what ptxas says now matter beside what it said before? Another release may well say something else.
+fn is_worse(old: Option<&str>, new: Option<&str>, wants_news: bool) -> bool {
+    let is_same_release = release(old).is_some() && release(old) == release(new);
+    old != new && (is_same_release || wants_news)
 }
 
 /// `ptxas 13.0.88` of `ptxas 13.0.88: 16 registers`.
@@ -270,6 +280,25 @@ mod tests {
             Some("changed"),
         );
         check(&old, &golden("exit;", None), Some("changed"));
+    }
+
+    #[test]
+    fn accepting_takes_news_of_ptxas_and_keeps_what_it_said_where_there_is_none() {
+        let registers =
+            |release: &str| golden("ret;", Some(&format!("ptxas {release}: 16 registers")));
+        let Place { folder, _keep } = place(&golden("ret;", None));
+        let news = folder
+            .refresh(&registers("13.0.88"))
+            .expect("it says something for the first time");
+        news.accept().expect("written");
+        assert_eq!(folder.refresh(&registers("13.0.88")), None);
+        assert_eq!(folder.refresh(&golden("ret;", None)), None);
+        assert_eq!(
+            folder
+                .refresh(&registers("12.9.86"))
+                .map(|news| news.word()),
+            Some("changed")
+        );
     }
 
     #[test]

@@ -235,28 +235,52 @@ fn name_of(case: &CaseItem, run: &RunItem) -> String {
 pub(super) struct Table {
     name: usize,
     sizes: usize,
+    /// Kernels that several cases launch: there the case is named too.
+    shared: Vec<String>,
 }
 
 impl Table {
     pub(super) fn new(runs: &[(&CaseItem, &RunItem)]) -> Table {
+        let mut table = Table {
+            name: 0,
+            sizes: 0,
+            shared: Vec::new(),
+        };
+        for (at, (case, run)) in runs.iter().enumerate() {
+            let name = name_of(case, run);
+            let is_other = |(other, its): &(&CaseItem, &RunItem)| {
+                other.entry.name != case.entry.name && name_of(other, its) == name
+            };
+            if !table.shared.contains(&name) && runs[..at].iter().any(is_other) {
+                table.shared.push(name);
+            }
+        }
         let width = |text: String| text.chars().count();
-        Table {
-            name: runs
-                .iter()
-                .map(|(case, run)| width(name_of(case, run)))
-                .max()
-                .unwrap_or(0),
-            sizes: runs
-                .iter()
-                .map(|(_, run)| width(run.sizes.to_string()))
-                .max()
-                .unwrap_or(0),
+        table.name = runs
+            .iter()
+            .map(|(case, run)| width(table.name(case, run)))
+            .max()
+            .unwrap_or(0);
+        table.sizes = runs
+            .iter()
+            .map(|(_, run)| width(run.sizes.to_string()))
+            .max()
+            .unwrap_or(0);
+        table
+    }
+
+    fn name(&self, case: &CaseItem, run: &RunItem) -> String {
+        let name = name_of(case, run);
+        if self.shared.contains(&name) {
+            format!("{name} by {}", case.entry.name)
+        } else {
+            name
         }
     }
 
     /// The columns that say what was run.
     pub(super) fn prefix(&self, case: &CaseItem, run: &RunItem) -> String {
-        let (name, sizes) = (name_of(case, run), run.sizes.to_string());
+        let (name, sizes) = (self.name(case, run), run.sizes.to_string());
         format!(
             "{name:<name_width$}  {sizes:<size_width$}  ",
             name_width = self.name,

@@ -4,7 +4,6 @@ use std::io::{BufRead, IsTerminal};
 
 use serde_json::json;
 
-use super::check_variant;
 use crate::harness::Exit;
 use crate::harness::artifact::{FileNames, KEPT_STAGE, assembly_line, comment, facts, ir_text};
 use crate::harness::catalog::{Catalog, Variant};
@@ -22,7 +21,12 @@ pub(in crate::harness) fn snapshot(
     mode: SnapshotMode,
 ) -> Done {
     let catalog = context.declared_catalog()?;
-    let differences = differences(context, &catalog, filters)?;
+    let compare = if mode == SnapshotMode::Accept {
+        Folder::refresh
+    } else {
+        Folder::compare
+    };
+    let differences = differences(context, &catalog, filters, compare)?;
     if differences.is_empty() {
         context
             .speaker
@@ -41,6 +45,7 @@ pub(in crate::harness) fn differences(
     context: &Context,
     catalog: &Catalog,
     filters: &[String],
+    compare: fn(&Folder, &Golden) -> Option<Difference>,
 ) -> Done<Vec<Difference>> {
     let variants = context.variants(catalog, filters)?;
     let names = FileNames::new(catalog);
@@ -60,7 +65,7 @@ pub(in crate::harness) fn differences(
     let folder = Folder(context.snapshot_folder());
     let mut differences: Vec<Difference> = goldens
         .iter()
-        .filter_map(|golden| folder.compare(golden))
+        .filter_map(|golden| compare(&folder, golden))
         .collect();
     // With a filter, what is not selected still has its files.
     if filters.is_empty() {
@@ -77,7 +82,8 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn goldens(&self, name: &str, variant: &Variant) -> Done<[Golden; 2]> {
-        let compiled = check_variant(variant, &self.compiler, self.speaker)?;
+        let compiled = self.compiler.compile(&variant.instance);
+        let compiled = compiled.map_err(|error| self.speaker.error(&variant.display, &error))?;
         let traced = variant
             .instance
             .trace()
@@ -115,8 +121,18 @@ impl Maker<'_> {
     }
 }
 
+/// The path as it is seen from the current folder.
+fn shown(difference: &Difference) -> String {
+    let path = difference.path();
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here)
+        .unwrap_or(path)
+        .display()
+        .to_string()
+}
+
 fn show(difference: &Difference, speaker: &Speaker) {
-    let path = difference.path().display().to_string();
+    let path = shown(difference);
     let (old, new) = difference.texts();
     let word = difference.word();
     let diff = render_diff(
@@ -134,7 +150,7 @@ fn show(difference: &Difference, speaker: &Speaker) {
 }
 
 fn name(difference: &Difference, speaker: &Speaker) {
-    let path = difference.path().display().to_string();
+    let path = shown(difference);
     let word = difference.word();
     speaker.tell(
         &format!("{path} ({word})\n"),
@@ -176,7 +192,7 @@ fn accept(differences: &[Difference], speaker: &Speaker) -> Done {
 }
 
 fn take(difference: &Difference, speaker: &Speaker) -> Done<()> {
-    let path = difference.path().display().to_string();
+    let path = shown(difference);
     difference
         .accept()
         .map_err(|error| speaker.failure(&Remark::error(format!("{path}: {error}"))))?;

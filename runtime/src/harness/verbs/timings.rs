@@ -100,7 +100,7 @@ impl Times {
     }
 
     fn show(&self, display: &str, speaker: &Speaker) {
-        let head = format!("{display}  (median of {RUNS} runs; the first run apart)\n");
+        let head = format!("{display:<26} {:>12}  {:>12}\n", "median", "first run");
         speaker.tell(
             &head,
             || json!({ "reason": "tilekit-timings", "variant": display, "runs": RUNS }),
