@@ -199,9 +199,9 @@ pub fn global_access(
     bytes.sort_unstable();
     bytes.dedup();
     let useful = bytes.len() as u32;
-    bytes
-        .iter_mut()
-        .for_each(|byte| *byte /= u64::from(SECTOR_BYTES));
+    for byte in &mut bytes {
+        *byte /= u64::from(SECTOR_BYTES);
+    }
     bytes.dedup();
     let sectors = bytes.len() as u32;
     let copies = map.free_mask(Axis::Register).count_ones();

@@ -73,7 +73,7 @@ impl Nvmma {
             .last()
             .map_or(0, |&columns| columns * element_bits / 8);
         let fits = |swizzle: &u32| {
-            shape.len() >= 2 && rows >= 8 && row_bytes > 0 && row_bytes % swizzle == 0
+            shape.len() >= 2 && rows >= 8 && row_bytes > 0 && row_bytes.is_multiple_of(*swizzle)
         };
         let swizzle_bytes = [128, 64, 32].into_iter().find(fits).unwrap_or(0);
         Self::new(swizzle_bytes, element_bits).with_rank(shape.len() as u32)

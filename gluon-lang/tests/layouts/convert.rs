@@ -224,9 +224,9 @@ pub(crate) fn extra_wavefronts(
         words.sort_unstable();
         words.dedup();
         let mut in_bank = [0; 32];
-        words
-            .iter()
-            .for_each(|word| in_bank[*word as usize % 32] += 1);
+        for word in words {
+            in_bank[word as usize % 32] += 1;
+        }
         in_bank.into_iter().max().unwrap_or(0)
     });
     groups.max().unwrap_or(0_u32).saturating_sub(1)

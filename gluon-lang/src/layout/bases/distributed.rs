@@ -90,7 +90,9 @@ fn linear_bases(linear: &DistributedLinear, shape: &[u32]) -> LinearLayout {
         .rev()
         .filter(|dim| !order.contains(dim))
         .collect();
-    untouched.into_iter().for_each(|dim| order.push(dim));
+    for dim in untouched {
+        order.push(dim);
+    }
     let tile = LinearLayout::from_bases(linear.groups(), &natural);
     let fits = natural.iter().zip(shape).all(|(have, want)| have <= want);
     let covered = cover(&tile, shape, &order);
@@ -114,8 +116,8 @@ struct Fragment {
 
 impl Fragment {
     fn bases(&self) -> LinearLayout {
-        let inner = |axis, size: u32| self.along(axis, self.inner_dim, size);
-        let outer = |axis, size: u32| self.along(axis, self.outer_dim, size);
+        let inner = |axis, size: u32| along(axis, self.inner_dim, size);
+        let outer = |axis, size: u32| along(axis, self.outer_dim, size);
         let everywhere = LinearLayout::grid(Axis::Register, &Dims::filled(1, self.rank), &[]);
         everywhere
             * inner(Axis::Register, self.k_width)
@@ -124,10 +126,10 @@ impl Fragment {
             * outer(Axis::Register, self.outer_size / 8)
             * inner(Axis::Register, self.inner_size / (4 * self.k_width))
     }
+}
 
-    fn along(&self, axis: Axis, dim: usize, size: u32) -> LinearLayout {
-        LinearLayout::identity(axis, Axis::dim(dim), size.trailing_zeros())
-    }
+fn along(axis: Axis, dim: usize, size: u32) -> LinearLayout {
+    LinearLayout::identity(axis, Axis::dim(dim), size.trailing_zeros())
 }
 
 fn mma_bases(mma: &Mma, shape: &[u32]) -> LinearLayout {
@@ -183,7 +185,7 @@ fn operand_bases(operand: &DotOperand, shape: &[u32]) -> LinearLayout {
         k_width: operand.k_width,
     };
     let tile =
-        fragment.bases() * shared_along(LinearLayout::grid(Axis::Warp, warps, &warp_order), k_dim);
+        fragment.bases() * shared_along(&LinearLayout::grid(Axis::Warp, warps, &warp_order), k_dim);
     let batch_dims = (0..rank - 2).rev();
     let repeat_order: Dims = [k_dim, outer_dim]
         .into_iter()
@@ -202,16 +204,16 @@ fn fma_operand_bases(parent: &Blocked, k_dim: usize, shape: &[u32]) -> LinearLay
     let registers = parent.size_per_thread.with(k_dim, shape[k_dim]);
     let tile = LinearLayout::grid(Axis::Register, &registers, order)
         * shared_along(
-            LinearLayout::grid(Axis::Lane, &parent.threads_per_warp, order),
+            &LinearLayout::grid(Axis::Lane, &parent.threads_per_warp, order),
             k_dim,
         )
-        * shared_along(LinearLayout::grid(Axis::Warp, &parent.warps, order), k_dim);
+        * shared_along(&LinearLayout::grid(Axis::Warp, &parent.warps, order), k_dim);
     let cta_bases = without_k(&parent.cta_bases, k_dim);
     over_ctas(&cta_bases, shape, |share| cover(&tile, share, order))
 }
 
 /// The grid with all of `dim` folded onto one place: inputs that differed along it hold copies.
-fn shared_along(grid: LinearLayout, dim: usize) -> LinearLayout {
+fn shared_along(grid: &LinearLayout, dim: usize) -> LinearLayout {
     let sizes = grid.out_sizes();
     grid.clipped_to(&sizes.with(dim, 1))
 }

@@ -30,7 +30,7 @@ impl Cost {
         let trip = if self.stores > 0 { 40 } else { 0 };
         2 * self.shuffles
             + self.selects
-            + (self.stores + self.loads) / 2
+            + u32::midpoint(self.stores, self.loads)
             + self.wavefronts
             + trip
             + 4 * self.warp_barriers

@@ -9,7 +9,7 @@
 //!    conflicts, with barriers no wider than the exchange (warp, CTA or cluster).
 //!
 //! Threads are written (lane, warp, block), block being the CTA's rank in its cluster. All dependence on the thread is
-//! linear over GF(2): a value for bit 0, bit 1, ... of the lane and so on, XORed over the bits that are set
+//! linear over GF(2): a value for bit 0, bit 1, ... of the lane and so on, combined by XOR over the bits that are set
 //! ([`PerThread`]).
 
 mod cost;

@@ -122,16 +122,16 @@ fn segment_bits(
     let (store, load) = (taken(chosen, store), taken(chosen, load));
     // Outside both: what completes both spans.
     let mut both = chosen.clone();
-    store.iter().chain(&load).for_each(|&vector| {
+    for &vector in store.iter().chain(&load) {
         both.insert(vector);
-    });
+    }
     let outside = units(bits).filter(|&unit| both.insert(unit));
     // On one side only: what each side adds to the other.
     let only = |mine: &[u64], other: &[u64]| -> Vec<u64> {
         let mut span = chosen.clone();
-        other.iter().for_each(|&vector| {
+        for &vector in other {
             span.insert(vector);
-        });
+        }
         mine.iter()
             .copied()
             .filter(|&vector| span.insert(vector))

@@ -125,5 +125,5 @@ pub fn complement(vectors: &[u64], bits: u32) -> Vec<u64> {
 }
 
 fn highest_bit(vector: u64) -> u64 {
-    1 << (63 - vector.leading_zeros())
+    1 << vector.ilog2()
 }
