@@ -132,7 +132,9 @@ fn names_never_collide() {
         b.new_label("loop"),
         b.new_label("loop_2"),
     ];
-    labels.into_iter().for_each(|label| b.bind(label));
+    for label in labels {
+        b.bind(label);
+    }
     b.push(ptx::Ret::new());
     let entry = b.finish();
     let names: Vec<String> = entry
@@ -353,7 +355,7 @@ fn take(
             );
         }
         Step::Range { name, class, len } => {
-            pool.extend(b.new_regs(&name, RegClass::ALL[class], len))
+            pool.extend(b.new_regs(&name, RegClass::ALL[class], len));
         }
         Step::Named { name, class } => pool.push(b.new_named_reg(&name, RegClass::ALL[class])),
         Step::Bind(index) => {
@@ -363,7 +365,7 @@ fn take(
             }
         }
         Step::Branch { label, guard } => {
-            b.push_guarded(guarded(guard), ptx::Bra::new(labels[label].0))
+            b.push_guarded(guarded(guard), ptx::Bra::new(labels[label].0));
         }
         Step::Loc(None) => b.set_loc(None),
         Step::Loc(Some((line, column, is_inlined))) => {
