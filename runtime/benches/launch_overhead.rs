@@ -1,30 +1,28 @@
-//! Host time of a launch: the raw driver call, a prepared launch, and a launch that packs its parameters each time.
+//! Host time of a launch: the raw driver call, a prepared launch, and a typed launch that packs and checks each time.
 //!
-//! The three are measured in one process, interleaved, on an empty kernel with four parameters, as `vector_add` has. Run
-//! it on a machine with a GPU: `cargo bench -p tilekit --bench launch_overhead`.
+//! The three launch one kernel, a vector add of no elements, in one process and interleaved. Run it on a machine with a
+//! GPU: `cargo bench -p tilekit --bench launch_overhead`.
 
 #![allow(unsafe_code, reason = "the raw driver call is what is compared with")]
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::time::Instant;
 
 use cudarc::driver::sys;
-use tilekit::{Device, Entry, EntryShape, Image, ParameterBlock, PreparedLaunch, Stream, grid};
+use tilekit::prelude::*;
 
-const EMPTY: &str = "
-.version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry empty(.param .u64 x, .param .u64 y, .param .u64 out, .param .u32 n)
-.reqntid 128, 1, 1
-{
-    ret;
+/// `out[i] = x[i] + y[i]` for `i < n`.
+#[kernel(warps = 4)]
+fn add<const BLOCK: usize>(x: Ptr<f32>, y: Ptr<f32>, out: Ptr<f32>, n: i32) {
+    let at = program_id(0) * BLOCK + arange(0..BLOCK, Coalesced);
+    let inside = at < n;
+    let sum = x.at(at).mask(inside).load() + y.at(at).mask(inside).load();
+    out.at(at).mask(inside).store(sum);
 }
-";
 
 /// Launches between two synchronisations: few enough that the driver's queue is never full.
 const LAUNCHES: usize = 500;
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 201;
 
 fn main() {
     let device = match Device::cuda(0) {
@@ -38,55 +36,38 @@ fn main() {
 }
 
 fn measure(device: &Device) -> tilekit::Result<()> {
-    let code = device.load(&Image::Ptx(EMPTY.to_string()))?;
-    let entry = code.entry(EntryShape {
-        name: "empty".to_string(),
-        threads: [128, 1, 1],
-        cluster: [1; 3],
-        shared_bytes: 0,
-        overlaps_previous: false,
-    })?;
+    let compiled = add::<1024>.compile(&Compiler::default())?;
+    let kernel = compiled.load(device)?;
     let stream = Stream::new(device)?;
-    let prepared = PreparedLaunch::new(&entry, grid(1u32), block())?;
-    let raw = Raw::new();
-    let mut best = [f64::INFINITY; 3];
+    let [x, y, out] = [(); 3].map(|()| Buffer::<f32>::zeros(device, 1024));
+    let (x, y, out) = (x?, y?, out?);
+    let info = kernel.compiled().info();
+    let raw = Raw::new(kernel.compiled().ptx(), &info.entry, info.threads);
+    let prepared = kernel.prepare(grid(1u32), (&x, &y, &out, 0))?;
+    let typed = || kernel.launch(&stream, grid(1u32), (&x, &y, &out, 0));
+    let mut times = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
-        let times = [
-            nanoseconds(|| raw.launch()),
-            nanoseconds(|| prepared.launch(&stream).expect("the kernel launches")),
-            nanoseconds(|| pack_and_launch(&entry, &stream)),
-        ];
-        device.synchronize()?;
-        for (best, time) in best.iter_mut().zip(times) {
-            *best = best.min(time);
-        }
+        times[0].push(nanoseconds(|| {
+            raw.launch([x.address(), y.address(), out.address()])
+        }));
+        times[1].push(nanoseconds(|| {
+            prepared.launch(&stream).expect("the kernel launches")
+        }));
+        times[2].push(nanoseconds(|| typed().expect("the kernel launches")));
     }
+    let medians = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[ROUNDS / 2]
+    });
     println!(
-        "{}: nanoseconds of host time per launch, best of {ROUNDS} rounds of {LAUNCHES}",
+        "{}: nanoseconds of host time per launch, median of {ROUNDS} rounds of {LAUNCHES}",
         device.facts().name
     );
-    for (what, time) in ["raw cuLaunchKernelEx", "PreparedLaunch", "packed each time"]
-        .iter()
-        .zip(best)
-    {
-        println!("{what:>22}: {time:7.0} ({:+.0})", time - best[0]);
+    let names = ["raw cuLaunchKernelEx", "PreparedLaunch", "typed launch"];
+    for (what, time) in names.iter().zip(medians) {
+        println!("{what:>22}: {time:7.0} ({:+.0})", time - medians[0]);
     }
     Ok(())
-}
-
-fn block() -> ParameterBlock {
-    let mut block = ParameterBlock::new();
-    for pointer in 0..3u64 {
-        block.push(&pointer.to_le_bytes(), 8);
-    }
-    block.push(&7i32.to_le_bytes(), 4);
-    block
-}
-
-fn pack_and_launch(entry: &Entry, stream: &Stream) {
-    entry
-        .launch(stream, grid(1u32), &block())
-        .expect("the kernel launches");
 }
 
 fn nanoseconds(mut launch: impl FnMut()) -> f64 {
@@ -104,17 +85,19 @@ fn nanoseconds(mut launch: impl FnMut()) -> f64 {
 struct Raw {
     function: sys::CUfunction,
     stream: sys::CUstream,
+    threads: u32,
 }
 
 impl Raw {
-    fn new() -> Raw {
-        let image = format!("{EMPTY}\0");
+    fn new(ptx: &str, entry: &str, threads: u32) -> Raw {
+        let image = CString::new(ptx).expect("PTX is text");
+        let entry = CString::new(entry).expect("a name is text");
         let (mut module, mut function, mut stream) = (
             std::ptr::null_mut(),
             std::ptr::null_mut(),
             std::ptr::null_mut(),
         );
-        // SAFETY: the driver is loaded and a context current; each call writes one handle; the names end with a null.
+        // SAFETY: buffers were made, so the driver is loaded and a context current; each call writes one handle; the names end with a null.
         unsafe {
             succeed(sys::cuModuleLoadData(
                 &raw mut module,
@@ -123,15 +106,19 @@ impl Raw {
             succeed(sys::cuModuleGetFunction(
                 &raw mut function,
                 module,
-                c"empty".as_ptr(),
+                entry.as_ptr(),
             ));
             succeed(sys::cuStreamCreate(&raw mut stream, 1));
         }
-        Raw { function, stream }
+        Raw {
+            function,
+            stream,
+            threads,
+        }
     }
 
-    fn launch(&self) {
-        let (mut pointers, mut n) = ([0u64, 1, 2], 7i32);
+    fn launch(&self, mut pointers: [u64; 3]) {
+        let mut n = 0i32;
         let [x, y, out] = &mut pointers;
         let mut parameters: [*mut c_void; 4] = [
             std::ptr::from_mut(x).cast(),
@@ -143,7 +130,7 @@ impl Raw {
             gridDimX: 1,
             gridDimY: 1,
             gridDimZ: 1,
-            blockDimX: 128,
+            blockDimX: self.threads,
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: 0,
