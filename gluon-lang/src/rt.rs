@@ -8,7 +8,7 @@ use crate::lang::here;
 pub use crate::lang::{
     Branch, Carrier, Carry, Frame, GenericArg, HostCarrier, HostState, IntoLoop, KernelEntry,
     KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic,
-    Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, WhileLoop,
+    Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, Watcher, WhileLoop,
 };
 use crate::lang::{Element, Pointers, Ptr, Scalar, Tensor};
 
@@ -72,6 +72,30 @@ pub fn static_assert_failed(message: &str) {
 pub fn static_print(text: String) {
     crate::lang::static_print(text, here());
 }
+
+/// A variable that a loop or branch mentions and that is not `mut` itself. It may be a `&mut`, through which the region
+/// would change what no carrier sees.
+pub struct Watched<'a, T: ?Sized>(pub &'a T);
+
+/// Watching a `&mut` of something that a kernel can carry.
+pub trait WatchReference {
+    /// Shows it to the carrier, which refuses a change.
+    fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str);
+}
+
+/// Anything else cannot change, or is not a kernel's.
+pub trait WatchOther {
+    /// Nothing.
+    fn watch<C>(&self, _: &mut C, _: &'static str) {}
+}
+
+impl<T: Carry + Clone> WatchReference for Watched<'_, &mut T> {
+    fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str) {
+        carrier.watch(name, &mut T::clone(self.0));
+    }
+}
+
+impl<T: ?Sized> WatchOther for &Watched<'_, T> {}
 
 /// A variable of a `let`, which gives its name to the value it holds, if it holds one.
 pub struct Named<'a, T>(pub &'a T);

@@ -2,34 +2,70 @@
 
 use proc_macro2::TokenStream as Tokens;
 use quote::quote;
-use syn::{ItemFn, ReturnType, Type, parse_quote, parse2};
+use syn::{ItemFn, ReturnType, Signature, parse2};
 
-use crate::attributes::expect_none;
-use crate::rewrite::rewrite_body;
+use crate::rewrite::{lift_returns, rewrite};
 
-/// The function tells the trace that it was entered, and from where; its body stands in a closure, which unlike the function
-/// does not hand its caller's place on to the operations inside.
-pub(crate) fn expand(attributes: Tokens, item: Tokens) -> syn::Result<Tokens> {
-    expect_none(&attributes, "#[device]")?;
-    let mut function: ItemFn = parse2(item)?;
-    if let Some(token) = &function.sig.asyncness {
+/// The function itself is `#[track_caller]`, to learn where it was called; its body is a closure, which is not, so that
+/// the operations in it have places of their own.
+pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
+    if !attribute.is_empty() {
         return Err(syn::Error::new_spanned(
-            token,
-            "a device function is not `async`",
+            attribute,
+            "`#[device]` takes no arguments",
         ));
     }
-    rewrite_body(&function.sig, &mut function.block)?;
-    let name = function.sig.ident.to_string();
-    let body = &function.block;
-    let output = match &function.sig.output {
-        ReturnType::Type(arrow, ty) if !matches!(&**ty, Type::ImplTrait(_)) => quote!(#arrow #ty),
-        _ => quote!(),
+    let mut f: ItemFn = parse2(item)?;
+    check_signature(&f.sig)?;
+    lift_returns(&mut f.block);
+    rewrite(&f.sig, &mut f.block)?;
+    let ItemFn {
+        attrs,
+        vis,
+        sig,
+        block,
+        ..
+    } = &f;
+    let name = sig.ident.to_string();
+    let output = closure_output(&sig.output);
+    Ok(quote! {
+        #(#attrs)*
+        #[track_caller]
+        #[allow(clippy::redundant_closure_call, reason = "the body has places of its own")]
+        #vis #sig {
+            let __frame = ::tilekit::rt::enter(#name);
+            (move || #output #block)()
+        }
+    })
+}
+
+/// What no traced function can be.
+pub(crate) fn check_signature(signature: &Signature) -> syn::Result<()> {
+    let refuse = |tokens: &dyn quote::ToTokens, what: &str| {
+        Err(syn::Error::new_spanned(
+            tokens,
+            format!("a function that is traced cannot be `{what}`"),
+        ))
     };
-    function.block = parse_quote!({
-        let _frame = ::tilekit::rt::enter(#name);
-        (move || #output #body)()
-    });
-    function.attrs.push(parse_quote!(#[track_caller]));
-    function.attrs.push(parse_quote!(#[allow(clippy::all, clippy::pedantic, unused_braces, unused_parens, unused_mut, unused_assignments, unused_labels, reason = "the body is rewritten")]));
-    Ok(quote!(#function))
+    if let Some(token) = &signature.constness {
+        return refuse(token, "const");
+    }
+    if let Some(token) = &signature.asyncness {
+        return refuse(token, "async");
+    }
+    if let Some(token) = &signature.abi {
+        return refuse(token, "extern");
+    }
+    Ok(())
+}
+
+/// A closure cannot say `impl Trait`; then its type is inferred.
+fn closure_output(output: &ReturnType) -> Tokens {
+    let ReturnType::Type(arrow, ty) = output else {
+        return quote!(-> ());
+    };
+    if quote!(#ty).to_string().contains("impl ") {
+        return Tokens::new();
+    }
+    quote!(#arrow #ty)
 }

@@ -1,174 +1,293 @@
 //! `#[kernel]`.
 
-use proc_macro2::TokenStream as Tokens;
+use proc_macro2::{Ident, TokenStream as Tokens};
 use quote::{quote, quote_spanned};
-use syn::{FnArg, GenericParam, Ident, ItemFn, Pat, ReturnType, Stmt, Type, parse_quote, parse2};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{
+    AngleBracketedGenericArguments, Attribute, Expr, FnArg, GenericParam, Generics, ItemFn, Pat,
+    PatType, ReturnType, Token, parenthesized, parse_quote, parse_quote_spanned, parse2,
+};
 
-use crate::attributes::{KernelArguments, contract_field, take_divisor};
-use crate::rewrite::rewrite_body;
+use crate::device::check_signature;
+use crate::rewrite::{lift_returns, rewrite};
 
-pub(crate) fn expand(attributes: Tokens, item: Tokens) -> syn::Result<Tokens> {
-    let arguments: KernelArguments = parse2(attributes)?;
-    let mut function: ItemFn = parse2(item)?;
-    check_signature(&function)?;
-    let heads = param_heads(&mut function)?;
-    rewrite_body(&function.sig, &mut function.block)?;
-    let begin = begin(&function, &arguments, &heads)?;
-    // After the imports that the rewriting put first.
-    function.block.stmts.insert(1, begin);
-    function.attrs.push(parse_quote!(#[allow(clippy::all, clippy::pedantic, unused_braces, unused_parens, unused_mut, unused_assignments, unused_labels, reason = "the body is rewritten")]));
-    let entry = entry(&function, &arguments, &heads);
-    Ok(quote!(#function #entry))
+/// What the attribute says.
+#[derive(Default)]
+struct Arguments {
+    warps: Option<Expr>,
+    max_registers: Option<Expr>,
+    min_ctas_per_sm: Option<Expr>,
+    instances: Vec<AngleBracketedGenericArguments>,
+    denied: Vec<Ident>,
 }
 
-fn check_signature(function: &ItemFn) -> syn::Result<()> {
-    let signature = &function.sig;
-    let refuse =
-        |tokens: &dyn quote::ToTokens, message: &str| Err(syn::Error::new_spanned(tokens, message));
-    if let Some(token) = &signature.asyncness {
-        return refuse(token, "a kernel is not `async`");
+impl Parse for Arguments {
+    fn parse(input: ParseStream) -> syn::Result<Self> {
+        let mut arguments = Arguments::default();
+        while !input.is_empty() {
+            let name: Ident = input.parse()?;
+            arguments.argument(&name, input)?;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(arguments)
     }
-    if !matches!(signature.safety, syn::Safety::Default) {
-        return refuse(
-            &signature.safety,
-            "a kernel is not `unsafe`: it is traced, and its accesses are checked by the emulator",
-        );
-    }
-    if let ReturnType::Type(_, ty) = &signature.output
-        && !matches!(&**ty, Type::Tuple(t) if t.elems.is_empty())
-    {
-        return refuse(
-            ty,
-            "a kernel returns nothing: it stores its results through its pointers",
-        );
-    }
-    if let Some(lifetime) = signature.generics.lifetimes().next() {
-        return refuse(lifetime, "a kernel has no lifetimes: handles are `Copy`");
-    }
-    Ok(())
 }
 
-/// Takes the promises off the parameters, and turns host types into handles.
-fn param_heads(function: &mut ItemFn) -> syn::Result<Vec<Tokens>> {
-    let mut heads = Vec::new();
-    for input in &mut function.sig.inputs {
-        let FnArg::Typed(typed) = input else {
-            return Err(syn::Error::new_spanned(
-                input,
-                "a kernel is a plain function, without `self`",
-            ));
+impl Arguments {
+    fn argument(&mut self, name: &Ident, input: ParseStream) -> syn::Result<()> {
+        let number = |slot: &mut Option<Expr>| {
+            input.parse::<Token![=]>()?;
+            if slot.is_some() {
+                return Err(syn::Error::new(
+                    name.span(),
+                    format!("`{name}` is said twice"),
+                ));
+            }
+            *slot = Some(input.parse()?);
+            Ok(())
         };
-        let Pat::Ident(ident) = &*typed.pat else {
-            return Err(syn::Error::new_spanned(
-                &typed.pat,
-                "a kernel's parameter is a name, which shows in its PTX",
-            ));
-        };
-        let name = ident.ident.to_string();
-        let divisor = match take_divisor(&mut typed.attrs)? {
-            Some(number) => quote!(Some(#number)),
-            None => quote!(None),
-        };
-        heads.push(quote!(::tilekit::rt::ParamHead { name: #name, divisor: #divisor }));
-        if !is_pointer(&typed.ty) {
-            let ty = &typed.ty;
-            *typed.ty = parse_quote!(::tilekit::rt::Param<#ty>);
+        match name.to_string().as_str() {
+            "warps" => number(&mut self.warps),
+            "max_registers" => number(&mut self.max_registers),
+            "min_ctas_per_sm" => number(&mut self.min_ctas_per_sm),
+            "instances" => {
+                let list;
+                parenthesized!(list in input);
+                let parsed: Punctuated<AngleBracketedGenericArguments, Token![,]> =
+                    Punctuated::parse_terminated(&list)?;
+                self.instances.extend(parsed);
+                Ok(())
+            }
+            "deny" => {
+                let list;
+                parenthesized!(list in input);
+                self.denied
+                    .extend(Punctuated::<Ident, Token![,]>::parse_terminated(&list)?);
+                Ok(())
+            }
+            _ => Err(syn::Error::new(
+                name.span(),
+                "a kernel says `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128` or `min_ctas_per_sm = 2`",
+            )),
         }
     }
-    Ok(heads)
+
+    fn contracts(&self) -> syn::Result<Tokens> {
+        let mut fields = Vec::new();
+        for word in &self.denied {
+            fields.push(match word.to_string().as_str() {
+                "conversions" => quote!(denies_conversions: true),
+                "uncoalesced" => quote!(denies_uncoalesced: true),
+                "bank_conflicts" => quote!(denies_bank_conflicts: true),
+                "spills" => quote!(denies_spills: true),
+                _ => {
+                    return Err(syn::Error::new(
+                        word.span(),
+                        "what can be denied is `conversions`, `uncoalesced`, `bank_conflicts` and `spills`",
+                    ));
+                }
+            });
+        }
+        Ok(quote!(::tilekit::rt::Contracts { #(#fields,)* ..::core::default::Default::default() }))
+    }
 }
 
-/// `Ptr<..>` stands as it is, so that an editor shows what the author wrote.
-fn is_pointer(ty: &Type) -> bool {
-    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "Ptr"))
+pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
+    let arguments: Arguments = parse2(attribute)?;
+    let mut f: ItemFn = parse2(item)?;
+    check_signature(&f.sig)?;
+    check_kernel(&f, &arguments)?;
+    let params = take_params(&mut f)?;
+    lift_returns(&mut f.block);
+    rewrite(&f.sig, &mut f.block)?;
+    let begin = begin(&f, &arguments, &params)?;
+    // After the imports, which are items and may stand first.
+    f.block.stmts.insert(1, begin);
+    let entry = entry(&f, &arguments, &params);
+    Ok(quote!(#f #entry))
 }
 
-fn begin(function: &ItemFn, arguments: &KernelArguments, heads: &[Tokens]) -> syn::Result<Stmt> {
-    let name = function.sig.ident.to_string();
-    let warps = arguments.warps.as_ref().map_or(quote!(4), |e| quote!(#e));
-    let option = |e: &Option<syn::Expr>| e.as_ref().map_or(quote!(None), |e| quote!(Some(#e)));
-    let (max_registers, min_ctas) = (
+fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {
+    if let ReturnType::Type(_, ty) = &f.sig.output {
+        return Err(syn::Error::new_spanned(
+            ty,
+            "a kernel returns nothing; it stores its results through a `Ptr`",
+        ));
+    }
+    let mut generics = f.sig.generics.params.iter();
+    if let Some(lifetime) = generics.find(|p| matches!(p, GenericParam::Lifetime(_))) {
+        return Err(syn::Error::new_spanned(
+            lifetime,
+            "a kernel borrows nothing from the host",
+        ));
+    }
+    if f.sig.inputs.len() > 16 {
+        return Err(syn::Error::new_spanned(
+            &f.sig.inputs,
+            "a kernel takes up to 16 parameters",
+        ));
+    }
+    match arguments.instances.first() {
+        Some(instance) if f.sig.generics.params.is_empty() => Err(syn::Error::new_spanned(
+            instance,
+            "this kernel is not generic, so it has only one instance",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A parameter's name and divisor, as constant expressions.
+fn take_params(f: &mut ItemFn) -> syn::Result<Vec<Tokens>> {
+    let mut params = Vec::new();
+    for input in &mut f.sig.inputs {
+        let FnArg::Typed(param) = input else {
+            return Err(syn::Error::new_spanned(
+                input,
+                "a kernel is a function of its own, without `self`",
+            ));
+        };
+        params.push(take_param(param)?);
+    }
+    Ok(params)
+}
+
+fn take_param(param: &mut PatType) -> syn::Result<Tokens> {
+    let Pat::Ident(ident) = &*param.pat else {
+        return Err(syn::Error::new_spanned(
+            &param.pat,
+            "a parameter of a kernel has a plain name",
+        ));
+    };
+    let name = ident.ident.to_string();
+    let mut divisor = quote!(::core::option::Option::None);
+    let mut kept = Vec::new();
+    for attribute in std::mem::take(&mut param.attrs) {
+        match promised(&attribute)? {
+            Some(number) => divisor = quote!(::core::option::Option::Some(#number)),
+            None => kept.push(attribute),
+        }
+    }
+    param.attrs = kept;
+    let ty = &param.ty;
+    *param.ty = parse_quote_spanned!(ty.span()=> ::tilekit::rt::Param<#ty>);
+    Ok(quote!(::tilekit::rt::ParamHead { name: #name, divisor: #divisor }))
+}
+
+/// What `#[align(16)]` or `#[multiple_of(16)]` says.
+fn promised(attribute: &Attribute) -> syn::Result<Option<Expr>> {
+    if !attribute.path().is_ident("align") && !attribute.path().is_ident("multiple_of") {
+        return Ok(None);
+    }
+    let number: Expr = attribute.parse_args()?;
+    if let Expr::Lit(literal) = &number
+        && let syn::Lit::Int(int) = &literal.lit
+        && !int.base10_parse::<u32>()?.is_power_of_two()
+    {
+        return Err(syn::Error::new_spanned(
+            literal,
+            "what every launch promises is a power of two",
+        ));
+    }
+    Ok(Some(number))
+}
+
+/// The first statement of the body: who this is.
+fn begin(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> syn::Result<syn::Stmt> {
+    let name = f.sig.ident.to_string();
+    let option = |value: &Option<Expr>| match value {
+        Some(value) => quote!(::core::option::Option::Some(#value)),
+        None => quote!(::core::option::Option::None),
+    };
+    let warps = arguments.warps.clone().unwrap_or_else(|| parse_quote!(4));
+    let (max_registers, min_ctas_per_sm) = (
         option(&arguments.max_registers),
         option(&arguments.min_ctas_per_sm),
     );
-    let denied: Vec<Ident> = arguments
-        .denied
-        .iter()
-        .map(contract_field)
-        .collect::<syn::Result<_>>()?;
-    let generics = function
-        .sig
-        .generics
-        .params
-        .iter()
-        .filter_map(|param| match param {
-            GenericParam::Type(t) => {
-                let ident = &t.ident;
-                Some(quote!(::tilekit::rt::type_arg::<#ident>()))
-            }
-            GenericParam::Const(c) => {
-                let ident = &c.ident;
-                Some(quote!(::tilekit::rt::const_arg(#ident)))
-            }
-            GenericParam::Lifetime(_) => None,
-        });
-    let span = function.sig.ident.span();
-    let call = quote_spanned!(span=> ::tilekit::rt::begin_kernel);
-    Ok(parse_quote!(
-        #call(
-            &::tilekit::rt::KernelHead {
-                name: #name,
-                warps: #warps,
-                max_registers: #max_registers,
-                min_ctas_per_sm: #min_ctas,
-                contracts: ::tilekit::rt::Contracts { #(#denied: true,)* ..::tilekit::rt::Contracts::default() },
-                params: const { &[#(#heads),*] },
-            },
-            &[#(#generics),*],
-        );
-    ))
-}
-
-/// What tools find of the kernel.
-fn entry(function: &ItemFn, arguments: &KernelArguments, heads: &[Tokens]) -> Tokens {
-    let ident = &function.sig.ident;
-    let name = ident.to_string();
-    let is_generic = !function.sig.generics.params.is_empty();
-    let mut instances: Vec<Tokens> = arguments
-        .instances
-        .iter()
-        .map(|list| {
-            let (args, text) = (&list.args, text_of(list));
-            quote!(::tilekit::rt::KernelInstance {
-                arguments: #text,
-                trace: || ::tilekit::rt::KernelFn::trace(#ident::<#args>),
-            })
-        })
-        .collect();
-    if !is_generic {
-        instances.push(quote!(::tilekit::rt::KernelInstance {
-            arguments: "",
-            trace: || ::tilekit::rt::KernelFn::trace(#ident),
-        }));
-    }
-    quote! {
-        ::tilekit::rt::inventory::submit! {
-            ::tilekit::rt::KernelEntry {
-                name: #name,
-                module: ::core::module_path!(),
-                file: ::core::file!(),
-                line: ::core::line!(),
-                params: &[#(#heads),*],
-                is_generic: #is_generic,
-                instances: &[#(#instances),*],
-            }
+    let contracts = arguments.contracts()?;
+    let generics = generic_arguments(&f.sig.generics);
+    let head = quote! {
+        &::tilekit::rt::KernelHead {
+            name: #name,
+            warps: (#warps) as u32,
+            max_registers: #max_registers,
+            min_ctas_per_sm: #min_ctas_per_sm,
+            contracts: #contracts,
+            params: &[#(#params),*],
         }
-    }
+    };
+    // The call takes the span of the name, which is the place of the kernel as a whole.
+    let call =
+        quote_spanned!(f.sig.ident.span()=> ::tilekit::rt::begin_kernel(#head, &[#(#generics),*]));
+    Ok(parse_quote! {
+        #[allow(clippy::unnecessary_cast, unused_parens, reason = "the number of warps may be any integer")]
+        { #call; }
+    })
 }
 
-/// The arguments as the author would write them.
-fn text_of(list: &syn::AngleBracketedGenericArguments) -> String {
-    let args = &list.args;
-    let parts = args.iter().map(|a| quote!(#a).to_string().replace(' ', ""));
-    parts.collect::<Vec<_>>().join(", ")
+fn generic_arguments(generics: &Generics) -> Vec<Tokens> {
+    let argument = |param: &GenericParam| match param {
+        GenericParam::Const(c) => {
+            let name = &c.ident;
+            Some(quote!(::tilekit::rt::const_arg(#name)))
+        }
+        GenericParam::Type(t) => {
+            let name = &t.ident;
+            Some(quote!(::tilekit::rt::type_arg::<#name>()))
+        }
+        GenericParam::Lifetime(_) => None,
+    };
+    generics.params.iter().filter_map(argument).collect()
+}
+
+/// What tools find the kernel by.
+fn entry(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> Tokens {
+    let ident = &f.sig.ident;
+    let name = ident.to_string();
+    let is_generic = !f.sig.generics.params.is_empty();
+    let line = quote_spanned!(ident.span()=> ::core::line!());
+    let cfgs = f.attrs.iter().filter(|a| a.path().is_ident("cfg"));
+    let instance = |written: &str, path: Tokens| {
+        quote!(::tilekit::rt::KernelInstance {
+            arguments: #written,
+            trace: || ::tilekit::rt::KernelFn::trace(#path),
+        })
+    };
+    let instances: Vec<Tokens> = if is_generic {
+        let declared = arguments.instances.iter();
+        declared
+            .map(|arguments| {
+                let list = &arguments.args;
+                let written: Vec<String> = list
+                    .iter()
+                    .map(|a| quote!(#a).to_string().replace(' ', ""))
+                    .collect();
+                instance(
+                    &written.join(", "),
+                    quote_spanned!(arguments.span()=> #ident::<#list>),
+                )
+            })
+            .collect()
+    } else {
+        vec![instance("", quote!(#ident))]
+    };
+    quote! {
+        #(#cfgs)*
+        const _: () = {
+            ::tilekit::rt::inventory::submit! {
+                ::tilekit::rt::KernelEntry {
+                    name: #name,
+                    module: ::core::module_path!(),
+                    file: ::core::file!(),
+                    line: #line,
+                    params: &[#(#params),*],
+                    is_generic: #is_generic,
+                    instances: &[#(#instances),*],
+                }
+            }
+        };
+    }
 }

@@ -1,64 +1,73 @@
 //! The attribute macros of the TileKit language.
 //!
-//! `#[kernel]` and `#[device]` keep a function's types, calls, methods, closures and patterns as rustc sees them. They
-//! rewrite loops, branches, comparisons, `&&` and `||`, and ways out, into calls of `::tilekit::rt`, whose traits decide by
-//! type whether the host or the kernel is meant.
+//! `#[kernel]` and `#[device]` rewrite control flow and comparisons, and nothing else: types, calls, methods, closures,
+//! operators and `match` stay plain Rust. What they expand to lives in `gluon_lang::rt`, reached as `::tilekit::rt`.
 
 mod aggregate;
-mod attributes;
 mod case;
 mod device;
 mod kernel;
-mod leave;
 mod rewrite;
-mod scope;
-mod uses;
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::quote;
 
-/// A kernel: `#[kernel(warps = 4, instances(<1024>), deny(conversions), max_registers = 128, min_ctas_per_sm = 2)]`.
+/// Makes a function a kernel: it is traced, not called.
 ///
-/// `warps` is the number of warps in a CTA and may use the function's const generics; without it there are 4. `instances`
-/// lists arguments of a generic kernel to build without a case. Parameters take `#[multiple_of(16)]` (integers) and
-/// `#[align(4)]` (pointers, in bytes; 16 without it).
+/// ```text
+/// #[kernel(warps = 4)]
+/// pub fn vector_add<const BLOCK: usize>(x: Ptr<f32>, y: Ptr<f32>, out: Ptr<f32>, n: i32) { .. }
+/// ```
+///
+/// | argument | meaning |
+/// |---|---|
+/// | `warps = 4` | warps in a CTA, a power of two up to 32; may name a const generic |
+/// | `instances(<1024>, <2048>)` | the generic arguments to build ahead of time |
+/// | `deny(conversions, uncoalesced, bank_conflicts, spills)` | what the compiler must not do silently |
+/// | `max_registers = 128` | cap on registers per thread |
+/// | `min_ctas_per_sm = 2` | CTAs that must fit an SM |
+///
+/// A parameter is an element type, which is a scalar in the body, or a `Ptr`. `#[multiple_of(16)] n: i32` and
+/// `#[align(4)] p: Ptr<f32>` say what every launch promises; pointers are 16-byte aligned unless said otherwise.
 #[proc_macro_attribute]
-pub fn kernel(attributes: TokenStream, item: TokenStream) -> TokenStream {
-    or_original(item, |item| kernel::expand(attributes.into(), item))
+pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand(attribute, item, kernel::expand)
 }
 
-/// A function that kernels call. Its control flow is rewritten as a kernel's is, and its calls show in diagnostics.
+/// Lets a function of a kernel's use loops and branches of the kernel, and records its calls in places.
 #[proc_macro_attribute]
-pub fn device(attributes: TokenStream, item: TokenStream) -> TokenStream {
-    or_original(item, |item| device::expand(attributes.into(), item))
+pub fn device(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand(attribute, item, device::expand)
 }
 
-/// A case of a kernel: `#[case(sizes(n = [1_000, 1 << 20]))]` on a `fn(&mut Case) -> CaseResult`.
+/// Registers a function as a case of the kernels beside it: `#[case(sizes(n = [1_000, 1 << 20]))]`.
 #[proc_macro_attribute]
-pub fn case(attributes: TokenStream, item: TokenStream) -> TokenStream {
-    or_original(item, |item| case::expand(attributes.into(), item))
+pub fn case(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand(attribute, item, case::expand)
 }
 
-/// Lets a struct or enum of handles live across loops and branches of the kernel. Its type parameters must be able to.
+/// Lets a struct or enum of handles and host values live across loops and branches of a kernel.
 #[proc_macro_derive(Aggregate)]
 pub fn aggregate(item: TokenStream) -> TokenStream {
-    aggregate::expand(item.into())
+    let expanded = syn::parse(item).and_then(|item| aggregate::expand(&item));
+    expanded
         .unwrap_or_else(|error| error.to_compile_error())
         .into()
 }
 
-/// The author's tokens stay where they were when they cannot be expanded, so that the editor goes on working.
-fn or_original(
+/// On a mistake the author's own tokens stay, so that an editor goes on working.
+fn expand(
+    attribute: TokenStream,
     item: TokenStream,
-    expand: impl FnOnce(Tokens) -> syn::Result<Tokens>,
+    work: fn(Tokens, Tokens) -> syn::Result<Tokens>,
 ) -> TokenStream {
     let original: Tokens = item.clone().into();
-    match expand(item.into()) {
-        Ok(tokens) => tokens.into(),
+    match work(attribute.into(), item.into()) {
+        Ok(expanded) => expanded.into(),
         Err(error) => {
             let error = error.to_compile_error();
-            quote!(#original #error).into()
+            quote!(#error #original).into()
         }
     }
 }

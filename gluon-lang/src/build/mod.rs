@@ -160,7 +160,7 @@ impl Builder {
     #[inline(never)]
     pub fn report(&mut self, error: OpError, at: Loc) {
         let diagnostic = self.func.diagnose(error, Some(at));
-        self.diagnostics.push(diagnostic);
+        self.diagnostic(diagnostic);
     }
 
     /// Reports a mistake with nothing but a message.
@@ -169,9 +169,11 @@ impl Builder {
         self.report(OpError::new(code, message), at);
     }
 
-    /// Reports.
+    /// Reports. The same of the same place, as an unrolled loop gives it, is said once.
     pub fn diagnostic(&mut self, diagnostic: Diagnostic) {
-        self.diagnostics.push(diagnostic);
+        if !self.diagnostics.0.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
+        }
     }
 
     /// Has an error been reported?

@@ -63,7 +63,7 @@ pub use trace::{
     AfterScalar, Branch, Carrier, Carry, Frame, GenericArg, HostBranch, HostCarrier, HostLogic,
     HostLoop, HostState, HostWhile, KernelBranch, KernelEntry, KernelHead, KernelInstance,
     KernelLoop, KernelWhile, Logic, LogicSide, ParamHead, Printed, Question, Raw, ScalarLogic,
-    TensorLogic, Traced, Undecided, Walker, WhileLoop,
+    TensorLogic, Traced, Undecided, Walker, Watcher, WhileLoop,
 };
 pub(crate) use trace::{
     begin_kernel, const_arg, depth, enter, here, leaving, name_value, static_assert_failed,

@@ -75,6 +75,13 @@ pub fn range<L: RangeEnds<H>, H>(low: L, high: H) -> Range<L::Index> {
     }
 }
 
+impl<T> Range<T> {
+    pub(crate) fn values_mut(&mut self) -> [&mut Value; 3] {
+        let RangeValues { low, high, step } = &mut self.values;
+        [low, high, step]
+    }
+}
+
 impl<T: Index> Range<T> {
     /// Every `step`-th index. A step is positive.
     #[inline]

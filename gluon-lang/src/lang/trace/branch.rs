@@ -119,11 +119,19 @@ impl KernelBranch {
     #[inline(never)]
     fn open_otherwise(&mut self, reach: Reach<'_>, value: Option<&mut dyn Carry>) {
         let mut after = Snapshot::of(reach);
+        if let Some((name, a, b)) = self.before.form_change(&after) {
+            // What has another form cannot be put back for the second arm.
+            let message = format!(
+                "the host variable `{name}` is {a} before this `if` of the kernel and {b} after its first arm"
+            );
+            with(self.at, |trace| trace.host_changed(message, self.at));
+        }
         if let Some(value) = value {
             after.add(value);
         }
         restore(reach, &self.before, spare(self.at));
         with(self.at, |trace| {
+            trace.check_watched(&self.before, &after, "branch", self.at);
             self.then = Some((trace.builder.close(), after));
             trace.builder.open(&[]);
         });
@@ -159,6 +167,7 @@ impl KernelBranch {
             with(self.at, |trace| trace.host_changed(message, self.at));
         }
         let results = with(self.at, |trace| {
+            trace.check_watched(&then, &after, "branch", self.at);
             self.emit(trace, then_region, &then, &after)
         });
         let spare = spare(self.at);

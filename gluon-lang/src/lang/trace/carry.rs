@@ -7,7 +7,7 @@ use super::with;
 use super::{At, Trace};
 use crate::diag::{Code, OpError};
 use crate::entity::Value;
-use crate::lang::{Element, Pointers, Ptr, Scalar, Tensor};
+use crate::ir::Type;
 
 /// A variable that may live across a loop or branch of the kernel: a handle, a host number, or what is made of these.
 #[diagnostic::on_unimplemented(
@@ -38,6 +38,8 @@ enum Leaf<'a> {
     Host(&'a mut dyn HostState),
     /// A variant or a length, which decides what else there is and cannot be put back.
     Form(String),
+    /// What a reference points to, seen through a copy.
+    Watched(Value),
 }
 
 /// Goes through the parts of a variable, keeping the path to them.
@@ -107,6 +109,32 @@ impl HostCarrier {
     pub fn add<T: ?Sized>(&mut self, _: &'static str, _: &mut T) {}
 }
 
+/// A carrier, as what watches references see it.
+pub trait Watcher {
+    /// A copy of what a reference points to.
+    fn watch(&mut self, name: &'static str, copy: &mut dyn Carry);
+}
+
+impl Watcher for Carrier<'_> {
+    fn watch(&mut self, name: &'static str, copy: &mut dyn Carry) {
+        let visit = &mut *self.walker.visit;
+        let mut watching = |path: &str, leaf: Leaf<'_>| match leaf {
+            Leaf::Value(value) => visit(path, Leaf::Watched(*value)),
+            Leaf::Host(state) => visit(path, Leaf::Form(state.show())),
+            other => visit(path, other),
+        };
+        let mut walker = Walker {
+            path: String::new(),
+            visit: &mut watching,
+        };
+        walker.field(name, copy);
+    }
+}
+
+impl Watcher for HostCarrier {
+    fn watch(&mut self, _: &'static str, _: &mut dyn Carry) {}
+}
+
 /// The macro's way to reach all mentioned variables.
 pub(super) type Reach<'r> = &'r mut dyn FnMut(&mut Carrier<'_>);
 
@@ -131,6 +159,7 @@ pub(super) enum Saved {
     Value(Value),
     Host(Box<dyn Any>, String),
     Form(String),
+    Watched(Value),
 }
 
 /// All leaves at one moment, with their names.
@@ -154,6 +183,7 @@ impl Snapshot {
             Leaf::Value(value) => Saved::Value(**value),
             Leaf::Host(state) => Saved::Host(state.save(), state.show()),
             Leaf::Form(form) => Saved::Form(form.clone()),
+            Leaf::Watched(value) => Saved::Watched(*value),
         };
         self.0.push((path.to_owned(), saved));
     }
@@ -173,11 +203,32 @@ impl Snapshot {
         self.0.iter().filter(is_value).map(|(n, _)| &**n).collect()
     }
 
+    /// The first variable of which a reference shows another value, and that value.
+    fn watched_change(&self, other: &Snapshot) -> Option<(&str, Value)> {
+        let mut pairs = self.0.iter().zip(&other.0);
+        pairs.find_map(|((name, a), (_, b))| match (a, b) {
+            (Saved::Watched(a), Saved::Watched(b)) => (a != b).then_some((&**name, *b)),
+            _ => None,
+        })
+    }
+
+    /// The first variant or length that differs, as the variable's name and both texts.
+    pub(super) fn form_change<'a>(
+        &'a self,
+        other: &'a Snapshot,
+    ) -> Option<(&'a str, &'a str, &'a str)> {
+        let mut pairs = self.0.iter().zip(&other.0);
+        pairs.find_map(|((name, a), (_, b))| match (a, b) {
+            (Saved::Form(a), Saved::Form(b)) => (a != b).then_some((&**name, &**a, &**b)),
+            _ => None,
+        })
+    }
+
     /// The first leaf that is not a value and differs, as its name and both texts.
     pub(super) fn host_change(&self, other: &Snapshot) -> Option<(String, String, String)> {
         let mut pairs = self.0.iter().zip(&other.0);
         let found = pairs.find_map(|((name, a), (_, b))| match (a, b) {
-            (Saved::Value(_), Saved::Value(_)) => None,
+            (Saved::Value(_), Saved::Value(_)) | (Saved::Watched(_), Saved::Watched(_)) => None,
             (Saved::Host(_, a), Saved::Host(_, b)) | (Saved::Form(a), Saved::Form(b)) => {
                 (a != b).then(|| (name.clone(), a.clone(), b.clone()))
             }
@@ -229,6 +280,28 @@ pub(super) fn restore(reach: Reach<'_>, snapshot: &Snapshot, spare: Value) {
 }
 
 impl Trace {
+    /// Reports a value that a region changes through a reference, where no variable shows it.
+    pub(super) fn check_watched(
+        &mut self,
+        before: &Snapshot,
+        after: &Snapshot,
+        region: &str,
+        at: At,
+    ) {
+        let Some((name, changed)) = before.watched_change(after) else {
+            return;
+        };
+        let message = format!(
+            "`{name}` is a reference, and what it refers to changes inside this {region} of the kernel"
+        );
+        let error = OpError::new(Code::HostStateChanged, message)
+            .note("a loop or branch carries the variables that it mentions, and cannot see behind a reference")
+            .help("change a `let mut` variable in it, and assign through the reference before or after");
+        self.fail(error, at);
+        // What is found behind the reference later was reported here.
+        self.builder.func_mut().set_ty(changed, Type::Poison);
+    }
+
     /// Reports a host variable that a region of the kernel changes.
     pub(super) fn host_changed(&mut self, message: String, at: At) {
         let error = OpError::new(Code::HostStateChanged, message)
@@ -276,7 +349,7 @@ host_state!(|a, b| a.to_bits() == b.to_bits() => f32, f64, half::f16, half::bf16
 
 macro_rules! carried_handles {
     ($($handle:ident)*) => {$(
-        impl<T: Element> Carry for $handle<T> {
+        impl<T> Carry for crate::lang::$handle<T> {
             fn walk(&mut self, walker: &mut Walker<'_>) {
                 walker.value(self.value_mut());
             }
@@ -286,8 +359,18 @@ macro_rules! carried_handles {
 
 carried_handles!(Scalar Tensor Ptr Pointers);
 
-impl Carry for () {
-    fn walk(&mut self, _: &mut Walker<'_>) {}
+impl<T> Carry for crate::lang::Range<T> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        for value in self.values_mut() {
+            walker.value(value);
+        }
+    }
+}
+
+impl<T: Carry + ?Sized> Carry for &mut T {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        (**self).walk(walker);
+    }
 }
 
 impl<T: Carry, const N: usize> Carry for [T; N] {
@@ -298,35 +381,53 @@ impl<T: Carry, const N: usize> Carry for [T; N] {
     }
 }
 
-impl<T: Carry> Carry for Vec<T> {
+impl<T: Carry> Carry for [T] {
     fn walk(&mut self, walker: &mut Walker<'_>) {
-        walker.form(&self.len());
+        walker.form(&format_args!("of length {}", self.len()));
         for (i, item) in self.iter_mut().enumerate() {
             walker.item(i, item);
         }
     }
 }
 
+impl<T: Carry> Carry for Vec<T> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        self.as_mut_slice().walk(walker);
+    }
+}
+
+impl<T: Carry + ?Sized> Carry for Box<T> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        (**self).walk(walker);
+    }
+}
+
 impl<T: Carry> Carry for Option<T> {
     fn walk(&mut self, walker: &mut Walker<'_>) {
-        walker.form(if self.is_some() { &"Some" } else { &"None" });
-        if let Some(value) = self {
-            walker.field("", value);
+        walker.form(if self.is_some() { &"Some(..)" } else { &"None" });
+        if let Some(inner) = self {
+            inner.walk(walker);
         }
     }
 }
 
+impl<T: ?Sized> Carry for std::marker::PhantomData<T> {
+    fn walk(&mut self, _: &mut Walker<'_>) {}
+}
+
 macro_rules! carried_tuples {
-    ($(($($name:ident $index:tt)+))*) => {$(
-        impl<$($name: Carry),+> Carry for ($($name,)+) {
+    ($(($($name:ident $index:tt)*))*) => {$(
+        impl<$($name: Carry),*> Carry for ($($name,)*) {
+            #[allow(unused_variables, reason = "nothing carries nothing")]
             fn walk(&mut self, walker: &mut Walker<'_>) {
-                $(walker.field(stringify!($index), &mut self.$index);)+
+                $(walker.field(stringify!($index), &mut self.$index);)*
             }
         }
     )*};
 }
 
 carried_tuples! {
+    ()
     (A 0)
     (A 0 B 1)
     (A 0 B 1 C 2)

@@ -134,6 +134,7 @@ impl Trace {
             self.report_panic();
         }
         if outcome.is_ok() {
+            self.close_left(1, self.at);
             let loc = self.loc(self.at);
             self.builder.push(Return {}, &[], loc);
         }

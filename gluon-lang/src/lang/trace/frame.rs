@@ -1,28 +1,57 @@
 //! Calls of device functions, and ways out of a region that would lose the rest of it.
 
-use super::{At, TRACE, with};
+use super::{At, TRACE, Trace, with};
 use crate::diag::{Code, OpError};
 
 /// A device function being traced; leaves it when dropped.
-pub struct Frame(());
+pub struct Frame {
+    at: At,
+    depth: usize,
+}
 
 /// Enters a device function.
 #[inline(never)]
 pub(crate) fn enter(function: &str, at: At) -> Frame {
-    with(at, |trace| trace.builder.enter(function, at));
-    Frame(())
+    let depth = with(at, |trace| {
+        trace.builder.enter(function, at);
+        trace.builder.depth()
+    });
+    Frame { at, depth }
 }
 
 impl Drop for Frame {
     fn drop(&mut self) {
+        let is_panicking = std::thread::panicking();
         // Also runs while a panic of the author's leaves the function, when the trace may be gone or in use.
         TRACE.with(|trace| {
             if let Ok(mut trace) = trace.try_borrow_mut()
                 && let Some(trace) = trace.as_mut()
             {
                 trace.builder.leave();
+                if !is_panicking {
+                    trace.close_left(self.depth, self.at);
+                }
             }
         });
+    }
+}
+
+impl Trace {
+    /// A function ends where it began. If regions are still open, something left them that no rewriting saw: a `return` or
+    /// `?` in a macro.
+    pub(super) fn close_left(&mut self, depth: usize, at: At) {
+        if self.builder.depth() <= depth {
+            return;
+        }
+        while self.builder.depth() > depth {
+            self.builder.close();
+        }
+        let error = OpError::new(
+            Code::EarlyExit,
+            "this function was left inside a loop or branch that the kernel decides at run time",
+        )
+        .help("look for a `return`, `break` or `?` inside a macro, and write it outside");
+        self.fail(error, at);
     }
 }
 

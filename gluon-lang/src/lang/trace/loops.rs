@@ -99,7 +99,10 @@ impl LoopCore {
             restore(reach, &body.before, spare(at));
             with(at, |trace| trace.host_changed(message, at));
         }
-        let results = with(at, |trace| self.emit(trace, body, &after));
+        let results = with(at, |trace| {
+            trace.check_watched(&body.before, &after, "loop", at);
+            self.emit(trace, body, &after)
+        });
         write_values(reach, &results, spare(at));
     }
 

@@ -148,7 +148,10 @@ impl KernelWhile {
     fn close(&mut self, body: Body, reach: Reach<'_>) {
         let after = Snapshot::of(reach);
         self.check_host(&body.test.before, &after, reach);
-        let results = with(self.at, |trace| self.emit(trace, &body, &after));
+        let results = with(self.at, |trace| {
+            trace.check_watched(&body.test.before, &after, "loop", self.at);
+            self.emit(trace, &body, &after)
+        });
         write_values(reach, &results, spare(self.at));
     }
 

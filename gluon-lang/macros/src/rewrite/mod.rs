@@ -1,0 +1,194 @@
+//! Rewriting of function bodies: loops, branches, comparisons, `&&` and `||`, ways out, literals on the left.
+
+mod branch;
+mod exits;
+mod loops;
+mod operators;
+mod returns;
+mod scope;
+
+use proc_macro2::{Ident, Span};
+use quote::format_ident;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Block, Expr, Local, Pat, Signature, Stmt, parse_quote};
+
+use exits::Exits;
+use scope::{Binding, Scopes};
+
+pub(crate) use returns::lift_returns;
+
+/// Goes through one body.
+pub(crate) struct Rewriter {
+    scopes: Scopes,
+    exits: Exits,
+    errors: Vec<syn::Error>,
+    /// Numbers the names that the expansion brings in.
+    next: usize,
+}
+
+/// Rewrites the body of a function; gives every mistake found.
+pub(crate) fn rewrite(signature: &Signature, body: &mut Block) -> syn::Result<()> {
+    let mut rewriter = Rewriter {
+        scopes: Scopes::default(),
+        exits: Exits::default(),
+        errors: Vec::new(),
+        next: 0,
+    };
+    rewriter.scopes.open();
+    for input in &signature.inputs {
+        rewriter.scopes.add_input(input);
+    }
+    let depth = rewriter.fresh("depth");
+    rewriter.exits.enter_function(depth.clone());
+    rewriter.visit_block_mut(body);
+    if rewriter.exits.leave_function() {
+        body.stmts.insert(0, exits::record(&depth));
+    }
+    body.stmts.insert(0, by_type());
+    let mut errors = rewriter.errors.into_iter();
+    match errors.next() {
+        None => Ok(()),
+        Some(mut first) => {
+            first.extend(errors);
+            Err(first)
+        }
+    }
+}
+
+/// What is done with a variable depends on its type: these traits tell a handle, and a `&mut` to one, from the rest.
+fn by_type() -> Stmt {
+    parse_quote! {
+        #[allow(unused_imports, reason = "which of them is used depends on types")]
+        use ::tilekit::rt::{NameHandle as _, NameOther as _, WatchOther as _, WatchReference as _};
+    }
+}
+
+impl Rewriter {
+    /// A name of the expansion's own, which neither the author's code nor an editor's completion sees.
+    fn fresh(&mut self, what: &str) -> Ident {
+        self.next += 1;
+        format_ident!("__{what}{}", self.next, span = Span::mixed_site())
+    }
+
+    fn local(&mut self, local: &mut Local) {
+        if let Some(init) = &mut local.init {
+            self.visit_expr_mut(&mut init.expr);
+            if let Some((_, diverge)) = &mut init.diverge {
+                self.visit_expr_mut(diverge);
+            }
+        }
+        let binds_reference = local.init.as_ref().is_some_and(
+            |init| matches!(&*init.expr, Expr::Reference(r) if r.mutability.is_some()),
+        );
+        self.scopes.add_pattern(&local.pat);
+        if let (true, Pat::Ident(ident)) = (binds_reference, &local.pat) {
+            self.scopes.add(ident.ident.clone(), Binding::Reference);
+        }
+    }
+}
+
+impl VisitMut for Rewriter {
+    fn visit_block_mut(&mut self, block: &mut Block) {
+        self.scopes.open();
+        let mut stmts = Vec::with_capacity(block.stmts.len());
+        for mut stmt in std::mem::take(&mut block.stmts) {
+            match &mut stmt {
+                Stmt::Local(local) => {
+                    let hint = scope::name_hint(local);
+                    self.local(local);
+                    stmts.push(stmt);
+                    stmts.extend(hint);
+                }
+                _ => {
+                    self.visit_stmt_mut(&mut stmt);
+                    stmts.push(stmt);
+                }
+            }
+        }
+        block.stmts = stmts;
+        self.scopes.close();
+    }
+
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        match expr {
+            Expr::ForLoop(_) => self.for_loop(expr),
+            Expr::While(_) => self.while_loop(expr),
+            Expr::Loop(_) => self.endless_loop(expr),
+            Expr::If(_) => self.branch(expr),
+            Expr::Binary(_) => self.binary(expr),
+            Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Try(_) => self.exit(expr),
+            Expr::Closure(_) => self.closure(expr),
+            Expr::Match(_) => self.match_arms(expr),
+            Expr::Struct(_) | Expr::Array(_) | Expr::Tuple(_) => {
+                self.refuse_stored_references(expr);
+                visit_mut::visit_expr_mut(self, expr);
+            }
+            // Evaluated while the author's crate is compiled: no place for values of a kernel.
+            Expr::Const(_) => {}
+            Expr::Repeat(repeat) => self.visit_expr_mut(&mut repeat.expr),
+            Expr::Async(e) => {
+                let error = syn::Error::new(e.async_token.span, "a kernel has no `async` code");
+                self.errors.push(error);
+            }
+            _ => visit_mut::visit_expr_mut(self, expr),
+        }
+    }
+
+    // Types, patterns, generic arguments and nested items hold no code that is traced.
+    fn visit_type_mut(&mut self, _: &mut syn::Type) {}
+    fn visit_pat_mut(&mut self, _: &mut Pat) {}
+    fn visit_generic_argument_mut(&mut self, _: &mut syn::GenericArgument) {}
+    fn visit_item_mut(&mut self, _: &mut syn::Item) {}
+    fn visit_attribute_mut(&mut self, _: &mut syn::Attribute) {}
+}
+
+impl Rewriter {
+    fn closure(&mut self, expr: &mut Expr) {
+        let Expr::Closure(closure) = expr else { return };
+        self.scopes.open();
+        for input in &closure.inputs {
+            self.scopes.add_pattern(input);
+        }
+        let depth = self.fresh("depth");
+        self.exits.enter_function(depth.clone());
+        self.visit_expr_mut(&mut closure.body);
+        if self.exits.leave_function() {
+            let (record, body) = (exits::record(&depth), &closure.body);
+            *closure.body = parse_quote!({ #record #body });
+        }
+        self.scopes.close();
+    }
+
+    fn match_arms(&mut self, expr: &mut Expr) {
+        let Expr::Match(m) = expr else { return };
+        self.visit_expr_mut(&mut m.expr);
+        for arm in &mut m.arms {
+            self.scopes.open();
+            self.scopes.add_pattern(&arm.pat);
+            visit_mut::visit_arm_mut(self, arm);
+            self.scopes.close();
+        }
+    }
+
+    /// A `&mut` to a local that is kept in something else would change it where no loop or branch can see.
+    fn refuse_stored_references(&mut self, expr: &Expr) {
+        let parts: Vec<&Expr> = match expr {
+            Expr::Struct(e) => e.fields.iter().map(|f| &f.expr).collect(),
+            Expr::Array(e) => e.elems.iter().collect(),
+            Expr::Tuple(e) => e.elems.iter().collect(),
+            _ => Vec::new(),
+        };
+        for part in parts {
+            if let Expr::Reference(r) = part
+                && r.mutability.is_some()
+                && let Some(name) = self.scopes.root_variable(&r.expr)
+            {
+                let message = format!(
+                    "a `&mut` to `{name}` cannot be stored in a kernel: loops and branches would not see `{name}` change. \
+                     Store the value and assign it back, or pass `&mut {name}` to a function"
+                );
+                self.errors.push(syn::Error::new_spanned(part, message));
+            }
+        }
+    }
+}

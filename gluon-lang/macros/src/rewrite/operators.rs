@@ -1,0 +1,94 @@
+//! Comparisons, `&&`, `||`, and literals on the left of arithmetic.
+
+use quote::quote_spanned;
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+use syn::{BinOp, Expr, Lit, UnOp, parse_quote};
+
+use super::Rewriter;
+use super::branch::has_let;
+
+impl Rewriter {
+    pub(super) fn binary(&mut self, expr: &mut Expr) {
+        let is_chain = has_let(expr);
+        let Expr::Binary(b) = expr else { return };
+        let is_literal = is_open_literal(&b.left) && !is_open_literal(&b.right);
+        self.visit_expr_mut(&mut b.left);
+        self.visit_expr_mut(&mut b.right);
+        let (left, right, span) = (&b.left, &b.right, b.op.span());
+        let comparison = |family: &str, method: &str| {
+            let family = syn::Ident::new(family, span);
+            let method = syn::Ident::new(method, span);
+            let call = quote_spanned!(span=> ::tilekit::rt::#family::#method(&(#left), &(#right)));
+            Expr::Verbatim(call)
+        };
+        *expr = match &b.op {
+            BinOp::Eq(_) => comparison("KernelEq", "equal"),
+            BinOp::Ne(_) => comparison("KernelEq", "unequal"),
+            BinOp::Lt(_) => comparison("KernelOrd", "less"),
+            BinOp::Le(_) => comparison("KernelOrd", "at_most"),
+            BinOp::Gt(_) => comparison("KernelOrd", "greater"),
+            BinOp::Ge(_) => comparison("KernelOrd", "at_least"),
+            BinOp::And(_) if !is_chain => self.logic(expr, true),
+            BinOp::Or(_) => self.logic(expr, false),
+            op if is_literal && is_arithmetic(op) => {
+                let wrapped = quote_spanned!(left.span()=> ::tilekit::rt::LeftLiteral(#left));
+                *b.left = Expr::Verbatim(wrapped);
+                return;
+            }
+            _ => return,
+        };
+    }
+
+    fn logic(&mut self, expr: &Expr, is_and: bool) -> Expr {
+        let Expr::Binary(b) = expr else {
+            return expr.clone();
+        };
+        let (state, value) = (self.fresh("logic"), self.fresh("right"));
+        let (left, right) = (&b.left, &b.right);
+        let begin = quote_spanned!(b.op.span()=> ::tilekit::rt::Logic::begin(#left, #is_and));
+        let skip = quote_spanned!(b.op.span()=> #state.skip());
+        let join = quote_spanned!(b.op.span()=> #state.join(#value));
+        parse_quote! {
+            match #begin {
+                mut #state => if #state.enter() {
+                    let #value = #right;
+                    #join
+                } else {
+                    #skip
+                }
+            }
+        }
+    }
+}
+
+/// A number without a suffix, or an expression of such: its type is still open.
+fn is_open_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Lit(lit) => match &lit.lit {
+            Lit::Int(i) => i.suffix().is_empty(),
+            Lit::Float(f) => f.suffix().is_empty(),
+            _ => false,
+        },
+        Expr::Paren(e) => is_open_literal(&e.expr),
+        Expr::Unary(e) => matches!(e.op, UnOp::Neg(_)) && is_open_literal(&e.expr),
+        Expr::Binary(e) => is_open_literal(&e.left) && is_open_literal(&e.right),
+        _ => false,
+    }
+}
+
+fn is_arithmetic(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::Add(_)
+            | BinOp::Sub(_)
+            | BinOp::Mul(_)
+            | BinOp::Div(_)
+            | BinOp::Rem(_)
+            | BinOp::BitAnd(_)
+            | BinOp::BitOr(_)
+            | BinOp::BitXor(_)
+            | BinOp::Shl(_)
+            | BinOp::Shr(_)
+    )
+}

@@ -1,0 +1,109 @@
+//! Device functions, closures and generics.
+
+use gluon_lang::lang::prelude::*;
+use gluon_lang::text::print_with_locations;
+
+use crate::support::{ir, shown};
+
+#[device]
+fn scaled<T: Float, const N: usize>(x: [Tensor<T>; N], by: T) -> Tensor<T> {
+    let mut sum = x[0];
+    for i in 1..N {
+        sum += x[i];
+    }
+    inner(sum) * by
+}
+
+#[device]
+fn inner<T: Float>(x: Tensor<T>) -> Tensor<T> {
+    x.exp2()
+}
+
+#[kernel(warps = 1)]
+fn calls<T: Float>(x: Ptr<T>, by: f32) {
+    let at = arange(0..32, Auto);
+    let v = x.at(at).load();
+    let y = scaled([v, v], T::ONE);
+    let add = |a: Tensor<T>| a + v;
+    x.at(at).store(add(y) * by.cast::<T>());
+}
+
+#[test]
+fn device_functions_and_closures_are_inlined() {
+    insta::assert_snapshot!(ir(calls::<bf16>));
+}
+
+#[test]
+fn a_place_knows_the_calls_around_it() {
+    let traced = calls::<f32>.trace().unwrap();
+    let func = &traced.func;
+    let exp2 = func
+        .walk()
+        .into_iter()
+        .find(|i| format!("{:?}", func.op(*i)).contains("Exp2"))
+        .unwrap();
+    insta::assert_snapshot!(
+        shown(func.place(exp2).as_ref()),
+        @"`exp2()` in inner called at `inner(sum) * by` in scaled called at `scaled([v, v], T::ONE);`"
+    );
+    assert!(print_with_locations(func).contains("in inner called at"));
+}
+
+impl<T: Float> Accumulator<T> {
+    #[device]
+    fn push(mut self, x: Tensor<T>) -> Self {
+        self.sum += x;
+        if self.count < 8 {
+            self.count += 1;
+        }
+        self
+    }
+}
+
+#[derive(Clone, Copy, Aggregate)]
+struct Accumulator<T: Float> {
+    sum: Tensor<T>,
+    count: Scalar<i32>,
+}
+
+#[kernel(warps = 1)]
+fn methods(x: Ptr<f32>, n: i32) {
+    let at = arange(0..32, Blocked::new([1], [32], [1], [0]));
+    let mut acc = Accumulator {
+        sum: zeros([32], at.layout()),
+        count: scalar(0),
+    };
+    for i in range(0, n) {
+        acc = acc.push(x.at(at + i * 32).load());
+    }
+    x.at(at).store(acc.sum / acc.count.cast::<f32>());
+}
+
+#[test]
+fn methods_can_be_device_functions() {
+    insta::assert_snapshot!(ir(methods));
+}
+
+#[device]
+fn first_or(list: &[Scalar<i32>], other: Scalar<i32>) -> Option<Scalar<i32>> {
+    let first = list.first()?;
+    if *first == 0 {
+        return Some(other);
+    }
+    Some(*first)
+}
+
+#[kernel(warps = 1)]
+fn question(out: Ptr<i32>, n: i32) {
+    if let Some(x) = first_or(&[n, n + 1], n) {
+        out.at(0).store(x);
+    }
+    if first_or(&[], n).is_some() {
+        out.at(1).store(n);
+    }
+}
+
+#[test]
+fn question_marks_and_early_returns_in_device_functions() {
+    insta::assert_snapshot!(ir(question));
+}

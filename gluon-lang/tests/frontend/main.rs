@@ -1,0 +1,11 @@
+//! The language as authors write it: kernels are traced, and their tile IR or their diagnostics compared as text.
+
+extern crate gluon_lang as tilekit;
+
+mod control;
+mod examples;
+mod functions;
+mod mistakes;
+mod names;
+mod operations;
+mod support;

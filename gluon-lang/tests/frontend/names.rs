@@ -1,0 +1,87 @@
+//! Names of kernels and instances, parameters and their promises, and how kernels are found.
+
+use gluon_lang::lang::prelude::*;
+use gluon_lang::rt::KernelEntry;
+
+use crate::support::ir;
+
+#[kernel(
+    warps = WARPS,
+    instances(<f16, 64, 4>, <E4m3, 128, 8>),
+    deny(conversions, uncoalesced, bank_conflicts, spills),
+    max_registers = 64 * WARPS,
+    min_ctas_per_sm = 2
+)]
+fn promises<T: Element, const COLS: usize, const WARPS: u32>(
+    #[align(4)] x: Ptr<T>,
+    #[multiple_of(16)] n: i64,
+    flag: bool,
+    scale: T,
+) {
+    if flag {
+        x.at(n + COLS).store(scale);
+    }
+}
+
+#[test]
+fn the_attribute_reaches_the_kernel() {
+    insta::assert_snapshot!(ir(promises::<E4m3, 32, 2>));
+}
+
+#[kernel]
+fn signed<const N: i32, const B: bool>(out: Ptr<i32>) {
+    out.at(0).store(N);
+}
+
+#[test]
+fn an_instance_has_a_symbol_and_a_name_for_people() {
+    let traced = signed::<-3, true>.trace().unwrap();
+    assert_eq!(&*traced.func.name, "signed_m3_true");
+    assert_eq!(&*traced.display, "signed<-3, true>");
+    assert_eq!(traced.func.warps, 4);
+}
+
+#[test]
+fn kernels_are_found_with_their_instances() {
+    let found = |name: &str| {
+        let mut all = inventory::iter::<KernelEntry>();
+        all.find(|k| k.name == name).unwrap()
+    };
+    let entry = found("promises");
+    assert_eq!((entry.module, entry.is_generic), ("frontend::names", true));
+    assert!(entry.file.ends_with("names.rs"));
+    let arguments: Vec<&str> = entry.instances.iter().map(|i| i.arguments).collect();
+    assert_eq!(arguments, ["f16, 64, 4", "E4m3, 128, 8"]);
+    let params: Vec<_> = entry.params.iter().map(|p| (p.name, p.divisor)).collect();
+    assert_eq!(
+        params,
+        [
+            ("x", Some(4)),
+            ("n", Some(16)),
+            ("flag", None),
+            ("scale", None)
+        ]
+    );
+    let traced = (entry.instances[1].trace)().unwrap();
+    assert_eq!(&*traced.display, "promises<E4m3, 128, 8>");
+    // A generic kernel without declared instances has none; one that is not generic has itself.
+    assert!(found("signed").instances.is_empty());
+    assert!((found("talks").instances[0].trace)().is_ok());
+}
+
+#[kernel]
+fn talks(out: Ptr<f32>) {
+    static_print!("{} bytes", 4 * 32);
+    static_assert!(size_of::<f32>() == 4, "floats have {} bytes", 4);
+    out.at(0).store(1.0);
+}
+
+#[test]
+fn static_prints_come_back_with_their_place() {
+    let traced = talks.trace().unwrap();
+    let [printed] = &traced.printed[..] else {
+        panic!("one line was printed");
+    };
+    assert_eq!(printed.text, "128 bytes");
+    assert!(printed.at.file.ends_with("names.rs"));
+}

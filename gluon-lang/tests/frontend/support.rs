@@ -1,0 +1,62 @@
+//! One way to trace kernels that are right, and one for those that are wrong.
+
+use gluon_lang::ir::Place;
+use gluon_lang::lang::KernelFn;
+use gluon_lang::text::print;
+
+/// The tile IR of a kernel that must be right.
+#[track_caller]
+pub(crate) fn ir<Args>(kernel: impl KernelFn<Args>) -> String {
+    match kernel.trace() {
+        Ok(traced) => print(&traced.func),
+        Err(diagnostics) => panic!("{diagnostics}"),
+    }
+}
+
+/// What is said of a kernel that must be wrong, with the author's code in place of line numbers.
+#[track_caller]
+pub(crate) fn mistakes<Args>(kernel: impl KernelFn<Args>) -> String {
+    let diagnostics = kernel.trace().expect_err("the kernel is wrong");
+    let mut out = String::new();
+    for d in &diagnostics.0 {
+        out += &format!("{} {}: {}\n", d.code, d.code.slug(), d.message);
+        out += &format!("  at {}\n", shown(d.primary.at.as_ref()));
+        for label in &d.related {
+            out += &format!("  also {}: {}\n", shown(label.at.as_ref()), label.text);
+        }
+        for note in &d.notes {
+            out += &format!("  note: {note}\n");
+        }
+        if let Some(help) = &d.help {
+            out += &format!("  help: {help}\n");
+        }
+    }
+    out
+}
+
+/// The author's code from a place to the end of its line.
+pub(crate) fn shown(place: Option<&Place>) -> String {
+    let Some(place) = place else {
+        return "no place".into();
+    };
+    let mut text = format!("`{}`", code(&place.file, place.line, place.column));
+    for call in &place.calls {
+        text += &format!(
+            " in {} called at `{}`",
+            call.function,
+            code(&call.file, call.line, call.column)
+        );
+    }
+    text
+}
+
+fn code(file: &str, line: u32, column: u32) -> String {
+    // Tests run in the package's folder, and places are relative to the workspace's.
+    let path = std::path::Path::new("..").join(file);
+    let source = std::fs::read_to_string(&path).expect("a place names a file");
+    let line = source
+        .lines()
+        .nth(line as usize - 1)
+        .expect("a place names a line");
+    line[column as usize - 1..].to_owned()
+}
