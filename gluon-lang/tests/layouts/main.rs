@@ -8,5 +8,6 @@ mod coalesce;
 mod convert;
 mod family;
 mod golden;
+mod hostile;
 mod relate;
 mod text;
