@@ -1,4 +1,80 @@
 //! TileKit for a kernel author: devices, buffers, launchers, cases and their harness.
+//!
+//! [`prelude`] is what kernels and their cases import. An application compiles a kernel, loads it and launches it; a GPU
+//! and the emulator are used alike:
+//!
+//! ```
+//! use tilekit::prelude::*;
+//!
+//! /// `out[i] = 2 · x[i]` for `i < n`.
+//! #[kernel(warps = 4)]
+//! fn double(x: Ptr<f32>, out: Ptr<f32>, n: i32) {
+//!     let at = program_id(0) * 256 + arange(0..256, Coalesced);
+//!     let inside = at < n;
+//!     out.at(at).mask(inside).store(x.at(at).mask(inside).load() * 2.0);
+//! }
+//!
+//! # fn main() -> tilekit::Result<()> {
+//! let device = Device::emulator(); // or Device::cuda(0)?, or Device::auto()
+//! let stream = Stream::new(&device)?;
+//! let x = Buffer::from_slice(&device, &[1.0f32, 2.0, 3.0])?;
+//! let out = Buffer::<f32>::zeros(&device, 3)?;
+//! let kernel = double.compile(&Compiler::default())?.load(&device)?;
+//! kernel.launch(&stream, grid(1), (&x, &out, 3))?;
+//! stream.synchronize()?;
+//! assert_eq!(out.to_vec()?, [2.0, 4.0, 6.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Arguments that do not fit the kernel do not compile. A buffer of another element type:
+//!
+//! ```compile_fail,E0277
+//! # use tilekit::prelude::*;
+//! # #[kernel(warps = 4)]
+//! # fn double(x: Ptr<f32>, out: Ptr<f32>, n: i32) {
+//! #     let at = arange(0..128, Coalesced);
+//! #     out.at(at).mask(at < n).store(x.at(at).mask(at < n).load());
+//! # }
+//! # fn launch(device: &Device, stream: &Stream, x: &Buffer<f32>) -> tilekit::Result<()> {
+//! let out = Buffer::<f64>::zeros(device, 3)?;
+//! double.compile(&Compiler::default())?.load(device)?.launch(stream, grid(1), (x, &out, 3))
+//! # }
+//! ```
+//!
+//! A number of another type:
+//!
+//! ```compile_fail,E0277
+//! # use tilekit::prelude::*;
+//! # #[kernel(warps = 4)]
+//! # fn double(x: Ptr<f32>, out: Ptr<f32>, n: i32) {
+//! #     let at = arange(0..128, Coalesced);
+//! #     out.at(at).mask(at < n).store(x.at(at).mask(at < n).load());
+//! # }
+//! # fn launch(device: &Device, stream: &Stream, x: &Buffer<f32>) -> tilekit::Result<()> {
+//! double.compile(&Compiler::default())?.load(device)?.launch(stream, grid(1), (x, x, 3u64))
+//! # }
+//! ```
+//!
+//! One argument too few:
+//!
+//! ```compile_fail,E0277
+//! # use tilekit::prelude::*;
+//! # #[kernel(warps = 4)]
+//! # fn double(x: Ptr<f32>, out: Ptr<f32>, n: i32) {
+//! #     let at = arange(0..128, Coalesced);
+//! #     out.at(at).mask(at < n).store(x.at(at).mask(at < n).load());
+//! # }
+//! # fn launch(device: &Device, stream: &Stream, x: &Buffer<f32>) -> tilekit::Result<()> {
+//! double.compile(&Compiler::default())?.load(device)?.launch(stream, grid(1), (x, x))
+//! # }
+//! ```
+//!
+//! - [`Device`], [`Buffer`], [`Stream`]: memory and queues, on a GPU or on the emulator.
+//! - [`Kernel`], [`Compiler`], [`LoadedKernel`]: from a kernel function to a launch.
+//! - [`Toolchain`], [`ptxas`], [`cache`]: from PTX to code that a GPU loads.
+//! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel.
+//! - [`Error`]: everything that can go wrong, each with a way out.
 
 mod buffer;
 pub mod cache;
