@@ -48,10 +48,10 @@ fn measure(device: &Device) -> tilekit::Result<()> {
     let mut times = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         times[0].push(nanoseconds(|| {
-            raw.launch([x.address(), y.address(), out.address()])
+            raw.launch([x.address(), y.address(), out.address()]);
         }));
         times[1].push(nanoseconds(|| {
-            prepared.launch(&stream).expect("the kernel launches")
+            prepared.launch(&stream).expect("the kernel launches");
         }));
         times[2].push(nanoseconds(|| typed().expect("the kernel launches")));
     }

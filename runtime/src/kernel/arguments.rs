@@ -113,6 +113,10 @@ tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L:
 mod tests {
     use super::*;
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a tuple of references reads best by value"
+    )]
     fn pack<H, A: Arguments<H>>(device: &Device, arguments: A) -> Result<ParameterBlock> {
         let mut block = ParameterBlock::new();
         arguments.pack(device, &mut block).map(|()| block)

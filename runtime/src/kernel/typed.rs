@@ -70,6 +70,10 @@ impl<H> CompiledKernel<H> {
     }
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a tuple of references reads best by value"
+)]
 impl<H> LoadedKernel<H> {
     /// Launches `grid` CTAs. Packing and checking take some tens of nanoseconds and allocate nothing.
     ///
