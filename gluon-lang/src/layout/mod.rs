@@ -40,6 +40,7 @@ pub mod convert;
 pub mod linear;
 pub mod local;
 pub mod relate;
+pub mod view;
 
 pub use axis::Axis;
 pub use blocked::Blocked;

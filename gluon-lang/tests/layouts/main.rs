@@ -9,5 +9,6 @@ mod convert;
 mod family;
 mod golden;
 mod hostile;
+mod pictures;
 mod relate;
 mod text;

@@ -1,0 +1,278 @@
+//! Drawing a picture as SVG.
+//!
+//! Cells of one group grow together: no line between them, the group's name once, at its first cell. Broad gaps part
+//! the regions. So the eye sees first the regions (warps), then the groups (threads, words), then the cells.
+
+use std::fmt::Write;
+
+use super::{Cell, Panel, Picture};
+
+/// Height of a cell in pixels.
+const CELL: usize = 22;
+/// Width of a letter at the size of the cells' text.
+const LETTER: usize = 7;
+const MARGIN: usize = 28;
+/// Space above a panel's grid for the names of the columns.
+const HEAD: usize = 18;
+/// Space for a panel's title.
+const TITLE: usize = 18;
+const INK: &str = "#1b1f24";
+const FAINT: &str = "#8a919b";
+
+/// The whole file. The same picture always gives the same text.
+pub fn svg(picture: &Picture) -> String {
+    let grids: Vec<Grid<'_>> = picture.panels.iter().map(Grid::new).collect();
+    let widest = grids.iter().map(Grid::width).max().unwrap_or(0);
+    let width = widest
+        .max(picture.title.chars().count() * 10)
+        .max(picture.legend.chars().count() * 7)
+        + 2 * MARGIN;
+    let top = MARGIN + 52;
+    let height = top + grids.iter().map(Grid::height).sum::<usize>() + MARGIN;
+    let mut out = String::new();
+    let mut line = |text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
+    line(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"11\" fill=\"{INK}\">"
+    ));
+    line(format!(
+        "<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
+    ));
+    line(text(
+        MARGIN,
+        MARGIN + 8,
+        "font-size=\"16\" font-weight=\"600\"",
+        &picture.title,
+    ));
+    line(text(
+        MARGIN,
+        MARGIN + 30,
+        &format!("fill=\"{FAINT}\""),
+        &picture.legend,
+    ));
+    let mut y = top;
+    for grid in &grids {
+        grid.draw(y, &mut line);
+        y += grid.height();
+    }
+    line("</svg>".to_owned());
+    out
+}
+
+/// One panel with its measures.
+struct Grid<'a> {
+    panel: &'a Panel,
+    cell_width: usize,
+    left: usize,
+}
+
+impl<'a> Grid<'a> {
+    fn new(panel: &'a Panel) -> Self {
+        let rows = panel
+            .rows
+            .iter()
+            .map(|name| name.chars().count())
+            .max()
+            .unwrap_or(0);
+        let columns = panel
+            .columns
+            .iter()
+            .map(|name| name.chars().count())
+            .max()
+            .unwrap_or(0);
+        // A name of the group alone spreads over its cells; beside names of the cells it must fit into the first.
+        let letters = |name: &str| name.chars().count() * LETTER;
+        let needed = panel.cells.iter().flat_map(|row| runs(row)).map(|run| {
+            let own = run
+                .iter()
+                .map(|cell| letters(&cell.name))
+                .max()
+                .unwrap_or(0);
+            match (letters(&run[0].group_name), own) {
+                (group, 0) => (letters(&run_name(run)).max(group) + 10).div_ceil(run.len()),
+                (0, own) => own + 8,
+                (group, own) => group + own + 14,
+            }
+        });
+        let cell_width = needed
+            .max()
+            .unwrap_or(0)
+            .max(columns * LETTER + 2)
+            .max(CELL);
+        Self {
+            panel,
+            cell_width,
+            left: MARGIN + rows * LETTER + 10,
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.left - MARGIN + self.panel.columns.len() * self.cell_width
+    }
+
+    fn height(&self) -> usize {
+        self.head() + self.panel.cells.len() * CELL + 12
+    }
+
+    fn head(&self) -> usize {
+        if self.panel.title.is_empty() {
+            HEAD
+        } else {
+            HEAD + TITLE
+        }
+    }
+
+    fn draw(&self, top: usize, line: &mut impl FnMut(String)) {
+        if !self.panel.title.is_empty() {
+            line(text(
+                MARGIN,
+                top + 10,
+                "font-weight=\"600\"",
+                &self.panel.title,
+            ));
+        }
+        let grid_top = top + self.head();
+        for (column, name) in self
+            .panel
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| !name.is_empty())
+        {
+            let x = self.left + column * self.cell_width + self.cell_width / 2;
+            line(text(
+                x,
+                grid_top - 7,
+                &format!("fill=\"{FAINT}\" text-anchor=\"middle\""),
+                name,
+            ));
+        }
+        for (row, cells) in self.panel.cells.iter().enumerate() {
+            let y = grid_top + row * CELL;
+            let name = format!("fill=\"{FAINT}\" text-anchor=\"end\"");
+            line(text(self.left - 8, y + 15, &name, &self.panel.rows[row]));
+            self.draw_row(cells, y, line);
+        }
+        self.draw_gaps(grid_top, line);
+    }
+
+    /// The runs of cells of one group: one rounded box each, the group's name at its left.
+    fn draw_row(&self, cells: &[Cell], y: usize, line: &mut impl FnMut(String)) {
+        let mut column = 0;
+        for run in runs(cells) {
+            let x = self.left + column * self.cell_width;
+            column += run.len();
+            let Some(colour) = run[0].colour else {
+                line(format!(
+                    "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"none\" stroke=\"#d5d9de\" \
+                     stroke-dasharray=\"3 3\"/>",
+                    x + 2,
+                    y + 2,
+                    run.len() * self.cell_width - 4,
+                    CELL - 4
+                ));
+                continue;
+            };
+            line(format!(
+                "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"{}\"/>",
+                x + 1,
+                y + 1,
+                run.len() * self.cell_width - 2,
+                CELL - 2,
+                colour.hex()
+            ));
+            self.label(run, x, y, line);
+        }
+    }
+
+    fn label(&self, run: &[Cell], x: usize, y: usize, line: &mut impl FnMut(String)) {
+        let has_names = run.iter().any(|cell| !cell.name.is_empty());
+        if !run[0].group_name.is_empty() {
+            if has_names {
+                line(text(
+                    x + 5,
+                    y + 15,
+                    "font-weight=\"600\"",
+                    &run[0].group_name,
+                ));
+            } else {
+                let middle = x + run.len() * self.cell_width / 2;
+                line(text(
+                    middle,
+                    y + 15,
+                    "text-anchor=\"middle\"",
+                    &run_name(run),
+                ));
+            }
+        }
+        for (at, cell) in run
+            .iter()
+            .enumerate()
+            .filter(|(_, cell)| !cell.name.is_empty())
+        {
+            let right = x + (at + 1) * self.cell_width;
+            if run[0].group_name.is_empty() {
+                let middle = right - self.cell_width / 2;
+                line(text(middle, y + 15, "text-anchor=\"middle\"", &cell.name));
+            } else {
+                line(text(
+                    right - 5,
+                    y + 15,
+                    "text-anchor=\"end\" font-size=\"9\" fill-opacity=\"0.55\"",
+                    &cell.name,
+                ));
+            }
+        }
+    }
+
+    /// Dark lines between regions, as one path.
+    fn draw_gaps(&self, top: usize, line: &mut impl FnMut(String)) {
+        let cells = &self.panel.cells;
+        let differ =
+            |a: &Cell, b: &Cell| a.colour.is_some() && b.colour.is_some() && a.region != b.region;
+        let mut path = String::new();
+        for row in 0..cells.len() {
+            for column in 0..cells[row].len() {
+                let (x, y) = (self.left + column * self.cell_width, top + row * CELL);
+                // Writing to a string cannot fail.
+                if column > 0 && differ(&cells[row][column], &cells[row][column - 1]) {
+                    let _ = write!(path, "M{x} {y}v{CELL}");
+                }
+                if row > 0 && differ(&cells[row][column], &cells[row - 1][column]) {
+                    let _ = write!(path, "M{x} {y}h{}", self.cell_width);
+                }
+            }
+        }
+        if !path.is_empty() {
+            line(format!(
+                "<path d=\"{path}\" stroke=\"{INK}\" stroke-width=\"1.5\" stroke-linecap=\"round\" fill=\"none\"/>"
+            ));
+        }
+    }
+}
+
+/// The name of a whole run: of its first cell, and of its last where they differ.
+fn run_name(run: &[Cell]) -> String {
+    let (first, last) = (&run[0].group_name, &run[run.len() - 1].group_name);
+    if first == last {
+        first.clone()
+    } else {
+        format!("{first} … {last}")
+    }
+}
+
+/// Neighbouring cells of one group.
+fn runs(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
+    cells.chunk_by(|a, b| (a.group, a.region, a.colour) == (b.group, b.region, b.colour))
+}
+
+fn text(x: usize, y: usize, attributes: &str, content: &str) -> String {
+    let escaped = content
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
+    format!("<text x=\"{x}\" y=\"{y}\" {attributes}>{escaped}</text>")
+}
