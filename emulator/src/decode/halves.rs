@@ -10,25 +10,28 @@ use ptx::{Binary, BinaryOp, Ternary, TernaryOp, Type, Unary, UnaryOp};
 /// An operation over f32 values whose f64 result is exact, or safe to round again, in each short format.
 macro_rules! each_half {
     ($ty:expr, |$a:ident $(, $b:ident $(, $c:ident)?)?| $value:expr) => {
+        each_half!(@ $ty, f64_to_f16, f64_to_bf16, |$a $(, $b $(, $c)?)?| $value)
+    };
+    (@ $ty:expr, $to_f16:ident, $to_bf16:ident, |$a:ident $(, $b:ident $(, $c:ident)?)?| $value:expr) => {
         match $ty {
             Type::F16 => Some(lanes!(|$a: F16 $(, $b: F16 $(, $c: F16)?)?| -> F16 {
                 let $a = half::f16_to_f32($a.0);
                 $(let $b = half::f16_to_f32($b.0);
                 $(let $c = half::f16_to_f32($c.0);)?)?
-                F16(half::f64_to_f16($value))
+                F16(half::$to_f16($value))
             })),
             Type::Bf16 => Some(lanes!(|$a: Bf16 $(, $b: Bf16 $(, $c: Bf16)?)?| -> Bf16 {
                 let $a = half::bf16_to_f32($a.0);
                 $(let $b = half::bf16_to_f32($b.0);
                 $(let $c = half::bf16_to_f32($c.0);)?)?
-                Bf16(half::f64_to_bf16($value))
+                Bf16(half::$to_bf16($value))
             })),
             Type::F16x2 => Some(lanes!(|$a: u32 $(, $b: u32 $(, $c: u32)?)?| -> u32 {
                 let f = |$a: u32 $(, $b: u32 $(, $c: u32)?)?| -> u32 {
                     let $a = half::f16_to_f32($a as u16);
                     $(let $b = half::f16_to_f32($b as u16);
                     $(let $c = half::f16_to_f32($c as u16);)?)?
-                    u32::from(half::f64_to_f16($value))
+                    u32::from(half::$to_f16($value))
                 };
                 f($a $(, $b $(, $c)?)?) | f($a >> 16 $(, $b >> 16 $(, $c >> 16)?)?) << 16
             })),
@@ -37,7 +40,7 @@ macro_rules! each_half {
                     let $a = half::bf16_to_f32($a as u16);
                     $(let $b = half::bf16_to_f32($b as u16);
                     $(let $c = half::bf16_to_f32($c as u16);)?)?
-                    u32::from(half::f64_to_bf16($value))
+                    u32::from(half::$to_bf16($value))
                 };
                 f($a $(, $b $(, $c)?)?) | f($a >> 16 $(, $b >> 16 $(, $c >> 16)?)?) << 16
             })),
@@ -46,16 +49,23 @@ macro_rules! each_half {
     };
 }
 
+/// The same for operations that may be rounded to f32 first: sums and products, as 24 >= 2 * 11 + 2.
+macro_rules! each_half_rounded {
+    ($ty:expr, |$a:ident, $b:ident| $value:expr) => {
+        each_half!(@ $ty, f32_to_f16, f32_to_bf16, |$a, $b| $value)
+    };
+}
+
 fn binary(i: &Binary) -> Option<Exec> {
     let ty = i.ty;
     match i.op {
-        BinaryOp::Add => each_half!(ty, |a, b| f64::from(a) + f64::from(b)),
-        BinaryOp::Sub => each_half!(ty, |a, b| f64::from(a) - f64::from(b)),
-        BinaryOp::Mul => each_half!(ty, |a, b| f64::from(a) * f64::from(b)),
-        BinaryOp::Min if i.nan => each_half!(ty, |a, b| single::min_nan(a, b).into()),
-        BinaryOp::Max if i.nan => each_half!(ty, |a, b| single::max_nan(a, b).into()),
-        BinaryOp::Min => each_half!(ty, |a, b| single::min(a, b).into()),
-        BinaryOp::Max => each_half!(ty, |a, b| single::max(a, b).into()),
+        BinaryOp::Add => each_half_rounded!(ty, |a, b| a + b),
+        BinaryOp::Sub => each_half_rounded!(ty, |a, b| a - b),
+        BinaryOp::Mul => each_half_rounded!(ty, |a, b| a * b),
+        BinaryOp::Min if i.nan => each_half_rounded!(ty, |a, b| single::min_nan(a, b)),
+        BinaryOp::Max if i.nan => each_half_rounded!(ty, |a, b| single::max_nan(a, b)),
+        BinaryOp::Min => each_half_rounded!(ty, |a, b| single::min(a, b)),
+        BinaryOp::Max => each_half_rounded!(ty, |a, b| single::max(a, b)),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Loads and stores of a warp.
 
-use super::generic::Target;
+use super::generic::{Target, check_writable};
 use super::linear::Linear;
 use super::order::Stamp;
 use super::run::{Scene, Stepped, Worker};
@@ -144,6 +144,7 @@ impl Worker<'_> {
             self.counts.load(target.memory(), lanes, access.bytes);
             match target {
                 Target::Global => self.load_global(scene, access, lanes, &addresses)?,
+                Target::Shared if self.load_words(scene, access, lanes, &addresses) => {}
                 _ => self.load_linear(scene, access, target, lanes, &addresses)?,
             }
         }
@@ -160,6 +161,7 @@ impl Worker<'_> {
             self.counts.store(target.memory(), lanes, access.bytes);
             match target {
                 Target::Global => self.store_global(scene, access, lanes, &addresses)?,
+                Target::Shared if self.store_words(scene, access, lanes, &addresses) => {}
                 _ => self.store_linear(scene, access, target, lanes, &addresses)?,
             }
         }
@@ -332,42 +334,39 @@ impl Worker<'_> {
         addresses: &PerLane,
     ) -> Stepped {
         let checks = self.context.launch.checks.uninitialised;
-        let mut values = [[0u64; LANES]; 16];
+        let mut places = [(0, 0); LANES];
         for lane in lanes_of(lanes) {
-            let (memory, address) = self.memory(scene, target, lane, addresses[lane])?;
-            let index = memory.index(address, access.bytes);
-            let index = index.ok_or_else(|| {
-                memory.outside(target.memory(), "load", lane, address, access.bytes)
-            })?;
+            let (owner, index) =
+                self.locate(scene, target, "load", lane, addresses[lane], access.bytes)?;
+            let memory = self.linear(scene, target, owner);
             if checks && let Some(missing) = memory.first_unwritten(index, access.bytes) {
+                let address = addresses[lane];
                 return Err(unwritten(
                     target.memory(),
                     lane,
-                    addresses[lane],
+                    address,
                     access.bytes,
                     missing,
                 ));
             }
             if target == Target::Shared && !access.is_strong {
-                let cta = super::generic::shared_owner(scene, lane, addresses[lane])?.0;
-                self.check_read(scene, cta, lane, index, access.bytes)?;
+                self.check_read(scene, owner, lane, index, access.bytes)?;
             }
-            for (part, values) in values.iter_mut().enumerate().take(access.cells.len()) {
+            places[lane] = (owner, index);
+        }
+        for (part, &cell) in access.cells.iter().enumerate() {
+            let at = part * access.element as usize;
+            let mut values = [0; LANES];
+            for lane in lanes_of(lanes) {
+                let (owner, index) = places[lane];
                 values[lane] = read(
-                    memory,
-                    index + part * access.element as usize,
+                    self.linear(scene, target, owner),
+                    index + at,
                     access.element,
                 );
             }
-        }
-        for (&cell, values) in access.cells.iter().zip(&values) {
-            put_elements(
-                &mut scene.warp.regs,
-                cell,
-                (access.element, access.extend),
-                lanes,
-                values,
-            );
+            let form = (access.element, access.extend);
+            put_elements(&mut scene.warp.regs, cell, form, lanes, &values);
         }
         Ok(())
     }
@@ -380,36 +379,34 @@ impl Worker<'_> {
         lanes: u32,
         addresses: &PerLane,
     ) -> Stepped {
-        let stamp = scene.stamp();
+        let stamp = if access.is_strong {
+            Stamp::NONE
+        } else {
+            scene.stamp()
+        };
         for lane in lanes_of(lanes) {
-            self.check_shared_write(scene, target, lane, addresses[lane], access.bytes)?;
-            let values: [u64; 16] = std::array::from_fn(|part| match access.cells.get(part) {
-                Some(cell) if cell.file == File::Double => {
-                    scene.warp.regs.doubles[cell.slot as usize].0[lane]
-                }
-                Some(cell) => scene.warp.regs.words[cell.slot as usize].0[lane].into(),
-                None => 0,
-            });
-            let (memory, address) =
-                self.memory_mut(scene, target, lane, addresses[lane], access.bytes)?;
-            let index = memory.index(address, access.bytes);
-            let Some(index) = index else {
-                return Err(memory.outside(target.memory(), "store", lane, address, access.bytes));
-            };
+            let address = addresses[lane];
+            check_writable(target, lane, address, access.bytes)?;
+            let (owner, index) =
+                self.locate(scene, target, "store", lane, address, access.bytes)?;
             if target == Target::Shared {
-                memory.shadow.set(
-                    index,
-                    access.bytes as usize,
-                    if access.is_strong { Stamp::NONE } else { stamp },
-                );
+                self.check_write(scene, owner, lane, index, access.bytes)?;
             }
-            for (part, &value) in values.iter().enumerate().take(access.cells.len()) {
-                write(
-                    memory,
-                    index + part * access.element as usize,
-                    access.element,
-                    value,
-                );
+            for (part, cell) in access.cells.iter().enumerate() {
+                let value = match cell.file {
+                    File::Double => scene.warp.regs.doubles[cell.slot as usize].0[lane],
+                    _ => scene.warp.regs.words[cell.slot as usize].0[lane].into(),
+                };
+                let at = index + part * access.element as usize;
+                let memory = match target {
+                    Target::Shared => &mut scene.cluster.ctas[owner].shared,
+                    _ => &mut scene.warp.local,
+                };
+                write(memory, at, access.element, value);
+            }
+            if target == Target::Shared {
+                let shadow = &mut scene.cluster.ctas[owner].shared.shadow;
+                shadow.set(index, access.bytes as usize, stamp);
             }
         }
         Ok(())

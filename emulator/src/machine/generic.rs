@@ -69,6 +69,67 @@ impl Target {
     }
 }
 
+/// Constants and parameters cannot be changed.
+#[inline(always)]
+pub(crate) fn check_writable(target: Target, lane: usize, address: u64, bytes: u32) -> Stepped {
+    if matches!(target, Target::Shared | Target::Local | Target::Global) {
+        return Ok(());
+    }
+    let memory = target.memory();
+    let message = format!(
+        "store of {bytes} bytes to {memory} memory at {address:#x}, which kernels may only read"
+    );
+    Err(Trouble::access(
+        FaultKind::ReadOnly,
+        lane,
+        address,
+        bytes,
+        message,
+    ))
+}
+
+impl Worker<'_> {
+    /// The CTA that owns an address other than a global one (zero where there is one owner only), and the index of
+    /// the access in its memory.
+    #[inline(always)]
+    pub(crate) fn locate(
+        &self,
+        scene: &Scene<'_>,
+        target: Target,
+        verb: &str,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+    ) -> Stepped<(usize, usize)> {
+        let (owner, within) = match target {
+            Target::Shared => shared_owner(scene, lane, address)?,
+            Target::Local => (0, local_address(scene, lane, address)?),
+            _ => (0, address),
+        };
+        let memory = self.linear(scene, target, owner);
+        match memory.index(within, bytes) {
+            Some(index) => Ok((owner, index)),
+            None => Err(memory.outside(target.memory(), verb, lane, within, bytes)),
+        }
+    }
+
+    /// The memory of an owner that [`locate`](Self::locate) found.
+    #[inline(always)]
+    pub(crate) fn linear<'s>(
+        &'s self,
+        scene: &'s Scene<'_>,
+        target: Target,
+        owner: usize,
+    ) -> &'s Linear {
+        match target {
+            Target::Shared => &scene.cluster.ctas[owner].shared,
+            Target::Local => &scene.warp.local,
+            Target::Const => &self.context.constants,
+            Target::Param | Target::Global => &self.context.params,
+        }
+    }
+}
+
 impl Worker<'_> {
     /// The bytes that an address other than a global one means for a lane, and the address in them.
     #[inline(always)]

@@ -21,6 +21,7 @@ mod print;
 mod report;
 mod run;
 mod schedule;
+mod shared;
 mod stats;
 mod tensor;
 mod thread_copy;

@@ -1,6 +1,7 @@
 //! Kernels in PTX, run on the emulator and compared with what the host computes.
 #![allow(
     clippy::unwrap_used,
+    clippy::double_comparisons,
     clippy::float_cmp,
     clippy::format_push_string,
     clippy::format_collect,

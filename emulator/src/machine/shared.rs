@@ -1,0 +1,134 @@
+//! The common case of shared memory, quickly: whole words in the memory of the own CTA.
+
+use super::access::PerLane;
+use super::linear::Linear;
+use super::order::{IN_FLIGHT, NOBODY, Stamp};
+use super::run::{Scene, Worker};
+use crate::decode::SHARED_BASE;
+use crate::lanes::{LANES, Lanes32, lanes_of};
+use crate::program::{Access, File};
+
+/// Index of every lane's access.
+type Indices = [usize; LANES];
+
+/// Indices when every lane is inside the memory of the own CTA.
+#[inline(always)]
+fn indices(memory: &Linear, addresses: &PerLane, lanes: u32, bytes: u32) -> Option<Indices> {
+    let limit = (memory.bytes.len() as u64).checked_sub(bytes.into())?;
+    let mut result = [0; LANES];
+    let mut inside = true;
+    for lane in lanes_of(lanes) {
+        let index = addresses[lane].wrapping_sub(SHARED_BASE.into());
+        inside &= index <= limit;
+        result[lane] = index as usize;
+    }
+    inside.then_some(result)
+}
+
+/// Accesses whose elements are words in 32-bit registers.
+#[inline(always)]
+fn is_words(access: &Access) -> bool {
+    access.element == 4 && access.cells.iter().all(|cell| cell.file == File::Word)
+}
+
+impl Worker<'_> {
+    /// Loads when nothing is wrong or unusual; otherwise changes nothing, and the general way finds out what it is.
+    pub(crate) fn load_words(
+        &self,
+        scene: &mut Scene<'_>,
+        access: &Access,
+        lanes: u32,
+        addresses: &PerLane,
+    ) -> bool {
+        let checks = self.context.launch.checks;
+        if !is_words(access) || !checks.races || access.is_strong {
+            return false;
+        }
+        let memory = &scene.cluster.ctas[scene.cta].shared;
+        let Some(indices) = indices(memory, addresses, lanes, access.bytes) else {
+            return false;
+        };
+        let (own, seen) = (scene.warp.actor, &scene.warp.knows.seen);
+        let mut known = Stamp::NONE;
+        let mut all_written = u32::MAX;
+        for lane in lanes_of(lanes) {
+            let index = indices[lane];
+            for part in 0..access.cells.len() {
+                all_written &= u32::from_le_bytes(written(memory, index + part * 4));
+            }
+            for stamp in memory.shadow.words(index, access.bytes as usize) {
+                if stamp.actor == known.actor && stamp.epoch == known.epoch {
+                    continue;
+                }
+                let is_ordered = stamp.actor == own
+                    || stamp.actor == NOBODY
+                    || stamp.actor != IN_FLIGHT && stamp.epoch <= seen[usize::from(stamp.actor)];
+                if !is_ordered {
+                    return false;
+                }
+                known = *stamp;
+            }
+        }
+        if checks.uninitialised && all_written != 0x0101_0101 && lanes != 0 {
+            return false;
+        }
+        for (part, cell) in access.cells.iter().enumerate() {
+            let mut out = Lanes32([0; LANES]);
+            for lane in lanes_of(lanes) {
+                out.0[lane] = u32::from_le_bytes(memory.get(indices[lane] + part * 4));
+            }
+            scene.warp.regs.put32(cell.slot, lanes, &out);
+        }
+        true
+    }
+
+    /// Stores when nothing is wrong or unusual, as [`load_words`](Self::load_words) loads.
+    pub(crate) fn store_words(
+        &self,
+        scene: &mut Scene<'_>,
+        access: &Access,
+        lanes: u32,
+        addresses: &PerLane,
+    ) -> bool {
+        if !is_words(access) || access.is_strong {
+            return false;
+        }
+        let stamp = scene.stamp();
+        let cta = &mut scene.cluster.ctas[scene.cta];
+        let memory = &mut cta.shared;
+        let Some(indices) = indices(memory, addresses, lanes, access.bytes) else {
+            return false;
+        };
+        let is_busy = |stamp: &Stamp| stamp.actor == IN_FLIGHT;
+        let in_flight = lanes_of(lanes).any(|lane| {
+            memory
+                .shadow
+                .words(indices[lane], access.bytes as usize)
+                .iter()
+                .any(is_busy)
+        });
+        if in_flight || !cta.reads.is_empty() {
+            return false;
+        }
+        for (part, cell) in access.cells.iter().enumerate() {
+            let values = &scene.warp.regs.words[cell.slot as usize].0;
+            for lane in lanes_of(lanes) {
+                memory.put(indices[lane] + part * 4, values[lane].to_le_bytes());
+            }
+        }
+        for lane in lanes_of(lanes) {
+            memory
+                .shadow
+                .set(indices[lane], access.bytes as usize, stamp);
+        }
+        true
+    }
+}
+
+/// Which of four bytes have been written.
+#[inline(always)]
+fn written(memory: &Linear, index: usize) -> [u8; 4] {
+    let mut flags = [0; 4];
+    flags.copy_from_slice(&memory.written[index..index + 4]);
+    flags
+}
