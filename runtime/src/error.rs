@@ -117,6 +117,8 @@ pub enum Error {
     Fault(Box<emulator::Fault>),
     /// A module that the emulator cannot execute.
     Emulator(Box<emulator::LoadError>),
+    /// A tensor map that the hardware would refuse, with the rule that is broken.
+    TensorMap(String),
     /// PTX text that could not be read.
     PtxText(Box<ptx::ParseError>),
     /// Something that only a GPU can do was asked of the emulator.
@@ -335,6 +337,7 @@ impl fmt::Display for Error {
             ),
             Error::Fault(fault) => write!(f, "{fault}"),
             Error::Emulator(error) => write!(f, "{error}"),
+            Error::TensorMap(rule) => write!(f, "the tensor map cannot be made: {rule}"),
             Error::PtxText(error) => write!(f, "the PTX could not be read: {error}"),
             Error::NotEmulated { what } => {
                 write!(f, "the emulator does not run {what}; use a GPU for it")

@@ -93,6 +93,7 @@ pub mod prelude;
 pub mod ptxas;
 pub mod report;
 mod stream;
+mod tensor_map;
 mod toolchain;
 
 pub use buffer::Buffer;
@@ -113,4 +114,5 @@ pub use kernel::{
 pub use launch::{Grid, ParameterBlock, PreparedLaunch, grid};
 pub use number::{Number, Reference, Rounding};
 pub use stream::{Event, Graph, Stream};
+pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, Tiling};
 pub use toolchain::{Image, Toolchain};

@@ -110,6 +110,11 @@ driver_functions! {
     cuFuncGetAttribute = "cuFuncGetAttribute" (*mut c_int, sys::CUfunction_attribute, sys::CUfunction);
     cuFuncGetParamInfo = "cuFuncGetParamInfo" (sys::CUfunction, usize, *mut usize, *mut usize);
     cuFuncSetAttribute = "cuFuncSetAttribute" (sys::CUfunction, sys::CUfunction_attribute, c_int);
+    cuTensorMapEncodeTiled = "cuTensorMapEncodeTiled" (
+        *mut sys::CUtensorMap, sys::CUtensorMapDataType, u32, *mut c_void, *const u64, *const u64, *const u32,
+        *const u32, sys::CUtensorMapInterleave, sys::CUtensorMapSwizzle, sys::CUtensorMapL2promotion,
+        sys::CUtensorMapFloatOOBfill
+    );
     cuLaunchKernelEx = "cuLaunchKernelEx"
         (*const sys::CUlaunchConfig, sys::CUfunction, *mut *mut c_void, *mut *mut c_void);
     cuOccupancyMaxActiveBlocks = "cuOccupancyMaxActiveBlocksPerMultiprocessor"

@@ -20,6 +20,7 @@ mod launch;
 mod memory;
 mod module;
 mod stream;
+mod tensor_map;
 mod watchdog;
 
 pub(crate) use context::Context;
