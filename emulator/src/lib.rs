@@ -1,6 +1,17 @@
-//! A machine that executes PTX on the CPU: warps of 32 lanes, their divergence, shared memory, barriers, atomics.
+//! A machine that executes PTX on the CPU, for `sm_90a`: every instruction that crate `ptx` knows.
 //!
-//! It is strict: what the PTX ISA forbids or leaves undefined is a [`Fault`] that names the author's line.
+//! - Warps of 32 lanes execute decoded steps, all lanes of a register in one loop. Lanes part at branches and meet
+//!   again at the immediate postdominator; `bar.warp.sync` and the exchanges also bring paths together.
+//! - CTAs run on all cores, the CTAs of a cluster together. Within a cluster everything happens in an order that
+//!   [`Launch::seed`] chooses: which warp runs for how long, and when asynchronous copies and products complete.
+//! - It is strict. What the PTX ISA forbids or leaves undefined is a [`Fault`] that names the author's line: accesses
+//!   out of bounds, misaligned, uninitialised or unordered, barriers that part of a warp misses, mbarriers that
+//!   are misused, matrix products read in flight, a missing `fence.proxy.async`, and for a hang who waits for what.
+//! - Shared memory is watched by vector clocks of warps: barriers, mbarriers and fences carry what a warp knows, and
+//!   a read must know of the write that it sees. Global memory is not watched in this way.
+//!
+//! Results are those of IEEE arithmetic with the rounding that an instruction names. Approximate functions are
+//! computed more exactly than the hardware does; products of matrices are exact before each addition to f32.
 //!
 //! ```text
 //! let program = Program::load(&module)?;

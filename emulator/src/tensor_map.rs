@@ -330,6 +330,58 @@ impl TensorMap {
     }
 }
 
+/// Where a kernel's change of a field lies in the encoding, and its bytes (`tensormap.replace`, PTX ISA 9.7.9.28).
+///
+/// A map that is made in memory starts as zeros; any change also marks it as one.
+pub(crate) fn replacement(
+    field: ptx::TensormapField,
+    index: u32,
+    value: u64,
+) -> Result<(usize, Vec<u8>), String> {
+    use ptx::TensormapField as Field;
+    let axis = index as usize;
+    let limit = if field == Field::GlobalStride { 4 } else { 5 };
+    if axis >= limit {
+        return Err(format!(
+            "dimension {index} of a tensor map; there are {limit}"
+        ));
+    }
+    let byte = |at: usize, value: u8| Ok((at, vec![value]));
+    let known = |table: &[u8], what: &str| {
+        let found = usize::try_from(value)
+            .ok()
+            .and_then(|value| table.get(value));
+        found
+            .copied()
+            .ok_or_else(|| format!("{value} is no {what} of a tensor map"))
+    };
+    match field {
+        // The instruction numbers f32.ftz before f64, the driver's enumeration behind bf16.
+        Field::ElementType => byte(
+            4,
+            known(&[0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12], "element type")?,
+        ),
+        Field::Rank => byte(5, known(&[1, 2, 3, 4, 5], "rank")?),
+        Field::Swizzle => byte(6, known(&[0, 32, 64, 128], "swizzle mode")?),
+        Field::Fill => byte(7, known(&[0, 1], "fill mode")?),
+        Field::Interleave => byte(73, known(&[0], "interleave layout that the emulator has")?),
+        Field::GlobalAddress => Ok((8, value.to_le_bytes().to_vec())),
+        Field::GlobalDim => Ok((
+            16 + 4 * axis,
+            (value as u32).wrapping_sub(1).to_le_bytes().to_vec(),
+        )),
+        Field::GlobalStride => Ok((36 + 8 * axis, value.to_le_bytes().to_vec())),
+        Field::ElementStride => byte(68 + axis, value.min(255) as u8),
+        Field::BoxDim => Ok((
+            74 + 2 * axis,
+            (value.min(65_535) as u16).to_le_bytes().to_vec(),
+        )),
+    }
+}
+
+/// The bytes that say that 128 bytes are a tensor map.
+pub(crate) const MARK: [u8; 4] = MAGIC;
+
 struct Writer {
     bytes: [u8; 128],
     at: usize,
@@ -393,6 +445,33 @@ mod tests {
         }
         assert_eq!(TensorMap::decode(&[0; 128]), None);
         assert_eq!(tiled().tile_bytes(), 16384);
+    }
+
+    #[test]
+    fn maps_can_be_made_field_by_field() {
+        use ptx::TensormapField as Field;
+        let mut bytes = [0; 128];
+        bytes[..4].copy_from_slice(&MARK);
+        let mut put = |field, index, value| {
+            let (at, part) = replacement(field, index, value).unwrap();
+            bytes[at..at + part.len()].copy_from_slice(&part);
+        };
+        let map = tiled();
+        put(Field::ElementType, 0, 10);
+        put(Field::Rank, 0, 1);
+        put(Field::GlobalAddress, 0, map.address);
+        put(Field::Swizzle, 0, 3);
+        put(Field::Fill, 0, 1);
+        put(Field::Interleave, 0, 0);
+        for axis in 0..5 {
+            put(Field::GlobalDim, axis, map.dims[axis as usize]);
+            put(Field::ElementStride, axis, 1);
+            put(Field::BoxDim, axis, [64, 128, 1, 1, 1][axis as usize]);
+        }
+        put(Field::GlobalStride, 0, map.strides[0]);
+        assert_eq!(bytes, map.encode().unwrap());
+        assert!(replacement(Field::GlobalStride, 4, 16).is_err());
+        assert!(replacement(Field::Swizzle, 0, 4).is_err());
     }
 
     #[test]

@@ -3,15 +3,18 @@
 use super::atomics::operation;
 use super::{Decoded, Decoder};
 use crate::lanes::{Slots, lanes};
-use crate::program::copy::{BulkCopy, BulkKind, GroupOp, RemoteStore, Spot, TensorBox, ThreadCopy};
+use crate::program::copy::{
+    BulkCopy, BulkKind, GroupOp, RemoteStore, ReplaceField, Spot, TensorBox, ThreadCopy,
+};
 use crate::program::sync::{MbarrierKind, MbarrierOp, Phase};
 use crate::program::{AtomicOp, File, NONE, Op};
 use ptx::{
     AccessSem, Addr, ArriveOp, Base, BulkLoad, BulkReduce, BulkReduceCluster, BulkSharedToCluster,
     BulkStore, CpAsync, CpAsyncMbarrierArrive, CtaMask, GetCtaRank, Mapa, MbarSpace,
     MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierPendingCount, MbarrierTx, MbarrierWait,
-    Operand, RedAsync, SetMaxNReg, SetMaxNRegOp, Space, StAsync, TensorAddr, TensorLoad,
-    TensorMode, TensorPrefetch, TensorReduce, TensorStore, TxOp, Type, WaitOp,
+    Operand, ProxySpace, RedAsync, SetMaxNReg, SetMaxNRegOp, Space, StAsync, TensorAddr,
+    TensorLoad, TensorMode, TensorPrefetch, TensorReduce, TensorStore, TensormapCpFenceproxy,
+    TensormapReplace, TxOp, Type, WaitOp,
 };
 
 fn mbarrier_space(space: Option<MbarSpace>) -> Option<Space> {
@@ -132,7 +135,7 @@ impl Decoder<'_> {
         };
         let src_bytes = i
             .src_bytes
-            .map(|operand| self.source(operand, Type::U32))
+            .map(|operand| self.source_bytes(operand, bytes as u32))
             .transpose()?;
         let copy = ThreadCopy {
             dst: self.spot(Some(Space::Shared), i.dst)?,
@@ -142,6 +145,29 @@ impl Decoder<'_> {
         };
         self.push(Op::ThreadCopy(Box::new(copy)));
         Ok(())
+    }
+
+    /// Slot of the number of bytes that `cp.async` reads; a predicate in its place means that it reads none.
+    fn source_bytes(&mut self, operand: Operand, bytes: u32) -> Decoded<u32> {
+        let is_predicate = operand
+            .reg()
+            .is_some_and(|reg| self.predicate_reg(reg).is_ok());
+        if !is_predicate {
+            return self.source(operand, Type::U32);
+        }
+        let a = self.source(operand, Type::Pred)?;
+        let b = self.source(Operand::Int(bytes.into()), Type::U32)?;
+        let d = self.new_slots(File::Word, 1);
+        self.lanes_before(
+            lanes!(|ignored: bool, bytes: u32| -> u32 { if ignored { 0 } else { bytes } }),
+            Slots {
+                d,
+                a,
+                b,
+                ..Slots::default()
+            },
+        );
+        Ok(d)
     }
 
     /// The number of groups that may stay open, an immediate.
@@ -333,6 +359,44 @@ impl Decoder<'_> {
             im2col: false,
         };
         self.push(Op::TensorPrefetch(Box::new(tensor)));
+        Ok(())
+    }
+
+    pub(crate) fn tensormap_replace(&mut self, i: &TensormapReplace) -> Decoded {
+        let space = match i.space {
+            None => None,
+            Some(ProxySpace::Global) => Some(Space::Global),
+            Some(ProxySpace::SharedCta) => Some(Space::Shared),
+            Some(ProxySpace::SharedCluster) => {
+                return Err("a tensor map cannot lie there".to_owned());
+            }
+        };
+        let index = match i.index {
+            None => 0,
+            Some(Operand::Int(index)) => index as u32,
+            Some(_) => return Err("the dimension must be an immediate".to_owned()),
+        };
+        let map = self.spot(space, i.addr)?;
+        let value = self.cell(i.value, i.ty)?;
+        let op = ReplaceField {
+            map,
+            field: i.field,
+            index,
+            value,
+        };
+        self.push(Op::ReplaceField(Box::new(op)));
+        Ok(())
+    }
+
+    pub(crate) fn publish_map(&mut self, i: &TensormapCpFenceproxy) -> Decoded {
+        if i.bytes != Operand::Int(128) {
+            return Err("a tensor map has 128 bytes".to_owned());
+        }
+        let spots = (
+            self.spot(Some(Space::Global), i.dst)?,
+            self.spot(Some(Space::Shared), i.src)?,
+        );
+        self.push(Op::PublishMap(Box::new(spots)));
         Ok(())
     }
 

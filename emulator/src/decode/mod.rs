@@ -277,6 +277,7 @@ impl<'m> Decoder<'m> {
             | Inst::Membar(_)
             | Inst::FenceProxyAlias(_)
             | Inst::FenceMbarrierInit(_)
+            | Inst::FenceProxyTensormap(_)
             | Inst::GridDepControl(_)
             | Inst::BulkPrefetch(_)
             | Inst::Prefetch(_)
@@ -319,6 +320,8 @@ impl<'m> Decoder<'m> {
             Inst::BulkCommitGroup(_) => self.bulk_group(GroupOp::Commit),
             Inst::BulkWaitGroup(i) => self.bulk_group(GroupOp::Wait(Self::open_groups(i.pending)?)),
             Inst::StAsync(i) => self.st_async(i),
+            Inst::TensormapReplace(i) => self.tensormap_replace(i),
+            Inst::TensormapCpFenceproxy(i) => self.publish_map(i),
             Inst::RedAsync(i) => self.red_async(i),
             Inst::Mapa(i) => self.mapa(i),
             Inst::GetCtaRank(i) => self.get_cta_rank(i),
@@ -337,7 +340,7 @@ impl<'m> Decoder<'m> {
             Inst::CreatePolicyFractional(i) => self.policy(i.dst),
             Inst::CreatePolicyRange(i) => self.policy(i.dst),
             Inst::CreatePolicyCvt(i) => self.policy(i.dst),
-            _ => Err("the emulator does not know this instruction".to_owned()),
+            Inst::Call(_) => Err("calls are put in place before this".to_owned()),
         }
     }
 

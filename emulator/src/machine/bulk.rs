@@ -38,7 +38,12 @@ impl BulkGroups {
 
 impl Worker<'_> {
     /// The address of a spot in a lane, in the memory that it means.
-    fn place(&self, scene: &Scene<'_>, spot: &Spot, lane: usize) -> Option<(Target, u64)> {
+    pub(crate) fn place(
+        &self,
+        scene: &Scene<'_>,
+        spot: &Spot,
+        lane: usize,
+    ) -> Option<(Target, u64)> {
         let all = addresses(&scene.warp.regs, &spot.base);
         let mut rest = 1 << lane;
         Target::next(spot.space, &all, &mut rest).map(|(target, _, within)| (target, within[lane]))

@@ -14,6 +14,7 @@ mod generic;
 mod launch;
 mod linear;
 mod locks;
+mod map_making;
 mod matrix;
 mod mbarrier;
 mod order;

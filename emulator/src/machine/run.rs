@@ -258,6 +258,8 @@ impl<'a> Worker<'a> {
             Op::BulkGroup(op) => self.bulk_group(scene, *op)?,
             Op::TensorPrefetch(tensor) => self.tensor_prefetch(scene, tensor)?,
             Op::RemoteStore(op) => self.remote_store(scene, op)?,
+            Op::ReplaceField(op) => self.replace_field(scene, op)?,
+            Op::PublishMap(spots) => self.publish_map(scene, &spots.0, &spots.1)?,
             Op::ClusterArrive { releases } => self.cluster_arrive(scene, *releases)?,
             Op::ClusterWait => return self.cluster_wait(scene),
             Op::FenceAsync => {

@@ -70,6 +70,15 @@ pub(crate) struct TensorBox {
     pub(crate) offsets: SmallVec<[u32; 3]>,
 }
 
+/// `tensormap.replace`
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReplaceField {
+    pub(crate) map: Spot,
+    pub(crate) field: ptx::TensormapField,
+    pub(crate) index: u32,
+    pub(crate) value: super::Cell,
+}
+
 /// Waiting for copies of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupOp {

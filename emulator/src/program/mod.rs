@@ -264,6 +264,9 @@ pub(crate) enum Op {
     BulkGroup(copy::GroupOp),
     TensorPrefetch(Box<copy::TensorBox>),
     RemoteStore(Box<copy::RemoteStore>),
+    ReplaceField(Box<copy::ReplaceField>),
+    /// Copies a tensor map from shared to global memory: destination and source.
+    PublishMap(Box<(copy::Spot, copy::Spot)>),
     ClusterArrive {
         releases: bool,
     },

@@ -264,6 +264,32 @@ fn thread_copies_in_groups() {
 }
 
 #[test]
+fn thread_copies_without_a_source_fill_with_zeros() {
+    let body = "
+        .shared .align 16 .b32 tile[32];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r3, tile;
+        shl.b32 %r4, %r1, 2;
+        add.u32 %r5, %r3, %r4;
+        mul.wide.u32 %rd1, %r1, 4;
+        add.u64 %rd2, %in0, %rd1;
+        setp.ge.u32 %p1, %r1, 20;
+        cp.async.ca.shared.global [%r5], [%rd2], 4, %p1;
+        cp.async.wait_all;
+        ld.shared.u32 %r6, [%r5];
+        add.u64 %rd3, %in1, %rd1;
+        st.global.u32 [%rd3], %r6;";
+    // The buffer ends where the source is not read.
+    let outcome = Kernel::new(body).words(1..21).out(128).run();
+    assert_eq!(
+        outcome.words(1),
+        (0..32)
+            .map(|i| if i < 20 { i + 1 } else { 0 })
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
 fn thread_copies_arrive_at_an_mbarrier() {
     let body = with_mbarrier(
         32,

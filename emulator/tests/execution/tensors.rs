@@ -155,11 +155,11 @@ fn elements(copy: &Copy) -> Vec<Vec<i64>> {
         .collect()
 }
 
-fn check_load(copy: Copy) {
+fn check_load(copy: &Copy) {
     for seed in 0..3 {
         let emulator = Emulator::new();
         let (map, data) = tensor(&emulator, copy.map, 1 + seed);
-        let copy = Copy { map, ..copy };
+        let copy = Copy { map, ..*copy };
         let out = emulator.memory().alloc(map.tile_bytes().into()).unwrap();
         run(
             &emulator,
@@ -223,22 +223,22 @@ fn copy(map: TensorMap, coords: &[i32]) -> Copy {
 #[test]
 fn boxes_of_every_rank_at_every_edge() {
     use TensorElement::{F16, F32, F64, U8};
-    check_load(copy(map(U8, &[200], &[128], 0), &[150]));
+    check_load(&copy(map(U8, &[200], &[128], 0), &[150]));
     for swizzle in [0, 32, 64, 128] {
         let inner = if swizzle == 0 { 24 } else { swizzle / 2 };
-        check_load(copy(map(F16, &[70, 9], &[inner, 8], swizzle), &[60, 5]));
-        check_load(copy(map(F16, &[70, 9], &[inner, 16], swizzle), &[-5, -3]));
+        check_load(&copy(map(F16, &[70, 9], &[inner, 8], swizzle), &[60, 5]));
+        check_load(&copy(map(F16, &[70, 9], &[inner, 16], swizzle), &[-5, -3]));
     }
-    check_load(copy(map(F32, &[10, 5, 7], &[8, 4, 3], 32), &[4, 3, -1]));
-    check_load(copy(
+    check_load(&copy(map(F32, &[10, 5, 7], &[8, 4, 3], 32), &[4, 3, -1]));
+    check_load(&copy(
         map(F64, &[6, 3, 4, 2], &[4, 2, 3, 2], 0),
         &[3, 2, 2, 1],
     ));
-    check_load(copy(
+    check_load(&copy(
         map(F32, &[6, 3, 4, 2, 3], &[4, 2, 3, 1, 2], 0),
         &[-1, 2, 2, 1, 2],
     ));
-    check_load(copy(
+    check_load(&copy(
         TensorMap {
             nan_fill: true,
             ..map(F16, &[30, 5], &[16, 8], 32)
@@ -249,7 +249,7 @@ fn boxes_of_every_rank_at_every_edge() {
         element_strides: [2, 3, 1, 1, 1],
         ..map(F32, &[40, 20], &[16, 12], 32)
     };
-    check_load(copy(strided, &[30, 13]));
+    check_load(&copy(strided, &[30, 13]));
 }
 
 #[test]
@@ -372,6 +372,55 @@ fn pixels_of_a_convolution() {
             check_tile(&map, &tile, &data, &places);
         }
     }
+}
+
+#[test]
+fn a_kernel_makes_its_own_map() {
+    let emulator = Emulator::new();
+    let (good, data) = tensor(
+        &emulator,
+        map(TensorElement::F16, &[64, 8], &[32, 8], 64),
+        5,
+    );
+    let out = emulator.memory().alloc(good.tile_bytes().into()).unwrap();
+    let place = emulator.memory().alloc(128).unwrap();
+    let fields = format!(
+        "global_address.shared::cta.b1024.b64 [%made], {};
+        rank.shared::cta.b1024.b32 [%made], 1;
+        box_dim.shared::cta.b1024.b32 [%made], 0, 32;
+        box_dim.shared::cta.b1024.b32 [%made], 1, 8;
+        global_dim.shared::cta.b1024.b32 [%made], 0, 64;
+        global_dim.shared::cta.b1024.b32 [%made], 1, 8;
+        global_stride.shared::cta.b1024.b64 [%made], 0, {};
+        element_stride.shared::cta.b1024.b32 [%made], 0, 1;
+        element_stride.shared::cta.b1024.b32 [%made], 1, 1;
+        elemtype.shared::cta.b1024.b32 [%made], 6;
+        interleave_layout.shared::cta.b1024.b32 [%made], 0;
+        swizzle_mode.shared::cta.b1024.b32 [%made], 2;
+        fill_mode.shared::cta.b1024.b32 [%made], 0;",
+        good.address, good.strides[0]
+    );
+    let replace: String = fields
+        .lines()
+        .map(|line| format!("@%p0 tensormap.replace.tile.{}\n", line.trim()))
+        .collect();
+    let making = format!(
+        ".shared .align 128 .b8 blank[128]; .reg .b32 %made, %mine; .reg .b64 %mine64;
+        mov.u32 %made, blank; shl.b32 %mine, %i, 2; add.u32 %mine, %mine, %made; st.shared.u32 [%mine], 0;
+        bar.warp.sync -1;
+        {replace}
+        bar.warp.sync -1;
+        mov.u64 %map, {place};
+        tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%map], [%made], 128;
+        fence.proxy.tensormap::generic.acquire.gpu [%map], 128;
+        bar.sync 0;"
+    );
+    let text = kernel(2, true, None, false).replacen("bar.sync 0;", &making, 1);
+    let copy = copy(good, &[16, 4]);
+    run(&emulator, &copy, &text, out, 0).unwrap_or_else(|fault| panic!("{fault}"));
+    let mut tile = vec![0; good.tile_bytes() as usize];
+    emulator.memory().read(out, &mut tile).unwrap();
+    check_tile(&good, &tile, &data, &elements(&copy));
 }
 
 #[test]

@@ -1,0 +1,80 @@
+//! Tensor maps that kernels make or change (PTX ISA 9.7.9.28 and 9.7.13.16).
+
+use super::generic::Target;
+use super::matrix::check_whole_warp;
+use super::run::{Scene, Stepped, Worker};
+use crate::fault::{FaultKind, Trouble};
+use crate::lanes::lanes_of;
+use crate::program::File;
+use crate::program::copy::{ReplaceField, Spot};
+use crate::tensor_map::{MARK, replacement};
+
+impl Worker<'_> {
+    pub(crate) fn replace_field(&mut self, scene: &mut Scene<'_>, op: &ReplaceField) -> Stepped {
+        for lane in lanes_of(scene.mask) {
+            let value = match op.value.file {
+                File::Double => scene.warp.regs.doubles[op.value.slot as usize].0[lane],
+                _ => scene.warp.regs.words[op.value.slot as usize].0[lane].into(),
+            };
+            let (at, bytes) = replacement(op.field, op.index, value)
+                .map_err(|message| Trouble::new(FaultKind::Descriptor, 1 << lane, message))?;
+            self.patch(scene, &op.map, lane, 0, &MARK)?;
+            self.patch(scene, &op.map, lane, at, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes bytes at an offset of a tensor map.
+    fn patch(
+        &mut self,
+        scene: &mut Scene<'_>,
+        map: &Spot,
+        lane: usize,
+        at: usize,
+        bytes: &[u8],
+    ) -> Stepped {
+        let length = bytes.len() as u32;
+        match self.place(scene, map, lane) {
+            Some((Target::Global, base)) => {
+                let address = base + at as u64;
+                let index = self.context.map.find(address, length.into());
+                let index =
+                    index.ok_or_else(|| self.out_of_bounds("store", lane, address, length))?;
+                let allocation = &self.context.map.list()[index];
+                allocation.write((address - allocation.base) as usize, bytes);
+                Ok(())
+            }
+            Some((Target::Shared, base)) => {
+                let address = base + at as u64;
+                let (owner, index) =
+                    self.locate(scene, Target::Shared, "store", lane, address, length)?;
+                self.check_write(scene, owner, lane, index, length)?;
+                let stamp = scene.stamp();
+                super::engine::deposit(
+                    &mut scene.cluster.ctas[owner].shared,
+                    index,
+                    bytes,
+                    None,
+                    stamp,
+                );
+                Ok(())
+            }
+            _ => {
+                let message =
+                    "a tensor map that is changed lies in global or shared memory".to_owned();
+                Err(Trouble::new(FaultKind::Descriptor, 1 << lane, message))
+            }
+        }
+    }
+
+    /// `tensormap.cp_fenceproxy`: the warp copies a map to where TMA reads it.
+    pub(crate) fn publish_map(&mut self, scene: &mut Scene<'_>, dst: &Spot, src: &Spot) -> Stepped {
+        check_whole_warp(scene)?;
+        let Some((Target::Shared, from)) = self.place(scene, src, 0) else {
+            let message = "the source of a tensor map's copy must be in shared memory".to_owned();
+            return Err(Trouble::new(FaultKind::Descriptor, 1, message));
+        };
+        let bytes: [u8; 128] = self.load_shared(scene, 0, from)?;
+        self.patch(scene, dst, 0, 0, &bytes)
+    }
+}
