@@ -18,7 +18,7 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     let mut f: ItemFn = parse2(item)?;
     check_signature(&f.sig)?;
     lift_returns(&mut f.block);
-    rewrite(&f.sig, &mut f.block)?;
+    let mistakes = rewrite(&f.sig, &mut f.block);
     let ItemFn {
         attrs,
         vis,
@@ -33,6 +33,7 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
         #[track_caller]
         #[allow(clippy::redundant_closure_call, reason = "the body has places of its own")]
         #vis #sig {
+            #mistakes
             let __frame = ::tilekit::rt::enter(#name);
             (move || #output #block)()
         }

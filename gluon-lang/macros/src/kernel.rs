@@ -77,22 +77,20 @@ impl Arguments {
     }
 
     fn contracts(&self) -> syn::Result<Tokens> {
-        let mut fields = Vec::new();
-        for word in &self.denied {
-            fields.push(match word.to_string().as_str() {
-                "conversions" => quote!(denies_conversions: true),
-                "uncoalesced" => quote!(denies_uncoalesced: true),
-                "bank_conflicts" => quote!(denies_bank_conflicts: true),
-                "spills" => quote!(denies_spills: true),
-                _ => {
-                    return Err(syn::Error::new(
-                        word.span(),
-                        "what can be denied is `conversions`, `uncoalesced`, `bank_conflicts` and `spills`",
-                    ));
-                }
-            });
+        const WORDS: [&str; 4] = ["conversions", "uncoalesced", "bank_conflicts", "spills"];
+        let is_known = |word: &&Ident| WORDS.iter().any(|w| *word == w);
+        if let Some(word) = self.denied.iter().find(|w| !is_known(w)) {
+            return Err(syn::Error::new(
+                word.span(),
+                "what can be denied is `conversions`, `uncoalesced`, `bank_conflicts` and `spills`",
+            ));
         }
-        Ok(quote!(::tilekit::rt::Contracts { #(#fields,)* ..::core::default::Default::default() }))
+        let fields = WORDS.map(|word| {
+            let field = quote::format_ident!("denies_{word}");
+            let is_denied = self.denied.iter().any(|w| w == word);
+            quote!(#field: #is_denied)
+        });
+        Ok(quote!(::tilekit::rt::Contracts { #(#fields),* }))
     }
 }
 
@@ -103,12 +101,12 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     check_kernel(&f, &arguments)?;
     let params = take_params(&mut f)?;
     lift_returns(&mut f.block);
-    rewrite(&f.sig, &mut f.block)?;
+    let mistakes = rewrite(&f.sig, &mut f.block);
     let begin = begin(&f, &arguments, &params)?;
     // After the imports, which are items and may stand first.
     f.block.stmts.insert(1, begin);
     let entry = entry(&f, &arguments, &params);
-    Ok(quote!(#f #entry))
+    Ok(quote!(#f #entry #mistakes))
 }
 
 fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {
@@ -177,9 +175,26 @@ fn take_param(param: &mut PatType) -> syn::Result<Tokens> {
     Ok(quote!(::tilekit::rt::ParamHead { name: #name, divisor: #divisor }))
 }
 
+/// A function as written, without the attributes that only the macro knows: rustc has nothing to say about them.
+pub(crate) fn without_promises(item: Tokens) -> Tokens {
+    let Ok(mut f) = parse2::<ItemFn>(item.clone()) else {
+        return item;
+    };
+    for input in &mut f.sig.inputs {
+        if let FnArg::Typed(param) = input {
+            param.attrs.retain(|a| !is_promise(a));
+        }
+    }
+    quote!(#f)
+}
+
+fn is_promise(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("align") || attribute.path().is_ident("multiple_of")
+}
+
 /// What `#[align(16)]` or `#[multiple_of(16)]` says.
 fn promised(attribute: &Attribute) -> syn::Result<Option<Expr>> {
-    if !attribute.path().is_ident("align") && !attribute.path().is_ident("multiple_of") {
+    if !is_promise(attribute) {
         return Ok(None);
     }
     let number: Expr = attribute.parse_args()?;
@@ -198,9 +213,11 @@ fn promised(attribute: &Attribute) -> syn::Result<Option<Expr>> {
 /// The first statement of the body: who this is.
 fn begin(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> syn::Result<syn::Stmt> {
     let name = f.sig.ident.to_string();
-    let option = |value: &Option<Expr>| match value {
-        Some(value) => quote!(::core::option::Option::Some(#value)),
-        None => quote!(::core::option::Option::None),
+    let option = |value: &Option<Expr>| {
+        let some = value
+            .as_ref()
+            .map(|value| quote!(::core::option::Option::Some(#value)));
+        some.unwrap_or_else(|| quote!(::core::option::Option::None))
     };
     let warps = arguments.warps.clone().unwrap_or_else(|| parse_quote!(4));
     let (max_registers, min_ctas_per_sm) = (

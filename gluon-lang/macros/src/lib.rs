@@ -67,6 +67,7 @@ fn expand(
         Ok(expanded) => expanded.into(),
         Err(error) => {
             let error = error.to_compile_error();
+            let original = kernel::without_promises(original);
             quote!(#error #original).into()
         }
     }

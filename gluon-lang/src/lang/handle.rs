@@ -14,6 +14,7 @@ use crate::layout::{Dims, Layout};
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
+        #[must_use = "an operation gives a value and changes nothing else"]
         pub struct $name<T>(Value, PhantomData<*const T>);
 
         impl<T> Clone for $name<T> {

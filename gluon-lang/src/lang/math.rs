@@ -161,6 +161,10 @@ macro_rules! methods {
 
         impl<T: Float> WithPrecision<$handle<T>> {
             /// `self / divisor`.
+            #[allow(
+                clippy::should_implement_trait,
+                reason = "an operator would hide how it is computed"
+            )]
             #[inline]
             #[track_caller]
             pub fn div(self, divisor: impl $operand<T>) -> $handle<T> {

@@ -314,7 +314,7 @@ mistake!(a_kernel_that_calls_a_kernel, caller);
 fn wrong_accesses(x: Ptr<i32>, n: i32) {
     let v = x.at(n).other(3).load();
     x.at(n).l2_prefetch(100).store(v);
-    x.at(n).cache(CacheOp::Wt).load();
+    let _ = x.at(n).cache(CacheOp::Wt).load();
     x.at(n).mask(n > 0).other(1).store(2);
     let _ = range(0, n).step(0);
     let _ = arange(5..5, Auto);

@@ -1,5 +1,7 @@
 //! One way to trace kernels that are right, and one for those that are wrong.
 
+use std::fmt::Write;
+
 use gluon_lang::ir::Place;
 use gluon_lang::lang::KernelFn;
 use gluon_lang::text::print;
@@ -19,16 +21,16 @@ pub(crate) fn mistakes<Args>(kernel: impl KernelFn<Args>) -> String {
     let diagnostics = kernel.trace().expect_err("the kernel is wrong");
     let mut out = String::new();
     for d in &diagnostics.0 {
-        out += &format!("{} {}: {}\n", d.code, d.code.slug(), d.message);
-        out += &format!("  at {}\n", shown(d.primary.at.as_ref()));
+        let _ = writeln!(out, "{} {}: {}", d.code, d.code.slug(), d.message);
+        let _ = writeln!(out, "  at {}", shown(d.primary.at.as_ref()));
         for label in &d.related {
-            out += &format!("  also {}: {}\n", shown(label.at.as_ref()), label.text);
+            let _ = writeln!(out, "  also {}: {}", shown(label.at.as_ref()), label.text);
         }
         for note in &d.notes {
-            out += &format!("  note: {note}\n");
+            let _ = writeln!(out, "  note: {note}");
         }
         if let Some(help) = &d.help {
-            out += &format!("  help: {help}\n");
+            let _ = writeln!(out, "  help: {help}");
         }
     }
     out
@@ -41,7 +43,8 @@ pub(crate) fn shown(place: Option<&Place>) -> String {
     };
     let mut text = format!("`{}`", code(&place.file, place.line, place.column));
     for call in &place.calls {
-        text += &format!(
+        let _ = write!(
+            text,
             " in {} called at `{}`",
             call.function,
             code(&call.file, call.line, call.column)

@@ -29,38 +29,36 @@ impl Rewriter {
         if let Some((_, otherwise)) = &i.else_branch {
             uses.visit_expr(otherwise);
         }
-        let (state, carrier, value) =
-            (self.fresh("if"), self.fresh("carrier"), self.fresh("value"));
+        let (state, value) = (self.fresh("if"), self.fresh("value"));
         let (then_value, else_value) = (self.fresh("then"), self.fresh("else"));
-        let carry = self.scopes.carry(&uses, &carrier);
+        let carry = self.scopes.carry(&uses, i.if_token.span);
         self.visit_expr_mut(&mut i.cond);
         self.visit_block_mut(&mut i.then_branch);
-        let otherwise = match &mut i.else_branch {
-            Some((_, otherwise)) => {
-                self.visit_expr_mut(otherwise);
-                quote!(#otherwise)
-            }
-            None => quote!({}),
+        let otherwise = if let Some((_, otherwise)) = &mut i.else_branch {
+            self.visit_expr_mut(otherwise);
+            quote!(#otherwise)
+        } else {
+            quote!({})
         };
         let (cond, then) = (&i.cond, &i.then_branch);
         let begin = quote_spanned!(i.if_token.span=> ::tilekit::rt::Branch::begin(#cond));
         *expr = parse_quote!({
             let mut #state = #begin;
             #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
-            let mut #then_value = if #state.then(|#carrier: &mut _| { #carry }) {
+            let mut #then_value = if #state.then(#carry) {
                 let #value = #then;
                 ::core::option::Option::Some(#value)
             } else {
                 ::core::option::Option::None
             };
             #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
-            let #else_value = if #state.otherwise(|#carrier: &mut _| { #carry }, &mut #then_value) {
+            let #else_value = if #state.otherwise(#carry, &mut #then_value) {
                 let #value = #otherwise;
                 ::core::option::Option::Some(#value)
             } else {
                 ::core::option::Option::None
             };
-            #state.end(|#carrier: &mut _| { #carry }, #then_value, #else_value)
+            #state.end(#carry, #then_value, #else_value)
         });
     }
 
@@ -69,17 +67,20 @@ impl Rewriter {
         if !matches!(*i.cond, Expr::Const(_)) {
             self.visit_expr_mut(&mut i.cond);
         }
-        struct Lets<'a>(&'a mut Rewriter);
-        impl<'b> Visit<'b> for Lets<'_> {
-            fn visit_expr_let(&mut self, l: &'b syn::ExprLet) {
-                self.0.scopes.add_pattern(&l.pat);
-            }
-        }
         Lets(self).visit_expr(&i.cond);
         self.visit_block_mut(&mut i.then_branch);
         self.scopes.close();
         if let Some((_, otherwise)) = &mut i.else_branch {
             self.visit_expr_mut(otherwise);
         }
+    }
+}
+
+/// Binds what the patterns of a condition bind.
+struct Lets<'a>(&'a mut Rewriter);
+
+impl<'b> Visit<'b> for Lets<'_> {
+    fn visit_expr_let(&mut self, l: &'b syn::ExprLet) {
+        self.0.scopes.add_pattern(&l.pat);
     }
 }

@@ -15,13 +15,8 @@ impl Rewriter {
         let Expr::ForLoop(f) = expr else { return };
         let mut uses = Uses::default();
         uses.visit_block(&f.body);
-        let (state, carrier, depth, item) = (
-            self.fresh("loop"),
-            self.fresh("carrier"),
-            self.fresh("depth"),
-            self.fresh("item"),
-        );
-        let carry = self.scopes.carry(&uses, &carrier);
+        let (state, depth, item) = (self.fresh("loop"), self.fresh("depth"), self.fresh("item"));
+        let carry = self.scopes.carry(&uses, f.for_token.span);
         self.visit_expr_mut(&mut f.expr);
         self.exits.enter_loop(depth.clone(), f.label.as_ref());
         self.scopes.open();
@@ -41,7 +36,7 @@ impl Rewriter {
             match #into_loop {
                 mut #state => {
                     #record
-                    #label while let ::core::option::Option::Some(#item) = #state.step(#name, |#carrier: &mut _| { #carry }) {
+                    #label while let ::core::option::Option::Some(#item) = #state.step(#name, #carry) {
                         let #pat = #item;
                         #(#body)*
                     }
@@ -52,16 +47,15 @@ impl Rewriter {
 
     pub(super) fn while_loop(&mut self, expr: &mut Expr) {
         let Expr::While(w) = expr else { return };
-        let (state, carrier, depth, condition) = (
+        let (state, depth, condition) = (
             self.fresh("while"),
-            self.fresh("carrier"),
             self.fresh("depth"),
             self.fresh("condition"),
         );
         let mut uses = Uses::default();
         uses.visit_expr(&w.cond);
         uses.visit_block(&w.body);
-        let carry = self.scopes.carry(&uses, &carrier);
+        let carry = self.scopes.carry(&uses, w.while_token.span);
         let is_host = has_let(&w.cond) || matches!(*w.cond, Expr::Const(_));
         self.exits.enter_loop(depth.clone(), w.label.as_ref());
         self.visit_expr_mut(&mut w.cond);
@@ -78,9 +72,9 @@ impl Rewriter {
             #record
             // The closure is never called: it only tells the type of the condition.
             let mut #state = #start;
-            #label while #state.test(|#carrier: &mut _| { #carry }) && {
+            #label while #state.test(#carry) && {
                 let #condition = #cond;
-                #state.decide(#condition, |#carrier: &mut _| { #carry })
+                #state.decide(#condition, #carry)
             } #body
         });
     }

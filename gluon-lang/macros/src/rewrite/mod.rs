@@ -7,7 +7,7 @@ mod operators;
 mod returns;
 mod scope;
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream as Tokens};
 use quote::format_ident;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Block, Expr, Local, Pat, Signature, Stmt, parse_quote};
@@ -26,8 +26,8 @@ pub(crate) struct Rewriter {
     next: usize,
 }
 
-/// Rewrites the body of a function; gives every mistake found.
-pub(crate) fn rewrite(signature: &Signature, body: &mut Block) -> syn::Result<()> {
+/// Rewrites the body of a function; gives every mistake found, as errors to be compiled beside it.
+pub(crate) fn rewrite(signature: &Signature, body: &mut Block) -> Tokens {
     let mut rewriter = Rewriter {
         scopes: Scopes::default(),
         exits: Exits::default(),
@@ -45,14 +45,11 @@ pub(crate) fn rewrite(signature: &Signature, body: &mut Block) -> syn::Result<()
         body.stmts.insert(0, exits::record(&depth));
     }
     body.stmts.insert(0, by_type());
-    let mut errors = rewriter.errors.into_iter();
-    match errors.next() {
-        None => Ok(()),
-        Some(mut first) => {
-            first.extend(errors);
-            Err(first)
-        }
-    }
+    rewriter
+        .errors
+        .iter()
+        .map(syn::Error::to_compile_error)
+        .collect()
 }
 
 /// What is done with a variable depends on its type: these traits tell a handle, and a `&mut` to one, from the rest.
@@ -82,7 +79,7 @@ impl Rewriter {
         );
         self.scopes.add_pattern(&local.pat);
         if let (true, Pat::Ident(ident)) = (binds_reference, &local.pat) {
-            self.scopes.add(ident.ident.clone(), Binding::Reference);
+            self.scopes.add(&ident.ident, Binding::Reference);
         }
     }
 }
@@ -92,18 +89,15 @@ impl VisitMut for Rewriter {
         self.scopes.open();
         let mut stmts = Vec::with_capacity(block.stmts.len());
         for mut stmt in std::mem::take(&mut block.stmts) {
-            match &mut stmt {
-                Stmt::Local(local) => {
-                    let hint = scope::name_hint(local);
-                    self.local(local);
-                    stmts.push(stmt);
-                    stmts.extend(hint);
-                }
-                _ => {
-                    self.visit_stmt_mut(&mut stmt);
-                    stmts.push(stmt);
-                }
+            let mut hint = None;
+            if let Stmt::Local(local) = &mut stmt {
+                hint = scope::name_hint(local);
+                self.local(local);
+            } else {
+                self.visit_stmt_mut(&mut stmt);
             }
+            stmts.push(stmt);
+            stmts.extend(hint);
         }
         block.stmts = stmts;
         self.scopes.close();

@@ -1,6 +1,6 @@
 //! `if condition { return; }` at the top of a function: what follows moves into the `else`, so that the kernel may decide.
 
-use syn::{Block, Expr, ExprIf, Stmt, parse_quote};
+use syn::{Block, Expr, ExprIf, Stmt, Token, parse_quote};
 
 use super::branch::has_let;
 
@@ -28,7 +28,7 @@ fn lift(mut stmts: Vec<Stmt>) -> Vec<Stmt> {
     let mut otherwise: Vec<Stmt> = match branch.else_branch.take() {
         Some((_, other)) => match *other {
             Expr::Block(b) if b.label.is_none() => b.block.stmts,
-            chained => vec![Stmt::Expr(chained, Some(Default::default()))],
+            chained => vec![Stmt::Expr(chained, Some(<Token![;]>::default()))],
         },
         None => Vec::new(),
     };
@@ -50,7 +50,7 @@ fn lift(mut stmts: Vec<Stmt>) -> Vec<Stmt> {
 /// The end of an `else` block is a statement once something follows it.
 fn close_last(stmts: &mut [Stmt]) {
     if let Some(Stmt::Expr(_, semicolon @ None)) = stmts.last_mut() {
-        *semicolon = Some(Default::default());
+        *semicolon = Some(<Token![;]>::default());
     }
 }
 

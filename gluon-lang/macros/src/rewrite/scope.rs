@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens, TokenTree};
-use quote::{quote, quote_spanned};
+use quote::quote_spanned;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprPath, FnArg, Local, Macro, Pat, PatIdent, Stmt, Type, parse_quote};
 
@@ -31,7 +31,7 @@ impl Scopes {
         self.0.pop();
     }
 
-    pub(super) fn add(&mut self, name: Ident, binding: Binding) {
+    pub(super) fn add(&mut self, name: &Ident, binding: Binding) {
         if let Some(scope) = self.0.last_mut() {
             scope.insert(name.to_string(), binding);
         }
@@ -48,7 +48,7 @@ impl Scopes {
                     (true, false) => Binding::Mutable,
                     _ => Binding::Fixed,
                 };
-                self.0.add(ident.ident.clone(), binding);
+                self.0.add(&ident.ident, binding);
                 visit::visit_pat_ident(self, ident);
             }
             fn visit_expr(&mut self, _: &'b Expr) {}
@@ -64,14 +64,14 @@ impl Scopes {
                     _ if receiver.mutability.is_some() => Binding::Mutable,
                     _ => Binding::Fixed,
                 };
-                self.add(Ident::new("self", Span::call_site()), binding);
+                self.add(&Ident::new("self", Span::call_site()), binding);
             }
             FnArg::Typed(typed) => {
                 self.add_pattern(&typed.pat);
                 if let (Pat::Ident(ident), Type::Reference(r)) = (&*typed.pat, &*typed.ty)
                     && r.mutability.is_some()
                 {
-                    self.add(ident.ident.clone(), Binding::Reference);
+                    self.add(&ident.ident, Binding::Reference);
                 }
             }
         }
@@ -98,8 +98,11 @@ impl Scopes {
         }
     }
 
-    /// Statements that hand every variable that the region mentions and may change to the carrier `carrier`.
-    pub(super) fn carry(&self, uses: &Uses, carrier: &Ident) -> Tokens {
+    /// The closure that hands every variable that the region mentions and may change to a carrier. Its mistakes are shown
+    /// at `span`, those about a variable at its first mention.
+    pub(super) fn carry(&self, uses: &Uses, span: Span) -> Tokens {
+        let span = span.resolved_at(Span::mixed_site());
+        let carrier = &Ident::new("__carrier", span);
         let adds = uses.0.iter().filter_map(|ident| {
             let name = ident.to_string();
             let span = ident.span();
@@ -113,7 +116,7 @@ impl Scopes {
                 }),
             }
         });
-        quote!(let _ = &#carrier; #(#adds)*)
+        quote_spanned!(span=> |#carrier: &mut _| { let _ = &#carrier; #(#adds)* })
     }
 }
 

@@ -95,8 +95,8 @@ pub struct Carrier<'a> {
 impl Carrier<'_> {
     /// A variable and its name.
     #[inline]
-    pub fn add<T: Carry>(&mut self, name: &'static str, variable: &mut T) {
-        self.walker.field(name, variable);
+    pub fn add<T: Carry + ?Sized>(&mut self, name: &'static str, mut variable: &mut T) {
+        self.walker.field(name, &mut variable);
     }
 }
 

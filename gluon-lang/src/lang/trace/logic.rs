@@ -152,7 +152,7 @@ impl AfterScalar for Scalar<bool> {
 impl AfterScalar for Tensor<bool> {
     type Output = Tensor<bool>;
     fn combine(self, logic: &ScalarLogic) -> Tensor<bool> {
-        with(logic.at, |trace| trace.splice());
+        with(logic.at, Trace::splice);
         let operands = (Raw::Value(logic.left), self.raw());
         Tensor::wrap(eager(logic.is_and, operands, logic.at))
     }
@@ -182,7 +182,7 @@ impl ScalarLogic {
     fn combine_scalar(&self, right: Raw) -> Value {
         let is_plain = with(self.at, |trace| trace.is_speculatable());
         if is_plain {
-            with(self.at, |trace| trace.splice());
+            with(self.at, Trace::splice);
             return eager(self.is_and, (Raw::Value(self.left), right), self.at);
         }
         with(self.at, |trace| self.branch(trace, right))

@@ -207,7 +207,8 @@ fn fit_constant(value: Const, dtype: DType) -> Result<Const, String> {
     match value {
         Const::Int(i) if dtype.is_float() => {
             let float = i as f64;
-            let is_exact = float as i128 == i && round_to(float, dtype) == float;
+            let is_exact =
+                float as i128 == i && round_to(float, dtype).to_bits() == float.to_bits();
             if is_exact {
                 Ok(Const::float(float))
             } else {

@@ -89,7 +89,7 @@ impl KernelWhile {
     #[inline(never)]
     fn open_or_close(&mut self, reach: Reach<'_>) -> bool {
         if let Some(body) = self.body.take() {
-            self.close(body, reach);
+            self.close(&body, reach);
             return false;
         }
         let before = Snapshot::of(reach);
@@ -145,12 +145,12 @@ impl KernelWhile {
         }
     }
 
-    fn close(&mut self, body: Body, reach: Reach<'_>) {
+    fn close(&mut self, body: &Body, reach: Reach<'_>) {
         let after = Snapshot::of(reach);
         self.check_host(&body.test.before, &after, reach);
         let results = with(self.at, |trace| {
             trace.check_watched(&body.test.before, &after, "loop", self.at);
-            self.emit(trace, &body, &after)
+            self.emit(trace, body, &after)
         });
         write_values(reach, &results, spare(self.at));
     }

@@ -1,0 +1,46 @@
+//! What cannot live across a loop or branch of the kernel.
+use tilekit::lang::prelude::*;
+
+struct Opaque(u32);
+
+#[kernel]
+fn not_a_value(n: i32) {
+    let mut opaque = Opaque(1);
+    for i in range(0, n) {
+        opaque.0 += 1; //~ `Opaque` cannot live across a loop or branch of the kernel
+    }
+    // Where the host decides, anything goes.
+    for i in 0..3 {
+        opaque.0 += 1;
+    }
+    if true {
+        opaque.0 += 1;
+    }
+}
+
+#[kernel]
+fn closure_that_assigns(n: i32) {
+    let mut sum = n;
+    let mut add = |x: Scalar<i32>| sum += x;
+    for i in range(0, n) {
+        add(i); //~ cannot live across a loop or branch of the kernel
+    }
+}
+
+#[device]
+fn calls_back(n: Scalar<i32>, mut f: impl FnMut(Scalar<i32>)) {
+    if n > 3 {
+        f(n); //~ cannot live across a loop or branch of the kernel
+    }
+}
+
+#[kernel]
+fn reference_and_variable(n: i32) {
+    let mut sum = n;
+    let r = &mut sum;
+    for i in range(0, n) { //~ cannot borrow `sum` as mutable
+        *r += i;
+        sum += i; //~ cannot borrow `sum` as mutable more than once
+    }
+    *r += 1;
+}

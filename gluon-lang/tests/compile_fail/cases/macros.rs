@@ -1,0 +1,58 @@
+//! What the macros refuse.
+use tilekit::lang::prelude::*;
+
+#[kernel(wraps = 4)] //~ a kernel says `warps = 4`
+fn misspelt(x: Ptr<f32>) {}
+
+#[kernel(warps = 4, warps = 8)] //~ `warps` is said twice
+fn twice(x: Ptr<f32>) {}
+
+#[kernel(deny(spils))] //~ what can be denied
+fn denies(x: Ptr<f32>) {}
+
+#[kernel(instances(<1>))] //~ this kernel is not generic
+fn not_generic(x: Ptr<f32>) {}
+
+#[kernel]
+fn returns(x: Ptr<f32>) -> i32 { //~ a kernel returns nothing
+    1
+}
+
+#[kernel]
+fn borrows<'a>(x: Ptr<f32>) {} //~ a kernel borrows nothing
+
+#[kernel]
+async fn waits(x: Ptr<f32>) {} //~ cannot be `async`
+
+#[kernel]
+fn pattern((a, b): (i32, i32)) {} //~ a parameter of a kernel has a plain name
+
+#[kernel]
+fn promise(#[multiple_of(12)] n: i32) {} //~ a power of two
+
+#[device(inline)] //~ takes no arguments
+fn arguments() {}
+
+#[kernel]
+fn stored_reference(n: i32) {
+    struct Holder<'a>(&'a mut Scalar<i32>);
+    struct Named<'a> {
+        r: &'a mut Scalar<i32>,
+    }
+    let mut a = n;
+    let mut b = n;
+    let both = (&mut a, &mut b); //~ a `&mut` to `a` cannot be stored //~ a `&mut` to `b` cannot be stored
+    let named = Named { r: &mut a }; //~ a `&mut` to `a` cannot be stored
+}
+
+#[case(size(n = [1]))] //~ a case says `sizes
+fn wrong_case() {}
+
+#[case(sizes(n = []))] //~ the size `n` has no value
+fn empty_case() {}
+
+#[derive(Aggregate)]
+union Both { //~ a union cannot say what it holds
+    a: u32,
+    b: f32,
+}

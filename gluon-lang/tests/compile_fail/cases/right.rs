@@ -1,0 +1,63 @@
+//! What must compile, without a warning about code that the author did not write.
+#![deny(warnings)]
+use tilekit::lang::prelude::*;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Fast,
+    Exact,
+}
+
+const MODE: Mode = Mode::Fast;
+
+/// Inference that the rewriting must not disturb.
+#[kernel(warps = 1)]
+pub fn inference<T: Float + PartialOrd, const N: usize>(x: Ptr<T>, n: i32) {
+    let sizes = [1usize, 2, 3];
+    let mut total = 0;
+    for i in 0..3 {
+        if i < 2 && MODE == Mode::Fast || MODE != Mode::Exact {
+            total += 2 * i + sizes[i];
+        }
+    }
+    let name = String::from("a");
+    if name.as_str() == "a" || !name.is_empty() {
+        total += 1 << total;
+    }
+    let scale = if N > 2 { 0.5 } else { 1.0 };
+    let zero: [i32; 2 * 2] = [0; 2 * 2];
+    let last = zero.iter().max().copied().unwrap_or_default();
+    let text: Vec<_> = [3, 1].into_iter().map(|k| 10 - k).filter(|k| *k > 1 && k % 2 == 1).collect();
+    let at = arange(0..32, Auto);
+    let y = (1.0 - x.at(at + last).load()).exp();
+    let z = 2 * at + (total + text.len());
+    let kind = match n.max(1) {
+        m if sizes.len() > 5 => m,
+        m => m + 1,
+    };
+    let found = 'outer: loop {
+        for size in sizes.iter().rev() {
+            if *size == 2 {
+                break 'outer *size;
+            }
+        }
+    };
+    let Some(first) = text.first() else { return };
+    while let Some(k) = Some(3) {
+        if k > 2 {
+            break;
+        }
+    }
+    x.at(z).store(y * scale + kind.cast::<T>() + found + *first);
+}
+
+#[device]
+pub fn by_reference(list: &mut [Scalar<i32>], n: &Scalar<i32>) -> Scalar<i32> {
+    for item in list.iter_mut() {
+        *item += *n;
+    }
+    if *n > 0 {
+        return *n;
+    }
+    list[0]
+}

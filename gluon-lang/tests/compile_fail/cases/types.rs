@@ -1,0 +1,61 @@
+//! What rustc refuses, in our words.
+use tilekit::lang::prelude::*;
+
+#[kernel]
+fn elements_differ(x: Ptr<f16>, y: Ptr<f32>, n: i32, m: i64) {
+    let at = arange(0..32, Auto);
+    let a = x.at(at).load();
+    let b = y.at(at).load();
+    let c = a + b; //~ Tensor<f32>` does not go together with elements of type
+    let d = a < b; //~ Tensor<f32>` does not go together with elements of type //~ cannot be compared in a kernel
+    let e = n + m; //~ Scalar<i64>` does not go together with elements of type `i32`
+    let f = a * true; //~ `bool` does not go together with elements of type
+    let g = at * 1.5; //~ `{float}` does not go together with elements of type `i32`
+    let h = at.exp(); //~ method
+    x.at(at).store(b); //~ Tensor<f32>` does not fit an access of
+    x.at(a).load(); //~ a pointer cannot be moved by
+}
+
+#[kernel]
+fn conditions(x: Ptr<f32>, n: i32) {
+    let at = arange(0..32, Auto);
+    if at < n { //~ `if` wants one boolean
+        x.at(at).store(0.0);
+    }
+    while at < n { //~ `while` wants one boolean
+        x.at(at).store(0.0);
+    }
+    if n { //~ `if` wants one boolean
+        x.at(at).store(0.0);
+    }
+    if n && true { //~ `&&` and `||` want booleans
+        x.at(at).store(0.0);
+    }
+}
+
+#[kernel]
+fn parameters(name: String) {} //~ a kernel cannot take a `String` //~
+
+#[kernel]
+fn tensor_parameter(x: Tensor<f32>) {} //~ a kernel cannot take a `gluon_lang::lang::Tensor<f32>` //~
+
+#[kernel]
+fn eight_bits(x: Ptr<E4m3>) {
+    let v = x.at(0).load();
+    let w = v + v; //~ cannot add `gluon_lang::lang::Scalar<gluon_lang::lang::E4m3>`
+}
+
+#[kernel]
+fn refutable(n: i32) {
+    for Some(i) in [Some(1), None] { //~ refutable pattern
+        let _ = n + i;
+    }
+}
+
+fn assigning_combine(x: Tensor<f32>) -> Tensor<f32> {
+    let mut count = 0;
+    x.reduce(0, |a, b| {
+        count += 1; //~ cannot assign to `count`
+        a + b
+    })
+}
