@@ -29,11 +29,8 @@ fn library() -> (PathBuf, PathBuf) {
         .filter(|m| m["reason"] == "compiler-artifact" && m["target"]["name"] == "gluon_lang")
         .find_map(|m| {
             let files = m["filenames"].as_array()?.clone();
-            files
-                .iter()
-                .filter_map(Value::as_str)
-                .find(|f| f.ends_with(".rlib"))
-                .map(PathBuf::from)
+            let mut paths = files.iter().filter_map(Value::as_str).map(PathBuf::from);
+            paths.find(|path| path.extension().is_some_and(|e| e == "rlib"))
         });
     let rlib = artifact.expect("cargo builds the library");
     let deps = rlib.parent().expect("a file is in a folder").join("deps");
