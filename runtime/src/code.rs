@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cuda;
-use crate::device::{Backend, Device, EntryFacts, ParameterPlace};
+use crate::device::{Backend, Device, EntryFacts};
 use crate::emulated::{EmulatedCode, EmulatedDevice, EmulatedEntry};
 use crate::error::{Error, Result};
 use crate::launch::{Grid, ParameterBlock};
@@ -225,32 +225,26 @@ impl Entry {
         self.launch_checked(stream, grid, parameters)
     }
 
-    /// Where the loaded code reads each parameter.
-    pub fn parameters(&self) -> &[ParameterPlace] {
+    /// Size of each parameter that the loaded code has, bytes.
+    pub fn parameter_bytes(&self) -> &[u32] {
         match &self.function {
-            Function::Cuda(function) => function.parameters(),
-            Function::Emulated(entry) => entry.parameters(),
+            Function::Cuda(function) => function.parameter_bytes(),
+            Function::Emulated(entry) => entry.parameter_bytes(),
         }
     }
 
-    /// Whether the grid can be, and every parameter lies where the loaded code reads it.
+    /// Whether the grid can be, and the arguments are as many and as large as the loaded code's parameters.
     pub(crate) fn check(&self, grid: Grid, parameters: &ParameterBlock) -> Result<()> {
         grid.check(&self.shape.name)?;
-        let wanted = self.parameters();
-        let ends = parameters.offsets().iter().skip(1).copied();
-        let ends = ends.chain([parameters.bytes().len() as u32]);
-        let fits =
-            parameters.len() == wanted.len()
-                && parameters.offsets().iter().zip(ends).zip(wanted).all(
-                    |((&start, end), place)| start == place.offset && end - start >= place.bytes,
-                );
-        if fits {
+        let wanted = self.parameter_bytes().iter();
+        let given = parameters.places().iter().map(|place| &place.bytes);
+        if given.clone().eq(wanted) {
             return Ok(());
         }
         Err(Error::ParameterMismatch {
             kernel: self.shape.name.clone(),
-            wanted: wanted.to_vec(),
-            given: parameters.offsets().to_vec(),
+            wanted: self.parameter_bytes().to_vec(),
+            given: given.copied().collect(),
         })
     }
 
@@ -265,10 +259,6 @@ impl Entry {
         match (&self.function, stream.queue()) {
             (Function::Cuda(function), Queue::Cuda(stream)) => {
                 let shape = self.launch_shape(grid);
-                let parameters = cuda::Parameters {
-                    bytes: parameters.bytes(),
-                    offsets: parameters.offsets(),
-                };
                 function.launch(stream, &shape, parameters)
             }
             (Function::Emulated(entry), Queue::Immediate) => {
@@ -284,6 +274,60 @@ impl Entry {
             threads: self.shape.threads,
             cluster: self.shape.cluster,
             overlaps_previous: self.shape.overlaps_previous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::grid;
+
+    const KERNEL: &str = ".version 8.0\n.target sm_90a\n.address_size 64\n\
+        .visible .entry k(.param .u32 n, .param .align 64 .b8 map[128], .param .u64 out)\n{ ret; }\n";
+
+    /// A block of parameters of these sizes, each aligned to its own but the largest to 64.
+    fn block(sizes: &[usize]) -> ParameterBlock {
+        let mut block = ParameterBlock::new();
+        for &bytes in sizes {
+            block.push(&vec![0; bytes], bytes.min(64));
+        }
+        block
+    }
+
+    #[test]
+    fn arguments_of_other_sizes_are_refused_before_the_device_sees_them() {
+        for device in [Some(Device::emulator()), Device::cuda(0).ok()]
+            .into_iter()
+            .flatten()
+        {
+            let shape = EntryShape {
+                name: "k".to_string(),
+                threads: [32, 1, 1],
+                cluster: [1; 3],
+                shared_bytes: 0,
+                overlaps_previous: false,
+            };
+            let stream = Stream::new(&device).unwrap();
+            let entry = device.load_ptx(KERNEL).unwrap().entry(shape).unwrap();
+            assert_eq!(entry.parameter_bytes(), [4, 128, 8]);
+            entry
+                .launch(&stream, grid(1u32), &block(&[4, 128, 8]))
+                .unwrap();
+            for wrong in [
+                &[4, 128][..],
+                &[4, 128, 4],
+                &[4, 8, 128],
+                &[4, 128, 8, 8],
+                &[],
+            ] {
+                let refused = entry.launch(&stream, grid(1u32), &block(wrong));
+                assert!(
+                    matches!(refused, Err(Error::ParameterMismatch { .. })),
+                    "{wrong:?}"
+                );
+            }
+            stream.synchronize().unwrap();
         }
     }
 }

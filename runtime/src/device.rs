@@ -186,15 +186,6 @@ impl DeviceFacts {
     }
 }
 
-/// Where an entry reads one of its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ParameterPlace {
-    /// From the start of the parameter block, bytes.
-    pub offset: u32,
-    /// Size, bytes.
-    pub bytes: u32,
-}
-
 /// What the driver says of loaded code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryFacts {

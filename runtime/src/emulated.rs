@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use emulator::{Emulator, Launch, MemoryError, Program, Stats};
 
 use crate::code::EntryShape;
-use crate::device::{DeviceFacts, ParameterPlace};
+use crate::device::DeviceFacts;
 use crate::error::Error;
 use crate::launch::{Grid, ParameterBlock};
 
@@ -183,7 +183,7 @@ struct LoadedProgram {
 /// An entry of such a module.
 pub(crate) struct EmulatedEntry {
     program: Arc<LoadedProgram>,
-    parameters: Box<[ParameterPlace]>,
+    parameter_bytes: Box<[u32]>,
 }
 
 impl EmulatedCode {
@@ -221,27 +221,19 @@ impl EmulatedCode {
         }
         Ok(EmulatedEntry {
             program: Arc::clone(&self.program),
-            parameters: places(&entry.params),
+            parameter_bytes: entry
+                .params
+                .iter()
+                .map(|param| param.size_bytes() as u32)
+                .collect(),
         })
     }
 }
 
-/// Where PTX lays out each parameter: at the next multiple of its alignment (PTX ISA 7.1).
-fn places(params: &[ptx::Param]) -> Box<[ParameterPlace]> {
-    let mut end = 0u32;
-    let place = |param: &ptx::Param| {
-        let offset = end.next_multiple_of(param.align_bytes());
-        let bytes = param.size_bytes() as u32;
-        end = offset + bytes;
-        ParameterPlace { offset, bytes }
-    };
-    params.iter().map(place).collect()
-}
-
 impl EmulatedEntry {
-    /// Where the entry reads each parameter.
-    pub(crate) fn parameters(&self) -> &[ParameterPlace] {
-        &self.parameters
+    /// Size of each parameter, bytes.
+    pub(crate) fn parameter_bytes(&self) -> &[u32] {
+        &self.parameter_bytes
     }
 
     /// Runs the entry to its end, and prints what it printed.

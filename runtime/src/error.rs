@@ -9,7 +9,6 @@ use gluon_lang::diag::Diagnostics;
 
 use crate::case::Mismatch;
 use crate::cuda::CudaFailure;
-use crate::device::ParameterPlace;
 use crate::ptxas::{Candidate, PtxasFailure};
 
 /// The result of everything in this crate that talks to a device or to a tool.
@@ -99,9 +98,9 @@ pub enum Error {
     ParameterMismatch {
         /// The entry's name.
         kernel: String,
-        /// Where the loaded code reads each parameter.
-        wanted: Vec<ParameterPlace>,
-        /// Offsets of the parameters that were packed, bytes.
+        /// Size of each parameter that the loaded code has, bytes.
+        wanted: Vec<u32>,
+        /// Size of each argument that was packed, bytes.
         given: Vec<u32>,
     },
     /// A kernel wants more shared memory than a CTA of this GPU can have.
@@ -323,9 +322,7 @@ impl fmt::Display for Error {
                 given,
             } => write!(
                 f,
-                "launch of `{kernel}`: parameters were packed at {given:?}, and it reads {} at {:?}",
-                wanted.len(),
-                wanted.iter().map(|place| place.offset).collect::<Vec<_>>()
+                "launch of `{kernel}`: the arguments have {given:?} bytes, and its parameters {wanted:?}"
             ),
             Error::TooMuchSharedMemory {
                 kernel,

@@ -98,17 +98,35 @@ impl fmt::Display for Grid {
 
 /// Parameters packed as an entry's `.param` list lays them out: each at the next multiple of its alignment.
 ///
-/// Up to 256 bytes and 16 parameters are kept in place, so that packing allocates nothing.
-#[derive(Clone, Debug, Default)]
+/// Up to 512 bytes (three tensor maps and more) and 16 parameters are kept in place, so that packing allocates nothing.
+#[derive(Clone, Debug)]
 pub struct ParameterBlock {
-    bytes: SmallVec<[u8; 256]>,
-    offsets: SmallVec<[u32; 16]>,
+    bytes: SmallVec<[u8; 512]>,
+    places: SmallVec<[ParameterPlace; 16]>,
+}
+
+/// Where a parameter lies in its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterPlace {
+    /// From the start of the block, bytes.
+    pub offset: u32,
+    /// Size, bytes.
+    pub bytes: u32,
+}
+
+impl Default for ParameterBlock {
+    fn default() -> ParameterBlock {
+        ParameterBlock::new()
+    }
 }
 
 impl ParameterBlock {
     /// A block without parameters.
     pub fn new() -> ParameterBlock {
-        ParameterBlock::default()
+        ParameterBlock {
+            bytes: SmallVec::new(),
+            places: SmallVec::new(),
+        }
     }
 
     /// Appends a parameter, little-endian, aligned to `align` bytes.
@@ -116,7 +134,10 @@ impl ParameterBlock {
     pub fn push(&mut self, parameter: &[u8], align: usize) {
         self.bytes
             .resize(self.bytes.len().next_multiple_of(align), 0);
-        self.offsets.push(self.bytes.len() as u32);
+        self.places.push(ParameterPlace {
+            offset: self.bytes.len() as u32,
+            bytes: parameter.len() as u32,
+        });
         self.bytes.extend_from_slice(parameter);
     }
 
@@ -125,19 +146,32 @@ impl ParameterBlock {
         &self.bytes
     }
 
+    /// Where each parameter lies.
+    pub fn places(&self) -> &[ParameterPlace] {
+        &self.places
+    }
+
+    /// The bytes of parameter `index`.
+    #[inline]
+    pub(crate) fn parameter(&self, index: usize) -> &[u8] {
+        let ParameterPlace { offset, bytes } = self.places[index];
+        &self.bytes[offset as usize..][..bytes as usize]
+    }
+
     /// Where each parameter starts, in bytes.
-    pub fn offsets(&self) -> &[u32] {
-        &self.offsets
+    #[cfg(test)]
+    pub(crate) fn offsets(&self) -> Vec<u32> {
+        self.places.iter().map(|place| place.offset).collect()
     }
 
     /// How many parameters there are.
     pub fn len(&self) -> usize {
-        self.offsets.len()
+        self.places.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.offsets.is_empty()
+        self.places.is_empty()
     }
 }
 

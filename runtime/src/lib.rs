@@ -99,7 +99,7 @@ mod toolchain;
 pub use buffer::Buffer;
 pub use code::{Code, Entry, EntryShape};
 pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
-pub use device::{Device, DeviceFacts, EntryFacts, ParameterPlace};
+pub use device::{Device, DeviceFacts, EntryFacts};
 pub use element::DeviceElement;
 pub use error::{Error, Result};
 pub use gluon_lang::diag;
@@ -111,7 +111,7 @@ pub use kernel::{
     Argument, Arguments, Compiled, CompiledKernel, Compiler, Instance, Kernel, LoadedKernel,
     StepTime,
 };
-pub use launch::{Grid, ParameterBlock, PreparedLaunch, grid};
+pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
 pub use number::{Number, Reference, Rounding};
 pub use stream::{Event, Graph, Stream};
 pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, Tiling};

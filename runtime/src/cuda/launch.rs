@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::{CudaFailure, Function, Stream};
 use crate::error::Error;
+use crate::launch::ParameterBlock;
 
 /// What a launch says beside its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,36 +26,22 @@ pub(crate) struct LaunchShape {
     pub(crate) overlaps_previous: bool,
 }
 
-/// Packed parameter bytes and where each parameter starts.
-///
-/// The bytes follow the layout of the entry's `.param` list, so the driver reads each parameter in place.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parameters<'a> {
-    /// All parameters, each at its offset.
-    pub(crate) bytes: &'a [u8],
-    /// Offset of each parameter, in bytes.
-    pub(crate) offsets: &'a [u32],
-}
-
 impl Function {
     /// Puts a launch on `stream`. A failure of the kernel itself shows at a later synchronisation.
     ///
     /// # Panics
-    /// If the parameters do not match [`Function::parameters`], which callers check.
+    /// If the parameters do not match [`Function::parameter_bytes`], which callers check.
     pub(crate) fn launch(
         &self,
         stream: &Stream,
         shape: &LaunchShape,
-        parameters: Parameters<'_>,
+        parameters: &ParameterBlock,
     ) -> Result<(), Error> {
-        assert_eq!(
-            parameters.offsets.len(),
-            self.parameters().len(),
-            "one offset a parameter"
-        );
+        let count = self.parameter_bytes().len();
+        assert_eq!(parameters.len(), count, "one argument a parameter");
         let mut pointers: SmallVec<[*mut c_void; 32]> = SmallVec::new();
-        for (&offset, place) in parameters.offsets.iter().zip(self.parameters()) {
-            let parameter = &parameters.bytes[offset as usize..][..place.bytes as usize];
+        for (index, &bytes) in self.parameter_bytes().iter().enumerate() {
+            let parameter = &parameters.parameter(index)[..bytes as usize];
             pointers.push(parameter.as_ptr().cast_mut().cast());
         }
         let launched = with_config(stream, shape, self.shared_bytes, |config| {

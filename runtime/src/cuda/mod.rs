@@ -27,7 +27,7 @@ pub(crate) use context::Context;
 pub(crate) use event::Event;
 pub use failure::CudaFailure;
 pub(crate) use graph::Graph;
-pub(crate) use launch::{LaunchShape, Parameters};
+pub(crate) use launch::LaunchShape;
 pub(crate) use memory::DeviceMemory;
 pub(crate) use module::{Function, Module};
 pub(crate) use stream::Stream;

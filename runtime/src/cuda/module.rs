@@ -12,7 +12,7 @@ use cudarc::driver::sys::{
 
 use super::driver::{Driver, Handle};
 use super::{Context, CudaFailure};
-use crate::device::{EntryFacts, ParameterPlace};
+use crate::device::EntryFacts;
 use crate::error::Error;
 
 /// Bytes of each log that the driver's compiler may fill.
@@ -105,7 +105,7 @@ impl Module {
         let function = Function {
             module: Arc::clone(self),
             raw: Handle(raw),
-            parameters: read_parameters(driver, raw)?,
+            parameter_bytes: parameter_sizes(driver, raw)?,
             name: Arc::from(name),
             shared_bytes,
         };
@@ -165,25 +165,22 @@ impl JitLogs {
 }
 
 /// Asks for one parameter after the other; past the last the driver answers `CUDA_ERROR_INVALID_VALUE`.
-fn read_parameters(
-    driver: &Driver,
-    function: sys::CUfunction,
-) -> Result<Box<[ParameterPlace]>, CudaFailure> {
-    let mut places = Vec::new();
+///
+/// The offsets that it tells are those of the constant bank, which differ from PTX's where a parameter is aligned to
+/// more than 16 bytes; so they are of no use here.
+fn parameter_sizes(driver: &Driver, function: sys::CUfunction) -> Result<Box<[u32]>, CudaFailure> {
+    let mut sizes = Vec::new();
     loop {
         let (mut offset, mut bytes) = (0, 0);
         // SAFETY: writes two integers; the function lives.
         let code = unsafe {
-            (driver.cuFuncGetParamInfo)(function, places.len(), &raw mut offset, &raw mut bytes)
+            (driver.cuFuncGetParamInfo)(function, sizes.len(), &raw mut offset, &raw mut bytes)
         };
         if code == 1 {
-            return Ok(places.into_boxed_slice());
+            return Ok(sizes.into_boxed_slice());
         }
         driver.check("cuFuncGetParamInfo", code)?;
-        places.push(ParameterPlace {
-            offset: offset as u32,
-            bytes: bytes as u32,
-        });
+        sizes.push(bytes as u32);
     }
 }
 
@@ -203,7 +200,7 @@ pub(crate) struct Function {
     module: Arc<Module>,
     pub(super) raw: Handle<sys::CUfunc_st>,
     pub(super) name: Arc<str>,
-    parameters: Box<[ParameterPlace]>,
+    parameter_bytes: Box<[u32]>,
     pub(super) shared_bytes: u32,
 }
 
@@ -212,9 +209,9 @@ impl Function {
         &self.module.context
     }
 
-    /// Where the loaded code reads each parameter.
-    pub(crate) fn parameters(&self) -> &[ParameterPlace] {
-        &self.parameters
+    /// Size of each parameter that the loaded code has, bytes.
+    pub(crate) fn parameter_bytes(&self) -> &[u32] {
+        &self.parameter_bytes
     }
 
     /// Registers, local and shared memory, as the driver has them for the loaded code.

@@ -1,7 +1,8 @@
 //! What can be shown on a machine without a GPU, and a round trip that runs where there is one.
 
-use super::{Context, DeviceMemory, LaunchShape, Module, Parameters, Stream};
+use super::{Context, DeviceMemory, LaunchShape, Module, Stream};
 use crate::error::Error;
+use crate::launch::ParameterBlock;
 
 /// Opens the first GPU; on a machine without one, the answer must be one of the errors that say so.
 fn open() -> Option<std::sync::Arc<Context>> {
@@ -81,24 +82,16 @@ fn ptx_is_compiled_launched_and_its_result_read_back() {
     let memory = DeviceMemory::allocate(&context, source.len()).unwrap();
     memory.write(&source).unwrap();
 
-    let mut bytes = memory.address().to_le_bytes().to_vec();
-    bytes.extend(1000u32.to_le_bytes());
+    let mut parameters = ParameterBlock::new();
+    parameters.push(&memory.address().to_le_bytes(), 8);
+    parameters.push(&1000u32.to_le_bytes(), 4);
     let shape = LaunchShape {
         grid: [8, 1, 1],
         threads: [128, 1, 1],
         cluster: [1; 3],
         overlaps_previous: false,
     };
-    entry
-        .launch(
-            &stream,
-            &shape,
-            Parameters {
-                bytes: &bytes,
-                offsets: &[0, 8],
-            },
-        )
-        .unwrap();
+    entry.launch(&stream, &shape, &parameters).unwrap();
     stream.synchronize().unwrap();
 
     let mut read = vec![std::mem::MaybeUninit::uninit(); source.len()];

@@ -12,12 +12,12 @@ use crate::launch::ParameterBlock;
 pub(crate) fn check(kernel: &str, params: &[ParamInfo], block: &ParameterBlock) -> Result<()> {
     params
         .iter()
-        .filter(|param| param.divisor > 1)
-        .try_for_each(|param| check_one(kernel, param, block))
+        .enumerate()
+        .filter(|(_, param)| param.divisor > 1)
+        .try_for_each(|(index, param)| check_one(kernel, param, block.parameter(index)))
 }
 
-fn check_one(kernel: &str, param: &ParamInfo, block: &ParameterBlock) -> Result<()> {
-    let bytes = &block.bytes()[param.offset as usize..][..param.size as usize];
+fn check_one(kernel: &str, param: &ParamInfo, bytes: &[u8]) -> Result<()> {
     // Two's complement: a negative integer is divisible by a power of two exactly if its low bits are zero.
     let value = bytes
         .iter()
