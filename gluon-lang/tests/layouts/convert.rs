@@ -1,8 +1,8 @@
 //! Conversion plans, executed lane by lane by a machine that knows nothing of how they were made.
 
 use gluon_lang::layout::convert::{
-    Access, Conversion, ConversionPlan, Limits, Scope, SelectStage, SharedPlan, ShufflePlan,
-    plan_conversion,
+    Access, AccessKind, Conversion, ConversionPlan, Limits, PerThread, Scope, SelectStage,
+    SharedPlan, ShufflePlan, plan_conversion,
 };
 use gluon_lang::layout::{Axis, LinearLayout};
 
@@ -150,10 +150,15 @@ impl Machine {
                 if lane & plan.idle_lanes != 0 || warp & plan.idle_warps != 0 {
                     continue;
                 }
-                let thread = plan.store_thread.of(lane, warp, block);
                 for store in &exchange.stores {
-                    let slots = slots_of(store, thread, elem_bytes);
-                    for (slot, &register) in slots.zip(&store.registers) {
+                    let slots = Self::slots(
+                        plan.store_kind,
+                        store,
+                        &plan.store_thread,
+                        elem_bytes,
+                        (lane, warp, block),
+                    );
+                    for (slot, &register) in slots.into_iter().zip(&store.registers) {
                         let written =
                             memory[block as usize][slot].replace((warp, held[register as usize]));
                         assert_eq!(written, None, "two threads write one place");
@@ -161,14 +166,20 @@ impl Machine {
                 }
             }
             for ((lane, warp, block), got) in self.threads().zip(&mut got) {
-                let thread = plan.load_thread.of(lane, warp, block);
                 for load in &exchange.loads {
                     let from = match &plan.remote {
                         None => block,
                         Some(remote) => remote.thread.of(lane, warp, block) ^ load.block_xor,
                     };
                     assert!(plan.scope == Scope::Cluster || from == block);
-                    for (slot, &value) in slots_of(load, thread, elem_bytes).zip(&load.registers) {
+                    let slots = Self::slots(
+                        plan.load_kind,
+                        load,
+                        &plan.load_thread,
+                        elem_bytes,
+                        (lane, warp, block),
+                    );
+                    for (slot, &value) in slots.into_iter().zip(&load.registers) {
                         let (writer, element) =
                             memory[from as usize][slot].expect("what is read was written");
                         assert!(
@@ -184,21 +195,69 @@ impl Machine {
         got
     }
 
+    /// The place of each of a thread's elements in one access, in the order of its registers, up to 16 of them.
+    fn slots(
+        kind: AccessKind,
+        access: &Access,
+        thread: &PerThread,
+        elem_bytes: u32,
+        (lane, warp, block): (u32, u32, u32),
+    ) -> [usize; 16] {
+        let offset = |lane| access.offset_bytes(thread.of(lane, warp, block));
+        let count = access.registers.len() as u32;
+        let bytes = count * elem_bytes;
+        let mut slots = [0; 16];
+        match kind {
+            AccessKind::Vector => {
+                let first = offset(lane);
+                assert!(
+                    bytes <= 16 && first.is_multiple_of(bytes),
+                    "{bytes} bytes at {first}"
+                );
+                for at in 0..count {
+                    slots[at as usize] = (first / elem_bytes + at) as usize;
+                }
+            }
+            // As the PTX ISA has it: the row's address comes from another lane.
+            AccessKind::Matrix => {
+                assert!([4, 8, 16].contains(&bytes), "one, two or four matrices");
+                let in_word = 4 / elem_bytes;
+                for at in 0..count {
+                    let row = offset(8 * (at / in_word) + lane / 4);
+                    assert!(row.is_multiple_of(16), "a row at {row}");
+                    slots[at as usize] =
+                        ((row + 4 * (lane % 4)) / elem_bytes + at % in_word) as usize;
+                }
+            }
+        }
+        slots
+    }
+
     /// The bank conflicts that the plan claims are those of its accesses.
     fn count_conflicts(&self, plan: &SharedPlan, elem_bytes: u32) {
         for exchange in &plan.exchanges {
             let sides = [
                 (
                     &exchange.stores,
+                    plan.store_kind,
                     &plan.store_thread,
                     plan.store_conflicts,
                     plan.idle_lanes,
                 ),
-                (&exchange.loads, &plan.load_thread, plan.load_conflicts, 0),
+                (
+                    &exchange.loads,
+                    plan.load_kind,
+                    &plan.load_thread,
+                    plan.load_conflicts,
+                    0,
+                ),
             ];
-            for (accesses, thread, claimed, idle) in sides {
+            for (accesses, kind, thread, claimed, idle) in sides {
                 for access in [accesses.first().unwrap(), accesses.last().unwrap()] {
-                    let bytes = elem_bytes * access.registers.len() as u32;
+                    let bytes = match kind {
+                        AccessKind::Vector => elem_bytes * access.registers.len() as u32,
+                        AccessKind::Matrix => 16,
+                    };
                     let offset = |lane| access.offset_bytes(thread.of(lane, self.warps - 1, 0));
                     assert_eq!(extra_wavefronts(self.lanes, idle, bytes, offset), claimed);
                 }
@@ -232,18 +291,6 @@ pub(crate) fn extra_wavefronts(
     groups.max().unwrap_or(0_u32).saturating_sub(1)
 }
 
-/// The elements' places of one access, which must be aligned to its size and inside the scratch.
-fn slots_of(access: &Access, thread: u32, elem_bytes: u32) -> std::ops::Range<usize> {
-    let offset = access.offset_bytes(thread);
-    let bytes = access.registers.len() as u32 * elem_bytes;
-    assert!(
-        bytes <= 16 && offset.is_multiple_of(bytes),
-        "{bytes} bytes at {offset}"
-    );
-    let first = (offset / elem_bytes) as usize;
-    first..first + access.registers.len()
-}
-
 /// A layout with what every thread holds under it.
 struct Held {
     map: LinearLayout,
@@ -274,35 +321,60 @@ fn check_text(src: &str, dst: &str, shape: &[u32], elem_bits: u32) -> Conversion
     check(&held(src), &held(dst), elem_bits, Limits::default())
 }
 
-#[test]
-fn every_pair_of_the_family_converts() {
-    for shape in MATRIX_SHAPES {
-        // On small shapes some layouts are the same under several names.
-        let mut maps: Vec<LinearLayout> = Vec::new();
-        for text in MATRIX_LAYOUTS {
-            let map = layout(text).linear(&shape).unwrap();
-            if !maps.contains(&map) {
-                maps.push(map);
-            }
+/// All pairs of the family on one shape; the shapes are tests of their own, so that they run beside each other.
+fn every_pair_converts_on(shape: [u32; 2]) {
+    assert!(MATRIX_SHAPES.contains(&shape));
+    // On small shapes some layouts are the same under several names.
+    let mut maps: Vec<LinearLayout> = Vec::new();
+    for text in MATRIX_LAYOUTS {
+        let map = layout(text).linear(&shape).unwrap();
+        if !maps.contains(&map) {
+            maps.push(map);
         }
-        let maps: Vec<Held> = maps.into_iter().map(Held::new).collect();
-        for src in &maps {
-            for dst in &maps {
-                for elem_bits in [8, 16, 32, 64] {
-                    let plan = check(src, dst, elem_bits, Limits::default());
-                    if let Conversion::Shared(shared) = &plan.conversion {
-                        assert_eq!(
-                            (shared.store_conflicts, shared.load_conflicts),
-                            (0, 0),
-                            "{} to {}",
-                            src.map,
-                            dst.map
-                        );
-                    }
-                }
+    }
+    let maps: Vec<Held> = maps.into_iter().map(Held::new).collect();
+    for (src, dst) in maps
+        .iter()
+        .flat_map(|src| maps.iter().map(move |dst| (src, dst)))
+    {
+        for elem_bits in [8, 16, 32, 64] {
+            let plan = check(src, dst, elem_bits, Limits::default());
+            if let Conversion::Shared(shared) = &plan.conversion {
+                let conflicts = (shared.store_conflicts, shared.load_conflicts);
+                assert_eq!(conflicts, (0, 0), "{} to {}", src.map, dst.map);
             }
         }
     }
+}
+
+#[test]
+fn every_pair_converts_on_64x64() {
+    every_pair_converts_on([64, 64]);
+}
+
+#[test]
+fn every_pair_converts_on_16x16() {
+    every_pair_converts_on([16, 16]);
+}
+
+#[test]
+fn every_pair_converts_on_16x64() {
+    every_pair_converts_on([16, 64]);
+}
+
+#[test]
+fn every_pair_converts_on_128x16() {
+    every_pair_converts_on([128, 16]);
+}
+
+#[test]
+fn every_pair_converts_on_2x64() {
+    every_pair_converts_on([2, 64]);
+}
+
+#[test]
+fn every_pair_converts_on_64x2() {
+    every_pair_converts_on([64, 2]);
 }
 
 #[test]
@@ -420,4 +492,50 @@ fn layouts_of_different_tensors_are_refused() {
     let eight = map("Blocked([1], [32], [8], [0])", &[128]);
     assert!(plan(&four, &eight, 32).contains("the source is spread over 4 warps"));
     assert!(plan(&four, &four, 12).contains("registers hold 8, 16, 32 or 64 bits"));
+}
+
+#[test]
+fn tensor_core_layouts_go_through_matrices() {
+    let blocked = "Blocked([1, 8], [4, 8], [4, 1], [1, 0])";
+    let operand = "DotOperand(0, Mma([4, 1], [16, 8]), 2)";
+    for accumulator in [
+        "Wgmma([4, 1], [64, 64, 16])",
+        "Mma([4, 1], [16, 8])",
+        operand,
+    ] {
+        for (src, dst) in [(blocked, accumulator), (accumulator, blocked)] {
+            let plan = check_text(src, dst, &[64, 64], 16);
+            let Conversion::Shared(shared) = &plan.conversion else {
+                panic!("{plan:#?}")
+            };
+            assert!(
+                [shared.store_kind, shared.load_kind].contains(&AccessKind::Matrix),
+                "{src} to {dst}"
+            );
+            let cost = plan.cost();
+            assert_eq!(
+                (
+                    cost.stores,
+                    cost.loads,
+                    cost.cta_barriers,
+                    plan.scratch_bytes()
+                ),
+                (4, 4, 1, 8192)
+            );
+        }
+    }
+}
+
+#[test]
+fn matrices_are_stored_where_the_loads_are_vectors() {
+    // The result's lanes 0 and 1 walk rows: no matrix can be loaded, but the accumulator can be stored as matrices.
+    let rows = "Blocked([1, 8], [32, 1], [2, 2], [0, 1])";
+    let plan = check_text("Mma([4, 1], [16, 8])", rows, &[64, 16], 16);
+    let Conversion::Shared(shared) = &plan.conversion else {
+        panic!("{plan:#?}")
+    };
+    assert_eq!(
+        (shared.store_kind, shared.load_kind),
+        (AccessKind::Matrix, AccessKind::Vector)
+    );
 }

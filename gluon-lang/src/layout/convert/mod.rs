@@ -24,7 +24,7 @@ use super::relate::registers_in;
 use super::{Axis, LayoutError, LinearLayout};
 
 pub use cost::Cost;
-pub use shared::{Access, Exchange, RemoteRead, Scope, SharedPlan};
+pub use shared::{Access, AccessKind, Exchange, RemoteRead, Scope, SharedPlan};
 pub use shuffle::{Round, SelectStage, ShufflePlan, Word};
 
 /// How to convert a tensor between two layouts.

@@ -27,15 +27,19 @@ pub struct SharedPlan {
     pub scratch_bytes: u32,
     /// Who must wait for whom.
     pub scope: Scope,
+    /// How the stores are made.
+    pub store_kind: AccessKind,
+    /// How the loads are made.
+    pub load_kind: AccessKind,
     /// The rounds; one unless shared memory is to be saved.
     pub exchanges: Vec<Exchange>,
     /// The part of a store's byte offset that depends on the thread.
     pub store_thread: PerThread,
     /// The part of a load's byte offset that depends on the thread.
     pub load_thread: PerThread,
-    /// Elements per store.
+    /// Elements of a thread per store.
     pub store_vec: u32,
-    /// Elements per load.
+    /// Elements of a thread per load.
     pub load_vec: u32,
     /// Wavefronts per store beyond those that its bytes need.
     pub store_conflicts: u32,
@@ -69,7 +73,8 @@ pub struct Exchange {
     pub loads: Vec<Access>,
 }
 
-/// One vector access; its byte offset is `(thread part ^ xor_bytes) + add_bytes`, a multiple of its size.
+/// One access; the byte offset that a lane gives is `(thread part ^ xor_bytes) + add_bytes`, a multiple of the vector's
+/// size or of a matrix row's 16 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The registers, the first at the lowest address. For a store these are the source's registers, for a load the
@@ -97,65 +102,181 @@ impl Access {
     }
 }
 
+/// How a warp accesses shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// `ld.shared`, `st.shared`: every lane accesses its own registers at its own offset.
+    Vector,
+    /// `ldmatrix`, `stmatrix` without `.trans` (PTX ISA 9.7.14.5.15): an access moves one, two or four matrices of eight
+    /// rows of 16 bytes. Lane `8 * m + r` gives the offset of row `r` of matrix `m`; lane `l` holds the bytes
+    /// `4 * (l % 4)` to `4 * (l % 4) + 3` of row `l / 4` of every matrix. The registers of an access are listed matrix by
+    /// matrix, within one from the lowest byte.
+    Matrix,
+}
+
 impl SharedPlan {
-    /// The plan for registers as [`Pull`] numbers them: stores name the source's own registers.
+    /// The cheapest plan; registers are numbered as [`Pull`] does, stores name the source's own.
     pub(super) fn new(pull: &Pull, elem_bits: u32, limits: Limits) -> Self {
-        let elem_bytes = elem_bits / 8;
+        use AccessKind::{Matrix, Vector};
         let elements = Elements::new(pull);
-        let (store, load) = (side(&elements.stored), side(&elements.loaded));
+        let plan = |kinds| Self::with_kinds(pull, &elements, kinds, elem_bits, limits);
+        let plain = plan((Vector, Vector)).expect("vectors of one element suit every layout");
+        // Matrices move within one CTA, and every lane takes part.
+        let stores = if elements.idle_lanes == 0 {
+            &[Vector, Matrix][..]
+        } else {
+            &[Vector]
+        };
+        let kinds = stores
+            .iter()
+            .flat_map(|&store| [(store, Vector), (store, Matrix)]);
+        let kinds =
+            kinds.filter(|&kinds| kinds != (Vector, Vector) && scope(pull) != Scope::Cluster);
+        let candidates = kinds.filter_map(plan);
+        // The first of equals: plain accesses before matrices.
+        candidates.fold(plain, |best, next| {
+            if next.cost(elem_bits).total() < best.cost(elem_bits).total() {
+                next
+            } else {
+                best
+            }
+        })
+    }
+
+    fn with_kinds(
+        pull: &Pull,
+        elements: &Elements,
+        (store_kind, load_kind): (AccessKind, AccessKind),
+        elem_bits: u32,
+        limits: Limits,
+    ) -> Option<Self> {
+        let elem_bytes = elem_bits / 8;
+        let (store, load) = (
+            side(&elements.stored, store_kind),
+            side(&elements.loaded, load_kind),
+        );
         let order = Order::new(
             &store,
             &load,
             elements.bits,
             elem_bytes,
             limits.scratch_bytes,
-        );
+        )?;
         let offsets = Offsets::new(&order, elem_bytes);
-        let vector_bytes = elem_bytes << order.vector_bits;
-        let store_thread = PerThread::collect(&elements.stored, |at| {
-            offsets.of(elements.stored.apply_packed(at))
-        });
-        let load_thread = PerThread::collect(&elements.loaded, |at| {
-            offsets.of(elements.loaded.apply_packed(at))
-        });
-        let stores = accesses(
+        let values: Vec<u32> = (0..pull.dst.num_registers()).collect();
+        let (store_thread, stores) = one_side(
             &elements.stored,
+            store_kind,
             &offsets,
-            &store_thread,
             &pull.src_registers,
             &[],
         );
-        let values: Vec<u32> = (0..pull.dst.num_registers()).collect();
-        let loads = accesses(
+        let (load_thread, loads) = one_side(
             &elements.loaded,
+            load_kind,
             &offsets,
-            &load_thread,
             &values,
             &elements.remote.register,
         );
-        Self {
+        let vector_bytes = elem_bytes << order.vector_bits;
+        let elements_of = |lists: &[Vec<Access>]| lists[0][0].registers.len() as u32;
+        let block_of = |at| elements.remote.block_of(pull.map.apply_packed(at));
+        Some(Self {
             scratch_bytes: (elem_bytes << elements.bits) >> order.round_bits,
             scope: scope(pull),
+            store_kind,
+            load_kind,
+            store_conflicts: conflicts(&store, &offsets, vector_bytes),
+            load_conflicts: conflicts(&load, &offsets, vector_bytes),
+            store_vec: elements_of(&stores),
+            load_vec: elements_of(&loads),
             exchanges: stores
                 .into_iter()
                 .zip(loads)
                 .map(|(stores, loads)| Exchange { stores, loads })
                 .collect(),
-            store_conflicts: conflicts(&store, &offsets, vector_bytes),
-            load_conflicts: conflicts(&load, &offsets, vector_bytes),
             store_thread,
             load_thread,
-            store_vec: 1 << order.vector_bits,
-            load_vec: 1 << order.vector_bits,
             idle_lanes: elements.idle_lanes,
             idle_warps: elements.idle_warps,
             remote: (scope(pull) == Scope::Cluster).then(|| RemoteRead {
-                thread: PerThread::collect(&pull.map, |at| {
-                    elements.remote.block_of(pull.map.apply_packed(at))
-                }),
+                thread: PerThread::collect(&pull.map, block_of),
             }),
-        }
+        })
     }
+}
+
+/// The thread's part of the offsets and the accesses of every round.
+fn one_side(
+    map: &LinearLayout,
+    kind: AccessKind,
+    offsets: &Offsets,
+    names: &[u32],
+    blocks: &[u32],
+) -> (PerThread, Vec<Vec<Access>>) {
+    match kind {
+        AccessKind::Vector => {
+            let thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
+            let lists = accesses(map, offsets, &thread, names, blocks);
+            (thread, lists)
+        }
+        AccessKind::Matrix => matrix_accesses(map, offsets, names),
+    }
+}
+
+/// Register bits of a matrix access: those within a 32-bit register, up to two that tell matrices apart, the others.
+fn matrix_accesses(
+    map: &LinearLayout,
+    offsets: &Offsets,
+    names: &[u32],
+) -> (PerThread, Vec<Vec<Access>>) {
+    let registers = map.bases(Axis::Register);
+    let bits_where = |wanted: &dyn Fn(u64) -> bool| -> SmallVec<[usize; 8]> {
+        (0..registers.len())
+            .filter(|&bit| wanted(registers[bit]))
+            .collect()
+    };
+    let in_row = |unit: u64| offsets.number(unit) >> offsets.vector_bits == 0;
+    let mut word = bits_where(&in_row);
+    word.sort_by_key(|&bit| offsets.number(registers[bit]));
+    let mut others = bits_where(&|unit| !in_row(unit) && offsets.round(unit) == 0);
+    let matrices: SmallVec<[usize; 2]> = others.drain(..others.len().min(2)).collect();
+    let rounds = bits_where(&|unit| offsets.round(unit) != 0);
+    others.extend(rounds);
+
+    let offset_of_register = |bit: Option<&usize>| bit.map_or(0, |&bit| offsets.of(registers[bit]));
+    let mut thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
+    let rows: SmallVec<[u32; 5]> = thread.lane[2..].iter().copied().collect();
+    thread.lane = rows;
+    thread.lane.extend([
+        offset_of_register(matrices.first()),
+        offset_of_register(matrices.get(1)),
+    ]);
+    let reach = thread.reach();
+
+    let spread = |number: usize, bits: &[usize]| {
+        bits.iter()
+            .enumerate()
+            .filter(|&(at, _)| number >> at & 1 == 1)
+            .fold(0, |all, (_, bit)| all | 1_usize << bit)
+    };
+    let mut lists = vec![Vec::new(); 1 << (offsets.span.rank() - offsets.round_shift)];
+    for number in 0..1_usize << others.len() {
+        let base = spread(number, &others);
+        let element = map.apply_packed(base as u64);
+        let offset = offsets.of(element);
+        let matrix = |at: usize| (0..1_usize << word.len()).map(move |within| (at, within));
+        let within = (0..1_usize << matrices.len()).flat_map(matrix);
+        lists[offsets.round(element)].push(Access {
+            registers: within
+                .map(|(at, within)| names[base | spread(at, &matrices) | spread(within, &word)])
+                .collect(),
+            xor_bytes: offset & reach,
+            add_bytes: offset & !reach,
+            block_xor: 0,
+        });
+    }
+    (thread, lists)
 }
 
 fn scope(pull: &Pull) -> Scope {
@@ -242,8 +363,9 @@ fn telling_bits(src: &LinearLayout, warps_alone: bool) -> SmallVec<[u64; 20]> {
     telling.map(|(_, at)| 1 << at).collect()
 }
 
-fn side(map: &LinearLayout) -> Side {
+fn side(map: &LinearLayout, kind: AccessKind) -> Side {
     Side {
+        kind,
         register: map.bases(Axis::Register).iter().copied().collect(),
         lane: map.bases(Axis::Lane).iter().copied().collect(),
     }

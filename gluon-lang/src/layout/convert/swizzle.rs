@@ -8,6 +8,7 @@
 
 use smallvec::SmallVec;
 
+use super::AccessKind;
 use crate::layout::linear::gf2::Span;
 
 /// Banks times bytes of a bank (PTX ISA does not number them; every device since compute capability 2.0 has these).
@@ -17,13 +18,53 @@ pub(super) const ROW_BYTES: u32 = 128;
 pub(super) struct Side {
     pub(super) register: SmallVec<[u64; 8]>,
     pub(super) lane: SmallVec<[u64; 5]>,
+    pub(super) kind: AccessKind,
 }
 
 impl Side {
-    /// The lanes that one wavefront serves: all for accesses of up to 4 bytes, a half for 8, a quarter for 16.
+    /// The lanes that one wavefront serves: of vectors all for accesses of up to 4 bytes, a half for 8, a quarter for
+    /// 16; of a matrix those that tell its eight rows apart.
     pub(super) fn wavefront(&self, vector_bytes: u32) -> &[u64] {
+        if self.kind == AccessKind::Matrix {
+            return &self.lane[2..];
+        }
         let lanes = 5 - (vector_bytes.max(4) / 4).trailing_zeros() as usize;
         &self.lane[..lanes.min(self.lane.len())]
+    }
+
+    /// The 16 bytes of a matrix row: the elements of one register, then four lanes (PTX ISA 9.7.14.5.15). `other` must
+    /// hold them together: all in registers of a vector, or in the same places of a matrix.
+    fn matrix_row(&self, other: &Self, elem_bytes: u32) -> Option<Vec<u64>> {
+        let in_word = (4_u32.checked_div(elem_bytes)?.checked_ilog2()?) as usize;
+        let together = self
+            .register
+            .iter()
+            .filter(|unit| other.register.contains(unit));
+        let mut row: Vec<u64> = together.copied().take(in_word).collect();
+        let lanes = self.lane.get(..2)?;
+        let held = match other.kind {
+            AccessKind::Vector => lanes.iter().all(|lane| other.register.contains(lane)),
+            AccessKind::Matrix => other.lane.get(..2)? == lanes,
+        };
+        row.extend(lanes);
+        (held && lanes.iter().all(|&lane| lane != 0) && row.len() == in_word + 2).then_some(row)
+    }
+}
+
+/// The elements that both sides access at once, lowest first.
+fn contiguous(store: &Side, load: &Side, elem_bytes: u32) -> Option<Vec<u64>> {
+    match (store.kind, load.kind) {
+        (AccessKind::Vector, AccessKind::Vector) => {
+            let most = (16 / elem_bytes).trailing_zeros() as usize;
+            Some(
+                common_units(&store.register, &load.register)
+                    .into_iter()
+                    .take(most)
+                    .collect(),
+            )
+        }
+        (AccessKind::Matrix, _) => store.matrix_row(load, elem_bytes),
+        (AccessKind::Vector, AccessKind::Matrix) => load.matrix_row(store, elem_bytes),
     }
 }
 
@@ -39,21 +80,20 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order for an exchange of `1 << bits` elements of `elem_bytes` in rounds of at most `scratch_bytes`.
+    /// The order for an exchange of `1 << bits` elements of `elem_bytes` in rounds of at most `scratch_bytes`; `None`
+    /// when the kinds of access do not suit the sides.
     pub(super) fn new(
         store: &Side,
         load: &Side,
         bits: u32,
         elem_bytes: u32,
         scratch_bytes: u32,
-    ) -> Self {
-        let shared = common_units(&store.register, &load.register);
-        let most = (16 / elem_bytes).trailing_zeros() as usize;
-        let vector = &shared[..shared.len().min(most)];
+    ) -> Option<Self> {
+        let vector = contiguous(store, load, elem_bytes)?;
         let vector_bytes = elem_bytes << vector.len();
 
         let mut chosen = Span::of(vector.iter().copied());
-        let mut basis: Vec<u64> = vector.to_vec();
+        let mut basis = vector.clone();
         let sub_word = sub_word_bits(store, load, bits, vector_bytes, &mut chosen);
         basis.extend(&sub_word);
         let row = bits.min((ROW_BYTES / elem_bytes).trailing_zeros());
@@ -62,20 +102,21 @@ impl Order {
         let wanted_rounds =
             (u64::from(elem_bytes) << bits).div_ceil(u64::from(scratch_bytes.max(1)));
         let round_bits = wanted_rounds.next_power_of_two().trailing_zeros() as usize;
-        let rounds = &shared[vector.len()..];
-        let rounds = &rounds[..rounds.len().min(round_bits).min(segments)];
+        let mut rounds = common_units(&store.register, &load.register);
+        rounds.retain(|unit| !vector.contains(unit));
+        rounds.truncate(round_bits.min(segments));
 
         let lanes = (store.wavefront(vector_bytes), load.wavefront(vector_bytes));
-        let segment = segment_bits(lanes, bits, segments, rounds, &mut chosen);
+        let segment = segment_bits(lanes, bits, segments, &rounds, &mut chosen);
         // The rest numbers the bytes of a row; lanes first, so that their addresses stay simple.
         let rest = lanes.0.iter().chain(lanes.1).copied().chain(units(bits));
         basis.extend(rest.filter(|&vector| chosen.insert(vector)));
         basis.extend(segment);
-        Self {
+        Some(Self {
             basis,
             vector_bits: vector.len() as u32,
             round_bits: rounds.len() as u32,
-        }
+        })
     }
 }
 

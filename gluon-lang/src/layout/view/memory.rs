@@ -150,7 +150,7 @@ fn memory_cell(memory: &Memory<'_>, shape: &[u32], at: usize, coords: Option<&Ve
 fn vector_group(place: u32, elem_bytes: u32, coords: &[u32]) -> u32 {
     let column = coords.last().copied().unwrap_or(0);
     let run = place.wrapping_sub(column) & 0xf_ffff;
-    (place * elem_bytes / VECTOR_BYTES & 0xfff) << 20 | run
+    ((place * elem_bytes / VECTOR_BYTES) & 0xfff) << 20 | run
 }
 
 /// The places of a tensor's elements.
