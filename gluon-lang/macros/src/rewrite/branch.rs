@@ -31,7 +31,7 @@ impl Rewriter {
         }
         let (state, value) = (self.fresh("if"), self.fresh("value"));
         let (then_value, else_value) = (self.fresh("then"), self.fresh("else"));
-        let carry = self.scopes.carry(&uses, i.if_token.span);
+        let carry = self.scopes.carry(&uses, i.if_token.span, false);
         self.visit_expr_mut(&mut i.cond);
         self.visit_block_mut(&mut i.then_branch);
         let otherwise = if let Some((_, otherwise)) = &mut i.else_branch {

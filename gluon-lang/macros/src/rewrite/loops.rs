@@ -16,7 +16,7 @@ impl Rewriter {
         let mut uses = Uses::default();
         uses.visit_block(&f.body);
         let (state, depth, item) = (self.fresh("loop"), self.fresh("depth"), self.fresh("item"));
-        let carry = self.scopes.carry(&uses, f.for_token.span);
+        let carry = self.scopes.carry(&uses, f.for_token.span, true);
         self.visit_expr_mut(&mut f.expr);
         self.exits.enter_loop(depth.clone(), f.label.as_ref());
         self.scopes.open();
@@ -55,7 +55,7 @@ impl Rewriter {
         let mut uses = Uses::default();
         uses.visit_expr(&w.cond);
         uses.visit_block(&w.body);
-        let carry = self.scopes.carry(&uses, w.while_token.span);
+        let carry = self.scopes.carry(&uses, w.while_token.span, true);
         let is_host = has_let(&w.cond) || matches!(*w.cond, Expr::Const(_));
         self.exits.enter_loop(depth.clone(), w.label.as_ref());
         self.visit_expr_mut(&mut w.cond);

@@ -100,7 +100,11 @@ impl Scopes {
 
     /// The closure that hands every variable that the region mentions and may change to a carrier. Its mistakes are shown
     /// at `span`, those about a variable at its first mention.
-    pub(super) fn carry(&self, uses: &Uses, span: Span) -> Tokens {
+    ///
+    /// A loop also watches variables that may be a `&mut`: an iteration would read behind them what the one before wrote.
+    /// An arm of a branch needs no watching, for what leaves it unseen is out of scope everywhere else; and it may move
+    /// the author's variables away, which cannot be looked at then.
+    pub(super) fn carry(&self, uses: &Uses, span: Span, is_loop: bool) -> Tokens {
         let span = span.resolved_at(Span::mixed_site());
         let carrier = &Ident::new("__carrier", span);
         let adds = uses.0.iter().filter_map(|ident| {
@@ -111,8 +115,10 @@ impl Scopes {
                 Binding::Reference => {
                     Some(quote_spanned!(span=> #carrier.add(#name, &mut *#ident);))
                 }
-                Binding::Fixed => Some(quote_spanned! { span=>
-                    (&::tilekit::rt::Watched(&#ident)).watch(#carrier, #name);
+                Binding::Fixed => is_loop.then(|| {
+                    quote_spanned! { span=>
+                        (&::tilekit::rt::Watched(&#ident)).watch(#carrier, #name);
+                    }
                 }),
             }
         });

@@ -131,7 +131,6 @@ impl KernelBranch {
         }
         restore(reach, &self.before, spare(self.at));
         with(self.at, |trace| {
-            trace.check_watched(&self.before, &after, "branch", self.at);
             self.then = Some((trace.builder.close(), after));
             trace.builder.open(&[]);
         });
@@ -167,7 +166,6 @@ impl KernelBranch {
             with(self.at, |trace| trace.host_changed(message, self.at));
         }
         let results = with(self.at, |trace| {
-            trace.check_watched(&then, &after, "branch", self.at);
             self.emit(trace, then_region, &then, &after)
         });
         let spare = spare(self.at);

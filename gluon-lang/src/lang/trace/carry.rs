@@ -280,22 +280,16 @@ pub(super) fn restore(reach: Reach<'_>, snapshot: &Snapshot, spare: Value) {
 }
 
 impl Trace {
-    /// Reports a value that a region changes through a reference, where no variable shows it.
-    pub(super) fn check_watched(
-        &mut self,
-        before: &Snapshot,
-        after: &Snapshot,
-        region: &str,
-        at: At,
-    ) {
+    /// Reports a value that a loop changes through a reference, where no variable shows it.
+    pub(super) fn check_watched(&mut self, before: &Snapshot, after: &Snapshot, at: At) {
         let Some((name, changed)) = before.watched_change(after) else {
             return;
         };
         let message = format!(
-            "`{name}` is a reference, and what it refers to changes inside this {region} of the kernel"
+            "`{name}` is a reference, and what it refers to changes inside this loop of the kernel"
         );
         let error = OpError::new(Code::HostStateChanged, message)
-            .note("a loop or branch carries the variables that it mentions, and cannot see behind a reference")
+            .note("a loop carries the variables that it mentions, and cannot see behind a reference")
             .help("change a `let mut` variable in it, and assign through the reference before or after");
         self.fail(error, at);
         // What is found behind the reference later was reported here.

@@ -44,3 +44,21 @@ fn reference_and_variable(n: i32) {
     }
     *r += 1;
 }
+
+/// What an `if` decides is its value: `let x = if n > 3 { n } else { n + 1 };`.
+#[kernel]
+fn assigned_in_both_arms(n: i32) {
+    let x;
+    if n > 3 {
+        x = n;
+    } else {
+        x = n + 1; //~ cannot assign twice to immutable variable
+    }
+    let mut y;
+    if n > 3 { //~ used binding `y` is possibly-uninitialized
+        y = n;
+    } else {
+        y = n + 2;
+    }
+    y += 1;
+}

@@ -42,13 +42,17 @@ pub fn inference<T: Float + PartialOrd, const N: usize>(x: Ptr<T>, n: i32) {
             }
         }
     };
+    let (moved, mut grown) = (vec![1, 2], Vec::new());
+    if N > 2 {
+        grown.extend(moved);
+    }
     let Some(first) = text.first() else { return };
     while let Some(k) = Some(3) {
         if k > 2 {
             break;
         }
     }
-    x.at(z).store(y * scale + kind.cast::<T>() + found + *first);
+    x.at(z).store(y * scale + kind.cast::<T>() + found + *first + grown.len());
 }
 
 #[device]
