@@ -128,7 +128,7 @@ fn verifier_sees_scopes_terminators_and_stages() {
     check(
         "{axis=0}",
         "{axis=1}",
-        "error[TK0010]: `reduce` over dimension 1 of a tensor of rank 1",
+        "error[TK0010]: a reduction over dimension 1 of a tensor of rank 1",
     );
     check(
         "warps(4)",

@@ -2,11 +2,13 @@
 
 mod code;
 mod error;
+mod words;
 
 use std::fmt;
 
 pub use code::Code;
 pub use error::OpError;
+pub use words::as_written;
 
 use crate::ir::Place;
 

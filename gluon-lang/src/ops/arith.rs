@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::create::one_declared;
 use super::define::{attr_enum, define_op};
 use super::{LayoutRule, OpRules, Text, Types, Values};
-use crate::diag::{Code, OpError};
+use crate::diag::{Code, OpError, as_written};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, Spaces, Type};
@@ -332,7 +332,9 @@ impl OpRules for Bitcast {
                     elem.bits(),
                     to.bits()
                 ),
-            ));
+            )
+            .origin(self.operand, format!("this is {from}"))
+            .help("`cast` changes the width, and keeps the number instead of the bits"));
         }
         Ok(smallvec![from.with_elem(to)])
     }
@@ -462,7 +464,10 @@ pub(super) fn mismatch(op: &str, a: Value, a_ty: &Type, b: Value, b_ty: &Type) -
     };
     OpError::new(
         code,
-        format!("the operands of `{op}` differ in {what}: {a_ty} and {b_ty}"),
+        format!(
+            "the operands of `{}` differ in {what}: {a_ty} and {b_ty}",
+            as_written(op)
+        ),
     )
     .origin(a, format!("this is {a_ty}"))
     .origin(b, format!("this is {b_ty}"))

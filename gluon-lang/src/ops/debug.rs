@@ -46,7 +46,8 @@ impl OpRules for Hint {
                     self.values.len()
                 ),
             )
-            .origin(self.operand, format!("this is {ty}")));
+            .origin(self.operand, format!("this is {ty}"))
+            .help("a 1 promises nothing for its dimension"));
         }
         if self.values.iter().any(|v| *v == 0) {
             return Err(OpError::new(

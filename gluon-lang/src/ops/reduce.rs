@@ -49,12 +49,15 @@ impl OpRules for Reduce {
             return Err(OpError::new(
                 Code::NoSuchAxis,
                 format!(
-                    "`reduce` over dimension {axis} of a tensor of rank {}, which has 0 to {}",
-                    t.rank(),
-                    t.rank() - 1
+                    "a reduction over dimension {axis} of a tensor of rank {}",
+                    t.rank()
                 ),
             )
-            .origin(first, format!("this is {t}")));
+            .origin(first, format!("this is {t}"))
+            .help(format!(
+                "dimensions count from 0, and the last one here is {}",
+                t.rank() - 1
+            )));
         }
         let mut types = smallvec![];
         for &operand in &self.operands {

@@ -136,7 +136,8 @@ impl OpRules for Reshape {
                     t.len()
                 ),
             )
-            .origin(self.operand, format!("this is {t}")));
+            .origin(self.operand, format!("this is {t}"))
+            .help(format!("give it dimensions whose product is {}", t.len())));
         }
         let layout = given(
             relate::reshape(&t.layout, &t.shape, wanted),
@@ -180,7 +181,8 @@ impl OpRules for Permute {
                     t.rank() - 1
                 ),
             )
-            .origin(self.operand, format!("this is {t}")));
+            .origin(self.operand, format!("this is {t}"))
+            .help("entry `i` says which dimension of the operand becomes dimension `i`"));
         }
         let shape: Dims = self.order.iter().map(|&d| t.shape[d as usize]).collect();
         let layout = given(

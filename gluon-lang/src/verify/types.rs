@@ -1,7 +1,7 @@
 //! Types, and the obligations of each stage.
 
 use super::broken;
-use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
 use crate::entity::{Inst, Value};
 use crate::ir::{Func, SmemType, Stage, TensorType, Type};
 use crate::layout::Layout;
@@ -92,40 +92,45 @@ fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut 
             }
         }
         Type::Tensor(t) => {
-            if let Err((code, message)) = check_tensor(t, stage, func.warps) {
-                found.push(Diagnostic::error(code, func.place(inst), message));
+            if let Err(error) = check_tensor(t, stage, func.warps) {
+                found.push(func.diagnose(error, func.loc(inst)));
             }
         }
     }
 }
 
 /// Is this a tensor that may exist at `stage` in a kernel of `warps` warps?
-pub(crate) fn check_tensor(t: &TensorType, stage: Stage, warps: u32) -> Result<(), (Code, String)> {
+pub(crate) fn check_tensor(t: &TensorType, stage: Stage, warps: u32) -> Result<(), OpError> {
     if let Some(d) = t.shape.iter().find(|d| !d.is_power_of_two()) {
-        return Err((
+        let error = OpError::new(
             Code::NotPowerOfTwo,
             format!(
                 "the shape {} has a dimension of {d}; every dimension is a power of two",
                 t.shape
             ),
-        ));
+        );
+        let next = u64::from(*d).next_power_of_two();
+        return Err(error.help(format!(
+            "take the next power of two, {next}, and mask what lies past the end"
+        )));
     }
     let elements = t
         .shape
         .iter()
         .try_fold(1_usize, |n, &d| n.checked_mul(d as usize));
     if elements.is_none_or(|n| n > MAX_TENSOR_ELEMENTS) {
-        return Err((
+        let error = OpError::new(
             Code::TooLarge,
             format!(
                 "a tensor of shape {} has more than {MAX_TENSOR_ELEMENTS} elements",
                 t.shape
             ),
-        ));
+        );
+        return Err(error.help("a tensor is the part that one CTA works on: take a smaller one, and more CTAs or a loop"));
     }
     if matches!(t.layout, Layout::Auto | Layout::Coalesced) {
         if stage >= Stage::Resolved {
-            return Err((
+            return Err(OpError::new(
                 Code::UnresolvedLayout,
                 format!("nothing decides the layout of this {t}"),
             ));
@@ -137,22 +142,28 @@ pub(crate) fn check_tensor(t: &TensorType, stage: Stage, warps: u32) -> Result<(
             .layout
             .rank()
             .map_or_else(|| "any".into(), |r| r.to_string());
-        return Err((
+        let error = OpError::new(
             Code::RankMismatch,
             format!(
                 "a tensor of {} dimensions with a layout of {rank}: {t}",
                 t.rank()
             ),
+        );
+        return Err(error.help(
+            "a layout has one entry for each dimension; `Slice::new(axis, parent)` is one with a dimension less than `parent`",
         ));
     }
     t.layout
         .check(&t.shape)
-        .map_err(|e| (Code::InvalidLayout, e.to_string()))?;
+        .map_err(|e| OpError::new(Code::InvalidLayout, e.to_string()))?;
     match t.layout.warps() {
-        Some(n) if n != warps => Err((
+        Some(n) if n != warps => Err(OpError::new(
             Code::WrongWarps,
             format!("the layout of {t} is for {n} warps, and the kernel has {warps}"),
-        )),
+        )
+        .help(format!(
+            "give the layout {warps} warps, or the kernel {n}: `#[kernel(warps = {n})]`"
+        ))),
         _ => Ok(()),
     }
 }

@@ -1,9 +1,11 @@
 //! What is said when layouts contradict one another, or when nothing decides one.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
+use cranelift_entity::{SecondaryMap, packed_option::PackedOption};
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics, as_written};
 use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::Func;
 use gluon_lang::layout::Layout;
+use gluon_lang::ops::{LayoutRule, Op};
 
 use super::engine::{Conflict, Engine, Entry, Origin};
 
@@ -34,18 +36,55 @@ pub(super) fn conflict(func: &Func, engine: &Engine<'_>, conflict: &Conflict) ->
     d.help("put `convert_layout` between the two, or make the value once for each of them")
 }
 
-/// Values whose layout is still open: those that nothing with an open layout went into, one for each place.
+/// Values whose layout is still open. Of those that one layout would decide together, the first is told.
 pub(super) fn unresolved(func: &Func, engine: &Engine<'_>, open: &Layout, found: &mut Diagnostics) {
-    let mut places = Vec::new();
+    let mut groups = Groups::of(func, engine);
+    let mut told = Vec::new();
     for value in unresolved_makers(func, engine) {
-        let place = func.value_place(value);
-        if place.is_some() && places.contains(&place) {
+        let group = groups.root(value);
+        if told.contains(&group) {
             continue;
         }
-        places.push(place.clone());
+        told.push(group);
+        let place = func.value_place(value);
         let d = Diagnostic::error(Code::UnresolvedLayout, place, undecided(func, value, open));
         let d = d.labelled("made here, and no operation on it leads to a layout");
         found.push(d.help(way_out(open)));
+    }
+}
+
+/// Open values, grouped by the ops that tie their layouts.
+struct Groups(SecondaryMap<Value, PackedOption<Value>>);
+
+impl Groups {
+    fn of(func: &Func, engine: &Engine<'_>) -> Groups {
+        let mut groups = Groups(SecondaryMap::new());
+        for inst in func.walk() {
+            let op = func.op(inst);
+            if matches!(op.rules().layout_rule(), LayoutRule::Free) {
+                continue;
+            }
+            let operands = op.operands().into_iter();
+            let mut open = operands
+                .chain(func.results(inst).iter().copied())
+                .filter(|v| engine.is_open(*v) && engine.entry(*v).is_none());
+            let Some(first) = open.next() else { continue };
+            for other in open {
+                let (a, b) = (groups.root(first), groups.root(other));
+                if a != b {
+                    groups.0[b] = a.into();
+                }
+            }
+        }
+        groups
+    }
+
+    /// The value that stands for the group of `value`.
+    fn root(&mut self, mut value: Value) -> Value {
+        while let Some(parent) = self.0[value].expand() {
+            value = parent;
+        }
+        value
     }
 }
 
@@ -155,7 +194,7 @@ fn decides(func: &Func, seed: Inst, entry: &Entry) -> String {
         Origin::Seed(_) if rules.effects().is_pure() => "asks for",
         Origin::Seed(_) => "chooses",
     };
-    format!("this `{}` {verb} {}", rules.mnemonic(), entry.layout)
+    format!("this `{}` {verb} {}", mnemonic(func, seed), entry.layout)
 }
 
 /// The ops between a seed and a value, from the seed on.
@@ -170,8 +209,13 @@ fn way(func: &Func, engine: &Engine<'_>, entry: &Entry) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
+/// The op as the author writes it.
 fn mnemonic(func: &Func, inst: Inst) -> &'static str {
-    func.op(inst).rules().mnemonic()
+    as_written(match func.op(inst) {
+        Op::Unary(op) => op.op.name(),
+        Op::Binary(op) => op.op.name(),
+        other => other.rules().mnemonic(),
+    })
 }
 
 /// `` `x`, a 64x32xf32 tensor ``.

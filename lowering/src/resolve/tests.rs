@@ -297,8 +297,8 @@ fn auto_conflicts_name_both_origins_and_the_value_between() {
               it can have only one of them
           ::: test.tile:7:3: this `set_layout` leads to Blocked([4], [32], [4], [0])
           ::: test.tile:8:3: this `set_layout` leads to Blocked([1], [32], [4], [0])
-          = note: Blocked([4], [32], [4], [0]) comes from the `set_layout` through `binary`
-          = note: Blocked([1], [32], [4], [0]) comes from the `set_layout` through `unary`
+          = note: Blocked([4], [32], [4], [0]) comes from the `set_layout` through `+`
+          = note: Blocked([1], [32], [4], [0]) comes from the `set_layout` through `neg`
           = help: put `convert_layout` between the two, or make the value once for each of them",
     );
 }
@@ -319,11 +319,6 @@ fn auto_that_nothing_decides_names_the_maker() {
         "
         error[TK0003]: nothing decides the layout of `r`, a 64xi32 tensor
           --> test.tile:2:3
-              made here, and no operation on it leads to a layout
-          = help: give it a layout where it is made, or fix it with `set_layout`
-
-        error[TK0003]: nothing decides the layout of `xs`, a 64xptr<f32> tensor
-          --> test.tile:3:3
               made here, and no operation on it leads to a layout
           = help: give it a layout where it is made, or fix it with `set_layout`",
     );

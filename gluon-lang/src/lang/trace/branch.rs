@@ -245,18 +245,16 @@ impl KernelBranch {
         if a_ty == b_ty {
             return Some(a_ty);
         }
-        let subject = if name.is_empty() || name.starts_with(['[', '0', '1', '2']) {
-            "the value of this `if`".to_owned()
+        let is_the_value = name.is_empty() || name.starts_with(['[', '0', '1', '2']);
+        let message = if is_the_value {
+            format!("one arm of this `if` gives {a_ty} and the other {b_ty}")
         } else {
-            format!("`{name}`")
+            format!("`{name}` is {a_ty} after one arm of this `if` and {b_ty} after the other")
         };
-        let error = OpError::new(
-            Code::LoopCarriedType,
-            format!("{subject} is {a_ty} after one arm of this `if` and {b_ty} after the other"),
-        )
-        .origin(a.1, format!("here it becomes {a_ty}"))
-        .origin(b.1, format!("here it becomes {b_ty}"))
-        .help("bring both to one type, with `cast` or `convert_layout`");
+        let error = OpError::new(Code::LoopCarriedType, message)
+            .origin(a.1, format!("here it becomes {a_ty}"))
+            .origin(b.1, format!("here it becomes {b_ty}"))
+            .help("bring both to one type, with `cast` or `convert_layout`");
         trace.fail(error, self.at);
         None
     }

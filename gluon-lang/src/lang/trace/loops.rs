@@ -108,7 +108,7 @@ impl LoopCore {
 
     fn emit(&self, trace: &mut Trace, body: &Body, after: &Snapshot) -> Vec<Value> {
         let (inits, ends, names) = (body.before.values(), after.values(), body.before.names());
-        let carried = Carried::find(trace, &body.params, &ends, &names, self.at);
+        let carried = Carried::find(trace, &inits, &body.params, &ends, &names, self.at);
         let values = carried.pick(&ends);
         trace.push(Yield { values }, &[], self.at);
         carried.drop_unchanged(trace, &body.params, &inits);
@@ -134,9 +134,11 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Compares what stood at the start of a region with what stands at its end.
+    /// Compares what stood at the start of a region with what stands at its end. A mistake names `inits` too, which the
+    /// loop starts with.
     pub(super) fn find(
         trace: &mut Trace,
+        inits: &[Value],
         starts: &[Value],
         ends: &[Value],
         names: &[&str],
@@ -152,7 +154,7 @@ impl Carried {
                 continue;
             };
             if end != starts[i] {
-                carried.judge(trace, i, (starts[i], end), names[i], at);
+                carried.judge(trace, i, (inits[i], starts[i], end), names[i], at);
             }
         }
         carried
@@ -162,7 +164,7 @@ impl Carried {
         &mut self,
         trace: &mut Trace,
         i: usize,
-        (start, end): (Value, Value),
+        (init, start, end): (Value, Value, Value),
         name: &str,
         at: At,
     ) {
@@ -177,6 +179,7 @@ impl Carried {
                 Code::LoopCarriedType,
                 format!("`{name}` is {before} when the loop starts and {after} after an iteration"),
             )
+            .origin(init, format!("it starts as {before}"))
             .origin(end, format!("here it becomes {after}"))
             .help("a value that goes round a loop keeps its type: give the initial value this shape and layout, or use `cast` or `convert_layout` before assigning");
             trace.fail(error, at);

@@ -170,8 +170,9 @@ impl Trace {
         let Type::Tensor(t) = func.ty(value) else {
             return;
         };
-        if let Err((code, message)) = check_tensor(t, Stage::Built, func.warps) {
-            self.builder.error(code, message, loc);
+        if let Err(error) = check_tensor(t, Stage::Built, func.warps) {
+            let diagnostic = func.diagnose(error, Some(loc));
+            self.builder.diagnostic(diagnostic);
             self.builder.func_mut().set_ty(value, Type::Poison);
         }
     }

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{At, Trace};
-use crate::diag::{Code, OpError};
+use crate::diag::{Code, OpError, as_written};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{TensorType, Type};
@@ -69,8 +69,10 @@ impl Trace {
                         return Err(differs(Code::RankMismatch, "rank")
                             .help("`expand_dims` adds the missing dimension, and says where"));
                     }
-                    join_shapes(shape, &t.shape)
-                        .ok_or_else(|| differs(Code::ShapeMismatch, "shape"))?;
+                    join_shapes(shape, &t.shape).ok_or_else(|| {
+                        differs(Code::ShapeMismatch, "shape")
+                            .help("make both from one size; only a dimension of 1 is broadcast")
+                    })?;
                     join_layouts(layout, &t.layout).ok_or_else(|| {
                         differs(Code::LayoutMismatch, "layout")
                             .help("`convert_layout` moves one of them to the layout of the other")
@@ -99,7 +101,10 @@ impl Trace {
         let a = self.ty(first);
         OpError::new(
             code,
-            format!("the operands of `{op}` differ in {what}: {a} and {t}"),
+            format!(
+                "the operands of `{}` differ in {what}: {a} and {t}",
+                as_written(op)
+            ),
         )
         .origin(first, format!("this is {a}"))
         .origin(other, format!("this is {t}"))
@@ -175,7 +180,15 @@ impl Trace {
         };
         match fit_constant(value, dtype) {
             Ok(value) => self.push1(Constant { value }, ty, at),
-            Err(message) => self.fail(OpError::new(Code::ConstantRange, message), at),
+            Err(message) => {
+                let error = OpError::new(Code::ConstantRange, message);
+                self.fail(
+                    error.help(
+                        "change the value, or `cast` the other side to an element that holds it",
+                    ),
+                    at,
+                )
+            }
         }
     }
 }

@@ -159,10 +159,10 @@ impl KernelWhile {
         let at = self.at;
         let (before, ends) = (&body.test.before, after.values());
         let (inits, names) = (before.values(), before.names());
-        let mut carried = Carried::find(trace, &body.params, &ends, &names, at);
+        let mut carried = Carried::find(trace, &inits, &body.params, &ends, &names, at);
         // The condition may change variables too; its region is over, so its values are looked at from inside it.
         trace.builder.reopen(body.region);
-        let tested = Carried::find(trace, &body.test.params, &body.passed, &names, at);
+        let tested = Carried::find(trace, &inits, &body.test.params, &body.passed, &names, at);
         trace.builder.close();
         carried.join(&tested);
         let values = carried.pick(&ends);

@@ -136,7 +136,11 @@ impl Trace {
             "`{mnemonic}` in the combine function of a reduction, which may only compute with scalars"
         );
         let loc = func.loc(inst);
-        let diagnostic = func.diagnose(OpError::new(Code::CombineEffect, message), loc);
+        let diagnostic = func.diagnose(
+            OpError::new(Code::CombineEffect, message)
+                .help("load before the reduction, and give the tensor to it as one more operand"),
+            loc,
+        );
         self.builder.diagnostic(diagnostic);
         false
     }
@@ -195,14 +199,15 @@ impl Trace {
         };
         if axis >= t.rank() {
             let message = format!(
-                "a reduction over dimension {axis} of a tensor of rank {}, which has 0 to {}",
-                t.rank(),
+                "a reduction over dimension {axis} of a tensor of rank {}",
+                t.rank()
+            );
+            let help = format!(
+                "dimensions count from 0, and the last one here is {}",
                 t.rank() - 1
             );
-            self.fail(
-                OpError::new(Code::NoSuchAxis, message).origin(operand, format!("this is {t}")),
-                at,
-            );
+            let error = OpError::new(Code::NoSuchAxis, message);
+            self.fail(error.origin(operand, format!("this is {t}")).help(help), at);
             return None;
         }
         let others: Vec<usize> = (0..t.rank()).filter(|d| *d != axis).collect();

@@ -1,0 +1,173 @@
+//! Loops and branches of the kernel that do what is traced only once.
+
+use tilekit::prelude::*;
+
+use crate::check;
+
+fn line() -> Blocked {
+    Blocked::new([1], [32], [4], [0])
+}
+
+#[kernel]
+fn carried_layout_changes(x: Ptr<f32>, n: i32) {
+    let at = arange(0..128, line());
+    let mut sum = zeros([128], line());
+    for i in range(0, n) {
+        sum += x.at(at + i).load();
+        sum = sum.convert_layout(Blocked::new([4], [32], [4], [0]));
+    }
+    x.at(at).store(sum);
+}
+
+#[test]
+fn a_carried_tensor_comes_back_with_another_layout() {
+    check("carried_layout_changes", carried_layout_changes.trace());
+}
+
+#[kernel]
+fn carried_shape_changes(x: Ptr<f32>, n: i32) {
+    let mut value = x.at(arange(0..128, line())).load();
+    while value.sum(0).scalar() < 1.0 {
+        value = x.at(arange(0..256, line()) + n).load();
+    }
+    device_print("value", value);
+}
+
+#[test]
+fn a_carried_tensor_comes_back_with_another_shape() {
+    check("carried_shape_changes", carried_shape_changes.trace());
+}
+
+#[kernel]
+fn branches_differ(x: Ptr<f32>, n: i32) {
+    let at = arange(0..128, line());
+    let value = if n > 0 {
+        x.at(at).load()
+    } else {
+        zeros([64], line())
+    };
+    x.at(at).store(value);
+}
+
+#[test]
+fn a_branch_gives_another_shape_than_the_other() {
+    check("branches_differ", branches_differ.trace());
+}
+
+#[kernel]
+fn host_counter(x: Ptr<f32>, n: i32) {
+    let mut count = 0;
+    for i in range(0, n) {
+        x.at(i).store(0.0);
+        count += 1;
+    }
+    x.at(n).store(count as f32);
+}
+
+#[test]
+fn a_number_of_the_host_counts_iterations() {
+    check("host_counter", host_counter.trace());
+}
+
+#[kernel]
+fn host_choice(x: Ptr<f32>, n: i32) {
+    let mut width = 4;
+    if n > 100 {
+        width = 8;
+    }
+    x.at(n).store(width as f32);
+}
+
+#[test]
+fn a_number_of_the_host_is_chosen_by_the_kernel() {
+    check("host_choice", host_choice.trace());
+}
+
+#[kernel]
+fn host_list(x: Ptr<f32>, n: i32) {
+    let mut parts = Vec::new();
+    for i in range(0, n) {
+        parts.push(x.at(i).load());
+    }
+    x.store(parts[0]);
+}
+
+#[test]
+fn a_list_of_the_host_grows_in_a_loop_of_the_kernel() {
+    check("host_list", host_list.trace());
+}
+
+#[kernel]
+fn value_escapes(x: Ptr<f32>, n: i32) {
+    let last = std::cell::Cell::new(None);
+    for i in range(0, n) {
+        last.set(Some(x.at(i).load()));
+    }
+    let value: Scalar<f32> = last.get().expect("the loop is traced once");
+    x.store(value);
+}
+
+#[test]
+fn a_value_leaves_its_loop_by_a_cell() {
+    check("value_escapes", value_escapes.trace());
+}
+
+#[kernel]
+fn break_in_loop(x: Ptr<f32>, n: i32) {
+    for i in range(0, n) {
+        if i > 4 {
+            break;
+        }
+        x.at(i).store(0.0);
+    }
+}
+
+#[test]
+fn a_break_leaves_a_loop_of_the_kernel() {
+    check("break_in_loop", break_in_loop.trace());
+}
+
+#[kernel]
+fn continue_in_loop(x: Ptr<f32>, n: i32) {
+    for i in range(0, n) {
+        if i == 4 {
+            continue;
+        }
+        x.at(i).store(0.0);
+    }
+}
+
+#[test]
+fn a_continue_skips_the_rest_of_a_loop_of_the_kernel() {
+    check("continue_in_loop", continue_in_loop.trace());
+}
+
+#[kernel]
+fn return_in_loop(x: Ptr<f32>, n: i32) {
+    for i in range(0, n) {
+        if i == 4 {
+            return;
+        }
+        x.at(i).store(0.0);
+    }
+}
+
+#[test]
+fn a_return_leaves_the_kernel_from_a_loop() {
+    check("return_in_loop", return_in_loop.trace());
+}
+
+#[kernel]
+fn host_panics(x: Ptr<f32>) {
+    let widths = [1, 2, 4];
+    let mut chosen = 0;
+    for i in 0..4 {
+        chosen += widths[i];
+    }
+    x.store(chosen as f32);
+}
+
+#[test]
+fn code_of_the_host_panics() {
+    check("host_panics", host_panics.trace());
+}

@@ -1,0 +1,33 @@
+//! Wrong kernels, and word for word what their author reads.
+
+mod control;
+mod layouts;
+mod shapes;
+mod values;
+
+use std::path::PathBuf;
+
+use lowering::{Options, compile};
+use tilekit::diag::Diagnostics;
+use tilekit::report::{MessageFormat, Reporter, Sources};
+use tilekit::rt::Traced;
+
+/// Compiles a wrong kernel as far as it goes and compares what is reported with `expected/diagnostics/NAME.snap`.
+#[track_caller]
+fn check(name: &str, traced: Result<Traced, Diagnostics>) {
+    let compiled = traced.and_then(|traced| compile(traced.func, &Options::default()));
+    let Err(diagnostics) = compiled else {
+        panic!("the kernel `{name}` is wrong, and it compiled");
+    };
+    let reporter = Reporter {
+        format: MessageFormat::Human,
+        color: false,
+        sources: Sources::below([PathBuf::from(env!("CARGO_MANIFEST_DIR"))]),
+    };
+    let texts: Vec<String> = diagnostics.0.iter().map(|d| reporter.render(d)).collect();
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../expected/diagnostics");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, texts.join("\n")));
+}
