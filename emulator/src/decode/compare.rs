@@ -305,7 +305,8 @@ impl Decoder<'_> {
                     FloatTest::Infinite => lanes!(|a: $ty| -> bool { a.is_infinite() }),
                     FloatTest::Number => lanes!(|a: $ty| -> bool { !a.is_nan() }),
                     FloatTest::NotANumber => lanes!(|a: $ty| -> bool { a.is_nan() }),
-                    FloatTest::Normal => lanes!(|a: $ty| -> bool { a.is_normal() }),
+                    // Zeros count as normal (PTX ISA 9.7.3.1).
+                    FloatTest::Normal => lanes!(|a: $ty| -> bool { a.is_normal() || a == 0.0 }),
                     FloatTest::Subnormal => lanes!(|a: $ty| -> bool { a.is_subnormal() }),
                 }
             };

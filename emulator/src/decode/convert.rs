@@ -77,7 +77,7 @@ const NARROW: fn() -> Exec = || lanes!(|a: u64| -> u32 { a as u32 });
 /// A short float as f32.
 fn short_to_f32(ty: Type) -> Option<Exec> {
     Some(match ty {
-        Type::F16 => lanes!(|a: F16| -> f32 { half::f16_to_f32(a.0) }),
+        Type::F16 => lanes!(|a: F16| -> f32 { single::canonical(half::f16_to_f32(a.0)) }),
         Type::Bf16 => lanes!(|a: Bf16| -> f32 { half::bf16_to_f32(a.0) }),
         _ => return None,
     })
@@ -240,6 +240,23 @@ fn f64_to_int(ty: Type, mode: Mode, from_f64: bool) -> Exec {
         (_, false) => form!(64, false),
         (_, true) => form!(64, true),
     }
+}
+
+/// Zeroes what is negative in a pair of f16; NaN stays.
+fn relu_pair(ty: Type) -> Decoded<Exec> {
+    if ty != Type::F16x2 {
+        return Err(format!("the emulator has no .relu on .{}", ty.text()));
+    }
+    Ok(lanes!(|a: u32| -> u32 {
+        let one = |half: u32| {
+            if half & 0x8000 != 0 && half & 0x7fff <= 0x7c00 {
+                0
+            } else {
+                half
+            }
+        };
+        one(a & 0xffff) | one(a >> 16) << 16
+    }))
 }
 
 impl Decoder<'_> {
@@ -431,7 +448,10 @@ impl Decoder<'_> {
 
     fn cvt_floats(&mut self, i: &Cvt) -> Decoded {
         if let Some(exec) = pair_to_pair(i.dst_ty, i.src_ty) {
-            let a = self.source(i.a, i.src_ty)?;
+            let mut a = self.source(i.a, i.src_ty)?;
+            if i.relu {
+                a = self.step(relu_pair(i.src_ty)?, File::Word, a);
+            }
             let d = self.target(i.dst, i.dst_ty)?;
             self.lanes(
                 exec,
@@ -443,7 +463,14 @@ impl Decoder<'_> {
             );
             return Ok(());
         }
-        let slot = self.cvt_source(i)?;
+        let mut slot = self.cvt_source(i)?;
+        if i.ftz && i.src_ty == Type::F32 && i.dst_ty != Type::F64 {
+            slot = self.step(
+                lanes!(|a: f32| -> f32 { single::flush(a) }),
+                File::Word,
+                slot,
+            );
+        }
         let d = self.target(i.dst, i.dst_ty)?;
         let exec = match (i.dst_ty, i.src_ty) {
             (Type::F32, Type::F32) => self.f32_to_f32(i)?,
@@ -459,7 +486,7 @@ impl Decoder<'_> {
             (Type::F64, Type::F32) => lanes!(|a: f32| -> f64 { a.into() }),
             (Type::F32, Type::F64) => {
                 each_mode!(mode(i.rounding), |a: f64, m| -> u32 {
-                    Format::F32.round(a, m)
+                    Format::F32.narrow(a, m)
                 })
             }
             (Type::Tf32, Type::F32) => Self::f32_to_tf32(i)?,
@@ -478,7 +505,7 @@ impl Decoder<'_> {
         );
         if i.ftz && i.dst_ty == Type::F32 {
             self.lanes(
-                lanes!(|a: f32| -> f32 { single::flush(a) }),
+                lanes!(|a: f32| -> f32 { single::flush(single::canonical(a)) }),
                 Slots {
                     d,
                     a: d,
@@ -496,10 +523,10 @@ impl Decoder<'_> {
             (Type::F64, Type::F16) => lanes!(|a: F16| -> f64 { half::f16_to_f32(a.0).into() }),
             (Type::F64, Type::Bf16) => lanes!(|a: Bf16| -> f64 { half::bf16_to_f32(a.0).into() }),
             (Type::F16, Type::F64) => {
-                each_mode!(rounding, |a: f64, m| -> u32 { Format::F16.round(a, m) })
+                each_mode!(rounding, |a: f64, m| -> u32 { Format::F16.narrow(a, m) })
             }
             (Type::Bf16, Type::F64) => {
-                each_mode!(rounding, |a: f64, m| -> u32 { Format::BF16.round(a, m) })
+                each_mode!(rounding, |a: f64, m| -> u32 { Format::BF16.narrow(a, m) })
             }
             (Type::F16, Type::F16) if i.rounding.is_some() => {
                 each_mode!(rounding, |a: F16, m| -> F16 {
@@ -517,7 +544,12 @@ impl Decoder<'_> {
                     )))
                 })
             }
-            (Type::F16, Type::F16) | (Type::Bf16, Type::Bf16) => lanes!(|a: u16| -> u16 { a }),
+            (Type::F16, Type::F16) => {
+                lanes!(|a: u16| -> u16 { if a & 0x7fff > 0x7c00 { 0x7fff } else { a } })
+            }
+            (Type::Bf16, Type::Bf16) => {
+                lanes!(|a: u16| -> u16 { if a & 0x7fff > 0x7f80 { 0x7fff } else { a } })
+            }
             (Type::Bf16, Type::F16) => {
                 each_mode!(rounding, |a: F16, m| -> u32 {
                     Format::BF16.round(half::f16_to_f32(a.0).into(), m)

@@ -3,7 +3,7 @@
 use super::{Decoded, Decoder};
 use crate::lanes::{Exec, Slots, lanes};
 use crate::numeric::{Mode, directed, exact, integer, single};
-use ptx::{Binary, BinaryOp, Rounding, Ternary, TernaryOp, Type, Unary, UnaryOp};
+use ptx::{Binary, BinaryOp, DivPrecision, Rounding, Ternary, TernaryOp, Type, Unary, UnaryOp};
 
 /// The rounding that a modifier asks for; nearest even when it is absent.
 pub(crate) fn mode(rounding: Option<Rounding>) -> Mode {
@@ -90,6 +90,9 @@ fn binary_f32(i: &Binary) -> Option<Plan> {
         BinaryOp::Add => flushing!(ftz, |a, b| a + b),
         BinaryOp::Sub => flushing!(ftz, |a, b| a - b),
         BinaryOp::Mul => flushing!(ftz, |a, b| a * b),
+        BinaryOp::Div if i.precision == Some(DivPrecision::Approx) => {
+            flushing!(ftz, |a, b| single::div_approx(a, b))
+        }
         BinaryOp::Div => flushing!(ftz, |a, b| a / b),
         BinaryOp::Min | BinaryOp::Max if i.xorsign_abs => xorsign_abs(i),
         BinaryOp::Min if i.nan => flushing!(ftz, |a, b| single::min_nan(a, b)),

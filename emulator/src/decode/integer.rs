@@ -75,10 +75,22 @@ fn multiply(op: BinaryOp, ty: Type) -> Option<Exec> {
 }
 
 fn divide(op: BinaryOp, ty: Type) -> Option<Exec> {
-    // A zero divisor was refused in the lanes that count; in others it must not stop the loop.
+    // A zero divisor is a fault unless the launch allows it; the hardware gives all ones then.
     match op {
-        BinaryOp::Div => each_integer!(ty, |a, b| a.checked_div(b).unwrap_or(a)),
-        BinaryOp::Rem => each_integer!(ty, |a, b| a.checked_rem(b).unwrap_or(0)),
+        BinaryOp::Div => {
+            each_integer!(ty, |a, b| if b == 0 {
+                !0
+            } else {
+                a.checked_div(b).unwrap_or(a)
+            })
+        }
+        BinaryOp::Rem => {
+            each_integer!(ty, |a, b| if b == 0 {
+                !0
+            } else {
+                a.checked_rem(b).unwrap_or(0)
+            })
+        }
         _ => None,
     }
 }

@@ -141,6 +141,17 @@ impl Format {
         self.round_parts(negative, significand, field.max(1) - 1075, false, mode)
     }
 
+    /// As [`round`](Self::round), but a NaN keeps its sign and the top of its payload, as conversions from f64 do.
+    pub(crate) fn narrow(self, value: f64, mode: Mode) -> u32 {
+        if !value.is_nan() {
+            return self.round(value, mode);
+        }
+        let bits = value.to_bits();
+        let sign = if bits >> 63 != 0 { self.sign() } else { 0 };
+        let payload = (bits >> (52 - self.mantissa_bits)) as u32 & ((1 << self.mantissa_bits) - 1);
+        sign | self.overflow() | payload | 1 << (self.mantissa_bits - 1)
+    }
+
     /// As [`round`](Self::round), and magnitudes above the largest finite one become it.
     pub(crate) fn round_saturating(self, value: f64, mode: Mode) -> u32 {
         let bits = self.round(value, mode);
@@ -272,6 +283,18 @@ mod tests {
                 "{value:e}"
             );
         }
+    }
+
+    #[test]
+    fn nans_of_f64_keep_their_payload() {
+        let narrow = |bits: u64| Format::F32.narrow(f64::from_bits(bits), Mode::Zero);
+        assert_eq!(narrow(0x7ff8_0000_0000_0000), 0x7fc0_0000);
+        assert_eq!(narrow(u64::MAX), 0xffff_ffff);
+        assert_eq!(narrow(0xfff2_cdbf_287b_2df5), 0xffd6_6df9);
+        assert_eq!(
+            Format::F16.narrow(f64::from_bits(0x7ff1_9bf8_f4da_1288), Mode::Up),
+            0x7e66
+        );
     }
 
     #[test]

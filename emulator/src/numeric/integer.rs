@@ -41,9 +41,19 @@ pub(crate) fn int_to_f64(value: i128, mode: Mode) -> f64 {
     super::exact::adjust(nearest, error as f64, mode)
 }
 
+/// Position and length of a bit field. Only the low eight bits count (PTX ISA 9.7.1.19), but an H200 takes those of
+/// 64-bit fields as they are.
+fn field_place(pos: u32, len: u32, bits: u32) -> (u32, u32) {
+    if bits == 64 {
+        (pos.min(255), len.min(255))
+    } else {
+        (pos & 0xff, len & 0xff)
+    }
+}
+
 /// `bfe`: `len` bits of `a` from `pos`, extended by the field's top bit when signed (PTX ISA 9.7.1.19).
 pub(crate) fn bit_field_extract(a: u64, pos: u32, len: u32, bits: u32, signed: bool) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = field_place(pos, len, bits);
     let keep = u64::MAX >> (64 - bits);
     let sign_at = (pos + len).saturating_sub(1).min(bits - 1);
     let sign = signed && len > 0 && a >> sign_at & 1 == 1;
@@ -64,7 +74,7 @@ pub(crate) fn bit_field_extract(a: u64, pos: u32, len: u32, bits: u32, signed: b
 
 /// `bfi`: the low `len` bits of `a` into `b` at `pos` (PTX ISA 9.7.1.20).
 pub(crate) fn bit_field_insert(a: u64, b: u64, pos: u32, len: u32, bits: u32) -> u64 {
-    let (pos, len) = (pos & 0xff, len & 0xff);
+    let (pos, len) = field_place(pos, len, bits);
     if pos >= bits || len == 0 {
         return b;
     }
@@ -135,6 +145,8 @@ mod tests {
         assert_eq!(bit_field_insert(0xff, 0, 28, 8, 32), 0xf000_0000);
         assert_eq!(bit_field_insert(0xff, 7, 32, 8, 32), 7);
         assert_eq!(bit_field_insert(u64::MAX, 0, 0, 64, 64), u64::MAX);
+        assert_eq!(bit_field_extract(1, 0, 0xffc0_0000, 64, false), 1);
+        assert_eq!(bit_field_extract(1, 0, 0xffc0_0000, 32, false), 0);
     }
 
     #[test]

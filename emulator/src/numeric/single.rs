@@ -81,6 +81,14 @@ pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
     exact::fma(f64::from(a), f64::from(b), f64::from(c)) as f32
 }
 
+/// `div.approx`: by divisors above 2^126 the reciprocal is lost (PTX ISA 9.7.3.8).
+#[inline(always)]
+pub(crate) fn div_approx(a: f32, b: f32) -> f32 {
+    let is_large = b.abs() > f32::from_bits(0x7e80_0000) && b.is_finite();
+    let product = a * if b > 0.0 { 0.0 } else { -0.0 };
+    if is_large { product } else { a / b }
+}
+
 /// `2^a`, computed in f64 and rounded once.
 #[inline(always)]
 pub(crate) fn exp2(a: f32) -> f32 {

@@ -195,3 +195,59 @@ fn packed_conversions_put_the_first_source_above() {
     );
     assert_eq!(unpack as u32, 0x3c00_c000);
 }
+
+/// Corner values as an H200 gave them, where the ISA says little.
+#[test]
+fn corners_as_the_hardware_has_them() {
+    let check =
+        |code: &str, inputs: (&str, usize), result: (&str, usize), row: &[u64], expected: u64| {
+            let found = Elementwise {
+                code,
+                inputs,
+                result,
+            }
+            .run(&[row.to_vec()])[0];
+            assert_eq!(found, expected, "{code} of {row:x?}: {found:x}");
+        };
+    let (h, r, f, d) = (("h", 2), ("r", 4), ("f", 4), ("fd", 8));
+    check("cvt.f32.f16 %f0, %h1;", h, f, &[0x7e00], 0x7fff_ffff);
+    check("cvt.ftz.f32.bf16 %f0, %h1;", h, f, &[0x7fc0], 0x7fff_ffff);
+    check("cvt.f16.f16 %h0, %h1;", h, h, &[0x7f7f], 0x7fff);
+    check("cvt.rn.ftz.bf16.f32 %h0, %f1;", f, h, &[0x007f_ffff], 0);
+    check("cvt.rn.f32.f64 %f0, %fd1;", d, f, &[u64::MAX], 0xffff_ffff);
+    check(
+        "cvt.rn.f16.f64 %h0, %fd1;",
+        d,
+        h,
+        &[0x7ff8_0000_0000_0000],
+        0x7e00,
+    );
+    check(
+        "cvt.rn.satfinite.relu.e4m3x2.f16x2 %h0, %r1;",
+        r,
+        h,
+        &[0x8000],
+        0,
+    );
+    check(
+        "testp.normal.f32 %p1, %f1; selp.b32 %r0, 1, 0, %p1;",
+        f,
+        r,
+        &[0],
+        1,
+    );
+    check(
+        "div.approx.f32 %f0, %f1, %f2;",
+        f,
+        f,
+        &[0x7f7f_ffff, 0x7f7f_ffff],
+        0,
+    );
+    check(
+        "div.approx.f32 %f0, %f1, %f2;",
+        f,
+        f,
+        &[0x7f80_0000, 0x7f7f_ffff],
+        0x7fff_ffff,
+    );
+}
