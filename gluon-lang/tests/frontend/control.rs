@@ -280,3 +280,69 @@ fn bump(x: &mut Scalar<i32>) {
 fn a_reference_to_a_variable_is_carried_as_the_variable() {
     insta::assert_snapshot!(ir(through_references));
 }
+
+#[kernel(warps = 1)]
+fn early_with_else(out: Ptr<i32>, n: i32) {
+    let mut x = n;
+    if n == 0 {
+        out.at(0).store(0);
+        return;
+    } else if n < 0 {
+        x = -x;
+    } else {
+        x += 1;
+    }
+    for i in range(0, x) {
+        out.at(i).store(x);
+    }
+}
+
+#[test]
+fn an_early_return_with_an_else() {
+    insta::assert_snapshot!(ir(early_with_else));
+}
+
+#[kernel(warps = 1)]
+fn mixed_logic(x: Ptr<f32>, out: Ptr<i32>, n: i32) {
+    let at = arange(0..32, vector());
+    let flag = n > 3;
+    let is_on = true;
+    out.at(at).mask(flag && at < n).store(1);
+    out.at(at).mask(is_on && at < n || flag).store(2);
+    let mut low = n;
+    while low < 100 && x.at(low).load() > 0.5 {
+        low *= 2;
+    }
+    out.at(0).store(low);
+}
+
+#[test]
+fn logic_mixes_hosts_scalars_and_tensors() {
+    insta::assert_snapshot!(ir(mixed_logic));
+}
+
+#[kernel(warps = 1)]
+fn mixed_nests(out: Ptr<i32>, n: i32) {
+    let mut accs = [n; 3];
+    'rows: for row in 0..3 {
+        for i in range(0, n) {
+            for col in 0..2 {
+                if row == col {
+                    continue;
+                }
+                accs[row] += i * col;
+            }
+        }
+        if row == 1 {
+            break 'rows;
+        }
+    }
+    for (k, acc) in accs.into_iter().enumerate() {
+        out.at(k).store(acc);
+    }
+}
+
+#[test]
+fn loops_of_host_and_kernel_nest_in_each_other() {
+    insta::assert_snapshot!(ir(mixed_nests));
+}

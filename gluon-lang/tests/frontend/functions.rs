@@ -107,3 +107,77 @@ fn question(out: Ptr<i32>, n: i32) {
 fn question_marks_and_early_returns_in_device_functions() {
     insta::assert_snapshot!(ir(question));
 }
+
+#[device]
+fn twice<T: Element>(f: impl Fn(Tensor<T>) -> Tensor<T>, x: Tensor<T>) -> Tensor<T> {
+    f(f(x))
+}
+
+#[kernel(warps = 1)]
+fn higher_order(x: Ptr<f32>, n: i32) {
+    let at = arange(0..32, Auto);
+    let v = x.at(at).load();
+    let grown = twice(
+        |v| {
+            let mut w = v;
+            for _ in range(0, n) {
+                w = w * v;
+            }
+            if n > 2 {
+                return w + 1.0;
+            }
+            w
+        },
+        v,
+    );
+    x.at(at).store(grown);
+}
+
+/// The early `return` of the closure moves its rest into the other arm, as a function's does.
+#[test]
+fn closures_have_loops_and_early_returns() {
+    insta::assert_snapshot!(ir(higher_order));
+}
+
+#[kernel(warps = 1)]
+fn return_deep_in_closure(out: Ptr<i32>, n: i32) {
+    let store = |k: i32| {
+        for i in range(0, n) {
+            if i > k {
+                return;
+            }
+            out.at(i).store(k);
+        }
+    };
+    store(1);
+}
+
+#[test]
+fn a_return_in_a_loop_of_a_closure_is_refused() {
+    insta::assert_snapshot!(crate::support::mistakes(return_deep_in_closure));
+}
+
+#[kernel(warps = 1)]
+fn traces_another(out: Ptr<i32>) {
+    let inner = traced_inside.trace().unwrap();
+    out.at(0).store(inner.func.inst_count());
+}
+
+#[kernel(warps = 2)]
+fn traced_inside(out: Ptr<i32>, n: i32) {
+    out.at(n).store(n);
+}
+
+#[test]
+fn a_kernel_may_look_at_the_trace_of_another() {
+    insta::assert_snapshot!(ir(traces_another));
+}
+
+#[test]
+fn threads_trace_at_the_same_time() {
+    let expected = ir(methods);
+    let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(|| ir(methods))).collect();
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), expected);
+    }
+}

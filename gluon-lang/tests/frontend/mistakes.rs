@@ -328,3 +328,30 @@ fn an_operation_outside_a_kernel_says_so() {
     assert!(message.contains(Code::NotTraced.number()), "{message}");
     assert!(message.contains("mistakes.rs"), "{message}");
 }
+
+#[kernel(warps = 1)]
+fn labelled_break(out: Ptr<i32>, n: i32) {
+    'outer: for k in 0..3 {
+        for i in range(0, n) {
+            out.at(i).store(k);
+            break 'outer;
+        }
+    }
+}
+mistake!(a_break_to_a_label_around_a_loop, labelled_break);
+
+#[kernel(warps = 1)]
+fn open_and_fixed(x: Ptr<f32>, n: i32) {
+    let mut acc = zeros::<f32>([32], Auto);
+    for i in range(0, n) {
+        acc += x.at(arange(0..32, vector()) + i).load();
+    }
+    x.at(arange(0..32, vector())).store(acc);
+}
+mistake!(a_loop_that_decides_a_layout, open_and_fixed);
+
+#[kernel(warps = 3)]
+fn three_warps(out: Ptr<i32>) {
+    out.at(0).store(1);
+}
+mistake!(a_number_of_warps_that_cannot_be, three_warps);

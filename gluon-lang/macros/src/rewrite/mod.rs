@@ -143,6 +143,9 @@ impl Rewriter {
         for input in &closure.inputs {
             self.scopes.add_pattern(input);
         }
+        if let Expr::Block(body) = &mut *closure.body {
+            lift_returns(&mut body.block);
+        }
         let depth = self.fresh("depth");
         self.exits.enter_function(depth.clone());
         self.visit_expr_mut(&mut closure.body);

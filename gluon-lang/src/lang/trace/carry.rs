@@ -338,7 +338,7 @@ macro_rules! host_state {
 }
 
 host_state!(|a, b| a == b => bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, String, &'static str);
-host_state!(|a, b| a == b => crate::layout::Layout, crate::layout::Dims, crate::layout::Blocked, crate::layout::Slice);
+host_state!(|a, b| a == b => crate::layout::Layout, crate::layout::SharedLayout, crate::layout::Dims, crate::layout::Blocked, crate::layout::Slice, crate::layout::DistributedLinear, crate::layout::Mma, crate::layout::Wgmma, crate::layout::DotOperand, crate::layout::Nvmma, crate::layout::Swizzled, crate::layout::Padded, crate::layout::SharedLinear);
 host_state!(|a, b| a.to_bits() == b.to_bits() => f32, f64, half::f16, half::bf16);
 
 macro_rules! carried_handles {

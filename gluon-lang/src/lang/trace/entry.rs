@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::{At, TRACE, Trace, panic, with};
+use super::{At, TRACE, Trace, panic, place, with};
 use crate::build::Builder;
 use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
 use crate::elem::Elem;
@@ -140,13 +140,18 @@ impl Trace {
         }
         let Trace {
             builder,
+            at,
             display,
             printed,
             ..
         } = self;
         let (func, mut diagnostics) = builder.finish();
         if !diagnostics.has_errors() {
-            diagnostics.0.extend(verify(&func, Stage::Built).0);
+            for mut found in verify(&func, Stage::Built).0 {
+                // What is wrong with the kernel as a whole is shown at its name.
+                found.primary.at = found.primary.at.or_else(|| Some(place(at)));
+                diagnostics.push(found);
+            }
         }
         if diagnostics.has_errors() {
             return Err(diagnostics);
@@ -160,17 +165,19 @@ impl Trace {
     }
 
     fn report_panic(&mut self) {
-        let found = self.panicked.take();
-        let (message, at) = found.map_or_else(
-            || ("it gave no message".into(), None),
-            |p| (p.message, p.at),
-        );
-        let diagnostic = Diagnostic::error(
-            Code::KernelPanicked,
-            at,
-            format!("the host code of this kernel panicked: {message}"),
-        )
-        .note(format!("while tracing `{}`", self.display));
+        let (message, at) = match self.panicked.take() {
+            Some(found) => (
+                format!("the host code of this kernel panicked: {}", found.message),
+                found.at,
+            ),
+            // Kept is what the author's code panics with; what panics in the builder itself was printed.
+            None => (
+                "tracing panicked, which is a bug of TileKit; the message above says where".into(),
+                None,
+            ),
+        };
+        let diagnostic = Diagnostic::error(Code::KernelPanicked, at, message)
+            .note(format!("while tracing `{}`", self.display));
         self.builder.diagnostic(diagnostic);
     }
 }
