@@ -21,8 +21,8 @@ fn add<const BLOCK: usize>(x: Ptr<f32>, y: Ptr<f32>, out: Ptr<f32>, n: i32) {
 }
 
 /// Launches between two synchronisations: few enough that the driver's queue is never full.
-const LAUNCHES: usize = 500;
-const ROUNDS: usize = 201;
+const LAUNCHES: usize = 100;
+const ROUNDS: usize = 1001;
 
 fn main() {
     let device = match Device::cuda(0) {
@@ -45,29 +45,36 @@ fn measure(device: &Device) -> tilekit::Result<()> {
     let raw = Raw::new(kernel.compiled().ptx(), &info.entry, info.threads);
     let prepared = kernel.prepare(grid(1u32), (&x, &y, &out, 0))?;
     let typed = || kernel.launch(&stream, grid(1u32), (&x, &y, &out, 0));
-    let mut times = [const { Vec::new() }; 3];
+    let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        times[0].push(nanoseconds(|| {
-            raw.launch([x.address(), y.address(), out.address()]);
-        }));
-        times[1].push(nanoseconds(|| {
-            prepared.launch(&stream).expect("the kernel launches");
-        }));
-        times[2].push(nanoseconds(|| typed().expect("the kernel launches")));
+        rounds.push([
+            nanoseconds(|| {
+                raw.launch([x.address(), y.address(), out.address()]);
+            }),
+            nanoseconds(|| {
+                prepared.launch(&stream).expect("the kernel launches");
+            }),
+            nanoseconds(|| typed().expect("the kernel launches")),
+        ]);
     }
-    let medians = times.map(|mut times| {
-        times.sort_by(f64::total_cmp);
-        times[ROUNDS / 2]
-    });
     println!(
-        "{}: nanoseconds of host time per launch, median of {ROUNDS} rounds of {LAUNCHES}",
+        "{}: nanoseconds of host time per launch, medians of {ROUNDS} rounds of {LAUNCHES}; beyond the raw call, the \
+         median of each round's difference",
         device.facts().name
     );
     let names = ["raw cuLaunchKernelEx", "PreparedLaunch", "typed launch"];
-    for (what, time) in names.iter().zip(medians) {
-        println!("{what:>22}: {time:7.0} ({:+.0})", time - medians[0]);
+    for (way, name) in names.into_iter().enumerate() {
+        let time = median(rounds.iter().map(|round| round[way]));
+        let beyond = median(rounds.iter().map(|round| round[way] - round[0]));
+        println!("{name:>22}: {time:7.0} ({beyond:+.0})");
     }
     Ok(())
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 fn nanoseconds(mut launch: impl FnMut()) -> f64 {

@@ -88,7 +88,8 @@ impl<H> LoadedKernel<H> {
         grid: impl Into<Grid>,
         arguments: impl Arguments<H>,
     ) -> Result<()> {
-        let parameters = self.pack(&arguments)?;
+        let mut parameters = ParameterBlock::new();
+        self.pack(&arguments, &mut parameters)?;
         self.entry.launch(stream, grid.into(), &parameters)
     }
 
@@ -101,7 +102,9 @@ impl<H> LoadedKernel<H> {
         grid: impl Into<Grid>,
         arguments: impl Arguments<H>,
     ) -> Result<PreparedLaunch> {
-        PreparedLaunch::new(&self.entry, grid.into(), self.pack(&arguments)?)
+        let mut parameters = ParameterBlock::new();
+        self.pack(&arguments, &mut parameters)?;
+        PreparedLaunch::new(&self.entry, grid.into(), parameters)
     }
 
     /// The entry, for its facts and for untyped launches.
@@ -114,11 +117,10 @@ impl<H> LoadedKernel<H> {
         &self.compiled
     }
 
+    /// Packs in place: a block is half a kilobyte, which is not worth moving for each launch.
     #[inline]
-    fn pack(&self, arguments: &impl Arguments<H>) -> Result<ParameterBlock> {
-        let mut parameters = ParameterBlock::new();
-        arguments.pack(self.entry.device(), &mut parameters)?;
-        self.compiled.check_promises(&parameters)?;
-        Ok(parameters)
+    fn pack(&self, arguments: &impl Arguments<H>, parameters: &mut ParameterBlock) -> Result<()> {
+        arguments.pack(self.entry.device(), parameters)?;
+        self.compiled.check_promises(parameters)
     }
 }
