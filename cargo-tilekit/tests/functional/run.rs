@@ -7,7 +7,7 @@ use crate::package::SCALE;
 fn a_package_outside_the_workspace_is_listed_checked_and_run() {
     let package = Package::new("plain-kernels", SCALE);
     package.tilekit("list").ends_with(0).prints(&[
-        "scale  src/lib.rs:5\n",
+        "scale  src/lib.rs:6\n",
         "  scale<256>  warps=4  (x: ptr<f32>, out: ptr<f32>, n: i32)  cases: scale_case\n",
     ]);
     package
