@@ -260,18 +260,22 @@ pub(crate) enum StageName {
 
 #[derive(Debug, Args)]
 pub(crate) struct Layout {
-    /// The layout, such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])' or 'Nvmma(128, 16)'
-    #[arg(value_name = "LAYOUT")]
-    pub(crate) expression: String,
+    /// The layout, such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])' or 'Nvmma(128, 16)'; or a kernel, whose tensors
+    /// are named, and drawn with --value
+    #[arg(value_name = "LAYOUT|KERNEL")]
+    pub(crate) target: String,
     /// Extents of the tensor, such as 32x64
-    #[arg(long)]
-    pub(crate) shape: TensorShape,
+    #[arg(long, conflicts_with = "value")]
+    pub(crate) shape: Option<TensorShape>,
+    /// The tensor of the kernel to draw
+    #[arg(long, value_name = "NAME")]
+    pub(crate) value: Option<String>,
     /// What to draw
     #[arg(long, default_value = "tensor")]
     pub(crate) view: LayoutView,
-    /// Bits of an element, which decide its bank
-    #[arg(long, default_value = "32", value_parser = element_bits)]
-    pub(crate) bits: u32,
+    /// Bits of an element, which decide its bank [default: the kernel's, else 32]
+    #[arg(long, value_parser = element_bits)]
+    pub(crate) bits: Option<u32>,
     /// Write an SVG file instead
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,

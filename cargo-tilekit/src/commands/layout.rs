@@ -1,36 +1,125 @@
-//! `layout`: draws a layout without any kernel.
+//! `layout`: draws a layout, or those of a kernel's tensors.
 
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
+use serde::Deserialize;
 use tilekit::harness::Exit;
+use tilekit::harness::request::Verb;
 use tilekit::layout::AnyLayout;
+use tilekit::layout::view::{View, picture, svg};
 use tilekit::report::Remark;
 
-use crate::cli::{Layout, LayoutView};
+use crate::cli::{CargoOptions, Layout, LayoutView};
 use crate::error::{Error, Result};
-use crate::picture::{NoPicture, Picture, View, svg, text};
+use crate::package::{ask, drive};
+use crate::picture::text;
 use crate::terminal::Terminal;
 
-pub(super) fn layout(arguments: &Layout, terminal: &Terminal) -> Result<Exit> {
-    let layout = AnyLayout::from_str(&arguments.expression).map_err(|error| {
+pub(super) fn layout(
+    arguments: &Layout,
+    cargo: &CargoOptions,
+    terminal: &Terminal,
+) -> Result<Exit> {
+    match (&arguments.shape, &arguments.value) {
+        (Some(shape), _) => {
+            let layout = parse(&arguments.target)?;
+            draw(
+                &layout,
+                &shape.0,
+                arguments.bits.unwrap_or(32),
+                arguments,
+                terminal,
+            )
+        }
+        (None, _) if AnyLayout::from_str(&arguments.target).is_ok() => Err(Error::usage(
+            "a layout is drawn on a tensor, whose shape is missing",
+            "add --shape, such as --shape 32x64",
+        )),
+        (None, None) => {
+            let kernel = arguments.target.clone();
+            drive(Verb::Values { kernel }.into(), cargo, terminal)
+        }
+        (None, Some(value)) => draw_value(value, arguments, cargo, terminal),
+    }
+}
+
+fn parse(text: &str) -> Result<AnyLayout> {
+    AnyLayout::from_str(text).map_err(|error| {
         let caret = format!("{}^ {error}", " ".repeat(error.column.saturating_sub(1)));
         let remark = Remark::error("this is no layout")
-            .with_note(&arguments.expression)
+            .with_note(text)
             .with_note(caret);
         Error::new(
             Exit::Usage,
             remark.with_help("such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])'"),
         )
-    })?;
+    })
+}
+
+/// A tensor of a kernel, as the harness names it.
+#[derive(Deserialize)]
+struct Value {
+    reason: String,
+    value: String,
+    shape: Vec<u32>,
+    layout: String,
+    bits: u32,
+}
+
+fn draw_value(
+    name: &str,
+    arguments: &Layout,
+    cargo: &CargoOptions,
+    terminal: &Terminal,
+) -> Result<Exit> {
+    let kernel = arguments.target.clone();
+    let (exit, said) = ask(Verb::Values { kernel }.into(), cargo, terminal)?;
+    let values: Vec<Value> = said
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(|value: &Value| value.reason == "tilekit-value")
+        .collect();
+    if exit != Exit::Success {
+        terminal.print(&said);
+        return Ok(exit);
+    }
+    let wanted = name.trim_start_matches('%');
+    let found = values
+        .iter()
+        .find(|value| value.value == wanted)
+        .ok_or_else(|| {
+            let names: Vec<&str> = values.iter().map(|value| value.value.as_str()).collect();
+            Error::usage(
+                format!("`{}` has no tensor `{name}`", arguments.target),
+                format!("it has {}", names.join(", ")),
+            )
+        })?;
+    let bits = arguments.bits.unwrap_or(found.bits);
+    draw(
+        &parse(&found.layout)?,
+        &found.shape,
+        bits,
+        arguments,
+        terminal,
+    )
+}
+
+fn draw(
+    layout: &AnyLayout,
+    shape: &[u32],
+    bits: u32,
+    arguments: &Layout,
+    terminal: &Terminal,
+) -> Result<Exit> {
     let view = match arguments.view {
         LayoutView::Tensor => View::Tensor,
         LayoutView::Hardware => View::Hardware,
         LayoutView::Banks => View::Banks,
     };
-    let picture =
-        Picture::draw(&layout, &arguments.shape.0, view, arguments.bits).map_err(refuse)?;
+    let picture = picture(layout, shape, view, bits)
+        .map_err(|error| Error::new(Exit::Usage, Remark::error(error.to_string())))?;
     match &arguments.svg {
         Some(path) => write(path, &svg(&picture), terminal)?,
         None => terminal.print(&text(&picture)),
@@ -42,15 +131,4 @@ fn write(path: &Path, content: &str, terminal: &Terminal) -> Result<()> {
     fs::write(path, content).map_err(|error| Error::io("written", path, &error))?;
     terminal.print(&format!("{}\n", path.display()));
     Ok(())
-}
-
-fn refuse(why: NoPicture) -> Error {
-    match why {
-        NoPicture::Layout(error) => Error::new(Exit::Usage, Remark::error(error.to_string())),
-        NoPicture::View(why) => Error::usage(why, "choose another --view"),
-        NoPicture::TooLarge(elements) => Error::usage(
-            format!("{elements} elements are too many to look at"),
-            "choose a smaller --shape; layouts repeat",
-        ),
-    }
 }

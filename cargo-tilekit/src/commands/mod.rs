@@ -32,7 +32,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
         Command::Bench(arguments) => run::bench(arguments, &cargo, terminal),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments, &cargo, terminal),
         Command::Inspect(arguments) => inspect::inspect(arguments, &cargo, terminal),
-        Command::Layout(arguments) => layout::layout(&arguments, terminal),
+        Command::Layout(arguments) => layout::layout(&arguments, &cargo, terminal),
         Command::Doctor => Ok(doctor::doctor(&cargo, terminal)),
         Command::Explain(arguments) => explain::explain(&arguments, terminal),
         Command::Init => init::init(&cargo, terminal),

@@ -1,13 +1,14 @@
 //! Telling a harness what to do.
 
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 
 use tilekit::harness::Exit;
 use tilekit::harness::request::{
-    DeviceChoice, PROTOCOL, PackagePlace, REQUEST_VARIABLE, Request, SizeOverride, Verb,
+    DeviceChoice, OutputOptions, PROTOCOL, PackagePlace, REQUEST_VARIABLE, Request, SizeOverride,
+    Verb,
 };
-use tilekit::report::Remark;
+use tilekit::report::{MessageFormat, Remark};
 
 use super::{Metadata, Package, build, select};
 use crate::cli::CargoOptions;
@@ -42,6 +43,33 @@ impl From<Verb> for Order {
 /// # Errors
 /// No package, one without kernels, or one that does not compile.
 pub(crate) fn drive(order: Order, options: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
+    let output = terminal.for_harness();
+    Ok(send(order, options, terminal, output, Stdio::inherit())?.0)
+}
+
+/// The same, but what the harness prints comes back, as JSON.
+///
+/// # Errors
+/// As for [`drive`].
+pub(crate) fn ask(
+    order: Order,
+    options: &CargoOptions,
+    terminal: &Terminal,
+) -> Result<(Exit, String)> {
+    let output = OutputOptions {
+        format: MessageFormat::Json,
+        ..terminal.for_harness()
+    };
+    send(order, options, terminal, output, Stdio::piped())
+}
+
+fn send(
+    order: Order,
+    options: &CargoOptions,
+    terminal: &Terminal,
+    output: OutputOptions,
+    stdout: Stdio,
+) -> Result<(Exit, String)> {
     let metadata = Metadata::read(options)?;
     let package = select(
         &metadata,
@@ -53,12 +81,12 @@ pub(crate) fn drive(order: Order, options: &CargoOptions, terminal: &Terminal) -
     let request = Request {
         protocol: PROTOCOL,
         package: place(&metadata, package, profile),
-        output: terminal.for_harness(),
+        output,
         device: order.device,
         sizes: order.sizes,
         verb: order.verb,
     };
-    execute(&harness, &request, package)
+    execute(&harness, &request, package, stdout)
 }
 
 /// Where the search for a package begins: with its manifest if that is named, else in the current folder.
@@ -84,22 +112,30 @@ fn place(metadata: &Metadata, package: &Package, profile: &str) -> PackagePlace 
     }
 }
 
-fn execute(harness: &Path, request: &Request, package: &Package) -> Result<Exit> {
+fn execute(
+    harness: &Path,
+    request: &Request,
+    package: &Package,
+    stdout: Stdio,
+) -> Result<(Exit, String)> {
     let folder = tempfile::tempdir()
         .map_err(|error| Error::io("made", Path::new("a temporary folder"), &error))?;
     let path = folder.path().join("request.json");
     request
         .write(&path)
         .map_err(|error| Error::io("written", &path, &error))?;
-    let status = Command::new(harness)
+    let child = Command::new(harness)
         .env(REQUEST_VARIABLE, &path)
-        .status()
-        .map_err(|error| Error::spawn(Exit::Internal, harness, &error))?;
+        .stdout(stdout)
+        .spawn();
+    let ended = child.and_then(std::process::Child::wait_with_output);
+    let ended = ended.map_err(|error| Error::spawn(Exit::Internal, harness, &error))?;
     // A harness takes the request away when it has read it.
     if path.exists() {
         return Err(deaf(package));
     }
-    exit_of(status)
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    Ok((exit_of(ended.status)?, said))
 }
 
 /// The stub was compiled into something that is no harness of ours.

@@ -6,6 +6,6 @@ mod generated;
 mod metadata;
 mod select;
 
-pub(crate) use drive::{Order, drive};
+pub(crate) use drive::{Order, ask, drive};
 pub(crate) use metadata::{Metadata, Package, cargo_program};
 pub(crate) use select::select;

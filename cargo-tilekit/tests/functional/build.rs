@@ -157,3 +157,29 @@ fn machine_code_needs_ptxas_and_says_so() {
             .says(&["no ptxas was found"]);
     }
 }
+
+#[test]
+fn the_tensors_of_a_kernel_are_named_and_drawn() {
+    let package = Package::new("drawn-kernels", SCALE);
+    package
+        .tilekit("layout scale")
+        .ends_with(0)
+        .prints(&["inside       256xi1           Blocked("]);
+    package
+        .tilekit("layout scale --value at")
+        .ends_with(0)
+        .prints(&["Blocked([2], [32], [4], [0]) on 256", "T31"]);
+    package
+        .tilekit("layout scale --value nothing")
+        .ends_with(2)
+        .says(&["`scale` has no tensor `nothing`"]);
+    package
+        .tilekit("layout Nvmma(128,16) --shape 8x64 --bits 16 --view banks --svg banks.svg")
+        .ends_with(0)
+        .prints(&["banks.svg"]);
+    assert!(package.read("banks.svg").starts_with("<svg"));
+    package
+        .tilekit("layout Blocked( --shape 8x64")
+        .ends_with(2)
+        .says(&["this is no layout"]);
+}

@@ -97,6 +97,7 @@ fn carry_out(harness: &Harness, request: Request) -> Exit {
         Verb::Bench { filters, samples } => verbs::bench(&mut context, filters, *samples),
         Verb::Test { filters } => verbs::test(&mut context, filters),
         Verb::Snapshot { filters, mode } => verbs::snapshot(&context, filters, *mode),
+        Verb::Values { kernel } => verbs::values(&context, kernel),
         Verb::Inspect { kernel, view } => verbs::inspect(&context, kernel, view),
     };
     done.unwrap_or_else(|exit| exit)

@@ -202,6 +202,11 @@ pub enum Verb {
         /// What to do with what differs.
         mode: SnapshotMode,
     },
+    /// Name the tensors of one variant with their layouts.
+    Values {
+        /// Part of its name.
+        kernel: String,
+    },
     /// Show one variant at one stage.
     Inspect {
         /// Part of its name.

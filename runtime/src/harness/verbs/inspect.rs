@@ -39,7 +39,7 @@ pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) 
 }
 
 /// The one variant that is meant. Where a kernel has several, the first of an exact kernel name is not guessed.
-fn only<'c>(
+pub(super) fn only<'c>(
     variants: &[(&KernelItem, &'c Variant)],
     kernel: &str,
     speaker: &Speaker,

@@ -9,6 +9,7 @@ mod replace;
 mod run;
 mod snapshot;
 mod timings;
+mod values;
 
 pub(super) use bench::bench;
 pub(super) use build::build;
@@ -19,3 +20,4 @@ pub(super) use replace::replace;
 pub(super) use run::{Runner, Shown, run, test};
 pub(super) use snapshot::{differences, snapshot};
 pub(super) use timings::timings;
+pub(super) use values::values;
