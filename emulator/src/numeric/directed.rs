@@ -1,7 +1,7 @@
 //! f32 and f64 arithmetic in the roundings that the host does not have.
 
 use super::format::Format;
-use super::{Mode, exact, single};
+use super::{Mode, exact, single, wide};
 
 fn to_f32(value: f64, mode: Mode) -> f32 {
     f32::from_bits(Format::F32.round(value, mode))
@@ -38,62 +38,53 @@ pub(crate) fn sqrt32(a: f32, mode: Mode) -> f32 {
     to_f32(exact::sqrt(a.into()), mode)
 }
 
+/// Directed results of finite operands come from exact arithmetic; all others are those of the host.
+fn exactly(mode: Mode, operands: &[f64]) -> bool {
+    mode != Mode::NearestEven && operands.iter().all(|operand| operand.is_finite())
+}
+
 /// `a + b`
 pub(crate) fn add64(a: f64, b: f64, mode: Mode) -> f64 {
-    if mode == Mode::Down {
-        return -add64(-a, -b, Mode::Up);
+    if exactly(mode, &[a, b]) {
+        wide::add(a, b, mode)
+    } else {
+        a + b
     }
-    let (sum, error) = exact::two_sum(a, b);
-    past_overflow(exact::adjust(sum, error, mode), &[a, b], mode)
 }
 
 /// `a * b`
 pub(crate) fn mul64(a: f64, b: f64, mode: Mode) -> f64 {
-    let product = a * b;
-    let error = a.mul_add(b, -product);
-    past_overflow(exact::adjust(product, error, mode), &[a, b], mode)
+    if exactly(mode, &[a, b]) {
+        wide::mul(a, b, mode)
+    } else {
+        a * b
+    }
 }
 
 /// `a / b`
 pub(crate) fn div64(a: f64, b: f64, mode: Mode) -> f64 {
-    let quotient = a / b;
-    let remainder = (-quotient).mul_add(b, a);
-    let error = if b < 0.0 { -remainder } else { remainder };
-    if b == 0.0 {
-        return quotient;
+    if exactly(mode, &[a, b]) && b != 0.0 {
+        wide::div(a, b, mode)
+    } else {
+        a / b
     }
-    past_overflow(exact::adjust(quotient, error, mode), &[a, b], mode)
 }
 
 /// `a * b + c`
 pub(crate) fn fma64(a: f64, b: f64, c: f64, mode: Mode) -> f64 {
-    if mode == Mode::Down {
-        return -fma64(-a, b, -c, Mode::Up);
+    if exactly(mode, &[a, b, c]) {
+        wide::fma(a, b, c, mode)
+    } else {
+        a.mul_add(b, c)
     }
-    let result = a.mul_add(b, c);
-    let product = a * b;
-    let product_error = a.mul_add(b, -product);
-    let (sum, sum_error) = exact::two_sum(product, c);
-    let error = ((sum - result) + sum_error) + product_error;
-    past_overflow(exact::adjust(result, error, mode), &[a, b, c], mode)
 }
 
 /// The square root of `a`.
 pub(crate) fn sqrt64(a: f64, mode: Mode) -> f64 {
-    let root = a.sqrt();
-    exact::adjust(root, (-root).mul_add(root, a), mode)
-}
-
-/// A finite result that became infinite is the largest number when the mode does not round away from zero.
-fn past_overflow(result: f64, operands: &[f64], mode: Mode) -> f64 {
-    if !result.is_infinite() || operands.iter().any(|operand| !operand.is_finite()) {
-        return result;
-    }
-    match mode {
-        Mode::Zero => f64::MAX.copysign(result),
-        Mode::Down if result > 0.0 => f64::MAX,
-        Mode::Up if result < 0.0 => f64::MIN,
-        _ => result,
+    if exactly(mode, &[a]) && a >= 0.0 {
+        wide::sqrt(a, mode)
+    } else {
+        a.sqrt()
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod format;
 pub(crate) mod half;
 pub(crate) mod integer;
 pub(crate) mod single;
+mod wide;
 
 /// How a result that a format cannot hold is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
