@@ -404,7 +404,7 @@ fn small_scratch_takes_several_rounds() {
 #[test]
 fn what_stays_in_a_thread_or_a_warp_needs_no_cta_barrier() {
     let free = |src: &str, dst: &str, shape: &[u32]| {
-        assert!(check_text(src, dst, shape, 16).is_free(), "{src} to {dst}")
+        assert!(check_text(src, dst, shape, 16).is_free(), "{src} to {dst}");
     };
     // Those that Gluon does without an instruction, too.
     free(
@@ -466,7 +466,7 @@ fn clusters_exchange_through_distributed_shared_memory() {
         let plan = check_text(src, dst, &[64, 64], 16);
         match (&plan.conversion, scope) {
             (Conversion::Shared(shared), Some(scope)) => {
-                assert_eq!(shared.scope, scope, "{src} to {dst}")
+                assert_eq!(shared.scope, scope, "{src} to {dst}");
             }
             (Conversion::Registers, None) => {}
             _ => panic!("{src} to {dst}: {plan:#?}"),
