@@ -121,7 +121,7 @@ fn higher_order(x: Ptr<f32>, n: i32) {
         |v| {
             let mut w = v;
             for _ in range(0, n) {
-                w = w * v;
+                w *= v;
             }
             if n > 2 {
                 return w + 1.0;
@@ -159,7 +159,7 @@ fn a_return_in_a_loop_of_a_closure_is_refused() {
 
 #[kernel(warps = 1)]
 fn traces_another(out: Ptr<i32>) {
-    let inner = traced_inside.trace().unwrap();
+    let inner = traced_inside.trace().expect("it is right");
     out.at(0).store(inner.func.inst_count());
 }
 

@@ -4,13 +4,18 @@ use std::fmt::Write;
 
 use gluon_lang::ir::Place;
 use gluon_lang::lang::KernelFn;
-use gluon_lang::text::print;
+use gluon_lang::text::{parse, print};
 
-/// The tile IR of a kernel that must be right.
+/// The tile IR of a kernel that must be right. It reads back.
 #[track_caller]
 pub(crate) fn ir<Args>(kernel: impl KernelFn<Args>) -> String {
     match kernel.trace() {
-        Ok(traced) => print(&traced.func),
+        Ok(traced) => {
+            let text = print(&traced.func);
+            let again = parse("kernel", &text).expect("what is printed reads back");
+            assert_eq!(print(&again), text);
+            text
+        }
         Err(diagnostics) => panic!("{diagnostics}"),
     }
 }
