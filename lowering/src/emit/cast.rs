@@ -292,16 +292,14 @@ impl Code {
             (self.to_f32(e, source), Type::F32)
         };
         let wide = int_type(target.bits(), target.is_signed_int());
-        let int = self.convert(arithmetic(wide.into()), ty, Some(Rounding::Rzi), x);
+        let mut int = self.convert(arithmetic(wide.into()), ty, Some(Rounding::Rzi), x);
         // The machine saturates to the width of its own type, and gives 0 for NaN only from f32 to 32 bits (PTX ISA
         // 9.7.9.21).
         if ty == Type::F64 || target.bits() == 64 {
             let number = self.setp(Compare::Num, ty, x, x);
-            return self
-                .selp(super::integer::bits(wide.into()), int, 0_u32, number)
-                .into();
+            int = self.selp(super::integer::bits(wide.into()), int, 0_u32, number);
         }
-        if target.bits() == 32 {
+        if target.bits() >= 32 {
             return int.into();
         }
         self.saturated(int.into(), target)

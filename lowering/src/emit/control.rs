@@ -5,8 +5,11 @@
 
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ops::arith::BinaryOp as Op;
 use gluon_lang::ops::control::{Condition, For, If, Return, While, Yield, yielded};
 use ptx::{Compare, Operand, Predicate, Reg};
+
+use crate::analysis::axis::Range;
 
 use super::code::Code;
 use super::element::{Element, Elements, arithmetic, class};
@@ -30,6 +33,8 @@ impl Lower for For {
             let none = cx.code.setp(Compare::Ge, arithmetic(elem), low, high);
             cx.code.branch(Some(Predicate::is(none)), end, true);
         }
+        let step = cx.scalar(self.step);
+        let limit = (!cx.stays_in_type(self)).then(|| cx.code.last_start(high, step, elem));
         cx.code.bind(head);
         cx.code.open();
         cx.set(params[0], vec![Element::from(index)]);
@@ -38,25 +43,22 @@ impl Lower for For {
         }
         cx.region(self.body)?;
         let ends: Vec<Value> = yielded(cx.func, self.body).to_vec();
-        let step = cx.scalar(self.step);
         cx.hand_on(&carried, &ends);
-        let next = cx.code.int_binary(
-            gluon_lang::ops::arith::BinaryOp::Add,
-            index.into(),
-            step,
-            elem,
-        );
+        // Neither the index nor the test is remembered: the register is written again.
+        let again = cx.code.reg(ptx::RegClass::Pred);
+        let test = |bound: Operand| {
+            let dst = ptx::PairDest::from(again);
+            ptx::Setp::new(Compare::Lt, arithmetic(elem), dst, index, bound)
+        };
+        if let Some(limit) = limit {
+            cx.code.push(test(limit));
+        }
+        let next = cx.code.int_binary(Op::Add, index.into(), step, elem);
         let next = cx.code.operand(next, elem);
         cx.code.copy(index, next);
-        // The register was written since: what is known of it is known no more.
-        let again = cx.code.reg(ptx::RegClass::Pred);
-        cx.code.push(ptx::Setp::new(
-            Compare::Lt,
-            arithmetic(elem),
-            ptx::PairDest::from(again),
-            index,
-            high,
-        ));
+        if limit.is_none() {
+            cx.code.push(test(high));
+        }
         cx.code.branch(Some(Predicate::is(again)), head, true);
         cx.code.close();
         cx.code.bind(end);
@@ -65,6 +67,33 @@ impl Lower for For {
             cx.set(result, slot.elements());
         }
         Ok(())
+    }
+}
+
+impl Emitter<'_> {
+    /// Can the index be moved one step past the last iteration without wrapping around?
+    fn stays_in_type(&self, op: &For) -> bool {
+        let whole = self.elem(op.low).data().and_then(Range::of_type);
+        let (high, step) = (self.axes.range(op.high), self.axes.range(op.step));
+        match (whole, high, step) {
+            // The last index is below the bound, so what follows it is at most a step minus one past the bound.
+            (Some(whole), Some(high), Some(step)) => high.high + step.high - 1 <= whole.high,
+            _ => false,
+        }
+    }
+}
+
+impl Code {
+    /// Below this index another iteration follows: `high - step`, or the least number of the type where that is less.
+    fn last_start(&mut self, high: Operand, step: Element, elem: Elem) -> Operand {
+        let lowest = elem
+            .data()
+            .and_then(Range::of_type)
+            .map_or(0, |r| r.low as i64);
+        let least = self.int_binary(Op::Add, Element::int(lowest), step, elem);
+        let high = self.int_binary(Op::Max, high.into(), least, elem);
+        let limit = self.int_binary(Op::Sub, high, step, elem);
+        self.operand(limit, elem)
     }
 }
 

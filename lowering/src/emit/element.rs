@@ -208,6 +208,11 @@ impl Code {
                 };
                 self.binary(BinaryOp::Add, ty, reg, add)
             }
+            // A boolean in memory is a byte.
+            Element::Part(word, shift) if elem.is_bool() => {
+                let byte = self.part(word, shift, DType::U8.into());
+                self.setp(ptx::Compare::Ne, Type::U32, byte, 0_u32)
+            }
             Element::Part(word, shift) => self.part(word, shift, elem),
         }
     }
