@@ -51,6 +51,7 @@ fn every_stage_is_shown_with_what_it_costs() {
         .prints(&["stage(allocated)"]);
     package.tilekit("inspect scale").ends_with(0).prints(&[
         "// instructions: ",
+        "// load at src/lib.rs:9: 8 bytes a thread, 8 sectors a warp, 256 of 256 bytes used\n",
         "ld.global.",
         ".entry scale_256",
     ]);

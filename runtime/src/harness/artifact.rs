@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use gluon_lang::diag::Diagnostics;
 use gluon_lang::ir::{Func, Stage};
 use gluon_lang::text::print;
+use lowering::analysis::axis::Axes;
+use lowering::analysis::coalescing;
 use lowering::{Options, StopAt, run_to};
 
 use super::catalog::{Catalog, KernelItem, Variant};
@@ -18,6 +20,27 @@ use crate::ptxas::{EntryReport, Version};
 pub(super) fn ir_text(func: Func, stop: &StopAt) -> Result<String, Diagnostics> {
     let lowered = run_to(func, stop, &Options::default())?;
     Ok(print(&lowered.func))
+}
+
+/// What each access to global memory costs, as lines for a header: width, sectors, bytes used of those moved.
+pub(super) fn accesses(func: Func) -> Result<Vec<String>, Diagnostics> {
+    let func = run_to(func, &KEPT_STAGE, &Options::default())?.func;
+    let axes = Axes::of(&func);
+    let line = |inst| {
+        let cost = coalescing::cost(&func, &axes, inst)?;
+        let place = func.place(inst).map_or_else(String::new, |place| {
+            format!(" at {}:{}", place.file, place.line)
+        });
+        Some(format!(
+            "{}{place}: {} bytes a thread, {} sectors a warp, {} of {} bytes used",
+            func.op(inst).rules().mnemonic(),
+            cost.vector_bytes,
+            cost.sectors,
+            cost.used_bytes,
+            cost.moved_bytes()
+        ))
+    };
+    Ok(func.walk().into_iter().filter_map(line).collect())
 }
 
 /// The stage at which snapshots and `build` keep the IR.

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::check_variant;
 use crate::error::Error;
 use crate::harness::Exit;
-use crate::harness::artifact::{assembly_line, comment, facts, ir_text, without_head};
+use crate::harness::artifact::{accesses, assembly_line, comment, facts, ir_text, without_head};
 use crate::harness::catalog::{KernelItem, Variant};
 use crate::harness::context::{Context, Done};
 use crate::harness::request::View;
@@ -29,7 +29,16 @@ pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) 
     let compiled = check_variant(variant, &Context::compiler(&replaced), speaker)?;
     let assembled = assembled(&compiled, view, speaker)?;
     let body = body(variant, &compiled, assembled.as_ref(), view, speaker)?;
-    let header = header(&compiled, assembled.as_ref());
+    let mut header = header(&compiled, assembled.as_ref());
+    if !compiled.is_replaced() {
+        let traced = variant
+            .instance
+            .trace()
+            .and_then(|traced| accesses(traced.func));
+        header.extend(
+            traced.map_err(|error| speaker.error(&variant.display, &Error::Kernel(error)))?,
+        );
+    }
     speaker.tell(&format!("{}{body}", comment(&header)), || {
         json!({
             "reason": "tilekit-inspect", "variant": variant.display, "facts": header, "text": body,
