@@ -346,3 +346,40 @@ fn mixed_nests(out: Ptr<i32>, n: i32) {
 fn loops_of_host_and_kernel_nest_in_each_other() {
     insta::assert_snapshot!(ir(mixed_nests));
 }
+
+#[kernel(warps = 1)]
+fn patterns(out: Ptr<i32>, n: i32) {
+    let mut list = vec![n, n + 1];
+    while let Some(mut x) = list.pop() {
+        for i in range(0, n) {
+            x += i;
+        }
+        out.at(list.len()).store(x);
+    }
+    if let Some(mut y) = Some(n)
+        && n.value() == n.value()
+    {
+        for i in range(0, n) {
+            y *= i;
+        }
+        out.at(2).store(y);
+    }
+    let (Some(mut z), _) = (Some(n), 0) else {
+        return;
+    };
+    match Some(n) {
+        Some(mut w) if list.is_empty() => {
+            for i in range(0, n) {
+                w -= i;
+                z += w;
+            }
+            out.at(3).store(w + z);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn variables_of_patterns_are_carried() {
+    insta::assert_snapshot!(ir(patterns));
+}

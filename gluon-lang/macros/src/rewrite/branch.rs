@@ -62,12 +62,17 @@ impl Rewriter {
         });
     }
 
+    /// Binds what the patterns of a condition bind.
+    pub(super) fn bind_lets(&mut self, condition: &Expr) {
+        Lets(self).visit_expr(condition);
+    }
+
     fn host_branch(&mut self, i: &mut syn::ExprIf) {
         self.scopes.open();
         if !matches!(*i.cond, Expr::Const(_)) {
             self.visit_expr_mut(&mut i.cond);
         }
-        Lets(self).visit_expr(&i.cond);
+        self.bind_lets(&i.cond);
         self.visit_block_mut(&mut i.then_branch);
         self.scopes.close();
         if let Some((_, otherwise)) = &mut i.else_branch {
@@ -76,11 +81,13 @@ impl Rewriter {
     }
 }
 
-/// Binds what the patterns of a condition bind.
+/// Finds the patterns of a condition.
 struct Lets<'a>(&'a mut Rewriter);
 
 impl<'b> Visit<'b> for Lets<'_> {
     fn visit_expr_let(&mut self, l: &'b syn::ExprLet) {
         self.0.scopes.add_pattern(&l.pat);
     }
+    fn visit_expr_closure(&mut self, _: &'b syn::ExprClosure) {}
+    fn visit_expr_block(&mut self, _: &'b syn::ExprBlock) {}
 }

@@ -58,8 +58,11 @@ impl Rewriter {
         let carry = self.scopes.carry(&uses, w.while_token.span, true);
         let is_host = has_let(&w.cond) || matches!(*w.cond, Expr::Const(_));
         self.exits.enter_loop(depth.clone(), w.label.as_ref());
+        self.scopes.open();
         self.visit_expr_mut(&mut w.cond);
+        self.bind_lets(&w.cond);
         self.visit_block_mut(&mut w.body);
+        self.scopes.close();
         let record = self.exits.leave_loop().then(|| record(&depth));
         if is_host {
             let inner = &*w;
