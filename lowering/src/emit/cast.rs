@@ -178,7 +178,7 @@ impl Code {
             ));
         }
         match (source.bits(), target.bits()) {
-            (64, 64) => e,
+            (64, 64) | (32, 32) => e,
             (64, _) => {
                 // Truncation keeps sums: both are modulo 2^32.
                 if let (Element::Sum(reg, add), 32) = (e, target.bits()) {
@@ -202,7 +202,6 @@ impl Code {
                 let reg = self.whole(e, source.into());
                 self.convert(wide, narrow, None, reg).into()
             }
-            (32, 32) => e,
             (from, to) => {
                 let reg = self.whole(e, source.into());
                 // A wider type holds an extended narrower one as it is, unless a sign becomes magnitude.
@@ -250,16 +249,13 @@ impl Code {
         } else {
             Type::E5m2x2
         };
-        let (bytes, half) = match e {
+        let (bytes, half) = if let Element::Part(word, shift) = e {
             // The halves of a word are pairs already.
-            Element::Part(word, shift) => {
-                let halves = self.unpack(Type::B32, word);
-                (halves[usize::from(shift / 16)], usize::from(shift / 8 % 2))
-            }
-            _ => {
-                let byte = self.operand(e, source.into());
-                (self.convert(Type::U16, Type::U32, None, byte), 0)
-            }
+            let halves = self.unpack(Type::B32, word);
+            (halves[usize::from(shift / 16)], usize::from(shift / 8 % 2))
+        } else {
+            let byte = self.operand(e, source.into());
+            (self.convert(Type::U16, Type::U32, None, byte), 0)
         };
         let word = self.cvt(Cvt {
             rounding: Some(Rounding::Rn),

@@ -20,7 +20,7 @@ pub(super) struct Key {
     operands: [(u8, u64); 3],
 }
 
-/// Keys are small and well spread; SipHash would cost more than the rest of the emission of an instruction.
+/// Keys are small and well spread; `SipHash` would cost more than the rest of the emission of an instruction.
 #[derive(Default)]
 struct KeyHasher(u64);
 

@@ -59,24 +59,25 @@ impl Lower for Splat {
 
 impl Lower for ProgramId {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        special(inst, cx, Special::ctaid(axis(self.axis)))
+        special(inst, cx, Special::ctaid(axis(self.axis)));
+        Ok(())
     }
 }
 
 impl Lower for NumPrograms {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        special(inst, cx, Special::nctaid(axis(self.axis)))
+        special(inst, cx, Special::nctaid(axis(self.axis)));
+        Ok(())
     }
 }
 
-fn special(inst: Inst, cx: &mut Emitter<'_>, special: Special) -> Emitted {
+fn special(inst: Inst, cx: &mut Emitter<'_>, special: Special) {
     debug_assert!(
         cx.elem(cx.func.result(inst)) == Elem::Data(DType::I32),
         "grid indices are i32"
     );
     let reg = cx.code.in_prologue(|code| code.mov(Type::U32, special));
     cx.set_result(inst, vec![Element::from(reg)]);
-    Ok(())
 }
 
 fn axis(axis: GridAxis) -> ptx::Axis {

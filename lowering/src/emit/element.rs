@@ -77,6 +77,10 @@ impl Element {
 }
 
 /// The bits of the 8-bit float nearest to `value`, ties to even, saturating to the largest finite number.
+#[allow(
+    clippy::float_cmp,
+    reason = "a tie is where the number is exactly the midpoint"
+)]
 fn fp8_bits(value: f64, dtype: DType) -> u8 {
     let (mantissa_bits, bias, max_code) = match dtype {
         DType::E4m3 => (3, 7, 0x7e_u8),
@@ -191,7 +195,7 @@ impl Code {
     /// The element in a register of its class.
     pub(super) fn whole(&mut self, element: Element, elem: Elem) -> Reg {
         match element {
-            Element::Whole(Operand::Reg(reg)) => reg,
+            Element::Whole(Operand::Reg(reg)) | Element::Sum(reg, 0) => reg,
             Element::Whole(Operand::Int(bit)) if class(elem) == RegClass::Pred => self.setp(
                 ptx::Compare::Ne,
                 Type::U32,
@@ -199,7 +203,6 @@ impl Code {
                 Operand::Int(0),
             ),
             Element::Whole(operand) => self.mov(super::code::move_type(class(elem)), operand),
-            Element::Sum(reg, 0) => reg,
             Element::Sum(reg, add) => {
                 let ty = if class(elem) == RegClass::B64 {
                     Type::S64

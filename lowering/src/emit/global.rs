@@ -165,15 +165,12 @@ impl Emitter<'_> {
 
     /// A predicate that holds in the one thread that stands for all that hold a copy; none when each holds its own.
     fn owner_of(&mut self, pointers: Value) -> Option<Reg> {
-        match self.func.ty(pointers).as_tensor() {
-            Some(t) => {
-                let distribution = self.distribution(t);
-                distribution.owner(&mut self.code)
-            }
-            None => {
-                let all = self.func.threads() - 1;
-                Some(self.code.thread_bits_clear(all))
-            }
+        if let Some(t) = self.func.ty(pointers).as_tensor() {
+            let distribution = self.distribution(t);
+            distribution.owner(&mut self.code)
+        } else {
+            let all = self.func.threads() - 1;
+            Some(self.code.thread_bits_clear(all))
         }
     }
 }

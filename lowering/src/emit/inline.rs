@@ -27,7 +27,6 @@ impl Lower for InlinePtx {
                 count => error.note(legend(results.len(), count)),
             }
         })?;
-        cx.has_inline_ptx = true;
         cx.module.version = cx.module.version.max(template.version);
         let count = results
             .iter()
@@ -205,7 +204,9 @@ fn parse(text: &str, elems: &[Elem]) -> Result<Module, String> {
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry inline_ptx()\n{\n"
             .to_owned();
     for (number, &elem) in elems.iter().enumerate() {
-        head.push_str(&format!(".reg .{} ${number};\n", declared(elem)));
+        for part in [".reg .", declared(elem), " $", &number.to_string(), ";\n"] {
+            head += part;
+        }
     }
     let lines_before = head.matches('\n').count() as u32;
     let parsed = Module::parse(&format!("{head}{text}\n}}\n"));

@@ -6,6 +6,29 @@
 //! division by constants, index widths, state spaces, approximate forms. `mul` and `add` of floats are printed without a
 //! rounding, so that ptxas may contract them to one `fma`, as Triton and nvcc do by default.
 
+#![allow(
+    clippy::wrong_self_convention,
+    reason = "`to_f32`, `from_bits32` and the like convert an element; self is the code that grows by it"
+)]
+#![allow(
+    clippy::result_large_err,
+    reason = "an error ends the emission, so its size costs nothing"
+)]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "instructions and operands are made for the call"
+)]
+#![allow(
+    clippy::excessive_precision,
+    clippy::unreadable_literal,
+    reason = "coefficients stand as they were published"
+)]
+#![allow(
+    clippy::verbose_bit_mask,
+    clippy::precedence,
+    reason = "bit fields of floats and products of twice the width read best as the papers write them"
+)]
+
 mod arith;
 mod cast;
 mod code;
@@ -88,7 +111,7 @@ pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
     if let Err(diagnostic) = emitter.region(func.body) {
         return Err(diagnostic.into());
     }
-    emitter.finish()
+    Ok(emitter.finish())
 }
 
 /// The emission of one kernel.
@@ -102,7 +125,6 @@ struct Emitter<'f> {
     locations: locations::Places,
     /// The CTA's shared memory, once it is used.
     shared: Option<Symbol>,
-    has_inline_ptx: bool,
 }
 
 impl<'f> Emitter<'f> {
@@ -121,7 +143,6 @@ impl<'f> Emitter<'f> {
             distributions: HashMap::new(),
             locations: locations::Places::new(options.emits_locations),
             shared: None,
-            has_inline_ptx: false,
         }
     }
 
@@ -256,12 +277,17 @@ impl<'f> Emitter<'f> {
         })
     }
 
-    fn finish(mut self) -> Result<Module, Diagnostics> {
+    fn finish(mut self) -> Module {
         tidy::remove_unused(&mut self.code);
         let mut entry = self.code.finish();
         entry.linkage = Linkage::Visible;
         self.module.entries.push(entry);
-        Ok(self.module)
+        // Inline PTX was checked where it stands, so what is wrong here is ours.
+        #[cfg(debug_assertions)]
+        if let Some(error) = self.module.check().first() {
+            panic!("bug in emission: {error}\n\n{}", self.module.to_text());
+        }
+        self.module
     }
 
     /// A mistake in inline PTX.

@@ -216,7 +216,7 @@ impl Code {
         self.branch(Some(Predicate::is(is_far)), far, false);
         self.bind(back);
         self.out_of_line(far, back, |code| {
-            code.reduce_far_f64(x, far_rest, far_turns)
+            code.reduce_far_f64(x, far_rest, far_turns);
         });
         (far_rest.into(), far_turns)
     }

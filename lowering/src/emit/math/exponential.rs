@@ -52,7 +52,7 @@ impl Code {
             .convert(Type::F32, Type::F32, Some(Rounding::Rni), turns)
             .into();
         // x - whole * ln 2, with ln 2 in two parts (Cody and Waite).
-        let rest = self.fma(Type::F32, whole, Operand::f32(-0.693_147_2), x);
+        let rest = self.fma(Type::F32, whole, Operand::f32(-std::f32::consts::LN_2), x);
         let rest = self.fma(Type::F32, whole, Operand::f32(1.904_654_2e-9), rest);
         let power = self.exp_near_zero(rest.into());
         self.scaled_by_power(power, whole)

@@ -32,7 +32,7 @@ impl Code {
         self.branch(Some(Predicate::is(works)), far, false);
         self.bind(back);
         self.out_of_line(far, back, |code| {
-            code.long_division(ty, rest, step, divisor)
+            code.long_division(ty, rest, step, divisor);
         });
         let is_number = self.setp(Compare::Num, ty, divisor, divisor);
         let valid = self.binary(BinaryOp::And, Type::Pred, valid, is_number);

@@ -6,6 +6,9 @@ use ptx::{BinaryOp, Compare, Operand, Predicate, Reg, RegClass, Rounding, Type};
 use super::reduction::{TWO_OVER_PI_CHUNKS, chunk};
 use crate::emit::code::Code;
 
+/// The upper bits of -pi/2, shorter than f32 so that its multiples are exact.
+const HALF_PI_HIGH: f32 = f32::from_bits(0xbfc9_0fd8);
+
 /// Up to here three parts of pi/2 in f32 reduce an argument.
 const NEAR: f32 = 71_476.06;
 
@@ -59,7 +62,7 @@ impl Code {
         );
         let whole = self.mov_bits(RegClass::B32, j);
         let j = self.exactly(BinaryOp::Sub, Type::F32, j, Operand::f32(MAGIC));
-        let rest = self.fma(Type::F32, j, Operand::f32(-1.570_796), x);
+        let rest = self.fma(Type::F32, j, Operand::f32(HALF_PI_HIGH), x);
         let rest = self.fma(Type::F32, j, Operand::f32(-3.139_164_7e-7), rest);
         let rest = self.fma(Type::F32, j, Operand::f32(-5.390_302_5e-15), rest);
         let (far_rest, turns) = (self.reg(RegClass::F32), self.reg(RegClass::B32));
