@@ -34,23 +34,24 @@ def cases():
     n = 1 << 28
     yield case("vector_add 2^28 f32", "vector_add-1024", [buffer("x", "f32", [n]), buffer("y", "f32", [n]), buffer("out", "f32", [n], "output")],
                [n // 1024, 1, 1], {"n": n}, 12 * n)
-    yield rows("softmax", "bf16", (8192, 4096), 4096)
-    yield rows("softmax", "bf16", (8192, 1024), 1024)
-    yield rows("rmsnorm", "bf16", (8192, 8192), 8192, ["weight"])
-    yield rows("layernorm", "bf16", (8192, 8192), 8192, ["weight", "bias"])
-    yield rows("fused_l2norm", "f32", (8192, 8192), 8192)
+    yield rows("softmax", "bf16", (8192, 4096), "4096-4")
+    yield rows("softmax", "bf16", (8192, 1024), "1024-2")
+    yield rows("rmsnorm", "bf16", (8192, 8192), "8192-4", ["weight"])
+    yield rows("layernorm", "bf16", (8192, 8192), "8192-8", ["weight", "bias"])
+    yield rows("fused_l2norm", "f32", (8192, 8192), "8192-8")
     r, c = 8192, 16384
-    for rows_per_cta, cols_per_cta in ((4, 1024),):
+    for rows_per_cta, cols_per_cta in ((1, 1024),):
         yield case(f"gelu_bias {r}x{c} bf16", f"gelu_bias-bf16-{rows_per_cta}-{cols_per_cta}",
                    [buffer("x", "bf16", [r, c]), buffer("bias", "bf16", [c]), buffer("out", "bf16", [r, c], "output")],
                    [c // cols_per_cta, r // rows_per_cta, 1], {"row_stride": c, "rows": r, "cols": c}, 4 * r * c)
     side = 16384
     for dtype in ("f32", "bf16"):
         size = ITEM_BYTES[dtype]
-        yield case(f"row_sum {side}x{side} {dtype}", f"row_sum-{dtype}-4096", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
+        yield case(f"row_sum {side}x{side} {dtype}", f"row_sum-{dtype}-8192-8", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
                    [side, 1, 1], {"row_stride": side, "cols": side}, size * side * side)
-        yield case(f"column_sum {side}x{side} {dtype}", f"column_sum-{dtype}-128-128", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
-                   [side // 128, 1, 1], {"row_stride": side, "rows": side, "cols": side}, size * side * side)
+        warps = 16 if dtype == "f32" else 8
+        yield case(f"column_sum {side}x{side} {dtype}", f"column_sum-{dtype}-128-64-{warps}", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
+                   [side // 64, 1, 1], {"row_stride": side, "rows": side, "cols": side}, size * side * side)
 
 
 def main():

@@ -3,11 +3,11 @@
 use tilekit::prelude::*;
 
 use crate::instance::smallest_instance;
-use crate::rows::{by_row, rounding, row_stride};
+use crate::rows::{by_row, rounding, row_stride, row_warps};
 
 /// `out[row, :] = x[row, :] / ‖x[row, :]‖₂` for rows of `cols <= COLS` elements.
-#[kernel(warps = if COLS >= 4096 { 8 } else { 4 })]
-pub fn fused_l2norm<T: Float, const COLS: usize>(
+#[kernel(warps = WARPS)]
+pub fn fused_l2norm<T: Float, const COLS: usize, const WARPS: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
@@ -29,7 +29,7 @@ fn fused_l2norm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let x = case.normal::<T>("x", [rows, stride]);
     let out = case.output::<T>("out", [rows, stride]);
     smallest_instance!(COLS >= cols, in [256, 1024, 4096, 8192, 16384] {
-        case.launch(fused_l2norm::<T, COLS>, grid(rows), (&x, &out, stride as i64, cols as i32))
+        case.launch(fused_l2norm::<T, COLS, { row_warps(COLS) }>, grid(rows), (&x, &out, stride as i64, cols as i32))
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let length = x.iter().map(|v| v * v).sum::<f64>().sqrt();

@@ -35,7 +35,7 @@ pub fn gelu_bias<T: Float, const ROWS: usize, const COLS: usize>(
 }
 
 fn gelu_bias_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
-    const ROWS: usize = 4;
+    const ROWS: usize = 1;
     const COLS: usize = 1024;
     let (rows, cols) = (case.size("rows"), case.size("cols"));
     let stride = row_stride(cols);

@@ -3,12 +3,12 @@
 use tilekit::prelude::*;
 
 use crate::instance::smallest_instance;
-use crate::rows::{by_row, rounding, row_stride};
+use crate::rows::{by_row, rounding, row_stride, row_warps};
 
 /// `out[row, j] = (x[row, j] - mean) / sqrt(variance + epsilon) * weight[j] + bias[j]` for rows of `cols <= COLS`
 /// elements.
-#[kernel(warps = if COLS >= 4096 { 8 } else { 4 }, instances(<bf16, 4096>, <bf16, 8192>))]
-pub fn layernorm<T: Float, const COLS: usize>(
+#[kernel(warps = WARPS, instances(<bf16, 8192, 8>))]
+pub fn layernorm<T: Float, const COLS: usize, const WARPS: u32>(
     x: Ptr<T>,
     weight: Ptr<T>,
     bias: Ptr<T>,
@@ -47,7 +47,7 @@ fn layernorm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let out = case.output::<T>("out", [rows, stride]);
     smallest_instance!(COLS >= cols, in [256, 1024, 4096, 8192, 16384] {
         let arguments = (&x, &weight, &bias, &out, stride as i64, cols as i32, EPSILON);
-        case.launch(layernorm::<T, COLS>, grid(rows), arguments)
+        case.launch(layernorm::<T, COLS, { row_warps(COLS) }>, grid(rows), arguments)
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let mean = x.iter().sum::<f64>() / cols as f64;

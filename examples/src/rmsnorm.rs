@@ -3,11 +3,11 @@
 use tilekit::prelude::*;
 
 use crate::instance::smallest_instance;
-use crate::rows::{by_row, rounding, row_stride};
+use crate::rows::{by_row, rounding, row_stride, row_warps};
 
 /// `out[row, j] = x[row, j] / sqrt(mean(x[row, :]²) + epsilon) * weight[j]` for rows of `cols <= COLS` elements.
-#[kernel(warps = if COLS >= 4096 { 8 } else { 4 }, instances(<bf16, 4096>, <bf16, 8192>))]
-pub fn rmsnorm<T: Float, const COLS: usize>(
+#[kernel(warps = WARPS, instances(<bf16, 8192, 4>))]
+pub fn rmsnorm<T: Float, const COLS: usize, const WARPS: u32>(
     x: Ptr<T>,
     weight: Ptr<T>,
     out: Ptr<T>,
@@ -37,7 +37,7 @@ fn rmsnorm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let out = case.output::<T>("out", [rows, stride]);
     smallest_instance!(COLS >= cols, in [256, 1024, 4096, 8192, 16384] {
         let arguments = (&x, &weight, &out, stride as i64, cols as i32, EPSILON);
-        case.launch(rmsnorm::<T, COLS>, grid(rows), arguments)
+        case.launch(rmsnorm::<T, COLS, { row_warps(COLS) }>, grid(rows), arguments)
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let mean = x.iter().map(|v| v * v).sum::<f64>() / cols as f64;

@@ -6,8 +6,8 @@ use tilekit::prelude::*;
 use crate::rows::{by_row, row_stride};
 
 /// `out[row] = sum(x[row, :])`, added in `f32`.
-#[kernel(warps = 8)]
-pub fn row_sum<T: Float, const BLOCK: usize>(
+#[kernel(warps = WARPS)]
+pub fn row_sum<T: Float, const BLOCK: usize, const WARPS: u32>(
     x: Ptr<T>,
     out: Ptr<f32>,
     #[multiple_of(8)] row_stride: i64,
@@ -29,7 +29,7 @@ fn row_sum_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let x = case.normal::<T>("x", [rows, stride]);
     let out = case.output::<f32>("out", [rows]);
     case.launch(
-        row_sum::<T, 4096>,
+        row_sum::<T, 8192, 8>,
         grid(rows),
         (&x, &out, stride as i64, cols as i32),
     )?;

@@ -3,12 +3,12 @@
 use tilekit::prelude::*;
 
 use crate::instance::smallest_instance;
-use crate::rows::{by_row, rounding, row_stride};
+use crate::rows::{by_row, rounding, row_stride, row_warps};
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride`
 /// elements; `out` is dense if `cols` is a multiple of 8.
-#[kernel(warps = if COLS >= 4096 { 8 } else { 4 }, instances(<bf16, 4096>, <bf16, 8192>))]
-pub fn softmax<T: Float, const COLS: usize>(
+#[kernel(warps = WARPS, instances(<bf16, 4096, 4>, <bf16, 8192, 8>))]
+pub fn softmax<T: Float, const COLS: usize, const WARPS: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
@@ -35,7 +35,7 @@ fn softmax_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let x = case.normal::<T>("x", [rows, stride]);
     let out = case.output::<T>("out", [rows, stride]);
     smallest_instance!(COLS >= cols, in [256, 1024, 4096, 16384] {
-        case.launch(softmax::<T, COLS>, grid(rows), (&x, &out, stride as i64, cols as i32))
+        case.launch(softmax::<T, COLS, { row_warps(COLS) }>, grid(rows), (&x, &out, stride as i64, cols as i32))
     })?;
     case.expect_part(
         &out,

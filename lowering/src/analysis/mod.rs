@@ -5,4 +5,5 @@ pub mod access;
 pub mod axis;
 pub mod coalescing;
 pub mod effects;
+pub mod mask;
 pub mod uses;

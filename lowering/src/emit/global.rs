@@ -11,6 +11,8 @@ use gluon_lang::ops::arith::BinaryOp;
 use gluon_lang::ops::global::{CacheOp, Eviction, Load, Prefetch, Store};
 use ptx::{AccessSem, Addr, L1Eviction, L2Prefetch, LoadCache, Predicate, Reg, Space, StoreCache};
 
+use crate::analysis::mask;
+
 use super::code::Code;
 use super::element::Element;
 use super::vector::{Shape, plain_load, plain_store};
@@ -36,13 +38,12 @@ impl Lower for Load {
         let mut loaded = vec![None; runs.copies.len()];
         for run in &runs.runs {
             let addr = cx.code.address(pointers[run[0]]);
-            let mask: Option<Vec<Element>> =
-                masks.as_ref().map(|m| run.iter().map(|&r| m[r]).collect());
+            let mask = masks.as_ref().map(|m| runs.mask(run, m));
             let other: Vec<Element> = run
                 .iter()
                 .map(|&r| others.as_ref().map_or(zero(elem), |o| o[r]))
                 .collect();
-            let values = cx.code.load_run(elem, addr, mask.as_deref(), &other, &like);
+            let values = cx.code.load_run(elem, addr, mask.as_ref(), &other, &like);
             for (&register, value) in run.iter().zip(values) {
                 loaded[register] = Some(value);
             }
@@ -73,10 +74,9 @@ impl Lower for Store {
         for run in &runs.runs {
             let addr = cx.code.address(pointers[run[0]]);
             let stored: Vec<Element> = run.iter().map(|&r| values[r]).collect();
-            let mask: Option<Vec<Element>> =
-                masks.as_ref().map(|m| run.iter().map(|&r| m[r]).collect());
+            let mask = masks.as_ref().map(|m| runs.mask(run, m));
             cx.code
-                .store_run(elem, addr, (mask.as_deref(), owner), &stored, &like);
+                .store_run(elem, addr, (mask.as_ref(), owner), &stored, &like);
         }
         Ok(())
     }
@@ -88,6 +88,28 @@ struct Runs {
     runs: Vec<Vec<usize>>,
     /// For each register, the one that is accessed for it.
     copies: Vec<usize>,
+    /// Does the mask of every run hold up to some element and not after it?
+    mask_ends: bool,
+}
+
+/// The mask of one run.
+struct Mask {
+    /// For each element, whether it is accessed.
+    each: Vec<Element>,
+    /// Predicates that together say whether all of the run is.
+    all: Vec<Element>,
+}
+
+impl Runs {
+    fn mask(&self, run: &[usize], elements: &[Element]) -> Mask {
+        let each: Vec<Element> = run.iter().map(|&r| elements[r]).collect();
+        let all = if self.mask_ends {
+            each.last().copied().into_iter().collect()
+        } else {
+            each.clone()
+        };
+        Mask { each, all }
+    }
 }
 
 impl Emitter<'_> {
@@ -97,6 +119,7 @@ impl Emitter<'_> {
             return Runs {
                 runs: vec![vec![0]],
                 copies: vec![0],
+                mask_ends: false,
             };
         };
         let distribution = self.distribution(t);
@@ -124,11 +147,13 @@ impl Emitter<'_> {
                 .map_while(|bit| span.solve(1 << (shift + bit)))
                 .collect()
         };
-        let steps = (0..t.rank())
-            .map(steps_along)
-            .max_by_key(Vec::len)
+        let (dim, steps) = (0..t.rank())
+            .map(|dim| (dim, steps_along(dim)))
+            .max_by_key(|(_, steps)| steps.len())
             .unwrap_or_default();
-        let _ = mask;
+        let mask_ends = mask.is_some_and(|mask| {
+            mask::ends_within_runs(self.func, self.axes, mask, dim, 1 << steps.len())
+        });
         let own = |r: u64| r as u32 & copied == 0;
         let pick = |at: u64| {
             steps
@@ -160,7 +185,11 @@ impl Emitter<'_> {
         let copies = (0..distribution.registers())
             .map(|r| r & !(copied as usize))
             .collect();
-        Runs { runs, copies }
+        Runs {
+            runs,
+            copies,
+            mask_ends,
+        }
     }
 
     /// A predicate that holds in the one thread that stands for all that hold a copy; none when each holds its own.
@@ -185,7 +214,7 @@ fn zero(elem: Elem) -> Element {
 }
 
 /// How much of a run is accessed.
-enum Part {
+enum Part<'m> {
     /// All of it, wherever.
     All,
     /// None of it anywhere.
@@ -193,7 +222,7 @@ enum Part {
     /// All of it where the predicate holds, and none elsewhere.
     Where(Reg),
     /// Each element where its predicate holds.
-    Each,
+    Each(&'m Mask),
 }
 
 impl Code {
@@ -208,8 +237,9 @@ impl Code {
         }
     }
 
-    fn part_of(&mut self, mask: Option<&[Element]>) -> Part {
-        let Some(mask) = mask else { return Part::All };
+    fn part_of<'m>(&mut self, mask: Option<&'m Mask>) -> Part<'m> {
+        let Some(whole) = mask else { return Part::All };
+        let mask = &whole.each;
         if mask.iter().all(|m| m.as_int() == Some(1)) {
             return Part::All;
         }
@@ -219,12 +249,12 @@ impl Code {
         if mask.iter().all(|m| *m == mask[0]) {
             return Part::Where(self.whole(mask[0], Elem::I1));
         }
-        Part::Each
+        Part::Each(whole)
     }
 
-    /// All of the predicates.
-    fn all_of(&mut self, mask: &[Element]) -> Reg {
-        let all = mask[1..].iter().fold(mask[0], |all, &m| {
+    /// Whether all of a run is accessed.
+    fn all_of(&mut self, mask: &Mask) -> Reg {
+        let all = mask.all[1..].iter().fold(mask.all[0], |all, &m| {
             self.int_binary(BinaryOp::And, all, m, Elem::I1)
         });
         self.whole(all, Elem::I1)
@@ -234,7 +264,7 @@ impl Code {
         &mut self,
         elem: Elem,
         addr: Addr,
-        mask: Option<&[Element]>,
+        mask: Option<&Mask>,
         other: &[Element],
         like: &ptx::Ld,
     ) -> Vec<Element> {
@@ -251,9 +281,7 @@ impl Code {
                 self.load_into(shape, &regs, addr, Some(p.into()), like);
                 regs
             }
-            Part::Each => {
-                self.load_cut_run(shape, elem, addr, mask.unwrap_or_default(), other, like)
-            }
+            Part::Each(mask) => self.load_cut_run(shape, elem, addr, mask, other, like),
         };
         self.vector_elements(shape, &regs)
     }
@@ -264,7 +292,7 @@ impl Code {
         shape: Shape,
         elem: Elem,
         addr: Addr,
-        mask: &[Element],
+        mask: &Mask,
         other: &[Element],
         like: &ptx::Ld,
     ) -> Vec<Reg> {
@@ -280,6 +308,7 @@ impl Code {
         self.in_cold(|code| {
             code.bind(cut);
             let elements: Vec<Element> = mask
+                .each
                 .iter()
                 .zip(other)
                 .enumerate()
@@ -303,7 +332,7 @@ impl Code {
         &mut self,
         elem: Elem,
         addr: Addr,
-        (mask, owner): (Option<&[Element]>, Option<Reg>),
+        (mask, owner): (Option<&Mask>, Option<Reg>),
         values: &[Element],
         like: &ptx::St,
     ) {
@@ -319,8 +348,7 @@ impl Code {
                 let p = owned(self, p);
                 self.store(shape, values, addr, Some(p.into()), like);
             }
-            Part::Each => {
-                let mask = mask.unwrap_or_default();
+            Part::Each(mask) => {
                 let all = self.all_of(mask);
                 let whole = owned(self, all);
                 self.store(shape, values, addr, Some(whole.into()), like);
@@ -333,7 +361,7 @@ impl Code {
         &mut self,
         elem: Elem,
         addr: Addr,
-        (mask, all, owner): (&[Element], Reg, Option<Reg>),
+        (mask, all, owner): (&Mask, Reg, Option<Reg>),
         values: &[Element],
         like: &ptx::St,
     ) {
@@ -343,7 +371,7 @@ impl Code {
         self.bind(back);
         self.in_cold(|code| {
             code.bind(cut);
-            for (at, (&m, &value)) in mask.iter().zip(values).enumerate() {
+            for (at, (&m, &value)) in mask.each.iter().zip(values).enumerate() {
                 let m = code.whole(m, Elem::I1);
                 let p = owner.map_or(m, |owner| code.both(m, owner));
                 code.store(
