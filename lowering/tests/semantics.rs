@@ -12,6 +12,7 @@
 
 use emulator::{Emulator, Launch, Program};
 use gluon_lang::elem::DType;
+use gluon_lang::layout::{Layout, relate};
 use gluon_lang::text::parse;
 use half::{bf16, f16};
 use lowering::{Options, compile};
@@ -899,5 +900,44 @@ fn the_place_of_the_largest_is_found_with_it() {
                 .max_by(|&a, &b| number(row * 64 + a).total_cmp(&number(row * 64 + b)));
             assert_eq!(have, largest.unwrap() as u64, "row {row} in {layout}");
         }
+    }
+}
+
+#[test]
+fn inline_ptx_runs_for_each_element() {
+    let body = format!(
+        "  %r = inline_ptx [%x0, %x1] {{text=\"{{ .reg .b32 t; mul.lo.s32 t, $1, $2; add.s32 $0, t, 7; }}\", is_pure=true}} : tensor<{LEN}xi32, #b>\n"
+    );
+    let data = [samples(DType::I32, 60), samples(DType::I32, 61)];
+    check(&[DType::I32; 2], DType::I32, &body, &data, |x| match x {
+        [Number::Int(a), Number::Int(b)] => Number::Int(wrap(a * b + 7, DType::I32)),
+        _ => panic!("integers"),
+    });
+}
+
+#[test]
+fn shape_operations_move_no_element() {
+    for layout in LAYOUTS {
+        // Transposed and back, folded to one dimension and back, joined with itself, and cut apart again.
+        let l: Layout = layout.parse().unwrap();
+        let turned = relate::permute(&l, &[32, 64], &[1, 0]).unwrap();
+        let back = relate::permute(&turned, &[64, 32], &[1, 0]).unwrap();
+        let flat = relate::reshape(&back, &[32, 64], &[2048]).unwrap();
+        let whole = relate::reshape(&flat, &[2048], &[32, 64]).unwrap();
+        let joined = relate::join(&whole, &[32, 64]).unwrap();
+        let half = relate::split(&joined, &[32, 64, 2]).unwrap();
+        let text = format!(
+            "#turned = {turned}\n#back = {back}\n#flat = {flat}\n#whole = {whole}\n#joined = {joined}\n#half = {half}\n{}kernel @k(%x: ptr<i16> {{divisor=16}}, %out: ptr<i16> {{divisor=16}}) warps(4) {{\n{}  %v = load %fp : tensor<32x64xi16, #l>\n  %t = permute %v {{order=[1, 0]}} : tensor<64x32xi16, #turned>\n  %b = permute %t {{order=[1, 0]}} : tensor<32x64xi16, #back>\n  %f = reshape %b : tensor<2048xi16, #flat>\n  %g = reshape %f : tensor<32x64xi16, #whole>\n  %n = unary %g {{op=neg}} : tensor<32x64xi16, #whole>\n  %j = join %g, %n : tensor<32x64x2xi16, #joined>\n  %lhs, %rhs = split %j : tensor<32x64xi16, #half>, tensor<32x64xi16, #half>\n  %d = binary %lhs, %rhs {{op=sub}} : tensor<32x64xi16, #half>\n  %c = convert_layout %d : tensor<32x64xi16, #l>\n  store %fq, %c\n  return\n}}\n",
+            aliases("l", layout),
+            pointers("x", DType::I16, "l", "f")
+                + "  %fo = splat %out : tensor<32x64xptr<i16>, #l>\n  %fq = ptr_add %fo, %fat : tensor<32x64xptr<i16>, #l>\n",
+        );
+        let data: Vec<u64> = (0..8)
+            .flat_map(|seed| samples(DType::I16, 70 + seed))
+            .collect();
+        let raw = bytes(&data, DType::I16);
+        let wanted: Vec<u64> = data.iter().map(|v| (v * 2) & 0xffff).collect();
+        let found = values(&run(&text, &[&raw], raw.len()), DType::I16);
+        assert_eq!(found, wanted, "{layout}");
     }
 }
