@@ -9,12 +9,14 @@ use gluon_lang::layout::{Axis, Layout, SharedLayout};
 /// width.
 #[track_caller]
 fn check(registers: &str, shared: &str, shape: &[u32], alloc: &[u32], elem_bits: u32) -> u32 {
-    let registers: Layout = registers.parse().unwrap();
-    let shared: SharedLayout = shared.parse().unwrap();
-    let map = registers.linear(shape).unwrap();
-    let plan = plan_local(&map, &shared, alloc, elem_bits).unwrap();
-    let places = Places::new(&shared, alloc).unwrap();
-    let offsets = shared.linear(alloc).unwrap();
+    let registers: Layout = registers
+        .parse()
+        .expect("the layout is written as it is read");
+    let shared: SharedLayout = shared.parse().expect("the layout is written as it is read");
+    let map = registers.linear(shape).expect("the layout fits the shape");
+    let plan = plan_local(&map, &shared, alloc, elem_bits).expect("the tile lies in the buffer");
+    let places = Places::new(&shared, alloc).expect("the layout fits the buffer");
+    let offsets = shared.linear(alloc).expect("the layout fits the buffer");
     let mut written = HashMap::new();
     for thread in 0..1_u32 << plan.thread.len() {
         let (lane, warp) = (thread & 31, thread >> 5);

@@ -51,7 +51,9 @@ fn check_error(from: &str, to: &str, expected: &str) {
     let text = KERNEL.replacen(from, to, 1);
     assert_ne!(text, KERNEL, "the edit must change the text");
     assert_eq!(
-        parse("scale.tile", &text).unwrap_err().to_string(),
+        parse("scale.tile", &text)
+            .expect_err("the text is wrong")
+            .to_string(),
         expected
     );
 }

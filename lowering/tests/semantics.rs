@@ -640,9 +640,11 @@ fn erf(x: f64) -> f64 {
     value.copysign(x)
 }
 
+type Named = (&'static str, fn(f64) -> f64);
+
 #[test]
 fn functions_are_near_the_host() {
-    let functions: [(&str, fn(f64) -> f64); 12] = [
+    let functions: [Named; 12] = [
         ("exp", f64::exp),
         ("exp2", f64::exp2),
         ("log", f64::ln),

@@ -62,7 +62,8 @@ fn parse(text: &str) -> Result<AnyLayout> {
 #[derive(Deserialize)]
 struct Value {
     reason: String,
-    value: String,
+    #[serde(rename = "value")]
+    name: String,
     shape: Vec<u32>,
     layout: String,
     bits: u32,
@@ -88,9 +89,9 @@ fn draw_value(
     let wanted = name.trim_start_matches('%');
     let found = values
         .iter()
-        .find(|value| value.value == wanted)
+        .find(|value| value.name == wanted)
         .ok_or_else(|| {
-            let names: Vec<&str> = values.iter().map(|value| value.value.as_str()).collect();
+            let names: Vec<&str> = values.iter().map(|value| value.name.as_str()).collect();
             Error::usage(
                 format!("`{}` has no tensor `{name}`", arguments.target),
                 format!("it has {}", names.join(", ")),

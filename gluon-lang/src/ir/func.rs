@@ -24,6 +24,10 @@ pub struct Param {
 
 /// What the author forbids the compiler to do silently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one attribute of a kernel, independent of the others"
+)]
 pub struct Contracts {
     /// A layout conversion that moves data is an error.
     pub denies_conversions: bool,

@@ -294,11 +294,10 @@ impl OpRules for Cast {
         let to = element(one_declared(declared, "cast")?)?;
         let from = func.ty(self.operand);
         let ok = match (element(from)?, to) {
-            (Elem::Data(_), Elem::Data(_)) => true,
+            (Elem::Data(_), Elem::Data(_)) | (Elem::Ptr(_), Elem::Ptr(_)) => true,
             (Elem::Ptr(_), Elem::Data(d)) | (Elem::Data(d), Elem::Ptr(_)) => {
                 matches!(d, DType::I64 | DType::U64)
             }
-            (Elem::Ptr(_), Elem::Ptr(_)) => true,
         };
         if !ok {
             return Err(OpError::new(

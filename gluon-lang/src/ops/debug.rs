@@ -49,7 +49,7 @@ impl OpRules for Hint {
             .origin(self.operand, format!("this is {ty}"))
             .help("a 1 promises nothing for its dimension"));
         }
-        if self.values.iter().any(|v| *v == 0) {
+        if self.values.contains(&0) {
             return Err(OpError::new(
                 Code::HintMismatch,
                 format!("`{}` of 0 says nothing", self.kind),
@@ -100,7 +100,7 @@ define_op! {
 impl OpRules for Assert {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let ty = func.ty(self.condition);
-        if !ty.elem().is_some_and(|e| e.is_bool()) {
+        if !ty.elem().is_some_and(crate::elem::Elem::is_bool) {
             return Err(OpError::new(
                 Code::ElementMismatch,
                 format!("`device_assert` wants booleans, this is {ty}"),

@@ -274,19 +274,16 @@ impl<'f> Printer<'f> {
         if let Some(name) = &self.names[value] {
             return name.clone();
         }
-        let name = match self.func.name(value) {
-            Some(hint) => {
-                let seen = self.taken.entry(hint.to_owned()).or_insert(0);
-                *seen += 1;
-                match *seen {
-                    1 => hint.to_owned(),
-                    n => format!("{hint}.{}", n - 1),
-                }
+        let name = if let Some(hint) = self.func.name(value) {
+            let seen = self.taken.entry(hint.to_owned()).or_insert(0);
+            *seen += 1;
+            match *seen {
+                1 => hint.to_owned(),
+                n => format!("{hint}.{}", n - 1),
             }
-            None => {
-                self.next_number += 1;
-                (self.next_number - 1).to_string()
-            }
+        } else {
+            self.next_number += 1;
+            (self.next_number - 1).to_string()
         };
         self.names[value] = Some(name.clone());
         name

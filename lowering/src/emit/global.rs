@@ -36,7 +36,7 @@ impl Lower for Load {
         let masks = self.mask.expand().map(|m| cx.elements(m));
         let others = self.other.expand().map(|o| cx.elements(o));
         let mut loaded = vec![None; runs.copies.len()];
-        for run in &runs.runs {
+        for run in &runs.groups {
             let addr = cx.code.address(pointers[run[0]]);
             let mask = masks.as_ref().map(|m| runs.mask(run, m));
             let other: Vec<Element> = run
@@ -71,7 +71,7 @@ impl Lower for Store {
         let (pointers, values) = (cx.elements(self.ptr), cx.elements(self.value));
         let masks = self.mask.expand().map(|m| cx.elements(m));
         let owner = cx.owner_of(self.ptr);
-        for run in &runs.runs {
+        for run in &runs.groups {
             let addr = cx.code.address(pointers[run[0]]);
             let stored: Vec<Element> = run.iter().map(|&r| values[r]).collect();
             let mask = masks.as_ref().map(|m| runs.mask(run, m));
@@ -85,7 +85,7 @@ impl Lower for Store {
 /// The registers of an access, run by run.
 struct Runs {
     /// Registers that are accessed together, in the order of memory.
-    runs: Vec<Vec<usize>>,
+    groups: Vec<Vec<usize>>,
     /// For each register, the one that is accessed for it.
     copies: Vec<usize>,
     /// Does the mask of every run hold up to some element and not after it?
@@ -117,7 +117,7 @@ impl Emitter<'_> {
     fn runs(&mut self, pointers: Value, mask: Option<Value>, elem: Elem) -> Runs {
         let Some(t) = self.func.ty(pointers).as_tensor() else {
             return Runs {
-                runs: vec![vec![0]],
+                groups: vec![vec![0]],
                 copies: vec![0],
                 mask_ends: false,
             };
@@ -163,7 +163,7 @@ impl Emitter<'_> {
                 .fold(0, |r, (_, s)| r ^ s)
         };
         let mut seen = vec![false; distribution.registers()];
-        let mut runs = Vec::new();
+        let mut groups = Vec::new();
         let first_of = |r: u64| {
             (0..1_u64 << steps.len())
                 .map(|at| r ^ pick(at))
@@ -180,13 +180,13 @@ impl Emitter<'_> {
             for &r in &run {
                 seen[r] = true;
             }
-            runs.push(run);
+            groups.push(run);
         }
         let copies = (0..distribution.registers())
             .map(|r| r & !(copied as usize))
             .collect();
         Runs {
-            runs,
+            groups,
             copies,
             mask_ends,
         }
