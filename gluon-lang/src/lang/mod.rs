@@ -1,7 +1,7 @@
 //! What an author writes: handles and their operations, and the tracing that turns a Rust function into tile IR.
 //!
 //! A kernel is an ordinary Rust function under `#[kernel]`. It runs once, while it is *traced*: its variables hold
-//! [handles](Tensor), and every operation on a handle appends one to the kernel ([`trace`]). Whatever is not a handle is
+//! [handles](Tensor), and every operation on a handle appends one to the kernel (`trace`). Whatever is not a handle is
 //! host code, and is gone when the trace ends.
 //!
 //! - **Element types are Rust types.** `Tensor<f16> + Tensor<f32>` does not compile. Shapes and layouts are values,

@@ -165,7 +165,7 @@ impl fmt::Display for Padded {
             args.value_bases(&pairs)?;
             match &self.unpadded {
                 Unpadded::Rows(order) => args.value(order)?,
-                Unpadded::Bases(bases) => args.bases("offset", bases)?,
+                Unpadded::Bases(bases) => args.all_bases("offset", bases)?,
             }
             args.bases("cta", &self.cta_bases)
         })

@@ -1,6 +1,6 @@
 //! From a tile to one thread: tile IR at stage `Allocated` to a PTX module.
 //!
-//! A tensor becomes one element for each register of its layout ([`element`]); every thread runs the same code on its
+//! A tensor becomes one element for each register of its layout (`element`); every thread runs the same code on its
 //! own elements. What ptxas does well (common subexpressions across statements, scheduling, unrolling, register
 //! allocation) is left to it; what it does not do is done here: vector accesses, addresses with constant offsets,
 //! division by constants, index widths, state spaces, approximate forms. `mul` and `add` of floats are printed without a

@@ -51,8 +51,13 @@ impl Args<'_, '_> {
         if bases.is_empty() {
             Ok(())
         } else {
-            self.value(&format_args!("{name}={}", List(bases)))
+            self.all_bases(name, bases)
         }
+    }
+
+    /// A named list of basis vectors, written even when empty, where its name tells two forms of a layout apart.
+    pub(in crate::layout) fn all_bases(&mut self, name: &str, bases: &[Dims]) -> fmt::Result {
+        self.value(&format_args!("{name}={}", List(bases)))
     }
 
     /// A positional list of vectors.
