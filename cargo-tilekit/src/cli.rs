@@ -220,7 +220,7 @@ pub(crate) struct Bench {
 pub(crate) struct Snapshot {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Fail if anything differs, and show how [default]
+    /// Fail if anything differs, and show how (the default)
     #[arg(long, conflicts_with_all = ["accept", "review"])]
     pub(crate) check: bool,
     /// Write what differs
