@@ -3,6 +3,7 @@
 mod control;
 mod layouts;
 mod shapes;
+#[expect(clippy::manual_is_multiple_of, reason = "authors write the remainder")]
 mod values;
 
 use std::path::PathBuf;

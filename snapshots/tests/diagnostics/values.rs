@@ -33,7 +33,6 @@ fn a_generic_element_has_another_width() {
 }
 
 #[kernel]
-#[expect(clippy::manual_is_multiple_of, reason = "authors write the remainder")]
 fn block_of<const BLOCK: usize>(x: Ptr<f32>) {
     static_assert!(BLOCK % 128 == 0, "a block of {BLOCK} leaves lanes idle");
     x.at(arange(0..BLOCK, Coalesced)).store(0.0);
