@@ -57,7 +57,7 @@ impl LaunchInfo {
         let params = params.collect();
         LaunchInfo {
             entry: func.name.clone(),
-            threads: func.threads(),
+            threads: func.launch_warps() * 32,
             shared_bytes: func.shared_bytes,
             params,
             param_bytes: end,

@@ -120,6 +120,15 @@ pub const PIPELINE: &[Pass] = &[
         is_optional: false,
         run: opt::accesses::run,
     },
+    // Once nothing more is added to a partition.
+    Pass {
+        name: "plan-warps",
+        summary: "share out the registers where warps part",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        is_optional: false,
+        run: plan::warps::run,
+    },
     // After everything that adds, moves or removes an op with scratch.
     Pass {
         name: "plan-shared",

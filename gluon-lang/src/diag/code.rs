@@ -118,7 +118,9 @@ codes! {
     BadDescriptor = "TK0074", "bad-descriptor",
         "A tensor map or matrix descriptor that the hardware would refuse.";
     RegisterBudget = "TK0075", "register-budget",
-        "A register budget (`setmaxnreg`) breaks the rules of the ISA.";
+        "The registers that a kernel is given, or the partitions of one, do not fit: a budget is a multiple of 8 from 24 to 256, all warpgroups together have 65536, and a partition must be able to hold what it computes.";
+    MissingFence = "TK0077", "missing-fence",
+        "Ordinary stores to shared memory are followed by the copy engine or the tensor cores of another partition without a proxy fence. Threads and engines see shared memory through different proxies: write `fence_async_shared()` after the stores, before the barrier that hands the memory over.";
     KernelFault = "TK0076", "kernel-fault",
         "A kernel that ran did what the PTX ISA forbids or leaves undefined.";
     KernelCall = "TK0033", "kernel-call",

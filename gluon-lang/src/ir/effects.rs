@@ -36,6 +36,10 @@ impl BitOr for Spaces {
 }
 
 /// The effects of one operation. Passes ask this; they never list operations.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a question of its own that passes ask"
+)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Memories read.
@@ -48,6 +52,8 @@ pub struct Effects {
     pub is_guarded: bool,
     /// All threads of the CTA meet here: what they did to memory before is ordered before what they do after.
     pub is_barrier: bool,
+    /// Each run gives something of its own: an allocation. Never merged, but dropped when nobody uses it.
+    pub is_unique: bool,
 }
 
 impl Effects {
@@ -58,6 +64,7 @@ impl Effects {
         is_ordered: false,
         is_guarded: false,
         is_barrier: false,
+        is_unique: false,
     };
 
     /// All threads of the CTA meet; no access may move across.
@@ -67,6 +74,7 @@ impl Effects {
         is_ordered: true,
         is_guarded: true,
         is_barrier: true,
+        is_unique: false,
     };
 
     /// Only the results matter.

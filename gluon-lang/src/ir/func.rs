@@ -130,6 +130,18 @@ impl Func {
         self.warps * 32
     }
 
+    /// Warps that a CTA is launched with: the kernel's own, and those of the workers where it parts.
+    pub fn launch_warps(&self) -> u32 {
+        let parting = self.regions[self.body]
+            .insts
+            .iter()
+            .find_map(|inst| match self.op(*inst) {
+                Op::WarpSpecialize(parts) => Some(parts.total_warps()),
+                _ => None,
+            });
+        parting.unwrap_or(self.warps)
+    }
+
     /// Adds a parameter of the kernel.
     pub fn add_param(&mut self, name: &str, ty: Type, divisor: u32) -> Value {
         let value = self.add_region_param(self.body, ty);
@@ -296,6 +308,25 @@ impl Func {
     /// Does the instruction stand in a region?
     pub fn is_placed(&self, inst: Inst) -> bool {
         self.insts[inst].parent.is_some()
+    }
+
+    /// The warps that run an instruction: the kernel's own, or those of the partition that it stands in.
+    pub fn warps_at(&self, inst: Inst) -> u32 {
+        self.warps_in(self.parent(inst))
+    }
+
+    /// The warps that run a region.
+    pub fn warps_in(&self, region: Region) -> u32 {
+        let mut region = region;
+        while let Some(owner) = self.regions[region].owner.expand() {
+            if let Op::WarpSpecialize(w) = self.op(owner)
+                && let Some(at) = w.partitions.0.iter().position(|r| *r == region)
+            {
+                return w.warps[at];
+            }
+            region = self.parent(owner);
+        }
+        self.warps
     }
 
     /// The position of an instruction in its region.

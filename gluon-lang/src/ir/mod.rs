@@ -19,4 +19,4 @@ pub use effects::{Effects, Spaces};
 pub use func::{Contracts, Func, Param, RegionData, ValueDef};
 pub use loc::{Call, FrameData, LocData, Locations, Place};
 pub use stage::Stage;
-pub use types::{SmemType, TensorType, Type};
+pub use types::{SmemType, TensorMapMode, TensorMapType, TensorType, Type};

@@ -17,6 +17,35 @@ pub enum Type {
     Tensor(TensorType),
     /// A tile of elements in shared memory, or a view of one.
     Smem(SmemType),
+    /// A tile of accumulators that tensor cores still write. Only another `wgmma` and a wait may take it.
+    InFlight(TensorType),
+    /// A description of a tensor in global memory, for the copy engine (TMA).
+    TensorMap(TensorMapType),
+}
+
+/// The type of a tensor map: what one copy moves, and how it lies in shared memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorMapType {
+    /// Elements that one copy moves in each dimension of the tensor.
+    pub block: Dims,
+    /// The element type.
+    pub elem: Elem,
+    /// How a block lies in shared memory.
+    pub layout: SharedLayout,
+    /// How coordinates name elements.
+    pub mode: TensorMapMode,
+}
+
+/// How the coordinates of a copy name the elements it moves (PTX ISA, tensor modes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TensorMapMode {
+    /// A box of the tensor.
+    Tiled,
+    /// Rows of pixels of an image with `rank` dimensions, from 3 to 5, each with a run of channels.
+    Im2col {
+        /// Dimensions of the tensor.
+        rank: u32,
+    },
 }
 
 /// The type of a descriptor of shared memory: an allocation, or a view of it.
@@ -85,8 +114,9 @@ impl Type {
         match self {
             Type::Poison => None,
             Type::Scalar(elem) => Some(*elem),
-            Type::Tensor(t) => Some(t.elem),
+            Type::Tensor(t) | Type::InFlight(t) => Some(t.elem),
             Type::Smem(s) => Some(s.elem),
+            Type::TensorMap(m) => Some(m.elem),
         }
     }
 
@@ -94,7 +124,7 @@ impl Type {
     pub fn as_smem(&self) -> Option<&SmemType> {
         match self {
             Type::Smem(s) => Some(s),
-            Type::Poison | Type::Scalar(_) | Type::Tensor(_) => None,
+            _ => None,
         }
     }
 
@@ -102,7 +132,7 @@ impl Type {
     pub fn as_tensor(&self) -> Option<&TensorType> {
         match self {
             Type::Tensor(t) => Some(t),
-            Type::Poison | Type::Scalar(_) | Type::Smem(_) => None,
+            _ => None,
         }
     }
 
@@ -110,7 +140,23 @@ impl Type {
     pub fn as_tensor_mut(&mut self) -> Option<&mut TensorType> {
         match self {
             Type::Tensor(t) => Some(t),
-            Type::Poison | Type::Scalar(_) | Type::Smem(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The tensor map type, if it is one.
+    pub fn as_tensor_map(&self) -> Option<&TensorMapType> {
+        match self {
+            Type::TensorMap(m) => Some(m),
+            _ => None,
+        }
+    }
+
+    /// The type of accumulators in flight, as the tensor that a wait will give back.
+    pub fn as_in_flight(&self) -> Option<&TensorType> {
+        match self {
+            Type::InFlight(t) => Some(t),
+            _ => None,
         }
     }
 
@@ -123,8 +169,9 @@ impl Type {
     pub fn shape(&self) -> &[u32] {
         match self {
             Type::Poison | Type::Scalar(_) => &[],
-            Type::Tensor(t) => &t.shape,
+            Type::Tensor(t) | Type::InFlight(t) => &t.shape,
             Type::Smem(s) => &s.shape,
+            Type::TensorMap(m) => &m.block,
         }
     }
 
@@ -141,6 +188,14 @@ impl Type {
             Type::Smem(s) => Type::Smem(SmemType {
                 elem: elem.into(),
                 ..s.clone()
+            }),
+            Type::InFlight(t) => Type::InFlight(TensorType {
+                elem: elem.into(),
+                ..t.clone()
+            }),
+            Type::TensorMap(m) => Type::TensorMap(TensorMapType {
+                elem: elem.into(),
+                ..m.clone()
             }),
         }
     }
@@ -175,6 +230,20 @@ impl fmt::Display for SmemType {
     }
 }
 
+impl fmt::Display for TensorMapType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tensor_map<")?;
+        for d in &self.block {
+            write!(f, "{d}x")?;
+        }
+        write!(f, "{}, {}", self.elem, self.layout)?;
+        if let TensorMapMode::Im2col { rank } = self.mode {
+            write!(f, ", im2col={rank}")?;
+        }
+        f.write_str(">")
+    }
+}
+
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -182,6 +251,8 @@ impl fmt::Display for Type {
             Type::Scalar(elem) => elem.fmt(f),
             Type::Tensor(t) => t.fmt(f),
             Type::Smem(s) => s.fmt(f),
+            Type::InFlight(t) => write!(f, "in_flight<{t}>"),
+            Type::TensorMap(m) => m.fmt(f),
         }
     }
 }

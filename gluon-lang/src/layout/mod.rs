@@ -39,6 +39,7 @@ pub mod banks;
 pub mod convert;
 pub mod linear;
 pub mod local;
+pub mod matrix;
 pub mod relate;
 pub mod view;
 

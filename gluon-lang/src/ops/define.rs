@@ -202,6 +202,22 @@ impl Field for Region {
     }
 }
 
+/// A list of regions, which are all that the text has left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Regions(pub SmallVec<[Region; 4]>);
+
+impl Field for Regions {
+    fn read(from: &mut FieldReader, _: &'static str) -> Result<Self, String> {
+        Ok(Regions(from.regions.drain(..).collect()))
+    }
+    fn write(&self, _: &'static str, to: &mut FieldWriter) {
+        to.regions.extend(self.0.iter().copied());
+    }
+    fn regions(&self, visit: &mut dyn FnMut(Region)) {
+        self.0.iter().copied().for_each(visit);
+    }
+}
+
 /// A piece of text as an attribute, printed between quotes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Text(pub std::sync::Arc<str>);

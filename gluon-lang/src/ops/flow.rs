@@ -138,6 +138,11 @@ pub fn is_loop(op: &Op) -> bool {
     matches!(op, Op::For(_) | Op::While(_))
 }
 
+/// Does the op run its regions at the same time, each by warps of its own?
+pub fn is_parallel(op: &Op) -> bool {
+    matches!(op, Op::WarpSpecialize(_))
+}
+
 /// Keeps the slots for which `keep` says so. Nothing may use the parameters and results of the others.
 pub fn retain_slots(func: &mut Func, inst: Inst, mut keep: impl FnMut(usize) -> bool) {
     let kept: SmallVec<[bool; 8]> = (0..func.results(inst).len()).map(&mut keep).collect();

@@ -1,17 +1,27 @@
 //! The op registry: the one list of ops, and what every op must say about itself.
 
 pub mod arith;
+pub mod atomic;
+pub mod cluster;
 pub mod control;
+pub mod cp_async;
 pub mod create;
 pub mod debug;
 pub mod define;
 pub mod flow;
+pub mod gather;
 pub mod global;
 pub mod layout;
+pub mod mbarrier;
 pub mod reduce;
+pub mod scan;
 pub mod scratch;
 pub mod shape;
+pub mod shared;
 pub mod sync;
+pub mod tma;
+pub mod warps;
+pub mod wgmma;
 
 use smallvec::SmallVec;
 
@@ -21,11 +31,31 @@ pub use define::{
 pub use scratch::Scratch;
 
 use crate::diag::OpError;
-use crate::entity::Region;
+use crate::entity::{Region, Value};
 use crate::ir::{Effects, Func, Type};
 
 /// The types of an op's results.
 pub type Types = SmallVec<[Type; 1]>;
+
+/// How an op touches a view of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Writes it.
+    Write,
+    /// Changes it by atomic steps, which do not disturb each other.
+    Atomic,
+    /// Asks an engine to read it, at a moment of its own.
+    AsyncRead,
+    /// Asks an engine to write it, at a moment of its own.
+    AsyncWrite,
+    /// Asks an engine to change it by atomic steps: the barrier on which a copy completes.
+    AsyncAtomic,
+}
+
+/// The views of shared memory that an op touches.
+pub type SharedAccesses = SmallVec<[(Value, Access); 1]>;
 
 /// Calls `$callback!` with every op, in declaration order.
 #[macro_export]
@@ -55,6 +85,46 @@ macro_rules! for_each_op {
             Load          in global,
             Store         in global,
             Reduce        in reduce,
+            Scan          in scan,
+            Gather        in gather,
+            Histogram     in gather,
+            AtomicRmw     in atomic,
+            AtomicCas     in atomic,
+            AtomicLoad    in atomic,
+            AtomicStore   in atomic,
+            SmemAlloc     in shared,
+            SmemLoad      in shared,
+            SmemStore     in shared,
+            SmemIndex     in shared,
+            SmemSlice     in shared,
+            SmemPermute   in shared,
+            SmemReshape   in shared,
+            SmemReinterpret in shared,
+            SmemGather    in shared,
+            SmemScatter   in shared,
+            SmemAtomicScatter in atomic,
+            SmemKeep      in shared,
+            AsyncCopy     in cp_async,
+            AsyncCommit   in cp_async,
+            AsyncWait     in cp_async,
+            AsyncArrive   in cp_async,
+            MbarrierInit  in mbarrier,
+            MbarrierInvalidate in mbarrier,
+            MbarrierExpect in mbarrier,
+            MbarrierArrive in mbarrier,
+            MbarrierWait  in mbarrier,
+            TmaLoad       in tma,
+            TmaStore      in tma,
+            TmaStoreWait  in tma,
+            TmaPrefetch   in tma,
+            WgmmaStart    in wgmma,
+            WgmmaWait     in wgmma,
+            FenceAsyncShared in wgmma,
+            ClusterBarrier in cluster,
+            ClusterRank   in cluster,
+            LaunchWait    in cluster,
+            LaunchDependents in cluster,
+            WarpSpecialize in warps,
             ConvertLayout in layout,
             SetLayout     in layout,
             Hint          in debug,
@@ -178,6 +248,29 @@ pub trait OpRules: OpFields + Registered {
     /// Plans its scratch. Only for an op that answers to `scratch`.
     fn set_scratch(&mut self, _scratch: Scratch) {}
 
+    /// The shared memory that it allocates, as planned so far; `None` for an op that allocates none.
+    fn allocation(&self) -> Option<Scratch> {
+        None
+    }
+
+    /// Plans what it allocates. Only for an op that answers to `allocation`.
+    fn set_allocation(&mut self, _bytes: Scratch) {}
+
+    /// Does it wait until engines have read what they were asked to read?
+    fn waits_for_async_reads(&self) -> bool {
+        false
+    }
+
+    /// Does it make what generic writes left in shared memory visible to engines (PTX ISA, proxy fences)?
+    fn is_async_fence(&self) -> bool {
+        false
+    }
+
+    /// The views of shared memory that it touches; its scratch is not among them.
+    fn shared_accesses(&self) -> SharedAccesses {
+        SharedAccesses::new()
+    }
+
     /// Does it end a region?
     fn is_terminator(&self) -> bool {
         false
@@ -214,6 +307,8 @@ pub enum LayoutRule {
     Join,
     /// The operand, whose layout was open, takes that of the result.
     Set,
+    /// The indices and the result have one layout, the source its own.
+    Gather,
     /// A control-flow op: the values that flow together have one layout.
     Flow,
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::lex::{Spanned, Token, lex};
 use crate::elem::Elem;
 use crate::entity::{Region, Value};
-use crate::ir::{Func, SmemType, Type};
+use crate::ir::{Func, SmemType, TensorMapMode, TensorMapType, Type};
 use crate::layout::{AnyLayout, Dims, Layout, SharedLayout};
 use crate::ops::{FieldReader, Op, TextOperand};
 
@@ -483,6 +483,11 @@ impl Parser<'_> {
         let word = self.word("a type")?;
         match word.as_str() {
             "tensor" => self.tensor_type(),
+            "in_flight" => match self.tensor_type()? {
+                Type::Tensor(t) => Ok(Type::InFlight(t)),
+                other => Ok(other),
+            },
+            "tensor_map" => self.tensor_map_type(),
             "smem" => self.smem_type(),
             "ptr" => Ok(Type::Scalar(self.pointee()?)),
             _ => match word.parse::<Elem>() {
@@ -559,6 +564,35 @@ impl Parser<'_> {
             elem,
             layout,
             alloc_shape,
+        }))
+    }
+
+    /// `<128x64xbf16, #layout, im2col=4>`
+    fn tensor_map_type(&mut self) -> Parsed<Type> {
+        self.expect('<')?;
+        let (block, elem) = self.shape_and_element()?;
+        self.expect(',')?;
+        let layout = match self.layout_name()? {
+            AnyLayout::Shared(layout) => layout,
+            AnyLayout::Distributed(_) => {
+                return self.error_before("this is a layout of registers, not of shared memory");
+            }
+        };
+        let mut mode = TensorMapMode::Tiled;
+        if self.eat(',') {
+            if self.word("`im2col=RANK`")? != "im2col" {
+                return self.error_before("expected `im2col=RANK`");
+            }
+            self.expect('=')?;
+            let rank = self.number("the rank of the tensor")?;
+            mode = TensorMapMode::Im2col { rank };
+        }
+        self.expect('>')?;
+        Ok(Type::TensorMap(TensorMapType {
+            block,
+            elem,
+            layout,
+            mode,
         }))
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use cranelift_entity::SecondaryMap;
 
 use crate::entity::{Inst, Region, Value};
-use crate::ir::{Func, Stage, Type};
+use crate::ir::{Func, Stage, TensorMapMode, TensorType, Type};
 use crate::layout::{AnyLayout, Layout, SharedLayout};
 use crate::ops::{FieldWriter, TextOperand};
 
@@ -196,13 +196,18 @@ impl<'f> Printer<'f> {
 
     fn ty(&mut self, ty: &Type) {
         match ty {
-            Type::Tensor(t) => {
-                self.out.push_str("tensor<");
-                for d in &t.shape {
+            Type::Tensor(t) => self.tensor("tensor", t),
+            Type::InFlight(t) => self.tensor("in_flight", t),
+            Type::TensorMap(m) => {
+                self.out.push_str("tensor_map<");
+                for d in &m.block {
                     let _ = write!(self.out, "{d}x");
                 }
-                let _ = write!(self.out, "{}, ", t.elem);
-                self.layout(&t.layout);
+                let _ = write!(self.out, "{}, ", m.elem);
+                self.shared_layout(&m.layout);
+                if let TensorMapMode::Im2col { rank } = m.mode {
+                    let _ = write!(self.out, ", im2col={rank}");
+                }
                 self.out.push('>');
             }
             Type::Smem(t) => {
@@ -221,6 +226,16 @@ impl<'f> Printer<'f> {
                 let _ = write!(self.out, "{ty}");
             }
         }
+    }
+
+    fn tensor(&mut self, word: &str, t: &TensorType) {
+        let _ = write!(self.out, "{word}<");
+        for d in &t.shape {
+            let _ = write!(self.out, "{d}x");
+        }
+        let _ = write!(self.out, "{}, ", t.elem);
+        self.layout(&t.layout);
+        self.out.push('>');
     }
 
     fn layout(&mut self, layout: &Layout) {

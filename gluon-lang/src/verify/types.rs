@@ -12,11 +12,11 @@ const MAX_TENSOR_ELEMENTS: usize = 1 << 20;
 
 pub(super) fn check(func: &Func, stage: Stage, found: &mut Diagnostics) {
     for &value in &func.region(func.body).params {
-        if !matches!(func.ty(value), Type::Scalar(_)) {
+        if !matches!(func.ty(value), Type::Scalar(_) | Type::TensorMap(_)) {
             found.push(Diagnostic::error(
                 Code::BrokenRule,
                 None,
-                "a kernel's parameters are scalars",
+                "a kernel's parameters are scalars and tensor maps",
             ));
         }
     }
@@ -86,13 +86,22 @@ fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut 
             "a value of a reported mistake is left".into(),
         )),
         Type::Scalar(_) => {}
+        Type::TensorMap(m) => {
+            if let Err(e) = m.layout.check(&m.block) {
+                found.push(Diagnostic::error(
+                    Code::InvalidLayout,
+                    func.place(inst),
+                    e.to_string(),
+                ));
+            }
+        }
         Type::Smem(s) => {
             if let Err((code, message)) = check_smem(s) {
                 found.push(Diagnostic::error(code, func.place(inst), message));
             }
         }
-        Type::Tensor(t) => {
-            if let Err(error) = check_tensor(t, stage, func.warps) {
+        Type::Tensor(t) | Type::InFlight(t) => {
+            if let Err(error) = check_tensor(t, stage, func.warps_at(inst)) {
                 found.push(func.diagnose(error, func.loc(inst)));
             }
         }

@@ -9,6 +9,8 @@ mod convert;
 mod family;
 mod golden;
 mod hostile;
+mod local;
+mod matrix;
 mod pictures;
 mod relate;
 mod text;

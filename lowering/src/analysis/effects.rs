@@ -47,5 +47,6 @@ fn union(a: Effects, b: Effects) -> Effects {
         is_ordered: a.is_ordered | b.is_ordered,
         is_guarded: a.is_guarded | b.is_guarded,
         is_barrier: a.is_barrier | b.is_barrier,
+        is_unique: a.is_unique | b.is_unique,
     }
 }

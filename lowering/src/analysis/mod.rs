@@ -6,4 +6,6 @@ pub mod axis;
 pub mod coalescing;
 pub mod effects;
 pub mod mask;
+pub mod pressure;
+pub mod shared;
 pub mod uses;

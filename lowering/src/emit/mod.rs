@@ -45,6 +45,7 @@ mod integer;
 mod layout;
 mod locations;
 mod math;
+mod pending;
 mod reduce;
 pub mod scratch;
 mod shape;

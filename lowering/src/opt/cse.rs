@@ -62,7 +62,7 @@ impl Merge<'_> {
         if writes(effects) {
             self.epoch += 1;
         }
-        if !effects.is_droppable() || self.func.results(inst).is_empty() {
+        if !effects.is_droppable() || effects.is_unique || self.func.results(inst).is_empty() {
             return true;
         }
         let key = self.key(inst, effects);

@@ -85,6 +85,7 @@ impl Hoist<'_> {
         let op = self.func.op(inst);
         if op.rules().is_terminator()
             || !effects.is_droppable()
+            || effects.is_unique
             || self.func.results(inst).is_empty()
         {
             return false;

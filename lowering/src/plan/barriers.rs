@@ -1,100 +1,52 @@
 //! `place-barriers`: all threads meet where one could otherwise write shared memory that another still reads, or read
-//! what another has not written yet.
+//! what another has not written yet; and generic writes are fenced where an engine will touch them.
 //!
-//! The walk keeps the bytes that were read and written since all threads met last. An instruction that clashes with them
-//! gets a barrier before it, and no other does. Loops are walked until the bytes pending at their start settle, so that the
-//! end of one iteration is held against the beginning of the next.
+//! The walk keeps what is pending in shared memory ([`Pending`]). An instruction that clashes with it gets a barrier
+//! before it, and no other does. Loops are walked until what is pending at their start settles, so that the end of one
+//! iteration is held against the beginning of the next; a barrier that only the first iteration wants stands before the
+//! loop. Warps that part meet among themselves only: what goes from one partition to another is ordered by the
+//! author's barriers in shared memory, and a fence that is missing there is reported.
 
-use cranelift_entity::EntitySet;
-use gluon_lang::diag::Diagnostics;
+use cranelift_entity::SecondaryMap;
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::{Inst, Region};
-use gluon_lang::ir::{Func, Spaces};
+use gluon_lang::ir::Func;
 use gluon_lang::ops::sync::Barrier;
-use gluon_lang::ops::{Op, Scratch, flow};
+use gluon_lang::ops::wgmma::FenceAsyncShared;
+use gluon_lang::ops::{Access, Op, Types, flow};
 
-use crate::emit::scratch::{self, Meeting};
+use super::hazards::{Bytes, Event, Pending, Wanted, events, touched_by_engines};
+use crate::analysis::shared::Views;
 
-/// Puts a `barrier` before every instruction that needs one.
-pub fn run(func: &mut Func, _: &mut Diagnostics) {
+/// Puts a `barrier`, and before it a `fence_async_shared` where engines are concerned, before what needs one.
+pub fn run(func: &mut Func, found: &mut Diagnostics) {
     if func.shared_bytes == 0 {
         return;
     }
+    let views = Views::of(func);
     let mut walk = Walk {
         func,
-        needed: EntitySet::new(),
+        views,
+        wanted: SecondaryMap::new(),
+        engines: Bytes::default(),
+        others: Bytes::default(),
+        found,
     };
+    walk.engines = walk.engines_of(func.body);
     walk.region(func.body, Pending::default());
-    let needed = walk.needed;
-    if !needed.is_empty() {
-        insert(func, func.body, &needed);
-    }
-}
-
-/// Bytes of shared memory, as disjoint ranges in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Bytes(Vec<(u32, u32)>);
-
-impl Bytes {
-    fn of(scratch: Scratch) -> Bytes {
-        Bytes(if scratch.is_none() {
-            Vec::new()
-        } else {
-            vec![(scratch.start, scratch.end())]
-        })
-    }
-
-    fn meets(&self, other: &Bytes) -> bool {
-        self.0
-            .iter()
-            .any(|a| other.0.iter().any(|b| a.0 < b.1 && b.0 < a.1))
-    }
-
-    fn add(&mut self, other: &Bytes) {
-        if other.0.is_empty() {
-            return;
-        }
-        self.0.extend_from_slice(&other.0);
-        self.0.sort_unstable();
-        let mut merged: Vec<(u32, u32)> = Vec::with_capacity(self.0.len());
-        for &(start, end) in &self.0 {
-            match merged.last_mut() {
-                Some(last) if start <= last.1 => last.1 = last.1.max(end),
-                _ => merged.push((start, end)),
-            }
-        }
-        self.0 = merged;
-    }
-}
-
-/// What was done to shared memory since all threads met last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Pending {
-    read: Bytes,
-    written: Bytes,
-}
-
-impl Pending {
-    fn add(&mut self, other: &Pending) {
-        self.read.add(&other.read);
-        self.written.add(&other.written);
-    }
-
-    fn clashes_with(&self, next: &Pending) -> bool {
-        next.read.meets(&self.written)
-            || next.written.meets(&self.written)
-            || next.written.meets(&self.read)
-    }
-}
-
-/// What one instruction does: before its threads meet, and after, if they do.
-struct Access {
-    before: Pending,
-    after: Option<Pending>,
+    let wanted = walk.wanted;
+    insert(func, func.body, &wanted);
 }
 
 struct Walk<'f> {
     func: &'f Func,
-    needed: EntitySet<Inst>,
+    views: Views,
+    wanted: SecondaryMap<Inst, Wanted>,
+    /// Bytes that engines touch anywhere.
+    engines: Bytes,
+    /// Bytes that engines touch on behalf of other partitions than the one walked.
+    others: Bytes,
+    found: &'f mut Diagnostics,
 }
 
 impl Walk<'_> {
@@ -102,33 +54,74 @@ impl Walk<'_> {
     fn region(&mut self, region: Region, mut pending: Pending) -> Pending {
         let func = self.func;
         for &inst in &func.region(region).insts {
-            let access = access(func, inst);
-            if self.needed.contains(inst) || pending.clashes_with(&access.before) {
-                self.needed.insert(inst);
-                pending = Pending::default();
-            }
-            match access.after {
-                Some(after) => pending = after,
-                None => pending.add(&access.before),
+            let wanted = self.wanted[inst];
+            pending.satisfy(wanted);
+            for event in events(func, &self.views, inst) {
+                let mut more = pending.wants(&event);
+                // Where the threads meet anyway, a fence saves them another meeting before the engine comes.
+                more.fence |= more.barrier && pending.hides_from_engines(&self.engines);
+                if more != Wanted::default() {
+                    self.want(inst, more);
+                    pending.satisfy(more);
+                }
+                self.check_hand_over(inst, &event, &pending);
+                pending.after(&event);
             }
             pending = self.inner(inst, pending);
         }
         pending
     }
 
+    fn want(&mut self, inst: Inst, more: Wanted) {
+        let wanted = &mut self.wanted[inst];
+        wanted.barrier |= more.barrier;
+        wanted.fence |= more.fence;
+    }
+
     /// What is pending after the regions of an instruction.
     fn inner(&mut self, inst: Inst, pending: Pending) -> Pending {
-        let regions = self.func.op(inst).regions();
-        if regions.is_empty() {
+        let op = self.func.op(inst);
+        if op.regions().is_empty() {
             return pending;
         }
-        if !flow::is_loop(self.func.op(inst)) {
-            let mut after = Pending::default();
-            for region in regions {
-                after.add(&self.region(region, pending.clone()));
-            }
+        if flow::is_parallel(op) {
+            return self.partitions(inst, pending);
+        }
+        if flow::is_loop(op) {
+            return self.repeated(inst, pending);
+        }
+        let mut after = Pending::default();
+        for region in op.regions() {
+            after.add(&self.region(region, pending.clone()));
+        }
+        after
+    }
+
+    /// A loop: first as if nothing were pending before it. If what is pending wants more, it is settled before the loop.
+    fn repeated(&mut self, inst: Inst, pending: Pending) -> Pending {
+        let alone = self.settled(inst, Pending::default());
+        if pending.is_empty() {
+            return alone;
+        }
+        let without = self.wanted.clone();
+        let after = self.settled(inst, pending.clone());
+        if self.wanted == without {
             return after;
         }
+        self.wanted = without;
+        let wanted = Wanted {
+            barrier: true,
+            fence: pending.hides_from_engines(&self.engines),
+        };
+        self.want(inst, wanted);
+        let mut pending = pending;
+        pending.satisfy(wanted);
+        self.settled(inst, pending)
+    }
+
+    /// Walks a loop until what is pending at its start does not grow.
+    fn settled(&mut self, inst: Inst, pending: Pending) -> Pending {
+        let regions = self.func.op(inst).regions();
         let mut start = pending;
         loop {
             let mut left = start.clone();
@@ -148,61 +141,94 @@ impl Walk<'_> {
             start = around;
         }
     }
+
+    /// Warps part: all of them met, and from here each partition is on its own.
+    fn partitions(&mut self, inst: Inst, mut pending: Pending) -> Pending {
+        let func = self.func;
+        let engines = touched_by_engines(func, &self.views, inst);
+        if pending.hides_from_engines(&engines) {
+            self.want(
+                inst,
+                Wanted {
+                    barrier: false,
+                    fence: true,
+                },
+            );
+            pending.after(&Event::Fence);
+        }
+        pending.after(&Event::Meet);
+        let regions = func.op(inst).regions();
+        let of_region: Vec<Bytes> = regions
+            .iter()
+            .map(|region| self.engines_of(*region))
+            .collect();
+        let mut after = Pending::default();
+        for (at, &region) in regions.iter().enumerate() {
+            let others = of_region
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at);
+            self.others = others.fold(Bytes::default(), |mut all, (_, bytes)| {
+                all.add(bytes);
+                all
+            });
+            after.add(&self.region(region, pending.clone()));
+        }
+        self.others = Bytes::default();
+        after
+    }
+
+    fn engines_of(&self, region: Region) -> Bytes {
+        let mut all = Bytes::default();
+        for &inst in &self.func.region(region).insts {
+            all.add(&touched_by_engines(self.func, &self.views, inst));
+        }
+        all
+    }
+
+    /// A thread tells another partition that it may go on: what it wrote for that partition's engines must be fenced.
+    fn check_hand_over(&mut self, inst: Inst, event: &Event, pending: &Pending) {
+        let Event::Touch(Access::Atomic, _) = event else {
+            return;
+        };
+        if !pending.hides_from_engines(&self.others) {
+            return;
+        }
+        let place = self.func.place(inst);
+        if self
+            .found
+            .0
+            .iter()
+            .any(|d| d.code == Code::MissingFence && d.primary.at == place)
+        {
+            return;
+        }
+        let d = Diagnostic::error(
+            Code::MissingFence,
+            place,
+            "another partition is told to go on before what was written here is fenced for its engines",
+        );
+        self.found.push(
+            d.note("ordinary stores and the copy engine or tensor cores see shared memory through different proxies")
+                .help("write `fence_async_shared()` after the stores and before this"),
+        );
+    }
 }
 
-fn access(func: &Func, inst: Inst) -> Access {
-    let rules = func.op(inst).rules();
-    let effects = rules.effects();
-    if effects.is_barrier {
-        return Access {
-            before: Pending::default(),
-            after: Some(Pending::default()),
-        };
-    }
-    let scratch = Bytes::of(rules.scratch().unwrap_or_default());
-    let whole = || Bytes(vec![(0, func.shared_bytes)]);
-    let mut before = Pending {
-        read: Bytes::default(),
-        written: scratch.clone(),
-    };
-    if effects.reads.intersects(Spaces::SHARED) {
-        before.read.add(&whole());
-    }
-    if effects.writes.intersects(Spaces::SHARED) {
-        before.written.add(&whole());
-    }
-    let meets = !scratch.0.is_empty() && scratch::need(func, inst).meeting == Meeting::Cta;
-    let read_back = Pending {
-        read: scratch,
-        written: Bytes::default(),
-    };
-    if meets {
-        return Access {
-            before,
-            after: Some(read_back),
-        };
-    }
-    Access {
-        before,
-        after: None,
-    }
-}
-
-fn insert(func: &mut Func, region: Region, needed: &EntitySet<Inst>) {
+fn insert(func: &mut Func, region: Region, wanted: &SecondaryMap<Inst, Wanted>) {
     let old = func.region(region).insts.clone();
     let mut new = Vec::with_capacity(old.len() + 1);
     for &inst in &old {
-        if needed.contains(inst) {
-            let barrier = func.make_inst(
-                Op::from(Barrier {}),
-                gluon_lang::ops::Types::new(),
-                func.loc(inst),
-            );
-            new.push(barrier);
+        let loc = func.loc(inst);
+        if wanted[inst].fence {
+            new.push(func.make_inst(Op::from(FenceAsyncShared {}), Types::new(), loc));
+        }
+        if wanted[inst].barrier {
+            new.push(func.make_inst(Op::from(Barrier {}), Types::new(), loc));
         }
         new.push(inst);
         for inner in func.op(inst).regions() {
-            insert(func, inner, needed);
+            insert(func, inner, wanted);
         }
     }
     if new.len() != old.len() {

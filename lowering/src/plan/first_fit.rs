@@ -11,11 +11,18 @@ pub(super) struct Block {
     pub first: u32,
     /// The last moment.
     pub last: u32,
+    /// The warps that need it, if they run beside others that have code of their own.
+    pub partition: Option<usize>,
 }
 
 impl Block {
+    /// Are both needed at one moment? Warps that part run at moments of their own.
     fn meets(&self, other: &Block) -> bool {
-        self.first <= other.last && other.first <= self.last
+        let apart = self
+            .partition
+            .zip(other.partition)
+            .is_some_and(|(a, b)| a != b);
+        apart || self.first <= other.last && other.first <= self.last
     }
 }
 
@@ -66,6 +73,7 @@ mod tests {
             alignment: 16,
             first,
             last,
+            partition: None,
         }
     }
 
@@ -112,6 +120,7 @@ mod tests {
                     alignment: 1 << (number(i, 3) % 8),
                     first,
                     last: first + number(i, 4) % 9,
+                    partition: (i % 7 == 0).then_some((i % 3) as usize),
                 }
             })
             .collect();

@@ -2,8 +2,11 @@
 
 pub mod barriers;
 pub mod shared;
+pub mod warps;
 
 mod first_fit;
+mod hazards;
+mod moments;
 mod overflow;
 
 #[cfg(test)]

@@ -39,7 +39,14 @@ pub(super) fn report(func: &Func, needs: &[Need], offsets: &[u32], total: u32) -
 
 fn user(func: &Func, need: &Need) -> String {
     let op = func.op(need.inst);
-    let operand = op.operands().first().map(|v| func.ty(*v).to_string());
-    let operand = operand.map_or_else(String::new, |ty| format!(" of {ty}"));
-    format!("the scratch of this `{}`{operand}", op.rules().mnemonic())
+    if need.is_scratch {
+        let operand = op.operands().first().map(|v| func.ty(*v).to_string());
+        let operand = operand.map_or_else(String::new, |ty| format!(" of {ty}"));
+        return format!("the scratch of this `{}`{operand}", op.rules().mnemonic());
+    }
+    let result = func.result(need.inst);
+    let name = func
+        .name(result)
+        .map_or_else(|| "this allocation".into(), |n| format!("`{n}`"));
+    format!("{name}, {}", func.ty(result))
 }

@@ -1,17 +1,21 @@
-//! `plan-shared`: where in the CTA's shared memory each op has its scratch.
+//! `plan-shared`: where in the CTA's shared memory everything lies.
 //!
-//! An op's scratch is needed while the op runs. It is kept a little longer where there is room: until all threads of the
-//! CTA have met again, so that the next op may write its own scratch at once, without a barrier of its own.
+//! An allocation is needed from where it is made to its last use; one that engines read or write at moments of their own
+//! to the end of the kernel. An op's scratch is needed while the op runs. It is kept a little longer where there is
+//! room: until all threads of the CTA have met again, so that the next op may write its own scratch at once, without a
+//! barrier of its own.
 
-use cranelift_entity::SecondaryMap;
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::entity::{Inst, Region};
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
+use gluon_lang::entity::Inst;
 use gluon_lang::ir::Func;
-use gluon_lang::ops::Scratch;
+use gluon_lang::layout::relate;
+use gluon_lang::ops::{Access, Scratch};
 
 use super::first_fit::{self, Block};
+use super::moments::Moments;
 use super::overflow;
-use crate::emit::scratch::{self, Meeting};
+use crate::analysis::shared::Views;
+use crate::emit::scratch::Meeting;
 
 /// The most shared memory that a CTA can be launched with on `sm_90` (CUDA C++ guide, compute capability 9.0: 227 KiB).
 pub(crate) const MAX_SHARED_BYTES: u32 = 232_448;
@@ -32,26 +36,37 @@ const SMALL_SCRATCH_BYTES: u32 = 1024;
 pub(super) struct Need {
     /// The op.
     pub inst: Inst,
-    /// While the op itself runs.
+    /// At the least.
     pub block: Block,
     /// The last moment if it is kept until all threads have met.
     kept_until: u32,
+    /// Scratch, and not an allocation of the author's.
+    pub is_scratch: bool,
 }
 
-/// Gives every op with scratch its bytes, and the kernel its size.
+/// Gives everything its bytes, and the kernel its size.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
-    let needs = needs(func);
+    let moments = Moments::of(func);
+    let mut needs = scratches(func, &moments);
+    allocations(func, &moments, &mut needs, found);
     let (offsets, total) = place(func, &needs);
     if total > MAX_SHARED_BYTES {
         found.push(overflow::report(func, &needs, &offsets, total));
+    }
+    if found.has_errors() {
         return;
     }
     for (need, &start) in needs.iter().zip(&offsets) {
-        let scratch = Scratch {
+        let bytes = Scratch {
             start,
             bytes: need.block.bytes,
         };
-        func.op_mut(need.inst).rules_mut().set_scratch(scratch);
+        let rules = func.op_mut(need.inst).rules_mut();
+        if need.is_scratch {
+            rules.set_scratch(bytes);
+        } else {
+            rules.set_allocation(bytes);
+        }
     }
     func.shared_bytes = total;
 }
@@ -61,7 +76,8 @@ fn place(func: &Func, needs: &[Need]) -> (Vec<u32>, u32) {
     let budget = budget(func);
     let kept_up_to = |limit: u32| {
         let blocks = needs.iter().map(|need| {
-            let last = if need.block.bytes <= limit {
+            let is_kept = need.is_scratch && need.block.bytes <= limit;
+            let last = if is_kept {
                 need.kept_until
             } else {
                 need.block.last
@@ -78,97 +94,96 @@ fn place(func: &Func, needs: &[Need]) -> (Vec<u32>, u32) {
 
 /// Bytes that a CTA can use while as many of them fit an SM as its threads allow.
 fn budget(func: &Func) -> u32 {
-    let ctas = (MAX_THREADS_PER_SM / func.threads()).clamp(1, MAX_CTAS_PER_SM);
+    let ctas = (MAX_THREADS_PER_SM / (func.launch_warps() * 32)).clamp(1, MAX_CTAS_PER_SM);
     (SM_SHARED_BYTES / ctas - RESERVED_BYTES_PER_CTA).min(MAX_SHARED_BYTES)
 }
 
-fn needs(func: &Func) -> Vec<Need> {
-    let mut moments = Moments::of(func);
-    let mut needs = Vec::new();
-    for (inst, meeting, bytes) in std::mem::take(&mut moments.scratches) {
-        let now = moments.of_inst[inst];
+fn scratches(func: &Func, moments: &Moments) -> Vec<Need> {
+    let need = |&(inst, need): &(Inst, crate::emit::scratch::ScratchNeed)| {
+        let now = moments.start(inst);
+        debug_assert!(
+            need.meeting != Meeting::Nobody,
+            "an op with scratch hands data to other threads"
+        );
         let block = Block {
-            bytes,
+            bytes: need.bytes,
             alignment: SCRATCH_ALIGNMENT,
             first: now,
             last: now,
+            partition: moments.partition(inst),
         };
-        // What only its own warp reads back is still followed by other warps' writes.
-        debug_assert!(
-            meeting != Meeting::Nobody,
-            "an op with scratch hands data to other threads"
-        );
-        needs.push(Need {
+        Need {
             inst,
             block,
             kept_until: moments.next_meeting(func, inst),
-        });
-    }
-    needs
+            is_scratch: true,
+        }
+    };
+    moments.scratches.iter().map(need).collect()
 }
 
-/// The order of the kernel's text as moments in time.
-struct Moments {
-    of_inst: SecondaryMap<Inst, u32>,
-    /// The last moment within an instruction, regions included.
-    end_of_inst: SecondaryMap<Inst, u32>,
-    meets: cranelift_entity::EntitySet<Inst>,
-    scratches: Vec<(Inst, Meeting, u32)>,
-    now: u32,
-}
-
-impl Moments {
-    fn of(func: &Func) -> Moments {
-        let mut moments = Moments {
-            of_inst: SecondaryMap::with_capacity(func.inst_count()),
-            end_of_inst: SecondaryMap::with_capacity(func.inst_count()),
-            meets: cranelift_entity::EntitySet::new(),
-            scratches: Vec::new(),
-            now: 0,
-        };
-        moments.region(func, func.body);
-        moments
-    }
-
-    fn region(&mut self, func: &Func, region: Region) {
-        for &inst in &func.region(region).insts {
-            self.now += 1;
-            self.of_inst[inst] = self.now;
-            let rules = func.op(inst).rules();
-            if rules.effects().is_barrier {
-                self.meets.insert(inst);
-            }
-            if rules.scratch().is_some() {
-                let need = scratch::need(func, inst);
-                if need.meeting == Meeting::Cta {
-                    self.meets.insert(inst);
-                }
-                if need.bytes > 0 {
-                    self.scratches.push((inst, need.meeting, need.bytes));
-                }
-            }
-            for inner in func.op(inst).regions() {
-                self.region(func, inner);
-            }
-            self.end_of_inst[inst] = self.now;
+fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mut Diagnostics) {
+    let first = needs.len();
+    for &inst in &moments.allocations {
+        match allocation(func, moments, inst) {
+            Ok(block) => needs.push(Need {
+                inst,
+                block,
+                kept_until: block.last,
+                is_scratch: false,
+            }),
+            Err(d) => found.push(*d),
         }
     }
-
-    /// The moment of the next instruction at which all threads meet for certain, going on in the regions around; the
-    /// end of the kernel if there is none.
-    fn next_meeting(&self, func: &Func, inst: Inst) -> u32 {
-        let mut at = inst;
-        loop {
-            let region = func.parent(at);
-            let insts = &func.region(region).insts;
-            let after = insts.partition_point(|i| self.of_inst[*i] <= self.of_inst[at]);
-            if let Some(next) = insts[after..].iter().find(|i| self.meets.contains(**i)) {
-                return self.of_inst[*next];
-            }
-            match func.region(region).owner.expand() {
-                Some(owner) => at = owner,
-                None => return self.now,
+    if needs.len() == first {
+        return;
+    }
+    let views = Views::of(func);
+    for user in func.walk() {
+        let op = func.op(user);
+        let accesses = op.rules().shared_accesses();
+        for value in op.operands() {
+            let is_async = accesses
+                .iter()
+                .any(|(view, access)| *view == value && is_async(*access));
+            for &maker in views.allocations(value) {
+                let need = needs[first..].iter_mut().find(|need| need.inst == maker);
+                let Some(need) = need else { continue };
+                let (start, end) = moments.span(func, maker, user);
+                need.block.first = need.block.first.min(start);
+                let end = if is_async { moments.last() } else { end };
+                need.block.last = need.block.last.max(end);
             }
         }
     }
+}
+
+fn is_async(access: Access) -> bool {
+    matches!(
+        access,
+        Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic
+    )
+}
+
+/// An allocation at the moment that it is made.
+fn allocation(func: &Func, moments: &Moments, inst: Inst) -> Result<Block, Box<Diagnostic>> {
+    let s = func
+        .ty(func.result(inst))
+        .as_smem()
+        .expect("an allocation gives shared memory");
+    let bytes = relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes()).map_err(|e| {
+        Box::new(Diagnostic::error(
+            Code::InvalidLayout,
+            func.place(inst),
+            e.to_string(),
+        ))
+    })?;
+    let now = moments.start(inst);
+    Ok(Block {
+        bytes,
+        alignment: s.layout.alignment_bytes().max(SCRATCH_ALIGNMENT),
+        first: now,
+        last: now,
+        partition: moments.partition(inst),
+    })
 }

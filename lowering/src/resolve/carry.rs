@@ -76,6 +76,14 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
             let down = |l: &Layout| relate::join(l, shape).ok();
             sides.both(layout, &mut layouts, down, |l| relate::split(l, shape).ok());
         }
+        LayoutRule::Gather => {
+            let operands = func.op(inst).operands();
+            let source = operands.first();
+            if source != Some(&value) {
+                let tied = operands.iter().skip(1).chain(func.results(inst));
+                layouts.extend(tied.map(|v| (*v, layout.clone())));
+            }
+        }
         LayoutRule::Free | LayoutRule::Set | LayoutRule::Flow => {}
     }
     Carried {

@@ -6,12 +6,16 @@ mod join_split;
 mod permute;
 mod registers;
 mod reshape;
+mod shared;
 mod slice;
 
 pub use join_split::{join, split};
 pub use permute::{inverse_order, permute};
 pub use registers::registers_in;
 pub use reshape::reshape;
+pub use shared::{
+    buffer_bytes, covered, index_shared, permute_shared, reshape_shared, shared_bytes,
+};
 pub use slice::{expand_dims, reduce};
 
 use super::{Axis, Dims, DistributedLinear, Layout, LayoutError, LinearLayout};

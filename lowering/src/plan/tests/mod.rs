@@ -1,3 +1,7 @@
+mod allocations;
+mod budgets;
+mod engines;
+
 use crate::test::{check, check_error};
 
 /// A kernel around `body`; `MAX` stands for a combine region.
@@ -24,28 +28,29 @@ fn check_lines(pass: &str, head: &str, body: &str, expected: &[&str]) {
     let (func, found) = crate::test::apply(pass, &kernel(head, body));
     assert!(found.is_empty(), "{found}");
     let text = gluon_lang::text::print(&func);
-    let interesting = |line: &&str| {
-        ["barrier", "reduce", "for", "while", "if", "} () {"]
-            .iter()
-            .any(|w| line.contains(w))
-    };
+    let words = ["barrier", "reduce", "for", "while", "if", "else"];
+    assert_eq!(lines_of(&text, &words), expected, "{text}");
+}
+
+/// The lines of a kernel that hold one of the words, each as its op and the bytes planned for it.
+fn lines_of(text: &str, words: &[&str]) -> Vec<String> {
     let short = |line: &str| {
-        let words = line
-            .split_once(" = ")
-            .map_or(line, |(_, words)| words)
-            .trim();
-        let name = words.split([' ', '}']).next().unwrap_or("").to_owned();
-        let scratch = words
-            .split_once("scratch=")
-            .map_or("", |(_, s)| s.split('}').next().unwrap_or(""));
-        if words.starts_with("} () {") {
-            "else".into()
-        } else {
-            format!("{name} {scratch}").trim().to_owned()
+        let line = line.split_once(" = ").map_or(line, |(_, op)| op).trim();
+        if line.starts_with("} () {") {
+            return "else".to_owned();
         }
+        let name = line.split([' ', '}']).next().unwrap_or("");
+        let planned = ["scratch=", "bytes="]
+            .iter()
+            .find_map(|field| line.split_once(field));
+        let bytes = planned
+            .and_then(|(_, rest)| rest.split([',', '}']).next())
+            .filter(|b| b.contains(".."));
+        format!("{name} {}", bytes.unwrap_or("")).trim().to_owned()
     };
-    let lines: Vec<String> = text.lines().filter(interesting).map(short).collect();
-    assert_eq!(lines, expected, "{text}");
+    let body = text.lines().filter(|l| l.starts_with(' ')).map(short);
+    body.filter(|l| words.iter().any(|w| l.starts_with(w)))
+        .collect()
 }
 
 const TWO: &str = "

@@ -1,0 +1,320 @@
+//! Atomic operations on global and shared memory (PTX ISA, `atom`, `red`, `ld.acquire`, `st.release`).
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+
+use super::arith::{element, mismatch};
+use super::define::{attr_enum, define_op};
+use super::shared::{check_indices, check_values, descriptor};
+use super::{Access, OpRules, SharedAccesses, Types};
+use crate::diag::{Code, OpError};
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, Spaces, Type};
+
+attr_enum! {
+    /// Which read-modify-write.
+    pub enum AtomicOp {
+        /// Adds.
+        Add = "add",
+        /// The smaller stays.
+        Min = "min",
+        /// The larger stays.
+        Max = "max",
+        /// Bitwise and.
+        And = "and",
+        /// Bitwise or.
+        Or = "or",
+        /// Bitwise exclusive or.
+        Xor = "xor",
+        /// The new value.
+        Exchange = "xchg",
+    }
+}
+
+impl AtomicOp {
+    /// Does the hardware have it for elements of this type?
+    pub fn accepts(self, dtype: DType) -> bool {
+        let is_word = matches!(dtype, DType::I32 | DType::U32 | DType::I64 | DType::U64);
+        match self {
+            AtomicOp::Add => {
+                is_word || matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
+            }
+            AtomicOp::Min | AtomicOp::Max | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => is_word,
+            AtomicOp::Exchange => is_word || matches!(dtype, DType::F32 | DType::F64),
+        }
+    }
+}
+
+attr_enum! {
+    /// What an atomic orders (PTX memory consistency model).
+    pub enum Semantics {
+        /// Acquires before and releases after: the default, as in Gluon.
+        AcqRel = "acq_rel",
+        /// Later accesses stay behind it.
+        Acquire = "acquire",
+        /// Earlier accesses stay before it.
+        Release = "release",
+        /// Nothing.
+        Relaxed = "relaxed",
+    }
+    unsaid AcqRel
+}
+
+attr_enum! {
+    /// Among whom it is atomic.
+    pub enum Scope {
+        /// All threads of the GPU: the default.
+        Gpu = "gpu",
+        /// The threads of the CTA.
+        Cta = "cta",
+        /// The threads of the cluster.
+        Cluster = "cluster",
+        /// All threads of the system, host included.
+        Sys = "sys",
+    }
+    unsaid Gpu
+}
+
+const GLOBAL_RMW: Effects = Effects {
+    reads: Spaces::GLOBAL,
+    writes: Spaces::GLOBAL,
+    is_ordered: true,
+    is_guarded: true,
+    ..Effects::PURE
+};
+
+define_op! {
+    /// For each pointer where `mask` is true: reads, combines with `value`, writes, as one step. The result is what was
+    /// there before; undefined where nothing was done.
+    pub struct AtomicRmw = "atomic_rmw" {
+        /// Which.
+        op: AtomicOp,
+        /// What it orders.
+        semantics: Semantics,
+        /// Among whom.
+        scope: Scope,
+        /// Pointers, a tensor or a scalar.
+        ptr: Value,
+        /// What to combine with.
+        value: Value,
+        /// Where.
+        mask: PackedOption<Value>,
+    }
+}
+
+impl OpRules for AtomicRmw {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let data = data_of(func, "atomic", self.ptr, &[self.value], self.mask.expand())?;
+        match element(&data)? {
+            Elem::Data(dtype) if self.op.accepts(dtype) => Ok(smallvec![data]),
+            elem => Err(OpError::new(
+                Code::ElementMismatch,
+                format!("there is no atomic `{}` for {elem}", self.op),
+            )),
+        }
+    }
+    fn effects(&self) -> Effects {
+        GLOBAL_RMW
+    }
+}
+
+define_op! {
+    /// For each pointer: where memory holds `compare`, writes `value`, as one step. The result is what was there.
+    pub struct AtomicCas = "atomic_cas" {
+        /// What it orders.
+        semantics: Semantics,
+        /// Among whom.
+        scope: Scope,
+        /// Pointers, a tensor or a scalar.
+        ptr: Value,
+        /// What must be there.
+        compare: Value,
+        /// What to write.
+        value: Value,
+    }
+}
+
+impl OpRules for AtomicCas {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let data = data_of(
+            func,
+            "atomic_cas",
+            self.ptr,
+            &[self.compare, self.value],
+            None,
+        )?;
+        match element(&data)? {
+            Elem::Data(d) if d.bits() >= 16 => Ok(smallvec![data]),
+            elem => Err(OpError::new(
+                Code::ElementMismatch,
+                format!("there is no atomic compare-and-swap for {elem}"),
+            )),
+        }
+    }
+    fn effects(&self) -> Effects {
+        GLOBAL_RMW
+    }
+}
+
+define_op! {
+    /// Reads through each pointer as one step, with an order.
+    pub struct AtomicLoad = "atomic_load" {
+        /// `acquire` or `relaxed`.
+        semantics: Semantics,
+        /// Among whom.
+        scope: Scope,
+        /// Pointers, a tensor or a scalar.
+        ptr: Value,
+        /// Where.
+        mask: PackedOption<Value>,
+    }
+}
+
+impl OpRules for AtomicLoad {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        if !matches!(self.semantics, Semantics::Acquire | Semantics::Relaxed) {
+            return Err(OpError::new(
+                Code::AccessWidth,
+                format!(
+                    "an atomic load is acquire or relaxed, not {}",
+                    self.semantics
+                ),
+            ));
+        }
+        Ok(smallvec![data_of(
+            func,
+            "atomic_load",
+            self.ptr,
+            &[],
+            self.mask.expand()
+        )?])
+    }
+    fn effects(&self) -> Effects {
+        GLOBAL_RMW
+    }
+}
+
+define_op! {
+    /// Writes through each pointer as one step, with an order.
+    pub struct AtomicStore = "atomic_store" {
+        /// `release` or `relaxed`.
+        semantics: Semantics,
+        /// Among whom.
+        scope: Scope,
+        /// Pointers, a tensor or a scalar.
+        ptr: Value,
+        /// What to write.
+        value: Value,
+        /// Where.
+        mask: PackedOption<Value>,
+    }
+}
+
+impl OpRules for AtomicStore {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        if !matches!(self.semantics, Semantics::Release | Semantics::Relaxed) {
+            return Err(OpError::new(
+                Code::AccessWidth,
+                format!(
+                    "an atomic store is release or relaxed, not {}",
+                    self.semantics
+                ),
+            ));
+        }
+        data_of(
+            func,
+            "atomic_store",
+            self.ptr,
+            &[self.value],
+            self.mask.expand(),
+        )?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        GLOBAL_RMW
+    }
+}
+
+define_op! {
+    /// A scatter into shared memory that combines with what is there, as one step, relaxed and among the CTA's threads.
+    /// Where `mask` is false nothing happens.
+    pub struct SmemAtomicScatter = "smem_atomic_scatter" {
+        /// Which.
+        op: AtomicOp,
+        /// The dimension indexed.
+        axis: u32,
+        /// The view.
+        view: Value,
+        /// What to combine with.
+        values: Value,
+        /// Integers of the same shape and layout as the values.
+        indices: Value,
+        /// Where.
+        mask: PackedOption<Value>,
+    }
+}
+
+impl OpRules for SmemAtomicScatter {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "atomic_scatter", self.view)?;
+        check_indices(func, "atomic_scatter", s, self.indices, self.axis)?;
+        check_values(func, "atomic_scatter", s, self.values, self.indices)?;
+        match s.elem {
+            Elem::Data(dtype) if self.op.accepts(dtype) => {}
+            elem => {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!("there is no atomic `{}` for {elem}", self.op),
+                ));
+            }
+        }
+        check_mask(func, "atomic_scatter", self.indices, self.mask.expand())?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            reads: Spaces::SHARED,
+            writes: Spaces::SHARED,
+            ..Effects::PURE
+        }
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::Atomic)]
+    }
+}
+
+/// The type behind the pointers, which the values must have.
+fn data_of(
+    func: &Func,
+    op: &str,
+    ptr: Value,
+    values: &[Value],
+    mask: Option<Value>,
+) -> Result<Type, OpError> {
+    let ty = func.ty(ptr);
+    let Some(pointee) = element(ty)?.pointee() else {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            format!("`{op}` wants pointers, this is {ty}"),
+        )
+        .origin(ptr, format!("this is {ty}")));
+    };
+    let data = ty.with_elem(pointee);
+    for &value in values {
+        if *func.ty(value) != data {
+            return Err(mismatch(op, ptr, &data, value, func.ty(value)));
+        }
+    }
+    check_mask(func, op, ptr, mask)?;
+    Ok(data)
+}
+
+fn check_mask(func: &Func, op: &str, like: Value, mask: Option<Value>) -> Result<(), OpError> {
+    let Some(mask) = mask else { return Ok(()) };
+    let wanted = func.ty(like).with_elem(DType::I1);
+    if *func.ty(mask) == wanted {
+        return Ok(());
+    }
+    Err(mismatch(op, like, &wanted, mask, func.ty(mask)))
+}

@@ -1,0 +1,161 @@
+//! Asynchronous copies by the threads themselves (PTX ISA, `cp.async`): global to shared memory without registers between.
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+
+use super::define::define_op;
+use super::global::{CacheOp, Eviction, Prefetch};
+use super::mbarrier::one_barrier;
+use super::shared::descriptor;
+use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use crate::diag::{Code, OpError};
+use crate::elem::DType;
+use crate::entity::Value;
+use crate::ir::{Effects, Func, Spaces, Type};
+
+define_op! {
+    /// One element through each pointer into the view, where `mask` is true; zero where it is not. Complete when its
+    /// group or barrier is.
+    pub struct AsyncCopy = "async_copy" {
+        /// Cache operator, `ca` or `cg`.
+        cache: CacheOp,
+        /// L1 priority.
+        eviction: Eviction,
+        /// L2 prefetch.
+        prefetch: Prefetch,
+        /// Where to.
+        view: Value,
+        /// Where from, a tensor of pointers of the view's shape.
+        ptr: Value,
+        /// Where at all.
+        mask: PackedOption<Value>,
+    }
+}
+
+impl OpRules for AsyncCopy {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "async_copy", self.view)?;
+        let ty = func.ty(self.ptr);
+        let pointee = ty
+            .as_tensor()
+            .filter(|t| t.shape == s.shape)
+            .and_then(|t| t.elem.pointee());
+        if pointee.map(Into::into) != Some(s.elem) {
+            return Err(OpError::new(
+                Code::ShapeMismatch,
+                format!("{ty} does not point to the elements of {s}"),
+            )
+            .origin(self.view, format!("this is {s}"))
+            .origin(self.ptr, format!("this is {ty}")));
+        }
+        if let Some(mask) = self.mask.expand() {
+            let wanted = ty.with_elem(DType::I1);
+            if *func.ty(mask) != wanted {
+                return Err(super::arith::mismatch(
+                    "async_copy",
+                    self.ptr,
+                    &wanted,
+                    mask,
+                    func.ty(mask),
+                ));
+            }
+        }
+        if !matches!(self.cache, CacheOp::Default | CacheOp::Ca | CacheOp::Cg) {
+            return Err(OpError::new(
+                Code::AccessWidth,
+                format!(
+                    "an asynchronous copy has no cache operator `{}`",
+                    self.cache
+                ),
+            ));
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            reads: Spaces::GLOBAL,
+            writes: Spaces::SHARED,
+            is_ordered: true,
+            is_guarded: true,
+            ..Effects::PURE
+        }
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        // The threads' own copies are in their own proxy: they are ordinary writes, complete at the wait.
+        smallvec![(self.view, Access::Write)]
+    }
+}
+
+define_op! {
+    /// The copies asked for since the last commit become a group.
+    pub struct AsyncCommit = "async_commit" {
+    }
+}
+
+impl OpRules for AsyncCommit {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERED_SHARED
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Waits until at most `pending` groups of each thread are under way. Other threads' copies are seen after a barrier,
+    /// which the planner places.
+    pub struct AsyncWait = "async_wait" {
+        /// Groups that may still be under way.
+        pending: u32,
+    }
+}
+
+impl OpRules for AsyncWait {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERED_SHARED
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Each thread arrives at the barrier once its copies so far are complete (PTX ISA, `cp.async.mbarrier.arrive`). With
+    /// `is_counted` the barrier's count includes these arrivals; else it is raised for them.
+    pub struct AsyncArrive = "async_arrive" {
+        /// Whether the barrier counts them already.
+        is_counted: bool,
+        /// The barrier.
+        barrier: Value,
+    }
+}
+
+impl OpRules for AsyncArrive {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        one_barrier(func, "async_arrive", self.barrier)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERED_SHARED
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.barrier, Access::Atomic)]
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+const ORDERED_SHARED: Effects = Effects {
+    reads: Spaces::SHARED,
+    writes: Spaces::SHARED,
+    is_ordered: true,
+    is_guarded: true,
+    ..Effects::PURE
+};

@@ -1,0 +1,254 @@
+//! Barriers in shared memory (PTX ISA, `mbarrier`): they count arrivals and bytes of asynchronous copies, and turn to the
+//! next phase when both are complete.
+//!
+//! A barrier is one `u64` in shared memory; an array of them is a tile with one dimension more, indexed. A wait is for a
+//! phase, 0 or 1: it returns when the barrier has completed the phase of that parity. A fresh barrier is in phase 0, so a
+//! wait for phase 1 passes.
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+
+use super::debug::scalar_bool;
+use super::define::{attr_enum, define_op};
+use super::shared::descriptor;
+use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use crate::diag::{Code, OpError};
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, Spaces, Type};
+
+/// The largest count of a barrier (PTX ISA, `mbarrier.init`).
+const MAX_COUNT: u32 = (1 << 20) - 1;
+
+/// The most bytes that a phase can expect (PTX ISA, `mbarrier.expect_tx`).
+const MAX_EXPECTED_BYTES: u32 = (1 << 20) - 1;
+
+/// Barriers order memory: nothing that touches it moves across.
+const ORDERS: Effects = Effects {
+    reads: Spaces::ALL,
+    writes: Spaces::ALL,
+    is_ordered: true,
+    is_guarded: true,
+    ..Effects::PURE
+};
+
+attr_enum! {
+    /// Who arrives.
+    pub enum Arrivers {
+        /// The threads of the partition meet, and then one of them arrives.
+        Partition = "partition",
+        /// One thread of each warp, once its warp has come.
+        Warp = "warp",
+        /// One thread of each warpgroup, without waiting for the others.
+        Warpgroup = "warpgroup",
+        /// Every thread.
+        Thread = "thread",
+    }
+    unsaid Partition
+}
+
+/// A descriptor of exactly one barrier.
+pub(super) fn one_barrier(func: &Func, op: &str, barrier: Value) -> Result<(), OpError> {
+    let s = descriptor(func, op, barrier)?;
+    if s.elem == Elem::Data(DType::U64) && s.shape.product() == 1 {
+        return Ok(());
+    }
+    Err(OpError::new(
+        Code::ElementMismatch,
+        format!("`{op}` wants one barrier (a u64 in shared memory), this is {s}"),
+    )
+    .origin(barrier, format!("this is {s}"))
+    .help("index the barrier out of its array"))
+}
+
+pub(super) fn check_predicate(
+    func: &Func,
+    op: &str,
+    predicate: PackedOption<Value>,
+) -> Result<(), OpError> {
+    predicate
+        .expand()
+        .map_or(Ok(()), |p| scalar_bool(func, op, p))
+}
+
+define_op! {
+    /// Makes a barrier that completes a phase after `count` arrivals. One thread does it; other threads may use the
+    /// barrier after a CTA barrier, and the copy engine after a fence, both of which the planner places.
+    pub struct MbarrierInit = "mbarrier_init" {
+        /// Arrivals of a phase.
+        count: u32,
+        /// The barrier.
+        barrier: Value,
+    }
+}
+
+impl OpRules for MbarrierInit {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        one_barrier(func, "mbarrier_init", self.barrier)?;
+        if self.count == 0 || self.count > MAX_COUNT {
+            return Err(OpError::new(
+                Code::TooLarge,
+                format!(
+                    "a barrier counts 1 to {MAX_COUNT} arrivals, not {}",
+                    self.count
+                ),
+            ));
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.barrier, Access::Write)]
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Gives the barrier's memory back for other use. Nobody may wait on it any more.
+    pub struct MbarrierInvalidate = "mbarrier_invalidate" {
+        /// The barrier.
+        barrier: Value,
+    }
+}
+
+impl OpRules for MbarrierInvalidate {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        one_barrier(func, "mbarrier_invalidate", self.barrier)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.barrier, Access::Write)]
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// One arrival that also says how many bytes of copies complete the phase.
+    pub struct MbarrierExpect = "mbarrier_expect" {
+        /// Bytes.
+        bytes: u32,
+        /// The barrier.
+        barrier: Value,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
+    }
+}
+
+impl OpRules for MbarrierExpect {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        one_barrier(func, "mbarrier_expect", self.barrier)?;
+        check_predicate(func, "mbarrier_expect", self.predicate)?;
+        if self.bytes > MAX_EXPECTED_BYTES {
+            return Err(OpError::new(
+                Code::TooLarge,
+                format!(
+                    "a phase expects at most {MAX_EXPECTED_BYTES} bytes, not {}",
+                    self.bytes
+                ),
+            ));
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.barrier, Access::Atomic)]
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Arrivals at the barrier, of this CTA or of another of the cluster.
+    pub struct MbarrierArrive = "mbarrier_arrive" {
+        /// Arrivals that each arriver makes.
+        count: u32,
+        /// Who arrives.
+        by: Arrivers,
+        /// The barrier.
+        barrier: Value,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
+        /// The rank in the cluster of the CTA whose barrier is meant, an i32; this one's without it.
+        cta: PackedOption<Value>,
+    }
+}
+
+impl OpRules for MbarrierArrive {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        one_barrier(func, "mbarrier_arrive", self.barrier)?;
+        check_predicate(func, "mbarrier_arrive", self.predicate)?;
+        if self.count == 0 || self.count > MAX_COUNT {
+            return Err(OpError::new(
+                Code::TooLarge,
+                format!("an arrival counts 1 to {MAX_COUNT}, not {}", self.count),
+            ));
+        }
+        if let Some(cta) = self.cta.expand()
+            && *func.ty(cta) != Type::Scalar(Elem::I32)
+        {
+            return Err(OpError::new(
+                Code::ElementMismatch,
+                format!("the rank of a CTA is an i32, not {}", func.ty(cta)),
+            ));
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.barrier, Access::Atomic)]
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Waits until the barrier has completed the phase of the given parity. What arrivers and copies did before is seen
+    /// after.
+    pub struct MbarrierWait = "mbarrier_wait" {
+        /// The barrier.
+        barrier: Value,
+        /// The parity: 0 or 1, a scalar of 32 bits.
+        phase: Value,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
+    }
+}
+
+impl OpRules for MbarrierWait {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        one_barrier(func, "mbarrier_wait", self.barrier)?;
+        check_predicate(func, "mbarrier_wait", self.predicate)?;
+        match func.ty(self.phase) {
+            Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => Ok(smallvec![]),
+            other => Err(OpError::new(
+                Code::ElementMismatch,
+                format!("a phase is a scalar of 32 bits, 0 or 1, not {other}"),
+            )
+            .origin(self.phase, format!("this is {other}"))),
+        }
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.barrier, Access::Atomic)]
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}

@@ -1,0 +1,69 @@
+//! Prefix combinations along one dimension.
+
+use smallvec::smallvec;
+
+use super::define::define_op;
+use super::shape::tensor;
+use super::{OpRules, Scratch, Types, Values};
+use crate::diag::{Code, OpError};
+use crate::entity::Region;
+use crate::ir::{Func, Type};
+
+define_op! {
+    /// Each element becomes the combination of all up to itself along `axis`, several tensors at once if wanted. The
+    /// region takes two elements of each operand (all earlier ones, then all later ones) and yields one of each; it must
+    /// be associative. From the end if `is_reverse`.
+    pub struct Scan = "scan" {
+        /// The dimension along which it runs.
+        axis: u32,
+        /// From the last element to the first.
+        is_reverse: bool,
+        /// Shared memory for what goes between warps.
+        scratch: Scratch,
+        /// Tensors of one shape and layout.
+        operands: Values,
+        /// How two elements become one.
+        combine: Region,
+    }
+}
+
+impl OpRules for Scan {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let Some(&first) = self.operands.first() else {
+            return Err(OpError::new(Code::BrokenRule, "`scan` of nothing"));
+        };
+        let t = tensor(func, "scan", first)?;
+        if self.axis as usize >= t.rank() {
+            let message = format!(
+                "`scan` along dimension {} of a tensor of rank {}, which has 0 to {}",
+                self.axis,
+                t.rank(),
+                t.rank() - 1
+            );
+            return Err(
+                OpError::new(Code::NoSuchAxis, message).origin(first, format!("this is {t}"))
+            );
+        }
+        let mut types = smallvec![];
+        for &operand in &self.operands {
+            let o = tensor(func, "scan", operand)?;
+            if (&o.shape, &o.layout) != (&t.shape, &t.layout) {
+                return Err(super::arith::mismatch(
+                    "scan",
+                    first,
+                    func.ty(first),
+                    operand,
+                    &func.ty(operand).with_elem(t.elem),
+                ));
+            }
+            types.push(func.ty(operand).clone());
+        }
+        Ok(types)
+    }
+    fn scratch(&self) -> Option<Scratch> {
+        Some(self.scratch)
+    }
+    fn set_scratch(&mut self, scratch: Scratch) {
+        self.scratch = scratch;
+    }
+}

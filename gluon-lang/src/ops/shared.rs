@@ -1,0 +1,526 @@
+//! Tiles in shared memory: allocations, views of them, and moves between them and registers.
+//!
+//! A view is free: it is an address and a map, nothing is copied. Views of views are allowed wherever the map of the
+//! layout allows them.
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+
+use super::arith::mismatch;
+use super::create::one_declared;
+use super::define::define_op;
+use super::shape::tensor;
+use super::{Access, LayoutRule, OpRules, Scratch, SharedAccesses, Types};
+use crate::diag::{Code, OpError};
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, SmemType, Spaces, Type};
+use crate::layout::{Dims, relate};
+
+/// The descriptor type of an operand, or a diagnostic that says that it is none.
+pub(super) fn descriptor<'f>(
+    func: &'f Func,
+    op: &str,
+    value: Value,
+) -> Result<&'f SmemType, OpError> {
+    let ty = func.ty(value);
+    ty.as_smem().ok_or_else(|| {
+        OpError::new(
+            Code::ElementMismatch,
+            format!("`{op}` wants shared memory, this is {ty}"),
+        )
+        .origin(value, format!("this is {ty}"))
+    })
+}
+
+/// The results of an op on shared memory: reads, writes or both, never a conflict with global memory.
+fn touches(reads: bool, writes: bool) -> Effects {
+    let space = |on: bool| if on { Spaces::SHARED } else { Spaces::NONE };
+    Effects {
+        reads: space(reads),
+        writes: space(writes),
+        ..Effects::PURE
+    }
+}
+
+define_op! {
+    /// A new tile in shared memory, with the elements of `init` or undefined. It lives until its last use; the planner
+    /// gives its bytes to others before and after.
+    pub struct SmemAlloc = "smem_alloc" {
+        /// What it holds at first.
+        init: PackedOption<Value>,
+        /// Its bytes, once shared memory is planned.
+        bytes: Scratch,
+    }
+}
+
+impl OpRules for SmemAlloc {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let to = one_declared(declared, "smem_alloc")?;
+        let Type::Smem(s) = to else {
+            return Err(OpError::new(
+                Code::BrokenRule,
+                format!("`smem_alloc` gives shared memory, not {to}"),
+            ));
+        };
+        if s.alloc_shape != s.shape {
+            return Err(OpError::new(
+                Code::ShapeMismatch,
+                format!("an allocation is whole: {s}"),
+            ));
+        }
+        if let Some(init) = self.init.expand() {
+            let t = tensor(func, "smem_alloc", init)?;
+            if t.shape != s.shape || t.elem != s.elem {
+                return Err(
+                    OpError::new(Code::ShapeMismatch, format!("{s} cannot hold {t}"))
+                        .origin(init, format!("this is {t}")),
+                );
+            }
+        }
+        Ok(smallvec![to.clone()])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_unique: true,
+            ..touches(false, self.init.is_some())
+        }
+    }
+    fn allocation(&self) -> Option<Scratch> {
+        Some(self.bytes)
+    }
+    fn set_allocation(&mut self, bytes: Scratch) {
+        self.bytes = bytes;
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Reads a whole view into registers.
+    pub struct SmemLoad = "smem_load" {
+        /// The view.
+        view: Value,
+    }
+}
+
+impl OpRules for SmemLoad {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "load", self.view)?;
+        let to = one_declared(declared, "smem_load")?;
+        match to {
+            Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => Ok(smallvec![to.clone()]),
+            _ => Err(OpError::new(
+                Code::ShapeMismatch,
+                format!("a load of {s} does not give {to}"),
+            )
+            .origin(self.view, format!("this is {s}"))),
+        }
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_guarded: true,
+            ..touches(true, false)
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::Read)]
+    }
+}
+
+define_op! {
+    /// Writes a tensor into a view.
+    pub struct SmemStore = "smem_store" {
+        /// The view.
+        view: Value,
+        /// What to write.
+        value: Value,
+    }
+}
+
+impl OpRules for SmemStore {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "store", self.view)?;
+        let t = tensor(func, "store", self.value)?;
+        if t.shape != s.shape || t.elem != s.elem {
+            return Err(
+                OpError::new(Code::ShapeMismatch, format!("{t} cannot be stored in {s}"))
+                    .origin(self.view, format!("this is {s}"))
+                    .origin(self.value, format!("this is {t}")),
+            );
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        touches(false, true)
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::Write)]
+    }
+}
+
+define_op! {
+    /// Element `index` of the first dimension, which the layout does not cover: one buffer of several.
+    pub struct SmemIndex = "smem_index" {
+        /// The view.
+        view: Value,
+        /// A scalar integer of 32 bits.
+        index: Value,
+    }
+}
+
+impl OpRules for SmemIndex {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "index", self.view)?;
+        if s.shape.rank() < 2 {
+            return Err(OpError::new(
+                Code::RankMismatch,
+                format!("`index` takes the first dimension away, and {s} has no other"),
+            )
+            .origin(self.view, format!("this is {s}")));
+        }
+        match func.ty(self.index) {
+            Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => {}
+            other => {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!("an index is a scalar of 32 bits, not {other}"),
+                ));
+            }
+        }
+        let (shape, alloc_shape) = (s.shape.without(0), s.alloc_shape.without(0));
+        let layout = relate::index_shared(&s.layout, &s.alloc_shape)
+            .map_err(|e| OpError::new(Code::InvalidLayout, e.to_string()))?;
+        Ok(smallvec![Type::Smem(SmemType {
+            shape,
+            elem: s.elem,
+            layout,
+            alloc_shape
+        })])
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// A part of a view: `lengths[d]` elements from `starts[d]` of each dimension.
+    pub struct SmemSlice = "smem_slice" {
+        /// First element of each dimension.
+        starts: Dims,
+        /// Elements of each dimension.
+        lengths: Dims,
+        /// The view.
+        view: Value,
+    }
+}
+
+impl OpRules for SmemSlice {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "slice", self.view)?;
+        let error = |message: String| {
+            OpError::new(Code::ShapeMismatch, message).origin(self.view, format!("this is {s}"))
+        };
+        if self.starts.rank() != s.shape.rank() || self.lengths.rank() != s.shape.rank() {
+            return Err(error(format!(
+                "a slice of {s} has {} dimensions, not {}",
+                s.shape.rank(),
+                self.starts.rank()
+            )));
+        }
+        for (d, ((&start, &length), &size)) in self
+            .starts
+            .iter()
+            .zip(self.lengths.iter())
+            .zip(s.shape.iter())
+            .enumerate()
+        {
+            if length == 0 || start.checked_add(length).is_none_or(|end| end > size) {
+                return Err(error(format!(
+                    "elements {start} to {} of dimension {d} do not lie in its {size}",
+                    u64::from(start) + u64::from(length)
+                )));
+            }
+            let is_free = d == 0 && s.shape.rank() == s.layout.rank() + 1;
+            if !is_free && (!length.is_power_of_two() || !start.is_multiple_of(length)) {
+                return Err(error(format!(
+                    "a slice of dimension {d} has a power of two of elements and begins at a multiple of that; {length} from {start} does not"
+                )));
+            }
+        }
+        Ok(smallvec![Type::Smem(SmemType {
+            shape: self.lengths.clone(),
+            ..s.clone()
+        })])
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// The view with its dimensions reordered: dimension `i` of the result is dimension `order[i]`.
+    pub struct SmemPermute = "smem_permute" {
+        /// The new order.
+        order: Dims,
+        /// The view.
+        view: Value,
+    }
+}
+
+impl OpRules for SmemPermute {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "permute", self.view)?;
+        let mut sorted = self.order.to_vec();
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..s.shape.rank() as u32) {
+            return Err(OpError::new(
+                Code::ShapeChange,
+                format!(
+                    "{} is no order of the {} dimensions of {s}",
+                    self.order,
+                    s.shape.rank()
+                ),
+            ));
+        }
+        let layout = relate::permute_shared(&s.layout, &s.alloc_shape, &self.order)
+            .map_err(|e| OpError::new(Code::ShapeChange, e.to_string()))?;
+        Ok(smallvec![Type::Smem(SmemType {
+            shape: s.shape.permuted(&self.order),
+            elem: s.elem,
+            layout,
+            alloc_shape: s.alloc_shape.permuted(&self.order),
+        })])
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// The view counted in another shape, row-major. The result's layout is the operand's seen through it.
+    pub struct SmemReshape = "smem_reshape" {
+        /// The new shape.
+        shape: Dims,
+        /// The view.
+        view: Value,
+    }
+}
+
+impl OpRules for SmemReshape {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "reshape", self.view)?;
+        if self.shape.product() != s.shape.product() || self.shape.rank() == 0 {
+            return Err(OpError::new(
+                Code::ShapeChange,
+                format!(
+                    "a reshape keeps the number of elements: {} has {}, {} has {}",
+                    s.shape,
+                    s.shape.product(),
+                    self.shape,
+                    self.shape.product()
+                ),
+            )
+            .origin(self.view, format!("this is {s}")));
+        }
+        let (layout, alloc_shape) =
+            relate::reshape_shared(&s.layout, &s.shape, &s.alloc_shape, &self.shape).map_err(
+                |e| {
+                    OpError::new(Code::ShapeChange, e.to_string())
+                        .origin(self.view, format!("this is {s}"))
+                },
+            )?;
+        Ok(smallvec![Type::Smem(SmemType {
+            shape: self.shape.clone(),
+            elem: s.elem,
+            layout,
+            alloc_shape
+        })])
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// The bytes of a whole allocation taken as another element type, shape and layout, no larger than it.
+    pub struct SmemReinterpret = "smem_reinterpret" {
+        /// The view.
+        view: Value,
+    }
+}
+
+impl OpRules for SmemReinterpret {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "reinterpret", self.view)?;
+        let to = one_declared(declared, "smem_reinterpret")?;
+        let Type::Smem(t) = to else {
+            return Err(OpError::new(
+                Code::BrokenRule,
+                format!("`reinterpret` gives shared memory, not {to}"),
+            ));
+        };
+        let bytes = |s: &SmemType| relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes());
+        match (bytes(s), bytes(t)) {
+            (Ok(have), Ok(want)) if want <= have => Ok(smallvec![to.clone()]),
+            (Ok(have), Ok(want)) => Err(OpError::new(
+                Code::ShapeMismatch,
+                format!("{t} takes {want} bytes, and {s} has {have}"),
+            )
+            .origin(self.view, format!("this is {s}"))),
+            (Err(e), _) | (_, Err(e)) => Err(OpError::new(Code::InvalidLayout, e.to_string())),
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// For each index: the element of the view at the index along `axis`, and at the index's own coordinates along the
+    /// other dimensions.
+    pub struct SmemGather = "smem_gather" {
+        /// The dimension indexed.
+        axis: u32,
+        /// The view.
+        view: Value,
+        /// Integers, a tensor of the view's rank.
+        indices: Value,
+    }
+}
+
+impl OpRules for SmemGather {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "gather", self.view)?;
+        check_indices(func, "gather", s, self.indices, self.axis)?;
+        Ok(smallvec![func.ty(self.indices).with_elem(s.elem)])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_guarded: true,
+            ..touches(true, false)
+        }
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::Read)]
+    }
+}
+
+define_op! {
+    /// For each index: writes the value into the view at the index along `axis`, and at the index's own coordinates
+    /// along the other dimensions. Two values for one place leave either.
+    pub struct SmemScatter = "smem_scatter" {
+        /// The dimension indexed.
+        axis: u32,
+        /// The view.
+        view: Value,
+        /// What to write.
+        values: Value,
+        /// Integers of the same shape and layout as the values.
+        indices: Value,
+    }
+}
+
+impl OpRules for SmemScatter {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = descriptor(func, "scatter", self.view)?;
+        check_indices(func, "scatter", s, self.indices, self.axis)?;
+        check_values(func, "scatter", s, self.values, self.indices)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        touches(false, true)
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::Write)]
+    }
+}
+
+define_op! {
+    /// Keeps an allocation alive until here, for readers that the planner cannot see.
+    pub struct SmemKeep = "smem_keep" {
+        /// The view.
+        view: Value,
+    }
+}
+
+impl OpRules for SmemKeep {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        descriptor(func, "keep_alive", self.view)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_ordered: true,
+            ..Effects::PURE
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+pub(super) fn check_indices(
+    func: &Func,
+    op: &str,
+    s: &SmemType,
+    indices: Value,
+    axis: u32,
+) -> Result<(), OpError> {
+    let t = tensor(func, op, indices)?;
+    if !t.elem.is_int() {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            format!("`{op}` wants integer indices, these are {t}"),
+        ));
+    }
+    if t.rank() != s.shape.rank() {
+        return Err(OpError::new(
+            Code::RankMismatch,
+            format!("`{op}` wants indices of the rank of {s}, these are {t}"),
+        )
+        .origin(indices, format!("this is {t}")));
+    }
+    if axis as usize >= s.shape.rank() {
+        return Err(OpError::new(
+            Code::NoSuchAxis,
+            format!(
+                "`{op}` along dimension {axis} of {s}, which has 0 to {}",
+                s.shape.rank() - 1
+            ),
+        ));
+    }
+    let others = t.shape.iter().zip(s.shape.iter()).enumerate();
+    for (d, (index, size)) in others {
+        if d != axis as usize && index > size {
+            return Err(OpError::new(
+                Code::ShapeMismatch,
+                format!("the indices have {index} elements in dimension {d}, and {s} has {size}"),
+            )
+            .origin(indices, format!("this is {t}")));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_values(
+    func: &Func,
+    op: &str,
+    s: &SmemType,
+    values: Value,
+    indices: Value,
+) -> Result<(), OpError> {
+    let wanted = func.ty(indices).with_elem(s.elem);
+    let ty = func.ty(values);
+    if *ty != wanted {
+        return Err(mismatch(op, values, ty, indices, &wanted));
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! The copy engine (PTX ISA, `cp.async.bulk.tensor`): blocks between a tensor in global memory, described by a tensor map,
+//! and shared memory.
+//!
+//! One thread asks, the engine moves, and completion is told elsewhere: a load completes bytes on a barrier, a store
+//! belongs to a group that the asking thread waits for. Elements outside the tensor are not moved: loads fill them, stores
+//! drop them, and both count them.
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+
+use super::define::{attr_enum, define_op};
+use super::mbarrier::{check_predicate, one_barrier};
+use super::shared::descriptor;
+use super::{Access, LayoutRule, OpRules, SharedAccesses, Types, Values};
+use crate::diag::{Code, OpError};
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, Spaces, TensorMapMode, TensorMapType, Type};
+
+attr_enum! {
+    /// How long what is copied should stay in L2.
+    pub enum L2Policy {
+        /// None written.
+        Default = "default",
+        /// The first to go.
+        EvictFirst = "evict_first",
+        /// The last to go.
+        EvictLast = "evict_last",
+    }
+    unsaid Default
+}
+
+attr_enum! {
+    /// How a store combines with what is there (PTX ISA, `cp.reduce.async.bulk.tensor`).
+    pub enum TmaReduceOp {
+        /// Replaces it.
+        Store = "store",
+        /// Adds.
+        Add = "add",
+        /// The smaller stays.
+        Min = "min",
+        /// The larger stays.
+        Max = "max",
+        /// Bitwise and.
+        And = "and",
+        /// Bitwise or.
+        Or = "or",
+        /// Bitwise exclusive or.
+        Xor = "xor",
+    }
+    unsaid Store
+}
+
+impl TmaReduceOp {
+    /// Does the engine have it for elements of this type?
+    pub fn accepts(self, dtype: DType) -> bool {
+        let is_word = matches!(dtype, DType::I32 | DType::U32 | DType::I64 | DType::U64);
+        let is_half = matches!(dtype, DType::F16 | DType::Bf16);
+        match self {
+            TmaReduceOp::Store => true,
+            TmaReduceOp::Add => {
+                is_half || matches!(dtype, DType::I32 | DType::U32 | DType::U64 | DType::F32)
+            }
+            TmaReduceOp::Min | TmaReduceOp::Max => is_word || is_half,
+            TmaReduceOp::And | TmaReduceOp::Or | TmaReduceOp::Xor => is_word,
+        }
+    }
+}
+
+/// What every copy through a map has in common.
+fn check_copy(
+    func: &Func,
+    op: &str,
+    map: Value,
+    coordinates: &[Value],
+) -> Result<TensorMapType, OpError> {
+    let ty = func.ty(map);
+    let Some(m) = ty.as_tensor_map() else {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            format!("`{op}` wants a tensor map, this is {ty}"),
+        )
+        .origin(map, format!("this is {ty}")));
+    };
+    let wanted = match m.mode {
+        TensorMapMode::Tiled => m.block.rank(),
+        TensorMapMode::Im2col { rank } => rank as usize,
+    };
+    if coordinates.len() != wanted {
+        return Err(OpError::new(
+            Code::RankMismatch,
+            format!(
+                "`{op}` through {ty} wants {wanted} coordinates, these are {}",
+                coordinates.len()
+            ),
+        ));
+    }
+    for &c in coordinates {
+        if *func.ty(c) != Type::Scalar(Elem::I32) {
+            return Err(OpError::new(
+                Code::ElementMismatch,
+                format!("a coordinate is a scalar i32, not {}", func.ty(c)),
+            )
+            .origin(c, format!("this is {}", func.ty(c))));
+        }
+    }
+    Ok(m.clone())
+}
+
+/// The view must be what the map moves: same elements, same block, same layout.
+fn check_view(
+    func: &Func,
+    op: &str,
+    m: &TensorMapType,
+    map: Value,
+    view: Value,
+) -> Result<(), OpError> {
+    let s = descriptor(func, op, view)?;
+    let differ = |code, what: &str| {
+        OpError::new(
+            code,
+            format!("the map and the shared memory of `{op}` differ in {what}: {m} and {s}"),
+        )
+        .origin(map, format!("this is {m}"))
+        .origin(view, format!("this is {s}"))
+    };
+    if s.elem != m.elem {
+        return Err(differ(Code::ElementMismatch, "element type"));
+    }
+    if s.shape != m.block {
+        return Err(differ(Code::ShapeMismatch, "block"));
+    }
+    if s.layout != m.layout {
+        return Err(differ(Code::LayoutMismatch, "layout")
+            .help("give the buffer the layout of the map: `map.layout()`"));
+    }
+    Ok(())
+}
+
+define_op! {
+    /// A block from global into shared memory; its bytes complete on `barrier`, which must expect them.
+    pub struct TmaLoad = "tma_load" {
+        /// How long it should stay in L2.
+        policy: L2Policy,
+        /// To every CTA of the cluster that shares the block, each at the same place.
+        is_multicast: bool,
+        /// The map.
+        map: Value,
+        /// Where the block begins, in elements, the slowest dimension first; scalars i32.
+        coordinates: Values,
+        /// For im2col, the offsets of the filter tap; scalars i32, none otherwise.
+        offsets: Values,
+        /// Where to.
+        view: Value,
+        /// What completes.
+        barrier: Value,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
+    }
+}
+
+impl OpRules for TmaLoad {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let m = check_copy(func, "tma_load", self.map, &self.coordinates)?;
+        check_view(func, "tma_load", &m, self.map, self.view)?;
+        one_barrier(func, "tma_load", self.barrier)?;
+        check_predicate(func, "tma_load", self.predicate)?;
+        let wanted = match m.mode {
+            TensorMapMode::Tiled => 0,
+            TensorMapMode::Im2col { rank } => rank as usize - 2,
+        };
+        if self.offsets.len() != wanted {
+            return Err(OpError::new(
+                Code::RankMismatch,
+                format!(
+                    "a load through {m} wants {wanted} offsets, these are {}",
+                    self.offsets.len()
+                ),
+            ));
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ENGINE
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![
+            (self.view, Access::AsyncWrite),
+            (self.barrier, Access::AsyncAtomic)
+        ]
+    }
+}
+
+define_op! {
+    /// A block from shared into global memory, stored or combined with what is there. It belongs to a group of its own,
+    /// committed at once; `tma_store_wait` waits for it.
+    pub struct TmaStore = "tma_store" {
+        /// How it combines.
+        op: TmaReduceOp,
+        /// How long it should stay in L2.
+        policy: L2Policy,
+        /// The map.
+        map: Value,
+        /// Where the block begins, in elements, the slowest dimension first; scalars i32.
+        coordinates: Values,
+        /// Where from.
+        view: Value,
+    }
+}
+
+impl OpRules for TmaStore {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let m = check_copy(func, "tma_store", self.map, &self.coordinates)?;
+        check_view(func, "tma_store", &m, self.map, self.view)?;
+        match m.elem {
+            Elem::Data(dtype) if self.op.accepts(dtype) => {}
+            elem => {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!("the copy engine has no `{}` for {elem}", self.op),
+                ));
+            }
+        }
+        match m.mode {
+            TensorMapMode::Tiled => Ok(smallvec![]),
+            TensorMapMode::Im2col { .. } => Err(OpError::new(
+                Code::AccessWidth,
+                "a store goes through a tiled map; im2col maps are for loads",
+            )),
+        }
+    }
+    fn effects(&self) -> Effects {
+        ENGINE
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::AsyncRead)]
+    }
+}
+
+define_op! {
+    /// Waits until at most `pending` store groups of the asking thread are under way: for their reads of shared memory
+    /// if `is_read`, else until what they wrote is visible.
+    pub struct TmaStoreWait = "tma_store_wait" {
+        /// Groups that may still be under way.
+        pending: u32,
+        /// Only the reads of shared memory.
+        is_read: bool,
+    }
+}
+
+impl OpRules for TmaStoreWait {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ENGINE
+    }
+    fn waits_for_async_reads(&self) -> bool {
+        true
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// A block from global memory into L2.
+    pub struct TmaPrefetch = "tma_prefetch" {
+        /// How long it should stay in L2.
+        policy: L2Policy,
+        /// The map.
+        map: Value,
+        /// Where the block begins, in elements, the slowest dimension first; scalars i32.
+        coordinates: Values,
+    }
+}
+
+impl OpRules for TmaPrefetch {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_copy(func, "tma_prefetch", self.map, &self.coordinates)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_ordered: true,
+            ..Effects::PURE
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+/// The engine reads and writes both memories at moments of its own.
+const ENGINE: Effects = Effects {
+    reads: Spaces::ALL,
+    writes: Spaces::ALL,
+    is_ordered: true,
+    is_guarded: true,
+    ..Effects::PURE
+};

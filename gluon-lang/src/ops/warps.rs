@@ -1,0 +1,142 @@
+//! Warp specialisation: groups of warps with code of their own.
+
+use smallvec::smallvec;
+
+use super::define::{Regions, define_op};
+use super::{LayoutRule, OpRules, Types};
+use crate::diag::{Code, OpError};
+use crate::ir::{Effects, Func, Type};
+use crate::layout::Dims;
+
+/// Registers of an SM, all of which one CTA may have.
+const REGISTERS_OF_CTA: u32 = 65_536;
+
+define_op! {
+    /// The warps part: the first region is run by the kernel's own warps, each other by warps of its own, which the CTA
+    /// has besides. All see the scalars and the shared memory made before; a tensor is seen by nobody but its makers. It
+    /// stands at the end of the kernel's own body, once.
+    pub struct WarpSpecialize = "warp_specialize" {
+        /// Warps of each region.
+        warps: Dims,
+        /// Registers per thread of each region; 0 leaves it to the planner.
+        registers: Dims,
+        /// The kernel's own warps first.
+        partitions: Regions,
+    }
+}
+
+impl WarpSpecialize {
+    /// Warps of the CTA: each partition begins at a whole warpgroup, so that registers can be moved between them.
+    pub fn total_warps(&self) -> u32 {
+        self.first_warp(self.partitions.0.len())
+    }
+
+    /// The first warp of a partition: the kernel's own warps come first, then the larger workers.
+    pub fn first_warp(&self, partition: usize) -> u32 {
+        if partition == 0 {
+            return 0;
+        }
+        let main = self.warps.first().copied().unwrap_or(0).next_multiple_of(4);
+        let workers: u32 = self.warps.iter().take(partition).skip(1).sum();
+        if partition == self.partitions.0.len() {
+            return main + workers.next_multiple_of(4);
+        }
+        main + workers
+    }
+}
+
+impl OpRules for WarpSpecialize {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let count = self.partitions.0.len();
+        if count < 2 || self.warps.rank() != count || self.registers.rank() != count {
+            return Err(OpError::new(
+                Code::BrokenRule,
+                format!(
+                    "`warp_specialize` of {count} partitions has {} numbers of warps and {} of registers",
+                    self.warps.rank(),
+                    self.registers.rank()
+                ),
+            ));
+        }
+        if let Some(wrong) = self.warps.iter().find(|w| !w.is_power_of_two()) {
+            return Err(OpError::new(
+                Code::WrongWarps,
+                format!("a partition has a power of two of warps, not {wrong}"),
+            ));
+        }
+        if !self.warps[0].is_multiple_of(4) {
+            return Err(OpError::new(
+                Code::WrongWarps,
+                format!(
+                    "a kernel that parts has whole warpgroups of its own: a multiple of 4 warps, not {}",
+                    self.warps[0]
+                ),
+            ));
+        }
+        if self.total_warps() > 32 {
+            return Err(OpError::new(
+                Code::WrongWarps,
+                format!(
+                    "the partitions take {} warps, and a CTA has at most 32",
+                    self.total_warps()
+                ),
+            ));
+        }
+        if let Some(wrong) = self
+            .registers
+            .iter()
+            .find(|&&r| r != 0 && (r % 8 != 0 || !(24..=256).contains(&r)))
+        {
+            return Err(OpError::new(
+                Code::RegisterBudget,
+                format!("a budget is a multiple of 8 from 24 to 256 registers, not {wrong}"),
+            ));
+        }
+        self.check_budget()?;
+        for &region in &self.partitions.0 {
+            if !func.region(region).params.is_empty() {
+                return Err(OpError::new(
+                    Code::BrokenRule,
+                    "a partition takes no parameters: it sees what was made before",
+                ));
+            }
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects::BARRIER
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+impl WarpSpecialize {
+    /// The budgets that the author gave must fit the register file together, each warpgroup at its largest.
+    fn check_budget(&self) -> Result<(), OpError> {
+        if self.registers.contains(&0) {
+            return Ok(());
+        }
+        let main = self.warps[0] * 32 * self.registers[0];
+        let mut of_group = [0_u32; 8];
+        for partition in 1..self.warps.rank() {
+            let first = self.first_warp(partition) / 4;
+            let last = (self.first_warp(partition) + self.warps[partition] - 1) / 4;
+            for group in first..=last {
+                let most = &mut of_group[group as usize];
+                *most = (*most).max(self.registers[partition]);
+            }
+        }
+        let workers: u32 = of_group.iter().map(|r| r * 128).sum();
+        if main + workers <= REGISTERS_OF_CTA {
+            return Ok(());
+        }
+        Err(OpError::new(
+            Code::RegisterBudget,
+            format!(
+                "the budgets take {} registers ({main} of the kernel's own warps, {workers} of the workers), and a CTA has {REGISTERS_OF_CTA}",
+                main + workers
+            ),
+        ))
+    }
+}

@@ -1,0 +1,253 @@
+//! Warpgroup matrix multiply (PTX ISA, `wgmma`): asynchronous, its accumulators in registers.
+//!
+//! What `wgmma` gives is in flight: the tensor cores still write it, and nothing but another `wgmma` and `wgmma_wait` may
+//! take it. That is a type of its own, so that reading it too early cannot be said.
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+
+use super::define::{attr_enum, define_op};
+use super::mbarrier::check_predicate;
+use super::shared::descriptor;
+use super::{Access, LayoutRule, OpRules, SharedAccesses, Types, Values};
+use crate::diag::{Code, OpError};
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, SmemType, Spaces, TensorType, Type};
+use crate::layout::Layout;
+
+attr_enum! {
+    /// What the tensor cores take 32-bit floats for.
+    pub enum InputPrecision {
+        /// The type's own; for f32 there is none, and tf32 must be said.
+        Own = "own",
+        /// The upper 19 bits of a binary32.
+        Tf32 = "tf32",
+    }
+    unsaid Own
+}
+
+define_op! {
+    /// `accumulator + a · b`, started. `a` is `[M, K]` in shared memory or registers, `b` is `[K, N]` in shared memory, the
+    /// accumulator `[M, N]`. Without `use_accumulator` its old value counts as zero where that is false.
+    pub struct WgmmaStart = "wgmma" {
+        /// What 32-bit floats count as.
+        precision: InputPrecision,
+        /// For 8-bit floats: after how many elements of K partial sums are added in full precision; 0 for never.
+        promote_every: u32,
+        /// Left factor.
+        a: Value,
+        /// Right factor.
+        b: Value,
+        /// A tensor, or what is in flight from another `wgmma`.
+        accumulator: Value,
+        /// Whether the old value counts; a scalar boolean.
+        use_accumulator: PackedOption<Value>,
+    }
+}
+
+impl OpRules for WgmmaStart {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_predicate(func, "wgmma", self.use_accumulator)?;
+        let acc = accumulator(func, self.accumulator)?;
+        let b = descriptor(func, "wgmma", self.b)?;
+        let a_ty = func.ty(self.a);
+        let (a_shape, a_elem) = match a_ty {
+            Type::Smem(s) => (&s.shape, s.elem),
+            Type::Tensor(t) => {
+                check_register_operand(self.a, t, acc)?;
+                (&t.shape, t.elem)
+            }
+            other => {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!("the left factor of `wgmma` is a tile, not {other}"),
+                ));
+            }
+        };
+        self.check_shapes(a_shape, b, acc)?;
+        check_elements(a_elem, b.elem, acc.elem, self.precision)?;
+        Ok(smallvec![Type::InFlight(acc.clone())])
+    }
+    fn effects(&self) -> Effects {
+        TENSOR_CORES
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.a, Access::AsyncRead), (self.b, Access::AsyncRead)]
+    }
+}
+
+impl WgmmaStart {
+    fn check_shapes(&self, a: &[u32], b: &SmemType, acc: &TensorType) -> Result<(), OpError> {
+        let fits = a.len() == 2
+            && b.shape.rank() == 2
+            && acc.rank() == 2
+            && a[1] == b.shape[0]
+            && a[0] == acc.shape[0]
+            && b.shape[1] == acc.shape[1];
+        if fits {
+            return Ok(());
+        }
+        Err(OpError::new(
+            Code::ShapeMismatch,
+            format!(
+                "`wgmma` multiplies [M, K] by [K, N] into [M, N]; these are {a:?}, {} and {}",
+                b.shape, acc.shape
+            ),
+        )
+        .origin(self.a, format!("left, {a:?}"))
+        .origin(self.b, format!("right, {}", b.shape))
+        .origin(self.accumulator, format!("accumulator, {}", acc.shape)))
+    }
+}
+
+define_op! {
+    /// Waits until at most `pending` groups of this warpgroup are under way, and gives the accumulators back. With pending
+    /// groups, what is given back is still in flight; with none it is a tensor.
+    pub struct WgmmaWait = "wgmma_wait" {
+        /// Groups that may still be under way.
+        pending: u32,
+        /// What is in flight.
+        accumulators: Values,
+    }
+}
+
+impl OpRules for WgmmaWait {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        if self.pending > 7 {
+            return Err(OpError::new(
+                Code::TooLarge,
+                format!("at most 7 groups may be pending, not {}", self.pending),
+            ));
+        }
+        let mut types = Types::new();
+        for (i, &value) in self.accumulators.iter().enumerate() {
+            let Some(t) = func.ty(value).as_in_flight() else {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!(
+                        "`wait` takes accumulators in flight, not {}",
+                        func.ty(value)
+                    ),
+                )
+                .origin(value, format!("this is {}", func.ty(value))));
+            };
+            // With groups pending, the author says which accumulators are done: older groups are.
+            let stays =
+                self.pending > 0 && matches!(declared.get(i), Some(Type::InFlight(_)) | None);
+            types.push(if stays {
+                Type::InFlight(t.clone())
+            } else {
+                Type::Tensor(t.clone())
+            });
+        }
+        Ok(types)
+    }
+    fn effects(&self) -> Effects {
+        TENSOR_CORES
+    }
+    fn waits_for_async_reads(&self) -> bool {
+        true
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// What the threads wrote to shared memory by ordinary stores may be read by the copy engine and the tensor cores
+    /// (PTX ISA, `fence.proxy.async`). Each writing thread says it, before the barrier that tells the reader.
+    pub struct FenceAsyncShared = "fence_async_shared" {
+    }
+}
+
+impl OpRules for FenceAsyncShared {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        TENSOR_CORES
+    }
+    fn is_async_fence(&self) -> bool {
+        true
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+const TENSOR_CORES: Effects = Effects {
+    reads: Spaces::SHARED,
+    writes: Spaces::SHARED,
+    is_ordered: true,
+    is_guarded: true,
+    ..Effects::PURE
+};
+
+/// The accumulator's tensor type; its layout must be the tensor cores' own.
+fn accumulator(func: &Func, value: Value) -> Result<&TensorType, OpError> {
+    let ty = func.ty(value);
+    let Some(t) = ty.as_tensor().or_else(|| ty.as_in_flight()) else {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            format!("the accumulator of `wgmma` is a tensor, not {ty}"),
+        )
+        .origin(value, format!("this is {ty}")));
+    };
+    match &t.layout {
+        Layout::Wgmma(_) => Ok(t),
+        other => Err(OpError::new(
+            Code::LayoutMismatch,
+            format!("the accumulator of `wgmma` has a layout of `Wgmma`, not {other}"),
+        )
+        .origin(value, format!("this is {t}"))
+        .help("make it with `Accumulator::zeros(shape, Wgmma::new(..))`")),
+    }
+}
+
+fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<(), OpError> {
+    let wanted_width = 32 / t.elem.bits();
+    let fits = matches!(&t.layout, Layout::DotOperand(d)
+        if d.operand == 0 && d.k_width == wanted_width && d.parent == acc.layout);
+    if fits {
+        return Ok(());
+    }
+    Err(OpError::new(
+        Code::LayoutMismatch,
+        format!("the left factor in registers has the layout `DotOperand(0, {}, {wanted_width})`, not {}", acc.layout, t.layout),
+    )
+    .origin(a, format!("this is {t}")))
+}
+
+/// The pairs of factors that the tensor cores of `sm_90` multiply (PTX ISA, `wgmma.mma_async`).
+fn check_elements(a: Elem, b: Elem, acc: Elem, precision: InputPrecision) -> Result<(), OpError> {
+    use DType::{Bf16, E4m3, E5m2, F16, F32, I8, I32, U8};
+    let (Elem::Data(x), Elem::Data(y), Elem::Data(sum)) = (a, b, acc) else {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            "`wgmma` multiplies numbers",
+        ));
+    };
+    let fits = match (x, y) {
+        (F16, F16) => matches!(sum, F16 | F32),
+        (Bf16, Bf16) => sum == F32,
+        (F32, F32) => sum == F32 && precision == InputPrecision::Tf32,
+        (E4m3 | E5m2, E4m3 | E5m2) => matches!(sum, F16 | F32),
+        (I8 | U8, I8 | U8) => sum == I32,
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let error = OpError::new(
+        Code::ElementMismatch,
+        format!("`wgmma` does not multiply {x} by {y} into {sum}"),
+    );
+    Err(match (x, precision) {
+        (F32, InputPrecision::Own) => error.help("f32 is multiplied as tf32 only: say so with `.tf32()`"),
+        _ => error.note("it multiplies f16 into f16 or f32, bf16 into f32, tf32 into f32, 8-bit floats into f16 or f32, and 8-bit integers into i32"),
+    })
+}

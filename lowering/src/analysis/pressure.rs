@@ -1,0 +1,173 @@
+//! How many registers the tiles of a region need at the least.
+//!
+//! Only tiles of numbers that were computed or read are counted: indices, masks and pointers are cheap to make again, and
+//! ptxas does so. What is counted must be in registers, so the result is a lower bound.
+
+use cranelift_entity::SecondaryMap;
+use gluon_lang::entity::{Inst, Region, Value};
+use gluon_lang::ir::{Func, TensorType, Type};
+use gluon_lang::ops::Op;
+
+/// The moment when most registers are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Registers of 32 bits per thread.
+    pub registers: u32,
+    /// The instruction after which it is so.
+    pub at: Option<Inst>,
+}
+
+/// The peak within a region, the regions inside included.
+pub fn of_region(func: &Func, region: Region) -> Peak {
+    let insts = &func.region(region).insts;
+    let mut last_use: SecondaryMap<Value, Option<u32>> = SecondaryMap::new();
+    for (at, &inst) in insts.iter().enumerate() {
+        for value in values_used(func, inst) {
+            last_use[value] = Some(at as u32);
+        }
+    }
+    let is_alive_after =
+        |value: Value, at: usize| last_use[value].is_some_and(|last| last as usize > at);
+    let mut alive: Vec<Value> = func
+        .region(region)
+        .params
+        .iter()
+        .copied()
+        .filter(|v| weight(func, *v) > 0)
+        .collect();
+    let mut peak = Peak::default();
+    for (at, &inst) in insts.iter().enumerate() {
+        // While the regions of an instruction run, what is needed after it stays.
+        alive.retain(|v| is_alive_after(*v, at));
+        let around: u32 = alive.iter().map(|v| weight(func, *v)).sum();
+        for inner in func.op(inst).regions() {
+            let inner = of_region(func, inner);
+            peak = larger(
+                peak,
+                Peak {
+                    registers: around + inner.registers,
+                    at: inner.at.or(Some(inst)),
+                },
+            );
+        }
+        let made = func.results(inst).iter().copied();
+        alive.extend(made.filter(|v| weight(func, *v) > 0 && is_alive_after(*v, at)));
+        let now = alive.iter().map(|v| weight(func, *v)).sum();
+        peak = larger(
+            peak,
+            Peak {
+                registers: now,
+                at: Some(inst),
+            },
+        );
+    }
+    peak
+}
+
+fn larger(a: Peak, b: Peak) -> Peak {
+    if b.registers > a.registers { b } else { a }
+}
+
+/// Everything that an instruction and its regions use.
+fn values_used(func: &Func, inst: Inst) -> Vec<Value> {
+    let mut insts = vec![inst];
+    for region in func.op(inst).regions() {
+        func.walk_region(region, &mut insts);
+    }
+    insts
+        .into_iter()
+        .flat_map(|inst| func.op(inst).operands())
+        .collect()
+}
+
+/// The registers of a tile that must be kept.
+fn weight(func: &Func, value: Value) -> u32 {
+    match func.ty(value) {
+        Type::InFlight(t) => registers(t),
+        Type::Tensor(t) if t.elem.is_float() && !is_made_again(func, value) => registers(t),
+        _ => 0,
+    }
+}
+
+fn is_made_again(func: &Func, value: Value) -> bool {
+    let maker = func.def_inst(value).map(|inst| func.op(inst));
+    matches!(
+        maker,
+        Some(Op::Constant(_) | Op::Splat(_) | Op::Broadcast(_) | Op::ExpandDims(_))
+    )
+}
+
+fn registers(t: &TensorType) -> u32 {
+    let elements = t
+        .layout
+        .linear(&t.shape)
+        .map_or(0, |map| map.num_registers());
+    (elements * t.elem.bits()).div_ceil(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use gluon_lang::ir::ValueDef;
+
+    use super::of_region;
+    use crate::test::read;
+
+    /// The peak of the whole kernel, and the name of what the instruction there makes.
+    #[track_caller]
+    fn check(body: &str, registers: u32, at: &str) {
+        let lines: Vec<String> = body.lines().map(|l| format!("  {}\n", l.trim())).collect();
+        let func = read(&format!(
+            "#b = Blocked([4], [32], [4], [0])\nkernel @k(%x: ptr<f32>, %n: i32) warps(4) stage(resolved) {{\n{}  return\n}}\n",
+            lines.concat()
+        ));
+        let peak = of_region(&func, func.body);
+        let made = func
+            .values()
+            .find(|v| matches!(func.def(*v), ValueDef::Result(inst, 0) if Some(inst) == peak.at));
+        let name = made.and_then(|v| func.name(v)).unwrap_or("");
+        assert_eq!((peak.registers, name), (registers, at));
+    }
+
+    #[test]
+    fn counts_what_is_alive_at_once() {
+        let loads = "%i = arange {start=0, end=512} : tensor<512xi32, #b>
+            %s = splat %x : tensor<512xptr<f32>, #b>
+            %p = ptr_add %s, %i : tensor<512xptr<f32>, #b>
+            %a = load %p : tensor<512xf32, #b>
+            %b = load %p : tensor<512xf32, #b>";
+        check(
+            &format!(
+                "{loads}\n%c = binary %a, %b {{op=add}} : tensor<512xf32, #b>\nprint [%c] {{prefix=\"c\"}}"
+            ),
+            8,
+            "b",
+        );
+        check(
+            &format!(
+                "{loads}\n%c = cast %a : tensor<512xf16, #b>\n%d = cast %b : tensor<512xf16, #b>\nprint [%c, %d] {{prefix=\"c\"}}"
+            ),
+            8,
+            "b",
+        );
+    }
+
+    #[test]
+    fn what_is_needed_after_a_loop_stays_during_it() {
+        check(
+            "%z = constant {value=0} : i32
+            %o = constant {value=1} : i32
+            %v = constant {value=1.0} : tensor<512xf32, #b>
+            %a = unary %v {op=exp2} : tensor<512xf32, #b>
+            %s = for %z, %n, %o, [%v] (%k: i32, %acc: tensor<512xf32, #b>) {
+              %t = unary %acc {op=exp2} : tensor<512xf32, #b>
+              %u = unary %t {op=exp2} : tensor<512xf32, #b>
+              %w = binary %t, %u {op=add} : tensor<512xf32, #b>
+              yield [%w]
+            } : tensor<512xf32, #b>
+            %r = binary %a, %s {op=add} : tensor<512xf32, #b>
+            print [%r] {prefix=\"r\"}",
+            12,
+            "u",
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! Ops whose emission is being built.
+
+#![allow(clippy::wildcard_imports, reason = "the list below names the ops")]
+
+use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
+use gluon_lang::entity::Inst;
+use gluon_lang::ops::{
+    atomic::*, cluster::*, cp_async::*, gather::*, mbarrier::*, scan::*, shared::*, tma::*,
+    warps::*, wgmma::*,
+};
+
+use super::{Emitted, Emitter, Lower};
+
+macro_rules! pending {
+    ($($op:ident)*) => {
+        $(impl Lower for $op {
+            fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+                let place = cx.func.place(inst);
+                Err(Diagnostic::error(ErrorCode::BrokenRule, place, concat!(stringify!($op), " is not emitted")))
+            }
+        })*
+    };
+}
+
+pending! { AsyncCopy AsyncCommit AsyncWait AsyncArrive }
+pending! { AtomicRmw AtomicCas AtomicLoad AtomicStore SmemAtomicScatter }
+pending! { ClusterBarrier ClusterRank LaunchWait LaunchDependents }
+pending! { Gather Histogram }
+pending! { MbarrierInit MbarrierInvalidate MbarrierExpect MbarrierArrive MbarrierWait }
+pending! { Scan }
+pending! { SmemAlloc SmemLoad SmemStore SmemIndex SmemSlice SmemPermute SmemReshape SmemReinterpret SmemGather SmemScatter SmemKeep }
+pending! { TmaLoad TmaStore TmaStoreWait TmaPrefetch }
+pending! { WarpSpecialize }
+pending! { WgmmaStart WgmmaWait FenceAsyncShared }

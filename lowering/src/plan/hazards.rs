@@ -1,0 +1,224 @@
+//! What is pending in shared memory: done by some thread, and not yet known to be done by the others.
+
+use gluon_lang::entity::Inst;
+use gluon_lang::ir::Func;
+use gluon_lang::ops::{Access, Scratch};
+use smallvec::SmallVec;
+
+use crate::analysis::shared::Views;
+use crate::emit::scratch::{self, Meeting};
+
+/// Bytes of shared memory, as disjoint ranges in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bytes(SmallVec<[(u32, u32); 2]>);
+
+impl Bytes {
+    fn of(scratch: Scratch) -> Bytes {
+        let mut bytes = Bytes::default();
+        if !scratch.is_none() {
+            bytes.0.push((scratch.start, scratch.end()));
+        }
+        bytes
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn meets(&self, other: &Bytes) -> bool {
+        let overlap = |a: &(u32, u32), b: &(u32, u32)| a.0 < b.1 && b.0 < a.1;
+        self.0.iter().any(|a| other.0.iter().any(|b| overlap(a, b)))
+    }
+
+    pub(super) fn add(&mut self, other: &Bytes) {
+        if other.is_empty() {
+            return;
+        }
+        self.0.extend_from_slice(&other.0);
+        self.0.sort_unstable();
+        let mut merged: SmallVec<[(u32, u32); 2]> = SmallVec::new();
+        for &(start, end) in &self.0 {
+            match merged.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => merged.push((start, end)),
+            }
+        }
+        self.0 = merged;
+    }
+}
+
+/// One thing that an instruction does to shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Touches bytes.
+    Touch(Access, Bytes),
+    /// All threads meet.
+    Meet,
+    /// Generic writes so far become visible to engines.
+    Fence,
+    /// Engines have read what they were asked to read.
+    WaitForReads,
+}
+
+/// What must stand before an instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// All threads must meet.
+    pub barrier: bool,
+    /// Generic writes must become visible to engines, before the threads meet.
+    pub fence: bool,
+}
+
+/// What was done to shared memory since all threads met last, and what engines have not seen or not done yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pending {
+    read: Bytes,
+    written: Bytes,
+    /// Changed by atomic steps, which need no order among themselves.
+    stepped: Bytes,
+    /// Written by threads with no fence since: engines may see what was there before.
+    unfenced: Bytes,
+    /// Asked of engines, with no wait since.
+    async_read: Bytes,
+}
+
+impl Pending {
+    /// What holds if either does.
+    pub(super) fn add(&mut self, other: &Pending) {
+        self.read.add(&other.read);
+        self.written.add(&other.written);
+        self.stepped.add(&other.stepped);
+        self.unfenced.add(&other.unfenced);
+        self.async_read.add(&other.async_read);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Pending::default()
+    }
+
+    /// What must stand before an instruction that begins with this event.
+    pub(super) fn wants(&self, event: &Event) -> Wanted {
+        let Event::Touch(access, bytes) = event else {
+            return Wanted::default();
+        };
+        let (read, written, stepped) = (
+            self.read.meets(bytes),
+            self.written.meets(bytes),
+            self.stepped.meets(bytes),
+        );
+        let barrier = match access {
+            Access::Read | Access::AsyncRead => written || stepped,
+            Access::Write | Access::AsyncWrite => read || written || stepped,
+            Access::Atomic => read || written,
+            Access::AsyncAtomic => written,
+        };
+        let is_async = matches!(
+            access,
+            Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic
+        );
+        let fence = is_async && self.unfenced.meets(bytes);
+        // Each thread fences its own writes; that all have done so is known once they met.
+        Wanted {
+            barrier: barrier || fence,
+            fence,
+        }
+    }
+
+    /// After an instruction has done this.
+    pub(super) fn after(&mut self, event: &Event) {
+        match event {
+            Event::Meet => {
+                self.read = Bytes::default();
+                self.written = Bytes::default();
+                self.stepped = Bytes::default();
+            }
+            Event::Fence => self.unfenced = Bytes::default(),
+            // That engines have read is known to the threads that waited, and to the others once they met.
+            Event::WaitForReads => self.read.add(&std::mem::take(&mut self.async_read)),
+            Event::Touch(Access::Read, bytes) => self.read.add(bytes),
+            Event::Touch(Access::Write, bytes) => {
+                self.written.add(bytes);
+                self.unfenced.add(bytes);
+            }
+            Event::Touch(Access::Atomic, bytes) => self.stepped.add(bytes),
+            Event::Touch(Access::AsyncRead, bytes) => self.async_read.add(bytes),
+            // What an engine writes is known through the barrier that it completes on.
+            Event::Touch(Access::AsyncWrite | Access::AsyncAtomic, _) => {}
+        }
+    }
+
+    /// After what was wanted has been put in.
+    pub(super) fn satisfy(&mut self, wanted: Wanted) {
+        if wanted.fence {
+            self.after(&Event::Fence);
+        }
+        if wanted.barrier {
+            self.after(&Event::Meet);
+        }
+    }
+
+    /// Does it hold writes that an engine touching these bytes would not see?
+    pub(super) fn hides_from_engines(&self, bytes: &Bytes) -> bool {
+        self.unfenced.meets(bytes)
+    }
+}
+
+/// What one instruction does to shared memory, in order; its regions not included.
+pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event; 3]> {
+    let mut events = SmallVec::new();
+    let rules = func.op(inst).rules();
+    if rules.effects().is_barrier {
+        events.push(Event::Meet);
+        return events;
+    }
+    if rules.is_async_fence() {
+        events.push(Event::Fence);
+    }
+    if rules.waits_for_async_reads() {
+        events.push(Event::WaitForReads);
+    }
+    if !views.is_empty() {
+        for (view, access) in rules.shared_accesses() {
+            let mut bytes = Bytes::default();
+            for &allocation in views.allocations(view) {
+                let planned = func.op(allocation).rules().allocation().unwrap_or_default();
+                bytes.add(&Bytes::of(planned));
+            }
+            events.push(Event::Touch(access, bytes));
+        }
+        let is_initialised = !rules.effects().writes.is_none();
+        if let Some(planned) = rules.allocation().filter(|_| is_initialised) {
+            events.push(Event::Touch(Access::Write, Bytes::of(planned)));
+        }
+    }
+    let scratch = rules.scratch().unwrap_or_default();
+    if !scratch.is_none() {
+        events.push(Event::Touch(Access::Write, Bytes::of(scratch)));
+        if scratch::need(func, inst).meeting == Meeting::Cta {
+            events.push(Event::Meet);
+        }
+        events.push(Event::Touch(Access::Read, Bytes::of(scratch)));
+    }
+    events
+}
+
+/// The bytes that engines are asked to touch by an instruction and its regions.
+pub(super) fn touched_by_engines(func: &Func, views: &Views, inst: Inst) -> Bytes {
+    let mut insts = vec![inst];
+    for region in func.op(inst).regions() {
+        func.walk_region(region, &mut insts);
+    }
+    let mut all = Bytes::default();
+    for inst in insts {
+        for event in events(func, views, inst) {
+            if let Event::Touch(
+                Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic,
+                bytes,
+            ) = event
+            {
+                all.add(&bytes);
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,62 @@
+//! Registers of partitions.
+
+use crate::test::apply;
+
+fn kernel(warps: &str, registers: &str, tile: u32) -> String {
+    let empty = " () {\n    yield []\n  }";
+    let workers = empty.repeat(warps.matches(',').count());
+    let main: u32 = warps[1..2].parse().unwrap();
+    format!(
+        "#acc = Wgmma([{main}, 1], [64, {tile}, 16])
+kernel @k(%x: ptr<f32>) warps({main}) stage(resolved) {{
+  warp_specialize {{warps={warps}, registers={registers}}} () {{
+    %z = constant {{value=1.0}} : tensor<64x{tile}xf32, #acc>
+    %e = unary %z {{op=exp2}} : tensor<64x{tile}xf32, #acc>
+    %f = unary %e {{op=exp2}} : tensor<64x{tile}xf32, #acc>
+    print [%e, %f] {{prefix=\"e\"}}
+    yield []
+  }}{workers}
+  return
+}}"
+    )
+}
+
+#[track_caller]
+fn check(warps: &str, registers: &str, expected: &str, start: u32) {
+    let (func, found) = apply("plan-warps", &kernel(warps, registers, 64));
+    assert!(found.is_empty(), "{found}");
+    let text = gluon_lang::text::print(&func);
+    assert!(text.contains(&format!("registers={expected}}}")), "{text}");
+    assert_eq!(func.max_registers, Some(start), "{text}");
+}
+
+#[test]
+fn what_is_left_open_is_filled_in() {
+    // 256 threads may have 256 each, and a thread can name 255, in eights 248.
+    check("[4, 4]", "[0, 0]", "[248, 248]", 248);
+    check("[8, 4]", "[0, 0]", "[168, 168]", 168);
+    check("[8, 4]", "[0, 24]", "[240, 24]", 168);
+    // One warp counts as its whole warpgroup, and the largest of a warpgroup counts for all of it.
+    check("[8, 1, 2]", "[0, 24, 40]", "[232, 24, 40]", 168);
+    check("[8, 1]", "[232, 40]", "[232, 40]", 168);
+}
+
+#[test]
+fn a_partition_that_cannot_hold_its_tiles_is_reported() {
+    let (_, found) = apply("plan-warps", &kernel("[4, 4]", "[40, 40]", 64));
+    assert_eq!(
+        found.to_string(),
+        "error[TK0075]: the kernel's own warps hold tiles of 64 registers per thread at once, and have a budget of 40
+  --> test.tile:6:5
+      here most tiles are alive
+  ::: test.tile:3:3: the budgets are given here
+  = help: give this partition more warps or registers, or make its tiles smaller"
+    );
+}
+
+#[test]
+fn a_kernel_that_does_not_part_stays_as_it_is() {
+    let text = "kernel @k(%x: ptr<f32>) warps(4) stage(resolved) {\n  return\n}";
+    let (func, found) = apply("plan-warps", text);
+    assert!(found.is_empty() && func.max_registers.is_none());
+}

@@ -1,0 +1,193 @@
+//! The copy engine and the tensor cores: fences, and what only waits and barriers in memory order.
+
+use super::lines_of;
+
+const HEAD: &str = "\
+#nvmma = Nvmma(128, 16)
+#bar = Swizzled(1, 1, 1, [0])
+#acc = Wgmma([4, 1], [64, 64, 16])
+#blocked = Blocked([1, 8], [4, 8], [4, 1], [1, 0])
+kernel @k(%m: tensor_map<64x64xbf16, #nvmma>, %n: i32, %c: i1) warps(4) stage(resolved) {
+  %zero = constant {value=0} : i32
+  %one = constant {value=1} : i32
+  %v = constant {value=1.0} : tensor<64x64xbf16, #blocked>
+  %init = constant {value=0.0} : tensor<64x64xf32, #acc>
+";
+
+#[track_caller]
+fn plan(body: &str) -> (String, gluon_lang::diag::Diagnostics) {
+    let body = body
+        .replace("SMEM", "smem<64x64xbf16, #nvmma>")
+        .replace("BAR", "smem<1xu64, #bar>")
+        .replace("ACC", "64x64xf32, #acc");
+    let lines: Vec<String> = body.lines().map(|l| format!("  {}\n", l.trim())).collect();
+    let kernel = format!("{HEAD}{}  return\n}}\n", lines.concat());
+    let (planned, found) = crate::test::apply("plan-shared", &kernel);
+    assert!(found.is_empty(), "{found}");
+    let (placed, found) = crate::test::apply("place-barriers", &gluon_lang::text::print(&planned));
+    (gluon_lang::text::print(&placed), found)
+}
+
+#[track_caller]
+fn check(body: &str, expected: &[&str]) {
+    let (text, found) = plan(body);
+    assert!(found.is_empty(), "{found}");
+    let words = [
+        "smem_",
+        "barrier",
+        "mbarrier",
+        "fence",
+        "for",
+        "tma_",
+        "wgmma",
+        "warp_spec",
+        "else",
+    ];
+    assert_eq!(lines_of(&text, &words), expected, "{text}");
+}
+
+#[test]
+fn a_copy_in_needs_its_barrier_initialised_and_fenced() {
+    check(
+        "%a = smem_alloc : SMEM
+        %b = smem_alloc : BAR
+        mbarrier_init %b {count=1}
+        mbarrier_expect %b {bytes=8192}
+        tma_load %m, [%zero, %zero], [], %a, %b
+        mbarrier_wait %b, %zero
+        %x = smem_load %a : tensor<64x64xbf16, #blocked>
+        print [%x] {prefix=\"x\"}",
+        &[
+            "smem_alloc 0..8192",
+            "smem_alloc 8192..8208",
+            "mbarrier_init",
+            "fence_async_shared",
+            "barrier",
+            "mbarrier_expect",
+            "tma_load",
+            "mbarrier_wait",
+            "smem_load",
+        ],
+    );
+}
+
+#[test]
+fn a_buffer_is_filled_again_only_when_all_have_read_it() {
+    check(
+        "%a = smem_alloc : SMEM
+        %b = smem_alloc : BAR
+        mbarrier_init %b {count=1}
+        for %zero, %n, %one, [] (%i: i32) {
+          mbarrier_expect %b {bytes=8192}
+          tma_load %m, [%zero, %zero], [], %a, %b
+          mbarrier_wait %b, %i
+          %x = smem_load %a : tensor<64x64xbf16, #blocked>
+          print [%x] {prefix=\"x\"}
+          yield []
+        }",
+        &[
+            "smem_alloc 0..8192",
+            "smem_alloc 8192..8208",
+            "mbarrier_init",
+            "fence_async_shared",
+            "barrier",
+            "for",
+            "mbarrier_expect",
+            "barrier",
+            "tma_load",
+            "mbarrier_wait",
+            "smem_load",
+        ],
+    );
+}
+
+#[test]
+fn stores_are_fenced_before_the_engine_reads_them() {
+    check(
+        "%a = smem_alloc init=%v : SMEM
+        tma_store %m, [%zero, %zero], %a
+        tma_store_wait {pending=0, is_read=true}
+        smem_store %a, %v",
+        &[
+            "smem_alloc 0..8192",
+            "fence_async_shared",
+            "barrier",
+            "tma_store",
+            "tma_store_wait",
+            "barrier",
+            "smem_store",
+        ],
+    );
+    // What the author fenced himself is fenced; the threads must still meet.
+    check(
+        "%a = smem_alloc init=%v : SMEM
+        fence_async_shared
+        tma_store %m, [%zero, %zero], %a",
+        &[
+            "smem_alloc 0..8192",
+            "fence_async_shared",
+            "barrier",
+            "tma_store",
+        ],
+    );
+}
+
+#[test]
+fn operands_of_wgmma_are_free_once_waited_for_and_met() {
+    check(
+        "%a = smem_alloc init=%v : SMEM
+        %acc = wgmma %a, %a, %init {promote_every=0} : in_flight<ACC>
+        %done = wgmma_wait [%acc] {pending=0} : tensor<ACC>
+        smem_store %a, %v
+        print [%done] {prefix=\"x\"}",
+        &[
+            "smem_alloc 0..8192",
+            "fence_async_shared",
+            "barrier",
+            "wgmma",
+            "wgmma_wait",
+            "barrier",
+            "smem_store",
+        ],
+    );
+}
+
+const PARTED: &str = "%a = smem_alloc : SMEM
+        %b = smem_alloc : BAR
+        mbarrier_init %b {count=1}
+        warp_specialize {warps=[4, 4], registers=[0, 0]} () {
+          smem_store %a, %v
+          FENCE
+          mbarrier_arrive %b {count=1}
+          yield []
+        } () {
+          mbarrier_wait %b, %zero
+          tma_store %m, [%zero, %zero], %a
+          yield []
+        }";
+
+#[test]
+fn a_fence_between_partitions_is_the_authors() {
+    check(
+        &PARTED.replace("FENCE", "fence_async_shared"),
+        &[
+            "smem_alloc 0..8192",
+            "smem_alloc 8192..8208",
+            "mbarrier_init",
+            "warp_specialize",
+            "smem_store",
+            "fence_async_shared",
+            "mbarrier_arrive",
+            "else",
+            "mbarrier_wait",
+            "tma_store",
+        ],
+    );
+    let (_, found) = plan(&PARTED.replace("FENCE\n", "\n"));
+    assert!(
+        found
+            .to_string()
+            .starts_with("error[TK0077]: another partition is told to go on before"),
+        "{found}"
+    );
+}
