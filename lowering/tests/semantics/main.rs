@@ -1,0 +1,22 @@
+//! What kernels compute, executed by the emulator and compared with the host, bit by bit: every operation on every
+//! element type, casts between all of them, ragged masks, reductions over every axis, conversions between layouts.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::format_push_string,
+    clippy::match_same_arms,
+    clippy::float_cmp,
+    clippy::similar_names,
+    reason = "a test says what failed by where it failed, and compares bits; a table of references reads line by line"
+)]
+
+mod casts;
+mod control;
+mod elementwise;
+mod floats;
+mod integers;
+mod machine;
+mod memory;
+mod reductions;
+mod tiles;
+mod values;
