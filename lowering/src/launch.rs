@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use gluon_lang::elem::Elem;
-use gluon_lang::ir::Func;
+use gluon_lang::ir::{Func, Type};
 
 /// How a kernel is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +24,14 @@ pub struct LaunchInfo {
 pub struct ParamInfo {
     /// The author's name for it.
     pub name: Arc<str>,
-    /// A number, or a pointer into global memory.
-    pub elem: Elem,
-    /// Offset in the parameter block in bytes: a multiple of `size`.
+    /// A scalar that is a number or a pointer into global memory, or a tensor map.
+    pub ty: Type,
+    /// Offset in the parameter block in bytes: a multiple of `align`.
     pub offset: u32,
     /// Size in bytes; a boolean takes one.
     pub size: u32,
+    /// Alignment in bytes.
+    pub align: u32,
     /// A power of two that the author promised to divide the address in bytes, or the integer. Checked at each launch.
     pub divisor: u32,
 }
@@ -40,17 +41,16 @@ impl LaunchInfo {
     pub fn of(func: &Func) -> LaunchInfo {
         let mut end = 0_u32;
         let params = func.params.iter().map(|param| {
-            let elem = func.ty(param.value).elem();
-            let elem = elem.expect("a verified kernel takes scalars");
-            let size = elem.bytes();
-            // PTX aligns each parameter to its own size.
-            let offset = end.next_multiple_of(size);
+            let ty = func.ty(param.value).clone();
+            let (size, align) = size_and_align(&ty);
+            let offset = end.next_multiple_of(align);
             end = offset + size;
             ParamInfo {
                 name: param.name.clone(),
-                elem,
+                ty,
                 offset,
                 size,
+                align,
                 divisor: param.divisor,
             }
         });
@@ -63,4 +63,16 @@ impl LaunchInfo {
             param_bytes: end,
         }
     }
+}
+
+/// Bytes that a parameter takes and is aligned to: PTX aligns a number to its own size, and the copy engine wants a
+/// tensor map at a multiple of 64 (PTX ISA 9.7.9.27, "Tensor-map").
+fn size_and_align(ty: &Type) -> (u32, u32) {
+    if ty.as_tensor_map().is_some() {
+        return (128, 64);
+    }
+    let elem = ty
+        .elem()
+        .expect("a verified kernel takes scalars and tensor maps");
+    (elem.bytes(), elem.bytes())
 }

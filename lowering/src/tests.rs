@@ -146,7 +146,9 @@ fn a_bug_in_a_pass_names_the_pass_and_shows_the_kernel() {
 fn parameters_are_laid_out_as_ptx_does() {
     let func = read(
         "
-        kernel @k(%a: i8, %b: ptr<f32> {divisor=16}, %c: i1, %d: i16, %e: f32) warps(2) {
+        #tile = Nvmma(128, 16)
+        kernel @k(%a: i8, %b: ptr<f32> {divisor=16}, %c: i1, %d: i16, %e: f32, %m: tensor_map<64x64xbf16, #tile>,
+                  %f: i16) warps(2) {
           return
         }",
     );
@@ -158,11 +160,19 @@ fn parameters_are_laid_out_as_ptx_does() {
         .collect();
     assert_eq!(
         offsets,
-        [(0, 1, 1), (8, 8, 16), (16, 1, 1), (18, 2, 1), (20, 4, 1)]
+        [
+            (0, 1, 1),
+            (8, 8, 16),
+            (16, 1, 1),
+            (18, 2, 1),
+            (20, 4, 1),
+            (64, 128, 1),
+            (192, 2, 1)
+        ]
     );
     assert_eq!(
         (launch.threads, launch.shared_bytes, launch.param_bytes),
-        (64, 0, 24)
+        (64, 0, 194)
     );
 }
 

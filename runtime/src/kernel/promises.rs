@@ -27,7 +27,11 @@ fn check_one(kernel: &str, param: &ParamInfo, bytes: &[u8]) -> Result<()> {
         return Ok(());
     }
     let (kernel, parameter, divisor) = (kernel.to_string(), param.name.to_string(), param.divisor);
-    Err(match param.elem {
+    let elem = param
+        .ty
+        .elem()
+        .expect("only scalars are promised to be divisible");
+    Err(match elem {
         Elem::Ptr(_) => Error::Misaligned {
             kernel,
             parameter,
@@ -55,15 +59,17 @@ fn check_one(kernel: &str, param: &ParamInfo, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use gluon_lang::elem::DType;
+    use gluon_lang::ir::Type;
 
     use super::*;
 
     fn param(name: &str, elem: Elem, offset: u32, divisor: u32) -> ParamInfo {
         ParamInfo {
             name: name.into(),
-            elem,
+            ty: Type::Scalar(elem),
             offset,
             size: elem.bytes(),
+            align: elem.bytes(),
             divisor,
         }
     }

@@ -133,7 +133,7 @@ fn describe(compiled: &Compiled, assembled: Option<&Assembled>) -> Value {
         .iter()
         .map(|param| {
             json!({
-                "name": &*param.name, "type": param.elem.to_string(), "offset_bytes": param.offset,
+                "name": &*param.name, "type": param.ty.to_string(), "offset_bytes": param.offset,
                 "size_bytes": param.size, "divisor": param.divisor,
             })
         })
