@@ -261,7 +261,12 @@ impl Entry {
                 let shape = self.launch_shape(grid);
                 function.launch(stream, &shape, parameters)
             }
-            (Function::Emulated(entry), Queue::Immediate) => {
+            (Function::Emulated(entry), Queue::Immediate(stream)) if stream.is_capturing() => {
+                let (entry, shape) = (entry.clone(), self.shape.clone());
+                let parameters = parameters.clone();
+                stream.run(move || entry.launch(&shape, grid, &parameters))
+            }
+            (Function::Emulated(entry), Queue::Immediate(_)) => {
                 entry.launch(&self.shape, grid, parameters)
             }
             _ => unreachable!("a stream of the kernel's own device is of the kernel's kind"),

@@ -124,9 +124,13 @@ impl EmulatedMemory {
         self.access(|memory| memory.fill(self.address, self.bytes as u64, byte));
     }
 
-    /// Copies the whole of `source`, which is as long.
-    pub(crate) fn copy_from(&self, source: &EmulatedMemory) {
-        self.write(&source.content());
+    /// Where it lies, for work that may come after it is freed.
+    pub(crate) fn room(&self) -> Room {
+        Room {
+            device: Arc::clone(&self.device),
+            address: self.address,
+            bytes: self.bytes,
+        }
     }
 
     /// Sets every element of `element_bytes` bytes of which some byte was never written to `byte`, so that it can be
@@ -167,6 +171,39 @@ impl Drop for EmulatedMemory {
     }
 }
 
+/// The place of an allocation, which may be freed in between.
+pub(crate) struct Room {
+    device: Arc<EmulatedDevice>,
+    address: u64,
+    bytes: usize,
+}
+
+impl Room {
+    /// Sets every byte.
+    pub(crate) fn fill(&self, byte: u8) -> Result<(), Error> {
+        self.access(|memory| memory.fill(self.address, self.bytes as u64, byte))
+    }
+
+    /// Copies the whole of `source`, which is as long.
+    pub(crate) fn copy_from(&self, source: &Room) -> Result<(), Error> {
+        let mut bytes = vec![0; source.bytes];
+        source.access(|memory| memory.read(source.address, &mut bytes))?;
+        self.access(|memory| memory.write(self.address, &bytes))
+    }
+
+    fn access(
+        &self,
+        access: impl FnOnce(&emulator::GlobalMemory) -> Result<(), MemoryError>,
+    ) -> Result<(), Error> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        access(self.device.emulator.memory()).map_err(|_| Error::BufferGone {
+            address: self.address,
+        })
+    }
+}
+
 /// A module that the emulator can execute.
 pub(crate) struct EmulatedCode {
     device: Arc<EmulatedDevice>,
@@ -181,6 +218,7 @@ struct LoadedProgram {
 }
 
 /// An entry of such a module.
+#[derive(Clone)]
 pub(crate) struct EmulatedEntry {
     program: Arc<LoadedProgram>,
     parameter_bytes: Box<[u32]>,

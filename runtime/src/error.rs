@@ -125,6 +125,16 @@ pub enum Error {
         /// What was asked for.
         what: &'static str,
     },
+    /// Something was asked of a stream that is being captured, which has done nothing yet.
+    Capturing {
+        /// What was done to it.
+        what: &'static str,
+    },
+    /// A graph was replayed whose buffer had been freed.
+    BufferGone {
+        /// Where the buffer was.
+        address: u64,
+    },
     /// Time was asked of an event that was never recorded.
     EventNotRecorded,
     /// A copy between host and device of different lengths.
@@ -339,6 +349,14 @@ impl fmt::Display for Error {
             Error::NotEmulated { what } => {
                 write!(f, "the emulator does not run {what}; use a GPU for it")
             }
+            Error::Capturing { what } => write!(
+                f,
+                "a stream was {what} while it is captured into a graph; do it before or after `Stream::capture`"
+            ),
+            Error::BufferGone { address } => write!(
+                f,
+                "a graph uses a buffer at {address:#x} that was freed; keep buffers as long as graphs that use them are replayed"
+            ),
             Error::EventNotRecorded => {
                 write!(f, "an event has no time before it is recorded on a stream")
             }

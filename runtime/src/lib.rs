@@ -85,6 +85,7 @@ mod device;
 mod element;
 mod emulated;
 mod error;
+mod graph;
 pub mod harness;
 mod kernel;
 mod launch;
@@ -107,12 +108,13 @@ pub use gluon_lang::layout;
 /// What the macros expand to.
 #[doc(hidden)]
 pub use gluon_lang::rt;
+pub use graph::Graph;
 pub use kernel::{
     Argument, Arguments, Compiled, CompiledKernel, Compiler, Instance, Kernel, LoadedKernel,
     StepTime,
 };
 pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
 pub use number::{Number, Reference, Rounding};
-pub use stream::{Event, Graph, Stream};
+pub use stream::{Event, Stream};
 pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, Tiling};
 pub use toolchain::{Image, Toolchain};

@@ -8,6 +8,7 @@ use crate::cuda;
 use crate::device::{Backend, Device};
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
+use crate::graph::{Graph, Recording, Work, refuse_while_capturing};
 
 /// A queue of work that runs in order, beside the work of other streams.
 pub struct Stream {
@@ -17,8 +18,59 @@ pub struct Stream {
 
 pub(crate) enum Queue {
     Cuda(cuda::Stream),
-    /// The emulator ends each piece of work before the next is given to it.
-    Immediate,
+    /// The emulator ends each piece of work before the next is given to it, or notes it down while it is captured.
+    Immediate(Immediate),
+}
+
+/// The stream of an emulator.
+#[derive(Default)]
+pub(crate) struct Immediate {
+    recording: Mutex<Option<Recording>>,
+}
+
+impl Immediate {
+    /// What the stream's work is noted in, while it is captured.
+    fn recording(&self) -> Option<Recording> {
+        self.recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .filter(Recording::is_open)
+    }
+
+    fn join(&self, recording: Recording) {
+        *self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(recording);
+    }
+
+    /// Does `step` now, or later if the stream is captured.
+    pub(crate) fn run(&self, step: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> {
+        match self.recording() {
+            Some(recording) => {
+                recording.push(Box::new(step));
+                Ok(())
+            }
+            None => step(),
+        }
+    }
+
+    /// Whether the stream is captured.
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.recording().is_some()
+    }
+
+    fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Work> {
+        if self.is_capturing() {
+            return Err(refuse_while_capturing("captured again"));
+        }
+        let recording = Recording::begin();
+        self.join(recording.clone());
+        let done = work();
+        let steps = recording.end();
+        done.map(|()| Work::Emulated(steps))
+    }
 }
 
 impl Stream {
@@ -26,7 +78,7 @@ impl Stream {
     pub fn new(device: &Device) -> Result<Stream> {
         let queue = match device.backend() {
             Backend::Cuda(context) => Queue::Cuda(cuda::Stream::new(context)?),
-            Backend::Emulator(_) => Queue::Immediate,
+            Backend::Emulator(_) => Queue::Immediate(Immediate::default()),
         };
         Ok(Stream {
             device: device.clone(),
@@ -46,11 +98,15 @@ impl Stream {
     /// Waits for everything that was put on it.
     ///
     /// # Errors
-    /// [`Error::KernelFailed`] if a kernel ended badly; it names the last one launched.
+    /// [`Error::KernelFailed`] if a kernel ended badly; it names the last one launched. On the emulator
+    /// [`Error::Capturing`] inside of [`capture`](Stream::capture), where a GPU gives the driver's own error.
     pub fn synchronize(&self) -> Result<()> {
         match &self.queue {
             Queue::Cuda(stream) => stream.synchronize(),
-            Queue::Immediate => Ok(()),
+            Queue::Immediate(stream) if stream.is_capturing() => {
+                Err(refuse_while_capturing("waited for"))
+            }
+            Queue::Immediate(_) => Ok(()),
         }
     }
 
@@ -59,9 +115,9 @@ impl Stream {
         self.expect_own("a buffer", buffer.device())?;
         match (&self.queue, buffer.memory()) {
             (Queue::Cuda(stream), Memory::Cuda(memory)) => Ok(memory.fill(byte, stream)?),
-            (Queue::Immediate, Memory::Emulated(memory)) => {
-                memory.fill(byte);
-                Ok(())
+            (Queue::Immediate(stream), Memory::Emulated(memory)) => {
+                let room = memory.room();
+                stream.run(move || room.fill(byte))
             }
             _ => unreachable!("{ONE_DEVICE}"),
         }
@@ -84,9 +140,9 @@ impl Stream {
             (Queue::Cuda(stream), Memory::Cuda(source), Memory::Cuda(target)) => {
                 Ok(target.copy_from(source, stream)?)
             }
-            (Queue::Immediate, Memory::Emulated(source), Memory::Emulated(target)) => {
-                target.copy_from(source);
-                Ok(())
+            (Queue::Immediate(stream), Memory::Emulated(source), Memory::Emulated(target)) => {
+                let (source, target) = (source.room(), target.room());
+                stream.run(move || target.copy_from(&source))
             }
             _ => unreachable!("{ONE_DEVICE}"),
         }
@@ -104,34 +160,65 @@ impl Stream {
         self.expect_own("an event", &event.device)?;
         match (&self.queue, &event.moment) {
             (Queue::Cuda(stream), Moment::Cuda(event)) => Ok(stream.wait_for(event)?),
-            (Queue::Immediate, Moment::Host(_)) => Ok(()),
+            (Queue::Immediate(stream), Moment::Host(moment)) => {
+                let captured = lock(moment).captured.clone();
+                if let Some(recording) = captured.filter(Recording::is_open) {
+                    stream.join(recording);
+                }
+                Ok(())
+            }
             _ => unreachable!("{ONE_DEVICE}"),
         }
     }
 
-    /// Records what `work` puts on this stream, without running it, as a graph that one call replays.
+    /// Records what `work` puts on this stream, without running it, as a graph that one call replays. A stream that
+    /// waits for an event of this one is recorded with it, until the capture ends.
     ///
-    /// The graph keeps addresses, not buffers: buffers used in it must live as long as it is replayed.
+    /// The graph keeps addresses, not buffers: buffers used in it must live as long as it is replayed. The emulator
+    /// refuses a fill or a copy of a buffer that is gone; a kernel's access to one is a fault there.
+    ///
+    /// ```
+    /// # use tilekit::prelude::*;
+    /// # fn main() -> tilekit::Result<()> {
+    /// # let device = Device::emulator();
+    /// let stream = Stream::new(&device)?;
+    /// let (x, y) = (Buffer::from_slice(&device, &[1i32, 2])?, Buffer::zeros(&device, 2)?);
+    /// let graph = stream.capture(|| stream.copy(&x, &y))?;
+    /// stream.replay(&graph)?;
+    /// assert_eq!(y.to_vec()?, [1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// Those of `work`, the driver's if it does something that cannot be recorded, such as a host copy, and
-    /// [`Error::NotEmulated`] on the emulator.
+    /// Those of `work`, and what cannot be recorded, such as waiting: [`Error::Capturing`] on the emulator, and the
+    /// driver's error on a GPU.
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        match &self.queue {
-            Queue::Cuda(stream) => Ok(Graph {
-                device: self.device.clone(),
-                work: cuda::Graph::capture(stream, work)?,
-            }),
-            Queue::Immediate => Err(Error::NotEmulated { what: "a graph" }),
-        }
+        let work = match &self.queue {
+            Queue::Cuda(stream) => Work::Cuda(cuda::Graph::capture(stream, work)?),
+            Queue::Immediate(stream) => stream.capture(work)?,
+        };
+        Ok(Graph {
+            device: self.device.clone(),
+            work,
+        })
     }
 
     /// Puts the work of `graph` on this stream.
+    ///
+    /// # Errors
+    /// What the driver has against it; on the emulator what the work itself ends with.
     pub fn replay(&self, graph: &Graph) -> Result<()> {
         self.expect_own("a graph", &graph.device)?;
-        match &self.queue {
-            Queue::Cuda(stream) => Ok(graph.work.launch(stream)?),
-            Queue::Immediate => unreachable!("{ONE_DEVICE}"),
+        match (&self.queue, &graph.work) {
+            (Queue::Cuda(stream), Work::Cuda(graph)) => Ok(graph.launch(stream)?),
+            (Queue::Immediate(stream), Work::Emulated(_)) if stream.is_capturing() => {
+                Err(refuse_while_capturing("given a graph"))
+            }
+            (Queue::Immediate(_), Work::Emulated(steps)) => {
+                steps.iter().try_for_each(|step| step())
+            }
+            _ => unreachable!("{ONE_DEVICE}"),
         }
     }
 
@@ -151,12 +238,6 @@ impl Stream {
 /// What [`Stream::expect_own`] has made sure of.
 const ONE_DEVICE: &str = "stream, buffers and events belong to one device, so they are of one kind";
 
-/// Work that was recorded by [`Stream::capture`].
-pub struct Graph {
-    device: Device,
-    work: cuda::Graph,
-}
-
 /// A moment on a stream.
 pub struct Event {
     device: Device,
@@ -165,8 +246,20 @@ pub struct Event {
 
 enum Moment {
     Cuda(cuda::Event),
-    /// Of the emulator: the host's time when it was recorded, none before.
-    Host(Mutex<Option<Instant>>),
+    Host(Mutex<HostMoment>),
+}
+
+/// An event of the emulator.
+#[derive(Default)]
+struct HostMoment {
+    /// The host's time when it was recorded.
+    time: Option<Instant>,
+    /// What it was recorded in, if its stream was captured then.
+    captured: Option<Recording>,
+}
+
+fn lock(moment: &Mutex<HostMoment>) -> std::sync::MutexGuard<'_, HostMoment> {
+    moment.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Event {
@@ -174,7 +267,7 @@ impl Event {
     pub fn new(device: &Device) -> Result<Event> {
         let moment = match device.backend() {
             Backend::Cuda(context) => Moment::Cuda(cuda::Event::new(context)?),
-            Backend::Emulator(_) => Moment::Host(Mutex::new(None)),
+            Backend::Emulator(_) => Moment::Host(Mutex::default()),
         };
         Ok(Event {
             device: device.clone(),
@@ -187,8 +280,11 @@ impl Event {
         stream.expect_own("an event", &self.device)?;
         match (&self.moment, stream.queue()) {
             (Moment::Cuda(event), Queue::Cuda(stream)) => Ok(event.record(stream)?),
-            (Moment::Host(moment), Queue::Immediate) => {
-                *moment.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            (Moment::Host(moment), Queue::Immediate(stream)) => {
+                let captured = stream.recording();
+                // As on a GPU, a captured event orders the graph and has no time.
+                let time = captured.is_none().then(Instant::now);
+                *lock(moment) = HostMoment { time, captured };
                 Ok(())
             }
             _ => unreachable!("{ONE_DEVICE}"),
@@ -211,10 +307,8 @@ impl Event {
         match (&self.moment, &start.moment) {
             (Moment::Cuda(end), Moment::Cuda(start)) => end.milliseconds_since(start),
             (Moment::Host(end), Moment::Host(start)) => {
-                let time = |moment: &Mutex<Option<Instant>>| {
-                    *moment.lock().unwrap_or_else(PoisonError::into_inner)
-                };
-                let (start, end) = time(start).zip(time(end)).ok_or(Error::EventNotRecorded)?;
+                let (start, end) = (lock(start).time, lock(end).time);
+                let (start, end) = start.zip(end).ok_or(Error::EventNotRecorded)?;
                 Ok(end.saturating_duration_since(start).as_secs_f32() * 1e3)
             }
             _ => unreachable!("{ONE_DEVICE}"),

@@ -1,0 +1,179 @@
+//! Graphs: work recorded once from a stream and replayed by one call.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::cuda;
+use crate::device::Device;
+use crate::error::{Error, Result};
+
+/// Work that [`Stream::capture`](crate::Stream::capture) recorded.
+///
+/// On a GPU it is a CUDA graph: one call of the driver starts all of it, and launches that overlap their predecessor
+/// keep doing so. On the emulator it is the list of what was put on the stream, done again in order.
+pub struct Graph {
+    pub(crate) device: Device,
+    pub(crate) work: Work,
+}
+
+pub(crate) enum Work {
+    Cuda(cuda::Graph),
+    Emulated(Vec<Step>),
+}
+
+/// Something that the emulator does when a graph is replayed.
+pub(crate) type Step = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
+impl Graph {
+    /// The device that it runs on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// What an emulated stream notes down instead of doing it.
+#[derive(Clone)]
+pub(crate) struct Recording(Arc<RecordingState>);
+
+struct RecordingState {
+    steps: Mutex<Vec<Step>>,
+    is_open: AtomicBool,
+}
+
+impl Recording {
+    /// One without steps.
+    pub(crate) fn begin() -> Recording {
+        Recording(Arc::new(RecordingState {
+            steps: Mutex::default(),
+            is_open: AtomicBool::new(true),
+        }))
+    }
+
+    /// Whether the stream that began it still records.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_open.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn push(&self, step: Step) {
+        self.steps().push(step);
+    }
+
+    /// Ends it, for every stream that joined it, and gives what was noted.
+    pub(crate) fn end(&self) -> Vec<Step> {
+        self.0.is_open.store(false, Ordering::Release);
+        std::mem::take(&mut self.steps())
+    }
+
+    fn steps(&self) -> std::sync::MutexGuard<'_, Vec<Step>> {
+        self.0.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is asked of a stream that records, and needs a result at once.
+pub(crate) fn refuse_while_capturing(what: &'static str) -> Error {
+    Error::Capturing { what }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::buffer::Buffer;
+    use crate::device::Device;
+    use crate::error::Error;
+    use crate::stream::{Event, Stream};
+
+    fn devices() -> Vec<Device> {
+        [Some(Device::emulator()), Device::cuda(0).ok()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    #[test]
+    fn a_graph_does_its_work_when_it_is_replayed_and_not_when_it_is_captured() {
+        for device in devices() {
+            let stream = Stream::new(&device).unwrap();
+            let source = Buffer::from_slice(&device, &[5i32, 6]).unwrap();
+            let target = Buffer::<i32>::zeros(&device, 2).unwrap();
+            let graph = stream.capture(|| stream.copy(&source, &target)).unwrap();
+            assert_eq!(target.to_vec().unwrap(), [0, 0]);
+            stream.replay(&graph).unwrap();
+            assert_eq!(target.to_vec().unwrap(), [5, 6]);
+            source.write(&[7, 8]).unwrap();
+            stream.replay(&graph).unwrap();
+            assert_eq!(target.to_vec().unwrap(), [7, 8]);
+        }
+    }
+
+    #[test]
+    fn a_failed_capture_leaves_the_stream_usable() {
+        for device in devices() {
+            let stream = Stream::new(&device).unwrap();
+            let target = Buffer::from_slice(&device, &[1i32, 2]).unwrap();
+            let failed = stream.capture(|| Err(Error::EventNotRecorded));
+            assert!(matches!(failed, Err(Error::EventNotRecorded)));
+            stream.fill_bytes(&target, 0).unwrap();
+            assert_eq!(target.to_vec().unwrap(), [0, 0]);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_waits_for_a_captured_event_is_captured_too() {
+        for device in devices() {
+            let (stream, side) = (Stream::new(&device).unwrap(), Stream::new(&device).unwrap());
+            let source = Buffer::from_slice(&device, &[3i32]).unwrap();
+            let target = Buffer::<i32>::zeros(&device, 1).unwrap();
+            let (fork, join) = (Event::new(&device).unwrap(), Event::new(&device).unwrap());
+            let graph = stream
+                .capture(|| {
+                    fork.record(&stream)?;
+                    side.wait_for(&fork)?;
+                    side.copy(&source, &target)?;
+                    join.record(&side)?;
+                    stream.wait_for(&join)
+                })
+                .unwrap();
+            assert_eq!(target.to_vec().unwrap(), [0]);
+            stream.replay(&graph).unwrap();
+            assert_eq!(target.to_vec().unwrap(), [3]);
+            // The side stream does its work at once again.
+            side.fill_bytes(&target, 0).unwrap();
+            side.synchronize().unwrap();
+            assert_eq!(target.to_vec().unwrap(), [0]);
+        }
+    }
+
+    #[test]
+    fn what_needs_a_result_at_once_is_refused_while_capturing() {
+        for device in devices() {
+            let stream = Stream::new(&device).unwrap();
+            let refused = stream.capture(|| stream.synchronize());
+            let line = refused.err().expect("nothing has run").to_string();
+            assert!(line.contains("captur"), "{line}");
+            let nested = stream.capture(|| stream.capture(|| Ok(())).map(drop));
+            assert!(nested.is_err());
+            stream.synchronize().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_graph_belongs_to_its_device() {
+        let stream = Stream::new(&Device::emulator()).unwrap();
+        let graph = stream.capture(|| Ok(())).unwrap();
+        let other = Stream::new(&Device::emulator()).unwrap();
+        assert!(matches!(
+            other.replay(&graph),
+            Err(Error::DeviceMismatch { .. })
+        ));
+    }
+
+    #[test]
+    fn a_replay_whose_buffer_is_gone_is_refused() {
+        let device = Device::emulator();
+        let stream = Stream::new(&device).unwrap();
+        let target = Buffer::<i32>::zeros(&device, 2).unwrap();
+        let graph = stream.capture(|| stream.fill_bytes(&target, 1)).unwrap();
+        drop(target);
+        let line = stream.replay(&graph).unwrap_err().to_string();
+        assert!(line.contains("freed"), "{line}");
+    }
+}
