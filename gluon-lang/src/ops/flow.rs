@@ -143,6 +143,20 @@ pub fn is_parallel(op: &Op) -> bool {
     matches!(op, Op::WarpSpecialize(_))
 }
 
+/// Puts `new` in the place of `old` where it comes into slot `at`: as its init, and where a region hands it on. Other
+/// slots that `old` comes into keep it.
+pub fn replace_in_slot(func: &mut Func, inst: Inst, at: usize, old: Value, new: Value) {
+    let replace = |values: &mut Values| {
+        if let Some(value) = values.get_mut(at).filter(|v| **v == old) {
+            *value = new;
+        }
+    };
+    for region in parts(func.op(inst)).regions {
+        change_handed_on(func, region, replace);
+    }
+    change_inits(func, inst, replace);
+}
+
 /// Keeps the slots for which `keep` says so. Nothing may use the parameters and results of the others.
 pub fn retain_slots(func: &mut Func, inst: Inst, mut keep: impl FnMut(usize) -> bool) {
     let kept: SmallVec<[bool; 8]> = (0..func.results(inst).len()).map(&mut keep).collect();
@@ -153,19 +167,27 @@ pub fn retain_slots(func: &mut Func, inst: Inst, mut keep: impl FnMut(usize) -> 
         func.retain_region_params(region, |at, _| at < first || kept[at - first]);
     }
     for region in regions {
-        let last = func.region(region).insts.last().copied();
-        match last.map(|last| func.op_mut(last)) {
-            Some(Op::Yield(end)) => retain(&mut end.values, &kept),
-            Some(Op::Condition(end)) => retain(&mut end.values, &kept),
-            _ => {}
-        }
+        change_handed_on(func, region, |values| retain(values, &kept));
     }
-    match func.op_mut(inst) {
-        Op::For(l) => retain(&mut l.inits, &kept),
-        Op::While(l) => retain(&mut l.inits, &kept),
+    change_inits(func, inst, |inits| retain(inits, &kept));
+    func.retain_results(inst, |at, _| kept[at]);
+}
+
+fn change_handed_on(func: &mut Func, region: Region, change: impl FnOnce(&mut Values)) {
+    let last = func.region(region).insts.last().copied();
+    match last.map(|last| func.op_mut(last)) {
+        Some(Op::Yield(end)) => change(&mut end.values),
+        Some(Op::Condition(end)) => change(&mut end.values),
         _ => {}
     }
-    func.retain_results(inst, |at, _| kept[at]);
+}
+
+fn change_inits(func: &mut Func, inst: Inst, change: impl FnOnce(&mut Values)) {
+    match func.op_mut(inst) {
+        Op::For(l) => change(&mut l.inits),
+        Op::While(l) => change(&mut l.inits),
+        _ => {}
+    }
 }
 
 fn retain(values: &mut Values, kept: &[bool]) {

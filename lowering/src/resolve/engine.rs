@@ -49,6 +49,8 @@ pub(super) struct Engine<'f> {
     uses: Uses,
     /// Which layouts are to be found.
     open: Layout,
+    /// What decides a layout.
+    seeds: EntitySet<Inst>,
     entries: SecondaryMap<Value, Option<Entry>>,
     replacements: SecondaryMap<Value, u8>,
     queue: VecDeque<Value>,
@@ -63,6 +65,7 @@ impl<'f> Engine<'f> {
             func,
             uses: Uses::of(func),
             open,
+            seeds: EntitySet::with_capacity(func.inst_count()),
             entries: SecondaryMap::with_capacity(func.value_count()),
             replacements: SecondaryMap::new(),
             queue: VecDeque::new(),
@@ -76,6 +79,11 @@ impl<'f> Engine<'f> {
         self.func.ty(value).layout() == Some(&self.open)
     }
 
+    /// Does the instruction decide layouts?
+    pub(super) fn is_seed(&self, inst: Inst) -> bool {
+        self.seeds.contains(inst)
+    }
+
     /// What reached a value.
     pub(super) fn entry(&self, value: Value) -> Option<&Entry> {
         self.entries[value].as_ref()
@@ -83,6 +91,7 @@ impl<'f> Engine<'f> {
 
     /// `inst` decides the layout of `value`.
     pub(super) fn seed(&mut self, value: Value, layout: Layout, inst: Inst) {
+        self.seeds.insert(inst);
         self.offer(
             value,
             Entry {

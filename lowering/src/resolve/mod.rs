@@ -3,11 +3,13 @@
 //! `resolve-coalesced` lets each load and store through `Coalesced` pointers choose; `resolve-auto` starts from every
 //! `set_layout`. Both let layouts travel along the ties of ops, forward and backward and round loops, until nothing
 //! changes. Of two layouts that reach one value, one that came through an op which several layouts fit (a reshape, a
-//! permutation, a join, a split) yields; two others contradict each other, which is reported with both origins.
+//! permutation, a join, a split) yields. Two others contradict each other: an index, or what else can as well be made
+//! twice, is then made once for each, and everything else is reported with both origins.
 
 mod carry;
 mod coalesced;
 mod engine;
+mod remake;
 mod report;
 
 #[cfg(test)]
@@ -21,7 +23,12 @@ use gluon_lang::ir::Func;
 use gluon_lang::layout::Layout;
 use gluon_lang::ops::Op;
 
+use crate::opt::unused;
 use engine::Engine;
+use remake::Copies;
+
+/// More than the layouts that meet in one kernel.
+const MAX_ROUNDS_PER_INST: usize = 4;
 
 /// `resolve-coalesced`: accesses choose the layouts of their tensors.
 pub fn coalesced(func: &mut Func, found: &mut Diagnostics) {
@@ -66,23 +73,46 @@ fn resolve(
     func: &mut Func,
     open: &Layout,
     found: &mut Diagnostics,
-    seed: impl FnOnce(&Func, &mut Engine<'_>),
+    seed: impl Fn(&Func, &mut Engine<'_>),
 ) {
-    // The engine looks at the kernel as it was; the types that it finds are entered into a copy.
-    let before = func.clone();
-    let mut engine = Engine::new(&before, open.clone());
-    seed(&before, &mut engine);
-    if let Err(conflict) = engine.run() {
-        found.push(report::conflict(&before, &engine, &conflict));
-        return;
+    let mut copies = Copies::default();
+    // Each round moves one use to a copy; one that moves back and forth would be a contradiction after all.
+    let mut rounds_left = MAX_ROUNDS_PER_INST * func.inst_count();
+    loop {
+        // The engine looks at the kernel as it was; what it finds is entered into a copy.
+        let before = func.clone();
+        let mut engine = Engine::new(&before, open.clone());
+        seed(&before, &mut engine);
+        let Err(conflict) = engine.run() else {
+            return enter(func, &before, &engine, open, found);
+        };
+        let cut = remake::cut(&before, &engine, &conflict).filter(|_| rounds_left > 0);
+        let Some(cut) = cut else {
+            found.push(report::conflict(&before, &engine, &conflict, open));
+            return;
+        };
+        rounds_left -= 1;
+        copies.apply(func, &cut);
+        // What only the other side used would be left without a layout.
+        unused::run(func, found);
     }
+}
+
+/// Gives the values the layouts found, and reports those that do not fit and those that are still open.
+fn enter(
+    func: &mut Func,
+    before: &Func,
+    engine: &Engine<'_>,
+    open: &Layout,
+    found: &mut Diagnostics,
+) {
     for (value, ty) in engine.found() {
         func.set_ty(value, ty);
     }
-    report::misfits(func, &engine, found);
+    report::misfits(func, engine, found);
     // An op that cannot carry a layout on leaves what follows open; that is its mistake, not theirs.
     if !found.has_errors() {
-        report::unresolved(&before, &engine, open, found);
+        report::unresolved(before, engine, open, found);
     }
 }
 

@@ -10,7 +10,12 @@ use gluon_lang::ops::{LayoutRule, Op};
 use super::engine::{Conflict, Engine, Entry, Origin};
 
 /// Two layouts that both must hold of one value: where each was decided, how it came, and the value between.
-pub(super) fn conflict(func: &Func, engine: &Engine<'_>, conflict: &Conflict) -> Diagnostic {
+pub(super) fn conflict(
+    func: &Func,
+    engine: &Engine<'_>,
+    conflict: &Conflict,
+    open: &Layout,
+) -> Diagnostic {
     let Conflict {
         value,
         first,
@@ -33,7 +38,9 @@ pub(super) fn conflict(func: &Func, engine: &Engine<'_>, conflict: &Conflict) ->
             ));
         }
     }
-    d.help("put `convert_layout` between the two, or make the value once for each of them")
+    d.help(format!(
+        "put `.convert_layout({open:?})` between the two, or make the value once for each of them"
+    ))
 }
 
 /// Values whose layout is still open. Of those that one layout would decide together, the first is told.
@@ -190,9 +197,9 @@ fn with_origins(
 fn decides(func: &Func, seed: Inst, entry: &Entry) -> String {
     let rules = func.op(seed).rules();
     let verb = match entry.origin {
-        Origin::Through(..) => "leads to",
-        Origin::Seed(_) if rules.effects().is_pure() => "asks for",
-        Origin::Seed(_) => "chooses",
+        Origin::Through(_, last) if last != seed => "leads to",
+        _ if rules.effects().is_pure() => "asks for",
+        _ => "chooses",
     };
     format!("this `{}` {verb} {}", mnemonic(func, seed), entry.layout)
 }
@@ -200,7 +207,13 @@ fn decides(func: &Func, seed: Inst, entry: &Entry) -> String {
 /// The ops between a seed and a value, from the seed on.
 fn way(func: &Func, engine: &Engine<'_>, entry: &Entry) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
-    for inst in engine.way_of(entry).into_iter().rev() {
+    let seed = engine.seed_of(entry);
+    for inst in engine
+        .way_of(entry)
+        .into_iter()
+        .rev()
+        .filter(|i| *i != seed)
+    {
         let name = format!("`{}`", mnemonic(func, inst));
         if names.last() != Some(&name) {
             names.push(name);

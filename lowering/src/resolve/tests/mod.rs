@@ -1,3 +1,5 @@
+mod remake;
+
 use crate::test::{apply, check, check_error};
 
 const VECTOR_ADD: &str = "
@@ -61,12 +63,12 @@ fn coalesced_accesses_that_disagree_are_both_named() {
         "resolve-coalesced",
         &text,
         "
-        error[TK0004]: two layouts reach `mask`, a 1024xi1 tensor: Blocked([4], [32], [4], [0]) and Blocked([1], [32], [4], [0])
-          --> test.tile:9:3
+        error[TK0004]: two layouts reach `v`, a 1024xf32 tensor: Blocked([1], [32], [4], [0]) and Blocked([4], [32], [4], [0])
+          --> test.tile:12:3
               it can have only one of them
-          ::: test.tile:12:3: this `load` chooses Blocked([4], [32], [4], [0])
           ::: test.tile:15:3: this `store` chooses Blocked([1], [32], [4], [0])
-          = help: put `convert_layout` between the two, or make the value once for each of them",
+          ::: test.tile:12:3: this `load` chooses Blocked([4], [32], [4], [0])
+          = help: put `.convert_layout(Coalesced)` between the two, or make the value once for each of them",
     );
 }
 
@@ -282,24 +284,27 @@ fn auto_conflicts_name_both_origins_and_the_value_between() {
         "
         #a = Blocked([4], [32], [4], [0])
         #b = Blocked([1], [32], [4], [0])
-        kernel @k() warps(4) {
-          %one = constant {value=1} : tensor<512xi32, auto>
+        kernel @k(%x: ptr<i32>) warps(4) {
+          %i = arange {start=0, end=512} : tensor<512xi32, auto>
+          %xs = splat %x : tensor<512xptr<i32>, auto>
+          %p = ptr_add %xs, %i : tensor<512xptr<i32>, auto>
+          %one = load %p : tensor<512xi32, auto>
           %twice = binary %one, %one {op=add} : tensor<512xi32, auto>
           %neg = unary %one {op=neg} : tensor<512xi32, auto>
-          %x = set_layout %twice : tensor<512xi32, #a>
-          %y = set_layout %neg : tensor<512xi32, #b>
-          print [%x, %y] {prefix=\"x\"}
+          %a = set_layout %twice : tensor<512xi32, #a>
+          %b = set_layout %neg : tensor<512xi32, #b>
+          print [%a, %b] {prefix=\"x\"}
           return
         }",
         "
         error[TK0004]: two layouts reach `one`, a 512xi32 tensor: Blocked([4], [32], [4], [0]) and Blocked([1], [32], [4], [0])
-          --> test.tile:4:3
+          --> test.tile:7:3
               it can have only one of them
-          ::: test.tile:7:3: this `set_layout` leads to Blocked([4], [32], [4], [0])
-          ::: test.tile:8:3: this `set_layout` leads to Blocked([1], [32], [4], [0])
+          ::: test.tile:10:3: this `set_layout` leads to Blocked([4], [32], [4], [0])
+          ::: test.tile:11:3: this `set_layout` leads to Blocked([1], [32], [4], [0])
           = note: Blocked([4], [32], [4], [0]) comes from the `set_layout` through `+`
           = note: Blocked([1], [32], [4], [0]) comes from the `set_layout` through `neg`
-          = help: put `convert_layout` between the two, or make the value once for each of them",
+          = help: put `.convert_layout(Auto)` between the two, or make the value once for each of them",
     );
 }
 
@@ -371,6 +376,6 @@ fn a_reduction_is_not_any_layout() {
           ::: test.tile:10:3: this `set_layout` asks for Blocked([4], [32], [4], [0])
           ::: test.tile:5:3: this `set_layout` leads to Slice(1, Blocked([1, 4], [4, 8], [4, 1], [1, 0]))
           = note: Slice(1, Blocked([1, 4], [4, 8], [4, 1], [1, 0])) comes from the `set_layout` through `reduce`
-          = help: put `convert_layout` between the two, or make the value once for each of them",
+          = help: put `.convert_layout(Auto)` between the two, or make the value once for each of them",
     );
 }
