@@ -39,6 +39,41 @@ pub struct EntryShape {
     pub overlaps_previous: bool,
 }
 
+/// The most CTAs that a cluster can have on Hopper (CUDA C++ Programming Guide, "Thread Block Clusters").
+const CLUSTER_LIMIT: u32 = 16;
+
+impl EntryShape {
+    fn check_cluster(&self) -> Result<()> {
+        let ctas = self
+            .cluster
+            .iter()
+            .fold(1u32, |ctas, &count| ctas.saturating_mul(count));
+        if (1..=CLUSTER_LIMIT).contains(&ctas) {
+            return Ok(());
+        }
+        Err(Error::ClusterTooLarge {
+            kernel: self.name.clone(),
+            cluster: self.cluster,
+        })
+    }
+
+    fn check_grid(&self, grid: Grid) -> Result<()> {
+        grid.check(&self.name)?;
+        for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
+            let (count, cluster) = (grid.0[at], self.cluster[at]);
+            if !count.is_multiple_of(cluster) {
+                return Err(Error::ClusterGrid {
+                    kernel: self.name.clone(),
+                    axis,
+                    count,
+                    cluster,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// An entry, ready to be launched.
 pub struct Entry {
     device: Device,
@@ -47,6 +82,7 @@ pub struct Entry {
     function: Function,
 }
 
+#[derive(Clone)]
 enum Function {
     Cuda(cuda::Function),
     Emulated(EmulatedEntry),
@@ -118,10 +154,16 @@ impl Code {
     /// The entry that `shape` names.
     ///
     /// # Errors
-    /// [`Error::NoSuchEntry`], or [`Error::TooMuchSharedMemory`].
+    /// [`Error::NoSuchEntry`], [`Error::TooMuchSharedMemory`], [`Error::ClusterTooLarge`], or [`Error::DoesNotFit`] for
+    /// what the GPU could never start.
     pub fn entry(&self, shape: EntryShape) -> Result<Arc<Entry>> {
+        shape.check_cluster()?;
         let function = match &self.module {
-            Loaded::Cuda(module) => Function::Cuda(module.entry(&shape.name, shape.shared_bytes)?),
+            Loaded::Cuda(module) => {
+                let function = module.entry(&shape.name, shape.shared_bytes)?;
+                function.expect_room(shape.threads, shape.cluster)?;
+                Function::Cuda(function)
+            }
             Loaded::Emulated(code) => {
                 Function::Emulated(code.entry(&shape.name, shape.shared_bytes)?)
             }
@@ -200,26 +242,43 @@ impl Entry {
         }
     }
 
-    /// How many clusters of this entry's size the device holds at a time.
+    /// How many clusters of this entry's size the device holds at a time; CTAs, where it has none. A persistent kernel
+    /// launches as many.
     ///
     /// # Errors
-    /// [`Error::NotEmulated`] on the emulator.
-    pub fn max_active_clusters(&self, stream: &Stream, grid: Grid) -> Result<u32> {
-        stream.expect_own("a kernel", &self.device)?;
-        match (&self.function, stream.queue()) {
-            (Function::Cuda(function), Queue::Cuda(stream)) => {
-                Ok(function.max_active_clusters(stream, &self.launch_shape(grid))?)
+    /// [`Error::NotEmulated`] on the emulator, which runs any number at a time.
+    pub fn max_active_clusters(&self) -> Result<u32> {
+        match &self.function {
+            Function::Cuda(function) => {
+                Ok(function.max_active_clusters(self.shape.threads, self.shape.cluster)?)
             }
-            _ => Err(Error::NotEmulated {
+            Function::Emulated(_) => Err(Error::NotEmulated {
                 what: "machine code",
             }),
         }
     }
 
+    /// The same entry, but a launch may start before the one in front of it on the stream has ended (programmatic
+    /// dependent launch, CUDA C++ Programming Guide). Its code must wait for that one by `griddepcontrol.wait` before it
+    /// touches what that one writes, or writes what that one reads. On the emulator launches follow each other.
+    #[must_use]
+    pub fn overlapping(&self) -> Arc<Entry> {
+        Arc::new(Entry {
+            device: self.device.clone(),
+            shape: EntryShape {
+                overlaps_previous: true,
+                ..self.shape.clone()
+            },
+            assembly: self.assembly.clone(),
+            function: self.function.clone(),
+        })
+    }
+
     /// Launches with packed parameters. Typed launchers do this for you.
     ///
     /// # Errors
-    /// [`Error::BadGrid`], [`Error::ParameterMismatch`], [`Error::DeviceMismatch`], or the device's answer.
+    /// [`Error::BadGrid`], [`Error::ClusterGrid`], [`Error::ParameterMismatch`], [`Error::DeviceMismatch`], or the
+    /// device's answer.
     pub fn launch(&self, stream: &Stream, grid: Grid, parameters: &ParameterBlock) -> Result<()> {
         self.check(grid, parameters)?;
         self.launch_checked(stream, grid, parameters)
@@ -235,7 +294,7 @@ impl Entry {
 
     /// Whether the grid can be, and the arguments are as many and as large as the loaded code's parameters.
     pub(crate) fn check(&self, grid: Grid, parameters: &ParameterBlock) -> Result<()> {
-        grid.check(&self.shape.name)?;
+        self.shape.check_grid(grid)?;
         let wanted = self.parameter_bytes().iter();
         let given = parameters.places().iter().map(|place| &place.bytes);
         if given.clone().eq(wanted) {
@@ -332,6 +391,77 @@ mod tests {
                     "{wrong:?}"
                 );
             }
+            stream.synchronize().unwrap();
+        }
+    }
+    fn shape(cluster: [u32; 3]) -> EntryShape {
+        EntryShape {
+            name: "k".to_string(),
+            threads: [32, 1, 1],
+            cluster,
+            shared_bytes: 0,
+            overlaps_previous: false,
+        }
+    }
+
+    #[test]
+    fn a_cluster_must_divide_the_grid_and_fit() {
+        for device in [Some(Device::emulator()), Device::cuda(0).ok()]
+            .into_iter()
+            .flatten()
+        {
+            let code = device.load_ptx(KERNEL).unwrap();
+            let stream = Stream::new(&device).unwrap();
+            let entry = code.entry(shape([2, 1, 1])).unwrap();
+            let launch = |grid: Grid| entry.launch(&stream, grid, &block(&[4, 128, 8]));
+            launch(grid([4, 3])).unwrap();
+            let line = launch(grid([3, 2])).unwrap_err().to_string();
+            assert!(line.contains("3 CTAs along x"), "{line}");
+            stream.synchronize().unwrap();
+            for wrong in [[32, 1, 1], [4, 4, 2], [0, 1, 1], [u32::MAX, 2, 2]] {
+                let refused = code.entry(shape(wrong)).map(drop);
+                assert!(
+                    matches!(refused, Err(Error::ClusterTooLarge { .. })),
+                    "{wrong:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn how_many_clusters_fit_is_for_a_gpu_to_say() {
+        let count = |device: &Device| {
+            let code = device.load_ptx(KERNEL).unwrap();
+            code.entry(shape([2, 1, 1])).unwrap().max_active_clusters()
+        };
+        assert!(matches!(
+            count(&Device::emulator()),
+            Err(Error::NotEmulated { .. })
+        ));
+        if let Ok(device) = Device::cuda(0) {
+            assert!(count(&device).unwrap() >= device.facts().multiprocessors / 2);
+        }
+    }
+
+    #[test]
+    fn an_overlapping_entry_is_launched_like_any_other() {
+        for device in [Some(Device::emulator()), Device::cuda(0).ok()]
+            .into_iter()
+            .flatten()
+        {
+            let code = device.load_ptx(KERNEL).unwrap();
+            let stream = Stream::new(&device).unwrap();
+            let entry = code.entry(shape([1; 3])).unwrap().overlapping();
+            assert!(entry.shape().overlaps_previous);
+            for _ in 0..3 {
+                entry
+                    .launch(&stream, grid(2u32), &block(&[4, 128, 8]))
+                    .unwrap();
+            }
+            let graph = stream
+                .capture(|| entry.launch(&stream, grid(2u32), &block(&[4, 128, 8])))
+                .unwrap();
+            stream.replay(&graph).unwrap();
             stream.synchronize().unwrap();
         }
     }

@@ -112,6 +112,42 @@ pub enum Error {
         /// What the GPU allows, bytes per CTA.
         limit_bytes: u32,
     },
+    /// A grid that cannot be cut into clusters.
+    ClusterGrid {
+        /// The kernel.
+        kernel: String,
+        /// The axis.
+        axis: &'static str,
+        /// CTAs along it.
+        count: u32,
+        /// CTAs of a cluster along it.
+        cluster: u32,
+    },
+    /// A cluster of more CTAs than any GPC has room for.
+    ClusterTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// CTAs of a cluster in x, y and z.
+        cluster: [u32; 3],
+    },
+    /// A kernel that the device can hold nowhere: one CTA, or one cluster, asks for too much.
+    DoesNotFit {
+        /// The kernel.
+        kernel: String,
+        /// CTAs of a cluster in x, y and z.
+        cluster: [u32; 3],
+        /// Threads of a CTA.
+        threads: u32,
+        /// Registers of a thread.
+        registers: u32,
+        /// Shared memory of a CTA, bytes.
+        shared_bytes: u32,
+    },
+    /// Overlap with the launch before was asked for a kernel that never waits for it.
+    NeverWaits {
+        /// The kernel.
+        kernel: String,
+    },
     /// A kernel did something on the emulator that PTX forbids or leaves undefined.
     Fault(Box<emulator::Fault>),
     /// A module that the emulator cannot execute.
@@ -341,6 +377,41 @@ impl fmt::Display for Error {
             } => write!(
                 f,
                 "`{kernel}` wants {asked_bytes} bytes of shared memory per CTA, and this GPU allows {limit_bytes}; use smaller tiles or fewer stages"
+            ),
+            Error::ClusterGrid {
+                kernel,
+                axis,
+                count,
+                cluster,
+            } => write!(
+                f,
+                "launch of `{kernel}`: {count} CTAs along {axis} cannot be cut into clusters of {cluster}; round the grid up to \
+                 a multiple, and let the CTAs past the end do nothing"
+            ),
+            Error::ClusterTooLarge {
+                kernel,
+                cluster: [x, y, z],
+            } => write!(
+                f,
+                "`{kernel}` has clusters of {x}×{y}×{z} CTAs, and there can be 16 in one, 8 on every Hopper GPU; use smaller \
+                 clusters"
+            ),
+            Error::DoesNotFit {
+                kernel,
+                cluster: [x, y, z],
+                threads,
+                registers,
+                shared_bytes,
+            } => write!(
+                f,
+                "`{kernel}` cannot run: this GPU has no room for a cluster of {x}×{y}×{z} CTAs with {threads} threads of \
+                 {registers} registers and {shared_bytes} bytes of shared memory each; use smaller clusters, smaller tiles \
+                 or fewer warps"
+            ),
+            Error::NeverWaits { kernel } => write!(
+                f,
+                "`{kernel}` cannot overlap the launch before it, because it never waits for that one's results; call \
+                 `launch_wait()` in it before the first access to them, or launch it without overlap"
             ),
             Error::Fault(fault) => write!(f, "{fault}"),
             Error::Emulator(error) => write!(f, "{error}"),

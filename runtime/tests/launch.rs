@@ -301,3 +301,17 @@ fn a_case_beyond_its_limit_says_the_numbers_before_data_is_made() {
         other => panic!("12 000 bytes are too many, got {other:?}"),
     }
 }
+
+#[test]
+fn a_kernel_that_never_waits_cannot_overlap() -> tilekit::Result<()> {
+    for device in devices() {
+        let kernel = add::<256>.compile(&Compiler::default())?.load(&device)?;
+        let refused = kernel.programmatic().map(drop);
+        let line = refused.expect_err("`add` has no wait").to_string();
+        assert!(
+            line.contains("`add<256>`") && line.contains("launch_wait"),
+            "{line}"
+        );
+    }
+    Ok(())
+}

@@ -26,6 +26,10 @@ pub(crate) struct LaunchShape {
     pub(crate) overlaps_previous: bool,
 }
 
+/// CTAs of a cluster that every GPU with clusters allows; more must be asked for (CUDA C++ Programming Guide,
+/// "Thread Block Clusters").
+const PORTABLE_CLUSTER: u32 = 8;
+
 impl Function {
     /// Puts a launch on `stream`. A failure of the kernel itself shows at a later synchronisation.
     ///
@@ -44,7 +48,7 @@ impl Function {
             let parameter = &parameters.parameter(index)[..bytes as usize];
             pointers.push(parameter.as_ptr().cast_mut().cast());
         }
-        let launched = with_config(stream, shape, self.shared_bytes, |config| {
+        let launched = with_config(stream.raw(), shape, self.shared_bytes, |config| {
             self.context().bind()?;
             let driver = self.context().driver;
             // SAFETY: the configuration lives for the call; there are as many pointers as the entry has parameters, each
@@ -64,14 +68,21 @@ impl Function {
         Ok(())
     }
 
-    /// How many clusters of `shape` the GPU holds at a time.
+    /// How many clusters of this size the GPU holds at a time.
     pub(crate) fn max_active_clusters(
         &self,
-        stream: &Stream,
-        shape: &LaunchShape,
+        threads: [u32; 3],
+        cluster: [u32; 3],
     ) -> Result<u32, CudaFailure> {
+        let shape = LaunchShape {
+            grid: cluster,
+            threads,
+            cluster,
+            overlaps_previous: false,
+        };
         let mut clusters: c_int = 0;
-        with_config(stream, shape, self.shared_bytes, |config| {
+        // The question is of no stream.
+        with_config(std::ptr::null_mut(), &shape, self.shared_bytes, |config| {
             self.context().bind()?;
             let driver = self.context().driver;
             // SAFETY: writes one int; function and configuration live.
@@ -81,6 +92,27 @@ impl Function {
             driver.check("cuOccupancyMaxActiveClusters", code)
         })?;
         Ok(u32::try_from(clusters).unwrap_or(0))
+    }
+
+    /// An error unless the GPU can hold one cluster of this size, which a launch would only call a lack of resources.
+    pub(crate) fn expect_room(&self, threads: [u32; 3], cluster: [u32; 3]) -> Result<(), Error> {
+        let ctas: u32 = cluster.iter().product();
+        if ctas > PORTABLE_CLUSTER {
+            self.allow_large_clusters()?;
+        }
+        let threads_of_cta: u32 = threads.iter().product();
+        let fits = self.ctas_per_multiprocessor(threads_of_cta)? > 0
+            && (ctas == 1 || self.max_active_clusters(threads, cluster)? > 0);
+        if fits {
+            return Ok(());
+        }
+        Err(Error::DoesNotFit {
+            kernel: self.name.to_string(),
+            cluster,
+            threads: threads_of_cta,
+            registers: self.facts()?.registers,
+            shared_bytes: self.shared_bytes,
+        })
     }
 
     /// A launch can fail because of itself or because of a kernel that ran before it.
@@ -100,7 +132,7 @@ impl Function {
 /// Calls `use_config` with the driver's form of `shape`, made on the stack.
 #[inline]
 fn with_config<R>(
-    stream: &Stream,
+    stream: sys::CUstream,
     shape: &LaunchShape,
     shared_bytes: u32,
     use_config: impl FnOnce(*const sys::CUlaunchConfig) -> R,
@@ -123,7 +155,7 @@ fn with_config<R>(
         blockDimY: shape.threads[1],
         blockDimZ: shape.threads[2],
         sharedMemBytes: shared_bytes,
-        hStream: stream.raw(),
+        hStream: stream,
         // The first `count` are written, and the driver reads no more.
         attrs: attributes.as_mut_ptr().cast(),
         numAttrs: count as c_uint,

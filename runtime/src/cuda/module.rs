@@ -267,12 +267,27 @@ impl Function {
         if self.shared_bytes <= PLAIN_SHARED_BYTES {
             return Ok(());
         }
-        let driver = self.context().driver;
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        Ok(self.set_attribute(attribute, self.shared_bytes as c_int)?)
+    }
+
+    /// Allows clusters of more than 8 CTAs, which not every GPU with clusters can place.
+    pub(super) fn allow_large_clusters(&self) -> Result<(), CudaFailure> {
+        self.set_attribute(
+            FunctionAttribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+            1,
+        )
+    }
+
+    fn set_attribute(
+        &self,
+        attribute: sys::CUfunction_attribute,
+        value: c_int,
+    ) -> Result<(), CudaFailure> {
+        self.context().bind()?;
+        let driver = self.context().driver;
         // SAFETY: the function lives and a context is current.
-        let code = unsafe {
-            (driver.cuFuncSetAttribute)(self.raw.0, attribute, self.shared_bytes as c_int)
-        };
-        Ok(driver.check("cuFuncSetAttribute", code)?)
+        let code = unsafe { (driver.cuFuncSetAttribute)(self.raw.0, attribute, value) };
+        driver.check("cuFuncSetAttribute", code)
     }
 }

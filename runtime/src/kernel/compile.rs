@@ -187,6 +187,22 @@ impl Compiled {
         Ok(entry)
     }
 
+    /// An error unless the kernel waits for the launch before it, and so may overlap with that.
+    pub(crate) fn check_waits(&self) -> Result<()> {
+        let waits = |statement: &ptx::Stmt| {
+            let wait = ptx::GridDepOp::Wait;
+            let inst = statement.instruction().map(|instruction| &instruction.inst);
+            matches!(inst, Some(ptx::Inst::GridDepControl(control)) if control.op == wait)
+        };
+        let entry = self.0.module.entry(&self.0.info.entry);
+        if entry.is_some_and(|entry| entry.body.statements.iter().any(waits)) {
+            return Ok(());
+        }
+        Err(Error::NeverWaits {
+            kernel: self.0.display.to_string(),
+        })
+    }
+
     /// An error unless the packed arguments are divisible as the kernel was promised.
     #[inline]
     pub(crate) fn check_promises(&self, parameters: &ParameterBlock) -> Result<()> {

@@ -107,6 +107,21 @@ impl<H> LoadedKernel<H> {
         PreparedLaunch::new(&self.entry, grid.into(), parameters)
     }
 
+    /// The same kernel, but its launches may start before the one in front of them on the stream has ended
+    /// (programmatic dependent launch): what comes before `launch_wait()` in the kernel then runs beside the end of the
+    /// other. It still sees all that the other wrote. On the emulator launches follow each other.
+    ///
+    /// # Errors
+    /// [`Error::NeverWaits`](crate::Error::NeverWaits) for a kernel without `launch_wait()`, which would race.
+    pub fn programmatic(&self) -> Result<LoadedKernel<H>> {
+        self.compiled.check_waits()?;
+        Ok(LoadedKernel {
+            compiled: self.compiled.clone(),
+            entry: self.entry.overlapping(),
+            handles: PhantomData,
+        })
+    }
+
     /// The entry, for its facts and for untyped launches.
     pub fn entry(&self) -> &Arc<Entry> {
         &self.entry
