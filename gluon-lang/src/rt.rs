@@ -10,7 +10,7 @@ pub use crate::lang::{
     KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic,
     Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, Watcher, WhileLoop,
 };
-use crate::lang::{Element, Pointers, Ptr, Scalar, Tensor};
+use crate::lang::{Element, Pointers, Ptr, Scalar, Smem, Tensor};
 
 /// The kernel function says who it is, before anything else.
 #[track_caller]
@@ -124,4 +124,4 @@ macro_rules! named_handles {
     )*};
 }
 
-named_handles!(Scalar Tensor Ptr Pointers);
+named_handles!(Scalar Tensor Ptr Pointers Smem);

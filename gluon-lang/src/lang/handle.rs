@@ -75,6 +75,12 @@ handle! {
     Pointers
 }
 
+handle! {
+    /// A tile of elements in shared memory, or a view of one: see [`alloc`](Smem::alloc). A view is an address and a map;
+    /// making one copies nothing.
+    Smem
+}
+
 macro_rules! operands {
     ($($name:ident)*) => {$(
         impl<T> $name<T> {

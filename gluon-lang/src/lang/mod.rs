@@ -33,6 +33,7 @@ pub mod prelude;
 pub(crate) mod range;
 mod reduce;
 mod shape;
+mod shared;
 mod trace;
 
 pub use access::{Access, Target};
@@ -45,7 +46,7 @@ pub use element::{
     Bits, Element, Float, HostInt, HostNumber, HostValue, Index, Int, Numeric, WidensTo,
 };
 pub use fp8::{E4m3, E5m2};
-pub use handle::{Pointers, Ptr, Scalar, Tensor};
+pub use handle::{Pointers, Ptr, Scalar, Smem, Tensor};
 pub use inline_ptx::{PtxOperands, PtxResults, inline_ptx, inline_ptx_with_effects};
 pub use kernel::KernelFn;
 pub use math::{

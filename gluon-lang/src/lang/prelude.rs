@@ -4,12 +4,15 @@ pub use half::{bf16, f16};
 
 pub use super::{
     Access, Bits, E4m3, E5m2, Element, Float, Hinted, HostValue, Index, Int, KernelFn, Numeric,
-    Param, Pointers, Ptr, Range, Scalar, Tensor, arange, assume, cdiv, clamp, device_assert,
+    Param, Pointers, Ptr, Range, Scalar, Smem, Tensor, arange, assume, cdiv, clamp, device_assert,
     device_print, div_rn, fdiv, fma, full, full_like, inline_ptx, inline_ptx_with_effects, join,
     maximum, maximum_nan, minimum, minimum_nan, num_programs, program_id, range, reduce, scalar,
     select, umulhi, where_, zeros, zeros_like,
 };
-pub use crate::layout::{Auto, Blocked, Coalesced, Dims, DistributedLinear, Layout, Slice};
+pub use crate::layout::{
+    Auto, Blocked, Coalesced, Dims, DistributedLinear, DotOperand, Layout, Mma, Nvmma, Padded,
+    SharedLayout, SharedLinear, Slice, Swizzled, Wgmma,
+};
 pub use crate::ops::arith::Rounding;
 pub use crate::ops::global::{CacheOp, Eviction};
 pub use crate::{static_assert, static_print};

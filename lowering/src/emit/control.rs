@@ -190,7 +190,7 @@ impl Slot {
 impl Emitter<'_> {
     /// Registers for a value of the type of `like`.
     fn empty_slot(&mut self, like: Value) -> Slot {
-        let elem = self.elem(like);
+        let elem = self.held(like);
         let count = self.count(self.func.ty(like));
         Slot {
             elem,

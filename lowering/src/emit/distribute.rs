@@ -101,41 +101,49 @@ impl Code {
 
     /// The XOR of the entries of all bits set in the thread's number; entry `i` belongs to bit `i`, and the entries cover
     /// all bits of a thread's number.
+    pub(super) fn of_thread(&mut self, entries: &[u32]) -> Operand {
+        if entries.iter().all(|&entry| entry == 0) {
+            return Operand::Int(0);
+        }
+        self.in_prologue(|code| {
+            let thread = code.thread();
+            code.of_bits(thread, entries)
+        })
+    }
+
+    /// The XOR of the entries of all bits set in a number, which has no other bits than there are entries.
     ///
     /// Bits that move by the same distance move together, so that a plain layout costs a mask and a shift.
-    pub(super) fn of_thread(&mut self, entries: &[u32]) -> Operand {
+    pub(super) fn of_bits(&mut self, number: Reg, entries: &[u32]) -> Operand {
         let mut moves: BTreeMap<i32, u32> = BTreeMap::new();
         for (from, &entry) in entries.iter().enumerate() {
             for to in (0..32).filter(|to| entry >> to & 1 == 1) {
                 *moves.entry(to - from as i32).or_insert(0) |= 1 << from;
             }
         }
-        let all = (1_u64 << entries.len()) - 1;
-        self.in_prologue(|code| {
-            let mut sum: Option<Reg> = None;
-            for (distance, mask) in moves {
-                let part = code.moved_bits(mask, distance, all as u32);
-                sum = Some(match sum {
-                    None => part,
-                    Some(sum) => code.binary(BinaryOp::Xor, Type::B32, sum, part),
-                });
-            }
-            sum.map_or(Operand::Int(0), Operand::Reg)
-        })
+        let all = ((1_u64 << entries.len()) - 1) as u32;
+        let mut sum: Option<Reg> = None;
+        for (distance, mask) in moves {
+            let part = self.moved_bits(number, mask, distance, all);
+            sum = Some(match sum {
+                None => part,
+                Some(sum) => self.binary(BinaryOp::Xor, Type::B32, sum, part),
+            });
+        }
+        sum.map_or(Operand::Int(0), Operand::Reg)
     }
 
-    /// The bits of `mask` of the thread's number, moved up by `distance`; `all` are the bits that it can have.
-    fn moved_bits(&mut self, mask: u32, distance: i32, all: u32) -> Reg {
-        let thread = self.thread();
+    /// The bits of `mask` of a number, moved up by `distance`; `all` are the bits that it can have.
+    fn moved_bits(&mut self, number: Reg, mask: u32, distance: i32, all: u32) -> Reg {
         let low = mask.trailing_zeros();
         if distance < 0 && low == distance.unsigned_abs() && all & !mask & !((1 << low) - 1) == 0 {
             // The shift itself drops what is not wanted.
-            return self.binary(BinaryOp::Shr, Type::U32, thread, low);
+            return self.binary(BinaryOp::Shr, Type::U32, number, low);
         }
         let kept = if mask == all {
-            thread
+            number
         } else {
-            self.binary(BinaryOp::And, Type::B32, thread, mask)
+            self.binary(BinaryOp::And, Type::B32, number, mask)
         };
         match distance {
             0 => kept,

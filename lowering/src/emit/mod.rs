@@ -49,6 +49,7 @@ mod pending;
 mod reduce;
 pub mod scratch;
 mod shape;
+mod shared;
 mod sync;
 mod tidy;
 mod vector;
@@ -216,6 +217,14 @@ impl<'f> Emitter<'f> {
         elem.expect("a value of a verified kernel has elements")
     }
 
+    /// The type of what a thread holds of a value: its elements, and the address of what lies in shared memory.
+    pub(super) fn held(&self, value: Value) -> Elem {
+        match self.func.ty(value) {
+            Type::Smem(_) => shared::ADDRESS,
+            _ => self.elem(value),
+        }
+    }
+
     /// The tensor type of a value.
     pub(super) fn tensor(&self, value: Value) -> &'f TensorType {
         let tensor = self.func.ty(value).as_tensor();
@@ -262,9 +271,10 @@ impl<'f> Emitter<'f> {
         if let Some(symbol) = self.shared {
             return symbol;
         }
-        let symbol = self
-            .module
-            .add_global(Variable::dynamic_shared("tilekit_shared", 1024));
+        let symbol = self.module.add_global(Variable::dynamic_shared(
+            "tilekit_shared",
+            shared::WINDOW_ALIGNMENT,
+        ));
         self.shared = Some(symbol);
         symbol
     }

@@ -28,7 +28,7 @@ pending! { ClusterBarrier ClusterRank LaunchWait LaunchDependents }
 pending! { Gather Histogram }
 pending! { MbarrierInit MbarrierInvalidate MbarrierExpect MbarrierArrive MbarrierWait }
 pending! { Scan }
-pending! { SmemAlloc SmemLoad SmemStore SmemIndex SmemSlice SmemPermute SmemReshape SmemReinterpret SmemGather SmemScatter SmemKeep }
+pending! { SmemGather SmemScatter }
 pending! { TmaLoad TmaStore TmaStoreWait TmaPrefetch }
 pending! { WarpSpecialize }
 pending! { WgmmaStart WgmmaWait FenceAsyncShared }

@@ -8,7 +8,7 @@
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::Inst;
 use gluon_lang::ir::Func;
-use gluon_lang::layout::relate;
+use gluon_lang::layout::{LayoutError, relate};
 use gluon_lang::ops::{Access, Scratch};
 
 use super::first_fit::{self, Block};
@@ -171,17 +171,21 @@ fn allocation(func: &Func, moments: &Moments, inst: Inst) -> Result<Block, Box<D
         .ty(func.result(inst))
         .as_smem()
         .expect("an allocation gives shared memory");
-    let bytes = relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes()).map_err(|e| {
+    let refused = |e: LayoutError| {
         Box::new(Diagnostic::error(
             Code::InvalidLayout,
             func.place(inst),
             e.to_string(),
         ))
-    })?;
+    };
+    let elem_bytes = s.elem.bytes();
+    let bytes = relate::shared_bytes(&s.layout, &s.alloc_shape, elem_bytes).map_err(refused)?;
+    let alignment =
+        relate::shared_alignment(&s.layout, &s.alloc_shape, elem_bytes).map_err(refused)?;
     let now = moments.start(inst);
     Ok(Block {
         bytes,
-        alignment: s.layout.alignment_bytes().max(SCRATCH_ALIGNMENT),
+        alignment,
         first: now,
         last: now,
         partition: moments.partition(inst),

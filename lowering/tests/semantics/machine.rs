@@ -2,7 +2,8 @@
 
 use emulator::{Emulator, Launch, Program};
 use gluon_lang::elem::DType;
-use gluon_lang::text::parse;
+use gluon_lang::ir::Func;
+use gluon_lang::text::{parse, print};
 use lowering::{Options, compile};
 
 use crate::values::{Number, bytes, decode, encode, values};
@@ -15,6 +16,13 @@ pub(crate) const BLOCKED: &str = "Blocked([2], [32], [4], [0])";
 #[track_caller]
 pub(crate) fn run(text: &str, inputs: &[&[u8]], out_bytes: usize) -> Vec<u8> {
     let func = parse("test.tile", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    run_func(func, inputs, out_bytes)
+}
+
+/// The same with a kernel that was traced.
+#[track_caller]
+pub(crate) fn run_func(func: Func, inputs: &[&[u8]], out_bytes: usize) -> Vec<u8> {
+    let text = print(&func);
     let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let ptx = compiled.module.to_text();
     assert!(

@@ -10,6 +10,8 @@
     reason = "a test says what failed by where it failed, and compares bits; a table of references reads line by line"
 )]
 
+extern crate gluon_lang as tilekit;
+
 mod casts;
 mod control;
 mod elementwise;
@@ -18,5 +20,7 @@ mod integers;
 mod machine;
 mod memory;
 mod reductions;
+mod shared;
 mod tiles;
 mod values;
+mod views;

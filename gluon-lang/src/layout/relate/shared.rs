@@ -1,5 +1,6 @@
 //! Views of shared memory: the layout of a view so that no data moves.
 
+use crate::layout::local::Places;
 use crate::layout::{
     Axis, Dims, LayoutError, LinearLayout, Padded, SharedLayout, SharedLinear, Unpadded,
 };
@@ -27,26 +28,52 @@ pub fn buffer_bytes(
     alloc_shape: &[u32],
     elem_bytes: u32,
 ) -> Result<u32, LayoutError> {
-    let elements: u64 = covered(layout, alloc_shape)
-        .iter()
-        .map(|&d| u64::from(d))
-        .product();
+    let covered = covered(layout, alloc_shape);
+    let elements: u64 = covered.iter().map(|&d| u64::from(d)).product();
     let too_large = || {
-        impossible(
-            "an allocation",
-            layout,
-            format!("{elements} elements do not fit any shared memory"),
-        )
+        let why = format!("{elements} elements do not fit any shared memory");
+        impossible("an allocation", layout, why)
     };
-    let elements = u32::try_from(elements)
+    if elements > MAX_ELEMENTS * u64::from(layout.ctas()) {
+        return Err(too_large());
+    }
+    let offsets = u64::from(layout.linear(covered)?.in_size(Axis::Offset));
+    let padding: u64 = match layout {
+        SharedLayout::Padded(padded) => padded.pairs.iter().map(|p| padding(offsets, *p)).sum(),
+        _ => 0,
+    };
+    let alignment = shared_alignment(layout, alloc_shape, elem_bytes)?;
+    let bytes = (offsets + padding) * u64::from(elem_bytes);
+    u32::try_from(bytes.next_multiple_of(u64::from(alignment)))
         .ok()
-        .filter(|&n| n <= 1 << 20)
-        .ok_or_else(too_large)?;
-    let stored = match layout {
-        SharedLayout::Padded(padded) => padded.storage_elements(elements),
-        _ => elements / layout.ctas().max(1),
-    };
-    Ok((stored * elem_bytes).next_multiple_of(layout.alignment_bytes()))
+        .filter(|&bytes| u64::from(bytes) <= 8 * MAX_ELEMENTS)
+        .ok_or_else(too_large)
+}
+
+/// More elements than this fit no shared memory.
+const MAX_ELEMENTS: u64 = 1 << 20;
+
+/// The padding between `offsets` elements; none follows the last.
+fn padding(offsets: u64, [interval, padding]: [u32; 2]) -> u64 {
+    offsets.saturating_sub(1) / u64::from(interval) * u64::from(padding)
+}
+
+/// The widest access of one thread (PTX ISA, `ld.shared.v4.b32`).
+const WIDEST_ACCESS_BYTES: u32 = 16;
+
+/// The alignment in bytes that an allocation and each of its buffers need: the layout's own, and so much that the bytes
+/// that a swizzle exchanges are not moved apart by the address.
+pub fn shared_alignment(
+    layout: &SharedLayout,
+    alloc_shape: &[u32],
+    elem_bytes: u32,
+) -> Result<u32, LayoutError> {
+    let swizzled = Places::new(layout, covered(layout, alloc_shape))?.swizzled();
+    let period = (swizzled + 1).next_power_of_two() * elem_bytes;
+    Ok(layout
+        .alignment_bytes()
+        .max(period)
+        .max(WIDEST_ACCESS_BYTES))
 }
 
 /// The bytes of a whole allocation.

@@ -6,6 +6,7 @@ mod create;
 mod memory;
 mod reduce;
 mod shape;
+mod shared;
 
 pub(crate) use arith::*;
 pub(crate) use checks::*;
@@ -13,6 +14,7 @@ pub(crate) use create::*;
 pub(crate) use memory::*;
 pub(crate) use reduce::*;
 pub(crate) use shape::*;
+pub(crate) use shared::*;
 
 use super::{At, with};
 use crate::entity::Value;

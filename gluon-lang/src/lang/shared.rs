@@ -1,0 +1,153 @@
+//! Tiles in shared memory.
+
+use std::ops::Range;
+
+use super::mix::ScalarOperand;
+use super::trace::{self, here};
+use super::{Element, HostInt, Int, IntoDims, Smem, Tensor};
+use crate::layout::{Dims, Layout, SharedLayout};
+
+impl<T: Element> Smem<T> {
+    /// A new tile in shared memory, its elements undefined. The layout covers all dimensions, or all but the first, which
+    /// then counts buffers and may be any number; all others are powers of two. The tile lives until its last use, and
+    /// its bytes are given to others before and after.
+    #[inline]
+    #[track_caller]
+    pub fn alloc(shape: impl IntoDims, layout: impl Into<SharedLayout>) -> Self {
+        let (shape, layout) = (shape.into_dims(), layout.into());
+        Self::wrap(trace::smem_alloc(T::DTYPE.into(), shape, layout, here()))
+    }
+
+    /// A new tile in shared memory with the shape and the elements of a tensor.
+    #[inline]
+    #[track_caller]
+    pub fn alloc_with(init: Tensor<T>, layout: impl Into<SharedLayout>) -> Self {
+        Self::wrap(trace::smem_alloc_with(init.value(), layout.into(), here()))
+    }
+
+    /// The sizes of the dimensions, in elements.
+    #[track_caller]
+    pub fn shape(self) -> Dims {
+        trace::shape_of(self.value(), here())
+    }
+
+    /// The number of dimensions.
+    #[track_caller]
+    pub fn rank(self) -> usize {
+        self.shape().len()
+    }
+
+    /// Where each element lies, over the trailing dimensions of the allocation that this is a view of. A mistake that was
+    /// reported has plain rows.
+    #[track_caller]
+    pub fn layout(self) -> SharedLayout {
+        trace::smem_layout(self.value(), here())
+    }
+
+    /// Bytes of the allocation that this is a view of, padding included.
+    #[track_caller]
+    pub fn bytes(self) -> u32 {
+        trace::smem_bytes(self.value(), here())
+    }
+
+    /// Reads all elements into registers. With `Auto`, what uses the tensor decides its layout.
+    #[inline]
+    #[track_caller]
+    pub fn load(self, layout: impl Into<Layout>) -> Tensor<T> {
+        Tensor::wrap(trace::smem_load(self.value(), layout.into(), here()))
+    }
+
+    /// Writes a tensor of this shape, in any layout.
+    #[inline]
+    #[track_caller]
+    pub fn store(self, value: Tensor<T>) {
+        trace::smem_store(self.value(), value.value(), here());
+    }
+
+    /// Element `index` of the first dimension: one buffer of several. An index that is known while tracing is checked; one
+    /// that is not must lie inside.
+    #[inline]
+    #[track_caller]
+    pub fn index(self, index: impl ScalarOperand<i32>) -> Self {
+        Self::wrap(trace::smem_index(self.value(), index.into_raw(), here()))
+    }
+
+    /// The elements `range` of dimension `axis`. Their number is a power of two that divides the first; in a dimension that
+    /// counts buffers both are free.
+    #[inline]
+    #[track_caller]
+    pub fn slice<H: HostInt>(self, axis: usize, range: Range<H>) -> Self {
+        let (start, end) = (range.start.to_i128(), range.end.to_i128());
+        Self::wrap(trace::smem_slice(self.value(), axis, start, end, here()))
+    }
+
+    /// Dimension `i` of the result is dimension `order[i]` of this. No element moves.
+    #[inline]
+    #[track_caller]
+    pub fn permute(self, order: impl IntoDims) -> Self {
+        let order = Some(order.into_dims());
+        Self::wrap(trace::smem_permute(self.value(), order, here()))
+    }
+
+    /// The dimensions in the opposite order. No element moves.
+    #[inline]
+    #[track_caller]
+    pub fn transpose(self) -> Self {
+        Self::wrap(trace::smem_permute(self.value(), None, here()))
+    }
+
+    /// The same elements in row-major order, counted in another shape. No element moves.
+    #[inline]
+    #[track_caller]
+    pub fn reshape(self, shape: impl IntoDims) -> Self {
+        Self::wrap(trace::smem_reshape(self.value(), shape.into_dims(), here()))
+    }
+
+    /// The bytes of a whole allocation, or of one whole buffer, as elements of another type in another shape and layout,
+    /// which takes no more bytes.
+    #[inline]
+    #[track_caller]
+    pub fn reinterpret<U: Element>(
+        self,
+        shape: impl IntoDims,
+        layout: impl Into<SharedLayout>,
+    ) -> Smem<U> {
+        let (shape, layout) = (shape.into_dims(), layout.into());
+        let elem = U::DTYPE.into();
+        Smem::wrap(trace::smem_reinterpret(
+            self.value(),
+            elem,
+            shape,
+            layout,
+            here(),
+        ))
+    }
+
+    /// For each index: the element at the index along `axis`, and at the index's own coordinates along the other
+    /// dimensions. The result has the shape and layout of the indices, which must lie inside.
+    #[inline]
+    #[track_caller]
+    pub fn gather<I: Int>(self, indices: Tensor<I>, axis: usize) -> Tensor<T> {
+        Tensor::wrap(trace::smem_gather(
+            self.value(),
+            indices.value(),
+            axis,
+            here(),
+        ))
+    }
+
+    /// For each index: writes the value at the index along `axis`, and at the index's own coordinates along the other
+    /// dimensions. Of several values for one place any is left.
+    #[inline]
+    #[track_caller]
+    pub fn scatter<I: Int>(self, values: Tensor<T>, indices: Tensor<I>, axis: usize) {
+        trace::smem_scatter(self.value(), values.value(), indices.value(), axis, here());
+    }
+
+    /// Keeps the allocation until here, for readers that the planner does not see.
+    #[inline]
+    #[track_caller]
+    pub fn keep_alive(self) {
+        trace::smem_keep(self.value(), here());
+    }
+}

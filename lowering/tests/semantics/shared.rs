@@ -1,0 +1,87 @@
+//! Tiles in shared memory: every distributed layout with every shared layout, and views of views.
+
+use gluon_lang::elem::DType;
+
+use crate::machine::run;
+use crate::tiles::LAYOUTS;
+use crate::values::{bytes, samples};
+
+/// Layouts of a tile of 32 x 64 in shared memory, for elements of any size up to 64 bits.
+const SHARED: [&str; 9] = [
+    "Swizzled(1, 1, 1, [1, 0])",
+    "Swizzled(1, 1, 1, [0, 1])",
+    "Swizzled(4, 2, 8, [1, 0])",
+    "Swizzled(2, 1, 4, [0, 1])",
+    "Swizzled(1, 1, 32, [1, 0])",
+    "Padded([[16, 4]], [1, 0])",
+    "Padded([[32, 1], [128, 2]], [0, 1])",
+    "SharedLinear(offset=[[0, 1], [1, 0], [0, 2], [2, 0], [0, 4], [4, 0], [0, 8], [8, 0], [0, 16], [16, 0], [0, 32]])",
+    "SharedLinear(offset=[[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 9], [2, 18], [4, 36], [8, 8], [16, 16]])",
+];
+
+/// The Nvmma layouts of a tile of 32 x 64.
+fn nvmma(dtype: DType) -> Vec<String> {
+    let bits = dtype.bytes() * 8;
+    let swizzles = [0, 32, 64, 128].into_iter();
+    let fits = swizzles.filter(|s| 32 * bits >= s * 8);
+    fits.flat_map(|s| {
+        [
+            format!("Nvmma({s}, {bits})"),
+            format!("Nvmma({s}, {bits}, transposed=true)"),
+        ]
+    })
+    .collect()
+}
+
+fn shared_layouts(dtype: DType) -> Vec<String> {
+    let named = SHARED.iter().map(ToString::to_string);
+    named.chain(nvmma(dtype)).collect()
+}
+
+/// Row-major pointers to a tensor of any shape.
+fn pointers(base: &str, dtype: DType, shape: &[u32], layout: &str, tag: &str) -> String {
+    let dims = shape
+        .iter()
+        .fold(String::new(), |all, d| all + &format!("{d}x"));
+    let len: u32 = shape.iter().product();
+    format!(
+        "  %{tag}i = arange {{start=0, end={len}}} : tensor<{len}xi32, auto>\n  %{tag}r = reshape %{tag}i : tensor<{dims}i32, auto>\n  %{tag}at = set_layout %{tag}r : tensor<{dims}i32, {layout}>\n  %{tag}s = splat %{base} : tensor<{dims}ptr<{dtype}>, {layout}>\n  %{tag}p = ptr_add %{tag}s, %{tag}at : tensor<{dims}ptr<{dtype}>, {layout}>\n"
+    )
+}
+
+/// A kernel of four warps that loads `%v` of 32 x 64 from `%x` in the layout `#from`, runs `body`, and stores `%r` of `shape`
+/// in the layout `#to`.
+fn kernel(dtype: DType, layouts: &[(&str, &str)], body: &str, shape: &[u32]) -> String {
+    let names = layouts
+        .iter()
+        .fold(String::new(), |all, (n, l)| all + &format!("#{n} = {l}\n"));
+    format!(
+        "{names}kernel @k(%x: ptr<{dtype}> {{divisor=16}}, %out: ptr<{dtype}> {{divisor=16}}) warps(4) {{\n{}  %v = load %fp : tensor<32x64x{dtype}, #from>\n{body}{}  store %tp, %r\n  return\n}}\n",
+        pointers("x", dtype, &[32, 64], "#from", "f"),
+        pointers("out", dtype, shape, "#to", "t"),
+    )
+}
+
+fn data(dtype: DType) -> Vec<u8> {
+    let data: Vec<u64> = (0..8).flat_map(|seed| samples(dtype, 20 + seed)).collect();
+    bytes(&data, dtype)
+}
+
+#[test]
+fn what_is_stored_is_loaded_in_every_pair_of_layouts() {
+    for dtype in [DType::I1, DType::I8, DType::Bf16, DType::F32, DType::F64] {
+        let raw = data(dtype);
+        for shared in shared_layouts(dtype) {
+            for (at, from) in LAYOUTS.iter().enumerate() {
+                let to = LAYOUTS[(at + 3) % LAYOUTS.len()];
+                let body = format!(
+                    "  %s = smem_alloc : smem<32x64x{dtype}, #shared>\n  smem_store %s, %v\n  %r = smem_load %s : tensor<32x64x{dtype}, #to>\n"
+                );
+                let layouts = [("from", *from), ("to", to), ("shared", &*shared)];
+                let text = kernel(dtype, &layouts, &body, &[32, 64]);
+                let found = run(&text, &[&raw], raw.len());
+                assert!(found == raw, "{dtype} from {from} to {to} by {shared}");
+            }
+        }
+    }
+}

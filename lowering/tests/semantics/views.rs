@@ -1,0 +1,349 @@
+//! Views of views of shared memory, read and written: slices, indices, permutations and reshapes in random chains.
+
+use std::cell::RefCell;
+
+use gluon_lang::elem::DType;
+use gluon_lang::lang::KernelFn;
+use gluon_lang::lang::prelude::*;
+
+use crate::machine::run_func;
+
+/// One step from a view to another.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Slice(usize, u32, u32),
+    Permute(Vec<u32>),
+    Reshape(Vec<u32>),
+    /// By a constant, or by a number that the kernel loads.
+    Index(u32, bool),
+}
+
+/// What the kernel does.
+#[derive(Clone, Debug)]
+struct Plan {
+    alloc: Vec<u32>,
+    shared: SharedLayout,
+    /// Registers of one buffer of the allocation.
+    from: Layout,
+    steps: Vec<Step>,
+    /// Registers of the view.
+    to: Layout,
+}
+
+thread_local! {
+    static PLAN: RefCell<Option<Plan>> = const { RefCell::new(None) };
+}
+
+/// The row-major numbers of a tensor's elements.
+fn numbers(shape: &[u32], layout: &Layout) -> Tensor<i32> {
+    let len: u32 = shape.iter().product();
+    arange(0..len, Auto)
+        .reshape(shape)
+        .set_layout(layout.clone())
+}
+
+/// `x` goes into the allocation, the view of it to the beginning of `out`; then `y` into the view, and the allocation to
+/// the rest of `out`.
+#[kernel(warps = 4)]
+fn views<T: Element>(x: Ptr<T>, y: Ptr<T>, index: Ptr<i32>, out: Ptr<T>) {
+    let plan = PLAN.with_borrow(|plan| plan.clone().expect("a test has set the plan"));
+    let tile = Smem::<T>::alloc(&*plan.alloc, plan.shared.clone());
+    let has_buffers = plan.alloc.len() > plan.shared.rank();
+    let (count, shape) = if has_buffers {
+        (plan.alloc[0], plan.alloc[1..].to_vec())
+    } else {
+        (1, plan.alloc.clone())
+    };
+    let len: u32 = shape.iter().product();
+    let at = numbers(&shape, &plan.from);
+    for buffer in 0..count {
+        let part = if has_buffers {
+            tile.index(buffer)
+        } else {
+            tile
+        };
+        part.store(x.at(at + buffer * len).load());
+    }
+    let mut view = tile;
+    for step in &plan.steps {
+        view = match step {
+            Step::Slice(axis, start, end) => view.slice(*axis, *start..*end),
+            Step::Permute(order) => view.permute(&**order),
+            Step::Reshape(shape) => view.reshape(&**shape),
+            Step::Index(at, false) => view.index(*at),
+            Step::Index(at, true) => view.index(index.load() + *at),
+        };
+    }
+    let places = numbers(&view.shape(), &plan.to);
+    let read = view.load(plan.to.clone());
+    out.at(places).store(read);
+    view.store(y.at(places).load());
+    let read_len: u32 = view.shape().iter().product();
+    for buffer in 0..count {
+        let part = if has_buffers {
+            tile.index(buffer)
+        } else {
+            tile
+        };
+        let part = part.load(plan.from.clone());
+        out.at(at + (read_len + buffer * len)).store(part);
+    }
+}
+
+fn coords(mut number: u32, shape: &[u32]) -> Vec<u32> {
+    let mut coords = vec![0; shape.len()];
+    for (coord, size) in coords.iter_mut().zip(shape).rev() {
+        *coord = number % size;
+        number /= size;
+    }
+    coords
+}
+
+fn number(coords: &[u32], shape: &[u32]) -> u32 {
+    coords.iter().zip(shape).fold(0, |n, (c, s)| n * s + c)
+}
+
+/// From the coordinates in a view to those in what it is a view of.
+type From = Box<dyn Fn(&[u32]) -> Vec<u32>>;
+
+/// The shape of the view, and the numbers of its elements in the allocation.
+fn reference(plan: &Plan) -> (Vec<u32>, Vec<u32>) {
+    let mut shape = plan.alloc.clone();
+    let mut held: Vec<u32> = (0..shape.iter().product()).collect();
+    for step in &plan.steps {
+        let old = shape.clone();
+        let from: From = match step.clone() {
+            Step::Slice(axis, start, end) => {
+                shape[axis] = end - start;
+                Box::new(move |c| {
+                    let mut c = c.to_vec();
+                    c[axis] += start;
+                    c
+                })
+            }
+            Step::Permute(order) => {
+                shape = order.iter().map(|&d| old[d as usize]).collect();
+                Box::new(move |c| {
+                    let place = |d: u32| order.iter().position(|&o| o == d).unwrap();
+                    (0..order.len() as u32).map(|d| c[place(d)]).collect()
+                })
+            }
+            Step::Reshape(to) => {
+                shape.clone_from(&to);
+                let old = old.clone();
+                Box::new(move |c| coords(number(c, &to), &old))
+            }
+            Step::Index(at, _) => {
+                shape.remove(0);
+                Box::new(move |c| [&[at], c].concat())
+            }
+        };
+        let len = shape.iter().product();
+        held = (0..len)
+            .map(|n| held[number(&from(&coords(n, &shape)), &old) as usize])
+            .collect();
+    }
+    (shape, held)
+}
+
+fn bytes_of(numbers: impl Iterator<Item = u64>, dtype: DType) -> Vec<u8> {
+    let bytes = dtype.bytes() as usize;
+    numbers
+        .flat_map(|n| {
+            // Every value is another, as far as the type has so many; a boolean is 0 or 1.
+            let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7;
+            let value = if dtype == DType::I1 { mixed & 1 } else { mixed };
+            value.to_le_bytes()[..bytes].to_vec()
+        })
+        .collect()
+}
+
+#[track_caller]
+fn check<T: Element>(plan: &Plan) {
+    PLAN.set(Some(plan.clone()));
+    let traced = KernelFn::trace(views::<T>);
+    let func = traced.unwrap_or_else(|e| panic!("{e}\n{plan:?}")).func;
+    let (shape, held) = reference(plan);
+    assert_eq!(shape.iter().product::<u32>() as usize, held.len());
+    let bytes = T::DTYPE.bytes() as usize;
+    let total: u32 = plan.alloc.iter().product();
+    let x = bytes_of((0..u64::from(total)).map(|n| n + 1), T::DTYPE);
+    let y = bytes_of((0..held.len() as u64).map(|n| n + 100_000), T::DTYPE);
+    let zero = 0_i32.to_le_bytes();
+    let found = run_func(func, &[&x, &y, &zero], held.len() * bytes + x.len());
+    let element = |at: u32| &x[at as usize * bytes..][..bytes];
+    let read: Vec<u8> = held.iter().flat_map(|&at| element(at).to_vec()).collect();
+    assert!(found[..read.len()] == read, "read: {} {plan:?}", T::DTYPE);
+    let mut written = x.clone();
+    for (n, &at) in held.iter().enumerate() {
+        let from = &y[n * bytes..][..bytes];
+        written[at as usize * bytes..][..bytes].copy_from_slice(from);
+    }
+    assert!(
+        found[read.len()..] == written,
+        "write: {} {plan:?}",
+        T::DTYPE
+    );
+}
+
+/// A small generator, so that a failure comes again.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn order(&mut self, rank: usize) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..rank as u32).collect();
+        for at in (1..rank).rev() {
+            order.swap(at, self.below(at + 1));
+        }
+        order
+    }
+
+    /// `bits` bits over `rank` dimensions, as sizes.
+    fn spread(&mut self, rank: usize, bits: u32) -> Vec<u32> {
+        let mut sizes = vec![1; rank];
+        for _ in 0..bits {
+            let dim = self.below(rank);
+            sizes[dim] *= 2;
+        }
+        sizes
+    }
+
+    fn registers(&mut self, rank: usize) -> Layout {
+        let each = self.below(4) as u32;
+        Blocked::new(
+            self.spread(rank, each),
+            self.spread(rank, 5),
+            self.spread(rank, 2),
+            self.order(rank),
+        )
+        .into()
+    }
+
+    /// A step that is possible from a view of this shape.
+    fn step(&mut self, shape: &[u32], has_buffers: bool) -> Step {
+        let rank = shape.len();
+        match self.below(if has_buffers { 3 } else { 4 }) {
+            0 => {
+                let axis = self.below(rank);
+                let size = shape[axis];
+                if has_buffers && axis == 0 {
+                    let start = self.below(size as usize) as u32;
+                    let length = 1 + self.below((size - start) as usize) as u32;
+                    return Step::Slice(0, start, start + length);
+                }
+                let length = 1 << self.below(size.trailing_zeros() as usize + 1);
+                let start = self.below((size / length) as usize) as u32 * length;
+                Step::Slice(axis, start, start + length)
+            }
+            1 => {
+                let mut order = self.order(rank);
+                if has_buffers {
+                    order.retain(|&d| d != 0);
+                    order.insert(0, 0);
+                }
+                Step::Permute(order)
+            }
+            2 if has_buffers => {
+                Step::Index(self.below(shape[0] as usize) as u32, self.below(2) == 0)
+            }
+            _ => {
+                let rank = 1 + self.below(3);
+                let bits = shape.iter().map(|d| d.trailing_zeros()).sum();
+                Step::Reshape(self.spread(rank, bits))
+            }
+        }
+    }
+
+    fn plan(&mut self, shared: &str, buffers: Option<u32>) -> Plan {
+        let shared: SharedLayout = shared.parse().expect("a layout");
+        let alloc: Vec<u32> = buffers.into_iter().chain([32, 64]).collect();
+        let mut plan = Plan {
+            alloc,
+            shared,
+            from: self.registers(2),
+            steps: Vec::new(),
+            to: Auto.into(),
+        };
+        let mut has_buffers = buffers.is_some();
+        for _ in 0..=self.below(4) {
+            let shape = reference(&plan).0;
+            let step = self.step(&shape, has_buffers);
+            has_buffers &= !matches!(step, Step::Index(..));
+            plan.steps.push(step);
+        }
+        // Tensors have powers of two: what still counts buffers is indexed.
+        if has_buffers {
+            let count = reference(&plan).0[0];
+            plan.steps
+                .push(Step::Index(self.below(count as usize) as u32, true));
+        }
+        plan.to = self.registers(reference(&plan).0.len());
+        plan
+    }
+}
+
+const SHARED: [&str; 12] = [
+    "Swizzled(1, 1, 1, [1, 0])",
+    "Swizzled(4, 2, 8, [1, 0])",
+    "Swizzled(2, 1, 4, [0, 1])",
+    "Swizzled(1, 1, 32, [1, 0])",
+    "Padded([[16, 4]], [1, 0])",
+    "Padded([[32, 1], [128, 2]], [0, 1])",
+    "SharedLinear(offset=[[0, 1], [1, 0], [0, 2], [2, 0], [0, 4], [4, 0], [0, 8], [8, 0], [0, 16], [16, 0], [0, 32]])",
+    "SharedLinear(offset=[[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 9], [2, 18], [4, 36], [8, 8], [16, 16]])",
+    "Nvmma(0, BITS)",
+    "Nvmma(32, BITS)",
+    "Nvmma(128, BITS)",
+    "Nvmma(128, BITS, transposed=true)",
+];
+
+fn sweep<T: Element>(seed: u64) {
+    let mut dice = Dice(seed);
+    let bits = (T::DTYPE.bytes() * 8).to_string();
+    for shared in SHARED {
+        let shared = shared.replace("BITS", &bits);
+        // The rows of a swizzle are as long as the tile has elements.
+        let is_short = shared.contains("Nvmma(128") && T::DTYPE.bytes() * 32 < 128;
+        if is_short {
+            continue;
+        }
+        for round in 0..8 {
+            let buffers = (round % 2 == 0).then_some(3);
+            let plan = dice.plan(&shared, buffers);
+            check::<T>(&plan);
+        }
+    }
+}
+
+#[test]
+fn views_of_booleans() {
+    sweep::<bool>(1);
+}
+
+#[test]
+fn views_of_bytes() {
+    sweep::<u8>(2);
+}
+
+#[test]
+fn views_of_halves() {
+    sweep::<bf16>(3);
+}
+
+#[test]
+fn views_of_words() {
+    sweep::<f32>(4);
+}
+
+#[test]
+fn views_of_double_words() {
+    sweep::<f64>(5);
+}
