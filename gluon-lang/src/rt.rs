@@ -4,18 +4,46 @@
 pub use inventory;
 
 pub use crate::ir::Contracts;
+use crate::ir::TensorMapMode;
 use crate::lang::here;
+use crate::lang::{BlockLayout, Element, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
 pub use crate::lang::{
     Branch, Carrier, Carry, Frame, GenericArg, HostCarrier, HostState, IntoLoop, KernelEntry,
     KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic,
     Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, Watcher, WhileLoop,
 };
-use crate::lang::{Element, Pointers, Ptr, Scalar, Smem, Tensor};
 
 /// The kernel function says who it is, before anything else.
 #[track_caller]
 pub fn begin_kernel(head: &KernelHead, generics: &[GenericArg]) {
     crate::lang::begin_kernel(head, generics, here());
+}
+
+/// What `#[block(..)]` says of a parameter.
+#[track_caller]
+pub fn set_block<T: Element>(map: TensorMap<T>, block: impl IntoDims, layout: impl BlockLayout) {
+    crate::lang::set_block(map, TensorMapMode::Tiled, block, layout);
+}
+
+/// What `#[im2col(..)]` says of a parameter.
+#[track_caller]
+pub fn set_im2col<T: Element>(
+    map: TensorMap<T>,
+    rank: u32,
+    block: impl IntoDims,
+    layout: impl BlockLayout,
+) {
+    crate::lang::set_block(map, TensorMapMode::Im2col { rank }, block, layout);
+}
+
+/// The shape of a cluster; what is not said is 1.
+pub fn cluster(shape: impl IntoDims) -> [u32; 3] {
+    let shape = shape.into_dims();
+    // A fourth dimension cannot be, and the verifier refuses an empty cluster.
+    if shape.rank() > 3 {
+        return [0; 3];
+    }
+    std::array::from_fn(|axis| shape.get(axis).copied().unwrap_or(1))
 }
 
 /// A const generic argument.
@@ -124,4 +152,4 @@ macro_rules! named_handles {
     )*};
 }
 
-named_handles!(Scalar Tensor Ptr Pointers Smem);
+named_handles!(Scalar Tensor Ptr Pointers Smem TensorMap);

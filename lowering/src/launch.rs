@@ -11,6 +11,8 @@ pub struct LaunchInfo {
     pub entry: Arc<str>,
     /// Threads in a CTA.
     pub threads: u32,
+    /// CTAs of a cluster in x, y and z; all 1 without clusters.
+    pub cluster: [u32; 3],
     /// Shared memory in bytes that each CTA is launched with, at most 232448.
     pub shared_bytes: u32,
     /// The parameters, in order.
@@ -58,6 +60,7 @@ impl LaunchInfo {
         LaunchInfo {
             entry: func.name.clone(),
             threads: func.launch_warps() * 32,
+            cluster: func.cluster,
             shared_bytes: func.shared_bytes,
             params,
             param_bytes: end,

@@ -19,6 +19,7 @@ struct Arguments {
     warps: Option<Expr>,
     max_registers: Option<Expr>,
     min_ctas_per_sm: Option<Expr>,
+    cluster: Option<Expr>,
     instances: Vec<AngleBracketedGenericArguments>,
     denied: Vec<Ident>,
 }
@@ -54,6 +55,7 @@ impl Arguments {
             "warps" => number(&mut self.warps),
             "max_registers" => number(&mut self.max_registers),
             "min_ctas_per_sm" => number(&mut self.min_ctas_per_sm),
+            "cluster" => number(&mut self.cluster),
             "instances" => {
                 let list;
                 parenthesized!(list in input);
@@ -71,7 +73,7 @@ impl Arguments {
             }
             _ => Err(syn::Error::new(
                 name.span(),
-                "a kernel says `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128` or `min_ctas_per_sm = 2`",
+                "a kernel says `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128`, `min_ctas_per_sm = 2` or `cluster = [2, 1, 1]`",
             )),
         }
     }
@@ -138,9 +140,17 @@ fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {
     }
 }
 
-/// A parameter's name and divisor, as constant expressions.
-fn take_params(f: &mut ItemFn) -> syn::Result<Vec<Tokens>> {
-    let mut params = Vec::new();
+/// What the attributes of the parameters say.
+#[derive(Default)]
+struct Params {
+    /// Of each its name and divisor, as constant expressions.
+    heads: Vec<Tokens>,
+    /// Statements that give the tensor maps their blocks.
+    blocks: Vec<Tokens>,
+}
+
+fn take_params(f: &mut ItemFn) -> syn::Result<Params> {
+    let mut params = Params::default();
     for input in &mut f.sig.inputs {
         let FnArg::Typed(param) = input else {
             return Err(syn::Error::new_spanned(
@@ -148,12 +158,12 @@ fn take_params(f: &mut ItemFn) -> syn::Result<Vec<Tokens>> {
                 "a kernel is a function of its own, without `self`",
             ));
         };
-        params.push(take_param(param)?);
+        take_param(param, &mut params)?;
     }
     Ok(params)
 }
 
-fn take_param(param: &mut PatType) -> syn::Result<Tokens> {
+fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
     let Pat::Ident(ident) = &*param.pat else {
         return Err(syn::Error::new_spanned(
             &param.pat,
@@ -164,6 +174,10 @@ fn take_param(param: &mut PatType) -> syn::Result<Tokens> {
     let mut divisor = quote!(::core::option::Option::None);
     let mut kept = Vec::new();
     for attribute in std::mem::take(&mut param.attrs) {
+        if is_block(&attribute) {
+            params.blocks.push(block(&attribute, &ident.ident)?);
+            continue;
+        }
         match promised(&attribute)? {
             Some(number) => divisor = quote!(::core::option::Option::Some(#number)),
             None => kept.push(attribute),
@@ -172,7 +186,9 @@ fn take_param(param: &mut PatType) -> syn::Result<Tokens> {
     param.attrs = kept;
     let ty = &param.ty;
     *param.ty = parse_quote_spanned!(ty.span()=> ::tilekit::rt::Param<#ty>);
-    Ok(quote!(::tilekit::rt::ParamHead { name: #name, divisor: #divisor }))
+    let head = quote!(::tilekit::rt::ParamHead { name: #name, divisor: #divisor });
+    params.heads.push(head);
+    Ok(())
 }
 
 /// A function as written, without the attributes that only the macro knows: rustc has nothing to say about them.
@@ -182,7 +198,7 @@ pub(crate) fn without_promises(item: Tokens) -> Tokens {
     };
     for input in &mut f.sig.inputs {
         if let FnArg::Typed(param) = input {
-            param.attrs.retain(|a| !is_promise(a));
+            param.attrs.retain(|a| !is_promise(a) && !is_block(a));
         }
     }
     quote!(#f)
@@ -190,6 +206,34 @@ pub(crate) fn without_promises(item: Tokens) -> Tokens {
 
 fn is_promise(attribute: &Attribute) -> bool {
     attribute.path().is_ident("align") || attribute.path().is_ident("multiple_of")
+}
+
+fn is_block(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("block") || attribute.path().is_ident("im2col")
+}
+
+/// The statement for `#[block([BM, BK], layout)]` or `#[im2col(rank, [PIXELS, CHANNELS], layout)]`.
+fn block(attribute: &Attribute, param: &Ident) -> syn::Result<Tokens> {
+    let list = attribute.parse_args_with(Punctuated::<Expr, Token![,]>::parse_terminated)?;
+    let is_tiled = attribute.path().is_ident("block");
+    let (wanted, function, usage) = if is_tiled {
+        (
+            2,
+            quote!(set_block),
+            "`#[block([64, 64], Nvmma::B128)]`: the elements of one copy, and how they lie in shared memory",
+        )
+    } else {
+        (
+            3,
+            quote!(set_im2col),
+            "`#[im2col(4, [128, 64], Nvmma::B128)]`: the tensor's dimensions, the pixels and channels of one copy, and how they lie in shared memory",
+        )
+    };
+    if list.len() != wanted {
+        return Err(syn::Error::new_spanned(attribute, usage));
+    }
+    let list = list.iter();
+    Ok(quote_spanned!(attribute.span()=> ::tilekit::rt::#function(#param, #(#list),*);))
 }
 
 /// What `#[align(16)]` or `#[multiple_of(16)]` says.
@@ -211,7 +255,7 @@ fn promised(attribute: &Attribute) -> syn::Result<Option<Expr>> {
 }
 
 /// The first statement of the body: who this is.
-fn begin(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> syn::Result<syn::Stmt> {
+fn begin(f: &ItemFn, arguments: &Arguments, params: &Params) -> syn::Result<syn::Stmt> {
     let name = f.sig.ident.to_string();
     let option = |value: &Option<Expr>| {
         let some = value
@@ -224,7 +268,9 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> syn::Result<sy
         option(&arguments.max_registers),
         option(&arguments.min_ctas_per_sm),
     );
+    let cluster = arguments.cluster.clone().unwrap_or_else(|| parse_quote!(1));
     let contracts = arguments.contracts()?;
+    let Params { heads, blocks } = params;
     let generics = generic_arguments(&f.sig.generics);
     let head = quote! {
         &::tilekit::rt::KernelHead {
@@ -232,8 +278,9 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> syn::Result<sy
             warps: (#warps) as u32,
             max_registers: #max_registers,
             min_ctas_per_sm: #min_ctas_per_sm,
+            cluster: ::tilekit::rt::cluster(#cluster),
             contracts: #contracts,
-            params: &[#(#params),*],
+            params: &[#(#heads),*],
         }
     };
     // The call takes the span of the name, which is the place of the kernel as a whole.
@@ -241,7 +288,7 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> syn::Result<sy
         quote_spanned!(f.sig.ident.span()=> ::tilekit::rt::begin_kernel(#head, &[#(#generics),*]));
     Ok(parse_quote! {
         #[allow(clippy::unnecessary_cast, unused_parens, reason = "the number of warps may be any integer")]
-        { #call; }
+        { #call; #(#blocks)* }
     })
 }
 
@@ -261,7 +308,8 @@ fn generic_arguments(generics: &Generics) -> Vec<Tokens> {
 }
 
 /// What tools find the kernel by.
-fn entry(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> Tokens {
+fn entry(f: &ItemFn, arguments: &Arguments, params: &Params) -> Tokens {
+    let heads = &params.heads;
     let ident = &f.sig.ident;
     let name = ident.to_string();
     let is_generic = !f.sig.generics.params.is_empty();
@@ -300,7 +348,7 @@ fn entry(f: &ItemFn, arguments: &Arguments, params: &[Tokens]) -> Tokens {
                     module: ::core::module_path!(),
                     file: ::core::file!(),
                     line: #line,
-                    params: &[#(#params),*],
+                    params: &[#(#heads),*],
                     is_generic: #is_generic,
                     instances: &[#(#instances),*],
                 }

@@ -27,9 +27,12 @@ use quote::quote;
 /// | `deny(conversions, uncoalesced, bank_conflicts, spills)` | what the compiler must not do silently |
 /// | `max_registers = 128` | cap on registers per thread |
 /// | `min_ctas_per_sm = 2` | CTAs that must fit an SM |
+/// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z, up to 16 in all |
 ///
-/// A parameter is an element type, which is a scalar in the body, or a `Ptr`. `#[multiple_of(16)] n: i32` and
+/// A parameter is an element type, which is a scalar in the body, a `Ptr` or a `TensorMap`. `#[multiple_of(16)] n: i32` and
 /// `#[align(4)] p: Ptr<f32>` say what every launch promises; pointers are 16-byte aligned unless said otherwise.
+/// `#[block([BM, BK], Nvmma::B128)] a: TensorMap<bf16>` says what one copy moves and how it lies in shared memory, and
+/// `#[im2col(4, [PIXELS, CHANNELS], Nvmma::B128)]` the same for pixels of an image of 4 dimensions.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand(attribute, item, kernel::expand)

@@ -86,6 +86,8 @@ pub struct Func {
     pub max_registers: Option<u32>,
     /// CTAs per SM that the author wants to fit.
     pub min_ctas_per_sm: Option<u32>,
+    /// CTAs of a cluster in x, y and z; all 1 for a kernel without clusters.
+    pub cluster: [u32; 3],
     /// Shared memory of a CTA in bytes; 0 until it is planned, and for a kernel that needs none.
     pub shared_bytes: u32,
     /// What the author forbids.
@@ -113,6 +115,7 @@ impl Func {
             warps,
             max_registers: None,
             min_ctas_per_sm: None,
+            cluster: [1; 3],
             shared_bytes: 0,
             contracts: Contracts::default(),
             params: Vec::new(),
@@ -128,6 +131,11 @@ impl Func {
     /// Threads in a CTA.
     pub fn threads(&self) -> u32 {
         self.warps * 32
+    }
+
+    /// Is it launched in clusters of several CTAs?
+    pub fn has_cluster(&self) -> bool {
+        self.cluster != [1; 3]
     }
 
     /// Warps that a CTA is launched with: the kernel's own, and those of the workers where it parts.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::elem::Elem;
-use crate::layout::{Dims, Layout, SharedLayout};
+use crate::layout::tma::{BoxKind, TmaMessage, tma_box, tma_messages};
+use crate::layout::{Dims, Layout, LayoutError, SharedLayout};
 
 /// The type of a value. The layout is part of a tensor's type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +35,45 @@ pub struct TensorMapType {
     pub layout: SharedLayout,
     /// How coordinates name elements.
     pub mode: TensorMapMode,
+}
+
+impl TensorMapType {
+    /// How a block is cut into boxes.
+    pub fn box_kind(&self) -> BoxKind {
+        match self.mode {
+            TensorMapMode::Tiled => BoxKind::Tiled,
+            TensorMapMode::Im2col { .. } => BoxKind::Im2col,
+        }
+    }
+
+    /// The box of one message, which the host makes the tensor map with.
+    ///
+    /// # Errors
+    /// A layout or block that the copy engine cannot move.
+    pub fn box_dims(&self) -> Result<Dims, LayoutError> {
+        tma_box(&self.block, &self.layout, self.elem.bits(), self.box_kind())
+    }
+
+    /// The messages that move a block.
+    ///
+    /// # Errors
+    /// A layout or block that the copy engine cannot move.
+    pub fn messages(&self) -> Result<Vec<TmaMessage>, LayoutError> {
+        tma_messages(&self.block, &self.layout, self.elem.bits(), self.box_kind())
+    }
+
+    /// Bytes of a block, which is what the barrier of a load expects: elements outside of the tensor count too.
+    pub fn block_bytes(&self) -> u32 {
+        self.block.product() as u32 * self.elem.bytes()
+    }
+
+    /// Coordinates of a copy.
+    pub fn coordinates(&self) -> usize {
+        match self.mode {
+            TensorMapMode::Tiled => self.block.rank(),
+            TensorMapMode::Im2col { rank } => rank as usize,
+        }
+    }
 }
 
 /// How the coordinates of a copy name the elements it moves (PTX ISA, tensor modes).

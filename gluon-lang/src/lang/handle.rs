@@ -81,6 +81,17 @@ handle! {
     Smem
 }
 
+handle! {
+    /// A tensor in global memory as the copy engine (TMA) knows it: a parameter of a kernel, whose attribute says what one
+    /// copy moves and how that lies in shared memory.
+    ///
+    /// ```text
+    /// #[block([BM, BK], Nvmma::B128)] a: TensorMap<bf16>
+    /// #[im2col(4, [PIXELS, CHANNELS], Nvmma::B64)] image: TensorMap<f16>
+    /// ```
+    TensorMap
+}
+
 macro_rules! operands {
     ($($name:ident)*) => {$(
         impl<T> $name<T> {

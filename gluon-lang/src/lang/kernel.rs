@@ -3,7 +3,6 @@
 use super::ParamHandle;
 use super::trace::{Traced, here, trace_kernel};
 use crate::diag::Diagnostics;
-use crate::elem::Elem;
 
 /// A function that can be traced to a kernel: it takes handles. `Args` is the tuple of their types.
 #[diagnostic::on_unimplemented(
@@ -14,9 +13,6 @@ pub trait KernelFn<Args>: Copy {
     /// Runs the function once and gives the kernel it describes, or what is wrong with it.
     #[track_caller]
     fn trace(self) -> Result<Traced, Diagnostics>;
-
-    /// The types of its parameters.
-    fn param_types(self) -> Vec<Elem>;
 }
 
 macro_rules! kernel_fn {
@@ -33,10 +29,6 @@ macro_rules! kernel_fn {
                     },
                     here(),
                 )
-            }
-
-            fn param_types(self) -> Vec<Elem> {
-                vec![$($name::ELEM),*]
             }
         }
     )*};

@@ -46,7 +46,7 @@ pub use element::{
     Bits, Element, Float, HostInt, HostNumber, HostValue, Index, Int, Numeric, WidensTo,
 };
 pub use fp8::{E4m3, E5m2};
-pub use handle::{Pointers, Ptr, Scalar, Smem, Tensor};
+pub use handle::{Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
 pub use inline_ptx::{PtxOperands, PtxResults, inline_ptx, inline_ptx_with_effects};
 pub use kernel::KernelFn;
 pub use math::{
@@ -55,7 +55,8 @@ pub use math::{
 };
 pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
 pub use operators::LeftLiteral;
-pub use param::{KernelParam, Param, ParamHandle};
+pub(crate) use param::set_block;
+pub use param::{BlockLayout, KernelParam, Param, ParamHandle};
 pub use pointer::Offset;
 pub use range::{IntoLoop, Range, RangeEnds, range};
 pub use reduce::{Reducible, reduce};

@@ -1,14 +1,17 @@
 //! Parameters of kernels: the host type in the signature, the handle in the body.
 
 use super::trace::{self, here};
-use super::{Element, Ptr, Scalar};
+use super::{Element, IntoDims, Ptr, Scalar, TensorMap};
 use crate::elem::Elem;
+use crate::ir::TensorMapMode;
+use crate::layout::{Nvmma, NvmmaSwizzle, SharedLayout};
 
-/// A type that a kernel's signature may name: an element type, which is passed by value, or a [`Ptr`].
+/// A type that a kernel's signature may name: an element type, which is passed by value, a [`Ptr`] or a
+/// [`TensorMap`].
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot take a `{Self}`",
     label = "not a parameter type",
-    note = "a parameter is an element type (i32, f32, ...) or a `Ptr` of one; what is known while compiling is a const generic"
+    note = "a parameter is an element type (i32, f32, ...) or a `Ptr` or `TensorMap` of one; what is known while compiling is a const generic"
 )]
 pub trait KernelParam {
     /// What the body works with.
@@ -23,9 +26,6 @@ pub trait ParamHandle: Copy + 'static {
     /// What the signature says: `i32` for `Scalar<i32>`, `Ptr<f32>` for itself.
     type Host: KernelParam<Handle = Self>;
 
-    /// The parameter's type in the tile IR.
-    const ELEM: Elem;
-
     /// The divisor promised of every argument unless the author says otherwise: pointers are 16-byte aligned.
     const DEFAULT_DIVISOR: u32;
 
@@ -35,18 +35,70 @@ pub trait ParamHandle: Copy + 'static {
 
 impl<T: Element> ParamHandle for Scalar<T> {
     type Host = T;
-    const ELEM: Elem = Elem::Data(T::DTYPE);
     const DEFAULT_DIVISOR: u32 = 1;
     fn declare(index: usize) -> Self {
-        Self::wrap(trace::declare_param(index, Self::ELEM, 1, here()))
+        Self::wrap(trace::declare_param(index, Elem::Data(T::DTYPE), 1, here()))
     }
 }
 
 impl<T: Element> ParamHandle for Ptr<T> {
     type Host = Ptr<T>;
-    const ELEM: Elem = Elem::Ptr(T::DTYPE);
     const DEFAULT_DIVISOR: u32 = 16;
     fn declare(index: usize) -> Self {
-        Self::wrap(trace::declare_param(index, Self::ELEM, 16, here()))
+        Self::wrap(trace::declare_param(index, Elem::Ptr(T::DTYPE), 16, here()))
     }
+}
+
+impl<T: Element> KernelParam for TensorMap<T> {
+    type Handle = Self;
+}
+
+impl<T: Element> ParamHandle for TensorMap<T> {
+    type Host = TensorMap<T>;
+    /// A map is passed by value, at a place that PTX aligns.
+    const DEFAULT_DIVISOR: u32 = 1;
+    fn declare(index: usize) -> Self {
+        Self::wrap(trace::declare_map(index, T::DTYPE, here()))
+    }
+}
+
+/// What can say how the blocks of a tensor map lie in shared memory.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how a block lies in shared memory",
+    note = "write `Nvmma::B128` (or `B64`, `B32`, `PLAIN`), or a whole layout"
+)]
+pub trait BlockLayout {
+    /// The layout of blocks of `rank` dimensions with elements of `element_bits`.
+    fn of_block(self, element_bits: u32, rank: u32) -> SharedLayout;
+}
+
+impl BlockLayout for NvmmaSwizzle {
+    fn of_block(self, element_bits: u32, rank: u32) -> SharedLayout {
+        self.of(element_bits, rank).into()
+    }
+}
+
+impl BlockLayout for Nvmma {
+    fn of_block(self, _: u32, _: u32) -> SharedLayout {
+        self.into()
+    }
+}
+
+impl BlockLayout for SharedLayout {
+    fn of_block(self, _: u32, _: u32) -> SharedLayout {
+        self
+    }
+}
+
+/// What the attribute of a parameter says of its blocks.
+#[track_caller]
+pub(crate) fn set_block<T: Element>(
+    map: TensorMap<T>,
+    mode: TensorMapMode,
+    block: impl IntoDims,
+    layout: impl BlockLayout,
+) {
+    let block = block.into_dims();
+    let layout = layout.of_block(T::DTYPE.bits(), block.rank() as u32);
+    trace::set_block(map.value(), mode, block, layout, here());
 }

@@ -121,6 +121,13 @@ pub enum LayoutError {
         /// What was wanted, as the end of a sentence.
         wanted: String,
     },
+    /// A layout or block that the copy engine (TMA) cannot move.
+    NotForCopies {
+        /// The layout, printed.
+        layout: String,
+        /// Why not, as a sentence.
+        why: String,
+    },
     /// A shared layout whose rows are shorter than its swizzle.
     RowShorterThanSwizzle {
         /// Bytes of one row of the block (per CTA).
@@ -293,6 +300,9 @@ impl fmt::Display for LayoutError {
                 "the contiguous dimension of the block {shape} holds {row_bytes} bytes, \
                  less than the swizzle of {swizzle_bytes} bytes"
             ),
+            Self::NotForCopies { layout, why } => {
+                write!(f, "the copy engine cannot move a block in {layout}: {why}")
+            }
             Self::ElementCount { from, to } => {
                 write!(
                     f,

@@ -41,6 +41,7 @@ pub mod linear;
 pub mod local;
 pub mod matrix;
 pub mod relate;
+pub mod tma;
 pub mod view;
 
 pub use axis::Axis;
@@ -53,7 +54,7 @@ pub use dot_operand::DotOperand;
 pub use error::{BasisFault, LayoutError};
 pub use linear::LinearLayout;
 pub use mma::Mma;
-pub use nvmma::Nvmma;
+pub use nvmma::{Nvmma, NvmmaSwizzle};
 pub use padded::{Padded, Unpadded};
 pub use shared::SharedLayout;
 pub use shared_linear::SharedLinear;

@@ -26,7 +26,46 @@ pub struct Nvmma {
     pub cta_bases: Vec<Dims>,
 }
 
+/// A swizzle without the element width and the rank, which follow from the tile it is given to: `Nvmma::B128`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NvmmaSwizzle {
+    /// Plain rows.
+    None,
+    /// 32 bytes.
+    B32,
+    /// 64 bytes.
+    B64,
+    /// 128 bytes.
+    B128,
+}
+
+impl NvmmaSwizzle {
+    /// The bytes over which rows are permuted.
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::B32 => 32,
+            Self::B64 => 64,
+            Self::B128 => 128,
+        }
+    }
+
+    /// The layout of tiles of `rank` dimensions with elements of `element_bits`.
+    pub fn of(self, element_bits: u32, rank: u32) -> Nvmma {
+        Nvmma::new(self.bytes(), element_bits).with_rank(rank)
+    }
+}
+
 impl Nvmma {
+    /// Plain rows.
+    pub const PLAIN: NvmmaSwizzle = NvmmaSwizzle::None;
+    /// A swizzle of 32 bytes.
+    pub const B32: NvmmaSwizzle = NvmmaSwizzle::B32;
+    /// A swizzle of 64 bytes.
+    pub const B64: NvmmaSwizzle = NvmmaSwizzle::B64;
+    /// A swizzle of 128 bytes.
+    pub const B128: NvmmaSwizzle = NvmmaSwizzle::B128;
+
     /// A matrix with contiguous rows.
     pub fn new(swizzle_bytes: u32, element_bits: u32) -> Self {
         Self {

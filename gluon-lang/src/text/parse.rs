@@ -227,6 +227,7 @@ impl Parser<'_> {
             "warps" => self.func.warps = self.number("the number of warps")?,
             "max_registers" => self.func.max_registers = Some(self.number("registers")?),
             "min_ctas_per_sm" => self.func.min_ctas_per_sm = Some(self.number("CTAs")?),
+            "cluster" => self.cluster()?,
             "shared_bytes" => self.func.shared_bytes = self.number("bytes of shared memory")?,
             "deny" => self.denied()?,
             "stage" => {
@@ -236,6 +237,16 @@ impl Parser<'_> {
             _ => return self.error_before(format!("a kernel has no `{word}`")),
         }
         self.expect(')')
+    }
+
+    fn cluster(&mut self) -> Parsed<()> {
+        for axis in 0..3 {
+            if axis > 0 {
+                self.expect(',')?;
+            }
+            self.func.cluster[axis] = self.number("CTAs along x, y and z")?;
+        }
+        Ok(())
     }
 
     fn denied(&mut self) -> Parsed<()> {

@@ -62,6 +62,10 @@ impl<'f> Printer<'f> {
         if let Some(n) = f.min_ctas_per_sm {
             let _ = write!(self.out, " min_ctas_per_sm({n})");
         }
+        if f.has_cluster() {
+            let [x, y, z] = f.cluster;
+            let _ = write!(self.out, " cluster({x}, {y}, {z})");
+        }
         self.contracts();
         if f.shared_bytes != 0 {
             let _ = write!(self.out, " shared_bytes({})", f.shared_bytes);

@@ -7,11 +7,14 @@
 mod structure;
 mod types;
 
-pub(crate) use types::check_tensor;
+pub(crate) use types::{check_map, check_tensor};
 
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::entity::Inst;
 use crate::ir::{Func, Stage};
+
+/// The most CTAs of a cluster: what a GPC of `sm_90` holds (CUDA C++ Programming Guide, "Thread Block Clusters").
+const MAX_CLUSTER: u32 = 16;
 
 /// Everything that is wrong with `func` at `stage`.
 pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
@@ -25,6 +28,21 @@ pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
                 func.warps
             ),
         ));
+    }
+    let ctas = func
+        .cluster
+        .iter()
+        .fold(1_u32, |all, n| all.saturating_mul(*n));
+    if ctas == 0 || ctas > MAX_CLUSTER {
+        let [x, y, z] = func.cluster;
+        let d = Diagnostic::error(
+            Code::TooLarge,
+            None,
+            format!("a cluster of {x}x{y}x{z} CTAs: no GPC of an H200 holds it"),
+        );
+        found.push(d.help(format!(
+            "take 1 to {MAX_CLUSTER} CTAs; up to 8 fit everywhere"
+        )));
     }
     structure::check(func, &mut found);
     if !found.has_errors() {

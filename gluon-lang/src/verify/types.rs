@@ -3,7 +3,7 @@
 use super::broken;
 use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
 use crate::entity::{Inst, Value};
-use crate::ir::{Func, SmemType, Stage, TensorType, Type};
+use crate::ir::{Func, SmemType, Stage, TensorMapType, TensorType, Type};
 use crate::layout::Layout;
 use crate::ops::{Op, Types};
 
@@ -12,12 +12,21 @@ const MAX_TENSOR_ELEMENTS: usize = 1 << 20;
 
 pub(super) fn check(func: &Func, stage: Stage, found: &mut Diagnostics) {
     for &value in &func.region(func.body).params {
-        if !matches!(func.ty(value), Type::Scalar(_) | Type::TensorMap(_)) {
-            found.push(Diagnostic::error(
+        match func.ty(value) {
+            Type::Scalar(_) => {}
+            Type::TensorMap(m) => {
+                if let Err((code, message)) = check_map(m) {
+                    let d = Diagnostic::error(code, func.value_place(value), message);
+                    found.push(
+                        d.help("write `#[block([64, 64], Nvmma::B128)]` before the parameter"),
+                    );
+                }
+            }
+            _ => found.push(Diagnostic::error(
                 Code::BrokenRule,
                 None,
                 "a kernel's parameters are scalars and tensor maps",
-            ));
+            )),
         }
     }
     for inst in func.walk() {
@@ -87,12 +96,8 @@ fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut 
         )),
         Type::Scalar(_) => {}
         Type::TensorMap(m) => {
-            if let Err(e) = m.layout.check(&m.block) {
-                found.push(Diagnostic::error(
-                    Code::InvalidLayout,
-                    func.place(inst),
-                    e.to_string(),
-                ));
+            if let Err((code, message)) = check_map(m) {
+                found.push(Diagnostic::error(code, func.place(inst), message));
             }
         }
         Type::Smem(s) => {
@@ -175,6 +180,20 @@ pub(crate) fn check_tensor(t: &TensorType, stage: Stage, warps: u32) -> Result<(
         ))),
         _ => Ok(()),
     }
+}
+
+/// Is this a tensor map whose blocks the copy engine can move?
+pub(crate) fn check_map(m: &TensorMapType) -> Result<(), (Code, String)> {
+    if m.block.is_empty() {
+        return Err((
+            Code::BadDescriptor,
+            "the tensor map of a kernel says what one copy moves, and this one has no block"
+                .to_owned(),
+        ));
+    }
+    m.messages()
+        .map(|_| ())
+        .map_err(|e| (Code::InvalidLayout, e.to_string()))
 }
 
 /// Is this a descriptor that may exist?

@@ -5,6 +5,7 @@ extern crate gluon_lang as tilekit;
 mod control;
 mod examples;
 mod functions;
+mod hopper;
 mod mistakes;
 mod names;
 mod operations;

@@ -14,3 +14,4 @@ mod matrix;
 mod pictures;
 mod relate;
 mod text;
+mod tma;

@@ -52,6 +52,7 @@ mod shape;
 mod shared;
 mod sync;
 mod tidy;
+mod tma;
 mod vector;
 
 use std::collections::HashMap;
@@ -136,6 +137,11 @@ impl<'f> Emitter<'f> {
         directives.reqntid = Some([func.threads(), 1, 1]);
         directives.minnctapersm = func.min_ctas_per_sm;
         directives.maxnreg = func.max_registers;
+        if func.has_cluster() {
+            // Without `.explicitcluster` the code tests the cluster's size at run time.
+            directives.explicitcluster = true;
+            directives.reqnctapercluster = Some(func.cluster);
+        }
         Emitter {
             func,
             axes,
@@ -151,6 +157,11 @@ impl<'f> Emitter<'f> {
     fn params(&mut self) {
         let func = self.func;
         for param in &func.params {
+            if let Type::TensorMap(_) = func.ty(param.value) {
+                let name = param_name(&func.name, &param.name);
+                self.map_param(param.value, &name);
+                continue;
+            }
             let elem = self.elem(param.value);
             let ty = match elem {
                 Elem::Ptr(_) => ptx::Type::U64,

@@ -176,7 +176,7 @@ impl Compiled {
         let shape = EntryShape {
             name: info.entry.to_string(),
             threads: [info.threads, 1, 1],
-            cluster: [1; 3],
+            cluster: info.cluster,
             shared_bytes: info.shared_bytes,
             overlaps_previous: false,
         };

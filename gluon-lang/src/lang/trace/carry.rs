@@ -351,7 +351,7 @@ macro_rules! carried_handles {
     )*};
 }
 
-carried_handles!(Scalar Tensor Ptr Pointers Smem);
+carried_handles!(Scalar Tensor Ptr Pointers Smem TensorMap);
 
 impl<T> Carry for crate::lang::Range<T> {
     fn walk(&mut self, walker: &mut Walker<'_>) {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::{At, TRACE, Trace, panic, place, with};
 use crate::build::Builder;
 use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
-use crate::elem::Elem;
+use crate::elem::{DType, Elem};
 use crate::entity::Value;
-use crate::ir::{Contracts, Func, Place, Stage, Type};
+use crate::ir::{Contracts, Func, Place, Stage, TensorMapMode, TensorMapType, Type};
+use crate::layout::{Dims, Nvmma, SharedLayout};
 use crate::ops::control::Return;
-use crate::verify::verify;
+use crate::verify::{check_map, verify};
 
 /// A kernel of one instance, as traced.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct KernelHead {
     pub max_registers: Option<u32>,
     /// CTAs per SM that must fit.
     pub min_ctas_per_sm: Option<u32>,
+    /// CTAs of a cluster in x, y and z.
+    pub cluster: [u32; 3],
     /// What the compiler must not do silently.
     pub contracts: Contracts,
     /// The parameters, in order.
@@ -191,6 +194,71 @@ pub(crate) fn declare_param(index: usize, elem: Elem, divisor: u32, at: At) -> V
     })
 }
 
+/// A tensor map of the kernel being traced, before its blocks are known.
+#[inline(never)]
+pub(crate) fn declare_map(index: usize, elem: DType, at: At) -> Value {
+    let ty = Type::TensorMap(TensorMapType {
+        block: Dims::empty(),
+        elem: elem.into(),
+        layout: Nvmma::new(0, elem.bits()).into(),
+        mode: TensorMapMode::Tiled,
+    });
+    with(at, |trace| {
+        let func = trace.builder.func_mut();
+        func.add_param(&format!("p{index}"), ty, 1)
+    })
+}
+
+/// What one copy through a map moves. A block that the engine cannot move is reported here, once.
+#[inline(never)]
+pub(crate) fn set_block(
+    map: Value,
+    mode: TensorMapMode,
+    block: Dims,
+    layout: SharedLayout,
+    at: At,
+) {
+    with(at, |trace| {
+        let Type::TensorMap(m) = trace.ty(map) else {
+            return;
+        };
+        let ty = TensorMapType {
+            block,
+            layout,
+            mode,
+            elem: m.elem,
+        };
+        let checked = check_map(&ty);
+        let func = trace.builder.func_mut();
+        match checked {
+            Ok(()) => func.set_ty(map, Type::TensorMap(ty)),
+            Err((code, message)) => {
+                func.set_ty(map, Type::Poison);
+                let error = OpError::new(code, message);
+                trace.fail(with_fitting_swizzle(error, &ty), at);
+            }
+        }
+    });
+}
+
+/// Names the swizzle that a refused block could have, if that helps.
+fn with_fitting_swizzle(error: OpError, m: &TensorMapType) -> OpError {
+    let fitting = Nvmma::default_for(&m.block, m.elem.bits());
+    let name = match fitting.swizzle_bytes {
+        0 => "PLAIN".to_owned(),
+        bytes => format!("B{bytes}"),
+    };
+    let fitting_map = TensorMapType {
+        layout: fitting.into(),
+        ..m.clone()
+    };
+    if check_map(&fitting_map).is_ok() {
+        error.help(format!("`Nvmma::{name}` fits this block"))
+    } else {
+        error
+    }
+}
+
 /// The kernel function says who it is, before anything else.
 #[inline(never)]
 pub(crate) fn begin_kernel(head: &KernelHead, generics: &[GenericArg], at: At) {
@@ -206,6 +274,7 @@ pub(crate) fn begin_kernel(head: &KernelHead, generics: &[GenericArg], at: At) {
         func.warps = head.warps;
         func.max_registers = head.max_registers;
         func.min_ctas_per_sm = head.min_ctas_per_sm;
+        func.cluster = head.cluster;
         func.contracts = head.contracts;
     });
 }

@@ -21,7 +21,9 @@ pub use branch::{Branch, HostBranch, KernelBranch};
 pub use carry::{Carrier, Carry, HostCarrier, HostState, Walker, Watcher};
 pub(crate) use emit::*;
 pub use entry::{GenericArg, KernelEntry, KernelHead, KernelInstance, ParamHead, Printed, Traced};
-pub(crate) use entry::{begin_kernel, const_arg, declare_param, trace_kernel, type_arg};
+pub(crate) use entry::{
+    begin_kernel, const_arg, declare_map, declare_param, set_block, trace_kernel, type_arg,
+};
 pub use frame::Frame;
 pub(crate) use frame::{depth, enter, leaving};
 pub use logic::{

@@ -1,0 +1,191 @@
+//! Cutting a block into the boxes that the copy engine moves, one message each.
+//!
+//! The kernel asks for the messages and the host makes the tensor map with the same box, so both take it from here.
+
+use super::local::Places;
+use super::{Dims, LayoutError, Nvmma, SharedLayout};
+
+/// The most elements of a box along a dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
+const MAX_BOX: u32 = 256;
+
+/// The most pixels of an im2col box (CUDA driver API, `cuTensorMapEncodeIm2col`).
+const MAX_PIXELS: u32 = 1024;
+
+/// The least bytes that a box has along its innermost dimension, and what they are a multiple of.
+const MIN_ROW_BYTES: u32 = 16;
+
+/// How a block is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BoxKind {
+    /// Boxes of a tensor of the block's rank.
+    Tiled,
+    /// Rows of pixels, each with a run of channels: blocks of two dimensions.
+    Im2col,
+}
+
+/// One message of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TmaMessage {
+    /// Where its box begins in the block, in elements.
+    pub origin: Dims,
+    /// Where its box begins in shared memory, in bytes from the block's begin.
+    pub offset_bytes: u32,
+}
+
+/// The box of one message: the block with at most 256 elements along each dimension, and as wide as the swizzle along
+/// the innermost. An im2col box keeps all its pixels.
+///
+/// # Errors
+/// A layout or block that the copy engine cannot move.
+pub fn tma_box(
+    block: &[u32],
+    layout: &SharedLayout,
+    elem_bits: u32,
+    kind: BoxKind,
+) -> Result<Dims, LayoutError> {
+    let nvmma = engine_layout(layout, elem_bits)?;
+    layout.check(block)?;
+    check_block(block, layout, elem_bits, kind)?;
+    let mut dims: Dims = block.iter().map(|&size| size.min(MAX_BOX)).collect();
+    if kind == BoxKind::Im2col {
+        dims[0] = block[0];
+    }
+    let innermost = block.len() - 1;
+    if nvmma.swizzle_bytes > 0 {
+        dims[innermost] = nvmma.swizzle_bytes * 8 / elem_bits;
+    }
+    Ok(dims)
+}
+
+/// The messages that move a block, in the order of its rows.
+///
+/// # Errors
+/// Those of [`tma_box`], and a block whose boxes do not lie in shared memory as the engine writes them.
+pub fn tma_messages(
+    block: &[u32],
+    layout: &SharedLayout,
+    elem_bits: u32,
+    kind: BoxKind,
+) -> Result<Vec<TmaMessage>, LayoutError> {
+    let size = tma_box(block, layout, elem_bits, kind)?;
+    let places = Places::new(layout, block)?;
+    check_box(&places, &size, layout, block)?;
+    let mut origins = vec![Dims::filled(0, block.len())];
+    for dim in 0..block.len() {
+        let steps = block[dim] / size[dim];
+        let along = |origin: &Dims| -> Vec<Dims> {
+            let step = |at| origin.with(dim, at * size[dim]);
+            (0..steps).map(step).collect()
+        };
+        origins = origins.iter().flat_map(along).collect();
+    }
+    let message = |origin: Dims| TmaMessage {
+        offset_bytes: places.offset(&origin) * elem_bits / 8,
+        origin,
+    };
+    let messages: Vec<TmaMessage> = origins.into_iter().map(message).collect();
+    check_alignment(&messages, layout, block)?;
+    Ok(messages)
+}
+
+fn refuse(layout: &SharedLayout, why: String) -> LayoutError {
+    LayoutError::NotForCopies {
+        layout: layout.to_string(),
+        why,
+    }
+}
+
+/// The parameters of a layout that the engine writes.
+fn engine_layout(layout: &SharedLayout, elem_bits: u32) -> Result<&Nvmma, LayoutError> {
+    let SharedLayout::Nvmma(nvmma) = layout else {
+        return Err(refuse(layout, "it writes `Nvmma` layouts only".to_owned()));
+    };
+    if nvmma.transposed {
+        let why = "it writes rows of the innermost dimension; take the layout without `transpose`, and transpose the view";
+        return Err(refuse(layout, why.to_owned()));
+    }
+    if nvmma.fp4_padded {
+        return Err(refuse(layout, "it does not pad 4-bit elements".to_owned()));
+    }
+    if nvmma.element_bits != elem_bits {
+        let why = format!("the elements have {elem_bits} bits");
+        return Err(refuse(layout, why));
+    }
+    Ok(nvmma)
+}
+
+fn check_block(
+    block: &[u32],
+    layout: &SharedLayout,
+    elem_bits: u32,
+    kind: BoxKind,
+) -> Result<(), LayoutError> {
+    let rank = block.len();
+    if kind == BoxKind::Im2col && rank != 2 {
+        let why = format!("an im2col block has pixels and channels, not {rank} dimensions");
+        return Err(refuse(layout, why));
+    }
+    if rank > 5 {
+        let why = format!("a block has 1 to 5 dimensions, not {rank}");
+        return Err(refuse(layout, why));
+    }
+    if kind == BoxKind::Im2col && block[0] > MAX_PIXELS {
+        let why = format!(
+            "an im2col block has at most {MAX_PIXELS} pixels, not {}",
+            block[0]
+        );
+        return Err(refuse(layout, why));
+    }
+    let row_bytes = block[rank - 1] * elem_bits / 8;
+    if row_bytes < MIN_ROW_BYTES {
+        let why = format!(
+            "a row of the block {} has {row_bytes} bytes, and the engine moves multiples of {MIN_ROW_BYTES}",
+            Dims::from(block)
+        );
+        return Err(refuse(layout, why));
+    }
+    Ok(())
+}
+
+/// Within a box the block's layout is the box's own, which is what the engine writes.
+fn check_box(
+    places: &Places,
+    size: &Dims,
+    layout: &SharedLayout,
+    block: &[u32],
+) -> Result<(), LayoutError> {
+    let own = Places::new(layout, size)?;
+    for dim in 0..size.len() {
+        for bit in 0..size[dim].trailing_zeros() {
+            let at = Dims::filled(0, size.len()).with(dim, 1 << bit);
+            if places.offset(&at) != own.offset(&at) {
+                let why = format!(
+                    "the boxes of {size} that the block {} is cut into do not lie in one piece",
+                    Dims::from(block)
+                );
+                return Err(refuse(layout, why));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The engine swizzles by the bits of the address, so that each box must begin where the pattern does.
+fn check_alignment(
+    messages: &[TmaMessage],
+    layout: &SharedLayout,
+    block: &[u32],
+) -> Result<(), LayoutError> {
+    let pattern = layout.alignment_bytes();
+    let is_off = |m: &&TmaMessage| !m.offset_bytes.is_multiple_of(pattern);
+    let Some(off) = messages.iter().find(is_off) else {
+        return Ok(());
+    };
+    let why = format!(
+        "the block {} is cut into {} boxes, one of which begins {} bytes behind the first, and each must begin at a multiple of {pattern}; take at least 8 rows, or a row no wider than the swizzle",
+        Dims::from(block),
+        messages.len(),
+        off.offset_bytes
+    );
+    Err(refuse(layout, why))
+}
