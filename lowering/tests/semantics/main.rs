@@ -18,6 +18,7 @@ mod elementwise;
 mod floats;
 mod integers;
 mod machine;
+mod masks;
 mod memory;
 mod reductions;
 mod shared;

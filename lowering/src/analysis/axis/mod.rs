@@ -4,7 +4,8 @@
 //! each run; for pointers, the address in bytes) and *constancy* (aligned runs of equal elements), all powers of two; and
 //! for integers their bounds. Vector widths, coalesced layouts and index widths are decided by this.
 //!
-//! Indices are taken not to wrap within a contiguous run: an index that does leaves the address space of its tensor.
+//! Indices are taken not to wrap within a contiguous run: an index that does leaves the address space of its tensor. A
+//! mask is no index: what is claimed of masks holds for numbers that wrap.
 
 mod arith;
 mod assumed;

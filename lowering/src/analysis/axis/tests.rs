@@ -346,3 +346,27 @@ fn comparisons_claim_nothing_false() {
         }
     }
 }
+
+#[test]
+fn narrow_numbers_count_as_far_as_their_type_goes() {
+    check(
+        "
+        #blocked = Blocked([4], [32], [4], [0])
+        kernel @k() warps(4) {
+          %i = arange {start=0, end=1024} : tensor<1024xi32, #blocked>
+          %signed = cast %i : tensor<1024xi8, #blocked>
+          %unsigned = cast %i : tensor<1024xu8, #blocked>
+          %zero = constant {value=0} : tensor<1024xi8, #blocked>
+          %negative = compare %signed, %zero {op=lt} : tensor<1024xi1, #blocked>
+          %wide = cast %signed : tensor<1024xi32, #blocked>
+          return
+        }",
+        &[
+            ("i", "[1024 any 1] in 0..=1023"),
+            ("signed", "[128 128 1]"),
+            ("unsigned", "[256 256 1]"),
+            ("negative", "[1 1 128]"),
+            ("wide", "[128 128 1] in -128..=127"),
+        ],
+    );
+}

@@ -119,7 +119,13 @@ fn cast(func: &Func, known: &Known, op: &Cast, ty: &Type) -> Facts {
     let operand = &known[op.operand];
     let from = func.ty(op.operand);
     match (from.elem(), ty.elem()) {
-        (Some(Elem::Data(a)), Some(Elem::Data(b))) if a.is_int() && b.is_int() => operand.clone(),
+        (Some(Elem::Data(a)), Some(Elem::Data(b))) if a.is_int() && b.is_int() => {
+            let mut facts = operand.clone();
+            if b.bits() <= a.bits() {
+                facts.dims.iter_mut().for_each(|dim| cut_runs(dim, b));
+            }
+            facts
+        }
         // Whether a number differs from zero is the same for equal numbers, and so on: equal stays equal.
         (Some(Elem::Data(a)), Some(Elem::Data(b))) => {
             let mut facts = equal_runs(operand, ty);
@@ -130,6 +136,14 @@ fn cast(func: &Func, known: &Known, op: &Cast, ty: &Type) -> Facts {
         }
         _ => same_bits(operand, from, ty),
     }
+}
+
+/// A number cut to fewer bits, or read with a sign, counts up only as far as the type goes.
+fn cut_runs(dim: &mut DimFacts, to: DType) {
+    let count_bits = to.bits() - u32::from(to.is_signed_int());
+    let contiguity = dim.contiguity.min(count_bits as u8);
+    dim.divisibility = dim.divisibility_at(contiguity);
+    dim.contiguity = contiguity;
 }
 
 /// The same bits under another type: a pointer counts elements, an integer does not.
