@@ -2,11 +2,13 @@
 
 use gluon_lang::entity::Inst;
 use gluon_lang::ir::{Func, TensorType};
-use gluon_lang::layout::{Axis, LinearLayout};
+use gluon_lang::layout::convert::{Conversion, ConversionPlan, Limits, Scope, plan_conversion};
+use gluon_lang::layout::{Axis, LayoutError, LinearLayout};
 use gluon_lang::ops::Op;
+use gluon_lang::ops::layout::ConvertLayout;
 
 /// The threads that meet inside the emission of an op, between its writes to its scratch and its reads of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Meeting {
     /// None: each thread reads what it wrote itself, or there is no scratch.
     #[default]
@@ -15,6 +17,8 @@ pub enum Meeting {
     Warp,
     /// All threads of the CTA.
     Cta,
+    /// All threads of all CTAs of the cluster; they meet again after the last read.
+    Cluster,
 }
 
 /// What one op needs.
@@ -29,13 +33,11 @@ pub struct ScratchNeed {
 /// What the emission of `inst` needs.
 pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
     match func.op(inst) {
-        Op::ConvertLayout(op) => match (
-            func.ty(op.operand).as_tensor(),
-            func.ty(func.result(inst)).as_tensor(),
-        ) {
-            (Some(from), Some(to)) => conversion(from, to),
-            _ => ScratchNeed::default(),
-        },
+        Op::ConvertLayout(op) => {
+            let (from, to) = (func.ty(op.operand), func.ty(func.result(inst)));
+            let tensors = from.as_tensor().zip(to.as_tensor());
+            tensors.map_or_else(ScratchNeed::default, |(from, to)| exchange(op, from, to))
+        }
         Op::Reduce(op) => {
             let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
             reduction(tensors, op.axis as usize)
@@ -44,19 +46,43 @@ pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
     }
 }
 
-/// A conversion goes through shared memory as a whole, unless every thread holds already what it shall hold.
-fn conversion(from: &TensorType, to: &TensorType) -> ScratchNeed {
-    let maps = (from.layout.linear(&from.shape), to.layout.linear(&to.shape));
-    let (Ok(source), Ok(target)) = maps else {
+/// How a tensor gets from one layout to another. Once the conversion has its scratch, that is the most it may use: where
+/// it is too small for the whole tensor, the plan takes several rounds.
+///
+/// # Errors
+/// Layouts that do not spread the tensor over the same threads.
+pub fn conversion(
+    op: &ConvertLayout,
+    from: &TensorType,
+    to: &TensorType,
+) -> Result<ConversionPlan, LayoutError> {
+    let limits = if op.scratch.is_none() {
+        Limits::default()
+    } else {
+        Limits {
+            scratch_bytes: op.scratch.bytes,
+        }
+    };
+    let (source, target) = (
+        from.layout.linear(&from.shape)?,
+        to.layout.linear(&to.shape)?,
+    );
+    plan_conversion(&source, &target, 8 * from.elem.bytes(), limits)
+}
+
+/// What a conversion needs; emission reports one that cannot be planned.
+fn exchange(op: &ConvertLayout, from: &TensorType, to: &TensorType) -> ScratchNeed {
+    let plan = conversion(op, from, to).map(|plan| plan.conversion);
+    let Ok(Conversion::Shared(plan)) = plan else {
         return ScratchNeed::default();
     };
-    if gluon_lang::layout::relate::registers_in(&source, &target).is_some() {
-        return ScratchNeed::default();
-    }
-    let bytes = from.len() as u32 * from.elem.bytes();
     ScratchNeed {
-        bytes,
-        meeting: Meeting::Cta,
+        bytes: plan.scratch_bytes,
+        meeting: match plan.scope {
+            Scope::Warp => Meeting::Warp,
+            Scope::Cta => Meeting::Cta,
+            Scope::Cluster => Meeting::Cluster,
+        },
     }
 }
 

@@ -26,4 +26,14 @@ impl Emitter<'_> {
     pub(super) fn meet_warp(&mut self) {
         self.code.push(ptx::BarWarpSync::new(u32::MAX));
     }
+
+    /// All threads of all CTAs of the cluster meet, and see what the others wrote.
+    pub(super) fn meet_cluster(&mut self) {
+        for op in [ptx::ClusterBarOp::Arrive, ptx::ClusterBarOp::Wait] {
+            self.code.push(ptx::ClusterBar {
+                aligned: true,
+                ..ptx::ClusterBar::new(op)
+            });
+        }
+    }
 }

@@ -194,10 +194,14 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
     let scratch = rules.scratch().unwrap_or_default();
     if !scratch.is_none() {
         events.push(Event::Touch(Access::Write, Bytes::of(scratch)));
-        if scratch::need(func, inst).meeting == Meeting::Cta {
+        let meeting = scratch::need(func, inst).meeting;
+        if meeting >= Meeting::Cta {
             events.push(Event::Meet);
         }
         events.push(Event::Touch(Access::Read, Bytes::of(scratch)));
+        if meeting == Meeting::Cluster {
+            events.push(Event::Meet);
+        }
     }
     events
 }

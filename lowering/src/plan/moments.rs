@@ -67,7 +67,7 @@ impl Moments {
         }
         if rules.scratch().is_some() {
             let need = scratch::need(func, inst);
-            if need.meeting == Meeting::Cta {
+            if need.meeting >= Meeting::Cta {
                 self.meets.insert(inst);
             }
             if need.bytes > 0 {

@@ -9,7 +9,7 @@ use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::Inst;
 use gluon_lang::ir::Func;
 use gluon_lang::layout::{LayoutError, relate};
-use gluon_lang::ops::{Access, Scratch};
+use gluon_lang::ops::{Access, Op, Scratch};
 
 use super::first_fit::{self, Block};
 use super::moments::Moments;
@@ -32,6 +32,9 @@ const SCRATCH_ALIGNMENT: u32 = 16;
 /// Scratch of this size is kept longer even where larger one cannot be.
 const SMALL_SCRATCH_BYTES: u32 = 1024;
 
+/// How many bytes conversions may take where a kernel does not fit, tried in turn.
+const ROUND_BYTES: [u32; 4] = [16 << 10, 8 << 10, 4 << 10, 2 << 10];
+
 /// Something that needs shared memory for a while.
 pub(super) struct Need {
     /// The op.
@@ -46,10 +49,15 @@ pub(super) struct Need {
 
 /// Gives everything its bytes, and the kernel its size.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
-    let moments = Moments::of(func);
-    let mut needs = scratches(func, &moments);
-    allocations(func, &moments, &mut needs, found);
-    let (offsets, total) = place(func, &needs);
+    let (mut needs, mut offsets, mut total) = planned(func, found);
+    for limit in ROUND_BYTES {
+        if total <= MAX_SHARED_BYTES || found.has_errors() {
+            break;
+        }
+        if in_rounds(func, &needs, limit) {
+            (needs, offsets, total) = planned(func, found);
+        }
+    }
     if total > MAX_SHARED_BYTES {
         found.push(overflow::report(func, &needs, &offsets, total));
     }
@@ -69,6 +77,32 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
         }
     }
     func.shared_bytes = total;
+}
+
+/// What everything needs, where it lies, and the size of all.
+fn planned(func: &Func, found: &mut Diagnostics) -> (Vec<Need>, Vec<u32>, u32) {
+    let moments = Moments::of(func);
+    let mut needs = scratches(func, &moments);
+    allocations(func, &moments, &mut needs, found);
+    let (offsets, total) = place(func, &needs);
+    (needs, offsets, total)
+}
+
+/// Has conversions that need more than `limit` bytes of scratch take several rounds through fewer; `false` if there are
+/// none. Each round costs two barriers, so this is done only where the kernel would not fit otherwise.
+fn in_rounds(func: &mut Func, needs: &[Need], limit: u32) -> bool {
+    let mut is_changed = false;
+    for need in needs.iter().filter(|need| need.block.bytes > limit) {
+        if matches!(func.op(need.inst), Op::ConvertLayout(_)) {
+            let scratch = Scratch {
+                start: 0,
+                bytes: limit,
+            };
+            func.op_mut(need.inst).rules_mut().set_scratch(scratch);
+            is_changed = true;
+        }
+    }
+    is_changed
 }
 
 /// The first of these that does not cost a CTA on the SM: everything kept, small things kept, nothing kept.
