@@ -52,6 +52,7 @@ pub mod scratch;
 mod shape;
 mod shared;
 mod shuffle;
+mod sink;
 mod sync;
 mod tidy;
 mod tma;
@@ -303,6 +304,7 @@ impl<'f> Emitter<'f> {
 
     fn finish(mut self) -> Module {
         tidy::remove_unused(&mut self.code);
+        sink::sink_into_cold(&mut self.code);
         let mut entry = self.code.finish();
         entry.linkage = Linkage::Visible;
         self.module.entries.push(entry);
