@@ -80,7 +80,7 @@ impl Sunk {
         results.iter().any(|reg| self.wanted.contains(reg))
             && results
                 .iter()
-                .all(|reg| once(reg) && !self.reads.get(reg).is_some_and(|&n| n > 0))
+                .all(|reg| once(reg) && self.reads.get(reg).is_none_or(|&n| n == 0))
             && reads_of(statement).iter().all(once)
     }
 
