@@ -31,6 +31,7 @@
 
 mod arith;
 mod cast;
+mod cluster;
 mod code;
 mod control;
 mod create;
@@ -46,6 +47,7 @@ mod integer;
 mod layout;
 mod locations;
 mod math;
+mod mbarrier;
 mod pending;
 mod reduce;
 pub mod scratch;
