@@ -28,20 +28,39 @@ define_op! {
 impl WarpSpecialize {
     /// Warps of the CTA: each partition begins at a whole warpgroup, so that registers can be moved between them.
     pub fn total_warps(&self) -> u32 {
-        self.first_warp(self.partitions.0.len())
+        let own = self.own_warps();
+        let workers: u32 = self.warps.iter().skip(1).sum();
+        own + workers.next_multiple_of(4)
     }
 
-    /// The first warp of a partition: the kernel's own warps come first, then the larger workers.
+    /// The kernel's own warps, and with them where the workers begin.
+    pub fn own_warps(&self) -> u32 {
+        self.warps.first().copied().unwrap_or(0).next_multiple_of(4)
+    }
+
+    /// The first warp of a partition: the kernel's own warps come first, then the workers, larger ones before smaller
+    /// ones, so that a worker of whole warpgroups begins with one.
     pub fn first_warp(&self, partition: usize) -> u32 {
         if partition == 0 {
             return 0;
         }
-        let main = self.warps.first().copied().unwrap_or(0).next_multiple_of(4);
-        let workers: u32 = self.warps.iter().take(partition).skip(1).sum();
-        if partition == self.partitions.0.len() {
-            return main + workers.next_multiple_of(4);
-        }
-        main + workers
+        let own = self.own_warps();
+        let size = |at: usize| self.warps.get(at).copied().unwrap_or(0);
+        let comes_before = |at: &usize| {
+            let other = size(*at);
+            other > size(partition) || other == size(partition) && *at < partition
+        };
+        let before = (1..self.partitions.0.len()).filter(comes_before);
+        own + before.map(size).sum::<u32>()
+    }
+
+    /// The warps from `first` on, where a worker begins, that change their registers together: those of one large
+    /// worker, or of the small ones that share a warpgroup.
+    pub fn group_from(&self, first: u32) -> std::ops::Range<u32> {
+        let begins = |at: &usize| self.first_warp(*at) == first;
+        let worker = (1..self.partitions.0.len()).find(begins);
+        let warps = worker.map_or(1, |at| self.warps[at]);
+        first..first + warps.next_multiple_of(4)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, SmemType, Spaces, TensorType, Type};
 use crate::layout::Layout;
+use crate::layout::matrix::{MatrixTile, plan_matrix};
 
 attr_enum! {
     /// What the tensor cores take 32-bit floats for.
@@ -25,6 +26,36 @@ attr_enum! {
         Tf32 = "tf32",
     }
     unsaid Own
+}
+
+define_op! {
+    /// A tensor as the beginning of an accumulator: from here on its registers belong to the tensor cores.
+    pub struct AccumulatorBegin = "accumulator" {
+        /// What it begins with.
+        init: Value,
+    }
+}
+
+impl OpRules for AccumulatorBegin {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let t = accumulator(func, self.init)?;
+        if func.ty(self.init).as_tensor().is_none() {
+            return Err(OpError::new(
+                Code::ElementMismatch,
+                "an accumulator begins with a tensor, and this is one already",
+            ));
+        }
+        Ok(smallvec![Type::InFlight(t.clone())])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_unique: true,
+            ..Effects::PURE
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
 }
 
 define_op! {
@@ -67,6 +98,8 @@ impl OpRules for WgmmaStart {
         };
         self.check_shapes(a_shape, b, acc)?;
         check_elements(a_elem, b.elem, acc.elem, self.precision)?;
+        self.check_promotion(a_elem, acc.elem)?;
+        self.check_tiles(func, acc, b)?;
         Ok(smallvec![Type::InFlight(acc.clone())])
     }
     fn effects(&self) -> Effects {
@@ -81,6 +114,56 @@ impl OpRules for WgmmaStart {
 }
 
 impl WgmmaStart {
+    /// Partial sums are worth a second set of registers only where the tensor cores round them.
+    fn check_promotion(&self, a: Elem, acc: Elem) -> Result<(), OpError> {
+        let every = self.promote_every;
+        let is_of_fp8 = matches!(a, Elem::Data(DType::E4m3 | DType::E5m2)) && acc == Elem::F32;
+        if every == 0 || is_of_fp8 && every.is_multiple_of(32) {
+            return Ok(());
+        }
+        let error = OpError::new(
+            Code::ElementMismatch,
+            format!("`promote_every({every})` of products of {a} into {acc}"),
+        );
+        Err(error.note(
+            "sums of 8-bit floats into f32 are promoted, after a multiple of 32 elements of K",
+        ))
+    }
+
+    /// Instructions must tile the accumulator and K, and the tensor cores must be able to read the factors.
+    fn check_tiles(&self, func: &Func, acc: &TensorType, b: &SmemType) -> Result<(), OpError> {
+        let Layout::Wgmma(layout) = &acc.layout else {
+            return Ok(());
+        };
+        let depth = 256 / b.elem.bits();
+        let wrong = |message: String| {
+            OpError::new(Code::ShapeMismatch, message)
+                .origin(self.accumulator, format!("accumulator, {}", acc.layout))
+        };
+        if layout.instr_shape[2] != depth {
+            return Err(wrong(format!(
+                "one `wgmma` multiplies {depth} elements of {} along K, and the layout says {}",
+                b.elem, layout.instr_shape[2]
+            ))
+            .help(format!(
+                "write `Wgmma::new(.., [64, {}, {depth}])`",
+                layout.n()
+            )));
+        }
+        let tile = [64, layout.n() * layout.warps[1]];
+        if acc.shape[0] < tile[0] || acc.shape[1] < tile[1] || b.shape[0] < depth {
+            return Err(wrong(format!(
+                "an accumulator of {} and a K of {} are smaller than what the warps multiply at once, [{}, {}] by a K of {depth}",
+                acc.shape, b.shape[0], tile[0], tile[1]
+            ))
+            .help("take instructions of fewer columns, or larger tiles"));
+        }
+        if let Type::Smem(a) = func.ty(self.a) {
+            check_readable(self.a, a, 0, 64, depth)?;
+        }
+        check_readable(self.b, b, 1, layout.n(), depth)
+    }
+
     fn check_shapes(&self, a: &[u32], b: &SmemType, acc: &TensorType) -> Result<(), OpError> {
         let fits = a.len() == 2
             && b.shape.rank() == 2
@@ -206,6 +289,28 @@ fn accumulator(func: &Func, value: Value) -> Result<&TensorType, OpError> {
         .origin(value, format!("this is {t}"))
         .help("make it with `Accumulator::zeros(shape, Wgmma::new(..))`")),
     }
+}
+
+/// The tensor cores read only what some matrix descriptor describes.
+fn check_readable(
+    view: Value,
+    s: &SmemType,
+    mn_dim: usize,
+    mn: u32,
+    k: u32,
+) -> Result<(), OpError> {
+    let tile = MatrixTile {
+        mn_dim,
+        mn,
+        k,
+        elem_bits: s.elem.bits(),
+    };
+    let Err(error) = plan_matrix(&s.layout, &s.alloc_shape, tile) else {
+        return Ok(());
+    };
+    Err(OpError::new(Code::LayoutMismatch, error.to_string())
+        .origin(view, format!("this is {s}"))
+        .help("give it a layout `Nvmma` with the widest swizzle that fits its rows"))
 }
 
 fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<(), OpError> {

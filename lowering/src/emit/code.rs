@@ -10,6 +10,8 @@ use ptx::{
     Unary, UnaryOp,
 };
 
+use super::partition::Partition;
+
 /// What makes two pure instructions equal: everything but the register that they write.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
@@ -60,6 +62,8 @@ pub(super) struct Code {
     scopes: Vec<Known>,
     into: Target,
     loc: Option<LocId>,
+    /// Who runs the statements.
+    pub(super) partition: Partition,
 }
 
 /// Which list statements go to.
@@ -71,7 +75,7 @@ enum Target {
 }
 
 impl Code {
-    pub(super) fn new(name: &str) -> Code {
+    pub(super) fn new(name: &str, partition: Partition) -> Code {
         Code {
             entry: EntryBuilder::new(name),
             prologue: Vec::new(),
@@ -80,6 +84,7 @@ impl Code {
             scopes: vec![Known::default(), Known::default()],
             into: Target::Body,
             loc: None,
+            partition,
         }
     }
 

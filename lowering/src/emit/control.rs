@@ -100,7 +100,14 @@ impl Code {
 impl Lower for While {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let carried: Vec<Slot> = self.inits.iter().map(|v| cx.slot(*v)).collect();
-        let passed: Vec<Slot> = self.inits.iter().map(|v| cx.empty_slot(*v)).collect();
+        let passed = self.inits.iter().map(|&v| {
+            if cx.is_in_flight(v) {
+                cx.slot(v)
+            } else {
+                cx.empty_slot(v)
+            }
+        });
+        let passed: Vec<Slot> = passed.collect();
         let (head, end) = (cx.code.label("while"), cx.code.label("done"));
         cx.code.bind(head);
         cx.code.open();
@@ -147,8 +154,15 @@ impl Lower for If {
             cx.arm(self.otherwise, &slots)?;
         }
         cx.code.bind(end);
-        for (result, slot) in results.into_iter().zip(&slots) {
-            cx.set(result, slot.elements());
+        let given = yielded(cx.func, self.then).to_vec();
+        for ((result, slot), given) in results.into_iter().zip(&slots).zip(given) {
+            // An accumulator keeps its registers through both arms.
+            let elements = if cx.is_in_flight(result) {
+                cx.elements(given)
+            } else {
+                slot.elements()
+            };
+            cx.set(result, elements);
         }
         Ok(())
     }
@@ -188,18 +202,35 @@ impl Slot {
 }
 
 impl Emitter<'_> {
-    /// Registers for a value of the type of `like`.
+    /// Registers for a value of the type of `like`; none for an accumulator, which has its own already.
     fn empty_slot(&mut self, like: Value) -> Slot {
         let elem = self.held(like);
-        let count = self.count(self.func.ty(like));
+        let ty = self.func.ty(like);
+        if self.is_in_flight(like) {
+            return Slot {
+                elem,
+                regs: Vec::new(),
+            };
+        }
+        let count = self.count(ty);
         Slot {
             elem,
             regs: (0..count).map(|_| self.code.reg(class(elem))).collect(),
         }
     }
 
-    /// Registers that begin with a value.
+    fn is_in_flight(&self, value: Value) -> bool {
+        self.func.ty(value).as_in_flight().is_some()
+    }
+
+    /// Registers that begin with a value. An accumulator stays in its own.
     fn slot(&mut self, init: Value) -> Slot {
+        if self.is_in_flight(init) {
+            return Slot {
+                elem: self.elem(init),
+                regs: self.in_flight(init),
+            };
+        }
         let slot = self.empty_slot(init);
         self.hand_on(std::slice::from_ref(&slot), &[init]);
         slot

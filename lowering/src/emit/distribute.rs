@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use gluon_lang::ir::TensorType;
 use gluon_lang::layout::{Axis, LinearLayout};
-use ptx::{BinaryOp, Compare, Operand, Reg, Special, Type};
+use ptx::{BinaryOp, Operand, Reg, Type};
 
 use super::code::Code;
 
@@ -80,25 +80,12 @@ impl Distribution {
 
     /// A predicate that holds in the threads that own their elements; none when all do.
     pub(super) fn owner(&self, code: &mut Code) -> Option<Reg> {
-        (self.copied_threads != 0).then(|| code.thread_bits_clear(self.copied_threads))
+        let some_own_nothing = self.copied_threads != 0 || code.partition.followers != 0;
+        some_own_nothing.then(|| code.thread_bits_clear(self.copied_threads))
     }
 }
 
 impl Code {
-    /// The number of the thread in its CTA.
-    pub(super) fn thread(&mut self) -> Reg {
-        self.in_prologue(|code| code.mov(Type::U32, Special::TidX))
-    }
-
-    /// A predicate: none of these bits of the thread's number is set.
-    pub(super) fn thread_bits_clear(&mut self, mask: u32) -> Reg {
-        self.in_prologue(|code| {
-            let thread = code.thread();
-            let bits = code.binary(BinaryOp::And, Type::B32, thread, mask);
-            code.setp(Compare::Eq, Type::U32, bits, 0_u32)
-        })
-    }
-
     /// The XOR of the entries of all bits set in the thread's number; entry `i` belongs to bit `i`, and the entries cover
     /// all bits of a thread's number.
     pub(super) fn of_thread(&mut self, entries: &[u32]) -> Operand {

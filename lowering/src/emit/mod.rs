@@ -31,7 +31,6 @@
 
 mod arith;
 mod cast;
-mod cluster;
 mod code;
 mod control;
 mod create;
@@ -47,18 +46,19 @@ mod integer;
 mod layout;
 mod locations;
 mod math;
-mod mbarrier;
+mod partition;
 mod pending;
 mod reduce;
 pub mod scratch;
 mod shape;
 mod shared;
 mod shuffle;
-mod sink;
 mod sync;
 mod tidy;
 mod tma;
 mod vector;
+mod warps;
+mod wgmma;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -78,6 +78,7 @@ use crate::options::Options;
 use code::Code;
 use distribute::Distribution;
 use element::{Element, Elements};
+use partition::Partition;
 
 /// How an op becomes PTX. The registry calls it for every op, so an op without it does not compile.
 trait Lower {
@@ -137,9 +138,9 @@ struct Emitter<'f> {
 
 impl<'f> Emitter<'f> {
     fn new(func: &'f Func, axes: &'f Axes, options: &Options) -> Emitter<'f> {
-        let mut code = Code::new(&func.name);
+        let mut code = Code::new(&func.name, Partition::whole(func));
         let directives = &mut code.entry.directives;
-        directives.reqntid = Some([func.threads(), 1, 1]);
+        directives.reqntid = Some([func.launch_warps() * 32, 1, 1]);
         directives.minnctapersm = func.min_ctas_per_sm;
         directives.maxnreg = func.max_registers;
         if func.has_cluster() {
@@ -306,10 +307,10 @@ impl<'f> Emitter<'f> {
 
     fn finish(mut self) -> Module {
         tidy::remove_unused(&mut self.code);
-        sink::sink_into_cold(&mut self.code);
         let mut entry = self.code.finish();
         entry.linkage = Linkage::Visible;
         self.module.entries.push(entry);
+        self.module.version = self.module.version.max(self.module.required_version());
         // Inline PTX was checked where it stands, so what is wrong here is ours.
         #[cfg(debug_assertions)]
         if let Some(error) = self.module.check().first() {

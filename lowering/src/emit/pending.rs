@@ -5,7 +5,7 @@
 use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
 use gluon_lang::entity::Inst;
 use gluon_lang::ops::{
-    atomic::*, cp_async::*, gather::*, scan::*, shared::*, tma::*, warps::*, wgmma::*,
+    atomic::*, cluster::*, cp_async::*, gather::*, mbarrier::*, scan::*, shared::*, tma::*,
 };
 
 use super::{Emitted, Emitter, Lower};
@@ -23,10 +23,9 @@ macro_rules! pending {
 
 pending! { AsyncCopy AsyncCommit AsyncWait AsyncArrive }
 pending! { AtomicRmw AtomicCas AtomicLoad AtomicStore SmemAtomicScatter }
-
+pending! { ClusterBarrier ClusterRank LaunchWait LaunchDependents }
 pending! { Gather Histogram }
+pending! { MbarrierInit MbarrierInvalidate MbarrierExpect MbarrierArrive MbarrierWait }
 pending! { Scan }
 pending! { SmemGather SmemScatter }
 pending! { TmaLoad TmaStore TmaStoreWait TmaPrefetch }
-pending! { WarpSpecialize }
-pending! { WgmmaStart WgmmaWait FenceAsyncShared }

@@ -13,15 +13,6 @@ impl Lower for Barrier {
 }
 
 impl Emitter<'_> {
-    /// All threads of the CTA meet. A CTA of one warp needs no more than that warp.
-    pub(super) fn meet(&mut self) {
-        if self.func.warps == 1 {
-            self.meet_warp();
-        } else {
-            self.code.push(ptx::Bar::new(ptx::BarOp::Sync, 0));
-        }
-    }
-
     /// The lanes of each warp meet.
     pub(super) fn meet_warp(&mut self) {
         self.code.push(ptx::BarWarpSync::new(u32::MAX));

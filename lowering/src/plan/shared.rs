@@ -177,26 +177,25 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
         let op = func.op(user);
         let accesses = op.rules().shared_accesses();
         for value in op.operands() {
-            let stays = accesses
+            let is_async = accesses
                 .iter()
-                .any(|(view, access)| *view == value && stays(*access));
+                .any(|(view, access)| *view == value && is_async(*access));
             for &maker in views.allocations(value) {
                 let need = needs[first..].iter_mut().find(|need| need.inst == maker);
                 let Some(need) = need else { continue };
                 let (start, end) = moments.span(func, maker, user);
                 need.block.first = need.block.first.min(start);
-                let end = if stays { moments.last() } else { end };
+                let end = if is_async { moments.last() } else { end };
                 need.block.last = need.block.last.max(end);
             }
         }
     }
 }
 
-/// Does what happens to the bytes go on beyond the op? A barrier is one as long as the kernel runs.
-fn stays(access: Access) -> bool {
+fn is_async(access: Access) -> bool {
     matches!(
         access,
-        Access::Initialise | Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic
+        Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic
     )
 }
 

@@ -12,7 +12,6 @@
 
 extern crate gluon_lang as tilekit;
 
-mod assembly;
 mod casts;
 mod control;
 mod elementwise;
@@ -21,8 +20,10 @@ mod integers;
 mod machine;
 mod masks;
 mod memory;
+mod partitions;
 mod reductions;
 mod shared;
+mod tensor_cores;
 mod tiles;
 mod values;
 mod views;

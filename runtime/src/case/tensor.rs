@@ -25,12 +25,8 @@ struct InputData<T> {
     len: usize,
     source: Source<T>,
     host: OnceLock<Vec<T>>,
-    device: Copies<T>,
+    device: Mutex<Option<Arc<Buffer<T>>>>,
 }
-
-/// The copies of a tensor on its case's device, made when they are first asked for. Checks use the first alone; timed
-/// launches take several in turn.
-type Copies<T> = Mutex<Vec<Arc<Buffer<T>>>>;
 
 /// Where an input's elements come from.
 enum Source<T> {
@@ -66,7 +62,7 @@ impl<T: DeviceElement> Input<T> {
             len: shape.len(),
             source,
             host: OnceLock::new(),
-            device: Copies::default(),
+            device: Mutex::new(None),
         };
         Input {
             tensor: Arc::new(tensor),
@@ -99,11 +95,7 @@ impl<T: DeviceElement> Input<T> {
     /// # Errors
     /// [`Error::OutOfMemory`], or what the copy ended with.
     pub fn on_device(&self, device: &Device) -> Result<Arc<Buffer<T>>> {
-        self.copy_on_device(device, 0)
-    }
-
-    pub(crate) fn copy_on_device(&self, device: &Device, copy: usize) -> Result<Arc<Buffer<T>>> {
-        keep(&self.tensor.device, device, copy, || {
+        keep(&self.tensor.device, device, || {
             Buffer::from_slice(device, self.host())
         })
     }
@@ -137,7 +129,7 @@ pub struct Output<T> {
 struct OutputData<T> {
     name: String,
     len: usize,
-    device: Copies<T>,
+    device: Mutex<Option<Arc<Buffer<T>>>>,
 }
 
 impl<T> Clone for Output<T> {
@@ -154,7 +146,7 @@ impl<T: DeviceElement> Output<T> {
         let tensor = OutputData {
             name: name.to_string(),
             len: shape.len(),
-            device: Copies::default(),
+            device: Mutex::new(None),
         };
         Output {
             tensor: Arc::new(tensor),
@@ -181,11 +173,7 @@ impl<T: DeviceElement> Output<T> {
     /// # Errors
     /// [`Error::OutOfMemory`], or what the fill ended with.
     pub fn on_device(&self, device: &Device) -> Result<Arc<Buffer<T>>> {
-        self.copy_on_device(device, 0)
-    }
-
-    pub(crate) fn copy_on_device(&self, device: &Device, copy: usize) -> Result<Arc<Buffer<T>>> {
-        keep(&self.tensor.device, device, copy, || {
+        keep(&self.tensor.device, device, || {
             let buffer = Buffer::new(device, self.tensor.len)?;
             buffer.poison()?;
             Ok(buffer)
@@ -193,19 +181,19 @@ impl<T: DeviceElement> Output<T> {
     }
 }
 
-/// Copy number `copy`, made now if it is not there. A tensor lives on one device at a time, that of its case.
+/// The buffer made before, or a new one. A tensor lives on one device at a time, that of its case.
 fn keep<T: DeviceElement>(
-    copies: &Copies<T>,
+    kept: &Mutex<Option<Arc<Buffer<T>>>>,
     device: &Device,
-    copy: usize,
-    make: impl Fn() -> Result<Buffer<T>>,
+    make: impl FnOnce() -> Result<Buffer<T>>,
 ) -> Result<Arc<Buffer<T>>, Error> {
-    let mut copies = copies.lock().unwrap_or_else(PoisonError::into_inner);
-    copies.retain(|buffer| buffer.device() == device);
-    while copies.len() <= copy {
-        copies.push(Arc::new(make()?));
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(buffer) = kept.as_ref().filter(|buffer| buffer.device() == device) {
+        return Ok(Arc::clone(buffer));
     }
-    Ok(Arc::clone(&copies[copy]))
+    let buffer = Arc::new(make()?);
+    *kept = Some(Arc::clone(&buffer));
+    Ok(buffer)
 }
 
 impl<T> fmt::Debug for Input<T> {

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Arguments, Compiled, Packing};
+use super::{Arguments, Compiled};
 use crate::code::Entry;
 use crate::device::Device;
 use crate::error::Result;
@@ -135,14 +135,7 @@ impl<H> LoadedKernel<H> {
     /// Packs in place: a block is half a kilobyte, which is not worth moving for each launch.
     #[inline]
     fn pack(&self, arguments: &impl Arguments<H>, parameters: &mut ParameterBlock) -> Result<()> {
-        let info = self.compiled.info();
-        let device = self.entry.device();
-        arguments.pack(&mut Packing::new(
-            device,
-            &info.entry,
-            &info.params,
-            parameters,
-        ))?;
+        arguments.pack(self.entry.device(), parameters)?;
         self.compiled.check_promises(parameters)
     }
 }

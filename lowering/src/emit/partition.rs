@@ -1,0 +1,134 @@
+//! The warps that run the code being emitted: all of the CTA, or those of one partition where warps part.
+//!
+//! Thread numbers, barriers and one-thread guards go through here, so that an op need not know where it stands.
+
+use gluon_lang::ir::Func;
+use ptx::{BinaryOp, Compare, Reg, Special, Type};
+
+use super::Emitter;
+use super::code::Code;
+
+/// A run of warps of the CTA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Partition {
+    /// The first warp, counted in the CTA.
+    pub(super) first_warp: u32,
+    /// Its warps: a power of two. Before the warps part these are the kernel's own, and the workers' run along.
+    pub(super) warps: u32,
+    /// The hardware barrier where these warps meet; barrier 0 belongs to the whole CTA.
+    pub(super) barrier: u32,
+    /// Warps of the CTA that run the same code without any tile of their own.
+    pub(super) followers: u32,
+}
+
+impl Partition {
+    /// The whole CTA.
+    pub(super) fn whole(func: &Func) -> Partition {
+        Partition {
+            first_warp: 0,
+            warps: func.warps,
+            barrier: 0,
+            followers: func.launch_warps() - func.warps,
+        }
+    }
+
+    /// Threads that hold tiles.
+    pub(super) fn threads(self) -> u32 {
+        self.warps * 32
+    }
+
+    /// The bits of a thread's number in the CTA that only threads without a tile have.
+    fn follower_bits(self) -> u32 {
+        let all = ((self.warps + self.followers) * 32).next_power_of_two() - 1;
+        all & !(self.threads() - 1)
+    }
+}
+
+impl Code {
+    /// The number of the thread among those of the partition. Threads without a tile count from 0 again, so that they
+    /// compute what some other thread computes.
+    pub(super) fn thread(&mut self) -> Reg {
+        let partition = self.partition;
+        self.in_prologue(|code| {
+            let thread = code.mov(Type::U32, Special::TidX);
+            let threads = partition.threads();
+            if partition.first_warp == 0 && partition.followers == 0 {
+                thread
+            } else if threads.is_power_of_two()
+                && partition.first_warp.is_multiple_of(partition.warps)
+            {
+                code.binary(BinaryOp::And, Type::B32, thread, threads - 1)
+            } else {
+                code.binary(BinaryOp::Sub, Type::U32, thread, partition.first_warp * 32)
+            }
+        })
+    }
+
+    /// A predicate: the thread holds tiles, and none of these bits of its number is set.
+    pub(super) fn thread_bits_clear(&mut self, mask: u32) -> Reg {
+        let followers = self.partition.follower_bits();
+        self.in_prologue(|code| {
+            let thread = if followers == 0 {
+                code.thread()
+            } else {
+                code.mov(Type::U32, Special::TidX)
+            };
+            let bits = code.binary(BinaryOp::And, Type::B32, thread, mask | followers);
+            code.setp(Compare::Eq, Type::U32, bits, 0_u32)
+        })
+    }
+
+    /// The number of the warp in its CTA, in a form that ptxas knows to be the same in all lanes.
+    pub(super) fn warp_of_cta(&mut self) -> Reg {
+        self.in_prologue(|code| {
+            let thread = code.mov(Type::U32, Special::TidX);
+            let warp = code.binary(BinaryOp::Shr, Type::U32, thread, 5_u32);
+            code.from_first_lane(warp)
+        })
+    }
+
+    /// The value of lane 0 in all lanes.
+    pub(super) fn from_first_lane(&mut self, value: Reg) -> Reg {
+        let key = super::code::key(14, 0, Type::B32, 0, &[value.into()]);
+        self.pure(key, ptx::RegClass::B32, |reg| {
+            let dst = ptx::PairDest::from(reg);
+            ptx::Shfl::new(ptx::ShflMode::Idx, dst, value, 0_u32, 31_u32, u32::MAX).into()
+        })
+    }
+}
+
+impl Emitter<'_> {
+    /// Runs `make` as the code of one partition.
+    pub(super) fn in_partition<T>(
+        &mut self,
+        partition: Partition,
+        make: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let before = std::mem::replace(&mut self.code.partition, partition);
+        self.code.open();
+        let result = make(self);
+        self.code.close();
+        self.code.partition = before;
+        result
+    }
+
+    /// All threads of the partition meet. One warp needs no more than itself.
+    pub(super) fn meet(&mut self) {
+        let Partition {
+            warps,
+            barrier,
+            followers,
+            ..
+        } = self.code.partition;
+        if warps == 1 && followers == 0 {
+            self.meet_warp();
+        } else if barrier == 0 {
+            self.code.push(ptx::Bar::new(ptx::BarOp::Sync, 0));
+        } else {
+            self.code.push(ptx::Bar {
+                threads: Some((warps * 32).into()),
+                ..ptx::Bar::new(ptx::BarOp::Sync, barrier)
+            });
+        }
+    }
+}

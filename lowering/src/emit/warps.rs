@@ -1,0 +1,101 @@
+//! The warps part: each partition gets code and registers of its own.
+
+use std::ops::Range;
+
+use gluon_lang::entity::Inst;
+use gluon_lang::ops::warps::WarpSpecialize;
+use ptx::{Compare, Label, Predicate, SetMaxNRegOp, Type};
+
+use super::partition::Partition;
+use super::{Emitted, Emitter, Lower};
+
+impl Lower for WarpSpecialize {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        // What the author prepared is there for all from here on.
+        cx.meet();
+        let start = cx
+            .func
+            .max_registers
+            .expect("`plan-warps` says what all warps start with");
+        let end = cx.code.label("joined");
+        let workers = cx.code.label("workers");
+        let own_warps = self.own_warps();
+        cx.leave_unless_below(own_warps, workers);
+        cx.take_registers(start, self.registers[0]);
+        cx.partition_code(self, 0)?;
+        cx.code.branch(None, end, true);
+        cx.code.bind(workers);
+        let mut first = own_warps;
+        while first < self.total_warps() {
+            let group = self.group_from(first);
+            let next = cx.code.label("group");
+            cx.leave_unless_below(group.end, next);
+            cx.group(self, &group, start, end)?;
+            cx.code.bind(next);
+            first = group.end;
+        }
+        cx.code.bind(end);
+        Ok(())
+    }
+}
+
+impl Emitter<'_> {
+    /// Warps from `bound` on go elsewhere.
+    fn leave_unless_below(&mut self, bound: u32, target: Label) {
+        let warp = self.code.warp_of_cta();
+        let is_other = self.code.setp(Compare::Ge, Type::U32, warp, bound);
+        self.code
+            .branch(Some(Predicate::is(is_other)), target, true);
+    }
+
+    /// Warpgroups that change their registers together, then each worker in them goes its way. Warps that only fill up
+    /// the last warpgroup are done.
+    fn group(
+        &mut self,
+        op: &WarpSpecialize,
+        group: &Range<u32>,
+        start: u32,
+        end: Label,
+    ) -> Emitted {
+        let mut members: Vec<usize> = (1..op.partitions.0.len())
+            .filter(|&at| group.contains(&op.first_warp(at)))
+            .collect();
+        members.sort_by_key(|&at| op.first_warp(at));
+        let most = members.iter().map(|&at| op.registers[at]).max();
+        self.take_registers(start, most.unwrap_or(start));
+        for at in members {
+            let last = op.first_warp(at) + op.warps[at];
+            if last == group.end {
+                self.partition_code(op, at)?;
+                continue;
+            }
+            let next = self.code.label("next");
+            self.leave_unless_below(last, next);
+            self.partition_code(op, at)?;
+            self.code.branch(None, end, true);
+            self.code.bind(next);
+        }
+        self.code.branch(None, end, true);
+        Ok(())
+    }
+
+    /// Gives registers back, or takes more (PTX ISA, `setmaxnreg`: the whole warpgroup does).
+    fn take_registers(&mut self, have: u32, want: u32) {
+        let op = match want.cmp(&have) {
+            std::cmp::Ordering::Less => SetMaxNRegOp::Dec,
+            std::cmp::Ordering::Greater => SetMaxNRegOp::Inc,
+            std::cmp::Ordering::Equal => return,
+        };
+        self.code.push(ptx::SetMaxNReg::new(op, want));
+    }
+
+    fn partition_code(&mut self, op: &WarpSpecialize, at: usize) -> Emitted {
+        let partition = Partition {
+            first_warp: op.first_warp(at),
+            warps: op.warps[at],
+            barrier: at as u32 + 1,
+            followers: 0,
+        };
+        self.in_partition(partition, |cx| cx.region(op.partitions.0[at]))
+    }
+}

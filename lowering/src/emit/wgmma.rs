@@ -1,0 +1,466 @@
+//! Matrix products on the tensor cores, started and waited for.
+//!
+//! The registers of an accumulator are the same from its beginning to its last wait: every `wgmma` adds into them in
+//! place, and a loop carries them without a move. ptxas serialises products whose registers anything else touches.
+//!
+//! A matrix in shared memory is named by a descriptor of two words (PTX ISA, matrix-descriptor format). The upper is a
+//! constant, and so is what the lower adds to the address of the view for each instruction.
+
+use gluon_lang::elem::{DType, Elem};
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ir::{SmemType, TensorType, Type as TileType};
+use gluon_lang::layout::matrix::{MatrixDescriptor, MatrixTile, plan_matrix};
+use gluon_lang::layout::{Axis, Dims, Layout, local::Places};
+use gluon_lang::ops::arith::BinaryOp as Op;
+use gluon_lang::ops::wgmma::{
+    AccumulatorBegin, FenceAsyncShared, InputPrecision, WgmmaStart, WgmmaWait,
+};
+use ptx::{Binary, BinaryOp, Fragment, MatrixA, Operand, Reg, RegClass, Shape, TernaryOp, Type};
+
+use super::code::Code;
+use super::element::{Element, class};
+use super::{Emitted, Emitter, Lower};
+
+/// Rows of one instruction, and of one warpgroup.
+const ROWS: u32 = 64;
+
+impl Lower for FenceAsyncShared {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.code.push(ptx::FenceProxyAsync {
+            space: Some(ptx::ProxySpace::SharedCta),
+        });
+        Ok(())
+    }
+}
+
+impl Lower for AccumulatorBegin {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let registers = cx.new_accumulator(self.init);
+        cx.set_in_flight(cx.func.result(inst), &registers);
+        Ok(())
+    }
+}
+
+impl Lower for WgmmaStart {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let product = Product::of(self, cx);
+        let accumulator = match cx.func.ty(self.accumulator) {
+            TileType::InFlight(_) => cx.in_flight(self.accumulator),
+            _ => cx.new_accumulator(self.accumulator),
+        };
+        let use_old: Operand = match self.use_accumulator.expand() {
+            Some(value) => {
+                let element = cx.scalar(value);
+                cx.code.whole(element, Elem::I1).into()
+            }
+            None => Operand::Int(1),
+        };
+        // Everything that is computed stands before the fence, so that nothing but products follows it.
+        let steps = product.steps(cx);
+        if self.promote_every == 0 {
+            cx.code.push(ptx::WgmmaFence::new());
+            for step in &steps {
+                let d = product.registers_of(step.tile, &accumulator);
+                let old = if step.k == 0 {
+                    use_old
+                } else {
+                    Operand::Int(1)
+                };
+                cx.code.push(product.instruction(step, d, old));
+            }
+            cx.code.push(ptx::WgmmaCommitGroup::new());
+        } else {
+            cx.clear_unless(use_old, &accumulator, product.acc.elem);
+            cx.promoted(&product, &steps, &accumulator, self.promote_every);
+        }
+        cx.set_in_flight(cx.func.result(inst), &accumulator);
+        Ok(())
+    }
+}
+
+impl Lower for WgmmaWait {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.code.push(ptx::WgmmaWaitGroup::new(self.pending));
+        let results = cx.func.results(inst).to_vec();
+        for (&from, to) in self.accumulators.iter().zip(results) {
+            let registers = cx.in_flight(from);
+            if cx.func.ty(to).as_in_flight().is_some() {
+                cx.set_in_flight(to, &registers);
+            } else {
+                let elements = elements_of(&registers, cx.elem(to));
+                cx.set(to, elements);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The elements that accumulator registers hold: of half floats two each.
+fn elements_of(registers: &[Reg], elem: Elem) -> Vec<Element> {
+    if is_packed(elem) {
+        let halves = |&reg: &Reg| [Element::Part(reg, 0), Element::Part(reg, 16)];
+        return registers.iter().flat_map(halves).collect();
+    }
+    registers.iter().map(|&reg| reg.into()).collect()
+}
+
+fn is_packed(elem: Elem) -> bool {
+    elem == Elem::Data(DType::F16)
+}
+
+impl Emitter<'_> {
+    /// The registers of what is in flight.
+    pub(super) fn in_flight(&self, value: Value) -> Vec<Reg> {
+        let elements = self.elements(value);
+        let register = |e: &Element| match e {
+            Element::Whole(Operand::Reg(reg)) => *reg,
+            other => panic!("an accumulator in flight is held in registers, not {other:?}"),
+        };
+        elements.iter().map(register).collect()
+    }
+
+    fn set_in_flight(&mut self, value: Value, registers: &[Reg]) {
+        let elements: Vec<Element> = registers.iter().map(|&reg| reg.into()).collect();
+        self.set(value, elements);
+    }
+
+    /// New registers that begin with the elements of a tensor.
+    fn new_accumulator(&mut self, init: Value) -> Vec<Reg> {
+        let elem = self.elem(init);
+        let elements = self.elements(init);
+        let operands: Vec<Operand> = if is_packed(elem) {
+            self.code.pack_words(&elements, elem)
+        } else {
+            let code = &mut self.code;
+            elements.iter().map(|&e| code.operand(e, elem)).collect()
+        };
+        let class = accumulator_class(elem);
+        operands
+            .into_iter()
+            .map(|operand| {
+                let reg = self.code.reg(class);
+                self.code.copy(reg, operand);
+                reg
+            })
+            .collect()
+    }
+
+    /// Zeroes registers where a condition does not hold.
+    fn clear_unless(&mut self, condition: Operand, registers: &[Reg], elem: Elem) {
+        let Operand::Reg(condition) = condition else {
+            return;
+        };
+        let zero = zero(elem);
+        for &reg in registers {
+            let ty = super::code::move_type(self.code.class(reg));
+            let guard = Some(ptx::Predicate::not(condition));
+            self.code.push_guarded(guard, ptx::Mov::new(ty, reg, zero));
+        }
+    }
+
+    /// Sums over `every` elements of K are made apart and then added in full precision: the tensor cores keep fewer
+    /// bits of sums of 8-bit floats than a binary32 has.
+    fn promoted(&mut self, product: &Product<'_>, steps: &[Step], sums: &[Reg], every: u32) {
+        let parts: Vec<Reg> = (0..product.registers)
+            .map(|_| self.code.reg(accumulator_class(product.acc.elem)))
+            .collect();
+        let chunk = (every / product.k).max(1);
+        let count = product.tiles.len() as u32;
+        for tile in 0..count {
+            let of_tile: Vec<&Step> = steps.iter().filter(|s| s.tile == tile).collect();
+            for chunk in of_tile.chunks(chunk as usize) {
+                self.code.push(ptx::WgmmaFence::new());
+                for (at, step) in chunk.iter().enumerate() {
+                    let old = Operand::Int(i64::from(at > 0));
+                    self.code.push(product.instruction(step, &parts, old));
+                }
+                self.code.push(ptx::WgmmaCommitGroup::new());
+                self.code.push(ptx::WgmmaWaitGroup::new(0_u32));
+                let into = product.registers_of(tile, sums);
+                for (&sum, &part) in into.iter().zip(&parts) {
+                    self.code
+                        .push(Binary::new(BinaryOp::Add, Type::F32, sum, sum, part));
+                }
+            }
+        }
+    }
+}
+
+fn zero(elem: Elem) -> Operand {
+    if elem == Elem::F32 {
+        Operand::F32(0)
+    } else {
+        Operand::Int(0)
+    }
+}
+
+fn accumulator_class(elem: Elem) -> RegClass {
+    if is_packed(elem) {
+        RegClass::B32
+    } else {
+        class(elem)
+    }
+}
+
+/// One instruction: which tile of the accumulator, which step along K, and its factors.
+struct Step {
+    tile: u32,
+    k: u32,
+    a: MatrixA,
+    b: Reg,
+}
+
+/// A product as its instructions see it.
+struct Product<'f> {
+    op: WgmmaStart,
+    acc: &'f TensorType,
+    a_elem: Elem,
+    b_ty: &'f SmemType,
+    /// Columns and depth of one instruction.
+    n: u32,
+    k: u32,
+    /// Steps along K.
+    depth: u32,
+    /// Registers of one tile of the accumulator.
+    registers: usize,
+    /// Row and column where each tile of the first warpgroup begins.
+    tiles: Vec<[u32; 2]>,
+    /// The row and column that each bit of a warpgroup's number adds.
+    groups: Vec<[u32; 2]>,
+    a_plan: Option<MatrixDescriptor>,
+    b_plan: MatrixDescriptor,
+}
+
+const PLANNED: &str = "the verifier admits only matrices that the tensor cores can read";
+
+impl<'f> Product<'f> {
+    fn of(op: &WgmmaStart, cx: &mut Emitter<'f>) -> Product<'f> {
+        let ty = cx.func.ty(op.accumulator);
+        let acc = ty.as_in_flight().or_else(|| ty.as_tensor());
+        let acc = acc.expect("the verifier admits only accumulators here");
+        let Layout::Wgmma(layout) = &acc.layout else {
+            panic!("the verifier admits only accumulators in the layout of `wgmma`");
+        };
+        let b_ty = cx.func.ty(op.b).as_smem();
+        let b_ty = b_ty.expect("the right factor lies in shared memory");
+        let bits = b_ty.elem.bits();
+        let (n, k) = (layout.n(), 256 / bits);
+        let distribution = cx.distribution(acc);
+        let elements = (n / 2) as usize;
+        let place = |packed: u64| [0, 1].map(|dim| distribution.coordinate(packed, dim));
+        let tiles = distribution.offsets.iter().step_by(elements);
+        let warps = distribution.map.bases(Axis::Warp);
+        let mut product = Product {
+            op: op.clone(),
+            acc,
+            a_elem: cx.elem(op.a),
+            b_ty,
+            n,
+            k,
+            depth: b_ty.shape[0] / k,
+            registers: if is_packed(acc.elem) {
+                elements / 2
+            } else {
+                elements
+            },
+            tiles: tiles.map(|&packed| place(packed)).collect(),
+            groups: warps.iter().skip(2).map(|&packed| place(packed)).collect(),
+            a_plan: None,
+            b_plan: plan(b_ty, 1, n, k),
+        };
+        if let Some(a_ty) = cx.func.ty(op.a).as_smem() {
+            product.a_plan = Some(plan(a_ty, 0, ROWS, k));
+        }
+        product
+    }
+
+    fn registers_of<'r>(&self, tile: u32, all: &'r [Reg]) -> &'r [Reg] {
+        let first = tile as usize * self.registers;
+        &all[first..first + self.registers]
+    }
+
+    /// The factors of every instruction.
+    fn steps(&self, cx: &mut Emitter<'_>) -> Vec<Step> {
+        let a = if let Some(plan) = self.a_plan {
+            let matrix = Matrix::of(cx, self.op.a, plan, 0, &self.groups);
+            Factor::Shared(Box::new(matrix))
+        } else {
+            let elements = cx.elements(self.op.a);
+            Factor::Words(cx.code.a_words(&elements, self.a_elem))
+        };
+        let b = Matrix::of(cx, self.op.b, self.b_plan, 1, &self.groups);
+        let mut rows: Vec<u32> = self.tiles.iter().map(|tile| tile[0]).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let mut steps = Vec::new();
+        for k in 0..self.depth {
+            for (tile, &[row, column]) in self.tiles.iter().enumerate() {
+                let a = match &a {
+                    Factor::Shared(matrix) => {
+                        MatrixA::Descriptor(matrix.descriptor(cx, [row, k * self.k]))
+                    }
+                    Factor::Words(words) => {
+                        // Tiles side by side share their rows, and so the left factor.
+                        let at = rows.iter().position(|r| *r == row).unwrap_or(0);
+                        let first = (at * self.depth as usize + k as usize) * 4;
+                        MatrixA::Registers(words[first..first + 4].iter().copied().collect())
+                    }
+                };
+                let b = b.descriptor(cx, [k * self.k, column]);
+                let tile = tile as u32;
+                steps.push(Step { tile, k, a, b });
+            }
+        }
+        steps
+    }
+
+    fn instruction(&self, step: &Step, d: &[Reg], use_old: Operand) -> ptx::Wgmma {
+        let shape = Shape::new(ROWS as u16, self.n as u16, self.k as u16);
+        let is_tf32 = self.op.precision == InputPrecision::Tf32;
+        let types = [
+            element_type(self.acc.elem, false),
+            element_type(self.a_elem, is_tf32),
+            element_type(self.b_ty.elem, is_tf32),
+        ];
+        let d: Fragment = d.iter().copied().collect();
+        ptx::Wgmma {
+            trans_a: self.a_plan.is_some_and(|plan| plan.is_mn_major),
+            trans_b: self.b_plan.is_mn_major,
+            ..ptx::Wgmma::new(shape, types, d, step.a.clone(), step.b, use_old)
+        }
+    }
+}
+
+/// The left factor: shared memory, or the words of a tensor in the order of the instructions.
+enum Factor {
+    Shared(Box<Matrix>),
+    Words(Vec<Reg>),
+}
+
+fn plan(ty: &SmemType, mn_dim: usize, mn: u32, k: u32) -> MatrixDescriptor {
+    let tile = MatrixTile {
+        mn_dim,
+        mn,
+        k,
+        elem_bits: ty.elem.bits(),
+    };
+    plan_matrix(&ty.layout, &ty.alloc_shape, tile).expect(PLANNED)
+}
+
+fn element_type(elem: Elem, is_tf32: bool) -> Type {
+    let Elem::Data(dtype) = elem else {
+        panic!("the tensor cores multiply numbers, not {elem}");
+    };
+    match dtype {
+        DType::F32 if is_tf32 => Type::Tf32,
+        DType::F32 => Type::F32,
+        DType::F16 => Type::F16,
+        DType::Bf16 => Type::Bf16,
+        DType::E4m3 => Type::E4m3,
+        DType::E5m2 => Type::E5m2,
+        DType::I8 => Type::S8,
+        DType::U8 => Type::U8,
+        DType::I32 => Type::S32,
+        other => panic!("the tensor cores do not multiply {other}"),
+    }
+}
+
+/// A factor in shared memory.
+struct Matrix {
+    /// The lower word of the descriptor where the warpgroup's part of the view begins.
+    low: Reg,
+    /// What is added to it.
+    constant: u32,
+    high: Reg,
+    places: Places,
+    elem_bits: u32,
+}
+
+impl Matrix {
+    fn of(
+        cx: &mut Emitter<'_>,
+        view: Value,
+        plan: MatrixDescriptor,
+        mn_dim: usize,
+        groups: &[[u32; 2]],
+    ) -> Matrix {
+        let ty = cx.func.ty(view).as_smem();
+        let ty = ty.expect("a matrix descriptor is made of shared memory");
+        let places = Places::new(&ty.layout, &ty.alloc_shape).expect(PLANNED);
+        let elem_bits = ty.elem.bits();
+        let (address, constant) = cx.code.split_address(cx.elements(view)[0]);
+        let low = cx
+            .code
+            .ternary(TernaryOp::Bfe, Type::U32, address, 4_u32, 14_u32);
+        let entries: Vec<u32> = groups
+            .iter()
+            .map(|place| {
+                let mut coords = Dims::filled(0, 2);
+                coords[mn_dim] = place[mn_dim];
+                places.offset(&coords) * elem_bits / 8 >> 4
+            })
+            .collect();
+        let low = cx.code.add_of_warpgroup(low, &entries);
+        let high = cx
+            .code
+            .in_prologue(|code| code.mov(Type::B32, plan.high_word()));
+        Matrix {
+            low,
+            constant: (constant >> 4) + plan.low_word(),
+            high,
+            places,
+            elem_bits,
+        }
+    }
+
+    /// The descriptor of the instruction's tile at a row and column of the view.
+    fn descriptor(&self, cx: &mut Emitter<'_>, at: [u32; 2]) -> Reg {
+        let bytes = self.places.offset(&Dims::from(at)) * self.elem_bits / 8;
+        let added = Element::int((self.constant + (bytes >> 4)).into());
+        let low = cx
+            .code
+            .int_binary(Op::Add, self.low.into(), added, Elem::Data(DType::U32));
+        let low = cx.code.whole(low, Elem::Data(DType::U32));
+        cx.code.pack(Type::B64, &[low.into(), self.high.into()])
+    }
+}
+
+impl Code {
+    /// The register and the constant of an address.
+    fn split_address(&mut self, address: Element) -> (Reg, u32) {
+        match address {
+            Element::Sum(reg, add) => (reg, add as u32),
+            other => (self.whole(other, Elem::Data(DType::U32)), 0),
+        }
+    }
+
+    /// Adds an entry for each bit set in the number of the warpgroup.
+    fn add_of_warpgroup(&mut self, sum: Reg, entries: &[u32]) -> Reg {
+        if entries.iter().all(|&entry| entry == 0) {
+            return sum;
+        }
+        // Bits of the lane and of the warp in its warpgroup add nothing; that all lanes agree shows ptxas a uniform value.
+        let mut of_thread = vec![0; 7];
+        of_thread.extend_from_slice(entries);
+        let part = self.in_prologue(|code| {
+            let part = code.of_thread(&of_thread);
+            let part = code.whole(part.into(), Elem::Data(DType::U32));
+            code.from_first_lane(part)
+        });
+        self.binary(BinaryOp::Add, Type::U32, sum, part)
+    }
+
+    /// The left factor in registers: words of neighbours along K.
+    fn a_words(&mut self, elements: &[Element], elem: Elem) -> Vec<Reg> {
+        let words: Vec<Operand> = if elem.bits() == 32 {
+            elements.iter().map(|&e| self.bits32(e, elem)).collect()
+        } else {
+            self.pack_words(elements, elem)
+        };
+        let word = |code: &mut Code, operand: Operand| match operand {
+            Operand::Reg(reg) if code.class(reg) == RegClass::B32 => reg,
+            other => code.mov_bits(RegClass::B32, other),
+        };
+        words.into_iter().map(|w| word(self, w)).collect()
+    }
+}

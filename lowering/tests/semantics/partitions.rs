@@ -1,0 +1,56 @@
+//! Warps that part: each partition has its own threads, barriers and registers.
+
+use gluon_lang::elem::DType;
+
+use crate::machine::run;
+use crate::values::values;
+
+/// Stores `base + i` for the elements of a vector of one partition, after a trip through shared
+/// memory and a conversion, in which threads exchange them.
+fn part(tag: &str, warps: u32, base: u32) -> String {
+    let len = warps * 32;
+    let tile = format!("tensor<{len}xi32, #p{warps}>");
+    format!(
+        "    %{tag}i = arange {{start=0, end={len}}} : {tile}\n    %{tag}l = constant {{value={last}}} : {tile}\n    %{tag}m = binary %{tag}l, %{tag}i {{op=sub}} : {tile}\n    %{tag}s = smem_alloc init=%{tag}m : smem<{len}xi32, #s>\n    %{tag}h = smem_load %{tag}s : tensor<{len}xi32, #q{warps}>\n    %{tag}c = convert_layout %{tag}h : {tile}\n    %{tag}g = binary %{tag}l, %{tag}c {{op=sub}} : {tile}\n    %{tag}b = constant {{value={base}}} : {tile}\n    %{tag}v = binary %{tag}g, %{tag}b {{op=add}} : {tile}\n    %{tag}w = binary %{tag}i, %{tag}b {{op=add}} : {tile}\n    %{tag}o = splat %out : tensor<{len}xptr<i32>, #p{warps}>\n    %{tag}p = ptr_add %{tag}o, %{tag}w : tensor<{len}xptr<i32>, #p{warps}>\n    store %{tag}p, %{tag}v\n    yield []\n",
+        last = len - 1
+    )
+}
+
+/// Every partition writes its own run of numbers behind those of the partitions before it.
+#[track_caller]
+fn check(warps: &[u32], registers: &[u32]) {
+    let mut text = String::from("#s = Swizzled(1, 1, 1, [0])\n");
+    let mut sizes = warps.to_vec();
+    sizes.sort_unstable();
+    sizes.dedup();
+    for w in sizes {
+        text += &format!(
+            "#p{w} = Blocked([1], [32], [{w}], [0])\n#q{w} = Blocked([2], [32], [{w}], [0])\n"
+        );
+    }
+    text += &format!(
+        "kernel @k(%out: ptr<i32> {{divisor=16}}) warps({}) {{\n  warp_specialize {{warps={warps:?}, registers={registers:?}}} ",
+        warps[0]
+    );
+    let mut base = 0;
+    for (at, &warps) in warps.iter().enumerate() {
+        text += &format!("() {{\n{}  }} ", part(&format!("t{at}_"), warps, base));
+        base += warps * 32;
+    }
+    text += "\n  return\n}\n";
+    let out = run(&text, &[], base as usize * 4);
+    let found = values(&out, DType::I32);
+    assert!(
+        found.iter().enumerate().all(|(at, &v)| v == at as u64),
+        "{found:?}\n{text}"
+    );
+}
+
+#[test]
+fn partitions_of_every_size_run_beside_each_other() {
+    check(&[4, 1], &[0, 0]);
+    check(&[8, 1], &[0, 40]);
+    check(&[4, 1, 2, 4], &[0, 40, 40, 80]);
+    check(&[4, 1, 1, 1, 1, 2], &[120, 40, 40, 24, 24, 24]);
+    check(&[8, 4, 8], &[0, 0, 0]);
+}
