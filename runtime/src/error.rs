@@ -154,6 +154,15 @@ pub enum Error {
     Emulator(Box<emulator::LoadError>),
     /// A tensor map that the hardware would refuse, with the rule that is broken.
     TensorMap(String),
+    /// An argument of which the tensor map that the kernel wants cannot be made, with the rule that is broken.
+    TensorArgument {
+        /// The kernel.
+        kernel: String,
+        /// The parameter's name.
+        parameter: String,
+        /// What is wrong.
+        rule: String,
+    },
     /// PTX text that could not be read.
     PtxText(Box<ptx::ParseError>),
     /// Something that only a GPU can do was asked of the emulator.
@@ -416,6 +425,14 @@ impl fmt::Display for Error {
             Error::Fault(fault) => write!(f, "{fault}"),
             Error::Emulator(error) => write!(f, "{error}"),
             Error::TensorMap(rule) => write!(f, "the tensor map cannot be made: {rule}"),
+            Error::TensorArgument {
+                kernel,
+                parameter,
+                rule,
+            } => write!(
+                f,
+                "argument `{parameter}` of `{kernel}`: no tensor map can be made of it: {rule}"
+            ),
             Error::PtxText(error) => write!(f, "the PTX could not be read: {error}"),
             Error::NotEmulated { what } => {
                 write!(f, "the emulator does not run {what}; use a GPU for it")

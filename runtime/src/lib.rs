@@ -111,10 +111,10 @@ pub use gluon_lang::rt;
 pub use graph::Graph;
 pub use kernel::{
     Argument, Arguments, Compiled, CompiledKernel, Compiler, Instance, Kernel, LoadedKernel,
-    StepTime,
+    Packing, StepTime,
 };
 pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
 pub use number::{Number, Reference, Rounding};
 pub use stream::{Event, Stream};
-pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, Tiling};
+pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, TensorSource, TensorView, Tiling};
 pub use toolchain::{Image, Toolchain};

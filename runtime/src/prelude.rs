@@ -11,3 +11,4 @@ pub use crate::kernel::{Compiler, Kernel};
 pub use crate::launch::{Grid, grid};
 pub use crate::number::{Number, Reference};
 pub use crate::stream::Stream;
+pub use crate::tensor_map::{L2Promotion, TensorView};

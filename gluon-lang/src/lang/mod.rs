@@ -25,6 +25,7 @@ mod inline_ptx;
 mod kernel;
 mod layouts;
 mod math;
+mod mbarrier;
 mod mix;
 mod operators;
 mod param;
@@ -53,6 +54,7 @@ pub use math::{
     WithPrecision, cdiv, clamp, div_rn, fdiv, fma, maximum, maximum_nan, minimum, minimum_nan,
     select, umulhi, where_,
 };
+pub use mbarrier::{Arrival, Arrivers, Mbarrier, Mbarriers, Tried};
 pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
 pub use operators::LeftLiteral;
 pub(crate) use param::set_block;

@@ -3,11 +3,12 @@
 pub use half::{bf16, f16};
 
 pub use super::{
-    Access, Bits, E4m3, E5m2, Element, Float, Hinted, HostValue, Index, Int, KernelFn, Numeric,
-    Param, Pointers, Ptr, Range, Scalar, Smem, Tensor, TensorMap, arange, assume, cdiv, clamp,
-    device_assert, device_print, div_rn, fdiv, fma, full, full_like, inline_ptx,
-    inline_ptx_with_effects, join, maximum, maximum_nan, minimum, minimum_nan, num_programs,
-    program_id, range, reduce, scalar, select, umulhi, where_, zeros, zeros_like,
+    Access, Arrival, Arrivers, Bits, E4m3, E5m2, Element, Float, Hinted, HostValue, Index, Int,
+    KernelFn, Mbarrier, Mbarriers, Numeric, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor,
+    TensorMap, Tried, arange, assume, cdiv, clamp, device_assert, device_print, div_rn, fdiv, fma,
+    full, full_like, inline_ptx, inline_ptx_with_effects, join, maximum, maximum_nan, minimum,
+    minimum_nan, num_programs, program_id, range, reduce, scalar, select, umulhi, where_, zeros,
+    zeros_like,
 };
 pub use crate::layout::{
     Auto, Blocked, Coalesced, Dims, DistributedLinear, DotOperand, Layout, Mma, Nvmma, Padded,

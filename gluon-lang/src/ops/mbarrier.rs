@@ -73,7 +73,8 @@ pub(super) fn check_predicate(
 
 define_op! {
     /// Makes a barrier that completes a phase after `count` arrivals. One thread does it; other threads may use the
-    /// barrier after a CTA barrier, and the copy engine after a fence, both of which the planner places.
+    /// barrier after a CTA barrier, which the planner places; the fence that tells the copy engine and the cluster of it is
+    /// part of this.
     pub struct MbarrierInit = "mbarrier_init" {
         /// Arrivals of a phase.
         count: u32,
@@ -100,7 +101,7 @@ impl OpRules for MbarrierInit {
         ORDERS
     }
     fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.barrier, Access::Write)]
+        smallvec![(self.barrier, Access::Initialise)]
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
@@ -233,14 +234,8 @@ impl OpRules for MbarrierWait {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         one_barrier(func, "mbarrier_wait", self.barrier)?;
         check_predicate(func, "mbarrier_wait", self.predicate)?;
-        match func.ty(self.phase) {
-            Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => Ok(smallvec![]),
-            other => Err(OpError::new(
-                Code::ElementMismatch,
-                format!("a phase is a scalar of 32 bits, 0 or 1, not {other}"),
-            )
-            .origin(self.phase, format!("this is {other}"))),
-        }
+        check_phase(func, self.phase)?;
+        Ok(smallvec![])
     }
     fn effects(&self) -> Effects {
         ORDERS
@@ -250,5 +245,44 @@ impl OpRules for MbarrierWait {
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Asks whether the barrier has completed the phase of the given parity, and waits a little at most. Threads may get
+    /// different answers, so that only a wait may be made to depend on it.
+    pub struct MbarrierTryWait = "mbarrier_try_wait" {
+        /// The barrier.
+        barrier: Value,
+        /// The parity: 0 or 1, a scalar of 32 bits.
+        phase: Value,
+    }
+}
+
+impl OpRules for MbarrierTryWait {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        one_barrier(func, "mbarrier_try_wait", self.barrier)?;
+        check_phase(func, self.phase)?;
+        Ok(smallvec![Type::Scalar(Elem::I1)])
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.barrier, Access::Atomic)]
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+fn check_phase(func: &Func, phase: Value) -> Result<(), OpError> {
+    match func.ty(phase) {
+        Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => Ok(()),
+        other => Err(OpError::new(
+            Code::ElementMismatch,
+            format!("a phase is a scalar of 32 bits, 0 or 1, not {other}"),
+        )
+        .origin(phase, format!("this is {other}"))),
     }
 }

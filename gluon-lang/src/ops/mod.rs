@@ -46,6 +46,8 @@ pub enum Access {
     Write,
     /// Changes it by atomic steps, which do not disturb each other.
     Atomic,
+    /// Makes a barrier of it, and fences that itself: engines know of it once the threads have met.
+    Initialise,
     /// Asks an engine to read it, at a moment of its own.
     AsyncRead,
     /// Asks an engine to write it, at a moment of its own.
@@ -113,6 +115,7 @@ macro_rules! for_each_op {
             MbarrierExpect in mbarrier,
             MbarrierArrive in mbarrier,
             MbarrierWait  in mbarrier,
+            MbarrierTryWait in mbarrier,
             TmaLoad       in tma,
             TmaStore      in tma,
             TmaStoreWait  in tma,

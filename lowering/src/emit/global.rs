@@ -88,8 +88,19 @@ struct Runs {
     groups: Vec<Vec<usize>>,
     /// For each register, the one that is accessed for it.
     copies: Vec<usize>,
-    /// Does the mask of every run hold up to some element and not after it?
-    mask_ends: bool,
+    /// How the mask of every run lies.
+    cut: Cut,
+}
+
+/// Where a mask may cut a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// Nowhere: it is the same for all elements of the run.
+    Nowhere,
+    /// Once: it holds up to some element and not after it.
+    Once,
+    /// Anywhere.
+    Anywhere,
 }
 
 /// The mask of one run.
@@ -102,11 +113,13 @@ struct Mask {
 
 impl Runs {
     fn mask(&self, run: &[usize], elements: &[Element]) -> Mask {
-        let each: Vec<Element> = run.iter().map(|&r| elements[r]).collect();
-        let all = if self.mask_ends {
-            each.last().copied().into_iter().collect()
-        } else {
-            each.clone()
+        let each: Vec<Element> = match self.cut {
+            Cut::Nowhere => run.iter().map(|_| elements[run[0]]).collect(),
+            Cut::Once | Cut::Anywhere => run.iter().map(|&r| elements[r]).collect(),
+        };
+        let all = match self.cut {
+            Cut::Anywhere => each.clone(),
+            Cut::Nowhere | Cut::Once => each.last().copied().into_iter().collect(),
         };
         Mask { each, all }
     }
@@ -119,7 +132,7 @@ impl Emitter<'_> {
             return Runs {
                 groups: vec![vec![0]],
                 copies: vec![0],
-                mask_ends: false,
+                cut: Cut::Anywhere,
             };
         };
         let distribution = self.distribution(t);
@@ -151,8 +164,8 @@ impl Emitter<'_> {
             .map(|dim| (dim, steps_along(dim)))
             .max_by_key(|(_, steps)| steps.len())
             .unwrap_or_default();
-        let mask_ends = mask.is_some_and(|mask| {
-            mask::ends_within_runs(self.func, self.axes, mask, dim, 1 << steps.len())
+        let cut = mask.map_or(Cut::Nowhere, |mask| {
+            self.cut_of(mask, dim, 1 << steps.len())
         });
         let own = |r: u64| r as u32 & copied == 0;
         let pick = |at: u64| {
@@ -188,7 +201,18 @@ impl Emitter<'_> {
         Runs {
             groups,
             copies,
-            mask_ends,
+            cut,
+        }
+    }
+
+    /// Where a mask may cut aligned runs of `len` elements along `dim`.
+    fn cut_of(&self, mask: Value, dim: usize, len: u32) -> Cut {
+        if self.axes.constancy(mask, dim) >= len {
+            Cut::Nowhere
+        } else if mask::ends_within_runs(self.func, self.axes, mask, dim, len) {
+            Cut::Once
+        } else {
+            Cut::Anywhere
         }
     }
 

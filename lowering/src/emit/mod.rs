@@ -31,6 +31,7 @@
 
 mod arith;
 mod cast;
+mod cluster;
 mod code;
 mod control;
 mod create;
@@ -46,6 +47,7 @@ mod integer;
 mod layout;
 mod locations;
 mod math;
+mod mbarrier;
 mod partition;
 mod pending;
 mod reduce;
@@ -53,6 +55,7 @@ pub mod scratch;
 mod shape;
 mod shared;
 mod shuffle;
+mod sink;
 mod sync;
 mod tidy;
 mod tma;
@@ -307,6 +310,7 @@ impl<'f> Emitter<'f> {
 
     fn finish(mut self) -> Module {
         tidy::remove_unused(&mut self.code);
+        sink::sink_into_cold(&mut self.code);
         let mut entry = self.code.finish();
         entry.linkage = Linkage::Visible;
         self.module.entries.push(entry);

@@ -4,9 +4,7 @@
 
 use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
 use gluon_lang::entity::Inst;
-use gluon_lang::ops::{
-    atomic::*, cluster::*, cp_async::*, gather::*, mbarrier::*, scan::*, shared::*, tma::*,
-};
+use gluon_lang::ops::{atomic::*, cp_async::*, gather::*, scan::*, shared::*, tma::*};
 
 use super::{Emitted, Emitter, Lower};
 
@@ -23,9 +21,8 @@ macro_rules! pending {
 
 pending! { AsyncCopy AsyncCommit AsyncWait AsyncArrive }
 pending! { AtomicRmw AtomicCas AtomicLoad AtomicStore SmemAtomicScatter }
-pending! { ClusterBarrier ClusterRank LaunchWait LaunchDependents }
+
 pending! { Gather Histogram }
-pending! { MbarrierInit MbarrierInvalidate MbarrierExpect MbarrierArrive MbarrierWait }
 pending! { Scan }
 pending! { SmemGather SmemScatter }
 pending! { TmaLoad TmaStore TmaStoreWait TmaPrefetch }

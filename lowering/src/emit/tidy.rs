@@ -65,7 +65,7 @@ fn writes_unread(inst: &Inst, reads: &HashMap<Reg, u32>) -> bool {
 }
 
 /// Does the instruction do nothing but write its results?
-fn is_pure(inst: &Inst) -> bool {
+pub(super) fn is_pure(inst: &Inst) -> bool {
     match inst {
         Inst::Mov(_)
         | Inst::Binary(_)

@@ -108,7 +108,7 @@ impl Pending {
         );
         let barrier = match access {
             Access::Read | Access::AsyncRead => written || stepped,
-            Access::Write | Access::AsyncWrite => read || written || stepped,
+            Access::Write | Access::Initialise | Access::AsyncWrite => read || written || stepped,
             Access::Atomic => read || written,
             Access::AsyncAtomic => written,
         };
@@ -140,6 +140,7 @@ impl Pending {
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }
+            Event::Touch(Access::Initialise, bytes) => self.written.add(bytes),
             Event::Touch(Access::Atomic, bytes) => self.stepped.add(bytes),
             Event::Touch(Access::AsyncRead, bytes) => self.async_read.add(bytes),
             // What an engine writes is known through the barrier that it completes on.

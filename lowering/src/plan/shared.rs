@@ -177,25 +177,26 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
         let op = func.op(user);
         let accesses = op.rules().shared_accesses();
         for value in op.operands() {
-            let is_async = accesses
+            let stays = accesses
                 .iter()
-                .any(|(view, access)| *view == value && is_async(*access));
+                .any(|(view, access)| *view == value && stays(*access));
             for &maker in views.allocations(value) {
                 let need = needs[first..].iter_mut().find(|need| need.inst == maker);
                 let Some(need) = need else { continue };
                 let (start, end) = moments.span(func, maker, user);
                 need.block.first = need.block.first.min(start);
-                let end = if is_async { moments.last() } else { end };
+                let end = if stays { moments.last() } else { end };
                 need.block.last = need.block.last.max(end);
             }
         }
     }
 }
 
-fn is_async(access: Access) -> bool {
+/// Does what happens to the bytes go on beyond the op? A barrier is one as long as the kernel runs.
+fn stays(access: Access) -> bool {
     matches!(
         access,
-        Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic
+        Access::Initialise | Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic
     )
 }
 

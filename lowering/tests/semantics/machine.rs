@@ -6,6 +6,7 @@ use gluon_lang::ir::Func;
 use gluon_lang::text::{parse, print};
 use lowering::{Options, compile};
 
+use crate::assembly::assemble;
 use crate::values::{Number, bytes, decode, encode, values};
 
 /// Elements of the tensors: two for each thread of four warps.
@@ -30,6 +31,7 @@ pub(crate) fn run_func(func: Func, inputs: &[&[u8]], out_bytes: usize) -> Vec<u8
         "{:?}\n{ptx}",
         compiled.module.check()
     );
+    assemble(&ptx);
     let program = Program::load(&compiled.module).unwrap_or_else(|e| panic!("{e}\n{ptx}"));
     let emulator = Emulator::new();
     let memory = emulator.memory();

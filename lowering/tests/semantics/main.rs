@@ -12,6 +12,7 @@
 
 extern crate gluon_lang as tilekit;
 
+mod assembly;
 mod casts;
 mod control;
 mod elementwise;

@@ -30,7 +30,7 @@ use crate::cuda::Watchdog;
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
-use crate::kernel::{Arguments, Compiled, Compiler, Instance, Kernel};
+use crate::kernel::{Arguments, Compiled, Compiler, Instance, Kernel, Packing};
 use crate::launch::{Grid, ParameterBlock, PreparedLaunch};
 use crate::number::Reference;
 use crate::stream::Stream;
@@ -235,11 +235,9 @@ impl Case {
         grid: impl Into<Grid>,
         arguments: A,
     ) -> CaseResult {
-        self.launch_instance(
-            Instance::of::<P, K>(kernel),
-            grid.into(),
-            &|device, block| arguments.pack(device, block),
-        )
+        self.launch_instance(Instance::of::<P, K>(kernel), grid.into(), &|packing| {
+            arguments.pack(packing)
+        })
     }
 
     /// Compares every element of `output` with `want([i, j, ..])`.
@@ -392,7 +390,7 @@ impl Case {
         if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
             self.check_limit(bed)?;
             let compiled = bed.compiler.compile(&report.instance)?;
-            let launch = prepare(&compiled, &bed.device, grid, pack)?;
+            let launch = prepare(&compiled, &bed.device, grid, pack, 0)?;
             report.compiled = Some(compiled);
             let _watchdog = bed
                 .device
@@ -424,17 +422,20 @@ impl Case {
 }
 
 /// Packs a launch's arguments, copying inputs to the device.
-type Pack<'a> = dyn Fn(&Device, &mut ParameterBlock) -> Result<()> + 'a;
+type Pack<'a> = dyn Fn(&mut Packing<'_>) -> Result<()> + 'a;
 
 fn prepare(
     compiled: &Compiled,
     device: &Device,
     grid: Grid,
     pack: &Pack<'_>,
+    copy: usize,
 ) -> Result<PreparedLaunch> {
     let entry = compiled.load(device)?;
     let mut parameters = ParameterBlock::new();
-    pack(device, &mut parameters)?;
+    let info = compiled.info();
+    let packing = Packing::new(device, &info.entry, &info.params, &mut parameters);
+    pack(&mut packing.with_copy(copy))?;
     compiled.check_promises(&parameters)?;
     PreparedLaunch::new(&entry, grid, parameters)
 }

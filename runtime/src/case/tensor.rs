@@ -25,8 +25,12 @@ struct InputData<T> {
     len: usize,
     source: Source<T>,
     host: OnceLock<Vec<T>>,
-    device: Mutex<Option<Arc<Buffer<T>>>>,
+    device: Copies<T>,
 }
+
+/// The copies of a tensor on its case's device, made when they are first asked for. Checks use the first alone; timed
+/// launches take several in turn.
+type Copies<T> = Mutex<Vec<Arc<Buffer<T>>>>;
 
 /// Where an input's elements come from.
 enum Source<T> {
@@ -62,7 +66,7 @@ impl<T: DeviceElement> Input<T> {
             len: shape.len(),
             source,
             host: OnceLock::new(),
-            device: Mutex::new(None),
+            device: Copies::default(),
         };
         Input {
             tensor: Arc::new(tensor),
@@ -95,7 +99,11 @@ impl<T: DeviceElement> Input<T> {
     /// # Errors
     /// [`Error::OutOfMemory`], or what the copy ended with.
     pub fn on_device(&self, device: &Device) -> Result<Arc<Buffer<T>>> {
-        keep(&self.tensor.device, device, || {
+        self.copy_on_device(device, 0)
+    }
+
+    pub(crate) fn copy_on_device(&self, device: &Device, copy: usize) -> Result<Arc<Buffer<T>>> {
+        keep(&self.tensor.device, device, copy, || {
             Buffer::from_slice(device, self.host())
         })
     }
@@ -129,7 +137,7 @@ pub struct Output<T> {
 struct OutputData<T> {
     name: String,
     len: usize,
-    device: Mutex<Option<Arc<Buffer<T>>>>,
+    device: Copies<T>,
 }
 
 impl<T> Clone for Output<T> {
@@ -146,7 +154,7 @@ impl<T: DeviceElement> Output<T> {
         let tensor = OutputData {
             name: name.to_string(),
             len: shape.len(),
-            device: Mutex::new(None),
+            device: Copies::default(),
         };
         Output {
             tensor: Arc::new(tensor),
@@ -173,7 +181,11 @@ impl<T: DeviceElement> Output<T> {
     /// # Errors
     /// [`Error::OutOfMemory`], or what the fill ended with.
     pub fn on_device(&self, device: &Device) -> Result<Arc<Buffer<T>>> {
-        keep(&self.tensor.device, device, || {
+        self.copy_on_device(device, 0)
+    }
+
+    pub(crate) fn copy_on_device(&self, device: &Device, copy: usize) -> Result<Arc<Buffer<T>>> {
+        keep(&self.tensor.device, device, copy, || {
             let buffer = Buffer::new(device, self.tensor.len)?;
             buffer.poison()?;
             Ok(buffer)
@@ -181,19 +193,19 @@ impl<T: DeviceElement> Output<T> {
     }
 }
 
-/// The buffer made before, or a new one. A tensor lives on one device at a time, that of its case.
+/// Copy number `copy`, made now if it is not there. A tensor lives on one device at a time, that of its case.
 fn keep<T: DeviceElement>(
-    kept: &Mutex<Option<Arc<Buffer<T>>>>,
+    copies: &Copies<T>,
     device: &Device,
-    make: impl FnOnce() -> Result<Buffer<T>>,
+    copy: usize,
+    make: impl Fn() -> Result<Buffer<T>>,
 ) -> Result<Arc<Buffer<T>>, Error> {
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(buffer) = kept.as_ref().filter(|buffer| buffer.device() == device) {
-        return Ok(Arc::clone(buffer));
+    let mut copies = copies.lock().unwrap_or_else(PoisonError::into_inner);
+    copies.retain(|buffer| buffer.device() == device);
+    while copies.len() <= copy {
+        copies.push(Arc::new(make()?));
     }
-    let buffer = Arc::new(make()?);
-    *kept = Some(Arc::clone(&buffer));
-    Ok(buffer)
+    Ok(Arc::clone(&copies[copy]))
 }
 
 impl<T> fmt::Debug for Input<T> {

@@ -115,6 +115,11 @@ driver_functions! {
         *const u32, sys::CUtensorMapInterleave, sys::CUtensorMapSwizzle, sys::CUtensorMapL2promotion,
         sys::CUtensorMapFloatOOBfill
     );
+    cuTensorMapEncodeIm2col = "cuTensorMapEncodeIm2col" (
+        *mut sys::CUtensorMap, sys::CUtensorMapDataType, u32, *mut c_void, *const u64, *const u64, *const c_int,
+        *const c_int, u32, u32, *const u32, sys::CUtensorMapInterleave, sys::CUtensorMapSwizzle,
+        sys::CUtensorMapL2promotion, sys::CUtensorMapFloatOOBfill
+    );
     cuLaunchKernelEx = "cuLaunchKernelEx"
         (*const sys::CUlaunchConfig, sys::CUfunction, *mut *mut c_void, *mut *mut c_void);
     cuOccupancyMaxActiveBlocks = "cuOccupancyMaxActiveBlocksPerMultiprocessor"

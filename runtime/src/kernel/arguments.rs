@@ -4,57 +4,53 @@ use gluon_lang::lang::{ParamHandle, Ptr, Scalar};
 
 use crate::buffer::Buffer;
 use crate::case::{Input, Output};
-use crate::device::Device;
 use crate::element::DeviceElement;
-use crate::error::{Error, Result};
-use crate::launch::ParameterBlock;
+use crate::error::Result;
+use crate::kernel::Packing;
 
 /// A host value that can be passed for a kernel parameter whose handle is `H`.
 #[diagnostic::on_unimplemented(
     message = "a launch cannot pass `{Self}` for a parameter of type `{H}`",
     label = "this argument does not fit its parameter",
-    note = "pass `&Buffer<T>` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, and a number of the same type for a number"
+    note = "pass `&Buffer<T>` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, `buffer.view([rows, columns])` (in a case, \
+            also `&Input<T>` or `&Output<T>`) for `TensorMap<T>`, and a number of the same type for a number"
 )]
 pub trait Argument<H: ParamHandle> {
     /// Appends the parameter's bytes.
     ///
     /// # Errors
     /// [`Error::DeviceMismatch`] for a buffer of another device, and what copying an input there ended with.
-    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()>;
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()>;
 }
 
 impl<T: DeviceElement> Argument<Scalar<T>> for T {
     #[inline]
-    fn pack(&self, _device: &Device, block: &mut ParameterBlock) -> Result<()> {
-        block.push(T::bytes_of(std::slice::from_ref(self)), size_of::<T>());
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        packing.push(T::bytes_of(std::slice::from_ref(self)), size_of::<T>());
         Ok(())
     }
 }
 
 impl<T: DeviceElement> Argument<Ptr<T>> for &Buffer<T> {
     #[inline]
-    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()> {
-        if self.device() != device {
-            return Err(Error::DeviceMismatch {
-                what: "a buffer",
-                belongs_to: self.device().facts().name.clone(),
-                used_on: device.facts().name.clone(),
-            });
-        }
-        block.push(&self.address().to_le_bytes(), 8);
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        packing.expect_own(self.device())?;
+        packing.push(&self.address().to_le_bytes(), 8);
         Ok(())
     }
 }
 
 impl<T: DeviceElement> Argument<Ptr<T>> for &Input<T> {
-    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()> {
-        Argument::<Ptr<T>>::pack(&&*self.on_device(device)?, device, block)
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        let buffer = self.copy_on_device(packing.device(), packing.copy())?;
+        Argument::<Ptr<T>>::pack(&&*buffer, packing)
     }
 }
 
 impl<T: DeviceElement> Argument<Ptr<T>> for &Output<T> {
-    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()> {
-        Argument::<Ptr<T>>::pack(&&*self.on_device(device)?, device, block)
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        let buffer = self.copy_on_device(packing.device(), packing.copy())?;
+        Argument::<Ptr<T>>::pack(&&*buffer, packing)
     }
 }
 
@@ -69,11 +65,11 @@ pub trait Arguments<H> {
     ///
     /// # Errors
     /// As for [`Argument::pack`].
-    fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()>;
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()>;
 }
 
 impl Arguments<()> for () {
-    fn pack(&self, _device: &Device, _block: &mut ParameterBlock) -> Result<()> {
+    fn pack(&self, _packing: &mut Packing<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -83,9 +79,9 @@ macro_rules! tuples {
         impl<$($argument: Argument<$handle>, $handle: ParamHandle),+> Arguments<($($handle,)+)> for ($($argument,)+) {
             #[inline]
             #[allow(non_snake_case, reason = "the type's name serves as the variable's")]
-            fn pack(&self, device: &Device, block: &mut ParameterBlock) -> Result<()> {
+            fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
                 let ($($argument,)+) = self;
-                $($argument.pack(device, block)?;)+
+                $($argument.pack(packing)?;)+
                 Ok(())
             }
         }
@@ -112,6 +108,9 @@ tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Device;
+    use crate::error::Error;
+    use crate::launch::ParameterBlock;
 
     #[allow(
         clippy::needless_pass_by_value,
@@ -119,7 +118,9 @@ mod tests {
     )]
     fn pack<H, A: Arguments<H>>(device: &Device, arguments: A) -> Result<ParameterBlock> {
         let mut block = ParameterBlock::new();
-        arguments.pack(device, &mut block).map(|()| block)
+        arguments
+            .pack(&mut Packing::new(device, "k", &[], &mut block))
+            .map(|()| block)
     }
 
     #[test]

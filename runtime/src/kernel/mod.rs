@@ -9,10 +9,12 @@
 mod arguments;
 mod compile;
 mod instance;
+mod packing;
 mod promises;
 mod typed;
 
 pub use arguments::{Argument, Arguments};
 pub use compile::{Compiled, Compiler, StepTime};
 pub use instance::{Instance, Kernel};
+pub use packing::Packing;
 pub use typed::{CompiledKernel, LoadedKernel};

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Arguments, Compiled};
+use super::{Arguments, Compiled, Packing};
 use crate::code::Entry;
 use crate::device::Device;
 use crate::error::Result;
@@ -135,7 +135,14 @@ impl<H> LoadedKernel<H> {
     /// Packs in place: a block is half a kilobyte, which is not worth moving for each launch.
     #[inline]
     fn pack(&self, arguments: &impl Arguments<H>, parameters: &mut ParameterBlock) -> Result<()> {
-        arguments.pack(self.entry.device(), parameters)?;
+        let info = self.compiled.info();
+        let device = self.entry.device();
+        arguments.pack(&mut Packing::new(
+            device,
+            &info.entry,
+            &info.params,
+            parameters,
+        ))?;
         self.compiled.check_promises(parameters)
     }
 }

@@ -47,7 +47,7 @@ fn check(body: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_copy_in_needs_its_barrier_initialised_and_fenced() {
+fn a_copy_in_needs_its_barrier_initialised() {
     check(
         "%a = smem_alloc : SMEM
         %b = smem_alloc : BAR
@@ -61,7 +61,6 @@ fn a_copy_in_needs_its_barrier_initialised_and_fenced() {
             "smem_alloc 0..8192",
             "smem_alloc 8192..8208",
             "mbarrier_init",
-            "fence_async_shared",
             "barrier",
             "mbarrier_expect",
             "tma_load",
@@ -89,7 +88,6 @@ fn a_buffer_is_filled_again_only_when_all_have_read_it() {
             "smem_alloc 0..8192",
             "smem_alloc 8192..8208",
             "mbarrier_init",
-            "fence_async_shared",
             "barrier",
             "for",
             "mbarrier_expect",

@@ -3,6 +3,7 @@
 mod arith;
 mod checks;
 mod create;
+mod mbarrier;
 mod memory;
 mod reduce;
 mod shape;
@@ -11,6 +12,7 @@ mod shared;
 pub(crate) use arith::*;
 pub(crate) use checks::*;
 pub(crate) use create::*;
+pub(crate) use mbarrier::*;
 pub(crate) use memory::*;
 pub(crate) use reduce::*;
 pub(crate) use shape::*;

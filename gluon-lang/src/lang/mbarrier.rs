@@ -1,0 +1,240 @@
+//! Barriers in shared memory, which count arrivals and the bytes of asynchronous copies.
+
+use super::mix::ScalarOperand;
+use super::trace::{self, Raw, here};
+use super::{Carry, Scalar, Walker};
+use crate::entity::Value;
+use crate::ops::create::Const;
+pub use crate::ops::mbarrier::Arrivers;
+
+/// One barrier in shared memory (PTX `mbarrier`). It completes a phase when all arrivals that it counts have come and all
+/// bytes that it expects have been copied, and then begins the next.
+///
+/// Phases are counted by their parity. A wait for phase 0 returns when the first phase is complete, one for phase 1 when
+/// the second is; on a fresh barrier a wait for phase 1 returns at once.
+///
+/// ```text
+/// let full = Mbarrier::alloc(1);
+/// full.expect(a.block_bytes());
+/// a.load([row, 0], tile, full);
+/// full.wait(0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Mbarrier(pub(super) Value);
+
+/// An array of barriers, one for each stage of a pipeline.
+#[derive(Clone, Copy, Debug)]
+pub struct Mbarriers(Value);
+
+impl Mbarriers {
+    /// `len` new barriers, each of which completes a phase after `count` arrivals. Threads and the copy engine may use
+    /// them at once; other CTAs of the cluster after a cluster barrier.
+    #[track_caller]
+    pub fn alloc(len: usize, count: u32) -> Self {
+        let at = here();
+        let array = trace::mbarrier_alloc(Some(len), at);
+        for stage in 0..len {
+            let stage = Raw::Const(Const::Int(stage as i128));
+            let barrier = trace::smem_index(array, stage, at);
+            trace::mbarrier_init(barrier, count, at);
+        }
+        Self(array)
+    }
+
+    /// The barrier of a stage.
+    #[inline]
+    #[track_caller]
+    pub fn at(self, stage: impl ScalarOperand<i32>) -> Mbarrier {
+        Mbarrier(trace::smem_index(self.0, stage.into_raw(), here()))
+    }
+}
+
+impl Mbarrier {
+    /// A new barrier that completes a phase after `count` arrivals. Threads and the copy engine may use it at once; other
+    /// CTAs of the cluster after a cluster barrier.
+    #[track_caller]
+    pub fn alloc(count: u32) -> Self {
+        let at = here();
+        let barrier = trace::mbarrier_alloc(None, at);
+        trace::mbarrier_init(barrier, count, at);
+        Self(barrier)
+    }
+
+    /// Makes it a fresh barrier again, after [`invalidate`](Mbarrier::invalidate).
+    #[inline]
+    #[track_caller]
+    pub fn init(self, count: u32) {
+        trace::mbarrier_init(self.0, count, here());
+    }
+
+    /// Ends it. Nobody may wait on it any more.
+    #[inline]
+    #[track_caller]
+    pub fn invalidate(self) {
+        trace::mbarrier_invalidate(self.0, here());
+    }
+
+    /// One arrival, which also says that copies of so many bytes complete the phase.
+    #[inline]
+    #[track_caller]
+    pub fn expect(self, bytes: u32) {
+        trace::mbarrier_expect(self.0, bytes, None, here());
+    }
+
+    /// The same where a condition holds.
+    #[inline]
+    #[track_caller]
+    pub fn expect_when(self, condition: Scalar<bool>, bytes: u32) {
+        trace::mbarrier_expect(self.0, bytes, Some(condition.value()), here());
+    }
+
+    /// One arrival of all threads: they meet, and then one of them arrives.
+    #[inline]
+    #[track_caller]
+    pub fn arrive(self) {
+        self.arrival().arrive_at(here());
+    }
+
+    /// An arrival to be described: `empty.arrival().by(Arrivers::Warpgroup).in_cta(0).arrive()`.
+    #[inline]
+    pub fn arrival(self) -> Arrival {
+        Arrival {
+            barrier: self,
+            by: Arrivers::Partition,
+            count: 1,
+            condition: None,
+            cta: None,
+        }
+    }
+
+    /// Waits until the phase of this parity, 0 or 1, is complete. What was done before its arrivals, and what its copies
+    /// wrote, is seen after.
+    #[inline]
+    #[track_caller]
+    pub fn wait(self, phase: impl ScalarOperand<i32>) {
+        trace::mbarrier_wait(self.0, phase.into_raw(), None, here());
+    }
+
+    /// The same where a condition holds.
+    #[inline]
+    #[track_caller]
+    pub fn wait_when(self, condition: Scalar<bool>, phase: impl ScalarOperand<i32>) {
+        trace::mbarrier_wait(self.0, phase.into_raw(), Some(condition.value()), here());
+    }
+
+    /// Asks whether the phase of this parity is complete, and goes on at once. The threads may get different answers, so
+    /// that all there is to be done with it is to [wait](Tried::wait) later.
+    #[inline]
+    #[track_caller]
+    pub fn try_wait(self, phase: impl ScalarOperand<i32>) -> Tried {
+        let at = here();
+        let phase = trace::mbarrier_phase(phase.into_raw(), at);
+        Tried {
+            barrier: self.0,
+            phase,
+            done: trace::mbarrier_try_wait(self.0, phase, at),
+        }
+    }
+
+    /// The barrier as a view of shared memory.
+    pub fn value(self) -> Value {
+        self.0
+    }
+}
+
+/// A wait that was tried.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "only `wait` says that the phase is complete"]
+pub struct Tried {
+    barrier: Value,
+    phase: Value,
+    done: Value,
+}
+
+impl Tried {
+    /// Waits, unless the phase was complete already when it was tried.
+    #[inline]
+    #[track_caller]
+    pub fn wait(self) {
+        trace::mbarrier_finish(self.barrier, self.phase, self.done, here());
+    }
+}
+
+/// An arrival being described.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nobody arrives before `arrive`"]
+pub struct Arrival {
+    barrier: Mbarrier,
+    by: Arrivers,
+    count: u32,
+    condition: Option<Value>,
+    cta: Option<Raw>,
+}
+
+impl Arrival {
+    /// Who arrives; the barrier counts each of them.
+    #[inline]
+    pub fn by(mut self, by: Arrivers) -> Self {
+        self.by = by;
+        self
+    }
+
+    /// How many arrivals each makes.
+    #[inline]
+    pub fn count(mut self, count: u32) -> Self {
+        self.count = count;
+        self
+    }
+
+    /// Only where a condition holds.
+    #[inline]
+    pub fn when(mut self, condition: Scalar<bool>) -> Self {
+        self.condition = Some(condition.value());
+        self
+    }
+
+    /// At the barrier in the same place of another CTA of the cluster, named by its rank.
+    #[inline]
+    pub fn in_cta(mut self, rank: impl ScalarOperand<i32>) -> Self {
+        self.cta = Some(rank.into_raw());
+        self
+    }
+
+    /// Arrives.
+    #[inline]
+    #[track_caller]
+    pub fn arrive(self) {
+        self.arrive_at(here());
+    }
+
+    fn arrive_at(self, at: &'static std::panic::Location<'static>) {
+        let Arrival {
+            barrier,
+            by,
+            count,
+            condition,
+            cta,
+        } = self;
+        trace::mbarrier_arrive(barrier.0, by, count, condition, cta, at);
+    }
+}
+
+impl Carry for Mbarrier {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        walker.value(&mut self.0);
+    }
+}
+
+impl Carry for Mbarriers {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        walker.value(&mut self.0);
+    }
+}
+
+impl Carry for Tried {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        walker.value(&mut self.barrier);
+        walker.value(&mut self.phase);
+        walker.value(&mut self.done);
+    }
+}

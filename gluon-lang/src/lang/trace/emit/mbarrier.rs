@@ -1,0 +1,150 @@
+//! Barriers in shared memory.
+
+use super::super::operand::Raw;
+use super::super::{At, Trace, with};
+use super::smem_alloc;
+use crate::diag::{Code, OpError};
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::layout::{Dims, Swizzled};
+use crate::ops::arith::{Precision, Unary, UnaryOp};
+use crate::ops::create::Const;
+use crate::ops::mbarrier::{
+    Arrivers, MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierInvalidate, MbarrierTryWait,
+    MbarrierWait,
+};
+
+/// One barrier, or an array of so many.
+#[inline(never)]
+pub(crate) fn mbarrier_alloc(len: Option<usize>, at: At) -> Value {
+    let shape = match len {
+        None => Dims::from([1]),
+        Some(0) => {
+            let error = OpError::new(Code::ConstantRange, "an array of no barriers");
+            return with(at, |trace| trace.fail(error, at));
+        }
+        Some(len) => Dims::from([u32::try_from(len).unwrap_or(u32::MAX), 1]),
+    };
+    smem_alloc(DType::U64.into(), shape, Swizzled::plain([0]).into(), at)
+}
+
+/// A fresh barrier.
+#[inline(never)]
+pub(crate) fn mbarrier_init(barrier: Value, count: u32, at: At) {
+    with(at, |trace| {
+        trace.push(MbarrierInit { count, barrier }, &[], at)
+    });
+}
+
+/// The end of a barrier.
+#[inline(never)]
+pub(crate) fn mbarrier_invalidate(barrier: Value, at: At) {
+    with(at, |trace| {
+        trace.push(MbarrierInvalidate { barrier }, &[], at)
+    });
+}
+
+/// An arrival that expects bytes.
+#[inline(never)]
+pub(crate) fn mbarrier_expect(barrier: Value, bytes: u32, predicate: Option<Value>, at: At) {
+    with(at, |trace| {
+        let op = MbarrierExpect {
+            bytes,
+            barrier,
+            predicate: predicate.into(),
+        };
+        trace.push(op, &[], at)
+    });
+}
+
+/// Arrivals.
+#[inline(never)]
+pub(crate) fn mbarrier_arrive(
+    barrier: Value,
+    by: Arrivers,
+    count: u32,
+    predicate: Option<Value>,
+    cta: Option<Raw>,
+    at: At,
+) {
+    with(at, |trace| {
+        let cta = match cta {
+            Some(raw) => match trace.fit("in_cta", &[(raw, Elem::I32)], at) {
+                Some(fitted) => Some(fitted[0]),
+                None => return,
+            },
+            None => None,
+        };
+        let op = MbarrierArrive {
+            count,
+            by,
+            barrier,
+            predicate: predicate.into(),
+            cta: cta.into(),
+        };
+        trace.push(op, &[], at);
+    });
+}
+
+/// A phase as a value. One that is known while tracing is 0 or 1.
+#[inline(never)]
+pub(crate) fn mbarrier_phase(phase: Raw, at: At) -> Value {
+    with(at, |trace| trace.phase(phase, at))
+}
+
+impl Trace {
+    fn phase(&mut self, phase: Raw, at: At) -> Value {
+        if let Raw::Const(Const::Int(parity)) = phase
+            && !(0..2).contains(&parity)
+        {
+            let message = format!("a phase is told by its parity, 0 or 1, not {parity}");
+            let error = OpError::new(Code::ConstantRange, message);
+            return self.fail(error.help("count the phases and wait for `count % 2`"), at);
+        }
+        match self.fit("wait", &[(phase, Elem::I32)], at) {
+            Some(fitted) => fitted[0],
+            None => self.builder.poison(),
+        }
+    }
+}
+
+/// Waits for a phase.
+#[inline(never)]
+pub(crate) fn mbarrier_wait(barrier: Value, phase: Raw, predicate: Option<Value>, at: At) {
+    with(at, |trace| {
+        let op = MbarrierWait {
+            phase: trace.phase(phase, at),
+            barrier,
+            predicate: predicate.into(),
+        };
+        trace.push(op, &[], at);
+    });
+}
+
+/// Asks for a phase.
+#[inline(never)]
+pub(crate) fn mbarrier_try_wait(barrier: Value, phase: Value, at: At) -> Value {
+    with(at, |trace| {
+        let op = MbarrierTryWait { barrier, phase };
+        trace.push1(op, crate::ir::Type::scalar(Elem::I1), at)
+    })
+}
+
+/// Waits for a phase that was asked for.
+#[inline(never)]
+pub(crate) fn mbarrier_finish(barrier: Value, phase: Value, done: Value, at: At) {
+    with(at, |trace| {
+        let not = Unary {
+            op: UnaryOp::Not,
+            precision: Precision::default(),
+            operand: done,
+        };
+        let missing = trace.push1(not, crate::ir::Type::scalar(Elem::I1), at);
+        let op = MbarrierWait {
+            barrier,
+            phase,
+            predicate: Some(missing).into(),
+        };
+        trace.push(op, &[], at);
+    });
+}

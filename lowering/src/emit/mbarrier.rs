@@ -1,0 +1,189 @@
+//! Barriers in shared memory (PTX ISA 9.7.13.15), and which one thread of many speaks for the others.
+
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ops::Op;
+use gluon_lang::ops::arith::BinaryOp;
+use gluon_lang::ops::mbarrier::{
+    Arrivers, MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierInvalidate, MbarrierTryWait,
+    MbarrierWait,
+};
+use ptx::{Addr, ArriveOp, Dest, MbarSpace, Operand, Predicate, Reg, RegClass, WaitOp};
+
+use super::element::Element;
+use super::{Emitted, Emitter, Lower};
+
+const IN_CTA: Option<MbarSpace> = Some(MbarSpace::Cta);
+
+/// The bits of a thread's number below its warp and its warpgroup.
+const LANE_BITS: u32 = 31;
+const WARPGROUP_BITS: u32 = 127;
+
+impl Lower for MbarrierInit {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let addr = cx.view_address(self.barrier, 0);
+        let guard = Some(cx.one_thread(None));
+        let init = ptx::MbarrierInit {
+            space: IN_CTA,
+            ..ptx::MbarrierInit::new(addr, self.count)
+        };
+        cx.code.push_guarded(guard, init);
+        if !cx.is_followed_by_init(inst) {
+            // The copy engine and other CTAs learn of the barriers through this fence, once it has made them all.
+            cx.code.push_guarded(guard, ptx::FenceMbarrierInit::new());
+        }
+        Ok(())
+    }
+}
+
+impl Lower for MbarrierInvalidate {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let addr = cx.view_address(self.barrier, 0);
+        let guard = Some(cx.one_thread(None));
+        let end = ptx::MbarrierInval {
+            space: IN_CTA,
+            ..ptx::MbarrierInval::new(addr)
+        };
+        cx.code.push_guarded(guard, end);
+        Ok(())
+    }
+}
+
+impl Lower for MbarrierExpect {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let addr = cx.view_address(self.barrier, 0);
+        let guard = Some(cx.one_thread(self.predicate.expand()));
+        let arrive = ptx::MbarrierArrive {
+            space: IN_CTA,
+            count: Some(Operand::from(self.bytes)),
+            ..ptx::MbarrierArrive::new(ArriveOp::ExpectTx, Dest::Sink, addr)
+        };
+        cx.code.push_guarded(guard, arrive);
+        Ok(())
+    }
+}
+
+impl Lower for MbarrierArrive {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let predicate = self.predicate.expand();
+        let guard = match self.by {
+            Arrivers::Partition => {
+                cx.meet();
+                Some(cx.one_thread(predicate))
+            }
+            Arrivers::Warp => {
+                // The arrival speaks for all lanes, which need not have come together.
+                cx.meet_warp();
+                Some(cx.thread_where_clear(LANE_BITS, predicate))
+            }
+            Arrivers::Warpgroup => Some(cx.thread_where_clear(WARPGROUP_BITS, predicate)),
+            Arrivers::Thread => predicate.map(|p| Predicate::is(cx.predicate(p))),
+        };
+        let addr = cx.view_address(self.barrier, 0);
+        let (space, addr) = match self.cta.expand() {
+            // Without an order of its own: a release at the scope of the cluster would flush all of the CTA's memory at
+            // every arrival, and the default releases what the CTA did.
+            Some(cta) => (MbarSpace::Cluster, cx.in_cta(addr, cta)),
+            None => (MbarSpace::Cta, addr),
+        };
+        let arrive = ptx::MbarrierArrive {
+            space: Some(space),
+            count: (self.count != 1).then(|| Operand::from(self.count)),
+            ..ptx::MbarrierArrive::new(ArriveOp::Arrive, Dest::Sink, addr)
+        };
+        cx.code.push_guarded(guard, arrive);
+        Ok(())
+    }
+}
+
+impl Lower for MbarrierWait {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let wait = cx.try_phase(self.barrier, self.phase);
+        let skip = self.predicate.expand().map(|p| cx.predicate(p));
+        let over = cx.code.label("waited");
+        if let Some(predicate) = skip {
+            cx.code.branch(Some(Predicate::not(predicate)), over, false);
+        }
+        let again = cx.code.label("wait");
+        cx.code.bind(again);
+        let done = wait.done.reg();
+        cx.code.push(wait);
+        if let Some(done) = done {
+            cx.code.branch(Some(Predicate::not(done)), again, false);
+        }
+        if skip.is_some() {
+            cx.code.bind(over);
+        }
+        Ok(())
+    }
+}
+
+impl Lower for MbarrierTryWait {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let wait = cx.try_phase(self.barrier, self.phase);
+        let done = wait.done.reg();
+        cx.code.push(wait);
+        let done = done.expect("the answer was asked for");
+        cx.set_result(inst, vec![Element::from(done)]);
+        Ok(())
+    }
+}
+
+impl Emitter<'_> {
+    /// The question whether a phase is complete.
+    fn try_phase(&mut self, barrier: Value, phase: Value) -> ptx::MbarrierWait {
+        let addr = self.view_address(barrier, 0);
+        let phase = self.scalar(phase);
+        let phase = self.code.operand(phase, Elem::I32);
+        let done = self.code.reg(RegClass::Pred);
+        ptx::MbarrierWait {
+            space: IN_CTA,
+            ..ptx::MbarrierWait::new(WaitOp::TryParity, done, addr, phase)
+        }
+    }
+
+    /// Does another barrier's beginning follow, with nothing between that could use this one?
+    fn is_followed_by_init(&self, inst: Inst) -> bool {
+        let insts = &self.func.region(self.func.parent(inst)).insts;
+        let after = insts.iter().skip_while(|i| **i != inst).skip(1);
+        let mut acting = after.map(|i| self.func.op(*i)).filter(|op| {
+            let effects = op.rules().effects();
+            effects.is_ordered || !effects.reads.is_none() || !effects.writes.is_none()
+        });
+        matches!(acting.next(), Some(Op::MbarrierInit(_)))
+    }
+
+    /// A predicate in a register.
+    pub(super) fn predicate(&mut self, value: Value) -> Reg {
+        let element = self.scalar(value);
+        self.code.whole(element, Elem::I1)
+    }
+
+    /// Holds in one thread, and there only if `predicate` does.
+    pub(super) fn one_thread(&mut self, predicate: Option<Value>) -> Predicate {
+        self.thread_where_clear(self.func.threads() - 1, predicate)
+    }
+
+    /// Holds in those threads whose number has no bit of `mask`, and there only if `predicate` does.
+    fn thread_where_clear(&mut self, mask: u32, predicate: Option<Value>) -> Predicate {
+        let first = self.code.thread_bits_clear(mask);
+        let Some(predicate) = predicate else {
+            return Predicate::is(first);
+        };
+        let asked = self.scalar(predicate);
+        let both = self
+            .code
+            .int_binary(BinaryOp::And, first.into(), asked, Elem::I1);
+        Predicate::is(self.code.whole(both, Elem::I1))
+    }
+
+    /// The place that a place in this CTA's shared memory has in another CTA of the cluster.
+    pub(super) fn in_cta(&mut self, addr: Addr, cta: Value) -> Addr {
+        let ptx::Base::Reg(base) = addr.base else {
+            panic!("an address of shared memory begins at a register");
+        };
+        let rank = self.scalar(cta);
+        let rank = self.code.operand(rank, Elem::I32);
+        Addr::reg(self.code.mapa(base, rank), addr.offset)
+    }
+}

@@ -1,0 +1,12 @@
+//! What the asynchronous machinery of Hopper does, executed by the emulator, which checks proxies, phases and races, and
+//! accepted by ptxas where there is one.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what failed by where it failed"
+)]
+
+extern crate gluon_lang as tilekit;
+
+mod machine;
+mod mbarrier;

@@ -1,0 +1,172 @@
+//! From a tensor and a way to cut it to what the hardware is told, with every rule checked.
+
+use emulator::{TensorAccess, TensorElement};
+use gluon_lang::elem::DType;
+
+use super::{CopyOptions, Cut, TensorPlace};
+
+/// A buffer as a tensor map sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Where it begins.
+    pub(super) address: u64,
+    /// How many elements it holds.
+    pub(super) elements: usize,
+    /// Of what type.
+    pub(super) dtype: DType,
+}
+
+/// The map as data, its dimensions innermost first as the hardware counts them, or the rule that is broken.
+pub(super) fn describe(
+    room: Room,
+    place: &TensorPlace,
+    cut: &Cut,
+    options: CopyOptions,
+) -> Result<emulator::TensorMap, String> {
+    check_place(room, place)?;
+    let rank = place.shape.len();
+    let element_bytes = room.dtype.bytes() as usize;
+    let map = emulator::TensorMap {
+        element: tensor_element(room.dtype),
+        rank: rank as u32,
+        address: room.address + (place.offset * element_bytes) as u64,
+        dims: padded(place.shape.iter().rev().map(|&extent| extent as u64), 1),
+        strides: padded(strides_bytes(place, element_bytes), 0),
+        element_strides: padded(cut.steps.iter().rev().copied(), 1),
+        access: access(cut, rank)?,
+        swizzle: cut.swizzle_bytes,
+        nan_fill: options.fills_with_nan,
+    };
+    map.validate().map_err(|error| error.0)?;
+    Ok(map)
+}
+
+fn check_place(room: Room, place: &TensorPlace) -> Result<(), String> {
+    let rank = place.shape.len();
+    if !(1..=5).contains(&rank) {
+        return Err(format!(
+            "a tensor of {rank} dimensions; there can be 1 to 5"
+        ));
+    }
+    if place.strides.len() != rank {
+        let strides = place.strides.len();
+        return Err(format!(
+            "{rank} dimensions and {strides} strides; there must be as many"
+        ));
+    }
+    if place.strides[rank - 1] != 1 {
+        let stride = place.strides[rank - 1];
+        return Err(format!(
+            "the innermost dimension has a stride of {stride} elements; it must be 1"
+        ));
+    }
+    let (needs, has) = (place.needs_elements(), room.elements);
+    if needs > has {
+        return Err(format!(
+            "the tensor ends after element {needs} and its buffer has {has}"
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes along every dimension but the innermost, inner ones first. Along a dimension with one index no step is ever
+/// taken, so there any stride will do, and the hardware's rule for it is met.
+fn strides_bytes(place: &TensorPlace, element_bytes: usize) -> impl Iterator<Item = u64> {
+    let outer = place.strides.iter().zip(&place.shape).rev().skip(1);
+    outer.map(move |(&stride, &extent)| {
+        let bytes = (stride * element_bytes) as u64;
+        if extent == 1 {
+            bytes.next_multiple_of(16)
+        } else {
+            bytes
+        }
+    })
+}
+
+/// The box of a copy, or the pixels.
+fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
+    if cut.steps.len() != rank {
+        let steps = cut.steps.len();
+        return Err(format!(
+            "{rank} dimensions and steps along {steps}; there must be as many"
+        ));
+    }
+    let Some(window) = &cut.window else {
+        let block = cut.block.len();
+        if block != rank {
+            return Err(format!(
+                "{rank} dimensions and a block of {block}; there must be as many"
+            ));
+        }
+        let box_dims = padded(cut.block.iter().rev().copied(), 1);
+        return Ok(TensorAccess::Tiled { box_dims });
+    };
+    let &[pixels, channels] = cut.block.as_slice() else {
+        return Err(format!(
+            "a block of {} dimensions; pixels of an image are taken by blocks of pixels and channels",
+            cut.block.len()
+        ));
+    };
+    let spatial = rank.saturating_sub(2);
+    let limits = corner_limits(rank)?;
+    let corner = |name: &str, offsets: &[i32]| -> Result<[i16; 3], String> {
+        if offsets.len() != spatial {
+            return Err(format!(
+                "a window whose {name} corner has {} offsets; an image of {rank} dimensions has {spatial}",
+                offsets.len()
+            ));
+        }
+        if let Some(offset) = offsets.iter().find(|offset| !limits.contains(offset)) {
+            return Err(format!(
+                "a window whose {name} corner is off by {offset}; with {rank} dimensions it can be {} to {}",
+                limits.start(),
+                limits.end()
+            ));
+        }
+        Ok(padded(offsets.iter().rev().map(|&offset| offset as i16), 0))
+    };
+    Ok(TensorAccess::Im2col {
+        lower_corner: corner("lower", &window.lower)?,
+        upper_corner: corner("upper", &window.upper)?,
+        channels: within("channels", channels)?,
+        pixels: within("pixels", pixels)?,
+    })
+}
+
+/// How far a corner may be off, by the image's dimensions (CUDA driver API, `cuTensorMapEncodeIm2col`).
+fn corner_limits(rank: usize) -> Result<std::ops::RangeInclusive<i32>, String> {
+    match rank {
+        3 => Ok(-32768..=32767),
+        4 => Ok(-128..=127),
+        5 => Ok(-16..=15),
+        _ => Err(format!(
+            "an image of {rank} dimensions; a batch of images with channels has 3 to 5"
+        )),
+    }
+}
+
+fn within(what: &str, count: u32) -> Result<u16, String> {
+    u16::try_from(count).map_err(|_| format!("a block of {count} {what}; there can be 65535"))
+}
+
+/// `values` with `rest` behind them.
+fn padded<V: Copy, const N: usize>(values: impl Iterator<Item = V>, rest: V) -> [V; N] {
+    let mut all = values.chain(std::iter::repeat(rest));
+    std::array::from_fn(|_| all.next().unwrap_or(rest))
+}
+
+/// The copy engine moves bytes; what it does not know as a number is an unsigned integer of the same width.
+fn tensor_element(dtype: DType) -> TensorElement {
+    match dtype {
+        DType::I1 | DType::I8 | DType::U8 | DType::E4m3 | DType::E5m2 => TensorElement::U8,
+        DType::I16 | DType::U16 => TensorElement::U16,
+        DType::I32 => TensorElement::S32,
+        DType::U32 => TensorElement::U32,
+        DType::I64 => TensorElement::S64,
+        DType::U64 => TensorElement::U64,
+        DType::F16 => TensorElement::F16,
+        DType::Bf16 => TensorElement::Bf16,
+        DType::F32 => TensorElement::F32,
+        DType::F64 => TensorElement::F64,
+    }
+}

@@ -1,0 +1,252 @@
+//! Tensors as a launch passes them for a kernel's tensor maps.
+
+use std::marker::PhantomData;
+
+use gluon_lang::ir::{TensorMapMode, TensorMapType};
+use gluon_lang::lang;
+use gluon_lang::layout::SharedLayout;
+
+use super::describe::{Room, describe};
+use super::{CopyOptions, Cut, L2Promotion, TensorMap, TensorPlace, Window};
+use crate::buffer::Buffer;
+use crate::case::{Input, Output, Shape};
+use crate::device::Device;
+use crate::element::DeviceElement;
+use crate::error::{Error, Result};
+use crate::kernel::{Argument, Packing};
+
+/// A tensor in a buffer, to be passed for a parameter of type `TensorMap<T>`: where it lies. What a copy takes of it,
+/// how that lies in shared memory and the element type are the kernel's own to say.
+///
+/// Dimensions are in row-major order, the innermost last and without gaps; every other stride and the begin are
+/// multiples of 16 bytes (CUDA driver API, `cuTensorMapEncodeTiled`).
+///
+/// ```
+/// # use tilekit::prelude::*;
+/// # fn main() -> tilekit::Result<()> {
+/// # let device = Device::emulator();
+/// let buffer = Buffer::<f32>::zeros(&device, 100 * 128)?;
+/// let all = buffer.view([100, 128]);
+/// let left_half = buffer.view([100, 64]).with_strides([128, 1]);
+/// let right_half = buffer.view([100, 64]).with_strides([128, 1]).with_offset(64);
+/// # let _ = (all, left_half, right_half);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TensorView<'s, T, S = Buffer<T>> {
+    source: &'s S,
+    place: TensorPlace,
+    options: CopyOptions,
+    steps: Option<Vec<u32>>,
+    window: Option<Window>,
+    element: PhantomData<fn() -> T>,
+}
+
+/// What holds a tensor: a [`Buffer`], or an [`Input`] or [`Output`] of a case.
+pub trait TensorSource<T> {
+    /// Address and number of elements on `device`, of the copy that is packed.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMismatch`] for a buffer of another device, and what copying an input there ended with.
+    fn place_on(&self, packing: &Packing<'_>) -> Result<(u64, usize)>;
+}
+
+impl<T: DeviceElement> TensorSource<T> for Buffer<T> {
+    fn place_on(&self, packing: &Packing<'_>) -> Result<(u64, usize)> {
+        packing.expect_own(self.device())?;
+        Ok((self.address(), self.len()))
+    }
+}
+
+impl<T: DeviceElement> TensorSource<T> for Input<T> {
+    fn place_on(&self, packing: &Packing<'_>) -> Result<(u64, usize)> {
+        let buffer = self.copy_on_device(packing.device(), packing.copy())?;
+        Ok((buffer.address(), buffer.len()))
+    }
+}
+
+impl<T: DeviceElement> TensorSource<T> for Output<T> {
+    fn place_on(&self, packing: &Packing<'_>) -> Result<(u64, usize)> {
+        let buffer = self.copy_on_device(packing.device(), packing.copy())?;
+        Ok((buffer.address(), buffer.len()))
+    }
+}
+
+impl<T: DeviceElement> Buffer<T> {
+    /// A tensor of this shape, without gaps, from the buffer's begin.
+    pub fn view(&self, shape: impl Into<Shape>) -> TensorView<'_, T> {
+        TensorView::dense(self, shape.into().extents())
+    }
+}
+
+impl<T: DeviceElement> Input<T> {
+    /// The whole input, for a tensor map.
+    pub fn view(&self) -> TensorView<'_, T, Input<T>> {
+        TensorView::dense(self, self.shape())
+    }
+}
+
+impl<T: DeviceElement> Output<T> {
+    /// The whole output, for a tensor map.
+    pub fn view(&self) -> TensorView<'_, T, Output<T>> {
+        TensorView::dense(self, self.shape())
+    }
+}
+
+impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
+    fn dense(source: &'s S, shape: &[usize]) -> TensorView<'s, T, S> {
+        TensorView {
+            source,
+            place: TensorPlace::dense(shape),
+            options: CopyOptions::default(),
+            steps: None,
+            window: None,
+            element: PhantomData,
+        }
+    }
+
+    /// Another shape, without gaps.
+    #[must_use]
+    pub fn with_shape(mut self, shape: impl Into<Shape>) -> Self {
+        let offset = self.place.offset;
+        self.place = TensorPlace {
+            offset,
+            ..TensorPlace::dense(shape.into().extents())
+        };
+        self
+    }
+
+    /// Elements from one index to the next along each dimension; the innermost is 1.
+    #[must_use]
+    pub fn with_strides(mut self, strides: impl Into<Shape>) -> Self {
+        self.place.strides = strides.into().extents().to_vec();
+        self
+    }
+
+    /// Elements in front of the first.
+    #[must_use]
+    pub fn with_offset(mut self, elements: usize) -> Self {
+        self.place.offset = elements;
+        self
+    }
+
+    /// Elements outside of the tensor are read as NaN and not as 0; for floats.
+    #[must_use]
+    pub fn filled_with_nan(mut self) -> Self {
+        self.options.fills_with_nan = true;
+        self
+    }
+
+    /// How much is fetched into L2 around what a copy asks for; 256 bytes unless it is said.
+    #[must_use]
+    pub fn with_l2_promotion(mut self, promotion: L2Promotion) -> Self {
+        self.options.l2_promotion = promotion;
+        self
+    }
+
+    /// A copy takes every `steps[dim]`-th element along a dimension, 1 to 8: the stride of a convolution.
+    #[must_use]
+    pub fn with_steps(mut self, steps: &[u32]) -> Self {
+        self.steps = Some(steps.to_vec());
+        self
+    }
+
+    /// For an im2col parameter: the pixels that a copy may start at lie between `lower` from the begin of the image and
+    /// `upper` from its end, along each dimension between batch and channels. For a 3×3 filter with padding 1 both are
+    /// `[-1, -1]`; without padding `[0, 0]` and `[-2, -2]`.
+    #[must_use]
+    pub fn with_window(mut self, lower: &[i32], upper: &[i32]) -> Self {
+        self.window = Some(Window {
+            lower: lower.to_vec(),
+            upper: upper.to_vec(),
+        });
+        self
+    }
+
+    /// Appends the map that the next parameter wants.
+    fn pack_map(&self, packing: &mut Packing<'_>) -> Result<()> {
+        let (address, elements) = self.source.place_on(packing)?;
+        let room = Room {
+            address,
+            elements,
+            dtype: T::DTYPE,
+        };
+        let param = packing.parameter();
+        let ty = param.ty.as_tensor_map();
+        let ty = ty.expect("the handle of a tensor map stands for a parameter that is one");
+        let map = self
+            .cut(ty)
+            .and_then(|cut| describe(room, &self.place, &cut, self.options));
+        let map = map.map_err(|rule| Error::TensorArgument {
+            kernel: packing.kernel().to_string(),
+            parameter: param.name.to_string(),
+            rule,
+        })?;
+        let device: Device = packing.device().clone();
+        let map = TensorMap::encode(&device, &map, self.options.l2_promotion)?;
+        packing.push(&map.bytes, TensorMap::ALIGN);
+        Ok(())
+    }
+
+    /// What the kernel's parameter takes of this tensor.
+    fn cut(&self, ty: &TensorMapType) -> Result<Cut, String> {
+        let rank = self.place.shape.len();
+        if rank != ty.coordinates() {
+            return Err(format!(
+                "the tensor has {rank} dimensions, and the kernel's copies give {} coordinates",
+                ty.coordinates()
+            ));
+        }
+        let window = match (ty.mode, &self.window) {
+            (TensorMapMode::Tiled, Some(_)) => {
+                return Err(
+                    "it has a window, which only an `#[im2col]` parameter takes".to_string()
+                );
+            }
+            (TensorMapMode::Tiled, None) => None,
+            (TensorMapMode::Im2col { .. }, window) => {
+                let none = || Window {
+                    lower: vec![0; rank.saturating_sub(2)],
+                    upper: vec![0; rank.saturating_sub(2)],
+                };
+                Some(window.clone().unwrap_or_else(none))
+            }
+        };
+        let block = ty.box_dims().map_err(|error| error.to_string())?;
+        let swizzle_bytes = match &ty.layout {
+            SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
+            _ => 0,
+        };
+        Ok(Cut {
+            block: block.to_vec(),
+            steps: self.steps.clone().unwrap_or_else(|| vec![1; rank]),
+            swizzle_bytes,
+            window,
+        })
+    }
+}
+
+impl<T: DeviceElement, S: TensorSource<T>> Argument<lang::TensorMap<T>> for TensorView<'_, T, S> {
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        self.pack_map(packing)
+    }
+}
+
+impl<T: DeviceElement, S: TensorSource<T>> Argument<lang::TensorMap<T>> for &TensorView<'_, T, S> {
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        self.pack_map(packing)
+    }
+}
+
+impl<T: DeviceElement> Argument<lang::TensorMap<T>> for &Input<T> {
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        self.view().pack_map(packing)
+    }
+}
+
+impl<T: DeviceElement> Argument<lang::TensorMap<T>> for &Output<T> {
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        self.view().pack_map(packing)
+    }
+}
