@@ -110,13 +110,15 @@ impl Emitter<'_> {
                 let like = plain_store(Space::Shared);
                 self.code.store(shape, elements, addr, guard, &like);
             }
-            AccessKind::Matrix => {
+            AccessKind::Matrix | AccessKind::Transposed => {
                 let src = self.code.matrix_words(elements, elem);
                 let count = matrix_count(src.0.len());
-                let space = Some(Space::Shared);
-                let store = ptx::Stmatrix::new(count, addr, src);
-                self.code
-                    .push_guarded(guard, ptx::Stmatrix { space, ..store });
+                let store = ptx::Stmatrix {
+                    space: Some(Space::Shared),
+                    trans: kind == AccessKind::Transposed,
+                    ..ptx::Stmatrix::new(count, addr, src)
+                };
+                self.code.push_guarded(guard, store);
             }
         }
     }
@@ -137,13 +139,15 @@ impl Emitter<'_> {
                 self.code.load_into(shape, &regs, addr, None, &like);
                 self.code.vector_elements(shape, &regs)
             }
-            AccessKind::Matrix => {
+            AccessKind::Matrix | AccessKind::Transposed => {
                 let words = count * elem.bytes() as usize / 4;
                 let regs: Vec<Reg> = (0..words).map(|_| self.code.reg(RegClass::B32)).collect();
                 let dst: Fragment = regs.iter().copied().collect();
-                let load = ptx::Ldmatrix::new(matrix_count(words), dst, addr);
-                let space = Some(space);
-                self.code.push(ptx::Ldmatrix { space, ..load });
+                self.code.push(ptx::Ldmatrix {
+                    space: Some(space),
+                    trans: kind == AccessKind::Transposed,
+                    ..ptx::Ldmatrix::new(matrix_count(words), dst, addr)
+                });
                 self.code.matrix_elements(&regs, elem)
             }
         }

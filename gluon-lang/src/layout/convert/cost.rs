@@ -69,21 +69,37 @@ impl SharedPlan {
             count(|exchange| exchange.stores.len()),
             count(|exchange| exchange.loads.len()),
         );
-        let bytes = |accesses: u32, vec: u32| {
-            (accesses * vec * elem_bits / 8 * 32)
-                .div_ceil(128)
-                .max(accesses)
-        };
-        let barriers = 2 * self.exchanges.len() as u32 - 1;
-        let warp = self.scope == Scope::Warp;
-        Cost {
-            stores,
-            loads,
-            wavefronts: bytes(stores, self.store_vec) * (1 + self.store_conflicts)
-                + bytes(loads, self.load_vec) * (1 + self.load_conflicts),
-            warp_barriers: if warp { barriers } else { 0 },
-            cta_barriers: if warp { 0 } else { barriers },
-            ..Cost::default()
-        }
+        exchange_cost(
+            self.scope,
+            self.exchanges.len() as u32,
+            elem_bits,
+            [
+                (stores, self.store_vec, self.store_conflicts),
+                (loads, self.load_vec, self.load_conflicts),
+            ],
+        )
+    }
+}
+
+/// What stores and loads cost, each given as (accesses, elements of an access, extra wavefronts of an access).
+pub(super) fn exchange_cost(
+    scope: Scope,
+    rounds: u32,
+    elem_bits: u32,
+    [store, load]: [(u32, u32, u32); 2],
+) -> Cost {
+    let wavefronts = |(accesses, elements, extra): (u32, u32, u32)| {
+        let bytes = accesses * elements * elem_bits / 8 * 32;
+        bytes.div_ceil(128).max(accesses) * (1 + extra)
+    };
+    let barriers = 2 * rounds - 1;
+    let is_warp = scope == Scope::Warp;
+    Cost {
+        stores: store.0,
+        loads: load.0,
+        wavefronts: wavefronts(store) + wavefronts(load),
+        warp_barriers: if is_warp { barriers } else { 0 },
+        cta_barriers: if is_warp { 0 } else { barriers },
+        ..Cost::default()
     }
 }

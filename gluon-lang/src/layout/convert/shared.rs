@@ -2,8 +2,9 @@
 
 use smallvec::SmallVec;
 
+use super::cost::{Cost, exchange_cost};
 use super::pull::Pull;
-use super::swizzle::{Order, ROW_BYTES, Side};
+use super::swizzle::{self, Matrices, Order, ROW_BYTES, Side, ways};
 use super::{Limits, PerThread};
 use crate::layout::linear::gf2::Span;
 use crate::layout::{Axis, LinearLayout};
@@ -112,82 +113,63 @@ pub enum AccessKind {
     /// `4 * (l % 4)` to `4 * (l % 4) + 3` of row `l / 4` of every matrix. The registers of an access are listed matrix by
     /// matrix, within one from the lowest byte.
     Matrix,
+    /// The same with `.trans`, for elements of 16 bits: lane `l` holds the elements `l / 4` of the rows `2 * (l % 4)` and
+    /// `2 * (l % 4) + 1`, in this order.
+    Transposed,
 }
 
 impl SharedPlan {
     /// The cheapest plan; registers are numbered as [`Pull`] does, stores name the source's own.
     pub(super) fn new(pull: &Pull, elem_bits: u32, limits: Limits) -> Self {
-        use AccessKind::{Matrix, Vector};
         let elements = Elements::new(pull);
-        let plan = |kinds| Self::with_kinds(pull, &elements, kinds, elem_bits, limits);
-        let plain = plan((Vector, Vector)).expect("vectors of one element suit every layout");
+        let (store, load) = (side(&elements.stored), side(&elements.loaded));
         // Matrices move within one CTA, and every lane takes part.
-        let stores = if elements.idle_lanes == 0 {
-            &[Vector, Matrix][..]
-        } else {
-            &[Vector]
+        let is_near = scope(pull) != Scope::Cluster;
+        let matrices = Matrices {
+            store: is_near && elements.idle_lanes == 0,
+            load: is_near,
         };
-        let kinds = stores
-            .iter()
-            .flat_map(|&store| [(store, Vector), (store, Matrix)]);
-        let kinds =
-            kinds.filter(|&kinds| kinds != (Vector, Vector) && scope(pull) != Scope::Cluster);
-        let candidates = kinds.filter_map(plan);
+        let drafts = ways(&store, &load, elem_bits / 8, matrices)
+            .into_iter()
+            .map(|access| {
+                let draft = Draft::new(access, elements.bits, elem_bits, limits);
+                (draft.cost(elem_bits, scope(pull)).total(), draft)
+            });
         // The first of equals: plain accesses before matrices.
-        candidates.fold(plain, |best, next| {
-            if next.cost(elem_bits).total() < best.cost(elem_bits).total() {
-                next
-            } else {
-                best
-            }
-        })
+        let best = drafts.reduce(|best, next| if next.0 < best.0 { next } else { best });
+        let (_, draft) = best.expect("vectors of one element suit every layout");
+        Self::of(&draft, pull, &elements)
     }
 
-    fn with_kinds(
-        pull: &Pull,
-        elements: &Elements,
-        (store_kind, load_kind): (AccessKind, AccessKind),
-        elem_bits: u32,
-        limits: Limits,
-    ) -> Option<Self> {
-        let elem_bytes = elem_bits / 8;
-        let (store, load) = (
-            side(&elements.stored, store_kind),
-            side(&elements.loaded, load_kind),
-        );
-        let order = Order::new(
-            &store,
-            &load,
-            elements.bits,
-            elem_bytes,
-            limits.scratch_bytes,
-        )?;
-        let offsets = Offsets::new(&order, elem_bytes);
+    fn of(draft: &Draft, pull: &Pull, elements: &Elements) -> Self {
+        let offsets = &draft.offsets;
         let values: Vec<u32> = (0..pull.dst.num_registers()).collect();
+        let (access, blocks) = (&draft.access, &elements.remote.register);
         let (store_thread, stores) = one_side(
             &elements.stored,
-            store_kind,
-            &offsets,
+            &access.store,
+            access.store_bits,
+            offsets,
             &pull.src_registers,
             &[],
         );
         let (load_thread, loads) = one_side(
             &elements.loaded,
-            load_kind,
-            &offsets,
+            &access.load,
+            access.load_bits,
+            offsets,
             &values,
-            &elements.remote.register,
+            blocks,
         );
-        let vector_bytes = elem_bytes << order.vector_bits;
         let elements_of = |lists: &[Vec<Access>]| lists[0][0].registers.len() as u32;
         let block_of = |at| elements.remote.block_of(pull.map.apply_packed(at));
-        Some(Self {
-            scratch_bytes: (elem_bytes << elements.bits) >> order.round_bits,
+        Self {
+            scratch_bytes: (offsets.elem_bytes << elements.bits) >> offsets.round_bits,
             scope: scope(pull),
-            store_kind,
-            load_kind,
-            store_conflicts: conflicts(&store, &offsets, vector_bytes),
-            load_conflicts: conflicts(&load, &offsets, vector_bytes),
+            store_kind: access.store.kind,
+            load_kind: access.load.kind,
+            store_conflicts: draft.store_conflicts,
+            load_conflicts: draft.load_conflicts,
             store_vec: elements_of(&stores),
             load_vec: elements_of(&loads),
             exchanges: stores
@@ -202,31 +184,86 @@ impl SharedPlan {
             remote: (scope(pull) == Scope::Cluster).then(|| RemoteRead {
                 thread: PerThread::collect(&pull.map, block_of),
             }),
-        })
+        }
+    }
+}
+
+/// One way to make the exchange, far enough to know what it costs.
+struct Draft {
+    access: swizzle::Access,
+    offsets: Offsets,
+    store_conflicts: u32,
+    load_conflicts: u32,
+}
+
+impl Draft {
+    fn new(access: swizzle::Access, bits: u32, elem_bits: u32, limits: Limits) -> Self {
+        let elem_bytes = elem_bits / 8;
+        let order = Order::new(&access, bits, elem_bytes, limits.scratch_bytes);
+        let offsets = Offsets::new(&order, elem_bytes);
+        Self {
+            store_conflicts: conflicts(&access.store, &offsets, access.store_bits),
+            load_conflicts: conflicts(&access.load, &offsets, access.load_bits),
+            access,
+            offsets,
+        }
+    }
+
+    fn cost(&self, elem_bits: u32, scope: Scope) -> Cost {
+        let at_once = |side: &Side, bits: u32| {
+            if side.kind == AccessKind::Vector {
+                return 1 << bits;
+            }
+            let matrices = side.register.len() as u32 - side.word.len() as u32;
+            let matrices = matrices - self.offsets.round_bits;
+            1_u32 << (side.word.len() as u32 + matrices.min(2))
+        };
+        let (store, load) = (&self.access.store, &self.access.load);
+        let (store_vec, load_vec) = (
+            at_once(store, self.access.store_bits),
+            at_once(load, self.access.load_bits),
+        );
+        exchange_cost(
+            scope,
+            1 << self.offsets.round_bits,
+            elem_bits,
+            [
+                (
+                    (1 << store.register.len()) / store_vec,
+                    store_vec,
+                    self.store_conflicts,
+                ),
+                (
+                    (1 << load.register.len()) / load_vec,
+                    load_vec,
+                    self.load_conflicts,
+                ),
+            ],
+        )
     }
 }
 
 /// The thread's part of the offsets and the accesses of every round.
 fn one_side(
     map: &LinearLayout,
-    kind: AccessKind,
+    side: &Side,
+    vector_bits: u32,
     offsets: &Offsets,
     names: &[u32],
     blocks: &[u32],
 ) -> (PerThread, Vec<Vec<Access>>) {
-    match kind {
-        AccessKind::Vector => {
-            let thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
-            let lists = accesses(map, offsets, &thread, names, blocks);
-            (thread, lists)
-        }
-        AccessKind::Matrix => matrix_accesses(map, offsets, names),
+    if side.kind != AccessKind::Vector {
+        return matrix_accesses(map, side, offsets, names);
     }
+    let thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
+    let lists = accesses(map, offsets, vector_bits, &thread, names, blocks);
+    (thread, lists)
 }
 
 /// Register bits of a matrix access: those within a 32-bit register, up to two that tell matrices apart, the others.
 fn matrix_accesses(
     map: &LinearLayout,
+    side: &Side,
     offsets: &Offsets,
     names: &[u32],
 ) -> (PerThread, Vec<Vec<Access>>) {
@@ -236,17 +273,25 @@ fn matrix_accesses(
             .filter(|&bit| wanted(registers[bit]))
             .collect()
     };
-    let in_row = |unit: u64| offsets.number(unit) >> offsets.vector_bits == 0;
-    let mut word = bits_where(&in_row);
+    let in_word = |unit: u64| side.word.contains(&unit);
+    let mut word = bits_where(&in_word);
     word.sort_by_key(|&bit| offsets.number(registers[bit]));
-    let mut others = bits_where(&|unit| !in_row(unit) && offsets.round(unit) == 0);
+    let mut others = bits_where(&|unit| !in_word(unit) && offsets.round(unit) == 0);
     let matrices: SmallVec<[usize; 2]> = others.drain(..others.len().min(2)).collect();
-    let rounds = bits_where(&|unit| offsets.round(unit) != 0);
+    let rounds = bits_where(&|unit| !in_word(unit) && offsets.round(unit) != 0);
     others.extend(rounds);
 
     let offset_of_register = |bit: Option<&usize>| bit.map_or(0, |&bit| offsets.of(registers[bit]));
     let mut thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
-    let rows: SmallVec<[u32; 5]> = thread.lane[2..].iter().copied().collect();
+    // The lanes that give the addresses of a matrix's rows, in their order: those that hold the rows, or where these run
+    // through a register and four lanes, their stand-ins.
+    let rows: SmallVec<[u32; 5]> = match side.kind {
+        AccessKind::Transposed => [offset_of_register(word.first())]
+            .into_iter()
+            .chain(thread.lane[..2].iter().copied())
+            .collect(),
+        AccessKind::Vector | AccessKind::Matrix => thread.lane[2..].iter().copied().collect(),
+    };
     thread.lane = rows;
     thread.lane.extend([
         offset_of_register(matrices.first()),
@@ -260,7 +305,7 @@ fn matrix_accesses(
             .filter(|&(at, _)| number >> at & 1 == 1)
             .fold(0, |all, (_, bit)| all | 1_usize << bit)
     };
-    let mut lists = vec![Vec::new(); 1 << (offsets.span.rank() - offsets.round_shift)];
+    let mut lists = vec![Vec::new(); 1 << offsets.round_bits];
     for number in 0..1_usize << others.len() {
         let base = spread(number, &others);
         let element = map.apply_packed(base as u64);
@@ -363,11 +408,12 @@ fn telling_bits(src: &LinearLayout, warps_alone: bool) -> SmallVec<[u64; 20]> {
     telling.map(|(_, at)| 1 << at).collect()
 }
 
-fn side(map: &LinearLayout, kind: AccessKind) -> Side {
+fn side(map: &LinearLayout) -> Side {
     Side {
-        kind,
+        kind: AccessKind::Vector,
         register: map.bases(Axis::Register).iter().copied().collect(),
         lane: map.bases(Axis::Lane).iter().copied().collect(),
+        word: SmallVec::new(),
     }
 }
 
@@ -375,19 +421,17 @@ fn side(map: &LinearLayout, kind: AccessKind) -> Side {
 struct Offsets {
     span: Span,
     elem_bytes: u32,
-    vector_bits: u32,
     round_shift: u32,
+    round_bits: u32,
 }
 
 impl Offsets {
     fn new(order: &Order, elem_bytes: u32) -> Self {
-        let span = Span::of(order.basis.iter().copied());
-        let round_shift = order.basis.len() as u32 - order.round_bits;
         Self {
-            span,
+            span: Span::of(order.basis.iter().copied()),
             elem_bytes,
-            vector_bits: order.vector_bits,
-            round_shift,
+            round_shift: order.basis.len() as u32 - order.round_bits,
+            round_bits: order.round_bits,
         }
     }
 
@@ -413,12 +457,13 @@ impl Offsets {
 fn accesses(
     map: &LinearLayout,
     offsets: &Offsets,
+    vector_bits: u32,
     thread: &PerThread,
     names: &[u32],
     blocks: &[u32],
 ) -> Vec<Vec<Access>> {
-    let rounds = 1_usize << (offsets.span.rank() - offsets.round_shift);
-    let vec_bytes = offsets.elem_bytes << offsets.vector_bits;
+    let rounds = 1_usize << offsets.round_bits;
+    let vec_bytes = offsets.elem_bytes << vector_bits;
     let mut by_place: Vec<(usize, u32, u32, u32)> = (0..map.num_registers())
         .map(|register| {
             let element = map.apply_packed(u64::from(register));
@@ -459,9 +504,9 @@ fn parity_sum(entries: &[u32], bits: u32) -> u32 {
 }
 
 /// Extra wavefronts per access: lanes of one wavefront in one bank, at different words.
-fn conflicts(side: &Side, offsets: &Offsets, vector_bytes: u32) -> u32 {
+fn conflicts(side: &Side, offsets: &Offsets, vector_bits: u32) -> u32 {
     let words: SmallVec<[u64; 5]> = side
-        .wavefront(vector_bytes)
+        .wavefront(vector_bits, offsets.elem_bytes)
         .iter()
         .map(|&lane| u64::from(offsets.of(lane) / 4))
         .collect();

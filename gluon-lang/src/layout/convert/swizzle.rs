@@ -14,58 +14,187 @@ use crate::layout::linear::gf2::Span;
 /// Banks times bytes of a bank (PTX ISA does not number them; every device since compute capability 2.0 has these).
 pub(super) const ROW_BYTES: u32 = 128;
 
+/// Bytes of the widest vector, and of the row of a matrix.
+pub(super) const WIDEST_BYTES: u32 = 16;
+
 /// One side's bases, as vectors of elements.
+#[derive(Clone)]
 pub(super) struct Side {
     pub(super) register: SmallVec<[u64; 8]>,
     pub(super) lane: SmallVec<[u64; 5]>,
     pub(super) kind: AccessKind,
+    /// The registers of a matrix access that share 32 bits.
+    pub(super) word: SmallVec<[u64; 2]>,
 }
 
 impl Side {
-    /// The lanes that one wavefront serves: of vectors all for accesses of up to 4 bytes, a half for 8, a quarter for
-    /// 16; of a matrix those that tell its eight rows apart.
-    pub(super) fn wavefront(&self, vector_bytes: u32) -> &[u64] {
-        if self.kind == AccessKind::Matrix {
-            return &self.lane[2..];
+    /// The lanes that one wavefront serves, each with `1 << vector_bits` elements: of vectors all for accesses of up to
+    /// 4 bytes, a half for 8, a quarter for 16; of a matrix what tells its eight rows apart.
+    pub(super) fn wavefront(&self, vector_bits: u32, elem_bytes: u32) -> SmallVec<[u64; 5]> {
+        match self.kind {
+            AccessKind::Vector => {
+                let words = (elem_bytes << vector_bits).max(4) / 4;
+                let lanes = 5 - words.trailing_zeros() as usize;
+                self.lane.iter().copied().take(lanes).collect()
+            }
+            AccessKind::Matrix => self.lane.iter().copied().skip(2).collect(),
+            AccessKind::Transposed => {
+                let lanes = self.lane.iter().take(2);
+                self.word.iter().chain(lanes).copied().collect()
+            }
         }
-        let lanes = 5 - (vector_bytes.max(4) / 4).trailing_zeros() as usize;
-        &self.lane[..lanes.min(self.lane.len())]
     }
 
-    /// The 16 bytes of a matrix row: the elements of one register, then four lanes (PTX ISA 9.7.14.5.15). `other` must
-    /// hold them together: all in registers of a vector, or in the same places of a matrix.
-    fn matrix_row(&self, other: &Self, elem_bytes: u32) -> Option<Vec<u64>> {
+    /// The same side accessed as matrices, if it holds them; `other` says which registers had best share a word.
+    fn as_matrices(&self, kind: AccessKind, other: &Self, elem_bytes: u32) -> Option<Self> {
         let in_word = (4_u32.checked_div(elem_bytes)?.checked_ilog2()?) as usize;
-        let together = self
-            .register
-            .iter()
-            .filter(|unit| other.register.contains(unit));
-        let mut row: Vec<u64> = together.copied().take(in_word).collect();
-        let lanes = self.lane.get(..2)?;
-        let held = match other.kind {
-            AccessKind::Vector => lanes.iter().all(|lane| other.register.contains(lane)),
-            AccessKind::Matrix => other.lane.get(..2)? == lanes,
+        let wanted = match (kind, other.kind) {
+            (AccessKind::Matrix, AccessKind::Vector) => &other.register[..],
+            (AccessKind::Matrix, AccessKind::Matrix) => &other.word[..],
+            (AccessKind::Matrix, AccessKind::Transposed) => &other.lane[2..],
+            (AccessKind::Transposed, _) if elem_bytes == 2 => &[],
+            (AccessKind::Transposed | AccessKind::Vector, _) => return None,
         };
-        row.extend(lanes);
-        (held && lanes.iter().all(|&lane| lane != 0) && row.len() == in_word + 2).then_some(row)
+        let first = wanted.iter().filter(|unit| self.register.contains(unit));
+        let rest = self.register.iter().filter(|unit| !wanted.contains(unit));
+        let word: SmallVec<[u64; 2]> = first.chain(rest).copied().take(in_word).collect();
+        let holds = word.len() == in_word && self.lane.len() == 5;
+        holds.then(|| Self {
+            kind,
+            word,
+            ..self.clone()
+        })
+    }
+
+    /// The elements of a matrix row, lowest first (PTX ISA 9.7.14.5.15): those of one register, then of four lanes; of a
+    /// transposed one those of eight lanes.
+    fn matrix_row(&self) -> SmallVec<[u64; 4]> {
+        match self.kind {
+            AccessKind::Transposed => self.lane[2..].iter().copied().collect(),
+            AccessKind::Vector | AccessKind::Matrix => {
+                self.word.iter().chain(&self.lane[..2]).copied().collect()
+            }
+        }
     }
 }
 
-/// The elements that both sides access at once, lowest first.
-fn contiguous(store: &Side, load: &Side, elem_bytes: u32) -> Option<Vec<u64>> {
-    match (store.kind, load.kind) {
-        (AccessKind::Vector, AccessKind::Vector) => {
-            let most = (16 / elem_bytes).trailing_zeros() as usize;
-            Some(
-                common_units(&store.register, &load.register)
-                    .into_iter()
-                    .take(most)
-                    .collect(),
-            )
+/// How both sides access the elements that follow one another.
+#[derive(Clone)]
+pub(super) struct Access {
+    pub(super) store: Side,
+    pub(super) load: Side,
+    /// The elements at the lowest offsets: a vector of one side at least, or the row of a matrix.
+    pub(super) units: SmallVec<[u64; 4]>,
+    /// How many of the units a store moves at once.
+    pub(super) store_bits: u32,
+    /// How many of the units a load moves at once.
+    pub(super) load_bits: u32,
+}
+
+/// The ways to access an exchange, plain vectors first.
+pub(super) fn ways(store: &Side, load: &Side, elem_bytes: u32, matrices: Matrices) -> Vec<Access> {
+    let mut found = vectors(store, load, elem_bytes);
+    let kinds = |allowed: bool| {
+        let count = if allowed { 3 } else { 1 };
+        [
+            AccessKind::Vector,
+            AccessKind::Matrix,
+            AccessKind::Transposed,
+        ]
+        .into_iter()
+        .take(count)
+    };
+    for store_kind in kinds(matrices.store) {
+        for load_kind in kinds(matrices.load) {
+            found.extend(rows(store, load, (store_kind, load_kind), elem_bytes));
         }
-        (AccessKind::Matrix, _) => store.matrix_row(load, elem_bytes),
-        (AccessKind::Vector, AccessKind::Matrix) => load.matrix_row(store, elem_bytes),
     }
+    found
+}
+
+/// Which sides may be accessed as matrices.
+#[derive(Clone, Copy)]
+pub(super) struct Matrices {
+    pub(super) store: bool,
+    pub(super) load: bool,
+}
+
+/// Vectors of what both sides hold in registers, and beyond that of what one side does: the other one then accesses a
+/// part of the vector at a time.
+fn vectors(store: &Side, load: &Side, elem_bytes: u32) -> Vec<Access> {
+    let most = (WIDEST_BYTES / elem_bytes).trailing_zeros() as usize;
+    let common: SmallVec<[u64; 8]> = common_units(&store.register, &load.register);
+    let shared = common.len().min(most);
+    let access = |units: &[u64], store_bits: usize, load_bits: usize| Access {
+        store: store.clone(),
+        load: load.clone(),
+        units: units.iter().copied().collect(),
+        store_bits: store_bits as u32,
+        load_bits: load_bits as u32,
+    };
+    let mut found = vec![access(&common[..shared], shared, shared)];
+    for (mine, other, is_store) in [(store, load, true), (load, store, false)] {
+        // What the other side's lanes walk through anyway takes no banks from them.
+        let is_own = |unit: &&u64| **unit != 0 && !common.contains(unit);
+        let own = mine.register.iter().filter(is_own);
+        let (walked, rest): (Vec<u64>, Vec<u64>) = own.partition(|unit| other.lane.contains(unit));
+        let units: SmallVec<[u64; 8]> = common.iter().copied().chain(walked).chain(rest).collect();
+        for count in shared + 1..=most.min(units.len()) {
+            found.push(if is_store {
+                access(&units[..count], count, shared)
+            } else {
+                access(&units[..count], shared, count)
+            });
+        }
+    }
+    found
+}
+
+/// Matrices on one side or both. The other side must hold the first part of a row, at least, or the same rows.
+fn rows(
+    store: &Side,
+    load: &Side,
+    (store_kind, load_kind): (AccessKind, AccessKind),
+    elem_bytes: u32,
+) -> Option<Access> {
+    let (store, load) = match (store_kind, load_kind) {
+        (AccessKind::Vector, AccessKind::Vector) => return None,
+        (AccessKind::Vector, kind) => (store.clone(), load.as_matrices(kind, store, elem_bytes)?),
+        (kind, AccessKind::Vector) => (store.as_matrices(kind, load, elem_bytes)?, load.clone()),
+        (AccessKind::Transposed, kind) => {
+            let store = store.as_matrices(AccessKind::Transposed, load, elem_bytes)?;
+            let load = load.as_matrices(kind, &store, elem_bytes)?;
+            (store, load)
+        }
+        (kind, load_kind) => {
+            let load = load.as_matrices(load_kind, store, elem_bytes)?;
+            (store.as_matrices(kind, &load, elem_bytes)?, load)
+        }
+    };
+    let units = if store_kind == AccessKind::Vector {
+        load.matrix_row()
+    } else {
+        store.matrix_row()
+    };
+    let held = |side: &Side| match side.kind {
+        AccessKind::Vector => {
+            let held = units.iter().take_while(|unit| side.register.contains(unit));
+            Some(held.count() as u32)
+        }
+        AccessKind::Matrix | AccessKind::Transposed => {
+            (side.matrix_row() == units).then_some(units.len() as u32)
+        }
+    };
+    let (store_bits, load_bits) = (held(&store)?, held(&load)?);
+    let mut span = Span::new();
+    let is_row = units.len() as u32 == (WIDEST_BYTES / elem_bytes).trailing_zeros();
+    (is_row && units.iter().all(|&unit| span.insert(unit))).then_some(Access {
+        store,
+        load,
+        units,
+        store_bits,
+        load_bits,
+    })
 }
 
 /// The order of the elements in shared memory.
@@ -73,28 +202,23 @@ fn contiguous(store: &Side, load: &Side, elem_bytes: u32) -> Option<Vec<u64>> {
 pub(super) struct Order {
     /// The element vector of each offset bit (in elements), bit 0 first.
     pub(super) basis: Vec<u64>,
-    /// How many of the lowest bits form the vector that both sides access at once.
-    pub(super) vector_bits: u32,
     /// How many of the highest bits number the rounds: registers on both sides.
     pub(super) round_bits: u32,
 }
 
 impl Order {
-    /// The order for an exchange of `1 << bits` elements of `elem_bytes` in rounds of at most `scratch_bytes`; `None`
-    /// when the kinds of access do not suit the sides.
-    pub(super) fn new(
-        store: &Side,
-        load: &Side,
-        bits: u32,
-        elem_bytes: u32,
-        scratch_bytes: u32,
-    ) -> Option<Self> {
-        let vector = contiguous(store, load, elem_bytes)?;
-        let vector_bytes = elem_bytes << vector.len();
-
-        let mut chosen = Span::of(vector.iter().copied());
-        let mut basis = vector.clone();
-        let sub_word = sub_word_bits(store, load, bits, vector_bytes, &mut chosen);
+    /// The order for an exchange of `1 << bits` elements of `elem_bytes` in rounds of at most `scratch_bytes`.
+    pub(super) fn new(access: &Access, bits: u32, elem_bytes: u32, scratch_bytes: u32) -> Self {
+        let (store, load) = (&access.store, &access.load);
+        let mut chosen = Span::of(access.units.iter().copied());
+        let mut basis = access.units.to_vec();
+        let sub_word = sub_word_bits(
+            store,
+            load,
+            bits,
+            elem_bytes << access.units.len(),
+            &mut chosen,
+        );
         basis.extend(&sub_word);
         let row = bits.min((ROW_BYTES / elem_bytes).trailing_zeros());
         let segments = (bits - row) as usize;
@@ -102,21 +226,24 @@ impl Order {
         let wanted_rounds =
             (u64::from(elem_bytes) << bits).div_ceil(u64::from(scratch_bytes.max(1)));
         let round_bits = wanted_rounds.next_power_of_two().trailing_zeros() as usize;
-        let mut rounds = common_units(&store.register, &load.register);
-        rounds.retain(|unit| !vector.contains(unit));
+        let mut rounds: SmallVec<[u64; 8]> = common_units(&store.register, &load.register);
+        let in_word = |unit: &u64| store.word.contains(unit) || load.word.contains(unit);
+        rounds.retain(|unit| !chosen.contains(*unit) && !in_word(unit));
         rounds.truncate(round_bits.min(segments));
 
-        let lanes = (store.wavefront(vector_bytes), load.wavefront(vector_bytes));
-        let segment = segment_bits(lanes, bits, segments, &rounds, &mut chosen);
+        let lanes = (
+            store.wavefront(access.store_bits, elem_bytes),
+            load.wavefront(access.load_bits, elem_bytes),
+        );
+        let segment = segment_bits((&lanes.0, &lanes.1), bits, segments, &rounds, &mut chosen);
         // The rest numbers the bytes of a row; lanes first, so that their addresses stay simple.
-        let rest = lanes.0.iter().chain(lanes.1).copied().chain(units(bits));
+        let rest = lanes.0.iter().chain(&lanes.1).copied().chain(units(bits));
         basis.extend(rest.filter(|&vector| chosen.insert(vector)));
         basis.extend(segment);
-        Some(Self {
+        Self {
             basis,
-            vector_bits: vector.len() as u32,
             round_bits: rounds.len() as u32,
-        })
+        }
     }
 }
 
@@ -208,7 +335,7 @@ fn segment_bits(
 
 /// The vectors that both lists have. Register bits of layouts are single coordinate bits, so what their spans have in
 /// common is spanned by what the lists have in common.
-fn common_units(a: &[u64], b: &[u64]) -> Vec<u64> {
+fn common_units(a: &[u64], b: &[u64]) -> SmallVec<[u64; 8]> {
     a.iter()
         .copied()
         .filter(|vector| b.contains(vector))
