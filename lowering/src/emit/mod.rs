@@ -30,6 +30,7 @@
 )]
 
 mod arith;
+mod atomic;
 mod cast;
 mod cluster;
 mod code;
@@ -48,9 +49,12 @@ mod layout;
 mod locations;
 mod math;
 mod mbarrier;
+mod owners;
 mod partition;
 mod pending;
 mod reduce;
+mod runs;
+mod scan;
 pub mod scratch;
 mod shape;
 mod shared;

@@ -4,7 +4,7 @@
 
 use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
 use gluon_lang::entity::Inst;
-use gluon_lang::ops::{atomic::*, cp_async::*, gather::*, scan::*, shared::*, tma::*};
+use gluon_lang::ops::{atomic::SmemAtomicScatter, cp_async::*, gather::*, shared::*, tma::*};
 
 use super::{Emitted, Emitter, Lower};
 
@@ -20,9 +20,8 @@ macro_rules! pending {
 }
 
 pending! { AsyncCopy AsyncCommit AsyncWait AsyncArrive }
-pending! { AtomicRmw AtomicCas AtomicLoad AtomicStore SmemAtomicScatter }
+pending! { SmemAtomicScatter }
 
 pending! { Gather Histogram }
-pending! { Scan }
 pending! { SmemGather SmemScatter }
 pending! { TmaLoad TmaStore TmaStoreWait TmaPrefetch }

@@ -1,6 +1,7 @@
 //! The operations, as the handles call them: free of generics, each with the author's place.
 
 mod arith;
+mod atomic;
 mod checks;
 mod create;
 mod mbarrier;
@@ -10,6 +11,7 @@ mod shape;
 mod shared;
 
 pub(crate) use arith::*;
+pub(crate) use atomic::*;
 pub(crate) use checks::*;
 pub(crate) use create::*;
 pub(crate) use mbarrier::*;
