@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::mix::{Handle, Operand, ScalarOperand};
 use super::trace::{self, AccessCore, Raw, here};
-use super::{Element, Pointers, Ptr, Scalar, Tensor};
+use super::{Element, Pointers, Ptr, Scalar, Smem, Tensor};
 use crate::entity::Value;
 use crate::ops::global::{CacheOp, Eviction};
 
@@ -73,11 +73,11 @@ impl<P: Element, T: Element, V: Operand<T>> Fits<Pointers<P>, T> for V {
     }
 }
 
-/// A load, store or atomic being described: `x.at(offsets).mask(inside).other(0.0).load()`.
+/// A load or store being described: `x.at(offsets).mask(inside).other(0.0).load()`.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is accessed before `load` or `store`"]
 pub struct Access<P> {
-    pub(super) core: AccessCore,
+    core: AccessCore,
     target: PhantomData<P>,
 }
 
@@ -152,6 +152,32 @@ impl<P: Target> Access<P> {
     pub fn store(self, value: impl Fits<P, P::Element>) {
         trace::store(&self.core, value.into_fitting(), here());
     }
+}
+
+impl<T: Element> Access<Pointers<T>> {
+    /// Copies the elements into a tile of shared memory, without registers between (PTX `cp.async`): each thread those of
+    /// its own pointers, 4, 8 or 16 bytes at a time. Where the mask is false the tile gets zeros. The copies of a thread are
+    /// complete once it [waits](async_copy_wait) for their group, or once a [barrier](super::Mbarrier::arrive_after_copies)
+    /// completes.
+    #[inline]
+    #[track_caller]
+    pub fn copy_to(self, tile: Smem<T>) {
+        trace::async_copy(&self.core, tile.value(), here());
+    }
+}
+
+/// The [copies](Access::copy_to) asked for since the last commit become a group.
+#[inline]
+#[track_caller]
+pub fn async_copy_commit() {
+    trace::async_commit(here());
+}
+
+/// Waits until at most `pending` groups of [copies](Access::copy_to) are under way. What all threads copied is seen after.
+#[inline]
+#[track_caller]
+pub fn async_copy_wait(pending: u32) {
+    trace::async_wait(pending, here());
 }
 
 macro_rules! direct_access {

@@ -95,6 +95,21 @@ impl Mbarrier {
         self.arrival().arrive_at(here());
     }
 
+    /// Every thread arrives once its [copies](super::Access::copy_to) so far are complete. The barrier counts every thread.
+    #[inline]
+    #[track_caller]
+    pub fn arrive_after_copies(self) {
+        trace::async_arrive(self.0, true, here());
+    }
+
+    /// The phase is not complete before each thread's [copies](super::Access::copy_to) so far are. The barrier does not count
+    /// this; the threads arrive besides.
+    #[inline]
+    #[track_caller]
+    pub fn include_copies(self) {
+        trace::async_arrive(self.0, false, here());
+    }
+
     /// An arrival to be described: `empty.arrival().by(Arrivers::Warpgroup).in_cta(0).arrive()`.
     #[inline]
     pub fn arrival(self) -> Arrival {

@@ -4,19 +4,18 @@ pub use half::{bf16, f16};
 
 pub use super::{
     Access, Arrival, Arrivers, Bits, E4m3, E5m2, Element, Float, Hinted, HostValue, Index, Int,
-    KernelFn, Mbarrier, Mbarriers, Numeric, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor,
-    TensorMap, Tried, arange, assume, cdiv, clamp, device_assert, device_print, div_rn, fdiv, fma,
-    full, full_like, inline_ptx, inline_ptx_with_effects, join, maximum, maximum_nan, minimum,
-    minimum_nan, num_programs, program_id, range, reduce, scalar, select, umulhi, where_, zeros,
-    zeros_like,
+    KernelFn, L2Policy, Mbarrier, Mbarriers, Numeric, Param, Pointers, Ptr, Range, Scalar, Smem,
+    Tensor, TensorMap, TmaReduceOp, Tried, arange, assume, async_copy_commit, async_copy_wait,
+    cdiv, clamp, device_assert, device_print, div_rn, fdiv, fma, full, full_like, inline_ptx,
+    inline_ptx_with_effects, join, maximum, maximum_nan, minimum, minimum_nan, num_programs,
+    program_id, range, reduce, scalar, select, tma_store_wait, tma_store_wait_read, umulhi, where_,
+    zeros, zeros_like,
 };
-pub use super::{scan, scan_reverse};
 pub use crate::layout::{
     Auto, Blocked, Coalesced, Dims, DistributedLinear, DotOperand, Layout, Mma, Nvmma, Padded,
     SharedLayout, SharedLinear, Slice, Swizzled, Wgmma,
 };
 pub use crate::ops::arith::Rounding;
-pub use crate::ops::atomic::Scope;
 pub use crate::ops::global::{CacheOp, Eviction};
 pub use crate::{static_assert, static_print};
 pub use gluon_lang_macros::{Aggregate, case, device, kernel};

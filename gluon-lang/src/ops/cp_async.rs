@@ -4,7 +4,7 @@ use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::define::define_op;
-use super::global::{CacheOp, Eviction, Prefetch};
+use super::global::{CacheOp, Prefetch};
 use super::mbarrier::one_barrier;
 use super::shared::descriptor;
 use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
@@ -19,8 +19,6 @@ define_op! {
     pub struct AsyncCopy = "async_copy" {
         /// Cache operator, `ca` or `cg`.
         cache: CacheOp,
-        /// L1 priority.
-        eviction: Eviction,
         /// L2 prefetch.
         prefetch: Prefetch,
         /// Where to.
@@ -81,8 +79,7 @@ impl OpRules for AsyncCopy {
         }
     }
     fn shared_accesses(&self) -> SharedAccesses {
-        // The threads' own copies are in their own proxy: they are ordinary writes, complete at the wait.
-        smallvec![(self.view, Access::Write)]
+        smallvec![(self.view, Access::Copy)]
     }
 }
 
@@ -119,6 +116,9 @@ impl OpRules for AsyncWait {
     }
     fn effects(&self) -> Effects {
         ORDERED_SHARED
+    }
+    fn waits_for_copies(&self) -> Option<u32> {
+        Some(self.pending)
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free

@@ -48,6 +48,8 @@ pub enum Access {
     Atomic,
     /// Makes a barrier of it, and fences that itself: engines know of it once the threads have met.
     Initialise,
+    /// Has threads copy into it, at moments of their own, until they wait for their copies.
+    Copy,
     /// Asks an engine to read it, at a moment of its own.
     AsyncRead,
     /// Asks an engine to write it, at a moment of its own.
@@ -263,6 +265,11 @@ pub trait OpRules: OpFields + Registered {
     /// Does it wait until engines have read what they were asked to read?
     fn waits_for_async_reads(&self) -> bool {
         false
+    }
+
+    /// Does it wait for the asynchronous copies of its thread, and if so, how many groups may still be under way?
+    fn waits_for_copies(&self) -> Option<u32> {
+        None
     }
 
     /// Does it make what generic writes left in shared memory visible to engines (PTX ISA, proxy fences)?

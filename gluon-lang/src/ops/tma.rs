@@ -11,11 +11,13 @@ use smallvec::smallvec;
 use super::define::{attr_enum, define_op};
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
-use super::{Access, LayoutRule, OpRules, SharedAccesses, Types, Values};
+use super::{Access, LayoutRule, Op, OpRules, SharedAccesses, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, Spaces, TensorMapMode, TensorMapType, Type};
+use crate::layout::Dims;
+use crate::layout::local::Places;
 
 attr_enum! {
     /// How long what is copied should stay in L2.
@@ -82,10 +84,15 @@ fn check_copy(
         )
         .origin(map, format!("this is {ty}")));
     };
-    let wanted = match m.mode {
-        TensorMapMode::Tiled => m.block.rank(),
-        TensorMapMode::Im2col { rank } => rank as usize,
-    };
+    if m.block.is_empty() {
+        return Err(OpError::new(
+            Code::BadDescriptor,
+            "the tensor map of a kernel says what one copy moves, and this one has no block",
+        )
+        .origin(map, "this parameter")
+        .help("write `#[block([64, 64], Nvmma::B128)]` before the parameter"));
+    }
+    let wanted = m.coordinates();
     if coordinates.len() != wanted {
         return Err(OpError::new(
             Code::RankMismatch,
@@ -104,7 +111,63 @@ fn check_copy(
             .origin(c, format!("this is {}", func.ty(c))));
         }
     }
+    check_innermost(func, op, m, coordinates)?;
     Ok(m.clone())
+}
+
+/// The engine reads and writes global memory from multiples of 16 bytes on. What is known while tracing is checked here,
+/// the rest where the kernel runs.
+fn check_innermost(
+    func: &Func,
+    op: &str,
+    m: &TensorMapType,
+    coordinates: &[Value],
+) -> Result<(), OpError> {
+    let Some(&innermost) = coordinates.last() else {
+        return Ok(());
+    };
+    let constant = func
+        .def_inst(innermost)
+        .and_then(|inst| match func.op(inst) {
+            Op::Constant(c) => c.value.as_int(),
+            _ => None,
+        });
+    let elements = i128::from(ENGINE_ALIGNMENT_BYTES / m.elem.bytes());
+    match constant {
+        Some(at) if at % elements.max(1) != 0 => Err(OpError::new(
+            Code::AccessWidth,
+            format!(
+                "`{op}` begins at element {at} of the innermost dimension; the copy engine begins at multiples of {ENGINE_ALIGNMENT_BYTES} bytes, {elements} elements of {}",
+                m.elem
+            ),
+        )
+        .origin(innermost, "this coordinate")
+        .help("move a wider block that begins at such a multiple, and use a part of it")),
+        _ => Ok(()),
+    }
+}
+
+fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<(), OpError> {
+    let Some(mask) = mask.expand() else {
+        return Ok(());
+    };
+    if *func.ty(mask) != Type::Scalar(Elem::I32) {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            format!(
+                "a multicast names its CTAs by the bits of an i32, not {}",
+                func.ty(mask)
+            ),
+        ));
+    }
+    if !func.has_cluster() {
+        return Err(OpError::new(
+            Code::NotUniform,
+            "a multicast reaches the CTAs of a cluster, and this kernel has none",
+        )
+        .help("`#[kernel(cluster = [2, 1, 1])]` makes clusters of two CTAs"));
+    }
+    Ok(())
 }
 
 /// The view must be what the map moves: same elements, same block, same layout.
@@ -130,6 +193,13 @@ fn check_view(
     if s.shape != m.block {
         return Err(differ(Code::ShapeMismatch, "block"));
     }
+    if s.alloc_shape != s.shape && !lies_as_whole(m, &s.alloc_shape) {
+        return Err(differ(Code::LayoutMismatch, "the place of their elements")
+            .note(
+                "the view is a part of an allocation that does not lie as the engine moves a block",
+            )
+            .help("take a part of whole rows, at least 8 of them, no narrower than the swizzle"));
+    }
     if s.layout != m.layout {
         return Err(differ(Code::LayoutMismatch, "layout")
             .help("give the buffer the layout of the map: `map.layout()`"));
@@ -137,13 +207,33 @@ fn check_view(
     Ok(())
 }
 
+/// Does a block-sized part of an allocation of this shape lie as an allocation of its own would?
+fn lies_as_whole(m: &TensorMapType, alloc_shape: &[u32]) -> bool {
+    let (Ok(own), Ok(there)) = (
+        Places::new(&m.layout, &m.block),
+        Places::new(&m.layout, alloc_shape),
+    ) else {
+        return false;
+    };
+    let rows: u32 = m.block.iter().rev().skip(1).product();
+    let bits = m.block.iter().enumerate().flat_map(|(dim, size)| {
+        (0..size.trailing_zeros())
+            .map(move |bit| Dims::filled(0, m.block.rank()).with(dim, 1 << bit))
+    });
+    rows >= 8
+        && bits
+            .into_iter()
+            .all(|at| own.offset(&at) == there.offset(&at))
+}
+
+/// Global memory of a copy begins at a multiple of this many bytes.
+const ENGINE_ALIGNMENT_BYTES: u32 = 16;
+
 define_op! {
     /// A block from global into shared memory; its bytes complete on `barrier`, which must expect them.
     pub struct TmaLoad = "tma_load" {
         /// How long it should stay in L2.
         policy: L2Policy,
-        /// To every CTA of the cluster that shares the block, each at the same place.
-        is_multicast: bool,
         /// The map.
         map: Value,
         /// Where the block begins, in elements, the slowest dimension first; scalars i32.
@@ -156,6 +246,9 @@ define_op! {
         barrier: Value,
         /// Whether at all; a scalar boolean.
         predicate: PackedOption<Value>,
+        /// The CTAs of the cluster that get the block, each at this view's place in its own shared memory, and whose
+        /// barriers in that place complete: one bit for each rank, an i32. Without it only the CTA that asks.
+        multicast: PackedOption<Value>,
     }
 }
 
@@ -165,6 +258,7 @@ impl OpRules for TmaLoad {
         check_view(func, "tma_load", &m, self.map, self.view)?;
         one_barrier(func, "tma_load", self.barrier)?;
         check_predicate(func, "tma_load", self.predicate)?;
+        check_multicast(func, self.multicast)?;
         let wanted = match m.mode {
             TensorMapMode::Tiled => 0,
             TensorMapMode::Im2col { rank } => rank as usize - 2,
@@ -283,8 +377,14 @@ define_op! {
 
 impl OpRules for TmaPrefetch {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
-        check_copy(func, "tma_prefetch", self.map, &self.coordinates)?;
-        Ok(smallvec![])
+        let m = check_copy(func, "tma_prefetch", self.map, &self.coordinates)?;
+        match m.mode {
+            TensorMapMode::Tiled => Ok(smallvec![]),
+            TensorMapMode::Im2col { .. } => Err(OpError::new(
+                Code::AccessWidth,
+                "a prefetch goes through a tiled map; im2col maps are for loads",
+            )),
+        }
     }
     fn effects(&self) -> Effects {
         Effects {

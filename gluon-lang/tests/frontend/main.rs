@@ -2,7 +2,6 @@
 
 extern crate gluon_lang as tilekit;
 
-mod collective;
 mod control;
 mod examples;
 mod functions;

@@ -55,7 +55,7 @@ impl Lower for LaunchDependents {
 impl Code {
     /// The address in the cluster's window of what lies at `address` in the shared memory of the CTA of this rank.
     pub(super) fn mapa(&mut self, address: Reg, rank: Operand) -> Reg {
-        let key = key(14, 0, Type::U32, 0, &[address.into(), rank]);
+        let key = key(16, 0, Type::U32, 0, &[address.into(), rank]);
         self.pure(key, RegClass::B32, |reg| {
             Mapa {
                 space: Some(ptx::Space::SharedCluster),

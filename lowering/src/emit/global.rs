@@ -83,18 +83,18 @@ impl Lower for Store {
 }
 
 /// The registers of an access, run by run.
-struct Runs {
+pub(super) struct Runs {
     /// Registers that are accessed together, in the order of memory.
-    groups: Vec<Vec<usize>>,
+    pub(super) groups: Vec<Vec<usize>>,
     /// For each register, the one that is accessed for it.
     copies: Vec<usize>,
     /// How the mask of every run lies.
-    cut: Cut,
+    pub(super) cut: Cut,
 }
 
 /// Where a mask may cut a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cut {
+pub(super) enum Cut {
     /// Nowhere: it is the same for all elements of the run.
     Nowhere,
     /// Once: it holds up to some element and not after it.
@@ -127,7 +127,7 @@ impl Runs {
 
 impl Emitter<'_> {
     /// Which registers are accessed together.
-    fn runs(&mut self, pointers: Value, mask: Option<Value>, elem: Elem) -> Runs {
+    pub(super) fn runs(&mut self, pointers: Value, mask: Option<Value>, elem: Elem) -> Runs {
         let Some(t) = self.func.ty(pointers).as_tensor() else {
             return Runs {
                 groups: vec![vec![0]],
@@ -229,7 +229,7 @@ impl Emitter<'_> {
 }
 
 /// What stands where nothing is loaded and nothing is asked for.
-pub(super) fn zero(elem: Elem) -> Element {
+fn zero(elem: Elem) -> Element {
     match elem {
         Elem::Data(gluon_lang::elem::DType::F32) => Element::Whole(ptx::Operand::F32(0)),
         Elem::Data(gluon_lang::elem::DType::F64) => Element::Whole(ptx::Operand::F64(0)),
@@ -410,7 +410,7 @@ impl Code {
         });
     }
 
-    pub(super) fn both(&mut self, a: Reg, b: Reg) -> Reg {
+    fn both(&mut self, a: Reg, b: Reg) -> Reg {
         let both = self.int_binary(BinaryOp::And, a.into(), b.into(), Elem::I1);
         self.whole(both, Elem::I1)
     }
@@ -454,7 +454,7 @@ fn l1_eviction(eviction: Eviction) -> Option<L1Eviction> {
     }
 }
 
-fn l2_prefetch(prefetch: Prefetch) -> Option<L2Prefetch> {
+pub(super) fn l2_prefetch(prefetch: Prefetch) -> Option<L2Prefetch> {
     match prefetch {
         Prefetch::Default => None,
         Prefetch::L2B64 => Some(L2Prefetch::B64),

@@ -77,7 +77,7 @@ impl Lower for MbarrierArrive {
                 Some(cx.thread_where_clear(LANE_BITS, predicate))
             }
             Arrivers::Warpgroup => Some(cx.thread_where_clear(WARPGROUP_BITS, predicate)),
-            Arrivers::Thread => predicate.map(|p| Predicate::is(cx.predicate(p))),
+            Arrivers::Thread => cx.every_thread(predicate),
         };
         let addr = cx.view_address(self.barrier, 0);
         let (space, addr) = match self.cta.expand() {
@@ -161,7 +161,15 @@ impl Emitter<'_> {
 
     /// Holds in one thread, and there only if `predicate` does.
     pub(super) fn one_thread(&mut self, predicate: Option<Value>) -> Predicate {
-        self.thread_where_clear(self.func.threads() - 1, predicate)
+        self.thread_where_clear(self.code.partition.threads() - 1, predicate)
+    }
+
+    /// Holds in the threads that hold tiles, and there only if `predicate` does.
+    pub(super) fn every_thread(&mut self, predicate: Option<Value>) -> Option<Predicate> {
+        if self.code.partition.followers == 0 {
+            return predicate.map(|p| Predicate::is(self.predicate(p)));
+        }
+        Some(self.thread_where_clear(0, predicate))
     }
 
     /// Holds in those threads whose number has no bit of `mask`, and there only if `predicate` does.

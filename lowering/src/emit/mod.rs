@@ -30,11 +30,11 @@
 )]
 
 mod arith;
-mod atomic;
 mod cast;
 mod cluster;
 mod code;
 mod control;
+mod cp_async;
 mod create;
 mod debug;
 mod distribute;
@@ -49,12 +49,9 @@ mod layout;
 mod locations;
 mod math;
 mod mbarrier;
-mod owners;
 mod partition;
 mod pending;
 mod reduce;
-mod runs;
-mod scan;
 pub mod scratch;
 mod shape;
 mod shared;

@@ -4,7 +4,7 @@
 
 use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
 use gluon_lang::entity::Inst;
-use gluon_lang::ops::{atomic::SmemAtomicScatter, cp_async::*, gather::*, shared::*, tma::*};
+use gluon_lang::ops::{atomic::*, gather::*, scan::*, shared::*};
 
 use super::{Emitted, Emitter, Lower};
 
@@ -19,9 +19,7 @@ macro_rules! pending {
     };
 }
 
-pending! { AsyncCopy AsyncCommit AsyncWait AsyncArrive }
-pending! { SmemAtomicScatter }
-
+pending! { AtomicRmw AtomicCas AtomicLoad AtomicStore SmemAtomicScatter }
 pending! { Gather Histogram }
+pending! { Scan }
 pending! { SmemGather SmemScatter }
-pending! { TmaLoad TmaStore TmaStoreWait TmaPrefetch }

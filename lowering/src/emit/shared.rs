@@ -239,7 +239,6 @@ fn xor_of(entries: &[u32], number: u32) -> u32 {
 }
 
 impl Emitter<'_> {
-    #[allow(dead_code, reason = "the asynchronous copies name places by it")]
     /// An operand for the byte of a view that lies `byte_offset` behind its first element.
     pub(super) fn view_address(&mut self, view: Value, byte_offset: u32) -> Addr {
         let address = self.scalar(view);
@@ -267,7 +266,12 @@ impl Emitter<'_> {
     }
 
     /// The address of the access at `offset` of every thread.
-    fn access_address(&mut self, view: &View<'_>, plan: &LocalPlan, offset: u32) -> Addr {
+    pub(super) fn access_address(
+        &mut self,
+        view: &View<'_>,
+        plan: &LocalPlan,
+        offset: u32,
+    ) -> Addr {
         let mut at = Offset::of(Number::Thread, &plan.thread);
         at.constant = offset;
         let address = self.moved(view, &at);
@@ -351,7 +355,7 @@ fn is_behind(address: Element, base: Reg) -> bool {
 
 impl Code {
     /// An operand for an address in the shared window.
-    fn shared_addr(&mut self, address: Element, byte_offset: u32) -> Addr {
+    pub(super) fn shared_addr(&mut self, address: Element, byte_offset: u32) -> Addr {
         match address {
             Element::Sum(reg, add) => Addr::reg(reg, (add + i64::from(byte_offset)) as i32),
             other => Addr::reg(self.whole(other, ADDRESS), byte_offset as i32),

@@ -1,14 +1,124 @@
 //! The copy engine (PTX ISA 9.7.9.27): one thread asks for each box of a block.
 
-use gluon_lang::entity::Value;
-use ptx::{Cvta, CvtaSpace, Param, RegClass, Type};
+use gluon_lang::elem::{DType, Elem};
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ir::{TensorMapMode, TensorMapType};
+use gluon_lang::layout::tma::TmaMessage;
+use gluon_lang::ops::arith::BinaryOp;
+use gluon_lang::ops::tma::{L2Policy, TmaLoad, TmaPrefetch, TmaReduceOp, TmaStore, TmaStoreWait};
+use ptx::{
+    Addr, AtomOp, BulkSharedDst, CachePolicy, Coords, CreatePolicyFractional, CtaMask, Cvta,
+    CvtaSpace, Im2colOffsets, L2Eviction, Operand, Param, RegClass, TensorAddr, TensorDim,
+    TensorMode, Type,
+};
 
-use super::Emitter;
 use super::code::key;
+use super::element::Element;
+use super::{Emitted, Emitter, Lower};
 
 /// Bytes of a tensor map, and what they are aligned to (PTX ISA 5.5.8).
 const MAP_BYTES: u64 = 128;
 const MAP_ALIGNMENT: u32 = 64;
+
+const MAP: Elem = Elem::Data(DType::U64);
+
+impl Lower for TmaLoad {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let guard = Some(cx.one_thread(self.predicate.expand()));
+        let mbar = cx.view_address(self.barrier, 0);
+        let policy = cx.l2_policy(self.policy);
+        let multicast = self.multicast.expand().map(|mask| cx.cta_mask(mask));
+        let offsets = (!self.offsets.is_empty()).then(|| cx.im2col_offsets(&self.offsets));
+        for message in cx.messages(self.map) {
+            let src = cx.tensor_address(self.map, &self.coordinates, &message);
+            let dst = cx.view_address(self.view, message.offset_bytes);
+            let load = ptx::TensorLoad {
+                mode: offsets.is_some().then_some(TensorMode::Im2col),
+                policy,
+                multicast,
+                offsets: offsets.clone(),
+                ..ptx::TensorLoad::new(
+                    dim(&self.coordinates),
+                    BulkSharedDst::Cluster,
+                    dst,
+                    src,
+                    mbar,
+                )
+            };
+            cx.code.push_guarded(guard, load);
+        }
+        Ok(())
+    }
+}
+
+impl Lower for TmaStore {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let guard = Some(cx.one_thread(None));
+        let policy = cx.l2_policy(self.policy);
+        let dim = dim(&self.coordinates);
+        for message in cx.messages(self.map) {
+            let dst = cx.tensor_address(self.map, &self.coordinates, &message);
+            let src = cx.view_address(self.view, message.offset_bytes);
+            match atom_op(self.op) {
+                None => {
+                    let store = ptx::TensorStore::new(dim, dst, src);
+                    cx.code
+                        .push_guarded(guard, ptx::TensorStore { policy, ..store });
+                }
+                Some(op) => {
+                    let reduce = ptx::TensorReduce::new(dim, op, dst, src);
+                    cx.code
+                        .push_guarded(guard, ptx::TensorReduce { policy, ..reduce });
+                }
+            }
+        }
+        cx.code.push_guarded(guard, ptx::BulkCommitGroup::new());
+        Ok(())
+    }
+}
+
+fn dim(coordinates: &[Value]) -> TensorDim {
+    TensorDim::of_rank(coordinates.len()).expect("the verifier admits 1 to 5 coordinates")
+}
+
+fn atom_op(op: TmaReduceOp) -> Option<AtomOp> {
+    Some(match op {
+        TmaReduceOp::Store => return None,
+        TmaReduceOp::Add => AtomOp::Add,
+        TmaReduceOp::Min => AtomOp::Min,
+        TmaReduceOp::Max => AtomOp::Max,
+        TmaReduceOp::And => AtomOp::And,
+        TmaReduceOp::Or => AtomOp::Or,
+        TmaReduceOp::Xor => AtomOp::Xor,
+    })
+}
+
+impl Lower for TmaStoreWait {
+    /// Groups belong to the thread that asked; all others have nothing to wait for.
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.code.push(ptx::BulkWaitGroup {
+            read: self.is_read,
+            ..ptx::BulkWaitGroup::new(self.pending)
+        });
+        Ok(())
+    }
+}
+
+impl Lower for TmaPrefetch {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let guard = Some(cx.one_thread(None));
+        let policy = cx.l2_policy(self.policy);
+        for message in cx.messages(self.map) {
+            let src = cx.tensor_address(self.map, &self.coordinates, &message);
+            let prefetch = ptx::TensorPrefetch {
+                policy,
+                ..ptx::TensorPrefetch::new(dim(&self.coordinates), src)
+            };
+            cx.code.push_guarded(guard, prefetch);
+        }
+        Ok(())
+    }
+}
 
 impl Emitter<'_> {
     /// A tensor map among the parameters: the engine wants its generic address. The map stays where the launch put it, so
@@ -24,5 +134,85 @@ impl Emitter<'_> {
             })
         });
         self.set(map, vec![address.into()]);
+    }
+
+    fn map_type(&self, map: Value) -> &TensorMapType {
+        let m = self.func.ty(map).as_tensor_map();
+        m.expect("the verifier admits only tensor maps here")
+    }
+
+    fn messages(&self, map: Value) -> Vec<TmaMessage> {
+        let messages = self.map_type(map).messages();
+        messages.expect("the blocks of a verified map can be moved")
+    }
+
+    /// Where the box of a message begins in its tensor, innermost first.
+    fn tensor_address(
+        &mut self,
+        map: Value,
+        coordinates: &[Value],
+        message: &TmaMessage,
+    ) -> TensorAddr {
+        let is_im2col = matches!(self.map_type(map).mode, TensorMapMode::Im2col { .. });
+        let innermost = coordinates.len() - 1;
+        let mut coords = Coords::new();
+        for (at, &value) in coordinates.iter().enumerate().rev() {
+            // An im2col block has pixels, which are never cut, and channels, which are the tensor's innermost dimension.
+            let origin = match (is_im2col, at == innermost) {
+                (false, _) => message.origin[at],
+                (true, true) => message.origin[1],
+                (true, false) => 0,
+            };
+            let moved = self.code.int_binary(
+                BinaryOp::Add,
+                self.scalar(value),
+                Element::int(origin.into()),
+                Elem::I32,
+            );
+            coords.push(self.code.operand(moved, Elem::I32));
+        }
+        let base = self.code.whole(self.scalar(map), MAP);
+        TensorAddr {
+            map: Addr::reg(base, 0),
+            coords,
+        }
+    }
+
+    fn im2col_offsets(&mut self, offsets: &[Value]) -> Im2colOffsets {
+        let half = |&value: &Value| self.half_word(value);
+        Im2colOffsets(offsets.iter().rev().map(half).collect())
+    }
+
+    fn cta_mask(&mut self, mask: Value) -> CtaMask {
+        CtaMask(self.half_word(mask))
+    }
+
+    /// The low 16 bits of an i32.
+    fn half_word(&mut self, value: Value) -> Operand {
+        let element = self.scalar(value);
+        if let Some(constant) = element.as_int() {
+            return self
+                .code
+                .mov(Type::B16, Operand::Int(constant & 0xffff))
+                .into();
+        }
+        let word = self.code.operand(element, Elem::I32);
+        self.code.convert(Type::U16, Type::U32, None, word).into()
+    }
+
+    /// The L2 policy of an access; those of a kernel are made once.
+    fn l2_policy(&mut self, policy: L2Policy) -> Option<CachePolicy> {
+        let primary = match policy {
+            L2Policy::Default => return None,
+            L2Policy::EvictFirst => L2Eviction::First,
+            L2Policy::EvictLast => L2Eviction::Last,
+        };
+        let reg = self.code.in_prologue(|code| {
+            let key = key(15, primary as u8, Type::B64, 0, &[]);
+            code.pure(key, RegClass::B64, |reg| {
+                CreatePolicyFractional::new(primary, reg).into()
+            })
+        });
+        Some(CachePolicy(reg.into()))
     }
 }

@@ -58,6 +58,8 @@ pub(super) enum Event {
     Fence,
     /// Engines have read what they were asked to read.
     WaitForReads,
+    /// Each thread's copies are complete, but for so many groups.
+    WaitForCopies(u32),
 }
 
 /// What must stand before an instruction.
@@ -80,6 +82,8 @@ pub(super) struct Pending {
     unfenced: Bytes,
     /// Asked of engines, with no wait since.
     async_read: Bytes,
+    /// Copied by threads at moments of their own, with no wait for all of it since.
+    copied: Bytes,
 }
 
 impl Pending {
@@ -90,6 +94,7 @@ impl Pending {
         self.stepped.add(&other.stepped);
         self.unfenced.add(&other.unfenced);
         self.async_read.add(&other.async_read);
+        self.copied.add(&other.copied);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -108,7 +113,9 @@ impl Pending {
         );
         let barrier = match access {
             Access::Read | Access::AsyncRead => written || stepped,
-            Access::Write | Access::Initialise | Access::AsyncWrite => read || written || stepped,
+            Access::Write | Access::Initialise | Access::Copy | Access::AsyncWrite => {
+                read || written || stepped
+            }
             Access::Atomic => read || written,
             Access::AsyncAtomic => written,
         };
@@ -137,6 +144,19 @@ impl Pending {
             Event::WaitForReads => self.read.add(&std::mem::take(&mut self.async_read)),
             Event::Touch(Access::Read, bytes) => self.read.add(bytes),
             Event::Touch(Access::Write, bytes) => {
+                self.written.add(bytes);
+                self.unfenced.add(bytes);
+            }
+            Event::WaitForCopies(pending) => {
+                // Only now can a thread tell the others, and engines, that its copies are there.
+                self.written.add(&self.copied);
+                self.unfenced.add(&self.copied);
+                if *pending == 0 {
+                    self.copied = Bytes::default();
+                }
+            }
+            Event::Touch(Access::Copy, bytes) => {
+                self.copied.add(bytes);
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }
@@ -177,6 +197,9 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
     }
     if rules.waits_for_async_reads() {
         events.push(Event::WaitForReads);
+    }
+    if let Some(pending) = rules.waits_for_copies() {
+        events.push(Event::WaitForCopies(pending));
     }
     if !views.is_empty() {
         for (view, access) in rules.shared_accesses() {

@@ -57,7 +57,9 @@ numbers! { u8: 1, i32: 4, f32: 4, half::f16: 2, half::bf16: 2, }
 
 pub(crate) fn bytes<T: Number>(numbers: &[T]) -> Vec<u8> {
     let mut all = Vec::new();
-    numbers.iter().for_each(|n| n.put(&mut all));
+    for number in numbers {
+        number.put(&mut all);
+    }
     all
 }
 

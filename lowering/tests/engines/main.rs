@@ -8,5 +8,7 @@
 
 extern crate gluon_lang as tilekit;
 
+mod cp_async;
 mod machine;
 mod mbarrier;
+mod tma;

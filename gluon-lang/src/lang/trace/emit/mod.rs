@@ -1,24 +1,26 @@
 //! The operations, as the handles call them: free of generics, each with the author's place.
 
 mod arith;
-mod atomic;
 mod checks;
+mod cp_async;
 mod create;
 mod mbarrier;
 mod memory;
 mod reduce;
 mod shape;
 mod shared;
+mod tma;
 
 pub(crate) use arith::*;
-pub(crate) use atomic::*;
 pub(crate) use checks::*;
+pub(crate) use cp_async::*;
 pub(crate) use create::*;
 pub(crate) use mbarrier::*;
 pub(crate) use memory::*;
 pub(crate) use reduce::*;
 pub(crate) use shape::*;
 pub(crate) use shared::*;
+pub(crate) use tma::*;
 
 use super::{At, with};
 use crate::entity::Value;

@@ -1,0 +1,235 @@
+//! The copy engine (TMA): blocks between a tensor in global memory and shared memory.
+
+use smallvec::SmallVec;
+
+use super::mix::{Operand, ScalarOperand};
+use super::trace::{self, Raw, TmaCore, here};
+use super::{Element, Mbarrier, Scalar, Smem, TensorMap};
+use crate::layout::{Dims, SharedLayout};
+pub use crate::ops::tma::{L2Policy, TmaReduceOp};
+
+/// Where a block begins in its tensor: one coordinate in elements for each dimension, the slowest first. An array, or a
+/// tuple where host numbers and scalars of the kernel stand side by side.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say where a block begins",
+    note = "write `[row, column]` or `(row, 0)`: one i32 of the kernel or host integer for each dimension"
+)]
+pub trait Coordinates {
+    /// The coordinates before they are fitted.
+    #[doc(hidden)]
+    fn into_coordinates(self) -> SmallVec<[Raw; 5]>;
+}
+
+impl<C: ScalarOperand<i32>, const RANK: usize> Coordinates for [C; RANK] {
+    fn into_coordinates(self) -> SmallVec<[Raw; 5]> {
+        self.into_iter().map(Operand::into_raw).collect()
+    }
+}
+
+macro_rules! coordinates {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: ScalarOperand<i32>),*> Coordinates for ($($name,)*) {
+            #[allow(non_snake_case, reason = "the names are those of the type parameters")]
+            fn into_coordinates(self) -> SmallVec<[Raw; 5]> {
+                let ($($name,)*) = self;
+                let mut all = SmallVec::new();
+                $(all.push($name.into_raw());)*
+                all
+            }
+        }
+    )*};
+}
+
+coordinates!((A)(A B)(A B C)(A B C D)(A B C D E));
+
+/// A copy being described: `a.copy().policy(L2Policy::EvictFirst).when(is_first).load([row, 0], tile, full)`.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is copied before `load`, `store` or `prefetch`"]
+pub struct TmaCopy<T> {
+    map: TensorMap<T>,
+    core: TmaCore,
+}
+
+impl<T: Element> TensorMap<T> {
+    /// The elements of one copy in each dimension.
+    #[track_caller]
+    pub fn block(self) -> Dims {
+        trace::shape_of(self.value(), here())
+    }
+
+    /// How a block lies in shared memory: the layout of the tiles that it is copied from and to.
+    #[track_caller]
+    pub fn layout(self) -> SharedLayout {
+        trace::map_layout(self.value(), here())
+    }
+
+    /// Bytes of a block, which is what the barrier of a load expects: elements outside of the tensor count too.
+    #[track_caller]
+    pub fn block_bytes(self) -> u32 {
+        trace::map_block_bytes(self.value(), here())
+    }
+
+    /// A copy to be described.
+    #[inline]
+    pub fn copy(self) -> TmaCopy<T> {
+        TmaCopy {
+            map: self,
+            core: TmaCore::default(),
+        }
+    }
+
+    /// Copies the block at `at` into a tile of shared memory; elements outside of the tensor become zero. Its bytes complete
+    /// on `barrier`, which must [expect](Mbarrier::expect) them.
+    #[inline]
+    #[track_caller]
+    pub fn load(self, at: impl Coordinates, to: Smem<T>, barrier: Mbarrier) {
+        self.copy().load_at(at, &[], to, barrier, here());
+    }
+
+    /// The same through an im2col map: `offsets` say which tap of the filter, one for each spatial dimension.
+    #[inline]
+    #[track_caller]
+    pub fn load_im2col(
+        self,
+        at: impl Coordinates,
+        offsets: impl Coordinates,
+        to: Smem<T>,
+        barrier: Mbarrier,
+    ) {
+        let offsets = offsets.into_coordinates();
+        self.copy().load_at(at, &offsets, to, barrier, here());
+    }
+
+    /// Copies a tile of shared memory into the block at `at`; elements outside of the tensor are dropped. What the threads
+    /// stored is fenced before. The copy is a group of its own, which [`tma_store_wait`] waits for.
+    #[inline]
+    #[track_caller]
+    pub fn store(self, at: impl Coordinates, from: Smem<T>) {
+        self.copy().store_at(TmaReduceOp::Store, at, from, here());
+    }
+
+    /// Combines a tile of shared memory with the block at `at`, element by element, each step atomic.
+    #[inline]
+    #[track_caller]
+    pub fn reduce(self, op: TmaReduceOp, at: impl Coordinates, from: Smem<T>) {
+        self.copy().store_at(op, at, from, here());
+    }
+
+    /// Adds a tile of shared memory to the block at `at`, element by element, each step atomic.
+    #[inline]
+    #[track_caller]
+    pub fn store_add(self, at: impl Coordinates, from: Smem<T>) {
+        self.copy().store_at(TmaReduceOp::Add, at, from, here());
+    }
+
+    /// Brings the block at `at` into L2.
+    #[inline]
+    #[track_caller]
+    pub fn prefetch(self, at: impl Coordinates) {
+        self.copy().prefetch_at(at, here());
+    }
+}
+
+impl<T: Element> TmaCopy<T> {
+    /// How long what is copied should stay in L2.
+    #[inline]
+    pub fn policy(mut self, policy: L2Policy) -> Self {
+        self.core.policy = policy;
+        self
+    }
+
+    /// Only where a condition holds; for loads.
+    #[inline]
+    pub fn when(mut self, condition: Scalar<bool>) -> Self {
+        self.core.condition = Some(condition.value());
+        self
+    }
+
+    /// To all CTAs of the cluster whose rank is a bit of `mask`, each at the same place of its own shared memory; there the
+    /// barrier in the same place completes. For loads.
+    #[inline]
+    pub fn multicast(mut self, mask: impl ScalarOperand<i32>) -> Self {
+        self.core.multicast = Some(mask.into_raw());
+        self
+    }
+
+    /// See [`TensorMap::load`].
+    #[inline]
+    #[track_caller]
+    pub fn load(self, at: impl Coordinates, to: Smem<T>, barrier: Mbarrier) {
+        self.load_at(at, &[], to, barrier, here());
+    }
+
+    /// See [`TensorMap::load_im2col`].
+    #[inline]
+    #[track_caller]
+    pub fn load_im2col(
+        self,
+        at: impl Coordinates,
+        offsets: impl Coordinates,
+        to: Smem<T>,
+        barrier: Mbarrier,
+    ) {
+        let offsets = offsets.into_coordinates();
+        self.load_at(at, &offsets, to, barrier, here());
+    }
+
+    /// See [`TensorMap::store`].
+    #[inline]
+    #[track_caller]
+    pub fn store(self, at: impl Coordinates, from: Smem<T>) {
+        self.store_at(TmaReduceOp::Store, at, from, here());
+    }
+
+    /// See [`TensorMap::reduce`].
+    #[inline]
+    #[track_caller]
+    pub fn reduce(self, op: TmaReduceOp, at: impl Coordinates, from: Smem<T>) {
+        self.store_at(op, at, from, here());
+    }
+
+    /// See [`TensorMap::prefetch`].
+    #[inline]
+    #[track_caller]
+    pub fn prefetch(self, at: impl Coordinates) {
+        self.prefetch_at(at, here());
+    }
+
+    fn load_at(
+        self,
+        at: impl Coordinates,
+        offsets: &[Raw],
+        to: Smem<T>,
+        barrier: Mbarrier,
+        here: trace::At,
+    ) {
+        let at = at.into_coordinates();
+        let (map, to) = (self.map.value(), to.value());
+        trace::tma_load(&self.core, map, &at, offsets, to, barrier.0, here);
+    }
+
+    fn store_at(self, op: TmaReduceOp, at: impl Coordinates, from: Smem<T>, here: trace::At) {
+        let at = at.into_coordinates();
+        trace::tma_store(&self.core, op, self.map.value(), &at, from.value(), here);
+    }
+
+    fn prefetch_at(self, at: impl Coordinates, here: trace::At) {
+        let at = at.into_coordinates();
+        trace::tma_prefetch(&self.core, self.map.value(), &at, here);
+    }
+}
+
+/// Waits until at most `pending` of the stores through tensor maps are under way, and what the others wrote is seen.
+#[inline]
+#[track_caller]
+pub fn tma_store_wait(pending: u32) {
+    trace::tma_store_wait(pending, false, here());
+}
+
+/// Waits until at most `pending` of the stores through tensor maps still read shared memory, which may then be written
+/// again.
+#[inline]
+#[track_caller]
+pub fn tma_store_wait_read(pending: u32) {
+    trace::tma_store_wait(pending, true, here());
+}
