@@ -73,11 +73,11 @@ impl<P: Element, T: Element, V: Operand<T>> Fits<Pointers<P>, T> for V {
     }
 }
 
-/// A load or store being described: `x.at(offsets).mask(inside).other(0.0).load()`.
+/// A load, store or atomic being described: `x.at(offsets).mask(inside).other(0.0).load()`.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is accessed before `load` or `store`"]
 pub struct Access<P> {
-    core: AccessCore,
+    pub(super) core: AccessCore,
     target: PhantomData<P>,
 }
 

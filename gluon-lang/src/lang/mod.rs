@@ -13,6 +13,7 @@
 //! - **Layouts never change silently.** Two layouts that meet are a mistake; `Auto` takes the other's.
 
 mod access;
+mod atomic;
 mod cast;
 mod checks;
 mod compare;
@@ -33,12 +34,14 @@ mod pointer;
 pub mod prelude;
 pub(crate) mod range;
 mod reduce;
+mod scan;
 mod shape;
 mod shared;
 mod tma;
 mod trace;
 
 pub use access::{Access, Target, async_copy_commit, async_copy_wait};
+pub use atomic::Old;
 pub use cast::CastTo;
 pub use checks::{Hinted, Printable, assume, device_assert, device_print};
 pub use compare::{KernelEq, KernelOrd};
@@ -63,6 +66,7 @@ pub use param::{BlockLayout, KernelParam, Param, ParamHandle};
 pub use pointer::Offset;
 pub use range::{IntoLoop, Range, RangeEnds, range};
 pub use reduce::{Reducible, reduce};
+pub use scan::{scan, scan_reverse};
 pub use shape::join;
 pub use tma::{Coordinates, L2Policy, TmaCopy, TmaReduceOp, tma_store_wait, tma_store_wait_read};
 pub use trace::{

@@ -11,11 +11,13 @@ pub use super::{
     program_id, range, reduce, scalar, select, tma_store_wait, tma_store_wait_read, umulhi, where_,
     zeros, zeros_like,
 };
+pub use super::{scan, scan_reverse};
 pub use crate::layout::{
     Auto, Blocked, Coalesced, Dims, DistributedLinear, DotOperand, Layout, Mma, Nvmma, Padded,
     SharedLayout, SharedLinear, Slice, Swizzled, Wgmma,
 };
 pub use crate::ops::arith::Rounding;
+pub use crate::ops::atomic::Scope;
 pub use crate::ops::global::{CacheOp, Eviction};
 pub use crate::{static_assert, static_print};
 pub use gluon_lang_macros::{Aggregate, case, device, kernel};

@@ -1,7 +1,7 @@
 //! Reductions along one dimension. A combine function must be associative and commutative, for the order of combination
 //! is the layout's.
 
-use super::trace::{self, here};
+use super::trace::{self, Combining, here};
 use super::{Bits, Element, Handle, Numeric, Scalar, Tensor};
 use crate::entity::Value;
 use crate::ops::arith::{BinaryOp, CompareOp};
@@ -14,7 +14,7 @@ macro_rules! reductions {
                 #[inline]
                 #[track_caller]
                 pub fn $name(self, axis: usize) -> Tensor<T> {
-                    Tensor::wrap(trace::reduce_with(BinaryOp::$op, self.value(), axis, here()))
+                    Tensor::wrap(trace::combine_with(Combining::Reduce, BinaryOp::$op, self.value(), axis, here()))
                 }
             )*
         }
@@ -71,10 +71,10 @@ impl<T: Element> Tensor<T> {
     }
 }
 
-/// One tensor, or several of one shape and layout that are reduced together.
+/// One tensor, or several of one shape and layout that are reduced or scanned together.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be reduced",
-    note = "reduce a tensor, or a tuple of two to four tensors"
+    message = "`{Self}` cannot be reduced or scanned",
+    note = "these take a tensor, or a tuple of two to four tensors"
 )]
 pub trait Reducible: Copy {
     /// One element of each.
@@ -139,10 +139,22 @@ pub fn reduce<R: Reducible>(
     axis: usize,
     combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
 ) -> R {
-    let at = here();
-    let operands = trace::fit_reduced(&operands.operands(), at);
+    combined(Combining::Reduce, operands, axis, combine, here())
+}
+
+/// Reduces or scans with a combine function.
+pub(super) fn combined<R: Reducible>(
+    combining: Combining,
+    operands: R,
+    axis: usize,
+    combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
+    at: trace::At,
+) -> R {
+    let operands = trace::fit_combined(combining, &operands.operands(), at);
     let elements = trace::open_combine(&operands, at);
     let (left, right) = elements.split_at(operands.len());
     let combined = R::combined(combine(R::elements(left), R::elements(right)));
-    R::results(&trace::close_combine(axis, &operands, &combined, at))
+    R::results(&trace::close_combine(
+        combining, axis, &operands, &combined, at,
+    ))
 }

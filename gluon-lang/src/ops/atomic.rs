@@ -6,7 +6,7 @@ use smallvec::smallvec;
 use super::arith::{element, mismatch};
 use super::define::{attr_enum, define_op};
 use super::shared::{check_indices, check_values, descriptor};
-use super::{Access, OpRules, SharedAccesses, Types};
+use super::{Access, OpRules, Scratch, SharedAccesses, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -33,14 +33,16 @@ attr_enum! {
 }
 
 impl AtomicOp {
-    /// Does the hardware have it for elements of this type?
+    /// Is it one step on elements of this type?
     pub fn accepts(self, dtype: DType) -> bool {
         let is_word = matches!(dtype, DType::I32 | DType::U32 | DType::I64 | DType::U64);
         match self {
             AtomicOp::Add => {
                 is_word || matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
             }
-            AtomicOp::Min | AtomicOp::Max | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => is_word,
+            // Floats are compared by their bits as integers, one way for each sign of the value.
+            AtomicOp::Min | AtomicOp::Max => is_word || matches!(dtype, DType::F32 | DType::F64),
+            AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => is_word,
             AtomicOp::Exchange => is_word || matches!(dtype, DType::F32 | DType::F64),
         }
     }
@@ -85,8 +87,12 @@ const GLOBAL_RMW: Effects = Effects {
 };
 
 define_op! {
-    /// For each pointer where `mask` is true: reads, combines with `value`, writes, as one step. The result is what was
-    /// there before; undefined where nothing was done.
+    /// For each pointer where `mask` is true: reads, combines with `value`, writes, as one step, once for each element
+    /// however many threads hold it. The result is what was there before; 0 where nothing was done.
+    ///
+    /// All threads of the CTA take part in what it orders: accesses before a release stay before it, accesses after an
+    /// acquire stay behind it, whichever threads they are of. Of floats, `min` and `max` take -0 for less than 0, and NaN
+    /// for beyond the infinity of its sign.
     pub struct AtomicRmw = "atomic_rmw" {
         /// Which.
         op: AtomicOp,
@@ -94,6 +100,8 @@ define_op! {
         semantics: Semantics,
         /// Among whom.
         scope: Scope,
+        /// Shared memory for results on their way to threads that hold copies.
+        scratch: Scratch,
         /// Pointers, a tensor or a scalar.
         ptr: Value,
         /// What to combine with.
@@ -111,27 +119,40 @@ impl OpRules for AtomicRmw {
             elem => Err(OpError::new(
                 Code::ElementMismatch,
                 format!("there is no atomic `{}` for {elem}", self.op),
-            )),
+            )
+            .origin(self.ptr, format!("this is {}", func.ty(self.ptr)))
+            .help(help_for(self.op))),
         }
     }
     fn effects(&self) -> Effects {
         GLOBAL_RMW
     }
+    fn scratch(&self) -> Option<Scratch> {
+        Some(self.scratch)
+    }
+    fn set_scratch(&mut self, scratch: Scratch) {
+        self.scratch = scratch;
+    }
 }
 
 define_op! {
-    /// For each pointer: where memory holds `compare`, writes `value`, as one step. The result is what was there.
+    /// For each pointer where `mask` is true: where memory holds the bits of `compare`, writes `value`, as one step. The
+    /// result is what was there; 0 where nothing was done.
     pub struct AtomicCas = "atomic_cas" {
         /// What it orders.
         semantics: Semantics,
         /// Among whom.
         scope: Scope,
+        /// Shared memory for results on their way to threads that hold copies.
+        scratch: Scratch,
         /// Pointers, a tensor or a scalar.
         ptr: Value,
         /// What must be there.
         compare: Value,
         /// What to write.
         value: Value,
+        /// Where.
+        mask: PackedOption<Value>,
     }
 }
 
@@ -142,28 +163,39 @@ impl OpRules for AtomicCas {
             "atomic_cas",
             self.ptr,
             &[self.compare, self.value],
-            None,
+            self.mask.expand(),
         )?;
         match element(&data)? {
             Elem::Data(d) if d.bits() >= 16 => Ok(smallvec![data]),
             elem => Err(OpError::new(
                 Code::ElementMismatch,
                 format!("there is no atomic compare-and-swap for {elem}"),
-            )),
+            )
+            .origin(self.ptr, format!("this is {}", func.ty(self.ptr)))
+            .help("it exists for elements of 16, 32 and 64 bits")),
         }
     }
     fn effects(&self) -> Effects {
         GLOBAL_RMW
     }
+    fn scratch(&self) -> Option<Scratch> {
+        Some(self.scratch)
+    }
+    fn set_scratch(&mut self, scratch: Scratch) {
+        self.scratch = scratch;
+    }
 }
 
 define_op! {
-    /// Reads through each pointer as one step, with an order.
+    /// Reads through each pointer where `mask` is true as one step, with an order. All threads that hold an element see
+    /// one value, so that a loop may wait for it; 0 where nothing was read.
     pub struct AtomicLoad = "atomic_load" {
         /// `acquire` or `relaxed`.
         semantics: Semantics,
         /// Among whom.
         scope: Scope,
+        /// Shared memory for results on their way to threads that hold copies.
+        scratch: Scratch,
         /// Pointers, a tensor or a scalar.
         ptr: Value,
         /// Where.
@@ -180,7 +212,8 @@ impl OpRules for AtomicLoad {
                     "an atomic load is acquire or relaxed, not {}",
                     self.semantics
                 ),
-            ));
+            )
+            .help("a load has nothing to release: release with the store or read-modify-write that others wait for"));
         }
         Ok(smallvec![data_of(
             func,
@@ -192,6 +225,12 @@ impl OpRules for AtomicLoad {
     }
     fn effects(&self) -> Effects {
         GLOBAL_RMW
+    }
+    fn scratch(&self) -> Option<Scratch> {
+        Some(self.scratch)
+    }
+    fn set_scratch(&mut self, scratch: Scratch) {
+        self.scratch = scratch;
     }
 }
 
@@ -220,7 +259,8 @@ impl OpRules for AtomicStore {
                     "an atomic store is release or relaxed, not {}",
                     self.semantics
                 ),
-            ));
+            )
+            .help("a store has nothing to acquire: acquire with the load or read-modify-write that waits for it"));
         }
         data_of(
             func,
@@ -281,6 +321,20 @@ impl OpRules for SmemAtomicScatter {
     }
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![(self.view, Access::Atomic)]
+    }
+}
+
+/// Which element types an operation exists for.
+fn help_for(op: AtomicOp) -> &'static str {
+    match op {
+        AtomicOp::Add => "it exists for integers of 32 and 64 bits, f16, bf16, f32 and f64",
+        AtomicOp::Min | AtomicOp::Max => {
+            "it exists for integers of 32 and 64 bits, f32 and f64; wider elements, or a loop over `atomic_cas`, do the rest"
+        }
+        AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => "it exists for integers of 32 and 64 bits",
+        AtomicOp::Exchange => {
+            "it exists for integers of 32 and 64 bits, f32 and f64; `atomic_cas` takes 16 bits too"
+        }
     }
 }
 

@@ -229,7 +229,7 @@ impl Emitter<'_> {
 }
 
 /// What stands where nothing is loaded and nothing is asked for.
-fn zero(elem: Elem) -> Element {
+pub(super) fn zero(elem: Elem) -> Element {
     match elem {
         Elem::Data(gluon_lang::elem::DType::F32) => Element::Whole(ptx::Operand::F32(0)),
         Elem::Data(gluon_lang::elem::DType::F64) => Element::Whole(ptx::Operand::F64(0)),
@@ -410,7 +410,7 @@ impl Code {
         });
     }
 
-    fn both(&mut self, a: Reg, b: Reg) -> Reg {
+    pub(super) fn both(&mut self, a: Reg, b: Reg) -> Reg {
         let both = self.int_binary(BinaryOp::And, a.into(), b.into(), Elem::I1);
         self.whole(both, Elem::I1)
     }

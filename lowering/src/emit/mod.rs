@@ -30,6 +30,7 @@
 )]
 
 mod arith;
+mod atomic;
 mod cast;
 mod cluster;
 mod code;
@@ -49,9 +50,12 @@ mod layout;
 mod locations;
 mod math;
 mod mbarrier;
+mod owners;
 mod partition;
 mod pending;
 mod reduce;
+mod runs;
+mod scan;
 pub mod scratch;
 mod shape;
 mod shared;

@@ -78,6 +78,16 @@ impl Code {
         })
     }
 
+    /// A predicate: of these bits of the thread's number, those of `wanted` are set and no others. Threads without a tile
+    /// answer as the thread does that they follow.
+    pub(super) fn thread_bits_are(&mut self, mask: u32, wanted: u32) -> Reg {
+        self.in_prologue(|code| {
+            let thread = code.thread();
+            let bits = code.binary(BinaryOp::And, Type::B32, thread, mask);
+            code.setp(Compare::Eq, Type::U32, bits, wanted)
+        })
+    }
+
     /// The number of the warp in its CTA, in a form that ptxas knows to be the same in all lanes.
     pub(super) fn warp_of_cta(&mut self) -> Reg {
         self.in_prologue(|code| {

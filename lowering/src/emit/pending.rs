@@ -4,7 +4,7 @@
 
 use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
 use gluon_lang::entity::Inst;
-use gluon_lang::ops::{atomic::*, gather::*, scan::*, shared::*};
+use gluon_lang::ops::{atomic::SmemAtomicScatter, gather::*, shared::*};
 
 use super::{Emitted, Emitter, Lower};
 
@@ -19,7 +19,6 @@ macro_rules! pending {
     };
 }
 
-pending! { AtomicRmw AtomicCas AtomicLoad AtomicStore SmemAtomicScatter }
+pending! { SmemAtomicScatter }
 pending! { Gather Histogram }
-pending! { Scan }
 pending! { SmemGather SmemScatter }

@@ -348,7 +348,7 @@ impl Code {
     }
 
     /// Neighbouring elements of shared memory, as wide as they can be loaded.
-    fn load_parts(&mut self, addr: Addr, elem: Elem, count: u32) -> Vec<Element> {
+    pub(super) fn load_parts(&mut self, addr: Addr, elem: Elem, count: u32) -> Vec<Element> {
         let at_once = if elem.is_bool() {
             1
         } else {

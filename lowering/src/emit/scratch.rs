@@ -1,11 +1,13 @@
 //! How much shared memory the emission of an op needs while it runs, and who meets in it.
 
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::{Func, TensorType};
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ir::{Func, TensorType, Type};
 use gluon_lang::layout::convert::{Conversion, ConversionPlan, Limits, Scope, plan_conversion};
 use gluon_lang::layout::{Axis, LayoutError, LinearLayout};
 use gluon_lang::ops::Op;
 use gluon_lang::ops::layout::ConvertLayout;
+
+use super::runs;
 
 /// The threads that meet inside the emission of an op, between its writes to its scratch and its reads of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +43,13 @@ pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
         Op::Reduce(op) => {
             let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
             reduction(tensors, op.axis as usize)
+        }
+        Op::Scan(op) => {
+            let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
+            scan(&tensors.collect::<Vec<_>>(), op.axis as usize)
+        }
+        Op::AtomicRmw(_) | Op::AtomicCas(_) | Op::AtomicLoad(_) => {
+            told_to_copies(func, func.result(inst))
         }
         _ => ScratchNeed::default(),
     }
@@ -103,6 +112,53 @@ fn reduction<'t>(tensors: impl Iterator<Item = &'t TensorType>, axis: usize) -> 
         need.meeting = Meeting::Cta;
     }
     need
+}
+
+/// Warps leave what their blocks come to, for every run of the coordinate that they hold.
+fn scan(tensors: &[&TensorType], axis: usize) -> ScratchNeed {
+    let map = tensors.first().and_then(|t| t.layout.linear(&t.shape).ok());
+    let Some(map) = map else {
+        return ScratchNeed::default();
+    };
+    let elems: Vec<_> = tensors.iter().map(|t| t.elem).collect();
+    let (_, bytes) = runs::slots(&map, axis, &runs::runs(&map, axis), &elems);
+    ScratchNeed {
+        bytes,
+        meeting: if bytes > 0 {
+            Meeting::Cta
+        } else {
+            Meeting::Nobody
+        },
+    }
+}
+
+/// What only the threads that own an element know goes through shared memory where other warps hold copies.
+fn told_to_copies(func: &Func, result: Value) -> ScratchNeed {
+    let (elem, elements, is_in_warps) = match func.ty(result) {
+        Type::Tensor(t) => {
+            let map = t.layout.linear(&t.shape);
+            let is_copied = map.is_ok_and(|map| map.free_mask(Axis::Warp) != 0);
+            // Warps that wait to part run along, and must know what the others know.
+            let is_followed = func.launch_warps() > func.warps;
+            (t.elem, t.len() as u32, is_copied || is_followed)
+        }
+        Type::Scalar(elem) => (*elem, 1, func.launch_warps() > 1),
+        _ => return ScratchNeed::default(),
+    };
+    if !is_in_warps || !is_used(func, result) {
+        return ScratchNeed::default();
+    }
+    ScratchNeed {
+        bytes: elements * elem.bytes(),
+        meeting: Meeting::Cta,
+    }
+}
+
+/// Does any instruction take this value?
+pub(super) fn is_used(func: &Func, value: Value) -> bool {
+    func.walk()
+        .into_iter()
+        .any(|inst| func.op(inst).operands().contains(&value))
 }
 
 /// How many bits of `input` move along dimension `axis`.

@@ -3,10 +3,11 @@
 use cranelift_entity::packed_option::PackedOption;
 
 use super::super::operand::{Operand, Raw};
-use super::super::{At, with};
+use super::super::{At, Trace, with};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
+use crate::ops::atomic::{Scope, Semantics};
 use crate::ops::global::{CacheOp, Eviction, Load, Prefetch, Store};
 
 /// A global access as the author describes it.
@@ -20,6 +21,8 @@ pub(crate) struct AccessCore {
     pub(crate) eviction: Eviction,
     pub(crate) prefetch: Prefetch,
     pub(crate) is_volatile: bool,
+    pub(crate) semantics: Option<Semantics>,
+    pub(crate) scope: Option<Scope>,
 }
 
 impl AccessCore {
@@ -33,7 +36,28 @@ impl AccessCore {
             eviction: Eviction::Default,
             prefetch: Prefetch::Default,
             is_volatile: false,
+            semantics: None,
+            scope: None,
         }
+    }
+
+    /// What has no meaning in a plain load or store.
+    fn refused_by_plain(&self) -> [(bool, &'static str); 2] {
+        [
+            (self.semantics.is_some(), "a memory order"),
+            (self.scope.is_some(), "a scope"),
+        ]
+    }
+
+    /// What has no meaning in an atomic.
+    pub(super) fn refused_by_atomics(&self) -> [(bool, &'static str); 5] {
+        [
+            (self.other.is_some(), "`other`"),
+            (self.cache != CacheOp::Default, "`cache`"),
+            (self.eviction != Eviction::Default, "an eviction priority"),
+            (self.prefetch != Prefetch::Default, "`l2_prefetch`"),
+            (self.is_volatile, "`volatile`"),
+        ]
     }
 
     /// Takes the L2 prefetch size in bytes.
@@ -55,19 +79,47 @@ impl AccessCore {
     }
 
     /// Pointers first, then those of value or `other`, and mask, that there are.
-    pub(super) fn operands(&self, data: Option<Raw>) -> Vec<Operand> {
+    pub(super) fn operands(&self, data: impl IntoIterator<Item = Raw>) -> Vec<Operand> {
         let data_elem = Elem::Data(self.pointee);
         let ptr = (Raw::Value(self.ptr), Elem::Ptr(self.pointee));
-        let data = data.map(|raw| (raw, data_elem));
+        let data = data.into_iter().map(|raw| (raw, data_elem));
         let mask = self.mask.map(|raw| (raw, Elem::I1));
-        [Some(ptr), data, mask].into_iter().flatten().collect()
+        [ptr].into_iter().chain(data).chain(mask).collect()
     }
 }
+
+/// Reports the first thing said of an access that it cannot have.
+pub(super) fn refuse(
+    trace: &mut Trace,
+    refused: &[(bool, &'static str)],
+    (access, help): (&str, &str),
+    at: At,
+) -> bool {
+    let Some((_, what)) = refused.iter().find(|(is_said, _)| *is_said) else {
+        return false;
+    };
+    let message = format!("{what} means nothing to {access}");
+    trace.fail(OpError::new(Code::AccessWidth, message).help(help), at);
+    true
+}
+
+/// What a load and a store that are no atomics are called, and what to write if one is meant.
+const PLAIN_LOAD: (&str, &str) = (
+    "a plain load",
+    "`atomic_load` reads with an order and among a scope",
+);
+const PLAIN_STORE: (&str, &str) = (
+    "a plain store",
+    "`atomic_store` writes with an order and among a scope",
+);
 
 /// Reads.
 #[inline(never)]
 pub(crate) fn load(access: &AccessCore, at: At) -> Value {
     with(at, |trace| {
+        if refuse(trace, &access.refused_by_plain(), PLAIN_LOAD, at) {
+            return trace.builder.poison();
+        }
         let operands = access.operands(access.other);
         let Some(fitted) = trace.fit("load", &operands, at) else {
             return trace.builder.poison();
@@ -93,12 +145,15 @@ pub(crate) fn load(access: &AccessCore, at: At) -> Value {
 pub(crate) fn store(access: &AccessCore, value: Raw, at: At) {
     with(at, |trace| {
         let refused = [
-            (access.other.is_some(), "other"),
-            (access.prefetch != Prefetch::Default, "l2_prefetch"),
+            (access.other.is_some(), "`other`"),
+            (access.prefetch != Prefetch::Default, "`l2_prefetch`"),
         ];
         if let Some((_, what)) = refused.iter().find(|(is_set, _)| *is_set) {
-            let message = format!("`{what}` is about loads, this is a store");
+            let message = format!("{what} is about loads, this is a store");
             trace.fail(OpError::new(Code::AccessWidth, message), at);
+            return;
+        }
+        if refuse(trace, &access.refused_by_plain(), PLAIN_STORE, at) {
             return;
         }
         let operands = access.operands(Some(value));

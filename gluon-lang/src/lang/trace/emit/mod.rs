@@ -1,6 +1,7 @@
 //! The operations, as the handles call them: free of generics, each with the author's place.
 
 mod arith;
+mod atomic;
 mod checks;
 mod cp_async;
 mod create;
@@ -12,6 +13,7 @@ mod shared;
 mod tma;
 
 pub(crate) use arith::*;
+pub(crate) use atomic::*;
 pub(crate) use checks::*;
 pub(crate) use cp_async::*;
 pub(crate) use create::*;

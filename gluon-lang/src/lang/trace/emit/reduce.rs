@@ -1,4 +1,4 @@
-//! Reductions: the combine function is traced once, on two sets of scalars.
+//! Reductions and scans: the combine function is traced once, on two sets of scalars.
 
 use super::super::{At, Raw, Trace, with};
 use crate::diag::{Code, OpError};
@@ -11,18 +11,45 @@ use crate::ops::control::Yield;
 use crate::ops::create::Arange;
 use crate::ops::layout::SetLayout;
 use crate::ops::reduce::Reduce;
+use crate::ops::scan::Scan;
 use crate::ops::shape::{Broadcast, ExpandDims};
+use crate::ops::{Op, Scratch};
 
-/// Operands of one reduction, with open layouts decided by the others.
+/// What is done with a combine function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Combining {
+    /// All elements become one.
+    Reduce,
+    /// Each element is combined with all before it, or with all behind it.
+    Scan { is_reverse: bool },
+}
+
+impl Combining {
+    fn mnemonic(self) -> &'static str {
+        match self {
+            Combining::Reduce => "reduce",
+            Combining::Scan { .. } => "scan",
+        }
+    }
+
+    fn noun(self) -> &'static str {
+        match self {
+            Combining::Reduce => "reduction",
+            Combining::Scan { .. } => "scan",
+        }
+    }
+}
+
+/// Operands of one reduction or scan, with open layouts decided by the others.
 #[inline(never)]
-pub(crate) fn fit_reduced(operands: &[Value], at: At) -> Vec<Value> {
+pub(crate) fn fit_combined(combining: Combining, operands: &[Value], at: At) -> Vec<Value> {
     with(at, |trace| {
         let elem = |v: &Value| trace.ty(*v).elem();
         let Some(elems) = operands.iter().map(elem).collect::<Option<Vec<Elem>>>() else {
             return operands.iter().map(|_| trace.builder.poison()).collect();
         };
         let raws: Vec<_> = operands.iter().map(|v| Raw::Value(*v)).zip(elems).collect();
-        match trace.fit("reduce", &raws, at) {
+        match trace.fit(combining.mnemonic(), &raws, at) {
             Some(fitted) => fitted.to_vec(),
             None => operands.iter().map(|_| trace.builder.poison()).collect(),
         }
@@ -35,22 +62,29 @@ pub(crate) fn open_combine(operands: &[Value], at: At) -> Vec<Value> {
     with(at, |trace| trace.open_combine(operands, at))
 }
 
-/// Closes it with the combined elements, and reduces.
+/// Closes it with the combined elements, and reduces or scans.
 #[inline(never)]
 pub(crate) fn close_combine(
+    combining: Combining,
     axis: usize,
     operands: &[Value],
     combined: &[Value],
     at: At,
 ) -> Vec<Value> {
     with(at, |trace| {
-        trace.close_combine(axis, operands, combined, at)
+        trace.close_combine(combining, axis, operands, combined, at)
     })
 }
 
-/// A reduction with one operation.
+/// A reduction or scan with one operation.
 #[inline(never)]
-pub(crate) fn reduce_with(op: BinaryOp, operand: Value, axis: usize, at: At) -> Value {
+pub(crate) fn combine_with(
+    combining: Combining,
+    op: BinaryOp,
+    operand: Value,
+    axis: usize,
+    at: At,
+) -> Value {
     with(at, |trace| {
         let operands = [operand];
         let elements = trace.open_combine(&operands, at);
@@ -62,7 +96,7 @@ pub(crate) fn reduce_with(op: BinaryOp, operand: Value, axis: usize, at: At) -> 
             rhs: elements[1],
         };
         let combined = trace.push1(binary, ty, at);
-        trace.close_combine(axis, &operands, &[combined], at)[0]
+        trace.close_combine(combining, axis, &operands, &[combined], at)[0]
     })
 }
 
@@ -76,7 +110,7 @@ pub(crate) fn arg_reduce(op: CompareOp, operand: Value, axis: usize, at: At) -> 
         let operands = [operand, index];
         let elements = trace.open_combine(&operands, at);
         let combined = trace.better(op, &elements, at);
-        trace.close_combine(axis, &operands, &combined, at)[1]
+        trace.close_combine(Combining::Reduce, axis, &operands, &combined, at)[1]
     })
 }
 
@@ -94,6 +128,7 @@ impl Trace {
 
     fn close_combine(
         &mut self,
+        combining: Combining,
         axis: usize,
         operands: &[Value],
         combined: &[Value],
@@ -104,21 +139,34 @@ impl Trace {
         let values = combined.iter().copied().collect();
         self.push(Yield { values }, &[], at);
         let combine = self.builder.close();
-        if is_lost || !self.check_combine(combine) {
+        if is_lost || !self.check_combine(combining, combine) {
             return operands.iter().map(|_| self.builder.poison()).collect();
         }
         let declared: Vec<Type> = operands.iter().map(|v| self.ty(*v).clone()).collect();
-        let op = Reduce {
-            scratch: crate::ops::Scratch::NONE,
-            axis: u32::try_from(axis).unwrap_or(u32::MAX),
-            operands: operands.iter().copied().collect(),
-            combine,
+        let (axis, scratch) = (u32::try_from(axis).unwrap_or(u32::MAX), Scratch::NONE);
+        let operands = operands.iter().copied().collect();
+        let op: Op = match combining {
+            Combining::Reduce => Reduce {
+                axis,
+                scratch,
+                operands,
+                combine,
+            }
+            .into(),
+            Combining::Scan { is_reverse } => Scan {
+                axis,
+                is_reverse,
+                scratch,
+                operands,
+                combine,
+            }
+            .into(),
         };
         self.push(op, &declared, at).to_vec()
     }
 
     /// A combine function computes; anything else in it is reported at its place.
-    fn check_combine(&mut self, region: Region) -> bool {
+    fn check_combine(&mut self, combining: Combining, region: Region) -> bool {
         let func = self.builder.func();
         let insts = &func.region(region).insts;
         let wrong = insts.iter().copied().find(|inst| {
@@ -132,13 +180,15 @@ impl Trace {
         });
         let Some(inst) = wrong else { return true };
         let mnemonic = func.op(inst).rules().mnemonic();
+        let noun = combining.noun();
         let message = format!(
-            "`{mnemonic}` in the combine function of a reduction, which may only compute with scalars"
+            "`{mnemonic}` in the combine function of a {noun}, which may only compute with scalars"
         );
         let loc = func.loc(inst);
         let diagnostic = func.diagnose(
-            OpError::new(Code::CombineEffect, message)
-                .help("load before the reduction, and give the tensor to it as one more operand"),
+            OpError::new(Code::CombineEffect, message).help(format!(
+                "load before the {noun}, and give the tensor to it as one more operand"
+            )),
             loc,
         );
         self.builder.diagnostic(diagnostic);

@@ -1,0 +1,163 @@
+//! Atomics on global memory: `counter.at(0).relaxed().atomic_add(1)`.
+//!
+//! Each element is done once, however many threads hold it, and all of them see the result. Unless less is asked for, an
+//! atomic acquires and releases among all threads of the GPU, for the whole CTA: what any thread of it wrote before is
+//! seen by whoever acquires, and no access of any thread after it comes earlier. That takes two barriers and a fence;
+//! counting needs no more than [`relaxed`](Access::relaxed).
+
+use super::access::{Access, Fits, Target};
+use super::mix::Handle;
+use super::trace::{self, here};
+use super::{Element, Pointers, Ptr};
+use crate::ops::atomic::{AtomicOp, Scope, Semantics};
+
+/// What an atomic found: [`old`](Old::old) is what was there before. May be left where only the change matters, which is
+/// also faster.
+#[derive(Clone, Copy, Debug)]
+pub struct Old<H>(H);
+
+impl<H: Handle> Old<H> {
+    /// What was there before; 0 where the mask is false.
+    #[inline]
+    pub fn old(self) -> H {
+        self.0
+    }
+}
+
+macro_rules! orders {
+    ($($(#[$doc:meta])* $name:ident = $semantics:ident;)*) => {
+        /// The order and the scope of an atomic.
+        impl<P: Target> Access<P> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                pub fn $name(mut self) -> Self {
+                    self.core.semantics = Some(Semantics::$semantics);
+                    self
+                }
+            )*
+
+            /// Atomic among these threads: of the GPU unless this is said.
+            #[inline]
+            pub fn scope(mut self, scope: Scope) -> Self {
+                self.core.scope = Some(scope);
+                self
+            }
+        }
+    };
+}
+
+orders! {
+    /// Orders nothing: for counting and adding up.
+    relaxed = Relaxed;
+    /// What comes after stays behind it: sees what the one wrote that it reads from.
+    acquire = Acquire;
+    /// What comes before stays before it: whoever acquires from it sees that.
+    release = Release;
+    /// Both.
+    acq_rel = AcqRel;
+}
+
+macro_rules! read_modify_writes {
+    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+        /// Reads and writes as one step.
+        impl<P: Target> Access<P> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                #[track_caller]
+                pub fn $name(self, value: impl Fits<P, P::Element>) -> Old<P::Loaded> {
+                    let value = value.into_fitting();
+                    let old = trace::atomic_rmw(&self.core, AtomicOp::$op, value, here());
+                    Old(P::Loaded::from_value(old))
+                }
+            )*
+
+            /// Writes `value` where memory holds the bits of `compare`, and gives what was there; 0 where the mask is false.
+            /// For elements of 16, 32 and 64 bits.
+            #[inline]
+            #[track_caller]
+            pub fn atomic_cas(
+                self,
+                compare: impl Fits<P, P::Element>,
+                value: impl Fits<P, P::Element>,
+            ) -> P::Loaded {
+                let (compare, value) = (compare.into_fitting(), value.into_fitting());
+                P::Loaded::from_value(trace::atomic_cas(&self.core, compare, value, here()))
+            }
+
+            /// Reads as one step. Acquires unless it is relaxed. All threads see one value, so that a loop may wait for it.
+            #[inline]
+            #[track_caller]
+            pub fn atomic_load(self) -> P::Loaded {
+                P::Loaded::from_value(trace::atomic_load(&self.core, here()))
+            }
+
+            /// Writes as one step. Releases unless it is relaxed.
+            #[inline]
+            #[track_caller]
+            pub fn atomic_store(self, value: impl Fits<P, P::Element>) {
+                trace::atomic_store(&self.core, value.into_fitting(), here());
+            }
+        }
+
+        read_modify_writes!(@direct Ptr { $($(#[$doc])* $name)* });
+        read_modify_writes!(@direct Pointers { $($(#[$doc])* $name)* });
+    };
+    (@direct $pointer:ident { $($(#[$doc:meta])* $name:ident)* }) => {
+        /// Atomics on the elements pointed to, as [`Access`] has them.
+        impl<T: Element> $pointer<T> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                #[track_caller]
+                pub fn $name(self, value: impl Fits<Self, T>) -> Old<<Self as Target>::Loaded> {
+                    Access::new(self).$name(value)
+                }
+            )*
+
+            /// Writes `value` where memory holds the bits of `compare`, and gives what was there; 0 where the mask is false.
+            /// For elements of 16, 32 and 64 bits.
+            #[inline]
+            #[track_caller]
+            pub fn atomic_cas(
+                self,
+                compare: impl Fits<Self, T>,
+                value: impl Fits<Self, T>,
+            ) -> <Self as Target>::Loaded {
+                Access::new(self).atomic_cas(compare, value)
+            }
+
+            /// Reads as one step, and acquires. All threads see one value, so that a loop may wait for it.
+            #[inline]
+            #[track_caller]
+            pub fn atomic_load(self) -> <Self as Target>::Loaded {
+                Access::new(self).atomic_load()
+            }
+
+            /// Writes as one step, and releases.
+            #[inline]
+            #[track_caller]
+            pub fn atomic_store(self, value: impl Fits<Self, T>) {
+                Access::new(self).atomic_store(value);
+            }
+        }
+    };
+}
+
+read_modify_writes! {
+    /// Adds: integers of 32 and 64 bits, f16, bf16, f32 and f64.
+    atomic_add = Add;
+    /// Keeps the smaller: integers of 32 and 64 bits, f32 and f64. -0 is less than 0.
+    atomic_min = Min;
+    /// Keeps the larger: integers of 32 and 64 bits, f32 and f64. -0 is less than 0.
+    atomic_max = Max;
+    /// Bitwise and: integers of 32 and 64 bits.
+    atomic_and = And;
+    /// Bitwise or: integers of 32 and 64 bits.
+    atomic_or = Or;
+    /// Bitwise exclusive or: integers of 32 and 64 bits.
+    atomic_xor = Xor;
+    /// Writes: integers of 32 and 64 bits, f32 and f64.
+    atomic_xchg = Exchange;
+}

@@ -1,0 +1,152 @@
+//! What is done once for an element, by the thread that owns it, and told to all that hold copies.
+
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::layout::Axis;
+use gluon_lang::ops::Scratch;
+use ptx::{Addr, Predicate, Reg, ShflMode, Space};
+
+use super::Emitter;
+use super::element::Element;
+use super::global::zero;
+use super::scratch::is_used;
+use super::vector::{Shape, plain_load, plain_store};
+
+/// One register whose element a thread may have to work on.
+pub(super) struct Turn {
+    /// The register.
+    pub register: usize,
+    /// Where it is done; everywhere if there is none.
+    pub guard: Option<Predicate>,
+}
+
+impl Emitter<'_> {
+    /// The registers of `like` that are no copies and whose mask is not false everywhere, each with the threads that own
+    /// their element and have a true mask.
+    pub(super) fn turns(&mut self, like: Value, mask: Option<Value>) -> Vec<Turn> {
+        let owner = self.owner_of(like);
+        let masks = mask.map(|mask| self.elements(mask));
+        let own: Vec<usize> = match self.func.ty(like).as_tensor() {
+            None => vec![0],
+            Some(t) => {
+                let distribution = self.distribution(t);
+                let registers = 0..distribution.registers();
+                registers.filter(|&r| distribution.is_own(r)).collect()
+            }
+        };
+        let mut turns = Vec::new();
+        for register in own {
+            let mask = masks.as_ref().map(|m| m[register]);
+            if mask.is_some_and(|m| m.as_int() == Some(0)) {
+                continue;
+            }
+            let mask = mask.filter(|m| m.as_int().is_none());
+            let mask = mask.map(|m| self.code.whole(m, Elem::I1));
+            let guard = match (mask, owner) {
+                (Some(mask), Some(owner)) => Some(self.code.both(mask, owner)),
+                (mask, owner) => mask.or(owner),
+            };
+            let guard = guard.map(Predicate::is);
+            turns.push(Turn { register, guard });
+        }
+        turns
+    }
+
+    /// A register for a result that only some threads get: 0 in the others.
+    pub(super) fn guarded_result(&mut self, elem: Elem, guard: Option<Predicate>) -> Reg {
+        let preset = guard.map(|_| [zero(elem)]);
+        let shape = Shape::new(elem, 1);
+        self.code
+            .vector_regs(shape, preset.as_ref().map(|p| &p[..]))[0]
+    }
+
+    /// Enters the result of an instruction, of which the owners know the elements in these registers; the elements of
+    /// other registers that are no copies are 0. Gives whether all threads of the CTA met on the way.
+    pub(super) fn tell_copies(
+        &mut self,
+        inst: Inst,
+        known: Vec<(usize, Element)>,
+        scratch: Scratch,
+    ) -> bool {
+        let result = self.func.result(inst);
+        let elem = self.elem(result);
+        let count = self.count(self.func.ty(result));
+        let mut elements = vec![zero(elem); count];
+        for (register, element) in known {
+            elements[register] = element;
+        }
+        if !is_used(self.func, result) {
+            self.set(result, elements);
+            return false;
+        }
+        let (copied_registers, copied_lanes, copied_warps) = self.copies(result);
+        if copied_warps {
+            self.through_scratch(result, &mut elements, scratch);
+        } else if copied_lanes != 0 {
+            let owner = self.code.lane_with(0, copied_lanes);
+            for register in (0..count).filter(|r| r & copied_registers == 0) {
+                let element = elements[register];
+                elements[register] = self.code.shuffled(element, elem, ShflMode::Idx, owner);
+            }
+        }
+        let told: Vec<Element> = (0..count)
+            .map(|r| elements[r & !copied_registers])
+            .collect();
+        self.set(result, told);
+        copied_warps
+    }
+
+    /// The bits of registers and of lanes that hold copies, and whether warps hold copies.
+    fn copies(&mut self, value: Value) -> (usize, u32, bool) {
+        let Some(t) = self.func.ty(value).as_tensor() else {
+            return (0, 31, self.func.launch_warps() > 1);
+        };
+        let is_followed = self.func.launch_warps() > self.func.warps;
+        let distribution = self.distribution(t);
+        let lanes = (1 << distribution.map.in_bits(Axis::Lane)) - 1;
+        (
+            distribution.copied_registers as usize,
+            distribution.copied_threads & lanes,
+            is_followed || distribution.copied_threads & !lanes != 0,
+        )
+    }
+
+    /// Owners write their elements in the order of packed places, and every thread reads its own.
+    fn through_scratch(&mut self, value: Value, elements: &mut [Element], scratch: Scratch) {
+        let elem = self.elem(value);
+        let owner = self.owner_of(value).map(Predicate::is);
+        let (offsets, own, thread) = match self.func.ty(value).as_tensor() {
+            None => (vec![0], vec![0], ptx::Operand::Int(0)),
+            Some(t) => {
+                let distribution = self.distribution(t);
+                let bases = distribution.thread_bases();
+                let entries: Vec<u32> = bases.map(|b| b as u32 * elem.bytes()).collect();
+                let registers = 0..distribution.registers();
+                let own = registers.filter(|&r| distribution.is_own(r)).collect();
+                let thread = self.code.of_thread(&entries);
+                (distribution.offsets.clone(), own, thread)
+            }
+        };
+        let base = self.shared_place(scratch.start, thread);
+        let shape = Shape::new(elem, 1);
+        // A register adds bits that no thread has, so the sum is the XOR.
+        let place = |register: usize| Addr {
+            offset: base.offset + (offsets[register] as u32 * elem.bytes()) as i32,
+            ..base
+        };
+        for &register in &own {
+            let store = plain_store(Space::Shared);
+            let element = [elements[register]];
+            self.code
+                .store(shape, &element, place(register), owner, &store);
+        }
+        self.meet();
+        for &register in &own {
+            let regs = self.code.vector_regs(shape, None);
+            let load = plain_load(Space::Shared);
+            self.code
+                .load_into(shape, &regs, place(register), None, &load);
+            elements[register] = self.code.vector_elements(shape, &regs)[0];
+        }
+    }
+}

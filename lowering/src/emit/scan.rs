@@ -1,0 +1,544 @@
+//! Scans: in the thread, then between the lanes of a warp, then between warps through shared memory.
+//!
+//! The coordinate along the axis falls into [`Run`]s of bits held by registers, lanes or warps. On the way up, each run
+//! turns the blocks that the runs below made into larger ones, and keeps what each block comes to together with those
+//! before it in its run. On the way down, each run tells its blocks what comes before them. So a thread combines about
+//! twice per element, and once or twice per step between lanes, whatever the layout is. The order never changes: of two
+//! elements that are combined, the left one comes first. A reverse scan counts every coordinate from its end.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use gluon_lang::diag::Diagnostic;
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::Inst;
+use gluon_lang::layout::Axis;
+use gluon_lang::ops::arith::BinaryOp as Op;
+use gluon_lang::ops::scan::Scan;
+use ptx::{Addr, BinaryOp, Operand, Predicate, Reg, ShflMode, Space, Type};
+
+use super::code::Code;
+use super::distribute::Distribution;
+use super::element::Element;
+use super::runs::{Run, Slots, runs, slots};
+use super::vector::{Shape, plain_store};
+use super::{Emitted, Emitter, Lower};
+
+/// One element of each operand.
+type Tuple = Vec<Element>;
+
+/// Tuples of a thread, by the register that a block begins with: the one with zeros in all bits below the block's run.
+type Blocks = BTreeMap<u32, Tuple>;
+
+/// What comes before a block.
+#[derive(Clone)]
+enum Before {
+    /// Nothing.
+    Nothing,
+    /// This, in every thread.
+    Always(Tuple),
+    /// This where the predicate holds, and nothing in other threads.
+    Where(Reg, Tuple),
+}
+
+impl Lower for Scan {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let plan = Plan::new(self, cx);
+        let scanned = plan.scanned(cx)?;
+        let copied = plan.source.copied_registers;
+        for (at, result) in cx.func.results(inst).to_vec().into_iter().enumerate() {
+            let elements: Vec<Element> = (0..plan.source.registers() as u32)
+                .map(|register| scanned[&(register & !copied)][at])
+                .collect();
+            cx.set(result, elements);
+        }
+        Ok(())
+    }
+}
+
+/// What a scan works on.
+struct Plan<'s> {
+    op: &'s Scan,
+    source: Rc<Distribution>,
+    elems: Vec<Elem>,
+    runs: Vec<Run>,
+    slots: Vec<Option<Slots>>,
+}
+
+/// What one run keeps on the way up for the way down.
+struct Level {
+    /// Each block together with those before it in its run; for warps, the block alone.
+    inclusive: Blocks,
+    /// For warps: what the first block, the first two blocks, ... come to.
+    chains: BTreeMap<u32, Vec<Tuple>>,
+}
+
+impl<'s> Plan<'s> {
+    fn new(op: &'s Scan, cx: &mut Emitter<'_>) -> Plan<'s> {
+        let t = cx.tensor(op.operands[0]);
+        let source = cx.distribution(t);
+        let axis = op.axis as usize;
+        let elems: Vec<Elem> = op.operands.iter().map(|v| cx.elem(*v)).collect();
+        let runs = runs(&source.map, axis);
+        let (slots, _) = slots(&source.map, axis, &runs, &elems);
+        Plan {
+            op,
+            source,
+            elems,
+            runs,
+            slots,
+        }
+    }
+
+    /// The results of a thread, by register.
+    fn scanned(&self, cx: &mut Emitter<'_>) -> Result<Blocks, Diagnostic> {
+        let lists: Vec<_> = self.op.operands.iter().map(|v| cx.elements(*v)).collect();
+        let own = (0..self.source.registers()).filter(|&r| self.source.is_own(r));
+        let mut blocks: Blocks = own
+            .map(|r| (r as u32, lists.iter().map(|l| l[r]).collect()))
+            .collect();
+        if self.runs.is_empty() {
+            return Ok(blocks);
+        }
+        let mut levels = Vec::new();
+        for at in 0..self.runs.len() {
+            let (level, larger) = self.up(at, blocks, cx)?;
+            levels.push(level);
+            blocks = larger;
+        }
+        let mut before: BTreeMap<u32, Before> = blocks
+            .into_keys()
+            .map(|key| (key, Before::Nothing))
+            .collect();
+        for at in (1..self.runs.len()).rev() {
+            before = self.down(at, &levels[at], &before, cx)?;
+        }
+        self.results(&levels[0], &before, cx)
+    }
+
+    /// The place of a block in its run counted from where the scan begins.
+    fn place(&self, run: &Run, number: u32) -> u32 {
+        if self.op.is_reverse {
+            run.len() - 1 - number
+        } else {
+            number
+        }
+    }
+
+    /// Turns blocks into those that the run makes of them.
+    fn up(
+        &self,
+        at: usize,
+        mut blocks: Blocks,
+        cx: &mut Emitter<'_>,
+    ) -> Result<(Level, Blocks), Diagnostic> {
+        let run = &self.runs[at];
+        // What lanes came to is known to the last of them; warps hand it on from there.
+        if at > 0 && self.runs[at - 1].holder == Axis::Lane && run.holder != Axis::Warp {
+            self.from_last_lane(&self.runs[at - 1], &mut blocks, cx);
+        }
+        let mut chains = BTreeMap::new();
+        let larger = match run.holder {
+            Axis::Register => self.along_registers(run, &mut blocks, cx)?,
+            Axis::Lane => {
+                self.along_lanes(run, &mut blocks, cx)?;
+                blocks.clone()
+            }
+            _ => {
+                chains = self.along_warps(at, &blocks, cx)?;
+                let last = |(&key, chain): (&u32, &Vec<Tuple>)| Some((key, chain.last()?.clone()));
+                chains.iter().filter_map(last).collect()
+            }
+        };
+        let inclusive = blocks;
+        Ok((Level { inclusive, chains }, larger))
+    }
+
+    fn along_registers(
+        &self,
+        run: &Run,
+        blocks: &mut Blocks,
+        cx: &mut Emitter<'_>,
+    ) -> Result<Blocks, Diagnostic> {
+        let first: Vec<u32> = blocks
+            .keys()
+            .copied()
+            .filter(|key| key & run.mask() == 0)
+            .collect();
+        let mut larger = Blocks::new();
+        for key in first {
+            let mut total: Option<Tuple> = None;
+            for number in 0..run.len() {
+                let block = key | run.spread(self.place(run, number));
+                let sum = match total {
+                    None => blocks[&block].clone(),
+                    Some(total) => cx.combine(self.op.combine, &total, &blocks[&block])?,
+                };
+                blocks.insert(block, sum.clone());
+                total = Some(sum);
+            }
+            larger.extend(total.map(|total| (key, total)));
+        }
+        Ok(larger)
+    }
+
+    /// In step `i`, the upper half of every 2^(i+1) lanes takes what the last of the lower half has.
+    fn along_lanes(&self, run: &Run, blocks: &mut Blocks, cx: &mut Emitter<'_>) -> Emitted {
+        let mut below = 0;
+        for &bit in &run.bits {
+            let bit = 1_u32 << bit;
+            let (set, clear) = if self.op.is_reverse {
+                (bit, below)
+            } else {
+                (below, bit)
+            };
+            let from = cx.code.lane_with(set, clear);
+            let is_clear = cx.code.thread_bits_are(bit, 0);
+            for tuple in blocks.values_mut() {
+                let other = self.from_lane(tuple, from, cx);
+                let sum = cx.combine(self.op.combine, &other, tuple)?;
+                *tuple = if self.op.is_reverse {
+                    self.select(is_clear, &sum, tuple, cx)
+                } else {
+                    self.select(is_clear, tuple, &sum, cx)
+                };
+            }
+            below |= bit;
+        }
+        Ok(())
+    }
+
+    fn from_last_lane(&self, run: &Run, blocks: &mut Blocks, cx: &mut Emitter<'_>) {
+        let (set, clear) = if self.op.is_reverse {
+            (0, run.mask())
+        } else {
+            (run.mask(), 0)
+        };
+        let last = cx.code.lane_with(set, clear);
+        for tuple in blocks.values_mut() {
+            *tuple = self.from_lane(tuple, last, cx);
+        }
+    }
+
+    fn from_lane(&self, tuple: &Tuple, lane: Operand, cx: &mut Emitter<'_>) -> Tuple {
+        let elements = tuple.iter().zip(&self.elems);
+        elements
+            .map(|(&e, &elem)| cx.code.shuffled(e, elem, ShflMode::Idx, lane))
+            .collect()
+    }
+
+    fn select(&self, p: Reg, yes: &Tuple, no: &Tuple, cx: &mut Emitter<'_>) -> Tuple {
+        let pairs = yes.iter().zip(no).zip(&self.elems);
+        pairs
+            .map(|((&yes, &no), &elem)| cx.code.select(p.into(), yes, no, elem))
+            .collect()
+    }
+
+    /// Every warp leaves what its blocks come to in shared memory; every thread combines those of all warps of the run,
+    /// from the first one on.
+    fn along_warps(
+        &self,
+        at: usize,
+        blocks: &Blocks,
+        cx: &mut Emitter<'_>,
+    ) -> Result<BTreeMap<u32, Vec<Tuple>>, Diagnostic> {
+        let run = &self.runs[at];
+        let slots = self.slots[at].as_ref().expect("a run of warps has slots");
+        let writer = self.writer(run, cx);
+        for operand in 0..self.elems.len() {
+            let elem = self.elems[operand];
+            let to = self.address(run, slots, operand, true, cx);
+            for (&key, tuple) in blocks {
+                let addr = self.slot_of(slots, key, elem, to);
+                let store = plain_store(Space::Shared);
+                let shape = Shape::new(elem, 1);
+                cx.code
+                    .store(shape, &[tuple[operand]], addr, writer, &store);
+            }
+        }
+        cx.meet();
+        let from: Vec<Addr> = (0..self.elems.len())
+            .map(|operand| self.address(run, slots, operand, false, cx))
+            .collect();
+        let mut chains = BTreeMap::new();
+        for &key in blocks.keys() {
+            let parts: Vec<Vec<Element>> = from
+                .iter()
+                .zip(&self.elems)
+                .map(|(&addr, &elem)| {
+                    let addr = self.slot_of(slots, key, elem, addr);
+                    cx.code.load_parts(addr, elem, run.len())
+                })
+                .collect();
+            chains.insert(key, self.chain(run, &parts, cx)?);
+        }
+        Ok(chains)
+    }
+
+    /// What the first part, the first two parts, ... come to.
+    fn chain(
+        &self,
+        run: &Run,
+        parts: &[Vec<Element>],
+        cx: &mut Emitter<'_>,
+    ) -> Result<Vec<Tuple>, Diagnostic> {
+        let mut chain: Vec<Tuple> = Vec::new();
+        for number in 0..run.len() {
+            let place = self.place(run, number) as usize;
+            let part: Tuple = parts.iter().map(|list| list[place]).collect();
+            let sum = match chain.last() {
+                None => part,
+                Some(sum) => cx.combine(self.op.combine, &sum.clone(), &part)?,
+            };
+            chain.push(sum);
+        }
+        Ok(chain)
+    }
+
+    /// One thread writes for all that hold the same block: the last lane that the scan comes to.
+    fn writer(&self, run: &Run, cx: &mut Emitter<'_>) -> Option<Predicate> {
+        let lane_bits = self.source.map.in_bits(Axis::Lane);
+        let below = self.runs.iter().take_while(|other| other.below < run.below);
+        let alike: u32 = below
+            .map(|other| match other.holder {
+                Axis::Lane => other.mask(),
+                Axis::Warp => other.mask() << lane_bits,
+                _ => 0,
+            })
+            .sum();
+        let mask = alike | self.source.copied_threads;
+        let wanted = if self.op.is_reverse { 0 } else { alike };
+        let is_last = (mask != 0).then(|| cx.code.thread_bits_are(mask, wanted));
+        let has_tile = (cx.code.partition.followers != 0).then(|| cx.code.thread_bits_clear(0));
+        let both = match (is_last, has_tile) {
+            (Some(a), Some(b)) => Some(cx.code.both(a, b)),
+            (a, b) => a.or(b),
+        };
+        both.map(Predicate::is)
+    }
+
+    /// Where a thread's slots of one operand begin: its own to write, those of all warps of the run to read.
+    fn address(
+        &self,
+        run: &Run,
+        slots: &Slots,
+        operand: usize,
+        is_written: bool,
+        cx: &mut Emitter<'_>,
+    ) -> Addr {
+        let own = if is_written {
+            u32::MAX
+        } else {
+            !(run.len() - 1)
+        };
+        let bytes = self.elems[operand].bytes();
+        let bases = self.source.thread_bases();
+        let entries: Vec<u32> = bases
+            .map(|basis| (slots.number(basis) & own) * bytes)
+            .collect();
+        let thread = cx.code.of_thread(&entries);
+        cx.shared_place(self.op.scratch.start + slots.starts[operand], thread)
+    }
+
+    fn slot_of(&self, slots: &Slots, key: u32, elem: Elem, addr: Addr) -> Addr {
+        let slot = slots.number(self.source.offsets[key as usize]);
+        Addr {
+            offset: addr.offset + (slot * elem.bytes()) as i32,
+            ..addr
+        }
+    }
+
+    /// What comes before each block of a run, given what comes before the larger blocks that it makes.
+    fn down(
+        &self,
+        at: usize,
+        level: &Level,
+        before: &BTreeMap<u32, Before>,
+        cx: &mut Emitter<'_>,
+    ) -> Result<BTreeMap<u32, Before>, Diagnostic> {
+        let run = &self.runs[at];
+        let mut found = BTreeMap::new();
+        for &key in level.inclusive.keys() {
+            let outer = &before[&run.larger(key)];
+            let own = match run.holder {
+                Axis::Register => self.after_registers(run, level, key, outer, cx)?,
+                Axis::Lane => {
+                    let previous = self.previous_lane(run, cx);
+                    let previous = self.from_lane(&level.inclusive[&key], previous, cx);
+                    self.after_threads(run, outer, &previous, cx)?
+                }
+                _ => self.after_warps(run, level, key, outer, cx)?,
+            };
+            found.insert(key, own);
+        }
+        Ok(found)
+    }
+
+    fn after_registers(
+        &self,
+        run: &Run,
+        level: &Level,
+        key: u32,
+        outer: &Before,
+        cx: &mut Emitter<'_>,
+    ) -> Result<Before, Diagnostic> {
+        let start = run.larger(key);
+        let is_this = |number: &u32| start | run.spread(self.place(run, *number)) == key;
+        let number = (0..run.len())
+            .find(is_this)
+            .expect("a block has a place in its run");
+        if number == 0 {
+            return Ok(outer.clone());
+        }
+        let previous = start | run.spread(self.place(run, number - 1));
+        let tuple = self.joined(outer, &level.inclusive[&previous], cx)?;
+        Ok(Before::Always(tuple))
+    }
+
+    fn after_warps(
+        &self,
+        run: &Run,
+        level: &Level,
+        key: u32,
+        outer: &Before,
+        cx: &mut Emitter<'_>,
+    ) -> Result<Before, Diagnostic> {
+        let chain = &level.chains[&key];
+        let mut previous = chain[0].clone();
+        let lane_bits = self.source.map.in_bits(Axis::Lane);
+        let mask = run.mask() << lane_bits;
+        for number in 2..run.len() {
+            let place = run.spread(self.place(run, number)) << lane_bits;
+            let is_here = cx.code.thread_bits_are(mask, place);
+            previous = self.select(is_here, &chain[number as usize - 1], &previous, cx);
+        }
+        self.after_threads(run, outer, &previous, cx)
+    }
+
+    /// What comes before a block whose place the thread decides, given what precedes it in its run in all places but the
+    /// first.
+    fn after_threads(
+        &self,
+        run: &Run,
+        outer: &Before,
+        previous: &Tuple,
+        cx: &mut Emitter<'_>,
+    ) -> Result<Before, Diagnostic> {
+        let shift = if run.holder == Axis::Warp {
+            self.source.map.in_bits(Axis::Lane)
+        } else {
+            0
+        };
+        let mask = run.mask() << shift;
+        let is_first = cx
+            .code
+            .thread_bits_are(mask, if self.op.is_reverse { mask } else { 0 });
+        let later = cx.code.negated(is_first);
+        Ok(match outer {
+            Before::Nothing => Before::Where(later, previous.clone()),
+            Before::Always(tuple) => {
+                let both = self.joined(outer, previous, cx)?;
+                Before::Always(self.select(is_first, tuple, &both, cx))
+            }
+            Before::Where(holds, tuple) => {
+                let both = self.joined(outer, previous, cx)?;
+                let any = cx
+                    .code
+                    .int_binary(Op::Or, (*holds).into(), later.into(), Elem::I1);
+                let any = cx.code.whole(any, Elem::I1);
+                Before::Where(any, self.select(is_first, tuple, &both, cx))
+            }
+        })
+    }
+
+    /// `tuple` with what comes before it.
+    fn joined(
+        &self,
+        before: &Before,
+        tuple: &Tuple,
+        cx: &mut Emitter<'_>,
+    ) -> Result<Tuple, Diagnostic> {
+        Ok(match before {
+            Before::Nothing => tuple.clone(),
+            Before::Always(earlier) => cx.combine(self.op.combine, earlier, tuple)?,
+            Before::Where(holds, earlier) => {
+                let both = cx.combine(self.op.combine, earlier, tuple)?;
+                self.select(*holds, &both, tuple, cx)
+            }
+        })
+    }
+
+    /// The lane of the block before in the run; what the first one reads is not used.
+    fn previous_lane(&self, run: &Run, cx: &mut Emitter<'_>) -> Operand {
+        let threads = self.source.thread_bases().count();
+        let place_of = |bit: u32| run.bits.iter().position(|&b| b == bit);
+        let entries: Vec<u32> = (0..threads as u32)
+            .map(|bit| place_of(bit).map_or(0, |place| 1 << place))
+            .collect();
+        let place = cx.code.of_thread(&entries);
+        let step = if self.op.is_reverse { 1 } else { -1 };
+        cx.code.in_prologue(|code| {
+            let previous = code.binary(BinaryOp::Add, Type::S32, place, step);
+            let rest = code.lane_with(0, run.mask());
+            code.with_bits_spread(rest, previous, &run.bits)
+        })
+    }
+
+    /// The lowest run's blocks are the elements themselves, and what comes before them completes them.
+    fn results(
+        &self,
+        level: &Level,
+        before: &BTreeMap<u32, Before>,
+        cx: &mut Emitter<'_>,
+    ) -> Result<Blocks, Diagnostic> {
+        let run = &self.runs[0];
+        let mut found = Blocks::new();
+        for (&key, tuple) in &level.inclusive {
+            let outer = &before[&run.larger(key)];
+            let outer = match run.holder {
+                Axis::Warp => &self.after_warps(run, level, key, outer, cx)?,
+                _ => outer,
+            };
+            found.insert(key, self.joined(outer, tuple, cx)?);
+        }
+        Ok(found)
+    }
+}
+
+impl Code {
+    /// The number of this lane with some bits set and others cleared.
+    pub(super) fn lane_with(&mut self, set: u32, clear: u32) -> Operand {
+        self.in_prologue(|code| {
+            let thread = code.thread();
+            let rest = code.binary(BinaryOp::And, Type::B32, thread, 31 & !(set | clear));
+            if set == 0 {
+                return rest.into();
+            }
+            code.binary(BinaryOp::Or, Type::B32, rest, set).into()
+        })
+    }
+
+    /// `base` with bit `i` of `number` put at bit `to[i]`.
+    fn with_bits_spread(&mut self, base: Operand, number: Reg, to: &[u32]) -> Operand {
+        let mut moves: BTreeMap<i32, u32> = BTreeMap::new();
+        for (from, &to) in to.iter().enumerate() {
+            *moves.entry(to as i32 - from as i32).or_insert(0) |= 1 << from;
+        }
+        let mut sum = base;
+        for (distance, mask) in moves {
+            let kept = self.binary(BinaryOp::And, Type::B32, number, mask);
+            let moved = match distance {
+                0 => kept,
+                1.. => self.binary(BinaryOp::Shl, Type::B32, kept, distance.unsigned_abs()),
+                _ => self.binary(BinaryOp::Shr, Type::U32, kept, distance.unsigned_abs()),
+            };
+            sum = self.binary(BinaryOp::Or, Type::B32, sum, moved).into();
+        }
+        sum
+    }
+
+    /// The opposite of a predicate.
+    fn negated(&mut self, p: Reg) -> Reg {
+        self.unary(ptx::UnaryOp::Not, Type::Pred, p)
+    }
+}

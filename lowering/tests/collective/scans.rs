@@ -1,0 +1,185 @@
+//! Scans along every axis of every layout, both ways. The functions combined are affine maps, whose composition is
+//! associative and not commutative, so that a wrong order shows.
+
+use gluon_lang::elem::DType;
+
+use crate::family::{MATRICES, SOLIDS, VECTORS};
+use crate::kernel::{Kernel, coordinates, from_bytes, noise, number, to_bytes};
+
+/// A kernel that scans maps `x -> a x + b`, given by two tensors of a type.
+fn affine(layout: &str, warps: u32, shape: &[u32], dtype: DType, scan: (usize, bool)) -> Kernel {
+    let (axis, is_reverse) = scan;
+    let mut kernel = Kernel::new(warps);
+    let form = kernel.form("l", layout, shape);
+    kernel.load("a", dtype, &form);
+    kernel.load("b", dtype, &form);
+    let reverse = if is_reverse { ", is_reverse=true" } else { "" };
+    kernel.line(&format!(
+        "%sa, %sb = scan [%a_v, %b_v] {{axis={axis}{reverse}}} (%la: {dtype}, %lb: {dtype}, %ra: {dtype}, %rb: {dtype}) {{"
+    ));
+    kernel.line(&format!("  %p = binary %la, %ra {{op=mul}} : {dtype}"));
+    kernel.line(&format!("  %q = binary %lb, %ra {{op=mul}} : {dtype}"));
+    kernel.line(&format!("  %t = binary %q, %rb {{op=add}} : {dtype}"));
+    kernel.line("  yield [%p, %t]");
+    kernel.line(&format!("}} : {ty}, {ty}", ty = form.of(dtype.name())));
+    kernel.store("outa", dtype, &form, "sa");
+    kernel.store("outb", dtype, &form, "sb");
+    kernel
+}
+
+/// What a scan gives: each element combined with all that come before it.
+fn scanned<T: Copy>(
+    values: &[T],
+    shape: &[u32],
+    (axis, is_reverse): (usize, bool),
+    combine: impl Fn(T, T) -> T,
+) -> Vec<T> {
+    let mut found = values.to_vec();
+    let size = shape[axis] as usize;
+    let along = |step: usize| if is_reverse { size - 1 - step } else { step };
+    for step in 1..size {
+        for at in 0..values.len() {
+            let mut coords = coordinates(at, shape);
+            if coords[axis] == along(step) {
+                coords[axis] = along(step - 1);
+                found[at] = combine(found[number(&coords, shape)], values[at]);
+            }
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn check(layout: &str, warps: u32, shape: &[u32], dtype: DType, scan: (usize, bool)) {
+    let count = shape.iter().product::<u32>() as usize;
+    let mask = u64::MAX >> (64 - dtype.bits());
+    let cut = |values: Vec<u64>| -> Vec<u64> { values.iter().map(|v| v & mask).collect() };
+    let (a, b) = (cut(noise(count, 1)), cut(noise(count, 2)));
+    let blank = vec![0; count * dtype.bytes() as usize];
+    let kernel = affine(layout, warps, shape, dtype, scan);
+    let buffers = [
+        to_bytes(&a, dtype),
+        to_bytes(&b, dtype),
+        blank.clone(),
+        blank,
+    ];
+    let found = kernel.run(&buffers);
+    let pairs: Vec<(u64, u64)> = a.into_iter().zip(b).collect();
+    let wanted = scanned(&pairs, shape, scan, |l, r| {
+        (
+            l.0.wrapping_mul(r.0) & mask,
+            l.1.wrapping_mul(r.0).wrapping_add(r.1) & mask,
+        )
+    });
+    let found: Vec<(u64, u64)> = from_bytes(&found[2], dtype)
+        .into_iter()
+        .zip(from_bytes(&found[3], dtype))
+        .collect();
+    assert_eq!(found, wanted, "{scan:?} of {shape:?} {dtype} in {layout}");
+}
+
+#[test]
+fn matrices_along_both_axes_and_both_ways() {
+    for (at, &(layout, warps)) in MATRICES.iter().enumerate() {
+        for (turn, shape) in [[32, 64], [4, 16], [1, 128], [64, 1]].iter().enumerate() {
+            let dtypes = [DType::I32, DType::U64, DType::I8, DType::I16];
+            let dtype = dtypes[(at + turn) % dtypes.len()];
+            for axis in [0, 1] {
+                check(
+                    layout,
+                    warps,
+                    shape,
+                    dtype,
+                    (axis, (at + turn + axis) % 2 == 1),
+                );
+                check(
+                    layout,
+                    warps,
+                    &[16, 32],
+                    DType::U32,
+                    (axis, (at + turn + axis) % 2 == 0),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn vectors_of_all_lengths() {
+    for &(layout, warps) in VECTORS {
+        for length in [1, 2, 8, 64, 256, 2048] {
+            for is_reverse in [false, true] {
+                check(layout, warps, &[length], DType::U32, (0, is_reverse));
+            }
+        }
+    }
+}
+
+#[test]
+fn three_dimensions() {
+    for &(layout, warps) in SOLIDS {
+        for axis in 0..3 {
+            check(layout, warps, &[8, 16, 4], DType::I32, (axis, axis == 1));
+        }
+    }
+}
+
+#[test]
+fn floats_and_booleans() {
+    for &(layout, warps) in MATRICES {
+        for (dtype, op) in [
+            (DType::F32, "add"),
+            (DType::F64, "max"),
+            (DType::F16, "max"),
+            (DType::I1, "xor"),
+        ] {
+            let mut kernel = Kernel::new(warps);
+            let shape = [16, 32];
+            let form = kernel.form("l", layout, &shape);
+            kernel.load("x", dtype, &form);
+            kernel.line(&format!(
+                "%s = scan [%x_v] {{axis=1}} (%a: {dtype}, %b: {dtype}) {{"
+            ));
+            kernel.line(&format!("  %c = binary %a, %b {{op={op}}} : {dtype}"));
+            kernel.line("  yield [%c]");
+            kernel.line(&format!("}} : {}", form.of(dtype.name())));
+            kernel.store("out", dtype, &form, "s");
+            // Small integers add up without rounding, so that the order does not matter here.
+            let numbers: Vec<i64> = noise(512, 3)
+                .iter()
+                .map(|n| (n >> 20) as i64 % 100)
+                .collect();
+            let bits = |n: i64| match dtype {
+                DType::F32 => u64::from((n as f32).to_bits()),
+                DType::F64 => (n as f64).to_bits(),
+                DType::F16 => u64::from(half::f16::from_f64(n as f64).to_bits()),
+                _ => (n & 1) as u64,
+            };
+            let combined = |a: i64, b: i64| match op {
+                "add" => a + b,
+                "max" => a.max(b),
+                _ => a ^ b,
+            };
+            let raw: Vec<u64> = numbers.iter().map(|&n| bits(n)).collect();
+            let found = kernel.run(&[to_bytes(&raw, dtype), vec![0; 512 * dtype.bytes() as usize]]);
+            let wanted: Vec<u64> = scanned(&numbers, &shape, (1, false), combined)
+                .into_iter()
+                .map(bits)
+                .collect();
+            assert_eq!(
+                from_bytes(&found[1], dtype),
+                wanted,
+                "{op} of {dtype} in {layout}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_assembler_takes_every_kind() {
+    for &(layout, warps) in MATRICES {
+        for axis in [0, 1] {
+            affine(layout, warps, &[32, 64], DType::I32, (axis, axis == 1)).assemble();
+        }
+    }
+}
