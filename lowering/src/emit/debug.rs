@@ -63,7 +63,7 @@ impl Lower for Assert {
         let place = cx.func.place(inst).map_or_else(String::new, |p| {
             format!("{}:{}:{}: ", p.file, p.line, p.column)
         });
-        let format = format!("{place}assertion failed: {}\n", self.message);
+        let format = format!("{place}assertion failed: {}\n", self.message.0);
         let printer = cx.printer(&escaped(&format), 0);
         cx.code.in_cold(|code| {
             code.bind(failed);

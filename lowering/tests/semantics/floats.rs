@@ -141,3 +141,63 @@ fn functions_are_near_the_host() {
         }
     }
 }
+
+#[test]
+fn angles_of_any_size_have_their_sine() {
+    // Past 2^27 or so pi/2 must be known to hundreds of bits; near multiples of it all leading bits cancel.
+    // The f64 nearest to a multiple of pi/2 (Muller, "Elementary Functions", 11.2); some hosts get seven bits wrong.
+    let nearest = 6_381_956_970_095_103.0 * 2.0_f64.powi(797);
+    let special = [
+        1e8,
+        1e9 + 0.5,
+        1e15,
+        1e22,
+        1e100,
+        1e308,
+        f64::MAX,
+        -1e300,
+        2.0_f64.powi(53),
+        2.0_f64.powi(120),
+        2.0_f64.powi(1023),
+        nearest,
+        355.0,
+        710.0,
+        1_146_408.0,
+        5e-324,
+        -1e-300,
+        0.0,
+        -0.0,
+    ];
+    let number = |at: usize| {
+        let noise = (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 12;
+        let exponent = 27 + (at as u64 * 37) % 996;
+        let random = f64::from_bits((exponent + 1023) << 52 | noise);
+        special.get(at).copied().unwrap_or(random)
+    };
+    let data: Vec<u64> = (0..LEN).map(|at| number(at).to_bits()).collect();
+    let functions: [Named; 2] = [("sin", f64::sin), ("cos", f64::cos)];
+    for (op, function) in functions {
+        for precision in ["default", "precise"] {
+            let body = format!(
+                "  %r = unary %x0 {{op={op}, precision={precision}}} : tensor<{LEN}xf64, #b>\n"
+            );
+            check_near(
+                &[DType::F64],
+                DType::F64,
+                &body,
+                &[data.clone()],
+                2.0,
+                |x| {
+                    let x = x[0].float();
+                    let is_worst = op == "cos" && x == nearest;
+                    let exact = if is_worst {
+                        -4.687_165_924_254_628e-19
+                    } else {
+                        function(x)
+                    };
+                    Number::Float(exact)
+                },
+            );
+        }
+    }
+}

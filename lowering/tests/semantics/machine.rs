@@ -1,6 +1,6 @@
 //! Kernels of one CTA on the emulator: from text to bytes, and the elementwise ones from samples to numbers.
 
-use emulator::{Emulator, Launch, Program};
+use emulator::{Emulator, Fault, Launch, Program};
 use gluon_lang::elem::DType;
 use gluon_lang::ir::Func;
 use gluon_lang::text::{parse, print};
@@ -23,6 +23,27 @@ pub(crate) fn run(text: &str, inputs: &[&[u8]], out_bytes: usize) -> Vec<u8> {
 /// The same with a kernel that was traced.
 #[track_caller]
 pub(crate) fn run_func(func: Func, inputs: &[&[u8]], out_bytes: usize) -> Vec<u8> {
+    let text = print(&func);
+    let (done, bytes, _) = execute(func, inputs, out_bytes);
+    done.unwrap_or_else(|e| panic!("{e}\n{text}"));
+    bytes
+}
+
+/// What a kernel printed and how it ended.
+#[track_caller]
+pub(crate) fn printed(text: &str, inputs: &[&[u8]]) -> (String, Result<(), Box<Fault>>) {
+    let func = parse("test.tile", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let (done, _, output) = execute(func, inputs, 16);
+    (output, done)
+}
+
+/// Compiles a kernel, has ptxas look at it, and runs one CTA: how it ended, its output, and what it printed.
+#[track_caller]
+fn execute(
+    func: Func,
+    inputs: &[&[u8]],
+    out_bytes: usize,
+) -> (Result<(), Box<Fault>>, Vec<u8>, String) {
     let text = print(&func);
     let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let ptx = compiled.module.to_text();
@@ -48,10 +69,9 @@ pub(crate) fn run_func(func: Func, inputs: &[&[u8]], out_bytes: usize) -> Vec<u8
         ..Launch::linear(1, compiled.launch.threads)
     };
     let done = emulator.launch(&program, &compiled.launch.entry, &launch, &params);
-    done.unwrap_or_else(|e| panic!("{e}\n{text}\n{ptx}"));
     let mut bytes = vec![0; out_bytes];
     memory.read(out, &mut bytes).unwrap();
-    bytes
+    (done.map(drop), bytes, emulator.take_output())
 }
 
 /// A kernel that loads its inputs element by element, computes, and stores `%r`.

@@ -22,6 +22,7 @@ mod machine;
 mod masks;
 mod memory;
 mod partitions;
+mod printing;
 mod reductions;
 mod shared;
 mod tensor_cores;

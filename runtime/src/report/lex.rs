@@ -28,13 +28,17 @@ struct Token {
 /// The bytes of `line` to underline for a place in `column` (from 1, in characters), in a file called `file`.
 ///
 /// In Rust this is the operation that starts there, as far as it stands on this line: `f(x)`, of `x.load()` the name and
-/// the arguments, `a + b`, `for i in r`. In any other text it is the word there.
+/// the arguments, `a + b`, `for i in r`; of `static_assert!(c, ..)` it is `c`. In any other text it is the word there.
 pub fn span_at(file: &str, line: &str, column: u32) -> Range<usize> {
-    let start = byte_of_column(line, column);
+    let mut start = byte_of_column(line, column);
     let length = if Path::new(file)
         .extension()
         .is_some_and(|extension| extension == "rs")
     {
+        if let Some(condition) = asserted(&line[start..]) {
+            start += condition.start;
+            return start..start + condition.len();
+        }
         let is_method = line[..start].trim_end().ends_with('.');
         expression_length(&line[start..], is_method)
     } else {
@@ -77,6 +81,28 @@ fn expression_length(text: &str, is_method: bool) -> usize {
         binary_end(&tokens, text)
     };
     tokens[..end].last().map_or(0, |token| token.range.end)
+}
+
+/// The condition of a `static_assert!`, whose place is that of the macro.
+fn asserted(text: &str) -> Option<Range<usize>> {
+    let tokens = tokens_of(text);
+    let begins = ["static_assert", "!", "("]
+        .iter()
+        .zip(&tokens)
+        .all(|(wanted, token)| &text[token.range.clone()] == *wanted);
+    let end = group_end(&tokens, 2.min(tokens.len().checked_sub(1)?));
+    let mut depth = 0_usize;
+    let inside = tokens[..end].iter().skip(3).take_while(|token| {
+        match token.kind {
+            Kind::Open => depth += 1,
+            Kind::Close if depth == 0 => return false,
+            Kind::Close => depth -= 1,
+            _ => {}
+        }
+        depth > 0 || &text[token.range.clone()] != ","
+    });
+    let last = inside.last().filter(|_| begins)?;
+    Some(tokens[3].range.start..last.range.end)
 }
 
 /// Control flow that `#[kernel]` rewrites: the place is that of the keyword, and the header is meant.
@@ -342,6 +368,23 @@ mod tests {
             "let a = ^Vec::<Vec<u8>>::new();",
             "Vec::<Vec<u8>>::new()",
         );
+    }
+
+    #[test]
+    fn of_a_static_assert_the_condition_is_underlined() {
+        check(
+            "a.rs",
+            "    ^static_assert!(N % 128 == 0, \"a block of {N}\");",
+            "N % 128 == 0",
+        );
+        check(
+            "a.rs",
+            "^static_assert!(f(a, [b, c]) < 1)",
+            "f(a, [b, c]) < 1",
+        );
+        check("a.rs", "^static_assert!(", "static_assert");
+        check("a.rs", "^static_assert!()", "static_assert");
+        check("a.rs", "^static_assert", "static_assert");
     }
 
     #[test]

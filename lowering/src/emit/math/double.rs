@@ -2,10 +2,13 @@
 
 use ptx::{BinaryOp, Compare, Operand, Predicate, Reg, RegClass, Rounding, Type};
 
-use super::reduction::{TWO_OVER_PI_CHUNKS, chunk};
+use super::reduction::{TWO_OVER_PI_CHUNKS, chunk_times};
 use crate::emit::code::Code;
 
 const TY: Type = Type::F64;
+
+/// What a large angle is divided by and the pieces of 2/pi are multiplied by, as a power of two.
+const SHIFTED_BITS: i32 = 200;
 /// ln 2, its upper bits: whole multiples of it are exact.
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
 /// What is left of ln 2.
@@ -222,25 +225,36 @@ impl Code {
     }
 
     /// Payne and Hanek's reduction as for f32, with the angle in two halves so that products stay exact, and the sum in
-    /// two parts, since an f64 may come as near to a multiple of pi/2 as 2^-62.
+    /// three parts, since an f64 may come as near to a multiple of pi/2 as 2^-62, and 53 bits of that are wanted.
     fn reduce_far_f64(&mut self, x: Operand, rest: Reg, turns: Reg) {
+        // The last pieces of 2/pi are too small for an f64, so the angle gives them some of its size.
+        let x = self.f64_op(BinaryOp::Mul, x, Operand::f64(2_f64.powi(-SHIFTED_BITS)));
         let bits = self.mov_bits(RegClass::B64, x);
         let upper = self.binary(BinaryOp::And, Type::B64, bits, -(1_i64 << 27));
         let upper: Operand = self.mov_bits(RegClass::F64, upper).into();
         let lower = self.f64_op(BinaryOp::Sub, x, upper);
-        let (mut high, mut low) = (Operand::f64(0.0), Operand::f64(0.0));
+        let zero = Operand::f64(0.0);
+        let (mut high, mut low, mut lowest) = (zero, zero, zero);
         for at in 0..TWO_OVER_PI_CHUNKS {
             for half in [upper, lower] {
-                let product = self.f64_op(BinaryOp::Mul, half, Operand::f64(chunk(at)));
+                let product = self.f64_op(
+                    BinaryOp::Mul,
+                    half,
+                    Operand::f64(chunk_times(at, SHIFTED_BITS)),
+                );
                 let small = self.modulo_four(product);
                 let (sum, error) = self.two_sum(high, small);
                 high = self.modulo_four(sum);
-                low = self.f64_op(BinaryOp::Add, low, error);
+                let (sum, error) = self.two_sum(low, error);
+                low = sum;
+                lowest = self.f64_op(BinaryOp::Add, lowest, error);
             }
         }
         let whole = self.whole_f64(high);
         let part = self.f64_op(BinaryOp::Sub, high, whole);
-        let part = self.f64_op(BinaryOp::Add, part, low);
+        let (part, error) = self.two_sum(part, low);
+        let error = self.f64_op(BinaryOp::Add, error, lowest);
+        let part = self.f64_op(BinaryOp::Add, part, error);
         let angle = self.f64_op(
             BinaryOp::Mul,
             part,

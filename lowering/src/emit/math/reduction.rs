@@ -61,10 +61,19 @@ pub(super) const TWO_OVER_PI_CHUNKS: usize = TWO_OVER_PI.len();
 
 /// Piece `at` in its place: a number of 24 bits times a power of two.
 pub(super) fn chunk(at: usize) -> f64 {
-    f64::from(TWO_OVER_PI[at]) * 2_f64.powi(-24 * (at as i32 + 1))
+    chunk_times(at, 0)
+}
+
+/// The same times `2^exponent`, for the last pieces are smaller than any f64.
+pub(super) fn chunk_times(at: usize, exponent: i32) -> f64 {
+    let exponent = exponent - 24 * (at as i32 + 1);
+    // In two steps: one power of two alone could be too small.
+    let first = exponent / 2;
+    f64::from(TWO_OVER_PI[at]) * 2_f64.powi(first) * 2_f64.powi(exponent - first)
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "the pieces are exact")]
 mod tests {
     use super::*;
 
@@ -72,5 +81,15 @@ mod tests {
     fn the_pieces_make_two_over_pi() {
         let sum: f64 = (0..TWO_OVER_PI_CHUNKS).rev().map(chunk).sum();
         assert_eq!(sum.to_bits(), std::f64::consts::FRAC_2_PI.to_bits());
+    }
+
+    #[test]
+    fn scaled_pieces_are_exact_to_the_last() {
+        for (at, &piece) in TWO_OVER_PI.iter().enumerate() {
+            let scaled = chunk_times(at, 200);
+            let back = scaled * 2_f64.powi(12 * (at as i32 + 1) - 100);
+            let whole = back * 2_f64.powi(12 * (at as i32 + 1) - 100);
+            assert_eq!(whole, f64::from(piece), "piece {at}");
+        }
     }
 }
