@@ -21,6 +21,7 @@ mod create;
 mod dims;
 mod element;
 mod fp8;
+mod gather;
 mod handle;
 mod inline_ptx;
 mod kernel;

@@ -42,7 +42,8 @@ impl OpRules for Gather {
             return Err(error(
                 Code::ElementMismatch,
                 format!("`gather` wants integer indices, these are {i}"),
-            ));
+            )
+            .help("`cast::<i32>()` makes indices of other numbers"));
         }
         if s.rank() != i.rank() {
             return Err(error(
@@ -58,9 +59,10 @@ impl OpRules for Gather {
             return Err(error(
                 Code::NoSuchAxis,
                 format!(
-                    "`gather` along dimension {} of a tensor of rank {}",
+                    "`gather` along dimension {} of a tensor of rank {}, which has 0 to {}",
                     self.axis,
-                    s.rank()
+                    s.rank(),
+                    s.rank() - 1
                 ),
             ));
         }

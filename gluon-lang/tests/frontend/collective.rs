@@ -57,3 +57,20 @@ fn atomics(x: Ptr<i32>, sums: Ptr<f32>, n: i32) {
 fn atomics_with_order_and_scope() {
     insta::assert_snapshot!(ir(atomics));
 }
+
+#[kernel(warps = 1)]
+fn lookups(x: Ptr<f32>, out: Ptr<i32>, n: i32) {
+    let at = arange(0..32, vector());
+    let v = x.at(at).load();
+    let turned = v.gather(31 - at, 0);
+    let again = turned.gather(at.cast::<u8>() ^ 1, 0);
+    let digits = again.cast::<i32>();
+    let all = digits.histogram(64, vector());
+    let some = digits.cast::<u32>().histogram_where(at < n, 64, vector());
+    out.at(arange(0..64, vector())).store(all + some);
+}
+
+#[test]
+fn gathers_and_histograms() {
+    insta::assert_snapshot!(ir(lookups));
+}

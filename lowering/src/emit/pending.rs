@@ -4,7 +4,7 @@
 
 use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
 use gluon_lang::entity::Inst;
-use gluon_lang::ops::{atomic::SmemAtomicScatter, gather::*, shared::*};
+use gluon_lang::ops::{atomic::SmemAtomicScatter, shared::*};
 
 use super::{Emitted, Emitter, Lower};
 
@@ -20,5 +20,4 @@ macro_rules! pending {
 }
 
 pending! { SmemAtomicScatter }
-pending! { Gather Histogram }
 pending! { SmemGather SmemScatter }

@@ -5,8 +5,10 @@ use gluon_lang::ir::{Func, TensorType, Type};
 use gluon_lang::layout::convert::{Conversion, ConversionPlan, Limits, Scope, plan_conversion};
 use gluon_lang::layout::{Axis, LayoutError, LinearLayout};
 use gluon_lang::ops::Op;
+use gluon_lang::ops::gather::Gather;
 use gluon_lang::ops::layout::ConvertLayout;
 
+use super::lookup::Lookup;
 use super::runs;
 
 /// The threads that meet inside the emission of an op, between its writes to its scratch and its reads of it.
@@ -48,6 +50,11 @@ pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
             let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
             scan(&tensors.collect::<Vec<_>>(), op.axis as usize)
         }
+        Op::Gather(op) => gather_way(func, op).need,
+        Op::Histogram(_) => ScratchNeed {
+            bytes: func.ty(func.result(inst)).shape()[0] * 4,
+            meeting: Meeting::Cta,
+        },
         Op::AtomicRmw(_) | Op::AtomicCas(_) | Op::AtomicLoad(_) => {
             told_to_copies(func, func.result(inst))
         }
@@ -112,6 +119,53 @@ fn reduction<'t>(tensors: impl Iterator<Item = &'t TensorType>, axis: usize) -> 
         need.meeting = Meeting::Cta;
     }
     need
+}
+
+/// How a gather gets at its source.
+pub(super) struct GatherWay {
+    /// By shuffles, if this is given; else through its scratch.
+    pub(super) lookup: Option<Lookup>,
+    /// What it needs for that.
+    pub(super) need: ScratchNeed,
+}
+
+/// By shuffles where a warp holds all that it looks up and they cost less, else through shared memory.
+pub(super) fn gather_way(func: &Func, op: &Gather) -> GatherWay {
+    let nothing = GatherWay {
+        lookup: None,
+        need: ScratchNeed::default(),
+    };
+    let tensors = (
+        func.ty(op.source).as_tensor(),
+        func.ty(op.indices).as_tensor(),
+    );
+    let (Some(source), Some(indices)) = tensors else {
+        return nothing;
+    };
+    let maps = (
+        source.layout.linear(&source.shape),
+        indices.layout.linear(&indices.shape),
+    );
+    let (Ok(from), Ok(at)) = maps else {
+        return nothing;
+    };
+    let lookup = Lookup::new(&from, &at, op.axis as usize);
+    // Only owners write, so no warp may hold copies of what another one owns, nor wait to part.
+    let stays_in_warp =
+        lookup.is_some() && from.free_mask(Axis::Warp) == 0 && func.launch_warps() == func.warps;
+    let lookup = lookup.filter(|lookup| lookup.is_worthwhile(&from, &at, source.elem));
+    if lookup.is_some() {
+        return GatherWay { lookup, ..nothing };
+    }
+    let need = ScratchNeed {
+        bytes: source.len() as u32 * source.elem.bytes(),
+        meeting: if stays_in_warp {
+            Meeting::Warp
+        } else {
+            Meeting::Cta
+        },
+    };
+    GatherWay { lookup, need }
 }
 
 /// Warps leave what their blocks come to, for every run of the coordinate that they hold.

@@ -13,5 +13,6 @@
 mod assembler;
 mod atomics;
 mod family;
+mod gathers;
 mod kernel;
 mod scans;

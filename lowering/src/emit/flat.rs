@@ -1,0 +1,141 @@
+//! Tensors in scratch, dimension after dimension, without swizzling.
+
+use gluon_lang::elem::Elem;
+use gluon_lang::layout::{Axis, LinearLayout};
+use ptx::{Addr, Operand, Predicate, Space};
+
+use super::Emitter;
+use super::distribute::Distribution;
+use super::element::Element;
+use super::vector::{Shape, plain_load, plain_store};
+
+/// The widest access of one thread (PTX ISA 9.7.9.8).
+const MAX_ACCESS_BYTES: u32 = 16;
+
+/// Where the elements of a tensor lie: each dimension has bits of its own in the offset.
+pub(super) struct Flat {
+    /// For each dimension, the lowest of its bits in the offset, which is counted in elements.
+    shifts: Vec<u32>,
+    elem: Elem,
+    /// The first byte.
+    start: u32,
+}
+
+impl Flat {
+    /// Row-major order, but for one dimension that comes slowest.
+    pub(super) fn new(map: &LinearLayout, slowest: usize, elem: Elem, start: u32) -> Flat {
+        let rank = map.outs().len();
+        let mut shifts = vec![0; rank];
+        let mut shift = 0;
+        let fastest_first = (0..rank).rev().filter(|&d| d != slowest).chain([slowest]);
+        for dim in fastest_first {
+            shifts[dim] = shift;
+            shift += map.out_bits(Axis::dim(dim));
+        }
+        Flat {
+            shifts,
+            elem,
+            start,
+        }
+    }
+
+    /// The bit of the offset where a dimension begins.
+    pub(super) fn shift(&self, dim: usize) -> u32 {
+        self.shifts[dim]
+    }
+
+    /// The offset of a packed place in elements; dimensions for which `counts` does not hold count as 0.
+    pub(super) fn offset(
+        &self,
+        map: &LinearLayout,
+        packed: u64,
+        counts: impl Fn(usize) -> bool,
+    ) -> u32 {
+        let coords = map.unpack_out(packed);
+        let dims = coords.iter().enumerate().filter(|(dim, _)| counts(*dim));
+        dims.map(|(dim, &coord)| coord << self.shifts[dim]).sum()
+    }
+
+    /// The address of a thread's part of an offset: the sum of those of all bits of its number.
+    pub(super) fn thread_address(
+        &self,
+        held: &Distribution,
+        counts: impl Fn(usize) -> bool + Copy,
+        cx: &mut Emitter<'_>,
+    ) -> Addr {
+        let bytes = self.elem.bytes();
+        let bases = held.thread_bases();
+        let entries: Vec<u32> = bases
+            .map(|basis| self.offset(&held.map, basis, counts) * bytes)
+            .collect();
+        let thread: Operand = cx.code.of_thread(&entries);
+        cx.shared_place(self.start, thread)
+    }
+
+    /// Sets of registers that are accessed together, with their offset in elements; every register that is no copy stands
+    /// in one.
+    fn accesses(&self, held: &Distribution) -> Vec<(u32, Vec<usize>)> {
+        let offset = |packed: u64| self.offset(&held.map, packed, |_| true);
+        let bases = held.map.bases(Axis::Register);
+        let most = MAX_ACCESS_BYTES / self.elem.bytes();
+        let mut steps: Vec<usize> = Vec::new();
+        while !self.elem.is_bool() && 1 << (steps.len() + 1) <= most {
+            let wanted = 1 << steps.len();
+            match bases.iter().position(|&basis| offset(basis) == wanted) {
+                Some(bit) => steps.push(1 << bit),
+                None => break,
+            }
+        }
+        let within: usize = steps.iter().sum();
+        let first = (0..held.registers()).filter(|r| held.is_own(*r) && r & within == 0);
+        let access = |first: usize| {
+            let step = |at: usize| {
+                let set = steps.iter().enumerate().filter(|(k, _)| at >> k & 1 == 1);
+                set.map(|(_, step)| step).sum::<usize>()
+            };
+            let registers = (0..1 << steps.len()).map(|at| first + step(at)).collect();
+            (offset(held.offsets[first]), registers)
+        };
+        first.map(access).collect()
+    }
+
+    /// Owners write all elements of a thread.
+    pub(super) fn store(&self, held: &Distribution, elements: &[Element], cx: &mut Emitter<'_>) {
+        let owner = held.owner(&mut cx.code).map(Predicate::is);
+        let base = self.thread_address(held, |_| true, cx);
+        for (offset, registers) in self.accesses(held) {
+            let values: Vec<Element> = registers.iter().map(|&r| elements[r]).collect();
+            let shape = Shape::new(self.elem, values.len());
+            let to = self.moved(base, offset);
+            cx.code
+                .store(shape, &values, to, owner, &plain_store(Space::Shared));
+        }
+    }
+
+    /// All elements of a thread.
+    pub(super) fn load(&self, held: &Distribution, cx: &mut Emitter<'_>) -> Vec<Element> {
+        let base = self.thread_address(held, |_| true, cx);
+        let mut loaded = vec![Element::int(0); held.registers()];
+        for (offset, registers) in self.accesses(held) {
+            let shape = Shape::new(self.elem, registers.len());
+            let regs = cx.code.vector_regs(shape, None);
+            let from = self.moved(base, offset);
+            cx.code
+                .load_into(shape, &regs, from, None, &plain_load(Space::Shared));
+            let elements = cx.code.vector_elements(shape, &regs);
+            for (register, element) in registers.into_iter().zip(elements) {
+                loaded[register] = element;
+            }
+        }
+        let copied = held.copied_registers as usize;
+        (0..loaded.len()).map(|r| loaded[r & !copied]).collect()
+    }
+
+    /// The address so many elements further on.
+    pub(super) fn moved(&self, addr: Addr, offset: u32) -> Addr {
+        Addr {
+            offset: addr.offset + (offset * self.elem.bytes()) as i32,
+            ..addr
+        }
+    }
+}

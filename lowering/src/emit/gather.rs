@@ -1,0 +1,173 @@
+//! Gathers along one dimension: by shuffles where a warp holds all that it looks up, else through shared memory.
+
+use std::rc::Rc;
+
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::Inst;
+use gluon_lang::ops::gather::Gather;
+use ptx::{Addr, BinaryOp, Compare, Operand, Reg, ShflMode, Space, Type};
+
+use super::code::Code;
+use super::distribute::Distribution;
+use super::element::{Element, Elements};
+use super::flat::Flat;
+use super::lookup::{Decider, Lookup};
+use super::scratch::{Meeting, gather_way};
+use super::vector::{Shape, plain_load};
+use super::{Emitted, Emitter, Lower};
+
+impl Lower for Gather {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let plan = Plan {
+            axis: self.axis as usize,
+            elem: cx.elem(self.source),
+            source: cx.distribution(cx.tensor(self.source)),
+            indices: cx.distribution(cx.tensor(self.indices)),
+            elements: cx.elements(self.source),
+        };
+        let index_elem = cx.elem(self.indices);
+        let indices = cx.elements(self.indices);
+        let way = gather_way(cx.func, self);
+        if way.lookup.is_none() {
+            plan.leave(self, way.need.meeting, cx);
+        }
+        let mut found = vec![Element::int(0); plan.indices.registers()];
+        for register in (0..found.len()).filter(|&r| plan.indices.is_own(r)) {
+            let index = cx.code.index_word(indices[register], index_elem);
+            found[register] = match &way.lookup {
+                Some(lookup) => plan.look_up(lookup, register, index, cx),
+                None => plan.read(self, register, index, cx),
+            };
+        }
+        let copied = plan.indices.copied_registers as usize;
+        let results: Vec<Element> = (0..found.len()).map(|r| found[r & !copied]).collect();
+        cx.set_result(inst, results);
+        Ok(())
+    }
+}
+
+/// What a gather works on.
+struct Plan {
+    axis: usize,
+    elem: Elem,
+    source: Rc<Distribution>,
+    indices: Rc<Distribution>,
+    elements: Elements,
+}
+
+impl Plan {
+    fn flat(&self, op: &Gather) -> Flat {
+        Flat::new(&self.source.map, self.axis, self.elem, op.scratch.start)
+    }
+
+    /// Leaves the source in shared memory.
+    fn leave(&self, op: &Gather, meeting: Meeting, cx: &mut Emitter<'_>) {
+        self.flat(op).store(&self.source, &self.elements, cx);
+        match meeting {
+            Meeting::Warp => cx.meet_warp(),
+            _ => cx.meet(),
+        }
+    }
+
+    /// One element from there.
+    fn read(&self, op: &Gather, register: usize, index: Reg, cx: &mut Emitter<'_>) -> Element {
+        let flat = self.flat(op);
+        let is_other = |dim: usize| dim != self.axis;
+        let base = flat.thread_address(&self.indices, is_other, cx);
+        let map = &self.indices.map;
+        let fixed = flat.offset(map, self.indices.offsets[register], is_other);
+        let shift = flat.shift(self.axis) + self.elem.bytes().ilog2();
+        let moved = cx.code.binary(BinaryOp::Shl, Type::B32, index, shift);
+        let address = cx.code.address_of(base, moved);
+        let shape = Shape::new(self.elem, 1);
+        let regs = cx.code.vector_regs(shape, None);
+        let from = flat.moved(address, fixed);
+        cx.code
+            .load_into(shape, &regs, from, None, &plain_load(Space::Shared));
+        cx.code.vector_elements(shape, &regs)[0]
+    }
+
+    /// One element from the lane and the register that hold it.
+    fn look_up(
+        &self,
+        lookup: &Lookup,
+        register: usize,
+        index: Reg,
+        cx: &mut Emitter<'_>,
+    ) -> Element {
+        let known = lookup.known_register(register as u32);
+        let open = lookup.open();
+        let lane = (!lookup.stays_in_thread()).then(|| self.lane(lookup, register, index, cx));
+        let mut candidates: Vec<Element> = (0..1_u32 << open.len())
+            .map(|choice| {
+                let chosen = open.iter().enumerate();
+                let bits = chosen.map(|(at, (bit, _))| (choice >> at & 1) << bit);
+                let element = self.elements[(known + bits.sum::<u32>()) as usize];
+                match lane {
+                    Some(lane) => cx.code.shuffled(element, self.elem, ShflMode::Idx, lane),
+                    None => element,
+                }
+            })
+            .collect();
+        // The highest bit halves the candidates first.
+        for (_, decider) in open.iter().rev() {
+            let is_set = cx.code.decided(*decider, index);
+            let upper = candidates.split_off(candidates.len() / 2);
+            for (low, high) in candidates.iter_mut().zip(upper) {
+                *low = cx.code.select(is_set.into(), high, *low, self.elem);
+            }
+        }
+        candidates[0]
+    }
+
+    fn lane(&self, lookup: &Lookup, register: usize, index: Reg, cx: &mut Emitter<'_>) -> Operand {
+        let entries = |count: u32, wanted: &dyn Fn(u32) -> Decider| -> Vec<u32> {
+            let entry = |bit| {
+                let lanes = lookup.lane.iter().filter(|(_, d)| *d == wanted(bit));
+                lanes.map(|(lane, _)| 1 << lane).sum()
+            };
+            (0..count).map(entry).collect()
+        };
+        let threads = self.indices.thread_bases().count() as u32;
+        let of_thread = cx.code.of_thread(&entries(threads, &Decider::Thread));
+        let of_index = cx.code.of_bits(index, &entries(32, &Decider::Index));
+        let fixed = Operand::from(lookup.known_lane(register as u32));
+        let parts = [of_thread, of_index, fixed].into_iter();
+        let parts = parts.filter(|part| *part != Operand::Int(0));
+        let sum =
+            parts.reduce(|sum, part| cx.code.binary(BinaryOp::Or, Type::B32, sum, part).into());
+        sum.unwrap_or(Operand::Int(0))
+    }
+}
+
+impl Code {
+    /// An index in a register of 32 bits.
+    pub(super) fn index_word(&mut self, index: Element, elem: Elem) -> Reg {
+        if elem.bits() == 64 {
+            let word = self.operand(index, elem);
+            return self.convert(Type::U32, Type::U64, None, word);
+        }
+        self.whole(index, elem)
+    }
+
+    /// An address moved by what a register holds.
+    pub(super) fn address_of(&mut self, base: Addr, moved: Reg) -> Addr {
+        let ptx::Base::Reg(start) = base.base else {
+            panic!("scratch is addressed by registers");
+        };
+        let sum = self.binary(BinaryOp::Add, Type::U32, start, moved);
+        Addr::reg(sum, base.offset)
+    }
+
+    /// Is the bit set that decides?
+    fn decided(&mut self, decider: Decider, index: Reg) -> Reg {
+        match decider {
+            Decider::Index(bit) => {
+                let kept = self.binary(BinaryOp::And, Type::B32, index, 1_u32 << bit);
+                self.setp(Compare::Ne, Type::U32, kept, 0_u32)
+            }
+            Decider::Thread(bit) => self.thread_bits_are(1 << bit, 1 << bit),
+            Decider::Register(_) => panic!("what a register decides is known when it is emitted"),
+        }
+    }
+}
