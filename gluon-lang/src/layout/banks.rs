@@ -95,7 +95,7 @@ fn vector_elements(offsets: &LinearLayout, most: u32) -> u32 {
 }
 
 /// The lanes that the hardware serves together: all for accesses of up to 4 bytes, fewer for wider ones.
-fn lanes_together(bytes: u32) -> u32 {
+pub(super) fn lanes_together(bytes: u32) -> u32 {
     BANKS * BANK_BYTES / bytes.max(BANK_BYTES)
 }
 
@@ -131,7 +131,7 @@ fn worst_by_enumeration(offsets: &LinearLayout, bytes: u32, place: impl Fn(u32) 
 }
 
 /// The most different words in one bank, for accesses of `words` words each.
-fn most_in_one_bank(starts: impl Iterator<Item = u32>, words: u32) -> u32 {
+pub(super) fn most_in_one_bank(starts: impl Iterator<Item = u32>, words: u32) -> u32 {
     let mut touched: Vec<u32> = starts.flat_map(|start| start..start + words).collect();
     touched.sort_unstable();
     touched.dedup();

@@ -28,7 +28,7 @@ impl Lower for AsyncCopy {
         let view = View::of(cx, self.view);
         let elem = view.ty.elem;
         let distribution = cx.distribution(cx.tensor(self.ptr));
-        let plan = view.plan(&distribution.map);
+        let plan = view.vectors(&distribution.map);
         let places = places(&plan, distribution.registers());
         let mask = self.mask.expand();
         let runs = cx.runs(self.ptr, mask, elem);

@@ -96,7 +96,8 @@ impl Emitter<'_> {
         Addr::reg(mapped, addr.offset)
     }
 
-    fn store_shared(
+    /// One store of every thread; where matrices move, the guard holds in all lanes of a warp or in none.
+    pub(super) fn store_shared(
         &mut self,
         kind: AccessKind,
         elem: Elem,
@@ -123,7 +124,8 @@ impl Emitter<'_> {
         }
     }
 
-    fn load_shared(
+    /// The elements that one load of every thread gives.
+    pub(super) fn load_shared(
         &mut self,
         kind: AccessKind,
         elem: Elem,

@@ -8,7 +8,8 @@
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::SmemType;
-use gluon_lang::layout::local::{LocalPlan, Places, Storage, plan_local};
+use gluon_lang::layout::local::{Direction, LocalPlan, Places, Storage, plan_access, plan_local};
+use gluon_lang::layout::{LinearLayout, relate};
 use gluon_lang::ops::arith::BinaryOp as Op;
 use gluon_lang::ops::shared::{
     SmemAlloc, SmemIndex, SmemKeep, SmemLoad, SmemPermute, SmemReinterpret, SmemReshape, SmemSlice,
@@ -18,7 +19,6 @@ use ptx::{Addr, Operand, Predicate, Reg, Space};
 
 use super::code::Code;
 use super::element::Element;
-use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
 
 /// What a thread holds of a view: its address.
@@ -48,15 +48,12 @@ impl Lower for SmemLoad {
         let distribution = cx.distribution(cx.tensor(result));
         let view = View::of(cx, self.view);
         let elem = view.ty.elem;
-        let plan = view.plan(&distribution.map);
+        let plan = view.plan(&distribution.map, Direction::Load);
         let mut loaded = vec![Element::int(0); distribution.registers()];
         for access in &plan.accesses {
             let addr = cx.access_address(&view, &plan, access.offset);
-            let shape = Shape::new(elem, access.registers.len());
-            let regs = cx.code.vector_regs(shape, None);
-            cx.code
-                .load_into(shape, &regs, addr, None, &plain_load(Space::Shared));
-            let elements = cx.code.vector_elements(shape, &regs);
+            let count = access.registers.len();
+            let elements = cx.load_shared(plan.kind, elem, count, addr, Space::Shared);
             for (&register, element) in access.registers.iter().zip(elements) {
                 loaded[register as usize] = element;
             }
@@ -159,18 +156,22 @@ impl<'f> View<'f> {
         }
     }
 
+    /// How every thread accesses neighbouring elements, and no matrices.
+    pub(super) fn vectors(&self, registers: &LinearLayout) -> LocalPlan {
+        let (bits, alloc_shape) = (self.ty.elem.bytes() * 8, &self.ty.alloc_shape);
+        plan_local(registers, &self.ty.layout, alloc_shape, bits).expect(LAYOUTS_FIT)
+    }
+
     /// How every thread accesses it.
-    pub(super) fn plan(&self, registers: &gluon_lang::layout::LinearLayout) -> LocalPlan {
-        let bits = self.ty.elem.bytes() * 8;
-        plan_local(registers, &self.ty.layout, &self.ty.alloc_shape, bits).expect(LAYOUTS_FIT)
+    fn plan(&self, registers: &LinearLayout, direction: Direction) -> LocalPlan {
+        let (bits, alloc_shape) = (self.ty.elem.bytes() * 8, &self.ty.alloc_shape);
+        let plan = plan_access(registers, &self.ty.layout, alloc_shape, bits, direction);
+        plan.expect(LAYOUTS_FIT)
     }
 
     fn buffer_bytes(&self) -> u32 {
-        let bytes = gluon_lang::layout::relate::buffer_bytes(
-            &self.ty.layout,
-            &self.ty.alloc_shape,
-            self.ty.elem.bytes(),
-        );
+        let elem_bytes = self.ty.elem.bytes();
+        let bytes = relate::buffer_bytes(&self.ty.layout, &self.ty.alloc_shape, elem_bytes);
         bytes.expect(LAYOUTS_FIT)
     }
 }
@@ -250,7 +251,7 @@ impl Emitter<'_> {
         let view = View::of(self, view);
         let distribution = self.distribution(self.tensor(value));
         let elements = self.elements(value);
-        let plan = view.plan(&distribution.map);
+        let plan = view.plan(&distribution.map, Direction::Store);
         let owner = distribution.owner(&mut self.code).map(Predicate::is);
         for access in &plan.accesses {
             let addr = self.access_address(&view, &plan, access.offset);
@@ -259,9 +260,7 @@ impl Emitter<'_> {
                 .iter()
                 .map(|&r| elements[r as usize])
                 .collect();
-            let shape = Shape::new(view.ty.elem, values.len());
-            self.code
-                .store(shape, &values, addr, owner, &plain_store(Space::Shared));
+            self.store_shared(plan.kind, view.ty.elem, &values, addr, owner);
         }
     }
 

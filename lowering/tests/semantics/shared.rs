@@ -2,6 +2,9 @@
 
 use gluon_lang::elem::DType;
 
+use gluon_lang::text::parse;
+use lowering::{Options, compile};
+
 use crate::machine::run;
 use crate::tiles::LAYOUTS;
 use crate::values::{bytes, samples};
@@ -84,4 +87,90 @@ fn what_is_stored_is_loaded_in_every_pair_of_layouts() {
             }
         }
     }
+}
+
+/// Layouts of the tensor cores, their operands, and slices, of a tile of 32 x 64 over four warps.
+const FRAGMENTS: [&str; 8] = [
+    "Wgmma([4, 1], [64, 32, 16])",
+    "Mma([2, 2], [16, 8])",
+    "Mma([1, 4], [16, 8])",
+    "DotOperand(0, Mma([2, 2], [16, 8]), 2)",
+    "DotOperand(1, Mma([2, 2], [16, 8]), 4)",
+    "DotOperand(0, Wgmma([4, 1], [64, 32, 16]), 2)",
+    "Slice(1, Blocked([1, 2, 4], [4, 2, 4], [2, 2, 1], [2, 1, 0]))",
+    "Linear(register=[[0, 8], [0, 4], [8, 0], [0, 32]], lane=[[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]], warp=[[0, 16], [16, 0]])",
+];
+
+#[test]
+fn fragments_of_the_tensor_cores_meet_every_shared_layout() {
+    for dtype in [DType::I8, DType::Bf16, DType::F32] {
+        let raw = data(dtype);
+        for shared in shared_layouts(dtype) {
+            for (at, from) in FRAGMENTS.iter().enumerate() {
+                let to = FRAGMENTS[(at + 3) % FRAGMENTS.len()];
+                let body = format!(
+                    "  %s = smem_alloc init=%v : smem<32x64x{dtype}, #shared>\n  %r = smem_load %s : tensor<32x64x{dtype}, #to>\n"
+                );
+                let layouts = [("from", *from), ("to", to), ("shared", &*shared)];
+                let text = kernel(dtype, &layouts, &body, &[32, 64]);
+                let found = run(&text, &[&raw], raw.len());
+                assert!(found == raw, "{dtype} from {from} to {to} by {shared}");
+            }
+        }
+    }
+}
+
+/// The accesses to shared memory of a kernel that stores and loads a tile, by their spelling.
+fn accesses(dtype: DType, from: &str, shared: &str, to: &str) -> Vec<String> {
+    let body = format!(
+        "  %s = smem_alloc : smem<32x64x{dtype}, #shared>\n  smem_store %s, %v\n  %r = smem_load %s : tensor<32x64x{dtype}, #to>\n"
+    );
+    let layouts = [("from", from), ("to", to), ("shared", shared)];
+    let text = kernel(dtype, &layouts, &body, &[32, 64]);
+    let func = parse("test.tile", &text).unwrap();
+    let ptx = compile(func, &Options::default()).unwrap().module.to_text();
+    let mut found: Vec<(String, u32)> = Vec::new();
+    let words = ptx
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    for word in words.filter(|w| w.contains(".shared") && !w.starts_with('.')) {
+        match found.last_mut() {
+            Some((last, count)) if last == word => *count += 1,
+            _ => found.push((word.to_owned(), 1)),
+        }
+    }
+    found.iter().map(|(w, n)| format!("{n} {w}")).collect()
+}
+
+#[test]
+fn the_accesses_are_as_wide_as_the_layouts_allow() {
+    let rows = "Blocked([1, 8], [4, 8], [4, 1], [1, 0])";
+    let accumulator = "Mma([2, 2], [16, 8])";
+    let found = |dtype, from, shared, to| accesses(dtype, from, shared, to).join(", ");
+    assert_eq!(
+        found(DType::Bf16, accumulator, "Nvmma(128, 16)", rows),
+        "2 stmatrix.sync.aligned.m8n8.x4.shared.b16, 2 ld.shared.v4.b32"
+    );
+    assert_eq!(
+        found(
+            DType::Bf16,
+            accumulator,
+            "Nvmma(64, 16, transposed=true)",
+            rows
+        ),
+        "2 stmatrix.sync.aligned.m8n8.x4.trans.shared.b16, 16 ld.shared.b16"
+    );
+    assert_eq!(
+        found(
+            DType::Bf16,
+            rows,
+            "Nvmma(128, 16)",
+            "DotOperand(0, Mma([2, 2], [16, 8]), 2)"
+        ),
+        "2 st.shared.v4.b32, 4 ldmatrix.sync.aligned.m8n8.x4.shared.b16"
+    );
+    assert_eq!(
+        found(DType::F32, rows, "Padded([[64, 4]], [1, 0])", rows),
+        "4 st.shared.v4.f32, 4 ld.shared.v4.f32"
+    );
 }

@@ -1,0 +1,134 @@
+//! Where the elements of an allocation lie: offsets, and the bytes behind them.
+
+use smallvec::SmallVec;
+
+use crate::layout::relate::{buffer_bytes, covered};
+use crate::layout::{Axis, Dims, LayoutError, LinearLayout, SharedLayout};
+
+/// Where coordinates lie: the way back from them to offsets.
+pub struct Places {
+    back: LinearLayout,
+    alloc_shape: Dims,
+    /// Offsets of one buffer, as a power of two.
+    buffer_bits: u32,
+    /// Does the first dimension count buffers?
+    has_buffers: bool,
+}
+
+impl Places {
+    /// The places of an allocation. Its shape has the rank of the layout, or one dimension more in front that counts
+    /// buffers: their offsets follow one another at powers of two.
+    pub fn new(shared: &SharedLayout, alloc_shape: &[u32]) -> Result<Places, LayoutError> {
+        let map = shared.linear(covered(shared, alloc_shape))?;
+        let back = map.right_inverse();
+        Ok(Places {
+            back: back.expect("a shared layout reaches every element"),
+            alloc_shape: alloc_shape.into(),
+            buffer_bits: map.in_bits(Axis::Offset),
+            has_buffers: alloc_shape.len() > shared.rank(),
+        })
+    }
+
+    /// The offset of an element, counted in elements and before padding.
+    pub fn offset(&self, coords: &[u32]) -> u32 {
+        let (buffer, coords) = match coords.split_first() {
+            Some((&buffer, rest)) if self.has_buffers => (buffer, rest),
+            _ => (0, coords),
+        };
+        let inputs: SmallVec<[(Axis, u32); 4]> = Axis::dims(coords.len())
+            .zip(coords.iter().copied())
+            .collect();
+        let packed = self.back.apply_packed(self.back.pack_in(&inputs));
+        let shift = self.back.out_shift(Axis::Offset);
+        let within = (packed >> shift & ((1 << self.buffer_bits) - 1)) as u32;
+        within | buffer << self.buffer_bits
+    }
+
+    /// The offset of each bit of the coordinate along `dim`, as many as `size` takes, bit 0 first.
+    pub fn along(&self, dim: usize, size: u32) -> SmallVec<[u32; 10]> {
+        let bits = size.next_power_of_two().trailing_zeros();
+        (0..bits).map(|bit| self.of_bit(dim, bit)).collect()
+    }
+
+    fn of_bit(&self, dim: usize, bit: u32) -> u32 {
+        self.offset(&Dims::filled(0, self.alloc_shape.rank()).with(dim, 1 << bit))
+    }
+
+    /// All bits that the offset of the first element of a view of the shape `view` may have.
+    pub fn start_reach(&self, view: &[u32]) -> u32 {
+        // Buffers are counted by numbers and not by bits, and no other coordinate reaches their part of the offset.
+        let dims = usize::from(self.has_buffers)..self.alloc_shape.rank();
+        let left_out = dims.flat_map(|dim| {
+            let bits = view[dim].trailing_zeros()..self.alloc_shape[dim].trailing_zeros();
+            bits.map(move |bit| (dim, bit))
+        });
+        left_out.fold(0, |all, (dim, bit)| all | self.of_bit(dim, bit))
+    }
+
+    /// The bits of the offset that several bits of the coordinates move: those that a swizzle changes.
+    pub fn swizzled(&self) -> u32 {
+        let (mut once, mut again) = (0, 0);
+        for dim in usize::from(self.has_buffers)..self.alloc_shape.rank() {
+            for offset in self.along(dim, self.alloc_shape[dim]) {
+                again |= once & offset;
+                once |= offset;
+            }
+        }
+        again
+    }
+}
+
+/// How many bytes an offset lies behind the first element: a sum of its parts, since padding is left out after every so
+/// many elements, and buffers are aligned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// Bytes of an element.
+    pub elem_bytes: u32,
+    /// For each `(shift, bytes)`: so many bytes more for each `1 << shift` elements. They may be less where one number of
+    /// buffers includes padding that the last element of a buffer does not have behind it.
+    pub gaps: SmallVec<[(u32, i32); 2]>,
+}
+
+impl Storage {
+    /// The storage of an allocation.
+    pub fn new(
+        shared: &SharedLayout,
+        alloc_shape: &[u32],
+        elem_bytes: u32,
+    ) -> Result<Storage, LayoutError> {
+        let mut gaps = SmallVec::new();
+        if let SharedLayout::Padded(padded) = shared {
+            let pairs = padded.pairs.iter();
+            gaps.extend(pairs.map(|[interval, padding]| {
+                (interval.trailing_zeros(), (padding * elem_bytes) as i32)
+            }));
+        }
+        if alloc_shape.len() > shared.rank() {
+            let bits = shared
+                .linear(covered(shared, alloc_shape))?
+                .in_bits(Axis::Offset);
+            let one = Storage { elem_bytes, gaps };
+            let stride = buffer_bytes(shared, alloc_shape, elem_bytes)?;
+            let gap = stride as i32 - one.bytes(1 << bits) as i32;
+            gaps = one.gaps;
+            if gap != 0 {
+                gaps.push((bits, gap));
+            }
+        }
+        Ok(Storage { elem_bytes, gaps })
+    }
+
+    /// The byte of an offset.
+    pub fn bytes(&self, offset: u32) -> u32 {
+        let gaps = self.gaps.iter();
+        let more: i32 = gaps
+            .map(|(shift, bytes)| (offset >> shift) as i32 * bytes)
+            .sum();
+        (offset * self.elem_bytes).wrapping_add_signed(more)
+    }
+
+    /// Do bytes follow from elements by a shift alone?
+    pub fn is_plain(&self) -> bool {
+        self.gaps.is_empty()
+    }
+}
