@@ -197,3 +197,15 @@ fn retain(values: &mut Values, kept: &[bool]) {
         kept[at - 1]
     });
 }
+
+/// Does the instruction stand in a loop, at any depth?
+pub fn is_in_loop(func: &Func, inst: Inst) -> bool {
+    let mut at = inst;
+    while let Some(owner) = func.region(func.parent(at)).owner.expand() {
+        if is_loop(func.op(owner)) {
+            return true;
+        }
+        at = owner;
+    }
+    false
+}

@@ -11,18 +11,24 @@ use super::element::{Element, class};
 use super::vector::{Shape, plain_load, plain_store};
 
 impl Emitter<'_> {
-    /// The elements that the plan leaves in a thread, on their way through the shared memory at `place`.
+    /// The elements that the plan leaves in a thread, on their way through the shared memory at `place`. `is_repeated` says
+    /// that the same code may have run before.
     pub(super) fn exchange(
         &mut self,
         plan: &SharedPlan,
         elem: Elem,
         elements: &[Element],
         place: u32,
+        is_repeated: bool,
     ) -> Vec<Element> {
         let loads = plan.exchanges.iter().flat_map(|exchange| &exchange.loads);
         let count = loads.map(|load| load.registers.len()).sum();
         let mut got = vec![Element::int(0); count];
         let storing = self.storing(plan);
+        if plan.scope == Scope::Warp && is_repeated {
+            // The planner lets a warp use its own part again without a barrier of the CTA.
+            self.meet_in(Scope::Warp);
+        }
         for (at, exchange) in plan.exchanges.iter().enumerate() {
             if at > 0 {
                 self.meet_in(plan.scope);
@@ -63,12 +69,13 @@ impl Emitter<'_> {
 
     /// The threads that store: those that hold no copies of what others store.
     fn storing(&mut self, plan: &SharedPlan) -> Option<Predicate> {
-        let idle = plan.idle_lanes | plan.idle_warps << 5;
-        (idle != 0).then(|| Predicate::is(self.code.thread_bits_clear(idle)))
+        self.code.holders(plan.idle_lanes | plan.idle_warps << 5)
     }
 
     fn meet_in(&mut self, scope: Scope) {
         match scope {
+            // Warps without tiles read along, what other warps wrote.
+            Scope::Warp if self.code.partition.followers > 0 => self.meet(),
             Scope::Warp => self.meet_warp(),
             Scope::Cta => self.meet(),
             Scope::Cluster => self.meet_cluster(),

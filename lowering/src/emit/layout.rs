@@ -4,6 +4,7 @@
 use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
 use gluon_lang::entity::Inst;
 use gluon_lang::layout::convert::{Conversion, ConversionPlan, PerThread};
+use gluon_lang::ops::flow;
 use gluon_lang::ops::layout::{ConvertLayout, SetLayout};
 use ptx::{BinaryOp, Operand, Special, Type};
 
@@ -25,7 +26,10 @@ impl Lower for ConvertLayout {
         let values = match &plan.conversion {
             Conversion::Registers => elements.to_vec(),
             Conversion::Shuffle(shuffle) => cx.shuffle(shuffle, elem, &elements),
-            Conversion::Shared(shared) => cx.exchange(shared, elem, &elements, self.scratch.start),
+            Conversion::Shared(shared) => {
+                let is_repeated = flow::is_in_loop(cx.func, inst);
+                cx.exchange(shared, elem, &elements, self.scratch.start, is_repeated)
+            }
         };
         let picked = plan.results.iter().map(|&value| values[value as usize]);
         cx.set_result(inst, picked.collect::<Vec<Element>>());

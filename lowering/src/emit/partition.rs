@@ -3,7 +3,7 @@
 //! Thread numbers, barriers and one-thread guards go through here, so that an op need not know where it stands.
 
 use gluon_lang::ir::Func;
-use ptx::{BinaryOp, Compare, Reg, Special, Type};
+use ptx::{BinaryOp, Compare, Predicate, Reg, Special, Type};
 
 use super::Emitter;
 use super::code::Code;
@@ -86,6 +86,12 @@ impl Code {
             let bits = code.binary(BinaryOp::And, Type::B32, thread, mask);
             code.setp(Compare::Eq, Type::U32, bits, wanted)
         })
+    }
+
+    /// The guard of the threads that hold tiles and have none of these bits of their number set; none where all do.
+    pub(super) fn holders(&mut self, mask: u32) -> Option<Predicate> {
+        let some_do_not = mask != 0 || self.partition.followers != 0;
+        some_do_not.then(|| Predicate::is(self.thread_bits_clear(mask)))
     }
 
     /// The number of the warp in its CTA, in a form that ptxas knows to be the same in all lanes.

@@ -203,7 +203,7 @@ impl<'r> Plan<'r> {
             .map(|(bit, _)| 1 << bit)
             .sum();
         let mask = alike | self.source.copied_threads;
-        (mask != 0).then(|| Predicate::is(cx.code.thread_bits_clear(mask)))
+        cx.code.holders(mask)
     }
 
     /// Where a thread's results, and its warp's parts of them if it writes, begin in shared memory.

@@ -1,5 +1,7 @@
 //! What is pending in shared memory: done by some thread, and not yet known to be done by the others.
 
+use std::collections::BTreeMap;
+
 use gluon_lang::entity::Inst;
 use gluon_lang::ir::Func;
 use gluon_lang::ops::{Access, Scratch};
@@ -52,6 +54,8 @@ impl Bytes {
 pub(super) enum Event {
     /// Touches bytes.
     Touch(Access, Bytes),
+    /// Each warp writes and reads bytes of its own, the same ones whenever this instruction runs.
+    ByWarps(Inst, Bytes),
     /// All threads meet.
     Meet,
     /// Generic writes so far become visible to engines.
@@ -84,6 +88,8 @@ pub(super) struct Pending {
     async_read: Bytes,
     /// Copied by threads at moments of their own, with no wait for all of it since.
     copied: Bytes,
+    /// Written and read within warps, by instruction.
+    by_warps: BTreeMap<Inst, Bytes>,
 }
 
 impl Pending {
@@ -95,6 +101,9 @@ impl Pending {
         self.unfenced.add(&other.unfenced);
         self.async_read.add(&other.async_read);
         self.copied.add(&other.copied);
+        for (&inst, bytes) in &other.by_warps {
+            self.by_warps.entry(inst).or_default().add(bytes);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -103,14 +112,24 @@ impl Pending {
 
     /// What must stand before an instruction that begins with this event.
     pub(super) fn wants(&self, event: &Event) -> Wanted {
-        let Event::Touch(access, bytes) = event else {
-            return Wanted::default();
+        let (bytes, own) = match event {
+            Event::Touch(_, bytes) => (bytes, None),
+            Event::ByWarps(inst, bytes) => (bytes, Some(*inst)),
+            _ => return Wanted::default(),
         };
+        let by_others = |(inst, theirs): (&Inst, &Bytes)| Some(*inst) != own && theirs.meets(bytes);
+        let by_warps = self.by_warps.iter().any(by_others);
         let (read, written, stepped) = (
             self.read.meets(bytes),
-            self.written.meets(bytes),
+            self.written.meets(bytes) || by_warps,
             self.stepped.meets(bytes),
         );
+        let Event::Touch(access, _) = event else {
+            return Wanted {
+                barrier: read || written || stepped,
+                fence: false,
+            };
+        };
         let barrier = match access {
             Access::Read | Access::AsyncRead => written || stepped,
             Access::Write | Access::Initialise | Access::Copy | Access::AsyncWrite => {
@@ -138,6 +157,11 @@ impl Pending {
                 self.read = Bytes::default();
                 self.written = Bytes::default();
                 self.stepped = Bytes::default();
+                self.by_warps.clear();
+            }
+            Event::ByWarps(inst, bytes) => {
+                self.by_warps.entry(*inst).or_default().add(bytes);
+                self.unfenced.add(bytes);
             }
             Event::Fence => self.unfenced = Bytes::default(),
             // That engines have read is known to the threads that waited, and to the others once they met.
@@ -217,8 +241,12 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
     }
     let scratch = rules.scratch().unwrap_or_default();
     if !scratch.is_none() {
-        events.push(Event::Touch(Access::Write, Bytes::of(scratch)));
         let meeting = scratch::need(func, inst).meeting;
+        if meeting == Meeting::Warp {
+            events.push(Event::ByWarps(inst, Bytes::of(scratch)));
+            return events;
+        }
+        events.push(Event::Touch(Access::Write, Bytes::of(scratch)));
         if meeting >= Meeting::Cta {
             events.push(Event::Meet);
         }

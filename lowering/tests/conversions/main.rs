@@ -83,3 +83,60 @@ fn every_pair_of_cubes_converts() {
         .sum();
     assert_eq!(pairs, 2 * 4 * 6 * 6);
 }
+
+const PAIR: [&str; 2] = [
+    "Blocked([1, 4], [8, 4], [4, 1], [1, 0])",
+    "Blocked([1, 2], [8, 4], [4, 1], [1, 0])",
+];
+const SQUARE: Tensor<'static> = Tensor {
+    shape: &[64, 64],
+    dtype: "i32",
+    bits: 32,
+};
+
+/// A conversion of `PAIR` with `changes` made to its kernel.
+#[track_caller]
+fn check_changed(layouts: &[&str], changes: &[(&str, &str)], wanted: &str) {
+    let mut text = SQUARE.kernel(layouts, &[0], &[1]);
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from} is in\n{text}");
+        text = text.replace(from, to);
+    }
+    let ptx = kernel::compiled(&text).module.to_text();
+    assert!(ptx.contains(wanted), "{wanted} is in\n{ptx}");
+    run(&text, &SQUARE.data()).unwrap();
+}
+
+#[test]
+fn warps_exchange_again_and_again_by_themselves() {
+    // There and back in every iteration; what the iterations change is 0 together.
+    let around = "%low = constant {value=0} : i32
+  %high = constant {value=4} : i32
+  %step = constant {value=1} : i32
+  %t0_1 = for %low, %high, %step, [%v1] (%i: i32, %was: tensor<64x64xi32, #l1>) {
+    %there = convert_layout %was : tensor<64x64xi32, #l0>
+    %j = splat %i : tensor<64x64xi32, #l0>
+    %other = binary %there, %j {op=xor} : tensor<64x64xi32, #l0>
+    %back = convert_layout %other : tensor<64x64xi32, #l1>
+    yield [%back]
+  } : tensor<64x64xi32, #l1>";
+    let once = "%t0_1 = convert_layout %v0 : tensor<64x64xi32, #l1>";
+    check_changed(&PAIR, &[(once, around)], "bar.warp.sync");
+}
+
+#[test]
+fn a_conversion_in_rounds_gives_the_same() {
+    let far = [PAIR[0], "Blocked([2, 4], [4, 8], [1, 4], [0, 1])"];
+    // 3072 bytes of shared memory are left.
+    let most = "warps(4) {
+  %m = smem_alloc : smem<14x64x64xf32, #swizzled>";
+    let changes = [
+        (
+            "kernel @k",
+            "#swizzled = Swizzled(1, 1, 1, [1, 0])\nkernel @k",
+        ),
+        ("warps(4) {", most),
+        ("  return", "  smem_keep %m\n  return"),
+    ];
+    check_changed(&far, &changes, "bar.sync 0;\n\tst.shared");
+}

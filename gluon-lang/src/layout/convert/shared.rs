@@ -133,7 +133,8 @@ impl SharedPlan {
             .into_iter()
             .map(|access| {
                 let draft = Draft::new(access, elements.bits, elem_bits, limits);
-                (draft.cost(elem_bits, scope(pull)).total(), draft)
+                let bytes = draft.offsets.round_bytes().max(limits.scratch_bytes);
+                ((bytes, draft.cost(elem_bits, scope(pull)).total()), draft)
             });
         // The first of equals: plain accesses before matrices.
         let best = drafts.reduce(|best, next| if next.0 < best.0 { next } else { best });
@@ -164,7 +165,7 @@ impl SharedPlan {
         let elements_of = |lists: &[Vec<Access>]| lists[0][0].registers.len() as u32;
         let block_of = |at| elements.remote.block_of(pull.map.apply_packed(at));
         Self {
-            scratch_bytes: (offsets.elem_bytes << elements.bits) >> offsets.round_bits,
+            scratch_bytes: offsets.round_bytes(),
             scope: scope(pull),
             store_kind: access.store.kind,
             load_kind: access.load.kind,
@@ -433,6 +434,11 @@ impl Offsets {
             round_shift: order.basis.len() as u32 - order.round_bits,
             round_bits: order.round_bits,
         }
+    }
+
+    /// The bytes of one round.
+    fn round_bytes(&self) -> u32 {
+        self.elem_bytes << self.round_shift
     }
 
     /// The element's number, with the round in the highest bits.

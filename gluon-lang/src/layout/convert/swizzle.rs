@@ -133,6 +133,8 @@ fn vectors(store: &Side, load: &Side, elem_bytes: u32) -> Vec<Access> {
         load_bits: load_bits as u32,
     };
     let mut found = vec![access(&common[..shared], shared, shared)];
+    // Narrower ones leave registers to number more rounds with.
+    found.extend((0..shared).map(|count| access(&common[..count], count, count)));
     for (mine, other, is_store) in [(store, load, true), (load, store, false)] {
         // What the other side's lanes walk through anyway takes no banks from them.
         let is_own = |unit: &&u64| **unit != 0 && !common.contains(unit);

@@ -1,5 +1,6 @@
 mod allocations;
 mod budgets;
+mod conversions;
 mod engines;
 
 use crate::test::{check, check_error};
@@ -154,37 +155,6 @@ fn more_than_there_is_is_reported_with_a_map() {
           --> test.tile:5:3
           ::: test.tile:5:3: 262144 bytes at 0 for the scratch of this `convert_layout` of tensor<256x256xf32, Blocked([1, 256], [32, 1], [8, 1], [1, 0])>
           = help: use smaller tiles or elements, or layouts between which less data moves",
-    );
-}
-
-#[test]
-fn conversions_take_rounds_where_the_kernel_would_not_fit() {
-    // 16 KiB of tensor beside the author's 192 KiB, and in rounds beside 224, which leave room for 3.
-    let text = "
-        #blocked = Blocked([1, 4], [8, 4], [4, 1], [1, 0])
-        #blocked1 = Blocked([2, 4], [4, 8], [1, 4], [0, 1])
-        #swizzled = Swizzled(1, 1, 1, [1, 0])
-        kernel @k() warps(4) stage(resolved) {
-          %m = smem_alloc : smem<BUFFERSx64x64xf32, #swizzled>
-          %a = constant {value=1.0} : tensor<64x64xf32, #blocked>
-          %b = convert_layout %a : tensor<64x64xf32, #blocked1>
-          print [%b] {prefix=\"b\"}
-          smem_keep %m
-          return
-        }";
-    let check_bytes = |buffers: &str, wanted: &[&str]| {
-        let (func, found) = crate::test::apply("plan-shared", &text.replace("BUFFERS", buffers));
-        assert!(found.is_empty(), "{found}");
-        let text = gluon_lang::text::print(&func);
-        assert_eq!(lines_of(&text, &["smem_alloc", "convert"]), wanted);
-    };
-    check_bytes(
-        "12",
-        &["smem_alloc 0..196608", "convert_layout 196608..212992"],
-    );
-    check_bytes(
-        "13",
-        &["smem_alloc 0..212992", "convert_layout 212992..229376"],
     );
 }
 
