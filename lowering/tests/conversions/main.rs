@@ -140,3 +140,17 @@ fn a_conversion_in_rounds_gives_the_same() {
     ];
     check_changed(&far, &changes, "bar.sync 0;\n\tst.shared");
 }
+
+#[test]
+fn warps_without_tiles_neither_store_nor_read_too_early() {
+    let part = "  warp_specialize {warps=[4, 1], registers=[0, 0]} () {
+    yield []
+  } () {
+    yield []
+  }
+  return";
+    let far = [PAIR[0], "Blocked([4, 1], [4, 8], [1, 4], [0, 1])"];
+    for layouts in [PAIR, far] {
+        check_changed(&layouts, &[("  return", part)], "st.shared");
+    }
+}
