@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::Inst;
+use gluon_lang::ops::flow;
 use gluon_lang::ops::gather::Gather;
 use ptx::{Addr, BinaryOp, Compare, Operand, Reg, ShflMode, Space, Type};
 
@@ -29,6 +30,10 @@ impl Lower for Gather {
         let indices = cx.elements(self.indices);
         let way = gather_way(cx.func, self);
         if way.lookup.is_none() {
+            if way.need.meeting == Meeting::Warp && flow::is_in_loop(cx.func, inst) {
+                // The planner lets a warp use its own part again without a barrier of the CTA.
+                cx.meet_warp();
+            }
             plan.leave(self, way.need.meeting, cx);
         }
         let mut found = vec![Element::int(0); plan.indices.registers()];
