@@ -16,6 +16,7 @@ mod access;
 mod atomic;
 mod cast;
 mod checks;
+mod cluster;
 mod compare;
 mod create;
 mod dims;
@@ -45,6 +46,10 @@ pub use access::{Access, Target, async_copy_commit, async_copy_wait};
 pub use atomic::Old;
 pub use cast::CastTo;
 pub use checks::{Hinted, Printable, assume, device_assert, device_print};
+pub use cluster::{
+    RemoteSmem, cluster_arrive, cluster_arrive_relaxed, cluster_barrier, cluster_barrier_relaxed,
+    cluster_rank, cluster_size, cluster_wait, launch_dependents, launch_wait,
+};
 pub use compare::{KernelEq, KernelOrd};
 pub use create::{arange, full, full_like, num_programs, program_id, scalar, zeros, zeros_like};
 pub use dims::IntoDims;
@@ -69,7 +74,10 @@ pub use range::{IntoLoop, Range, RangeEnds, range};
 pub use reduce::{Reducible, reduce};
 pub use scan::{scan, scan_reverse};
 pub use shape::join;
-pub use tma::{Coordinates, L2Policy, TmaCopy, TmaReduceOp, tma_store_wait, tma_store_wait_read};
+pub use tma::{
+    Coordinates, L2Policy, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait,
+    tma_store_wait_read,
+};
 pub use trace::{
     AfterScalar, Branch, Carrier, Carry, Frame, GenericArg, HostBranch, HostCarrier, HostLogic,
     HostLoop, HostState, HostWhile, KernelBranch, KernelEntry, KernelHead, KernelInstance,

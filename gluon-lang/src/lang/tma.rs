@@ -233,3 +233,12 @@ pub fn tma_store_wait(pending: u32) {
 pub fn tma_store_wait_read(pending: u32) {
     trace::tma_store_wait(pending, true, here());
 }
+
+/// Makes what the threads stored in shared memory so far visible to the copy engine and the tensor cores, which see it
+/// through a proxy of their own. Within one group of warps this is done where it is needed; where another group is told to go
+/// on, it must be said.
+#[inline]
+#[track_caller]
+pub fn fence_async_shared() {
+    trace::fence_async_shared(here());
+}

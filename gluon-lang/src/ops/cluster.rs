@@ -2,11 +2,48 @@
 
 use smallvec::smallvec;
 
+use super::create::one_declared;
 use super::define::define_op;
-use super::{LayoutRule, OpRules, Types};
-use crate::diag::OpError;
+use super::shape::tensor;
+use super::shared::descriptor;
+use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use crate::diag::{Code, OpError};
 use crate::elem::Elem;
-use crate::ir::{Effects, Func, Type};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, Spaces, Type};
+
+/// A kernel without clusters has nobody to meet or to ask.
+pub(super) fn check_cluster(func: &Func, op: &str) -> Result<(), OpError> {
+    if func.has_cluster() {
+        return Ok(());
+    }
+    Err(OpError::new(
+        Code::NotUniform,
+        format!("`{op}` speaks to the other CTAs of a cluster, and this kernel has none"),
+    )
+    .help("`#[kernel(cluster = [2, 1, 1])]` makes clusters of two CTAs"))
+}
+
+pub(super) fn check_rank(func: &Func, cta: Value) -> Result<(), OpError> {
+    let ty = func.ty(cta);
+    if *ty == Type::Scalar(Elem::I32) {
+        return Ok(());
+    }
+    Err(OpError::new(
+        Code::ElementMismatch,
+        format!("the rank of a CTA is an i32, not {ty}"),
+    )
+    .origin(cta, format!("this is {ty}")))
+}
+
+/// What orders memory between the CTAs of a cluster.
+const ORDERS: Effects = Effects {
+    reads: Spaces::ALL,
+    writes: Spaces::ALL,
+    is_ordered: true,
+    is_guarded: true,
+    ..Effects::PURE
+};
 
 define_op! {
     /// All threads of the cluster meet. A relaxed meeting orders no memory: it is for set-up, after a fence.
@@ -17,7 +54,8 @@ define_op! {
 }
 
 impl OpRules for ClusterBarrier {
-    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_cluster(func, "cluster_barrier")?;
         Ok(smallvec![])
     }
     fn effects(&self) -> Effects {
@@ -28,6 +66,125 @@ impl OpRules for ClusterBarrier {
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// The first half of a meeting of the cluster: this thread has come. It waits for nobody; what it did before is seen by
+    /// those whose wait ends, unless it is relaxed.
+    pub struct ClusterArrive = "cluster_arrive" {
+        /// Whether it orders nothing.
+        is_relaxed: bool,
+    }
+}
+
+impl OpRules for ClusterArrive {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_cluster(func, "cluster_arrive")?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// The second half of a meeting of the cluster: waits until all threads have come.
+    pub struct ClusterWait = "cluster_wait" {
+    }
+}
+
+impl OpRules for ClusterWait {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_cluster(func, "cluster_wait")?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
+
+define_op! {
+    /// Reads what lies in the place of a view in another CTA of the cluster (PTX ISA, `ld.shared::cluster`).
+    pub struct RemoteLoad = "remote_load" {
+        /// The view.
+        view: Value,
+        /// The rank of the CTA, an i32.
+        cta: Value,
+    }
+}
+
+impl OpRules for RemoteLoad {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        check_cluster(func, "remote_load")?;
+        check_rank(func, self.cta)?;
+        let s = descriptor(func, "load", self.view)?;
+        let to = one_declared(declared, "remote_load")?;
+        match to {
+            Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => Ok(smallvec![to.clone()]),
+            _ => Err(OpError::new(
+                Code::ShapeMismatch,
+                format!("a load of {s} does not give {to}"),
+            )
+            .origin(self.view, format!("this is {s}"))),
+        }
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            reads: Spaces::SHARED,
+            is_guarded: true,
+            ..Effects::PURE
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::RemoteRead)]
+    }
+}
+
+define_op! {
+    /// Writes a tensor into the place of a view in another CTA of the cluster (PTX ISA, `st.shared::cluster`).
+    pub struct RemoteStore = "remote_store" {
+        /// The view.
+        view: Value,
+        /// What to write.
+        value: Value,
+        /// The rank of the CTA, an i32.
+        cta: Value,
+    }
+}
+
+impl OpRules for RemoteStore {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_cluster(func, "remote_store")?;
+        check_rank(func, self.cta)?;
+        let s = descriptor(func, "store", self.view)?;
+        let t = tensor(func, "store", self.value)?;
+        if t.shape != s.shape || t.elem != s.elem {
+            return Err(
+                OpError::new(Code::ShapeMismatch, format!("{t} cannot be stored in {s}"))
+                    .origin(self.view, format!("this is {s}"))
+                    .origin(self.value, format!("this is {t}")),
+            );
+        }
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::RemoteWrite)]
     }
 }
 

@@ -8,6 +8,7 @@
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
+use super::cluster::{check_cluster, check_rank};
 use super::debug::scalar_bool;
 use super::define::{attr_enum, define_op};
 use super::shared::descriptor;
@@ -196,13 +197,9 @@ impl OpRules for MbarrierArrive {
                 format!("an arrival counts 1 to {MAX_COUNT}, not {}", self.count),
             ));
         }
-        if let Some(cta) = self.cta.expand()
-            && *func.ty(cta) != Type::Scalar(Elem::I32)
-        {
-            return Err(OpError::new(
-                Code::ElementMismatch,
-                format!("the rank of a CTA is an i32, not {}", func.ty(cta)),
-            ));
+        if let Some(cta) = self.cta.expand() {
+            check_cluster(func, "mbarrier_arrive")?;
+            check_rank(func, cta)?;
         }
         Ok(smallvec![])
     }

@@ -48,6 +48,10 @@ pub enum Access {
     Atomic,
     /// Makes a barrier of it, and fences that itself: engines know of it once the threads have met.
     Initialise,
+    /// Reads the same place in another CTA of the cluster, and lets others read it here.
+    RemoteRead,
+    /// Writes the same place in another CTA of the cluster, and lets others write it here.
+    RemoteWrite,
     /// Has threads copy into it, at moments of their own, until they wait for their copies.
     Copy,
     /// Asks an engine to read it, at a moment of its own.
@@ -127,7 +131,11 @@ macro_rules! for_each_op {
             WgmmaWait     in wgmma,
             FenceAsyncShared in wgmma,
             ClusterBarrier in cluster,
+            ClusterArrive in cluster,
+            ClusterWait   in cluster,
             ClusterRank   in cluster,
+            RemoteLoad    in cluster,
+            RemoteStore   in cluster,
             LaunchWait    in cluster,
             LaunchDependents in cluster,
             WarpSpecialize in warps,

@@ -8,6 +8,7 @@
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
+use super::cluster::check_cluster;
 use super::define::{attr_enum, define_op};
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
@@ -160,13 +161,7 @@ fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<(), OpError
             ),
         ));
     }
-    if !func.has_cluster() {
-        return Err(OpError::new(
-            Code::NotUniform,
-            "a multicast reaches the CTAs of a cluster, and this kernel has none",
-        )
-        .help("`#[kernel(cluster = [2, 1, 1])]` makes clusters of two CTAs"));
-    }
+    check_cluster(func, "multicast")?;
     Ok(())
 }
 

@@ -1,13 +1,19 @@
 //! Clusters of CTAs, and launches that overlap (PTX ISA 9.7.13.3, 9.7.13.14).
 
 use gluon_lang::entity::Inst;
-use gluon_lang::ops::cluster::{ClusterBarrier, ClusterRank, LaunchDependents, LaunchWait};
+use gluon_lang::ops::cluster::{
+    ClusterArrive, ClusterBarrier, ClusterRank, ClusterWait, LaunchDependents, LaunchWait,
+    RemoteLoad, RemoteStore,
+};
 use ptx::{
-    AccessSem, ClusterBar, ClusterBarOp, GridDepControl, GridDepOp, Mapa, Operand, Reg, RegClass,
-    Special, Type,
+    AccessSem, ClusterBar, ClusterBarOp, GridDepControl, GridDepOp, Mapa, Operand, Predicate, Reg,
+    RegClass, Space, Special, Type,
 };
 
 use super::code::{Code, key};
+use super::element::Element;
+use super::shared::View;
+use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
 
 impl Lower for ClusterBarrier {
@@ -15,6 +21,67 @@ impl Lower for ClusterBarrier {
         cx.code
             .push(cluster_barrier(ClusterBarOp::Arrive, self.is_relaxed));
         cx.code.push(cluster_barrier(ClusterBarOp::Wait, false));
+        Ok(())
+    }
+}
+
+impl Lower for ClusterArrive {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.code
+            .push(cluster_barrier(ClusterBarOp::Arrive, self.is_relaxed));
+        Ok(())
+    }
+}
+
+impl Lower for ClusterWait {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.code.push(cluster_barrier(ClusterBarOp::Wait, false));
+        Ok(())
+    }
+}
+
+impl Lower for RemoteLoad {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let result = cx.func.result(inst);
+        let distribution = cx.distribution(cx.tensor(result));
+        let view = View::of(cx, self.view);
+        // Matrices are read from the CTA's own memory only.
+        let plan = view.vectors(&distribution.map);
+        let mut loaded = vec![Element::int(0); distribution.registers()];
+        for access in &plan.accesses {
+            let addr = cx.access_address(&view, &plan, access.offset);
+            let addr = cx.in_cta(addr, self.cta);
+            let shape = Shape::new(view.ty.elem, access.registers.len());
+            let regs = cx.code.vector_regs(shape, None);
+            cx.code
+                .load_into(shape, &regs, addr, None, &plain_load(Space::SharedCluster));
+            let elements = cx.code.vector_elements(shape, &regs);
+            for (&register, element) in access.registers.iter().zip(elements) {
+                loaded[register as usize] = element;
+            }
+        }
+        let elements: Vec<Element> = plan.originals.iter().map(|&r| loaded[r as usize]).collect();
+        cx.set(result, elements);
+        Ok(())
+    }
+}
+
+impl Lower for RemoteStore {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let view = View::of(cx, self.view);
+        let distribution = cx.distribution(cx.tensor(self.value));
+        let elements = cx.elements(self.value);
+        let plan = view.vectors(&distribution.map);
+        let owner = distribution.owner(&mut cx.code).map(Predicate::is);
+        for access in &plan.accesses {
+            let addr = cx.access_address(&view, &plan, access.offset);
+            let addr = cx.in_cta(addr, self.cta);
+            let registers = access.registers.iter();
+            let values: Vec<Element> = registers.map(|&r| elements[r as usize]).collect();
+            let shape = Shape::new(view.ty.elem, values.len());
+            let like = plain_store(Space::SharedCluster);
+            cx.code.store(shape, &values, addr, owner, &like);
+        }
         Ok(())
     }
 }
@@ -58,7 +125,7 @@ impl Code {
         let key = key(16, 0, Type::U32, 0, &[address.into(), rank]);
         self.pure(key, RegClass::B32, |reg| {
             Mapa {
-                space: Some(ptx::Space::SharedCluster),
+                space: Some(Space::SharedCluster),
                 ..Mapa::new(Type::U32, reg, address, rank)
             }
             .into()

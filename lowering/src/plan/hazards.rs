@@ -131,10 +131,12 @@ impl Pending {
             };
         };
         let barrier = match access {
-            Access::Read | Access::AsyncRead => written || stepped,
-            Access::Write | Access::Initialise | Access::Copy | Access::AsyncWrite => {
-                read || written || stepped
-            }
+            Access::Read | Access::RemoteRead | Access::AsyncRead => written || stepped,
+            Access::Write
+            | Access::RemoteWrite
+            | Access::Initialise
+            | Access::Copy
+            | Access::AsyncWrite => read || written || stepped,
             Access::Atomic => read || written,
             Access::AsyncAtomic => written,
         };
@@ -166,8 +168,8 @@ impl Pending {
             Event::Fence => self.unfenced = Bytes::default(),
             // That engines have read is known to the threads that waited, and to the others once they met.
             Event::WaitForReads => self.read.add(&std::mem::take(&mut self.async_read)),
-            Event::Touch(Access::Read, bytes) => self.read.add(bytes),
-            Event::Touch(Access::Write, bytes) => {
+            Event::Touch(Access::Read | Access::RemoteRead, bytes) => self.read.add(bytes),
+            Event::Touch(Access::Write | Access::RemoteWrite, bytes) => {
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }

@@ -196,7 +196,12 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
 fn stays(access: Access) -> bool {
     matches!(
         access,
-        Access::Initialise | Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic
+        Access::Initialise
+            | Access::RemoteRead
+            | Access::RemoteWrite
+            | Access::AsyncRead
+            | Access::AsyncWrite
+            | Access::AsyncAtomic
     )
 }
 

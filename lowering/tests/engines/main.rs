@@ -8,6 +8,7 @@
 
 extern crate gluon_lang as tilekit;
 
+mod cluster;
 mod cp_async;
 mod machine;
 mod mbarrier;

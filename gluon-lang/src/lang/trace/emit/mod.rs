@@ -3,6 +3,7 @@
 mod arith;
 mod atomic;
 mod checks;
+mod cluster;
 mod cp_async;
 mod create;
 mod gather;
@@ -16,6 +17,7 @@ mod tma;
 pub(crate) use arith::*;
 pub(crate) use atomic::*;
 pub(crate) use checks::*;
+pub(crate) use cluster::*;
 pub(crate) use cp_async::*;
 pub(crate) use create::*;
 pub(crate) use gather::*;

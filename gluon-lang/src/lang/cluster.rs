@@ -1,0 +1,106 @@
+//! Clusters of CTAs, their shared memory, and launches that overlap.
+
+use super::mix::ScalarOperand;
+use super::trace::{self, Raw, here};
+use super::{Element, Scalar, Smem, Tensor};
+use crate::layout::Layout;
+
+/// The rank of this CTA in its cluster.
+#[inline]
+#[track_caller]
+pub fn cluster_rank() -> Scalar<i32> {
+    Scalar::wrap(trace::cluster_rank(here()))
+}
+
+/// The CTAs of a cluster.
+#[track_caller]
+pub fn cluster_size() -> u32 {
+    trace::cluster_size(here())
+}
+
+/// All threads of the cluster meet. What any of them did before, all of them see after.
+#[inline]
+#[track_caller]
+pub fn cluster_barrier() {
+    trace::cluster_barrier(false, here());
+}
+
+/// All threads of the cluster meet, and no memory is ordered. It is cheaper, and enough after barriers in shared memory were
+/// made, and before a CTA ends that others still speak to.
+#[inline]
+#[track_caller]
+pub fn cluster_barrier_relaxed() {
+    trace::cluster_barrier(true, here());
+}
+
+/// The first half of [`cluster_barrier`]: says that this CTA has come, and goes on.
+#[inline]
+#[track_caller]
+pub fn cluster_arrive() {
+    trace::cluster_arrive(false, here());
+}
+
+/// The first half of [`cluster_barrier_relaxed`].
+#[inline]
+#[track_caller]
+pub fn cluster_arrive_relaxed() {
+    trace::cluster_arrive(true, here());
+}
+
+/// The second half of a meeting of the cluster: waits until all have come.
+#[inline]
+#[track_caller]
+pub fn cluster_wait() {
+    trace::cluster_wait(here());
+}
+
+/// Waits until the launch before this one in the stream is complete and what it wrote is seen. A kernel that says this may
+/// be launched while that one still runs; whatever it did not write may be read before.
+#[inline]
+#[track_caller]
+pub fn launch_wait() {
+    trace::launch_wait(here());
+}
+
+/// The next launch in the stream may begin once every CTA has said this or ended.
+#[inline]
+#[track_caller]
+pub fn launch_dependents() {
+    trace::launch_dependents(here());
+}
+
+/// What lies in the place of a tile of shared memory in another CTA of the cluster (distributed shared memory).
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteSmem<T> {
+    tile: Smem<T>,
+    cta: Raw,
+}
+
+impl<T: Element> Smem<T> {
+    /// The same place in the CTA of this rank. What other CTAs wrote is seen after a [`cluster_barrier`]; a CTA must not end
+    /// before others have done with its memory.
+    #[inline]
+    pub fn in_cta(self, rank: impl ScalarOperand<i32>) -> RemoteSmem<T> {
+        RemoteSmem {
+            tile: self,
+            cta: rank.into_raw(),
+        }
+    }
+}
+
+impl<T: Element> RemoteSmem<T> {
+    /// Reads all elements into registers.
+    #[inline]
+    #[track_caller]
+    pub fn load(self, layout: impl Into<Layout>) -> Tensor<T> {
+        let view = self.tile.value();
+        Tensor::wrap(trace::remote_load(view, self.cta, layout.into(), here()))
+    }
+
+    /// Writes a tensor of this shape, in any layout.
+    #[inline]
+    #[track_caller]
+    pub fn store(self, value: Tensor<T>) {
+        trace::remote_store(self.tile.value(), value.value(), self.cta, here());
+    }
+}

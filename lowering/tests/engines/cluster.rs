@@ -1,0 +1,105 @@
+//! Clusters: each other's shared memory, blocks for several CTAs at once, and barriers of others.
+
+use gluon_lang::lang::prelude::*;
+
+use crate::machine::{buffer, numbers, run, tensor};
+
+fn line() -> Blocked {
+    Blocked::new([1], [32], [4], [0])
+}
+
+/// Each CTA writes what the next one in its cluster computed, plus what the one before gave it.
+#[kernel(warps = 4, cluster = 4)]
+fn neighbours(out: Ptr<i32>) {
+    let at = arange(0..128, line());
+    let rank = cluster_rank();
+    let next = (rank + 1) % cluster_size() as i32;
+    let own = Smem::alloc_with(at + program_id(0) * 1000, Swizzled::plain([0]));
+    let given = Smem::<i32>::alloc([128], Swizzled::plain([0]));
+    given.in_cta(next).store(at * program_id(0));
+    cluster_barrier();
+    let seen = own.in_cta(next).load(line()) + given.load(line());
+    cluster_arrive_relaxed();
+    out.at(program_id(0) * 128 + at).store(seen);
+    cluster_wait();
+}
+
+#[test]
+fn ctas_read_and_write_each_other() {
+    let after = run(neighbours, [8, 1, 1], &[buffer(&[0_i32; 1024])]);
+    let wanted: Vec<i32> = (0..1024)
+        .map(|i| {
+            let (cta, at) = (i / 128, i % 128);
+            let in_cluster = |rank: i32| cta / 4 * 4 + rank.rem_euclid(4);
+            let (next, before) = (in_cluster(cta % 4 + 1), in_cluster(cta % 4 - 1));
+            at + next * 1000 + at * before
+        })
+        .collect();
+    assert_eq!(numbers::<i32>(&after[0]), wanted);
+}
+
+/// Both CTAs of a cluster get both halves of a block: each asks for one half, for both.
+#[kernel(warps = 4, cluster = [2, 1, 1])]
+fn shared_block(#[block([8, 64], Nvmma::B128)] a: TensorMap<f16>, out: Ptr<f16>, rounds: i32) {
+    let rows = Blocked::new([1, 1], [1, 32], [4, 1], [1, 0]);
+    let tile = Smem::<f16>::alloc([2, 8, 64], a.layout());
+    let full = Mbarrier::alloc(1);
+    // Both consumers say that they have read the tile.
+    let empty = Mbarrier::alloc(2);
+    cluster_barrier_relaxed();
+    let rank = cluster_rank();
+    let row_at = arange(0..8, Slice::new(1, rows.clone())).expand_dims(1);
+    let col_at = arange(0..64, Slice::new(0, rows.clone())).expand_dims(0);
+    let mut phase = scalar(0);
+    for i in range(0, rounds) {
+        empty.wait(phase ^ 1);
+        full.expect(2 * a.block_bytes());
+        a.copy()
+            .multicast(0b11)
+            .load([i * 16 + rank * 8, scalar(0)], tile.index(rank), full);
+        full.wait(phase);
+        let base = out + (program_id(0) * rounds + i) * 1024;
+        for half in 0..2 {
+            let block = tile.index(half).load(rows.clone());
+            base.at(row_at * 64 + col_at + half * 512).store(block);
+        }
+        for cta in 0..2 {
+            empty.arrival().in_cta(cta).arrive();
+        }
+        phase ^= 1;
+    }
+    cluster_barrier();
+}
+
+#[test]
+fn one_copy_reaches_all_ctas_of_a_cluster() {
+    for rounds in [1, 3] {
+        let from: Vec<f16> = (0..rounds * 1024)
+            .map(|i| f16::from_bits(i as u16))
+            .collect();
+        let arguments = [
+            tensor(&from, &[rounds as u64 * 16, 64]),
+            buffer(&vec![f16::ZERO; rounds * 2048]),
+            crate::machine::Argument::Int(rounds as i32),
+        ];
+        let after = run(shared_block, [2, 1, 1], &arguments);
+        let wanted: Vec<f16> = from.iter().chain(&from).copied().collect();
+        assert_eq!(numbers::<f16>(&after[1]), wanted, "{rounds} rounds");
+    }
+}
+
+/// A launch that overlaps the one before it: it reads what that one wrote only after the wait.
+#[kernel(warps = 4)]
+fn dependent(x: Ptr<i32>, out: Ptr<i32>) {
+    let at = arange(0..128, line());
+    launch_dependents();
+    launch_wait();
+    out.at(at).store(x.at(at).load() + 1);
+}
+
+#[test]
+fn a_dependent_launch_waits() {
+    let from: Vec<i32> = (0..128).collect();
+    let after = run(dependent, [1; 3], &[buffer(&from), buffer(&[0_i32; 128])]);
+    assert_eq!(numbers::<i32>(&after[1]), (1..129).collect::<Vec<_>>());
+}
