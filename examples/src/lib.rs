@@ -4,14 +4,19 @@
 
 mod instance;
 mod rows;
+mod tile;
 
 pub mod column_sum;
 pub mod copy_1d;
 pub mod copy_2d;
+pub mod cross_entropy;
+pub mod cumsum_rows;
 pub mod fused_l2norm;
 pub mod gelu_bias;
+pub mod histogram;
 pub mod layernorm;
 pub mod rmsnorm;
 pub mod row_sum;
 pub mod softmax;
+pub mod softmax_long;
 pub mod vector_add;
