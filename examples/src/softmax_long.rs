@@ -65,7 +65,7 @@ fn softmax_long_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     Ok(())
 }
 
-#[case(sizes(rows = [2, 2, 1], cols = [65536, 5003, 100001]))]
+#[case(sizes(rows = [2, 2, 1], cols = [65536, 5003, 100_001]))]
 fn softmax_long_bf16(case: &mut Case) -> CaseResult {
     softmax_long_of::<bf16>(case)
 }
