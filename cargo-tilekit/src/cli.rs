@@ -211,9 +211,15 @@ pub(crate) struct Run {
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) run: Run,
-    /// Samples of each run, of which the median counts
+    /// Single launches of each run, of which the median counts; back to back, 8 slices are timed at the most
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) samples: u32,
+    /// Use the same tensors in every launch, so that they may be in L2
+    #[arg(long)]
+    pub(crate) hot: bool,
+    /// Append the figures to a file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -103,6 +103,17 @@ impl<T: DeviceElement> Buffer<T> {
         }
     }
 
+    /// The same for a buffer that was written before: what was written counts no more.
+    pub(crate) fn forget(&self) -> Result<()> {
+        match &self.memory {
+            Memory::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
+            Memory::Emulated(memory) => {
+                memory.fill(T::POISON);
+                Ok(())
+            }
+        }
+    }
+
     /// Copies the elements to the host, with poison for those that were never written.
     pub(crate) fn to_vec_with_poison(&self) -> Result<Vec<T>> {
         if let Memory::Emulated(memory) = &self.memory {

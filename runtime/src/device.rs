@@ -175,6 +175,8 @@ pub struct DeviceFacts {
     pub clock_khz: u32,
     /// The highest memory clock, kHz.
     pub memory_clock_khz: u32,
+    /// Width of the bus to device memory, bits.
+    pub memory_bus_bits: u32,
     /// The newest CUDA that the driver supports, as 1000 · major + 10 · minor; none for the emulator.
     pub driver_version: Option<i32>,
 }

@@ -40,6 +40,7 @@ impl EmulatedDevice {
                 shared_bytes_per_cta: SHARED_BYTES_PER_CTA,
                 clock_khz: 0,
                 memory_clock_khz: 0,
+                memory_bus_bits: 0,
                 driver_version: None,
             },
             seed,

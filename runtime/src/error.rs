@@ -290,6 +290,20 @@ pub enum Error {
     Kernel(Diagnostics),
     /// A kernel's result does not agree with its reference.
     WrongResult(Box<Mismatch>),
+    /// A library that a kernel is timed beside failed.
+    Peer {
+        /// The library's function.
+        peer: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// A peer's results are not those of the kernel: one of the two is wrong.
+    PeerDisagrees {
+        /// The peer.
+        peer: String,
+        /// Where they differ; what is wanted is the kernel's.
+        mismatch: Box<Mismatch>,
+    },
     /// No ptxas that can be used; the driver can compile where there is a GPU.
     NoPtxas {
         /// Programs that were looked at, each with what is wrong with it.
@@ -539,6 +553,12 @@ impl fmt::Display for Error {
             ),
             Error::Kernel(diagnostics) => write!(f, "{diagnostics}"),
             Error::WrongResult(mismatch) => write!(f, "{mismatch}"),
+            Error::Peer { peer, reason } => write!(f, "{peer}: {reason}"),
+            Error::PeerDisagrees { peer, mismatch } => write!(
+                f,
+                "{peer} and the kernel do not agree; check the kernel by `cargo tilekit run`, and the shapes given to the \
+                 peer: {mismatch}"
+            ),
             Error::NoPtxas { rejected } => write_no_ptxas(f, rejected),
             Error::Ptxas(failure) => write!(f, "{failure}"),
             Error::NoDisassembler => write!(

@@ -90,6 +90,7 @@ pub mod harness;
 mod kernel;
 mod launch;
 mod number;
+mod peer;
 pub mod prelude;
 pub mod ptxas;
 pub mod report;
@@ -115,6 +116,7 @@ pub use kernel::{
 };
 pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
 pub use number::{Number, Reference, Rounding};
+pub use peer::{Gemm, Peer};
 pub use stream::{Event, Stream};
 pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, TensorSource, TensorView, Tiling};
 pub use toolchain::{Image, Toolchain};

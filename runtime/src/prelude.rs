@@ -10,5 +10,6 @@ pub use crate::element::DeviceElement;
 pub use crate::kernel::{Compiler, Kernel};
 pub use crate::launch::{Grid, grid};
 pub use crate::number::{Number, Reference};
+pub use crate::peer::{Gemm, Peer};
 pub use crate::stream::Stream;
 pub use crate::tensor_map::{L2Promotion, TensorView};

@@ -222,6 +222,22 @@ impl Stream {
         }
     }
 
+    /// The driver's handle, for a library that launches on it; none on the emulator.
+    pub(crate) fn raw_cuda(&self) -> Option<*mut std::ffi::c_void> {
+        match &self.queue {
+            Queue::Cuda(stream) => Some(stream.raw().cast()),
+            Queue::Immediate(_) => None,
+        }
+    }
+
+    /// Makes the device's context the calling thread's, which such a library wants.
+    pub(crate) fn bind(&self) -> Result<()> {
+        match &self.queue {
+            Queue::Cuda(stream) => Ok(stream.context().bind()?),
+            Queue::Immediate(_) => Ok(()),
+        }
+    }
+
     /// An error unless `owner` is this stream's device.
     pub(crate) fn expect_own(&self, what: &'static str, owner: &Device) -> Result<()> {
         if *owner == self.device {

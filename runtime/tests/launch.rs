@@ -1,5 +1,7 @@
 //! From a kernel function to a checked result, as an application and as a case do it, on every device of this machine.
 
+use std::time::Duration;
+
 use tilekit::case::{Bed, BenchOptions, CaseEntry, CaseOutcome, Mode, SizeList};
 use tilekit::prelude::*;
 use tilekit::{Error, Instance};
@@ -193,15 +195,140 @@ fn a_described_case_launches_nothing_and_names_its_kernel() {
 #[test]
 fn a_benchmarked_case_has_times() {
     for device in devices() {
-        let options = BenchOptions {
-            samples: 3,
-            sample_ms: 0.01,
-        };
-        let CaseOutcome { report, result } = run(good, &Mode::Bench(Bed::new(&device), options));
+        let CaseOutcome { report, result } = run(good, &Mode::Bench(Bed::new(&device), quick()));
         result.expect("the kernel runs");
         let timing = report.launches[0].timing.as_ref().expect("it was timed");
-        assert_eq!(timing.samples_ms.len(), 3);
-        assert!(timing.median_ms() > 0.0 && timing.fastest_ms() <= timing.median_ms());
+        let ours = timing.ours();
+        assert_eq!(ours.name, "add<256>");
+        let counts = (
+            ours.single.samples_ms.len(),
+            ours.back_to_back.samples_ms.len(),
+        );
+        assert_eq!(
+            (timing.entrants.len(), counts, timing.copies),
+            (1, (3, 2), 24)
+        );
+        for series in [&ours.single, &ours.back_to_back] {
+            assert!(series.median_ms() > 0.0 && series.fastest_ms() <= series.median_ms());
+        }
+    }
+}
+
+/// The same work by the same kernel, and by one that is wrong by one unless `FAR` is allowed.
+fn beside<const FAR: bool>(case: &mut Case) -> CaseResult {
+    let x = case.integers::<i32>("x", [10, 64], -9..9);
+    let out = case.output::<i32>("out", [10, 64]);
+    case.rival(
+        "again",
+        Exactly,
+        double_rows,
+        grid(10u32),
+        (&x, &out, 64, 64),
+    )?;
+    let tolerance = if FAR { Absolute(1.0) } else { Exactly };
+    case.rival(
+        "double and one",
+        tolerance,
+        double_and_one,
+        grid(10u32),
+        (&x, &out),
+    )?;
+    case.launch(double_rows, grid(10u32), (&x, &out, 64, 64))?;
+    case.expect(&out, |[r, c]| 2 * x[[r, c]], Exactly)
+}
+
+/// `out[r, c] = 2 · x[r, c] + 1` for rows of 64.
+#[kernel(warps = 1)]
+fn double_and_one(x: Ptr<i32>, out: Ptr<i32>) {
+    let at = program_id(0) * 64 + arange(0..64, Coalesced);
+    out.at(at).store(x.at(at).load() * 2 + 1);
+}
+
+fn quick() -> BenchOptions {
+    BenchOptions {
+        samples: 3,
+        rounds: 2,
+        slice: Duration::from_millis(1),
+        ..BenchOptions::default()
+    }
+}
+
+#[test]
+fn rivals_are_checked_and_timed_beside_the_launch() {
+    for device in devices() {
+        let CaseOutcome { report, result } =
+            run(beside::<true>, &Mode::Bench(Bed::new(&device), quick()));
+        result.expect("both rivals agree");
+        assert_eq!(report.peers, ["again", "double and one"]);
+        let timing = report.launches[0].timing.as_ref().expect("it was timed");
+        let seen: Vec<(&str, Option<&str>, usize)> = timing
+            .entrants
+            .iter()
+            .map(|entrant| {
+                let samples = entrant.single.samples_ms.len();
+                (entrant.name.as_str(), entrant.check.as_deref(), samples)
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("double_rows", None, 3),
+                ("again", Some("`out` exact"), 3),
+                (
+                    "double and one",
+                    Some("`out` max absolute error ≤ 1e0 (is 1e0)"),
+                    3
+                ),
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_rival_that_disagrees_is_named_and_nothing_is_timed() {
+    for device in devices() {
+        let CaseOutcome { report, result } =
+            run(beside::<false>, &Mode::Bench(Bed::new(&device), quick()));
+        let line = result.expect_err("one rival is wrong").to_string();
+        assert!(
+            line.starts_with("double and one and the kernel do not agree"),
+            "{line}"
+        );
+        assert!(report.launches.is_empty());
+    }
+}
+
+#[test]
+fn rivals_are_left_out_of_a_check() {
+    for device in devices() {
+        let CaseOutcome { report, result } = run(beside::<false>, &check(&device));
+        result.expect("the launch itself is right");
+        assert_eq!(report.launches.len(), 1);
+    }
+}
+
+/// A product that the emulator cannot have cuBLAS for.
+fn with_cublas(case: &mut Case) -> CaseResult {
+    let x = case.integers::<i32>("x", [10, 64], -9..9);
+    let out = case.output::<i32>("out", [10, 64]);
+    case.peer(Peer::Cublas(Gemm::new(&x, &x, &out)));
+    case.launch(double_rows, grid(10u32), (&x, &out, 64, 64))?;
+    case.expect(&out, |[r, c]| 2 * x[[r, c]], Exactly)
+}
+
+#[test]
+fn a_peer_that_cannot_be_is_noted_and_the_launch_timed_alone() {
+    for device in devices() {
+        let outcome = run(with_cublas, &Mode::Bench(Bed::new(&device), quick()));
+        outcome.result.expect("the launch itself is right");
+        let timing = outcome.report.launches[0].timing.as_ref();
+        let timing = timing.expect("it was timed");
+        assert_eq!(timing.entrants.len(), 1);
+        assert!(
+            timing.notes[0].starts_with("cublasGemmEx is not timed: "),
+            "{:?}",
+            timing.notes
+        );
     }
 }
 

@@ -182,12 +182,15 @@ fn pixels_are_taken_within_the_callers_window() -> tilekit::Result<()> {
 
 /// What a launch with this tensor says.
 #[track_caller]
-fn check_refused(view: impl Fn(&Buffer<i32>) -> TensorView<'_, i32>, rule: &str) {
+fn check_refused(
+    view: impl Fn(&Buffer<i32>) -> TensorView<'_, i32>,
+    rule: &str,
+) -> tilekit::Result<()> {
     for device in devices() {
-        let stream = Stream::new(&device).unwrap();
-        let x = Buffer::<i32>::zeros(&device, 1024).unwrap();
-        let out = Buffer::<i32>::zeros(&device, 32).unwrap();
-        let kernel = blocks(&device).unwrap();
+        let stream = Stream::new(&device)?;
+        let x = Buffer::<i32>::zeros(&device, 1024)?;
+        let out = Buffer::<i32>::zeros(&device, 32)?;
+        let kernel = blocks(&device)?;
         let refused = kernel.launch(&stream, grid(1u32), (view(&x), &out));
         let line = refused
             .expect_err("the tensor cannot be copied")
@@ -195,50 +198,48 @@ fn check_refused(view: impl Fn(&Buffer<i32>) -> TensorView<'_, i32>, rule: &str)
         assert!(line.contains("argument `x` of `copy_block`"), "{line}");
         assert!(line.contains(rule), "{line}");
     }
+    Ok(())
 }
 
 #[test]
-fn a_tensor_that_cannot_be_copied_is_refused_by_the_arguments_name() {
+fn a_tensor_that_cannot_be_copied_is_refused_by_the_arguments_name() -> tilekit::Result<()> {
     check_refused(
         |x| x.view([4, 4, 4]),
         "the tensor has 3 dimensions, and the kernel's copies give 2",
-    );
-    check_refused(|x| x.view([32, 31]), "a stride of 124 bytes");
+    )?;
+    check_refused(|x| x.view([32, 31]), "a stride of 124 bytes")?;
     check_refused(
         |x| x.view([8, 32]).with_offset(2),
         "must be a multiple of 16",
-    );
+    )?;
     check_refused(
         |x| x.view([32, 33]),
         "ends after element 1056 and its buffer has 1024",
-    );
-    check_refused(|x| x.view([usize::MAX, 32]), "its buffer has 1024");
-    check_refused(|x| x.view([32, 32]).with_strides([32, 2]), "it must be 1");
-    check_refused(|x| x.view([32, 32]).with_strides([32]), "1 strides");
+    )?;
+    check_refused(|x| x.view([usize::MAX, 32]), "its buffer has 1024")?;
+    check_refused(|x| x.view([32, 32]).with_strides([32, 2]), "it must be 1")?;
+    check_refused(|x| x.view([32, 32]).with_strides([32]), "1 strides")?;
     check_refused(
         |x| x.view([32, 32]).with_steps(&[1, 9]),
         "an element stride of 9",
-    );
-    check_refused(|x| x.view([32, 32]).with_steps(&[1]), "steps along 1");
-    check_refused(|x| x.view([32, 32]).filled_with_nan(), "only floats");
+    )?;
+    check_refused(|x| x.view([32, 32]).with_steps(&[1]), "steps along 1")?;
+    check_refused(|x| x.view([32, 32]).filled_with_nan(), "only floats")?;
     check_refused(
         |x| x.view([32, 32]).with_window(&[0], &[0]),
         "only an `#[im2col]` parameter",
-    );
-    check_refused(|x| x.view([0, 32]), "a dimension of 0 elements");
+    )?;
+    check_refused(|x| x.view([0, 32]), "a dimension of 0 elements")?;
+    Ok(())
 }
 
 #[test]
-fn a_window_is_checked_against_the_image() {
+fn a_window_is_checked_against_the_image() -> tilekit::Result<()> {
     let device = Device::emulator();
-    let stream = Stream::new(&device).unwrap();
-    let x = Buffer::<i32>::zeros(&device, 1024).unwrap();
-    let out = Buffer::<i32>::zeros(&device, 32).unwrap();
-    let kernel = copy_pixels
-        .compile(&compiler())
-        .unwrap()
-        .load(&device)
-        .unwrap();
+    let stream = Stream::new(&device)?;
+    let x = Buffer::<i32>::zeros(&device, 1024)?;
+    let out = Buffer::<i32>::zeros(&device, 32)?;
+    let kernel = copy_pixels.compile(&compiler())?.load(&device)?;
     for (window, rule) in [
         ([&[0, 0, 0][..], &[0, 0]], "lower corner has 3 offsets"),
         ([&[0, 0], &[0]], "upper corner has 1 offsets"),
@@ -249,17 +250,16 @@ fn a_window_is_checked_against_the_image() {
         let line = refused.expect_err("no such window").to_string();
         assert!(line.contains(rule), "{line}");
     }
+    Ok(())
 }
 
 #[test]
-fn a_tensor_of_another_device_is_refused() {
+fn a_tensor_of_another_device_is_refused() -> tilekit::Result<()> {
     let device = Device::emulator();
-    let stream = Stream::new(&device).unwrap();
-    let elsewhere = Buffer::<i32>::zeros(&Device::emulator(), 1024).unwrap();
-    let out = Buffer::<i32>::zeros(&device, 32).unwrap();
-    let refused =
-        blocks(&device)
-            .unwrap()
-            .launch(&stream, grid(1u32), (elsewhere.view([32, 32]), &out));
+    let stream = Stream::new(&device)?;
+    let elsewhere = Buffer::<i32>::zeros(&Device::emulator(), 1024)?;
+    let out = Buffer::<i32>::zeros(&device, 32)?;
+    let refused = blocks(&device)?.launch(&stream, grid(1u32), (elsewhere.view([32, 32]), &out));
     assert!(matches!(refused, Err(Error::DeviceMismatch { .. })));
+    Ok(())
 }

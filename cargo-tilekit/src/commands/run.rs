@@ -1,10 +1,10 @@
 //! `run`, `test` and `bench`.
 
 use tilekit::harness::Exit;
-use tilekit::harness::request::Verb;
+use tilekit::harness::request::{BenchRequest, Verb};
 
 use crate::cli::{Bench, CargoOptions, Run};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::package::{Order, drive};
 use crate::terminal::Terminal;
 
@@ -19,8 +19,26 @@ pub(super) fn test(arguments: Run, cargo: &CargoOptions, terminal: &Terminal) ->
 }
 
 pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
-    let samples = arguments.samples as usize;
-    let order = order(arguments.run, |filters| Verb::Bench { filters, samples });
+    let Bench {
+        run,
+        samples,
+        hot,
+        record,
+    } = arguments;
+    // The harness runs in the package's folder.
+    let record = record.map(std::path::absolute).transpose();
+    let record = record.map_err(|error| {
+        let help = "give the name of a file, such as bench/results/matmul.jsonl";
+        Error::usage(format!("--record: {error}"), help)
+    })?;
+    let order = order(run, |filters| {
+        Verb::Bench(BenchRequest {
+            filters,
+            samples: samples as usize,
+            hot,
+            record,
+        })
+    });
     // What the host does between launches is part of what is timed.
     drive(
         Order {

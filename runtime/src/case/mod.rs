@@ -4,6 +4,7 @@
 //! launches, to check the result, or to time the launches.
 
 mod bench;
+mod beside;
 mod compare;
 mod entry;
 mod random;
@@ -13,9 +14,10 @@ mod tensor;
 mod tolerance;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use bench::{BenchOptions, Timing};
+pub use bench::{BenchOptions, Entrant, Series, Timing};
 #[doc(hidden)]
 pub use compare::Tally;
 pub use compare::{Agreement, Mismatch, WrongElement, compare};
@@ -26,6 +28,11 @@ pub use sizes::{SizeList, Sizes};
 pub use tensor::{Input, Output};
 pub use tolerance::Tolerance;
 
+use beside::{AnyOutput, Beside, Match};
+
+use gluon_lang::elem::DType;
+
+use crate::code::Entry;
 use crate::cuda::Watchdog;
 use crate::device::Device;
 use crate::element::DeviceElement;
@@ -33,6 +40,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{Arguments, Compiled, Compiler, Instance, Kernel, Packing};
 use crate::launch::{Grid, ParameterBlock, PreparedLaunch};
 use crate::number::Reference;
+use crate::peer::Peer;
 use crate::stream::Stream;
 
 /// What a case function returns; `?` passes every error of this crate on.
@@ -84,6 +92,8 @@ pub struct Case {
     mode: Mode,
     stream: Option<Stream>,
     tensor_bytes: usize,
+    outputs: Vec<Arc<dyn AnyOutput>>,
+    beside: Vec<Beside>,
     report: CaseReport,
 }
 
@@ -98,8 +108,12 @@ pub struct CaseReport {
     pub tensor_bytes: usize,
     /// Bytes that the work must move between memory and the GPU, if the case says.
     pub moved_bytes: Option<u64>,
-    /// Floating-point operations that the work takes, if the case says.
+    /// Operations that the work takes, if the case says.
     pub flops: Option<u64>,
+    /// The element type whose tensor cores do them; none for those of ordinary cores.
+    pub tensor_cores: Option<DType>,
+    /// What the launches are timed beside.
+    pub peers: Vec<String>,
 }
 
 /// One launch of a case.
@@ -133,6 +147,8 @@ impl Case {
             mode,
             stream,
             tensor_bytes: 0,
+            outputs: Vec::new(),
+            beside: Vec::new(),
             report: CaseReport::default(),
         })
     }
@@ -207,7 +223,9 @@ impl Case {
     pub fn output<T: DeviceElement>(&mut self, name: &str, shape: impl Into<Shape>) -> Output<T> {
         let shape = shape.into();
         self.count_bytes::<T>(&shape);
-        Output::new(name, shape)
+        let output = Output::new(name, shape);
+        self.outputs.push(Arc::new(output.clone()));
+        output
     }
 
     /// Says how many bytes the work must move between memory and the GPU at least.
@@ -218,6 +236,69 @@ impl Case {
     /// Says how many floating-point operations the work takes.
     pub fn does_flops(&mut self, flops: usize) {
         self.report.flops = Some(flops as u64);
+    }
+
+    /// Says how many operations on elements of type `T` the work takes on tensor cores: `2·M·N·K` for a matrix product.
+    pub fn does_tensor_flops<T: DeviceElement>(&mut self, flops: usize) {
+        self.report.flops = Some(flops as u64);
+        self.report.tensor_cores = Some(T::DTYPE);
+    }
+
+    /// Has `cargo tilekit bench` time `peer` beside the next launch. Its results are compared with the kernel's before
+    /// anything is timed.
+    ///
+    /// ```
+    /// # use tilekit::prelude::*;
+    /// # fn matmul(case: &mut Case) -> CaseResult {
+    /// let (m, n, k) = (case.size("m"), case.size("n"), case.size("k"));
+    /// let (a, b) = (case.normal::<bf16>("a", [m, k]), case.normal::<bf16>("b", [n, k]));
+    /// let c = case.output::<bf16>("c", [m, n]);
+    /// case.does_tensor_flops::<bf16>(2 * m * n * k);
+    /// case.peer(Peer::Cublas(Gemm::new(&a, &b, &c).transposed_b()));
+    /// // case.launch(..)?; case.expect(..)
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn peer(&mut self, peer: Peer) {
+        self.report.peers.push(peer.name().to_string());
+        if matches!(self.mode, Mode::Bench(..)) {
+            self.beside.push(Beside::Peer(peer));
+        }
+    }
+
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a tuple of references reads best by value"
+    )]
+    /// Has `cargo tilekit bench` time another kernel beside the next launch, under the name `name`: another variant, or
+    /// the same one launched otherwise. It writes the same outputs, and may differ from the launch by `tolerance`.
+    ///
+    /// # Errors
+    /// As for [`launch`](Case::launch), when it is timed.
+    pub fn rival<P: 'static, K: Kernel<P>, A: Arguments<P>>(
+        &mut self,
+        name: &str,
+        tolerance: Tolerance,
+        kernel: K,
+        grid: impl Into<Grid>,
+        arguments: A,
+    ) -> CaseResult {
+        self.report.peers.push(name.to_string());
+        let Mode::Bench(bed, options) = &self.mode else {
+            return Ok(());
+        };
+        let compiled = bed.compiler.compile(&Instance::of::<P, K>(kernel))?;
+        let entry = compiled.load(&bed.device)?;
+        let copies = self.copies(bed, *options)?;
+        let copies = prepare(&compiled, &entry, grid.into(), copies, &|packing| {
+            arguments.pack(packing)
+        })?;
+        self.beside.push(Beside::Kernel {
+            name: name.to_string(),
+            tolerance,
+            copies,
+        });
+        Ok(())
     }
 
     #[allow(
@@ -235,9 +316,12 @@ impl Case {
         grid: impl Into<Grid>,
         arguments: A,
     ) -> CaseResult {
-        self.launch_instance(Instance::of::<P, K>(kernel), grid.into(), &|packing| {
-            arguments.pack(packing)
-        })
+        self.launch_instance(
+            Instance::of::<P, K>(kernel),
+            grid.into(),
+            false,
+            &|packing| arguments.pack(packing),
+        )
     }
 
     /// Compares every element of `output` with `want([i, j, ..])`.
@@ -379,7 +463,14 @@ impl Case {
     }
 
     /// The part of a launch that does not depend on the kernel's type.
-    fn launch_instance(&mut self, instance: Instance, grid: Grid, pack: &Pack<'_>) -> CaseResult {
+    fn launch_instance(
+        &mut self,
+        instance: Instance,
+        grid: Grid,
+        is_programmatic: bool,
+        pack: &Pack<'_>,
+    ) -> CaseResult {
+        let beside = std::mem::take(&mut self.beside);
         let mut report = LaunchReport {
             instance,
             grid,
@@ -390,22 +481,39 @@ impl Case {
         if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
             self.check_limit(bed)?;
             let compiled = bed.compiler.compile(&report.instance)?;
-            let launch = prepare(&compiled, &bed.device, grid, pack, 0)?;
-            report.compiled = Some(compiled);
-            let _watchdog = bed
-                .device
-                .is_cuda()
-                .then(|| Watchdog::start(launch.entry().shape().name.as_str(), bed.launch_limit));
-            let started = Instant::now();
-            launch.launch(stream)?;
-            stream.synchronize()?;
-            report.wall = Some(started.elapsed());
-            if let Mode::Bench(_, options) = &self.mode {
-                report.timing = Some(bench::time(&launch, stream, *options)?);
+            let mut entry = compiled.load(&bed.device)?;
+            if is_programmatic {
+                compiled.check_waits()?;
+                entry = entry.overlapping();
             }
+            let copies = match &self.mode {
+                Mode::Bench(bed, options) => self.copies(bed, *options)?,
+                _ => 1,
+            };
+            let copies = prepare(&compiled, &entry, grid, copies, pack)?;
+            report.wall = Some(run_once(&copies[0], stream, bed)?);
+            if let Mode::Bench(_, options) = &self.mode {
+                let contest = Match {
+                    bed,
+                    stream,
+                    options: *options,
+                    name: compiled.display().to_string(),
+                    copies,
+                    beside,
+                    outputs: &self.outputs,
+                };
+                report.timing = Some(contest.time()?);
+            }
+            report.compiled = Some(compiled);
         }
         self.report.launches.push(report);
         Ok(())
+    }
+
+    /// How many copies of the tensors timed launches take in turn.
+    fn copies(&self, bed: &Bed, options: BenchOptions) -> Result<usize> {
+        let (free_bytes, _) = bed.device.memory_bytes()?;
+        Ok(options.copies(self.tensor_bytes, free_bytes))
     }
 
     fn check_limit(&self, bed: &Bed) -> Result<()> {
@@ -424,18 +532,32 @@ impl Case {
 /// Packs a launch's arguments, copying inputs to the device.
 type Pack<'a> = dyn Fn(&mut Packing<'_>) -> Result<()> + 'a;
 
+/// A launch with each copy of the tensors.
 fn prepare(
     compiled: &Compiled,
-    device: &Device,
+    entry: &Arc<Entry>,
     grid: Grid,
+    copies: usize,
     pack: &Pack<'_>,
-    copy: usize,
-) -> Result<PreparedLaunch> {
-    let entry = compiled.load(device)?;
-    let mut parameters = ParameterBlock::new();
+) -> Result<Vec<PreparedLaunch>> {
     let info = compiled.info();
-    let packing = Packing::new(device, &info.entry, &info.params, &mut parameters);
-    pack(&mut packing.with_copy(copy))?;
-    compiled.check_promises(&parameters)?;
-    PreparedLaunch::new(&entry, grid, parameters)
+    let of_copy = |copy: usize| {
+        let mut parameters = ParameterBlock::new();
+        let packing = Packing::new(entry.device(), &info.entry, &info.params, &mut parameters);
+        pack(&mut packing.with_copy(copy))?;
+        compiled.check_promises(&parameters)?;
+        PreparedLaunch::new(entry, grid, parameters)
+    };
+    (0..copies).map(of_copy).collect()
+}
+
+/// Launches and waits; what it took.
+fn run_once(launch: &PreparedLaunch, stream: &Stream, bed: &Bed) -> Result<Duration> {
+    let name = launch.entry().shape().name.as_str();
+    let is_on_gpu = bed.device.is_cuda();
+    let _watchdog = is_on_gpu.then(|| Watchdog::start(name, bed.launch_limit));
+    let started = Instant::now();
+    launch.launch(stream)?;
+    stream.synchronize()?;
+    Ok(started.elapsed())
 }

@@ -73,7 +73,7 @@ impl Generator {
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The output function of `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
-fn mix(state: u64) -> u64 {
+pub(super) fn mix(state: u64) -> u64 {
     let mut bits = state.wrapping_add(GOLDEN);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -60,7 +60,7 @@ impl Context {
     ///
     /// It is set every time and not remembered, because another library may have set its own in between.
     #[inline]
-    pub(super) fn bind(&self) -> Result<(), CudaFailure> {
+    pub(crate) fn bind(&self) -> Result<(), CudaFailure> {
         // SAFETY: the context is retained while `self` lives.
         let code = unsafe { (self.driver.cuCtxSetCurrent)(self.raw.0) };
         self.driver.check("cuCtxSetCurrent", code)
@@ -138,6 +138,7 @@ fn read_facts(driver: &Driver, device: sys::CUdevice) -> Result<DeviceFacts, Err
         )?,
         clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
         memory_clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
+        memory_bus_bits: attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
         driver_version: Some(driver.version()?),
     })
 }

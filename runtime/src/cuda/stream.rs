@@ -32,7 +32,8 @@ impl Stream {
         })
     }
 
-    pub(super) fn raw(&self) -> sys::CUstream {
+    /// The driver's handle.
+    pub(crate) fn raw(&self) -> sys::CUstream {
         self.raw.0
     }
 

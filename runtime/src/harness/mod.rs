@@ -94,7 +94,7 @@ fn carry_out(harness: &Harness, request: Request) -> Exit {
             None => verbs::build(&context, filters, emit),
         },
         Verb::Run { filters } => verbs::run(&mut context, filters),
-        Verb::Bench { filters, samples } => verbs::bench(&mut context, filters, *samples),
+        Verb::Bench(request) => verbs::bench(&mut context, request),
         Verb::Test { filters } => verbs::test(&mut context, filters),
         Verb::Snapshot { filters, mode } => verbs::snapshot(&context, filters, *mode),
         Verb::Values { kernel } => verbs::values(&context, kernel),

@@ -12,7 +12,7 @@ use crate::report::MessageFormat;
 pub const REQUEST_VARIABLE: &str = "TILEKIT_REQUEST";
 
 /// The version of this exchange. The tool and the package that it serves may depend on different releases.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The one field that every version has.
 #[derive(Deserialize)]
@@ -184,12 +184,7 @@ pub enum Verb {
         filters: Vec<String>,
     },
     /// Time the launches of cases.
-    Bench {
-        /// Parts of names; none selects all.
-        filters: Vec<String>,
-        /// How many samples are taken of each.
-        samples: usize,
-    },
+    Bench(BenchRequest),
     /// Check every variant and run cases, as the test target does, on any device.
     Test {
         /// Parts of names; none selects all.
@@ -214,6 +209,19 @@ pub enum Verb {
         /// What to show.
         view: View,
     },
+}
+
+/// What is timed, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BenchRequest {
+    /// Parts of names; none selects all.
+    pub filters: Vec<String>,
+    /// How many single launches are timed of each.
+    pub samples: usize,
+    /// Whether all launches use the same tensors, which may then be in L2.
+    pub hot: bool,
+    /// A file to append the figures to, a JSON object a line.
+    pub record: Option<PathBuf>,
 }
 
 /// A file that `build` writes.

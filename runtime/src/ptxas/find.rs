@@ -153,6 +153,27 @@ impl Environment {
             .chain(elsewhere)
     }
 
+    /// Folders of NVIDIA's libraries, in order; `None` stands for what the loader knows (`LD_LIBRARY_PATH`, `ldconfig`).
+    pub(crate) fn library_folders(&self) -> impl Iterator<Item = Option<PathBuf>> {
+        let of_toolkit = |home: &PathBuf| [home.join("lib64"), home.join("lib")];
+        let toolkits = self.toolkits.iter().flat_map(of_toolkit);
+        let local = toolkits_below(&self.local);
+        let local: Vec<PathBuf> = local.iter().flat_map(of_toolkit).collect();
+        let prefixes = self
+            .python_prefixes
+            .iter()
+            .flat_map(|prefix| site_packages_below(prefix));
+        let asked = std::iter::once_with(|| python_site_packages(&self.path)).flatten();
+        let python = prefixes
+            .chain(asked)
+            .flat_map(|site| folders_in(&site.join("nvidia"), |_| true))
+            .map(|package| package.join("lib"));
+        toolkits
+            .map(Some)
+            .chain([None])
+            .chain(local.into_iter().chain(python).map(Some))
+    }
+
     fn places(&self, program: &str) -> impl Iterator<Item = (PathBuf, Origin)> {
         // Where the user's own ptxas is, its companions are.
         let beside = self.ptxas.iter().filter_map(|ptxas| ptxas.parent());

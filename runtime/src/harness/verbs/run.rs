@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::check_variant;
 use crate::case::{Bed, BenchOptions, CaseReport, Mode};
-use crate::device::Device;
+use crate::device::{Device, DeviceFacts};
 use crate::error::Error;
 use crate::harness::catalog::{CaseItem, Catalog, RunItem};
 use crate::harness::context::{Context, Done};
@@ -27,6 +27,7 @@ const SEED: u64 = 0x7113_5eed;
 pub(in crate::harness) struct Runner {
     mode: Mode,
     device: String,
+    facts: DeviceFacts,
     limit_bytes: Option<usize>,
 }
 
@@ -62,6 +63,7 @@ impl Runner {
         Runner {
             mode: Mode::Check(bed(device, compiler)),
             device: short_name(device),
+            facts: device.facts().clone(),
             limit_bytes,
         }
     }
@@ -76,6 +78,7 @@ impl Runner {
         Runner {
             mode: Mode::Bench(bed(device, compiler), options),
             device: short_name(device),
+            facts: device.facts().clone(),
             limit_bytes,
         }
     }
@@ -97,6 +100,10 @@ impl Runner {
 
     pub(super) fn device(&self) -> &str {
         &self.device
+    }
+
+    pub(super) fn facts(&self) -> &DeviceFacts {
+        &self.facts
     }
 
     /// Runs a case once.

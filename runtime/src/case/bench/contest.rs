@@ -1,0 +1,277 @@
+//! Rounds that visit every contestant.
+
+use std::time::{Duration, Instant};
+
+use super::spin::spin;
+use super::{BenchOptions, Entrant, Series, Timing};
+use crate::case::random::mix;
+use crate::cuda::Watchdog;
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::peer::LaunchCopy;
+use crate::stream::Stream;
+
+/// Something that can be launched with each copy of the tensors.
+pub(in crate::case) struct Contestant {
+    pub(in crate::case) name: String,
+    pub(in crate::case) family: Option<String>,
+    pub(in crate::case) check: Option<String>,
+    pub(in crate::case) launch: LaunchCopy,
+}
+
+/// Contestants on one stream.
+pub(in crate::case) struct Contest<'a> {
+    pub(in crate::case) contestants: Vec<Contestant>,
+    pub(in crate::case) stream: &'a Stream,
+    pub(in crate::case) copies: usize,
+    pub(in crate::case) options: BenchOptions,
+    /// A launch that takes longer has hung.
+    pub(in crate::case) launch_limit: Duration,
+}
+
+/// How long a graph is at least, milliseconds: its own launch must not show.
+const GRAPH_MS: f32 = 1.0;
+
+/// The most launches of a graph.
+const MOST_LAUNCHES: f32 = 2000.0;
+
+impl Contest<'_> {
+    /// Times everything.
+    ///
+    /// # Errors
+    /// What a launch ended with, by the name of its contestant where it shows at once.
+    pub(in crate::case) fn hold(&self, notes: Vec<String>) -> Result<Timing> {
+        let single = self.rounds_of(self.options.samples, 1, self.single_launches()?)?;
+        let back_to_back = self.rounds_of(self.options.rounds, 2, self.slices()?)?;
+        let series = single.into_iter().zip(back_to_back);
+        let entrants = self.contestants.iter().zip(series);
+        Ok(Timing {
+            entrants: entrants
+                .map(|(contestant, (single, back_to_back))| Entrant {
+                    name: contestant.name.clone(),
+                    family: contestant.family.clone(),
+                    check: contestant.check.clone(),
+                    single,
+                    back_to_back,
+                })
+                .collect(),
+            copies: self.copies,
+            notes,
+        })
+    }
+
+    /// Asks `sample` for a time of each contestant in each round, in random order; the i-th time of all is of round i.
+    fn rounds_of(
+        &self,
+        rounds: usize,
+        seed: u64,
+        mut sample: impl FnMut(usize) -> Result<f32>,
+    ) -> Result<Vec<Series>> {
+        let mut series = vec![Series::default(); self.contestants.len()];
+        for round in 0..rounds {
+            for at in shuffled(self.contestants.len(), mix(seed << 32 | round as u64)) {
+                let limit = self.launch_limit + self.options.slice;
+                let _watchdog = self
+                    .is_on_gpu()
+                    .then(|| Watchdog::start(&self.contestants[at].name, limit));
+                series[at].samples_ms.push(sample(at)?);
+            }
+        }
+        Ok(series)
+    }
+
+    fn is_on_gpu(&self) -> bool {
+        self.stream.device().is_cuda()
+    }
+
+    /// Times single launches, each with the next copy of the tensors.
+    fn single_launches(&self) -> Result<impl FnMut(usize) -> Result<f32>> {
+        let device = self.stream.device();
+        let spin = self.is_on_gpu().then(|| spin(device)).transpose()?;
+        let mut turns = vec![0; self.contestants.len()];
+        Ok(move |at: usize| {
+            let copy = turns[at] % self.copies;
+            turns[at] += 1;
+            let launch = &self.contestants[at].launch;
+            let Some(spin) = &spin else {
+                return host_ms(|| launch(self.stream, copy));
+            };
+            std::thread::sleep(self.options.rest);
+            spin.launch(self.stream)?;
+            let start = self.stream.record()?;
+            launch(self.stream, copy)?;
+            let end = self.stream.record()?;
+            self.stream.synchronize()?;
+            end.milliseconds_since(&start)
+        })
+    }
+
+    /// Times slices of launches back to back; what is told is the time of one launch.
+    fn slices(&self) -> Result<impl FnMut(usize) -> Result<f32>> {
+        let prepared: Result<Vec<Slice>> = (0..self.contestants.len())
+            .map(|at| self.prepare_slice(at))
+            .collect();
+        let prepared = prepared?;
+        Ok(move |at: usize| {
+            let slice = &prepared[at];
+            let launches = (slice.launches * slice.replays) as f32;
+            if !self.is_on_gpu() {
+                return host_ms(|| self.stream.replay(&slice.graph)).map(|ms| ms / launches);
+            }
+            // The first replay fills the queue and settles what the contestant before has left.
+            self.stream.replay(&slice.graph)?;
+            let start = self.stream.record()?;
+            (0..slice.replays).try_for_each(|_| self.stream.replay(&slice.graph))?;
+            let end = self.stream.record()?;
+            self.stream.synchronize()?;
+            Ok(end.milliseconds_since(&start)? / launches)
+        })
+    }
+
+    /// Records launches that take every copy equally often.
+    fn prepare_slice(&self, at: usize) -> Result<Slice> {
+        let launch = &self.contestants[at].launch;
+        let launches = if self.is_on_gpu() {
+            let once_ms = self.rough_ms(at)?;
+            let wanted = (GRAPH_MS / once_ms).clamp(1.0, MOST_LAUNCHES).ceil() as usize;
+            wanted.next_multiple_of(self.copies)
+        } else {
+            1
+        };
+        let graph = self.stream.capture(|| {
+            (0..launches).try_for_each(|turn| launch(self.stream, turn % self.copies))
+        })?;
+        let replays = if self.is_on_gpu() {
+            let (graph_ms, slice_ms) = (self.replay_ms(&graph)?, self.slice_ms());
+            (slice_ms / graph_ms).ceil().max(1.0) as usize
+        } else {
+            1
+        };
+        Ok(Slice {
+            graph,
+            launches,
+            replays,
+        })
+    }
+
+    fn slice_ms(&self) -> f32 {
+        self.options.slice.as_secs_f32() * 1e3
+    }
+
+    /// A launch's time as far as the size of a graph depends on it.
+    fn rough_ms(&self, at: usize) -> Result<f32> {
+        const LAUNCHES: usize = 5;
+        let launch = &self.contestants[at].launch;
+        launch(self.stream, 0)?;
+        let start = self.stream.record()?;
+        (0..LAUNCHES).try_for_each(|turn| launch(self.stream, turn % self.copies))?;
+        let end = self.stream.record()?;
+        self.stream.synchronize()?;
+        Ok((end.milliseconds_since(&start)? / LAUNCHES as f32).max(1e-3))
+    }
+
+    /// The second replay's time: the first pays for bringing the graph to the GPU.
+    fn replay_ms(&self, graph: &Graph) -> Result<f32> {
+        self.stream.replay(graph)?;
+        let start = self.stream.record()?;
+        self.stream.replay(graph)?;
+        let end = self.stream.record()?;
+        self.stream.synchronize()?;
+        Ok(end.milliseconds_since(&start)?.max(1e-3))
+    }
+}
+
+/// What is done in a slice.
+struct Slice {
+    graph: Graph,
+    /// Launches of the graph.
+    launches: usize,
+    /// How often it is replayed.
+    replays: usize,
+}
+
+fn host_ms(work: impl FnOnce() -> Result<()>) -> Result<f32> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f32() * 1e3)
+}
+
+/// The numbers below `count` in an order that depends on `seed` (Fisher and Yates).
+fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for end in (1..count).rev() {
+        let pick = mix(seed.wrapping_add(end as u64)) % (end as u64 + 1);
+        order.swap(end, pick as usize);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    #[test]
+    fn an_order_has_everyone_once_and_changes() {
+        let orders: Vec<Vec<usize>> = (0..20).map(|seed| shuffled(5, seed)).collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+        }
+        let firsts: std::collections::HashSet<usize> =
+            orders.iter().map(|order| order[0]).collect();
+        assert_eq!(firsts.len(), 5, "everyone comes first at times");
+        assert!(shuffled(0, 1).is_empty());
+    }
+
+    #[test]
+    fn every_round_visits_everyone_with_the_copies_in_turn() {
+        let stream = Stream::new(&Device::emulator()).unwrap();
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let contestant = |name: &str, at: usize| {
+            let seen = Rc::clone(&seen);
+            Contestant {
+                name: name.to_string(),
+                family: None,
+                check: None,
+                launch: Box::new(move |_, copy| {
+                    seen.borrow_mut().push((at, copy));
+                    Ok(())
+                }),
+            }
+        };
+        let contest = Contest {
+            contestants: vec![contestant("a", 0), contestant("b", 1)],
+            stream: &stream,
+            copies: 3,
+            options: BenchOptions {
+                samples: 4,
+                rounds: 2,
+                ..BenchOptions::default()
+            },
+            launch_limit: Duration::from_secs(1),
+        };
+        let timing = contest.hold(vec!["a note".to_string()]).unwrap();
+        let names: Vec<&str> = timing.entrants.iter().map(|e| e.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(timing.entrants.iter().all(|entrant| {
+            entrant.single.samples_ms.len() == 4 && entrant.back_to_back.samples_ms.len() == 2
+        }));
+        assert_eq!((timing.copies, timing.notes.len()), (3, 1));
+        let singles = seen.borrow()[..8].to_vec();
+        for at in 0..2 {
+            let copies: Vec<usize> = singles
+                .iter()
+                .filter(|(who, _)| *who == at)
+                .map(|(_, copy)| *copy)
+                .collect();
+            assert_eq!(copies, [0, 1, 2, 0]);
+        }
+        for pair in singles.chunks(2) {
+            assert_ne!(pair[0].0, pair[1].0, "a round visits everyone once");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Peers of a launch: made ready, checked against the kernel's own results, and timed with it.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::bench::{Contest, Contestant, Timing};
+use super::compare::{Agreement, compare};
+use super::shape::Shape;
+use super::tensor::Output;
+use super::{Bed, BenchOptions, Tolerance};
+use crate::device::Device;
+use crate::element::DeviceElement;
+use crate::error::{Error, Result};
+use crate::launch::PreparedLaunch;
+use crate::peer::{LaunchCopy, Peer, Rivals};
+use crate::stream::Stream;
+
+/// What is timed beside the next launch of a case.
+pub(super) enum Beside {
+    Peer(Peer),
+    Kernel {
+        name: String,
+        tolerance: Tolerance,
+        copies: Vec<PreparedLaunch>,
+    },
+}
+
+/// An output of a case, whatever its element type.
+pub(super) trait AnyOutput {
+    /// Forgets what was written to the first copy.
+    fn poison(&self, device: &Device) -> Result<()>;
+    /// The elements of the first copy.
+    fn elements(&self, device: &Device) -> Result<Box<dyn Any>>;
+    /// Compares the elements of the first copy with `want`, which are of one earlier call of `elements`.
+    fn compare(&self, device: &Device, want: &dyn Any, tolerance: Tolerance) -> Result<Compared>;
+}
+
+/// Agreement, or how one that does not agree is wrong.
+type Compared = std::result::Result<Agreement, Box<super::Mismatch>>;
+
+impl<T: DeviceElement> AnyOutput for Output<T> {
+    fn poison(&self, device: &Device) -> Result<()> {
+        self.copy_on_device(device, 0)?.forget()
+    }
+
+    fn elements(&self, device: &Device) -> Result<Box<dyn Any>> {
+        Ok(Box::new(
+            self.copy_on_device(device, 0)?.to_vec_with_poison()?,
+        ))
+    }
+
+    fn compare(&self, device: &Device, want: &dyn Any, tolerance: Tolerance) -> Result<Compared> {
+        let got = self.copy_on_device(device, 0)?.to_vec_with_poison()?;
+        let want: &Vec<T> = want.downcast_ref().expect("elements of this very output");
+        let flat = Shape::from([got.len()]);
+        let compared = compare(self.name(), &flat, &got, |[place]| want[place], tolerance);
+        Ok(compared.map_err(|mut mismatch| {
+            mismatch.reshape(self.extents());
+            mismatch
+        }))
+    }
+}
+
+/// A launch that is to be timed, with what is timed beside it.
+pub(super) struct Match<'a> {
+    pub(super) bed: &'a Bed,
+    pub(super) stream: &'a Stream,
+    pub(super) options: BenchOptions,
+    pub(super) name: String,
+    pub(super) copies: Vec<PreparedLaunch>,
+    pub(super) beside: Vec<Beside>,
+    pub(super) outputs: &'a [Arc<dyn AnyOutput>],
+}
+
+impl Match<'_> {
+    /// Checks every peer against the kernel, then times all.
+    pub(super) fn time(self) -> Result<Timing> {
+        let Match {
+            bed,
+            stream,
+            options,
+            name,
+            copies,
+            beside,
+            outputs,
+        } = self;
+        let mut notes = Vec::new();
+        let count = copies.len();
+        let mut contestants = vec![Contestant {
+            name,
+            family: None,
+            check: None,
+            launch: by_copies(copies),
+        }];
+        let mut checker = None;
+        for peer in beside {
+            let tolerance = peer.tolerance();
+            let Rivals { found, notes: said } = peer.rivals(stream, count);
+            notes.extend(said);
+            if !found.is_empty() && checker.is_none() {
+                checker = Some(Checker::new(&contestants[0], stream, bed, outputs)?);
+            }
+            for rival in found {
+                let mut contestant = Contestant {
+                    name: rival.name,
+                    family: rival.family,
+                    check: None,
+                    launch: rival.launch,
+                };
+                if let Some(checker) = &checker {
+                    contestant.check = Some(checker.check(&contestant, tolerance)?);
+                }
+                contestants.push(contestant);
+            }
+        }
+        let contest = Contest {
+            contestants,
+            stream,
+            copies: count,
+            options,
+            launch_limit: bed.launch_limit,
+        };
+        contest.hold(notes)
+    }
+}
+
+impl Beside {
+    fn tolerance(&self) -> Tolerance {
+        match self {
+            Beside::Peer(peer) => peer.tolerance(),
+            Beside::Kernel { tolerance, .. } => *tolerance,
+        }
+    }
+
+    fn rivals(self, stream: &Stream, copies: usize) -> Rivals {
+        match self {
+            Beside::Peer(peer) => peer.rivals(stream, copies),
+            Beside::Kernel {
+                name,
+                copies: launches,
+                ..
+            } => Rivals::of_kernel(name, by_copies(launches)),
+        }
+    }
+}
+
+fn by_copies(copies: Vec<PreparedLaunch>) -> LaunchCopy {
+    Box::new(move |stream, copy| copies[copy].launch(stream))
+}
+
+/// The kernel's own results, and what compares others with them.
+struct Checker<'a> {
+    stream: &'a Stream,
+    bed: &'a Bed,
+    outputs: &'a [Arc<dyn AnyOutput>],
+    results: Vec<Box<dyn Any>>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(
+        ours: &Contestant,
+        stream: &'a Stream,
+        bed: &'a Bed,
+        outputs: &'a [Arc<dyn AnyOutput>],
+    ) -> Result<Checker<'a>> {
+        let mut checker = Checker {
+            stream,
+            bed,
+            outputs,
+            results: Vec::new(),
+        };
+        checker.run(ours)?;
+        let elements = outputs.iter().map(|output| output.elements(&bed.device));
+        checker.results = elements.collect::<Result<_>>()?;
+        Ok(checker)
+    }
+
+    fn run(&self, contestant: &Contestant) -> Result<()> {
+        let device = &self.bed.device;
+        self.outputs
+            .iter()
+            .try_for_each(|output| output.poison(device))?;
+        (contestant.launch)(self.stream, 0)?;
+        self.stream.synchronize()
+    }
+
+    /// How its results agree, with the norm.
+    fn check(&self, contestant: &Contestant, tolerance: Tolerance) -> Result<String> {
+        self.run(contestant)?;
+        let mut said = Vec::new();
+        for (output, want) in self.outputs.iter().zip(&self.results) {
+            let compared = output.compare(&self.bed.device, want.as_ref(), tolerance)?;
+            let agreement = compared.map_err(|mismatch| Error::PeerDisagrees {
+                peer: contestant.name.clone(),
+                mismatch,
+            })?;
+            said.push(agreement.to_string());
+        }
+        Ok(said.join(", "))
+    }
+}

@@ -1,0 +1,116 @@
+//! `bench`: how long the launches of a case take, beside peers where it names some, and what that is worth.
+
+mod figures;
+mod roofline;
+mod table;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use super::run::{Runner, Shown, Table};
+use crate::case::BenchOptions;
+use crate::harness::Exit;
+use crate::harness::catalog::{CaseItem, RunItem};
+use crate::harness::context::{Context, Done};
+use crate::harness::request::{BenchRequest, DeviceChoice};
+use crate::harness::select::Selection;
+use crate::harness::speak::Verdict;
+use crate::report::Remark;
+
+use figures::Figures;
+
+pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -> Done {
+    let catalog = context.catalog()?;
+    let replaced = context.replaced()?;
+    let filters = &request.filters;
+    let selection = Selection::new(filters, &catalog);
+    let all = catalog
+        .cases
+        .iter()
+        .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
+    let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
+    let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, &catalog)?;
+    let device = context.open_device()?;
+    if !device.is_cuda() && context.device_choice() != DeviceChoice::Emulator {
+        let text = "these are times of the emulator: they say nothing of a GPU";
+        context.speaker.remark(&Remark::warning(text));
+    }
+    let limit = context.tensor_limit(&device);
+    let compiler = || Context::compiler(&replaced);
+    let runner = Runner::benching(&device, compiler(), limit, options(request));
+    let checker = Runner::new(&device, compiler(), limit);
+    let table = Table::new(&selected);
+    context.speaker.begin(selected.len());
+    let mut verdict = Verdict::good();
+    for (case, run) in selected {
+        let speaker = &context.speaker;
+        speaker.step(&format!("{} {}", case.entry.name, run.sizes));
+        if let Some(why) = runner.why_not(run) {
+            speaker.remark(&Remark::note(format!(
+                "case `{}` at {} is left out: {why}",
+                case.entry.name, run.sizes
+            )));
+        } else {
+            let ended = bench_run(context, (&runner, &checker), &table, request, (case, run));
+            verdict.note(ended.err().unwrap_or(Exit::Success));
+        }
+        context.speaker.stepped();
+    }
+    context.speaker.end();
+    Ok(verdict.exit())
+}
+
+fn options(request: &BenchRequest) -> BenchOptions {
+    let options = BenchOptions {
+        samples: request.samples,
+        rounds: request.samples.min(BenchOptions::default().rounds),
+        ..BenchOptions::default()
+    };
+    if request.hot { options.hot() } else { options }
+}
+
+/// Checks a run where peers will be compared with its results, times it and tells.
+fn bench_run(
+    context: &Context,
+    (runner, checker): (&Runner, &Runner),
+    table: &Table,
+    request: &BenchRequest,
+    (case, run): (&CaseItem, &RunItem),
+) -> Done<()> {
+    let speaker = &context.speaker;
+    let about = format!("case `{}` at {}", case.entry.name, run.sizes);
+    let mut checks = Vec::new();
+    if !run.described.peers.is_empty() {
+        match checker.run(case, run) {
+            Shown::Passed(passed) => checks = passed.checks,
+            Shown::Failed(error) => return Err(speaker.error(&about, &error)),
+            Shown::Skipped(why) => {
+                speaker.remark(&Remark::note(format!("{about} is left out: {why}")));
+                return Ok(());
+            }
+        }
+    }
+    let outcome = case.entry.run(&run.sizes, runner.mode());
+    if let Err(error) = &outcome.result {
+        return Err(speaker.error(&about, error));
+    }
+    let Some(figures) = Figures::of(&outcome.report, checks, runner.facts()) else {
+        let text = format!("{about} launches nothing, so there is nothing to time");
+        speaker.remark(&Remark::warning(text));
+        return Ok(());
+    };
+    let event = figures.event(case, run, runner.device());
+    speaker.tell(&figures.text(&table.prefix(case, run)), || event.clone());
+    for note in figures.notes() {
+        speaker.remark(&Remark::note(note));
+    }
+    let Some(path) = &request.record else {
+        return Ok(());
+    };
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let written = file.and_then(|mut file| writeln!(file, "{event}"));
+    written.map_err(|error| {
+        speaker.failure(&Remark::error(format!("{}: {error}", path.display())));
+        Exit::Usage
+    })
+}

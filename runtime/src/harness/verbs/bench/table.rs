@@ -1,0 +1,177 @@
+//! Figures for people.
+
+use std::time::Duration;
+
+use super::figures::{Figures, Line, lines};
+use crate::case::{Series, Timing};
+use crate::harness::verbs::run::time_text;
+
+fn time(ms: f64) -> String {
+    time_text(Duration::from_secs_f64(ms / 1e3))
+}
+
+/// One line for a run without peers.
+pub(super) fn line(figures: &Figures<'_>, prefix: &str) -> String {
+    let ms = figures.median_ms();
+    let mut parts = vec![format!(
+        "{prefix}median {:>9}  fastest {:>9}  single {:>9}",
+        time(ms),
+        time(figures.fastest_ms()),
+        time(figures.single_ms())
+    )];
+    parts.extend(
+        figures
+            .gigabytes_per_second(ms)
+            .map(|rate| format!("{rate:>7.0} GB/s")),
+    );
+    parts.extend(
+        figures
+            .teraflops(ms)
+            .map(|rate| format!("{rate:>7.1} TFLOP/s")),
+    );
+    parts.extend(share_text(figures, ms));
+    parts.join("  ") + "\n"
+}
+
+/// A table for a run with peers.
+pub(super) fn contest(figures: &Figures<'_>, timing: &Timing, prefix: &str) -> String {
+    let lines = lines(timing);
+    let width = lines
+        .iter()
+        .map(|line| line.name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut text = vec![format!("{}  {}\n", prefix.trim_end(), figures.operands())];
+    let checks = figures.checks().iter();
+    text.extend(checks.map(|check| format!("  checked: {check}\n")));
+    let heads = ["single launches", "back to back"].map(|head| format!("  {head:<CELL$}"));
+    text.push(row("", width, &heads));
+    for (at, line) in lines.iter().enumerate() {
+        let ours = (at > 0).then(|| &lines[0]);
+        let cells = modes(line, ours).map(|(mine, theirs)| cell(figures, mine, theirs));
+        text.push(row(&line.name, width, &cells));
+    }
+    if let Some(share) = share_text(figures, f64::from(lines[0].back_to_back.median_ms())) {
+        text.push(format!("  {}, back to back: {share}\n", lines[0].name));
+    }
+    text.concat()
+}
+
+/// The width of a cell without the gap before it.
+const CELL: usize = 43;
+
+fn row(name: &str, width: usize, cells: &[String]) -> String {
+    let text = format!("  {name:width$}{}", cells.concat());
+    format!("{}\n", text.trim_end())
+}
+
+/// Its series, each with that of ours.
+fn modes<'r>(line: &Line<'r>, ours: Option<&Line<'r>>) -> [(&'r Series, Option<&'r Series>); 2] {
+    [
+        (line.single, ours.map(|ours| ours.single)),
+        (line.back_to_back, ours.map(|ours| ours.back_to_back)),
+    ]
+}
+
+/// Time, spread, rate, and how many times as long as ours.
+fn cell(figures: &Figures<'_>, series: &Series, ours: Option<&Series>) -> String {
+    let ms = f64::from(series.median_ms());
+    let rate = figures
+        .teraflops(ms)
+        .map(|rate| format!("{rate:.1} TFLOP/s"))
+        .or_else(|| {
+            figures
+                .gigabytes_per_second(ms)
+                .map(|rate| format!("{rate:.0} GB/s"))
+        });
+    let ratio = ours.map(|ours| format!("{:.3}×", series.ratio_to(ours)));
+    format!(
+        "  {:>9} ±{:>4.1} %  {:>14}  {:>7}",
+        time(ms),
+        f64::from(series.spread()) * 100.0,
+        rate.unwrap_or_default(),
+        ratio.unwrap_or_default()
+    )
+}
+
+/// Such as `77.5 % of what the cores can do`.
+fn share_text(figures: &Figures<'_>, ms: f64) -> Option<String> {
+    let (share, limit) = figures.share(ms)?;
+    Some(format!("{:.1} % of what the {limit} can do", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::{CaseReport, Entrant, LaunchReport};
+    use crate::device::Device;
+    use crate::kernel::Instance;
+    use crate::launch::grid;
+
+    fn entrant(name: &str, family: Option<&str>, single: &[f32], back_to_back: &[f32]) -> Entrant {
+        let series = |samples: &[f32]| Series {
+            samples_ms: samples.to_vec(),
+        };
+        Entrant {
+            name: name.to_string(),
+            family: family.map(str::to_string),
+            single: series(single),
+            back_to_back: series(back_to_back),
+            check: None,
+        }
+    }
+
+    fn check(entrants: Vec<Entrant>, expect: &str) {
+        fn nothing() {}
+        let timing = Timing {
+            entrants,
+            copies: 2,
+            notes: Vec::new(),
+        };
+        let report = CaseReport {
+            launches: vec![LaunchReport {
+                instance: Instance::of(nothing),
+                grid: grid(1u32),
+                compiled: None,
+                wall: None,
+                timing: Some(timing),
+            }],
+            tensor_bytes: 384 << 20,
+            moved_bytes: Some(400_000_000),
+            flops: Some(1_000_000_000_000),
+            ..CaseReport::default()
+        };
+        let device = Device::emulator();
+        let checks = vec!["`c` exact".to_string()];
+        let figures = Figures::of(&report, checks, device.facts()).expect("a launch");
+        assert_eq!(figures.text("mm  n=8  "), expect);
+    }
+
+    #[test]
+    fn a_run_alone_is_one_line() {
+        check(
+            vec![entrant("mm", None, &[2.5], &[2.0, 1.5, 4.0])],
+            "mm  n=8  median   2.00 ms  fastest   1.50 ms  single   2.50 ms      200 GB/s    500.0 TFLOP/s\n",
+        );
+    }
+
+    #[test]
+    fn peers_stand_below_with_ratios_and_families_as_their_best() {
+        check(
+            vec![
+                entrant("mm", None, &[2.0, 2.0], &[4.0, 2.0]),
+                entrant("gemm", None, &[2.2, 2.2], &[4.4, 2.2]),
+                entrant("lt 1", Some("lt"), &[2.1, 2.1], &[8.0, 8.0]),
+                entrant("lt 2", Some("lt"), &[9.0, 9.0], &[4.2, 2.1]),
+            ],
+            "\
+mm  n=8  2 copies of 384.0 MiB of tensors in turn, cold
+  checked: `c` exact
+                 single launches                              back to back
+  mm               2.00 ms ± 0.0 %   500.0 TFLOP/s             3.00 ms ±16.7 %   333.3 TFLOP/s
+  gemm             2.20 ms ± 0.0 %   454.5 TFLOP/s   1.100×    3.30 ms ±16.7 %   303.0 TFLOP/s   1.100×
+  lt, best of 2    2.10 ms ± 0.0 %   476.2 TFLOP/s   1.050×    3.15 ms ±16.7 %   317.5 TFLOP/s   1.050×
+",
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Peers: libraries that do the same work as a kernel and are timed beside it.
+//!
+//! They are found when a case is benchmarked, and never needed: where one is missing, the table says so and has the
+//! kernel alone.
+
+mod cublas;
+mod cublas_lt;
+mod dynamic;
+mod gemm;
+mod library;
+
+pub use gemm::Gemm;
+
+use crate::case::Tolerance;
+use crate::error::Result;
+use crate::stream::Stream;
+
+/// What a case can be timed beside; see [`Case::peer`](crate::case::Case::peer).
+#[derive(Clone)]
+pub enum Peer {
+    /// NVIDIA's cuBLAS: `cublasGemmEx`, and the first candidates that cublasLt's heuristic offers, of which the best
+    /// counts.
+    ///
+    /// The libraries are looked for as `libcublasLt.so.13` or `.12` with `libcublas.so` beside it, in this order: `lib64`
+    /// and `lib` of `$CUDA_HOME` and `$CUDA_PATH`; what the loader knows (`LD_LIBRARY_PATH`, `ldconfig`);
+    /// `/usr/local/cuda*/lib64`; `nvidia/*/lib` of the Python packages (`pip install nvidia-cublas`, which `PyTorch`
+    /// brings along).
+    Cublas(Gemm),
+}
+
+impl Peer {
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Peer::Cublas(_) => "cuBLAS",
+        }
+    }
+
+    /// How far its results may be from the kernel's.
+    pub(crate) fn tolerance(&self) -> Tolerance {
+        match self {
+            Peer::Cublas(gemm) => gemm.tolerance(),
+        }
+    }
+
+    /// What can be launched of it on `stream`, with `copies` copies of the tensors, and notes on what cannot.
+    pub(crate) fn rivals(&self, stream: &Stream, copies: usize) -> Rivals {
+        let mut rivals = Rivals::default();
+        match self {
+            Peer::Cublas(gemm) => {
+                let contenders = [
+                    ("cublasGemmEx", cublas::rivals(gemm, stream, copies)),
+                    ("cublasLt", cublas_lt::rivals(gemm, stream, copies)),
+                ];
+                for (name, found) in contenders {
+                    match found {
+                        Ok(found) => rivals.found.extend(found),
+                        Err(why) => rivals.note(format!("{name} is not timed: {why}")),
+                    }
+                }
+            }
+        }
+        rivals
+    }
+}
+
+/// What a peer offers on a device.
+#[derive(Default)]
+pub(crate) struct Rivals {
+    pub(crate) found: Vec<Rival>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Rivals {
+    /// Another kernel, or another way to launch one.
+    pub(crate) fn of_kernel(name: String, launch: LaunchCopy) -> Rivals {
+        Rivals {
+            found: vec![Rival {
+                name,
+                family: None,
+                launch,
+            }],
+            notes: Vec::new(),
+        }
+    }
+
+    /// Two contenders of one library fail for one reason, which is said once.
+    fn note(&mut self, note: String) {
+        let reason = |text: &str| text.split_once(": ").map(|(_, why)| why.to_string());
+        if !self
+            .notes
+            .iter()
+            .any(|known| reason(known) == reason(&note))
+        {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// Puts one launch with copy `.1` of the tensors on a stream.
+pub(crate) type LaunchCopy = Box<dyn Fn(&Stream, usize) -> Result<()>>;
+
+/// Something that is launched beside a kernel.
+pub(crate) struct Rival {
+    /// What it is called.
+    pub(crate) name: String,
+    /// Candidates of one family count as one, the best of them.
+    pub(crate) family: Option<String>,
+    /// Puts one launch with a copy of the tensors on a stream.
+    pub(crate) launch: LaunchCopy,
+}
