@@ -34,9 +34,9 @@ def cases():
     n = 1 << 28
     yield case("vector_add 2^28 f32", "vector_add-1024", [buffer("x", "f32", [n]), buffer("y", "f32", [n]), buffer("out", "f32", [n], "output")],
                [n // 1024, 1, 1], {"n": n}, 12 * n)
-    yield rows("softmax", "bf16", (8192, 4096), "4096-4")
-    yield rows("softmax", "bf16", (8192, 1024), "1024-2")
-    yield rows("rmsnorm", "bf16", (8192, 8192), "8192-4", ["weight"])
+    yield rows("softmax", "bf16", (8192, 4096), "4096-8")
+    yield rows("softmax", "bf16", (8192, 1024), "1024-8")
+    yield rows("rmsnorm", "bf16", (8192, 8192), "8192-8", ["weight"])
     yield rows("layernorm", "bf16", (8192, 8192), "8192-8", ["weight", "bias"])
     yield rows("fused_l2norm", "f32", (8192, 8192), "8192-8")
     r, c = 8192, 16384
@@ -49,9 +49,9 @@ def cases():
         size = ITEM_BYTES[dtype]
         yield case(f"row_sum {side}x{side} {dtype}", f"row_sum-{dtype}-8192-8", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
                    [side, 1, 1], {"row_stride": side, "cols": side}, size * side * side)
-        warps = 16 if dtype == "f32" else 8
-        yield case(f"column_sum {side}x{side} {dtype}", f"column_sum-{dtype}-128-64-{warps}", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
-                   [side // 64, 1, 1], {"row_stride": side, "rows": side, "cols": side}, size * side * side)
+        strip, unroll = (64, 8) if dtype == "f32" else (128, 16)
+        yield case(f"column_sum {side}x{side} {dtype}", f"column_sum-{dtype}-{strip}-8-{unroll}-8", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
+                   [side // strip, 1, 1], {"row_stride": side, "rows": side, "cols": side}, size * side * side)
 
 
 def main():

@@ -2,23 +2,30 @@
 
 use tilekit::prelude::*;
 
-use crate::instance::smallest_instance;
+use crate::instance::{row_instance, smallest_instance};
 use crate::rows::{by_row, rounding, row_stride, row_warps};
 
 /// `out[row, :] = x[row, :] / ‖x[row, :]‖₂` for rows of `cols <= COLS` elements.
-#[kernel(warps = WARPS)]
-pub fn fused_l2norm<T: Float, const COLS: usize, const WARPS: u32>(
+#[kernel(warps = row_warps::<T>(COLS), instances(<f32, 8192, 8>))]
+pub fn fused_l2norm<T: Float, const COLS: usize, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
-    cols: i32,
+    #[multiple_of(DIVISOR)] cols: i32,
 ) {
     let row = program_id(0).cast::<i64>() * row_stride;
     let col = arange(0..COLS, Coalesced);
     let inside = col < cols;
-    let v = x.at(row + col).mask(inside).other(0).load().cast::<f32>();
+    let v = x
+        .at(row + col)
+        .cache(CacheOp::Cs)
+        .mask(inside)
+        .other(0)
+        .load()
+        .cast::<f32>();
     let scale = (v * v).sum(0).rsqrt();
     out.at(row + col)
+        .cache(CacheOp::Cs)
         .mask(inside)
         .store((v * scale).cast::<T>());
 }
@@ -28,8 +35,8 @@ fn fused_l2norm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let stride = row_stride(cols);
     let x = case.normal::<T>("x", [rows, stride]);
     let out = case.output::<T>("out", [rows, stride]);
-    smallest_instance!(COLS >= cols, in [256, 1024, 4096, 8192, 16384] {
-        case.launch(fused_l2norm::<T, COLS, { row_warps(COLS) }>, grid(rows), (&x, &out, stride as i64, cols as i32))
+    row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 8192, 16384] {
+        case.launch(fused_l2norm::<T, COLS, DIVISOR>, grid(rows), (&x, &out, stride as i64, cols as i32))
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let length = x.iter().map(|v| v * v).sum::<f64>().sqrt();

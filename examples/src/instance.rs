@@ -1,4 +1,4 @@
-//! A size known at run time chooses an instance known at compile time.
+//! Sizes known at run time choose an instance known at compile time.
 
 /// Runs the block with the constant `$name` set to the first of the ascending `$candidates` that is at least `$wanted`.
 macro_rules! smallest_instance {
@@ -13,3 +13,18 @@ macro_rules! smallest_instance {
     };
 }
 pub(crate) use smallest_instance;
+
+/// The instance for rows of `$cols` elements: `$name` is the first of the ascending `$candidates` that holds them, and
+/// `$divisor` is 8 if that divides their number, so that no mask cuts an access of 16 bytes, or else 1.
+macro_rules! row_instance {
+    ($name:ident, $divisor:ident for $cols:expr, in [$($candidate:literal),+ $(,)?] $body:block) => {
+        if $cols % 8 == 0 {
+            const $divisor: u32 = 8;
+            smallest_instance!($name >= $cols, in [$($candidate),+] $body)
+        } else {
+            const $divisor: u32 = 1;
+            smallest_instance!($name >= $cols, in [$($candidate),+] $body)
+        }
+    };
+}
+pub(crate) use row_instance;

@@ -2,27 +2,34 @@
 
 use tilekit::prelude::*;
 
-use crate::instance::smallest_instance;
+use crate::instance::{row_instance, smallest_instance};
 use crate::rows::{by_row, rounding, row_stride, row_warps};
 
 /// `out[row, j] = x[row, j] / sqrt(mean(x[row, :]²) + epsilon) * weight[j]` for rows of `cols <= COLS` elements.
-#[kernel(warps = WARPS, instances(<bf16, 8192, 4>))]
-pub fn rmsnorm<T: Float, const COLS: usize, const WARPS: u32>(
+#[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 8192, 8>))]
+pub fn rmsnorm<T: Float, const COLS: usize, const DIVISOR: u32>(
     x: Ptr<T>,
     weight: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
-    cols: i32,
+    #[multiple_of(DIVISOR)] cols: i32,
     epsilon: f32,
 ) {
     let row = program_id(0).cast::<i64>() * row_stride;
     let col = arange(0..COLS, Coalesced);
     let inside = col < cols;
-    let v = x.at(row + col).mask(inside).other(0).load().cast::<f32>();
+    let v = x
+        .at(row + col)
+        .cache(CacheOp::Cs)
+        .mask(inside)
+        .other(0)
+        .load()
+        .cast::<f32>();
     let w = weight.at(col).mask(inside).other(0).load().cast::<f32>();
     let mean = (v * v).sum(0) / cols.cast::<f32>();
     let scale = (mean + epsilon).rsqrt();
     out.at(row + col)
+        .cache(CacheOp::Cs)
         .mask(inside)
         .store((v * scale * w).cast::<T>());
 }
@@ -35,9 +42,9 @@ fn rmsnorm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let x = case.normal::<T>("x", [rows, stride]);
     let weight = case.normal::<T>("weight", [cols]);
     let out = case.output::<T>("out", [rows, stride]);
-    smallest_instance!(COLS >= cols, in [256, 1024, 4096, 8192, 16384] {
+    row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 8192, 16384] {
         let arguments = (&x, &weight, &out, stride as i64, cols as i32, EPSILON);
-        case.launch(rmsnorm::<T, COLS, { row_warps(COLS) }>, grid(rows), arguments)
+        case.launch(rmsnorm::<T, COLS, DIVISOR>, grid(rows), arguments)
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let mean = x.iter().map(|v| v * v).sum::<f64>() / cols as f64;

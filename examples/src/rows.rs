@@ -7,13 +7,14 @@ pub(crate) fn row_stride(cols: usize) -> usize {
     cols.next_multiple_of(8)
 }
 
-/// Warps of a program that holds a row of `cols` elements in its registers: 32 elements a thread are the fastest on an
-/// H200, where fewer warps meet sooner in a reduction.
-pub(crate) const fn row_warps(cols: usize) -> u32 {
-    match cols {
-        0..=2048 => 2,
-        2049..=4096 => 4,
-        _ => 8,
+/// Warps of a program that holds a row of `cols` elements in its registers. Of 2 to 16 warps these were the fastest on an
+/// H200 (`bench/results/memory_bound.md`).
+pub(crate) const fn row_warps<T>(cols: usize) -> u32 {
+    match cols * size_of::<T>() {
+        0..=4096 => 2,
+        4097..=8192 => 4,
+        8193..=16384 => 8,
+        _ => 16,
     }
 }
 

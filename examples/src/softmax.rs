@@ -2,29 +2,31 @@
 
 use tilekit::prelude::*;
 
-use crate::instance::smallest_instance;
+use crate::instance::{row_instance, smallest_instance};
 use crate::rows::{by_row, rounding, row_stride, row_warps};
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride`
 /// elements; `out` is dense if `cols` is a multiple of 8.
-#[kernel(warps = WARPS, instances(<bf16, 4096, 4>, <bf16, 8192, 8>))]
-pub fn softmax<T: Float, const COLS: usize, const WARPS: u32>(
+#[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 4096, 8>, <bf16, 8192, 8>))]
+pub fn softmax<T: Float, const COLS: usize, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
-    cols: i32,
+    #[multiple_of(DIVISOR)] cols: i32,
 ) {
     let row = program_id(0).cast::<i64>() * row_stride;
     let col = arange(0..COLS, Coalesced);
     let inside = col < cols;
     let v = x
         .at(row + col)
+        .cache(CacheOp::Cs)
         .mask(inside)
         .other(T::NEG_INFINITY)
         .load()
         .cast::<f32>();
     let e = ((v - v.max(0)) * LOG2_E).exp2();
     out.at(row + col)
+        .cache(CacheOp::Cs)
         .mask(inside)
         .store((e / e.sum(0)).cast::<T>());
 }
@@ -34,8 +36,8 @@ fn softmax_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let stride = row_stride(cols);
     let x = case.normal::<T>("x", [rows, stride]);
     let out = case.output::<T>("out", [rows, stride]);
-    smallest_instance!(COLS >= cols, in [256, 1024, 4096, 16384] {
-        case.launch(softmax::<T, COLS, { row_warps(COLS) }>, grid(rows), (&x, &out, stride as i64, cols as i32))
+    row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 16384] {
+        case.launch(softmax::<T, COLS, DIVISOR>, grid(rows), (&x, &out, stride as i64, cols as i32))
     })?;
     case.expect_part(
         &out,

@@ -107,7 +107,7 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     let begin = begin(&f, &arguments, &params)?;
     // After the imports, which are items and may stand first.
     f.block.stmts.insert(1, begin);
-    let entry = entry(&f, &arguments, &params);
+    let entry = entry(&f, &arguments);
     Ok(quote!(#f #entry #mistakes))
 }
 
@@ -308,8 +308,7 @@ fn generic_arguments(generics: &Generics) -> Vec<Tokens> {
 }
 
 /// What tools find the kernel by.
-fn entry(f: &ItemFn, arguments: &Arguments, params: &Params) -> Tokens {
-    let heads = &params.heads;
+fn entry(f: &ItemFn, arguments: &Arguments) -> Tokens {
     let ident = &f.sig.ident;
     let name = ident.to_string();
     let is_generic = !f.sig.generics.params.is_empty();
@@ -348,7 +347,6 @@ fn entry(f: &ItemFn, arguments: &Arguments, params: &Params) -> Tokens {
                     module: ::core::module_path!(),
                     file: ::core::file!(),
                     line: #line,
-                    params: &[#(#heads),*],
                     is_generic: #is_generic,
                     instances: &[#(#instances),*],
                 }

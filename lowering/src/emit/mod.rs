@@ -81,7 +81,7 @@ use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Loc, Region, Value};
 use gluon_lang::for_each_op;
 use gluon_lang::ir::{Func, Stage, TensorType, Type};
-use gluon_lang::layout::{Dims, Layout};
+use gluon_lang::layout::{Axis, Dims, Layout};
 use gluon_lang::ops::{self, Op};
 use ptx::{Linkage, Module, Operand, Param, PtrAttribute, Reg, Space, Symbol, Variable};
 
@@ -277,7 +277,8 @@ impl<'f> Emitter<'f> {
         }
     }
 
-    /// Elementwise: `make` gives one element of the result for each tuple of operand elements.
+    /// Elementwise: `make` gives one element of the result for each tuple of operand elements. Registers that the axis
+    /// analysis knows to be equal share one.
     pub(super) fn map<const N: usize>(
         &mut self,
         inst: Inst,
@@ -285,14 +286,36 @@ impl<'f> Emitter<'f> {
         mut make: impl FnMut(&mut Code, [Element; N]) -> Element,
     ) {
         let lists = operands.map(|v| self.elements(v));
-        let count = lists[0].len();
-        let elements: Vec<Element> = (0..count)
-            .map(|at| {
-                let tuple = std::array::from_fn(|i| lists[i][at]);
-                make(&mut self.code, tuple)
-            })
-            .collect();
+        let equal = self.equal_registers(self.func.result(inst));
+        let mut elements: Vec<Element> = Vec::with_capacity(lists[0].len());
+        for at in 0..lists[0].len() {
+            let element = if at & equal == 0 {
+                make(&mut self.code, std::array::from_fn(|i| lists[i][at]))
+            } else {
+                elements[at & !equal]
+            };
+            elements.push(element);
+        }
         self.set_result(inst, elements);
+    }
+
+    /// The register bits that do not change the element of a value: it is constant along what they move.
+    fn equal_registers(&mut self, value: Value) -> usize {
+        let Some(t) = self.func.ty(value).as_tensor() else {
+            return 0;
+        };
+        let distribution = self.distribution(t);
+        let bases = distribution.map.bases(Axis::Register);
+        let stays = |basis: u64| {
+            (0..t.rank()).all(|dim| {
+                // A power of two below the length of a run never leaves it, for runs are aligned.
+                let step = distribution.coordinate(basis, dim);
+                step == 0 || step.is_power_of_two() && step < self.axes.constancy(value, dim)
+            })
+        };
+        let bits = bases.iter().enumerate();
+        bits.filter(|&(_, &basis)| stays(basis))
+            .fold(0, |mask, (bit, _)| mask | 1 << bit)
     }
 
     /// The CTA's shared memory, whose size the launch gives.

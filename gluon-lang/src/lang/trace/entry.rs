@@ -74,8 +74,6 @@ pub struct KernelEntry {
     pub file: &'static str,
     /// The line of its name, from 1.
     pub line: u32,
-    /// The parameters, in order.
-    pub params: &'static [ParamHead],
     /// Is it generic? Then only the declared instances are known.
     pub is_generic: bool,
     /// The instances to build: those declared, or the one of a kernel that is not generic.
@@ -310,16 +308,27 @@ impl Trace {
 
     fn set_params(&mut self, head: &KernelHead, at: At) {
         let loc = self.loc(at);
+        let mut not_a_divisor = Vec::new();
         let func = self.builder.func_mut();
         for (i, param) in head.params.iter().enumerate() {
             let Some(entry) = func.params.get_mut(i) else {
                 continue;
             };
             entry.name = param.name.into();
-            entry.divisor = param.divisor.unwrap_or(entry.divisor);
+            match param.divisor {
+                Some(divisor) if !divisor.is_power_of_two() => not_a_divisor.push((param, divisor)),
+                divisor => entry.divisor = divisor.unwrap_or(entry.divisor),
+            }
             let value = entry.value;
             func.set_name(value, param.name);
             func.set_value_loc(value, loc);
+        }
+        for (param, divisor) in not_a_divisor {
+            let message = format!(
+                "what every launch promises of `{}` is a power of two, not {divisor}",
+                param.name
+            );
+            self.fail(OpError::new(Code::NotPowerOfTwo, message), at);
         }
     }
 }
