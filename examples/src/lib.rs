@@ -3,6 +3,8 @@
 //! `cargo tilekit run` runs every case: its inputs, its launch, and what must come out.
 
 mod instance;
+pub mod pipeline;
+mod product;
 mod rows;
 mod tile;
 
@@ -15,6 +17,7 @@ pub mod fused_l2norm;
 pub mod gelu_bias;
 pub mod histogram;
 pub mod layernorm;
+pub mod matmul_warp_specialized;
 pub mod rmsnorm;
 pub mod row_sum;
 pub mod softmax;

@@ -119,6 +119,10 @@ codes! {
         "A tensor map or matrix descriptor that the hardware would refuse.";
     RegisterBudget = "TK0075", "register-budget",
         "The registers that a kernel is given, or the partitions of one, do not fit: a budget is a multiple of 8 from 24 to 256, all warpgroups together have 65536, and a partition must be able to hold what it computes.";
+    MisplacedPartition = "TK0078", "misplaced-partition",
+        "`warp_specialize` stands where warps cannot part: it is the last thing that a kernel's own body does, once, with code for the kernel's own warps and for at least one worker.";
+    PartitionCapture = "TK0079", "partition-capture",
+        "A partition uses a tensor that was made outside of it. A tensor lies in the registers of the threads that made it; make it inside the partition, or hand it over through shared memory.";
     MissingFence = "TK0077", "missing-fence",
         "Ordinary stores to shared memory are followed by the copy engine or the tensor cores of another partition without a proxy fence. Threads and engines see shared memory through different proxies: write `fence_async_shared()` after the stores, before the barrier that hands the memory over.";
     KernelFault = "TK0076", "kernel-fault",

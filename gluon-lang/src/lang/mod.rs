@@ -13,6 +13,7 @@
 //! - **Layouts never change silently.** Two layouts that meet are a mistake; `Auto` takes the other's.
 
 mod access;
+mod accumulator;
 mod atomic;
 mod cast;
 mod checks;
@@ -41,8 +42,10 @@ mod shape;
 mod shared;
 mod tma;
 mod trace;
+mod warps;
 
 pub use access::{Access, Target, async_copy_commit, async_copy_wait};
+pub use accumulator::{Accumulator, Factor, LeftFactor};
 pub use atomic::Old;
 pub use cast::CastTo;
 pub use checks::{Hinted, Printable, assume, device_assert, device_print};
@@ -88,3 +91,4 @@ pub(crate) use trace::{
     begin_kernel, const_arg, depth, enter, here, leaving, name_value, static_assert_failed,
     static_print, type_arg,
 };
+pub use warps::{WarpSpecialize, Warps, warp_specialize};

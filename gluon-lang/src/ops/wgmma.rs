@@ -188,8 +188,8 @@ impl WgmmaStart {
 }
 
 define_op! {
-    /// Waits until at most `pending` groups of this warpgroup are under way, and gives the accumulators back. With pending
-    /// groups, what is given back is still in flight; with none it is a tensor.
+    /// Waits until at most `pending` groups of this warpgroup are under way, and gives the accumulators back: as
+    /// tensors those that are done, as in flight those that more will be added to.
     pub struct WgmmaWait = "wgmma_wait" {
         /// Groups that may still be under way.
         pending: u32,
@@ -218,9 +218,12 @@ impl OpRules for WgmmaWait {
                 )
                 .origin(value, format!("this is {}", func.ty(value))));
             };
-            // With groups pending, the author says which accumulators are done: older groups are.
-            let stays =
-                self.pending > 0 && matches!(declared.get(i), Some(Type::InFlight(_)) | None);
+            // The author says which accumulators are done: with groups pending, older groups are; and one that goes on
+            // round a loop stays what it is.
+            let stays = match declared.get(i) {
+                Some(ty) => ty.as_in_flight().is_some(),
+                None => self.pending > 0,
+            };
             types.push(if stays {
                 Type::InFlight(t.clone())
             } else {

@@ -2,8 +2,11 @@
 //!
 //! - Structure: a value is used where it is visible, every region has one terminator, at its end, of the right kind.
 //! - Types: the results of every op are what the op says of its operands; tensors have legal shapes and layouts.
+//! - Accumulators in flight keep their registers; warps part once, and each partition has tiles of its own.
 //! - Stage `Resolved` and later: no open layout, no `set_layout`; every layout fits its shape and the kernel's warps.
 
+mod in_flight;
+mod partitions;
 mod structure;
 mod types;
 
@@ -47,6 +50,8 @@ pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
     structure::check(func, &mut found);
     if !found.has_errors() {
         types::check(func, stage, &mut found);
+        in_flight::check(func, &mut found);
+        partitions::check(func, &mut found);
     }
     found
 }

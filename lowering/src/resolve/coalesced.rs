@@ -48,7 +48,7 @@ pub(super) fn choices(func: &Func) -> Vec<Choice> {
         let others = &by_slice[&slices.slice_of(inst)];
         Choice {
             inst,
-            layout: facts.coalesced_blocked(others, func.warps).into(),
+            layout: facts.coalesced_blocked(others, func.warps_at(inst)).into(),
         }
     };
     chosen.map(choice).collect()

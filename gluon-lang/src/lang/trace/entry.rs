@@ -119,6 +119,9 @@ pub(crate) fn trace_kernel(body: &mut dyn FnMut(), at: At) -> Result<Traced, Dia
         at,
         display: "kernel".into(),
         has_begun: false,
+        partition_warps: None,
+        outer_partitions: Vec::new(),
+        partition_depths: Vec::new(),
         printed: Vec::new(),
         panicked: None,
     };

@@ -65,6 +65,11 @@ pub(crate) struct Trace {
     has_begun: bool,
     /// What `static_print!` said.
     printed: Vec<Printed>,
+    /// Warps of the partition being traced.
+    pub(crate) partition_warps: Option<u32>,
+    /// The same of the partitions around it, and how many regions were open when each was begun.
+    pub(crate) outer_partitions: Vec<Option<u32>>,
+    pub(crate) partition_depths: Vec<usize>,
     /// What the host code of the kernel panicked with.
     panicked: Option<panic::Panicked>,
 }
@@ -172,7 +177,9 @@ impl Trace {
         let Type::Tensor(t) = func.ty(value) else {
             return;
         };
-        if let Err(error) = check_tensor(t, Stage::Built, func.warps) {
+        if let Err(error) =
+            check_tensor(t, Stage::Built, self.partition_warps.unwrap_or(func.warps))
+        {
             let diagnostic = func.diagnose(error, Some(loc));
             self.builder.diagnostic(diagnostic);
             self.builder.func_mut().set_ty(value, Type::Poison);

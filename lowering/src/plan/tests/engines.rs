@@ -154,7 +154,8 @@ const PARTED: &str = "%a = smem_alloc : SMEM
         %b = smem_alloc : BAR
         mbarrier_init %b {count=1}
         warp_specialize {warps=[4, 4], registers=[0, 0]} () {
-          smem_store %a, %v
+          %w = constant {value=2.0} : tensor<64x64xbf16, #blocked>
+          smem_store %a, %w
           FENCE
           mbarrier_arrive %b {count=1}
           yield []

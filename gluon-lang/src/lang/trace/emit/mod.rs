@@ -12,7 +12,9 @@ mod memory;
 mod reduce;
 mod shape;
 mod shared;
+mod tensor_cores;
 mod tma;
+mod warps;
 
 pub(crate) use arith::*;
 pub(crate) use atomic::*;
@@ -26,7 +28,9 @@ pub(crate) use memory::*;
 pub(crate) use reduce::*;
 pub(crate) use shape::*;
 pub(crate) use shared::*;
+pub(crate) use tensor_cores::*;
 pub(crate) use tma::*;
+pub(crate) use warps::*;
 
 use super::{At, with};
 use crate::entity::Value;

@@ -1,0 +1,95 @@
+//! The case of a matrix product: random factors, and a reference in f64.
+
+use tilekit::prelude::*;
+
+/// The tensors of one product `C[M, N] = A[M, K] · B[N, K]ᵀ`. Rows begin at multiples of 16 bytes, as tensor maps want.
+pub(crate) struct Product<T> {
+    size: [usize; 3],
+    a: Input<T>,
+    b: Input<T>,
+    c: Output<T>,
+}
+
+/// Elements from one row to the next.
+fn stride<T>(columns: usize) -> usize {
+    columns.next_multiple_of(16 / size_of::<T>())
+}
+
+impl<T: DeviceElement> Product<T> {
+    pub(crate) fn a_map(&self) -> TensorView<'_, T, Input<T>> {
+        let [m, _, k] = self.size;
+        let view = self.a.view().with_shape([m, k]);
+        view.with_strides([stride::<T>(k), 1])
+    }
+
+    pub(crate) fn b_map(&self) -> TensorView<'_, T, Input<T>> {
+        let [_, n, k] = self.size;
+        let view = self.b.view().with_shape([n, k]);
+        view.with_strides([stride::<T>(k), 1])
+    }
+
+    pub(crate) fn c_map(&self) -> TensorView<'_, T, Output<T>> {
+        let [m, n, _] = self.size;
+        let view = self.c.view().with_shape([m, n]);
+        view.with_strides([stride::<T>(n), 1])
+    }
+
+    pub(crate) fn m(&self) -> i32 {
+        self.size[0] as i32
+    }
+
+    pub(crate) fn n(&self) -> i32 {
+        self.size[1] as i32
+    }
+
+    pub(crate) fn k(&self) -> i32 {
+        self.size[2] as i32
+    }
+
+    /// The number of tiles of this shape.
+    pub(crate) fn tiles(&self, tile: [usize; 2]) -> usize {
+        self.size[0].div_ceil(tile[0]) * self.size[1].div_ceil(tile[1])
+    }
+
+    /// The product in f64, row-major.
+    fn reference(&self) -> Vec<f64> {
+        let [m, n, k] = self.size;
+        let row = |of: &Input<T>, at: usize| -> Vec<f64> {
+            let first = at * stride::<T>(k);
+            let row = &of.host()[first..first + k];
+            row.iter().map(|x| x.number().to_f64()).collect()
+        };
+        let columns: Vec<Vec<f64>> = (0..n).map(|j| row(&self.b, j)).collect();
+        let rows = (0..m).map(|i| row(&self.a, i));
+        rows.flat_map(|a| {
+            let dot = |b: &Vec<f64>| a.iter().zip(b).map(|(x, y)| x * y).sum();
+            columns.iter().map(dot).collect::<Vec<f64>>()
+        })
+        .collect()
+    }
+}
+
+/// Runs one product and compares all of it, rounded once to `T`.
+pub(crate) fn product<T: Float + DeviceElement>(
+    case: &mut Case,
+    launch: impl FnOnce(&mut Case, &Product<T>) -> CaseResult,
+) -> CaseResult {
+    let size = ["m", "n", "k"].map(|name| case.size(name));
+    let [m, n, k] = size;
+    let product = Product {
+        size,
+        a: case.normal::<T>("a", [m, stride::<T>(k)]),
+        b: case.normal::<T>("b", [n, stride::<T>(k)]),
+        c: case.output::<T>("c", [m, stride::<T>(n)]),
+    };
+    launch(case, &product)?;
+    // Half a step of the output's type, and what sums of k terms in f32 lose.
+    let tolerance = Close {
+        relative: if size_of::<T>() == 2 { 4e-3 } else { 1e-3 },
+        absolute: 1e-4 * (k as f64).sqrt(),
+    };
+    case.expect_part(&product.c, [m, n], || product.reference(), tolerance)?;
+    case.does_flops(2 * m * n * k);
+    case.moves_bytes(size_of::<T>() * (m * k + n * k + m * n));
+    Ok(())
+}

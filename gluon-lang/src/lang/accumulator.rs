@@ -1,0 +1,207 @@
+//! Sums of products on the tensor cores.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use half::{bf16, f16};
+
+use super::trace::{self, here};
+use super::{Carry, E4m3, E5m2, Element, IntoDims, Scalar, Smem, Tensor, Walker};
+use crate::entity::Value;
+use crate::layout::Wgmma;
+use crate::ops::wgmma::InputPrecision;
+
+/// A tile of sums that the tensor cores add to, asynchronously (PTX `wgmma`). Until it is waited for, it offers no
+/// arithmetic and no store.
+///
+/// ```text
+/// let mut acc = Accumulator::<f32>::zeros([128, 256], Wgmma::new([8, 1], [64, 256, 16]));
+/// for i in range(0, steps) {
+///     acc = acc.mma(a.index(i), b.index(i).transpose());
+/// }
+/// let sums = acc.wait_all();
+/// ```
+///
+/// It is added to in place, so what an operation gives replaces what it was called on.
+#[must_use = "an operation gives the accumulator back, and the old one is gone"]
+pub struct Accumulator<T> {
+    value: Value,
+    precision: InputPrecision,
+    promote_every: u32,
+    of: PhantomData<*const T>,
+}
+
+impl<T> Clone for Accumulator<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Accumulator<T> {}
+
+impl<T> fmt::Debug for Accumulator<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Accumulator({})", self.value)
+    }
+}
+
+/// Element types whose products the tensor cores add into `Sum`: f16 into f16 or f32, bf16 into f32, f32 (as tf32) into
+/// f32, 8-bit floats into f16 or f32, 8-bit integers into i32.
+#[diagnostic::on_unimplemented(
+    message = "the tensor cores do not multiply `{Self}` by `{Rhs}` into `{Sum}`",
+    note = "they multiply f16 into f16 or f32, bf16 into f32, f32 (as tf32) into f32, 8-bit floats into f16 or f32, and 8-bit integers into i32"
+)]
+pub trait Factor<Rhs, Sum>: Element {}
+
+macro_rules! factors {
+    ($($left:ty, $right:ty => $($sum:ty)*;)*) => {$($(impl Factor<$right, $sum> for $left {})*)*};
+}
+
+factors! {
+    f16, f16 => f16 f32;
+    bf16, bf16 => f32;
+    f32, f32 => f32;
+    E4m3, E4m3 => f16 f32;
+    E4m3, E5m2 => f16 f32;
+    E5m2, E4m3 => f16 f32;
+    E5m2, E5m2 => f16 f32;
+    i8, i8 => i32;
+    i8, u8 => i32;
+    u8, i8 => i32;
+    u8, u8 => i32;
+}
+
+/// What may be the left factor: a view of shared memory, or a tensor in the layout
+/// [`DotOperand`](crate::layout::DotOperand) of the accumulator's.
+pub trait LeftFactor {
+    /// Its element type.
+    type Elem: Element;
+    /// The value in the kernel being traced.
+    fn factor(self) -> Value;
+}
+
+impl<T: Element> LeftFactor for Smem<T> {
+    type Elem = T;
+    fn factor(self) -> Value {
+        self.value()
+    }
+}
+
+impl<T: Element> LeftFactor for Tensor<T> {
+    type Elem = T;
+    fn factor(self) -> Value {
+        self.value()
+    }
+}
+
+impl<T: Element> Accumulator<T> {
+    fn wrap(value: Value) -> Self {
+        Self {
+            value,
+            precision: InputPrecision::Own,
+            promote_every: 0,
+            of: PhantomData,
+        }
+    }
+
+    fn with_value(mut self, value: Value) -> Self {
+        self.value = value;
+        self
+    }
+
+    /// Sums that begin at zero.
+    #[inline]
+    #[track_caller]
+    pub fn zeros(shape: impl IntoDims, layout: Wgmma) -> Self {
+        let shape = shape.into_dims();
+        Self::wrap(trace::accumulator_zeros(
+            shape,
+            T::DTYPE.into(),
+            layout,
+            here(),
+        ))
+    }
+
+    /// Sums that begin with the elements of a tensor, whose layout is a `Wgmma`.
+    #[inline]
+    #[track_caller]
+    pub fn from_tensor(init: Tensor<T>) -> Self {
+        Self::wrap(trace::accumulator_of(init.value(), here()))
+    }
+
+    /// Starts `self + a · b`: a group of its own. `a` is `[M, K]`, `b` is `[K, N]` in shared memory; a view in another
+    /// order, as `transpose` gives it, is read as it lies.
+    #[inline]
+    #[track_caller]
+    pub fn mma<A, B>(self, a: A, b: Smem<B>) -> Self
+    where
+        A: LeftFactor,
+        A::Elem: Factor<B, T>,
+    {
+        self.start(None, a.factor(), b.value())
+    }
+
+    /// The same where `keep` holds; where it does not, what was there before counts as zero.
+    #[inline]
+    #[track_caller]
+    pub fn mma_if<A, B>(self, keep: Scalar<bool>, a: A, b: Smem<B>) -> Self
+    where
+        A: LeftFactor,
+        A::Elem: Factor<B, T>,
+    {
+        self.start(Some(keep.value()), a.factor(), b.value())
+    }
+
+    #[track_caller]
+    fn start(self, keep: Option<Value>, a: Value, b: Value) -> Self {
+        let settings = (self.precision, self.promote_every);
+        self.with_value(trace::wgmma(self.value, a, b, keep, settings, here()))
+    }
+
+    /// Waits until at most `pending` groups of this warpgroup are under way, 0 to 7.
+    #[inline]
+    #[track_caller]
+    pub fn wait(self, pending: u32) -> Self {
+        self.with_value(trace::wgmma_wait(self.value, pending, false, here()))
+    }
+
+    /// Waits until no group is under way, and gives the sums.
+    #[inline]
+    #[track_caller]
+    pub fn wait_all(self) -> Tensor<T> {
+        Tensor::wrap(trace::wgmma_wait(self.value, 0, true, here()))
+    }
+
+    /// Gives the sums while `later` groups that were started after its own may still be under way.
+    #[inline]
+    #[track_caller]
+    pub fn wait_older_than(self, later: u32) -> Tensor<T> {
+        Tensor::wrap(trace::wgmma_wait(self.value, later, true, here()))
+    }
+
+    /// The value in the kernel being traced.
+    pub fn value(self) -> Value {
+        self.value
+    }
+}
+
+impl Accumulator<f32> {
+    /// Lets factors of f32 count as tf32: their upper 19 bits.
+    pub fn tf32(mut self) -> Self {
+        self.precision = InputPrecision::Tf32;
+        self
+    }
+
+    /// Sums of 8-bit floats are added in full precision after every `elements` of K, a multiple of 32: the tensor cores
+    /// keep some 14 bits of a sum. The products are then waited for where they are started.
+    pub fn promote_every(mut self, elements: u32) -> Self {
+        self.promote_every = elements;
+        self
+    }
+}
+
+impl<T> Carry for Accumulator<T> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        walker.value(&mut self.value);
+    }
+}

@@ -1,0 +1,213 @@
+//! Accumulators that tensor cores write: each has one set of registers for its whole life, so each step follows the one
+//! before, and nobody goes back.
+
+use cranelift_entity::{EntitySet, SecondaryMap};
+
+use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::entity::{Inst, Region, Value};
+use crate::ir::{Func, Type};
+use crate::ops::control::yielded;
+use crate::ops::{Op, flow};
+
+pub(super) fn check(func: &Func, found: &mut Diagnostics) {
+    let has_any = func.walk().into_iter().any(|i| {
+        let results = func.results(i).iter();
+        results.into_iter().any(|v| is_in_flight(func, *v))
+    });
+    if !has_any {
+        return;
+    }
+    let mut walk = Walk {
+        func,
+        found,
+        homes: SecondaryMap::new(),
+        used: SecondaryMap::new(),
+        outside: EntitySet::new(),
+    };
+    walk.region(func.body);
+}
+
+fn is_in_flight(func: &Func, value: Value) -> bool {
+    matches!(func.ty(value), Type::InFlight(_))
+}
+
+struct Walk<'f> {
+    func: &'f Func,
+    found: &'f mut Diagnostics,
+    /// The value whose registers a value has.
+    homes: SecondaryMap<Value, Option<Value>>,
+    /// Who took a value already.
+    used: SecondaryMap<Value, Option<Inst>>,
+    /// Values from outside of the loop that is walked.
+    outside: EntitySet<Value>,
+}
+
+impl Walk<'_> {
+    fn region(&mut self, region: Region) {
+        let func = self.func;
+        for &inst in &func.region(region).insts {
+            self.inst(inst);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let op = self.func.op(inst);
+        for value in op.operands() {
+            if is_in_flight(self.func, value) {
+                self.take(inst, value);
+            }
+        }
+        if let Op::WgmmaWait(wait) = op {
+            self.check_wait(inst, wait.pending, &wait.accumulators);
+        }
+        if op.regions().is_empty() {
+            self.settle(inst);
+        } else if flow::is_loop(op) {
+            self.repeated(inst);
+        } else {
+            self.arms(inst);
+        }
+    }
+
+    /// What an op without regions gives stays in the registers of what it takes.
+    fn settle(&mut self, inst: Inst) {
+        let taken: Vec<Value> = match self.func.op(inst) {
+            Op::WgmmaStart(op) => vec![op.accumulator],
+            Op::WgmmaWait(op) => op.accumulators.to_vec(),
+            _ => Vec::new(),
+        };
+        for (at, &result) in self.func.results(inst).iter().enumerate() {
+            let home = taken.get(at).and_then(|v| self.homes[*v]);
+            self.homes[result] = Some(home.unwrap_or(result));
+        }
+    }
+
+    fn take(&mut self, inst: Inst, value: Value) {
+        let (code, message) = if self.outside.contains(value) {
+            (
+                Code::WgmmaMisuse,
+                "this accumulator comes from outside of the loop, and every iteration would add to it in place",
+            )
+        } else if self.used[value].is_some() {
+            (
+                Code::WgmmaMisuse,
+                "this accumulator is gone: what was done with it before goes on in its registers",
+            )
+        } else {
+            self.used[value] = Some(inst);
+            return;
+        };
+        let mut d = Diagnostic::error(code, self.func.place(inst), message);
+        if let Some(first) = self.used[value] {
+            d = d.related(self.func.place(first), "it was passed on here");
+        } else {
+            d = d.related(self.func.value_place(value), "it was made here");
+        }
+        self.found
+            .push(d.help("assign what an operation gives back: `acc = acc.mma(..)`"));
+    }
+
+    /// Both arms begin alike, and must leave an accumulator in the same registers.
+    fn arms(&mut self, inst: Inst) {
+        let before = self.used.clone();
+        let mut after = before.clone();
+        for region in self.func.op(inst).regions() {
+            self.used = before.clone();
+            self.region(region);
+            for value in self.func.values() {
+                if let Some(by) = self.used[value] {
+                    after[value] = Some(by);
+                }
+            }
+        }
+        self.used = after;
+        for slot in flow::slots(self.func, inst) {
+            if !is_in_flight(self.func, slot.result) {
+                continue;
+            }
+            let homes: Vec<Option<Value>> =
+                slot.handed_on.iter().map(|(_, v)| self.homes[*v]).collect();
+            if homes.windows(2).any(|pair| pair[0] != pair[1]) {
+                self.moved(
+                    inst,
+                    slot.result,
+                    "the arms of this `if` give different accumulators",
+                );
+            }
+            self.homes[slot.result] = homes.first().copied().flatten();
+        }
+    }
+
+    /// An iteration hands every accumulator on in the registers that it got it in.
+    fn repeated(&mut self, inst: Inst) {
+        let func = self.func;
+        let slots = flow::slots(func, inst);
+        for slot in slots.iter().filter(|s| is_in_flight(func, s.result)) {
+            let home = slot.init.and_then(|v| self.homes[v]);
+            for &value in slot.params.iter().chain([&slot.result]) {
+                self.homes[value] = home;
+            }
+        }
+        let outer = self.outside.clone();
+        for value in func.values().filter(|v| is_in_flight(func, *v)) {
+            if self.homes[value].is_some() && !slots.iter().any(|s| s.params.contains(&value)) {
+                self.outside.insert(value);
+            }
+        }
+        for region in func.op(inst).regions() {
+            self.region(region);
+            for (at, value) in yielded(func, region).iter().enumerate() {
+                let Some(slot) = slots.get(at) else { continue };
+                let is_new = func
+                    .def_inst(*value)
+                    .is_some_and(|i| matches!(func.op(i), Op::AccumulatorBegin(_)));
+                if is_in_flight(func, *value)
+                    && !is_new
+                    && self.homes[*value] != self.homes[slot.result]
+                {
+                    self.moved(inst, *value, "accumulators exchange places in this loop");
+                }
+            }
+        }
+        self.outside = outer;
+    }
+
+    fn moved(&mut self, inst: Inst, value: Value, message: &str) {
+        let d = Diagnostic::error(Code::WgmmaMisuse, self.func.place(inst), message)
+            .related(self.func.value_place(value), "this one")
+            .note("an accumulator in flight keeps its registers: a copy would wait for the tensor cores")
+            .help("repeat the body by hand or in a host loop, or wait for all before the exchange");
+        self.found.push(d);
+    }
+
+    /// A tensor that a wait with groups pending gives must have been finished by then.
+    fn check_wait(&mut self, inst: Inst, pending: u32, accumulators: &[Value]) {
+        if pending == 0 {
+            return;
+        }
+        let func = self.func;
+        let insts = &func.region(func.parent(inst)).insts;
+        let Some(end) = insts.iter().position(|i| *i == inst) else {
+            return;
+        };
+        for (&value, &result) in accumulators.iter().zip(func.results(inst)) {
+            if is_in_flight(func, result) {
+                continue;
+            }
+            let made = func.def_inst(value);
+            let start = insts.iter().position(|i| Some(*i) == made);
+            let later = insts[start.map_or(end, |s| s + 1)..end]
+                .iter()
+                .filter(|i| matches!(func.op(**i), Op::WgmmaStart(_)))
+                .count() as u32;
+            if later < pending {
+                let message = format!(
+                    "this accumulator is read with {pending} groups pending, and only {later} were started after it: it may still be in flight"
+                );
+                let d = Diagnostic::error(Code::WgmmaMisuse, func.place(inst), message)
+                    .related(func.value_place(value), "it was started here");
+                self.found.push(d.help("wait for all with `wait_all()`"));
+            }
+        }
+    }
+}
