@@ -38,6 +38,7 @@ pub mod prelude;
 pub(crate) mod range;
 mod reduce;
 mod scan;
+mod scatter;
 mod shape;
 mod shared;
 mod tma;
@@ -76,6 +77,7 @@ pub use pointer::Offset;
 pub use range::{IntoLoop, Range, RangeEnds, range};
 pub use reduce::{Reducible, reduce};
 pub use scan::{scan, scan_reverse};
+pub use scatter::Indexed;
 pub use shape::join;
 pub use tma::{
     Coordinates, L2Policy, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait,

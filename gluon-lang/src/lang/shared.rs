@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::mix::ScalarOperand;
+use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, here};
 use super::{Element, HostInt, Int, IntoDims, Smem, Tensor};
 use crate::layout::{Dims, Layout, SharedLayout};
@@ -137,11 +137,12 @@ impl<T: Element> Smem<T> {
     }
 
     /// For each index: writes the value at the index along `axis`, and at the index's own coordinates along the other
-    /// dimensions. Of several values for one place any is left.
+    /// dimensions. Of several values for one place any is left. Scalars, host numbers and dimensions of 1 are repeated.
     #[inline]
     #[track_caller]
-    pub fn scatter<I: Int>(self, values: Tensor<T>, indices: Tensor<I>, axis: usize) {
-        trace::smem_scatter(self.value(), values.value(), indices.value(), axis, here());
+    pub fn scatter<I: Int>(self, values: impl Operand<T>, indices: Tensor<I>, axis: usize) {
+        let place = (self.value(), indices.value(), axis);
+        trace::smem_scatter(place, values.into_raw(), here());
     }
 
     /// Keeps the allocation until here, for readers that the planner does not see.

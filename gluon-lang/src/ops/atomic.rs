@@ -320,7 +320,7 @@ impl OpRules for SmemAtomicScatter {
         }
     }
     fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::Atomic)]
+        smallvec![(self.view, Access::Combine(self.op))]
     }
 }
 

@@ -46,6 +46,9 @@ pub enum Access {
     Write,
     /// Changes it by atomic steps, which do not disturb each other.
     Atomic,
+    /// Combines it with values by atomic steps of one kind: their order among themselves does not matter, but for an
+    /// exchange.
+    Combine(atomic::AtomicOp),
     /// Makes a barrier of it, and fences that itself: engines know of it once the threads have met.
     Initialise,
     /// Reads the same place in another CTA of the cluster, and lets others read it here.

@@ -162,7 +162,7 @@ fn offset_of(plan: &LocalPlan, thread: u32, access: u32, at: u32, elem_bits: u32
     let in_word = (32 / elem_bits).max(1);
     let (matrix, within) = (at / in_word, at % in_word);
     let row = |r: u32| {
-        let offset = place(warp | 8 * matrix | r);
+        let offset = place(warp + 8 * matrix + r);
         assert_eq!(offset % (128 / elem_bits), 0, "a row is aligned");
         offset
     };

@@ -1,4 +1,4 @@
-//! Atomic operations on global memory (PTX ISA 9.7.13.4): each element once, by one thread that holds it, and its result
+//! Atomic operations, above all on global memory (PTX ISA 9.7.13.4): each element once, by one thread that holds it, and its result
 //! told to the others.
 //!
 //! What a thread orders by `.release` and `.acquire` is what it did itself. So that it holds for the CTA, all threads meet
@@ -31,6 +31,7 @@ impl Lower for AtomicRmw {
             let step = Step {
                 semantics: self.semantics,
                 scope: self.scope,
+                space: Space::Global,
                 guard: turn.guard,
                 to,
             };
@@ -122,11 +123,12 @@ impl Lower for AtomicStore {
 
 /// Where and how one atomic step is done.
 #[derive(Clone, Copy)]
-struct Step {
-    semantics: Semantics,
-    scope: Scope,
-    guard: Option<Predicate>,
-    to: Addr,
+pub(super) struct Step {
+    pub(super) semantics: Semantics,
+    pub(super) scope: Scope,
+    pub(super) space: Space,
+    pub(super) guard: Option<Predicate>,
+    pub(super) to: Addr,
 }
 
 impl Emitter<'_> {
@@ -160,7 +162,7 @@ impl Code {
     }
 
     /// Does one step; what was there goes to `old` if that is given.
-    fn read_modify_write(
+    pub(super) fn read_modify_write(
         &mut self,
         op: AtomicOp,
         elem: Elem,
@@ -202,7 +204,7 @@ impl Code {
         let is_red = old.is_none()
             && op != AtomOp::Exch
             && matches!(step.semantics, Semantics::Relaxed | Semantics::Release);
-        let (sem, space) = (Some(access_sem(step.semantics)), Some(Space::Global));
+        let (sem, space) = (Some(access_sem(step.semantics)), Some(step.space));
         let scope = Some(scope(step.scope));
         if is_red {
             let red = ptx::Red {
@@ -225,7 +227,7 @@ impl Code {
     }
 
     /// An element in a register of the class that an atomic instruction of this type takes.
-    fn atomic_word(&mut self, element: Element, elem: Elem, ty: Type) -> Operand {
+    pub(super) fn atomic_word(&mut self, element: Element, elem: Elem, ty: Type) -> Operand {
         match (class(elem), RegClass::of(ty)) {
             (have, wanted) if have == wanted => self.operand(element, elem),
             (_, RegClass::B16) => {
@@ -255,7 +257,7 @@ fn is_float_extreme(op: AtomicOp, elem: Elem) -> bool {
 }
 
 /// The type of the registers that an operation works on.
-fn word(op: AtomicOp, elem: Elem) -> Type {
+pub(super) fn word(op: AtomicOp, elem: Elem) -> Type {
     if is_float_extreme(op, elem) {
         word_of(elem.bits())
     } else {

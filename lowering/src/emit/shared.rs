@@ -83,12 +83,13 @@ impl Lower for SmemIndex {
             cx.code.int_binary(Op::Add, view.address, bytes, ADDRESS)
         } else {
             let entries = view.places.along(0, view.ty.shape[0]);
-            let offset = if let Some(index) = index.as_int() {
-                Offset::constant(xor_of(&entries, index as u32))
+            let mut offset = Offset::default();
+            if let Some(index) = index.as_int() {
+                offset.add_bits_of(index as u32, &entries);
             } else {
                 let number = Number::Held(cx.code.whole(index, ADDRESS));
-                Offset::of(number, &entries)
-            };
+                offset.add_part(number, &entries);
+            }
             cx.moved(&view, &offset)
         };
         cx.set_result(inst, vec![moved]);
@@ -201,11 +202,24 @@ impl Offset {
         }
     }
 
-    fn of(number: Number, entries: &[u32]) -> Offset {
+    pub(super) fn of(number: Number, entries: &[u32]) -> Offset {
         Offset {
             constant: 0,
             parts: vec![(number, entries.to_vec())],
         }
+    }
+
+    pub(super) fn add_constant(&mut self, constant: u32) {
+        self.constant ^= constant;
+    }
+
+    pub(super) fn add_part(&mut self, number: Number, entries: &[u32]) {
+        self.parts.push((number, entries.to_vec()));
+    }
+
+    /// Adds the entries of the bits of a number that is known.
+    pub(super) fn add_bits_of(&mut self, number: u32, entries: &[u32]) {
+        self.constant ^= xor_of(entries, number);
     }
 
     /// All bits that the parts may have.
@@ -272,7 +286,7 @@ impl Emitter<'_> {
         offset: u32,
     ) -> Addr {
         let mut at = Offset::of(Number::Thread, &plan.thread);
-        at.constant = offset;
+        at.add_constant(offset);
         let address = self.moved(view, &at);
         self.code.shared_addr(address, 0)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gluon_lang::entity::Inst;
 use gluon_lang::ir::Func;
+use gluon_lang::ops::atomic::AtomicOp;
 use gluon_lang::ops::{Access, Scratch};
 use smallvec::SmallVec;
 
@@ -82,6 +83,10 @@ pub(super) struct Pending {
     written: Bytes,
     /// Changed by atomic steps, which need no order among themselves.
     stepped: Bytes,
+    /// Combined with values by atomic steps.
+    combined: Bytes,
+    /// How, if all of it was combined in one way.
+    way: Option<AtomicOp>,
     /// Written by threads with no fence since: engines may see what was there before.
     unfenced: Bytes,
     /// Asked of engines, with no wait since.
@@ -98,12 +103,22 @@ impl Pending {
         self.read.add(&other.read);
         self.written.add(&other.written);
         self.stepped.add(&other.stepped);
+        self.combine(&other.combined, other.way);
         self.unfenced.add(&other.unfenced);
         self.async_read.add(&other.async_read);
         self.copied.add(&other.copied);
         for (&inst, bytes) in &other.by_warps {
             self.by_warps.entry(inst).or_default().add(bytes);
         }
+    }
+
+    fn combine(&mut self, bytes: &Bytes, way: Option<AtomicOp>) {
+        if bytes.is_empty() {
+            return;
+        }
+        let is_same = self.combined.is_empty() || self.way == way;
+        self.way = way.filter(|_| is_same);
+        self.combined.add(bytes);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -124,20 +139,25 @@ impl Pending {
             self.written.meets(bytes) || by_warps,
             self.stepped.meets(bytes),
         );
+        let combined = self.combined.meets(bytes);
         let Event::Touch(access, _) = event else {
             return Wanted {
-                barrier: read || written || stepped,
+                barrier: read || written || stepped || combined,
                 fence: false,
             };
         };
         let barrier = match access {
-            Access::Read | Access::RemoteRead | Access::AsyncRead => written || stepped,
+            Access::Read | Access::RemoteRead | Access::AsyncRead => written || stepped || combined,
             Access::Write
             | Access::RemoteWrite
             | Access::Initialise
             | Access::Copy
-            | Access::AsyncWrite => read || written || stepped,
-            Access::Atomic => read || written,
+            | Access::AsyncWrite => read || written || stepped || combined,
+            Access::Atomic => read || written || combined,
+            Access::Combine(way) => {
+                let has_order = *way == AtomicOp::Exchange || self.way != Some(*way);
+                read || written || stepped || combined && has_order
+            }
             Access::AsyncAtomic => written,
         };
         let is_async = matches!(
@@ -160,6 +180,8 @@ impl Pending {
                 self.written = Bytes::default();
                 self.stepped = Bytes::default();
                 self.by_warps.clear();
+                self.combined = Bytes::default();
+                self.way = None;
             }
             Event::ByWarps(inst, bytes) => {
                 self.by_warps.entry(*inst).or_default().add(bytes);
@@ -188,6 +210,10 @@ impl Pending {
             }
             Event::Touch(Access::Initialise, bytes) => self.written.add(bytes),
             Event::Touch(Access::Atomic, bytes) => self.stepped.add(bytes),
+            Event::Touch(Access::Combine(way), bytes) => {
+                self.combine(bytes, Some(*way));
+                self.unfenced.add(bytes);
+            }
             Event::Touch(Access::AsyncRead, bytes) => self.async_read.add(bytes),
             // What an engine writes is known through the barrier that it completes on.
             Event::Touch(Access::AsyncWrite | Access::AsyncAtomic, _) => {}

@@ -17,6 +17,7 @@ mod casts;
 mod control;
 mod elementwise;
 mod floats;
+mod indexed;
 mod integers;
 mod machine;
 mod masks;

@@ -10,7 +10,7 @@ use crate::machine::run_func;
 
 /// One step from a view to another.
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+pub(crate) enum Step {
     Slice(usize, u32, u32),
     Permute(Vec<u32>),
     Reshape(Vec<u32>),
@@ -20,22 +20,26 @@ enum Step {
 
 /// What the kernel does.
 #[derive(Clone, Debug)]
-struct Plan {
-    alloc: Vec<u32>,
-    shared: SharedLayout,
+pub(crate) struct Plan {
+    pub(crate) alloc: Vec<u32>,
+    pub(crate) shared: SharedLayout,
     /// Registers of one buffer of the allocation.
-    from: Layout,
-    steps: Vec<Step>,
+    pub(crate) from: Layout,
+    pub(crate) steps: Vec<Step>,
     /// Registers of the view.
-    to: Layout,
+    pub(crate) to: Layout,
 }
 
 thread_local! {
     static PLAN: RefCell<Option<Plan>> = const { RefCell::new(None) };
 }
 
+pub(crate) fn set(plan: &Plan) {
+    PLAN.set(Some(plan.clone()));
+}
+
 /// The row-major numbers of a tensor's elements.
-fn numbers(shape: &[u32], layout: &Layout) -> Tensor<i32> {
+pub(crate) fn numbers(shape: &[u32], layout: &Layout) -> Tensor<i32> {
     let len: u32 = shape.iter().product();
     arange(0..len, Auto)
         .reshape(shape)
@@ -46,14 +50,33 @@ fn numbers(shape: &[u32], layout: &Layout) -> Tensor<i32> {
 /// the rest of `out`.
 #[kernel(warps = 4)]
 fn views<T: Element>(x: Ptr<T>, y: Ptr<T>, index: Ptr<i32>, out: Ptr<T>) {
-    let plan = PLAN.with_borrow(|plan| plan.clone().expect("a test has set the plan"));
-    let tile = Smem::<T>::alloc(&*plan.alloc, plan.shared.clone());
-    let has_buffers = plan.alloc.len() > plan.shared.rank();
-    let (count, shape) = if has_buffers {
-        (plan.alloc[0], plan.alloc[1..].to_vec())
+    let plan = current();
+    let (tile, view) = filled(&plan, x, index);
+    let places = numbers(&view.shape(), &plan.to);
+    let read = view.load(plan.to.clone());
+    out.at(places).store(read);
+    view.store(y.at(places).load());
+    emptied(&plan, tile, out, view.shape().iter().product());
+}
+
+/// The plan of the test that traces.
+pub(crate) fn current() -> Plan {
+    PLAN.with_borrow(|plan| plan.clone().expect("a test has set the plan"))
+}
+
+/// How many buffers an allocation has, and the shape of one.
+fn buffers(plan: &Plan) -> (bool, u32, Vec<u32>) {
+    if plan.alloc.len() > plan.shared.rank() {
+        (true, plan.alloc[0], plan.alloc[1..].to_vec())
     } else {
-        (1, plan.alloc.clone())
-    };
+        (false, 1, plan.alloc.clone())
+    }
+}
+
+/// The allocation with the elements of `x`, and the view of it.
+pub(crate) fn filled<T: Element>(plan: &Plan, x: Ptr<T>, index: Ptr<i32>) -> (Smem<T>, Smem<T>) {
+    let tile = Smem::<T>::alloc(&*plan.alloc, plan.shared.clone());
+    let (has_buffers, count, shape) = buffers(plan);
     let len: u32 = shape.iter().product();
     let at = numbers(&shape, &plan.from);
     for buffer in 0..count {
@@ -74,11 +97,14 @@ fn views<T: Element>(x: Ptr<T>, y: Ptr<T>, index: Ptr<i32>, out: Ptr<T>) {
             Step::Index(at, true) => view.index(index.load() + *at),
         };
     }
-    let places = numbers(&view.shape(), &plan.to);
-    let read = view.load(plan.to.clone());
-    out.at(places).store(read);
-    view.store(y.at(places).load());
-    let read_len: u32 = view.shape().iter().product();
+    (tile, view)
+}
+
+/// Stores the whole allocation behind the first elements of `out`.
+pub(crate) fn emptied<T: Element>(plan: &Plan, tile: Smem<T>, out: Ptr<T>, first: u32) {
+    let (has_buffers, count, shape) = buffers(plan);
+    let len: u32 = shape.iter().product();
+    let at = numbers(&shape, &plan.from);
     for buffer in 0..count {
         let part = if has_buffers {
             tile.index(buffer)
@@ -86,11 +112,11 @@ fn views<T: Element>(x: Ptr<T>, y: Ptr<T>, index: Ptr<i32>, out: Ptr<T>) {
             tile
         };
         let part = part.load(plan.from.clone());
-        out.at(at + (read_len + buffer * len)).store(part);
+        out.at(at + (first + buffer * len)).store(part);
     }
 }
 
-fn coords(mut number: u32, shape: &[u32]) -> Vec<u32> {
+pub(crate) fn coords(mut number: u32, shape: &[u32]) -> Vec<u32> {
     let mut coords = vec![0; shape.len()];
     for (coord, size) in coords.iter_mut().zip(shape).rev() {
         *coord = number % size;
@@ -99,7 +125,7 @@ fn coords(mut number: u32, shape: &[u32]) -> Vec<u32> {
     coords
 }
 
-fn number(coords: &[u32], shape: &[u32]) -> u32 {
+pub(crate) fn number(coords: &[u32], shape: &[u32]) -> u32 {
     coords.iter().zip(shape).fold(0, |n, (c, s)| n * s + c)
 }
 
@@ -107,7 +133,7 @@ fn number(coords: &[u32], shape: &[u32]) -> u32 {
 type From = Box<dyn Fn(&[u32]) -> Vec<u32>>;
 
 /// The shape of the view, and the numbers of its elements in the allocation.
-fn reference(plan: &Plan) -> (Vec<u32>, Vec<u32>) {
+pub(crate) fn reference(plan: &Plan) -> (Vec<u32>, Vec<u32>) {
     let mut shape = plan.alloc.clone();
     let mut held: Vec<u32> = (0..shape.iter().product()).collect();
     for step in &plan.steps {
@@ -146,7 +172,7 @@ fn reference(plan: &Plan) -> (Vec<u32>, Vec<u32>) {
     (shape, held)
 }
 
-fn bytes_of(numbers: impl Iterator<Item = u64>, dtype: DType) -> Vec<u8> {
+pub(crate) fn bytes_of(numbers: impl Iterator<Item = u64>, dtype: DType) -> Vec<u8> {
     let bytes = dtype.bytes() as usize;
     numbers
         .flat_map(|n| {
@@ -160,7 +186,7 @@ fn bytes_of(numbers: impl Iterator<Item = u64>, dtype: DType) -> Vec<u8> {
 
 #[track_caller]
 fn check<T: Element>(plan: &Plan) {
-    PLAN.set(Some(plan.clone()));
+    set(plan);
     let traced = KernelFn::trace(views::<T>);
     let func = traced.unwrap_or_else(|e| panic!("{e}\n{plan:?}")).func;
     let (shape, held) = reference(plan);
@@ -187,10 +213,10 @@ fn check<T: Element>(plan: &Plan) {
 }
 
 /// A small generator, so that a failure comes again.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -216,7 +242,7 @@ impl Dice {
         sizes
     }
 
-    fn registers(&mut self, rank: usize) -> Layout {
+    pub(crate) fn registers(&mut self, rank: usize) -> Layout {
         let each = self.below(4) as u32;
         Blocked::new(
             self.spread(rank, each),
@@ -262,7 +288,7 @@ impl Dice {
         }
     }
 
-    fn plan(&mut self, shared: &str, buffers: Option<u32>) -> Plan {
+    pub(crate) fn plan(&mut self, shared: &str, buffers: Option<u32>) -> Plan {
         let shared: SharedLayout = shared.parse().expect("a layout");
         let alloc: Vec<u32> = buffers.into_iter().chain([32, 64]).collect();
         let mut plan = Plan {
@@ -290,7 +316,7 @@ impl Dice {
     }
 }
 
-const SHARED: [&str; 12] = [
+pub(crate) const SHARED: [&str; 12] = [
     "Swizzled(1, 1, 1, [1, 0])",
     "Swizzled(4, 2, 8, [1, 0])",
     "Swizzled(2, 1, 4, [0, 1])",

@@ -1,5 +1,6 @@
 //! Tiles in shared memory.
 
+use super::super::operand::Fitted;
 use super::super::{At, Raw, Trace, with};
 use crate::diag::{Code, OpError};
 use crate::elem::Elem;
@@ -7,6 +8,7 @@ use crate::entity::Value;
 use crate::ir::{SmemType, Type};
 use crate::layout::{Dims, Layout, SharedLayout, Swizzled, relate};
 use crate::ops::Scratch;
+use crate::ops::atomic::{AtomicOp, SmemAtomicScatter};
 use crate::ops::create::Const;
 use crate::ops::shared::{
     SmemAlloc, SmemGather, SmemIndex, SmemKeep, SmemLoad, SmemPermute, SmemReinterpret,
@@ -197,17 +199,64 @@ pub(crate) fn smem_gather(view: Value, indices: Value, axis: usize, at: At) -> V
     })
 }
 
+/// A view, indices into it and the dimension that they index.
+pub(crate) type Place = (Value, Value, usize);
+
+/// Indices, values and mask made equal in shape and layout; `None` after a mistake.
+fn fit_scatter(
+    trace: &mut Trace,
+    op: &str,
+    (view, indices, _): Place,
+    values: Raw,
+    mask: Option<Raw>,
+    at: At,
+) -> Option<Fitted> {
+    let (data, index) = (trace.ty(view).elem()?, trace.ty(indices).elem()?);
+    let mask = mask.map(|mask| (mask, Elem::I1));
+    let operands: Vec<_> = [(Raw::Value(indices), index), (values, data)]
+        .into_iter()
+        .chain(mask)
+        .collect();
+    trace.fit(op, &operands, at)
+}
+
 /// Elements to places that the kernel computes.
 #[inline(never)]
-pub(crate) fn smem_scatter(view: Value, values: Value, indices: Value, axis: usize, at: At) {
+pub(crate) fn smem_scatter(place: Place, values: Raw, at: At) {
     with(at, |trace| {
-        let op = SmemScatter {
-            axis: u32::try_from(axis).unwrap_or(u32::MAX),
-            view,
-            values,
-            indices,
-        };
-        trace.push(op, &[], at);
+        if let Some(fitted) = fit_scatter(trace, "scatter", place, values, None, at) {
+            let op = SmemScatter {
+                axis: u32::try_from(place.2).unwrap_or(u32::MAX),
+                view: place.0,
+                values: fitted[1],
+                indices: fitted[0],
+            };
+            trace.push(op, &[], at);
+        }
+    });
+}
+
+/// Elements combined with what is at places that the kernel computes.
+#[inline(never)]
+pub(crate) fn smem_atomic_scatter(
+    op: AtomicOp,
+    place: Place,
+    values: Raw,
+    mask: Option<Raw>,
+    at: At,
+) {
+    with(at, |trace| {
+        if let Some(fitted) = fit_scatter(trace, "atomic_scatter", place, values, mask, at) {
+            let op = SmemAtomicScatter {
+                op,
+                axis: u32::try_from(place.2).unwrap_or(u32::MAX),
+                view: place.0,
+                values: fitted[1],
+                indices: fitted[0],
+                mask: fitted.get(2).copied().into(),
+            };
+            trace.push(op, &[], at);
+        }
     });
 }
 

@@ -1,0 +1,110 @@
+//! Elements of shared memory at places that the kernel computes: gather, scatter and atomic scatter.
+
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::Inst;
+use gluon_lang::ops::atomic::{Scope, Semantics, SmemAtomicScatter};
+use gluon_lang::ops::shared::{SmemGather, SmemScatter};
+use ptx::{Addr, Space};
+
+use super::atomic::{Step, word};
+use super::distribute::Distribution;
+use super::element::Element;
+use super::shared::{Number, Offset, View};
+use super::vector::{Shape, plain_load, plain_store};
+use super::{Emitted, Emitter, Lower};
+
+impl Lower for SmemGather {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let view = View::of(cx, self.view);
+        let shape = Shape::new(view.ty.elem, 1);
+        let distribution = cx.distribution(cx.tensor(self.indices));
+        let (elem, indices) = (cx.elem(self.indices), cx.elements(self.indices));
+        let mut loaded = vec![Element::int(0); distribution.registers()];
+        for register in 0..distribution.registers() {
+            let original = register & !(distribution.copied_registers as usize);
+            loaded[register] = if original == register {
+                let index = (indices[register], elem);
+                let addr = cx.indexed(&view, &distribution, register, self.axis, index);
+                let regs = cx.code.vector_regs(shape, None);
+                let like = plain_load(Space::Shared);
+                cx.code.load_into(shape, &regs, addr, None, &like);
+                cx.code.vector_elements(shape, &regs)[0]
+            } else {
+                loaded[original]
+            };
+        }
+        cx.set_result(inst, loaded);
+        Ok(())
+    }
+}
+
+impl Lower for SmemScatter {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let view = View::of(cx, self.view);
+        let shape = Shape::new(view.ty.elem, 1);
+        let distribution = cx.distribution(cx.tensor(self.indices));
+        let (elem, indices) = (cx.elem(self.indices), cx.elements(self.indices));
+        let values = cx.elements(self.values);
+        for turn in cx.turns(self.indices, None) {
+            let index = (indices[turn.register], elem);
+            let addr = cx.indexed(&view, &distribution, turn.register, self.axis, index);
+            let like = plain_store(Space::Shared);
+            let value = [values[turn.register]];
+            cx.code.store(shape, &value, addr, turn.guard, &like);
+        }
+        Ok(())
+    }
+}
+
+impl Lower for SmemAtomicScatter {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let view = View::of(cx, self.view);
+        let data = view.ty.elem;
+        let ty = word(self.op, data);
+        let distribution = cx.distribution(cx.tensor(self.indices));
+        let (elem, indices) = (cx.elem(self.indices), cx.elements(self.indices));
+        let values = cx.elements(self.values);
+        for turn in cx.turns(self.indices, self.mask.expand()) {
+            let index = (indices[turn.register], elem);
+            let to = cx.indexed(&view, &distribution, turn.register, self.axis, index);
+            let value = cx.code.atomic_word(values[turn.register], data, ty);
+            let step = Step {
+                semantics: Semantics::Relaxed,
+                scope: Scope::Cta,
+                space: Space::Shared,
+                guard: turn.guard,
+                to,
+            };
+            cx.code.read_modify_write(self.op, data, value, &step, None);
+        }
+        Ok(())
+    }
+}
+
+impl Emitter<'_> {
+    /// The address of the element of a view at an index along `axis` and at the register's own coordinates elsewhere.
+    fn indexed(
+        &mut self,
+        view: &View<'_>,
+        registers: &Distribution,
+        register: usize,
+        axis: u32,
+        (index, elem): (Element, Elem),
+    ) -> Addr {
+        let axis = axis as usize;
+        let place = |packed: u64| {
+            let coords = registers.map.unpack_out(packed);
+            view.places.offset(&coords.with(axis, 0))
+        };
+        let thread: Vec<u32> = registers.thread_bases().map(place).collect();
+        let mut offset = Offset::of(Number::Thread, &thread);
+        offset.add_constant(place(registers.offsets[register]));
+        let along = view.places.along(axis, view.ty.shape[axis]);
+        match index.as_int() {
+            Some(index) => offset.add_bits_of(index as u32, &along),
+            None => offset.add_part(Number::Held(self.code.index_word(index, elem)), &along),
+        }
+        let address = self.moved(view, &offset);
+        self.code.shared_addr(address, 0)
+    }
+}
