@@ -19,6 +19,18 @@ pub fn begin_kernel(head: &KernelHead, generics: &[GenericArg]) {
     crate::lang::begin_kernel(head, generics, here());
 }
 
+/// What a parameter can be that is `#[readonly]`.
+#[diagnostic::on_unimplemented(
+    message = "only a `Ptr` can be `#[readonly]`, not `{Self}`",
+    label = "passed by value, so the kernel reads its own copy anyway"
+)]
+pub trait Readable {}
+
+impl<T: Element> Readable for Ptr<T> {}
+
+/// What `#[readonly]` says of a parameter.
+pub fn only_pointers_are_readonly<P: Readable>() {}
+
 /// What `#[block(..)]` says of a parameter.
 #[track_caller]
 pub fn set_block<T: Element>(map: TensorMap<T>, block: impl IntoDims, layout: impl BlockLayout) {

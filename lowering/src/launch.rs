@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use gluon_lang::ir::{Func, Type};
 
+use crate::analysis::roots::Roots;
+
 /// How a kernel is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchInfo {
@@ -36,13 +38,18 @@ pub struct ParamInfo {
     pub align: u32,
     /// A power of two that the author promised to divide the address in bytes, or the integer. Checked at each launch.
     pub divisor: u32,
+    /// Nothing else may store to its buffer while the kernel runs. Checked at each launch.
+    pub is_readonly: bool,
+    /// The kernel may store through it.
+    pub is_written: bool,
 }
 
 impl LaunchInfo {
     /// What the kernel itself says of its launch.
     pub fn of(func: &Func) -> LaunchInfo {
         let mut end = 0_u32;
-        let params = func.params.iter().map(|param| {
+        let written = Roots::of(func).written(func);
+        let params = func.params.iter().enumerate().map(|(at, param)| {
             let ty = func.ty(param.value).clone();
             let (size, align) = size_and_align(&ty);
             let offset = end.next_multiple_of(align);
@@ -54,6 +61,10 @@ impl LaunchInfo {
                 size,
                 align,
                 divisor: param.divisor,
+                is_readonly: param.is_readonly,
+                is_written: written
+                    .checked_shr(at as u32)
+                    .is_some_and(|bits| bits & 1 == 1),
             }
         });
         let params = params.collect();

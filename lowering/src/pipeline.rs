@@ -120,6 +120,15 @@ pub const PIPELINE: &[Pass] = &[
         is_optional: false,
         run: opt::accesses::run,
     },
+    // Likewise: a store that was dropped does no harm.
+    Pass {
+        name: "check-readonly",
+        summary: "say which stores write what is promised to be read only",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        is_optional: false,
+        run: opt::readonly::run,
+    },
     // Once nothing more is added to a partition.
     Pass {
         name: "plan-warps",

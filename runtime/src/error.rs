@@ -266,6 +266,15 @@ pub enum Error {
         /// What must divide it, bytes.
         divisor: u32,
     },
+    /// A buffer that the kernel only reads, by its `#[readonly]`, overlaps one that it stores to.
+    ReadonlyOverlap {
+        /// The kernel.
+        kernel: String,
+        /// The parameter that is only read.
+        readonly: String,
+        /// The parameter that is stored through.
+        written: String,
+    },
     /// An integer argument that is not divisible as the kernel was promised by `#[multiple_of]`.
     NotMultiple {
         /// The kernel.
@@ -531,6 +540,15 @@ impl fmt::Display for Error {
                 f,
                 "argument `{parameter}` of `{kernel}` is at address {address:#x}, which {divisor} does not divide; pass \
                  an aligned pointer, or promise less with #[multiple_of] on the parameter"
+            ),
+            Error::ReadonlyOverlap {
+                kernel,
+                readonly,
+                written,
+            } => write!(
+                f,
+                "the buffers of `{readonly}` and `{written}` of `{kernel}` overlap, but `{readonly}` is #[readonly] and \
+                 `{written}` is stored to; pass separate buffers, or take #[readonly] away"
             ),
             Error::NotMultiple {
                 kernel,

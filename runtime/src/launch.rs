@@ -103,6 +103,8 @@ impl fmt::Display for Grid {
 pub struct ParameterBlock {
     bytes: SmallVec<[u8; 512]>,
     places: SmallVec<[ParameterPlace; 16]>,
+    /// For each parameter the size of the buffer that it points to, bytes; 0 for what is no pointer to a buffer.
+    reaches: SmallVec<[u64; 16]>,
 }
 
 /// Where a parameter lies in its block.
@@ -126,6 +128,7 @@ impl ParameterBlock {
         ParameterBlock {
             bytes: SmallVec::new(),
             places: SmallVec::new(),
+            reaches: SmallVec::new(),
         }
     }
 
@@ -138,7 +141,29 @@ impl ParameterBlock {
             offset: self.bytes.len() as u32,
             bytes: parameter.len() as u32,
         });
+        self.reaches.push(0);
         self.bytes.extend_from_slice(parameter);
+    }
+
+    /// Appends the address of a buffer of `bytes` bytes.
+    #[inline]
+    pub fn push_buffer(&mut self, address: u64, bytes: u64) {
+        self.push(&address.to_le_bytes(), 8);
+        if let Some(reach) = self.reaches.last_mut() {
+            *reach = bytes;
+        }
+    }
+
+    /// The addresses of the buffer that parameter `index` points to; empty for what is no pointer to a buffer.
+    #[inline]
+    pub(crate) fn buffer(&self, index: usize) -> std::ops::Range<u64> {
+        let bytes = self.parameter(index);
+        let start = bytes
+            .iter()
+            .take(8)
+            .rev()
+            .fold(0, |all, byte| all << 8 | u64::from(*byte));
+        start..start + self.reaches[index]
     }
 
     /// All bytes.

@@ -172,8 +172,14 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
     };
     let name = ident.ident.to_string();
     let mut divisor = quote!(::core::option::Option::None);
+    let mut promises_to_read = false;
     let mut kept = Vec::new();
     for attribute in std::mem::take(&mut param.attrs) {
+        if is_readonly(&attribute) {
+            attribute.meta.require_path_only()?;
+            promises_to_read = true;
+            continue;
+        }
         if is_block(&attribute) {
             params.blocks.push(block(&attribute, &ident.ident)?);
             continue;
@@ -185,8 +191,14 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
     }
     param.attrs = kept;
     let ty = &param.ty;
+    if promises_to_read {
+        // Of a number this is an error at its type: there is nothing that could be read.
+        params
+            .blocks
+            .push(quote_spanned!(ty.span()=> ::tilekit::rt::only_pointers_are_readonly::<#ty>();));
+    }
     *param.ty = parse_quote_spanned!(ty.span()=> ::tilekit::rt::Param<#ty>);
-    let head = quote!(::tilekit::rt::ParamHead { name: #name, divisor: #divisor });
+    let head = quote!(::tilekit::rt::ParamHead { name: #name, divisor: #divisor, is_readonly: #promises_to_read });
     params.heads.push(head);
     Ok(())
 }
@@ -198,7 +210,9 @@ pub(crate) fn without_promises(item: Tokens) -> Tokens {
     };
     for input in &mut f.sig.inputs {
         if let FnArg::Typed(param) = input {
-            param.attrs.retain(|a| !is_promise(a) && !is_block(a));
+            param
+                .attrs
+                .retain(|a| !is_promise(a) && !is_block(a) && !is_readonly(a));
         }
     }
     quote!(#f)
@@ -206,6 +220,10 @@ pub(crate) fn without_promises(item: Tokens) -> Tokens {
 
 fn is_promise(attribute: &Attribute) -> bool {
     attribute.path().is_ident("align") || attribute.path().is_ident("multiple_of")
+}
+
+fn is_readonly(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("readonly")
 }
 
 fn is_block(attribute: &Attribute) -> bool {

@@ -129,6 +129,8 @@ codes! {
         "A kernel that ran did what the PTX ISA forbids or leaves undefined.";
     KernelCall = "TK0033", "kernel-call",
         "A kernel function was called by another kernel. A kernel is launched, with warps and contracts of its own; code that several kernels share is a `#[device]` function.";
+    ReadonlyStore = "TK0035", "readonly-store",
+        "The kernel stores through a pointer that comes from a `#[readonly]` parameter. The promise lets loads go past the coherent cache, so that a store would not be seen: take the promise away, or store elsewhere.";
     CombineEffect = "TK0034", "combine-effect",
         "The function that combines two elements of a reduction does more than compute: it loads, stores, branches or converts layouts. Only elementwise operations on scalars can be done in the order that the layout needs.";
 }

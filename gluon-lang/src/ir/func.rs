@@ -20,6 +20,8 @@ pub struct Param {
     pub value: Value,
     /// A power of two that divides it: of a pointer's address in bytes, or of an integer. Checked at each launch.
     pub divisor: u32,
+    /// Nothing is stored to what this pointer is for while the kernel runs, neither through it nor through another.
+    pub is_readonly: bool,
 }
 
 /// What the author forbids the compiler to do silently.
@@ -158,6 +160,7 @@ impl Func {
             name: name.into(),
             value,
             divisor,
+            is_readonly: false,
         });
         value
     }

@@ -203,21 +203,40 @@ impl Parser<'_> {
     fn kernel_param(&mut self) -> Parsed<()> {
         let named_at = self.at;
         let (name, ty) = self.declaration()?;
-        let mut divisor = 1;
+        let (mut divisor, mut is_readonly) = (1, false);
         if self.eat('{') {
-            let word = self.word("`divisor`")?;
-            if word != "divisor" {
-                return self.error_before(format!("a parameter has a `divisor`, not `{word}`"));
-            }
-            self.expect('=')?;
-            divisor = self.number("a power of two")?;
-            if !divisor.is_power_of_two() {
-                return self.error_before("a divisor is a power of two");
+            loop {
+                match self.word("`divisor` or `readonly`")?.as_str() {
+                    "divisor" => divisor = self.divisor()?,
+                    "readonly" if ty.elem().is_some_and(Elem::is_ptr) => is_readonly = true,
+                    "readonly" => return self.error_before("only a pointer is `readonly`"),
+                    word => {
+                        let message =
+                            format!("a parameter has a `divisor` or is `readonly`, not `{word}`");
+                        return self.error_before(message);
+                    }
+                }
+                if !self.eat(',') {
+                    break;
+                }
             }
             self.expect('}')?;
         }
         let value = self.func.add_param(&name, ty, divisor);
+        if let Some(param) = self.func.params.last_mut() {
+            param.is_readonly = is_readonly;
+        }
         self.define(name, value, named_at)
+    }
+
+    fn divisor(&mut self) -> Parsed<u32> {
+        self.expect('=')?;
+        let divisor: u32 = self.number("a power of two")?;
+        if divisor.is_power_of_two() {
+            Ok(divisor)
+        } else {
+            self.error_before("a divisor is a power of two")
+        }
     }
 
     fn kernel_property(&mut self) -> Parsed<()> {

@@ -51,8 +51,15 @@ impl<'f> Printer<'f> {
                 self.out.push_str(", ");
             }
             self.declare(param.value);
-            if param.divisor != 1 {
-                let _ = write!(self.out, " {{divisor={}}}", param.divisor);
+            let promises: Vec<String> = [
+                (param.divisor != 1).then(|| format!("divisor={}", param.divisor)),
+                param.is_readonly.then(|| "readonly".to_owned()),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+            if !promises.is_empty() {
+                let _ = write!(self.out, " {{{}}}", promises.join(", "));
             }
         }
         let _ = write!(self.out, ") warps({})", f.warps);

@@ -7,5 +7,6 @@ pub mod coalescing;
 pub mod effects;
 pub mod mask;
 pub mod pressure;
+pub mod roots;
 pub mod shared;
 pub mod uses;

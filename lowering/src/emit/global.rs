@@ -29,6 +29,8 @@ impl Lower for Load {
             cache: load_cache(self.cache),
             l1: l1_eviction(self.eviction),
             prefetch: l2_prefetch(self.prefetch),
+            // Past the coherent cache, if nothing can change what is there (PTX ISA 9.7.9.9).
+            nc: cx.roots.is_readonly(self.ptr) && !self.is_volatile && self.cache != CacheOp::Cv,
             ..plain_load(Space::Global)
         };
         let runs = cx.runs(self.ptr, self.mask.expand(), elem);

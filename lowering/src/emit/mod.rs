@@ -86,6 +86,7 @@ use gluon_lang::ops::{self, Op};
 use ptx::{Linkage, Module, Operand, Param, PtrAttribute, Reg, Space, Symbol, Variable};
 
 use crate::analysis::axis::Axes;
+use crate::analysis::roots::Roots;
 use crate::options::Options;
 use code::Code;
 use distribute::Distribution;
@@ -127,7 +128,8 @@ pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
         func.stage
     );
     let axes = Axes::of(func);
-    let mut emitter = Emitter::new(func, &axes, options);
+    let roots = Roots::of(func);
+    let mut emitter = Emitter::new(func, (&axes, &roots), options);
     emitter.params();
     if let Err(diagnostic) = emitter.region(func.body) {
         return Err(diagnostic.into());
@@ -139,6 +141,7 @@ pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
 struct Emitter<'f> {
     pub(super) func: &'f Func,
     pub(super) axes: &'f Axes,
+    pub(super) roots: &'f Roots,
     pub(super) code: Code,
     pub(super) module: Module,
     values: SecondaryMap<Value, Option<Elements>>,
@@ -149,7 +152,7 @@ struct Emitter<'f> {
 }
 
 impl<'f> Emitter<'f> {
-    fn new(func: &'f Func, axes: &'f Axes, options: &Options) -> Emitter<'f> {
+    fn new(func: &'f Func, (axes, roots): (&'f Axes, &'f Roots), options: &Options) -> Emitter<'f> {
         let mut code = Code::new(&func.name, Partition::whole(func));
         let directives = &mut code.entry.directives;
         directives.reqntid = Some([func.launch_warps() * 32, 1, 1]);
@@ -163,6 +166,7 @@ impl<'f> Emitter<'f> {
         Emitter {
             func,
             axes,
+            roots,
             code,
             module: Module::new(),
             values: SecondaryMap::with_capacity(func.value_count()),

@@ -185,7 +185,7 @@ fn angles_of_any_size_have_their_sine() {
                 &[DType::F64],
                 DType::F64,
                 &body,
-                &[data.clone()],
+                std::slice::from_ref(&data),
                 2.0,
                 |x| {
                     let x = x[0].float();

@@ -35,7 +35,7 @@ impl<T: DeviceElement> Argument<Ptr<T>> for &Buffer<T> {
     #[inline]
     fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
         packing.expect_own(self.device())?;
-        packing.push(&self.address().to_le_bytes(), 8);
+        packing.push_buffer(self.address(), (self.len() * size_of::<T>()) as u64);
         Ok(())
     }
 }

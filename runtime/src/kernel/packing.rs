@@ -64,6 +64,12 @@ impl<'a> Packing<'a> {
         self.block.push(parameter, align);
     }
 
+    /// Appends the address of a buffer of `bytes` bytes.
+    #[inline]
+    pub fn push_buffer(&mut self, address: u64, bytes: u64) {
+        self.block.push_buffer(address, bytes);
+    }
+
     /// An error unless `owner` is the launch's device.
     #[inline]
     pub(crate) fn expect_own(&self, owner: &Device) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What the code relies on and the launch must keep: divisors of addresses and integers.
+//! What the code relies on and the launch must keep: divisors of addresses and integers, and buffers that are only read.
 
 use gluon_lang::elem::Elem;
 use lowering::ParamInfo;
@@ -14,7 +14,34 @@ pub(crate) fn check(kernel: &str, params: &[ParamInfo], block: &ParameterBlock) 
         .iter()
         .enumerate()
         .filter(|(_, param)| param.divisor > 1)
-        .try_for_each(|(index, param)| check_one(kernel, param, block.parameter(index)))
+        .try_for_each(|(index, param)| check_one(kernel, param, block.parameter(index)))?;
+    let readonly = params.iter().enumerate().filter(|(_, p)| p.is_readonly);
+    readonly
+        .map(|(index, _)| index)
+        .try_for_each(|index| check_apart(kernel, params, block, index))
+}
+
+/// An error if a buffer that the kernel stores to overlaps the one that parameter `readonly` points to.
+fn check_apart(
+    kernel: &str,
+    params: &[ParamInfo],
+    block: &ParameterBlock,
+    readonly: usize,
+) -> Result<()> {
+    let read = block.buffer(readonly);
+    let mut written = params.iter().enumerate().filter(|(_, p)| p.is_written);
+    let overlapping = written.find(|(index, _)| {
+        let stored = block.buffer(*index);
+        read.start < stored.end && stored.start < read.end
+    });
+    match overlapping {
+        None => Ok(()),
+        Some((_, written)) => Err(Error::ReadonlyOverlap {
+            kernel: kernel.to_string(),
+            readonly: params[readonly].name.to_string(),
+            written: written.name.to_string(),
+        }),
+    }
 }
 
 fn check_one(kernel: &str, param: &ParamInfo, bytes: &[u8]) -> Result<()> {
@@ -71,6 +98,8 @@ mod tests {
             size: elem.bytes(),
             align: elem.bytes(),
             divisor,
+            is_readonly: false,
+            is_written: false,
         }
     }
 
@@ -85,6 +114,25 @@ mod tests {
         block.push(&stride.to_le_bytes(), 8);
         block.push(&[count], 1);
         check("k", &params, &block).map_or_else(|error| error.to_string(), |()| "kept".to_string())
+    }
+
+    #[test]
+    fn what_is_only_read_lies_apart_from_what_is_written() {
+        let pointer = |name, offset| param(name, Elem::Ptr(DType::F32), offset, 1);
+        let mut params = [pointer("x", 0), pointer("y", 8), pointer("out", 16)];
+        params[0].is_readonly = true;
+        params[2].is_written = true;
+        let check = |x: u64, y: u64, out: u64| {
+            let mut block = ParameterBlock::new();
+            [x, y, out]
+                .iter()
+                .for_each(|address| block.push_buffer(*address, 64));
+            check("k", &params, &block).map_or_else(|e| e.to_string(), |()| "kept".to_owned())
+        };
+        assert_eq!(check(0x1000, 0x1040, 0x1040), "kept");
+        assert_eq!(check(0x1000, 0x1000, 0x0fc0), "kept");
+        assert!(check(0x1000, 0x2000, 0x103f).contains("`x` and `out` of `k` overlap"));
+        assert!(check(0x1000, 0x2000, 0x1000).contains("`x` and `out` of `k` overlap"));
     }
 
     #[test]

@@ -100,3 +100,14 @@ fn an_operation_stands_outside_of_a_kernel() {
     let outside = std::panic::catch_unwind(|| program_id(0));
     assert!(outside.is_err(), "there is no kernel to add it to");
 }
+
+#[kernel]
+fn written_though_readonly(#[readonly] x: Ptr<f32>, scale: f32) {
+    let at = arange(0..128, Coalesced);
+    x.at(at).store(x.at(at).load() * scale);
+}
+
+#[test]
+fn what_is_only_read_is_stored_to() {
+    check("written_though_readonly", written_though_readonly.trace());
+}

@@ -61,6 +61,8 @@ pub struct ParamHead {
     pub name: &'static str,
     /// The divisor promised, where it is not the usual one: bytes for a pointer's address.
     pub divisor: Option<u32>,
+    /// `#[readonly]`: nothing is stored there while the kernel runs.
+    pub is_readonly: bool,
 }
 
 /// A kernel that the program contains. `inventory` collects them.
@@ -322,6 +324,7 @@ impl Trace {
                 Some(divisor) if !divisor.is_power_of_two() => not_a_divisor.push((param, divisor)),
                 divisor => entry.divisor = divisor.unwrap_or(entry.divisor),
             }
+            entry.is_readonly = param.is_readonly;
             let value = entry.value;
             func.set_name(value, param.name);
             func.set_value_loc(value, loc);

@@ -59,3 +59,9 @@ fn assigning_combine(x: Tensor<f32>) -> Tensor<f32> {
         a + b
     })
 }
+
+#[kernel]
+fn read_only_number(#[readonly] n: i32) {} //~ only a `Ptr` can be `#[readonly]`, not `i32`
+
+#[kernel]
+fn read_only_of_what(#[readonly(x)] x: Ptr<f32>) {} //~ unexpected

@@ -135,6 +135,7 @@ fn describe(compiled: &Compiled, assembled: Option<&Assembled>) -> Value {
             json!({
                 "name": &*param.name, "type": param.ty.to_string(), "offset_bytes": param.offset,
                 "size_bytes": param.size, "divisor": param.divisor,
+                "readonly": param.is_readonly, "written": param.is_written,
             })
         })
         .collect();

@@ -1,0 +1,164 @@
+//! Which parameters a pointer was made from, and so which buffers an access can touch.
+
+use cranelift_entity::SecondaryMap;
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ir::{Func, Spaces};
+use gluon_lang::ops::flow;
+
+use super::access;
+
+/// The parameters that pointers come from, one bit for each parameter of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Origin {
+    params: u128,
+    /// It comes from an integer too, or from where this analysis does not look.
+    is_unknown: bool,
+}
+
+/// Of a pointer made from an integer.
+const UNKNOWN: Origin = Origin {
+    params: 0,
+    is_unknown: true,
+};
+
+impl Origin {
+    fn join(self, other: Origin) -> Origin {
+        Origin {
+            params: self.params | other.params,
+            is_unknown: self.is_unknown || other.is_unknown,
+        }
+    }
+}
+
+/// Where the pointers of one kernel come from.
+#[derive(Clone, Debug)]
+pub struct Roots {
+    origins: SecondaryMap<Value, Origin>,
+    readonly: u128,
+}
+
+impl Roots {
+    /// Analyses a kernel.
+    pub fn of(func: &Func) -> Roots {
+        let mut roots = Roots {
+            origins: SecondaryMap::with_capacity(func.value_count()),
+            readonly: 0,
+        };
+        for (at, param) in func.params.iter().enumerate() {
+            let bit = 1_u128.checked_shl(at as u32);
+            roots.origins[param.value] = Origin {
+                params: bit.unwrap_or(0),
+                is_unknown: bit.is_none(),
+            };
+            if param.is_readonly {
+                roots.readonly |= bit.unwrap_or(0);
+            }
+        }
+        let insts = func.walk();
+        // Origins only grow, and each round carries them once round every loop.
+        let mut walk = Walk {
+            func,
+            origins: roots.origins,
+            has_grown: true,
+        };
+        while std::mem::take(&mut walk.has_grown) {
+            for &inst in &insts {
+                walk.inst(inst);
+            }
+        }
+        Roots {
+            origins: walk.origins,
+            ..roots
+        }
+    }
+
+    /// Is what these pointers are for only read, whatever else the kernel does?
+    pub fn is_readonly(&self, pointers: Value) -> bool {
+        let origin = self.origins[pointers];
+        origin.params != 0 && !origin.is_unknown && origin.params & !self.readonly == 0
+    }
+
+    /// The `readonly` parameter that these pointers may come from, by its index.
+    pub fn readonly_param(&self, pointers: Value) -> Option<usize> {
+        let params = self.origins[pointers].params & self.readonly;
+        (params != 0).then(|| params.trailing_zeros() as usize)
+    }
+
+    /// The parameters through which the kernel stores, one bit for each.
+    pub fn written(&self, func: &Func) -> u128 {
+        let stores = func
+            .walk()
+            .into_iter()
+            .filter_map(|inst| stored(func, inst));
+        stores.fold(0, |written, pointers| {
+            written | self.origins[pointers].params
+        })
+    }
+}
+
+struct Walk<'f> {
+    func: &'f Func,
+    origins: SecondaryMap<Value, Origin>,
+    has_grown: bool,
+}
+
+impl Walk<'_> {
+    /// Carries origins from operands to results.
+    fn inst(&mut self, inst: Inst) {
+        let func = self.func;
+        let slots = flow::slots(func, inst);
+        for slot in &slots {
+            let origin = self.join(slot.values());
+            slot.params.iter().for_each(|v| self.grow(*v, origin));
+            self.grow(slot.result, origin);
+        }
+        if !slots.is_empty() {
+            return;
+        }
+        let op = func.op(inst);
+        // Into regions that are no control flow come values that this analysis does not follow.
+        for region in op.regions() {
+            for &param in &func.region(region).params {
+                self.grow(param, UNKNOWN);
+            }
+        }
+        let mut pointers = op.operands();
+        pointers.retain(|v| is_pointer(func, *v));
+        let origin = if pointers.is_empty() {
+            UNKNOWN
+        } else {
+            self.join(pointers)
+        };
+        func.results(inst)
+            .iter()
+            .for_each(|v| self.grow(*v, origin));
+    }
+
+    fn join(&self, values: impl IntoIterator<Item = Value>) -> Origin {
+        let origins = values.into_iter().map(|v| self.origins[v]);
+        origins.fold(Origin::default(), Origin::join)
+    }
+
+    fn grow(&mut self, value: Value, origin: Origin) {
+        let joined = self.origins[value].join(origin);
+        if is_pointer(self.func, value) && joined != self.origins[value] {
+            self.origins[value] = joined;
+            self.has_grown = true;
+        }
+    }
+}
+
+/// The pointers through which an instruction writes global memory.
+pub fn stored(func: &Func, inst: Inst) -> Option<Value> {
+    let effects = func.op(inst).rules().effects();
+    if !effects.writes.intersects(Spaces::GLOBAL) {
+        return None;
+    }
+    let operands = func.op(inst).operands().into_iter();
+    access::pointers(func, inst).or_else(|| operands.into_iter().find(|v| is_pointer(func, *v)))
+}
+
+fn is_pointer(func: &Func, value: Value) -> bool {
+    func.ty(value).elem().is_some_and(Elem::is_ptr)
+}
