@@ -237,6 +237,64 @@ fn beside<const FAR: bool>(case: &mut Case) -> CaseResult {
     case.expect(&out, |[r, c]| 2 * x[[r, c]], Exactly)
 }
 
+/// The same with rows of which the last quarter is never written.
+fn padded(case: &mut Case) -> CaseResult {
+    let x = case.normal::<f32>("x", [3, 64]);
+    let out = case.output::<f32>("out", [3, 64]);
+    let arguments = (&x, &out, 48);
+    case.rival("again", Exactly, copy_rows, grid(3u32), arguments)?;
+    case.rival(
+        "more",
+        Exactly,
+        copy_rows,
+        grid(3u32),
+        (&x, &out, case.size("columns") as i32),
+    )?;
+    case.launch(copy_rows, grid(3u32), arguments)?;
+    let want = || (0..3 * 48).map(|at| x[[at / 48, at % 48]]).collect();
+    case.expect_part(&out, [3, 48], want, Exactly)
+}
+
+/// The first `columns` of rows of 64.
+#[kernel(warps = 1)]
+fn copy_rows(x: Ptr<f32>, out: Ptr<f32>, columns: i32) {
+    let column = arange(0..64, Coalesced);
+    let at = program_id(0) * 64 + column;
+    let inside = column < columns;
+    out.at(at).mask(inside).store(x.at(at).mask(inside).load());
+}
+
+const COLUMNS: &[SizeList] = &[SizeList {
+    name: "columns",
+    values: &[48, 49],
+}];
+
+#[test]
+fn what_neither_writes_agrees_and_what_one_writes_does_not() {
+    for device in devices() {
+        let entry = CaseEntry {
+            name: "padded",
+            module: "launch",
+            file: file!(),
+            line: line!(),
+            sizes: COLUMNS,
+            function: padded,
+        };
+        let runs = entry.runs(&[]).expect("its own sizes");
+        let mode = Mode::Bench(Bed::new(&device), quick());
+        entry
+            .run(&runs[0], &mode)
+            .result
+            .expect("both write 48 columns");
+        let more = entry.run(&runs[1], &mode).result;
+        let line = more.expect_err("one writes 49 columns").to_string();
+        assert!(
+            line.contains("3 of 192 elements") && line.contains("out[0, 48]"),
+            "{line}"
+        );
+    }
+}
+
 /// `out[r, c] = 2 · x[r, c] + 1` for rows of 64.
 #[kernel(warps = 1)]
 fn double_and_one(x: Ptr<i32>, out: Ptr<i32>) {

@@ -116,7 +116,7 @@ impl Session {
                 zero.as_ptr().cast(),
                 place(result),
                 types.result,
-                what.rows,
+                what.result_stride,
                 types.compute,
                 ITS_OWN_CHOICE,
             )
@@ -139,6 +139,7 @@ struct Sizes {
     inner: c_int,
     left_stride: c_int,
     right_stride: c_int,
+    result_stride: c_int,
 }
 
 impl Sizes {
@@ -152,6 +153,7 @@ impl Sizes {
             inner: count(product.inner)?,
             left_stride: count(product.left_stride)?,
             right_stride: count(product.right_stride)?,
+            result_stride: count(product.result_stride)?,
         })
     }
 }

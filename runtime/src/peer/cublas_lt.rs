@@ -185,7 +185,7 @@ impl Described {
                 [inner, columns],
                 product.right_stride,
             )?,
-            result: matrix(types.result, false, [rows, columns], rows)?,
+            result: matrix(types.result, false, [rows, columns], product.result_stride)?,
             workspace: workspace.map_err(|error| error.to_string())?,
             product,
         };

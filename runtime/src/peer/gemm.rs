@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use gluon_lang::elem::DType;
+use rayon::prelude::*;
+
+use super::reference::{Matrix, product};
 
 use crate::case::{Input, Output, Tolerance};
 use crate::device::Device;
@@ -10,14 +13,34 @@ use crate::element::DeviceElement;
 use crate::error::Result;
 
 /// `C = A·B` of a case's tensors: A is `[M, K]`, B `[K, N]` and C `[M, N]`, all row-major.
+///
+/// It is what a library is told ([`Peer::Cublas`](crate::Peer::Cublas)), and computes the reference.
+///
+/// ```
+/// # use tilekit::prelude::*;
+/// # fn matmul(case: &mut Case) -> CaseResult {
+/// let (m, n, k) = (case.size("m"), case.size("n"), case.size("k"));
+/// let (a, b) = (case.normal::<bf16>("a", [m, k]), case.normal::<bf16>("b", [n, k]));
+/// let c = case.output::<bf16>("c", [m, n]);
+/// let gemm = Gemm::new(&a, &b, &c).transposed_b();
+/// case.peer(Peer::Cublas(gemm.clone()));
+/// // case.launch(..)?;
+/// case.expect_all(&c, || gemm.reference(), gemm.tolerance())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Gemm {
     a: Operand,
     b: Operand,
     c: Operand,
+    values: [Arc<Values>; 2],
     a_is_transposed: bool,
     b_is_transposed: bool,
+    size: Option<[usize; 3]>,
 }
+
+/// The elements of a factor, in memory order.
+type Values = dyn Fn() -> Vec<f64> + Send + Sync;
 
 /// A matrix as it lies in memory.
 #[derive(Clone)]
@@ -51,9 +74,19 @@ impl Gemm {
                     }),
                 }
             },
+            values: [values(a), values(b)],
             a_is_transposed: false,
             b_is_transposed: false,
+            size: None,
         }
+    }
+
+    /// The product is of the first rows and columns alone, `[M, N, K]`: the tensors' rows are longer, so that they begin
+    /// where tensor maps want them.
+    #[must_use]
+    pub fn with_size(mut self, size: [usize; 3]) -> Gemm {
+        self.size = Some(size);
+        self
     }
 
     /// A lies in memory as `[K, M]`.
@@ -70,10 +103,34 @@ impl Gemm {
         self
     }
 
-    /// How far two libraries' results may be apart: half an ulp of the output each, and what sums of `K` products of
-    /// numbers around 1 lose, with room: a `K`·2⁻¹⁷-th in `f32`, a `K`·2⁻¹²-th where fp8 is summed in fewer bits.
-    pub(super) fn tolerance(&self) -> Tolerance {
-        let terms = self.inner() as f64;
+    /// The product in f64, `[M, N]` row-major, on all cores: exact but for rounding to 53 bits, and fast enough to check
+    /// every element of large ones (8192³ in some seconds of 16 cores).
+    ///
+    /// # Panics
+    /// If the shapes do not go together: that is a mistake in the case.
+    pub fn reference(&self) -> Vec<f64> {
+        let (size, [a, b, _]) = self
+            .extents()
+            .unwrap_or_else(|why| panic!("the reference of a product: {why}"));
+        let (left, right) = rayon::join(|| (self.values[0])(), || (self.values[1])());
+        let left = Matrix {
+            elements: &left,
+            stride: a[1],
+            is_transposed: self.a_is_transposed,
+        };
+        let right = Matrix {
+            elements: &right,
+            stride: b[1],
+            is_transposed: self.b_is_transposed,
+        };
+        product(size, left, right)
+    }
+
+    /// How far a result may be from the reference, or two results from each other, element by element: half an ulp of
+    /// the output's type for each rounding, and what sums of `K` products of numbers around 1 lose, with room: `K`·2⁻¹⁷
+    /// in `f32`, `K`·2⁻¹² where fp8 is summed in fewer bits. Integers are exact.
+    pub fn tolerance(&self) -> Tolerance {
+        let terms = self.extents().map_or(0, |([_, _, k], _)| k) as f64;
         let absolute = match self.a.dtype {
             DType::I8 | DType::U8 => return Tolerance::Exactly,
             DType::E4m3 | DType::E5m2 => terms * 2f64.powi(-12),
@@ -89,20 +146,14 @@ impl Gemm {
         Tolerance::Close { relative, absolute }
     }
 
-    fn inner(&self) -> usize {
-        let along = usize::from(!self.a_is_transposed);
-        self.a.shape.get(along).copied().unwrap_or(0)
-    }
-
-    /// The product as cuBLAS sees it, whose matrices are column-major: `Cᵀ = Bᵀ·Aᵀ`, where a row-major matrix is its own
-    /// transpose.
-    pub(super) fn column_major(&self) -> Result<ColumnMajor, String> {
+    /// `[M, N, K]`, and the tensors' own shapes.
+    fn extents(&self) -> Result<([usize; 3], [[usize; 2]; 3]), String> {
         let [a, b, c] = [&self.a, &self.b, &self.c].map(|operand| {
             <[usize; 2]>::try_from(operand.shape.as_slice())
                 .map_err(|_| format!("a matrix has 2 dimensions, not {}", operand.shape.len()))
         });
-        let (a, b, c) = (a?, b?, c?);
-        let [m, k] = if self.a_is_transposed {
+        let shapes @ [a, b, c] = [a?, b?, c?];
+        let [m, a_k] = if self.a_is_transposed {
             [a[1], a[0]]
         } else {
             a
@@ -112,11 +163,27 @@ impl Gemm {
         } else {
             b
         };
-        if b_k != k || c != [m, n] {
+        let Some(size @ [m_part, n_part, k_part]) = self.size else {
+            if b_k != a_k || c != [m, n] {
+                return Err(format!(
+                    "{a:?} times {b:?} does not give {c:?}; is one of them transposed?"
+                ));
+            }
+            return Ok(([m, n, a_k], shapes));
+        };
+        let fits = m_part <= m.min(c[0]) && n_part <= n.min(c[1]) && k_part <= a_k.min(b_k);
+        if !fits {
             return Err(format!(
-                "{a:?} times {b:?} does not give {c:?}; is one of them transposed?"
+                "a product of {m_part}×{n_part}×{k_part} is not inside of {a:?} times {b:?} in {c:?}"
             ));
         }
+        Ok((size, shapes))
+    }
+
+    /// The product as cuBLAS sees it, whose matrices are column-major: `Cᵀ = Bᵀ·Aᵀ`, where a row-major matrix is its own
+    /// transpose.
+    pub(super) fn column_major(&self) -> Result<ColumnMajor, String> {
+        let ([m, n, k], [a, b, c]) = self.extents()?;
         let types = Types::of(self.a.dtype, self.b.dtype, self.c.dtype)?;
         Ok(ColumnMajor {
             rows: n,
@@ -126,6 +193,7 @@ impl Gemm {
             left_stride: b[1],
             right_is_transposed: self.a_is_transposed,
             right_stride: a[1],
+            result_stride: c[1],
             types,
         })
     }
@@ -150,6 +218,14 @@ fn operand<T: DeviceElement>(tensor: &Input<T>) -> Operand {
     }
 }
 
+fn values<T: DeviceElement>(tensor: &Input<T>) -> Arc<Values> {
+    let tensor = tensor.clone();
+    Arc::new(move || {
+        let elements = tensor.host().par_iter();
+        elements.map(|x| x.number().to_f64()).collect()
+    })
+}
+
 /// `result[rows, columns] = left · right`, column-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ColumnMajor {
@@ -162,6 +238,7 @@ pub(super) struct ColumnMajor {
     /// Whether right lies as `[columns, inner]`.
     pub(super) right_is_transposed: bool,
     pub(super) right_stride: usize,
+    pub(super) result_stride: usize,
     pub(super) types: Types,
 }
 
@@ -230,7 +307,7 @@ mod tests {
     use super::*;
     use crate::case::{Case, Mode, Sizes};
 
-    fn product(a: [usize; 2], b: [usize; 2], c: [usize; 2]) -> Gemm {
+    fn gemm(a: [usize; 2], b: [usize; 2], c: [usize; 2]) -> Gemm {
         let mut case = Case::new("k", Sizes::default(), Mode::Describe).expect("a case");
         let (a, b) = (case.normal::<bf16>("a", a), case.normal::<bf16>("b", b));
         Gemm::new(&a, &b, &case.output::<bf16>("c", c))
@@ -241,29 +318,57 @@ mod tests {
         let seen = |gemm: &Gemm| {
             let seen = gemm.column_major().expect("shapes fit");
             (
-                [seen.rows, seen.columns, seen.inner],
+                [seen.rows, seen.columns, seen.inner, seen.result_stride],
                 (seen.left_is_transposed, seen.left_stride),
                 (seen.right_is_transposed, seen.right_stride),
             )
         };
-        let plain = product([2, 4], [4, 3], [2, 3]);
-        assert_eq!(seen(&plain), ([3, 2, 4], (false, 3), (false, 4)));
-        let usual = product([2, 4], [3, 4], [2, 3]).transposed_b();
-        assert_eq!(seen(&usual), ([3, 2, 4], (true, 4), (false, 4)));
-        let both = product([4, 2], [3, 4], [2, 3])
-            .transposed_a()
-            .transposed_b();
-        assert_eq!(seen(&both), ([3, 2, 4], (true, 4), (true, 2)));
+        let plain = gemm([2, 4], [4, 3], [2, 3]);
+        assert_eq!(seen(&plain), ([3, 2, 4, 3], (false, 3), (false, 4)));
+        let usual = gemm([2, 4], [3, 4], [2, 3]).transposed_b();
+        assert_eq!(seen(&usual), ([3, 2, 4, 3], (true, 4), (false, 4)));
+        let both = gemm([4, 2], [3, 4], [2, 3]).transposed_a().transposed_b();
+        assert_eq!(seen(&both), ([3, 2, 4, 3], (true, 4), (true, 2)));
     }
 
     #[test]
     fn shapes_that_do_not_go_together_are_named() {
-        let why = product([2, 4], [3, 4], [2, 3])
+        let why = gemm([2, 4], [3, 4], [2, 3])
             .column_major()
             .expect_err("B lies transposed");
         assert!(
             why.contains("[2, 4] times [3, 4]") && why.contains("transposed"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn a_part_keeps_the_rows_of_its_tensors() {
+        let part = gemm([8, 16], [8, 16], [8, 24])
+            .transposed_b()
+            .with_size([5, 7, 9]);
+        let seen = part.column_major().expect("it lies inside");
+        assert_eq!([seen.rows, seen.columns, seen.inner], [7, 5, 9]);
+        assert_eq!(
+            [seen.left_stride, seen.right_stride, seen.result_stride],
+            [16, 16, 24]
+        );
+        assert_eq!(part.reference().len(), 35);
+        let why = part
+            .with_size([9, 7, 9])
+            .column_major()
+            .expect_err("a row too many");
+        assert!(why.contains("9×7×9 is not inside"), "{why}");
+    }
+
+    #[test]
+    fn the_reference_is_the_product_of_the_inputs() {
+        let mut case = Case::new("k", Sizes::default(), Mode::Describe).expect("a case");
+        let a = case.input::<bf16>("a", [2, 3], |place| bf16::from_f32(place as f32));
+        let b = case.input::<bf16>("b", [2, 3], |place| bf16::from_f32(1.0 - place as f32));
+        let c = case.output::<bf16>("c", [2, 2]);
+        let gemm = Gemm::new(&a, &b, &c).transposed_b();
+        // [0 1 2; 3 4 5] times the transpose of [1 0 -1; -2 -3 -4].
+        assert_eq!(gemm.reference(), [-2.0, -11.0, -2.0, -38.0]);
     }
 }

@@ -8,6 +8,7 @@ mod cublas_lt;
 mod dynamic;
 mod gemm;
 mod library;
+mod reference;
 
 pub use gemm::Gemm;
 

@@ -1,0 +1,150 @@
+//! A matrix product on the host, in f64, on all cores.
+
+#![allow(
+    unsafe_code,
+    reason = "the product of a well-kept library takes pointers"
+)]
+
+use rayon::prelude::*;
+
+/// A row-major matrix in memory, which may be read transposed.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<'a> {
+    pub(super) elements: &'a [f64],
+    /// Elements from one row in memory to the next.
+    pub(super) stride: usize,
+    pub(super) is_transposed: bool,
+}
+
+impl Matrix<'_> {
+    /// Elements from one row or column, as the product sees them, to the next.
+    fn steps(&self) -> [isize; 2] {
+        let stride = self.stride as isize;
+        if self.is_transposed {
+            [1, stride]
+        } else {
+            [stride, 1]
+        }
+    }
+
+    /// Whether `rows` by `columns`, as the product sees them, lie inside.
+    fn holds(&self, rows: usize, columns: usize) -> bool {
+        let [row, column] = self.steps().map(isize::unsigned_abs);
+        let last = rows.saturating_sub(1) * row + columns.saturating_sub(1) * column;
+        rows * columns == 0 || last < self.elements.len()
+    }
+}
+
+/// The fewest rows that one task computes: every task packs the whole right factor for itself.
+const ROWS: usize = 128;
+
+/// `left · right`, `[m, n]` row-major, of `[m, k]` and `[k, n]`.
+///
+/// # Panics
+/// If a factor has fewer elements than that.
+pub(super) fn product([m, n, k]: [usize; 3], left: Matrix<'_>, right: Matrix<'_>) -> Vec<f64> {
+    assert!(
+        left.holds(m, k) && right.holds(k, n),
+        "factors hold what is multiplied"
+    );
+    let mut result = vec![0.0; m * n];
+    if n == 0 {
+        return result;
+    }
+    let rows = m.div_ceil(rayon::current_num_threads()).max(ROWS);
+    let ([down, across], [right_down, right_across]) = (left.steps(), right.steps());
+    result
+        .par_chunks_mut(rows * n)
+        .enumerate()
+        .for_each(|(at, chunk)| {
+            let first = at * rows * down.unsigned_abs();
+            let left = &left.elements[first.min(left.elements.len())..];
+            // SAFETY: the chunk has whole rows of `n`, and both factors hold what these extents and steps reach, as was
+            // checked above.
+            unsafe {
+                matrixmultiply::dgemm(
+                    chunk.len() / n,
+                    k,
+                    n,
+                    1.0,
+                    left.as_ptr(),
+                    down,
+                    across,
+                    right.elements.as_ptr(),
+                    right_down,
+                    right_across,
+                    0.0,
+                    chunk.as_mut_ptr(),
+                    n as isize,
+                    1,
+                );
+            }
+        });
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whole numbers, so that every order of sums gives the same.
+    fn numbers(len: usize, seed: usize) -> Vec<f64> {
+        (0..len)
+            .map(|at| ((at * 7 + seed * 13) % 17) as f64 - 8.0)
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(size: [usize; 3], padding: usize, is_transposed: [bool; 2]) {
+        let [m, n, k] = size;
+        let matrix = |rows: usize, columns: usize, is_transposed: bool, seed: usize| {
+            let [rows, columns] = if is_transposed {
+                [columns, rows]
+            } else {
+                [rows, columns]
+            };
+            (numbers(rows * (columns + padding), seed), columns + padding)
+        };
+        let (a, a_stride) = matrix(m, k, is_transposed[0], 1);
+        let (b, b_stride) = matrix(k, n, is_transposed[1], 2);
+        let factor = |elements, stride, is_transposed| Matrix {
+            elements,
+            stride,
+            is_transposed,
+        };
+        let left = factor(&a, a_stride, is_transposed[0]);
+        let right = factor(&b, b_stride, is_transposed[1]);
+        let at = |of: &Matrix<'_>, row: usize, column: usize| {
+            let [row, column] = if of.is_transposed {
+                [column, row]
+            } else {
+                [row, column]
+            };
+            of.elements[row * of.stride + column]
+        };
+        let want: Vec<f64> = (0..m * n)
+            .map(|place| {
+                (0..k)
+                    .map(|i| at(&left, place / n, i) * at(&right, i, place % n))
+                    .sum()
+            })
+            .collect();
+        assert_eq!(
+            product(size, left, right),
+            want,
+            "{size:?} {is_transposed:?}"
+        );
+    }
+
+    #[test]
+    fn it_is_the_sum_of_products_for_every_way_to_lie() {
+        for is_transposed in [[false, false], [false, true], [true, false], [true, true]] {
+            check([5, 7, 3], 0, is_transposed);
+            check([300, 17, 33], 2, is_transposed);
+            check([1, 1, 1], 3, is_transposed);
+        }
+        check([3, 2, 0], 0, [false, true]);
+        check([0, 2, 4], 0, [false, true]);
+        check([2, 0, 4], 1, [false, false]);
+    }
+}
