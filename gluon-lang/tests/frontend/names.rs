@@ -52,18 +52,11 @@ fn kernels_are_found_with_their_instances() {
     assert!(entry.file.ends_with("names.rs"));
     let arguments: Vec<&str> = entry.instances.iter().map(|i| i.arguments).collect();
     assert_eq!(arguments, ["f16, 64, 4", "E4m3, 128, 8"]);
-    let params: Vec<_> = entry.params.iter().map(|p| (p.name, p.divisor)).collect();
-    assert_eq!(
-        params,
-        [
-            ("x", Some(4)),
-            ("n", Some(16)),
-            ("flag", None),
-            ("scale", None)
-        ]
-    );
     let traced = (entry.instances[1].trace)().unwrap();
     assert_eq!(&*traced.display, "promises<E4m3, 128, 8>");
+    let params = traced.func.params.iter();
+    let params: Vec<(&str, u32)> = params.map(|p| (&*p.name, p.divisor)).collect();
+    assert_eq!(params, [("x", 4), ("n", 16), ("flag", 1), ("scale", 1)]);
     // A generic kernel without declared instances has none; one that is not generic has itself.
     assert!(found("signed").instances.is_empty());
     assert!((found("talks").instances[0].trace)().is_ok());
@@ -84,4 +77,18 @@ fn static_prints_come_back_with_their_place() {
     };
     assert_eq!(printed.text, "128 bytes");
     assert!(printed.at.file.ends_with("names.rs"));
+}
+
+#[kernel]
+fn promises_of_its_size<const DIVISOR: u32>(#[multiple_of(DIVISOR)] n: i32, out: Ptr<i32>) {
+    out.store(n);
+}
+
+#[test]
+fn a_promise_may_be_a_constant_of_the_kernel() {
+    let traced = promises_of_its_size::<8>.trace().unwrap();
+    assert_eq!(traced.func.params[0].divisor, 8);
+    let mistakes = promises_of_its_size::<12>.trace().unwrap_err();
+    let text = mistakes.to_string();
+    assert!(text.contains("is a power of two, not 12"), "{text}");
 }
