@@ -3,17 +3,18 @@
 
 use tilekit::prelude::*;
 
+use crate::instance::divided_instance;
 use crate::rows::{by_row, row_stride};
 use crate::tile::{LOW, Span};
 
-/// `loss[row] = log(sum(exp(x[row, :]))) - x[row, label[row]]`, in `f32`. `TILES` tiles are in flight at a time.
-#[kernel(warps = WARPS, instances(<bf16, 4, 8>, <f32, 4, 8>))]
-pub fn cross_entropy<T: Float, const TILES: usize, const WARPS: u32>(
+/// `loss[row] = log(sum(exp(x[row, :]))) - x[row, label[row]]`, in `f32`. `TILES` tiles are in flight at a time. `DIVISOR` divides `cols`.
+#[kernel(warps = WARPS, instances(<bf16, 4, 8, 8>, <f32, 4, 8, 8>))]
+pub fn cross_entropy<T: Float, const TILES: usize, const WARPS: u32, const DIVISOR: u32>(
     x: Ptr<T>,
     label: Ptr<i32>,
     loss: Ptr<f32>,
     #[multiple_of(8)] row_stride: i64,
-    cols: i32,
+    #[multiple_of(DIVISOR)] cols: i32,
 ) {
     let row = x + program_id(0).cast::<i64>() * row_stride;
     // The label's logit is on its way while the row is read.
@@ -41,11 +42,10 @@ fn cross_entropy_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let x = case.normal::<T>("x", [rows, stride]);
     let label = case.integers::<i32>("label", [rows], 0..cols as i64);
     let loss = case.output::<f32>("loss", [rows]);
-    case.launch(
-        cross_entropy::<T, 4, 8>,
-        grid(rows),
-        (&x, &label, &loss, stride as i64, cols as i32),
-    )?;
+    divided_instance!(DIVISOR for cols, {
+        let arguments = (&x, &label, &loss, stride as i64, cols as i32);
+        case.launch(cross_entropy::<T, 4, 8, DIVISOR>, grid(rows), arguments)
+    })?;
     let reference = || {
         let logs = by_row(&x, cols, |x| {
             let most = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);

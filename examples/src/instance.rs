@@ -18,13 +18,23 @@ pub(crate) use smallest_instance;
 /// `$divisor` is 8 if that divides their number, so that no mask cuts an access of 16 bytes, or else 1.
 macro_rules! row_instance {
     ($name:ident, $divisor:ident for $cols:expr, in [$($candidate:literal),+ $(,)?] $body:block) => {
-        if $cols % 8 == 0 {
-            const $divisor: u32 = 8;
+        $crate::instance::divided_instance!($divisor for $cols, {
             smallest_instance!($name >= $cols, in [$($candidate),+] $body)
-        } else {
-            const $divisor: u32 = 1;
-            smallest_instance!($name >= $cols, in [$($candidate),+] $body)
-        }
+        })
     };
 }
 pub(crate) use row_instance;
+
+/// The instance with the constant `$divisor`: 8 if that divides `$cols`, or else 1.
+macro_rules! divided_instance {
+    ($divisor:ident for $cols:expr, $body:block) => {
+        if $cols % 8 == 0 {
+            const $divisor: u32 = 8;
+            $body
+        } else {
+            const $divisor: u32 = 1;
+            $body
+        }
+    };
+}
+pub(crate) use divided_instance;

@@ -22,4 +22,5 @@ pub mod rmsnorm;
 pub mod row_sum;
 pub mod softmax;
 pub mod softmax_long;
+pub mod top_k;
 pub mod vector_add;

@@ -3,16 +3,17 @@
 
 use tilekit::prelude::*;
 
+use crate::instance::divided_instance;
 use crate::rows::{by_row, rounding, row_stride};
 use crate::tile::{LOW, Span};
 
-/// `out[row, :] = softmax(x[row, :])` for rows of any length, one row per program.
-#[kernel(warps = WARPS, instances(<bf16, 4, 16>, <bf16, 4, 32>))]
-pub fn softmax_long<T: Float, const TILES: usize, const WARPS: u32>(
+/// `out[row, :] = softmax(x[row, :])` for rows of any length, one row per program. `DIVISOR` divides `cols`.
+#[kernel(warps = WARPS, instances(<bf16, 4, 16, 8>, <bf16, 4, 32, 8>))]
+pub fn softmax_long<T: Float, const TILES: usize, const WARPS: u32, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
-    cols: i32,
+    #[multiple_of(DIVISOR)] cols: i32,
 ) {
     let offset = program_id(0).cast::<i64>() * row_stride;
     let (row, to) = (x + offset, out + offset);
@@ -50,11 +51,13 @@ fn softmax_long_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let x = case.normal::<T>("x", [rows, stride]);
     let out = case.output::<T>("out", [rows, stride]);
     let arguments = (&x, &out, stride as i64, cols as i32);
-    if cols <= 65536 {
-        case.launch(softmax_long::<T, 4, 16>, grid(rows), arguments)?;
-    } else {
-        case.launch(softmax_long::<T, 4, 32>, grid(rows), arguments)?;
-    }
+    divided_instance!(DIVISOR for cols, {
+        if cols <= 65536 {
+            case.launch(softmax_long::<T, 4, 16, DIVISOR>, grid(rows), arguments)
+        } else {
+            case.launch(softmax_long::<T, 4, 32, DIVISOR>, grid(rows), arguments)
+        }
+    })?;
     case.expect_part(
         &out,
         [rows, cols],

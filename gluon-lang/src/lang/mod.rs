@@ -41,6 +41,7 @@ mod scan;
 mod scatter;
 mod shape;
 mod shared;
+mod sort;
 mod tma;
 mod trace;
 mod warps;

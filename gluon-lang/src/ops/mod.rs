@@ -18,6 +18,7 @@ pub mod scan;
 pub mod scratch;
 pub mod shape;
 pub mod shared;
+pub mod sort;
 pub mod sync;
 pub mod tma;
 pub mod warps;
@@ -97,6 +98,7 @@ macro_rules! for_each_op {
             Store         in global,
             Reduce        in reduce,
             Scan          in scan,
+            Sort          in sort,
             Gather        in gather,
             Histogram     in gather,
             AtomicRmw     in atomic,
@@ -304,8 +306,10 @@ pub trait OpRules: OpFields + Registered {
 pub enum LayoutRule {
     /// No tie: each side has its own.
     Free,
-    /// All tensor operands and results have one layout.
+    /// All tensor operands and results have one layout, and each element is made of those at its own place.
     Same,
+    /// All tensor operands and results have one layout, and elements along a dimension meet.
+    Along,
     /// The operands have a parent layout, the results its slice along `axis`.
     Reduce {
         /// The dimension that goes.

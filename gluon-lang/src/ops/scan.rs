@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::define::define_op;
 use super::shape::tensor;
-use super::{OpRules, Scratch, Types, Values};
+use super::{LayoutRule, OpRules, Scratch, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::entity::Region;
 use crate::ir::{Func, Type};
@@ -59,6 +59,9 @@ impl OpRules for Scan {
             types.push(func.ty(operand).clone());
         }
         Ok(types)
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Along
     }
     fn scratch(&self) -> Option<Scratch> {
         Some(self.scratch)

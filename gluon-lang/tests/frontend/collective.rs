@@ -74,3 +74,24 @@ fn lookups(x: Ptr<f32>, out: Ptr<i32>, n: i32) {
 fn gathers_and_histograms() {
     insta::assert_snapshot!(ir(lookups));
 }
+
+#[kernel(warps = 1)]
+fn sorts<T: Numeric>(x: Ptr<T>, out: Ptr<T>, places: Ptr<i32>) {
+    let at = arange(0..64, vector());
+    let v = x.at(at).load();
+    out.at(at).store(v.sort(0) + v.sort_descending(0));
+    let (largest, place) = v.top_k(8, 0);
+    let first = arange(0..8, vector());
+    out.at(first).store(largest);
+    places.at(first).store(place);
+}
+
+#[test]
+fn sorts_and_the_largest() {
+    insta::assert_snapshot!(ir(sorts::<bf16>));
+    // Integers need not be turned, and those of 64 bits go beside their places.
+    let ops = |text: String, op: &str| text.matches(op).count();
+    assert_eq!(ops(ir(sorts::<u32>), "bitcast"), 0);
+    assert_eq!(ops(ir(sorts::<f64>), "shl"), 0);
+    assert_eq!(ops(ir(sorts::<f32>), "sort ["), 3);
+}

@@ -2,7 +2,7 @@
 
 use gluon_lang::elem::Elem;
 use gluon_lang::layout::{Axis, LinearLayout};
-use ptx::{Addr, Operand, Predicate, Space};
+use ptx::{Addr, BinaryOp, Operand, Predicate, Space, Type};
 
 use super::Emitter;
 use super::distribute::Distribution;
@@ -70,6 +70,24 @@ impl Flat {
             .collect();
         let thread: Operand = cx.code.of_thread(&entries);
         cx.shared_place(self.start, thread)
+    }
+
+    /// The address of what the thread holds whose warp differs in one bit.
+    pub(super) fn address_across(
+        &self,
+        held: &Distribution,
+        warp_bit: u32,
+        cx: &mut Emitter<'_>,
+    ) -> Addr {
+        let bytes = self.elem.bytes();
+        let entry = |basis: u64| self.offset(&held.map, basis, |_| true) * bytes;
+        let entries: Vec<u32> = held.thread_bases().map(entry).collect();
+        let thread = cx.code.of_thread(&entries);
+        let across = entry(held.map.bases(Axis::Warp)[warp_bit as usize]);
+        let thread = cx
+            .code
+            .in_prologue(|code| code.binary(BinaryOp::Xor, Type::B32, thread, across));
+        cx.shared_place(self.start, thread.into())
     }
 
     /// Sets of registers that are accessed together, with their offset in elements; every register that is no copy stands

@@ -65,6 +65,7 @@ mod shape;
 mod shared;
 mod shuffle;
 mod sink;
+mod sort;
 mod sync;
 mod tidy;
 mod tma;

@@ -538,7 +538,7 @@ impl Code {
     }
 
     /// The opposite of a predicate.
-    fn negated(&mut self, p: Reg) -> Reg {
+    pub(super) fn negated(&mut self, p: Reg) -> Reg {
         self.unary(ptx::UnaryOp::Not, Type::Pred, p)
     }
 }

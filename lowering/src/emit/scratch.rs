@@ -50,6 +50,10 @@ pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
             let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
             scan(&tensors.collect::<Vec<_>>(), op.axis as usize)
         }
+        Op::Sort(op) => {
+            let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
+            sort(&tensors.collect::<Vec<_>>(), op.axis as usize)
+        }
         Op::Gather(op) => gather_way(func, op).need,
         Op::Histogram(_) => ScratchNeed {
             bytes: func.ty(func.result(inst)).shape()[0] * 4,
@@ -119,6 +123,21 @@ fn reduction<'t>(tensors: impl Iterator<Item = &'t TensorType>, axis: usize) -> 
         need.meeting = Meeting::Cta;
     }
     need
+}
+
+/// Elements go through shared memory where warps hold bits of the coordinate.
+fn sort(tensors: &[&TensorType], axis: usize) -> ScratchNeed {
+    let Some(map) = tensors.first().and_then(|t| t.layout.linear(&t.shape).ok()) else {
+        return ScratchNeed::default();
+    };
+    if bases_along(&map, Axis::Warp, axis) == 0 {
+        return ScratchNeed::default();
+    }
+    let elems: Vec<_> = tensors.iter().map(|t| t.elem).collect();
+    ScratchNeed {
+        bytes: super::sort::scratch_bytes(tensors[0].len() as u32, &elems),
+        meeting: Meeting::Cta,
+    }
 }
 
 /// How a gather gets at its source.

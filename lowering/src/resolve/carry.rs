@@ -38,7 +38,7 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
     let shape = func.ty(value).shape();
     let mut layouts = SmallVec::new();
     match &rule {
-        LayoutRule::Same => {
+        LayoutRule::Same | LayoutRule::Along => {
             sides.to_operands(Some(layout.clone()), &mut layouts);
             sides.to_results(Some(layout.clone()), &mut layouts);
         }

@@ -16,3 +16,4 @@ mod family;
 mod gathers;
 mod kernel;
 mod scans;
+mod sorts;

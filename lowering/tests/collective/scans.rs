@@ -183,3 +183,34 @@ fn the_assembler_takes_every_kind() {
         }
     }
 }
+
+#[test]
+fn what_a_scan_gives_is_not_alike_where_its_operand_is() {
+    // Ones are alike in every place, and their sums are not: as pointers they reach every element.
+    let mut kernel = Kernel::new(4);
+    let form = kernel.form("l", "Blocked([4], [32], [4], [0])", &[512]);
+    kernel.line(&format!("%one = constant {{value=1}} : {}", form.of("i32")));
+    kernel.line("%s = scan [%one] {axis=0} (%a: i32, %b: i32) {");
+    kernel.line("  %c = binary %a, %b {op=add} : i32");
+    kernel.line("  yield [%c]");
+    kernel.line(&format!("}} : {}", form.of("i32")));
+    kernel.line(&format!(
+        "%at = binary %s, %one {{op=sub}} : {}",
+        form.of("i32")
+    ));
+    kernel.line(&format!(
+        "%bound = constant {{value=257}} : {}",
+        form.of("i32")
+    ));
+    kernel.line(&format!(
+        "%inside = compare %at, %bound {{op=lt}} : {}",
+        form.of("i1")
+    ));
+    kernel.pointers("out", DType::I32, &form, "at");
+    kernel.line("store %out_p, %s, mask=%inside");
+    let found = kernel.run(&[vec![0; 2048]]);
+    let wanted: Vec<u64> = (0..512)
+        .map(|at| if at < 257 { at + 1 } else { 0 })
+        .collect();
+    assert_eq!(from_bytes(&found[0], DType::I32), wanted);
+}

@@ -104,7 +104,7 @@ pub(crate) fn combine_with(
 #[inline(never)]
 pub(crate) fn arg_reduce(op: CompareOp, operand: Value, axis: usize, at: At) -> Value {
     with(at, |trace| {
-        let Some(index) = trace.index_along(operand, axis, at) else {
+        let Some(index) = trace.index_along("a reduction", operand, axis, at) else {
             return trace.builder.poison();
         };
         let operands = [operand, index];
@@ -233,11 +233,17 @@ impl Trace {
 
     /// A tensor like `operand` whose every element is its coordinate along `axis`. `None` if there is none, which is
     /// reported.
-    fn index_along(&mut self, operand: Value, axis: usize, at: At) -> Option<Value> {
+    pub(super) fn index_along(
+        &mut self,
+        what: &str,
+        operand: Value,
+        axis: usize,
+        at: At,
+    ) -> Option<Value> {
         let Type::Tensor(t) = self.ty(operand).clone() else {
             if !self.is_poison(operand) {
                 let message = format!(
-                    "a reduction wants a tensor, this is the scalar {}",
+                    "{what} wants a tensor, this is the scalar {}",
                     self.ty(operand)
                 );
                 self.fail(
@@ -249,7 +255,7 @@ impl Trace {
         };
         if axis >= t.rank() {
             let message = format!(
-                "a reduction over dimension {axis} of a tensor of rank {}",
+                "{what} over dimension {axis} of a tensor of rank {}",
                 t.rank()
             );
             let help = format!(

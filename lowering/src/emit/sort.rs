@@ -1,0 +1,323 @@
+//! Sorting networks (bitonic): every step compares elements whose coordinates differ in one bit. Where a register holds
+//! that bit, a thread compares its own elements; where a lane does, lanes exchange them by shuffles; where a warp does,
+//! through shared memory.
+//!
+//! Blocks of as many elements as are kept are sorted, every other one the other way round. Then pairs of blocks become one
+//! that has the better half of both, which is sorted again; both halves of the threads go on with copies of it.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::Inst;
+use gluon_lang::layout::{Axis, relate};
+use gluon_lang::ops::arith::BinaryOp as Op;
+use gluon_lang::ops::sort::Sort;
+use ptx::{Addr, Compare, Predicate, Reg, Space};
+
+use super::distribute::Distribution;
+use super::element::Element;
+use super::flat::Flat;
+use super::runs::holder_of;
+use super::vector::{Shape, plain_load, plain_store};
+use super::{Emitted, Emitter, Lower};
+
+/// One element of each operand.
+type Tuple = Vec<Element>;
+
+impl Lower for Sort {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let mut network = Network::new(self, cx);
+        network.run(cx);
+        for (at, result) in cx.func.results(inst).to_vec().into_iter().enumerate() {
+            let t = cx.tensor(result);
+            let kept = network.source.map.clipped_to(&t.shape);
+            let target = cx.distribution(t);
+            let registers = relate::registers_in(&kept, &target.map)
+                .expect("the verifier lets a sort keep only what stays in its threads");
+            let elements: Vec<Element> = registers
+                .iter()
+                .map(|register| network.tuples[&(register & !network.gone)][at])
+                .collect();
+            cx.set(result, elements);
+        }
+        Ok(())
+    }
+}
+
+/// Whether something holds: known here, or in each thread.
+#[derive(Clone, Copy)]
+enum Truth {
+    Known(bool),
+    InThread(Reg),
+}
+
+/// A sort on its way.
+struct Network<'s> {
+    op: &'s Sort,
+    source: Rc<Distribution>,
+    elems: Vec<Elem>,
+    /// Who holds each bit of the coordinate, the lowest first.
+    holders: Vec<(Axis, u32)>,
+    /// What a thread holds, by register.
+    tuples: BTreeMap<u32, Tuple>,
+    /// Register bits that hold copies, from the beginning or since blocks were merged.
+    gone: u32,
+    /// Exchanges through shared memory so far: they take turns in two buffers, so that one barrier each is enough.
+    exchanges: u32,
+}
+
+impl<'s> Network<'s> {
+    fn new(op: &'s Sort, cx: &mut Emitter<'_>) -> Network<'s> {
+        let t = cx.tensor(op.operands[0]);
+        let source = cx.distribution(t);
+        let dim = Axis::dim(op.axis as usize);
+        let bits = source.map.out_shift(dim)..source.map.out_shift(dim) + source.map.out_bits(dim);
+        let holders = bits.map(|bit| holder_of(&source.map, 1 << bit)).collect();
+        let lists: Vec<_> = op.operands.iter().map(|v| cx.elements(*v)).collect();
+        let own = (0..source.registers()).filter(|&r| source.is_own(r));
+        Network {
+            op,
+            elems: op.operands.iter().map(|v| cx.elem(*v)).collect(),
+            holders,
+            tuples: own
+                .map(|r| (r as u32, lists.iter().map(|l| l[r]).collect()))
+                .collect(),
+            gone: source.copied_registers,
+            exchanges: 0,
+            source,
+        }
+    }
+
+    fn run(&mut self, cx: &mut Emitter<'_>) {
+        let (all, kept) = (self.holders.len(), self.op.count.ilog2() as usize);
+        for size in 1..=kept {
+            self.sort_bitonic(size, size, cx);
+        }
+        for bit in kept..all {
+            self.merge(bit, cx);
+            self.sort_bitonic(kept, bit + 1, cx);
+        }
+    }
+
+    /// Sorts bitonic blocks of 2^size elements; the other way round where the coordinate's bit `turn` is set.
+    fn sort_bitonic(&mut self, size: usize, turn: usize, cx: &mut Emitter<'_>) {
+        for bit in (0..size).rev() {
+            self.step(bit, turn, cx);
+        }
+    }
+
+    /// Puts pairs of elements whose coordinates differ in `bit` in order.
+    fn step(&mut self, bit: usize, turn: usize, cx: &mut Emitter<'_>) {
+        if let (Axis::Register, r) = self.holders[bit] {
+            for low in self.registers_without(1 << r) {
+                let high = low | 1 << r;
+                let is_turned = self.bit_of(turn, low, cx);
+                let (first, second) = self.ordered(low, high, is_turned, cx);
+                self.tuples.insert(low, first);
+                self.tuples.insert(high, second);
+            }
+            return;
+        }
+        let others = self.others(bit, cx);
+        for (register, other) in others {
+            let is_second = self.bit_of(bit, register, cx);
+            let is_turned = self.bit_of(turn, register, cx);
+            let wants_later = cx.unequal(is_second, is_turned);
+            let mine = self.tuples[&register].clone();
+            let is_better = self.comes_before(&other, &mine, cx);
+            let takes = cx.unequal(Truth::InThread(is_better), wants_later);
+            self.tuples
+                .insert(register, self.select(takes, &other, &mine, cx));
+        }
+    }
+
+    /// Of pairs of elements whose coordinates differ in `bit`, both places get the one that comes first.
+    fn merge(&mut self, bit: usize, cx: &mut Emitter<'_>) {
+        if let (Axis::Register, r) = self.holders[bit] {
+            for low in self.registers_without(1 << r) {
+                let (first, _) = self.ordered(low, low | 1 << r, Truth::Known(false), cx);
+                self.tuples.insert(low, first);
+                self.tuples.remove(&(low | 1 << r));
+            }
+            self.gone |= 1 << r;
+            return;
+        }
+        for (register, other) in self.others(bit, cx) {
+            let mine = self.tuples[&register].clone();
+            let takes = Truth::InThread(self.comes_before(&other, &mine, cx));
+            self.tuples
+                .insert(register, self.select(takes, &other, &mine, cx));
+        }
+    }
+
+    fn registers_without(&self, mask: u32) -> Vec<u32> {
+        let keys = self.tuples.keys().copied();
+        keys.filter(|key| key & mask == 0).collect()
+    }
+
+    /// Is a bit of the coordinate set? There is no bit past the last, and so it is not.
+    fn bit_of(&self, bit: usize, register: u32, cx: &mut Emitter<'_>) -> Truth {
+        let lanes = self.source.map.in_bits(Axis::Lane);
+        let thread_bit = match self.holders.get(bit) {
+            None => return Truth::Known(false),
+            Some((Axis::Register, r)) => return Truth::Known(register >> r & 1 == 1),
+            Some((Axis::Lane, l)) => *l,
+            Some((_, w)) => lanes + w,
+        };
+        let mask = 1 << thread_bit;
+        Truth::InThread(cx.code.thread_bits_are(mask, mask))
+    }
+
+    /// What two registers hold, in order.
+    fn ordered(
+        &self,
+        low: u32,
+        high: u32,
+        is_turned: Truth,
+        cx: &mut Emitter<'_>,
+    ) -> (Tuple, Tuple) {
+        let (a, b) = (&self.tuples[&low], &self.tuples[&high]);
+        if let (Truth::Known(is_turned), [elem]) = (is_turned, &self.elems[..]) {
+            let smaller = cx.code.int_binary(Op::Min, a[0], b[0], *elem);
+            let larger = cx.code.int_binary(Op::Max, a[0], b[0], *elem);
+            return if self.op.is_descending == is_turned {
+                (vec![smaller], vec![larger])
+            } else {
+                (vec![larger], vec![smaller])
+            };
+        }
+        let is_before = Truth::InThread(self.comes_before(b, a, cx));
+        let swaps = cx.unequal(is_before, is_turned);
+        (self.select(swaps, b, a, cx), self.select(swaps, a, b, cx))
+    }
+
+    /// Does `a` come before `b`, both as they are kept?
+    fn comes_before(&self, a: &Tuple, b: &Tuple, cx: &mut Emitter<'_>) -> Reg {
+        let (a, b) = if self.op.is_descending {
+            (b, a)
+        } else {
+            (a, b)
+        };
+        let mut is_less: Option<Element> = None;
+        for at in (0..self.elems.len()).rev() {
+            let (elem, x, y) = (self.elems[at], a[at], b[at]);
+            let less = cx.code.int_compare(Compare::Lt, x, y, elem);
+            is_less = Some(match is_less {
+                None => less,
+                Some(rest) => {
+                    let equal = cx.code.int_compare(Compare::Eq, x, y, elem);
+                    let rest = cx.code.int_binary(Op::And, equal, rest, Elem::I1);
+                    cx.code.int_binary(Op::Or, less, rest, Elem::I1)
+                }
+            });
+        }
+        let is_less = is_less.expect("a sort has operands");
+        cx.code.whole(is_less, Elem::I1)
+    }
+
+    fn select(&self, takes: Truth, yes: &Tuple, no: &Tuple, cx: &mut Emitter<'_>) -> Tuple {
+        match takes {
+            Truth::Known(true) => yes.clone(),
+            Truth::Known(false) => no.clone(),
+            Truth::InThread(p) => {
+                let pairs = yes.iter().zip(no).zip(&self.elems);
+                pairs
+                    .map(|((&yes, &no), &elem)| cx.code.select(p.into(), yes, no, elem))
+                    .collect()
+            }
+        }
+    }
+
+    /// For each register, what the thread holds whose coordinates differ in `bit`, which no register holds.
+    fn others(&mut self, bit: usize, cx: &mut Emitter<'_>) -> Vec<(u32, Tuple)> {
+        let (holder, number) = self.holders[bit];
+        if holder == Axis::Warp {
+            return self.through_scratch(number, cx);
+        }
+        let from_lane = |(&register, tuple): (&u32, &Tuple)| {
+            let elements = tuple.iter().zip(&self.elems);
+            let other = elements.map(|(&e, &elem)| cx.code.exchange(e, elem, 1 << number));
+            (register, other.collect())
+        };
+        self.tuples.iter().map(from_lane).collect()
+    }
+
+    fn through_scratch(&mut self, warp_bit: u32, cx: &mut Emitter<'_>) -> Vec<(u32, Tuple)> {
+        let owner = self.source.owner(&mut cx.code).map(Predicate::is);
+        let flats = self.flats();
+        for (at, flat) in flats.iter().enumerate() {
+            let to = flat.thread_address(&self.source, |_| true, cx);
+            for (&register, tuple) in &self.tuples {
+                let to = self.place(flat, register, to);
+                let shape = Shape::new(self.elems[at], 1);
+                let store = plain_store(Space::Shared);
+                cx.code.store(shape, &[tuple[at]], to, owner, &store);
+            }
+        }
+        cx.meet();
+        self.exchanges += 1;
+        let mut others: Vec<(u32, Tuple)> =
+            self.tuples.keys().map(|&key| (key, Tuple::new())).collect();
+        for (at, flat) in flats.iter().enumerate() {
+            let from = flat.address_across(&self.source, warp_bit, cx);
+            for (register, tuple) in &mut others {
+                let from = self.place(flat, *register, from);
+                let shape = Shape::new(self.elems[at], 1);
+                let regs = cx.code.vector_regs(shape, None);
+                cx.code
+                    .load_into(shape, &regs, from, None, &plain_load(Space::Shared));
+                tuple.push(cx.code.vector_elements(shape, &regs)[0]);
+            }
+        }
+        others
+    }
+
+    /// Where each operand lies in the buffer whose turn it is.
+    fn flats(&self) -> Vec<Flat> {
+        let len = 1 << self.source.map.total_out_bits();
+        let (starts, bytes) = buffer(len, &self.elems);
+        let start = self.op.scratch.start + self.exchanges % 2 * bytes;
+        let operands = starts.into_iter().zip(&self.elems);
+        operands
+            .map(|(at, &elem)| Flat::new(&self.source.map, 0, elem, start + at))
+            .collect()
+    }
+
+    fn place(&self, flat: &Flat, register: u32, base: Addr) -> Addr {
+        let packed = self.source.offsets[register as usize];
+        flat.moved(base, flat.offset(&self.source.map, packed, |_| true))
+    }
+}
+
+/// Where each operand begins in one of the two buffers, and the bytes of the buffer.
+fn buffer(len: u32, elems: &[Elem]) -> (Vec<u32>, u32) {
+    let mut bytes = 0;
+    let starts = elems.iter().map(|elem| {
+        let start = bytes;
+        bytes += (len * elem.bytes()).next_multiple_of(16);
+        start
+    });
+    (starts.collect(), bytes)
+}
+
+/// Bytes of both buffers for tensors of `len` elements.
+pub(super) fn scratch_bytes(len: u32, elems: &[Elem]) -> u32 {
+    2 * buffer(len, elems).1
+}
+
+impl Emitter<'_> {
+    fn unequal(&mut self, a: Truth, b: Truth) -> Truth {
+        match (a, b) {
+            (Truth::Known(a), Truth::Known(b)) => Truth::Known(a != b),
+            (Truth::InThread(p), Truth::Known(is_set))
+            | (Truth::Known(is_set), Truth::InThread(p)) => {
+                Truth::InThread(if is_set { self.code.negated(p) } else { p })
+            }
+            (Truth::InThread(a), Truth::InThread(b)) => {
+                let unequal = self.code.int_binary(Op::Xor, a.into(), b.into(), Elem::I1);
+                Truth::InThread(self.code.whole(unequal, Elem::I1))
+            }
+        }
+    }
+}
