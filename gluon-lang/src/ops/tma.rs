@@ -17,8 +17,8 @@ use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, Spaces, TensorMapMode, TensorMapType, Type};
-use crate::layout::Dims;
 use crate::layout::local::Places;
+use crate::layout::{Dims, SharedLayout};
 
 attr_enum! {
     /// How long what is copied should stay in L2.
@@ -195,11 +195,20 @@ fn check_view(
             )
             .help("take a part of whole rows, at least 8 of them, no narrower than the swizzle"));
     }
-    if s.layout != m.layout {
+    if !is_same_map(&s.layout, &m.layout, &m.block) {
         return Err(differ(Code::LayoutMismatch, "layout")
             .help("give the buffer the layout of the map: `map.layout()`"));
     }
     Ok(())
+}
+
+/// Does every element lie in the same place under both? A reshaped view has another name for it.
+fn is_same_map(a: &SharedLayout, b: &SharedLayout, shape: &[u32]) -> bool {
+    a == b
+        || match (a.linear(shape), b.linear(shape)) {
+            (Ok(a), Ok(b)) => a == b,
+            _ => false,
+        }
 }
 
 /// Does a block-sized part of an allocation of this shape lie as an allocation of its own would?

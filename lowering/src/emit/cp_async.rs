@@ -153,6 +153,7 @@ impl Code {
             let bytes = self.bytes_where(one, elem.bytes());
             sum = match (sum, bytes) {
                 (Operand::Int(a), Operand::Int(b)) => Operand::Int(a + b),
+                (Operand::Int(0), bytes) => bytes,
                 (sum, bytes) => self
                     .binary(ptx::BinaryOp::Add, Type::U32, bytes, sum)
                     .into(),
