@@ -10,12 +10,12 @@ use super::arith::mismatch;
 use super::create::one_declared;
 use super::define::define_op;
 use super::shape::tensor;
-use super::{Access, LayoutRule, OpRules, Scratch, SharedAccesses, Types};
+use super::{Access, LayoutRule, Op, OpRules, Scratch, SharedAccesses, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, SmemType, Spaces, Type};
-use crate::layout::{Dims, relate};
+use crate::layout::{Dims, LayoutError, SharedLayout, relate};
 
 /// The descriptor type of an operand, or a diagnostic that says that it is none.
 pub(super) fn descriptor<'f>(
@@ -349,6 +349,16 @@ impl OpRules for SmemReshape {
     }
 }
 
+/// Does the view hold every byte of its allocation, so that these may be taken as something else?
+fn is_whole(s: &SmemType) -> bool {
+    let covered = relate::covered(&s.layout, &s.alloc_shape);
+    let is_dense = match &s.layout {
+        SharedLayout::Linear(_) => s.layout.linear(covered).is_ok_and(|map| map.is_bijective()),
+        _ => true,
+    };
+    is_dense && s.shape == s.alloc_shape
+}
+
 define_op! {
     /// The bytes of a whole allocation taken as another element type, shape and layout, no larger than it.
     pub struct SmemReinterpret = "smem_reinterpret" {
@@ -367,16 +377,42 @@ impl OpRules for SmemReinterpret {
                 format!("`reinterpret` gives shared memory, not {to}"),
             ));
         };
-        let bytes = |s: &SmemType| relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes());
-        match (bytes(s), bytes(t)) {
-            (Ok(have), Ok(want)) if want <= have => Ok(smallvec![to.clone()]),
-            (Ok(have), Ok(want)) => Err(OpError::new(
+        let error =
+            |code, message| OpError::new(code, message).origin(self.view, format!("this is {s}"));
+        if !is_whole(s) {
+            return Err(error(
                 Code::ShapeMismatch,
-                format!("{t} takes {want} bytes, and {s} has {have}"),
+                format!(
+                    "`reinterpret` takes a whole allocation or buffer, and {s} is a part of one"
+                ),
             )
-            .origin(self.view, format!("this is {s}"))),
-            (Err(e), _) | (_, Err(e)) => Err(OpError::new(Code::InvalidLayout, e.to_string())),
+            .help("reinterpret first, then take the part"));
         }
+        let size = |s: &SmemType| {
+            let elem_bytes = s.elem.bytes();
+            let bytes = relate::shared_bytes(&s.layout, &s.alloc_shape, elem_bytes)?;
+            let alignment = relate::shared_alignment(&s.layout, &s.alloc_shape, elem_bytes)?;
+            Ok((bytes, alignment))
+        };
+        let invalid = |e: LayoutError| OpError::new(Code::InvalidLayout, e.to_string());
+        let (have, want) = (size(s).map_err(invalid)?, size(t).map_err(invalid)?);
+        if want.0 > have.0 {
+            return Err(error(
+                Code::ShapeMismatch,
+                format!("{t} takes {} bytes, and {s} has {}", want.0, have.0),
+            ));
+        }
+        // An allocation is aligned for all that it is taken as; its buffers follow one another as they are.
+        let maker = func.def_inst(self.view).map(|inst| func.op(inst));
+        let is_allocation = matches!(maker, Some(Op::SmemAlloc(_)));
+        if want.1 > have.1 && !is_allocation {
+            return Err(error(
+                Code::InvalidLayout,
+                format!("{t} begins at a multiple of {} bytes, and {s} at one of {}", want.1, have.1),
+            )
+            .help("reinterpret the allocation and then index it, or give it a layout with that alignment"));
+        }
+        Ok(smallvec![to.clone()])
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free

@@ -7,9 +7,11 @@
 
 mod in_flight;
 mod partitions;
+mod shared;
 mod structure;
 mod types;
 
+pub(crate) use shared::check_smem;
 pub(crate) use types::{check_map, check_tensor};
 
 use crate::diag::{Code, Diagnostic, Diagnostics};

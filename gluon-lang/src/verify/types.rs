@@ -1,9 +1,10 @@
 //! Types, and the obligations of each stage.
 
 use super::broken;
+use super::shared::check_smem;
 use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
 use crate::entity::{Inst, Value};
-use crate::ir::{Func, SmemType, Stage, TensorMapType, TensorType, Type};
+use crate::ir::{Func, Stage, TensorMapType, TensorType, Type};
 use crate::layout::Layout;
 use crate::ops::{Op, Types};
 
@@ -101,8 +102,8 @@ fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut 
             }
         }
         Type::Smem(s) => {
-            if let Err((code, message)) = check_smem(s) {
-                found.push(Diagnostic::error(code, func.place(inst), message));
+            if let Err(error) = check_smem(s) {
+                found.push(func.diagnose(error, func.loc(inst)));
             }
         }
         Type::Tensor(t) | Type::InFlight(t) => {
@@ -193,46 +194,5 @@ pub(crate) fn check_map(m: &TensorMapType) -> Result<(), (Code, String)> {
     }
     m.messages()
         .map(|_| ())
-        .map_err(|e| (Code::InvalidLayout, e.to_string()))
-}
-
-/// Is this a descriptor that may exist?
-fn check_smem(s: &SmemType) -> Result<(), (Code, String)> {
-    let layout_rank = s.layout.rank();
-    if s.shape.rank() != layout_rank && s.shape.rank() != layout_rank + 1 {
-        return Err((
-            Code::RankMismatch,
-            format!(
-                "shared memory of {} dimensions with a layout of {layout_rank}: {s}",
-                s.shape.rank()
-            ),
-        ));
-    }
-    if let Some(d) = s.shape.iter().skip(1).find(|d| !d.is_power_of_two()) {
-        return Err((
-            Code::NotPowerOfTwo,
-            format!(
-                "the shape {} has a dimension of {d}; every dimension but the first is a power of two",
-                s.shape
-            ),
-        ));
-    }
-    let fits = s.shape.rank() == s.alloc_shape.rank()
-        && s.shape
-            .iter()
-            .zip(s.alloc_shape.iter())
-            .all(|(v, a)| v <= a);
-    if !fits {
-        return Err((
-            Code::ShapeMismatch,
-            format!(
-                "a view of shape {} does not lie in its allocation of shape {}",
-                s.shape, s.alloc_shape
-            ),
-        ));
-    }
-    let covered = &s.alloc_shape[s.alloc_shape.rank() - layout_rank..];
-    s.layout
-        .check(covered)
         .map_err(|e| (Code::InvalidLayout, e.to_string()))
 }

@@ -6,7 +6,7 @@
 //! barrier of its own.
 
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::Inst;
+use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::Func;
 use gluon_lang::layout::{LayoutError, relate};
 use gluon_lang::ops::{Access, Op, Scratch};
@@ -175,6 +175,9 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
     let views = Views::of(func);
     for user in func.walk() {
         let op = func.op(user);
+        for &view in func.results(user) {
+            align(func, &views, view, &mut needs[first..]);
+        }
         let accesses = op.rules().shared_accesses();
         for value in op.operands() {
             let stays = accesses
@@ -230,4 +233,19 @@ fn allocation(func: &Func, moments: &Moments, inst: Inst) -> Result<Block, Box<D
         last: now,
         partition: moments.partition(inst),
     })
+}
+
+/// An allocation is aligned for all that it is taken as.
+fn align(func: &Func, views: &Views, view: Value, needs: &mut [Need]) {
+    let Some(s) = func.ty(view).as_smem() else {
+        return;
+    };
+    let Ok(alignment) = relate::shared_alignment(&s.layout, &s.alloc_shape, s.elem.bytes()) else {
+        return;
+    };
+    for need in needs {
+        if views.allocations(view).contains(&need.inst) {
+            need.block.alignment = need.block.alignment.max(alignment);
+        }
+    }
 }

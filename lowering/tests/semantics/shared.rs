@@ -2,12 +2,15 @@
 
 use gluon_lang::elem::DType;
 
+use gluon_lang::lang::KernelFn;
+use gluon_lang::lang::prelude::*;
 use gluon_lang::text::parse;
 use lowering::{Options, compile};
 
-use crate::machine::run;
+use crate::machine::{run, run_func};
 use crate::tiles::LAYOUTS;
 use crate::values::{bytes, samples};
+use crate::views::numbers;
 
 /// Layouts of a tile of 32 x 64 in shared memory, for elements of any size up to 64 bits.
 const SHARED: [&str; 9] = [
@@ -173,4 +176,38 @@ fn the_accesses_are_as_wide_as_the_layouts_allow() {
         found(DType::F32, rows, "Padded([[64, 4]], [1, 0])", rows),
         "4 st.shared.v4.f32, 4 ld.shared.v4.f32"
     );
+}
+
+/// A tile written as halves in a swizzle, and read as the bytes that it is, in two buffers.
+#[kernel(warps = 4)]
+fn taken_as_bytes(x: Ptr<bf16>, out: Ptr<u8>) {
+    let rows = Blocked::new([1, 8], [4, 8], [4, 1], [1, 0]);
+    let line = Blocked::new([16], [32], [4], [0]);
+    let bytes = Smem::<u8>::alloc([2 * 8192], Swizzled::plain([0]));
+    let tiles = bytes.reinterpret::<bf16>([2, 64, 64], Nvmma::new(128, 16));
+    let at = numbers(&[64, 64], &rows.into());
+    for buffer in 0..2 {
+        tiles.index(buffer).store(x.at(at + buffer * 4096).load());
+    }
+    let at = numbers(&[2 * 8192], &line.clone().into());
+    out.at(at).store(bytes.load(line));
+}
+
+#[test]
+fn bytes_are_taken_as_another_tile() {
+    let x: Vec<u8> = (0..8192_u16).flat_map(u16::to_le_bytes).collect();
+    let map = SharedLayout::from(Nvmma::new(128, 16))
+        .linear(&[64, 64])
+        .unwrap();
+    let wanted: Vec<u8> = (0..8192_u32)
+        .flat_map(|at| {
+            let place = map.apply(&[(gluon_lang::layout::Axis::Offset, at % 4096)]);
+            let number = at / 4096 * 4096 + place[0] * 64 + place[1];
+            (number as u16).to_le_bytes()
+        })
+        .collect();
+    let func = KernelFn::trace(taken_as_bytes)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .func;
+    assert!(run_func(func, &[&x], wanted.len()) == wanted);
 }

@@ -3,6 +3,7 @@
 mod control;
 mod layouts;
 mod shapes;
+mod shared;
 #[expect(clippy::manual_is_multiple_of, reason = "authors write the remainder")]
 mod values;
 

@@ -38,7 +38,7 @@ use crate::diag::{Code, Diagnostic, OpError};
 use crate::entity::{Loc, Value};
 use crate::ir::{Place, Stage, Type};
 use crate::ops::Op;
-use crate::verify::check_tensor;
+use crate::verify::{check_smem, check_tensor};
 
 /// A place in the author's source, as `#[track_caller]` gives it.
 pub(crate) type At = &'static Location<'static>;
@@ -174,12 +174,14 @@ impl Trace {
     /// Shapes and layouts are judged where they first appear, not at every later use.
     fn check_result(&mut self, value: Value, loc: Loc) {
         let func = self.builder.func();
-        let Type::Tensor(t) = func.ty(value) else {
-            return;
+        let checked = match func.ty(value) {
+            Type::Tensor(t) => {
+                check_tensor(t, Stage::Built, self.partition_warps.unwrap_or(func.warps))
+            }
+            Type::Smem(s) => check_smem(s),
+            _ => Ok(()),
         };
-        if let Err(error) =
-            check_tensor(t, Stage::Built, self.partition_warps.unwrap_or(func.warps))
-        {
+        if let Err(error) = checked {
             let diagnostic = func.diagnose(error, Some(loc));
             self.builder.diagnostic(diagnostic);
             self.builder.func_mut().set_ty(value, Type::Poison);
