@@ -23,7 +23,7 @@ pub fn matmul_warp_specialized<
     n: i32,
     k: i32,
 ) {
-    let ring = Ring::alloc(a, b, STAGES, 8);
+    let ring = Ring::alloc([BM, BN, BK], STAGES, 8);
     let staging = Smem::<T>::alloc(c.block(), c.layout());
     let tiles = Tiles::new(m, n, [BM, BN], 16);
     let steps = cdiv(k, BK);

@@ -17,15 +17,15 @@ pub struct Ring<T> {
 }
 
 impl<T: Element> Ring<T> {
-    /// A ring for blocks of `a` and `b`; `releases` arrivals make a stage empty.
+    /// A ring for blocks of `[m, k]` and `[n, k]`; `releases` arrivals make a stage empty.
     #[device]
-    pub fn alloc(a: TensorMap<T>, b: TensorMap<T>, stages: usize, releases: u32) -> Self {
-        let staged = |block: Dims| [stages as u32, block[0], block[1]];
+    pub fn alloc([m, n, k]: [usize; 3], stages: usize, releases: usize) -> Self {
+        let layout = Nvmma::B128.of(T::DTYPE.bits(), 2);
         Ring {
-            a: Smem::alloc(staged(a.block()), a.layout()),
-            b: Smem::alloc(staged(b.block()), b.layout()),
+            a: Smem::alloc([stages, m, k], layout.clone()),
+            b: Smem::alloc([stages, n, k], layout),
             full: Mbarriers::alloc(stages, 1),
-            empty: Mbarriers::alloc(stages, releases),
+            empty: Mbarriers::alloc(stages, releases as u32),
         }
     }
 }
@@ -83,7 +83,14 @@ impl Tiles {
     /// Those of this program, which takes every `num_programs`-th.
     #[device]
     pub fn of_program(self) -> Range<i32> {
-        range(program_id(0), self.rows * self.columns).step(num_programs(0))
+        self.of_cluster(1)
+    }
+
+    /// Those of this program's cluster of `ctas`.
+    #[device]
+    pub fn of_cluster(self, ctas: usize) -> Range<i32> {
+        let all = self.rows * self.columns;
+        range(program_id(0) / ctas, all).step(num_programs(0) / ctas)
     }
 
     /// The row and column of tiles of number `tile`.
