@@ -4,6 +4,7 @@ use proc_macro2::TokenStream as Tokens;
 use quote::quote;
 use syn::{ItemFn, ReturnType, Signature, parse2};
 
+use crate::kernel::allowed;
 use crate::rewrite::{lift_returns, rewrite};
 
 /// The function itself is `#[track_caller]`, to learn where it was called; its body is a closure, which is not, so that
@@ -27,10 +28,12 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
         ..
     } = &f;
     let name = sig.ident.to_string();
+    let allowed = allowed();
     let output = closure_output(&sig.output);
     Ok(quote! {
         #(#attrs)*
         #[track_caller]
+        #allowed
         #[allow(clippy::redundant_closure_call, reason = "the body has places of its own")]
         #vis #sig {
             #mistakes

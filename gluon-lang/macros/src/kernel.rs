@@ -108,7 +108,18 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     // After the imports, which are items and may stand first.
     f.block.stmts.insert(1, begin);
     let entry = entry(&f, &arguments);
+    f.attrs.push(allowed());
     Ok(quote!(#f #entry #mistakes))
+}
+
+/// Clippy judges what the macros make of the author's code: imports stand before his items, and the arms of rewritten
+/// control flow give values that a `break` never reaches.
+pub(crate) fn allowed() -> Attribute {
+    parse_quote!(#[allow(
+        clippy::items_after_statements,
+        clippy::diverging_sub_expression,
+        reason = "only the rewritten code does this"
+    )])
 }
 
 fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {

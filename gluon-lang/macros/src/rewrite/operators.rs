@@ -45,7 +45,8 @@ impl Rewriter {
             return expr.clone();
         };
         let (state, value) = (self.fresh("logic"), self.fresh("right"));
-        let (left, right) = (&b.left, &b.right);
+        // Parentheses that a reader needs beside `&&` are too much around an argument, and rustc would say so.
+        let (left, right) = (bare(&b.left), bare(&b.right));
         let begin = quote_spanned!(b.op.span()=> ::tilekit::rt::Logic::begin(#left, #is_and));
         let skip = quote_spanned!(b.op.span()=> #state.skip());
         let join = quote_spanned!(b.op.span()=> #state.join(#value));
@@ -59,6 +60,13 @@ impl Rewriter {
                 }
             }
         }
+    }
+}
+
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Paren(paren) => bare(&paren.expr),
+        other => other,
     }
 }
 

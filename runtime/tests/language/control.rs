@@ -1,0 +1,457 @@
+//! Loops, branches and early ends, nested in each other.
+
+use tilekit::prelude::*;
+
+use crate::check;
+
+#[kernel(warps = 1)]
+fn while_in_for(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let mut total = scalar(0);
+    for i in range(0, n) {
+        let mut x = i;
+        while x > 1 {
+            if x % 2 == 0 {
+                x /= 2;
+            } else {
+                x = x * 3 + 1;
+            }
+            total += 1;
+        }
+        out.at(i).store(total);
+    }
+    out.at(63).store(total);
+}
+
+#[test]
+fn a_while_in_a_for() {
+    check!(
+        while_in_for,
+        [[0], [1], [2], [12]],
+        |input: &[i32], out: &mut [i32]| {
+            let mut total = 0;
+            for i in 0..input[0] {
+                let mut x = i;
+                while x > 1 {
+                    x = if x % 2 == 0 { x / 2 } else { x * 3 + 1 };
+                    total += 1;
+                }
+                out[i as usize] = total;
+            }
+            out[63] = total;
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn for_in_while(input: Ptr<i32>, out: Ptr<i32>) {
+    let (mut low, high) = (input.at(0).load(), input.at(1).load());
+    let mut rounds = scalar(0);
+    let mut sum = scalar(0);
+    while low < high && rounds < 10 {
+        for j in range(low, high).step(3) {
+            sum += j * (rounds + 1);
+        }
+        low += 2;
+        rounds += 1;
+    }
+    out.at(0).store(sum);
+    out.at(1).store(rounds);
+    out.at(2).store(low);
+}
+
+#[test]
+fn a_for_in_a_while() {
+    check!(
+        for_in_while,
+        [[0, 7], [5, 5], [9, 2], [-4, 3], [0, 100]],
+        |input: &[i32], out: &mut [i32]| {
+            let (mut low, high, mut rounds, mut sum) = (input[0], input[1], 0, 0);
+            while low < high && rounds < 10 {
+                sum += (low..high)
+                    .step_by(3)
+                    .map(|j| j * (rounds + 1))
+                    .sum::<i32>();
+                low += 2;
+                rounds += 1;
+            }
+            out[..3].copy_from_slice(&[sum, rounds, low]);
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn tuples_of_branches(input: Ptr<i32>, out: Ptr<i32>) {
+    let (a, b) = (input.at(0).load(), input.at(1).load());
+    let (small, large, swapped) = if a <= b {
+        (a, b, scalar(false))
+    } else {
+        (b, a, scalar(true))
+    };
+    let ((x, y), z) = if small < 0 {
+        let inner = if large < 0 {
+            (small, large)
+        } else {
+            (large, small)
+        };
+        (inner, small * large)
+    } else {
+        ((small, small), large)
+    };
+    for (at, value) in [small, large, x, y, z, swapped.cast::<i32>()]
+        .into_iter()
+        .enumerate()
+    {
+        out.at(at).store(value);
+    }
+}
+
+#[test]
+fn branches_give_tuples_of_tuples() {
+    check!(
+        tuples_of_branches,
+        [[1, 2], [2, 1], [-3, 4], [-3, -5], [0, 0]],
+        |input: &[i32], out: &mut [i32]| {
+            let (a, b) = (input[0], input[1]);
+            let (small, large) = (a.min(b), a.max(b));
+            let ((x, y), z) = if small < 0 {
+                (
+                    if large < 0 {
+                        (small, large)
+                    } else {
+                        (large, small)
+                    },
+                    small * large,
+                )
+            } else {
+                ((small, small), large)
+            };
+            out[..6].copy_from_slice(&[small, large, x, y, z, i32::from(a > b)]);
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn several_returns(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    out.at(0).store(1);
+    if n < 0 {
+        out.at(1).store(n);
+        return;
+    }
+    let mut sum = scalar(0);
+    for i in range(0, n) {
+        sum += i;
+    }
+    if sum > 40 {
+        out.at(2).store(sum);
+        return;
+    } else if sum == 0 {
+        return;
+    }
+    if sum > 20 {
+        out.at(3).store(sum);
+    }
+    out.at(4).store(sum);
+}
+
+#[test]
+fn a_kernel_returns_from_several_places() {
+    check!(
+        several_returns,
+        [[-1], [0], [1], [5], [8], [12]],
+        |input: &[i32], out: &mut [i32]| {
+            let n = input[0];
+            out[0] = 1;
+            if n < 0 {
+                out[1] = n;
+                return;
+            }
+            let sum: i32 = (0..n).sum();
+            if sum > 40 {
+                out[2] = sum;
+                return;
+            } else if sum == 0 {
+                return;
+            }
+            if sum > 20 {
+                out[3] = sum;
+            }
+            out[4] = sum;
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn empty_ranges(input: Ptr<i64>, out: Ptr<i64>) {
+    let (low, high, step) = (input.at(0).load(), input.at(1).load(), input.at(2).load());
+    let mut count = scalar(0_i64);
+    let mut last = scalar(-1_i64);
+    for i in range(low, high).step(step) {
+        count += 1;
+        last = i;
+    }
+    out.at(0).store(count);
+    out.at(1).store(last);
+    let mut inner = scalar(0_i64);
+    for _ in range(0, count) {
+        for _ in range(5, 5) {
+            inner += 1;
+        }
+        for _ in range(0, 3) {
+            inner += 1;
+        }
+    }
+    out.at(2).store(inner);
+}
+
+#[test]
+fn ranges_may_be_empty_and_end_anywhere() {
+    let inputs = [
+        [0, 0, 1],
+        [5, 3, 1],
+        [0, 10, 3],
+        [0, 9, 3],
+        [-7, 8, 5],
+        [i64::MAX - 5, i64::MAX, 4],
+        [i64::MIN, i64::MIN + 3, 2],
+        [0, 1, i64::MAX],
+    ];
+    check!(empty_ranges, inputs, |input: &[i64], out: &mut [i64]| {
+        let (mut i, mut count, mut last) = (i128::from(input[0]), 0, -1);
+        while i < i128::from(input[1]) {
+            (count, last) = (count + 1, i as i64);
+            i += i128::from(input[2]);
+        }
+        out[..3].copy_from_slice(&[count, last, count * 3]);
+    });
+}
+
+#[kernel(warps = 1)]
+fn shadowing(input: Ptr<i32>, out: Ptr<i32>) {
+    let x = input.at(0).load();
+    let y = x;
+    let x = x + 1;
+    let mut x = x * 2;
+    for i in range(0, 3) {
+        let x_before = x;
+        let x = i * 100;
+        if x > 100 {
+            let x = x + 7;
+            out.at(i).store(x);
+        } else {
+            out.at(i).store(x_before);
+        }
+    }
+    {
+        let y = y * 2;
+        x += y;
+    }
+    {
+        x += 1;
+        let x = 5;
+        out.at(10).store(x);
+    }
+    out.at(11).store(x);
+    out.at(12).store(y);
+}
+
+#[test]
+fn names_are_shadowed_as_in_rust() {
+    check!(shadowing, [[3], [-3]], |input: &[i32], out: &mut [i32]| {
+        let y = input[0];
+        let x = (y + 1) * 2;
+        out[..3].copy_from_slice(&[x, x, 207]);
+        out[10..13].copy_from_slice(&[5, x + 2 * y + 1, y]);
+    });
+}
+
+#[kernel(warps = 1)]
+fn labels_of_the_host(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let mut sum = n;
+    'rows: for i in 0..4 {
+        for j in 0..4 {
+            if j == 3 {
+                continue 'rows;
+            }
+            if i == 3 {
+                break 'rows;
+            }
+            if i * j == 2 {
+                continue;
+            }
+            sum += i * 10 + j;
+        }
+    }
+    let found = 'search: {
+        for k in 0..10 {
+            if k * k > 20 {
+                break 'search k;
+            }
+        }
+        0
+    };
+    out.at(0).store(sum);
+    out.at(1).store(found);
+}
+
+#[test]
+fn labels_of_host_loops_work() {
+    check!(
+        labels_of_the_host,
+        [[0], [7]],
+        |input: &[i32], out: &mut [i32]| {
+            let mut sum = input[0];
+            for i in 0..3 {
+                for j in 0..3 {
+                    sum += if i * j == 2 { 0 } else { i * 10 + j };
+                }
+            }
+            out[..2].copy_from_slice(&[sum, 5]);
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn carried_bools(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let mut seen = scalar(false);
+    let mut first = scalar(-1);
+    for i in range(0, 16) {
+        let hit = i * i > n;
+        if hit && !seen {
+            first = i;
+        }
+        seen |= hit;
+        if i == 9 || (i > 11 && seen) {
+            out.at(i).store(1);
+        }
+    }
+    out.at(20).store(first);
+    out.at(21).store(seen.cast::<i32>());
+}
+
+#[test]
+fn loops_carry_booleans() {
+    check!(
+        carried_bools,
+        [[0], [50], [1000]],
+        |input: &[i32], out: &mut [i32]| {
+            let first = (0..16).find(|i| i * i > input[0]);
+            out[9] = 1;
+            for i in 12..16 {
+                out[i as usize] = i32::from(first.is_some_and(|first| first <= i));
+            }
+            out[20] = first.unwrap_or(-1);
+            out[21] = i32::from(first.is_some());
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn deep_nesting(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let mut acc = [scalar(0); 3];
+    for i in range(0, n) {
+        if i % 2 == 0 {
+            let mut k = scalar(0);
+            while k < i {
+                for j in range(k, i) {
+                    if j % 3 == 1 {
+                        acc[0] += 1;
+                    } else if j % 3 == 2 {
+                        acc[1] += j;
+                    } else {
+                        acc[2] = acc[0] + acc[1];
+                    }
+                }
+                k += 2;
+            }
+        }
+    }
+    for (at, value) in acc.into_iter().enumerate() {
+        out.at(at).store(value);
+    }
+}
+
+#[test]
+fn five_levels_carry_an_array() {
+    check!(
+        deep_nesting,
+        [[0], [1], [9]],
+        |input: &[i32], out: &mut [i32]| {
+            for i in (0..input[0]).filter(|i| i % 2 == 0) {
+                for k in (0..i).step_by(2) {
+                    for j in k..i {
+                        match j % 3 {
+                            1 => out[0] += 1,
+                            2 => out[1] += j,
+                            _ => out[2] = out[0] + out[1],
+                        }
+                    }
+                }
+            }
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn while_that_never_runs(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let mut x = n;
+    while x > 1_000_000 {
+        x -= 1;
+    }
+    let mut i = scalar(0);
+    // The test has an effect of its own and reads what the body changes.
+    while input.at(i).load() != 0 {
+        out.at(i).store(x);
+        i += 1;
+    }
+    out.at(10).store(i);
+}
+
+#[test]
+fn a_while_may_not_run_at_all() {
+    let inputs = [vec![5, 4, 3, 0], vec![0], vec![1, 0]];
+    check!(
+        while_that_never_runs,
+        inputs,
+        |input: &[i32], out: &mut [i32]| {
+            let end = input.iter().position(|x| *x == 0).unwrap();
+            out[..end].fill(input[0]);
+            out[10] = end as i32;
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn unsigned_loop(input: Ptr<u32>, out: Ptr<u32>) {
+    let (low, high) = (input.at(0).load(), input.at(1).load());
+    let mut count = scalar(0_u32);
+    for i in range(low, high).step(3) {
+        count += 1;
+        out.at(count % 8).store(i);
+    }
+    out.at(9).store(count);
+}
+
+#[test]
+fn unsigned_loops_compare_unsigned() {
+    let inputs = [
+        [0, 10],
+        [u32::MAX - 7, u32::MAX],
+        [10, 5],
+        [0x7fff_fff8, 0x8000_0008],
+    ];
+    check!(unsigned_loop, inputs, |input: &[u32], out: &mut [u32]| {
+        let (mut i, mut count) = (u64::from(input[0]), 0_u32);
+        while i < u64::from(input[1]) {
+            count += 1;
+            out[(count % 8) as usize] = i as u32;
+            i += 3;
+        }
+        out[9] = count;
+    });
+}

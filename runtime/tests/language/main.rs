@@ -1,0 +1,40 @@
+//! The language against the host: small kernels, run on the emulator, give what plain Rust gives.
+
+#![expect(
+    clippy::manual_is_multiple_of,
+    reason = "kernels are written as authors write them"
+)]
+
+mod arithmetic;
+mod control;
+mod functions;
+mod tiles;
+
+/// Elements of every output.
+const OUT: usize = 64;
+
+/// Runs `kernel(input, out)` on one CTA for each input and compares `out`, which is zero before, with what `host` does to
+/// zeros.
+macro_rules! check {
+    ($kernel:expr, $inputs:expr, $host:expr) => {{
+        let device = tilekit::Device::emulator();
+        let stream = tilekit::Stream::new(&device).unwrap();
+        let compiled = tilekit::Kernel::compile(&$kernel, &tilekit::Compiler::default());
+        let kernel = compiled
+            .unwrap_or_else(|e| panic!("{e}"))
+            .load(&device)
+            .unwrap();
+        for input in $inputs {
+            let there = tilekit::Buffer::from_slice(&device, &input[..]).unwrap();
+            let mut wanted = vec![Default::default(); $crate::OUT];
+            $host(&input[..], &mut wanted[..]);
+            let zeros = vec![Default::default(); $crate::OUT];
+            let out = tilekit::Buffer::from_slice(&device, &zeros).unwrap();
+            let done = kernel.launch(&stream, tilekit::grid(1u32), (&there, &out));
+            done.and_then(|()| stream.synchronize())
+                .unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(out.to_vec().unwrap(), wanted, "of {input:?}");
+        }
+    }};
+}
+pub(crate) use check;

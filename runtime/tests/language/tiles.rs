@@ -1,0 +1,259 @@
+//! Tensors: shapes, layouts that are left open, reductions, masks.
+
+use tilekit::prelude::*;
+use tilekit::{Error, Instance};
+
+use crate::check;
+
+#[kernel(warps = 2)]
+fn masked_tail(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let at = arange(0..64, Coalesced);
+    let inside = at < n;
+    let x = input.at(at + 1).mask(inside).other(-1).load();
+    let odd = at % 2 == 1;
+    out.at(at).mask(inside && odd || at == 63).store(x * 10);
+}
+
+#[test]
+fn masks_are_made_of_anything() {
+    let of = |n: i32| {
+        (0..=n)
+            .map(|i| if i == 0 { n } else { i })
+            .collect::<Vec<_>>()
+    };
+    check!(
+        masked_tail,
+        [of(0), of(1), of(7), of(63)],
+        |input: &[i32], out: &mut [i32]| {
+            let n = input[0] as usize;
+            for at in (1..n).step_by(2) {
+                out[at] = input[at + 1] * 10;
+            }
+            out[63] = if n == 64 { input[64] * 10 } else { -10 };
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn two_accumulators(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let start = zeros::<i32>([64], Auto);
+    // One zero in two layouts: each variable gets its own.
+    let (mut wide, mut narrow) = (start, start);
+    for i in range(0, n) {
+        let index = arange(0..64, Auto);
+        wide += index * i;
+        narrow += index + i;
+    }
+    let four = wide.set_layout(Blocked::new([4], [32], [1], [0]));
+    let one = narrow.set_layout(Blocked::new([1], [32], [1], [0]));
+    let at = arange(0..64, four.layout());
+    out.at(at).store(four + one.convert_layout(four.layout()));
+}
+
+#[test]
+fn one_value_may_be_wanted_in_two_layouts() {
+    check!(
+        two_accumulators,
+        [[0], [1], [5]],
+        |input: &[i32], out: &mut [i32]| {
+            for (at, out) in out.iter_mut().enumerate() {
+                *out = (0..input[0]).map(|i| at as i32 * i + at as i32 + i).sum();
+            }
+        }
+    );
+}
+
+#[kernel(warps = 4)]
+fn bias_of_rows(input: Ptr<bf16>, bias: Ptr<f32>, out: Ptr<f32>, rows: i32, cols: i32) {
+    let row = arange(0..4, Coalesced).expand_dims(1);
+    let col = arange(0..256, Coalesced).expand_dims(0);
+    let inside = (row < rows) & (col < cols);
+    let at = row * 256 + col;
+    // A row of the bias is another shape than the tile, and so another layout: converted where they meet.
+    let b = bias
+        .at(col)
+        .mask(col < cols)
+        .other(0.0)
+        .load()
+        .convert_layout(Coalesced);
+    let x = input.at(at).mask(inside).other(0).load().cast::<f32>();
+    out.at(at)
+        .mask(inside)
+        .store((x + b).convert_layout(Coalesced));
+}
+
+#[test]
+fn a_row_and_a_tile_share_their_index() -> tilekit::Result<()> {
+    let device = Device::emulator();
+    let stream = Stream::new(&device)?;
+    let x: Vec<bf16> = (0..1024)
+        .map(|i| bf16::from_f32((i % 100) as f32))
+        .collect();
+    let bias: Vec<f32> = (0..256).map(|i| i as f32 / 4.0).collect();
+    let kernel = bias_of_rows.compile(&Compiler::default())?.load(&device)?;
+    for (rows, cols) in [(4, 256), (3, 255), (1, 1), (0, 7)] {
+        let (x_there, bias_there) = (
+            Buffer::from_slice(&device, &x)?,
+            Buffer::from_slice(&device, &bias)?,
+        );
+        let out = Buffer::from_slice(&device, &[-1.0_f32; 1024])?;
+        kernel.launch(
+            &stream,
+            grid(1u32),
+            (&x_there, &bias_there, &out, rows, cols),
+        )?;
+        for (at, found) in out.to_vec()?.into_iter().enumerate() {
+            let is_inside = (at / 256) < rows as usize && at % 256 < cols as usize;
+            let wanted = if is_inside {
+                x[at].to_f32() + bias[at % 256]
+            } else {
+                -1.0
+            };
+            assert!(
+                (found - wanted).abs() == 0.0,
+                "element {at} of {rows} x {cols}: {found}, not {wanted}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[kernel(warps = 2)]
+fn reductions(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let row = arange(0..8, Auto).expand_dims(1);
+    let col = arange(0..16, Auto).expand_dims(0);
+    let x =
+        ((row * 37 + col * 11) % 29 - n).set_layout(Blocked::new([1, 2], [4, 8], [2, 1], [1, 0]));
+    let sums = x.sum(1);
+    let mut best = scalar(i32::MIN);
+    for k in range(0, 3) {
+        let shifted = x * (k - 1);
+        let largest = shifted.max(1).max(0).scalar();
+        best = best.maximum(largest);
+    }
+    let at = arange(0..8, sums.layout());
+    out.at(at).store(sums);
+    out.at(at + 8).store(x.argmax(1));
+    let columns = x.min(0);
+    out.at(arange(0..16, columns.layout()) + 16).store(columns);
+    out.at(40).store(best);
+    out.at(41)
+        .store(x.reduce(0, |a, b| a ^ b).reduce(0, |a, b| a ^ b).scalar());
+}
+
+#[test]
+fn reductions_inside_and_outside_of_loops() {
+    check!(
+        reductions,
+        [[0], [13], [1000]],
+        |input: &[i32], out: &mut [i32]| {
+            let x = |r: i32, c: i32| (r * 37 + c * 11) % 29 - input[0];
+            for r in 0..8 {
+                out[r as usize] = (0..16).map(|c| x(r, c)).sum();
+                let first = (0..16).rev().max_by_key(|c| x(r, *c));
+                out[8 + r as usize] = first.unwrap();
+            }
+            for c in 0..16 {
+                out[16 + c as usize] = (0..8).map(|r| x(r, c)).min().unwrap();
+            }
+            let all = || (0..128).map(|i| x(i / 16, i % 16));
+            out[40] = all().flat_map(|x| [-x, 0, x]).max().unwrap();
+            out[41] = all().fold(0, |a, b| a ^ b);
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn branch_of_tensors(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let at = arange(0..64, Blocked::new([2], [32], [1], [0]));
+    let (x, scale) = if n > 0 {
+        (at * n, n)
+    } else {
+        (zeros_like(at), scalar(-1))
+    };
+    let mut y = x;
+    if n > 10 {
+        y = y.maximum(at + 100);
+    } else if n == 0 {
+        y += scale;
+    }
+    let z = where_(at % 3 == 0, y, 7);
+    out.at(at).store(z);
+}
+
+#[test]
+fn branches_give_tensors() {
+    check!(
+        branch_of_tensors,
+        [[-5], [0], [3], [11]],
+        |input: &[i32], out: &mut [i32]| {
+            let n = input[0];
+            for (at, out) in (0..64).zip(out) {
+                let x = if n > 0 { at * n } else { 0 };
+                let y = if n > 10 {
+                    x.max(at + 100)
+                } else if n == 0 {
+                    x - 1
+                } else {
+                    x
+                };
+                *out = if at % 3 == 0 { y } else { 7 };
+            }
+        }
+    );
+}
+
+#[test]
+fn a_launch_without_programs_is_refused() -> tilekit::Result<()> {
+    let device = Device::emulator();
+    let stream = Stream::new(&device)?;
+    let kernel = branch_of_tensors
+        .compile(&Compiler::default())?
+        .load(&device)?;
+    let x = Buffer::<i32>::zeros(&device, 64)?;
+    let done = kernel.launch(&stream, grid([1, 0]), (&x, &x));
+    assert!(
+        matches!(done, Err(Error::BadGrid { axis: "y", .. })),
+        "{done:?}"
+    );
+    // A buffer without elements can be passed, but nothing can be read from it.
+    let empty = Buffer::<i32>::zeros(&device, 0)?;
+    let done = kernel.launch(&stream, grid(1u32), (&empty, &x));
+    assert!(matches!(done, Err(Error::Fault(_))), "{done:?}");
+    Ok(())
+}
+
+#[kernel(warps = 1)]
+fn large_tiles<const N: usize>(out: Ptr<i32>) {
+    let at = arange(0..N, Coalesced);
+    out.at(at).store(at);
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused_and_not_a_panic() {
+    for (traced, code) in [
+        (
+            Compiler::default().compile(&Instance::of(large_tiles::<0>)),
+            "TK",
+        ),
+        (
+            Compiler::default().compile(&Instance::of(large_tiles::<3>)),
+            "TK",
+        ),
+        (
+            Compiler::default().compile(&Instance::of(large_tiles::<{ 1 << 40 }>)),
+            "TK",
+        ),
+    ] {
+        let told = traced.expect_err("no such tile").to_string();
+        assert!(told.contains(code) && told.contains("tiles.rs:"), "{told}");
+    }
+    // Of one element there are copies in every thread but one.
+    Compiler::default()
+        .compile(&Instance::of(large_tiles::<1>))
+        .unwrap();
+}
