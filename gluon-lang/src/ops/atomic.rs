@@ -361,6 +361,7 @@ fn data_of(
         }
     }
     check_mask(func, op, ptr, mask)?;
+    super::split::held_once(func, op, ptr)?;
     Ok(data)
 }
 

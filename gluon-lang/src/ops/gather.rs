@@ -64,7 +64,8 @@ impl OpRules for Gather {
                     s.rank(),
                     s.rank() - 1
                 ),
-            ));
+            )
+            .help("dimensions count from 0"));
         }
         let differs = (0..s.rank()).find(|&d| d != self.axis as usize && s.shape[d] != i.shape[d]);
         if let Some(d) = differs {
@@ -74,8 +75,14 @@ impl OpRules for Gather {
                     "dimension {d} has {} elements in the source and {} in the indices",
                     s.shape[d], i.shape[d]
                 ),
+            )
+            .help(
+                "only the dimension that is indexed may differ; `broadcast_to` repeats the others",
             ));
         }
+        let axis = self.axis as usize;
+        super::split::along(func, "gather", self.source, axis)?;
+        super::split::alike_but(func, "gather", (self.source, self.indices), axis)?;
         Ok(smallvec![func.ty(self.indices).with_elem(s.elem)])
     }
     fn layout_rule(&self) -> LayoutRule {
@@ -111,7 +118,8 @@ impl OpRules for Histogram {
                 Code::ElementMismatch,
                 format!("`histogram` wants a rank-1 tensor of 32-bit integers, this is {t}"),
             )
-            .origin(self.operand, format!("this is {t}")));
+            .origin(self.operand, format!("this is {t}"))
+            .help("`ravel` makes a vector of a tensor, `cast::<i32>()` makes integers"));
         }
         if let Some(mask) = self.mask.expand() {
             let wanted = func.ty(self.operand).with_elem(DType::I1);
@@ -125,6 +133,7 @@ impl OpRules for Histogram {
                 ));
             }
         }
+        super::split::along(func, "histogram", self.operand, 0)?;
         let to = one_declared(declared, "histogram")?;
         match to {
             Type::Tensor(b) if b.rank() == 1 && b.elem == Elem::I32 => Ok(smallvec![to.clone()]),

@@ -19,6 +19,7 @@ pub mod scratch;
 pub mod shape;
 pub mod shared;
 pub mod sort;
+mod split;
 pub mod sync;
 pub mod tma;
 pub mod warps;

@@ -59,6 +59,7 @@ impl OpRules for Reduce {
                 t.rank() - 1
             )));
         }
+        super::split::along(func, "reduce", first, axis)?;
         let mut types = smallvec![];
         for &operand in &self.operands {
             let elem = tensor(func, "reduce", operand)?.elem;

@@ -40,10 +40,11 @@ impl OpRules for Scan {
                 t.rank(),
                 t.rank() - 1
             );
-            return Err(
-                OpError::new(Code::NoSuchAxis, message).origin(first, format!("this is {t}"))
-            );
+            return Err(OpError::new(Code::NoSuchAxis, message)
+                .origin(first, format!("this is {t}"))
+                .help("dimensions count from 0"));
         }
+        super::split::along(func, "scan", first, self.axis as usize)?;
         let mut types = smallvec![];
         for &operand in &self.operands {
             let o = tensor(func, "scan", operand)?;

@@ -51,6 +51,7 @@ impl OpRules for Sort {
             return Err(error(Code::ShapeMismatch, message)
                 .help("it can keep a power of two, at most all; mask those that are not wanted"));
         }
+        super::split::along(func, "sort", first, axis)?;
         let mut types: Types = smallvec![];
         for &operand in &self.operands {
             let o = tensor(func, "sort", operand)?;

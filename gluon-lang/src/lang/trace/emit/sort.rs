@@ -31,9 +31,14 @@ pub(crate) fn top_k(operand: Value, k: i128, axis: usize, at: At) -> [Value; 2] 
         let Some((dtype, size)) = trace.sortable(operand, axis, at) else {
             return [trace.builder.poison(), trace.builder.poison()];
         };
-        let Some(k) = u32::try_from(k).ok().filter(|k| *k > 0) else {
-            let error = OpError::new(Code::ShapeMismatch, format!("the largest {k} elements"));
-            let poison = trace.fail(error.help("it keeps a power of two of them"), at);
+        let fits = |k: &u32| k.is_power_of_two() && *k <= size;
+        let Some(k) = u32::try_from(k).ok().filter(fits) else {
+            let message = format!("`top_k` of {k} of {size} elements");
+            let error = OpError::new(Code::ShapeMismatch, message);
+            let error = error
+                .origin(operand, format!("this is {}", trace.ty(operand)))
+                .help("take a power of two, at most all, and mask those that are not wanted");
+            let poison = trace.fail(error, at);
             return [poison, poison];
         };
         let Some(index) = trace.index_along("`top_k`", operand, axis, at) else {

@@ -1,0 +1,68 @@
+//! Tensors that the CTAs of a cluster split: what elements of several CTAs would have to meet for.
+
+use crate::diag::{Code, OpError};
+use crate::entity::Value;
+use crate::ir::{Func, TensorType};
+use crate::layout::{Axis, Dims};
+
+const WAY_OUT: &str = "keep the dimension within each CTA, and combine what the CTAs found by `remote_load` or atomics";
+
+/// The bases of a tensor's CTAs; none while its layout is open.
+fn bases(t: &TensorType) -> Vec<Dims> {
+    let map = t.layout.linear(&t.shape);
+    map.map_or_else(|_| Vec::new(), |map| map.basis_coords(Axis::Block))
+}
+
+/// All elements along a dimension are in one CTA.
+pub(super) fn along(func: &Func, op: &str, value: Value, axis: usize) -> Result<(), OpError> {
+    let Some(t) = func.ty(value).as_tensor() else {
+        return Ok(());
+    };
+    if bases(t).iter().all(|basis| basis[axis] == 0) {
+        return Ok(());
+    }
+    let message = format!("`{op}` along dimension {axis}, which the CTAs of the cluster split");
+    Err(OpError::new(Code::InvalidLayout, message)
+        .origin(value, format!("this is {t}"))
+        .help(WAY_OUT))
+}
+
+/// Each element is in one CTA alone.
+pub(super) fn held_once(func: &Func, op: &str, value: Value) -> Result<(), OpError> {
+    let Some(t) = func.ty(value).as_tensor() else {
+        return Ok(());
+    };
+    if bases(t).iter().all(|basis| basis.iter().any(|c| *c != 0)) {
+        return Ok(());
+    }
+    let message =
+        format!("`{op}` on elements that several CTAs of the cluster hold, and each would do");
+    Err(OpError::new(Code::InvalidLayout, message)
+        .origin(value, format!("this is {t}"))
+        .help("give it a layout whose CTAs split the tensor"))
+}
+
+/// The CTAs hold the same part of two tensors along all dimensions but one.
+pub(super) fn alike_but(
+    func: &Func,
+    op: &str,
+    (a, b): (Value, Value),
+    axis: usize,
+) -> Result<(), OpError> {
+    let without = |value: Value| -> Vec<Dims> {
+        let all = func.ty(value).as_tensor().map(bases).unwrap_or_default();
+        all.iter().map(|basis| basis.without(axis)).collect()
+    };
+    let is_open = |value: Value| {
+        let layout = func.ty(value).layout();
+        layout.is_none_or(|layout| !layout.is_resolved())
+    };
+    if is_open(a) || is_open(b) || without(a) == without(b) {
+        return Ok(());
+    }
+    let message = format!("the CTAs of the cluster split the operands of `{op}` in different ways");
+    Err(OpError::new(Code::InvalidLayout, message)
+        .origin(a, format!("this is {}", func.ty(a)))
+        .origin(b, format!("this is {}", func.ty(b)))
+        .help("give both layouts with the same CTA bases"))
+}
