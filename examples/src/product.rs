@@ -1,4 +1,4 @@
-//! The case of a matrix product: random factors, and a reference in f64.
+//! The case of a matrix product: random factors, a reference in f64, and cuBLAS beside it when it is timed.
 
 use tilekit::prelude::*;
 
@@ -51,21 +51,10 @@ impl<T: DeviceElement> Product<T> {
         self.size[0].div_ceil(tile[0]) * self.size[1].div_ceil(tile[1])
     }
 
-    /// The product in f64, row-major.
-    fn reference(&self) -> Vec<f64> {
-        let [m, n, k] = self.size;
-        let row = |of: &Input<T>, at: usize| -> Vec<f64> {
-            let first = at * stride::<T>(k);
-            let row = &of.host()[first..first + k];
-            row.iter().map(|x| x.number().to_f64()).collect()
-        };
-        let columns: Vec<Vec<f64>> = (0..n).map(|j| row(&self.b, j)).collect();
-        let rows = (0..m).map(|i| row(&self.a, i));
-        rows.flat_map(|a| {
-            let dot = |b: &Vec<f64>| a.iter().zip(b).map(|(x, y)| x * y).sum();
-            columns.iter().map(dot).collect::<Vec<f64>>()
-        })
-        .collect()
+    /// The same, for cuBLAS and for the reference.
+    fn gemm(&self) -> Gemm {
+        let gemm = Gemm::new(&self.a, &self.b, &self.c);
+        gemm.transposed_b().with_size(self.size)
     }
 }
 
@@ -82,14 +71,15 @@ pub(crate) fn product<T: Float + DeviceElement>(
         b: case.normal::<T>("b", [n, stride::<T>(k)]),
         c: case.output::<T>("c", [m, stride::<T>(n)]),
     };
+    case.peer(Peer::Cublas(product.gemm()));
     launch(case, &product)?;
     // Half a step of the output's type, and what sums of k terms in f32 lose.
     let tolerance = Close {
         relative: if size_of::<T>() == 2 { 4e-3 } else { 1e-3 },
         absolute: 1e-4 * (k as f64).sqrt(),
     };
-    case.expect_part(&product.c, [m, n], || product.reference(), tolerance)?;
-    case.does_flops(2 * m * n * k);
+    case.expect_part(&product.c, [m, n], || product.gemm().reference(), tolerance)?;
+    case.does_tensor_flops::<T>(2 * m * n * k);
     case.moves_bytes(size_of::<T>() * (m * k + n * k + m * n));
     Ok(())
 }
