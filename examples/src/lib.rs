@@ -32,5 +32,6 @@ pub mod tma_add;
 pub mod tma_copy;
 pub mod tma_im2col;
 pub mod top_k;
+pub mod transpose;
 pub mod vector_add;
 pub mod wgmma_tile;

@@ -315,3 +315,51 @@ fn every_access_moves_what_its_layouts_say() {
     }
     assert!(matrices > 100, "{matrices}");
 }
+
+#[test]
+fn a_tile_can_be_turned_without_conflicts() {
+    // Rows of 16 bytes a thread go in, columns of 16 bytes a thread come out.
+    let halves = "SharedLinear(offset=[[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 0], [4, 0], [8, 16], [16, 32], [32, 0]])";
+    let check = |registers: &str, shared: &str, bits: u32, direction| {
+        let (kind, vector, cost) =
+            check_access(registers, shared, &[64, 64], &[64, 64], bits, direction);
+        (kind, vector, cost.accesses, cost.conflicts)
+    };
+    assert_eq!(
+        check(
+            "Blocked([1, 8], [4, 8], [4, 1], [1, 0])",
+            halves,
+            16,
+            Direction::Store
+        ),
+        (AccessKind::Vector, 8, 4, 0)
+    );
+    assert_eq!(
+        check(
+            "Blocked([8, 1], [4, 8], [1, 4], [0, 1])",
+            halves,
+            16,
+            Direction::Load
+        ),
+        (AccessKind::Transposed, 8, 4, 0)
+    );
+    let words = "Swizzled(4, 4, 8, [1, 0])";
+    assert_eq!(
+        check(
+            "Blocked([1, 4], [2, 16], [4, 1], [1, 0])",
+            words,
+            32,
+            Direction::Store
+        ),
+        (AccessKind::Vector, 4, 8, 0)
+    );
+    assert_eq!(
+        check(
+            "Blocked([4, 1], [8, 4], [1, 4], [0, 1])",
+            words,
+            32,
+            Direction::Load
+        ),
+        (AccessKind::Vector, 1, 32, 0)
+    );
+}

@@ -1,0 +1,107 @@
+//! The transpose through shared memory: 16 bytes a thread from and to global memory, along rows on both sides, and a tile
+//! between them whose layout lets both sides through without bank conflicts.
+
+use tilekit::prelude::*;
+
+use crate::instance::divided_instance;
+use crate::rows::row_stride;
+
+/// Rows and columns of a tile.
+const TILE: usize = 64;
+
+/// A tile on its way in: the threads along its rows.
+fn along_rows<T>() -> Blocked {
+    let per_thread = 16 / size_of::<T>() as u32;
+    let lanes = TILE as u32 / per_thread;
+    Blocked::new([1, per_thread], [32 / lanes, lanes], [4, 1], [1, 0])
+}
+
+/// A tile on its way out: the threads along its columns, which become rows.
+fn along_columns<T>() -> Blocked {
+    match size_of::<T>() {
+        // Four lanes along a column are what `ldmatrix.trans` gives.
+        2 => Blocked::new([8, 1], [4, 8], [1, 4], [0, 1]),
+        _ => Blocked::new([4, 1], [8, 4], [1, 4], [0, 1]),
+    }
+}
+
+/// The tile between. Where a warp reads a column it has 16 bytes in each of eight rows at once; their 16 bytes are
+/// exchanged so that these lie in different banks.
+fn between<T>() -> SharedLayout {
+    if size_of::<T>() == 4 {
+        // Rows 0, 4, 8, ... are read at once.
+        return Swizzled::new(4, 4, 8, [1, 0]).into();
+    }
+    // Rows 0, 1, 8, 9, 16, 17, 24, 25 are one matrix.
+    let columns = [1, 2, 4, 8, 16, 32].map(|col| [0, col]);
+    let rows = [[1, 8], [2, 0], [4, 0], [8, 16], [16, 32], [32, 0]];
+    SharedLinear::new(columns.into_iter().chain(rows)).into()
+}
+
+/// The rows and columns of a tile.
+#[device]
+fn coordinates(layout: &Blocked) -> (Tensor<i32>, Tensor<i32>) {
+    let row = program_id(1) * TILE + arange(0..TILE, Slice::new(1, layout.clone())).expand_dims(1);
+    let col = program_id(0) * TILE + arange(0..TILE, Slice::new(0, layout.clone())).expand_dims(0);
+    (row, col)
+}
+
+/// `out[c, r] = x[r, c]`, one tile per program. Rows of both begin at multiples of 16 bytes; `DIVISOR` divides `rows` and
+/// `cols`.
+#[kernel(warps = 4, instances(<bf16, 8>, <f32, 8>))]
+pub fn transpose<T: Numeric, const DIVISOR: u32>(
+    x: Ptr<T>,
+    out: Ptr<T>,
+    #[multiple_of(8)] x_row_stride: i64,
+    #[multiple_of(8)] out_row_stride: i64,
+    #[multiple_of(DIVISOR)] rows: i32,
+    #[multiple_of(DIVISOR)] cols: i32,
+) {
+    let tile = Smem::<T>::alloc([TILE, TILE], between::<T>());
+    let (row, col) = coordinates(&along_rows::<T>());
+    let inside = (row < rows) & (col < cols);
+    let v = x.at(row.cast::<i64>() * x_row_stride + col);
+    tile.store(v.mask(inside).cache(CacheOp::Cs).load());
+    let (row, col) = coordinates(&along_columns::<T>());
+    let inside = (row < rows) & (col < cols);
+    let to = out.at(col.cast::<i64>() * out_row_stride + row);
+    to.mask(inside)
+        .cache(CacheOp::Cs)
+        .store(tile.load(along_columns::<T>()));
+}
+
+fn transpose_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+    let (rows, cols) = (case.size("rows"), case.size("cols"));
+    let (x_stride, out_stride) = (row_stride(cols), row_stride(rows));
+    let x = case.normal::<T>("x", [rows, x_stride]);
+    let out = case.output::<T>("out", [cols, out_stride]);
+    let arguments = (
+        &x,
+        &out,
+        x_stride as i64,
+        out_stride as i64,
+        rows as i32,
+        cols as i32,
+    );
+    let tiles = grid([cols.div_ceil(TILE), rows.div_ceil(TILE)]);
+    divided_instance!(DIVISOR for (rows | cols), {
+        case.launch(transpose::<T, DIVISOR>, tiles, arguments)
+    })?;
+    let moved = || {
+        let places = (0..cols).flat_map(|c| (0..rows).map(move |r| [r, c]));
+        places.map(|at| x[at]).collect()
+    };
+    case.expect_part(&out, [cols, rows], moved, Exactly)?;
+    case.moves_bytes(2 * rows * cols * size_of::<T>());
+    Ok(())
+}
+
+#[case(sizes(rows = [256, 200, 61], cols = [128, 136, 131]))]
+fn transpose_bf16(case: &mut Case) -> CaseResult {
+    transpose_of::<bf16>(case)
+}
+
+#[case(sizes(rows = [256, 200, 61], cols = [128, 136, 131]))]
+fn transpose_f32(case: &mut Case) -> CaseResult {
+    transpose_of::<f32>(case)
+}
