@@ -3,7 +3,9 @@
 
 pub mod access;
 pub mod axis;
+pub mod banks;
 pub mod coalescing;
+pub mod conversions;
 pub mod effects;
 pub mod mask;
 pub mod pressure;

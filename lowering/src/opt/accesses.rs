@@ -1,17 +1,34 @@
-//! `check-accesses`: says which accesses to global memory move many more bytes than they use.
+//! `check-accesses`: says which accesses to global memory move many more bytes than they use, and which accesses to shared
+//! memory have lanes wait for one another.
 
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::Inst;
 use gluon_lang::ir::Func;
+use gluon_lang::layout::convert::AccessKind;
 
 use crate::analysis::axis::Axes;
+use crate::analysis::banks::{self, BankCost};
 use crate::analysis::coalescing::{self, AccessCost};
 
-/// An access that moves this many times the bytes that it uses is reported.
+/// An access that moves this many times the bytes that it uses, or takes this many times the wavefronts, is reported.
 const MAX_EXCESS: u32 = 4;
 
 /// Warns, or where the kernel denies it reports an error.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
+    check_global(func, found);
+    for inst in func.walk() {
+        let Some(cost) = banks::cost(func, inst) else {
+            continue;
+        };
+        if func.contracts.denies_bank_conflicts && cost.conflicts > 0 {
+            found.push(conflict(func, inst, cost));
+        } else if cost.excess() >= MAX_EXCESS {
+            found.push(conflict(func, inst, cost).warning());
+        }
+    }
+}
+
+fn check_global(func: &Func, found: &mut Diagnostics) {
     let has_accesses = |inst: &Inst| crate::analysis::access::pointers(func, *inst).is_some();
     let accesses: Vec<Inst> = func.walk().into_iter().filter(has_accesses).collect();
     if accesses.is_empty() {
@@ -30,6 +47,26 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
             });
         }
     }
+}
+
+fn conflict(func: &Func, inst: Inst, cost: BankCost) -> Diagnostic {
+    let message = format!(
+        "this `{}` takes {} wavefronts where {} would do",
+        func.op(inst).rules().mnemonic(),
+        cost.wavefronts,
+        cost.wavefronts - cost.conflicts
+    );
+    let by = match cost.kind {
+        AccessKind::Vector => "as a vector",
+        AccessKind::Matrix | AccessKind::Transposed => "of matrices",
+    };
+    let note = format!(
+        "each thread moves {} bytes at once {by}, {} times; lanes whose words lie in one of the 32 banks wait for one another",
+        cost.thread_bytes, cost.accesses
+    );
+    Diagnostic::error(Code::BankConflict, func.place(inst), message)
+        .note(note)
+        .help("lay the memory out with a swizzle (`Nvmma`, `Swizzled`) or padding (`Padded`), or give the tile a layout whose lanes follow the memory")
 }
 
 fn report(func: &Func, inst: Inst, cost: AccessCost) -> Diagnostic {
@@ -80,6 +117,40 @@ mod tests {
         let found = found.to_string();
         let first = found.lines().next().unwrap_or("");
         assert_eq!(first, expected);
+    }
+
+    /// The first line of what is said of writing a tile by columns into rows with a swizzle of so many phases.
+    #[track_caller]
+    fn check_banks(phases: u32, head: &str, expected: &str) {
+        let text = format!(
+            "
+            #b = Blocked([1, 1], [32, 1], [1, 4], [0, 1])
+            #s = Swizzled(1, 1, {phases}, [1, 0])
+            kernel @k() warps(4){head} stage(resolved) {{
+              %v = constant {{value=1.0}} : tensor<32x32xf32, #b>
+              %m = smem_alloc : smem<32x32xf32, #s>
+              smem_store %m, %v
+              return
+            }}"
+        );
+        let (_, found) = apply("check-accesses", &text);
+        let found = found.to_string();
+        assert_eq!(found.lines().next().unwrap_or(""), expected);
+    }
+
+    #[test]
+    fn lanes_wait_at_one_bank() {
+        let said = |wavefronts: u32, level: &str| {
+            format!(
+                "{level}[TK0031]: this `smem_store` takes {wavefronts} wavefronts where 8 would do"
+            )
+        };
+        check_banks(32, " deny(bank_conflicts)", "");
+        check_banks(1, "", &said(256, "warning"));
+        check_banks(1, " deny(bank_conflicts)", &said(256, "error"));
+        // Two lanes at a time are worth no warning.
+        check_banks(16, "", "");
+        check_banks(16, " deny(bank_conflicts)", &said(16, "error"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use gluon_lang::ops::layout::ConvertLayout;
 use gluon_lang::ops::{LayoutRule, Op, Scratch, Values};
 
 use super::replace::Replaced;
+use crate::analysis::conversions;
 
 /// Removes, merges and moves conversions.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
@@ -370,6 +371,9 @@ fn moves(func: &Func, inst: Inst, message: &str) -> Diagnostic {
             d = d.note(format!("which is {map}"));
         }
     }
+    if let Some(cost) = conversions::cost(func, inst) {
+        d = d.note(format!("a warp takes {cost}"));
+    }
     d
 }
 
@@ -465,6 +469,7 @@ mod tests {
               = note: which is register=[[1], [2]] lane=[[4], [8], [16], [32], [64]] warp=[[128], [256]] block=[] -> dim0 512
               = note: to tensor<512xi32, Blocked([1], [32], [4], [0])>
               = note: which is register=[[128], [256]] lane=[[1], [2], [4], [8], [16]] warp=[[32], [64]] block=[] -> dim0 512
+              = note: a warp takes 1 store, 1 load, 8 wavefronts, 1 barrier of the CTA, 2048 bytes of shared memory
               = help: convert between layouts that place every element in the same thread, or allow it to cost",
         );
         let free = text.replace(

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use gluon_lang::diag::Diagnostics;
+use gluon_lang::entity::Inst;
 use gluon_lang::ir::{Func, Stage};
+use gluon_lang::layout::convert::AccessKind;
 use gluon_lang::text::print;
 use lowering::analysis::axis::Axes;
-use lowering::analysis::coalescing;
+use lowering::analysis::{banks, coalescing, conversions};
 use lowering::{Options, StopAt, run_to};
 
 use super::catalog::{Catalog, KernelItem, Variant};
@@ -22,25 +24,53 @@ pub(super) fn ir_text(func: Func, stop: &StopAt) -> Result<String, Diagnostics> 
     Ok(print(&lowered.func))
 }
 
-/// What each access to global memory costs, as lines for a header: width, sectors, bytes used of those moved.
+/// What each access to memory and each conversion costs, as lines for a header: of global memory width, sectors and bytes
+/// used of those moved, of shared memory width and bank conflicts, of conversions what is left of them after the passes.
 pub(super) fn accesses(func: Func) -> Result<Vec<String>, Diagnostics> {
-    let func = run_to(func, &KEPT_STAGE, &Options::default())?.func;
+    let func = run_to(
+        func,
+        &StopAt::Pass(CHECKED.to_string()),
+        &Options::default(),
+    )?
+    .func;
     let axes = Axes::of(&func);
     let line = |inst| {
-        let cost = coalescing::cost(&func, &axes, inst)?;
+        let cost = cost(&func, &axes, inst)?;
         let place = func.place(inst).map_or_else(String::new, |place| {
             format!(" at {}:{}", place.file, place.line)
         });
-        Some(format!(
-            "{}{place}: {} bytes a thread, {} sectors a warp, {} of {} bytes used",
-            func.op(inst).rules().mnemonic(),
+        let mnemonic = func.op(inst).rules().mnemonic();
+        Some(format!("{mnemonic}{place}: {cost}"))
+    };
+    Ok(func.walk().into_iter().filter_map(line).collect())
+}
+
+/// The pass that looks at accesses: before it they are not yet those that will be emitted.
+const CHECKED: &str = "check-accesses";
+
+/// What an instruction costs that accesses memory or converts.
+fn cost(func: &Func, axes: &Axes, inst: Inst) -> Option<String> {
+    if let Some(cost) = coalescing::cost(func, axes, inst) {
+        return Some(format!(
+            "{} bytes a thread, {} sectors a warp, {} of {} bytes used",
             cost.vector_bytes,
             cost.sectors,
             cost.used_bytes,
             cost.moved_bytes()
-        ))
-    };
-    Ok(func.walk().into_iter().filter_map(line).collect())
+        ));
+    }
+    if let Some(cost) = banks::cost(func, inst) {
+        let kind = match cost.kind {
+            AccessKind::Vector => "",
+            AccessKind::Matrix => " in matrices",
+            AccessKind::Transposed => " in transposed matrices",
+        };
+        return Some(format!(
+            "{} bytes a thread{kind}, {} times, {} wavefronts a warp, {} of them by bank conflicts",
+            cost.thread_bytes, cost.accesses, cost.wavefronts, cost.conflicts
+        ));
+    }
+    conversions::cost(func, inst).map(|cost| cost.to_string())
 }
 
 /// The stage at which snapshots and `build` keep the IR.

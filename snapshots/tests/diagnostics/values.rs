@@ -43,12 +43,12 @@ fn a_static_assert_does_not_hold() {
     check("static_assert", block_of::<64>.trace());
 }
 
-#[kernel]
+#[kernel(warps = 8)]
 fn shared_overflow(x: Ptr<f32>) {
-    let row_wise = Blocked::new([1, 4], [1, 32], [4, 1], [1, 0]);
-    let column_wise = Blocked::new([4, 1], [32, 1], [1, 4], [0, 1]);
-    let at = arange(0..512, Slice::new(1, row_wise.clone())).expand_dims(1) * 512
-        + arange(0..512, Slice::new(0, row_wise)).expand_dims(0);
+    let row_wise = Blocked::new([1, 256], [32, 1], [8, 1], [1, 0]);
+    let column_wise = Blocked::new([256, 1], [1, 32], [1, 8], [0, 1]);
+    let at = arange(0..256, Slice::new(1, row_wise.clone())).expand_dims(1) * 256
+        + arange(0..256, Slice::new(0, row_wise)).expand_dims(0);
     let turned = x.at(at).load().convert_layout(column_wise.clone());
     let to = at.convert_layout(column_wise);
     x.at(to).store(turned);
