@@ -19,6 +19,23 @@ pub(super) fn powers_of_two(
     }
 }
 
+/// The value of `field` is a power of two (so not zero).
+pub(super) fn power_of_two(
+    layout: &'static str,
+    field: &'static str,
+    value: u32,
+) -> Result<(), LayoutError> {
+    if value.is_power_of_two() {
+        return Ok(());
+    }
+    Err(LayoutError::Parameter {
+        layout,
+        field,
+        found: value.to_string(),
+        wanted: "it must be a power of two".to_owned(),
+    })
+}
+
 /// `field` has `wanted` entries.
 pub(super) fn entries(
     layout: &'static str,

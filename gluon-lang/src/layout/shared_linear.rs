@@ -52,7 +52,7 @@ impl SharedLinear {
 
     pub(super) fn check(&self) -> Result<(), LayoutError> {
         const NAME: &str = "SharedLinear";
-        rules::powers_of_two(NAME, "alignment_bytes", &[self.alignment_bytes])?;
+        rules::power_of_two(NAME, "alignment_bytes", self.alignment_bytes)?;
         let rank = self.rank();
         rules::rank(NAME, rank)?;
         rules::offset_bases(NAME, &self.offset)?;

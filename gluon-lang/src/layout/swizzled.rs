@@ -54,7 +54,7 @@ impl Swizzled {
             ("per_phase", self.per_phase),
             ("max_phase", self.max_phase),
         ] {
-            rules::powers_of_two(NAME, field, &[value])?;
+            rules::power_of_two(NAME, field, value)?;
         }
         rules::cta_bases(NAME, self.order.rank(), &self.cta_bases)
     }

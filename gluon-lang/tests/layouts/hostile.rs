@@ -232,7 +232,7 @@ fn each_rule_broken_once_says_so() {
     check(
         "Swizzled(3, 1, 1, [1, 0])",
         &[64, 64],
-        "vec of Swizzled must be powers of two",
+        "vec of Swizzled is 3, but it must be a power of two",
     );
     check("Padded([], [1, 0])", &[64, 64], "at least one pair");
     check(

@@ -2,7 +2,9 @@
 
 mod collective;
 mod control;
+mod costs;
 mod layouts;
+mod rules;
 mod shapes;
 mod shared;
 #[expect(clippy::manual_is_multiple_of, reason = "authors write the remainder")]
