@@ -6,13 +6,13 @@ use crate::family::{MATRICES, SOLIDS, VECTORS};
 use crate::kernel::{Kernel, coordinates, from_bytes, noise, number, to_bytes};
 
 /// A gather from a source of one layout and shape by indices of another.
-struct Case<'t> {
-    warps: u32,
-    axis: usize,
-    source: (&'t str, &'t [u32]),
-    indices: (&'t str, &'t [u32]),
-    dtype: DType,
-    index: DType,
+pub(crate) struct Case<'t> {
+    pub(crate) warps: u32,
+    pub(crate) axis: usize,
+    pub(crate) source: (&'t str, &'t [u32]),
+    pub(crate) indices: (&'t str, &'t [u32]),
+    pub(crate) dtype: DType,
+    pub(crate) index: DType,
 }
 
 impl Case<'_> {
@@ -32,7 +32,7 @@ impl Case<'_> {
     }
 
     #[track_caller]
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         let ((from, shape), (to, out_shape)) = (self.source, self.indices);
         let count = |shape: &[u32]| shape.iter().product::<u32>() as usize;
         let mask = u64::MAX >> (64 - self.dtype.bits());
@@ -173,8 +173,9 @@ fn a_warp_looks_into_itself_by_shuffles() {
     );
 }
 
+/// A histogram of noise, in a layout with its warps, on counters in another.
 #[track_caller]
-fn check_histogram(
+pub(crate) fn check_histogram(
     operand: (&str, u32),
     counters: &str,
     (length, bins): (u32, u32),

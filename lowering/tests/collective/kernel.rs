@@ -154,16 +154,32 @@ impl Kernel {
         like: &Form,
         length: u32,
     ) -> String {
-        let mut sizes = vec![length];
-        sizes.insert(axis, 1);
+        let vector = Form {
+            shape: vec![length],
+            ..like.clone()
+        };
+        self.expanded_of(value, axis, like, &vector, "i32")
+    }
+
+    /// The same of a vector of any type.
+    pub(crate) fn expanded_of(
+        &mut self,
+        value: &str,
+        axis: usize,
+        like: &Form,
+        vector: &Form,
+        elem: &str,
+    ) -> String {
+        let mut shape = vector.shape.clone();
+        shape.insert(axis, 1);
         let form = Form {
-            shape: sizes,
+            shape,
             ..like.clone()
         };
         let name = format!("{value}_x");
         self.line(&format!(
             "%{name} = expand_dims %{value} {{axis={axis}}} : {}",
-            form.of("i32")
+            form.of(elem)
         ));
         name
     }
@@ -192,13 +208,19 @@ impl Kernel {
         self.run_in(1, buffers)
     }
 
-    /// The PTX, which an assembler must take if there is one.
+    /// The PTX.
     #[track_caller]
-    pub(crate) fn assemble(&self) -> String {
+    pub(crate) fn ptx(&self) -> String {
         let text = self.text();
         let func = parse("test.tile", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let ptx = compiled.module.to_text();
+        compiled.module.to_text()
+    }
+
+    /// The PTX, which an assembler must take if there is one.
+    #[track_caller]
+    pub(crate) fn assemble(&self) -> String {
+        let ptx = self.ptx();
         assembler::accepts(&ptx);
         ptx
     }

@@ -17,3 +17,4 @@ mod gathers;
 mod kernel;
 mod scans;
 mod sorts;
+mod tables;

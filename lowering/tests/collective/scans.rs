@@ -49,8 +49,9 @@ fn scanned<T: Copy>(
     found
 }
 
+/// Scans noise, and compares with the host.
 #[track_caller]
-fn check(layout: &str, warps: u32, shape: &[u32], dtype: DType, scan: (usize, bool)) {
+pub(crate) fn check(layout: &str, warps: u32, shape: &[u32], dtype: DType, scan: (usize, bool)) {
     let count = shape.iter().product::<u32>() as usize;
     let mask = u64::MAX >> (64 - dtype.bits());
     let cut = |values: Vec<u64>| -> Vec<u64> { values.iter().map(|v| v & mask).collect() };
