@@ -94,7 +94,8 @@ impl OpRules for MbarrierInit {
                     "a barrier counts 1 to {MAX_COUNT} arrivals, not {}",
                     self.count
                 ),
-            ));
+            )
+            .help("count those who arrive in one phase: 1 where one thread expects the bytes of copies"));
         }
         Ok(smallvec![])
     }

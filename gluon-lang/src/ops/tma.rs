@@ -101,7 +101,8 @@ fn check_copy(
                 "`{op}` through {ty} wants {wanted} coordinates, these are {}",
                 coordinates.len()
             ),
-        ));
+        )
+        .help("write one coordinate for each dimension of the tensor, the slowest first"));
     }
     for &c in coordinates {
         if *func.ty(c) != Type::Scalar(Elem::I32) {
@@ -230,6 +231,9 @@ fn lies_as_whole(m: &TensorMapType, alloc_shape: &[u32]) -> bool {
             .all(|at| own.offset(&at) == there.offset(&at))
 }
 
+/// The reductions that there are (PTX ISA, `cp.reduce.async.bulk.tensor`).
+const REDUCTIONS: &str = "it adds 32-bit integers, u64, f16, bf16 and f32; takes the smaller or larger of 32- and 64-bit integers, f16 and bf16; and combines the bits of 32- and 64-bit integers";
+
 /// Global memory of a copy begins at a multiple of this many bytes.
 const ENGINE_ALIGNMENT_BYTES: u32 = 16;
 
@@ -319,7 +323,8 @@ impl OpRules for TmaStore {
                 return Err(OpError::new(
                     Code::ElementMismatch,
                     format!("the copy engine has no `{}` for {elem}", self.op),
-                ));
+                )
+                .help(REDUCTIONS));
             }
         }
         match m.mode {

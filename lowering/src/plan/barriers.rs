@@ -15,6 +15,7 @@ use gluon_lang::ops::sync::Barrier;
 use gluon_lang::ops::wgmma::FenceAsyncShared;
 use gluon_lang::ops::{Access, Op, Types, flow};
 
+use super::expectations;
 use super::hazards::{Bytes, Event, Pending, Wanted, events, touched_by_engines};
 use crate::analysis::shared::Views;
 
@@ -24,6 +25,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
         return;
     }
     let views = Views::of(func);
+    expectations::check(func, &views, found);
     let mut walk = Walk {
         func,
         views,

@@ -3,6 +3,7 @@
 mod collective;
 mod control;
 mod costs;
+mod hopper;
 mod layouts;
 mod rules;
 mod shapes;

@@ -7,7 +7,7 @@ const HEAD: &str = "\
 #bar = Swizzled(1, 1, 1, [0])
 #acc = Wgmma([4, 1], [64, 64, 16])
 #blocked = Blocked([1, 8], [4, 8], [4, 1], [1, 0])
-kernel @k(%m: tensor_map<64x64xbf16, #nvmma>, %n: i32, %c: i1) warps(4) stage(resolved) {
+kernel @k(%m: tensor_map<64x64xbf16, #nvmma>, %n: i32, %c: i1, %p: ptr<bf16>) warps(4) stage(resolved) {
   %zero = constant {value=0} : i32
   %one = constant {value=1} : i32
   %v = constant {value=1.0} : tensor<64x64xbf16, #blocked>
@@ -40,6 +40,7 @@ fn check(body: &str, expected: &[&str]) {
         "for",
         "tma_",
         "wgmma",
+        "async_",
         "warp_spec",
         "else",
     ];
@@ -65,6 +66,38 @@ fn a_copy_in_needs_its_barrier_initialised() {
             "mbarrier_expect",
             "tma_load",
             "mbarrier_wait",
+            "smem_load",
+        ],
+    );
+}
+
+#[test]
+fn copies_of_threads_are_known_to_others_once_waited_for() {
+    check(
+        "%a = smem_alloc : SMEM
+        %b = smem_alloc : SMEM
+        %ps = splat %p : tensor<64x64xptr<bf16>, #blocked>
+        async_copy %a, %ps
+        async_commit
+        async_copy %b, %ps
+        async_commit
+        async_wait {pending=1}
+        %x = smem_load %a : tensor<64x64xbf16, #blocked>
+        async_wait {pending=0}
+        %y = smem_load %b : tensor<64x64xbf16, #blocked>
+        print [%x, %y] {prefix=\"xy\"}",
+        &[
+            "smem_alloc 0..8192",
+            "smem_alloc 8192..16384",
+            "async_copy",
+            "async_commit",
+            "async_copy",
+            "async_commit",
+            "async_wait",
+            "barrier",
+            "smem_load",
+            "async_wait",
+            "barrier",
             "smem_load",
         ],
     );

@@ -1,0 +1,70 @@
+//! What can be seen of a barrier in shared memory without running the kernel: that the bytes it expects are copied by
+//! somebody, that copies are expected, and that somebody waits for them.
+
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ir::Func;
+use gluon_lang::ops::{Access, Op};
+
+use crate::analysis::shared::Views;
+
+/// Reports every barrier whose phases can never complete, or whose completion nobody asks for.
+pub(super) fn check(func: &Func, views: &Views, found: &mut Diagnostics) {
+    let insts = func.walk();
+    let users = |wanted: &dyn Fn(&Op) -> Option<Value>| -> Vec<(Inst, Value)> {
+        let of_inst = |&inst: &Inst| wanted(func.op(inst)).map(|barrier| (inst, barrier));
+        insts.iter().filter_map(of_inst).collect()
+    };
+    let expectations = users(&|op| match op {
+        Op::MbarrierExpect(expect) if expect.bytes > 0 => Some(expect.barrier),
+        _ => None,
+    });
+    let waits = users(&|op| match op {
+        Op::MbarrierWait(wait) => Some(wait.barrier),
+        Op::MbarrierTryWait(wait) => Some(wait.barrier),
+        _ => None,
+    });
+    let copies = users(&|op| {
+        let accesses = op.rules().shared_accesses();
+        let completes = accesses.iter().find(|(_, a)| *a == Access::AsyncAtomic);
+        completes.map(|(barrier, _)| *barrier)
+    });
+    let is_met = |(_, barrier): &(Inst, Value), others: &[(Inst, Value)]| {
+        let own = views.allocations(*barrier);
+        let shares = |(_, other): &(Inst, Value)| {
+            let theirs = views.allocations(*other);
+            own.iter().any(|allocation| theirs.contains(allocation))
+        };
+        others.iter().any(shares)
+    };
+    for one in expectations.iter().filter(|one| !is_met(one, &copies)) {
+        let message =
+            "the barrier expects bytes here, and no copy completes on it: its phase never ends";
+        let help = "let a copy through a tensor map complete on this barrier, or `arrive` without expecting bytes";
+        found.push(report(func, views, *one, message, help));
+    }
+    for one in copies.iter().filter(|one| !is_met(one, &expectations)) {
+        let message = "a copy completes on a barrier that expects no bytes";
+        let help = "`barrier.expect(map.block_bytes())` before the copy says how many it brings";
+        found.push(report(func, views, *one, message, help));
+    }
+    for one in copies.iter().filter(|one| !is_met(one, &waits)) {
+        let message = "nobody waits for the barrier on which this copy completes, so that nobody may read what it brings";
+        let help = "`barrier.wait(phase)` before the tile is read, and before the kernel ends";
+        found.push(report(func, views, *one, message, help));
+    }
+}
+
+fn report(
+    func: &Func,
+    views: &Views,
+    (inst, barrier): (Inst, Value),
+    message: &str,
+    help: &str,
+) -> Diagnostic {
+    let mut d = Diagnostic::error(Code::MbarrierMisuse, func.place(inst), message);
+    for &allocation in views.allocations(barrier) {
+        d = d.related(func.place(allocation), "the barrier was made here");
+    }
+    d.help(help)
+}

@@ -1,0 +1,183 @@
+//! The copy engine, barriers in shared memory and clusters, used wrongly.
+
+use tilekit::prelude::*;
+
+use crate::check;
+
+fn rows() -> Blocked {
+    Blocked::new([1, 1], [1, 32], [4, 1], [1, 0])
+}
+
+#[kernel]
+fn swizzle_wider_than_a_row(#[block([64, 32], Nvmma::B128)] a: TensorMap<f16>) {
+    a.prefetch((0, 0));
+}
+
+#[test]
+fn a_row_of_the_block_is_shorter_than_the_swizzle() {
+    check("swizzle_wider_than_a_row", swizzle_wider_than_a_row.trace());
+}
+
+#[kernel]
+fn boxes_off_the_pattern(#[block([4, 128], Nvmma::B128)] a: TensorMap<f16>) {
+    a.prefetch((0, 0));
+}
+
+#[test]
+fn a_block_is_cut_where_the_swizzle_does_not_begin() {
+    check("boxes_off_the_pattern", boxes_off_the_pattern.trace());
+}
+
+#[kernel]
+fn map_without_block(a: TensorMap<f16>) {
+    a.prefetch((0, 0));
+}
+
+#[test]
+fn a_tensor_map_says_nothing_of_its_blocks() {
+    check("map_without_block", map_without_block.trace());
+}
+
+#[kernel]
+fn tile_of_other_layout(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+    let tile = Smem::<f16>::alloc([64, 64], Nvmma::new(64, 16));
+    let full = Mbarrier::alloc(1);
+    full.expect(a.block_bytes());
+    a.load((0, 0), tile, full);
+    full.wait(0);
+}
+
+#[test]
+fn a_tile_has_another_layout_than_the_map() {
+    check("tile_of_other_layout", tile_of_other_layout.trace());
+}
+
+#[kernel]
+fn coordinates_missing(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+    let tile = Smem::<f16>::alloc([64, 64], a.layout());
+    a.store([program_id(0) * 64], tile);
+}
+
+#[test]
+fn a_block_has_more_dimensions_than_coordinates() {
+    check("coordinates_missing", coordinates_missing.trace());
+}
+
+#[kernel]
+fn coordinate_off_the_line(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+    let tile = Smem::<f16>::alloc([64, 64], a.layout());
+    a.store((program_id(0) * 64, 4), tile);
+}
+
+#[test]
+fn a_block_begins_between_multiples_of_16_bytes() {
+    check("coordinate_off_the_line", coordinate_off_the_line.trace());
+}
+
+#[kernel]
+fn reduction_missing(#[block([64, 32], Nvmma::B128)] a: TensorMap<f32>) {
+    let tile = Smem::<f32>::alloc([64, 32], a.layout());
+    a.reduce(TmaReduceOp::Min, (0, 0), tile);
+}
+
+#[test]
+fn the_engine_has_no_minimum_of_f32() {
+    check("reduction_missing", reduction_missing.trace());
+}
+
+#[kernel]
+fn phase_of_two(n: i32) {
+    let bar = Mbarrier::alloc(1);
+    for _ in range(0, n) {
+        bar.arrive();
+        bar.wait(2);
+    }
+}
+
+#[test]
+fn a_phase_is_neither_0_nor_1() {
+    check("phase_of_two", phase_of_two.trace());
+}
+
+#[kernel]
+fn no_arrivals() {
+    Mbarrier::alloc(0).wait(0);
+}
+
+#[test]
+fn a_barrier_counts_no_arrivals() {
+    check("no_arrivals", no_arrivals.trace());
+}
+
+#[kernel]
+fn bytes_without_a_copy(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: Ptr<f16>) {
+    let tile = Smem::<f16>::alloc([64, 64], a.layout());
+    let (full, other) = (Mbarrier::alloc(1), Mbarrier::alloc(1));
+    full.expect(a.block_bytes());
+    other.expect(a.block_bytes());
+    a.load((0, 0), tile, full);
+    full.wait(0);
+    other.wait(0);
+    let at = arange(0..64, Slice::new(0, rows())).expand_dims(0);
+    out.at(at).store(tile.load(rows()));
+}
+
+#[test]
+fn a_barrier_expects_bytes_that_nobody_copies() {
+    check("bytes_without_a_copy", bytes_without_a_copy.trace());
+}
+
+#[kernel]
+fn copy_unawaited(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: Ptr<f16>) {
+    let tile = Smem::<f16>::alloc([64, 64], a.layout());
+    let full = Mbarrier::alloc(1);
+    a.load((0, 0), tile, full);
+    let at = arange(0..64, Slice::new(0, rows())).expand_dims(0);
+    out.at(at).store(tile.load(rows()));
+}
+
+#[test]
+fn a_copy_is_neither_expected_nor_waited_for() {
+    check("copy_unawaited", copy_unawaited.trace());
+}
+
+#[kernel]
+fn multicast_to_nobody(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+    let tile = Smem::<f16>::alloc([64, 64], a.layout());
+    let full = Mbarrier::alloc(1);
+    full.expect(a.block_bytes());
+    a.copy().multicast(0b11).load((0, 0), tile, full);
+    full.wait(0);
+    cluster_barrier();
+}
+
+#[test]
+fn a_kernel_without_clusters_speaks_to_others() {
+    check("multicast_to_nobody", multicast_to_nobody.trace());
+}
+
+#[kernel(cluster = [8, 4, 1])]
+fn cluster_beyond_a_gpc() {
+    cluster_barrier();
+}
+
+#[test]
+fn a_cluster_is_larger_than_any_gpc() {
+    check("cluster_beyond_a_gpc", cluster_beyond_a_gpc.trace());
+}
+
+#[kernel]
+fn narrow_copy(x: Ptr<f16>, out: Ptr<f16>) {
+    let at = arange(0..128, Blocked::new([1], [32], [4], [0]));
+    let tile = Smem::<f16>::alloc([128], Swizzled::plain([0]));
+    x.at(at).copy_to(tile);
+    async_copy_commit();
+    async_copy_wait(0);
+    out.at(at)
+        .store(tile.load(Blocked::new([1], [32], [4], [0])));
+}
+
+#[test]
+fn a_thread_copies_less_than_4_bytes() {
+    check("narrow_copy", narrow_copy.trace());
+}
