@@ -10,8 +10,11 @@
     reason = "a test says what failed by where it failed, and kernels are made as text"
 )]
 
+#[path = "../semantics/assembly.rs"]
+mod assembly;
 mod family;
 mod kernel;
+mod table;
 
 use std::fmt::Write;
 
@@ -152,5 +155,22 @@ fn warps_without_tiles_neither_store_nor_read_too_early() {
     let far = [PAIR[0], "Blocked([4, 1], [4, 8], [1, 4], [0, 1])"];
     for layouts in [PAIR, far] {
         check_changed(&layouts, &[("  return", part)], "st.shared");
+    }
+}
+
+#[test]
+fn ptxas_takes_every_form() {
+    let count = MATRIX.len();
+    for (at, (bits, dtypes)) in ELEMS.iter().enumerate() {
+        for from in 0..count {
+            let tensor = Tensor {
+                shape: &[64, 64],
+                dtype: dtypes[from % 2],
+                bits: *bits,
+            };
+            let to = (from * 7 + at * 11 + 3) % count;
+            let compiled = kernel::compiled(&tensor.kernel(MATRIX, &[from], &[to]));
+            assembly::assemble(&compiled.module.to_text());
+        }
     }
 }
