@@ -324,6 +324,28 @@ impl Case {
         )
     }
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a tuple of references reads best by value"
+    )]
+    /// The same, but the launch may start before the one in front of it has ended (programmatic dependent launch), which
+    /// shows in chains of launches, and where one is timed back to back. See
+    /// [`LoadedKernel::programmatic`](crate::LoadedKernel::programmatic).
+    ///
+    /// # Errors
+    /// As for [`launch`](Case::launch), and [`Error::NeverWaits`] for a kernel without `launch_wait()`.
+    pub fn launch_programmatic<P: 'static, K: Kernel<P>, A: Arguments<P>>(
+        &mut self,
+        kernel: K,
+        grid: impl Into<Grid>,
+        arguments: A,
+    ) -> CaseResult {
+        let instance = Instance::of::<P, K>(kernel);
+        self.launch_instance(instance, grid.into(), true, &|packing| {
+            arguments.pack(packing)
+        })
+    }
+
     /// Compares every element of `output` with `want([i, j, ..])`.
     ///
     /// # Errors
@@ -382,20 +404,7 @@ impl Case {
         let Some(got) = self.fetch(output)? else {
             return Ok(());
         };
-        let shape = output.extents();
-        let is_inside = |index: &[usize]| index.iter().zip(&part).all(|(at, end)| at < end);
-        let mut inside = Vec::with_capacity(part.iter().product());
-        for (offset, element) in got.into_iter().enumerate() {
-            let index = shape.index(offset);
-            if is_inside(&index) {
-                inside.push(element);
-            } else if !element.is_poison() {
-                return Err(Error::WrittenOutside {
-                    output: output.name().to_string(),
-                    index: index.to_vec(),
-                });
-            }
-        }
+        let inside = elements_of_part(output, got, &part)?;
         self.compare_flat(
             output.name(),
             &Shape::from(part),
@@ -527,6 +536,34 @@ impl Case {
             _ => Ok(()),
         }
     }
+}
+
+/// The elements whose index lies below `part` in every dimension, if no other was written.
+fn elements_of_part<T: DeviceElement>(
+    output: &Output<T>,
+    got: Vec<T>,
+    part: &[usize],
+) -> Result<Vec<T>> {
+    let shape = output.extents();
+    let (Some(&row), Some((&columns, outer))) = (shape.extents().last(), part.split_last()) else {
+        return Ok(got);
+    };
+    let mut inside = Vec::with_capacity(part.iter().product());
+    // Row by row, because an index for every element takes longer than everything else.
+    for (at, elements) in got.chunks(row.max(1)).enumerate() {
+        let first = at * row;
+        let index = shape.index(first);
+        let is_inside = index.iter().zip(outer).all(|(at, end)| at < end);
+        let (kept, rest) = elements.split_at(if is_inside { columns.min(row) } else { 0 });
+        inside.extend_from_slice(kept);
+        if let Some(written) = rest.iter().position(|element| !element.is_poison()) {
+            return Err(Error::WrittenOutside {
+                output: output.name().to_string(),
+                index: shape.index(first + kept.len() + written).to_vec(),
+            });
+        }
+    }
+    Ok(inside)
 }
 
 /// Packs a launch's arguments, copying inputs to the device.
