@@ -349,6 +349,25 @@ impl OpRules for SmemReshape {
     }
 }
 
+/// Is it known that the view begins where an allocation or one of its buffers does?
+fn begins_whole(func: &Func, view: Value) -> bool {
+    let Some(inst) = func.def_inst(view) else {
+        return false;
+    };
+    match func.op(inst) {
+        Op::SmemAlloc(_) => true,
+        Op::SmemIndex(op) => {
+            let from = func.ty(op.view).as_smem();
+            let has_buffers = from.is_some_and(|s| s.shape.rank() > s.layout.rank());
+            has_buffers && begins_whole(func, op.view)
+        }
+        Op::SmemPermute(op) => begins_whole(func, op.view),
+        Op::SmemReshape(op) => begins_whole(func, op.view),
+        Op::SmemReinterpret(op) => begins_whole(func, op.view),
+        _ => false,
+    }
+}
+
 /// Does the view hold every byte of its allocation, so that these may be taken as something else?
 fn is_whole(s: &SmemType) -> bool {
     let covered = relate::covered(&s.layout, &s.alloc_shape);
@@ -379,14 +398,14 @@ impl OpRules for SmemReinterpret {
         };
         let error =
             |code, message| OpError::new(code, message).origin(self.view, format!("this is {s}"));
-        if !is_whole(s) {
+        if !is_whole(s) || !begins_whole(func, self.view) {
             return Err(error(
                 Code::ShapeMismatch,
                 format!(
-                    "`reinterpret` takes a whole allocation or buffer, and {s} is a part of one"
+                    "`reinterpret` takes a whole allocation or buffer, and this {s} is, or may be, a part of one"
                 ),
             )
-            .help("reinterpret first, then take the part"));
+            .help("reinterpret first, then take the part, or carry it round the loop"));
         }
         let size = |s: &SmemType| {
             let elem_bytes = s.elem.bytes();

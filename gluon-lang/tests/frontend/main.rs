@@ -10,4 +10,5 @@ mod hopper;
 mod mistakes;
 mod names;
 mod operations;
+mod shared;
 mod support;

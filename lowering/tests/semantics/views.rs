@@ -373,3 +373,78 @@ fn views_of_words() {
 fn views_of_double_words() {
     sweep::<f64>(5);
 }
+
+/// Tiles of three dimensions, whose layout covers the first one too: an index into it is a pattern of bits.
+const THREE: [&str; 7] = [
+    "Swizzled(4, 2, 8, [2, 1, 0])",
+    "Swizzled(4, 1, 4, [2, 1, 0])",
+    "Swizzled(2, 1, 4, [1, 2, 0])",
+    "Nvmma(64, 16, rank=3)",
+    "Nvmma(0, 16, rank=3)",
+    "SharedLinear(offset=[[0, 0, 1], [0, 0, 2], [0, 0, 4], [1, 0, 0], [3, 0, 0], [0, 1, 8], [0, 2, 16], [0, 4, 0], [0, 0, 8], [0, 0, 16], [0, 8, 0], [7, 0, 0]])",
+    "Padded([[32, 8]], [2, 1, 0])",
+];
+
+#[test]
+fn indices_into_what_the_layout_covers() {
+    let mut dice = Dice(21);
+    for shared in THREE {
+        for round in 0..8 {
+            let mut plan = Plan {
+                alloc: vec![8, 16, 32],
+                shared: shared.parse().expect("a layout"),
+                from: dice.registers(3),
+                steps: Vec::new(),
+                to: Auto.into(),
+            };
+            if round % 2 == 1 {
+                plan.steps.push(Step::Slice(0, 4, 8));
+            }
+            let count = reference(&plan).0[0];
+            let at = dice.below(count as usize) as u32;
+            plan.steps.push(Step::Index(at, round % 4 < 2));
+            if round > 3 {
+                plan.steps.push(dice.step(&reference(&plan).0, false));
+            }
+            plan.to = dice.registers(reference(&plan).0.len());
+            check::<f16>(&plan);
+        }
+    }
+}
+
+/// Two buffers change places in a loop, and a branch picks one.
+#[kernel(warps = 4)]
+fn carried(x: Ptr<i32>, n: Ptr<i32>, out: Ptr<i32>) {
+    let layout = Blocked::new([1], [32], [4], [0]);
+    let at = arange(0..128, layout.clone());
+    let both = Smem::<i32>::alloc([2, 128], Swizzled::plain([0]));
+    let (mut front, mut back) = (both.index(0), both.index(1));
+    front.store(x.at(at).load());
+    for i in range(0, n.load()) {
+        back.store(front.load(layout.clone()) * 2 + i);
+        let spare = front;
+        front = back;
+        back = spare;
+    }
+    let last = if n.load() > 3 { front } else { back };
+    out.at(at).store(last.load(layout));
+}
+
+#[test]
+fn views_go_round_loops_and_out_of_branches() {
+    for n in [2, 5] {
+        let x: Vec<i32> = (0..128).map(|i| i * 37 - 500).collect();
+        let (mut front, mut back) = (x.clone(), vec![0; 128]);
+        for i in 0..n {
+            back = front.iter().map(|v| v * 2 + i).collect();
+            std::mem::swap(&mut front, &mut back);
+        }
+        let wanted = if n > 3 { front } else { back };
+        let bytes = |v: &[i32]| v.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+        let func = KernelFn::trace(carried)
+            .unwrap_or_else(|e| panic!("{e}"))
+            .func;
+        let found = run_func(func, &[&bytes(&x), &n.to_le_bytes()], 512);
+        assert_eq!(found, bytes(&wanted));
+    }
+}

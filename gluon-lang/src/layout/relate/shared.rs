@@ -267,10 +267,14 @@ fn dim_of(axis: Axis, rank: usize) -> usize {
 
 /// A layout of the same kind of storage as `like` (padded or not) with the bases of `map`.
 fn from_map(like: &SharedLayout, map: &LinearLayout) -> Result<SharedLayout, LayoutError> {
-    let (offset, block) = (
+    let (mut offset, block) = (
         map.basis_coords(Axis::Offset),
         map.basis_coords(Axis::Block),
     );
+    // What an index has taken away is left out where it lies behind all the rest.
+    while offset.len() > 1 && offset.last().is_some_and(|b| b.iter().all(|&c| c == 0)) {
+        offset.pop();
+    }
     let layout: SharedLayout = match like {
         SharedLayout::Padded(padded) => Padded {
             pairs: padded.pairs.clone(),
