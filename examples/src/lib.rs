@@ -28,6 +28,7 @@ pub mod row_sum;
 pub mod softmax;
 pub mod softmax_long;
 pub mod special_registers;
+pub mod sum_all;
 pub mod tma_add;
 pub mod tma_copy;
 pub mod tma_im2col;

@@ -71,7 +71,7 @@ fn check(layout: &str, warps: u32, shape: &[u32], dtypes: &[DType], sort: Sort) 
             let mask = u64::MAX >> (64 - dtype.bits());
             noise(count, 21 + at as u64)
                 .iter()
-                .map(|v| (v >> 3) % cut & mask)
+                .map(|v| ((v >> 3) % cut) & mask)
                 .collect()
         })
         .collect();
