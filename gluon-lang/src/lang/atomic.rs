@@ -146,7 +146,8 @@ macro_rules! read_modify_writes {
 }
 
 read_modify_writes! {
-    /// Adds: integers of 32 and 64 bits, f16, bf16, f32 and f64.
+    /// Adds: integers of 32 and 64 bits, f16, bf16, f32 and f64. Neighbouring f16, bf16 and f32 go up to 16 bytes at a time
+    /// where the addition is relaxed or releases and its result goes unused.
     atomic_add = Add;
     /// Keeps the smaller: integers of 32 and 64 bits, f32 and f64. -0 is less than 0.
     atomic_min = Min;

@@ -24,6 +24,10 @@ impl Lower for AtomicRmw {
         let ty = word(self.op, elem);
         let wants_result = is_used(cx.func, cx.func.result(inst));
         cx.meet_before(self.semantics);
+        if !wants_result && cx.add_runs(self) {
+            cx.tell_copies(inst, Vec::new(), self.scratch);
+            return Ok(());
+        }
         let mut known = Vec::new();
         for turn in cx.turns(self.ptr, self.mask.expand()) {
             let to = cx.code.address(pointers[turn.register]);
@@ -295,7 +299,7 @@ fn operation(op: AtomicOp, elem: Elem) -> (AtomOp, Type) {
     }
 }
 
-fn access_sem(semantics: Semantics) -> AccessSem {
+pub(super) fn access_sem(semantics: Semantics) -> AccessSem {
     match semantics {
         Semantics::AcqRel => AccessSem::AcqRel,
         Semantics::Acquire => AccessSem::Acquire,
@@ -304,7 +308,7 @@ fn access_sem(semantics: Semantics) -> AccessSem {
     }
 }
 
-fn scope(scope: Scope) -> ptx::Scope {
+pub(super) fn scope(scope: Scope) -> ptx::Scope {
     match scope {
         Scope::Gpu => ptx::Scope::Gpu,
         Scope::Cta => ptx::Scope::Cta,

@@ -72,6 +72,7 @@ mod tma;
 mod vector;
 mod warps;
 mod wgmma;
+mod wide_red;
 
 use std::collections::HashMap;
 use std::rc::Rc;

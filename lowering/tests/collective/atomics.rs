@@ -369,3 +369,56 @@ kernel @k(%tile: ptr<i32> {divisor=16}, %flag: ptr<i32>, %out: ptr<i32> {divisor
     let found = crate::kernel::run(text, 2, &[vec![0; 2048], vec![0; 4], vec![0xff; 2048]]);
     assert_eq!(from_bytes(&found[2], I32), (0..512).collect::<Vec<_>>());
 }
+
+#[test]
+fn neighbouring_floats_are_added_together() {
+    for (dtype, wide) in [
+        (DType::F32, "red.relaxed.gpu.global.add.v4.f32"),
+        (DType::F16, "red.relaxed.gpu.global.add.noftz.v4.f16x2"),
+        (DType::Bf16, "red.relaxed.gpu.global.add.noftz.v4.bf16x2"),
+    ] {
+        for (layout, warps) in [
+            ("Blocked([8], [32], [2], [0])", 2),
+            ("Slice(1, Blocked([8, 1], [16, 2], [2, 2], [1, 0]))", 4),
+        ] {
+            for is_masked in [false, true] {
+                let mut kernel = Kernel::new(warps);
+                let form = kernel.form("l", layout, &[1024]);
+                kernel.load("x", dtype, &form);
+                kernel.pointers("memory", dtype, &form, "l_at");
+                let mut mask = "";
+                if is_masked {
+                    // Whole runs are in or out.
+                    kernel.line(&format!(
+                        "%bound = constant {{value=512}} : {}",
+                        form.of("i32")
+                    ));
+                    kernel.line(&format!(
+                        "%mask = compare %l_at, %bound {{op=lt}} : {}",
+                        form.of("i1")
+                    ));
+                    mask = ", mask=%mask";
+                }
+                kernel.line(&format!(
+                    "%old = atomic_rmw %memory_p, %x_v{mask} {{op=add, semantics=relaxed}} : {}",
+                    form.of(dtype.name())
+                ));
+                let (x, memory) = (elements(dtype, 1024, 15), elements(dtype, 1024, 16));
+                let found = kernel.run(&[to_bytes(&x, dtype), to_bytes(&memory, dtype)]);
+                let wanted: Vec<u64> = (0..1024)
+                    .map(|i| {
+                        let is_done = !is_masked || i < 512;
+                        if is_done {
+                            reference(AtomicOp::Add, dtype, memory[i], x[i])
+                        } else {
+                            memory[i]
+                        }
+                    })
+                    .collect();
+                assert_eq!(from_bytes(&found[1], dtype), wanted, "{dtype} in {layout}");
+                let ptx = kernel.assemble();
+                assert!(ptx.contains(wide), "{dtype} in {layout}\n{ptx}");
+            }
+        }
+    }
+}
