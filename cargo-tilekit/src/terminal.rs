@@ -55,12 +55,22 @@ impl Terminal {
         self.quiet
     }
 
-    /// Prints requested data. A reader that has gone away, such as `head`, is no error.
+    /// Prints requested data. A reader that has gone away, such as `head`, is no error; a full disk ends the program.
     pub(crate) fn print(&self, text: &str) {
         let mut stream = anstream::AutoStream::new(std::io::stdout(), self.anstream());
-        let _ = stream
+        let written = stream
             .write_all(text.as_bytes())
             .and_then(|()| stream.flush());
+        tilekit::harness::expect_written(written);
+    }
+
+    /// Prints `text` for people, or `object` for machines.
+    pub(crate) fn tell(&self, text: &str, object: impl FnOnce() -> serde_json::Value) {
+        if self.format == MessageFormat::Json {
+            self.print(&format!("{}\n", object()));
+        } else {
+            self.print(text);
+        }
     }
 
     /// Says something of the tool itself.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use serde::Deserialize;
+use serde_json::json;
 use tilekit::harness::Exit;
 use tilekit::harness::request::Verb;
 use tilekit::layout::AnyLayout;
@@ -123,13 +124,21 @@ fn draw(
         .map_err(|error| Error::new(Exit::Usage, Remark::error(error.to_string())))?;
     match &arguments.svg {
         Some(path) => write(path, &svg(&picture), terminal)?,
-        None => terminal.print(&text(&picture)),
+        None => terminal.tell(&text(&picture), || {
+            json!({
+                "reason": "tilekit-layout", "layout": layout.to_string(), "shape": shape,
+                "picture": text(&picture),
+            })
+        }),
     }
     Ok(Exit::Success)
 }
 
 fn write(path: &Path, content: &str, terminal: &Terminal) -> Result<()> {
     fs::write(path, content).map_err(|error| Error::io("written", path, &error))?;
-    terminal.print(&format!("{}\n", path.display()));
+    terminal.tell(
+        &format!("{}\n", path.display()),
+        || json!({"reason": "tilekit-artifact", "kind": "svg", "path": path}),
+    );
     Ok(())
 }

@@ -37,6 +37,6 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
         Command::Explain(arguments) => explain::explain(&arguments, terminal),
         Command::Init => init::init(&cargo, terminal),
         Command::New(arguments) => init::new(&arguments, terminal),
-        Command::Completions(arguments) => Ok(completions::completions(&arguments)),
+        Command::Completions(arguments) => Ok(completions::completions(&arguments, terminal)),
     }
 }

@@ -73,3 +73,55 @@ fn a_new_package_runs() {
         .ends_with(0);
     said.prints(&["ok    vector_add<1024>  n=1000"]);
 }
+
+#[test]
+fn a_layout_is_an_object_for_machines() {
+    let package = Package::plain("any", "");
+    let said = package
+        .tilekit("layout Blocked([1],[32],[1],[0]) --shape 32 --message-format json")
+        .ends_with(0);
+    let objects = said.objects();
+    assert_eq!(objects.len(), 1, "{}", said.stdout);
+    assert_eq!(objects[0]["reason"], "tilekit-layout");
+    assert_eq!(objects[0]["layout"], "Blocked([1], [32], [1], [0])");
+}
+
+/// What the disk had no room for must not look like success; a reader that has gone away is no error.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let tool = env!("CARGO_BIN_EXE_cargo-tilekit");
+    for arguments in [
+        "completions bash",
+        "explain",
+        "layout Blocked([1],[32],[1],[0]) --shape 32",
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let run = |stdout: std::process::Stdio| {
+            let mut command = std::process::Command::new(tool);
+            command
+                .arg("tilekit")
+                .args(arguments.split(' '))
+                .stdout(stdout);
+            command.stderr(std::process::Stdio::piped());
+            command.spawn().expect("the tool runs")
+        };
+        let ended = run(full.expect("Linux has it").into()).wait_with_output();
+        let ended = ended.expect("the tool ends");
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{arguments}: {told}");
+        assert!(
+            told.contains("cannot be written") && !told.contains("panicked"),
+            "{told}"
+        );
+        let mut gone = run(std::process::Stdio::piped());
+        drop(gone.stdout.take());
+        let ended = gone.wait_with_output().expect("the tool ends");
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(
+            (ended.status.code(), told.as_str()),
+            (Some(0), ""),
+            "{arguments}"
+        );
+    }
+}

@@ -61,6 +61,8 @@ impl CaseEntry {
                 };
             }
         };
+        // A case that is only described has not been asked for: its panic is told where it is run.
+        let _quiet = matches!(mode, Mode::Describe).then(super::quiet::Quiet::begin);
         let result = catch_unwind(AssertUnwindSafe(|| (self.function)(&mut case))).unwrap_or_else(
             |payload| {
                 let message = panic_message(&*payload);

@@ -7,6 +7,7 @@ mod bench;
 mod beside;
 mod compare;
 mod entry;
+mod quiet;
 mod random;
 mod shape;
 mod sizes;

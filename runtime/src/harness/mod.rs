@@ -24,6 +24,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 pub use exit::Exit;
+#[doc(hidden)]
+pub use speak::expect_written;
 
 use context::Context;
 use request::{Request, Verb};

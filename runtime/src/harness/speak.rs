@@ -48,13 +48,15 @@ impl Speaker {
         self.options.verbose
     }
 
-    /// Prints requested data for people. A reader that has gone away, such as `head`, is no error.
+    /// Prints requested data for people. A reader that has gone away, such as `head`, is no error; a full disk ends the
+    /// program.
     pub(super) fn print(&self, text: &str) {
         self.bar.suspend(|| {
             let mut stream = anstream::AutoStream::new(std::io::stdout(), self.color());
-            let _ = stream
+            let written = stream
                 .write_all(text.as_bytes())
                 .and_then(|()| stream.flush());
+            expect_written(written);
         });
     }
 
@@ -156,6 +158,20 @@ impl Speaker {
 }
 
 /// The first line of an error, with what it was about; its other lines are notes.
+/// Ends the program where requested data could not be written: what is missing must not look like success.
+#[doc(hidden)]
+pub fn expect_written(written: std::io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        let _ = writeln!(
+            std::io::stderr(),
+            "error: standard output cannot be written: {error}"
+        );
+        std::process::exit(Exit::Internal.code().into());
+    }
+}
+
 fn remark_of(about: &str, error: &Error) -> Remark {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);

@@ -124,9 +124,9 @@ mod tests {
         params[2].is_written = true;
         let check = |x: u64, y: u64, out: u64| {
             let mut block = ParameterBlock::new();
-            [x, y, out]
-                .iter()
-                .for_each(|address| block.push_buffer(*address, 64));
+            for address in [x, y, out] {
+                block.push_buffer(address, 64);
+            }
             check("k", &params, &block).map_or_else(|e| e.to_string(), |()| "kept".to_owned())
         };
         assert_eq!(check(0x1000, 0x1040, 0x1040), "kept");
