@@ -14,7 +14,8 @@ use super::{Access, LayoutRule, Op, OpRules, Scratch, SharedAccesses, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
-use crate::ir::{Effects, Func, SmemType, Spaces, Type};
+use crate::ir::{Effects, Func, SmemType, Spaces, TensorType, Type};
+use crate::layout::local::Places;
 use crate::layout::{Dims, LayoutError, SharedLayout, relate};
 
 /// The descriptor type of an operand, or a diagnostic that says that it is none.
@@ -41,6 +42,27 @@ fn touches(reads: bool, writes: bool) -> Effects {
         writes: space(writes),
         ..Effects::PURE
     }
+}
+
+/// A CTA of a cluster reaches its own shared memory only.
+fn check_ctas(func: &Func, t: &TensorType, s: &SmemType) -> Result<(), OpError> {
+    if !func.has_cluster() && s.layout.ctas() == 1 {
+        return Ok(());
+    }
+    let maps = (
+        t.layout.linear(&t.shape),
+        Places::new(&s.layout, &s.alloc_shape),
+    );
+    let (Ok(registers), Ok(places)) = maps else {
+        // Open layouts are looked at again once they are decided, wrong ones are reported where they are made.
+        return Ok(());
+    };
+    if places.stay_in_cta(&registers) {
+        return Ok(());
+    }
+    let message = format!("{t} and {s} are split otherwise over the CTAs of the cluster");
+    Err(OpError::new(Code::LayoutMismatch, message)
+        .help("a CTA reads and writes its own shared memory: give both layouts the same CTA bases"))
 }
 
 define_op! {
@@ -77,6 +99,7 @@ impl OpRules for SmemAlloc {
                         .origin(init, format!("this is {t}")),
                 );
             }
+            check_ctas(func, t, s)?;
         }
         Ok(smallvec![to.clone()])
     }
@@ -110,7 +133,10 @@ impl OpRules for SmemLoad {
         let s = descriptor(func, "load", self.view)?;
         let to = one_declared(declared, "smem_load")?;
         match to {
-            Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => Ok(smallvec![to.clone()]),
+            Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => {
+                check_ctas(func, t, s).map_err(|e| e.origin(self.view, format!("this is {s}")))?;
+                Ok(smallvec![to.clone()])
+            }
             _ => Err(OpError::new(
                 Code::ShapeMismatch,
                 format!("a load of {s} does not give {to}"),
@@ -153,6 +179,7 @@ impl OpRules for SmemStore {
                     .origin(self.value, format!("this is {t}")),
             );
         }
+        check_ctas(func, t, s).map_err(|e| e.origin(self.view, format!("this is {s}")))?;
         Ok(smallvec![])
     }
     fn effects(&self) -> Effects {

@@ -422,9 +422,7 @@ fn carried(x: Ptr<i32>, n: Ptr<i32>, out: Ptr<i32>) {
     front.store(x.at(at).load());
     for i in range(0, n.load()) {
         back.store(front.load(layout.clone()) * 2 + i);
-        let spare = front;
-        front = back;
-        back = spare;
+        (front, back) = (back, front);
     }
     let last = if n.load() > 3 { front } else { back };
     out.at(at).store(last.load(layout));

@@ -214,3 +214,16 @@ fn shared_tiles_overflow(x: Ptr<f32>) {
 fn tiles_take_more_than_a_cta_has() {
     check("shared_tiles_overflow", shared_tiles_overflow.trace());
 }
+
+#[kernel(cluster = 2)]
+fn shared_ctas(x: Ptr<f32>) {
+    let split = matrix().with_ctas([[1, 0]]);
+    let tile = Smem::<f32>::alloc([128, 64], Swizzled::plain([1, 0]).with_ctas([[0, 1]]));
+    tile.store(zeros([128, 64], split));
+    x.store(0.0);
+}
+
+#[test]
+fn a_tensor_and_a_tile_are_split_over_the_cluster_otherwise() {
+    check("shared_ctas", shared_ctas.trace());
+}

@@ -31,6 +31,11 @@ impl Places {
 
     /// The offset of an element, counted in elements and before padding.
     pub fn offset(&self, coords: &[u32]) -> u32 {
+        self.place(coords).0
+    }
+
+    /// The offset of an element and the CTA that holds it.
+    fn place(&self, coords: &[u32]) -> (u32, u32) {
         let (buffer, coords) = match coords.split_first() {
             Some((&buffer, rest)) if self.has_buffers => (buffer, rest),
             _ => (0, coords),
@@ -41,7 +46,24 @@ impl Places {
         let packed = self.back.apply_packed(self.back.pack_in(&inputs));
         let shift = self.back.out_shift(Axis::Offset);
         let within = (packed >> shift & ((1 << self.buffer_bits) - 1)) as u32;
-        within | buffer << self.buffer_bits
+        let block = packed >> self.back.out_shift(Axis::Block);
+        let block = block & ((1 << self.back.out_bits(Axis::Block)) - 1);
+        (within | buffer << self.buffer_bits, block as u32)
+    }
+
+    /// Does every CTA of a cluster find what it holds of a tensor (with the map `registers`, of a view's shape) in its own
+    /// shared memory, at a place that does not depend on the CTA?
+    pub fn stay_in_cta(&self, registers: &LinearLayout) -> bool {
+        let places = |axis: Axis| {
+            let bases = registers.bases(axis).iter();
+            bases.map(|&basis| self.place(&registers.unpack_out(basis)))
+        };
+        let mut own = [Axis::Register, Axis::Lane, Axis::Warp]
+            .into_iter()
+            .flat_map(places);
+        let mut others = places(Axis::Block).enumerate();
+        own.all(|(_, block)| block == 0)
+            && others.all(|(bit, (offset, block))| offset == 0 && (block == 0 || block == 1 << bit))
     }
 
     /// The offset of each bit of the coordinate along `dim`, as many as `size` takes, bit 0 first.
