@@ -25,6 +25,7 @@ pub(super) fn check(func: &Func, found: &mut Diagnostics) {
         outside: EntitySet::new(),
     };
     walk.region(func.body);
+    walk.check_waited();
 }
 
 fn is_in_flight(func: &Func, value: Value) -> bool {
@@ -178,6 +179,43 @@ impl Walk<'_> {
             .note("an accumulator in flight keeps its registers: a copy would wait for the tensor cores")
             .help("repeat the body by hand or in a host loop, or wait for all before the exchange");
         self.found.push(d);
+    }
+
+    /// What is started is waited for: shared memory that it reads must not be given to others before.
+    fn check_waited(&mut self) {
+        let func = self.func;
+        for value in func.values() {
+            let Some(inst) = func.def_inst(value).filter(|i| func.is_placed(*i)) else {
+                continue;
+            };
+            if self.used[value].is_some() || !self.is_under_way(value) {
+                continue;
+            }
+            let d = Diagnostic::error(
+                Code::WgmmaMisuse,
+                func.place(inst),
+                "nobody waits for this product",
+            );
+            self.found
+                .push(d.help("end it with `wait_all()`, which gives its sums"));
+        }
+    }
+
+    /// Was a product started whose end the value does not stand for?
+    fn is_under_way(&self, value: Value) -> bool {
+        let func = self.func;
+        let Some(inst) = func.def_inst(value).filter(|_| is_in_flight(func, value)) else {
+            return false;
+        };
+        match func.op(inst) {
+            Op::WgmmaStart(_) => true,
+            Op::WgmmaWait(wait) => wait.pending > 0,
+            _ => {
+                let at = func.results(inst).iter().position(|v| *v == value);
+                let slot = at.and_then(|at| flow::slot(func, inst, at));
+                slot.is_some_and(|s| s.handed_on.iter().any(|(_, v)| self.is_under_way(*v)))
+            }
+        }
     }
 
     /// A tensor that a wait with groups pending gives must have been finished by then.

@@ -7,7 +7,7 @@
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::Inst;
 use gluon_lang::ir::Func;
-use gluon_lang::layout::Dims;
+use gluon_lang::layout::{Dims, Layout};
 use gluon_lang::ops::Op;
 use gluon_lang::ops::warps::WarpSpecialize;
 
@@ -22,21 +22,26 @@ const MIN_BUDGET: u32 = 24;
 const MAX_BUDGET: u32 = 256;
 const THREADS_OF_GROUP: u32 = 128;
 
-/// Fills in the budgets, and reports a partition that cannot do with its own.
+/// Fills in the budgets, and reports a partition that cannot do with its own, and a product that no thread can hold.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
+    check_products(func, found);
     let parting = func
         .region(func.body)
         .insts
         .iter()
         .copied()
         .find(|inst| parts(func, *inst).is_some());
-    let Some(inst) = parting else { return };
+    let Some(inst) = parting else {
+        check_whole(func, found);
+        return;
+    };
     let Some(mut op) = parts(func, inst).cloned() else {
         return;
     };
     let start = func.max_registers.unwrap_or_else(|| initial(&op));
     op.registers = budgets(&op, start);
     func.max_registers = Some(start);
+    check_sum(func, inst, &op, found);
     check(func, inst, &op, found);
     func.replace_op(inst, op);
 }
@@ -70,20 +75,108 @@ fn budgets(op: &WarpSpecialize, start: u32) -> Dims {
     registers
 }
 
-/// What the workers' warpgroups leave for each thread of the kernel's own warps.
-fn what_is_left(op: &WarpSpecialize, registers: &Dims) -> u32 {
+/// Registers of the workers' warpgroups, each with the largest budget among its warps.
+fn of_workers(op: &WarpSpecialize, registers: &Dims) -> u32 {
     let mut of_group = [0_u32; 8];
     for partition in 1..op.warps.rank() {
         let first = op.first_warp(partition);
         for warp in first..first + op.warps[partition] {
-            // A warpgroup has the largest budget among its warps.
             let most = &mut of_group[warp as usize / 4];
             *most = (*most).max(registers[partition]);
         }
     }
-    let taken: u32 = of_group.iter().map(|r| r * THREADS_OF_GROUP).sum();
+    of_group.iter().map(|r| r * THREADS_OF_GROUP).sum()
+}
+
+/// What the workers' warpgroups leave for each thread of the kernel's own warps.
+fn what_is_left(op: &WarpSpecialize, registers: &Dims) -> u32 {
+    let taken = of_workers(op, registers);
     let left = REGISTERS_OF_CTA.saturating_sub(taken) / (op.warps[0] * 32);
     (left / UNIT * UNIT).clamp(MIN_BUDGET, MAX_BUDGET)
+}
+
+/// What a thread needs besides the accumulators of one `wgmma`, as ptxas counts it (its fatal note C7602).
+const BESIDES_PRODUCT: u32 = 26;
+
+/// ptxas assembles no `wgmma` whose registers are more than all warps start with, whatever they take later.
+fn check_products(func: &Func, found: &mut Diagnostics) {
+    let threads = func.launch_warps() * 32;
+    let share = (REGISTERS_OF_CTA / threads / UNIT * UNIT).min(MAX_REGISTERS);
+    let most = func.max_registers.map_or(share, |r| r.min(share));
+    for inst in func.walk() {
+        let Op::WgmmaStart(op) = func.op(inst) else {
+            continue;
+        };
+        let ty = func.ty(op.accumulator);
+        let Some(acc) = ty.as_in_flight().or_else(|| ty.as_tensor()) else {
+            continue;
+        };
+        let Layout::Wgmma(layout) = &acc.layout else {
+            continue;
+        };
+        let registers = layout.n() / 2 * acc.elem.bits() / 32 + BESIDES_PRODUCT;
+        if registers <= most {
+            continue;
+        }
+        let columns = layout.n();
+        let message = format!(
+            "one `wgmma` of {columns} columns takes {registers} registers, and each of {threads} threads starts with {most}"
+        );
+        found.push(
+            Diagnostic::error(Code::RegisterBudget, func.place(inst), message)
+                .related(
+                    func.value_place(op.accumulator),
+                    format!("the accumulator is {}", acc.layout),
+                )
+                .help(format!(
+                    "take instructions of {} columns, or fewer warps",
+                    columns / 2
+                )),
+        );
+    }
+}
+
+/// Without partitions, the tiles of a kernel with products must fit what every thread has: nothing of an accumulator may
+/// be spilled.
+fn check_whole(func: &Func, found: &mut Diagnostics) {
+    let multiplies = func
+        .walk()
+        .into_iter()
+        .any(|inst| matches!(func.op(inst), Op::WgmmaStart(_)));
+    if !multiplies {
+        return;
+    }
+    let share = (REGISTERS_OF_CTA / func.threads()).min(MAX_REGISTERS);
+    let budget = func.max_registers.map_or(share, |r| r.min(share));
+    let peak = pressure::of_region(func, func.body);
+    let Some(at) = peak.at.filter(|_| peak.registers > budget) else {
+        return;
+    };
+    let message = format!(
+        "the warps hold tiles of {} registers per thread at once, and each thread has {budget}",
+        peak.registers
+    );
+    found.push(
+        Diagnostic::error(Code::RegisterBudget, func.place(at), message)
+            .labelled("here most tiles are alive")
+            .help("give the kernel more warps, or make its tiles smaller"),
+    );
+}
+
+/// All warpgroups together have the registers of the SM.
+fn check_sum(func: &Func, inst: Inst, op: &WarpSpecialize, found: &mut Diagnostics) {
+    let workers = of_workers(op, &op.registers);
+    let own = op.warps[0] * 32 * op.registers[0];
+    if own + workers <= REGISTERS_OF_CTA {
+        return;
+    }
+    let message = format!(
+        "the workers take {workers} registers and the kernel's own warps {own}, and a CTA has {REGISTERS_OF_CTA}"
+    );
+    found.push(
+        Diagnostic::error(Code::RegisterBudget, func.place(inst), message)
+            .help("give the workers fewer registers: `Warps(1).registers(40)`"),
+    );
 }
 
 /// Tiles that are alive at one moment must fit, whatever else is needed.

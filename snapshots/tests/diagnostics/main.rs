@@ -8,6 +8,7 @@ mod layouts;
 mod rules;
 mod shapes;
 mod shared;
+mod tensor_cores;
 #[expect(clippy::manual_is_multiple_of, reason = "authors write the remainder")]
 mod values;
 

@@ -1,0 +1,347 @@
+//! Products in flight, and warps that part.
+
+use tilekit::prelude::*;
+
+use crate::check;
+
+fn sums() -> Wgmma {
+    Wgmma::new([4, 1], [64, 64, 16])
+}
+
+fn factors() -> (Smem<bf16>, Smem<bf16>) {
+    let layout = || Nvmma::B128.of(16, 2);
+    (
+        Smem::alloc([64, 64], layout()),
+        Smem::alloc([64, 64], layout()),
+    )
+}
+
+fn new_sums() -> Accumulator<f32> {
+    Accumulator::zeros([64, 64], sums())
+}
+
+#[kernel]
+fn product_never_waited_for() {
+    let (a, b) = factors();
+    let _acc = new_sums().mma(a, b.transpose());
+}
+
+#[test]
+fn nobody_waits() {
+    check("product_never_waited_for", product_never_waited_for.trace());
+}
+
+#[kernel]
+fn accumulator_taken_twice() {
+    let (a, b) = factors();
+    let acc = new_sums();
+    let first = acc.mma(a, b.transpose()).wait_all();
+    let second = acc.mma(b, a.transpose()).wait_all();
+    device_print("sum", first + second);
+}
+
+#[test]
+fn an_accumulator_has_two_futures() {
+    check("accumulator_taken_twice", accumulator_taken_twice.trace());
+}
+
+#[kernel]
+fn accumulator_not_carried(n: i32) {
+    let (a, b) = factors();
+    let acc = new_sums();
+    for _ in range(0, n) {
+        let sum = acc.mma(a, b.transpose()).wait_all();
+        device_print("sum", sum);
+    }
+}
+
+#[test]
+fn a_loop_adds_to_what_it_does_not_carry() {
+    check("accumulator_not_carried", accumulator_not_carried.trace());
+}
+
+#[kernel]
+fn accumulators_exchanged(n: i32) {
+    let (a, b) = factors();
+    let mut even = new_sums();
+    let mut odd = new_sums();
+    for _ in range(0, n) {
+        let next = even.mma(a, b.transpose());
+        even = odd.wait(1);
+        odd = next;
+    }
+    device_print("sums", even.wait_all() + odd.wait_all());
+}
+
+#[test]
+fn accumulators_go_round_a_loop_crosswise() {
+    check("accumulators_exchanged", accumulators_exchanged.trace());
+}
+
+#[kernel]
+fn accumulator_read_too_early() {
+    let (a, b) = factors();
+    let sum = new_sums().mma(a, b.transpose()).wait_older_than(1);
+    device_print("sum", sum);
+}
+
+#[test]
+fn a_wait_leaves_what_it_gives() {
+    check(
+        "accumulator_read_too_early",
+        accumulator_read_too_early.trace(),
+    );
+}
+
+#[kernel]
+fn product_of_wrong_depth() {
+    let (a, b) = factors();
+    let layout = Wgmma::new([4, 1], [64, 64, 32]);
+    let acc = Accumulator::<f32>::zeros([64, 64], layout);
+    device_print("sum", acc.mma(a, b.transpose()).wait_all());
+}
+
+#[test]
+fn instructions_have_one_depth() {
+    check("product_of_wrong_depth", product_of_wrong_depth.trace());
+}
+
+#[kernel]
+fn product_from_plain_rows() {
+    let a = Smem::<bf16>::alloc([64, 64], Swizzled::plain([1, 0]));
+    let (_, b) = factors();
+    device_print("sum", new_sums().mma(a, b.transpose()).wait_all());
+}
+
+#[test]
+fn tensor_cores_cannot_read_plain_rows() {
+    check("product_from_plain_rows", product_from_plain_rows.trace());
+}
+
+#[kernel]
+fn product_of_other_shapes() {
+    let (a, _) = factors();
+    let b = Smem::<bf16>::alloc([128, 64], Nvmma::B128.of(16, 2));
+    device_print("sum", new_sums().mma(a, b.transpose()).wait_all());
+}
+
+#[test]
+fn factors_do_not_meet() {
+    check("product_of_other_shapes", product_of_other_shapes.trace());
+}
+
+#[kernel]
+fn f32_without_tf32() {
+    let layout = Nvmma::B128.of(32, 2);
+    let (a, b) = (
+        Smem::<f32>::alloc([64, 32], layout.clone()),
+        Smem::<f32>::alloc([64, 32], layout),
+    );
+    let acc = Accumulator::<f32>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 8]));
+    device_print("sum", acc.mma(a, b.transpose()).wait_all());
+}
+
+#[test]
+fn tf32_must_be_said() {
+    check("f32_without_tf32", f32_without_tf32.trace());
+}
+
+#[kernel(warps = 16)]
+fn product_too_wide_for_its_threads() {
+    let a = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16, 2));
+    let b = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16, 2));
+    let layout = Wgmma::new([16, 1], [64, 256, 16]);
+    let acc = Accumulator::<f32>::zeros([256, 256], layout);
+    device_print("sum", acc.mma(a, b.transpose()).wait_all());
+}
+
+#[test]
+fn n256_in_512_threads() {
+    let traced = product_too_wide_for_its_threads.trace();
+    check("product_too_wide_for_its_threads", traced);
+}
+
+#[kernel(warps = 4)]
+fn two_wide_accumulators() {
+    let a = Smem::<bf16>::alloc([64, 64], Nvmma::B128.of(16, 2));
+    let b = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16, 2));
+    let layout = Wgmma::new([4, 1], [64, 256, 16]);
+    let zeros = || Accumulator::<f32>::zeros([64, 256], layout.clone());
+    let (x, y) = (zeros().mma(a, b.transpose()), zeros().mma(a, b.transpose()));
+    device_print("sum", x.wait_all() + y.wait_all());
+}
+
+#[test]
+fn accumulators_beyond_all_registers() {
+    check("two_wide_accumulators", two_wide_accumulators.trace());
+}
+
+#[kernel(warps = 8)]
+fn budgets_beyond_the_register_file() {
+    warp_specialize()
+        .registers(232)
+        .main(|| {})
+        .worker(Warps(4).registers(56), || {});
+}
+
+#[test]
+fn budgets_take_more_than_there_is() {
+    let traced = budgets_beyond_the_register_file.trace();
+    check("budgets_beyond_the_register_file", traced);
+}
+
+#[kernel(warps = 8)]
+fn workers_take_all_registers() {
+    warp_specialize()
+        .main(|| {})
+        .worker(Warps(8).registers(256), || {});
+}
+
+#[test]
+fn workers_leave_nothing() {
+    check(
+        "workers_take_all_registers",
+        workers_take_all_registers.trace(),
+    );
+}
+
+#[kernel(warps = 4)]
+fn partition_over_its_budget() {
+    let (a, b) = factors();
+    warp_specialize()
+        .registers(48)
+        .main(|| {
+            let acc = Accumulator::<f32>::zeros([64, 64], sums());
+            let twice = acc.mma(a, b.transpose()).wait_all();
+            let again = new_sums().mma(a, b.transpose()).wait_all();
+            device_print("sums", twice + again);
+        })
+        .worker(Warps(1), || {});
+}
+
+#[test]
+fn a_partition_holds_more_than_it_may() {
+    check(
+        "partition_over_its_budget",
+        partition_over_its_budget.trace(),
+    );
+}
+
+#[kernel]
+fn nested_partitions() {
+    warp_specialize()
+        .main(|| {
+            warp_specialize().main(|| {}).worker(Warps(1), || {});
+        })
+        .worker(Warps(1), || {});
+}
+
+#[test]
+fn warps_part_twice() {
+    check("nested_partitions", nested_partitions.trace());
+}
+
+#[kernel]
+fn partitions_in_a_loop(n: i32) {
+    for _ in range(0, n) {
+        warp_specialize().main(|| {}).worker(Warps(1), || {});
+    }
+}
+
+#[test]
+fn warps_part_in_a_loop() {
+    check("partitions_in_a_loop", partitions_in_a_loop.trace());
+}
+
+#[kernel]
+fn partitions_without_workers() {
+    let _ = warp_specialize().main(|| {});
+}
+
+#[test]
+fn nobody_else_is_there() {
+    check(
+        "partitions_without_workers",
+        partitions_without_workers.trace(),
+    );
+}
+
+#[kernel]
+fn partition_of_three_warps() {
+    warp_specialize().main(|| {}).worker(Warps(3), || {});
+}
+
+#[test]
+fn partitions_are_powers_of_two() {
+    check("partition_of_three_warps", partition_of_three_warps.trace());
+}
+
+#[kernel]
+fn partition_uses_an_outer_tensor(x: Ptr<f32>) {
+    let at = arange(0..128, Blocked::new([1], [32], [4], [0]));
+    warp_specialize()
+        .main(|| {
+            x.at(at).store(1.0);
+        })
+        .worker(Warps(1), || {});
+}
+
+#[test]
+fn a_tensor_is_captured() {
+    let traced = partition_uses_an_outer_tensor.trace();
+    check("partition_uses_an_outer_tensor", traced);
+}
+
+#[kernel]
+fn partition_changes_what_is_outside(x: Ptr<i32>) {
+    let mut count = scalar(0);
+    warp_specialize()
+        .main(|| {
+            count = count + 1;
+        })
+        .worker(Warps(1), || {
+            x.at(0).store(count);
+        });
+}
+
+#[test]
+fn a_partition_sees_what_another_made() {
+    let traced = partition_changes_what_is_outside.trace();
+    check("partition_changes_what_is_outside", traced);
+}
+
+#[kernel]
+fn code_after_the_partitions(x: Ptr<i32>) {
+    warp_specialize().main(|| {}).worker(Warps(1), || {});
+    x.at(0).store(1);
+}
+
+#[test]
+fn the_kernel_goes_on_after_parting() {
+    check(
+        "code_after_the_partitions",
+        code_after_the_partitions.trace(),
+    );
+}
+
+#[kernel]
+fn unfenced_hand_over() {
+    let (a, b) = factors();
+    let ready = Mbarrier::alloc(1);
+    warp_specialize()
+        .main(|| {
+            ready.wait(0);
+            let sum = new_sums().mma(a, b.transpose()).wait_all();
+            device_print("sum", sum);
+        })
+        .worker(Warps(4), || {
+            let layout = Blocked::new([1, 8], [4, 8], [4, 1], [1, 0]);
+            a.store(zeros([64, 64], layout));
+            ready.arrive();
+        });
+}
+
+#[test]
+fn a_hand_over_without_a_fence() {
+    check("unfenced_hand_over", unfenced_hand_over.trace());
+}
