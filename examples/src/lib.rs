@@ -20,6 +20,8 @@ pub mod gelu_bias;
 pub mod histogram;
 pub mod layernorm;
 pub mod matmul_cluster;
+pub mod matmul_fused_epilogue;
+pub mod matmul_persistent;
 pub mod matmul_pipelined;
 pub mod matmul_warp_specialized;
 pub mod pdl_chain;

@@ -80,6 +80,12 @@ impl Tiles {
         }
     }
 
+    /// How many there are.
+    #[device]
+    pub fn count(self) -> Scalar<i32> {
+        self.rows * self.columns
+    }
+
     /// Those of this program, which takes every `num_programs`-th.
     #[device]
     pub fn of_program(self) -> Range<i32> {
@@ -89,8 +95,7 @@ impl Tiles {
     /// Those of this program's cluster of `ctas`.
     #[device]
     pub fn of_cluster(self, ctas: usize) -> Range<i32> {
-        let all = self.rows * self.columns;
-        range(program_id(0) / ctas, all).step(num_programs(0) / ctas)
+        range(program_id(0) / ctas, self.count()).step(num_programs(0) / ctas)
     }
 
     /// The row and column of tiles of number `tile`.

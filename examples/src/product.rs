@@ -63,6 +63,16 @@ pub(crate) fn product<T: Float + DeviceElement>(
     case: &mut Case,
     launch: impl FnOnce(&mut Case, &Product<T>) -> CaseResult,
 ) -> CaseResult {
+    product_then(case, launch, |_, sum| sum, 0.0)
+}
+
+/// The same of what `after` makes of each sum and its place, to `absolute` beyond what the sums lose.
+pub(crate) fn product_then<T: Float + DeviceElement>(
+    case: &mut Case,
+    launch: impl FnOnce(&mut Case, &Product<T>) -> CaseResult,
+    after: impl Fn([usize; 2], f64) -> f64,
+    absolute: f64,
+) -> CaseResult {
     let size = ["m", "n", "k"].map(|name| case.size(name));
     let [m, n, k] = size;
     let product = Product {
@@ -75,10 +85,14 @@ pub(crate) fn product<T: Float + DeviceElement>(
     launch(case, &product)?;
     // Half a step of the output's type, and what sums of k terms in f32 lose.
     let tolerance = Close {
-        relative: if size_of::<T>() == 2 { 4e-3 } else { 1e-3 },
-        absolute: 1e-4 * (k as f64).sqrt(),
+        relative: 4e-3,
+        absolute: absolute + 1e-4 * (k as f64).sqrt(),
     };
-    case.expect_part(&product.c, [m, n], || product.gemm().reference(), tolerance)?;
+    let reference = || {
+        let sums = product.gemm().reference().into_iter().enumerate();
+        sums.map(|(at, sum)| after([at / n, at % n], sum)).collect()
+    };
+    case.expect_part(&product.c, [m, n], reference, tolerance)?;
     case.does_tensor_flops::<T>(2 * m * n * k);
     case.moves_bytes(size_of::<T>() * (m * k + n * k + m * n));
     Ok(())

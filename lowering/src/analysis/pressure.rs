@@ -1,7 +1,8 @@
 //! How many registers the tiles of a region need at the least.
 //!
 //! Only tiles of numbers that were computed or read are counted: indices, masks and pointers are cheap to make again, and
-//! ptxas does so. What is counted must be in registers, so the result is a lower bound.
+//! ptxas does so. What one elementwise op hands to the next is made and used one element after the other, and is not
+//! counted either. What is counted must be in registers, so the result is a lower bound.
 
 use cranelift_entity::SecondaryMap;
 use gluon_lang::entity::{Inst, Region, Value};
@@ -26,6 +27,14 @@ pub fn of_region(func: &Func, region: Region) -> Peak {
             last_use[value] = Some(at as u32);
         }
     }
+    let passing = passing(func, region);
+    let weight = |func: &Func, value: Value| {
+        if passing[value] {
+            0
+        } else {
+            weight(func, value)
+        }
+    };
     let is_alive_after =
         |value: Value, at: usize| last_use[value].is_some_and(|last| last as usize > at);
     let mut alive: Vec<Value> = func
@@ -62,6 +71,39 @@ pub fn of_region(func: &Func, region: Region) -> Peak {
         );
     }
     peak
+}
+
+/// What elementwise ops of a region make for no others than elementwise ops of the region, with no loop or branch between.
+fn passing(func: &Func, region: Region) -> SecondaryMap<Value, bool> {
+    let mut passing = SecondaryMap::new();
+    // Between which loops and branches each value was made.
+    let mut made: SecondaryMap<Value, u32> = SecondaryMap::new();
+    let mut stretch = 0;
+    for &inst in &func.region(region).insts {
+        let op = func.op(inst);
+        stretch += u32::from(!op.regions().is_empty());
+        let is_elementwise = is_elementwise(op);
+        for value in values_used(func, inst) {
+            passing[value] &= is_elementwise && made[value] == stretch;
+        }
+        for &value in func.results(inst) {
+            (passing[value], made[value]) = (is_elementwise, stretch);
+        }
+    }
+    passing
+}
+
+fn is_elementwise(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Compare(_)
+            | Op::Select(_)
+            | Op::Fma(_)
+            | Op::Cast(_)
+            | Op::Bitcast(_)
+    )
 }
 
 fn larger(a: Peak, b: Peak) -> Peak {
@@ -166,8 +208,8 @@ mod tests {
             } : tensor<512xf32, #b>
             %r = binary %a, %s {op=add} : tensor<512xf32, #b>
             print [%r] {prefix=\"r\"}",
-            12,
-            "u",
+            8,
+            "w",
         );
     }
 }

@@ -297,7 +297,7 @@ fn partition_changes_what_is_outside(x: Ptr<i32>) {
     let mut count = scalar(0);
     warp_specialize()
         .main(|| {
-            count = count + 1;
+            count += 1;
         })
         .worker(Warps(1), || {
             x.at(0).store(count);
