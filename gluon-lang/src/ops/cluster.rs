@@ -64,6 +64,9 @@ impl OpRules for ClusterBarrier {
             ..Effects::BARRIER
         }
     }
+    fn publishes_barriers(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -104,6 +107,9 @@ impl OpRules for ClusterWait {
     }
     fn effects(&self) -> Effects {
         ORDERS
+    }
+    fn publishes_barriers(&self) -> bool {
+        true
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free

@@ -291,6 +291,11 @@ pub trait OpRules: OpFields + Registered {
         false
     }
 
+    /// Do all threads know after it of the barriers in shared memory that were made and fenced before?
+    fn publishes_barriers(&self) -> bool {
+        false
+    }
+
     /// The views of shared memory that it touches; its scratch is not among them.
     fn shared_accesses(&self) -> SharedAccesses {
         SharedAccesses::new()

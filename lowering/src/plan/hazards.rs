@@ -61,6 +61,8 @@ pub(super) enum Event {
     Meet,
     /// Generic writes so far become visible to engines.
     Fence,
+    /// All threads know of the barriers that were made; nothing else is ordered.
+    BarriersKnown,
     /// Engines have read what they were asked to read.
     WaitForReads,
     /// Each thread's copies are complete, but for so many groups.
@@ -81,6 +83,8 @@ pub(super) struct Wanted {
 pub(super) struct Pending {
     read: Bytes,
     written: Bytes,
+    /// Made barriers of, by the one thread that makes all of them.
+    initialised: Bytes,
     /// Changed by atomic steps, which need no order among themselves.
     stepped: Bytes,
     /// Combined with values by atomic steps.
@@ -102,6 +106,7 @@ impl Pending {
     pub(super) fn add(&mut self, other: &Pending) {
         self.read.add(&other.read);
         self.written.add(&other.written);
+        self.initialised.add(&other.initialised);
         self.stepped.add(&other.stepped);
         self.combine(&other.combined, other.way);
         self.unfenced.add(&other.unfenced);
@@ -134,9 +139,12 @@ impl Pending {
         };
         let by_others = |(inst, theirs): (&Inst, &Bytes)| Some(*inst) != own && theirs.meets(bytes);
         let by_warps = self.by_warps.iter().any(by_others);
+        // The thread that makes barriers makes one after the other, without a meeting.
+        let is_initialised =
+            !matches!(event, Event::Touch(Access::Initialise, _)) && self.initialised.meets(bytes);
         let (read, written, stepped) = (
             self.read.meets(bytes),
-            self.written.meets(bytes) || by_warps,
+            self.written.meets(bytes) || by_warps || is_initialised,
             self.stepped.meets(bytes),
         );
         let combined = self.combined.meets(bytes);
@@ -178,6 +186,7 @@ impl Pending {
             Event::Meet => {
                 self.read = Bytes::default();
                 self.written = Bytes::default();
+                self.initialised = Bytes::default();
                 self.stepped = Bytes::default();
                 self.by_warps.clear();
                 self.combined = Bytes::default();
@@ -208,7 +217,8 @@ impl Pending {
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }
-            Event::Touch(Access::Initialise, bytes) => self.written.add(bytes),
+            Event::BarriersKnown => self.initialised = Bytes::default(),
+            Event::Touch(Access::Initialise, bytes) => self.initialised.add(bytes),
             Event::Touch(Access::Atomic, bytes) => self.stepped.add(bytes),
             Event::Touch(Access::Combine(way), bytes) => {
                 self.combine(bytes, Some(*way));
@@ -246,6 +256,9 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
     }
     if rules.is_async_fence() {
         events.push(Event::Fence);
+    }
+    if rules.publishes_barriers() {
+        events.push(Event::BarriersKnown);
     }
     if rules.waits_for_async_reads() {
         events.push(Event::WaitForReads);
