@@ -132,7 +132,7 @@ codes! {
     ReadonlyStore = "TK0035", "readonly-store",
         "The kernel stores through a pointer that comes from a `#[readonly]` parameter. The promise lets loads go past the coherent cache, so that a store would not be seen: take the promise away, or store elsewhere.";
     CombineEffect = "TK0034", "combine-effect",
-        "The function that combines two elements of a reduction does more than compute: it loads, stores, branches or converts layouts. Only elementwise operations on scalars can be done in the order that the layout needs.";
+        "The function that combines two elements of a reduction or scan does more than compute: it loads, stores, branches or converts layouts. Only elementwise operations on scalars can be done in the order that the layout needs.";
 }
 
 impl fmt::Display for Code {

@@ -15,6 +15,7 @@ mod atomics;
 mod family;
 mod gathers;
 mod kernel;
+mod partitions;
 mod scans;
 mod sorts;
 mod tables;
