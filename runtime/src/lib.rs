@@ -116,7 +116,7 @@ pub use kernel::{
 };
 pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
 pub use number::{Number, Reference, Rounding};
-pub use peer::{Gemm, Peer};
+pub use peer::{Gemm, Peer, find_cublas};
 pub use stream::{Event, Stream};
 pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, TensorSource, TensorView, Tiling};
 pub use toolchain::{Image, Toolchain};

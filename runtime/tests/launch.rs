@@ -544,7 +544,8 @@ fn chain(case: &mut Case) -> CaseResult {
 #[kernel(warps = 1)]
 fn ones(x: Ptr<i32>) {
     let at = arange(0..32, Coalesced);
-    x.at(at).store(at * 0 + 1);
+    let one: Tensor<i32> = full([32], 1, Coalesced);
+    x.at(at).store(one);
 }
 
 fn early(case: &mut Case) -> CaseResult {
@@ -567,12 +568,12 @@ fn a_case_overlaps_kernels_that_wait_and_no_others() {
     }
 }
 
-/// The rank of the CTA in its cluster of two, and the cluster's number.
+/// The rank of the CTA in its cluster of two and a hundred for each cluster before, plus the place.
 #[kernel(warps = 1, cluster = [2])]
 fn ranks(out: Ptr<i32>) {
     let at = arange(0..32, Coalesced);
-    let value = cluster_rank() + 10 * (program_id(0) / 2);
-    out.at(program_id(0) * 32 + at).store(at * 0 + value);
+    let value = cluster_rank() + 100 * (program_id(0) / 2);
+    out.at(program_id(0) * 32 + at).store(at + value);
 }
 
 #[test]
@@ -585,7 +586,7 @@ fn a_kernels_cluster_is_its_launchs() -> tilekit::Result<()> {
         kernel.launch(&stream, grid(4u32), (&out,))?;
         stream.synchronize()?;
         let firsts: Vec<i32> = out.to_vec()?.chunks(32).map(|cta| cta[0]).collect();
-        assert_eq!(firsts, [0, 1, 10, 11]);
+        assert_eq!(firsts, [0, 1, 100, 101]);
         let refused = kernel.launch(&stream, grid(3u32), (&out,));
         assert!(matches!(
             refused,

@@ -69,6 +69,7 @@ pub(super) fn doctor(cargo: &CargoOptions, terminal: &Terminal) -> Exit {
     let environment = Environment::of_process();
     let mut findings = vec![rust(), graphics(gpu), assembler(&environment, driver)];
     findings.push(disassembler(&environment));
+    findings.push(cublas());
     findings.push(cache(&CubinCache::of_user()));
     findings.extend(package(cargo));
     for finding in &findings {
@@ -194,6 +195,17 @@ fn disassembler(environment: &Environment) -> Finding {
             "neither nvdisasm nor cuobjdump was found",
             "`pip install nvidia-cuda-nvdisasm`; it is needed for `inspect --stage sass` only",
         ),
+    }
+}
+
+fn cublas() -> Finding {
+    match tilekit::find_cublas() {
+        Ok(found) => Finding::good("cublas", found),
+        Err(why) => {
+            let fact = why.split("; ").next().unwrap_or(&why);
+            let fix = "`pip install nvidia-cublas`, or set CUDA_HOME; it is needed for `bench` beside cuBLAS only";
+            Finding::partial("cublas", fact, fix)
+        }
     }
 }
 

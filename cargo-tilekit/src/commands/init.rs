@@ -20,7 +20,9 @@ const TEST_TARGET: &str = "\n[[test]]\nname = \"tilekit\"\nharness = false\n";
 
 /// In the workspace's `Cargo.toml`; cargo ignores profiles elsewhere.
 const PROFILE: &str = "\n# The emulator runs kernels in every test; unoptimised it is fifty times slower.\n\
-                       [profile.dev.package.tilekit-emulator]\nopt-level = 3\n";
+                       [profile.dev.package.tilekit-emulator]\nopt-level = 3\n\
+                       # References of matrix products.\n\
+                       [profile.dev.package.matrixmultiply]\nopt-level = 3\n";
 
 pub(super) fn init(cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
     let metadata = Metadata::read(cargo)?;

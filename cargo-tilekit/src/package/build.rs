@@ -39,7 +39,7 @@ pub(super) fn build(
     }
     command.args(["--profile", profile]);
     command.arg("--target-dir").arg(&metadata.target_directory);
-    if let Some(setting) = emulator_setting(profile) {
+    for setting in optimised(profile) {
         command.args(["--config", &setting]);
     }
     add_output_flags(&mut command, options, terminal);
@@ -96,15 +96,19 @@ fn add_output_flags(command: &mut Command, options: &CargoOptions, terminal: &Te
     );
 }
 
-/// The emulator, unoptimised, is some fifty times slower; release builds optimise it anyway.
-fn emulator_setting(profile: &str) -> Option<String> {
+/// The emulator and the products of references, unoptimised, are some fifty times slower; release builds optimise them
+/// anyway.
+fn optimised(profile: &str) -> Vec<String> {
     let is_plain = profile
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-    (is_plain && profile != "release").then(|| {
-        // The profile that `--profile dev` and `--profile test` read is called so in the manifest too.
-        format!("profile.{profile}.package.tilekit-emulator.opt-level=3")
-    })
+    if !is_plain || profile == "release" {
+        return Vec::new();
+    }
+    // The profile that `--profile dev` and `--profile test` read is called so in the manifest too.
+    ["tilekit-emulator", "matrixmultiply"]
+        .map(|package| format!("profile.{profile}.package.{package}.opt-level=3"))
+        .into()
 }
 
 /// A line of `cargo build --message-format json`.

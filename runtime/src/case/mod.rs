@@ -272,7 +272,8 @@ impl Case {
         reason = "a tuple of references reads best by value"
     )]
     /// Has `cargo tilekit bench` time another kernel beside the next launch, under the name `name`: another variant, or
-    /// the same one launched otherwise. It writes the same outputs, and may differ from the launch by `tolerance`.
+    /// the same one launched otherwise. It writes the same outputs, and may differ from the launch by
+    /// `tolerance`; `Absolute(f64::INFINITY)` is for one that does less, such as the same product without its epilogue.
     ///
     /// # Errors
     /// As for [`launch`](Case::launch), when it is timed.

@@ -14,6 +14,16 @@ pub(super) struct Libraries {
     pub(super) lt: CublasLt,
     /// Such as `13.1.0`.
     pub(super) version: String,
+    /// Where cublasLt was found; a bare name where the loader knew it.
+    path: PathBuf,
+}
+
+/// Version and place of the cuBLAS that [`Peer::Cublas`](super::Peer::Cublas) would use on this machine.
+///
+/// # Errors
+/// Why there is none.
+pub fn find_cublas() -> Result<String, String> {
+    libraries().map(|found| format!("{} {}", found.version, found.path.display()))
 }
 
 /// Releases that are understood, the preferred first: the part of the interface used here is the same in both.
@@ -63,6 +73,7 @@ fn search(folders: impl Iterator<Item = Option<PathBuf>>) -> Result<Libraries, S
 
 /// cublasLt first: cuBLAS needs it, and then finds it loaded whatever folder it is in.
 fn load(lt: &Path, cublas: &Path) -> Result<Libraries, String> {
+    let path = lt.to_path_buf();
     let lt = CublasLt::of(open(lt)?)?;
     let cublas = Cublas::of(open(cublas)?)?;
     let version = lt.version();
@@ -70,6 +81,7 @@ fn load(lt: &Path, cublas: &Path) -> Result<Libraries, String> {
         cublas,
         lt,
         version,
+        path,
     })
 }
 

@@ -11,6 +11,7 @@ mod library;
 mod reference;
 
 pub use gemm::Gemm;
+pub use library::find_cublas;
 
 use crate::case::Tolerance;
 use crate::error::Result;
