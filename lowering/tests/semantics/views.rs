@@ -316,7 +316,9 @@ impl Dice {
     }
 }
 
-pub(crate) const SHARED: [&str; 12] = [
+pub(crate) const SHARED: [&str; 13] = [
+    // A swizzle that exchanges 2 KiB of words, more than shared memory itself is aligned to.
+    "SharedLinear(offset=[[0, 1], [0, 2], [0, 4], [0, 8], [1, 16], [2, 0], [4, 0], [8, 0], [16, 0], [0, 16], [0, 32]])",
     "Swizzled(1, 1, 1, [1, 0])",
     "Swizzled(4, 2, 8, [1, 0])",
     "Swizzled(2, 1, 4, [0, 1])",
@@ -445,4 +447,64 @@ fn views_go_round_loops_and_out_of_branches() {
         let found = run_func(func, &[&bytes(&x), &n.to_le_bytes()], 512);
         assert_eq!(found, bytes(&wanted));
     }
+}
+
+#[test]
+fn buffers_move_all_at_once() {
+    let mut dice = Dice(31);
+    for shared in SHARED {
+        let mut plan = Plan {
+            alloc: vec![4, 32, 64],
+            shared: shared.replace("BITS", "32").parse().expect("a layout"),
+            from: dice.registers(2),
+            steps: Vec::new(),
+            to: dice.registers(3),
+        };
+        check::<f32>(&plan);
+        plan.steps = vec![Step::Slice(0, 1, 3), Step::Slice(2, 16, 32)];
+        check::<f32>(&plan);
+    }
+}
+
+#[test]
+fn slices_of_wide_swizzles_begin_inside_the_pattern() {
+    let mut dice = Dice(41);
+    for index in [false, true] {
+        let plan = Plan {
+            alloc: vec![3, 32, 64],
+            shared: SHARED[0].parse().expect("a layout"),
+            from: dice.registers(2),
+            steps: vec![
+                Step::Index(1, index),
+                Step::Slice(1, 16, 32),
+                Step::Slice(1, 8, 16),
+                Step::Slice(0, 16, 32),
+            ],
+            to: dice.registers(2),
+        };
+        check::<f32>(&plan);
+        check::<u8>(&plan);
+    }
+}
+
+/// The layout of the indices decides that of what is gathered, and the other way round.
+#[kernel(warps = 4)]
+fn open_layouts(x: Ptr<i32>, out: Ptr<i32>) {
+    let layout = Blocked::new([1], [32], [4], [0]);
+    let at = arange(0..128, layout.clone());
+    let tile = Smem::alloc_with(x.at(at).load(), Swizzled::plain([0]));
+    let turned = tile.gather(127 - arange(0..128, Auto), 0);
+    tile.scatter(turned + 1, arange(0..128, Auto), 0);
+    out.at(at).store(turned + tile.load(Auto));
+}
+
+#[test]
+fn layouts_are_inferred_through_shared_memory() {
+    let x: Vec<i32> = (0..128).map(|i| i * 37 - 500).collect();
+    let wanted: Vec<i32> = (0..128).map(|i| 2 * x[127 - i] + 1).collect();
+    let bytes = |v: &[i32]| v.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let func = KernelFn::trace(open_layouts)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .func;
+    assert_eq!(run_func(func, &[&bytes(&x)], 512), bytes(&wanted));
 }
