@@ -120,3 +120,15 @@ pub use peer::{Gemm, Peer, find_cublas};
 pub use stream::{Event, Stream};
 pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, TensorSource, TensorView, Tiling};
 pub use toolchain::{Image, Toolchain};
+
+/// The book, whose code is compiled and run by the documentation's tests.
+#[cfg(doctest)]
+mod book {
+    macro_rules! pages {
+        ($($page:ident)*) => {$(
+            #[doc = include_str!(concat!("../../docs/src/", stringify!($page), ".md"))]
+            mod $page {}
+        )*};
+    }
+    pages!(first_kernel layouts masks reductions cases inspecting emulator errors);
+}
