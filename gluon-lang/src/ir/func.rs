@@ -135,6 +135,11 @@ impl Func {
         self.warps * 32
     }
 
+    /// CTAs of a cluster; 1 for a kernel without clusters.
+    pub fn cluster_ctas(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
     /// Is it launched in clusters of several CTAs?
     pub fn has_cluster(&self) -> bool {
         self.cluster != [1; 3]

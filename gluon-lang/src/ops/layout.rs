@@ -26,7 +26,20 @@ define_op! {
 
 impl OpRules for ConvertLayout {
     fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
-        same_but_layout(func, "convert_layout", self.operand, declared)
+        let types = same_but_layout(func, "convert_layout", self.operand, declared)?;
+        let from = tensor(func, "convert_layout", self.operand)?;
+        let ctas = (from.layout.ctas(), types[0].layout().and_then(Layout::ctas));
+        if let (Some(own), Some(wanted)) = ctas
+            && own != wanted
+        {
+            let message =
+                format!("`convert_layout` from a tensor in {own} CTAs to one in {wanted}");
+            let error = OpError::new(Code::LayoutMismatch, message);
+            return Err(error.origin(self.operand, format!("this is {from}")).help(
+                "give both layouts `with_ctas(..)`; a basis of zeros is a copy in each CTA",
+            ));
+        }
+        Ok(types)
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free

@@ -79,6 +79,9 @@ fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
         );
         found.push(broken(func, inst, message));
     }
+    if let Err(error) = check_within_cta(func, inst) {
+        found.push(func.diagnose(error, func.loc(inst)));
+    }
     if stage >= Stage::Resolved && matches!(op, Op::SetLayout(_)) {
         found.push(broken(
             func,
@@ -86,6 +89,32 @@ fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
             "`set_layout` is left after the layouts were resolved".into(),
         ));
     }
+}
+
+/// What exchanges data between threads does so within a CTA; only a conversion reaches the others of the cluster.
+fn check_within_cta(func: &Func, inst: Inst) -> Result<(), OpError> {
+    let op = func.op(inst);
+    let rules = op.rules();
+    let exchanges = rules.scratch().is_some()
+        || rules.allocation().is_some()
+        || !rules.shared_accesses().is_empty();
+    if !exchanges || matches!(op, Op::ConvertLayout(_)) {
+        return Ok(());
+    }
+    let results = func.results(inst).iter().copied();
+    for value in op.operands().into_iter().chain(results) {
+        let layout = func.ty(value).layout();
+        if let Some(ctas) = layout.and_then(Layout::ctas).filter(|&ctas| ctas > 1) {
+            let message = format!(
+                "`{}` works within one CTA, and this {} is spread over {ctas}",
+                rules.mnemonic(),
+                func.ty(value)
+            );
+            let error = OpError::new(Code::InvalidLayout, message);
+            return Err(error.help("give each CTA a tile of its own: take a layout without `with_ctas(..)`, and the part of the tensor that `cluster_rank()` names"));
+        }
+    }
+    Ok(())
 }
 
 fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut Diagnostics) {
@@ -107,15 +136,20 @@ fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut 
             }
         }
         Type::Tensor(t) | Type::InFlight(t) => {
-            if let Err(error) = check_tensor(t, stage, func.warps_at(inst)) {
+            if let Err(error) = check_tensor(t, stage, func.warps_at(inst), func.cluster_ctas()) {
                 found.push(func.diagnose(error, func.loc(inst)));
             }
         }
     }
 }
 
-/// Is this a tensor that may exist at `stage` in a kernel of `warps` warps?
-pub(crate) fn check_tensor(t: &TensorType, stage: Stage, warps: u32) -> Result<(), OpError> {
+/// Is this a tensor that may exist at `stage` in a kernel of `warps` warps and clusters of `ctas` CTAs?
+pub(crate) fn check_tensor(
+    t: &TensorType,
+    stage: Stage,
+    warps: u32,
+    ctas: u32,
+) -> Result<(), OpError> {
     if let Some(d) = t.shape.iter().find(|d| !d.is_power_of_two()) {
         let error = OpError::new(
             Code::NotPowerOfTwo,
@@ -171,6 +205,15 @@ pub(crate) fn check_tensor(t: &TensorType, stage: Stage, warps: u32) -> Result<(
     t.layout
         .check(&t.shape)
         .map_err(|e| OpError::new(Code::InvalidLayout, e.to_string()))?;
+    if let Some(n) = t.layout.ctas().filter(|&n| n > 1 && n != ctas) {
+        let message = format!(
+            "the layout of {t} is spread over {n} CTAs, and the kernel's clusters have {ctas}"
+        );
+        let error = OpError::new(Code::WrongWarps, message);
+        return Err(error.help(format!(
+            "leave `with_ctas(..)` out, so that each CTA has a tile of its own, or give the kernel `cluster = {n}`"
+        )));
+    }
     match t.layout.warps() {
         Some(n) if n != warps => Err(OpError::new(
             Code::WrongWarps,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gluon_lang::ir::TensorType;
+use gluon_lang::layout::convert::PerThread;
 use gluon_lang::layout::{Axis, LinearLayout};
 use ptx::{BinaryOp, Operand, Reg, Type};
 
@@ -69,13 +70,17 @@ impl Distribution {
         found
     }
 
-    /// The part of the coordinate along `dim` that a thread's number gives.
+    /// The part of the coordinate along `dim` that a thread's number gives, and its CTA's in the cluster.
     pub(super) fn thread_coordinate(&self, code: &mut Code, dim: usize) -> Operand {
-        let entries: Vec<u32> = self
-            .thread_bases()
-            .map(|basis| self.coordinate(basis, dim))
-            .collect();
-        code.of_thread(&entries)
+        let entries = |axis: Axis| {
+            let bases = self.map.bases(axis).iter();
+            bases.map(|&basis| self.coordinate(basis, dim))
+        };
+        code.per_thread(&PerThread {
+            lane: entries(Axis::Lane).collect(),
+            warp: entries(Axis::Warp).collect(),
+            block: entries(Axis::Block).collect(),
+        })
     }
 
     /// A predicate that holds in the threads that own their elements; none when all do.

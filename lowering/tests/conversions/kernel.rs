@@ -183,7 +183,7 @@ pub(crate) fn compiled(text: &str) -> Compiled {
     compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-/// Runs a kernel on one CTA over `data`; an error says at which line of its text it stopped.
+/// Runs a kernel on one CTA or one cluster over `data`; an error says at which line of its text it stopped.
 pub(crate) fn run(text: &str, data: &[u8]) -> Result<(), String> {
     let compiled = compiled(text);
     let program = Program::load(&compiled.module).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -191,9 +191,11 @@ pub(crate) fn run(text: &str, data: &[u8]) -> Result<(), String> {
     let memory = emulator.memory();
     let address = memory.alloc(data.len() as u64).unwrap();
     memory.write(address, data).unwrap();
+    let ctas = compiled.launch.cluster.iter().product();
     let launch = Launch {
+        cluster: compiled.launch.cluster,
         dynamic_shared_bytes: compiled.launch.shared_bytes,
-        ..Launch::linear(1, compiled.launch.threads)
+        ..Launch::linear(ctas, compiled.launch.threads)
     };
     let params = address.to_le_bytes();
     let done = emulator.launch(&program, &compiled.launch.entry, &launch, &params);

@@ -12,6 +12,7 @@
 
 #[path = "../semantics/assembly.rs"]
 mod assembly;
+mod clusters;
 mod family;
 mod kernel;
 mod table;

@@ -239,3 +239,31 @@ fn rules_of_shared_linear() {
 fn rules_of_shared_linear_are_reported() {
     check("rules_of_shared_linear", rules_of_shared_linear.trace());
 }
+
+fn split() -> Blocked {
+    Blocked::new([1, 4], [4, 8], [4, 1], [1, 0]).with_ctas([[1, 0]])
+}
+
+#[kernel(cluster = [2, 1, 1])]
+fn rules_of_clusters() {
+    let _ = full::<f32>([64, 64], 1.0, split().with_ctas([[1, 0], [2, 0]]));
+    let tile = full::<f32>([64, 64], 1.0, split());
+    let _ = tile.convert_layout(Blocked::new([1, 4], [4, 8], [4, 1], [1, 0]));
+}
+
+#[test]
+fn rules_of_clusters_are_reported() {
+    check("rules_of_clusters", rules_of_clusters.trace());
+}
+
+#[kernel(cluster = [2, 1, 1])]
+fn sum_over_a_cluster(x: Ptr<f32>) {
+    let tile = full::<f32>([64, 64], 1.0, split());
+    let sums = tile.sum(1);
+    x.at(arange(0..64, sums.layout())).store(sums);
+}
+
+#[test]
+fn a_reduction_works_within_a_cta() {
+    check("sum_over_a_cluster", sum_over_a_cluster.trace());
+}

@@ -176,7 +176,8 @@ impl Trace {
         let func = self.builder.func();
         let checked = match func.ty(value) {
             Type::Tensor(t) => {
-                check_tensor(t, Stage::Built, self.partition_warps.unwrap_or(func.warps))
+                let warps = self.partition_warps.unwrap_or(func.warps);
+                check_tensor(t, Stage::Built, warps, func.cluster_ctas())
             }
             Type::Smem(s) => check_smem(s),
             _ => Ok(()),
