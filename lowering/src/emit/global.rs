@@ -106,15 +106,15 @@ pub(super) enum Cut {
 }
 
 /// The mask of one run.
-struct Mask {
+pub(super) struct Mask {
     /// For each element, whether it is accessed.
-    each: Vec<Element>,
+    pub(super) each: Vec<Element>,
     /// Predicates that together say whether all of the run is.
     all: Vec<Element>,
 }
 
 impl Runs {
-    fn mask(&self, run: &[usize], elements: &[Element]) -> Mask {
+    pub(super) fn mask(&self, run: &[usize], elements: &[Element]) -> Mask {
         let each: Vec<Element> = match self.cut {
             Cut::Nowhere => run.iter().map(|_| elements[run[0]]).collect(),
             Cut::Once | Cut::Anywhere => run.iter().map(|&r| elements[r]).collect(),
@@ -240,7 +240,7 @@ pub(super) fn zero(elem: Elem) -> Element {
 }
 
 /// How much of a run is accessed.
-enum Part<'m> {
+pub(super) enum Part<'m> {
     /// All of it, wherever.
     All,
     /// None of it anywhere.
@@ -263,7 +263,7 @@ impl Code {
         }
     }
 
-    fn part_of<'m>(&mut self, mask: Option<&'m Mask>) -> Part<'m> {
+    pub(super) fn part_of<'m>(&mut self, mask: Option<&'m Mask>) -> Part<'m> {
         let Some(whole) = mask else { return Part::All };
         let mask = &whole.each;
         if mask.iter().all(|m| m.as_int() == Some(1)) {
@@ -279,7 +279,7 @@ impl Code {
     }
 
     /// Whether all of a run is accessed.
-    fn all_of(&mut self, mask: &Mask) -> Reg {
+    pub(super) fn all_of(&mut self, mask: &Mask) -> Reg {
         let all = mask.all[1..].iter().fold(mask.all[0], |all, &m| {
             self.int_binary(BinaryOp::And, all, m, Elem::I1)
         });
@@ -419,7 +419,7 @@ impl Code {
 }
 
 /// The address of element `at` of a run.
-fn moved(addr: Addr, at: usize, elem: Elem) -> Addr {
+pub(super) fn moved(addr: Addr, at: usize, elem: Elem) -> Addr {
     Addr {
         offset: addr.offset + (at as u32 * elem.bytes()) as i32,
         ..addr

@@ -1,14 +1,26 @@
 //! Atomic additions of floats whose results nobody takes, several neighbours at a time (PTX ISA 9.7.13.7: `red` with
-//! vectors, and with two halves of a word). Each element is a step of its own, as if they were done one by one.
+//! vectors, and with two halves of a word). Each element is a step of its own, as if they were done one by one. A run that
+//! its mask cuts is done one by one, apart from the others.
 
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::ops::atomic::{AtomicOp, AtomicRmw, Semantics};
-use ptx::{AtomOp, Space, Type, VecWidth};
+use ptx::{Addr, AtomOp, Operand, Predicate, Reg, Space, Type, VecWidth};
 
 use super::Emitter;
 use super::atomic::{access_sem, scope};
+use super::code::Code;
 use super::element::Element;
-use super::global::Cut;
+use super::global::{Mask, Part, moved};
+
+/// Additions to the elements of one run.
+struct Addition<'o> {
+    op: &'o AtomicRmw,
+    elem: Elem,
+    /// The threads that own their elements; none when all do.
+    owner: Option<Reg>,
+    to: Addr,
+    values: Vec<Element>,
+}
 
 impl Emitter<'_> {
     /// Adds whole runs at once where that can be. `false`, and nothing is emitted, where it cannot.
@@ -21,58 +33,108 @@ impl Emitter<'_> {
             return false;
         }
         let runs = self.runs(op.ptr, op.mask.expand(), elem);
-        let is_wide = runs.groups.iter().any(|run| run.len() > 1);
-        if !is_wide || runs.cut != Cut::Nowhere {
+        if runs.groups.iter().all(|run| run.len() == 1) {
             return false;
         }
         let (pointers, values) = (self.elements(op.ptr), self.elements(op.value));
-        let turns = self.turns(op.ptr, op.mask.expand());
+        let masks = op.mask.expand().map(|mask| self.elements(mask));
+        let owner = self.owner_of(op.ptr);
         for run in &runs.groups {
-            // The mask is one for the whole run; where it is false everywhere, no register has a turn.
-            let Some(turn) = turns.iter().find(|turn| turn.register == run[0]) else {
-                continue;
+            let addition = Addition {
+                op,
+                elem,
+                owner,
+                to: self.code.address(pointers[run[0]]),
+                values: run.iter().map(|&r| values[r]).collect(),
             };
-            let elements: Vec<Element> = run.iter().map(|&r| values[r]).collect();
-            let to = self.code.address(pointers[run[0]]);
-            let (kind, ty, words) = match elem {
-                Elem::Data(DType::F32) => {
-                    let words = elements.iter().map(|&e| self.code.whole(e, elem).into());
-                    (AtomOp::Add, Type::F32, words.collect())
-                }
-                elem => {
-                    let ty = if elem == Elem::Data(DType::F16) {
-                        Type::F16x2
-                    } else {
-                        Type::Bf16x2
-                    };
-                    (
-                        AtomOp::AddNoFtz,
-                        ty,
-                        self.code.packed_registers(&elements, elem),
-                    )
-                }
-            };
-            let red = ptx::Red {
-                sem: Some(access_sem(op.semantics)),
-                scope: Some(scope(op.scope)),
-                space: Some(Space::Global),
-                vec: VecWidth::of_len(words.len()),
-                ..ptx::Red::new(kind, ty, to, words.into_iter().collect::<ptx::Values>())
-            };
-            self.code.push_guarded(turn.guard, red);
+            let mask = masks.as_ref().map(|masks| runs.mask(run, masks));
+            self.code.add_run(&addition, mask.as_ref());
         }
         true
     }
 }
 
-impl super::code::Code {
-    /// Elements of 16 bits, two to a register.
-    fn packed_registers(&mut self, elements: &[Element], elem: Elem) -> Vec<ptx::Operand> {
-        let words = self.pack_words(elements, elem);
-        let in_register = |word| match word {
-            ptx::Operand::Reg(_) => word,
-            other => self.mov(Type::B32, other).into(),
+impl Code {
+    fn add_run(&mut self, addition: &Addition<'_>, mask: Option<&Mask>) {
+        match self.part_of(mask) {
+            Part::None => {}
+            Part::All => self.add_whole(addition, None),
+            Part::Where(p) => self.add_whole(addition, Some(p)),
+            Part::Each(mask) => {
+                let all = self.all_of(mask);
+                self.add_whole(addition, Some(all));
+                self.add_cut(addition, mask, all);
+            }
+        }
+    }
+
+    /// All elements of a run where the predicate holds.
+    fn add_whole(&mut self, addition: &Addition<'_>, p: Option<Reg>) {
+        let (op, ty) = match addition.elem {
+            Elem::Data(DType::F32) => (AtomOp::Add, Type::F32),
+            Elem::Data(DType::F16) => (AtomOp::AddNoFtz, Type::F16x2),
+            _ => (AtomOp::AddNoFtz, Type::Bf16x2),
         };
-        words.into_iter().map(in_register).collect()
+        let words: Vec<Operand> = if ty == Type::F32 {
+            let elements = addition.values.iter();
+            elements
+                .map(|&e| self.whole(e, addition.elem).into())
+                .collect()
+        } else {
+            let words = self.pack_words(&addition.values, addition.elem);
+            words.into_iter().map(|w| self.word_register(w)).collect()
+        };
+        self.push_red(addition, (op, ty), addition.to, &words, p);
+    }
+
+    /// The elements of a run that its mask cuts, behind the end of the kernel.
+    fn add_cut(&mut self, addition: &Addition<'_>, mask: &Mask, all: Reg) {
+        let (op, ty) = match addition.elem {
+            Elem::Data(DType::F32) => (AtomOp::Add, Type::F32),
+            Elem::Data(DType::F16) => (AtomOp::AddNoFtz, Type::F16),
+            _ => (AtomOp::AddNoFtz, Type::Bf16),
+        };
+        let (cut, back) = (self.label("cut"), self.label("whole"));
+        self.branch(Some(Predicate::not(all)), cut, false);
+        self.bind(back);
+        self.in_cold(|code| {
+            code.bind(cut);
+            for (at, (&m, &value)) in mask.each.iter().zip(&addition.values).enumerate() {
+                let p = code.whole(m, Elem::I1);
+                let word = [code.whole(value, addition.elem).into()];
+                let to = moved(addition.to, at, addition.elem);
+                code.push_red(addition, (op, ty), to, &word, Some(p));
+            }
+            code.branch(None, back, false);
+        });
+    }
+
+    fn push_red(
+        &mut self,
+        addition: &Addition<'_>,
+        (op, ty): (AtomOp, Type),
+        to: Addr,
+        words: &[Operand],
+        p: Option<Reg>,
+    ) {
+        let guard = match (p, addition.owner) {
+            (Some(p), Some(owner)) => Some(self.both(p, owner)),
+            (p, owner) => p.or(owner),
+        };
+        let red = ptx::Red {
+            sem: Some(access_sem(addition.op.semantics)),
+            scope: Some(scope(addition.op.scope)),
+            space: Some(Space::Global),
+            vec: VecWidth::of_len(words.len()),
+            ..ptx::Red::new(op, ty, to, words.iter().copied().collect::<ptx::Values>())
+        };
+        self.push_guarded(guard.map(Predicate::is), red);
+    }
+
+    fn word_register(&mut self, word: Operand) -> Operand {
+        match word {
+            Operand::Reg(_) => word,
+            other => self.mov(Type::B32, other).into(),
+        }
     }
 }
