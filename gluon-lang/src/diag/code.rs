@@ -112,7 +112,7 @@ codes! {
     MbarrierMisuse = "TK0071", "mbarrier-misuse",
         "An mbarrier was used before it was initialised, initialised twice, or counted out of range; or it expects bytes that no copy brings, or a copy completes on it that nobody expects or waits for.";
     Race = "TK0072", "race",
-        "Two accesses to the same bytes, at least one of them a write, with nothing between them that says which comes first. The message names both; put the barrier, fence or wait between them that it asks for.";
+        "Two accesses to the same bytes, at least one of them a write, with nothing between them that says which comes first; or shared memory of another CTA with nothing that says that it is there. The message names both; put the barrier, fence or wait between them that it asks for.";
     WgmmaMisuse = "TK0073", "wgmma-misuse",
         "Registers or shared memory of a matrix product in flight were used before it was waited for.";
     BadDescriptor = "TK0074", "bad-descriptor",

@@ -15,8 +15,8 @@ use gluon_lang::ops::sync::Barrier;
 use gluon_lang::ops::wgmma::FenceAsyncShared;
 use gluon_lang::ops::{Access, Op, Types, flow};
 
-use super::expectations;
 use super::hazards::{Bytes, Event, Pending, Wanted, events, touched_by_engines};
+use super::{clusters, expectations};
 use crate::analysis::shared::Views;
 
 /// Puts a `barrier`, and before it a `fence_async_shared` where engines are concerned, before what needs one.
@@ -26,6 +26,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     }
     let views = Views::of(func);
     expectations::check(func, &views, found);
+    clusters::check(func, found);
     let mut walk = Walk {
         func,
         views,

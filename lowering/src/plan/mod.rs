@@ -4,6 +4,7 @@ pub mod barriers;
 pub mod shared;
 pub mod warps;
 
+mod clusters;
 mod expectations;
 mod first_fit;
 mod hazards;

@@ -16,6 +16,7 @@ fn neighbours(out: Ptr<i32>) {
     let next = (rank + 1) % cluster_size() as i32;
     let own = Smem::alloc_with(at + program_id(0) * 1000, Swizzled::plain([0]));
     let given = Smem::<i32>::alloc([128], Swizzled::plain([0]));
+    cluster_barrier_relaxed();
     given.in_cta(next).store(at * program_id(0));
     cluster_barrier();
     let seen = own.in_cta(next).load(line()) + given.load(line());

@@ -166,6 +166,20 @@ fn a_cluster_is_larger_than_any_gpc() {
     check("cluster_beyond_a_gpc", cluster_beyond_a_gpc.trace());
 }
 
+#[kernel(cluster = 2)]
+fn others_not_there(out: Ptr<i32>) {
+    let line = Blocked::new([1], [32], [4], [0]);
+    let at = arange(0..128, line.clone());
+    let tile = Smem::alloc_with(at, Swizzled::plain([0]));
+    let seen = tile.in_cta(cluster_rank() ^ 1).load(line);
+    out.at(at).store(seen);
+}
+
+#[test]
+fn another_cta_may_not_have_begun_or_may_have_ended() {
+    check("others_not_there", others_not_there.trace());
+}
+
 #[kernel]
 fn narrow_copy(x: Ptr<f16>, out: Ptr<f16>) {
     let at = arange(0..128, Blocked::new([1], [32], [4], [0]));
