@@ -47,7 +47,11 @@ fn check_shape(s: &SmemType) -> Result<(), OpError> {
     let has_buffers = s.shape.rank() > s.layout.rank();
     let sizes = s.shape.iter().zip(s.alloc_shape.iter()).enumerate();
     for (dim, (&size, &whole)) in sizes {
-        let is_free = dim == 0 && has_buffers && size > 0;
+        if size == 0 {
+            let message = format!("the shape {} has a dimension without elements", s.shape);
+            return Err(OpError::new(Code::ShapeMismatch, message));
+        }
+        let is_free = dim == 0 && has_buffers;
         if !is_free && !size.is_power_of_two() {
             let error = OpError::new(
                 Code::NotPowerOfTwo,
@@ -81,4 +85,42 @@ fn check_shape(s: &SmemType) -> Result<(), OpError> {
             s.shape, s.alloc_shape
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ir::Stage;
+    use crate::text::parse;
+
+    /// What the verifier says of an allocation.
+    #[track_caller]
+    fn check(ty: &str, wanted: &str) {
+        let text = format!(
+            "#rows = Swizzled(1, 1, 1, [0])\n#pad = Padded([[1, 65536]], [1, 0])\n#two = Swizzled(1, 1, 1, [1, 0])\nkernel @k() warps(4) {{\n  %s = smem_alloc : {ty}\n  smem_keep %s\n  return\n}}\n"
+        );
+        let func = parse("test.tile", &text).expect("the text follows the grammar");
+        let found = super::super::verify(&func, Stage::Built);
+        let messages: Vec<&str> = found.0.iter().map(|d| &*d.message).collect();
+        assert_eq!(messages, [wanted], "{ty}");
+    }
+
+    #[test]
+    fn tiles_that_cannot_be() {
+        check(
+            "smem<64xptr<f32>, #rows>",
+            "shared memory cannot hold pointers: smem<64xptr<f32>, Swizzled(1, 1, 1, [0])>",
+        );
+        check(
+            "smem<0x64xf32, #rows>",
+            "the shape [0, 64] has a dimension without elements",
+        );
+        check(
+            "smem<3x64xf32, #two>",
+            "the shape [3, 64] has a dimension of 3; all that the layout covers are powers of two",
+        );
+        check(
+            "smem<1024x1024xf64, #pad>",
+            "cannot allocate Padded([[1, 65536]], [1, 0]): 1048576 elements do not fit any shared memory",
+        );
+    }
 }

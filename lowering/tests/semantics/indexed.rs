@@ -209,3 +209,38 @@ fn atomics_combine_in_every_way() {
         .func;
     assert_eq!(run_func(func, &[&bytes(&x)], 512), bytes(&tile));
 }
+
+/// Each number added to one of eight places.
+#[kernel(warps = 4)]
+fn sums<T: Float>(x: Ptr<T>, out: Ptr<T>) {
+    let layout = Blocked::new([1], [32], [4], [0]);
+    let tile = Smem::<T>::alloc([8], Swizzled::plain([0]));
+    let few = arange(0..8, layout.clone());
+    tile.store(zeros([8], layout.clone()));
+    let at = arange(0..128, layout.clone());
+    tile.at_indices(at & 7, 0).atomic_add(x.at(at).load());
+    out.at(few).store(tile.load(layout));
+}
+
+fn summed<T: Float>(from: impl Fn(f32) -> Vec<u8>) {
+    // Small integers, which every order adds up to the same.
+    let x: Vec<f32> = (0..128).map(|n| ((n * 37) % 11) as f32 - 4.0).collect();
+    let mut places = [0.0; 8];
+    for (n, v) in x.iter().enumerate() {
+        places[n & 7] += v;
+    }
+    let bytes = |v: &[f32]| v.iter().flat_map(|&n| from(n)).collect::<Vec<u8>>();
+    let func = KernelFn::trace(sums::<T>)
+        .unwrap_or_else(|e| panic!("{e}"))
+        .func;
+    let wanted = bytes(&places);
+    assert_eq!(run_func(func, &[&bytes(&x)], wanted.len()), wanted);
+}
+
+#[test]
+fn atomics_add_floats_of_every_width() {
+    summed::<f16>(|n| f16::from_f32(n).to_le_bytes().to_vec());
+    summed::<bf16>(|n| bf16::from_f32(n).to_le_bytes().to_vec());
+    summed::<f32>(|n| n.to_le_bytes().to_vec());
+    summed::<f64>(|n| f64::from(n).to_le_bytes().to_vec());
+}

@@ -32,7 +32,7 @@ pub fn buffer_bytes(
     let elements: u64 = covered.iter().map(|&d| u64::from(d)).product();
     let too_large = || {
         let why = format!("{elements} elements do not fit any shared memory");
-        impossible("an allocation", layout, why)
+        impossible("allocate", layout, why)
     };
     if elements > MAX_ELEMENTS * u64::from(layout.ctas()) {
         return Err(too_large());
@@ -90,7 +90,7 @@ pub fn shared_bytes(
     };
     one.checked_mul(buffers).ok_or_else(|| {
         impossible(
-            "an allocation",
+            "allocate",
             layout,
             format!("{buffers} buffers of {one} bytes do not fit any shared memory"),
         )
