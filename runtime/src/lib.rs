@@ -70,10 +70,11 @@
 //! # }
 //! ```
 //!
-//! - [`Device`], [`Buffer`], [`Stream`]: memory and queues, on a GPU or on the emulator.
-//! - [`Kernel`], [`Compiler`], [`LoadedKernel`]: from a kernel function to a launch.
+//! - [`Device`], [`Buffer`], [`Stream`], [`Event`], [`Graph`]: memory, queues and recorded work, on a GPU or on the emulator.
+//! - [`Kernel`], [`Compiler`], [`LoadedKernel`]: from a kernel function to a launch; [`TensorView`] is what a tensor map is
+//!   made of.
 //! - [`Toolchain`], [`ptxas`], [`cache`]: from PTX to code that a GPU loads.
-//! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel.
+//! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel; [`Peer`] and [`Gemm`]: what `bench` times beside it.
 //! - [`Error`]: everything that can go wrong, each with a way out.
 
 mod buffer;

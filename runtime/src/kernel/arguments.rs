@@ -19,7 +19,7 @@ pub trait Argument<H: ParamHandle> {
     /// Appends the parameter's bytes.
     ///
     /// # Errors
-    /// [`Error::DeviceMismatch`] for a buffer of another device, and what copying an input there ended with.
+    /// [`Error::DeviceMismatch`](crate::Error::DeviceMismatch) for a buffer of another device, and what copying an input there ended with.
     fn pack(&self, packing: &mut Packing<'_>) -> Result<()>;
 }
 

@@ -1,0 +1,114 @@
+//! Launches of a case: compiled, packed with each copy of its tensors, run and timed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::beside::Match;
+use super::{Bed, BenchOptions, Case, CaseResult, LaunchReport, Mode};
+use crate::code::Entry;
+use crate::cuda::Watchdog;
+use crate::error::{Error, Result};
+use crate::kernel::{Compiled, Instance, Packing};
+use crate::launch::{Grid, ParameterBlock, PreparedLaunch};
+use crate::stream::Stream;
+
+impl Case {
+    /// The part of a launch that does not depend on the kernel's type.
+    pub(super) fn launch_instance(
+        &mut self,
+        instance: Instance,
+        grid: Grid,
+        is_programmatic: bool,
+        pack: &Pack<'_>,
+    ) -> CaseResult {
+        let beside = std::mem::take(&mut self.beside);
+        let mut report = LaunchReport {
+            instance,
+            grid,
+            compiled: None,
+            wall: None,
+            timing: None,
+        };
+        if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
+            self.check_limit(bed)?;
+            let compiled = bed.compiler.compile(&report.instance)?;
+            let mut entry = compiled.load(&bed.device)?;
+            if is_programmatic {
+                compiled.check_waits()?;
+                entry = entry.overlapping();
+            }
+            let copies = match &self.mode {
+                Mode::Bench(bed, options) => self.copies(bed, *options)?,
+                _ => 1,
+            };
+            let copies = prepare(&compiled, &entry, grid, copies, pack)?;
+            report.wall = Some(run_once(&copies[0], stream, bed)?);
+            if let Mode::Bench(_, options) = &self.mode {
+                let contest = Match {
+                    bed,
+                    stream,
+                    options: *options,
+                    name: compiled.display().to_string(),
+                    copies,
+                    beside,
+                    outputs: &self.outputs,
+                };
+                report.timing = Some(contest.time()?);
+            }
+            report.compiled = Some(compiled);
+        }
+        self.report.launches.push(report);
+        Ok(())
+    }
+
+    /// How many copies of the tensors timed launches take in turn.
+    pub(super) fn copies(&self, bed: &Bed, options: BenchOptions) -> Result<usize> {
+        let (free_bytes, _) = bed.device.memory_bytes()?;
+        Ok(options.copies(self.tensor_bytes, free_bytes))
+    }
+
+    fn check_limit(&self, bed: &Bed) -> Result<()> {
+        match bed.tensor_limit_bytes {
+            Some(limit_bytes) if self.tensor_bytes > limit_bytes => Err(Error::CaseTooLarge {
+                case: self.name.clone(),
+                sizes: self.sizes.to_string(),
+                bytes: self.tensor_bytes,
+                limit_bytes,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Packs a launch's arguments, copying inputs to the device.
+pub(super) type Pack<'a> = dyn Fn(&mut Packing<'_>) -> Result<()> + 'a;
+
+/// A launch with each copy of the tensors.
+pub(super) fn prepare(
+    compiled: &Compiled,
+    entry: &Arc<Entry>,
+    grid: Grid,
+    copies: usize,
+    pack: &Pack<'_>,
+) -> Result<Vec<PreparedLaunch>> {
+    let info = compiled.info();
+    let of_copy = |copy: usize| {
+        let mut parameters = ParameterBlock::new();
+        let packing = Packing::new(entry.device(), &info.entry, &info.params, &mut parameters);
+        pack(&mut packing.with_copy(copy))?;
+        compiled.check_promises(&parameters)?;
+        PreparedLaunch::new(entry, grid, parameters)
+    };
+    (0..copies).map(of_copy).collect()
+}
+
+/// Launches and waits; what it took.
+fn run_once(launch: &PreparedLaunch, stream: &Stream, bed: &Bed) -> Result<Duration> {
+    let name = launch.entry().shape().name.as_str();
+    let is_on_gpu = bed.device.is_cuda();
+    let _watchdog = is_on_gpu.then(|| Watchdog::start(name, bed.launch_limit));
+    let started = Instant::now();
+    launch.launch(stream)?;
+    stream.synchronize()?;
+    Ok(started.elapsed())
+}

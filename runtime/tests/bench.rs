@@ -1,0 +1,226 @@
+//! Timing the launches of a case, alone and beside others, on every device of this machine.
+
+mod on_devices;
+
+use std::time::Duration;
+
+use on_devices::{check, devices, run};
+use tilekit::case::{Bed, BenchOptions, CaseEntry, CaseOutcome, Mode, SizeList};
+use tilekit::prelude::*;
+
+/// `out[r, c] = 2 · x[r, c]`, one row per program.
+#[kernel(warps = 1)]
+fn double_rows(x: Ptr<i32>, out: Ptr<i32>, stride: i32, cols: i32) {
+    let col = arange(0..64, Coalesced);
+    let inside = col < cols;
+    let at = program_id(0) * stride + col;
+    out.at(at)
+        .mask(inside)
+        .store(x.at(at).mask(inside).load() * 2);
+}
+
+fn double(case: &mut Case) -> CaseResult {
+    let x = case.integers::<i32>("x", [10, 64], -9..9);
+    let out = case.output::<i32>("out", [10, 64]);
+    case.launch(double_rows, grid(10u32), (&x, &out, 64, 64))?;
+    case.expect(&out, |[r, c]| 2 * x[[r, c]], Exactly)
+}
+
+#[test]
+fn a_benchmarked_case_has_times() {
+    for device in devices() {
+        let CaseOutcome { report, result } = run(double, &Mode::Bench(Bed::new(&device), quick()));
+        result.expect("the kernel runs");
+        let timing = report.launches[0].timing.as_ref().expect("it was timed");
+        let ours = timing.ours();
+        assert_eq!(ours.name, "double_rows");
+        let counts = (
+            ours.single.samples_ms.len(),
+            ours.back_to_back.samples_ms.len(),
+        );
+        assert_eq!(
+            (timing.entrants.len(), counts, timing.copies),
+            (1, (3, 2), 24)
+        );
+        for series in [&ours.single, &ours.back_to_back] {
+            assert!(series.median_ms() > 0.0 && series.fastest_ms() <= series.median_ms());
+        }
+    }
+}
+
+/// The same work by the same kernel, and by one that is wrong by one unless `FAR` is allowed.
+fn beside<const FAR: bool>(case: &mut Case) -> CaseResult {
+    let x = case.integers::<i32>("x", [10, 64], -9..9);
+    let out = case.output::<i32>("out", [10, 64]);
+    case.rival(
+        "again",
+        Exactly,
+        double_rows,
+        grid(10u32),
+        (&x, &out, 64, 64),
+    )?;
+    let tolerance = if FAR { Absolute(1.0) } else { Exactly };
+    case.rival(
+        "double and one",
+        tolerance,
+        double_and_one,
+        grid(10u32),
+        (&x, &out),
+    )?;
+    case.launch(double_rows, grid(10u32), (&x, &out, 64, 64))?;
+    case.expect(&out, |[r, c]| 2 * x[[r, c]], Exactly)
+}
+
+/// The same with rows of which the last quarter is never written.
+fn padded(case: &mut Case) -> CaseResult {
+    let x = case.normal::<f32>("x", [3, 64]);
+    let out = case.output::<f32>("out", [3, 64]);
+    let arguments = (&x, &out, 48);
+    case.rival("again", Exactly, copy_rows, grid(3u32), arguments)?;
+    case.rival(
+        "more",
+        Exactly,
+        copy_rows,
+        grid(3u32),
+        (&x, &out, case.size("columns") as i32),
+    )?;
+    case.launch(copy_rows, grid(3u32), arguments)?;
+    let want = || (0..3 * 48).map(|at| x[[at / 48, at % 48]]).collect();
+    case.expect_part(&out, [3, 48], want, Exactly)
+}
+
+/// The first `columns` of rows of 64.
+#[kernel(warps = 1)]
+fn copy_rows(x: Ptr<f32>, out: Ptr<f32>, columns: i32) {
+    let column = arange(0..64, Coalesced);
+    let at = program_id(0) * 64 + column;
+    let inside = column < columns;
+    out.at(at).mask(inside).store(x.at(at).mask(inside).load());
+}
+
+const COLUMNS: &[SizeList] = &[SizeList {
+    name: "columns",
+    values: &[48, 49],
+}];
+
+#[test]
+fn what_neither_writes_agrees_and_what_one_writes_does_not() {
+    for device in devices() {
+        let entry = CaseEntry {
+            name: "padded",
+            module: "launch",
+            file: file!(),
+            line: line!(),
+            sizes: COLUMNS,
+            function: padded,
+        };
+        let runs = entry.runs(&[]).expect("its own sizes");
+        let mode = Mode::Bench(Bed::new(&device), quick());
+        entry
+            .run(&runs[0], &mode)
+            .result
+            .expect("both write 48 columns");
+        let more = entry.run(&runs[1], &mode).result;
+        let line = more.expect_err("one writes 49 columns").to_string();
+        assert!(
+            line.contains("3 of 192 elements") && line.contains("out[0, 48]"),
+            "{line}"
+        );
+    }
+}
+
+/// `out[r, c] = 2 · x[r, c] + 1` for rows of 64.
+#[kernel(warps = 1)]
+fn double_and_one(x: Ptr<i32>, out: Ptr<i32>) {
+    let at = program_id(0) * 64 + arange(0..64, Coalesced);
+    out.at(at).store(x.at(at).load() * 2 + 1);
+}
+
+/// As few samples as can be.
+fn quick() -> BenchOptions {
+    BenchOptions {
+        samples: 3,
+        rounds: 2,
+        slice: Duration::from_millis(1),
+        ..BenchOptions::default()
+    }
+}
+
+#[test]
+fn rivals_are_checked_and_timed_beside_the_launch() {
+    for device in devices() {
+        let CaseOutcome { report, result } =
+            run(beside::<true>, &Mode::Bench(Bed::new(&device), quick()));
+        result.expect("both rivals agree");
+        assert_eq!(report.peers, ["again", "double and one"]);
+        let timing = report.launches[0].timing.as_ref().expect("it was timed");
+        let seen: Vec<(&str, Option<&str>, usize)> = timing
+            .entrants
+            .iter()
+            .map(|entrant| {
+                let samples = entrant.single.samples_ms.len();
+                (entrant.name.as_str(), entrant.check.as_deref(), samples)
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("double_rows", None, 3),
+                ("again", Some("`out` exact"), 3),
+                (
+                    "double and one",
+                    Some("`out` max absolute error ≤ 1e0 (is 1e0)"),
+                    3
+                ),
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_rival_that_disagrees_is_named_and_nothing_is_timed() {
+    for device in devices() {
+        let CaseOutcome { report, result } =
+            run(beside::<false>, &Mode::Bench(Bed::new(&device), quick()));
+        let line = result.expect_err("one rival is wrong").to_string();
+        assert!(
+            line.starts_with("double and one and the kernel do not agree"),
+            "{line}"
+        );
+        assert!(report.launches.is_empty());
+    }
+}
+
+#[test]
+fn rivals_are_left_out_of_a_check() {
+    for device in devices() {
+        let CaseOutcome { report, result } = run(beside::<false>, &check(&device));
+        result.expect("the launch itself is right");
+        assert_eq!(report.launches.len(), 1);
+    }
+}
+
+/// A product that the emulator cannot have cuBLAS for.
+fn with_cublas(case: &mut Case) -> CaseResult {
+    let x = case.integers::<i32>("x", [10, 64], -9..9);
+    let out = case.output::<i32>("out", [10, 64]);
+    case.peer(Peer::Cublas(Gemm::new(&x, &x, &out)));
+    case.launch(double_rows, grid(10u32), (&x, &out, 64, 64))?;
+    case.expect(&out, |[r, c]| 2 * x[[r, c]], Exactly)
+}
+
+#[test]
+fn a_peer_that_cannot_be_is_noted_and_the_launch_timed_alone() {
+    for device in devices() {
+        let outcome = run(with_cublas, &Mode::Bench(Bed::new(&device), quick()));
+        outcome.result.expect("the launch itself is right");
+        let timing = outcome.report.launches[0].timing.as_ref();
+        let timing = timing.expect("it was timed");
+        assert_eq!(timing.entrants.len(), 1);
+        assert!(
+            timing.notes[0].starts_with("cublasGemmEx is not timed: "),
+            "{:?}",
+            timing.notes
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! Launches that overlap their predecessor, and launches in clusters, on every device of this machine.
+
+mod on_devices;
+
+use on_devices::{check, devices, run};
+use tilekit::Error;
+use tilekit::prelude::*;
+
+/// `x[i] += x[i]`, behind whatever launch comes before.
+#[kernel(warps = 1)]
+fn double_behind(x: Ptr<i32>) {
+    let at = arange(0..32, Coalesced);
+    launch_wait();
+    x.at(at).store(x.at(at).load() * 2);
+    launch_dependents();
+}
+
+#[test]
+fn overlapping_launches_of_a_chain_follow_each_other() -> tilekit::Result<()> {
+    for device in devices() {
+        let stream = Stream::new(&device)?;
+        let x = Buffer::from_slice(&device, &[1i32; 32])?;
+        let kernel = double_behind.compile(&Compiler::default())?.load(&device)?;
+        let kernel = kernel.programmatic()?;
+        for _ in 0..5 {
+            kernel.launch(&stream, grid(1u32), (&x,))?;
+        }
+        stream.synchronize()?;
+        assert_eq!(x.to_vec()?, [32; 32]);
+        let prepared = kernel.prepare(grid(1u32), (&x,))?;
+        let graph = stream.capture(|| (0..4).try_for_each(|_| prepared.launch(&stream)))?;
+        stream.replay(&graph)?;
+        stream.replay(&graph)?;
+        stream.synchronize()?;
+        assert_eq!(x.to_vec()?, [32 << 8; 32]);
+    }
+    Ok(())
+}
+
+fn chain(case: &mut Case) -> CaseResult {
+    let x = case.output::<i32>("x", [32]);
+    case.launch(ones, grid(1u32), (&x,))?;
+    case.launch_programmatic(double_behind, grid(1u32), (&x,))?;
+    case.launch_programmatic(double_behind, grid(1u32), (&x,))?;
+    case.expect(&x, |[_]| 4, Exactly)
+}
+
+/// `x[i] = 1`.
+#[kernel(warps = 1)]
+fn ones(x: Ptr<i32>) {
+    let at = arange(0..32, Coalesced);
+    let one: Tensor<i32> = full([32], 1, Coalesced);
+    x.at(at).store(one);
+}
+
+fn early(case: &mut Case) -> CaseResult {
+    let x = case.output::<i32>("x", [32]);
+    case.launch_programmatic(ones, grid(1u32), (&x,))?;
+    case.expect(&x, |[_]| 1, Exactly)
+}
+
+#[test]
+fn a_case_overlaps_kernels_that_wait_and_no_others() {
+    for device in devices() {
+        run(chain, &check(&device))
+            .result
+            .expect("each waits for the one before");
+        let refused = run(early, &check(&device)).result;
+        assert!(
+            matches!(refused, Err(Error::NeverWaits { .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+/// The rank of the CTA in its cluster of two and a hundred for each cluster before, plus the place.
+#[kernel(warps = 1, cluster = [2])]
+fn ranks(out: Ptr<i32>) {
+    let at = arange(0..32, Coalesced);
+    let value = cluster_rank() + 100 * (program_id(0) / 2);
+    out.at(program_id(0) * 32 + at).store(at + value);
+}
+
+#[test]
+fn a_kernels_cluster_is_its_launchs() -> tilekit::Result<()> {
+    for device in devices() {
+        let stream = Stream::new(&device)?;
+        let out = Buffer::<i32>::zeros(&device, 4 * 32)?;
+        let kernel = ranks.compile(&Compiler::default())?.load(&device)?;
+        assert_eq!(kernel.entry().shape().cluster, [2, 1, 1]);
+        kernel.launch(&stream, grid(4u32), (&out,))?;
+        stream.synchronize()?;
+        let firsts: Vec<i32> = out.to_vec()?.chunks(32).map(|cta| cta[0]).collect();
+        assert_eq!(firsts, [0, 1, 100, 101]);
+        let refused = kernel.launch(&stream, grid(3u32), (&out,));
+        assert!(matches!(
+            refused,
+            Err(Error::ClusterGrid {
+                count: 3,
+                cluster: 2,
+                ..
+            })
+        ));
+        if device.is_cuda() {
+            assert!(kernel.entry().max_active_clusters()? > 0);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_kernel_that_never_waits_cannot_overlap() -> tilekit::Result<()> {
+    for device in devices() {
+        let kernel = ones.compile(&Compiler::default())?.load(&device)?;
+        let refused = kernel.programmatic().map(drop);
+        let line = refused.expect_err("it has no wait").to_string();
+        assert!(
+            line.contains("`ones`") && line.contains("launch_wait"),
+            "{line}"
+        );
+    }
+    Ok(())
+}
