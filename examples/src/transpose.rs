@@ -48,7 +48,7 @@ fn coordinates(layout: &Blocked) -> (Tensor<i32>, Tensor<i32>) {
 
 /// `out[c, r] = x[r, c]`, one tile per program. Rows of both begin at multiples of 16 bytes; `DIVISOR` divides `rows` and
 /// `cols`.
-#[kernel(warps = 4, instances(<bf16, 8>, <f32, 8>))]
+#[kernel(warps = 4, deny(bank_conflicts), instances(<bf16, 8>, <f32, 8>))]
 pub fn transpose<T: Numeric, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
