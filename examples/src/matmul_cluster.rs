@@ -6,15 +6,18 @@ use tilekit::prelude::*;
 use crate::pipeline::{Ring, Stage, Tiles};
 use crate::product::{Product, product};
 
-/// CTAs of a cluster, and warps of each that release a stage.
+/// CTAs of a cluster.
 const CTAS: usize = 2;
-const CONSUMER_WARPS: usize = 8;
+
+/// Warpgroups of each that multiply, and the rows of each: those of one instruction.
+const GROUPS: usize = 2;
+const ROWS: usize = 64;
+const BM: usize = GROUPS * ROWS;
 
 /// A tile of `[CTAS · BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at a time and cluster; `HALF` is `BN / CTAS`.
-#[kernel(warps = 8, min_ctas_per_sm = 1, cluster = CTAS, instances(<bf16, 128, 256, 128, 64, 3>))]
+#[kernel(warps = 4, min_ctas_per_sm = 1, cluster = CTAS, instances(<bf16, 256, 128, 64, 3>))]
 pub fn matmul_cluster<
     T: Float + Factor<T, f32>,
-    const BM: usize,
     const BN: usize,
     const HALF: usize,
     const BK: usize,
@@ -22,76 +25,83 @@ pub fn matmul_cluster<
 >(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([HALF, BK], Nvmma::B128)] b: TensorMap<T>,
-    #[block([BM, BN], Nvmma::B128)] c: TensorMap<T>,
+    #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
     m: i32,
     n: i32,
     k: i32,
 ) {
     static_assert!(HALF * CTAS == BN, "each CTA reads its share of the columns");
-    // A stage is empty when the consumers of both CTAs have done with it, for both will be written.
-    let ring = Ring::alloc([BM, BN, BK], STAGES, CTAS * CONSUMER_WARPS);
-    let staging = Smem::<T>::alloc(c.block(), c.layout());
+    // A stage is empty when the warps of both CTAs have done with it, for both will be written.
+    let ring = Ring::alloc([BM, BN, BK], STAGES, CTAS * 4 * GROUPS);
     let rank = cluster_rank();
     let tiles = Tiles::new(m, n, [CTAS * BM, BN], 8);
     let steps = cdiv(k, BK);
     cluster_barrier_relaxed();
 
-    warp_specialize()
-        .main(|| {
-            let mut stage = Stage::first();
-            for tile in tiles.of_cluster(CTAS) {
-                let mut acc = Accumulator::zeros([BM, BN], Wgmma::new([8, 1], [64, 256, 16]));
-                for _ in range(0, steps) {
-                    ring.full.at(stage.index).wait(stage.phase);
-                    let (a, b) = (ring.a.index(stage.index), ring.b.index(stage.index));
-                    acc = acc.mma(a, b.transpose()).wait(0);
-                    for cta in 0..CTAS {
-                        let done = ring.empty.at(stage.index).arrival();
-                        done.by(Arrivers::Warp).in_cta(cta).arrive();
-                    }
-                    stage = stage.next(STAGES);
+    let multiply = |group: usize| {
+        let first = group * ROWS;
+        let staging = Smem::<T>::alloc(c.block(), c.layout());
+        let mut stage = Stage::first();
+        for tile in tiles.of_cluster(CTAS) {
+            let sums = Wgmma::new([4, 1], [64, BN as u32, 16]);
+            let mut acc = Accumulator::zeros([ROWS, BN], sums);
+            for _ in range(0, steps) {
+                ring.full.at(stage.index).wait(stage.phase);
+                let a = ring.a.index(stage.index).slice(0, first..first + ROWS);
+                let b = ring.b.index(stage.index).transpose();
+                acc = acc.mma(a, b).wait(0);
+                for cta in 0..CTAS {
+                    let done = ring.empty.at(stage.index).arrival();
+                    done.by(Arrivers::Warp).in_cta(cta).arrive();
                 }
-                let [row, column] = tiles.place(tile);
-                tma_store_wait_read(0);
-                staging.store(acc.wait_all().cast::<T>());
-                c.store([(row * CTAS + rank) * BM, column * BN], staging);
-            }
-            tma_store_wait(0);
-        })
-        .worker(Warps(1).registers(40), || {
-            let mut stage = Stage::first();
-            for tile in tiles.of_cluster(CTAS) {
-                let [row, column] = tiles.place(tile);
-                for step in range(0, steps) {
-                    ring.empty.at(stage.index).wait(stage.phase ^ 1);
-                    let full = ring.full.at(stage.index);
-                    full.expect(a.block_bytes() + CTAS as u32 * b.block_bytes());
-                    let row = (row * CTAS + rank) * BM;
-                    a.load([row, step * BK], ring.a.index(stage.index), full);
-                    for cta in 0..CTAS {
-                        let first = cta * HALF;
-                        let share = ring.b.index(stage.index).slice(0, first..first + HALF);
-                        let copy = b.copy().when(rank == cta).multicast((1 << CTAS) - 1);
-                        copy.load([column * BN + first, step * BK], share, full);
-                    }
-                    stage = stage.next(STAGES);
-                }
-            }
-            // A CTA must not end while the other still speaks to its barriers: the last releases come round once more.
-            for _ in 0..STAGES {
-                ring.empty.at(stage.index).wait(stage.phase ^ 1);
                 stage = stage.next(STAGES);
             }
-        });
+            let [row, column] = tiles.place(tile);
+            tma_store_wait_read(0);
+            staging.store(acc.wait_all().cast::<T>());
+            c.store([(row * CTAS + rank) * BM + first, column * BN], staging);
+        }
+        tma_store_wait(0);
+    };
+    let copy = || {
+        let mut stage = Stage::first();
+        for tile in tiles.of_cluster(CTAS) {
+            let [row, column] = tiles.place(tile);
+            for step in range(0, steps) {
+                ring.empty.at(stage.index).wait(stage.phase ^ 1);
+                let full = ring.full.at(stage.index);
+                full.expect(a.block_bytes() + CTAS as u32 * b.block_bytes());
+                let row = (row * CTAS + rank) * BM;
+                a.load([row, step * BK], ring.a.index(stage.index), full);
+                for cta in 0..CTAS {
+                    let first = cta * HALF;
+                    let share = ring.b.index(stage.index).slice(0, first..first + HALF);
+                    let copy = b.copy().when(rank == cta).multicast((1 << CTAS) - 1);
+                    copy.load([column * BN + first, step * BK], share, full);
+                }
+                stage = stage.next(STAGES);
+            }
+        }
+        // A CTA must not end while the other still speaks to its barriers: the last releases come round once more.
+        for _ in 0..STAGES {
+            ring.empty.at(stage.index).wait(stage.phase ^ 1);
+            stage = stage.next(STAGES);
+        }
+    };
+    warp_specialize()
+        .registers(232)
+        .main(|| multiply(0))
+        .worker(Warps(4).registers(232), || multiply(1))
+        .worker(Warps(1).registers(40), copy);
 }
 
 #[case(sizes(m = [512, 200], n = [512, 264], k = [256, 72]))]
 fn matmul_cluster_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
         let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
-        let clusters = p.tiles([CTAS * 128, 256]).min(64);
+        let clusters = p.tiles([CTAS * BM, 256]).min(64);
         case.launch(
-            matmul_cluster::<bf16, 128, 256, 128, 64, 3>,
+            matmul_cluster::<bf16, 256, 128, 64, 3>,
             clusters * CTAS,
             arguments,
         )

@@ -123,6 +123,11 @@ impl Code {
         self.list().push(Stmt::Label(label));
     }
 
+    /// Asks ptxas to leave the loop whose label stands before as it is.
+    pub(super) fn keep_rolled(&mut self) {
+        self.list().push(Stmt::Pragma("nounroll".into()));
+    }
+
     pub(super) fn label(&mut self, hint: &str) -> Label {
         self.entry.new_label(hint)
     }

@@ -36,6 +36,10 @@ impl Lower for For {
         let step = cx.scalar(self.step);
         let limit = (!cx.stays_in_type(self)).then(|| cx.code.last_start(high, step, elem));
         cx.code.bind(head);
+        if cx.multiplies(self.body) {
+            // A copy of the products for each of several iterations brings nothing: the tensor cores are busy either way.
+            cx.code.keep_rolled();
+        }
         cx.code.open();
         cx.set(params[0], vec![Element::from(index)]);
         for (param, slot) in params[1..].iter().zip(&carried) {
@@ -71,6 +75,13 @@ impl Lower for For {
 }
 
 impl Emitter<'_> {
+    /// Does the region, not counting those inside, start products on the tensor cores?
+    fn multiplies(&self, region: gluon_lang::entity::Region) -> bool {
+        let is_product =
+            |inst: &Inst| matches!(self.func.op(*inst), gluon_lang::ops::Op::WgmmaStart(_));
+        self.func.region(region).insts.iter().any(is_product)
+    }
+
     /// Can the index be moved one step past the last iteration without wrapping around?
     fn stays_in_type(&self, op: &For) -> bool {
         let whole = self.elem(op.low).data().and_then(Range::of_type);
