@@ -10,6 +10,7 @@ mod tile;
 
 pub mod async_copy_pipeline;
 pub mod cache_hints;
+pub mod cluster_sum;
 pub mod column_sum;
 pub mod copy_1d;
 pub mod copy_2d;

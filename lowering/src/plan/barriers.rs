@@ -1,7 +1,7 @@
 //! `place-barriers`: all threads meet where one could otherwise write shared memory that another still reads, or read
 //! what another has not written yet; and generic writes are fenced where an engine will touch them.
 //!
-//! The walk keeps what is pending in shared memory ([`Pending`]). An instruction that clashes with it gets a barrier
+//! The walk keeps what is pending in shared memory (`Pending`). An instruction that clashes with it gets a barrier
 //! before it, and no other does. Loops are walked until what is pending at their start settles, so that the end of one
 //! iteration is held against the beginning of the next; a barrier that only the first iteration wants stands before the
 //! loop. Warps that part meet among themselves only: what goes from one partition to another is ordered by the
