@@ -7,6 +7,7 @@ use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::{Func, ValueDef};
 use gluon_lang::layout::{AccessFacts, Layout};
 
+use super::remake;
 use crate::analysis::access;
 use crate::analysis::axis::Axes;
 
@@ -18,9 +19,18 @@ pub(super) struct Choice {
     pub layout: Layout,
 }
 
+/// Which values connect accesses, so that they share a width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connections {
+    /// All of them.
+    All,
+    /// Tensors that cannot be made once for each of their users.
+    ThroughWhatIsNotRemade,
+}
+
 /// What every access through `Coalesced` pointers chooses. Accesses that are connected by values share the width of the
 /// widest one of the same shape and order.
-pub(super) fn choices(func: &Func) -> Vec<Choice> {
+pub(super) fn choices(func: &Func, connections: Connections) -> Vec<Choice> {
     let insts = func.walk();
     let accesses: Vec<(Inst, Value)> = insts
         .iter()
@@ -31,7 +41,12 @@ pub(super) fn choices(func: &Func) -> Vec<Choice> {
         return Vec::new();
     }
     let axes = Axes::of(func);
-    let slices = Slices::of(func, &insts);
+    let remakeable = remake::remakeable(func, &Layout::Coalesced);
+    let connects = |value: Value| {
+        connections == Connections::All
+            || func.ty(value).as_tensor().is_some() && !remakeable.contains(value)
+    };
+    let slices = Slices::of(func, &insts, connects);
     let mut by_slice: HashMap<Inst, Vec<AccessFacts>> = HashMap::new();
     for &(inst, pointers) in &accesses {
         let facts = access::facts(func, &axes, inst, pointers);
@@ -60,14 +75,15 @@ struct Slices {
 }
 
 impl Slices {
-    fn of(func: &Func, insts: &[Inst]) -> Slices {
+    fn of(func: &Func, insts: &[Inst], connects: impl Fn(Value) -> bool) -> Slices {
         let mut parents = SecondaryMap::with_capacity(func.inst_count());
         for &inst in insts {
             parents[inst] = inst.as_u32();
         }
         let mut slices = Slices { parents };
         for &inst in insts {
-            for value in func.op(inst).operands() {
+            let operands = func.op(inst).operands().into_iter();
+            for value in operands.filter(|v| connects(*v)) {
                 let maker = match func.def(value) {
                     ValueDef::Result(maker, _) => Some(maker),
                     // What the kernel is given connects nothing.

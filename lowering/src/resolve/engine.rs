@@ -74,6 +74,11 @@ impl<'f> Engine<'f> {
         }
     }
 
+    /// The layout that stands for what is to be found.
+    pub(super) fn open(&self) -> &Layout {
+        &self.open
+    }
+
     /// Is the layout of this value to be found?
     pub(super) fn is_open(&self, value: Value) -> bool {
         self.func.ty(value).layout() == Some(&self.open)

@@ -5,6 +5,9 @@
 //! changes. Of two layouts that reach one value, one that came through an op which several layouts fit (a reshape, a
 //! permutation, a join, a split) yields. Two others contradict each other: an index, or what else can as well be made
 //! twice, is then made once for each, and everything else is reported with both origins.
+//!
+//! Accesses that are connected by values share one width. Where that ends in a contradiction, those that share no more
+//! than an index choose for themselves.
 
 mod carry;
 mod coalesced;
@@ -24,6 +27,7 @@ use gluon_lang::layout::Layout;
 use gluon_lang::ops::Op;
 
 use crate::opt::unused;
+use coalesced::{Choice, Connections};
 use engine::Engine;
 use remake::Copies;
 
@@ -35,9 +39,28 @@ pub fn coalesced(func: &mut Func, found: &mut Diagnostics) {
     if !has_open(func, &Layout::Coalesced) {
         return;
     }
-    let choices = coalesced::choices(func);
+    let mut first = Diagnostics::default();
+    let before = func.clone();
+    let all = Connections::All;
+    resolve_choices(func, &coalesced::choices(&before, all), &mut first);
+    if !first.has_errors() {
+        return found.0.append(&mut first.0);
+    }
+    // Accesses that share an index alone need not agree on a width: each can have an index of its own.
+    *func = before.clone();
+    let mut second = Diagnostics::default();
+    let moved = Connections::ThroughWhatIsNotRemade;
+    resolve_choices(func, &coalesced::choices(&before, moved), &mut second);
+    if second.has_errors() {
+        *func = before;
+        second = first;
+    }
+    found.0.append(&mut second.0);
+}
+
+fn resolve_choices(func: &mut Func, choices: &[Choice], found: &mut Diagnostics) {
     resolve(func, &Layout::Coalesced, found, |func, engine| {
-        for choice in &choices {
+        for choice in choices {
             for value in func.op(choice.inst).operands() {
                 engine.seed(value, choice.layout.clone(), choice.inst);
             }

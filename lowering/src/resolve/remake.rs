@@ -42,14 +42,15 @@ pub(super) fn cut(func: &Func, engine: &Engine<'_>, conflict: &Conflict) -> Opti
         first,
         second,
     } = conflict;
-    along_way(func, engine, *value, second, &first.layout)
-        .or_else(|| along_way(func, engine, *value, first, &second.layout))
+    let remakeable = remakeable(func, engine.open());
+    let along = |moving, staying| along_way((func, engine), &remakeable, *value, moving, staying);
+    along(second, &first.layout).or_else(|| along(first, &second.layout))
 }
 
 /// Follows the way on which `moving` came to `value`, as if `value` had the layout `staying`.
 fn along_way(
-    func: &Func,
-    engine: &Engine<'_>,
+    (func, engine): (&Func, &Engine<'_>),
+    remakeable: &EntitySet<Value>,
     value: Value,
     moving: &Entry,
     staying: &Layout,
@@ -67,7 +68,7 @@ fn along_way(
             layout,
             tied_to,
         };
-        if uses(at) && is_remakeable(func, engine, at) {
+        if uses(at) && remakeable.contains(at) {
             return Some(cut_at(at, entry.layout, from));
         }
         let from = from?;
@@ -77,7 +78,7 @@ fn along_way(
         }
         let carried = carry::along(func, user, at, &layout);
         layout = layout_of(from, carried)?;
-        if uses(from) && is_remakeable(func, engine, from) {
+        if uses(from) && remakeable.contains(from) {
             return Some(cut_at(from, layout, Some(at)));
         }
         entry = engine.entry(from)?.clone();
@@ -91,23 +92,18 @@ fn layout_of(value: Value, carried: carry::Carried) -> Option<Layout> {
     layouts.find_map(|(v, layout)| (v == value).then_some(layout))
 }
 
-/// Is the value made, all the way from scalars, by ops that are as good done twice?
-fn is_remakeable(func: &Func, engine: &Engine<'_>, value: Value) -> bool {
-    let mut seen = EntitySet::with_capacity(func.value_count());
-    let mut pending = vec![value];
-    while let Some(value) = pending.pop() {
-        if !seen.insert(value) {
-            continue;
+/// The values with an open layout that are made, all the way from scalars, by ops that are as good done twice.
+pub(super) fn remakeable(func: &Func, open: &Layout) -> EntitySet<Value> {
+    let mut values = EntitySet::with_capacity(func.value_count());
+    // Makers come before their users.
+    for inst in func.walk() {
+        if is_cheap(func, inst) && tensors_in(func, inst).all(|v| values.contains(v)) {
+            let results = func.results(inst).iter();
+            let open = results.filter(|v| func.ty(**v).layout() == Some(open));
+            values.extend(open.copied());
         }
-        let Some(maker) = func.def_inst(value) else {
-            return false;
-        };
-        if !engine.is_open(value) || !is_cheap(func, maker) {
-            return false;
-        }
-        pending.extend(tensors_in(func, maker));
     }
-    true
+    values
 }
 
 fn is_cheap(func: &Func, inst: Inst) -> bool {

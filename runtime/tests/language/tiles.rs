@@ -257,3 +257,37 @@ fn sizes_that_cannot_be_are_refused_and_not_a_panic() {
         .compile(&Instance::of(large_tiles::<1>))
         .unwrap();
 }
+
+#[kernel(warps = 4)]
+fn doubles_of_two_widths(input: Ptr<f32>, halves: Ptr<f16>, n: i32) {
+    let at = arange(0..1024, Coalesced);
+    let inside = at < n;
+    let wide = input.at(at).mask(inside).load();
+    let narrow = halves.at(at).mask(inside).load();
+    input.at(at).mask(inside).store(wide * 2.0);
+    halves.at(at).mask(inside).store(narrow + narrow);
+}
+
+#[test]
+fn accesses_of_two_widths_share_an_index_and_a_mask() -> tilekit::Result<()> {
+    let device = Device::emulator();
+    let stream = Stream::new(&device)?;
+    let kernel = doubles_of_two_widths
+        .compile(&Compiler::default())?
+        .load(&device)?;
+    for n in [0, 1, 6, 1021, 1024] {
+        let wide = Buffer::from_slice(&device, &[1.5_f32; 1024])?;
+        let narrow = Buffer::from_slice(&device, &[f16::from_f32(0.5); 1024])?;
+        kernel.launch(&stream, grid(1u32), (&wide, &narrow, n))?;
+        let doubled = |at: usize| at < n as usize;
+        for (at, (w, h)) in wide.to_vec()?.into_iter().zip(narrow.to_vec()?).enumerate() {
+            let factor: f32 = if doubled(at) { 2.0 } else { 1.0 };
+            assert_eq!(
+                (w.to_bits(), h),
+                ((1.5 * factor).to_bits(), f16::from_f32(0.5 * factor)),
+                "{at} of {n}"
+            );
+        }
+    }
+    Ok(())
+}

@@ -394,3 +394,72 @@ return
     assert!(found.is_empty(), "{found}");
     assert_eq!(func.walk().len(), 2 * 41 + 2);
 }
+
+#[test]
+fn copies_of_two_widths_share_an_index_and_a_mask() {
+    // Connected by the index, both loads would take eight elements, and the store of f32 four: there each chooses.
+    check(
+        "resolve-coalesced",
+        "
+        kernel @k(%x: ptr<f32> {divisor=16}, %y: ptr<f16> {divisor=16}, %n: i32) warps(4) {
+          %i = arange {start=0, end=1024} : tensor<1024xi32, coalesced>
+          %ns = splat %n : tensor<1024xi32, coalesced>
+          %m = compare %i, %ns {op=lt} : tensor<1024xi1, coalesced>
+          %xs = splat %x : tensor<1024xptr<f32>, coalesced>
+          %xp = ptr_add %xs, %i : tensor<1024xptr<f32>, coalesced>
+          %v = load %xp, mask=%m : tensor<1024xf32, coalesced>
+          %ys = splat %y : tensor<1024xptr<f16>, coalesced>
+          %yp = ptr_add %ys, %i : tensor<1024xptr<f16>, coalesced>
+          %w = load %yp, mask=%m : tensor<1024xf16, coalesced>
+          store %xp, %v, mask=%m
+          store %yp, %w, mask=%m
+          return
+        }",
+        "
+        #blocked = Blocked([4], [32], [4], [0])
+        #blocked1 = Blocked([8], [32], [4], [0])
+        kernel @k(%x: ptr<f32> {divisor=16}, %y: ptr<f16> {divisor=16}, %n: i32) warps(4) {
+          %i = arange {start=0, end=1024} : tensor<1024xi32, #blocked>
+          %i.1 = arange {start=0, end=1024} : tensor<1024xi32, #blocked1>
+          %ns = splat %n : tensor<1024xi32, #blocked>
+          %ns.1 = splat %n : tensor<1024xi32, #blocked1>
+          %m = compare %i, %ns {op=lt} : tensor<1024xi1, #blocked>
+          %m.1 = compare %i.1, %ns.1 {op=lt} : tensor<1024xi1, #blocked1>
+          %xs = splat %x : tensor<1024xptr<f32>, #blocked>
+          %xp = ptr_add %xs, %i : tensor<1024xptr<f32>, #blocked>
+          %v = load %xp, mask=%m : tensor<1024xf32, #blocked>
+          %ys = splat %y : tensor<1024xptr<f16>, #blocked1>
+          %yp = ptr_add %ys, %i.1 : tensor<1024xptr<f16>, #blocked1>
+          %w = load %yp, mask=%m.1 : tensor<1024xf16, #blocked1>
+          store %xp, %v, mask=%m
+          store %yp, %w, mask=%m.1
+          return
+        }",
+    );
+}
+
+#[test]
+fn loads_of_two_widths_that_share_an_index_agree_where_they_can() {
+    // Without the stores nothing contradicts: eight elements for both, as connected accesses have it.
+    let (func, found) = apply(
+        "resolve-coalesced",
+        "
+        kernel @k(%x: ptr<f32> {divisor=16}, %y: ptr<f16> {divisor=16}) warps(4) {
+          %i = arange {start=0, end=1024} : tensor<1024xi32, coalesced>
+          %xs = splat %x : tensor<1024xptr<f32>, coalesced>
+          %xp = ptr_add %xs, %i : tensor<1024xptr<f32>, coalesced>
+          %v = load %xp : tensor<1024xf32, coalesced>
+          %ys = splat %y : tensor<1024xptr<f16>, coalesced>
+          %yp = ptr_add %ys, %i : tensor<1024xptr<f16>, coalesced>
+          %w = load %yp : tensor<1024xf16, coalesced>
+          print [%v, %w] {prefix=\"x\"}
+          return
+        }",
+    );
+    assert!(found.is_empty(), "{found}");
+    let text = gluon_lang::text::print(&func);
+    assert!(
+        text.contains("#blocked = Blocked([8], [32], [4], [0])\nkernel"),
+        "{text}"
+    );
+}
