@@ -12,3 +12,4 @@ mod names;
 mod operations;
 mod shared;
 mod support;
+mod tensor_cores;

@@ -54,3 +54,42 @@ fn partitions_of_every_size_run_beside_each_other() {
     check(&[4, 1, 1, 1, 1, 2], &[120, 40, 40, 24, 24, 24]);
     check(&[8, 4, 8], &[0, 0, 0]);
 }
+
+#[test]
+fn tiles_before_the_warps_part_are_those_of_the_kernels_own_warps() {
+    // 12 warps run what stands before, and only the kernel's own four store, once each.
+    let text = "\
+#b = Blocked([1], [32], [4], [0])
+#h = Blocked([2], [32], [4], [0])
+kernel @k(%x: ptr<i32> {divisor=16}, %out: ptr<i32> {divisor=16}) warps(4) {
+  %i = arange {start=0, end=128} : tensor<128xi32, #b>
+  %xs = splat %x : tensor<128xptr<i32>, #b>
+  %xp = ptr_add %xs, %i : tensor<128xptr<i32>, #b>
+  %v = load %xp : tensor<128xi32, #b>
+  %h = convert_layout %v : tensor<128xi32, #h>
+  %sum = reduce [%h] {axis=0} (%l: i32, %r: i32) {
+    %s = binary %l, %r {op=add} : i32
+    yield [%s]
+  } : i32
+  %os = splat %out : tensor<128xptr<i32>, #b>
+  %op = ptr_add %os, %i : tensor<128xptr<i32>, #b>
+  store %op, %v
+  %last = constant {value=128} : i32
+  %at = ptr_add %out, %last : ptr<i32>
+  warp_specialize {warps=[4, 1, 4], registers=[0, 0, 0]} () {
+    yield []
+  } () {
+    store %at, %sum
+    yield []
+  } () {
+    yield []
+  }
+  return
+}
+";
+    let input: Vec<u8> = (0..128_i32).flat_map(|i| (i * 3).to_le_bytes()).collect();
+    let found = values(&run(text, &[&input], 129 * 4), DType::I32);
+    let mut wanted: Vec<u64> = (0..128).map(|i| i * 3).collect();
+    wanted.push(127 * 128 / 2 * 3);
+    assert_eq!(found, wanted);
+}
