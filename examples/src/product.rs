@@ -63,7 +63,7 @@ pub(crate) fn product<T: Float + DeviceElement>(
     case: &mut Case,
     launch: impl FnOnce(&mut Case, &Product<T>) -> CaseResult,
 ) -> CaseResult {
-    product_then(case, launch, |_, sum| sum, 0.0)
+    run(case, launch, |_, sum| sum, 0.0, |gemm| gemm)
 }
 
 /// The same of what `after` makes of each sum and its place, to `absolute` beyond what the sums lose.
@@ -73,6 +73,17 @@ pub(crate) fn product_then<T: Float + DeviceElement>(
     after: impl Fn([usize; 2], f64) -> f64,
     absolute: f64,
 ) -> CaseResult {
+    run(case, launch, after, absolute, Gemm::timed_only)
+}
+
+/// A product beside cuBLAS as `peer` has it.
+fn run<T: Float + DeviceElement>(
+    case: &mut Case,
+    launch: impl FnOnce(&mut Case, &Product<T>) -> CaseResult,
+    after: impl Fn([usize; 2], f64) -> f64,
+    absolute: f64,
+    peer: impl FnOnce(Gemm) -> Gemm,
+) -> CaseResult {
     let size = ["m", "n", "k"].map(|name| case.size(name));
     let [m, n, k] = size;
     let product = Product {
@@ -81,7 +92,7 @@ pub(crate) fn product_then<T: Float + DeviceElement>(
         b: case.normal::<T>("b", [n, stride::<T>(k)]),
         c: case.output::<T>("c", [m, stride::<T>(n)]),
     };
-    case.peer(Peer::Cublas(product.gemm()));
+    case.peer(Peer::Cublas(peer(product.gemm())));
     launch(case, &product)?;
     // Half a step of the output's type, and what sums of k terms in f32 lose.
     let tolerance = Close {

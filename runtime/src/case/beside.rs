@@ -116,7 +116,7 @@ impl Match<'_> {
             let tolerance = peer.tolerance();
             let Rivals { found, notes: said } = peer.rivals(stream, count);
             notes.extend(said);
-            if !found.is_empty() && checker.is_none() {
+            if !found.is_empty() && tolerance.is_some() && checker.is_none() {
                 checker = Some(Checker::new(&contestants[0], stream, bed, outputs)?);
             }
             for rival in found {
@@ -126,7 +126,7 @@ impl Match<'_> {
                     check: None,
                     launch: rival.launch,
                 };
-                if let Some(checker) = &checker {
+                if let (Some(checker), Some(tolerance)) = (&checker, tolerance) {
                     contestant.check = Some(checker.check(&contestant, tolerance)?);
                 }
                 contestants.push(contestant);
@@ -144,10 +144,11 @@ impl Match<'_> {
 }
 
 impl Beside {
-    fn tolerance(&self) -> Tolerance {
+    /// How far its results may be from the kernel's; none if they are not compared.
+    fn tolerance(&self) -> Option<Tolerance> {
         match self {
             Beside::Peer(peer) => peer.tolerance(),
-            Beside::Kernel { tolerance, .. } => *tolerance,
+            Beside::Kernel { tolerance, .. } => Some(*tolerance),
         }
     }
 

@@ -246,7 +246,7 @@ impl Case {
     }
 
     /// Has `cargo tilekit bench` time `peer` beside the next launch. Its results are compared with the kernel's before
-    /// anything is timed.
+    /// anything is timed, unless the kernel does more ([`Gemm::timed_only`](crate::Gemm::timed_only)).
     ///
     /// ```
     /// # use tilekit::prelude::*;

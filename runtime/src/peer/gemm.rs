@@ -37,6 +37,7 @@ pub struct Gemm {
     a_is_transposed: bool,
     b_is_transposed: bool,
     size: Option<[usize; 3]>,
+    is_timed_only: bool,
 }
 
 /// The elements of a factor, in memory order.
@@ -78,7 +79,21 @@ impl Gemm {
             a_is_transposed: false,
             b_is_transposed: false,
             size: None,
+            is_timed_only: false,
         }
+    }
+
+    /// The kernel does more than the product, such as an epilogue: a library is timed beside it, and its results are not
+    /// compared with the kernel's.
+    #[must_use]
+    pub fn timed_only(mut self) -> Gemm {
+        self.is_timed_only = true;
+        self
+    }
+
+    /// Whether a library's results are those of the kernel.
+    pub(super) fn is_compared(&self) -> bool {
+        !self.is_timed_only
     }
 
     /// The product is of the first rows and columns alone, `[M, N, K]`: the tensors' rows are longer, so that they begin
@@ -370,5 +385,13 @@ mod tests {
         let gemm = Gemm::new(&a, &b, &c).transposed_b();
         // [0 1 2; 3 4 5] times the transpose of [1 0 -1; -2 -3 -4].
         assert_eq!(gemm.reference(), [-2.0, -11.0, -2.0, -38.0]);
+    }
+
+    #[test]
+    fn results_are_compared_unless_the_kernel_does_more() {
+        let product = gemm([2, 4], [3, 4], [2, 3]).transposed_b();
+        let tolerance = |gemm: &Gemm| crate::Peer::Cublas(gemm.clone()).tolerance();
+        assert_eq!(tolerance(&product), Some(product.tolerance()));
+        assert_eq!(tolerance(&product.timed_only()), None);
     }
 }
