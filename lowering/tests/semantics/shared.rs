@@ -75,7 +75,15 @@ fn data(dtype: DType) -> Vec<u8> {
 
 #[test]
 fn what_is_stored_is_loaded_in_every_pair_of_layouts() {
-    for dtype in [DType::I1, DType::I8, DType::Bf16, DType::F32, DType::F64] {
+    for dtype in [
+        DType::I1,
+        DType::I8,
+        DType::I16,
+        DType::Bf16,
+        DType::F32,
+        DType::I64,
+        DType::F64,
+    ] {
         let raw = data(dtype);
         for shared in shared_layouts(dtype) {
             for (at, from) in LAYOUTS.iter().enumerate() {
@@ -106,7 +114,7 @@ const FRAGMENTS: [&str; 8] = [
 
 #[test]
 fn fragments_of_the_tensor_cores_meet_every_shared_layout() {
-    for dtype in [DType::I8, DType::Bf16, DType::F32] {
+    for dtype in [DType::E4m3, DType::Bf16, DType::F32] {
         let raw = data(dtype);
         for shared in shared_layouts(dtype) {
             for (at, from) in FRAGMENTS.iter().enumerate() {

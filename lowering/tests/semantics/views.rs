@@ -343,7 +343,7 @@ fn sweep<T: Element>(seed: u64) {
         if is_short {
             continue;
         }
-        for round in 0..8 {
+        for round in 0..6 {
             let buffers = (round % 2 == 0).then_some(3);
             let plan = dice.plan(&shared, buffers);
             check::<T>(&plan);
