@@ -1,6 +1,7 @@
 //! `remove-conversions`: fewer and smaller layout conversions.
 //!
 //! - A conversion of a conversion is one conversion.
+//! - What is the same in every element is made in the layout wanted.
 //! - `op(convert a, convert b)` with `a` and `b` in one layout becomes `convert op(a, b)`: one instead of two.
 //! - `convert op(a)` becomes `op(convert a)` where `a` has fewer bytes than the result: a cast to a wider type, a
 //!   comparison read backward.
@@ -66,7 +67,9 @@ impl Moved<'_> {
         }
         if conversion(self.func, inst).is_some() {
             self.merge(inst);
-            if !self.is_undone(inst) {
+            if self.is_remade(inst) {
+                out.push(inst);
+            } else if !self.is_undone(inst) {
                 self.rise(inst, out);
             }
         } else {
@@ -95,6 +98,26 @@ impl Moved<'_> {
             self.uses[inner.operand] += 1;
             self.func.replace_op(inst, merged);
         }
+    }
+
+    /// A conversion of what is the same everywhere becomes what made that.
+    fn is_remade(&mut self, inst: Inst) -> bool {
+        let Some(&ConvertLayout { operand, .. }) = conversion(self.func, inst) else {
+            return false;
+        };
+        if !is_uniform(self.func, operand) {
+            return false;
+        }
+        let Some(maker) = self.func.def_inst(operand) else {
+            return false;
+        };
+        let op = self.func.op(maker).clone();
+        self.uses[operand] -= 1;
+        for value in op.operands() {
+            self.uses[value] += 1;
+        }
+        self.func.replace_op(inst, op);
+        true
     }
 
     /// A conversion back to where the value came from is that value.
@@ -409,6 +432,22 @@ mod tests {
             print [%d] {prefix=\"d\"}",
             "%c = convert_layout %a : tensor<512xi32, #blocked1>
             print [%a] {prefix=\"d\"}",
+        );
+    }
+
+    #[test]
+    fn what_is_the_same_everywhere_is_made_where_it_is_wanted() {
+        check_body(
+            "%z = constant {value=1.0} : tensor<512xf32, #blocked>
+            %c = convert_layout %z : tensor<512xf32, #blocked1>
+            %s = splat %n : tensor<512xi32, #blocked>
+            %d = convert_layout %s : tensor<512xi32, #blocked1>
+            print [%c, %d] {prefix=\"c\"}",
+            "%z = constant {value=1.0} : tensor<512xf32, #blocked>
+            %c = constant {value=1.0} : tensor<512xf32, #blocked1>
+            %s = splat %n : tensor<512xi32, #blocked>
+            %d = splat %n : tensor<512xi32, #blocked1>
+            print [%c, %d] {prefix=\"c\"}",
         );
     }
 
