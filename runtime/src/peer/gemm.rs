@@ -143,17 +143,21 @@ impl Gemm {
 
     /// How far a result may be from the reference, or two results from each other, element by element: half an ulp of
     /// the output's type for each rounding, and what sums of `K` products of numbers around 1 lose, with room: `K`·2⁻¹⁷
-    /// in `f32`, `K`·2⁻¹² where fp8 is summed in fewer bits. Integers are exact.
+    /// in `f32`, `K`·2⁻¹² where fp8 is summed in fewer bits. Factors in `f32` become TF32, each by up to 2⁻¹⁰ of itself:
+    /// that is `√K`·2⁻⁸. Integers are exact.
     pub fn tolerance(&self) -> Tolerance {
         let terms = self.extents().map_or(0, |([_, _, k], _)| k) as f64;
         let absolute = match self.a.dtype {
             DType::I8 | DType::U8 => return Tolerance::Exactly,
             DType::E4m3 | DType::E5m2 => terms * 2f64.powi(-12),
             DType::F64 => terms * 2f64.powi(-46),
+            DType::F32 => terms.sqrt() * 2f64.powi(-8),
             _ => terms * 2f64.powi(-17),
         };
         let relative = match self.c.dtype {
             DType::Bf16 => 2f64.powi(-7),
+            // A factor that is cut off is always smaller, and so is the sum.
+            _ if self.a.dtype == DType::F32 => 2f64.powi(-9),
             DType::F16 => 2f64.powi(-10),
             DType::F64 => 2f64.powi(-50),
             _ => 2f64.powi(-12),
