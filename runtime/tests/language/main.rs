@@ -13,6 +13,20 @@ mod tiles;
 /// Elements of every output.
 const OUT: usize = 64;
 
+/// Has ptxas assemble a kernel, if `PTXAS` names one: it accepts it without a word.
+fn assemble(ptx: &str) {
+    if std::env::var_os("PTXAS").is_none() {
+        return eprintln!("skipped: no ptxas");
+    }
+    let ptxas = tilekit::ptxas::Ptxas::find(None).unwrap_or_else(|e| panic!("{e}"));
+    let assembled = ptxas.assemble(ptx).unwrap_or_else(|e| panic!("{e}\n{ptx}"));
+    assert!(
+        assembled.report.messages.is_empty(),
+        "{:?}\n{ptx}",
+        assembled.report.messages
+    );
+}
+
 /// Runs `kernel(input, out)` on one CTA for each input and compares `out`, which is zero before, with what `host` does to
 /// zeros.
 macro_rules! check {
@@ -20,10 +34,9 @@ macro_rules! check {
         let device = tilekit::Device::emulator();
         let stream = tilekit::Stream::new(&device).unwrap();
         let compiled = tilekit::Kernel::compile(&$kernel, &tilekit::Compiler::default());
-        let kernel = compiled
-            .unwrap_or_else(|e| panic!("{e}"))
-            .load(&device)
-            .unwrap();
+        let compiled = compiled.unwrap_or_else(|e| panic!("{e}"));
+        $crate::assemble(compiled.compiled().ptx());
+        let kernel = compiled.load(&device).unwrap();
         for input in $inputs {
             let there = tilekit::Buffer::from_slice(&device, &input[..]).unwrap();
             let mut wanted = vec![Default::default(); $crate::OUT];
