@@ -28,27 +28,24 @@ pub fn of_region(func: &Func, region: Region) -> Peak {
         }
     }
     let passing = passing(func, region);
-    let weight = |func: &Func, value: Value| {
-        if passing[value] {
+    // Each value with its registers, which take a look at its layout.
+    let weighed = |value: Value| {
+        let registers = if passing[value] {
             0
         } else {
             weight(func, value)
-        }
+        };
+        (registers > 0).then_some((value, registers))
     };
     let is_alive_after =
         |value: Value, at: usize| last_use[value].is_some_and(|last| last as usize > at);
-    let mut alive: Vec<Value> = func
-        .region(region)
-        .params
-        .iter()
-        .copied()
-        .filter(|v| weight(func, *v) > 0)
-        .collect();
+    let params = func.region(region).params.iter().copied();
+    let mut alive: Vec<(Value, u32)> = params.filter_map(weighed).collect();
     let mut peak = Peak::default();
     for (at, &inst) in insts.iter().enumerate() {
         // While the regions of an instruction run, what is needed after it stays.
-        alive.retain(|v| is_alive_after(*v, at));
-        let around: u32 = alive.iter().map(|v| weight(func, *v)).sum();
+        alive.retain(|(v, _)| is_alive_after(*v, at));
+        let around: u32 = alive.iter().map(|(_, registers)| registers).sum();
         for inner in func.op(inst).regions() {
             let inner = of_region(func, inner);
             peak = larger(
@@ -60,8 +57,8 @@ pub fn of_region(func: &Func, region: Region) -> Peak {
             );
         }
         let made = func.results(inst).iter().copied();
-        alive.extend(made.filter(|v| weight(func, *v) > 0 && is_alive_after(*v, at)));
-        let now = alive.iter().map(|v| weight(func, *v)).sum();
+        alive.extend(made.filter(|v| is_alive_after(*v, at)).filter_map(weighed));
+        let now = alive.iter().map(|(_, registers)| registers).sum();
         peak = larger(
             peak,
             Peak {
