@@ -9,9 +9,9 @@ use crate::rows::{by_row, rounding, row_stride, row_warps};
 /// elements.
 #[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 8192, 8>))]
 pub fn layernorm<T: Float, const COLS: usize, const DIVISOR: u32>(
-    x: Ptr<T>,
-    weight: Ptr<T>,
-    bias: Ptr<T>,
+    #[readonly] x: Ptr<T>,
+    #[readonly] weight: Ptr<T>,
+    #[readonly] bias: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
     #[multiple_of(DIVISOR)] cols: i32,

@@ -8,8 +8,8 @@ use crate::rows::{by_row, rounding, row_stride, row_warps};
 /// `out[row, j] = x[row, j] / sqrt(mean(x[row, :]²) + epsilon) * weight[j]` for rows of `cols <= COLS` elements.
 #[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 8192, 8>))]
 pub fn rmsnorm<T: Float, const COLS: usize, const DIVISOR: u32>(
-    x: Ptr<T>,
-    weight: Ptr<T>,
+    #[readonly] x: Ptr<T>,
+    #[readonly] weight: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
     #[multiple_of(DIVISOR)] cols: i32,
@@ -25,7 +25,13 @@ pub fn rmsnorm<T: Float, const COLS: usize, const DIVISOR: u32>(
         .other(0)
         .load()
         .cast::<f32>();
-    let w = weight.at(col).mask(inside).other(0).load().cast::<f32>();
+    let w = weight
+        .at(col)
+        .cache(CacheOp::Cs)
+        .mask(inside)
+        .other(0)
+        .load()
+        .cast::<f32>();
     let mean = (v * v).sum(0) / cols.cast::<f32>();
     let scale = (mean + epsilon).rsqrt();
     out.at(row + col)

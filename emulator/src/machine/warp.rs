@@ -84,6 +84,8 @@ pub(crate) struct Warp {
     pub(crate) cluster_phase: u64,
     /// Registers of each thread, as `setmaxnreg` counts them.
     pub(crate) registers: u32,
+    /// Registers of each thread as the launch gave them.
+    pub(crate) registers_at_entry: u32,
     /// Steps executed, which serves as a clock.
     pub(crate) clock: u64,
 }

@@ -442,6 +442,14 @@ fn register_budgets_are_given_and_taken() {
     let greedy = body.replace("160", "168");
     let fault = Kernel::new(&greedy).threads(512).fault();
     assert_eq!(fault.kind, FaultKind::Deadlock);
+    // 384 threads are launched with 168 each; what the launch left of the file is not handed around.
+    let thirds = "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 128; @%p1 bra $small; setp.lt.u32 %p1, %r1, 256;
+        @%p1 bra $middle; setmaxnreg.inc.sync.aligned.u32 240; bra $end; $middle: setmaxnreg.inc.sync.aligned.u32 232;
+        bra $end; $small: setmaxnreg.dec.sync.aligned.u32 40; $end:";
+    let fault = Kernel::new(thirds).threads(384).fault();
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+    let modest = thirds.replace("240", "232");
+    Kernel::new(&modest).threads(384).run();
     check_fault(
         &Kernel::new("setmaxnreg.dec.sync.aligned.u32 136;").threads(512),
         FaultKind::RegisterBudget,

@@ -118,7 +118,7 @@ codes! {
     BadDescriptor = "TK0074", "bad-descriptor",
         "A tensor map or matrix descriptor that the hardware would refuse.";
     RegisterBudget = "TK0075", "register-budget",
-        "The registers that a kernel is given, or the partitions of one, do not fit: a budget is a multiple of 8 from 24 to 256, all warpgroups together have 65536, and a partition must be able to hold what it computes.";
+        "The registers that a kernel is given, or the partitions of one, do not fit: a budget is a multiple of 8 from 24 to 256, all warpgroups together have what the launch takes, at most 65536 in eights for each thread, and a partition must be able to hold what it computes.";
     MisplacedPartition = "TK0078", "misplaced-partition",
         "`warp_specialize` stands where warps cannot part: it is the last thing that a kernel's own body does, once, with code for the kernel's own warps and for at least one worker.";
     PartitionCapture = "TK0079", "partition-capture",

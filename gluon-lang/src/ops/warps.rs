@@ -9,7 +9,7 @@ use crate::ir::{Effects, Func, Type};
 use crate::layout::Dims;
 
 /// Registers of an SM, all of which one CTA may have.
-const REGISTERS_OF_CTA: u32 = 65_536;
+const REGISTERS_OF_SM: u32 = 65_536;
 
 define_op! {
     /// The warps part: the first region is run by the kernel's own warps, each other by warps of its own, which the CTA
@@ -111,7 +111,7 @@ impl OpRules for WarpSpecialize {
                 format!("a budget is a multiple of 8 from 24 to 256 registers, not {wrong}"),
             ));
         }
-        self.check_budget()?;
+        self.check_budget(func.max_registers)?;
         for &region in &self.partitions.0 {
             if !func.region(region).params.is_empty() {
                 return Err(OpError::new(
@@ -131,8 +131,21 @@ impl OpRules for WarpSpecialize {
 }
 
 impl WarpSpecialize {
-    /// The budgets that the author gave must fit the register file together, each warpgroup at its largest.
-    fn check_budget(&self) -> Result<(), OpError> {
+    /// Registers that every thread of the CTA is launched with: what the kernel says, or an equal share of all, in the
+    /// eights of which `setmaxnreg` counts.
+    pub fn registers_at_launch(&self, max_registers: Option<u32>) -> u32 {
+        let share = REGISTERS_OF_SM / (self.total_warps() * 32).max(1);
+        max_registers.unwrap_or((share / 8 * 8).clamp(24, 248))
+    }
+
+    /// Registers that the partitions share. `setmaxnreg` hands around what the launch took and nothing else, so that a
+    /// partition that asks for more would wait for ever.
+    pub fn registers_of_cta(&self, max_registers: Option<u32>) -> u32 {
+        self.registers_at_launch(max_registers) * self.total_warps() * 32
+    }
+
+    /// The budgets that the author gave must fit what the CTA has together, each warpgroup at its largest.
+    fn check_budget(&self, max_registers: Option<u32>) -> Result<(), OpError> {
         if self.registers.contains(&0) {
             return Ok(());
         }
@@ -147,14 +160,16 @@ impl WarpSpecialize {
             }
         }
         let workers: u32 = of_group.iter().map(|r| r * 128).sum();
-        if main + workers <= REGISTERS_OF_CTA {
+        let all = self.registers_of_cta(max_registers);
+        if main + workers <= all {
             return Ok(());
         }
         Err(OpError::new(
             Code::RegisterBudget,
             format!(
-                "the budgets take {} registers ({main} of the kernel's own warps, {workers} of the workers), and a CTA has {REGISTERS_OF_CTA}",
-                main + workers
+                "the budgets take {} registers ({main} of the kernel's own warps, {workers} of the workers), and the {} warps of the CTA are launched with {all}",
+                main + workers,
+                self.total_warps()
             ),
         ))
     }

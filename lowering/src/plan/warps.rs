@@ -38,7 +38,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     let Some(mut op) = parts(func, inst).cloned() else {
         return;
     };
-    let start = func.max_registers.unwrap_or_else(|| initial(&op));
+    let start = op.registers_at_launch(func.max_registers);
     op.registers = budgets(&op, start);
     func.max_registers = Some(start);
     check_sum(func, inst, &op, found);
@@ -53,12 +53,6 @@ fn parts(func: &Func, inst: Inst) -> Option<&WarpSpecialize> {
     }
 }
 
-/// What every warp starts with: an equal share of all.
-fn initial(op: &WarpSpecialize) -> u32 {
-    let threads = op.total_warps() * 32;
-    (REGISTERS_OF_CTA / threads / UNIT * UNIT).clamp(MIN_BUDGET, MAX_REGISTERS / UNIT * UNIT)
-}
-
 fn budgets(op: &WarpSpecialize, start: u32) -> Dims {
     let is_left_open = op.registers.iter().all(|r| *r == 0);
     let mut registers = op.registers.clone();
@@ -69,7 +63,7 @@ fn budgets(op: &WarpSpecialize, start: u32) -> Dims {
         registers[0] = if is_left_open {
             start
         } else {
-            what_is_left(op, &registers)
+            what_is_left(op, &registers, start)
         };
     }
     registers
@@ -89,9 +83,9 @@ fn of_workers(op: &WarpSpecialize, registers: &Dims) -> u32 {
 }
 
 /// What the workers' warpgroups leave for each thread of the kernel's own warps.
-fn what_is_left(op: &WarpSpecialize, registers: &Dims) -> u32 {
+fn what_is_left(op: &WarpSpecialize, registers: &Dims, start: u32) -> u32 {
     let taken = of_workers(op, registers);
-    let left = REGISTERS_OF_CTA.saturating_sub(taken) / (op.warps[0] * 32);
+    let left = op.registers_of_cta(Some(start)).saturating_sub(taken) / (op.warps[0] * 32);
     (left / UNIT * UNIT).clamp(MIN_BUDGET, MAX_BUDGET)
 }
 
@@ -163,15 +157,16 @@ fn check_whole(func: &Func, found: &mut Diagnostics) {
     );
 }
 
-/// All warpgroups together have the registers of the SM.
+/// All warpgroups together have what the CTA is launched with.
 fn check_sum(func: &Func, inst: Inst, op: &WarpSpecialize, found: &mut Diagnostics) {
     let workers = of_workers(op, &op.registers);
     let own = op.warps[0] * 32 * op.registers[0];
-    if own + workers <= REGISTERS_OF_CTA {
+    let all = op.registers_of_cta(func.max_registers);
+    if own + workers <= all {
         return;
     }
     let message = format!(
-        "the workers take {workers} registers and the kernel's own warps {own}, and a CTA has {REGISTERS_OF_CTA}"
+        "the workers take {workers} registers and the kernel's own warps {own}, and the CTA is launched with {all}"
     );
     found.push(
         Diagnostic::error(Code::RegisterBudget, func.place(inst), message)

@@ -39,6 +39,8 @@ fn what_is_left_open_is_filled_in() {
     // One warp counts as its whole warpgroup, and the largest of a warpgroup counts for all of it.
     check("[8, 1, 2]", "[0, 24, 40]", "[232, 24, 40]", 168);
     check("[8, 1]", "[232, 40]", "[232, 40]", 168);
+    // The launch takes 3 x 128 x 168 of the 65536, and what it leaves nobody gets: not 240.
+    check("[4, 4, 1]", "[0, 232, 40]", "[232, 232, 40]", 168);
 }
 
 #[test]
