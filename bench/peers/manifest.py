@@ -53,6 +53,17 @@ def cases():
         yield case(f"column_sum {side}x{side} {dtype}", f"column_sum-{dtype}-{strip}-8-{unroll}-8", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
                    [side // strip, 1, 1], {"row_stride": side, "rows": side, "cols": side}, size * side * side)
 
+    for dtype in ("f32", "bf16"):
+        strides = {"x_row_stride": side, "out_row_stride": side, "rows": side, "cols": side}
+        yield case(f"transpose {side}x{side} {dtype}", f"transpose-{dtype}-8", [buffer("x", dtype, [side, side]), buffer("out", dtype, [side, side], "output")],
+                   [side // 64, side // 64, 1], strides, 2 * ITEM_BYTES[dtype] * side * side)
+    for cols, warps in ((65536, 16), (262144, 32)):
+        yield rows("softmax_long", "bf16", (8192, cols), f"4-{warps}-8")
+    r, c = 8192, 32000
+    yield case(f"cross_entropy {r}x{c} bf16", "cross_entropy-bf16-4-8-8",
+               [buffer("x", "bf16", [r, c]), buffer("label", "i32", [r]), buffer("loss", "f32", [r], "output")],
+               [r, 1, 1], {"row_stride": c, "cols": c}, 2 * r * c)
+
 
 def main():
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])

@@ -117,6 +117,7 @@ PEERS = {
     "row_sum": lambda x: x.sum(-1),
     "column_sum": lambda x: x.sum(0),
     "transpose": lambda x: x.t().contiguous(),
+    "cross_entropy": lambda x, label: F.cross_entropy(x, label.long(), reduction="none"),
 }
 
 

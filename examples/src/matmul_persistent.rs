@@ -69,7 +69,8 @@ pub fn matmul_persistent<
 fn matmul_persistent_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
         let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
-        let programs = p.tiles([128, 256]).min(3);
+        // Fewer programs than tiles, at small sizes too, so that each takes several.
+        let programs = p.tiles([128, 256]).div_ceil(2).min(128);
         case.launch(
             matmul_persistent::<bf16, 128, 256, 64, 3>,
             programs,

@@ -103,7 +103,7 @@ fn run<T: Float + DeviceElement>(
         let sums = product.gemm().reference().into_iter().enumerate();
         sums.map(|(at, sum)| after([at / n, at % n], sum)).collect()
     };
-    case.expect_part(&product.c, [m, n], reference, tolerance)?;
+    case.expect_part_in_units(&product.c, [m, n], reference, tolerance)?;
     case.does_tensor_flops::<T>(2 * m * n * k);
     case.moves_bytes(size_of::<T>() * (m * k + n * k + m * n));
     Ok(())

@@ -140,7 +140,10 @@ impl Worker<'_> {
                 )
             }
             BulkKind::FromTensor(tensor) | BulkKind::ToTensor(tensor) => {
-                let map = self.tensor_map(scene, &tensor.map, lane)?;
+                let mut map = self.tensor_map(scene, &tensor.map, lane)?;
+                if matches!(copy.kind, BulkKind::ToTensor(_)) && copy.reduction.is_none() {
+                    map = map.written_in_whole_units();
+                }
                 element = Some(map.element);
                 let coords = tensor_coords(scene, tensor, lane);
                 check_rank(&map, tensor, lane)?;

@@ -406,7 +406,7 @@ impl Case {
         let Some(got) = self.fetch(output)? else {
             return Ok(());
         };
-        let inside = elements_of_part(output, got, &part)?;
+        let inside = elements_of_part(output, got, &part, 1)?;
         self.compare_flat(
             output.name(),
             &Shape::from(part),
@@ -414,6 +414,31 @@ impl Case {
             &want(),
             tolerance,
         )
+    }
+
+    /// The same for an output that the copy engine writes: it stores rows in whole units of 16 bytes, so that what lies
+    /// between the end of a row of the part and the next multiple of 16 bytes may hold anything. All else outside of the
+    /// part must be as it was.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements, or [`Error::WrittenOutside`].
+    ///
+    /// # Panics
+    /// If the reference is not as long as the part: that is a mistake in the case.
+    #[track_caller]
+    pub fn expect_part_in_units<T: DeviceElement, R: Reference + Sync, const N: usize>(
+        &mut self,
+        output: &Output<T>,
+        part: [usize; N],
+        want: impl FnOnce() -> Vec<R>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let Some(got) = self.fetch(output)? else {
+            return Ok(());
+        };
+        let inside = elements_of_part(output, got, &part, 16 / size_of::<T>().clamp(1, 16))?;
+        let shape = Shape::from(part);
+        self.compare_flat(output.name(), &shape, &inside, &want(), tolerance)
     }
 
     /// Compares elements with a reference for all of them, in memory order.
@@ -479,6 +504,7 @@ fn elements_of_part<T: DeviceElement>(
     output: &Output<T>,
     got: Vec<T>,
     part: &[usize],
+    unit: usize,
 ) -> Result<Vec<T>> {
     let shape = output.extents();
     let (Some(&row), Some((&columns, outer))) = (shape.extents().last(), part.split_last()) else {
@@ -492,10 +518,13 @@ fn elements_of_part<T: DeviceElement>(
         let is_inside = index.iter().zip(outer).all(|(at, end)| at < end);
         let (kept, rest) = elements.split_at(if is_inside { columns.min(row) } else { 0 });
         inside.extend_from_slice(kept);
-        if let Some(written) = rest.iter().position(|element| !element.is_poison()) {
+        // The rest of the last unit goes with it.
+        let free = (kept.len().next_multiple_of(unit) - kept.len()).min(rest.len());
+        let written = rest[free..].iter().position(|element| !element.is_poison());
+        if let Some(written) = written {
             return Err(Error::WrittenOutside {
                 output: output.name().to_string(),
-                index: shape.index(first + kept.len() + written).to_vec(),
+                index: shape.index(first + kept.len() + free + written).to_vec(),
             });
         }
     }
