@@ -7,7 +7,7 @@ pub(crate) fn row_stride(cols: usize) -> usize {
     cols.next_multiple_of(8)
 }
 
-/// Warps of a program that holds a row of `cols` elements in its registers. Of 2 to 16 warps these were the fastest on an
+/// Warps of a program that holds a row of `cols` elements in its registers. Of 2 to 16 warps none was faster on an
 /// H200 (`bench/results/memory_bound.md`).
 pub(crate) const fn row_warps<T>(cols: usize) -> u32 {
     match cols * size_of::<T>() {
