@@ -32,3 +32,25 @@ fn tma_copy_case(case: &mut Case) -> CaseResult {
     case.moves_bytes(2 * 2 * rows * cols);
     Ok(())
 }
+
+/// Rows that end inside a unit of 16 bytes, of which the engine writes all, and nothing of the two units after it.
+#[case(sizes(rows = [3, 3, 70], cols = [1, 9, 71]))]
+fn tma_copy_odd(case: &mut Case) -> CaseResult {
+    const BLOCK: usize = 64;
+    let (rows, cols) = (case.size("rows"), case.size("cols"));
+    let stride = cols.next_multiple_of(8) + 16;
+    let x = case.normal::<bf16>("x", [rows, stride]);
+    let out = case.output::<bf16>("out", [rows, stride]);
+    let from = x.view().with_shape([rows, cols]).with_strides([stride, 1]);
+    let to = out
+        .view()
+        .with_shape([rows, cols])
+        .with_strides([stride, 1]);
+    let blocks = grid([cols.div_ceil(BLOCK), rows.div_ceil(BLOCK)]);
+    case.launch(tma_copy::<BLOCK, BLOCK>, blocks, (from, to))?;
+    let places = (0..rows).flat_map(|r| (0..cols).map(move |c| [r, c]));
+    let copied = || places.map(|at| x[at]).collect();
+    case.expect_part_in_units(&out, [rows, cols], copied, Exactly)?;
+    case.moves_bytes(2 * 2 * rows * cols);
+    Ok(())
+}
