@@ -24,6 +24,7 @@ pub mod matmul_cluster;
 pub mod matmul_fused_epilogue;
 pub mod matmul_persistent;
 pub mod matmul_pipelined;
+pub mod matmul_small;
 pub mod matmul_warp_specialized;
 pub mod pdl_chain;
 pub mod rmsnorm;

@@ -43,6 +43,7 @@ pub fn matmul_cluster<
         let staging = Smem::<T>::alloc(c.block(), c.layout());
         let mut stage = Stage::first();
         for tile in tiles.of_cluster(CTAS) {
+            let [row, column] = tiles.place(tile);
             let sums = Wgmma::new([4, 1], [64, BN as u32, 16]);
             let mut acc = Accumulator::zeros([ROWS, BN], sums);
             for _ in range(0, steps) {
@@ -56,12 +57,11 @@ pub fn matmul_cluster<
                 }
                 stage = stage.next(STAGES);
             }
-            let [row, column] = tiles.place(tile);
             tma_store_wait_read(0);
             staging.store(acc.wait_all().cast::<T>());
             c.store([(row * CTAS + rank) * BM + first, column * BN], staging);
         }
-        tma_store_wait(0);
+        tma_store_wait_read(0);
     };
     let copy = || {
         let mut stage = Stage::first();

@@ -38,6 +38,7 @@ fn multiply_then<T: Float + Factor<T, f32>>(
         let staging = Smem::<T>::alloc(c.block(), c.layout());
         let mut stage = Stage::first();
         for tile in tiles.of_program() {
+            let [row, column] = tiles.place(tile);
             let mut acc = Accumulator::zeros([ROWS, BN], sums());
             for _ in range(0, steps) {
                 ring.full.at(stage.index).wait(stage.phase);
@@ -48,14 +49,13 @@ fn multiply_then<T: Float + Factor<T, f32>>(
                 done.by(Arrivers::Warp).arrive();
                 stage = stage.next(STAGES);
             }
-            let [row, column] = tiles.place(tile);
             let at = [row * BM + first, column * BN];
             let result = epilogue(acc.wait_all(), at);
             tma_store_wait_read(0);
             staging.store(result);
             c.store(at, staging);
         }
-        tma_store_wait(0);
+        tma_store_wait_read(0);
     };
     let copy = || {
         let mut stage = Stage::first();

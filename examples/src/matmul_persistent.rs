@@ -62,7 +62,7 @@ pub fn matmul_persistent<
         staging.store(sums.cast::<T>());
         c.store([row * BM, column * BN], staging);
     }
-    tma_store_wait(0);
+    tma_store_wait_read(0);
 }
 
 #[case(sizes(m = [256, 200], n = [512, 264], k = [256, 72]))]
