@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tilekit::harness::Exit;
@@ -207,6 +208,17 @@ pub(crate) struct Run {
     pub(crate) sizes: Vec<SizeOverride>,
 }
 
+/// A time such as `1.5`.
+fn sustained_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_string())?;
+    let is_sensible = (0.001..=60.0).contains(&seconds);
+    is_sensible
+        .then(|| Duration::from_secs_f64(seconds))
+        .ok_or_else(|| "from 0.001 to 60 seconds make sense".to_string())
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
@@ -214,6 +226,10 @@ pub(crate) struct Bench {
     /// Single launches of each run, of which the median counts; back to back, 8 slices are timed at the most
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) samples: u32,
+    /// Seconds that the kernel and each peer then run on without a rest, where power sets the clock: 1.5, say [default:
+    /// none]
+    #[arg(long, value_name = "SECONDS", value_parser = sustained_seconds)]
+    pub(crate) sustained: Option<Duration>,
     /// Use the same tensors in every launch, so that they may be in L2
     #[arg(long)]
     pub(crate) hot: bool,

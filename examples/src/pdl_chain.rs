@@ -28,12 +28,12 @@ fn pdl_chain_case(case: &mut Case) -> CaseResult {
     );
     let programs = n.div_ceil(BLOCK);
     let ends = n as i32;
-    case.launch(
+    case.launch_programmatic(
         pdl_chain::<BLOCK>,
         grid(programs),
         (&x, &weight, &first, ends),
     )?;
-    case.launch(
+    case.launch_programmatic(
         pdl_chain::<BLOCK>,
         grid(programs),
         (&first, &weight, &second, ends),

@@ -25,6 +25,16 @@ pub(crate) enum Work {
 pub(crate) type Step = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
 impl Graph {
+    /// How many of its launches may start before the one in front of them has ended
+    /// ([`LoadedKernel::programmatic`](crate::LoadedKernel::programmatic)), as the driver has recorded it; the first of a
+    /// graph follows nothing and never does. None on the emulator, where launches follow each other.
+    pub fn overlapping(&self) -> usize {
+        match &self.work {
+            Work::Cuda(graph) => graph.overlapping(),
+            Work::Emulated(_) => 0,
+        }
+    }
+
     /// The device that it runs on.
     pub fn device(&self) -> &Device {
         &self.device

@@ -236,6 +236,14 @@ impl PreparedLaunch {
             .launch_checked(stream, self.grid, &self.parameters)
     }
 
+    /// The same launch of another entry of the same code.
+    pub(crate) fn with_entry(&self, entry: &Arc<Entry>) -> PreparedLaunch {
+        PreparedLaunch {
+            entry: Arc::clone(entry),
+            ..self.clone()
+        }
+    }
+
     /// The entry that it launches.
     pub fn entry(&self) -> &Arc<Entry> {
         &self.entry

@@ -31,7 +31,9 @@ fn a_benchmarked_case_has_times() {
     for device in devices() {
         let CaseOutcome { report, result } = run(double, &Mode::Bench(Bed::new(&device), quick()));
         result.expect("the kernel runs");
-        let timing = report.launches[0].timing.as_ref().expect("it was timed");
+        let [timing] = &report.timings[..] else {
+            panic!("one chain was timed");
+        };
         let ours = timing.ours();
         assert_eq!(ours.name, "double_rows");
         let counts = (
@@ -153,7 +155,9 @@ fn rivals_are_checked_and_timed_beside_the_launch() {
             run(beside::<true>, &Mode::Bench(Bed::new(&device), quick()));
         result.expect("both rivals agree");
         assert_eq!(report.peers, ["again", "double and one"]);
-        let timing = report.launches[0].timing.as_ref().expect("it was timed");
+        let [timing] = &report.timings[..] else {
+            panic!("one chain was timed");
+        };
         let seen: Vec<(&str, Option<&str>, usize)> = timing
             .entrants
             .iter()
@@ -187,7 +191,7 @@ fn a_rival_that_disagrees_is_named_and_nothing_is_timed() {
             line.starts_with("double and one and the kernel do not agree"),
             "{line}"
         );
-        assert!(report.launches.is_empty());
+        assert!(report.timings.is_empty());
     }
 }
 
@@ -214,13 +218,65 @@ fn a_peer_that_cannot_be_is_noted_and_the_launch_timed_alone() {
     for device in devices() {
         let outcome = run(with_cublas, &Mode::Bench(Bed::new(&device), quick()));
         outcome.result.expect("the launch itself is right");
-        let timing = outcome.report.launches[0].timing.as_ref();
-        let timing = timing.expect("it was timed");
+        let timing = &outcome.report.timings[0];
         assert_eq!(timing.entrants.len(), 1);
         assert!(
             timing.notes[0].starts_with("cublasGemmEx is not timed: "),
             "{:?}",
             timing.notes
         );
+    }
+}
+
+/// Two launches that belong together, the second of which overlaps the first, and then one of its own.
+fn chain(case: &mut Case) -> CaseResult {
+    let x = case.integers::<i32>("x", [10, 64], -9..9);
+    let half = case.output::<i32>("half", [10, 64]);
+    case.launch(double_rows, grid(10u32), (&x, &half, 64, 64))?;
+    let out = case.output::<i32>("out", [10, 64]);
+    case.launch_programmatic(double_behind, grid(10u32), (&half, &out))?;
+    case.expect(&out, |[r, c]| 4 * x[[r, c]], Exactly)?;
+    case.launch(double_and_one, grid(10u32), (&x, &out))
+}
+
+/// `out[r, c] = 2 · x[r, c]` for rows of 64, where the launch before may have written `x`.
+#[kernel(warps = 1)]
+fn double_behind(x: Ptr<i32>, out: Ptr<i32>) {
+    launch_dependents();
+    let at = program_id(0) * 64 + arange(0..64, Coalesced);
+    launch_wait();
+    out.at(at).store(x.at(at).load() * 2);
+}
+
+#[test]
+fn launches_between_comparisons_are_timed_as_one_and_beside_themselves_without_overlap() {
+    for device in devices() {
+        let CaseOutcome { report, result } = run(chain, &Mode::Bench(Bed::new(&device), quick()));
+        result.expect("the launches are right");
+        assert_eq!(report.launches.len(), 3);
+        let seen: Vec<Vec<(&str, Option<&str>)>> = report
+            .timings
+            .iter()
+            .map(|timing| {
+                let entrants = timing.entrants.iter();
+                entrants
+                    .map(|entrant| (entrant.name.as_str(), entrant.check.as_deref()))
+                    .collect()
+            })
+            .collect();
+        let [together, alone] = &seen[..] else {
+            panic!("two chains: {seen:?}");
+        };
+        let name = "double_rows + double_behind";
+        assert_eq!(together[0], (name, None));
+        assert_eq!(together[1].0, format!("{name}, none overlapping"));
+        assert!(together[1].1.is_some_and(|check| check.contains("`out`")));
+        assert_eq!(alone[..], [("double_and_one", None)]);
+        // Every second launch follows one in the same graph.
+        let [ours, plain] = &report.timings[0].entrants[..] else {
+            panic!("the chain and itself without overlap");
+        };
+        let wanted = if device.is_cuda() { ours.turns } else { 0 };
+        assert_eq!((ours.overlapping, plain.overlapping), (wanted, 0));
     }
 }

@@ -29,6 +29,8 @@ fn overlapping_launches_of_a_chain_follow_each_other() -> tilekit::Result<()> {
         assert_eq!(x.to_vec()?, [32; 32]);
         let prepared = kernel.prepare(grid(1u32), (&x,))?;
         let graph = stream.capture(|| (0..4).try_for_each(|_| prepared.launch(&stream)))?;
+        // The first of a graph follows nothing.
+        assert_eq!(graph.overlapping(), if device.is_cuda() { 3 } else { 0 });
         stream.replay(&graph)?;
         stream.replay(&graph)?;
         stream.synchronize()?;

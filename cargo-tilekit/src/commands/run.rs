@@ -22,6 +22,7 @@ pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal)
     let Bench {
         run,
         samples,
+        sustained,
         hot,
         record,
     } = arguments;
@@ -35,6 +36,7 @@ pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal)
         Verb::Bench(BenchRequest {
             filters,
             samples: samples as usize,
+            sustained_ms: sustained.map_or(0, |time| time.as_millis() as u64),
             hot,
             record,
         })

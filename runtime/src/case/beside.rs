@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::bench::{Contest, Contestant, Timing};
+use super::chain::in_order;
 use super::compare::{Agreement, compare};
 use super::shape::Shape;
 use super::tensor::Output;
@@ -25,6 +26,11 @@ pub(super) enum Beside {
         name: String,
         tolerance: Tolerance,
         copies: Vec<PreparedLaunch>,
+    },
+    /// The launches themselves, each after the end of the one before.
+    WithoutOverlap {
+        name: String,
+        launch: LaunchCopy,
     },
 }
 
@@ -80,13 +86,16 @@ impl<T: DeviceElement> AnyOutput for Output<T> {
     }
 }
 
-/// A launch that is to be timed, with what is timed beside it.
+/// Launches that are to be timed, with what is timed beside them.
 pub(super) struct Match<'a> {
     pub(super) bed: &'a Bed,
     pub(super) stream: &'a Stream,
     pub(super) options: BenchOptions,
     pub(super) name: String,
-    pub(super) copies: Vec<PreparedLaunch>,
+    /// How many of the launches overlap the one in front.
+    pub(super) overlapping: usize,
+    pub(super) launch: LaunchCopy,
+    pub(super) copies: usize,
     pub(super) beside: Vec<Beside>,
     pub(super) outputs: &'a [Arc<dyn AnyOutput>],
 }
@@ -99,17 +108,19 @@ impl Match<'_> {
             stream,
             options,
             name,
-            copies,
+            overlapping,
+            launch,
+            copies: count,
             beside,
             outputs,
         } = self;
         let mut notes = Vec::new();
-        let count = copies.len();
         let mut contestants = vec![Contestant {
             name,
             family: None,
             check: None,
-            launch: by_copies(copies),
+            overlapping,
+            launch,
         }];
         let mut checker = None;
         for peer in beside {
@@ -124,6 +135,7 @@ impl Match<'_> {
                     name: rival.name,
                     family: rival.family,
                     check: None,
+                    overlapping: 0,
                     launch: rival.launch,
                 };
                 if let (Some(checker), Some(tolerance)) = (&checker, tolerance) {
@@ -149,6 +161,8 @@ impl Beside {
         match self {
             Beside::Peer(peer) => peer.tolerance(),
             Beside::Kernel { tolerance, .. } => Some(*tolerance),
+            // Sums by atomics come out otherwise each time; what overlaps too early is further off.
+            Beside::WithoutOverlap { .. } => Some(Tolerance::Frobenius(1e-2)),
         }
     }
 
@@ -159,13 +173,10 @@ impl Beside {
                 name,
                 copies: launches,
                 ..
-            } => Rivals::of_kernel(name, by_copies(launches)),
+            } => Rivals::of_kernel(name, in_order(vec![launches])),
+            Beside::WithoutOverlap { name, launch } => Rivals::of_kernel(name, launch),
         }
     }
-}
-
-fn by_copies(copies: Vec<PreparedLaunch>) -> LaunchCopy {
-    Box::new(move |stream, copy| copies[copy].launch(stream))
 }
 
 /// The kernel's own results, and what compares others with them.

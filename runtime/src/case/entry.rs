@@ -63,17 +63,20 @@ impl CaseEntry {
         };
         // A case that is only described has not been asked for: its panic is told where it is run.
         let _quiet = matches!(mode, Mode::Describe).then(super::quiet::Quiet::begin);
-        let result = catch_unwind(AssertUnwindSafe(|| (self.function)(&mut case))).unwrap_or_else(
-            |payload| {
-                let message = panic_message(&*payload);
-                Err(Error::CasePanicked {
-                    case: self.name.to_string(),
-                    file: self.file.to_string(),
-                    line: self.line,
-                    message,
-                })
-            },
-        );
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            (self.function)(&mut case)?;
+            // What is compared with nothing is timed at the end.
+            case.time_chain()
+        }))
+        .unwrap_or_else(|payload| {
+            let message = panic_message(&*payload);
+            Err(Error::CasePanicked {
+                case: self.name.to_string(),
+                file: self.file.to_string(),
+                line: self.line,
+                message,
+            })
+        });
         CaseOutcome {
             report: case.into_report(),
             result,

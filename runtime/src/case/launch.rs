@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::beside::Match;
+use super::chain::Link;
 use super::{Bed, BenchOptions, Case, CaseResult, LaunchReport, Mode};
 use crate::code::Entry;
 use crate::cuda::Watchdog;
@@ -21,21 +21,21 @@ impl Case {
         is_programmatic: bool,
         pack: &Pack<'_>,
     ) -> CaseResult {
-        let beside = std::mem::take(&mut self.beside);
         let mut report = LaunchReport {
             instance,
             grid,
             compiled: None,
             wall: None,
-            timing: None,
         };
         if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
             self.check_limit(bed)?;
             let compiled = bed.compiler.compile(&report.instance)?;
             let mut entry = compiled.load(&bed.device)?;
+            let mut without_overlap = None;
             if is_programmatic {
                 compiled.check_waits()?;
-                entry = entry.overlapping();
+                let overlapping = entry.overlapping();
+                without_overlap = Some(std::mem::replace(&mut entry, overlapping));
             }
             let copies = match &self.mode {
                 Mode::Bench(bed, options) => self.copies(bed, *options)?,
@@ -43,21 +43,26 @@ impl Case {
             };
             let copies = prepare(&compiled, &entry, grid, copies, pack)?;
             report.wall = Some(run_once(&copies[0], stream, bed)?);
-            if let Mode::Bench(_, options) = &self.mode {
-                let contest = Match {
-                    bed,
-                    stream,
-                    options: *options,
+            if let Mode::Bench(..) = &self.mode {
+                self.chain.push(Link {
                     name: compiled.display().to_string(),
                     copies,
-                    beside,
-                    outputs: &self.outputs,
-                };
-                report.timing = Some(contest.time()?);
+                    without_overlap,
+                });
             }
             report.compiled = Some(compiled);
         }
         self.report.launches.push(report);
+        Ok(())
+    }
+
+    /// Times the launches since the last comparison, if this run times.
+    pub(super) fn time_chain(&mut self) -> CaseResult {
+        let chain = std::mem::take(&mut self.chain);
+        if let (Mode::Bench(bed, options), Some(stream)) = (&self.mode, &self.stream) {
+            let timing = chain.time((bed, stream, *options), &self.outputs)?;
+            self.report.timings.extend(timing);
+        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 mod bench;
 mod beside;
+mod chain;
 mod compare;
 mod entry;
 mod launch;
@@ -15,6 +16,7 @@ mod sizes;
 mod tensor;
 mod tolerance;
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +33,7 @@ pub use tensor::{Input, Output};
 pub use tolerance::Tolerance;
 
 use beside::{AnyOutput, Beside};
+use chain::Chain;
 use launch::prepare;
 
 use gluon_lang::elem::DType;
@@ -54,7 +57,7 @@ pub enum Mode {
     Describe,
     /// To launch and to compare every output with its reference.
     Check(Bed),
-    /// To time every launch. References are not computed.
+    /// To time the launches, those between two comparisons as one chain. References are not computed.
     Bench(Bed, BenchOptions),
 }
 
@@ -93,8 +96,10 @@ pub struct Case {
     mode: Mode,
     stream: Option<Stream>,
     tensor_bytes: usize,
+    /// Kept, because launches are timed after the case function has dropped its own.
+    inputs: Vec<Box<dyn Any>>,
     outputs: Vec<Arc<dyn AnyOutput>>,
-    beside: Vec<Beside>,
+    chain: Chain,
     report: CaseReport,
 }
 
@@ -103,6 +108,8 @@ pub struct Case {
 pub struct CaseReport {
     /// Its launches, in order.
     pub launches: Vec<LaunchReport>,
+    /// Times of its chains of launches, in order, if it was benchmarked.
+    pub timings: Vec<Timing>,
     /// The outputs that were compared and agree.
     pub agreements: Vec<Agreement>,
     /// Bytes of all its tensors together.
@@ -128,8 +135,6 @@ pub struct LaunchReport {
     pub compiled: Option<Compiled>,
     /// From the call to the end of the kernel, as the host saw it; none where nothing was launched.
     pub wall: Option<Duration>,
-    /// Time per launch, if it was benchmarked.
-    pub timing: Option<Timing>,
 }
 
 impl Case {
@@ -148,8 +153,9 @@ impl Case {
             mode,
             stream,
             tensor_bytes: 0,
+            inputs: Vec::new(),
             outputs: Vec::new(),
-            beside: Vec::new(),
+            chain: Chain::default(),
             report: CaseReport::default(),
         })
     }
@@ -217,7 +223,7 @@ impl Case {
     ) -> Input<T> {
         let shape = shape.into();
         self.count_bytes::<T>(&shape);
-        Input::from_fn(name, shape, element)
+        self.keep(Input::from_fn(name, shape, element))
     }
 
     /// An output, poisoned before the first launch that uses it.
@@ -245,7 +251,7 @@ impl Case {
         self.report.tensor_cores = Some(T::DTYPE);
     }
 
-    /// Has `cargo tilekit bench` time `peer` beside the next launch. Its results are compared with the kernel's before
+    /// Has `cargo tilekit bench` time `peer` beside the launches up to the next comparison. Its results are compared with the kernel's before
     /// anything is timed, unless the kernel does more ([`Gemm::timed_only`](crate::Gemm::timed_only)).
     ///
     /// ```
@@ -263,7 +269,7 @@ impl Case {
     pub fn peer(&mut self, peer: Peer) {
         self.report.peers.push(peer.name().to_string());
         if matches!(self.mode, Mode::Bench(..)) {
-            self.beside.push(Beside::Peer(peer));
+            self.chain.beside.push(Beside::Peer(peer));
         }
     }
 
@@ -271,9 +277,8 @@ impl Case {
         clippy::needless_pass_by_value,
         reason = "a tuple of references reads best by value"
     )]
-    /// Has `cargo tilekit bench` time another kernel beside the next launch, under the name `name`: another variant, or
-    /// the same one launched otherwise. It writes the same outputs, and may differ from the launch by
-    /// `tolerance`; `Absolute(f64::INFINITY)` is for one that does less, such as the same product without its epilogue.
+    /// Has `cargo tilekit bench` time another kernel beside the launches up to the next comparison, under the name `name`:
+    /// another variant, or the same one launched otherwise. It writes the same outputs, and may differ by `tolerance`; `Absolute(f64::INFINITY)` is for one that does less, such as the same product without its epilogue.
     ///
     /// # Errors
     /// As for [`launch`](Case::launch), when it is timed.
@@ -295,7 +300,7 @@ impl Case {
         let copies = prepare(&compiled, &entry, grid.into(), copies, &|packing| {
             arguments.pack(packing)
         })?;
-        self.beside.push(Beside::Kernel {
+        self.chain.beside.push(Beside::Kernel {
             name: name.to_string(),
             tolerance,
             copies,
@@ -309,6 +314,9 @@ impl Case {
     )]
     /// Launches `kernel` with `grid` CTAs and these arguments: `&Input`, `&Output` or `&Buffer` for a pointer, numbers
     /// for numbers.
+    ///
+    /// Launches between two comparisons (`expect` and its like) are one piece of work, which `cargo tilekit bench` times as
+    /// a whole: at the comparison that follows, or at the end. A `&Buffer` of the case's own must live until then.
     ///
     /// # Errors
     /// What is wrong with the kernel, the launch or, on the emulator and in checks, with what the kernel did.
@@ -331,8 +339,8 @@ impl Case {
         reason = "a tuple of references reads best by value"
     )]
     /// The same, but the launch may start before the one in front of it has ended (programmatic dependent launch), which
-    /// shows in chains of launches, and where one is timed back to back. See
-    /// [`LoadedKernel::programmatic`](crate::LoadedKernel::programmatic).
+    /// shows in chains of launches, and where one is timed back to back: `cargo tilekit bench` times it beside the same
+    /// launches without overlap. See [`LoadedKernel::programmatic`](crate::LoadedKernel::programmatic).
     ///
     /// # Errors
     /// As for [`launch`](Case::launch), and [`Error::NeverWaits`] for a kernel without `launch_wait()`.
@@ -474,7 +482,12 @@ impl Case {
     ) -> Input<T> {
         self.count_bytes::<T>(&shape);
         let seed = self.bed().map_or(0, |bed| bed.seed);
-        Input::random(name, shape, generator, seed)
+        self.keep(Input::random(name, shape, generator, seed))
+    }
+
+    fn keep<T: DeviceElement>(&mut self, input: Input<T>) -> Input<T> {
+        self.inputs.push(Box::new(input.clone()));
+        input
     }
 
     fn count_bytes<T>(&mut self, shape: &Shape) {
@@ -490,11 +503,12 @@ impl Case {
         }
     }
 
-    /// The elements of an output, if this run compares it.
-    fn fetch<T: DeviceElement>(&self, output: &Output<T>) -> Result<Option<Vec<T>>> {
+    /// The elements of an output, if this run compares it; a run that times does so here.
+    fn fetch<T: DeviceElement>(&mut self, output: &Output<T>) -> Result<Option<Vec<T>>> {
         match &self.mode {
             Mode::Check(bed) => Ok(Some(output.on_device(&bed.device)?.to_vec_with_poison()?)),
-            Mode::Describe | Mode::Bench(..) => Ok(None),
+            Mode::Bench(..) => self.time_chain().map(|()| None),
+            Mode::Describe => Ok(None),
         }
     }
 }

@@ -101,6 +101,8 @@ driver_functions! {
     cuEventElapsedTime = "cuEventElapsedTime" (*mut f32, sys::CUevent, sys::CUevent);
     cuGraphInstantiate = "cuGraphInstantiateWithFlags" (*mut sys::CUgraphExec, sys::CUgraph, c_ulonglong);
     cuGraphLaunch = "cuGraphLaunch" (sys::CUgraphExec, sys::CUstream);
+    cuGraphGetEdges = "cuGraphGetEdges_v2"
+        (sys::CUgraph, *mut sys::CUgraphNode, *mut sys::CUgraphNode, *mut sys::CUgraphEdgeData, *mut usize);
     cuGraphDestroy = "cuGraphDestroy" (sys::CUgraph);
     cuGraphExecDestroy = "cuGraphExecDestroy" (sys::CUgraphExec);
     cuModuleLoadDataEx = "cuModuleLoadDataEx"

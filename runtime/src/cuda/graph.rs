@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 
-use super::driver::Handle;
+use super::driver::{Driver, Handle};
 use super::{Context, CudaFailure, Stream};
 use crate::error::Error;
 
@@ -14,6 +14,7 @@ use crate::error::Error;
 pub(crate) struct Graph {
     context: Arc<Context>,
     raw: Handle<sys::CUgraphExec_st>,
+    overlapping: usize,
 }
 
 impl Graph {
@@ -38,6 +39,7 @@ impl Graph {
         let ended = driver.check("cuStreamEndCapture", code);
         let built = done.and_then(|()| {
             ended?;
+            let overlapping = overlapping(driver, graph)?;
             let mut raw = std::ptr::null_mut();
             // SAFETY: `graph` was just captured; writes one handle; no flags.
             let code = unsafe { (driver.cuGraphInstantiate)(&raw mut raw, graph, 0) };
@@ -45,6 +47,7 @@ impl Graph {
             Ok(Graph {
                 context: Arc::clone(context),
                 raw: Handle(raw),
+                overlapping,
             })
         });
         if !graph.is_null() {
@@ -52,6 +55,11 @@ impl Graph {
             let _ = unsafe { (driver.cuGraphDestroy)(graph) };
         }
         built
+    }
+
+    /// How many launches may start before the one in front of them has ended.
+    pub(crate) fn overlapping(&self) -> usize {
+        self.overlapping
     }
 
     /// Puts the recorded work on `stream`.
@@ -69,4 +77,38 @@ impl Drop for Graph {
         // SAFETY: instantiated once, destroyed once; the driver lets a replay in flight end.
         let _ = unsafe { (self.context.driver.cuGraphExecDestroy)(self.raw.0) };
     }
+}
+
+/// Counts the edges that wait for `griddepcontrol` in place of a kernel's end: what the driver makes, from 12.3 on, of a
+/// captured launch with programmatic stream serialization (CUDA C++ Programming Guide, "Use in CUDA Graphs").
+fn overlapping(driver: &Driver, graph: sys::CUgraph) -> Result<usize, CudaFailure> {
+    let none: sys::CUgraphNode = std::ptr::null_mut();
+    let (ends, data) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let mut count = 0;
+    // SAFETY: the graph lives; without places for edges only their number is written.
+    let code = unsafe { (driver.cuGraphGetEdges)(graph, ends, ends, data, &raw mut count) };
+    driver.check("cuGraphGetEdges", code)?;
+    let mut ends = [vec![none; count], vec![none; count]];
+    let default = sys::CUgraphEdgeData {
+        from_port: 0,
+        to_port: 0,
+        type_: 0,
+        reserved: [0; 5],
+    };
+    let mut edges = vec![default; count];
+    let [from, to] = &mut ends;
+    // SAFETY: there are places for as many edges as the graph has.
+    let code = unsafe {
+        (driver.cuGraphGetEdges)(
+            graph,
+            from.as_mut_ptr(),
+            to.as_mut_ptr(),
+            edges.as_mut_ptr(),
+            &raw mut count,
+        )
+    };
+    driver.check("cuGraphGetEdges", code)?;
+    let programmatic = sys::CUgraphDependencyType_enum::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8;
+    let found = edges.iter().filter(|edge| edge.type_ == programmatic);
+    Ok(found.count())
 }

@@ -218,6 +218,9 @@ pub struct BenchRequest {
     pub filters: Vec<String>,
     /// How many single launches are timed of each.
     pub samples: usize,
+    /// How long a sustained run of each is, milliseconds; 0 for none.
+    #[serde(default)]
+    pub sustained_ms: u64,
     /// Whether all launches use the same tensors, which may then be in L2.
     pub hot: bool,
     /// A file to append the figures to, a JSON object a line.

@@ -187,15 +187,20 @@ impl Compiled {
         Ok(entry)
     }
 
-    /// An error unless the kernel waits for the launch before it, and so may overlap with that.
-    pub(crate) fn check_waits(&self) -> Result<()> {
+    /// Whether the kernel waits for the launch before it (`launch_wait()`), and so may overlap with that.
+    pub fn waits_for_previous(&self) -> bool {
         let waits = |statement: &ptx::Stmt| {
             let wait = ptx::GridDepOp::Wait;
             let inst = statement.instruction().map(|instruction| &instruction.inst);
             matches!(inst, Some(ptx::Inst::GridDepControl(control)) if control.op == wait)
         };
         let entry = self.0.module.entry(&self.0.info.entry);
-        if entry.is_some_and(|entry| entry.body.statements.iter().any(waits)) {
+        entry.is_some_and(|entry| entry.body.statements.iter().any(waits))
+    }
+
+    /// An error unless the kernel waits for the launch before it.
+    pub(crate) fn check_waits(&self) -> Result<()> {
+        if self.waits_for_previous() {
             return Ok(());
         }
         Err(Error::NeverWaits {

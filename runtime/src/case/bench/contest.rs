@@ -16,6 +16,8 @@ pub(in crate::case) struct Contestant {
     pub(in crate::case) name: String,
     pub(in crate::case) family: Option<String>,
     pub(in crate::case) check: Option<String>,
+    /// How many launches of one turn may overlap the one in front.
+    pub(in crate::case) overlapping: usize,
     pub(in crate::case) launch: LaunchCopy,
 }
 
@@ -32,45 +34,99 @@ pub(in crate::case) struct Contest<'a> {
 /// How long a graph is at least, milliseconds: its own launch must not show.
 const GRAPH_MS: f32 = 1.0;
 
-/// The most launches of a graph.
-const MOST_LAUNCHES: f32 = 2000.0;
+/// The most turns of a graph.
+const MOST_TURNS: f32 = 2000.0;
+
+/// How often each goes on for the sustained time.
+const SUSTAINED_ROUNDS: usize = 2;
 
 impl Contest<'_> {
     /// Times everything.
     ///
     /// # Errors
     /// What a launch ended with, by the name of its contestant where it shows at once.
-    pub(in crate::case) fn hold(&self, notes: Vec<String>) -> Result<Timing> {
-        let single = self.rounds_of(self.options.samples, 1, self.single_launches()?)?;
-        let back_to_back = self.rounds_of(self.options.rounds, 2, self.slices()?)?;
-        let series = single.into_iter().zip(back_to_back);
-        let entrants = self.contestants.iter().zip(series);
+    pub(in crate::case) fn hold(&self, mut notes: Vec<String>) -> Result<Timing> {
+        let all: Vec<usize> = (0..self.contestants.len()).collect();
+        let single = self.rounds_of((self.options.samples, 1), &all, self.single_launches()?)?;
+        let slices: Result<Vec<Slice>> = all.iter().map(|&at| self.prepare_slice(at)).collect();
+        let slices = slices?;
+        let back_to_back = self.rounds_of((self.options.rounds, 2), &all, |at| {
+            self.replay_for(&slices[at], self.options.slice)
+        })?;
+        let sustained = if self.options.sustained.is_zero() {
+            vec![Series::default(); all.len()]
+        } else {
+            let finalists = self.finalists(&back_to_back);
+            self.rounds_of((SUSTAINED_ROUNDS, 3), &finalists, |at| {
+                self.replay_for(&slices[at], self.options.sustained)
+            })?
+        };
+        notes.extend(self.notes_on_overlap(&slices));
+        let series = single.into_iter().zip(back_to_back).zip(sustained);
+        let entrants = self.contestants.iter().zip(&slices).zip(series);
         Ok(Timing {
             entrants: entrants
-                .map(|(contestant, (single, back_to_back))| Entrant {
-                    name: contestant.name.clone(),
-                    family: contestant.family.clone(),
-                    check: contestant.check.clone(),
-                    single,
-                    back_to_back,
-                })
+                .map(
+                    |((contestant, slice), ((single, back_to_back), sustained))| Entrant {
+                        name: contestant.name.clone(),
+                        family: contestant.family.clone(),
+                        check: contestant.check.clone(),
+                        single,
+                        back_to_back,
+                        sustained,
+                        turns: slice.turns,
+                        overlapping: slice.graph.overlapping(),
+                    },
+                )
                 .collect(),
             copies: self.copies,
             notes,
         })
     }
 
-    /// Asks `sample` for a time of each contestant in each round, in random order; the i-th time of all is of round i.
+    /// Those that stand alone, and of each family the fastest back to back.
+    fn finalists(&self, back_to_back: &[Series]) -> Vec<usize> {
+        let is_final = |at: &usize| {
+            let Some(family) = &self.contestants[*at].family else {
+                return true;
+            };
+            let members = (0..self.contestants.len())
+                .filter(|&other| self.contestants[other].family.as_ref() == Some(family));
+            let median = |at: &usize| back_to_back[*at].median_ms();
+            members.min_by(|a, b| median(a).total_cmp(&median(b))) == Some(*at)
+        };
+        (0..self.contestants.len()).filter(is_final).collect()
+    }
+
+    /// Who was meant to overlap, and does not: its times are not those that were asked for.
+    fn notes_on_overlap(&self, slices: &[Slice]) -> Vec<String> {
+        let pairs = self.contestants.iter().zip(slices);
+        let missing = pairs.filter_map(|(contestant, slice)| {
+            // The first launch of a graph follows nothing.
+            let wanted = (contestant.overlapping * slice.turns).saturating_sub(1);
+            let found = slice.graph.overlapping();
+            (self.is_on_gpu() && found < wanted).then(|| {
+                format!(
+                    "the driver lets only {found} of {wanted} launches of {} overlap their predecessor",
+                    contestant.name
+                )
+            })
+        });
+        missing.collect()
+    }
+
+    /// Asks `sample` for a time of each of `among` in each round, in random order; the i-th time of all is of round i.
     fn rounds_of(
         &self,
-        rounds: usize,
-        seed: u64,
+        (rounds, seed): (usize, u64),
+        among: &[usize],
         mut sample: impl FnMut(usize) -> Result<f32>,
     ) -> Result<Vec<Series>> {
         let mut series = vec![Series::default(); self.contestants.len()];
+        let limit = self.launch_limit + self.options.slice + 2 * self.options.sustained;
         for round in 0..rounds {
-            for at in shuffled(self.contestants.len(), mix(seed << 32 | round as u64)) {
-                let limit = self.launch_limit + self.options.slice;
+            for place in shuffled(among.len(), mix(seed << 32 | round as u64)) {
+                let at = among[place];
                 let _watchdog = self
                     .is_on_gpu()
                     .then(|| Watchdog::start(&self.contestants[at].name, limit));
@@ -106,59 +162,48 @@ impl Contest<'_> {
         })
     }
 
-    /// Times slices of launches back to back; what is told is the time of one launch.
-    fn slices(&self) -> Result<impl FnMut(usize) -> Result<f32>> {
-        let prepared: Result<Vec<Slice>> = (0..self.contestants.len())
-            .map(|at| self.prepare_slice(at))
-            .collect();
-        let prepared = prepared?;
-        Ok(move |at: usize| {
-            let slice = &prepared[at];
-            let launches = (slice.launches * slice.replays) as f32;
-            if !self.is_on_gpu() {
-                return host_ms(|| self.stream.replay(&slice.graph)).map(|ms| ms / launches);
-            }
-            // The first replay fills the queue and settles what the contestant before has left.
-            self.stream.replay(&slice.graph)?;
-            let start = self.stream.record()?;
-            (0..slice.replays).try_for_each(|_| self.stream.replay(&slice.graph))?;
-            let end = self.stream.record()?;
-            self.stream.synchronize()?;
-            Ok(end.milliseconds_since(&start)? / launches)
-        })
+    /// Replays a graph for about `time`; what is told is the time of one turn.
+    fn replay_for(&self, slice: &Slice, time: Duration) -> Result<f32> {
+        if !self.is_on_gpu() {
+            let ms = host_ms(|| self.stream.replay(&slice.graph))?;
+            return Ok(ms / slice.turns as f32);
+        }
+        let replays = (time.as_secs_f32() * 1e3 / slice.graph_ms).ceil().max(1.0) as usize;
+        // The first replay fills the queue and settles what the contestant before has left.
+        self.stream.replay(&slice.graph)?;
+        let start = self.stream.record()?;
+        (0..replays).try_for_each(|_| self.stream.replay(&slice.graph))?;
+        let end = self.stream.record()?;
+        self.stream.synchronize()?;
+        Ok(end.milliseconds_since(&start)? / (slice.turns * replays) as f32)
     }
 
-    /// Records launches that take every copy equally often.
+    /// Records turns that take every copy equally often.
     fn prepare_slice(&self, at: usize) -> Result<Slice> {
         let launch = &self.contestants[at].launch;
-        let launches = if self.is_on_gpu() {
+        let turns = if self.is_on_gpu() {
             let once_ms = self.rough_ms(at)?;
-            let wanted = (GRAPH_MS / once_ms).clamp(1.0, MOST_LAUNCHES).ceil() as usize;
+            let wanted = (GRAPH_MS / once_ms).clamp(1.0, MOST_TURNS).ceil() as usize;
             wanted.next_multiple_of(self.copies)
         } else {
             1
         };
-        let graph = self.stream.capture(|| {
-            (0..launches).try_for_each(|turn| launch(self.stream, turn % self.copies))
-        })?;
-        let replays = if self.is_on_gpu() {
-            let (graph_ms, slice_ms) = (self.replay_ms(&graph)?, self.slice_ms());
-            (slice_ms / graph_ms).ceil().max(1.0) as usize
+        let graph = self
+            .stream
+            .capture(|| (0..turns).try_for_each(|turn| launch(self.stream, turn % self.copies)))?;
+        let graph_ms = if self.is_on_gpu() {
+            self.replay_ms(&graph)?
         } else {
-            1
+            1.0
         };
         Ok(Slice {
             graph,
-            launches,
-            replays,
+            turns,
+            graph_ms,
         })
     }
 
-    fn slice_ms(&self) -> f32 {
-        self.options.slice.as_secs_f32() * 1e3
-    }
-
-    /// A launch's time as far as the size of a graph depends on it.
+    /// A turn's time as far as the size of a graph depends on it.
     fn rough_ms(&self, at: usize) -> Result<f32> {
         const LAUNCHES: usize = 5;
         let launch = &self.contestants[at].launch;
@@ -181,13 +226,13 @@ impl Contest<'_> {
     }
 }
 
-/// What is done in a slice.
+/// What is replayed.
 struct Slice {
     graph: Graph,
-    /// Launches of the graph.
-    launches: usize,
-    /// How often it is replayed.
-    replays: usize,
+    /// How often the graph does the work.
+    turns: usize,
+    /// How long a replay takes, milliseconds.
+    graph_ms: f32,
 }
 
 fn host_ms(work: impl FnOnce() -> Result<()>) -> Result<f32> {
@@ -210,6 +255,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::device::Device;
+    use crate::stream::Queue;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -237,6 +283,7 @@ mod tests {
                 name: name.to_string(),
                 family: None,
                 check: None,
+                overlapping: 0,
                 launch: Box::new(move |_, copy| {
                     seen.borrow_mut().push((at, copy));
                     Ok(())
@@ -273,5 +320,46 @@ mod tests {
         for pair in singles.chunks(2) {
             assert_ne!(pair[0].0, pair[1].0, "a round visits everyone once");
         }
+    }
+
+    #[test]
+    fn of_a_family_only_the_fastest_back_to_back_goes_on() {
+        let stream = Stream::new(&Device::emulator()).unwrap();
+        let contestant = |name: &str, family: Option<&str>, ms: u64| Contestant {
+            name: name.to_string(),
+            family: family.map(str::to_string),
+            check: None,
+            overlapping: 0,
+            launch: Box::new(move |stream, _| match stream.queue() {
+                Queue::Immediate(stream) => stream.run(move || {
+                    std::thread::sleep(Duration::from_millis(ms));
+                    Ok(())
+                }),
+                Queue::Cuda(_) => unreachable!("the stream is of the emulator"),
+            }),
+        };
+        let contest = Contest {
+            contestants: vec![
+                contestant("alone", None, 1),
+                contestant("slow", Some("lt"), 20),
+                contestant("fast", Some("lt"), 1),
+            ],
+            stream: &stream,
+            copies: 1,
+            options: BenchOptions {
+                samples: 1,
+                rounds: 1,
+                sustained: Duration::from_millis(1),
+                ..BenchOptions::default()
+            },
+            launch_limit: Duration::from_secs(1),
+        };
+        let timing = contest.hold(Vec::new()).unwrap();
+        let counts: Vec<usize> = timing
+            .entrants
+            .iter()
+            .map(|entrant| entrant.sustained.samples_ms.len())
+            .collect();
+        assert_eq!(counts, [2, 0, 2]);
     }
 }

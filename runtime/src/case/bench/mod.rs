@@ -1,7 +1,9 @@
-//! Timing launches, alone or beside peers that do the same work.
+//! Timing launches, alone or beside peers that do the same work. Where work takes several launches, such as two passes, all
+//! of them one after the other are what is timed.
 //!
 //! Two questions are asked of each. *Single*: how long does one launch take on a GPU that has rested? *Back to back*: how
-//! long does a launch take when one follows the other for a tenth of a second, as in a model that runs?
+//! long does a launch take when one follows the other for a tenth of a second, as in a model that runs? On request a
+//! third: *sustained*, the same for a second and more, until power alone sets the clock.
 //!
 //! - Everything is timed in one process, in rounds that visit every contestant once, in a new random order each round:
 //!   clocks and power follow what ran before, so that a fixed order would favour or punish a neighbour.
@@ -10,7 +12,9 @@
 //! - A single launch comes after a rest of 3 ms and behind a kernel of one thread that spins for 0.3 ms, between two
 //!   events: the host has put everything on the stream before the GPU gets to it, so that the cost of launching on the
 //!   host's side does not lie between the events.
-//! - Back to back, a CUDA graph of at least 1 ms of launches is replayed for a tenth of a second.
+//! - Back to back, a CUDA graph of at least 1 ms of launches is replayed for a tenth of a second. Launches that overlap
+//!   their predecessor do so in the graph, which the driver is asked to confirm.
+//! - Of candidates of one peer only the one that was fastest back to back runs on for the sustained time.
 //! - What counts is the median; the spread is half of what lies between the quartiles.
 //!
 //! On the emulator the same is done with the host's clock, without rest, spinning and slices: its times say nothing of a
@@ -37,6 +41,8 @@ pub struct BenchOptions {
     /// How many bytes the copies of a case's tensors have together at least; 0 for one copy, so that what fits into L2
     /// stays there.
     pub operand_bytes: usize,
+    /// How long a sustained run is; zero for none.
+    pub sustained: Duration,
 }
 
 impl Default for BenchOptions {
@@ -47,6 +53,7 @@ impl Default for BenchOptions {
             slice: Duration::from_millis(100),
             rest: Duration::from_millis(3),
             operand_bytes: 240 << 20,
+            sustained: Duration::ZERO,
         }
     }
 }
@@ -78,10 +85,10 @@ impl BenchOptions {
     }
 }
 
-/// What timing a launch gave.
+/// What timing a launch, or several that belong together, gave.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// The launch itself first, then its peers.
+    /// The launches themselves first, then their peers.
     pub entrants: Vec<Entrant>,
     /// Copies of the case's tensors that were taken in turn.
     pub copies: usize,
@@ -90,7 +97,7 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// The launch that the case is about.
+    /// What the case is about.
     pub fn ours(&self) -> &Entrant {
         &self.entrants[0]
     }
@@ -99,7 +106,7 @@ impl Timing {
 /// One that was timed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entrant {
-    /// The kernel with its compile-time parameters, or what the peer is called.
+    /// The kernels with their compile-time parameters, or what the peer is called.
     pub name: String,
     /// Of candidates of one peer only the best counts: the peer's name.
     pub family: Option<String>,
@@ -107,11 +114,17 @@ pub struct Entrant {
     pub single: Series,
     /// Launches back to back, a slice each.
     pub back_to_back: Series,
+    /// Launches that went on for longer; empty where that was not asked for.
+    pub sustained: Series,
+    /// How often the graph that is replayed does the work.
+    pub turns: usize,
+    /// How many launches of the graph start before the one in front of them has ended.
+    pub overlapping: usize,
     /// How its results agree with those of the first, with the norm.
     pub check: Option<String>,
 }
 
-/// Times of one launch, in the order taken: the i-th of every contestant are of one round.
+/// Times of one launch, or of one chain of launches, in the order taken: the i-th of every contestant are of one round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// Milliseconds.

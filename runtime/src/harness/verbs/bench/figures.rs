@@ -25,6 +25,7 @@ pub(super) struct Line<'r> {
     pub(super) name: String,
     pub(super) single: &'r Series,
     pub(super) back_to_back: &'r Series,
+    pub(super) sustained: &'r Series,
 }
 
 impl<'r> Figures<'r> {
@@ -34,11 +35,7 @@ impl<'r> Figures<'r> {
         checks: Vec<String>,
         facts: &DeviceFacts,
     ) -> Option<Figures<'r>> {
-        let timings: Vec<&Timing> = report
-            .launches
-            .iter()
-            .filter_map(|launch| launch.timing.as_ref())
-            .collect();
+        let timings: Vec<&Timing> = report.timings.iter().collect();
         (!timings.is_empty()).then(|| Figures {
             timings,
             checks,
@@ -50,7 +47,7 @@ impl<'r> Figures<'r> {
         })
     }
 
-    /// Back to back, all launches of the case one after the other.
+    /// Back to back, all chains of the case one after the other.
     pub(super) fn median_ms(&self) -> f64 {
         self.sum_ms(|timing| timing.ours().back_to_back.median_ms())
     }
@@ -61,6 +58,12 @@ impl<'r> Figures<'r> {
 
     pub(super) fn single_ms(&self) -> f64 {
         self.sum_ms(|timing| timing.ours().single.median_ms())
+    }
+
+    /// None where nothing went on for longer.
+    pub(super) fn sustained_ms(&self) -> Option<f64> {
+        let ms = self.sum_ms(|timing| timing.ours().sustained.median_ms());
+        (!ms.is_nan()).then_some(ms)
     }
 
     fn sum_ms(&self, time: impl Fn(&Timing) -> f32) -> f64 {
@@ -84,7 +87,7 @@ impl<'r> Figures<'r> {
         roofline.share(ms, self.flops, self.moved_bytes)
     }
 
-    /// The launch that has peers, if one has: then the table has a line for each.
+    /// The chain that has peers, if one has: then the table has a line for each.
     pub(super) fn contested(&self) -> Option<&'r Timing> {
         let contested = self.timings.iter().find(|timing| timing.entrants.len() > 1);
         contested.copied()
@@ -125,21 +128,21 @@ impl<'r> Figures<'r> {
             .iter()
             .map(|(name, value)| (name.to_string(), value.into()))
             .collect();
-        let launches: Vec<Value> = self.timings.iter().map(|timing| launch(timing)).collect();
+        let chains: Vec<Value> = self.timings.iter().map(|timing| chain(timing)).collect();
         let share = self.share(self.median_ms());
         json!({
             "reason": "tilekit-bench", "case": case.entry.name, "kernels": run.kernels(), "sizes": sizes,
             "device": device, "median_ms": self.median_ms(), "fastest_ms": self.fastest_ms(),
-            "single_ms": self.single_ms(), "tensor_bytes": self.tensor_bytes,
+            "single_ms": self.single_ms(), "sustained_ms": self.sustained_ms(), "tensor_bytes": self.tensor_bytes,
             "tensor_cores": self.tensor_cores.map(|dtype| dtype.to_string()),
             "gigabytes_per_second": self.gigabytes_per_second(self.median_ms()),
             "teraflops": self.teraflops(self.median_ms()), "roofline_share": share.map(|(share, _)| share),
-            "roofline_limit": share.map(|(_, limit)| limit), "checks": self.checks, "launches": launches,
+            "roofline_limit": share.map(|(_, limit)| limit), "checks": self.checks, "chains": chains,
         })
     }
 }
 
-fn launch(timing: &Timing) -> Value {
+fn chain(timing: &Timing) -> Value {
     let ours = timing.ours();
     let entrants: Vec<Value> = timing
         .entrants
@@ -149,6 +152,9 @@ fn launch(timing: &Timing) -> Value {
                 "name": entrant.name, "family": entrant.family, "check": entrant.check,
                 "single": series(&entrant.single, &ours.single),
                 "back_to_back": series(&entrant.back_to_back, &ours.back_to_back),
+                "sustained": (!entrant.sustained.samples_ms.is_empty())
+                    .then(|| series(&entrant.sustained, &ours.sustained)),
+                "graph": {"turns": entrant.turns, "overlapping": entrant.overlapping},
             })
         })
         .collect();
@@ -162,7 +168,7 @@ fn series(series: &Series, ours: &Series) -> Value {
     })
 }
 
-/// Ours, then each peer; of a family the best, which single and back to back need not be the same.
+/// Ours, then each peer; of a family the best, which need not be the same in each column.
 pub(super) fn lines(timing: &Timing) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     for (at, entrant) in timing.entrants.iter().enumerate() {
@@ -171,6 +177,7 @@ pub(super) fn lines(timing: &Timing) -> Vec<Line<'_>> {
                 name: entrant.name.clone(),
                 single: &entrant.single,
                 back_to_back: &entrant.back_to_back,
+                sustained: &entrant.sustained,
             });
             continue;
         };
@@ -183,6 +190,8 @@ pub(super) fn lines(timing: &Timing) -> Vec<Line<'_>> {
             name: format!("{family}, best of {}", members.len()),
             single: best(members.iter().map(|member| &member.single)),
             back_to_back: best(members.iter().map(|member| &member.back_to_back)),
+            // Those that did not go on have no median, which comes behind every number.
+            sustained: best(members.iter().map(|member| &member.sustained)),
         });
     }
     lines

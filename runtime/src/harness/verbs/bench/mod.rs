@@ -6,6 +6,7 @@ mod table;
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::time::Duration;
 
 use super::run::{Runner, Shown, Table};
 use crate::case::BenchOptions;
@@ -64,6 +65,7 @@ fn options(request: &BenchRequest) -> BenchOptions {
     let options = BenchOptions {
         samples: request.samples,
         rounds: request.samples.min(BenchOptions::default().rounds),
+        sustained: Duration::from_millis(request.sustained_ms),
         ..BenchOptions::default()
     };
     if request.hot { options.hot() } else { options }

@@ -21,6 +21,11 @@ pub(super) fn line(figures: &Figures<'_>, prefix: &str) -> String {
     )];
     parts.extend(
         figures
+            .sustained_ms()
+            .map(|ms| format!("sustained {:>9}", time(ms))),
+    );
+    parts.extend(
+        figures
             .gigabytes_per_second(ms)
             .map(|rate| format!("{rate:>7.0} GB/s")),
     );
@@ -44,12 +49,22 @@ pub(super) fn contest(figures: &Figures<'_>, timing: &Timing, prefix: &str) -> S
     let mut text = vec![format!("{}  {}\n", prefix.trim_end(), figures.operands())];
     let checks = figures.checks().iter();
     text.extend(checks.map(|check| format!("  checked: {check}\n")));
-    let heads = ["single launches", "back to back"].map(|head| format!("  {head:<CELL$}"));
+    let is_sustained = !lines[0].sustained.samples_ms.is_empty();
+    let columns = &COLUMNS[..if is_sustained { 3 } else { 2 }];
+    let heads: Vec<String> = columns
+        .iter()
+        .map(|(head, _)| format!("  {head:<CELL$}"))
+        .collect();
     text.push(row("", width, &heads));
     for (at, line) in lines.iter().enumerate() {
-        let ours = (at > 0).then(|| &lines[0]);
-        let cells = modes(line, ours).map(|(mine, theirs)| cell(figures, mine, theirs));
+        let cells: Vec<String> = columns
+            .iter()
+            .map(|(_, series)| cell(figures, series(line), (at > 0).then(|| series(&lines[0]))))
+            .collect();
         text.push(row(&line.name, width, &cells));
+    }
+    if timing.ours().overlapping > 0 {
+        text.push(overlap_text(timing));
     }
     if let Some(share) = share_text(figures, f64::from(lines[0].back_to_back.median_ms())) {
         text.push(format!("  {}, back to back: {share}\n", lines[0].name));
@@ -65,12 +80,22 @@ fn row(name: &str, width: usize, cells: &[String]) -> String {
     format!("{}\n", text.trim_end())
 }
 
-/// Its series, each with that of ours.
-fn modes<'r>(line: &Line<'r>, ours: Option<&Line<'r>>) -> [(&'r Series, Option<&'r Series>); 2] {
-    [
-        (line.single, ours.map(|ours| ours.single)),
-        (line.back_to_back, ours.map(|ours| ours.back_to_back)),
-    ]
+/// A heading, and the series below it.
+type Column = (&'static str, for<'r> fn(&Line<'r>) -> &'r Series);
+
+/// The last only where it was asked for.
+const COLUMNS: [Column; 3] = [
+    ("single launches", |line| line.single),
+    ("back to back", |line| line.back_to_back),
+    ("sustained", |line| line.sustained),
+];
+
+/// Such as `199 launches of a graph of 200 turns start before the one in front of them has ended`.
+fn overlap_text(timing: &Timing) -> String {
+    let (overlapping, turns) = (timing.ours().overlapping, timing.ours().turns);
+    format!(
+        "  {overlapping} launches of a graph of {turns} turns start before the one in front of them has ended\n"
+    )
 }
 
 /// Time, spread, rate, and how many times as long as ours.
@@ -108,6 +133,14 @@ mod tests {
     use crate::kernel::Instance;
     use crate::launch::grid;
 
+    fn sustained(entrant: Entrant, samples_ms: &[f32]) -> Entrant {
+        let samples_ms = samples_ms.to_vec();
+        Entrant {
+            sustained: Series { samples_ms },
+            ..entrant
+        }
+    }
+
     fn entrant(name: &str, family: Option<&str>, single: &[f32], back_to_back: &[f32]) -> Entrant {
         let series = |samples: &[f32]| Series {
             samples_ms: samples.to_vec(),
@@ -117,6 +150,9 @@ mod tests {
             family: family.map(str::to_string),
             single: series(single),
             back_to_back: series(back_to_back),
+            sustained: Series::default(),
+            turns: 4,
+            overlapping: 0,
             check: None,
         }
     }
@@ -134,8 +170,8 @@ mod tests {
                 grid: grid(1u32),
                 compiled: None,
                 wall: None,
-                timing: Some(timing),
             }],
+            timings: vec![timing],
             tensor_bytes: 384 << 20,
             moved_bytes: Some(400_000_000),
             flops: Some(1_000_000_000_000),
@@ -152,6 +188,30 @@ mod tests {
         check(
             vec![entrant("mm", None, &[2.5], &[2.0, 1.5, 4.0])],
             "mm  n=8  median   2.00 ms  fastest   1.50 ms  single   2.50 ms      200 GB/s    500.0 TFLOP/s\n",
+        );
+    }
+
+    #[test]
+    fn what_went_on_has_a_column_and_what_overlaps_is_said() {
+        let ours = Entrant {
+            overlapping: 3,
+            ..sustained(entrant("mm", None, &[2.0], &[4.0]), &[5.0, 5.0])
+        };
+        let lt = |name, back_to_back| entrant(name, Some("lt"), &[2.0], &[back_to_back]);
+        check(
+            vec![ours, lt("lt 1", 8.0), sustained(lt("lt 2", 4.0), &[6.0, 6.0])],
+            "\
+mm  n=8  2 copies of 384.0 MiB of tensors in turn, cold
+  checked: `c` exact
+                 single launches                              back to back                                 sustained
+  mm               2.00 ms ± 0.0 %   500.0 TFLOP/s             4.00 ms ± 0.0 %   250.0 TFLOP/s             5.00 ms ± 0.0 %   200.0 TFLOP/s
+  lt, best of 2    2.00 ms ± 0.0 %   500.0 TFLOP/s   1.000×    4.00 ms ± 0.0 %   250.0 TFLOP/s   1.000×    6.00 ms ± 0.0 %   166.7 TFLOP/s   1.200×
+  3 launches of a graph of 4 turns start before the one in front of them has ended
+",
+        );
+        check(
+            vec![sustained(entrant("mm", None, &[2.5], &[2.0]), &[3.0])],
+            "mm  n=8  median   2.00 ms  fastest   2.00 ms  single   2.50 ms  sustained   3.00 ms      200 GB/s    500.0 TFLOP/s\n",
         );
     }
 

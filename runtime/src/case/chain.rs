@@ -1,0 +1,91 @@
+//! Launches of a case that are timed together: those between two comparisons.
+//!
+//! A kernel of several launches, such as two passes, is worth what all of them take one after the other, and launches that
+//! overlap their predecessor show it only where they follow it.
+
+use std::sync::Arc;
+
+use super::beside::{AnyOutput, Beside, Match};
+use super::{Bed, BenchOptions};
+use crate::code::Entry;
+use crate::error::Result;
+use crate::launch::PreparedLaunch;
+use crate::peer::LaunchCopy;
+use crate::stream::Stream;
+
+use super::bench::Timing;
+
+/// Launches that wait for being timed, and what is timed beside them.
+#[derive(Default)]
+pub(super) struct Chain {
+    links: Vec<Link>,
+    pub(super) beside: Vec<Beside>,
+}
+
+/// One launch, with each copy of the tensors.
+pub(super) struct Link {
+    /// The kernel with its compile-time parameters.
+    pub(super) name: String,
+    pub(super) copies: Vec<PreparedLaunch>,
+    /// The entry that waits for the end of the launch before, if this one does not.
+    pub(super) without_overlap: Option<Arc<Entry>>,
+}
+
+impl Chain {
+    pub(super) fn push(&mut self, link: Link) {
+        self.links.push(link);
+    }
+
+    /// Times the chain beside its peers; nothing if it is empty.
+    pub(super) fn time(
+        self,
+        (bed, stream, options): (&Bed, &Stream, BenchOptions),
+        outputs: &[Arc<dyn AnyOutput>],
+    ) -> Result<Option<Timing>> {
+        // A tensor made between two launches leaves room for fewer copies.
+        let Some(copies) = self.links.iter().map(|link| link.copies.len()).min() else {
+            return Ok(None);
+        };
+        let names: Vec<&str> = self.links.iter().map(|link| link.name.as_str()).collect();
+        let name = names.join(" + ");
+        let overlapping = self.links.iter().filter(|link| link.overlaps()).count();
+        let mut beside = self.beside;
+        if overlapping > 0 {
+            beside.push(Beside::WithoutOverlap {
+                name: format!("{name}, none overlapping"),
+                launch: in_order(self.links.iter().map(Link::plain).collect()),
+            });
+        }
+        let contest = Match {
+            bed,
+            stream,
+            options,
+            name,
+            overlapping,
+            launch: in_order(self.links.into_iter().map(|link| link.copies).collect()),
+            copies,
+            beside,
+            outputs,
+        };
+        contest.time().map(Some)
+    }
+}
+
+impl Link {
+    fn overlaps(&self) -> bool {
+        self.without_overlap.is_some()
+    }
+
+    fn plain(&self) -> Vec<PreparedLaunch> {
+        let copies = self.copies.iter();
+        match &self.without_overlap {
+            Some(entry) => copies.map(|launch| launch.with_entry(entry)).collect(),
+            None => copies.cloned().collect(),
+        }
+    }
+}
+
+/// One launch after the other, all with one copy of the tensors.
+pub(super) fn in_order(links: Vec<Vec<PreparedLaunch>>) -> LaunchCopy {
+    Box::new(move |stream, copy| links.iter().try_for_each(|link| link[copy].launch(stream)))
+}
