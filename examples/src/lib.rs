@@ -9,6 +9,7 @@ mod rows;
 mod tile;
 
 pub mod async_copy_pipeline;
+pub mod bulk_ring;
 pub mod cache_hints;
 pub mod cluster_sum;
 pub mod column_sum;

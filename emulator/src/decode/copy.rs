@@ -9,12 +9,12 @@ use crate::program::copy::{
 use crate::program::sync::{MbarrierKind, MbarrierOp, Phase};
 use crate::program::{AtomicOp, File, NONE, Op};
 use ptx::{
-    AccessSem, Addr, ArriveOp, Base, BulkLoad, BulkReduce, BulkReduceCluster, BulkSharedToCluster,
-    BulkStore, CpAsync, CpAsyncMbarrierArrive, CtaMask, GetCtaRank, Mapa, MbarSpace,
-    MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierPendingCount, MbarrierTx, MbarrierWait,
-    Operand, ProxySpace, RedAsync, SetMaxNReg, SetMaxNRegOp, Space, StAsync, TensorAddr,
-    TensorLoad, TensorMode, TensorPrefetch, TensorReduce, TensorStore, TensormapCpFenceproxy,
-    TensormapReplace, TxOp, Type, WaitOp,
+    AccessSem, Addr, ArriveOp, Base, BulkLoad, BulkPrefetch, BulkReduce, BulkReduceCluster,
+    BulkSharedToCluster, BulkStore, CpAsync, CpAsyncMbarrierArrive, CtaMask, GetCtaRank, Mapa,
+    MbarSpace, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierPendingCount, MbarrierTx,
+    MbarrierWait, Operand, ProxySpace, RedAsync, SetMaxNReg, SetMaxNRegOp, Space, StAsync,
+    TensorAddr, TensorLoad, TensorMode, TensorPrefetch, TensorReduce, TensorStore,
+    TensormapCpFenceproxy, TensormapReplace, TxOp, Type, WaitOp,
 };
 
 fn mbarrier_space(space: Option<MbarSpace>) -> Option<Space> {
@@ -282,6 +282,13 @@ impl Decoder<'_> {
             None,
             reduction,
         )
+    }
+
+    pub(crate) fn bulk_prefetch(&mut self, i: &BulkPrefetch) -> Decoded {
+        let src = self.spot(Some(Space::Global), i.src)?;
+        let bytes = self.source(i.bytes, Type::U32)?;
+        self.push(Op::BulkPrefetch(Box::new(src), bytes));
+        Ok(())
     }
 
     fn tensor_box(

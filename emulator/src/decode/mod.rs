@@ -279,7 +279,6 @@ impl<'m> Decoder<'m> {
             | Inst::FenceMbarrierInit(_)
             | Inst::FenceProxyTensormap(_)
             | Inst::GridDepControl(_)
-            | Inst::BulkPrefetch(_)
             | Inst::Prefetch(_)
             | Inst::Discard(_)
             | Inst::ApplyPriority(_) => self.nothing(),
@@ -315,6 +314,7 @@ impl<'m> Decoder<'m> {
             Inst::TensorLoad(i) => self.tensor_load(i),
             Inst::TensorStore(i) => self.tensor_store(i),
             Inst::TensorReduce(i) => self.tensor_reduce(i),
+            Inst::BulkPrefetch(i) => self.bulk_prefetch(i),
             Inst::TensorPrefetch(i) => self.tensor_prefetch(i),
             Inst::PrefetchTensormap(i) => self.prefetch_tensormap(i),
             Inst::BulkCommitGroup(_) => self.bulk_group(GroupOp::Commit),

@@ -391,6 +391,24 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// The same of a run: where it begins and how many bytes it has must be right. What is not there is not brought.
+    pub(crate) fn bulk_prefetch(
+        &mut self,
+        scene: &mut Scene<'_>,
+        src: &Spot,
+        bytes: u32,
+    ) -> Stepped {
+        for lane in lanes_of(scene.mask) {
+            self.bulk_bytes(scene, bytes, lane)?;
+            let address = self
+                .place(scene, src, lane)
+                .map_or(0, |(_, address)| address);
+            let (all, lanes) = ([address; 32], 1 << lane);
+            check_aligned(Memory::Global, "bulk prefetch", &all, lanes, BULK_ALIGN)?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn bulk_group(&mut self, scene: &mut Scene<'_>, op: GroupOp) -> Stepped {
         for lane in lanes_of(scene.mask) {
             let groups = scene.warp.bulk_groups.entry(lane as u32).or_default();

@@ -251,8 +251,11 @@ impl Worker<'_> {
                 for piece in &pending.pieces {
                     self.emit(cluster, pending.cta, piece, *reduction)?;
                 }
+                let start = pending.pieces.iter().map(|piece| piece.shared).min();
                 let reads = &mut cluster.ctas[pending.cta].reads;
-                if let Some(index) = reads.iter().position(|read| read.step == pending.step) {
+                let is_own =
+                    |read: &Reading| read.step == pending.step && Some(read.start as u32) == start;
+                if let Some(index) = reads.iter().position(is_own) {
                     reads.remove(index);
                 }
                 Ok(())

@@ -257,6 +257,7 @@ impl<'a> Worker<'a> {
             Op::BulkCopy(copy) => self.bulk_copy(scene, copy)?,
             Op::BulkGroup(op) => self.bulk_group(scene, *op)?,
             Op::TensorPrefetch(tensor) => self.tensor_prefetch(scene, tensor)?,
+            Op::BulkPrefetch(src, bytes) => self.bulk_prefetch(scene, src, *bytes)?,
             Op::RemoteStore(op) => self.remote_store(scene, op)?,
             Op::ReplaceField(op) => self.replace_field(scene, op)?,
             Op::PublishMap(spots) => self.publish_map(scene, &spots.0, &spots.1)?,

@@ -263,6 +263,8 @@ pub(crate) enum Op {
     BulkCopy(Box<copy::BulkCopy>),
     BulkGroup(copy::GroupOp),
     TensorPrefetch(Box<copy::TensorBox>),
+    /// Where a run begins, and the slot of its bytes.
+    BulkPrefetch(Box<copy::Spot>, u32),
     RemoteStore(Box<copy::RemoteStore>),
     ReplaceField(Box<copy::ReplaceField>),
     /// Copies a tensor map from shared to global memory: destination and source.

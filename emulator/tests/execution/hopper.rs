@@ -204,6 +204,44 @@ fn sources_of_bulk_stores_stay_until_they_are_read() {
 }
 
 #[test]
+fn stores_of_one_instruction_end_each_its_own_reads() {
+    // Lanes 0 and 1 ask for 16 bytes each; lane 1 alone waits, and writes its own source again.
+    let body = format!(
+        "{FILL} fence.proxy.async.shared::cta; bar.sync 0;
+        setp.lt.u32 %p1, %r1, 2; shl.b32 %r5, %r1, 4; add.u32 %r6, %r3, %r5;
+        cvt.u64.u32 %rd9, %r5; add.u64 %rd9, %rd9, %in0;
+        @%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd9], [%r6], 16;
+        @%p1 cp.async.bulk.commit_group;
+        setp.eq.u32 %p1, %r1, 1;
+        @%p1 cp.async.bulk.wait_group.read 0;
+        @%p1 st.shared.u32 [%r6], 1;
+        setp.eq.u32 %p1, %r1, 0;
+        @%p1 cp.async.bulk.wait_group.read 0;"
+    );
+    let outcome = Kernel::new(&with_mbarrier(1, &body)).out(32).run();
+    assert_eq!(outcome.words(0), [0, 3, 6, 9, 12, 15, 18, 21]);
+}
+
+#[test]
+fn prefetches_of_runs_have_whole_units() {
+    let prefetch = |at: &str, bytes: u32| {
+        let body = format!("@%p1 cp.async.bulk.prefetch.L2.global [{at}], {bytes};");
+        Kernel::new(&with_mbarrier(1, &body)).out(128)
+    };
+    prefetch("%in0", 128).run();
+    check_fault(
+        &prefetch("%in0+4", 128),
+        FaultKind::Misaligned,
+        "bulk prefetch of 16 bytes in global memory at 0x700000000004 is misaligned: the address must be a multiple of 16",
+    );
+    check_fault(
+        &prefetch("%in0", 100),
+        FaultKind::Misaligned,
+        "a bulk copy of 100 bytes; the size must be a multiple of 16 above zero",
+    );
+}
+
+#[test]
 fn bulk_reductions_add_to_memory() {
     let reduce = STORE
         .replace("cp.async.bulk.global", "cp.reduce.async.bulk.global")

@@ -77,15 +77,16 @@ impl Mbarrier {
     /// One arrival, which also says that copies of so many bytes complete the phase.
     #[inline]
     #[track_caller]
-    pub fn expect(self, bytes: u32) {
-        trace::mbarrier_expect(self.0, bytes, None, here());
+    pub fn expect(self, bytes: impl ScalarOperand<i32>) {
+        trace::mbarrier_expect(self.0, bytes.into_raw(), None, here());
     }
 
     /// The same where a condition holds.
     #[inline]
     #[track_caller]
-    pub fn expect_when(self, condition: Scalar<bool>, bytes: u32) {
-        trace::mbarrier_expect(self.0, bytes, Some(condition.value()), here());
+    pub fn expect_when(self, condition: Scalar<bool>, bytes: impl ScalarOperand<i32>) {
+        let condition = Some(condition.value());
+        trace::mbarrier_expect(self.0, bytes.into_raw(), condition, here());
     }
 
     /// One arrival of all threads: they meet, and then one of them arrives.

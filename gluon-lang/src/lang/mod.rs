@@ -15,6 +15,7 @@
 mod access;
 mod accumulator;
 mod atomic;
+mod bulk;
 mod cast;
 mod checks;
 mod cluster;
@@ -49,6 +50,7 @@ mod warps;
 pub use access::{Access, Target, async_copy_commit, async_copy_wait};
 pub use accumulator::{Accumulator, Factor, LeftFactor};
 pub use atomic::Old;
+pub use bulk::BulkCopy;
 pub use cast::CastTo;
 pub use checks::{Hinted, Printable, assume, device_assert, device_print};
 pub use cluster::{

@@ -135,12 +135,14 @@ impl OpRules for MbarrierInvalidate {
 }
 
 define_op! {
-    /// One arrival that also says how many bytes of copies complete the phase.
+    /// One arrival that also says how many bytes of copies complete the phase: `bytes`, and `count` more.
     pub struct MbarrierExpect = "mbarrier_expect" {
         /// Bytes.
         bytes: u32,
         /// The barrier.
         barrier: Value,
+        /// Bytes that only the run knows, an i32 that is not negative.
+        count: PackedOption<Value>,
         /// Whether at all; a scalar boolean.
         predicate: PackedOption<Value>,
     }
@@ -150,6 +152,9 @@ impl OpRules for MbarrierExpect {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         one_barrier(func, "mbarrier_expect", self.barrier)?;
         check_predicate(func, "mbarrier_expect", self.predicate)?;
+        if let Some(count) = self.count.expand() {
+            check_bytes(func, count)?;
+        }
         if self.bytes > MAX_EXPECTED_BYTES {
             return Err(OpError::new(
                 Code::TooLarge,
@@ -272,6 +277,18 @@ impl OpRules for MbarrierTryWait {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
+}
+
+fn check_bytes(func: &Func, bytes: Value) -> Result<(), OpError> {
+    let ty = func.ty(bytes);
+    if *ty == Type::Scalar(Elem::I32) {
+        return Ok(());
+    }
+    Err(OpError::new(
+        Code::ElementMismatch,
+        format!("a number of bytes is an i32, not {ty}"),
+    )
+    .origin(bytes, format!("this is {ty}")))
 }
 
 fn check_phase(func: &Func, phase: Value) -> Result<(), OpError> {

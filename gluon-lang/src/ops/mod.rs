@@ -2,6 +2,7 @@
 
 pub mod arith;
 pub mod atomic;
+pub mod bulk;
 pub mod cluster;
 pub mod control;
 pub mod cp_async;
@@ -132,6 +133,9 @@ macro_rules! for_each_op {
             TmaStore      in tma,
             TmaStoreWait  in tma,
             TmaPrefetch   in tma,
+            BulkLoad      in bulk,
+            BulkStore     in bulk,
+            BulkPrefetch  in bulk,
             AccumulatorBegin in wgmma,
             WgmmaStart    in wgmma,
             WgmmaWait     in wgmma,

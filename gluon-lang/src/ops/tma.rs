@@ -68,6 +68,11 @@ impl TmaReduceOp {
             TmaReduceOp::And | TmaReduceOp::Or | TmaReduceOp::Xor => is_word,
         }
     }
+
+    /// Does the engine have it for linear copies of elements of this type (PTX ISA, `cp.reduce.async.bulk`)?
+    pub fn accepts_linear(self, dtype: DType) -> bool {
+        self.accepts(dtype) || self == TmaReduceOp::Add && dtype == DType::F64
+    }
 }
 
 /// What every copy through a map has in common.
@@ -128,15 +133,9 @@ fn check_innermost(
     let Some(&innermost) = coordinates.last() else {
         return Ok(());
     };
-    let constant = func
-        .def_inst(innermost)
-        .and_then(|inst| match func.op(inst) {
-            Op::Constant(c) => c.value.as_int(),
-            _ => None,
-        });
-    let elements = i128::from(ENGINE_ALIGNMENT_BYTES / m.elem.bytes());
-    match constant {
-        Some(at) if at % elements.max(1) != 0 => Err(OpError::new(
+    let elements = ENGINE_ALIGNMENT_BYTES / m.elem.bytes();
+    match constant_int(func, innermost) {
+        Some(at) if !multiple_of_engine(at, m.elem.bytes()) => Err(OpError::new(
             Code::AccessWidth,
             format!(
                 "`{op}` begins at element {at} of the innermost dimension; the copy engine begins at multiples of {ENGINE_ALIGNMENT_BYTES} bytes, {elements} elements of {}",
@@ -149,7 +148,20 @@ fn check_innermost(
     }
 }
 
-fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<(), OpError> {
+/// The value of an integer that is known while tracing.
+pub(super) fn constant_int(func: &Func, value: Value) -> Option<i128> {
+    match func.op(func.def_inst(value)?) {
+        Op::Constant(c) => c.value.as_int(),
+        _ => None,
+    }
+}
+
+/// Are so many elements whole units of the engine?
+pub(super) fn multiple_of_engine(elements: i128, elem_bytes: u32) -> bool {
+    elements * i128::from(elem_bytes) % i128::from(ENGINE_ALIGNMENT_BYTES) == 0
+}
+
+pub(super) fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<(), OpError> {
     let Some(mask) = mask.expand() else {
         return Ok(());
     };
@@ -232,10 +244,10 @@ fn lies_as_whole(m: &TensorMapType, alloc_shape: &[u32]) -> bool {
 }
 
 /// The reductions that there are (PTX ISA, `cp.reduce.async.bulk.tensor`).
-const REDUCTIONS: &str = "it adds 32-bit integers, u64, f16, bf16 and f32; takes the smaller or larger of 32- and 64-bit integers, f16 and bf16; and combines the bits of 32- and 64-bit integers";
+pub(super) const REDUCTIONS: &str = "it adds 32-bit integers, u64, f16, bf16 and f32; takes the smaller or larger of 32- and 64-bit integers, f16 and bf16; and combines the bits of 32- and 64-bit integers";
 
 /// Global memory of a copy begins at a multiple of this many bytes.
-const ENGINE_ALIGNMENT_BYTES: u32 = 16;
+pub(super) const ENGINE_ALIGNMENT_BYTES: u32 = 16;
 
 define_op! {
     /// A block from global into shared memory; its bytes complete on `barrier`, which must expect them.

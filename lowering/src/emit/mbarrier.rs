@@ -53,9 +53,17 @@ impl Lower for MbarrierExpect {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let addr = cx.view_address(self.barrier, 0);
         let guard = Some(cx.one_thread(self.predicate.expand()));
+        let known = Element::int(self.bytes.into());
+        let bytes = match self.count.expand() {
+            Some(count) => {
+                let count = cx.scalar(count);
+                cx.code.int_binary(BinaryOp::Add, count, known, Elem::I32)
+            }
+            None => known,
+        };
         let arrive = ptx::MbarrierArrive {
             space: IN_CTA,
-            count: Some(Operand::from(self.bytes)),
+            count: Some(cx.code.operand(bytes, Elem::I32)),
             ..ptx::MbarrierArrive::new(ArriveOp::ExpectTx, Dest::Sink, addr)
         };
         cx.code.push_guarded(guard, arrive);

@@ -31,6 +31,7 @@
 
 mod arith;
 mod atomic;
+mod bulk;
 mod cast;
 mod cluster;
 mod code;

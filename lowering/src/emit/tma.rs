@@ -81,7 +81,7 @@ fn dim(coordinates: &[Value]) -> TensorDim {
     TensorDim::of_rank(coordinates.len()).expect("the verifier admits 1 to 5 coordinates")
 }
 
-fn atom_op(op: TmaReduceOp) -> Option<AtomOp> {
+pub(super) fn atom_op(op: TmaReduceOp) -> Option<AtomOp> {
     Some(match op {
         TmaReduceOp::Store => return None,
         TmaReduceOp::Add => AtomOp::Add,
@@ -183,7 +183,7 @@ impl Emitter<'_> {
         Im2colOffsets(offsets.iter().rev().map(half).collect())
     }
 
-    fn cta_mask(&mut self, mask: Value) -> CtaMask {
+    pub(super) fn cta_mask(&mut self, mask: Value) -> CtaMask {
         CtaMask(self.half_word(mask))
     }
 
@@ -201,7 +201,7 @@ impl Emitter<'_> {
     }
 
     /// The L2 policy of an access; those of a kernel are made once.
-    fn l2_policy(&mut self, policy: L2Policy) -> Option<CachePolicy> {
+    pub(super) fn l2_policy(&mut self, policy: L2Policy) -> Option<CachePolicy> {
         let primary = match policy {
             L2Policy::Default => return None,
             L2Policy::EvictFirst => L2Eviction::First,

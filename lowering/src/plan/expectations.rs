@@ -16,7 +16,9 @@ pub(super) fn check(func: &Func, views: &Views, found: &mut Diagnostics) {
         insts.iter().filter_map(of_inst).collect()
     };
     let expectations = users(&|op| match op {
-        Op::MbarrierExpect(expect) if expect.bytes > 0 => Some(expect.barrier),
+        Op::MbarrierExpect(expect) if expect.bytes > 0 || expect.count.is_some() => {
+            Some(expect.barrier)
+        }
         _ => None,
     });
     let waits = users(&|op| match op {
@@ -40,12 +42,12 @@ pub(super) fn check(func: &Func, views: &Views, found: &mut Diagnostics) {
     for one in expectations.iter().filter(|one| !is_met(one, &copies)) {
         let message =
             "the barrier expects bytes here, and no copy completes on it: its phase never ends";
-        let help = "let a copy through a tensor map complete on this barrier, or `arrive` without expecting bytes";
+        let help = "let a copy of the copy engine complete on this barrier, or `arrive` without expecting bytes";
         found.push(report(func, views, *one, message, help));
     }
     for one in copies.iter().filter(|one| !is_met(one, &expectations)) {
         let message = "a copy completes on a barrier that expects no bytes";
-        let help = "`barrier.expect(map.block_bytes())` before the copy says how many it brings";
+        let help = "`barrier.expect(bytes)` before the copy says how many it brings: `map.block_bytes()` through a tensor map";
         found.push(report(func, views, *one, message, help));
     }
     for one in copies.iter().filter(|one| !is_met(one, &waits)) {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use emulator::{Emulator, Launch, Program, TensorAccess, TensorElement};
+use emulator::{Emulator, Fault, Launch, Program, TensorAccess, TensorElement};
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::ir::{TensorMapMode, TensorMapType, Type};
 use gluon_lang::lang::KernelFn;
@@ -67,23 +67,23 @@ pub(crate) fn numbers<T: Number>(bytes: &[u8]) -> Vec<T> {
     bytes.chunks_exact(T::BYTES).map(T::take).collect()
 }
 
-/// Traces, compiles and runs a kernel; gives the bytes of all buffers and tensors afterwards. The PTX goes through ptxas
-/// if `$PTXAS` names one.
+/// A kernel that can be launched.
+struct Ready {
+    compiled: lowering::Compiled,
+    types: Vec<Type>,
+    program: Program,
+    /// Its IR and PTX, for messages.
+    text: String,
+}
+
+/// Traces and compiles a kernel. The PTX goes through ptxas if `$PTXAS` names one.
 #[track_caller]
-pub(crate) fn run<Args>(
-    kernel: impl KernelFn<Args>,
-    grid: [u32; 3],
-    arguments: &[Argument],
-) -> Vec<Vec<u8>> {
+fn ready<Args>(kernel: impl KernelFn<Args>) -> Ready {
     let traced = kernel.trace().unwrap_or_else(|e| panic!("{e}"));
     let text = print(&traced.func);
     assert_eq!(print(&parse("kernel", &text).unwrap()), text);
-    let types: Vec<Type> = traced
-        .func
-        .params
-        .iter()
-        .map(|p| traced.func.ty(p.value).clone())
-        .collect();
+    let params = traced.func.params.iter();
+    let types = params.map(|p| traced.func.ty(p.value).clone()).collect();
     let compiled =
         compile(traced.func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let ptx = compiled.module.to_text();
@@ -91,14 +91,27 @@ pub(crate) fn run<Args>(
     assert!(wrong.is_empty(), "{wrong:?}\n{ptx}");
     assemble(&ptx);
     let program = Program::load(&compiled.module).unwrap_or_else(|e| panic!("{e}\n{ptx}"));
-    // Asynchronous work completes in another order for each seed.
-    let mut all = Vec::new();
-    for seed in 0..4 {
+    Ready {
+        compiled,
+        types,
+        program,
+        text: format!("{text}\n{ptx}"),
+    }
+}
+
+impl Ready {
+    /// Asynchronous work completes in another order for each seed.
+    fn launch(
+        &self,
+        grid: [u32; 3],
+        arguments: &[Argument],
+        seed: u64,
+    ) -> Result<Vec<Vec<u8>>, Box<Fault>> {
         let emulator = Emulator::new();
         let memory = emulator.memory();
         let mut parameters = Vec::new();
         let mut buffers = Vec::new();
-        for (argument, ty) in arguments.iter().zip(&types) {
+        for (argument, ty) in arguments.iter().zip(&self.types) {
             let place = |data: &[u8], buffers: &mut Vec<(u64, usize)>| {
                 let address = memory.alloc(data.len() as u64).unwrap();
                 memory.write(address, data).unwrap();
@@ -120,27 +133,53 @@ pub(crate) fn run<Args>(
             parameters.resize(parameters.len().next_multiple_of(align), 0);
             parameters.extend(data);
         }
+        let like = &self.compiled.launch;
         let launch = Launch {
             grid,
-            cluster: compiled.launch.cluster,
-            dynamic_shared_bytes: compiled.launch.shared_bytes,
+            cluster: like.cluster,
+            dynamic_shared_bytes: like.shared_bytes,
             seed,
-            ..Launch::linear(1, compiled.launch.threads)
+            ..Launch::linear(1, like.threads)
         };
-        let done = emulator.launch(&program, &compiled.launch.entry, &launch, &parameters);
-        done.unwrap_or_else(|e| panic!("{e}\n{text}\n{ptx}"));
+        emulator.launch(&self.program, &like.entry, &launch, &parameters)?;
         let read = |&(address, len): &(u64, usize)| {
             let mut data = vec![0; len];
             memory.read(address, &mut data).unwrap();
             data
         };
-        let after: Vec<Vec<u8>> = buffers.iter().map(read).collect();
-        if seed > 0 {
-            assert_eq!(after, all, "with seed {seed}");
-        }
-        all = after;
+        Ok(buffers.iter().map(read).collect())
+    }
+}
+
+/// Traces, compiles and runs a kernel; gives the bytes of all buffers and tensors afterwards.
+#[track_caller]
+pub(crate) fn run<Args>(
+    kernel: impl KernelFn<Args>,
+    grid: [u32; 3],
+    arguments: &[Argument],
+) -> Vec<Vec<u8>> {
+    let ready = ready(kernel);
+    let launch = |seed| {
+        let done = ready.launch(grid, arguments, seed);
+        done.unwrap_or_else(|e| panic!("{e}\n{}", ready.text))
+    };
+    let all = launch(0);
+    for seed in 1..4 {
+        assert_eq!(launch(seed), all, "with seed {seed}");
     }
     all
+}
+
+/// Runs a kernel that is wrong; gives what the emulator says of it.
+#[track_caller]
+pub(crate) fn fault<Args>(
+    kernel: impl KernelFn<Args>,
+    grid: [u32; 3],
+    arguments: &[Argument],
+) -> String {
+    let done = ready(kernel).launch(grid, arguments, 0);
+    done.expect_err("the kernel does what it must not")
+        .to_string()
 }
 
 /// The bytes of a tensor map for a parameter of this type.

@@ -7,6 +7,7 @@ const HEAD: &str = "\
 #bar = Swizzled(1, 1, 1, [0])
 #acc = Wgmma([4, 1], [64, 64, 16])
 #blocked = Blocked([1, 8], [4, 8], [4, 1], [1, 0])
+#line = Blocked([1], [32], [4], [0])
 kernel @k(%m: tensor_map<64x64xbf16, #nvmma>, %n: i32, %c: i1, %p: ptr<bf16>) warps(4) stage(resolved) {
   %zero = constant {value=0} : i32
   %one = constant {value=1} : i32
@@ -39,6 +40,7 @@ fn check(body: &str, expected: &[&str]) {
         "fence",
         "for",
         "tma_",
+        "bulk_",
         "wgmma",
         "async_",
         "warp_spec",
@@ -159,6 +161,45 @@ fn stores_are_fenced_before_the_engine_reads_them() {
             "fence_async_shared",
             "barrier",
             "tma_store",
+        ],
+    );
+}
+
+#[test]
+fn runs_of_elements_are_ordered_as_blocks_are() {
+    check(
+        "%r = smem_alloc : smem<2x64xbf16, #bar>
+        %b = smem_alloc : BAR
+        mbarrier_init %b {count=1}
+        %w = constant {value=1.0} : tensor<64xbf16, #line>
+        for %zero, %n, %one, [] (%i: i32) {
+          %s = smem_index %r, %i : smem<64xbf16, #bar>
+          mbarrier_expect %b, count=%n {bytes=0}
+          bulk_load %p, %s, %b, count=%n, predicate=%c {policy=evict_first}
+          mbarrier_wait %b, %i
+          smem_store %s, %w
+          bulk_store %p, %s, count=%n, predicate=%c
+          bulk_prefetch %p, %n
+          tma_store_wait {pending=0, is_read=true}
+          yield []
+        }",
+        &[
+            "smem_alloc 0..256",
+            "smem_alloc 256..272",
+            "mbarrier_init",
+            "barrier",
+            "for",
+            "smem_index",
+            "mbarrier_expect",
+            "barrier",
+            "bulk_load",
+            "mbarrier_wait",
+            "smem_store",
+            "fence_async_shared",
+            "barrier",
+            "bulk_store",
+            "bulk_prefetch",
+            "tma_store_wait",
         ],
     );
 }

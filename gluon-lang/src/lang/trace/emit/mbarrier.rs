@@ -46,14 +46,18 @@ pub(crate) fn mbarrier_invalidate(barrier: Value, at: At) {
 
 /// An arrival that expects bytes.
 #[inline(never)]
-pub(crate) fn mbarrier_expect(barrier: Value, bytes: u32, predicate: Option<Value>, at: At) {
+pub(crate) fn mbarrier_expect(barrier: Value, bytes: Raw, predicate: Option<Value>, at: At) {
     with(at, |trace| {
+        let Some((bytes, count)) = trace.expected(bytes, at) else {
+            return;
+        };
         let op = MbarrierExpect {
             bytes,
             barrier,
+            count: count.into(),
             predicate: predicate.into(),
         };
-        trace.push(op, &[], at)
+        trace.push(op, &[], at);
     });
 }
 
@@ -93,6 +97,20 @@ pub(crate) fn mbarrier_phase(phase: Raw, at: At) -> Value {
 }
 
 impl Trace {
+    /// Bytes that are known while tracing, and those that are not.
+    fn expected(&mut self, bytes: Raw, at: At) -> Option<(u32, Option<Value>)> {
+        let Raw::Const(Const::Int(known)) = bytes else {
+            let fitted = self.fit("expect", &[(bytes, Elem::I32)], at)?;
+            return Some((0, Some(fitted[0])));
+        };
+        if let Ok(known) = u32::try_from(known) {
+            return Some((known, None));
+        }
+        let message = format!("a barrier cannot expect {known} bytes");
+        self.fail(OpError::new(Code::ConstantRange, message), at);
+        None
+    }
+
     fn phase(&mut self, phase: Raw, at: At) -> Value {
         if let Raw::Const(Const::Int(parity)) = phase
             && !(0..2).contains(&parity)

@@ -2,6 +2,7 @@
 
 mod arith;
 mod atomic;
+mod bulk;
 mod checks;
 mod cluster;
 mod cp_async;
@@ -19,6 +20,7 @@ mod warps;
 
 pub(crate) use arith::*;
 pub(crate) use atomic::*;
+pub(crate) use bulk::*;
 pub(crate) use checks::*;
 pub(crate) use cluster::*;
 pub(crate) use cp_async::*;

@@ -114,7 +114,7 @@ pub(crate) fn tma_store_wait(pending: u32, is_read: bool, at: At) {
 
 impl Trace {
     /// Operands of the engine, each one i32.
-    fn scalars(&mut self, raws: &[Raw], at: At) -> Values {
+    pub(super) fn scalars(&mut self, raws: &[Raw], at: At) -> Values {
         raws.iter()
             .map(|&raw| match raw {
                 Raw::Const(value @ Const::Int(_)) => {

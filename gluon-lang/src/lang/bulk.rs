@@ -1,0 +1,99 @@
+//! Linear copies of the copy engine: runs of elements between global and shared memory, without a tensor map.
+
+use super::mix::ScalarOperand;
+use super::trace::{self, BulkCore, here};
+use super::{Element, Mbarrier, Offset, Ptr, Scalar, Smem};
+use crate::ops::tma::{L2Policy, TmaReduceOp};
+
+/// A linear copy being described: `x.bulk(start).count(n).load(ring.index(slot), full)`.
+///
+/// Both sides begin at multiples of 16 bytes, and a multiple of 16 bytes is moved. What cannot be seen while tracing, the
+/// emulator checks.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is copied before `load`, `store` or `prefetch`"]
+pub struct BulkCopy<T> {
+    core: BulkCore,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: Element> Ptr<T> {
+    /// The elements from `offset` on, one after the other, to be copied by the copy engine in one piece. One thread asks
+    /// for it. Tiles of shared memory hold them in plain rows: `Swizzled::plain([0])`.
+    #[inline]
+    #[track_caller]
+    pub fn bulk<O: Offset<Moved<T> = Ptr<T>>>(self, offset: O) -> BulkCopy<T> {
+        BulkCopy {
+            core: BulkCore::new((self + offset).value()),
+            element: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<T: Element> BulkCopy<T> {
+    /// How long what is copied should stay in L2.
+    #[inline]
+    pub fn policy(mut self, policy: L2Policy) -> Self {
+        self.core.policy = policy;
+        self
+    }
+
+    /// Only the first `count` elements of the tile, which are whole units of 16 bytes; none are copied where it is not above
+    /// zero. The barrier of a load expects as many bytes.
+    #[inline]
+    pub fn count(mut self, count: impl ScalarOperand<i32>) -> Self {
+        self.core.count = Some(count.into_raw());
+        self
+    }
+
+    /// Only where a condition holds. A store that does not happen is a group all the same.
+    #[inline]
+    pub fn when(mut self, condition: Scalar<bool>) -> Self {
+        self.core.condition = Some(condition.value());
+        self
+    }
+
+    /// To all CTAs of the cluster whose rank is a bit of `mask`, each at the same place of its own shared memory; there the
+    /// barrier in the same place completes. For loads.
+    #[inline]
+    pub fn multicast(mut self, mask: impl ScalarOperand<i32>) -> Self {
+        self.core.multicast = Some(mask.into_raw());
+        self
+    }
+
+    /// Copies them into a tile of shared memory. Their bytes complete on `barrier`, which must
+    /// [expect](Mbarrier::expect) them.
+    #[inline]
+    #[track_caller]
+    pub fn load(self, to: Smem<T>, barrier: Mbarrier) {
+        trace::bulk_load(&self.core, to.value(), barrier.value(), here());
+    }
+
+    /// Copies a tile of shared memory over them. What the threads stored is fenced before. The copy is a group of its own,
+    /// which [`tma_store_wait`](super::tma_store_wait) waits for.
+    #[inline]
+    #[track_caller]
+    pub fn store(self, from: Smem<T>) {
+        trace::bulk_store(&self.core, TmaReduceOp::Store, from.value(), here());
+    }
+
+    /// Combines a tile of shared memory with them, each step atomic. Waited for as a store.
+    #[inline]
+    #[track_caller]
+    pub fn reduce(self, op: TmaReduceOp, from: Smem<T>) {
+        trace::bulk_store(&self.core, op, from.value(), here());
+    }
+
+    /// Adds a tile of shared memory to them, each step atomic. Waited for as a store.
+    #[inline]
+    #[track_caller]
+    pub fn store_add(self, from: Smem<T>) {
+        trace::bulk_store(&self.core, TmaReduceOp::Add, from.value(), here());
+    }
+
+    /// Brings [so many](BulkCopy::count) of them into L2.
+    #[inline]
+    #[track_caller]
+    pub fn prefetch(self) {
+        trace::bulk_prefetch(&self.core, here());
+    }
+}

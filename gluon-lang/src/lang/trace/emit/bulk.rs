@@ -1,0 +1,143 @@
+//! Linear copies of the copy engine.
+
+use super::super::operand::Raw;
+use super::super::{At, Trace, with};
+use super::{binary, compare};
+use crate::diag::{Code, OpError};
+use crate::elem::Elem;
+use crate::entity::Value;
+use crate::ops::arith::{BinaryOp, CompareOp};
+use crate::ops::bulk::{BulkLoad, BulkPrefetch, BulkStore};
+use crate::ops::create::Const;
+use crate::ops::tma::{L2Policy, TmaReduceOp};
+
+/// What a linear copy says besides its operands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BulkCore {
+    /// The first element in global memory.
+    pub(crate) ptr: Value,
+    pub(crate) policy: L2Policy,
+    pub(crate) count: Option<Raw>,
+    pub(crate) condition: Option<Value>,
+    pub(crate) multicast: Option<Raw>,
+}
+
+/// How many elements are copied, and whether at all.
+#[derive(Clone, Copy, Default)]
+struct Extent {
+    count: Option<Value>,
+    predicate: Option<Value>,
+}
+
+impl BulkCore {
+    pub(crate) fn new(ptr: Value) -> BulkCore {
+        BulkCore {
+            ptr,
+            policy: L2Policy::Default,
+            count: None,
+            condition: None,
+            multicast: None,
+        }
+    }
+
+    /// The engine is not asked for 0 elements, which only the run can know.
+    fn extent(&self, at: At) -> Extent {
+        let Some(raw) = self.count else {
+            return Extent {
+                count: None,
+                predicate: self.condition,
+            };
+        };
+        let count = with(at, |trace| trace.scalars(&[raw], at)[0]);
+        if matches!(raw, Raw::Const(_)) {
+            return Extent {
+                count: Some(count),
+                predicate: self.condition,
+            };
+        }
+        let zero = Raw::Const(Const::Int(0));
+        let some = compare(CompareOp::Gt, Raw::Value(count), zero, Elem::I32, at);
+        let and = |condition| {
+            let (asked, some) = (Raw::Value(condition), Raw::Value(some));
+            binary(BinaryOp::And, asked, some, Elem::I1, at)
+        };
+        Extent {
+            count: Some(count),
+            predicate: Some(self.condition.map_or(some, and)),
+        }
+    }
+}
+
+/// Elements into shared memory.
+#[inline(never)]
+pub(crate) fn bulk_load(core: &BulkCore, view: Value, barrier: Value, at: At) {
+    let Extent { count, predicate } = core.extent(at);
+    with(at, |trace| {
+        let multicast = core.multicast.map(|raw| trace.scalars(&[raw], at)[0]);
+        let op = BulkLoad {
+            policy: core.policy,
+            src: core.ptr,
+            view,
+            barrier,
+            count: count.into(),
+            predicate: predicate.into(),
+            multicast: multicast.into(),
+        };
+        trace.push(op, &[], at);
+    });
+}
+
+/// Elements out of shared memory.
+#[inline(never)]
+pub(crate) fn bulk_store(core: &BulkCore, op: TmaReduceOp, view: Value, at: At) {
+    let Extent { count, predicate } = core.extent(at);
+    with(at, |trace| {
+        if trace.is_multicast(core, "store", at) {
+            return;
+        }
+        let op = BulkStore {
+            op,
+            policy: core.policy,
+            dst: core.ptr,
+            view,
+            count: count.into(),
+            predicate: predicate.into(),
+        };
+        trace.push(op, &[], at);
+    });
+}
+
+/// Elements into L2.
+#[inline(never)]
+pub(crate) fn bulk_prefetch(core: &BulkCore, at: At) {
+    let Extent { count, predicate } = core.extent(at);
+    with(at, |trace| {
+        if trace.is_multicast(core, "prefetch", at) {
+            return;
+        }
+        let Some(count) = count else {
+            let message = "a prefetch of a run of elements does not say how many";
+            let help = "write `.count(n)` before `.prefetch()`";
+            trace.fail(OpError::new(Code::AccessWidth, message).help(help), at);
+            return;
+        };
+        let op = BulkPrefetch {
+            policy: core.policy,
+            src: core.ptr,
+            count,
+            predicate: predicate.into(),
+        };
+        trace.push(op, &[], at);
+    });
+}
+
+impl Trace {
+    /// Reports a copy to several CTAs that is no load.
+    fn is_multicast(&mut self, core: &BulkCore, what: &str, at: At) -> bool {
+        if core.multicast.is_some() {
+            let message = format!("`multicast` is about loads, this is a {what}");
+            self.fail(OpError::new(Code::AccessWidth, message), at);
+        }
+        core.multicast.is_some()
+    }
+}

@@ -1,0 +1,283 @@
+//! Linear copies of the copy engine (PTX ISA, `cp.async.bulk`): runs of elements that follow one another both in global and
+//! in shared memory. They need no tensor map.
+//!
+//! As through tensor maps, one thread asks, a load completes bytes on a barrier, and a store is a group that the asking
+//! thread waits for. Both sides begin at multiples of 16 bytes, and so many are moved.
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+
+use super::define::define_op;
+use super::mbarrier::{check_predicate, one_barrier};
+use super::shared::descriptor;
+use super::tma::{ENGINE_ALIGNMENT_BYTES, L2Policy, REDUCTIONS, TmaReduceOp, check_multicast};
+use super::tma::{constant_int, multiple_of_engine};
+use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use crate::diag::{Code, OpError};
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::ir::{Effects, Func, SmemType, Spaces, Type};
+use crate::layout::local::{Places, Storage};
+use crate::layout::{Dims, LayoutError};
+
+/// A pointer to one element.
+fn check_pointer(func: &Func, op: &str, ptr: Value) -> Result<DType, OpError> {
+    let ty = func.ty(ptr);
+    match ty {
+        Type::Scalar(Elem::Ptr(pointee)) => Ok(*pointee),
+        _ => Err(OpError::new(
+            Code::ElementMismatch,
+            format!("`{op}` wants a pointer to the first of the elements, this is {ty}"),
+        )
+        .origin(ptr, format!("this is {ty}"))),
+    }
+}
+
+/// The view holds elements of the pointer's type, one after the other, in whole units of the engine.
+fn check_run<'f>(
+    func: &'f Func,
+    op: &str,
+    ptr: Value,
+    view: Value,
+) -> Result<&'f SmemType, OpError> {
+    let pointee = check_pointer(func, op, ptr)?;
+    let s = descriptor(func, op, view)?;
+    if s.elem != pointee.into() {
+        let message = format!(
+            "`{op}` moves elements as they are, and {} does not point to those of {s}",
+            func.ty(ptr)
+        );
+        return Err(OpError::new(Code::ElementMismatch, message)
+            .origin(ptr, format!("this is {}", func.ty(ptr)))
+            .origin(view, format!("this is {s}")));
+    }
+    check_together(op, s, view)?;
+    Ok(s)
+}
+
+/// The elements of the view follow one another, and its bytes are whole units of the engine.
+pub(super) fn check_together(op: &str, s: &SmemType, view: Value) -> Result<(), OpError> {
+    let bytes = s.shape.product() * u64::from(s.elem.bytes());
+    if !bytes.is_multiple_of(ENGINE_ALIGNMENT_BYTES.into()) {
+        let message = format!(
+            "`{op}` moves multiples of {ENGINE_ALIGNMENT_BYTES} bytes, and {s} has {bytes}"
+        );
+        return Err(OpError::new(Code::AccessWidth, message).origin(view, format!("this is {s}")));
+    }
+    match follow_one_another(s) {
+        Ok(true) => Ok(()),
+        Err(error) => Err(OpError::new(Code::InvalidLayout, error.to_string())),
+        Ok(false) => Err(OpError::new(
+            Code::LayoutMismatch,
+            format!("`{op}` moves elements that lie one after the other, and those of {s} do not"),
+        )
+        .origin(view, format!("this is {s}"))
+        .help("allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, and take whole rows of it")),
+    }
+}
+
+/// Do the elements of a view, in row-major order, lie one after the other from a unit of the engine on?
+fn follow_one_another(s: &SmemType) -> Result<bool, LayoutError> {
+    if s.layout.ctas() > 1 {
+        return Ok(false);
+    }
+    let places = Places::new(&s.layout, &s.alloc_shape)?;
+    let storage = Storage::new(&s.layout, &s.alloc_shape, s.elem.bytes())?;
+    let has_buffers = s.alloc_shape.rank() > s.layout.rank();
+    let of_buffer: u32 = s.shape.iter().skip(usize::from(has_buffers)).product();
+    let lies_there = |dim: usize, index: u32, stride: u32| {
+        let at = places.offset(&Dims::filled(0, s.shape.rank()).with(dim, index));
+        storage.bytes(at) == index * stride * s.elem.bytes()
+    };
+    let mut stride = 1;
+    for dim in (usize::from(has_buffers)..s.shape.rank()).rev() {
+        let mut bits = 0..s.shape[dim].trailing_zeros();
+        if !bits.all(|bit| lies_there(dim, 1 << bit, stride)) {
+            return Ok(false);
+        }
+        stride *= s.shape[dim];
+    }
+    // Where the view begins must move all of it by whole units, and no element of it against another.
+    let starts_apart = places.start_reach(&s.shape) & (of_buffer - 1) == 0;
+    let has_whole_gaps = storage.gaps.iter().all(|&(shift, bytes)| {
+        1 << shift >= of_buffer && bytes.unsigned_abs().is_multiple_of(ENGINE_ALIGNMENT_BYTES)
+    });
+    let buffers_follow = !has_buffers || s.shape[0] == 1 || lies_there(0, 1, of_buffer);
+    Ok(starts_apart && has_whole_gaps && buffers_follow)
+}
+
+/// A number of elements: an i32, whole units of the engine, and no more than there are. What is known while tracing is
+/// checked here, the rest where the kernel runs.
+pub(super) fn check_count(
+    func: &Func,
+    op: &str,
+    elem_bytes: u32,
+    most: Option<u64>,
+    count: PackedOption<Value>,
+) -> Result<(), OpError> {
+    let Some(count) = count.expand() else {
+        return Ok(());
+    };
+    let ty = func.ty(count);
+    if *ty != Type::Scalar(Elem::I32) {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            format!("a number of elements is an i32, not {ty}"),
+        )
+        .origin(count, format!("this is {ty}")));
+    }
+    let Some(known) = constant_int(func, count) else {
+        return Ok(());
+    };
+    let wrong = |code, message| Err(OpError::new(code, message).origin(count, "this number"));
+    if known <= 0 || most.is_some_and(|most| known > i128::from(most)) {
+        let most = most.map_or(String::new(), |most| format!(" of at most {most}"));
+        let message = format!("`{op}` moves a number of elements{most}, not {known}");
+        return wrong(Code::ConstantRange, message);
+    }
+    if !multiple_of_engine(known, elem_bytes) {
+        let message = format!(
+            "`{op}` moves multiples of {ENGINE_ALIGNMENT_BYTES} bytes, and {known} elements of {elem_bytes} bytes are none"
+        );
+        return wrong(Code::AccessWidth, message);
+    }
+    Ok(())
+}
+
+define_op! {
+    /// Elements from global into shared memory; their bytes complete on `barrier`, which must expect them.
+    pub struct BulkLoad = "bulk_load" {
+        /// How long they should stay in L2.
+        policy: L2Policy,
+        /// Where the first comes from, a pointer to a multiple of 16 bytes.
+        src: Value,
+        /// Where to.
+        view: Value,
+        /// What completes.
+        barrier: Value,
+        /// How many, an i32 above zero; as many as the view has without it.
+        count: PackedOption<Value>,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
+        /// The CTAs of the cluster that get the elements, each at this view's place in its own shared memory, and whose
+        /// barriers in that place complete: one bit for each rank, an i32. Without it only the CTA that asks.
+        multicast: PackedOption<Value>,
+    }
+}
+
+impl OpRules for BulkLoad {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = check_run(func, "bulk_load", self.src, self.view)?;
+        one_barrier(func, "bulk_load", self.barrier)?;
+        let most = Some(s.shape.product());
+        check_count(func, "bulk_load", s.elem.bytes(), most, self.count)?;
+        check_predicate(func, "bulk_load", self.predicate)?;
+        check_multicast(func, self.multicast)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            reads: Spaces::ALL,
+            writes: Spaces::SHARED,
+            is_ordered: true,
+            is_guarded: true,
+            ..Effects::PURE
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![
+            (self.view, Access::AsyncWrite),
+            (self.barrier, Access::AsyncAtomic)
+        ]
+    }
+}
+
+define_op! {
+    /// Elements from shared into global memory, stored or combined with what is there. They belong to a group of their own,
+    /// committed at once; `tma_store_wait` waits for it.
+    pub struct BulkStore = "bulk_store" {
+        /// How they combine.
+        op: TmaReduceOp,
+        /// How long they should stay in L2.
+        policy: L2Policy,
+        /// Where the first goes to, a pointer to a multiple of 16 bytes.
+        dst: Value,
+        /// Where from.
+        view: Value,
+        /// How many, an i32 above zero; as many as the view has without it.
+        count: PackedOption<Value>,
+        /// Whether at all; a scalar boolean. The group is committed all the same.
+        predicate: PackedOption<Value>,
+    }
+}
+
+impl OpRules for BulkStore {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let s = check_run(func, "bulk_store", self.dst, self.view)?;
+        match s.elem {
+            Elem::Data(dtype) if self.op.accepts_linear(dtype) => {}
+            elem => {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!("the copy engine has no `{}` for {elem}", self.op),
+                )
+                .help(format!("{REDUCTIONS}; in linear copies it adds f64 too")));
+            }
+        }
+        let most = Some(s.shape.product());
+        check_count(func, "bulk_store", s.elem.bytes(), most, self.count)?;
+        check_predicate(func, "bulk_store", self.predicate)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            reads: Spaces::ALL,
+            writes: Spaces::ALL,
+            is_ordered: true,
+            is_guarded: true,
+            ..Effects::PURE
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![(self.view, Access::AsyncRead)]
+    }
+}
+
+define_op! {
+    /// Elements from global memory into L2.
+    pub struct BulkPrefetch = "bulk_prefetch" {
+        /// How long they should stay in L2.
+        policy: L2Policy,
+        /// Where the first lies, a pointer to a multiple of 16 bytes.
+        src: Value,
+        /// How many, an i32 above zero.
+        count: Value,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
+    }
+}
+
+impl OpRules for BulkPrefetch {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let pointee = check_pointer(func, "bulk_prefetch", self.src)?;
+        let count = Some(self.count).into();
+        check_count(func, "bulk_prefetch", pointee.bytes(), None, count)?;
+        check_predicate(func, "bulk_prefetch", self.predicate)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_ordered: true,
+            ..Effects::PURE
+        }
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
+    }
+}
