@@ -13,12 +13,29 @@ from pathlib import Path
 ITEM_BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 
+def launch_spec(kernel, cubin, grid, scalars, rename):
+    """A launch of a kernel as `build` describes it; `scalars` has the numbers by name. One that waits for the launch before it
+    may overlap with that."""
+    params = []
+    for p in kernel["parameters"]:
+        name = rename.get(p["name"], p["name"])
+        if p.get("tensor_map"):
+            params.append({"kind": "tensor_map", "name": name, "map": p["tensor_map"]})
+        elif p["type"].startswith("ptr"):
+            params.append({"kind": "buffer", "name": name})
+        else:
+            params.append({"kind": p["type"], "value": scalars[p["name"]]})
+    return {"entry": kernel["entry"], "cubin": cubin, "grid": list(grid), "block": kernel["threads"], "cluster": kernel["cluster"],
+            "overlaps": kernel["waits_for_previous"], "shared_bytes": kernel["shared_bytes"], "params": params}
+
+
 def buffer(name, dtype, shape, role="input"):
     return {"name": name, "dtype": dtype, "shape": shape, "role": role}
 
 
-def case(name, variant, buffers, grid, scalars, nbytes):
-    return {"name": name, "variant": variant, "buffers": buffers, "grid": grid, "scalars": scalars, "bytes": nbytes}
+def case(name, variant, buffers, grid, scalars, nbytes, rename=({},)):
+    """`rename` has an entry for each launch: parameters that stand for a buffer of another name."""
+    return {"name": name, "variant": variant, "buffers": buffers, "grid": grid, "scalars": scalars, "bytes": nbytes, "rename": rename}
 
 
 def rows(kernel, dtype, shape, cols_instance, extra=()):
@@ -34,6 +51,9 @@ def cases():
     n = 1 << 28
     yield case("vector_add 2^28 f32", "vector_add-1024", [buffer("x", "f32", [n]), buffer("y", "f32", [n]), buffer("out", "f32", [n], "output")],
                [n // 1024, 1, 1], {"n": n}, 12 * n)
+    n = 1 << 26
+    chain = [buffer("x", "f32", [n]), buffer("weight", "f32", [n]), buffer("first", "f32", [n], "output"), buffer("out", "f32", [n], "output")]
+    yield case("pdl_chain 2^26 f32", "pdl_chain-1024", chain, [n // 1024, 1, 1], {"n": n}, 2 * 12 * n, ({"out": "first"}, {"x": "first"}))
     yield rows("softmax", "bf16", (8192, 4096), "4096-8")
     yield rows("softmax", "bf16", (8192, 1024), "1024-8")
     yield rows("rmsnorm", "bf16", (8192, 8192), "8192-8", ["weight"])
@@ -74,15 +94,8 @@ def main():
             print(f"no {description.name}: build it with -s", file=sys.stderr)
             continue
         kernel = json.loads(description.read_text())
-        params = []
-        for p in kernel["parameters"]:
-            if p["type"].startswith("ptr"):
-                params.append({"kind": "buffer", "name": p["name"]})
-            else:
-                params.append({"kind": p["type"], "value": c["scalars"][p["name"]]})
-        launch = {"entry": kernel["entry"], "cubin": f"{c['variant']}.cubin", "grid": c["grid"], "block": kernel["threads"],
-                  "shared_bytes": kernel["shared_bytes"], "params": params}
-        written.append({"name": c["name"], "kernel": kernel["kernel"].split("<")[0], "buffers": c["buffers"], "bytes": c["bytes"], "launches": [launch]})
+        launches = [launch_spec(kernel, f"{c['variant']}.cubin", c["grid"], c["scalars"], names) for names in c["rename"]]
+        written.append({"name": c["name"], "kernel": kernel["kernel"].split("<")[0], "buffers": c["buffers"], "bytes": c["bytes"], "launches": launches})
     out.write_text(json.dumps({"cases": written}, indent=1))
 
 

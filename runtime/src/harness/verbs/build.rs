@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use gluon_lang::ir::{TensorMapMode, TensorMapType};
+use gluon_lang::layout::SharedLayout;
 use serde_json::{Value, json};
 
 use super::check_variant;
@@ -136,6 +138,7 @@ fn describe(compiled: &Compiled, assembled: Option<&Assembled>) -> Value {
                 "name": &*param.name, "type": param.ty.to_string(), "offset_bytes": param.offset,
                 "size_bytes": param.size, "divisor": param.divisor,
                 "readonly": param.is_readonly, "written": param.is_written,
+                "tensor_map": param.ty.as_tensor_map().and_then(describe_map),
             })
         })
         .collect();
@@ -154,4 +157,17 @@ fn describe(compiled: &Compiled, assembled: Option<&Assembled>) -> Value {
         "instructions": stats.instructions(), "instruction_counts": counts, "is_edited_by_hand": compiled.is_replaced(),
         "machine": machine,
     })
+}
+
+/// What the host makes a tiled tensor map with: the box of one message in row-major order, and the swizzle. Maps of pixels are
+/// made of more than the kernel knows.
+fn describe_map(map: &TensorMapType) -> Option<Value> {
+    let swizzle_bytes = match &map.layout {
+        SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
+        _ => 0,
+    };
+    let extents = map.box_dims().ok()?.to_vec();
+    (map.mode == TensorMapMode::Tiled).then(
+        || json!({ "element": map.elem.to_string(), "box": extents, "swizzle_bytes": swizzle_bytes }),
+    )
 }

@@ -1,0 +1,132 @@
+"""Contestants timed in turn, in one process and interleaved.
+
+Every round visits all contestants in a new random order; a visit is a batch of launches between two events, replayed from a
+CUDA graph when one launch is shorter than 0.15 ms. One that fails says so in a line, and the others go on.
+"""
+
+import math
+import random
+import statistics
+
+import torch
+
+L2_BYTES = 60 << 20
+GRAPH_BELOW_MS = 0.15
+
+
+def copies(nbytes):
+    """How many sets of buffers exceed four times the L2 cache."""
+    return max(1, min(48, math.ceil(4 * L2_BYTES / nbytes)))
+
+
+def elapsed_ms(go):
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    go()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end)
+
+
+def rough_ms(calls, warm=2, probe=8):
+    """The time of one call, as far as choices depend on it."""
+    for i in range(warm):
+        calls[i % len(calls)]()
+    torch.cuda.synchronize()
+    return elapsed_ms(lambda: [calls[i % len(calls)]() for i in range(probe)]) / probe
+
+
+class Contestant:
+    """A list of calls taken in turn, and how to run a batch of them."""
+
+    def __init__(self, name, calls, target_ms):
+        self.name, self.calls, self.times_us, self.sustained_us = name, calls, [], []
+        for call in calls + calls[:2]:
+            call()
+        torch.cuda.synchronize()
+        estimate = rough_ms(calls, 0, max(2, min(len(calls), 8)))
+        self.count = max(1, min(800, int(target_ms / max(estimate, 1e-3))))
+        if self.count > len(calls):
+            self.count -= self.count % len(calls)
+        self.go = self.stream
+        self.mode = "stream"
+        if estimate < GRAPH_BELOW_MS:
+            self.count = max(self.count, min(800, max(64, len(calls))))
+            self.go, self.mode = self.capture().replay, "graph"
+            self.go()
+            torch.cuda.synchronize()
+
+    def stream(self):
+        for i in range(self.count):
+            self.calls[i % len(self.calls)]()
+
+    def capture(self):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for call in self.calls[:3]:
+                call()
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.stream()
+        return graph
+
+    def visit(self):
+        self.times_us.append(elapsed_ms(self.go) / self.count * 1e3)
+
+    def sustain(self, seconds):
+        """Runs on until power sets the clock; the time of one launch over all of it."""
+        batches = max(1, math.ceil(seconds * 1e6 / (statistics.median(self.times_us) * self.count)))
+        self.go()
+        self.sustained_us.append(elapsed_ms(lambda: [self.go() for _ in range(batches)]) / (batches * self.count) * 1e3)
+
+
+def enter(case, name, make):
+    """What `make` gives, or None and a line that says why not."""
+    try:
+        return make()
+    except Exception as error:  # one contestant that cannot run must not lose the others
+        torch.cuda.synchronize()
+        text = str(error).strip().replace("\n", " ")
+        print(f"{case:48s} {name:14s} FAILED {type(error).__name__}: {text[:300]}", flush=True)
+        return None
+
+
+def hold(contestants, rounds, sustained=0.0):
+    """Times all, each round in a new order; then lets each run on, where that is asked for."""
+    for _ in range(rounds):
+        order = contestants[:]
+        random.shuffle(order)
+        for c in order:
+            c.visit()
+    for _ in range(2 if sustained else 0):
+        order = contestants[:]
+        random.shuffle(order)
+        for c in order:
+            c.sustain(sustained)
+
+
+def ratio(theirs, ours):
+    """The median of the ratios of the rounds, which share their clocks."""
+    return statistics.median(t / o for t, o in zip(theirs, ours))
+
+
+def fill(out):
+    """Poison, so that what is never written shows."""
+    out.fill_(float("nan")) if out.dtype.is_floating_point else out.fill_(-77)
+
+
+def relative_error(out, want):
+    """Norm of the difference over norm of the reference, in float64, a slice at a time."""
+    out, want = out.reshape(-1), want.reshape(-1)
+    top = bottom = 0.0
+    step = 1 << 26
+    for i in range(0, out.numel(), step):
+        a, b = out[i:i + step].double(), want[i:i + step].double()
+        if not torch.isfinite(a).all():
+            return math.inf
+        top += (a - b).square().sum().item()
+        bottom += b.square().sum().item()
+    return math.sqrt(top / bottom) if bottom else math.sqrt(top)
