@@ -11,6 +11,7 @@ mod tile;
 pub mod async_copy_pipeline;
 pub mod bulk_ring;
 pub mod cache_hints;
+pub mod cluster_norm;
 pub mod cluster_sum;
 pub mod column_sum;
 pub mod copy_1d;

@@ -94,6 +94,73 @@ impl Cluster {
     }
 }
 
+impl Pending {
+    /// The bytes that it reads of the shared memory of the CTA that started it.
+    fn source(&self) -> Option<(usize, usize)> {
+        let of_piece = |piece: &Piece| {
+            let start = match (&self.work, piece.other) {
+                (Work::Store { .. }, _) => piece.shared,
+                (_, Other::Shared(start)) => start,
+                _ => return None,
+            };
+            Some((start as usize, (start + piece.bytes) as usize))
+        };
+        let pieces = self.pieces.iter().filter_map(of_piece);
+        pieces.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// Does it write some of these bytes of the shared memory of a CTA?
+    fn writes(&self, cta: usize, start: u32, end: u32) -> bool {
+        let Work::Load { targets, .. } = &self.work else {
+            return false;
+        };
+        let meets = |piece: &Piece| piece.shared < end && start < piece.shared + piece.bytes;
+        targets.iter().any(|(target, _)| *target == cta) && self.pieces.iter().any(meets)
+    }
+}
+
+impl Cluster {
+    /// Do a copy and all others under way into the same bytes combine in one way? Then their order does not matter.
+    fn only_combines(&self, cta: usize, new: &Pending, piece: &Piece) -> bool {
+        let (start, end) = (piece.shared, piece.shared + piece.bytes);
+        let others = self.pending.iter();
+        let mut others = others.filter(|other| other.writes(cta, start, end));
+        new.shared_reduction.is_some()
+            && others.all(|other| other.shared_reduction == new.shared_reduction)
+    }
+
+    /// The source of a copy has been read.
+    fn end_reading(&mut self, pending: &Pending) {
+        let Some((start, _)) = pending.source() else {
+            return;
+        };
+        let reads = &mut self.ctas[pending.cta].reads;
+        let is_own = |read: &Reading| read.step == pending.step && read.start == start;
+        if let Some(index) = reads.iter().position(is_own) {
+            reads.remove(index);
+        }
+    }
+
+    /// Marks bytes that other copies still write, after one has written them.
+    fn mark_in_flight(&mut self, cta: usize, piece: &Piece) {
+        let (start, end) = (piece.shared, piece.shared + piece.bytes);
+        let still = self
+            .pending
+            .iter()
+            .find(|other| other.writes(cta, start, end));
+        let Some(step) = still.map(|other| other.step) else {
+            return;
+        };
+        let stamp = Stamp {
+            actor: IN_FLIGHT,
+            epoch: 0,
+            step,
+        };
+        let shadow = &mut self.ctas[cta].shared.shadow;
+        shadow.set(start as usize, piece.bytes as usize, stamp);
+    }
+}
+
 impl Worker<'_> {
     /// Starts a copy into shared memory: until it completes, nobody may touch its destination.
     pub(crate) fn start_load(&self, scene: &mut Scene<'_>, pending: Pending) -> Stepped {
@@ -113,6 +180,7 @@ impl Worker<'_> {
                 .iter()
                 .for_each(|piece| shadow.set(piece.shared as usize, piece.bytes as usize, stamp));
         }
+        begin_reading(scene, &pending);
         scene.cluster.pending.push_back(pending);
         Ok(())
     }
@@ -124,12 +192,14 @@ impl Worker<'_> {
         let owner = &scene.cluster.ctas[cta];
         for piece in &pending.pieces {
             let (start, end) = (piece.shared as usize, (piece.shared + piece.bytes) as usize);
-            let busy = owner
+            let mut words = owner
                 .shared
                 .shadow
                 .words(start, piece.bytes as usize)
-                .iter()
-                .find(|s| s.actor == IN_FLIGHT);
+                .iter();
+            let busy = words
+                .find(|s| s.actor == IN_FLIGHT)
+                .filter(|_| !scene.cluster.only_combines(cta, pending, piece));
             let other = busy.map(|stamp| (stamp.step, "still writes")).or_else(|| {
                 let reading = owner
                     .reads
@@ -165,19 +235,7 @@ impl Worker<'_> {
                 piece.bytes as usize,
             )?;
         }
-        let bounds = pending
-            .pieces
-            .iter()
-            .map(|piece| (piece.shared as usize, (piece.shared + piece.bytes) as usize));
-        if let Some((start, end)) = bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
-            let reading = Reading {
-                start,
-                end,
-                step: pending.step,
-                actor: scene.warp.actor,
-            };
-            scene.cluster.ctas[scene.cta].reads.push(reading);
-        }
+        begin_reading(scene, &pending);
         scene.cluster.pending.push_back(pending);
         Ok(())
     }
@@ -240,8 +298,12 @@ impl Worker<'_> {
                             pending.shared_reduction,
                             stamp,
                         );
+                        if pending.shared_reduction.is_some() {
+                            cluster.mark_in_flight(cta, piece);
+                        }
                     }
                 }
+                cluster.end_reading(pending);
                 for id in targets.iter().filter_map(|(_, id)| *id) {
                     cluster.complete_bytes(id, *bytes)?;
                 }
@@ -251,13 +313,7 @@ impl Worker<'_> {
                 for piece in &pending.pieces {
                     self.emit(cluster, pending.cta, piece, *reduction)?;
                 }
-                let start = pending.pieces.iter().map(|piece| piece.shared).min();
-                let reads = &mut cluster.ctas[pending.cta].reads;
-                let is_own =
-                    |read: &Reading| read.step == pending.step && Some(read.start as u32) == start;
-                if let Some(index) = reads.iter().position(is_own) {
-                    reads.remove(index);
-                }
+                cluster.end_reading(pending);
                 Ok(())
             }
         }
@@ -358,6 +414,19 @@ impl Worker<'_> {
             });
         }
         Ok(())
+    }
+}
+
+/// The source of a copy stays as it is until the copy has read it.
+fn begin_reading(scene: &mut Scene<'_>, pending: &Pending) {
+    if let Some((start, end)) = pending.source() {
+        let reading = Reading {
+            start,
+            end,
+            step: pending.step,
+            actor: scene.warp.actor,
+        };
+        scene.cluster.ctas[scene.cta].reads.push(reading);
     }
 }
 

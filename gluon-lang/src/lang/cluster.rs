@@ -72,8 +72,8 @@ pub fn launch_dependents() {
 /// What lies in the place of a tile of shared memory in another CTA of the cluster (distributed shared memory).
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteSmem<T> {
-    tile: Smem<T>,
-    cta: Raw,
+    pub(super) tile: Smem<T>,
+    pub(super) cta: Raw,
 }
 
 impl<T: Element> Smem<T> {

@@ -15,6 +15,7 @@ pub mod global;
 pub mod layout;
 pub mod mbarrier;
 pub mod reduce;
+pub mod remote;
 pub mod scan;
 pub mod scratch;
 pub mod shape;
@@ -64,6 +65,8 @@ pub enum Access {
     AsyncRead,
     /// Asks an engine to write it, at a moment of its own.
     AsyncWrite,
+    /// Has an engine write the same place in another CTA of the cluster, and lets others have it written here.
+    AsyncRemoteWrite,
     /// Asks an engine to change it by atomic steps: the barrier on which a copy completes.
     AsyncAtomic,
 }
@@ -146,6 +149,8 @@ macro_rules! for_each_op {
             ClusterRank   in cluster,
             RemoteLoad    in cluster,
             RemoteStore   in cluster,
+            RemoteCopy    in remote,
+            RemoteStoreAsync in remote,
             LaunchWait    in cluster,
             LaunchDependents in cluster,
             WarpSpecialize in warps,

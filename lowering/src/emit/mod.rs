@@ -59,6 +59,7 @@ mod mbarrier;
 mod owners;
 mod partition;
 mod reduce;
+mod remote;
 mod runs;
 mod scan;
 pub mod scratch;

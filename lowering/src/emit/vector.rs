@@ -157,6 +157,25 @@ impl Code {
         self.push_guarded(guard, store);
     }
 
+    /// Stores elements into another CTA where the guard holds; their bytes complete on the barrier there.
+    pub(super) fn store_async(
+        &mut self,
+        shape: Shape,
+        elements: &[Element],
+        addr: Addr,
+        mbar: Addr,
+        guard: Option<Predicate>,
+    ) {
+        let words = self.vector_words(shape, elements);
+        let regs = words.into_iter().map(|w| self.in_register(w, shape));
+        let src: ptx::Values = regs.collect();
+        let store = ptx::StAsync {
+            vec: shape.vec(),
+            ..ptx::StAsync::new(shape.ty, addr, src, mbar)
+        };
+        self.push_guarded(guard, store);
+    }
+
     /// Vectors hold registers, not immediates.
     fn in_register(&mut self, word: Operand, shape: Shape) -> Operand {
         match word {

@@ -12,7 +12,12 @@ pub(super) fn check(func: &Func, found: &mut Diagnostics) {
     let is_remote = |inst: &Inst| {
         let accesses = func.op(*inst).rules().shared_accesses();
         let mut accesses = accesses.iter();
-        accesses.any(|(_, a)| matches!(a, Access::RemoteRead | Access::RemoteWrite))
+        accesses.any(|(_, a)| {
+            matches!(
+                a,
+                Access::RemoteRead | Access::RemoteWrite | Access::AsyncRemoteWrite
+            )
+        })
     };
     let meets = |inst: &Inst| matches!(func.op(*inst), Op::ClusterBarrier(_) | Op::ClusterWait(_));
     let (Some(first), Some(last)) = (

@@ -160,7 +160,8 @@ impl Pending {
             | Access::RemoteWrite
             | Access::Initialise
             | Access::Copy
-            | Access::AsyncWrite => read || written || stepped || combined,
+            | Access::AsyncWrite
+            | Access::AsyncRemoteWrite => read || written || stepped || combined,
             Access::Atomic => read || written || combined,
             Access::Combine(way) => {
                 let has_order = *way == AtomicOp::Exchange || self.way != Some(*way);
@@ -170,7 +171,7 @@ impl Pending {
         };
         let is_async = matches!(
             access,
-            Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic
+            Access::AsyncRead | Access::AsyncWrite | Access::AsyncRemoteWrite | Access::AsyncAtomic
         );
         let fence = is_async && self.unfenced.meets(bytes);
         // Each thread fences its own writes; that all have done so is known once they met.
@@ -226,7 +227,10 @@ impl Pending {
             }
             Event::Touch(Access::AsyncRead, bytes) => self.async_read.add(bytes),
             // What an engine writes is known through the barrier that it completes on.
-            Event::Touch(Access::AsyncWrite | Access::AsyncAtomic, _) => {}
+            Event::Touch(
+                Access::AsyncWrite | Access::AsyncRemoteWrite | Access::AsyncAtomic,
+                _,
+            ) => {}
         }
     }
 
@@ -309,7 +313,10 @@ pub(super) fn touched_by_engines(func: &Func, views: &Views, inst: Inst) -> Byte
     for inst in insts {
         for event in events(func, views, inst) {
             if let Event::Touch(
-                Access::AsyncRead | Access::AsyncWrite | Access::AsyncAtomic,
+                Access::AsyncRead
+                | Access::AsyncWrite
+                | Access::AsyncRemoteWrite
+                | Access::AsyncAtomic,
                 bytes,
             ) = event
             {

@@ -204,6 +204,7 @@ fn stays(access: Access) -> bool {
             | Access::RemoteWrite
             | Access::AsyncRead
             | Access::AsyncWrite
+            | Access::AsyncRemoteWrite
             | Access::AsyncAtomic
     )
 }

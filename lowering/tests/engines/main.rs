@@ -13,4 +13,5 @@ mod cluster;
 mod cp_async;
 mod machine;
 mod mbarrier;
+mod remote;
 mod tma;

@@ -158,3 +158,90 @@ fn another_partition_stores_what_was_not_fenced() {
         chunk_handed_over_unfenced.trace(),
     );
 }
+
+#[kernel]
+fn copy_to_nobody() {
+    let (own, got) = (
+        Smem::<i32>::alloc([64], plain()),
+        Smem::<i32>::alloc([64], plain()),
+    );
+    let full = Mbarrier::alloc(1);
+    full.expect(256);
+    got.in_cta(1).bulk().store(own, full);
+    full.wait(0);
+}
+
+#[test]
+fn a_copy_goes_to_a_cta_that_is_not_there() {
+    check("copy_to_nobody", copy_to_nobody.trace());
+}
+
+#[kernel(cluster = 2)]
+fn copy_of_other_shape() {
+    let (own, got) = (
+        Smem::<i32>::alloc([128], plain()),
+        Smem::<i32>::alloc([64], plain()),
+    );
+    let full = Mbarrier::alloc(1);
+    full.expect(256);
+    got.in_cta(1).bulk().store(own, full);
+    full.wait(0);
+}
+
+#[test]
+fn a_copy_does_not_fit_the_place_in_the_other_cta() {
+    check("copy_of_other_shape", copy_of_other_shape.trace());
+}
+
+#[kernel(cluster = 2)]
+fn floats_added_remotely() {
+    let (own, got) = (
+        Smem::<f32>::alloc([64], plain()),
+        Smem::<f32>::alloc([64], plain()),
+    );
+    let full = Mbarrier::alloc(1);
+    full.expect(256);
+    got.in_cta(1).bulk().reduce(TmaReduceOp::Add, own, full);
+    full.wait(0);
+}
+
+#[test]
+fn a_copy_adds_no_floats_in_another_cta() {
+    check("floats_added_remotely", floats_added_remotely.trace());
+}
+
+#[kernel(cluster = 2)]
+fn narrow_remote_store() {
+    let got = Smem::<f16>::alloc([128], plain());
+    let told = Mbarrier::alloc(1);
+    told.expect(got.bytes());
+    cluster_barrier_relaxed();
+    let ones = full([128], 1.0, Blocked::new([1], [32], [4], [0]));
+    got.in_cta(cluster_rank() ^ 1).store_async(ones, told);
+    told.wait(0);
+    cluster_barrier_relaxed();
+}
+
+#[test]
+fn a_store_that_completes_has_less_than_4_bytes() {
+    check("narrow_remote_store", narrow_remote_store.trace());
+}
+
+#[kernel(cluster = 2)]
+fn other_cta_not_there(out: Ptr<f32>) {
+    let line = Blocked::new([1], [32], [4], [0]);
+    let at = arange(0..128, line.clone());
+    let got = Smem::<f32>::alloc([128], plain());
+    let told = Mbarrier::alloc(1);
+    told.expect(got.bytes());
+    let other = cluster_rank() ^ 1;
+    got.in_cta(other)
+        .store_async(full([128], 1.0, line.clone()), told);
+    told.wait(0);
+    out.at(at).store(got.load(line));
+}
+
+#[test]
+fn a_store_meets_a_cta_that_need_not_be_there() {
+    check("other_cta_not_there", other_cta_not_there.trace());
+}

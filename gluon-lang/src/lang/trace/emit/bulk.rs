@@ -24,9 +24,9 @@ pub(crate) struct BulkCore {
 
 /// How many elements are copied, and whether at all.
 #[derive(Clone, Copy, Default)]
-struct Extent {
-    count: Option<Value>,
-    predicate: Option<Value>,
+pub(super) struct Extent {
+    pub(super) count: Option<Value>,
+    pub(super) predicate: Option<Value>,
 }
 
 impl BulkCore {
@@ -40,31 +40,35 @@ impl BulkCore {
         }
     }
 
-    /// The engine is not asked for 0 elements, which only the run can know.
     fn extent(&self, at: At) -> Extent {
-        let Some(raw) = self.count else {
-            return Extent {
-                count: None,
-                predicate: self.condition,
-            };
+        extent(self.count, self.condition, at)
+    }
+}
+
+/// How many elements are copied, and whether at all: the engine is not asked for 0 of them, which only the run can know.
+pub(super) fn extent(count: Option<Raw>, condition: Option<Value>, at: At) -> Extent {
+    let Some(raw) = count else {
+        return Extent {
+            count: None,
+            predicate: condition,
         };
-        let count = with(at, |trace| trace.scalars(&[raw], at)[0]);
-        if matches!(raw, Raw::Const(_)) {
-            return Extent {
-                count: Some(count),
-                predicate: self.condition,
-            };
-        }
-        let zero = Raw::Const(Const::Int(0));
-        let some = compare(CompareOp::Gt, Raw::Value(count), zero, Elem::I32, at);
-        let and = |condition| {
-            let (asked, some) = (Raw::Value(condition), Raw::Value(some));
-            binary(BinaryOp::And, asked, some, Elem::I1, at)
-        };
-        Extent {
+    };
+    let count = with(at, |trace| trace.scalars(&[raw], at)[0]);
+    if matches!(raw, Raw::Const(_)) {
+        return Extent {
             count: Some(count),
-            predicate: Some(self.condition.map_or(some, and)),
-        }
+            predicate: condition,
+        };
+    }
+    let zero = Raw::Const(Const::Int(0));
+    let some = compare(CompareOp::Gt, Raw::Value(count), zero, Elem::I32, at);
+    let and = |condition| {
+        let (asked, some) = (Raw::Value(condition), Raw::Value(some));
+        binary(BinaryOp::And, asked, some, Elem::I1, at)
+    };
+    Extent {
+        count: Some(count),
+        predicate: Some(condition.map_or(some, and)),
     }
 }
 

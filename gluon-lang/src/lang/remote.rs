@@ -1,0 +1,79 @@
+//! What one CTA of a cluster writes into another's shared memory without either waiting.
+
+use super::mix::ScalarOperand;
+use super::trace::{self, RemoteCore, here};
+use super::{Element, Mbarrier, RemoteSmem, Scalar, Smem, Tensor};
+use crate::ops::tma::TmaReduceOp;
+
+/// A copy into another CTA being described: `tile.in_cta(rank).bulk().count(n).store(from, full)`.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is copied before `store` or `reduce`"]
+pub struct RemoteCopy<T> {
+    to: RemoteSmem<T>,
+    core: RemoteCore,
+}
+
+impl<T: Element> RemoteSmem<T> {
+    /// A copy by the copy engine, to be described. Both tiles hold their elements in plain rows: `Swizzled::plain([0])`.
+    #[inline]
+    pub fn bulk(self) -> RemoteCopy<T> {
+        RemoteCopy {
+            to: self,
+            core: RemoteCore::default(),
+        }
+    }
+
+    /// Writes a tensor of this shape, in any layout in which a thread has 4 bytes that lie together, and goes on at once. The
+    /// bytes complete on the barrier in the place of `barrier` in the other CTA, which must [expect](Mbarrier::expect)
+    /// them; who waits for it there sees them.
+    #[inline]
+    #[track_caller]
+    pub fn store_async(self, value: Tensor<T>, barrier: Mbarrier) {
+        let (view, value) = (self.tile.value(), value.value());
+        trace::remote_store_async(view, value, barrier.value(), self.cta, here());
+    }
+}
+
+impl<T: Element> RemoteCopy<T> {
+    /// Only the first `count` elements, which are whole units of 16 bytes; none are copied where it is not above zero.
+    #[inline]
+    pub fn count(mut self, count: impl ScalarOperand<i32>) -> Self {
+        self.core.count = Some(count.into_raw());
+        self
+    }
+
+    /// Only where a condition holds.
+    #[inline]
+    pub fn when(mut self, condition: Scalar<bool>) -> Self {
+        self.core.condition = Some(condition.value());
+        self
+    }
+
+    /// Copies a tile of this CTA. What the threads stored in it is fenced before. The bytes complete on the barrier in the
+    /// place of `barrier` in the other CTA, which must [expect](Mbarrier::expect) them. Until then the tile must stay as it
+    /// is: the other CTA says when it has them.
+    #[inline]
+    #[track_caller]
+    pub fn store(self, from: Smem<T>, barrier: Mbarrier) {
+        self.reduce_at(TmaReduceOp::Store, from, barrier, here());
+    }
+
+    /// Combines a tile of this CTA with what lies there, each step atomic. Completes as a store does.
+    #[inline]
+    #[track_caller]
+    pub fn reduce(self, op: TmaReduceOp, from: Smem<T>, barrier: Mbarrier) {
+        self.reduce_at(op, from, barrier, here());
+    }
+
+    fn reduce_at(self, op: TmaReduceOp, from: Smem<T>, barrier: Mbarrier, here: trace::At) {
+        let (from, to) = (from.value(), self.to.tile.value());
+        trace::remote_copy(
+            &self.core,
+            op,
+            (from, to),
+            barrier.value(),
+            self.to.cta,
+            here,
+        );
+    }
+}
