@@ -1,17 +1,23 @@
 """Contestants timed in turn, in one process and interleaved.
 
 Every round visits all contestants in a new random order; a visit is a batch of launches between two events, replayed from a
-CUDA graph when one launch is shorter than 0.15 ms. One that fails says so in a line, and the others go on.
+CUDA graph when one launch is short. A single launch comes after a rest of 3 ms and behind a kernel that spins for longer than
+the host takes to launch. One that fails says so in a line, and the others go on.
 """
 
 import math
 import random
 import statistics
+import sys
+import time
 
 import torch
 
 L2_BYTES = 60 << 20
 GRAPH_BELOW_MS = 0.15
+REST_SECONDS = 3e-3
+# About 0.5 ms: a launch from Python takes up to 0.1 ms of the host.
+SPIN_CYCLES = 900_000
 
 
 def copies(nbytes):
@@ -39,8 +45,9 @@ def rough_ms(calls, warm=2, probe=8):
 class Contestant:
     """A list of calls taken in turn, and how to run a batch of them."""
 
-    def __init__(self, name, calls, target_ms):
-        self.name, self.calls, self.times_us, self.sustained_us = name, calls, [], []
+    def __init__(self, name, calls, target_ms, graph_below_ms=GRAPH_BELOW_MS):
+        self.name, self.calls = name, calls
+        self.single_us, self.back_to_back_us, self.sustained_us = [], [], []
         for call in calls + calls[:2]:
             call()
         torch.cuda.synchronize()
@@ -50,8 +57,9 @@ class Contestant:
             self.count -= self.count % len(calls)
         self.go = self.stream
         self.mode = "stream"
-        if estimate < GRAPH_BELOW_MS:
-            self.count = max(self.count, min(800, max(64, len(calls))))
+        if estimate < graph_below_ms:
+            if estimate < GRAPH_BELOW_MS:
+                self.count = max(self.count, min(800, max(64, len(calls))))
             self.go, self.mode = self.capture().replay, "graph"
             self.go()
             torch.cuda.synchronize()
@@ -74,11 +82,22 @@ class Contestant:
         return graph
 
     def visit(self):
-        self.times_us.append(elapsed_ms(self.go) / self.count * 1e3)
+        self.back_to_back_us.append(elapsed_ms(self.go) / self.count * 1e3)
+
+    def launch_once(self):
+        call = self.calls[len(self.single_us) % len(self.calls)]
+        time.sleep(REST_SECONDS)
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(SPIN_CYCLES)
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        self.single_us.append(start.elapsed_time(end) * 1e3)
 
     def sustain(self, seconds):
         """Runs on until power sets the clock; the time of one launch over all of it."""
-        batches = max(1, math.ceil(seconds * 1e6 / (statistics.median(self.times_us) * self.count)))
+        batches = max(1, math.ceil(seconds * 1e6 / (statistics.median(self.back_to_back_us) * self.count)))
         self.go()
         self.sustained_us.append(elapsed_ms(lambda: [self.go() for _ in range(batches)]) / (batches * self.count) * 1e3)
 
@@ -88,24 +107,27 @@ def enter(case, name, make):
     try:
         return make()
     except Exception as error:  # one contestant that cannot run must not lose the others
-        torch.cuda.synchronize()
         text = str(error).strip().replace("\n", " ")
         print(f"{case:48s} {name:14s} FAILED {type(error).__name__}: {text[:300]}", flush=True)
-        return None
+    try:
+        torch.cuda.synchronize()
+    except Exception as error:  # after a fault of a kernel the process can use the GPU no more
+        sys.exit(f"{case} {name}: the GPU is lost to this process ({error}); leave it out")
+    return None
 
 
-def hold(contestants, rounds, sustained=0.0):
-    """Times all, each round in a new order; then lets each run on, where that is asked for."""
-    for _ in range(rounds):
-        order = contestants[:]
-        random.shuffle(order)
-        for c in order:
-            c.visit()
-    for _ in range(2 if sustained else 0):
-        order = contestants[:]
-        random.shuffle(order)
-        for c in order:
-            c.sustain(sustained)
+def hold(contestants, rounds, sustained=0.0, singles=0):
+    """Single launches, then slices back to back, each round in a new order; then each runs on, where that is asked for."""
+    def visit_all(times, visit):
+        for _ in range(times):
+            order = contestants[:]
+            random.shuffle(order)
+            for c in order:
+                visit(c)
+
+    visit_all(singles, Contestant.launch_once)
+    visit_all(rounds, Contestant.visit)
+    visit_all(2 if sustained else 0, lambda c: c.sustain(sustained))
 
 
 def ratio(theirs, ours):
