@@ -366,12 +366,12 @@ pub(crate) struct Completions {
 }
 
 impl Cli {
-    /// Reads the command line of this process; a mistake in it ends the process with exit 2.
-    pub(crate) fn of_process() -> Cli {
-        match Cli::read(std::env::args_os()) {
-            Ok(cli) => cli,
-            Err(error) => error.exit(),
-        }
+    /// Reads the command line of this process.
+    ///
+    /// # Errors
+    /// A mistake in it, or help that was asked for.
+    pub(crate) fn of_process() -> Result<Cli, clap::Error> {
+        Cli::read(std::env::args_os())
     }
 
     fn read(arguments: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
@@ -391,6 +391,29 @@ fn without_cargo_name(arguments: impl Iterator<Item = OsString>) -> impl Iterato
         .enumerate()
         .filter(|(at, argument)| !(*at == 1 && argument == "tilekit"))
         .map(|(_, argument)| argument)
+}
+
+impl OutputOptions {
+    /// Those that say in which form a mistake in the rest of the command line is reported.
+    pub(crate) fn of_wrong_line(arguments: impl Iterator<Item = OsString>) -> OutputOptions {
+        let arguments: Vec<String> = arguments
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect();
+        let joined = arguments
+            .iter()
+            .filter_map(|argument| argument.strip_prefix("--message-format="));
+        let apart = arguments
+            .windows(2)
+            .filter(|pair| pair[0] == "--message-format")
+            .map(|pair| pair[1].as_str());
+        let format = joined
+            .chain(apart)
+            .find_map(|word| Format::from_str(word, false).ok());
+        OutputOptions {
+            message_format: format.unwrap_or_default(),
+            ..OutputOptions::default()
+        }
+    }
 }
 
 impl CargoOptions {
@@ -484,6 +507,20 @@ mod tests {
             let error = read(line).expect_err("a mistake");
             assert_eq!(error.exit_code(), i32::from(Exit::Usage.code()), "{line}");
             assert!(error.to_string().contains(wanted), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_form_of_messages_is_known_on_a_wrong_line_too() {
+        for (line, expected) in [
+            ("x frobnicate --message-format json", Format::Json),
+            ("x --message-format=json run --bad", Format::Json),
+            ("x run --message-format jsno", Format::Human),
+            ("x run --bad", Format::Human),
+        ] {
+            let words = line.split_whitespace().map(OsString::from);
+            let options = OutputOptions::of_wrong_line(words);
+            assert_eq!(options.message_format, expected, "{line}");
         }
     }
 

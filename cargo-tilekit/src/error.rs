@@ -56,7 +56,7 @@ impl Error {
     pub(crate) fn render(&self, format: MessageFormat, color: bool) -> String {
         match self {
             Error::Message(_, remark) => remark.render(format, color),
-            Error::Config(error) => error.render(color),
+            Error::Config(error) => error.render(format, color),
             Error::Said(_) => String::new(),
         }
     }

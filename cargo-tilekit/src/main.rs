@@ -6,17 +6,25 @@
 mod cli;
 mod commands;
 mod error;
+mod foreign;
 mod package;
 mod picture;
 mod terminal;
 
 use std::process::ExitCode;
 
-use crate::cli::Cli;
+use tilekit::harness::Exit;
+use tilekit::report::MessageFormat;
+
+use crate::cli::{Cli, OutputOptions};
+use crate::error::Error;
 use crate::terminal::Terminal;
 
 fn main() -> ExitCode {
-    let cli = Cli::of_process();
+    let cli = match Cli::of_process() {
+        Ok(cli) => cli,
+        Err(error) => return wrong_line(&error),
+    };
     let terminal = Terminal::new(cli.output);
     match commands::run(cli, &terminal) {
         Ok(exit) => exit.into(),
@@ -25,4 +33,14 @@ fn main() -> ExitCode {
             error.exit().into()
         }
     }
+}
+
+/// Help that was asked for, or a mistake in the command line.
+fn wrong_line(error: &clap::Error) -> ExitCode {
+    let terminal = Terminal::new(OutputOptions::of_wrong_line(std::env::args_os()));
+    if error.exit_code() == 0 || terminal.format() != MessageFormat::Json {
+        error.exit();
+    }
+    terminal.error(&Error::new(Exit::Usage, foreign::clap_remark(error)));
+    Exit::Usage.into()
 }

@@ -11,6 +11,7 @@ use tilekit::report::MessageFormat;
 use tilekit::{Device, DeviceFacts};
 
 use crate::cli::CargoOptions;
+use crate::error::Error;
 use crate::package::{Metadata, Package, select};
 use crate::terminal::Terminal;
 
@@ -71,7 +72,7 @@ pub(super) fn doctor(cargo: &CargoOptions, terminal: &Terminal) -> Exit {
     findings.push(disassembler(&environment));
     findings.push(cublas());
     findings.push(cache(&CubinCache::of_user()));
-    findings.extend(package(cargo));
+    findings.extend(package(cargo, terminal.format()));
     for finding in &findings {
         terminal.print(&line(finding, terminal.format()));
     }
@@ -240,8 +241,20 @@ fn size_of(folder: &Path) -> (usize, u64) {
     })
 }
 
+/// Cargo has said why, unless a machine listens.
+fn unreadable(error: &Error, format: MessageFormat) -> Finding {
+    let said = error.render(MessageFormat::Short, false);
+    let cause = said.trim_end().trim_start_matches("error: ");
+    let help = if format == MessageFormat::Json && !cause.is_empty() {
+        cause
+    } else {
+        "see cargo's message"
+    };
+    Finding::broken("package", "cargo cannot read it", help)
+}
+
 /// The package of this folder, if there is one: that none is here is no illness.
-fn package(cargo: &CargoOptions) -> Vec<Finding> {
+fn package(cargo: &CargoOptions, format: MessageFormat) -> Vec<Finding> {
     let is_named = cargo.package.is_some() || cargo.manifest_path.is_some();
     let here = std::env::current_dir().unwrap_or_default();
     let has_manifest = here
@@ -250,12 +263,9 @@ fn package(cargo: &CargoOptions) -> Vec<Finding> {
     if !is_named && !has_manifest {
         return vec![Finding::good("package", "none in this folder")];
     }
-    let Ok(metadata) = Metadata::read(cargo) else {
-        return vec![Finding::broken(
-            "package",
-            "cargo cannot read it",
-            "see cargo's message",
-        )];
+    let metadata = match Metadata::read(cargo, format) {
+        Ok(metadata) => metadata,
+        Err(error) => return vec![unreadable(&error, format)],
     };
     match select(&metadata, cargo.package.as_deref(), &here) {
         Ok(package) => vec![stub(package), config(package)],
@@ -292,7 +302,7 @@ fn config(package: &Package) -> Finding {
         Ok(config) if config == Config::default() => Finding::good("config", "all defaults"),
         Ok(_) => Finding::good("config", "valid"),
         Err(error) => {
-            let text = error.render(false);
+            let text = error.render(MessageFormat::Human, false);
             let lines: Vec<&str> = text.lines().take(2).map(str::trim).collect();
             let fact = lines.join(" ").replacen("error: ", "", 1);
             Finding::broken("config", fact, "correct that line; see docs for the keys")

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tilekit::harness::Exit;
 use tilekit::report::Remark;
@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 use crate::cli::{CargoOptions, New};
 use crate::error::{Error, Result};
+use crate::foreign::run_cargo;
 use crate::package::{Metadata, Package, cargo_program, select};
 use crate::terminal::Terminal;
 
@@ -25,7 +26,7 @@ const PROFILE: &str = "\n# The emulator runs kernels in every test; unoptimised 
                        [profile.dev.package.matrixmultiply]\nopt-level = 3\n";
 
 pub(super) fn init(cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
-    let metadata = Metadata::read(cargo)?;
+    let metadata = Metadata::read(cargo, terminal.format())?;
     let here =
         std::env::current_dir().map_err(|error| Error::io("read", Path::new("."), &error))?;
     let folder = cargo
@@ -116,16 +117,16 @@ fn has_profile(manifest: &Table) -> bool {
 /// Makes a package with `cargo new`, gives it a kernel with its case, and prepares it.
 pub(super) fn new(arguments: &New, terminal: &Terminal) -> Result<Exit> {
     let runtime = runtime_folder(arguments.tilekit.as_deref())?;
-    let program = cargo_program();
-    let made = Command::new(&program)
+    let mut command = Command::new(cargo_program());
+    command
         .args(["new", "--lib", "--quiet"])
-        .arg(&arguments.path)
-        .stdout(Stdio::null())
-        .status()
-        .map_err(|error| Error::spawn(Exit::MetadataFailed, &program, &error))?;
-    if !made.success() {
-        return Err(Error::Said(Exit::MetadataFailed));
-    }
+        .arg(&arguments.path);
+    run_cargo(
+        &mut command,
+        "cargo new",
+        Exit::MetadataFailed,
+        terminal.format(),
+    )?;
     write(&arguments.path.join("src/lib.rs"), LIBRARY)?;
     let manifest = arguments.path.join("Cargo.toml");
     let dependency = format!(
@@ -139,7 +140,7 @@ pub(super) fn new(arguments: &New, terminal: &Terminal) -> Result<Exit> {
         manifest_path: Some(manifest.clone()),
         ..CargoOptions::default()
     };
-    let metadata = Metadata::read(&options)?;
+    let metadata = Metadata::read(&options, terminal.format())?;
     let folder = manifest.parent().unwrap_or(Path::new("."));
     let folder = folder
         .canonicalize()

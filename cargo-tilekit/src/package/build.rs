@@ -1,8 +1,8 @@
 //! Compiling a harness with cargo.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use serde::Deserialize;
 use tilekit::harness::Exit;
@@ -12,12 +12,13 @@ use super::metadata::STUB;
 use super::{Metadata, Package, cargo_program, generated};
 use crate::cli::CargoOptions;
 use crate::error::{Error, Result};
+use crate::foreign::cargo_remark;
 use crate::terminal::Terminal;
 
 /// Compiles the harness of `package` with `profile` and returns the program.
 ///
 /// # Errors
-/// [`Exit::BuildFailed`]; cargo has shown why.
+/// [`Exit::BuildFailed`]; cargo has shown why, or the error says it where a machine listens.
 pub(super) fn build(
     metadata: &Metadata,
     package: &Package,
@@ -43,23 +44,54 @@ pub(super) fn build(
         command.args(["--config", &setting]);
     }
     add_output_flags(&mut command, options, terminal);
-    command.stdout(Stdio::piped());
-    let mut child = command
-        .spawn()
+    let ended = run(command, terminal)
         .map_err(|error| Error::spawn(Exit::BuildFailed, &program, &error))?;
-    let stdout = child.stdout.take().expect("standard output is piped");
-    let found = read_messages(BufReader::new(stdout), terminal);
-    let status = child
-        .wait()
-        .map_err(|error| Error::spawn(Exit::BuildFailed, &program, &error))?;
-    if !status.success() {
-        return Err(Error::Said(Exit::BuildFailed));
+    if !ended.status.success() {
+        return Err(match ended.said {
+            Some(said) => Error::new(Exit::BuildFailed, cargo_remark("cargo build", &said)),
+            None => Error::Said(Exit::BuildFailed),
+        });
     }
-    found.ok_or_else(|| {
+    ended.program.ok_or_else(|| {
         Error::new(
             Exit::Internal,
             Remark::error("cargo built the harness and did not say where the program is"),
         )
+    })
+}
+
+/// What a build came to.
+struct Ended {
+    status: ExitStatus,
+    /// The program that cargo built.
+    program: Option<PathBuf>,
+    /// What cargo said on standard error, if it is not shown as it comes.
+    said: Option<String>,
+}
+
+/// A machine gets an error as JSON, and so what cargo says in its own words is kept until it has ended.
+fn run(mut command: Command, terminal: &Terminal) -> std::io::Result<Ended> {
+    command.stdout(Stdio::piped());
+    if terminal.format() == MessageFormat::Json {
+        command.stderr(Stdio::piped());
+    }
+    let mut child = command.spawn()?;
+    let stdout = child.stdout.take().expect("standard output is piped");
+    // Both are read at once, since a pipe that nobody empties stops the build.
+    let listener = child.stderr.take().map(|stderr| {
+        std::thread::spawn(move || {
+            let mut said = Vec::new();
+            BufReader::new(stderr).read_to_end(&mut said).map(|_| said)
+        })
+    });
+    let program = read_messages(BufReader::new(stdout), terminal);
+    let status = child.wait()?;
+    let said = listener.map(|listener| listener.join().expect("reading does not panic"));
+    let said = said.transpose()?;
+    Ok(Ended {
+        status,
+        program,
+        said: said.map(|said| String::from_utf8_lossy(&said).into_owned()),
     })
 }
 

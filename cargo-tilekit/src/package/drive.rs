@@ -70,7 +70,7 @@ fn send(
     output: OutputOptions,
     stdout: Stdio,
 ) -> Result<(Exit, String)> {
-    let metadata = Metadata::read(options)?;
+    let metadata = Metadata::read(options, terminal.format())?;
     let package = select(
         &metadata,
         options.package.as_deref(),

@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde::Deserialize;
 use tilekit::harness::Exit;
-use tilekit::report::Remark;
+use tilekit::report::{MessageFormat, Remark};
 
 use crate::cli::CargoOptions;
 use crate::error::{Error, Result};
+use crate::foreign::run_cargo;
 
 /// A workspace, as `cargo metadata --no-deps` tells it.
 #[derive(Clone, Debug, Deserialize)]
@@ -113,10 +114,9 @@ impl Metadata {
     /// Asks cargo.
     ///
     /// # Errors
-    /// [`Exit::MetadataFailed`]; cargo says why.
-    pub(crate) fn read(options: &CargoOptions) -> Result<Metadata> {
-        let program = cargo_program();
-        let mut command = Command::new(&program);
+    /// [`Exit::MetadataFailed`]; cargo says why, unless a machine listens: then the error does.
+    pub(crate) fn read(options: &CargoOptions, format: MessageFormat) -> Result<Metadata> {
+        let mut command = Command::new(cargo_program());
         command.args(["metadata", "--format-version", "1", "--no-deps"]);
         if let Some(path) = &options.manifest_path {
             command.arg("--manifest-path").arg(path);
@@ -124,14 +124,8 @@ impl Metadata {
         if options.offline {
             command.arg("--offline");
         }
-        let output = command
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|error| Error::spawn(Exit::MetadataFailed, program, &error))?;
-        if !output.status.success() {
-            return Err(Error::Said(Exit::MetadataFailed));
-        }
-        let mut metadata = Metadata::parse(&output.stdout)?;
+        let json = run_cargo(&mut command, "cargo metadata", Exit::MetadataFailed, format)?;
+        let mut metadata = Metadata::parse(&json)?;
         if let Some(target) = &options.target_dir {
             metadata.target_directory = std::path::absolute(target)
                 .map_err(|error| Error::io("used as target folder", target, &error))?;

@@ -58,3 +58,39 @@ fn what_was_accepted_is_compared() {
     package.tilekit("snapshot --check").ends_with(0);
     assert!(!package.root().join("snapshots/scale-256.ir.snap").exists());
 }
+
+#[test]
+fn registers_are_neither_lost_nor_taken_as_compared_without_their_ptxas() {
+    let package = Package::new("figure-kernels", SCALE);
+    let golden = "snapshots/scale-256.ptx.snap";
+    package.tilekit("snapshot --accept").ends_with(0);
+    let accepted: String = package
+        .read(golden)
+        .lines()
+        .filter(|line| !line.starts_with("// ptxas "))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let header = "// launch: 128 threads";
+    let figures = format!("// ptxas 0.0.1: 16 registers\n{header}");
+    package.write(golden, &accepted.replacen(header, &figures, 1));
+    let said = package.tilekit("snapshot --check").ends_with(0).says(&[
+        "registers and spills of 1 snapshot were not compared: they are those of ptxas 0.0.1",
+        "as accepted",
+    ]);
+    let has_ptxas = !said.stderr.contains("no ptxas was found");
+
+    package.edit("src/lib.rs", "load() * 2.0", "load() * 4.0");
+    let before = package.read(golden);
+    let said = package.tilekit("snapshot --accept");
+    if has_ptxas {
+        said.ends_with(0);
+        assert!(!package.read(golden).contains("// ptxas 0.0.1"));
+        assert!(package.read(golden).contains("// ptxas "));
+    } else {
+        said.ends_with(105)
+            .says(&["1 snapshot would lose", "help: set PTXAS"]);
+        assert_eq!(package.read(golden), before, "nothing was written");
+        package.edit(golden, "// ptxas 0.0.1: 16 registers\n", "");
+        package.tilekit("snapshot --accept").ends_with(0);
+    }
+}

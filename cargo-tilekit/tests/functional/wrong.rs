@@ -91,3 +91,67 @@ fn an_access_out_of_bounds_names_the_authors_line() {
         .ends_with(100);
     said.says(&["src/lib.rs:9"]);
 }
+
+/// Machines read one stream, and each line of it is an object, whoever found the mistake.
+#[test]
+fn every_mistake_is_json_where_json_is_wanted() {
+    let package = Package::new("json-kernels", SCALE);
+    let check = |arguments: &str, code: i32, level: &str, message: &str| {
+        let said = package
+            .tilekit(&format!("{arguments} --message-format json"))
+            .ends_with(code);
+        let objects = said.objects();
+        let found = objects.iter().find(|object| {
+            let text = object["message"].as_str();
+            object["level"] == level && text.is_some_and(|text| text.contains(message))
+        });
+        let found = found.unwrap_or_else(|| panic!("`{message}` is not in {objects:?}"));
+        assert_eq!(found["$message_type"], "diagnostic");
+        assert!(found["rendered"].is_string() && found["spans"].is_array());
+        assert_eq!(said.stderr, "", "{arguments}");
+        found.clone()
+    };
+    let error =
+        |arguments: &str, code: i32, message: &str| check(arguments, code, "error", message);
+    let wrong = error("frobnicate", 2, "unrecognized subcommand 'frobnicate'");
+    assert_eq!(wrong["children"][0]["level"], "note", "{wrong}");
+    error("", 2, "requires a subcommand");
+    error(
+        "inspect",
+        2,
+        "required arguments were not provided: <KERNEL>",
+    );
+    error(
+        "list --manifest-path none/Cargo.toml",
+        102,
+        "none/Cargo.toml",
+    );
+    error("list --features nothing", 101, "nothing");
+    error("list -p nobody", 2, "nobody");
+    error("run -s m=4", 2, "m");
+    error("inspect nobody", 4, "nobody");
+
+    package.write("tilekit.toml", "divice = \"cuda\"\n");
+    let wrong = error("run", 2, "unknown field `divice`");
+    let span = &wrong["spans"][0];
+    assert_eq!(
+        (
+            &span["line_start"],
+            &span["column_start"],
+            &span["column_end"]
+        ),
+        (&1.into(), &1.into(), &7.into()),
+        "{wrong}"
+    );
+    assert!(
+        span["file_name"]
+            .as_str()
+            .is_some_and(|file| file.ends_with("tilekit.toml"))
+    );
+
+    package.write("tilekit.toml", "");
+    package.edit("src/lib.rs", "use tilekit", "use tilekitt");
+    error("check", 101, "could not compile `json-kernels`");
+    package.edit("Cargo.toml", "[package]", "[package");
+    error("check", 102, "");
+}

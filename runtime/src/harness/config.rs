@@ -12,6 +12,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Deserialize;
 
 use super::request::{DeviceChoice, SizeOverride};
+use crate::report::{InFile, MessageFormat, render_in_file};
 
 /// What a package's configuration says; what is unsaid has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -72,15 +73,41 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// The text for a terminal; it ends in a newline.
-    pub fn render(&self, color: bool) -> String {
+    /// The whole text; it ends in a newline.
+    pub fn render(&self, format: MessageFormat, color: bool) -> String {
+        match format {
+            MessageFormat::Human => self.human(color),
+            MessageFormat::Short => self.short(),
+            MessageFormat::Json => {
+                let (title, help) = self.title_and_help();
+                let at = InFile {
+                    file: &self.file.display().to_string(),
+                    text: &self.text,
+                    range: self.span.clone(),
+                };
+                render_in_file(title, help.as_deref(), &at, self.human(false))
+            }
+        }
+    }
+
+    fn title_and_help(&self) -> (&str, Option<String>) {
+        match self.message.split_once(", expected ") {
+            Some((title, expected)) => (title, Some(format!("expected {expected}"))),
+            None => (self.message.as_str(), None),
+        }
+    }
+
+    fn short(&self) -> String {
+        let line = self.text[..self.span.start].matches('\n').count() + 1;
+        let (file, (title, _)) = (self.file.display(), self.title_and_help());
+        format!("{file}:{line}: error: {title}\n")
+    }
+
+    fn human(&self, color: bool) -> String {
         let snippet = Snippet::source(self.text.as_str())
             .path(self.file.display().to_string())
             .annotation(AnnotationKind::Primary.span(self.span.clone()));
-        let (title, help) = match self.message.split_once(", expected ") {
-            Some((title, expected)) => (title, Some(format!("expected {expected}"))),
-            None => (self.message.as_str(), None),
-        };
+        let (title, help) = self.title_and_help();
         let mut group = Level::ERROR.primary_title(title).element(snippet);
         if let Some(help) = help {
             group = group.element(Level::HELP.message(help));
@@ -210,7 +237,9 @@ mod tests {
     #[track_caller]
     fn check_error(manifest: &str, config: Option<&str>, expected: &str) {
         let (folder, found) = package(manifest, config);
-        let text = found.expect_err("a mistake").render(false);
+        let text = found
+            .expect_err("a mistake")
+            .render(MessageFormat::Human, false);
         let text = text.replace(&format!("{}/", folder.path().display()), "");
         assert_eq!(text, expected);
     }

@@ -71,7 +71,7 @@ impl Context {
         sizes: Vec<SizeOverride>,
     ) -> Done<Context> {
         let config = Config::of_package(&place.root).map_err(|error| {
-            speaker.say(&error.render(true));
+            speaker.say(&error.render(speaker.format(), true));
             Exit::Usage
         })?;
         let complain = |error: String| {

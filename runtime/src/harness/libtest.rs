@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 
 use super::catalog::{CaseItem, Catalog, RunItem, Variant};
 use super::context::Context;
-use super::golden::Folder;
 use super::request::{ColorChoice, OutputOptions};
 use super::speak::Speaker;
 use super::verbs::{Runner, Shown, check_variant, differences};
@@ -303,7 +302,7 @@ impl Session<'_> {
     }
 
     fn compare_snapshots(&self) -> Outcome {
-        let Ok(found) = differences(self.context, self.catalog, &[], Folder::compare) else {
+        let Ok(found) = differences(self.context, self.catalog) else {
             return Outcome::Failed(String::new());
         };
         if found.is_empty() {

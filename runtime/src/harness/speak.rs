@@ -44,6 +44,11 @@ impl Speaker {
         self.options.format == MessageFormat::Json
     }
 
+    /// The form of messages.
+    pub(super) fn format(&self) -> MessageFormat {
+        self.options.format
+    }
+
     pub(super) fn is_verbose(&self) -> bool {
         self.options.verbose
     }
@@ -157,7 +162,6 @@ impl Speaker {
     }
 }
 
-/// The first line of an error, with what it was about; its other lines are notes.
 /// Ends the program where requested data could not be written: what is missing must not look like success.
 #[doc(hidden)]
 pub fn expect_written(written: std::io::Result<()>) {
@@ -172,6 +176,7 @@ pub fn expect_written(written: std::io::Result<()>) {
     }
 }
 
+/// The first line of an error, with what it was about; its other lines are notes.
 fn remark_of(about: &str, error: &Error) -> Remark {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);

@@ -1,5 +1,7 @@
 //! rustc's JSON ("JSON Output" in The rustc Book), which editors read; one object a line.
 
+use std::ops::Range;
+
 use gluon_lang::diag::{Diagnostic, Label};
 use gluon_lang::ir::Place;
 use serde::Serialize;
@@ -63,7 +65,52 @@ pub(super) fn render(diagnostic: &Diagnostic, sources: &Sources) -> String {
         children: children_of(diagnostic),
         rendered: Some(human::render(diagnostic, sources, false)),
     };
-    let mut text = serde_json::to_string(&message).expect("a message of strings and numbers");
+    line_of(&message)
+}
+
+/// An error at a place of a file that is no source of a kernel.
+pub(crate) fn render_in_file(
+    message: &str,
+    help: Option<&str>,
+    at: &InFile<'_>,
+    rendered: String,
+) -> String {
+    let before = &at.text[..at.range.start];
+    let line_begin = before.rfind('\n').map_or(0, |end| end + 1);
+    let place = Place {
+        file: at.file.into(),
+        line: before.matches('\n').count() as u32 + 1,
+        column: at.text[line_begin..at.range.start].chars().count() as u32 + 1,
+        calls: Vec::new(),
+    };
+    let message = Message {
+        kind: "diagnostic",
+        message,
+        code: None,
+        level: "error",
+        spans: vec![span_of(
+            &place,
+            "",
+            true,
+            Some(at.text),
+            Some(at.range.clone()),
+        )],
+        children: help.map(|help| child("help", help)).into_iter().collect(),
+        rendered: Some(rendered),
+    };
+    line_of(&message)
+}
+
+/// A range of the text of a file.
+pub(crate) struct InFile<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
+    /// Bytes of `text`.
+    pub(crate) range: Range<usize>,
+}
+
+fn line_of(message: &Message<'_>) -> String {
+    let mut text = serde_json::to_string(message).expect("a message of strings and numbers");
     text.push('\n');
     text
 }
@@ -83,13 +130,21 @@ fn span(at: &Place, label: &str, is_primary: bool, sources: &Sources) -> Span {
     let range = text
         .as_deref()
         .and_then(|text| human::byte_range(&at.file, text, at.line, at.column));
-    let width = match (&text, &range) {
+    span_of(at, label, is_primary, text.as_deref(), range)
+}
+
+fn span_of(
+    at: &Place,
+    label: &str,
+    is_primary: bool,
+    text: Option<&str>,
+    range: Option<Range<usize>>,
+) -> Span {
+    let width = match (text, &range) {
         (Some(text), Some(range)) => text[range.clone()].chars().count() as u32,
         _ => 1,
     };
-    let content = text
-        .as_deref()
-        .and_then(|text| text.lines().nth(at.line as usize - 1));
+    let content = text.and_then(|text| text.lines().nth(at.line as usize - 1));
     let (byte_start, byte_end) = range.map_or((0, 0), |range| (range.start, range.end));
     Span {
         file_name: at.file.to_string(),
@@ -118,7 +173,14 @@ fn span(at: &Place, label: &str, is_primary: bool, sources: &Sources) -> Span {
 fn children_of(diagnostic: &Diagnostic) -> Vec<Message<'_>> {
     let notes = diagnostic.notes.iter().map(|note| ("note", note.as_str()));
     let help = diagnostic.help.iter().map(|help| ("help", help.as_str()));
-    let child = |(level, message)| Message {
+    notes
+        .chain(help)
+        .map(|(level, message)| child(level, message))
+        .collect()
+}
+
+fn child<'a>(level: &'static str, message: &'a str) -> Message<'a> {
+    Message {
         kind: "diagnostic",
         message,
         code: None,
@@ -126,6 +188,5 @@ fn children_of(diagnostic: &Diagnostic) -> Vec<Message<'_>> {
         spans: Vec::new(),
         children: Vec::new(),
         rendered: None,
-    };
-    notes.chain(help).map(child).collect()
+    }
 }

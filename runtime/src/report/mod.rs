@@ -17,6 +17,7 @@ mod tests;
 use gluon_lang::diag::Diagnostic;
 
 pub use fault::fault_diagnostic;
+pub(crate) use json::{InFile, render_in_file};
 pub use lex::span_at;
 pub use remark::Remark;
 pub use sources::Sources;

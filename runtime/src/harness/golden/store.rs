@@ -38,6 +38,13 @@ pub(in crate::harness) struct Golden {
     pub(in crate::harness) assembly: Option<String>,
 }
 
+impl Golden {
+    /// The release of ptxas that its figures are of.
+    pub(in crate::harness) fn release(&self) -> Option<&str> {
+        release(self.assembly.as_deref())
+    }
+}
+
 /// Begins the line of a snapshot that says what ptxas said.
 const ASSEMBLY: &str = "// ptxas ";
 
@@ -88,6 +95,16 @@ impl Difference {
         }
     }
 
+    /// Would accepting it drop what ptxas said of the text before, with nothing in its place?
+    pub(in crate::harness) fn loses_assembly(&self) -> bool {
+        match self {
+            Difference::Changed { old, new, .. } => {
+                split_assembly(old).1.is_some() && split_assembly(new).1.is_none()
+            }
+            Difference::Missing { .. } | Difference::Orphaned { .. } => false,
+        }
+    }
+
     /// In a word.
     pub(in crate::harness) fn word(&self) -> &'static str {
         match self {
@@ -126,13 +143,23 @@ impl Folder {
         self.difference(golden, true)
     }
 
+    /// The release of ptxas whose figures were accepted for `golden`, if no figures of that release are at hand to
+    /// compare them with.
+    pub(in crate::harness) fn uncompared(&self, golden: &Golden) -> Option<String> {
+        let (_, accepted) = split_assembly(&self.accepted(golden)?);
+        let accepted = release(accepted.as_deref())?;
+        (golden.release() != Some(accepted)).then(|| accepted.to_string())
+    }
+
+    /// What was accepted for `golden`. Checked out by git on another system, lines may end otherwise.
+    fn accepted(&self, golden: &Golden) -> Option<String> {
+        let text = fs::read_to_string(self.path(golden)).ok()?;
+        Some(text.replace("\r\n", "\n"))
+    }
+
     fn difference(&self, golden: &Golden, wants_news: bool) -> Option<Difference> {
         let path = self.path(golden);
-        // Checked out by git on another system, lines may end otherwise.
-        let found = fs::read_to_string(&path)
-            .ok()
-            .map(|text| text.replace("\r\n", "\n"));
-        let Some(old) = found else {
+        let Some(old) = self.accepted(golden) else {
             let new = with_assembly(&golden.text, golden.assembly.as_deref());
             return Some(Difference::Missing { path, new });
         };
@@ -318,6 +345,26 @@ mod tests {
             .compare(&golden("exit;", None))
             .expect("a difference");
         assert!(!difference.texts().1.contains("registers"));
+        assert!(
+            difference.loses_assembly(),
+            "which whoever accepts it must know"
+        );
+        let difference = folder
+            .compare(&golden("exit;", Some("ptxas 12.9.86: 8 registers")))
+            .expect("a difference");
+        assert!(!difference.loses_assembly());
+    }
+
+    #[test]
+    fn figures_without_their_release_are_known_to_be_uncompared() {
+        let Place { folder, _keep } = place(&golden("ret;", Some("ptxas 13.0.88: 16 registers")));
+        let uncompared = |assembly| folder.uncompared(&golden("exit;", assembly));
+        let expected = Some("ptxas 13.0.88".to_string());
+        assert_eq!(uncompared(None), expected);
+        assert_eq!(uncompared(Some("ptxas 12.9.86: 8 registers")), expected);
+        assert_eq!(uncompared(Some("ptxas 13.0.88: 8 registers")), None);
+        let Place { folder, _keep } = place(&golden("ret;", None));
+        assert_eq!(folder.uncompared(&golden("ret;", None)), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `snapshot`: compares IR and PTX with what was accepted.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal};
 
 use serde_json::json;
@@ -21,22 +22,30 @@ pub(in crate::harness) fn snapshot(
     mode: SnapshotMode,
 ) -> Done {
     let catalog = context.declared_catalog()?;
+    let now = Now::make(context, &catalog, filters)?;
+    if mode == SnapshotMode::Check {
+        now.remark_uncompared(&context.speaker);
+    }
     let compare = if mode == SnapshotMode::Accept {
         Folder::refresh
     } else {
         Folder::compare
     };
-    let differences = differences(context, &catalog, filters, compare)?;
+    let differences = now.differences(compare);
     if differences.is_empty() {
         context
             .speaker
             .remark(&Remark::note("all snapshots are as accepted"));
         return Ok(Exit::Success);
     }
-    match mode {
-        SnapshotMode::Check => Ok(refuse(&differences, &context.speaker)),
-        SnapshotMode::Accept => accept(&differences, &context.speaker),
-        SnapshotMode::Review => review(&differences, &context.speaker),
+    if mode == SnapshotMode::Check {
+        return Ok(refuse(&differences, &context.speaker));
+    }
+    keep_assembly(&differences, &context.speaker)?;
+    if mode == SnapshotMode::Accept {
+        accept(&differences, &context.speaker)
+    } else {
+        review(&differences, &context.speaker)
     }
 }
 
@@ -44,34 +53,94 @@ pub(in crate::harness) fn snapshot(
 pub(in crate::harness) fn differences(
     context: &Context,
     catalog: &Catalog,
-    filters: &[String],
-    compare: fn(&Folder, &Golden) -> Option<Difference>,
 ) -> Done<Vec<Difference>> {
-    let variants = context.variants(catalog, filters)?;
-    let names = FileNames::new(catalog);
-    let options = lowering::Options {
-        emits_locations: false,
-        ..lowering::Options::default()
-    };
-    let maker = Maker {
-        compiler: Compiler::new(options),
-        toolchain: Toolchain::find(None),
-        speaker: &context.speaker,
-    };
-    let mut goldens = Vec::new();
-    for (kernel, variant) in variants {
-        goldens.extend(maker.goldens(&names.name(kernel, variant), variant)?);
+    let now = Now::make(context, catalog, &[])?;
+    Ok(now.differences(Folder::compare))
+}
+
+/// The snapshots of the selected variants as they are now, beside the folder of those accepted.
+struct Now {
+    folder: Folder,
+    goldens: Vec<Golden>,
+    is_filtered: bool,
+}
+
+impl Now {
+    fn make(context: &Context, catalog: &Catalog, filters: &[String]) -> Done<Now> {
+        let variants = context.variants(catalog, filters)?;
+        let names = FileNames::new(catalog);
+        let options = lowering::Options {
+            emits_locations: false,
+            ..lowering::Options::default()
+        };
+        let maker = Maker {
+            compiler: Compiler::new(options),
+            toolchain: Toolchain::find(None),
+            speaker: &context.speaker,
+        };
+        let mut goldens = Vec::new();
+        for (kernel, variant) in variants {
+            goldens.extend(maker.goldens(&names.name(kernel, variant), variant)?);
+        }
+        Ok(Now {
+            folder: Folder(context.snapshot_folder()),
+            goldens,
+            is_filtered: !filters.is_empty(),
+        })
     }
-    let folder = Folder(context.snapshot_folder());
-    let mut differences: Vec<Difference> = goldens
+
+    fn differences(&self, compare: fn(&Folder, &Golden) -> Option<Difference>) -> Vec<Difference> {
+        let mut differences: Vec<Difference> = self
+            .goldens
+            .iter()
+            .filter_map(|golden| compare(&self.folder, golden))
+            .collect();
+        // With a filter, what is not selected still has its files.
+        if !self.is_filtered {
+            differences.extend(self.folder.orphans(&self.goldens));
+        }
+        differences
+    }
+
+    /// Says which figures of ptxas were accepted and could not be compared.
+    fn remark_uncompared(&self, speaker: &Speaker) {
+        let mut releases: BTreeMap<String, usize> = BTreeMap::new();
+        for golden in &self.goldens {
+            if let Some(release) = self.folder.uncompared(golden) {
+                *releases.entry(release).or_default() += 1;
+            }
+        }
+        let here = self.goldens.iter().find_map(Golden::release);
+        let here = here.map_or("no ptxas was found".to_string(), |release| {
+            format!("{release} is at hand")
+        });
+        for (release, number) in releases {
+            let text = format!(
+                "registers and spills of {} were not compared: they are those of {release}, and {here}",
+                count(number, "snapshot")
+            );
+            speaker.remark(&Remark::note(text).with_help("PTXAS chooses the program"));
+        }
+    }
+}
+
+/// Refuses to write snapshots that would lose their line of registers and spills.
+fn keep_assembly(differences: &[Difference], speaker: &Speaker) -> Done<()> {
+    let losing = differences
         .iter()
-        .filter_map(|golden| compare(&folder, golden))
-        .collect();
-    // With a filter, what is not selected still has its files.
-    if filters.is_empty() {
-        differences.extend(folder.orphans(&goldens));
+        .filter(|difference| difference.loses_assembly())
+        .count();
+    if losing == 0 {
+        return Ok(());
     }
-    Ok(differences)
+    let text = format!(
+        "no ptxas was found: {} would lose the line of registers and spills, and nothing was written",
+        count(losing, "snapshot")
+    );
+    let help = "set PTXAS or CUDA_HOME, or `pip install nvidia-cuda-nvcc`; \
+                to do without, delete the line `// ptxas ...` of these snapshots first";
+    speaker.failure(&Remark::error(text).with_help(help));
+    Err(Exit::Toolchain)
 }
 
 struct Maker<'a> {
