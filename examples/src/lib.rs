@@ -28,6 +28,7 @@ pub mod matmul_persistent;
 pub mod matmul_pipelined;
 pub mod matmul_small;
 pub mod matmul_warp_specialized;
+pub mod mma_v2;
 pub mod pdl_chain;
 pub mod rmsnorm;
 pub mod row_sum;

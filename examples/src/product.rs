@@ -46,6 +46,20 @@ impl<T: DeviceElement> Product<T> {
         self.size[2] as i32
     }
 
+    /// Both factors as they lie in memory.
+    pub(crate) fn factors(&self) -> [&Input<T>; 2] {
+        [&self.a, &self.b]
+    }
+
+    pub(crate) fn output(&self) -> &Output<T> {
+        &self.c
+    }
+
+    /// Elements from one row to the next: of both factors, and of the output.
+    pub(crate) fn strides(&self) -> [i32; 2] {
+        [stride::<T>(self.size[2]), stride::<T>(self.size[1])].map(|s| s as i32)
+    }
+
     /// The number of tiles of this shape.
     pub(crate) fn tiles(&self, tile: [usize; 2]) -> usize {
         self.size[0].div_ceil(tile[0]) * self.size[1].div_ceil(tile[1])

@@ -138,6 +138,15 @@ pub const PIPELINE: &[Pass] = &[
         is_optional: false,
         run: plan::warps::run,
     },
+    // Once budgets are known.
+    Pass {
+        name: "check-products",
+        summary: "say which products are spelled out, and what makes the tensor cores wait",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        is_optional: false,
+        run: opt::products::run,
+    },
     // After everything that adds, moves or removes an op with scratch.
     Pass {
         name: "plan-shared",

@@ -196,7 +196,7 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
             continue;
         }
         match promised(&attribute)? {
-            Some(number) => divisor = quote!(::core::option::Option::Some(#number)),
+            Some(number) => divisor = quote!(::core::option::Option::Some(const { #number })),
             None => kept.push(attribute),
         }
     }

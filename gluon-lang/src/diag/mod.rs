@@ -73,6 +73,13 @@ impl Diagnostic {
         self
     }
 
+    /// The same as an error.
+    #[must_use]
+    pub fn error_instead(mut self) -> Diagnostic {
+        self.severity = Severity::Error;
+        self
+    }
+
     /// With a text under the caret.
     #[must_use]
     pub fn labelled(mut self, text: impl Into<String>) -> Diagnostic {

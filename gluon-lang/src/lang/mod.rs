@@ -22,6 +22,7 @@ mod cluster;
 mod compare;
 mod create;
 mod dims;
+mod dot;
 mod element;
 mod fp8;
 mod gather;
@@ -61,6 +62,7 @@ pub use cluster::{
 pub use compare::{KernelEq, KernelOrd};
 pub use create::{arange, full, full_like, num_programs, program_id, scalar, zeros, zeros_like};
 pub use dims::IntoDims;
+pub use dot::{FmaFactor, WarpFactor, dot_fma, mma_v2, mma_v2_tf32};
 pub use element::{
     Bits, Element, Float, HostInt, HostNumber, HostValue, Index, Int, Numeric, WidensTo,
 };

@@ -9,6 +9,7 @@ pub mod cp_async;
 pub mod create;
 pub mod debug;
 pub mod define;
+pub mod dot;
 pub mod flow;
 pub mod gather;
 pub mod global;
@@ -143,6 +144,8 @@ macro_rules! for_each_op {
             WgmmaStart    in wgmma,
             WgmmaWait     in wgmma,
             FenceAsyncShared in wgmma,
+            MmaV2         in dot,
+            DotFma        in dot,
             ClusterBarrier in cluster,
             ClusterArrive in cluster,
             ClusterWait   in cluster,

@@ -41,6 +41,7 @@ mod create;
 mod debug;
 mod distribute;
 mod divide;
+mod dot;
 mod element;
 mod exchange;
 mod flat;

@@ -96,7 +96,7 @@ impl Lower for WgmmaWait {
 }
 
 /// The elements that accumulator registers hold: of half floats two each.
-fn elements_of(registers: &[Reg], elem: Elem) -> Vec<Element> {
+pub(super) fn elements_of(registers: &[Reg], elem: Elem) -> Vec<Element> {
     if is_packed(elem) {
         let halves = |&reg: &Reg| [Element::Part(reg, 0), Element::Part(reg, 16)];
         return registers.iter().flat_map(halves).collect();
@@ -104,7 +104,7 @@ fn elements_of(registers: &[Reg], elem: Elem) -> Vec<Element> {
     registers.iter().map(|&reg| reg.into()).collect()
 }
 
-fn is_packed(elem: Elem) -> bool {
+pub(super) fn is_packed(elem: Elem) -> bool {
     elem == Elem::Data(DType::F16)
 }
 
@@ -286,7 +286,7 @@ impl<'f> Product<'f> {
             Factor::Shared(Box::new(matrix))
         } else {
             let elements = cx.elements(self.op.a);
-            Factor::Words(cx.code.a_words(&elements, self.a_elem))
+            Factor::Words(cx.code.factor_words(&elements, self.a_elem))
         };
         let b = Matrix::of(cx, self.op.b, self.b_plan, 1, &self.groups);
         let mut rows: Vec<u32> = self.tiles.iter().map(|tile| tile[0]).collect();
@@ -347,13 +347,14 @@ fn plan(ty: &SmemType, mn_dim: usize, mn: u32, k: u32) -> MatrixDescriptor {
     plan_matrix(&ty.layout, &ty.alloc_shape, tile).expect(PLANNED)
 }
 
-fn element_type(elem: Elem, is_tf32: bool) -> Type {
+pub(super) fn element_type(elem: Elem, is_tf32: bool) -> Type {
     let Elem::Data(dtype) = elem else {
         panic!("the tensor cores multiply numbers, not {elem}");
     };
     match dtype {
         DType::F32 if is_tf32 => Type::Tf32,
         DType::F32 => Type::F32,
+        DType::F64 => Type::F64,
         DType::F16 => Type::F16,
         DType::Bf16 => Type::Bf16,
         DType::E4m3 => Type::E4m3,
@@ -450,8 +451,8 @@ impl Code {
         self.binary(BinaryOp::Add, Type::U32, sum, part)
     }
 
-    /// The left factor in registers: words of neighbours along K.
-    fn a_words(&mut self, elements: &[Element], elem: Elem) -> Vec<Reg> {
+    /// A factor in registers: words of neighbours along K.
+    pub(super) fn factor_words(&mut self, elements: &[Element], elem: Elem) -> Vec<Reg> {
         let words: Vec<Operand> = if elem.bits() == 32 {
             elements.iter().map(|&e| self.bits32(e, elem)).collect()
         } else {

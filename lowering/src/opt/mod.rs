@@ -6,6 +6,7 @@ pub mod conversions;
 pub mod cse;
 pub mod fold;
 pub mod licm;
+pub mod products;
 pub mod readonly;
 pub mod unused;
 

@@ -15,6 +15,7 @@ extern crate gluon_lang as tilekit;
 mod assembly;
 mod casts;
 mod control;
+mod dots;
 mod elementwise;
 mod floats;
 mod indexed;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use gluon_lang::diag::Diagnostics;
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::ir::Contracts;
 use gluon_lang::lang::Printed;
 use lowering::{LaunchInfo, Options};
@@ -167,10 +167,24 @@ impl Compiled {
         &self.0.steps
     }
 
+    /// An error where no GPU can run the kernel as it is meant, but the emulator can: a print beside `wgmma`.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] with what stands in the way.
+    pub fn check_assembly(&self) -> Result<()> {
+        let stops = |d: &&Diagnostic| d.code == Code::CallBesideWgmma && !self.is_replaced();
+        let stopping = self.0.warnings.0.iter().filter(stops).cloned();
+        let errors = Diagnostics(stopping.map(Diagnostic::error_instead).collect());
+        if errors.has_errors() {
+            return Err(Error::Kernel(errors));
+        }
+        Ok(())
+    }
+
     /// Puts the code on `device`.
     ///
     /// # Errors
-    /// What ptxas or the driver has against the code, or [`Error::Spills`] if the kernel forbids them.
+    /// What stops the kernel on a GPU, what ptxas or the driver has against the code, or [`Error::Spills`] if the kernel forbids them.
     pub fn load(&self, device: &Device) -> Result<Arc<Entry>> {
         let info = &self.0.info;
         let shape = EntryShape {
@@ -180,6 +194,9 @@ impl Compiled {
             shared_bytes: info.shared_bytes,
             overlaps_previous: false,
         };
+        if device.is_cuda() {
+            self.check_assembly()?;
+        }
         let entry = device
             .load_module(&self.0.module, self.ptx())?
             .entry(shape)?;

@@ -6,6 +6,7 @@ mod control;
 mod costs;
 mod hopper;
 mod layouts;
+mod products;
 mod rules;
 mod shapes;
 mod shared;
@@ -15,6 +16,7 @@ mod values;
 
 use std::path::PathBuf;
 
+use gluon_lang::ir::Func;
 use lowering::{Options, compile};
 use tilekit::diag::Diagnostics;
 use tilekit::report::{MessageFormat, Reporter, Sources};
@@ -23,10 +25,33 @@ use tilekit::rt::Traced;
 /// Compiles a wrong kernel as far as it goes and compares what is reported with `expected/diagnostics/NAME.snap`.
 #[track_caller]
 fn check(name: &str, traced: Result<Traced, Diagnostics>) {
-    let compiled = traced.and_then(|traced| compile(traced.func, &Options::default()));
+    check_func(name, traced.map(|traced| traced.func));
+}
+
+/// The same of a kernel as it is after tracing.
+#[track_caller]
+fn check_func(name: &str, func: Result<Func, Diagnostics>) {
+    let compiled = func.and_then(|func| compile(func, &Options::default()));
     let Err(diagnostics) = compiled else {
         panic!("the kernel `{name}` is wrong, and it compiled");
     };
+    compare(name, &diagnostics);
+}
+
+/// The same of a kernel that is probably not what its author wants.
+#[track_caller]
+fn check_warned(name: &str, traced: Result<Traced, Diagnostics>) {
+    let compiled = traced.and_then(|traced| compile(traced.func, &Options::default()));
+    let compiled = compiled.unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert!(
+        !compiled.warnings.0.is_empty(),
+        "nothing is said of the kernel `{name}`"
+    );
+    compare(name, &compiled.warnings);
+}
+
+#[track_caller]
+fn compare(name: &str, diagnostics: &Diagnostics) {
     let reporter = Reporter {
         format: MessageFormat::Human,
         color: false,

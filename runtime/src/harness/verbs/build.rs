@@ -68,6 +68,9 @@ impl Builder<'_> {
         let Some(toolchain) = &self.toolchain else {
             return Ok(None);
         };
+        compiled
+            .check_assembly()
+            .map_err(|error| self.speaker.error(compiled.display(), &error))?;
         match toolchain.assemble(compiled.ptx()) {
             Ok(Image::Cubin { assembled, .. }) => Ok(Some(assembled)),
             Ok(Image::Ptx(_)) => unreachable!("assembling gives a cubin or fails"),

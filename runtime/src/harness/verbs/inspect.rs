@@ -77,7 +77,8 @@ fn assembled(
     if !is_needed && toolchain.ptxas().is_none() {
         return Ok(None);
     }
-    match toolchain.assemble(compiled.ptx()) {
+    let checked = compiled.check_assembly();
+    match checked.and_then(|()| toolchain.assemble(compiled.ptx())) {
         Ok(Image::Cubin { assembled, .. }) => {
             let version = toolchain.ptxas().map(|ptxas| ptxas.version);
             let report = assembled.report.entry(&compiled.info().entry);

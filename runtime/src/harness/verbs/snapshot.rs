@@ -164,6 +164,9 @@ impl Maker<'_> {
         let header = facts(&compiled);
         let ptx = format!("{}{}", comment(&header), compiled.ptx());
         let ir = format!("{}{ir}", comment(&header[..1]));
+        compiled
+            .check_assembly()
+            .map_err(|error| self.speaker.error(name, &error))?;
         let assembly = self.assembly(compiled.ptx(), &compiled.info().entry)?;
         let golden = |kind, text, assembly| Golden {
             name: name.to_string(),

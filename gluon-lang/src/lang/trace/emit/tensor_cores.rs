@@ -8,6 +8,7 @@ use crate::entity::Value;
 use crate::ir::Type;
 use crate::layout::{Dims, Wgmma};
 use crate::ops::create::Const;
+use crate::ops::dot::{DotFma, MmaV2};
 use crate::ops::wgmma::{AccumulatorBegin, InputPrecision, WgmmaStart, WgmmaWait};
 
 /// An accumulator of zeros.
@@ -72,5 +73,30 @@ pub(crate) fn wgmma_wait(accumulator: Value, pending: u32, is_done: bool, at: At
             accumulators: smallvec![accumulator],
         };
         trace.push1(op, declared, at)
+    })
+}
+
+/// The product of two tensors by the tensor cores of each warp, added to a third.
+#[inline(never)]
+pub(crate) fn mma_v2([a, b, accumulator]: [Value; 3], precision: InputPrecision, at: At) -> Value {
+    with(at, |trace| {
+        let ty = trace.ty(accumulator).clone();
+        let op = MmaV2 {
+            precision,
+            a,
+            b,
+            accumulator,
+        };
+        trace.push1(op, ty, at)
+    })
+}
+
+/// The product of two tensors element by element, added to a third.
+#[inline(never)]
+pub(crate) fn dot_fma([a, b, accumulator]: [Value; 3], at: At) -> Value {
+    with(at, |trace| {
+        let ty = trace.ty(accumulator).clone();
+        let op = DotFma { a, b, accumulator };
+        trace.push1(op, ty, at)
     })
 }

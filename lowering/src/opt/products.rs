@@ -1,0 +1,134 @@
+//! `check-products`: says which products are spelled out at great length, and what makes the tensor cores wait.
+//!
+//! A print, and an assertion that speaks, call `vprintf`. Behind a call of a function that it does not know, ptxas waits after
+//! every `wgmma` of the kernel (its note C7510) and ignores `setmaxnreg` (C7506), wherever the call stands. The emulator runs
+//! such a kernel, so this is a warning here, and an error where the kernel is to be assembled.
+
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
+use gluon_lang::entity::Inst;
+use gluon_lang::ir::Func;
+use gluon_lang::ops::Op;
+
+/// Warns of both.
+pub fn run(func: &mut Func, found: &mut Diagnostics) {
+    let insts = func.walk();
+    let sufferer = insts.iter().copied().find(|inst| suffers(func, *inst));
+    for &inst in &insts {
+        match func.op(inst) {
+            Op::DotFma(op) => {
+                if let Some(products) = op.excess(func) {
+                    found.push(spelled_out(func, inst, products).warning());
+                }
+            }
+            Op::Print(_) | Op::Assert(_) => {
+                if let Some(sufferer) = sufferer {
+                    found.push(call(func, inst, sufferer).warning());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Does the code of this instruction suffer from a call anywhere in the kernel?
+fn suffers(func: &Func, inst: Inst) -> bool {
+    match func.op(inst) {
+        Op::WgmmaStart(_) => true,
+        Op::WarpSpecialize(op) => op
+            .registers
+            .iter()
+            .any(|budget| Some(*budget) != func.max_registers),
+        _ => false,
+    }
+}
+
+fn call(func: &Func, inst: Inst, sufferer: Inst) -> Diagnostic {
+    let name = match func.op(inst) {
+        Op::Print(_) => "device_print",
+        _ => "device_assert",
+    };
+    let (what, effect) = match func.op(sufferer) {
+        Op::WgmmaStart(_) => (
+            "`wgmma`",
+            "ptxas waits after each `wgmma`, so that none overlaps another (C7510)",
+        ),
+        _ => (
+            "register budgets",
+            "ptxas ignores the register budgets of its partitions (C7506)",
+        ),
+    };
+    let message = format!("`{name}` in a kernel with {what}: no GPU can run it as it is meant");
+    Diagnostic::error(Code::CallBesideWgmma, func.place(inst), message)
+        .labelled("this calls `vprintf`")
+        .related(func.place(sufferer), "this suffers from the call")
+        .note(format!("where a kernel calls a function, {effect}"))
+        .help("run it with `--device emulator`, store what is of interest and print it in another kernel, or take it out")
+}
+
+fn spelled_out(func: &Func, inst: Inst, products: u64) -> Diagnostic {
+    let message = format!(
+        "this `dot_fma` spells out {products} products of elements, {} in each thread",
+        products / u64::from(func.threads())
+    );
+    Diagnostic::error(Code::TooLarge, func.place(inst), message)
+        .help("put K into a loop over smaller tiles, or use the tensor cores: `mma_v2`")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test::apply;
+
+    /// What is said of a kernel of four warps with this body.
+    #[track_caller]
+    fn check(body: &str, expected: &[&str]) {
+        let (_, found) = apply(
+            "check-products",
+            &format!(
+                "#b = Blocked([4, 4], [4, 8], [4, 1], [1, 0])\n#l = DotOperand(0, Blocked([4, 4], [4, 8], [4, 1], [1, 0]), 0)\n#r = DotOperand(1, Blocked([4, 4], [4, 8], [4, 1], [1, 0]), 0)\n#w = Wgmma([4, 1], [64, 8, 16])\n#s = Nvmma(32, 16)\n#t = Nvmma(32, 16, transposed=true)\nkernel @k(%c: i1, %n: i32) warps(4) stage(resolved) {{\n{body}  return\n}}\n"
+            ),
+        );
+        let texts: Vec<String> = found.0.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), expected.len(), "{texts:?}");
+        for (text, expected) in texts.iter().zip(expected) {
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+
+    fn product(k: u32) -> String {
+        format!(
+            "  %a = constant {{value=1.0}} : tensor<128x{k}xf32, #l>\n  %b = constant {{value=1.0}} : tensor<{k}x128xf32, #r>\n  %z = constant {{value=0.0}} : tensor<128x128xf32, #b>\n  %d = dot_fma %a, %b, %z : tensor<128x128xf32, #b>\n"
+        )
+    }
+
+    #[test]
+    fn products_of_elements_are_counted() {
+        check(&product(32), &[]);
+        check(
+            &product(64),
+            &["spells out 1048576 products of elements, 8192 in each thread"],
+        );
+    }
+
+    const WGMMA: &str = "  %a = smem_alloc : smem<64x16xbf16, #s>
+  %b = smem_alloc : smem<8x16xbf16, #s>
+  %t = smem_permute %b {order=[1, 0]} : smem<16x8xbf16, #t>
+  %z = constant {value=0.0} : tensor<64x8xf32, #w>
+  %f = accumulator %z : in_flight<64x8xf32, #w>
+  %g = wgmma %a, %t, %f {promote_every=0} : in_flight<64x8xf32, #w>
+  %r = wgmma_wait [%g] {pending=0} : tensor<64x8xf32, #w>
+";
+
+    #[test]
+    fn calls_stop_products_of_warpgroups() {
+        let calls = "  print [%n] {prefix=\"n\"}\n  assert %c {message=\"c\"}\n";
+        check(calls, &[]);
+        check(WGMMA, &[]);
+        check(
+            &format!("{calls}{WGMMA}"),
+            &[
+                "`device_print` in a kernel with `wgmma`",
+                "`device_assert` in a kernel with `wgmma`",
+            ],
+        );
+    }
+}
