@@ -405,6 +405,10 @@ impl OpRules for InlinePtx {
         }
         Ok(declared.into())
     }
+    /// What it asks of the other threads only its author knows.
+    fn suits_one_thread(&self) -> bool {
+        false
+    }
     fn effects(&self) -> Effects {
         if self.is_pure {
             return Effects::PURE;

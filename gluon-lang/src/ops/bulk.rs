@@ -184,6 +184,9 @@ impl OpRules for BulkLoad {
             ..Effects::PURE
         }
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -241,6 +244,9 @@ impl OpRules for BulkStore {
             ..Effects::PURE
         }
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -276,6 +282,9 @@ impl OpRules for BulkPrefetch {
             is_ordered: true,
             ..Effects::PURE
         }
+    }
+    fn suits_one_thread(&self) -> bool {
+        true
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free

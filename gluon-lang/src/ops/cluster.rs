@@ -223,6 +223,9 @@ impl OpRules for LaunchWait {
             ..Effects::BARRIER
         }
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -243,6 +246,9 @@ impl OpRules for LaunchDependents {
             is_ordered: true,
             ..Effects::PURE
         }
+    }
+    fn suits_one_thread(&self) -> bool {
+        true
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free

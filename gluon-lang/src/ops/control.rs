@@ -130,6 +130,9 @@ impl OpRules for Yield {
     fn effects(&self) -> Effects {
         TERMINATOR
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn is_terminator(&self) -> bool {
         true
     }
@@ -155,6 +158,9 @@ impl OpRules for Condition {
     }
     fn effects(&self) -> Effects {
         TERMINATOR
+    }
+    fn suits_one_thread(&self) -> bool {
+        true
     }
     fn is_terminator(&self) -> bool {
         true

@@ -112,6 +112,9 @@ impl OpRules for Load {
         }
         Ok(smallvec![data])
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn effects(&self) -> Effects {
         Effects {
             reads: Spaces::GLOBAL,

@@ -172,6 +172,9 @@ impl OpRules for MbarrierExpect {
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![(self.barrier, Access::Atomic)]
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -215,6 +218,9 @@ impl OpRules for MbarrierArrive {
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![(self.barrier, Access::Atomic)]
     }
+    fn suits_one_thread(&self) -> bool {
+        self.by != Arrivers::Thread
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -246,6 +252,9 @@ impl OpRules for MbarrierWait {
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![(self.barrier, Access::Atomic)]
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -273,6 +282,9 @@ impl OpRules for MbarrierTryWait {
     }
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![(self.barrier, Access::Atomic)]
+    }
+    fn suits_one_thread(&self) -> bool {
+        true
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free

@@ -313,6 +313,13 @@ pub trait OpRules: OpFields + Registered {
         SharedAccesses::new()
     }
 
+    /// Can one thread alone do what it does, where no operand, result or scratch belongs to several? An op that lets threads
+    /// meet, or counts them, says no.
+    fn suits_one_thread(&self) -> bool {
+        let effects = self.effects();
+        effects.is_droppable() && effects.reads.is_none()
+    }
+
     /// Does it end a region?
     fn is_terminator(&self) -> bool {
         false

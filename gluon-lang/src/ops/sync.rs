@@ -20,6 +20,10 @@ impl OpRules for Barrier {
     fn effects(&self) -> Effects {
         Effects::BARRIER
     }
+    /// It has met itself.
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }

@@ -297,6 +297,9 @@ impl OpRules for TmaLoad {
     fn effects(&self) -> Effects {
         ENGINE
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -350,6 +353,9 @@ impl OpRules for TmaStore {
     fn effects(&self) -> Effects {
         ENGINE
     }
+    fn suits_one_thread(&self) -> bool {
+        true
+    }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free
     }
@@ -377,6 +383,9 @@ impl OpRules for TmaStoreWait {
         ENGINE
     }
     fn waits_for_async_reads(&self) -> bool {
+        true
+    }
+    fn suits_one_thread(&self) -> bool {
         true
     }
     fn layout_rule(&self) -> LayoutRule {
@@ -412,6 +421,9 @@ impl OpRules for TmaPrefetch {
             is_ordered: true,
             ..Effects::PURE
         }
+    }
+    fn suits_one_thread(&self) -> bool {
+        true
     }
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Free

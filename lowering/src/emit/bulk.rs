@@ -13,7 +13,7 @@ use super::{Emitted, Emitter, Lower};
 
 impl Lower for BulkLoad {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = Some(cx.one_thread(self.predicate.expand()));
+        let guard = cx.one_thread(self.predicate.expand());
         let policy = cx.l2_policy(self.policy);
         let multicast = self.multicast.expand().map(|mask| cx.cta_mask(mask));
         let src = cx.code.address(cx.scalar(self.src));
@@ -32,7 +32,7 @@ impl Lower for BulkLoad {
 
 impl Lower for BulkStore {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = Some(cx.one_thread(self.predicate.expand()));
+        let guard = cx.one_thread(self.predicate.expand());
         let policy = cx.l2_policy(self.policy);
         let dst = cx.code.address(cx.scalar(self.dst));
         let src = cx.view_address(self.view, 0);
@@ -50,7 +50,7 @@ impl Lower for BulkStore {
                     .push_guarded(guard, ptx::BulkReduce { policy, ..reduce });
             }
         }
-        let asker = Some(cx.one_thread(None));
+        let asker = cx.one_thread(None);
         cx.code.push_guarded(asker, ptx::BulkCommitGroup::new());
         Ok(())
     }
@@ -58,7 +58,7 @@ impl Lower for BulkStore {
 
 impl Lower for BulkPrefetch {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = Some(cx.one_thread(self.predicate.expand()));
+        let guard = cx.one_thread(self.predicate.expand());
         let policy = cx.l2_policy(self.policy);
         let src = cx.code.address(cx.scalar(self.src));
         let elem = cx.func.ty(self.src).elem().and_then(Elem::pointee);

@@ -20,6 +20,7 @@ impl Lower for For {
         let elem = cx.elem(self.low);
         let params = cx.func.region(self.body).params.clone();
         let carried: Vec<Slot> = self.inits.iter().map(|v| cx.slot(*v)).collect();
+        let blank = cx.carried_blank(self);
         let low = cx.scalar(self.low);
         let high = cx.scalar(self.high);
         let high = cx.code.operand(high, elem);
@@ -29,8 +30,8 @@ impl Lower for For {
         let (head, end) = (cx.code.label("for"), cx.code.label("done"));
         // The first test stands before the loop and the others at its end, so that an iteration has one branch.
         let is_entered = matches!((cx.scalar(self.low).as_int(), cx.scalar(self.high).as_int()), (Some(l), Some(h)) if l < h);
-        if !is_entered {
-            let none = cx.code.setp(Compare::Ge, arithmetic(elem), low, high);
+        let none = (!is_entered).then(|| cx.code.setp(Compare::Ge, arithmetic(elem), low, high));
+        if let Some(none) = none {
             cx.code.branch(Some(Predicate::is(none)), end, true);
         }
         let step = cx.scalar(self.step);
@@ -45,6 +46,7 @@ impl Lower for For {
         for (param, slot) in params[1..].iter().zip(&carried) {
             cx.set(*param, slot.elements());
         }
+        cx.enter_blank(&blank, self, index);
         cx.region(self.body)?;
         let ends: Vec<Value> = yielded(cx.func, self.body).to_vec();
         cx.hand_on(&carried, &ends);
@@ -70,6 +72,7 @@ impl Lower for For {
         for (result, slot) in results.into_iter().zip(&carried) {
             cx.set(result, slot.elements());
         }
+        cx.leave_blank(&blank, inst, none);
         Ok(())
     }
 }

@@ -16,13 +16,13 @@ use super::{Emitted, Emitter, Lower};
 const IN_CTA: Option<MbarSpace> = Some(MbarSpace::Cta);
 
 /// The bits of a thread's number below its warp and its warpgroup.
-const LANE_BITS: u32 = 31;
+pub(super) const LANE_BITS: u32 = 31;
 const WARPGROUP_BITS: u32 = 127;
 
 impl Lower for MbarrierInit {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let addr = cx.view_address(self.barrier, 0);
-        let guard = Some(cx.one_thread(None));
+        let guard = cx.one_thread(None);
         let init = ptx::MbarrierInit {
             space: IN_CTA,
             ..ptx::MbarrierInit::new(addr, self.count)
@@ -39,7 +39,7 @@ impl Lower for MbarrierInit {
 impl Lower for MbarrierInvalidate {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let addr = cx.view_address(self.barrier, 0);
-        let guard = Some(cx.one_thread(None));
+        let guard = cx.one_thread(None);
         let end = ptx::MbarrierInval {
             space: IN_CTA,
             ..ptx::MbarrierInval::new(addr)
@@ -52,7 +52,7 @@ impl Lower for MbarrierInvalidate {
 impl Lower for MbarrierExpect {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let addr = cx.view_address(self.barrier, 0);
-        let guard = Some(cx.one_thread(self.predicate.expand()));
+        let guard = cx.one_thread(self.predicate.expand());
         let known = Element::int(self.bytes.into());
         let bytes = match self.count.expand() {
             Some(count) => {
@@ -77,14 +77,14 @@ impl Lower for MbarrierArrive {
         let guard = match self.by {
             Arrivers::Partition => {
                 cx.meet();
-                Some(cx.one_thread(predicate))
+                cx.one_thread(predicate)
             }
             Arrivers::Warp => {
                 // The arrival speaks for all lanes, which need not have come together.
                 cx.meet_warp();
-                Some(cx.thread_where_clear(LANE_BITS, predicate))
+                cx.thread_where_clear(LANE_BITS, predicate)
             }
-            Arrivers::Warpgroup => Some(cx.thread_where_clear(WARPGROUP_BITS, predicate)),
+            Arrivers::Warpgroup => cx.thread_where_clear(WARPGROUP_BITS, predicate),
             Arrivers::Thread => cx.every_thread(predicate),
         };
         let addr = cx.view_address(self.barrier, 0);
@@ -168,7 +168,7 @@ impl Emitter<'_> {
     }
 
     /// Holds in one thread, and there only if `predicate` does.
-    pub(super) fn one_thread(&mut self, predicate: Option<Value>) -> Predicate {
+    pub(super) fn one_thread(&mut self, predicate: Option<Value>) -> Option<Predicate> {
         self.thread_where_clear(self.code.partition.threads() - 1, predicate)
     }
 
@@ -177,20 +177,23 @@ impl Emitter<'_> {
         if self.code.partition.followers == 0 {
             return predicate.map(|p| Predicate::is(self.predicate(p)));
         }
-        Some(self.thread_where_clear(0, predicate))
+        self.thread_where_clear(0, predicate)
     }
 
     /// Holds in those threads whose number has no bit of `mask`, and there only if `predicate` does.
-    fn thread_where_clear(&mut self, mask: u32, predicate: Option<Value>) -> Predicate {
+    fn thread_where_clear(&mut self, mask: u32, predicate: Option<Value>) -> Option<Predicate> {
+        if self.code.partition.is_one_thread {
+            return predicate.map(|p| Predicate::is(self.predicate(p)));
+        }
         let first = self.code.thread_bits_clear(mask);
         let Some(predicate) = predicate else {
-            return Predicate::is(first);
+            return Some(Predicate::is(first));
         };
         let asked = self.scalar(predicate);
         let both = self
             .code
             .int_binary(BinaryOp::And, first.into(), asked, Elem::I1);
-        Predicate::is(self.code.whole(both, Elem::I1))
+        Some(Predicate::is(self.code.whole(both, Elem::I1)))
     }
 
     /// The place that a place in this CTA's shared memory has in another CTA of the cluster.

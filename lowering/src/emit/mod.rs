@@ -31,6 +31,7 @@
 
 mod arith;
 mod atomic;
+mod blank;
 mod bulk;
 mod cast;
 mod cluster;
@@ -48,6 +49,7 @@ mod flat;
 mod float;
 mod gather;
 mod global;
+mod guards;
 mod histogram;
 mod indexed;
 mod inline;
@@ -77,6 +79,7 @@ mod warps;
 mod wgmma;
 mod wide_red;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -92,7 +95,9 @@ use ptx::{Linkage, Module, Operand, Param, PtrAttribute, Reg, Space, Symbol, Var
 
 use crate::analysis::axis::Axes;
 use crate::analysis::roots::Roots;
+use crate::analysis::uses::Uses;
 use crate::options::Options;
+use blank::Blank;
 use code::Code;
 use distribute::Distribution;
 use element::{Element, Elements};
@@ -150,6 +155,10 @@ struct Emitter<'f> {
     pub(super) code: Code,
     pub(super) module: Module,
     values: SecondaryMap<Value, Option<Elements>>,
+    /// Accumulators whose registers hold nothing yet.
+    blank: SecondaryMap<Value, Option<Blank>>,
+    /// Who uses a value, once somebody asks.
+    uses: OnceCell<Uses>,
     distributions: HashMap<(Layout, Dims), Rc<Distribution>>,
     locations: locations::Places,
     /// The CTA's shared memory, once it is used.
@@ -175,6 +184,8 @@ impl<'f> Emitter<'f> {
             code,
             module: Module::new(),
             values: SecondaryMap::with_capacity(func.value_count()),
+            blank: SecondaryMap::new(),
+            uses: OnceCell::new(),
             distributions: HashMap::new(),
             locations: locations::Places::new(options.emits_locations),
             shared: None,
@@ -226,6 +237,11 @@ impl<'f> Emitter<'f> {
                 .enter(&mut self.module, &mut self.code.entry, locations, loc)
         });
         self.code.set_loc(id);
+    }
+
+    /// Who uses a value.
+    pub(super) fn uses(&self) -> &Uses {
+        self.uses.get_or_init(|| Uses::of(self.func))
     }
 
     /// The elements of a value.
@@ -352,6 +368,7 @@ impl<'f> Emitter<'f> {
     fn finish(mut self) -> Module {
         tidy::remove_unused(&mut self.code);
         sink::sink_into_cold(&mut self.code);
+        guards::branch_around_runs(&mut self.code);
         let mut entry = self.code.finish();
         entry.linkage = Linkage::Visible;
         self.module.entries.push(entry);

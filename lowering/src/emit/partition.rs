@@ -19,6 +19,8 @@ pub(super) struct Partition {
     pub(super) barrier: u32,
     /// Warps of the CTA that run the same code without any tile of their own.
     pub(super) followers: u32,
+    /// One thread runs the code for all of its warp, and the others are gone: it need not say who does what.
+    pub(super) is_one_thread: bool,
 }
 
 impl Partition {
@@ -29,6 +31,7 @@ impl Partition {
             warps: func.warps,
             barrier: 0,
             followers: func.launch_warps() - func.warps,
+            is_one_thread: false,
         }
     }
 
@@ -66,8 +69,15 @@ impl Code {
 
     /// A predicate: the thread holds tiles, and none of these bits of its number is set.
     pub(super) fn thread_bits_clear(&mut self, mask: u32) -> Reg {
-        let followers = self.partition.follower_bits();
+        let partition = self.partition;
+        let followers = partition.follower_bits();
         self.in_prologue(|code| {
+            if mask == partition.threads() - 1 {
+                // Said like this, ptxas knows that it is one thread, and spares the loops over lanes around what engines
+                // are asked for.
+                let thread = code.mov(Type::U32, Special::TidX);
+                return code.setp(Compare::Eq, Type::U32, thread, partition.first_warp * 32);
+            }
             let thread = if followers == 0 {
                 code.thread()
             } else {

@@ -15,7 +15,9 @@ impl Lower for Barrier {
 impl Emitter<'_> {
     /// The lanes of each warp meet.
     pub(super) fn meet_warp(&mut self) {
-        self.code.push(ptx::BarWarpSync::new(u32::MAX));
+        if !self.code.partition.is_one_thread {
+            self.code.push(ptx::BarWarpSync::new(u32::MAX));
+        }
     }
 
     /// All threads of all CTAs of the cluster meet, and see what the others wrote.

@@ -24,7 +24,7 @@ const MAP: Elem = Elem::Data(DType::U64);
 
 impl Lower for TmaLoad {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = Some(cx.one_thread(self.predicate.expand()));
+        let guard = cx.one_thread(self.predicate.expand());
         let mbar = cx.view_address(self.barrier, 0);
         let policy = cx.l2_policy(self.policy);
         let multicast = self.multicast.expand().map(|mask| cx.cta_mask(mask));
@@ -53,12 +53,18 @@ impl Lower for TmaLoad {
 
 impl Lower for TmaStore {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = Some(cx.one_thread(None));
+        let guard = cx.one_thread(None);
         let policy = cx.l2_policy(self.policy);
         let dim = dim(&self.coordinates);
-        for message in cx.messages(self.map) {
-            let dst = cx.tensor_address(self.map, &self.coordinates, &message);
-            let src = cx.view_address(self.view, message.offset_bytes);
+        let messages = cx.messages(self.map).into_iter();
+        // All addresses first, so that the messages follow one another.
+        let addresses: Vec<_> = messages
+            .map(|message| {
+                let dst = cx.tensor_address(self.map, &self.coordinates, &message);
+                (dst, cx.view_address(self.view, message.offset_bytes))
+            })
+            .collect();
+        for (dst, src) in addresses {
             match atom_op(self.op) {
                 None => {
                     let store = ptx::TensorStore::new(dim, dst, src);
@@ -106,7 +112,7 @@ impl Lower for TmaStoreWait {
 
 impl Lower for TmaPrefetch {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = Some(cx.one_thread(None));
+        let guard = cx.one_thread(None);
         let policy = cx.l2_policy(self.policy);
         for message in cx.messages(self.map) {
             let src = cx.tensor_address(self.map, &self.coordinates, &message);
@@ -134,6 +140,11 @@ impl Emitter<'_> {
             })
         });
         self.set(map, vec![address.into()]);
+        // The engine needs it soon, and it is far away.
+        let guard = self.one_thread(None);
+        let addr = Addr::reg(address, 0);
+        self.code
+            .push_guarded(guard, ptx::PrefetchTensormap::new(addr));
     }
 
     fn map_type(&self, map: Value) -> &TensorMapType {

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use gluon_lang::entity::Inst;
+use gluon_lang::entity::{Inst, Region, Value};
+use gluon_lang::ir::Type as TileType;
 use gluon_lang::ops::warps::WarpSpecialize;
 use ptx::{Compare, Label, Predicate, SetMaxNRegOp, Type};
 
+use super::mbarrier::LANE_BITS;
 use super::partition::Partition;
 use super::{Emitted, Emitter, Lower};
 
@@ -22,7 +24,7 @@ impl Lower for WarpSpecialize {
         let own_warps = self.own_warps();
         cx.leave_unless_below(own_warps, workers);
         cx.take_registers(start, self.registers[0]);
-        cx.partition_code(self, 0)?;
+        cx.partition_code(self, 0, end)?;
         cx.code.branch(None, end, true);
         cx.code.bind(workers);
         let mut first = own_warps;
@@ -66,12 +68,12 @@ impl Emitter<'_> {
         for at in members {
             let last = op.first_warp(at) + op.warps[at];
             if last == group.end {
-                self.partition_code(op, at)?;
+                self.partition_code(op, at, end)?;
                 continue;
             }
             let next = self.code.label("next");
             self.leave_unless_below(last, next);
-            self.partition_code(op, at)?;
+            self.partition_code(op, at, end)?;
             self.code.branch(None, end, true);
             self.code.bind(next);
         }
@@ -89,13 +91,46 @@ impl Emitter<'_> {
         self.code.push(ptx::SetMaxNReg::new(op, want));
     }
 
-    fn partition_code(&mut self, op: &WarpSpecialize, at: usize) -> Emitted {
-        let partition = Partition {
+    /// The code of a partition, which ends the kernel at `end`. What one thread can do alone, the first of a warp does: the
+    /// others leave, so that nothing is said for every thread and guarded for one.
+    fn partition_code(&mut self, op: &WarpSpecialize, at: usize, end: Label) -> Emitted {
+        let region = op.partitions.0[at];
+        let mut partition = Partition {
             first_warp: op.first_warp(at),
             warps: op.warps[at],
             barrier: at as u32 + 1,
             followers: 0,
+            is_one_thread: false,
         };
-        self.in_partition(partition, |cx| cx.region(op.partitions.0[at]))
+        let is_one_thread = op.warps[at] == 1 && self.suits_one_thread(region);
+        if is_one_thread {
+            let first = self.in_partition(partition, |cx| cx.code.thread_bits_clear(LANE_BITS));
+            self.code.branch(Some(Predicate::not(first)), end, false);
+            partition.is_one_thread = true;
+        }
+        self.in_partition(partition, |cx| cx.region(region))
+    }
+
+    /// Can one thread do all that a region says, because it says nothing of tensors and lets nobody meet?
+    fn suits_one_thread(&self, region: Region) -> bool {
+        let func = self.func;
+        let is_of_one = |&value: &Value| {
+            matches!(
+                func.ty(value),
+                TileType::Scalar(_) | TileType::Smem(_) | TileType::TensorMap(_)
+            )
+        };
+        func.region(region).insts.iter().all(|&inst| {
+            let op = func.op(inst);
+            let mut regions = op.regions().into_iter();
+            op.rules().suits_one_thread()
+                && op.rules().scratch().is_none()
+                && op
+                    .operands()
+                    .iter()
+                    .chain(func.results(inst))
+                    .all(is_of_one)
+                && regions.all(|inner| self.suits_one_thread(inner))
+        })
     }
 }

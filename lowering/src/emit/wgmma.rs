@@ -17,6 +17,7 @@ use gluon_lang::ops::wgmma::{
 };
 use ptx::{Binary, BinaryOp, Fragment, MatrixA, Operand, Reg, RegClass, Shape, TernaryOp, Type};
 
+use super::blank::Blank;
 use super::code::Code;
 use super::element::{Element, class};
 use super::{Emitted, Emitter, Lower};
@@ -35,8 +36,14 @@ impl Lower for FenceAsyncShared {
 
 impl Lower for AccumulatorBegin {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let registers = cx.new_accumulator(self.init);
-        cx.set_in_flight(cx.func.result(inst), &registers);
+        let result = cx.func.result(inst);
+        let registers = if cx.begins_blank(inst, self.init) {
+            cx.blank[result] = Some(Blank::Always);
+            cx.blank_accumulator(self.init)
+        } else {
+            cx.new_accumulator(self.init)
+        };
+        cx.set_in_flight(result, &registers);
         Ok(())
     }
 }
@@ -48,13 +55,7 @@ impl Lower for WgmmaStart {
             TileType::InFlight(_) => cx.in_flight(self.accumulator),
             _ => cx.new_accumulator(self.accumulator),
         };
-        let use_old: Operand = match self.use_accumulator.expand() {
-            Some(value) => {
-                let element = cx.scalar(value);
-                cx.code.whole(element, Elem::I1).into()
-            }
-            None => Operand::Int(1),
-        };
+        let use_old = cx.use_old(self);
         // Everything that is computed stands before the fence, so that nothing but products follows it.
         let steps = product.steps(cx);
         if self.promote_every == 0 {
@@ -84,6 +85,7 @@ impl Lower for WgmmaWait {
         let results = cx.func.results(inst).to_vec();
         for (&from, to) in self.accumulators.iter().zip(results) {
             let registers = cx.in_flight(from);
+            cx.clear_blank(from, &registers);
             if cx.func.ty(to).as_in_flight().is_some() {
                 cx.set_in_flight(to, &registers);
             } else {
@@ -119,9 +121,37 @@ impl Emitter<'_> {
         elements.iter().map(register).collect()
     }
 
+    /// Whether what the accumulator held before counts.
+    fn use_old(&mut self, op: &WgmmaStart) -> Operand {
+        let keep = self.blank[op.accumulator].map_or(Operand::Int(1), Blank::keep);
+        let Some(asked) = op.use_accumulator.expand() else {
+            return keep;
+        };
+        let asked = self.scalar(asked);
+        let both = self.code.int_binary(Op::And, asked, keep.into(), Elem::I1);
+        match both.as_int() {
+            Some(known) => Operand::Int(known),
+            None => self.code.whole(both, Elem::I1).into(),
+        }
+    }
+
     fn set_in_flight(&mut self, value: Value, registers: &[Reg]) {
         let elements: Vec<Element> = registers.iter().map(|&reg| reg.into()).collect();
         self.set(value, elements);
+    }
+
+    /// New registers for the elements of a tensor.
+    fn blank_accumulator(&mut self, like: Value) -> Vec<Reg> {
+        let elem = self.elem(like);
+        let elements = self.elements(like).len();
+        let count = if is_packed(elem) {
+            elements / 2
+        } else {
+            elements
+        };
+        (0..count)
+            .map(|_| self.code.reg(accumulator_class(elem)))
+            .collect()
     }
 
     /// New registers that begin with the elements of a tensor.
@@ -186,7 +216,8 @@ impl Emitter<'_> {
     }
 }
 
-fn zero(elem: Elem) -> Operand {
+/// Zero in a register of an accumulator.
+pub(super) fn zero(elem: Elem) -> Operand {
     if elem == Elem::F32 {
         Operand::F32(0)
     } else {

@@ -29,6 +29,14 @@ pub(crate) fn run_func(func: Func, inputs: &[&[u8]], out_bytes: usize) -> Vec<u8
     bytes
 }
 
+/// The PTX of a kernel.
+#[track_caller]
+pub(crate) fn ptx_of(text: &str) -> String {
+    let func = parse("test.tile", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    compiled.module.to_text()
+}
+
 /// What a kernel printed and how it ended.
 #[track_caller]
 pub(crate) fn printed(text: &str, inputs: &[&[u8]]) -> (String, Result<(), Box<Fault>>) {

@@ -2,7 +2,7 @@
 
 use gluon_lang::elem::DType;
 
-use crate::machine::run;
+use crate::machine::{ptx_of, run};
 use crate::values::values;
 
 /// Stores `base + i` for the elements of a vector of one partition, after a trip through shared
@@ -92,4 +92,59 @@ kernel @k(%x: ptr<i32> {divisor=16}, %out: ptr<i32> {divisor=16}) warps(4) {
     let mut wanted: Vec<u64> = (0..128).map(|i| i * 3).collect();
     wanted.push(127 * 128 / 2 * 3);
     assert_eq!(found, wanted);
+}
+
+/// A worker of one warp waits for the others and does as `body` says, then lets them go on and store.
+fn worker(body: &str) -> String {
+    format!(
+        "\
+#b = Blocked([1], [32], [4], [0])
+#w = Blocked([1], [32], [1], [0])
+#s = Swizzled(1, 1, 1, [0])
+kernel @k(%out: ptr<i32> {{divisor=16}}) warps(4) {{
+  %come = smem_alloc : smem<1xu64, #s>
+  %go = smem_alloc : smem<1xu64, #s>
+  mbarrier_init %come {{count=4}}
+  mbarrier_init %go {{count=1}}
+  %zero = constant {{value=0}} : i32
+  warp_specialize {{warps=[4, 1], registers=[0, 0]}} () {{
+    mbarrier_arrive %come {{count=1, by=warp}}
+    mbarrier_wait %go, %zero
+    %i = arange {{start=0, end=128}} : tensor<128xi32, #b>
+    %o = splat %out : tensor<128xptr<i32>, #b>
+    %p = ptr_add %o, %i : tensor<128xptr<i32>, #b>
+    store %p, %i
+    yield []
+  }} () {{
+    mbarrier_wait %come, %zero
+{body}    mbarrier_arrive %go {{count=1, by=partition}}
+    yield []
+  }}
+  return
+}}
+"
+    )
+}
+
+/// What the worker says between its wait and the end.
+#[track_caller]
+fn check_worker(body: &str, wanted: &str) {
+    let text = worker(body);
+    let found = values(&run(&text, &[], 512), DType::I32);
+    assert!(
+        found.iter().enumerate().all(|(at, &v)| v == at as u64),
+        "{found:?}"
+    );
+    let ptx = ptx_of(&text);
+    let code = ptx.split("$L_workers:").nth(1).unwrap_or_default();
+    assert!(code.contains(wanted), "{wanted:?} is not in\n{code}");
+}
+
+#[test]
+fn what_one_thread_can_do_alone_one_thread_does() {
+    check_worker("", "\tmbarrier.arrive.shared::cta.b64 _,");
+    check_worker("    barrier\n", "\tmbarrier.arrive.shared::cta.b64 _,");
+    // A tensor belongs to all lanes, which therefore stay and meet.
+    let tensor = "    %i = arange {start=0, end=32} : tensor<32xi32, #w>\n    %m = reduce [%i] {axis=0} (%l: i32, %r: i32) {\n      %s = binary %l, %r {op=max} : i32\n      yield [%s]\n    } : i32\n    %far = ptr_add %out, %m : ptr<i32>\n    store %far, %m\n";
+    check_worker(tensor, "bar.warp.sync");
 }

@@ -2,7 +2,7 @@
 
 use gluon_lang::elem::DType;
 
-use crate::machine::run;
+use crate::machine::{ptx_of, run};
 use crate::values::{Number, bytes, decode, encode, values};
 
 /// A product as a kernel computes it once.
@@ -226,6 +226,63 @@ fn a_loop_adds_in_place_with_a_group_in_flight() {
         product.in_shared()
     );
     product.check(&body, 5.0);
+}
+
+/// Two rounds of a loop whose products begin at zero, the second without any product; `use_old` may ask for what was there.
+fn rounds_of_products(product: &Product, use_old: &str) -> String {
+    let t = product.tile();
+    format!(
+        "{}  %lo = constant {{value=0}} : i32\n  %two = constant {{value=2}} : i32\n  %one = num_programs {{axis=x}} : i32\n  %yes = compare %one, %lo {{op=gt}} : i1\n  %r = for %lo, %two, %one, [%zero] (%i: i32, %before: tensor<{t}>) {{\n    %first = accumulator %zero : in_flight<{t}>\n    %trips = binary %one, %i {{op=sub}} : i32\n    %sum = for %lo, %trips, %one, [%first] (%j: i32, %acc: in_flight<{t}>) {{\n      %next = wgmma %sa, %sb, %acc{use_old} {{promote_every=0}} : in_flight<{t}>\n      %waited = wgmma_wait [%next] {{pending=1}} : in_flight<{t}>\n      yield [%waited]\n    }} : in_flight<{t}>\n    %got = wgmma_wait [%sum] {{pending=0}} : tensor<{t}>\n    %all = binary %before, %got {{op=add}} : tensor<{t}>\n    yield [%all]\n  }} : tensor<{t}>\n",
+        product.in_shared()
+    )
+}
+
+#[test]
+fn sums_of_no_products_are_zero() {
+    for dtypes in [
+        [DType::Bf16, DType::Bf16, DType::F32],
+        [DType::F16, DType::F16, DType::F16],
+        [DType::I8, DType::I8, DType::I32],
+    ] {
+        let product = Product::new(dtypes, [64, 32, 64]);
+        product.check(&rounds_of_products(&product, ""), 1.0);
+        product.check(&rounds_of_products(&product, ", use_accumulator=%yes"), 1.0);
+    }
+}
+
+/// How many zeroes the kernel writes into registers of floats, outside of cold code.
+#[track_caller]
+fn check_zeroes(product: &Product, body: &str, wanted: usize) {
+    let ptx = ptx_of(&product.kernel(body));
+    let hot = ptx.split("\tret;").next().unwrap_or_default();
+    let zeroes = hot.lines().filter(|line| {
+        let line = line.trim_start();
+        line.starts_with("mov.f32") && line.ends_with(", 0f00000000;")
+    });
+    assert_eq!(zeroes.count(), wanted, "{ptx}");
+}
+
+#[test]
+fn accumulators_that_begin_at_zero_are_not_written() {
+    let product = Product::new([DType::Bf16, DType::Bf16, DType::F32], [64, 32, 64]);
+    let t = product.tile();
+    check_zeroes(&product, &product.plain(), 0);
+    // The outer loop carries a tensor, which does begin with zeroes.
+    check_zeroes(&product, &rounds_of_products(&product, ""), 16);
+    // Nobody waits for the sums before another loop takes them.
+    let looped = |inits: &str| {
+        format!(
+            "for %lo, %hi, %hi, [{inits}] (%i: i32, %acc: in_flight<{t}>) {{\n    %next = wgmma %sa, %sb, %acc {{promote_every=0}} : in_flight<{t}>\n    yield [%next]\n  }} : in_flight<{t}>\n"
+        )
+    };
+    let body = format!(
+        "{}  %lo = constant {{value=0}} : i32\n  %hi = num_programs {{axis=x}} : i32\n  %f = {}  %g = {}  %r = wgmma_wait [%g] {{pending=0}} : tensor<{t}>\n",
+        product.in_shared(),
+        looped("%begin"),
+        looped("%f")
+    );
+    check_zeroes(&product, &body, 16);
+    product.check(&body, 2.0);
 }
 
 #[test]

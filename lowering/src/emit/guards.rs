@@ -1,0 +1,62 @@
+//! Runs of instructions that one thread executes: a branch around them instead of a guard before each.
+//!
+//! ptxas has the whole warp vote on each of these guards, and computes the operands in every thread.
+
+use ptx::{Bra, Inst, Instruction, Predicate, Stmt};
+
+use super::code::Code;
+
+/// So many instructions are worth a branch.
+const SHORTEST: usize = 4;
+
+/// Puts a branch around every long run of the body.
+pub(super) fn branch_around_runs(code: &mut Code) {
+    let body = std::mem::take(code.lists_mut()[1]);
+    let mut all = Vec::with_capacity(body.len() + 8);
+    for run in body.chunk_by(|a, b| guard(a).is_some() && guard(a) == guard(b)) {
+        match guard(&run[0]) {
+            Some(guard) if run.len() >= SHORTEST => {
+                let over = code.label("not_first");
+                let branch = Instruction {
+                    guard: Some(Predicate {
+                        negated: !guard.negated,
+                        ..guard
+                    }),
+                    inst: Bra::new(over).into(),
+                    loc: run[0].instruction().and_then(|i| i.loc),
+                };
+                all.push(Stmt::Inst(branch));
+                all.extend(run.iter().map(without_guard));
+                all.push(Stmt::Label(over));
+            }
+            _ => all.extend_from_slice(run),
+        }
+    }
+    *code.lists_mut()[1] = all;
+}
+
+/// The guard of an instruction that sets an engine or a barrier going and writes no register.
+fn guard(statement: &Stmt) -> Option<Predicate> {
+    let Instruction { guard, inst, .. } = statement.instruction()?;
+    let is_of_one_thread = matches!(
+        inst,
+        Inst::MbarrierInit(_)
+            | Inst::MbarrierInval(_)
+            | Inst::FenceMbarrierInit(_)
+            | Inst::PrefetchTensormap(_)
+            | Inst::TensorStore(_)
+            | Inst::TensorReduce(_)
+            | Inst::BulkStore(_)
+            | Inst::BulkReduce(_)
+            | Inst::BulkCommitGroup(_)
+    );
+    guard.filter(|_| is_of_one_thread)
+}
+
+fn without_guard(statement: &Stmt) -> Stmt {
+    let mut statement = statement.clone();
+    if let Stmt::Inst(instruction) = &mut statement {
+        instruction.guard = None;
+    }
+    statement
+}
