@@ -14,7 +14,7 @@ use super::{Emitted, Emitter, Lower};
 
 impl Lower for RemoteCopy {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = Some(cx.one_thread(self.predicate.expand()));
+        let guard = cx.one_thread(self.predicate.expand());
         let src = cx.view_address(self.from, 0);
         let dst = cx.view_address(self.view, 0);
         let dst = cx.in_cta(dst, self.cta);
