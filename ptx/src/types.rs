@@ -236,6 +236,24 @@ impl Special {
         }
     }
 
+    /// `%clusterid` along `axis`.
+    pub const fn clusterid(axis: Axis) -> Self {
+        match axis {
+            Axis::X => Self::ClusterIdX,
+            Axis::Y => Self::ClusterIdY,
+            Axis::Z => Self::ClusterIdZ,
+        }
+    }
+
+    /// `%nclusterid` along `axis`.
+    pub const fn nclusterid(axis: Axis) -> Self {
+        match axis {
+            Axis::X => Self::NclusterIdX,
+            Axis::Y => Self::NclusterIdY,
+            Axis::Z => Self::NclusterIdZ,
+        }
+    }
+
     /// Width of the register: 64 bits for the wide counters, 32 for all others, 1 for the cluster predicate.
     pub const fn ty(self) -> Type {
         match self {

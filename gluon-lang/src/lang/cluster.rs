@@ -1,7 +1,7 @@
 //! Clusters of CTAs, their shared memory, and launches that overlap.
 
 use super::mix::ScalarOperand;
-use super::trace::{self, Raw, here};
+use super::trace::{self, Grid, Raw, here};
 use super::{Element, Scalar, Smem, Tensor};
 use crate::layout::Layout;
 
@@ -10,6 +10,22 @@ use crate::layout::Layout;
 #[track_caller]
 pub fn cluster_rank() -> Scalar<i32> {
     Scalar::wrap(trace::cluster_rank(here()))
+}
+
+/// The index of this CTA's cluster in dimension `axis` (0, 1 or 2) among the clusters of the grid: what
+/// [`program_id`](super::program_id) is to a CTA. All CTAs of a cluster have the same, so that it names what they work on
+/// together.
+#[inline]
+#[track_caller]
+pub fn cluster_id(axis: usize) -> Scalar<i32> {
+    Scalar::wrap(trace::grid(axis, Grid::ClusterId, here()))
+}
+
+/// The number of clusters in dimension `axis` (0, 1 or 2) of the grid.
+#[inline]
+#[track_caller]
+pub fn num_clusters(axis: usize) -> Scalar<i32> {
+    Scalar::wrap(trace::grid(axis, Grid::NumClusters, here()))
 }
 
 /// The CTAs of a cluster.

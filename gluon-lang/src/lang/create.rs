@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::mix::ScalarOperand;
-use super::trace::{self, Raw, here};
+use super::trace::{self, Grid, Raw, here};
 use super::{Element, HostInt, IntoDims, Scalar, Tensor};
 use crate::elem::Elem;
 use crate::layout::Layout;
@@ -85,18 +85,19 @@ pub fn zeros_like<T: Element>(like: Tensor<T>) -> Tensor<T> {
     ))
 }
 
-/// The index of this CTA in dimension `axis` (0, 1 or 2) of the grid.
+/// The index of this CTA in dimension `axis` (0, 1 or 2) of the grid. CTAs of a cluster have different ones, and
+/// [`cluster_id`](super::cluster_id) in common.
 #[inline]
 #[track_caller]
 pub fn program_id(axis: usize) -> Scalar<i32> {
-    Scalar::wrap(trace::grid(axis, false, here()))
+    Scalar::wrap(trace::grid(axis, Grid::ProgramId, here()))
 }
 
 /// The number of CTAs in dimension `axis` (0, 1 or 2) of the grid.
 #[inline]
 #[track_caller]
 pub fn num_programs(axis: usize) -> Scalar<i32> {
-    Scalar::wrap(trace::grid(axis, true, here()))
+    Scalar::wrap(trace::grid(axis, Grid::NumPrograms, here()))
 }
 
 fn zero<T: Element>() -> Const {

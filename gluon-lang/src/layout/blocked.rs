@@ -47,6 +47,20 @@ impl Blocked {
         self
     }
 
+    /// The same layout in each of `ctas` CTAs of a cluster (a power of two), which split dimension `dim` into equal parts
+    /// in the order of their ranks.
+    #[must_use]
+    pub fn split_over_ctas(self, dim: usize, ctas: usize) -> Self {
+        // A dimension that is not there makes bases of another rank, which the layout's check reports.
+        let zero = Dims::filled(0, self.rank().max(dim + 1));
+        let bases = (0..ctas.trailing_zeros()).map(|bit| {
+            let mut basis = zero.clone();
+            basis[dim] = 1 << bit;
+            basis
+        });
+        self.with_ctas(bases)
+    }
+
     /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.order.rank()

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::create::one_declared;
+use super::create::{GridAxis, one_declared};
 use super::define::define_op;
 use super::shape::tensor;
 use super::shared::descriptor;
@@ -11,6 +11,10 @@ use crate::diag::{Code, OpError};
 use crate::elem::Elem;
 use crate::entity::Value;
 use crate::ir::{Effects, Func, Spaces, Type};
+use crate::layout::Dims;
+
+/// Bytes of a barrier in shared memory, and what it is aligned to (PTX ISA, `mbarrier`).
+const MBARRIER_BYTES: u32 = 8;
 
 /// A kernel without clusters has nobody to meet or to ask.
 pub(super) fn check_cluster(func: &Func, op: &str) -> Result<(), OpError> {
@@ -203,6 +207,69 @@ define_op! {
 impl OpRules for ClusterRank {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![Type::Scalar(Elem::I32)])
+    }
+}
+
+define_op! {
+    /// The index of this CTA's cluster among the clusters of the grid (PTX `%clusterid`), an i32: the same in all of its CTAs.
+    pub struct ClusterId = "cluster_id" {
+        /// Which dimension.
+        axis: GridAxis,
+    }
+}
+
+impl OpRules for ClusterId {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![Type::Scalar(Elem::I32)])
+    }
+}
+
+define_op! {
+    /// The number of clusters in the grid (PTX `%nclusterid`), an i32.
+    pub struct NumClusters = "num_clusters" {
+        /// Which dimension.
+        axis: GridAxis,
+    }
+}
+
+impl OpRules for NumClusters {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![Type::Scalar(Elem::I32)])
+    }
+}
+
+define_op! {
+    /// One thread makes the barriers on which exchanges between the CTAs of the cluster complete. The other CTAs may send
+    /// once the cluster has met after it. Planning puts it at the beginning of the kernel.
+    pub struct ExchangeInit = "exchange_init" {
+        /// Where they lie, in bytes of the CTA's shared memory.
+        barriers: Dims,
+    }
+}
+
+impl OpRules for ExchangeInit {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_cluster(func, "exchange_init")?;
+        match self
+            .barriers
+            .iter()
+            .find(|at| **at + MBARRIER_BYTES > func.shared_bytes || **at % MBARRIER_BYTES != 0)
+        {
+            None => Ok(smallvec![]),
+            Some(at) => Err(OpError::new(
+                Code::BrokenRule,
+                format!(
+                    "there is no place for a barrier at byte {at} of {} shared bytes",
+                    func.shared_bytes
+                ),
+            )),
+        }
+    }
+    fn effects(&self) -> Effects {
+        ORDERS
+    }
+    fn layout_rule(&self) -> LayoutRule {
+        LayoutRule::Free
     }
 }
 

@@ -136,6 +136,15 @@ impl OpRules for Histogram {
         super::split::along(func, "histogram", self.operand, 0)?;
         let to = one_declared(declared, "histogram")?;
         match to {
+            Type::Tensor(b) if b.rank() == 1 && !super::split::is_whole_along(b, 0) => {
+                Err(OpError::new(
+                    Code::InvalidLayout,
+                    format!("each CTA counts all bins of a `histogram`, and {to} splits them"),
+                )
+                .help(
+                    "take a layout whose CTAs hold copies (`with_ctas` of zeros), and convert it",
+                ))
+            }
             Type::Tensor(b) if b.rank() == 1 && b.elem == Elem::I32 => Ok(smallvec![to.clone()]),
             _ => Err(OpError::new(
                 Code::ShapeMismatch,

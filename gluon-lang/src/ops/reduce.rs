@@ -13,11 +13,12 @@ use crate::layout::relate;
 define_op! {
     /// Combines all elements along `axis`, several tensors at once if wanted. The region takes two elements of each
     /// operand (all left ones, then all right ones) and yields one of each; it must be associative and commutative, for
-    /// the order of combination is the layout's. A rank-1 operand gives a scalar.
+    /// the order of combination is the layout's. A rank-1 operand gives a scalar. CTAs of a cluster that split the
+    /// dimension exchange what they found, and each holds the result.
     pub struct Reduce = "reduce" {
         /// The dimension that goes.
         axis: u32,
-        /// Shared memory for partial results on their way between warps.
+        /// Shared memory for partial results on their way between warps and between CTAs.
         scratch: Scratch,
         /// Tensors of one shape and layout.
         operands: Values,
@@ -59,7 +60,6 @@ impl OpRules for Reduce {
                 t.rank() - 1
             )));
         }
-        super::split::along(func, "reduce", first, axis)?;
         let mut types = smallvec![];
         for &operand in &self.operands {
             let elem = tensor(func, "reduce", operand)?.elem;

@@ -12,13 +12,13 @@ use crate::ir::{Func, Type};
 define_op! {
     /// Each element becomes the combination of all up to itself along `axis`, several tensors at once if wanted. The
     /// region takes two elements of each operand (all earlier ones, then all later ones) and yields one of each; it must
-    /// be associative. From the end if `is_reverse`.
+    /// be associative. From the end if `is_reverse`. CTAs of a cluster that split the dimension exchange what they found.
     pub struct Scan = "scan" {
         /// The dimension along which it runs.
         axis: u32,
         /// From the last element to the first.
         is_reverse: bool,
-        /// Shared memory for what goes between warps.
+        /// Shared memory for what goes between warps and between CTAs.
         scratch: Scratch,
         /// Tensors of one shape and layout.
         operands: Values,
@@ -44,7 +44,6 @@ impl OpRules for Scan {
                 .origin(first, format!("this is {t}"))
                 .help("dimensions count from 0"));
         }
-        super::split::along(func, "scan", first, self.axis as usize)?;
         let mut types = smallvec![];
         for &operand in &self.operands {
             let o = tensor(func, "scan", operand)?;

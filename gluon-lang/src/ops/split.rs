@@ -5,7 +5,7 @@ use crate::entity::Value;
 use crate::ir::{Func, TensorType};
 use crate::layout::{Axis, Dims};
 
-const WAY_OUT: &str = "keep the dimension within each CTA, and combine what the CTAs found by `remote_load` or atomics";
+const WAY_OUT: &str = "`convert_layout` first, to a layout whose CTAs split another dimension or hold copies (`with_ctas` of zeros)";
 
 /// The bases of a tensor's CTAs; none while its layout is open.
 fn bases(t: &TensorType) -> Vec<Dims> {
@@ -13,12 +13,17 @@ fn bases(t: &TensorType) -> Vec<Dims> {
     map.map_or_else(|_| Vec::new(), |map| map.basis_coords(Axis::Block))
 }
 
+/// Do all CTAs hold the same places along a dimension?
+pub(super) fn is_whole_along(t: &TensorType, axis: usize) -> bool {
+    bases(t).iter().all(|basis| basis[axis] == 0)
+}
+
 /// All elements along a dimension are in one CTA.
 pub(super) fn along(func: &Func, op: &str, value: Value, axis: usize) -> Result<(), OpError> {
     let Some(t) = func.ty(value).as_tensor() else {
         return Ok(());
     };
-    if bases(t).iter().all(|basis| basis[axis] == 0) {
+    if is_whole_along(t, axis) {
         return Ok(());
     }
     let message = format!("`{op}` along dimension {axis}, which the CTAs of the cluster split");

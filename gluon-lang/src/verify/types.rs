@@ -91,14 +91,11 @@ fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
     }
 }
 
-/// What exchanges data between threads does so within a CTA; only a conversion reaches the others of the cluster.
+/// A tile of shared memory belongs to one CTA, and so does what is moved between it and registers.
 fn check_within_cta(func: &Func, inst: Inst) -> Result<(), OpError> {
     let op = func.op(inst);
     let rules = op.rules();
-    let exchanges = rules.scratch().is_some()
-        || rules.allocation().is_some()
-        || !rules.shared_accesses().is_empty();
-    if !exchanges || matches!(op, Op::ConvertLayout(_)) {
+    if rules.allocation().is_none() && rules.shared_accesses().is_empty() {
         return Ok(());
     }
     let results = func.results(inst).iter().copied();
@@ -106,7 +103,7 @@ fn check_within_cta(func: &Func, inst: Inst) -> Result<(), OpError> {
         let layout = func.ty(value).layout();
         if let Some(ctas) = layout.and_then(Layout::ctas).filter(|&ctas| ctas > 1) {
             let message = format!(
-                "`{}` works within one CTA, and this {} is spread over {ctas}",
+                "`{}` moves what one CTA has, and this {} is spread over {ctas}",
                 rules.mnemonic(),
                 func.ty(value)
             );

@@ -2,12 +2,12 @@
 
 use gluon_lang::entity::Inst;
 use gluon_lang::ops::cluster::{
-    ClusterArrive, ClusterBarrier, ClusterRank, ClusterWait, LaunchDependents, LaunchWait,
-    RemoteLoad, RemoteStore,
+    ClusterArrive, ClusterBarrier, ClusterRank, ClusterWait, ExchangeInit, LaunchDependents,
+    LaunchWait, RemoteLoad, RemoteStore,
 };
 use ptx::{
-    AccessSem, ClusterBar, ClusterBarOp, GridDepControl, GridDepOp, Mapa, Operand, Predicate, Reg,
-    RegClass, Space, Special, Type,
+    AccessSem, Addr, ClusterBar, ClusterBarOp, GridDepControl, GridDepOp, Mapa, MbarSpace, Operand,
+    Predicate, Reg, RegClass, Space, Special, Type,
 };
 
 use super::code::{Code, key};
@@ -36,6 +36,23 @@ impl Lower for ClusterArrive {
 impl Lower for ClusterWait {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
         cx.code.push(cluster_barrier(ClusterBarOp::Wait, false));
+        Ok(())
+    }
+}
+
+impl Lower for ExchangeInit {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let base = cx.shared_address(0);
+        let guard = cx.one_thread(None);
+        for &at in &self.barriers {
+            // One thread arrives for its CTA; the rest of a phase are bytes.
+            let init = ptx::MbarrierInit {
+                space: Some(MbarSpace::Cta),
+                ..ptx::MbarrierInit::new(Addr::reg(base, at as i32), 1_u32)
+            };
+            cx.code.push_guarded(guard, init);
+        }
+        cx.code.push_guarded(guard, ptx::FenceMbarrierInit::new());
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::entity::Inst;
+use gluon_lang::ops::cluster::{ClusterId, NumClusters};
 use gluon_lang::ops::create::{Arange, Constant, GridAxis, NumPrograms, ProgramId, Splat};
 use ptx::{Operand, Special, Type};
 
@@ -67,6 +68,20 @@ impl Lower for ProgramId {
 impl Lower for NumPrograms {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         special(inst, cx, Special::nctaid(axis(self.axis)));
+        Ok(())
+    }
+}
+
+impl Lower for ClusterId {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        special(inst, cx, Special::clusterid(axis(self.axis)));
+        Ok(())
+    }
+}
+
+impl Lower for NumClusters {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        special(inst, cx, Special::nclusterid(axis(self.axis)));
         Ok(())
     }
 }

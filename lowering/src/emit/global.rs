@@ -72,7 +72,7 @@ impl Lower for Store {
         let runs = cx.runs(self.ptr, self.mask.expand(), elem);
         let (pointers, values) = (cx.elements(self.ptr), cx.elements(self.value));
         let masks = self.mask.expand().map(|m| cx.elements(m));
-        let owner = cx.owner_of(self.ptr);
+        let owner = cx.owner_in_cluster(self.ptr);
         for run in &runs.groups {
             let addr = cx.code.address(pointers[run[0]]);
             let stored: Vec<Element> = run.iter().map(|&r| values[r]).collect();
@@ -218,7 +218,24 @@ impl Emitter<'_> {
         }
     }
 
-    /// A predicate that holds in the one thread that stands for all that hold a copy; none when each holds its own.
+    /// The same among all threads of the cluster, where a tensor is spread over its CTAs.
+    fn owner_in_cluster(&mut self, pointers: Value) -> Option<Reg> {
+        let owner = self.owner_of(pointers);
+        let copied = match self.func.ty(pointers).as_tensor() {
+            Some(t) => self.distribution(t).map.free_mask(Axis::Block),
+            None => 0,
+        };
+        if copied == 0 {
+            return owner;
+        }
+        let is_first = self.code.rank_bits_are(copied, 0);
+        Some(match owner {
+            Some(owner) => self.code.in_prologue(|code| code.both(owner, is_first)),
+            None => is_first,
+        })
+    }
+
+    /// A predicate that holds in the one thread of a CTA that stands for all that hold a copy; none when each holds its own.
     pub(super) fn owner_of(&mut self, pointers: Value) -> Option<Reg> {
         if let Some(t) = self.func.ty(pointers).as_tensor() {
             let distribution = self.distribution(t);

@@ -1,18 +1,22 @@
-//! Reductions: in the thread, then between the lanes of a warp, then between warps through shared memory.
+//! Reductions: in the thread, then between the lanes of a warp, then between warps through shared memory, and last between
+//! the CTAs of a cluster.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::layout::{Axis, Dims};
+use gluon_lang::layout::{Axis, LinearLayout};
 use gluon_lang::ops::control::yielded;
+use gluon_lang::ops::flow;
 use gluon_lang::ops::reduce::Reduce;
 use ptx::{Addr, Operand, PairDest, Predicate, Reg, RegClass, ShflMode, Space, Type};
 
 use super::code::Code;
 use super::distribute::Distribution;
 use super::element::{Element, class};
+use super::numbering::Numbering;
+use super::peers::{Area, Exchange};
 use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
 
@@ -21,11 +25,14 @@ type Tuple = Vec<Element>;
 
 impl Lower for Reduce {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let plan = Plan::new(self, cx);
+        let plan = Plan::new(self, inst, cx);
         let mut partial = plan.in_threads(cx)?;
         plan.between_lanes(&mut partial, cx)?;
-        if plan.warp_parts() > 1 {
+        if plan.sizes.warp_parts > 1 {
             plan.between_warps(&mut partial, cx)?;
+        }
+        if let Some((offset, area)) = &plan.sizes.exchange {
+            plan.between_ctas(&mut partial, (*offset, area), cx)?;
         }
         plan.set_results(inst, &partial, cx);
         Ok(())
@@ -38,30 +45,78 @@ struct Plan<'r> {
     source: Rc<Distribution>,
     axis: usize,
     elems: Vec<Elem>,
-    /// The sizes of the dimensions that stay.
-    result_shape: Dims,
+    sizes: Sizes,
+}
+
+/// How many parts make up a result, and the shared memory that they go through.
+pub(super) struct Sizes {
+    /// Numbers the results of a CTA.
+    results: Numbering,
+    /// How many warps of a CTA hold parts of one result.
+    pub(super) warp_parts: u32,
+    /// If several CTAs hold parts of one result, the memory of their exchange, and where it begins.
+    pub(super) exchange: Option<(u32, Area)>,
+    /// Bytes in all.
+    pub(super) bytes: u32,
+}
+
+impl Sizes {
+    /// The sizes for a reduction along `axis` of tensors of one layout.
+    pub(super) fn new(map: &LinearLayout, axis: usize, elems: &[Elem], is_repeated: bool) -> Sizes {
+        let results = Numbering::of_results(map, axis);
+        let warp_parts = 1 << bits_along(map, Axis::Warp, axis).len();
+        let mut bytes: u32 = 0;
+        if warp_parts > 1 {
+            for elem in elems {
+                // Each operand's part begins at a multiple of 16 bytes.
+                bytes = bytes.next_multiple_of(16) + results.count() * warp_parts * elem.bytes();
+            }
+        }
+        let cta_parts = 1 << bits_along(map, Axis::Block, axis).len();
+        let exchange = (cta_parts > 1).then(|| {
+            let start = bytes.next_multiple_of(16);
+            let area = Area::new(elems, results.count(), cta_parts, is_repeated);
+            bytes = start + area.bytes();
+            (start, area)
+        });
+        Sizes {
+            results,
+            warp_parts,
+            exchange,
+            bytes,
+        }
+    }
+}
+
+/// The bits of `input` that move along dimension `axis`.
+fn bits_along(map: &LinearLayout, input: Axis, axis: usize) -> Vec<u32> {
+    let bases = map.basis_coords(input).into_iter().zip(0..);
+    let along = bases.filter(|(basis, _)| basis[axis] != 0);
+    along.map(|(_, bit)| bit).collect()
 }
 
 /// Partial results of a thread, by the number of the result element that they belong to.
 type Partial = BTreeMap<u32, Tuple>;
 
 impl<'r> Plan<'r> {
-    fn new(op: &'r Reduce, cx: &mut Emitter<'_>) -> Plan<'r> {
+    fn new(op: &'r Reduce, inst: Inst, cx: &mut Emitter<'_>) -> Plan<'r> {
         let t = cx.tensor(op.operands[0]);
         let axis = op.axis as usize;
+        let elems: Vec<Elem> = op.operands.iter().map(|v| cx.elem(*v)).collect();
+        let source = cx.distribution(t);
+        let sizes = Sizes::new(&source.map, axis, &elems, flow::is_in_loop(cx.func, inst));
         Plan {
             op,
-            source: cx.distribution(t),
+            source,
             axis,
-            elems: op.operands.iter().map(|v| cx.elem(*v)).collect(),
-            result_shape: t.shape.without(axis),
+            elems,
+            sizes,
         }
     }
 
     /// The number of the result element at a packed place of the source.
     fn result_number(&self, packed: u64) -> u32 {
-        let coords = self.source.map.unpack_out(packed).without(self.axis);
-        row_major(&coords, &self.result_shape)
+        self.sizes.results.number(packed)
     }
 
     /// The coordinate of a packed place along the axis.
@@ -124,22 +179,10 @@ impl<'r> Plan<'r> {
         Ok(())
     }
 
-    /// How many warps hold parts of one result.
-    fn warp_parts(&self) -> u32 {
-        let along = self
-            .source
-            .map
-            .bases(Axis::Warp)
-            .iter()
-            .filter(|&&b| self.along(b) != 0)
-            .count();
-        1 << along
-    }
-
     /// Each warp leaves its parts in shared memory, and every thread combines those of its results.
     fn between_warps(&self, partial: &mut Partial, cx: &mut Emitter<'_>) -> Emitted {
-        let parts = self.warp_parts();
-        let results: u32 = self.result_shape.iter().product();
+        let parts = self.sizes.warp_parts;
+        let results = self.sizes.results.count();
         let writer = self.writer(cx);
         let mut base = self.op.scratch.start;
         let mut places = Vec::new();
@@ -195,6 +238,33 @@ impl<'r> Plan<'r> {
         Ok(())
     }
 
+    /// Each CTA sends what it found to all that hold parts of the same results, and combines what they send in the order of
+    /// their ranks: so all have the same result to the last bit.
+    fn between_ctas(
+        &self,
+        partial: &mut Partial,
+        (offset, area): (u32, &Area),
+        cx: &mut Emitter<'_>,
+    ) -> Emitted {
+        let thread_numbers = self.source.thread_bases().map(|b| self.result_number(b));
+        let exchange = Exchange {
+            area,
+            place: self.op.scratch.start + offset,
+            rank_bits: &bits_along(&self.source.map, Axis::Block, self.axis),
+            thread_numbers: &thread_numbers.collect::<Vec<_>>(),
+            elems: &self.elems,
+        };
+        let tuples: Vec<_> = partial
+            .iter()
+            .map(|(number, tuple)| (*number, tuple))
+            .collect();
+        let found = exchange.run(&tuples, cx);
+        for (tuple, parts) in partial.values_mut().zip(found) {
+            *tuple = self.tree(parts, cx)?;
+        }
+        Ok(())
+    }
+
     /// One lane writes for all that hold the same part.
     fn writer(&self, cx: &mut Emitter<'_>) -> Option<Predicate> {
         let lanes = self.source.map.bases(Axis::Lane).iter().enumerate();
@@ -208,7 +278,7 @@ impl<'r> Plan<'r> {
 
     /// Where a thread's results, and its warp's parts of them if it writes, begin in shared memory.
     fn address(&self, place: u32, elem: Elem, is_written: bool, cx: &mut Emitter<'_>) -> Addr {
-        let parts = self.warp_parts();
+        let parts = self.sizes.warp_parts;
         let lanes = self.source.map.in_bits(Axis::Lane) as usize;
         let mut part = 1;
         let mut entries = Vec::new();
@@ -234,27 +304,19 @@ impl<'r> Plan<'r> {
                 None => vec![partial[&0][at]],
                 Some(t) => {
                     let distribution = cx.distribution(t);
+                    // A result stands where the axis has coordinate 0.
                     let number = |&offset: &u64| {
-                        row_major(&distribution.map.unpack_out(offset), &self.result_shape)
+                        let coords = distribution.map.unpack_out(offset);
+                        let in_source = coords.with_inserted(self.axis, 0);
+                        self.result_number(self.source.map.pack_out(&in_source))
                     };
-                    distribution
-                        .offsets
-                        .iter()
-                        .map(|offset| partial[&number(offset)][at])
-                        .collect()
+                    let numbers = distribution.offsets.iter().map(number);
+                    numbers.map(|number| partial[&number][at]).collect()
                 }
             };
             cx.set(result, elements);
         }
     }
-}
-
-/// The row-major number of coordinates.
-fn row_major(coords: &[u32], shape: &[u32]) -> u32 {
-    coords
-        .iter()
-        .zip(shape)
-        .fold(0, |number, (&c, &size)| number * size + c)
 }
 
 impl Emitter<'_> {

@@ -3,7 +3,10 @@
 use gluon_lang::elem::Elem;
 use gluon_lang::layout::{Axis, LinearLayout};
 
-/// Neighbouring bits of a coordinate that are held by registers, or by lanes, or by warps.
+use super::numbering::{Numbering, held_by_ctas};
+use super::peers::Area;
+
+/// Neighbouring bits of a coordinate that are held by registers, by lanes, by warps or by the CTAs of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     /// Who holds them.
@@ -75,53 +78,94 @@ pub(super) fn holder_of(map: &LinearLayout, basis: u64) -> (Axis, u32) {
         .expect("a distributed layout reaches every element by bits of its own")
 }
 
-/// Where the warps of one run leave what their blocks come to, for each operand and each block.
+/// Where what the blocks of one run come to goes from thread to thread, in bytes from the start of the scratch.
 #[derive(Clone, Debug)]
-pub(super) struct Slots {
-    /// The packed coordinate bits that number the slots, the lowest first: those of the run, then all that the blocks
-    /// differ in besides.
-    order: Vec<u32>,
-    /// Where the slots of each operand begin, in bytes from the start of the scratch.
-    pub(super) starts: Vec<u32>,
+pub(super) enum Place {
+    /// Through no memory: registers and lanes do without.
+    Nowhere,
+    /// The warps of a run leave it for each operand and each block.
+    Warps {
+        /// Numbers the slots: the places of the run lowest, then all that the blocks of a CTA differ in besides.
+        slots: Numbering,
+        /// Where the slots of each operand begin.
+        starts: Vec<u32>,
+        /// Where they end.
+        end: u32,
+    },
+    /// The CTAs of a run send it to each other.
+    Ctas {
+        /// Numbers what the blocks of a CTA differ in.
+        tuples: Numbering,
+        /// Where the exchange begins.
+        start: u32,
+        /// What it needs.
+        area: Area,
+    },
 }
 
-impl Slots {
-    /// The number of the slot of a packed place.
-    pub(super) fn number(&self, packed: u64) -> u32 {
-        let bits = self.order.iter().enumerate();
-        bits.map(|(to, from)| ((packed >> from & 1) as u32) << to)
-            .sum()
+impl Place {
+    /// Where it ends.
+    pub(super) fn end(&self) -> u32 {
+        match self {
+            Place::Nowhere => 0,
+            Place::Warps { end, .. } => *end,
+            Place::Ctas { start, area, .. } => start + area.bytes(),
+        }
+    }
+
+    /// The memory of an exchange between CTAs, and where it begins.
+    pub(super) fn area(&self) -> Option<(u32, Area)> {
+        match self {
+            Place::Ctas { start, area, .. } => Some((*start, area.clone())),
+            _ => None,
+        }
     }
 }
 
-/// The slots of every run held by warps, one after another, and the bytes of all.
-pub(super) fn slots(
+/// The places of every run, one after another.
+pub(super) fn places(
     map: &LinearLayout,
     dim: usize,
     runs: &[Run],
     elems: &[Elem],
-) -> (Vec<Option<Slots>>, u32) {
+    is_repeated: bool,
+) -> Vec<Place> {
     let shift = map.out_shift(Axis::dim(dim));
-    let mut bytes: u32 = 0;
-    let mut all = Vec::new();
-    for run in runs {
-        if run.holder != Axis::Warp {
-            all.push(None);
-            continue;
-        }
+    let elsewhere = held_by_ctas(map);
+    let mut end: u32 = 0;
+    let place = |run: &Run| {
         let own = shift + run.below..shift + run.below + run.bits.len() as u32;
+        let within = shift..shift + run.below;
         let rest = (0..map.total_out_bits())
-            .filter(|bit| !(shift..shift + run.below).contains(bit) && !own.contains(bit));
-        let order: Vec<u32> = own.clone().chain(rest).collect();
-        let starts = elems
-            .iter()
-            .map(|elem| {
-                let start = bytes.next_multiple_of(16);
-                bytes = start + (elem.bytes() << order.len());
-                start
-            })
-            .collect();
-        all.push(Some(Slots { order, starts }));
-    }
-    (all, bytes)
+            .filter(|bit| !within.contains(bit) && !own.contains(bit) && elsewhere >> bit & 1 == 0);
+        let place = match run.holder {
+            Axis::Warp => in_slots(Numbering::new(own.clone().chain(rest)), elems, end),
+            Axis::Block => {
+                let tuples = Numbering::new(rest);
+                let area = Area::new(elems, tuples.count(), run.len(), is_repeated);
+                let start = end.next_multiple_of(16);
+                Place::Ctas {
+                    tuples,
+                    start,
+                    area,
+                }
+            }
+            _ => Place::Nowhere,
+        };
+        end = end.max(place.end());
+        place
+    };
+    runs.iter().map(place).collect()
+}
+
+/// Slots of one element for each operand, from `start` on.
+fn in_slots(slots: Numbering, elems: &[Elem], start: u32) -> Place {
+    let mut end = start;
+    let starts = elems.iter().map(|elem| {
+        let start = end.next_multiple_of(16);
+        end = start + elem.bytes() * slots.count();
+        start
+    });
+    let starts = starts.collect();
+    Place::Warps { slots, starts, end }
 }

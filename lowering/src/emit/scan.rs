@@ -1,6 +1,7 @@
-//! Scans: in the thread, then between the lanes of a warp, then between warps through shared memory.
+//! Scans: in the thread, then between the lanes of a warp, then between warps through shared memory, and between the CTAs
+//! of a cluster.
 //!
-//! The coordinate along the axis falls into [`Run`]s of bits held by registers, lanes or warps. On the way up, each run
+//! The coordinate along the axis falls into [`Run`]s of bits held by registers, lanes, warps or CTAs. On the way up, each run
 //! turns the blocks that the runs below made into larger ones, and keeps what each block comes to together with those
 //! before it in its run. On the way down, each run tells its blocks what comes before them. So a thread combines about
 //! twice per element, and once or twice per step between lanes, whatever the layout is. The order never changes: of two
@@ -14,13 +15,16 @@ use gluon_lang::elem::Elem;
 use gluon_lang::entity::Inst;
 use gluon_lang::layout::Axis;
 use gluon_lang::ops::arith::BinaryOp as Op;
+use gluon_lang::ops::flow;
 use gluon_lang::ops::scan::Scan;
-use ptx::{Addr, BinaryOp, Operand, Predicate, Reg, ShflMode, Space, Type};
+use ptx::{Addr, BinaryOp, Compare, Operand, Predicate, Reg, ShflMode, Space, Special, Type};
 
 use super::code::Code;
 use super::distribute::Distribution;
 use super::element::Element;
-use super::runs::{Run, Slots, runs, slots};
+use super::numbering::Numbering;
+use super::peers::Exchange;
+use super::runs::{Place, Run, places, runs};
 use super::vector::{Shape, plain_store};
 use super::{Emitted, Emitter, Lower};
 
@@ -43,7 +47,7 @@ enum Before {
 
 impl Lower for Scan {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let plan = Plan::new(self, cx);
+        let plan = Plan::new(self, inst, cx);
         let scanned = plan.scanned(cx)?;
         let copied = plan.source.copied_registers;
         for (at, result) in cx.func.results(inst).to_vec().into_iter().enumerate() {
@@ -62,31 +66,32 @@ struct Plan<'s> {
     source: Rc<Distribution>,
     elems: Vec<Elem>,
     runs: Vec<Run>,
-    slots: Vec<Option<Slots>>,
+    places: Vec<Place>,
 }
 
 /// What one run keeps on the way up for the way down.
 struct Level {
-    /// Each block together with those before it in its run; for warps, the block alone.
+    /// Each block together with those before it in its run; for warps and CTAs, the block alone.
     inclusive: Blocks,
-    /// For warps: what the first block, the first two blocks, ... come to.
+    /// For warps and CTAs: what the first block, the first two blocks, ... come to.
     chains: BTreeMap<u32, Vec<Tuple>>,
 }
 
 impl<'s> Plan<'s> {
-    fn new(op: &'s Scan, cx: &mut Emitter<'_>) -> Plan<'s> {
+    fn new(op: &'s Scan, inst: Inst, cx: &mut Emitter<'_>) -> Plan<'s> {
         let t = cx.tensor(op.operands[0]);
         let source = cx.distribution(t);
         let axis = op.axis as usize;
         let elems: Vec<Elem> = op.operands.iter().map(|v| cx.elem(*v)).collect();
         let runs = runs(&source.map, axis);
-        let (slots, _) = slots(&source.map, axis, &runs, &elems);
+        let is_repeated = flow::is_in_loop(cx.func, inst);
+        let places = places(&source.map, axis, &runs, &elems, is_repeated);
         Plan {
             op,
             source,
             elems,
             runs,
-            slots,
+            places,
         }
     }
 
@@ -145,7 +150,7 @@ impl<'s> Plan<'s> {
                 blocks.clone()
             }
             _ => {
-                chains = self.along_warps(at, &blocks, cx)?;
+                chains = self.along_many(at, &blocks, cx)?;
                 let last = |(&key, chain): (&u32, &Vec<Tuple>)| Some((key, chain.last()?.clone()));
                 chains.iter().filter_map(last).collect()
             }
@@ -234,20 +239,57 @@ impl<'s> Plan<'s> {
             .collect()
     }
 
-    /// Every warp leaves what its blocks come to in shared memory; every thread combines those of all warps of the run,
-    /// from the first one on.
-    fn along_warps(
+    /// Every thread learns what the blocks of all warps or CTAs of the run come to, and combines them from the first one on.
+    fn along_many(
         &self,
         at: usize,
         blocks: &Blocks,
         cx: &mut Emitter<'_>,
     ) -> Result<BTreeMap<u32, Vec<Tuple>>, Diagnostic> {
         let run = &self.runs[at];
-        let slots = self.slots[at].as_ref().expect("a run of warps has slots");
+        let found = match &self.places[at] {
+            Place::Nowhere => panic!("a run of warps or CTAs has its place in shared memory"),
+            Place::Warps { slots, starts, .. } => {
+                self.between_warps(run, (slots, starts), blocks, cx)
+            }
+            Place::Ctas {
+                tuples,
+                start,
+                area,
+            } => {
+                let bases = self.source.thread_bases();
+                let exchange = Exchange {
+                    area,
+                    place: self.op.scratch.start + start,
+                    rank_bits: &run.bits,
+                    thread_numbers: &bases.map(|b| tuples.number(b)).collect::<Vec<_>>(),
+                    elems: &self.elems,
+                };
+                let number = |key: &u32| tuples.number(self.source.offsets[*key as usize]);
+                let sent = blocks.iter().map(|(key, tuple)| (number(key), tuple));
+                exchange.run(&sent.collect::<Vec<_>>(), cx)
+            }
+        };
+        let mut chains = BTreeMap::new();
+        for (&key, parts) in blocks.keys().zip(found) {
+            chains.insert(key, self.chain(run, &parts, cx)?);
+        }
+        Ok(chains)
+    }
+
+    /// Every warp leaves what its blocks come to in shared memory, and every thread reads what all warps of the run left,
+    /// for each block.
+    fn between_warps(
+        &self,
+        run: &Run,
+        (slots, starts): (&Numbering, &[u32]),
+        blocks: &Blocks,
+        cx: &mut Emitter<'_>,
+    ) -> Vec<Vec<Tuple>> {
         let writer = self.writer(run, cx);
         for operand in 0..self.elems.len() {
             let elem = self.elems[operand];
-            let to = self.address(run, slots, operand, true, cx);
+            let to = self.address(run, (slots, starts), operand, true, cx);
             for (&key, tuple) in blocks {
                 let addr = self.slot_of(slots, key, elem, to);
                 let store = plain_store(Space::Shared);
@@ -258,37 +300,35 @@ impl<'s> Plan<'s> {
         }
         cx.meet();
         let from: Vec<Addr> = (0..self.elems.len())
-            .map(|operand| self.address(run, slots, operand, false, cx))
+            .map(|operand| self.address(run, (slots, starts), operand, false, cx))
             .collect();
-        let mut chains = BTreeMap::new();
-        for &key in blocks.keys() {
-            let parts: Vec<Vec<Element>> = from
-                .iter()
-                .zip(&self.elems)
+        let parts_of = |&key: &u32| {
+            let operands = from.iter().zip(&self.elems);
+            let lists: Vec<Vec<Element>> = operands
                 .map(|(&addr, &elem)| {
                     let addr = self.slot_of(slots, key, elem, addr);
                     cx.code.load_parts(addr, elem, run.len())
                 })
                 .collect();
-            chains.insert(key, self.chain(run, &parts, cx)?);
-        }
-        Ok(chains)
+            let tuple = |part: usize| lists.iter().map(|list| list[part]).collect();
+            (0..run.len() as usize).map(tuple).collect()
+        };
+        blocks.keys().map(parts_of).collect()
     }
 
     /// What the first part, the first two parts, ... come to.
     fn chain(
         &self,
         run: &Run,
-        parts: &[Vec<Element>],
+        parts: &[Tuple],
         cx: &mut Emitter<'_>,
     ) -> Result<Vec<Tuple>, Diagnostic> {
         let mut chain: Vec<Tuple> = Vec::new();
         for number in 0..run.len() {
             let place = self.place(run, number) as usize;
-            let part: Tuple = parts.iter().map(|list| list[place]).collect();
             let sum = match chain.last() {
-                None => part,
-                Some(sum) => cx.combine(self.op.combine, &sum.clone(), &part)?,
+                None => parts[place].clone(),
+                Some(sum) => cx.combine(self.op.combine, &sum.clone(), &parts[place])?,
             };
             chain.push(sum);
         }
@@ -321,7 +361,7 @@ impl<'s> Plan<'s> {
     fn address(
         &self,
         run: &Run,
-        slots: &Slots,
+        (slots, starts): (&Numbering, &[u32]),
         operand: usize,
         is_written: bool,
         cx: &mut Emitter<'_>,
@@ -337,10 +377,10 @@ impl<'s> Plan<'s> {
             .map(|basis| (slots.number(basis) & own) * bytes)
             .collect();
         let thread = cx.code.of_thread(&entries);
-        cx.shared_place(self.op.scratch.start + slots.starts[operand], thread)
+        cx.shared_place(self.op.scratch.start + starts[operand], thread)
     }
 
-    fn slot_of(&self, slots: &Slots, key: u32, elem: Elem, addr: Addr) -> Addr {
+    fn slot_of(&self, slots: &Numbering, key: u32, elem: Elem, addr: Addr) -> Addr {
         let slot = slots.number(self.source.offsets[key as usize]);
         Addr {
             offset: addr.offset + (slot * elem.bytes()) as i32,
@@ -367,7 +407,7 @@ impl<'s> Plan<'s> {
                     let previous = self.from_lane(&level.inclusive[&key], previous, cx);
                     self.after_threads(run, outer, &previous, cx)?
                 }
-                _ => self.after_warps(run, level, key, outer, cx)?,
+                _ => self.after_many(run, level, key, outer, cx)?,
             };
             found.insert(key, own);
         }
@@ -395,7 +435,7 @@ impl<'s> Plan<'s> {
         Ok(Before::Always(tuple))
     }
 
-    fn after_warps(
+    fn after_many(
         &self,
         run: &Run,
         level: &Level,
@@ -405,14 +445,25 @@ impl<'s> Plan<'s> {
     ) -> Result<Before, Diagnostic> {
         let chain = &level.chains[&key];
         let mut previous = chain[0].clone();
-        let lane_bits = self.source.map.in_bits(Axis::Lane);
-        let mask = run.mask() << lane_bits;
         for number in 2..run.len() {
-            let place = run.spread(self.place(run, number)) << lane_bits;
-            let is_here = cx.code.thread_bits_are(mask, place);
+            let is_here = self.stands_at(run, self.place(run, number), cx);
             previous = self.select(is_here, &chain[number as usize - 1], &previous, cx);
         }
         self.after_threads(run, outer, &previous, cx)
+    }
+
+    /// A predicate: the thread holds the block with this number in a run of lanes, warps or CTAs.
+    fn stands_at(&self, run: &Run, number: u32, cx: &mut Emitter<'_>) -> Reg {
+        let (mask, wanted) = (run.mask(), run.spread(number));
+        match run.holder {
+            Axis::Block => cx.code.rank_bits_are(mask, wanted),
+            Axis::Warp => {
+                let lane_bits = self.source.map.in_bits(Axis::Lane);
+                cx.code
+                    .thread_bits_are(mask << lane_bits, wanted << lane_bits)
+            }
+            _ => cx.code.thread_bits_are(mask, wanted),
+        }
     }
 
     /// What comes before a block whose place the thread decides, given what precedes it in its run in all places but the
@@ -424,15 +475,7 @@ impl<'s> Plan<'s> {
         previous: &Tuple,
         cx: &mut Emitter<'_>,
     ) -> Result<Before, Diagnostic> {
-        let shift = if run.holder == Axis::Warp {
-            self.source.map.in_bits(Axis::Lane)
-        } else {
-            0
-        };
-        let mask = run.mask() << shift;
-        let is_first = cx
-            .code
-            .thread_bits_are(mask, if self.op.is_reverse { mask } else { 0 });
+        let is_first = self.stands_at(run, self.place(run, 0), cx);
         let later = cx.code.negated(is_first);
         Ok(match outer {
             Before::Nothing => Before::Where(later, previous.clone()),
@@ -496,7 +539,7 @@ impl<'s> Plan<'s> {
         for (&key, tuple) in &level.inclusive {
             let outer = &before[&run.larger(key)];
             let outer = match run.holder {
-                Axis::Warp => &self.after_warps(run, level, key, outer, cx)?,
+                Axis::Warp | Axis::Block => &self.after_many(run, level, key, outer, cx)?,
                 _ => outer,
             };
             found.insert(key, self.joined(outer, tuple, cx)?);
@@ -535,6 +578,15 @@ impl Code {
             sum = self.binary(BinaryOp::Or, Type::B32, sum, moved).into();
         }
         sum
+    }
+
+    /// A predicate: of these bits of the CTA's rank in its cluster, those of `wanted` are set and no others.
+    pub(super) fn rank_bits_are(&mut self, mask: u32, wanted: u32) -> Reg {
+        self.in_prologue(|code| {
+            let rank = code.mov(Type::U32, Special::ClusterCtaRank);
+            let bits = code.binary(BinaryOp::And, Type::B32, rank, mask);
+            code.setp(Compare::Eq, Type::U32, bits, wanted)
+        })
     }
 
     /// The opposite of a predicate.

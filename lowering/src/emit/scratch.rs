@@ -1,15 +1,20 @@
 //! How much shared memory the emission of an op needs while it runs, and who meets in it.
 
+use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::{Func, TensorType, Type};
 use gluon_lang::layout::convert::{Conversion, ConversionPlan, Limits, Scope, plan_conversion};
 use gluon_lang::layout::{Axis, LayoutError, LinearLayout};
-use gluon_lang::ops::Op;
 use gluon_lang::ops::gather::Gather;
 use gluon_lang::ops::layout::ConvertLayout;
+use gluon_lang::ops::reduce::Reduce;
+use gluon_lang::ops::scan::Scan;
+use gluon_lang::ops::{Op, flow};
 
 use super::lookup::Lookup;
-use super::runs;
+use super::peers::Area;
+use super::reduce;
+use super::runs::{self, Place};
 
 /// The threads that meet inside the emission of an op, between its writes to its scratch and its reads of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +37,8 @@ pub struct ScratchNeed {
     pub bytes: u32,
     /// Who meets before the scratch is read.
     pub meeting: Meeting,
+    /// Other CTAs of the cluster write into it, when they come to the op: before this CTA does, or while it still reads.
+    pub is_written_by_peers: bool,
 }
 
 /// What the emission of `inst` needs.
@@ -42,14 +49,8 @@ pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
             let tensors = from.as_tensor().zip(to.as_tensor());
             tensors.map_or_else(ScratchNeed::default, |(from, to)| exchange(op, from, to))
         }
-        Op::Reduce(op) => {
-            let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
-            reduction(tensors, op.axis as usize)
-        }
-        Op::Scan(op) => {
-            let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
-            scan(&tensors.collect::<Vec<_>>(), op.axis as usize)
-        }
+        Op::Reduce(op) => reduction(func, inst, op),
+        Op::Scan(op) => scan(func, inst, op),
         Op::Sort(op) => {
             let tensors = op.operands.iter().filter_map(|v| func.ty(*v).as_tensor());
             sort(&tensors.collect::<Vec<_>>(), op.axis as usize)
@@ -58,6 +59,7 @@ pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
         Op::Histogram(_) => ScratchNeed {
             bytes: func.ty(func.result(inst)).shape()[0] * 4,
             meeting: Meeting::Cta,
+            ..ScratchNeed::default()
         },
         Op::AtomicRmw(_) | Op::AtomicCas(_) | Op::AtomicLoad(_) => {
             told_to_copies(func, func.result(inst))
@@ -103,26 +105,58 @@ fn exchange(op: &ConvertLayout, from: &TensorType, to: &TensorType) -> ScratchNe
             Scope::Cta => Meeting::Cta,
             Scope::Cluster => Meeting::Cluster,
         },
+        ..ScratchNeed::default()
     }
 }
 
-/// Each warp leaves one partial result per element of the result and per warp along the axis.
-fn reduction<'t>(tensors: impl Iterator<Item = &'t TensorType>, axis: usize) -> ScratchNeed {
-    let mut need = ScratchNeed::default();
-    for t in tensors {
-        let Ok(map) = t.layout.linear(&t.shape) else {
-            continue;
-        };
-        let warps = 1 << bases_along(&map, Axis::Warp, axis);
-        if warps == 1 {
-            continue;
+/// Each warp leaves one partial result per element of the result and per warp along the axis, and each CTA sends one to
+/// every other along the axis.
+fn reduction(func: &Func, inst: Inst, op: &Reduce) -> ScratchNeed {
+    let sizes = reduction_sizes(func, inst, op);
+    sizes.map_or_else(ScratchNeed::default, |sizes| ScratchNeed {
+        bytes: sizes.bytes,
+        meeting: if sizes.warp_parts > 1 {
+            Meeting::Cta
+        } else {
+            Meeting::Nobody
+        },
+        is_written_by_peers: sizes.exchange.is_some(),
+    })
+}
+
+fn reduction_sizes(func: &Func, inst: Inst, op: &Reduce) -> Option<reduce::Sizes> {
+    let (map, elems) = map_and_elems(func, &op.operands)?;
+    let is_repeated = flow::is_in_loop(func, inst);
+    let axis = op.axis as usize;
+    Some(reduce::Sizes::new(&map, axis, &elems, is_repeated))
+}
+
+/// The common layout of some tensors, and what they consist of.
+fn map_and_elems(func: &Func, operands: &[Value]) -> Option<(LinearLayout, Vec<Elem>)> {
+    let tensors = operands.iter().map(|v| func.ty(*v).as_tensor());
+    let tensors: Vec<&TensorType> = tensors.collect::<Option<_>>()?;
+    let first = tensors.first()?;
+    let map = first.layout.linear(&first.shape).ok()?;
+    Some((map, tensors.iter().map(|t| t.elem).collect()))
+}
+
+/// Where the barriers lie on which the exchanges of `inst` with other CTAs complete, in bytes from the beginning of its
+/// scratch.
+pub fn exchange_barriers(func: &Func, inst: Inst) -> Vec<u32> {
+    let areas: Vec<(u32, Area)> = match func.op(inst) {
+        Op::Reduce(op) => {
+            let sizes = reduction_sizes(func, inst, op);
+            sizes.and_then(|sizes| sizes.exchange).into_iter().collect()
         }
-        let results = t.len() as u32 / t.shape[axis];
-        // Each operand's part begins at a multiple of 16 bytes.
-        need.bytes = need.bytes.next_multiple_of(16) + results * warps * t.elem.bytes();
-        need.meeting = Meeting::Cta;
-    }
-    need
+        Op::Scan(op) => scan_places(func, inst, op).map_or_else(Vec::new, |places| {
+            places.iter().filter_map(Place::area).collect()
+        }),
+        _ => Vec::new(),
+    };
+    let of_area = |(start, area): &(u32, Area)| -> Vec<u32> {
+        area.barriers().map(|barrier| start + barrier).collect()
+    };
+    areas.iter().flat_map(of_area).collect()
 }
 
 /// Elements go through shared memory where warps hold bits of the coordinate.
@@ -137,6 +171,7 @@ fn sort(tensors: &[&TensorType], axis: usize) -> ScratchNeed {
     ScratchNeed {
         bytes: super::sort::scratch_bytes(tensors[0].len() as u32, &elems),
         meeting: Meeting::Cta,
+        ..ScratchNeed::default()
     }
 }
 
@@ -183,26 +218,33 @@ pub(super) fn gather_way(func: &Func, op: &Gather) -> GatherWay {
         } else {
             Meeting::Cta
         },
+        ..ScratchNeed::default()
     };
     GatherWay { lookup, need }
 }
 
-/// Warps leave what their blocks come to, for every run of the coordinate that they hold.
-fn scan(tensors: &[&TensorType], axis: usize) -> ScratchNeed {
-    let map = tensors.first().and_then(|t| t.layout.linear(&t.shape).ok());
-    let Some(map) = map else {
+/// Warps leave what their blocks come to, and CTAs send it, for every run of the coordinate that they hold.
+fn scan(func: &Func, inst: Inst, op: &Scan) -> ScratchNeed {
+    let Some(places) = scan_places(func, inst, op) else {
         return ScratchNeed::default();
     };
-    let elems: Vec<_> = tensors.iter().map(|t| t.elem).collect();
-    let (_, bytes) = runs::slots(&map, axis, &runs::runs(&map, axis), &elems);
     ScratchNeed {
-        bytes,
-        meeting: if bytes > 0 {
+        bytes: places.iter().map(Place::end).max().unwrap_or(0),
+        meeting: if places.iter().any(|p| matches!(p, Place::Warps { .. })) {
             Meeting::Cta
         } else {
             Meeting::Nobody
         },
+        is_written_by_peers: places.iter().any(|p| p.area().is_some()),
     }
+}
+
+fn scan_places(func: &Func, inst: Inst, op: &Scan) -> Option<Vec<Place>> {
+    let (map, elems) = map_and_elems(func, &op.operands)?;
+    let axis = op.axis as usize;
+    let runs = runs::runs(&map, axis);
+    let is_repeated = flow::is_in_loop(func, inst);
+    Some(runs::places(&map, axis, &runs, &elems, is_repeated))
 }
 
 /// What only the threads that own an element know goes through shared memory where other warps hold copies.
@@ -224,6 +266,7 @@ fn told_to_copies(func: &Func, result: Value) -> ScratchNeed {
     ScratchNeed {
         bytes: elements * elem.bytes(),
         meeting: Meeting::Cta,
+        ..ScratchNeed::default()
     }
 }
 

@@ -6,6 +6,9 @@
 //! iteration is held against the beginning of the next; a barrier that only the first iteration wants stands before the
 //! loop. Warps that part meet among themselves only: what goes from one partition to another is ordered by the
 //! author's barriers in shared memory, and a fence that is missing there is reported.
+//!
+//! Where CTAs of a cluster exchange data, the barriers of the exchanges are made first of all, and the cluster meets
+//! before anybody sends.
 
 use cranelift_entity::SecondaryMap;
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
@@ -39,6 +42,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     walk.region(func.body, Pending::default());
     let wanted = walk.wanted;
     insert(func, func.body, &wanted);
+    clusters::open_exchanges(func);
 }
 
 struct Walk<'f> {

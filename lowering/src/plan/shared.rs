@@ -1,7 +1,8 @@
 //! `plan-shared`: where in the CTA's shared memory everything lies.
 //!
 //! An allocation is needed from where it is made to its last use; one that engines read or write at moments of their own
-//! to the end of the kernel. An op's scratch is needed while the op runs. It is kept a little longer where there is
+//! to the end of the kernel. An op's scratch is needed while the op runs; one that other CTAs of the cluster write into is
+//! needed as long as the kernel runs, for they come to the op at moments of their own. It is kept a little longer where there is
 //! room: until all threads of the CTA have met again, so that the next op may write its own scratch at once, without a
 //! barrier of its own.
 
@@ -136,20 +137,31 @@ fn scratches(func: &Func, moments: &Moments) -> Vec<Need> {
     let need = |&(inst, need): &(Inst, crate::emit::scratch::ScratchNeed)| {
         let now = moments.start(inst);
         debug_assert!(
-            need.meeting != Meeting::Nobody,
+            need.meeting != Meeting::Nobody || need.is_written_by_peers,
             "an op with scratch hands data to other threads"
         );
-        let block = Block {
+        let own = Block {
             bytes: need.bytes,
             alignment: SCRATCH_ALIGNMENT,
             first: now,
             last: now,
             partition: moments.partition(inst),
         };
+        let (block, kept_until) = if need.is_written_by_peers {
+            let whole = Block {
+                first: 0,
+                last: moments.last(),
+                partition: None,
+                ..own
+            };
+            (whole, moments.last())
+        } else {
+            (own, moments.next_meeting(func, inst))
+        };
         Need {
             inst,
             block,
-            kept_until: moments.next_meeting(func, inst),
+            kept_until,
             is_scratch: true,
         }
     };

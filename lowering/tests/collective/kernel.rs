@@ -10,6 +10,8 @@ use crate::assembler;
 /// A kernel in the making. Tensors are addressed by their row-major numbers.
 pub(crate) struct Kernel {
     warps: u32,
+    /// CTAs of a cluster; one cluster runs.
+    ctas: u32,
     layouts: Vec<String>,
     params: Vec<String>,
     body: String,
@@ -33,8 +35,14 @@ impl Form {
 
 impl Kernel {
     pub(crate) fn new(warps: u32) -> Kernel {
+        Kernel::in_cluster(warps, 1)
+    }
+
+    /// The same for a cluster of so many CTAs.
+    pub(crate) fn in_cluster(warps: u32, ctas: u32) -> Kernel {
         Kernel {
             warps,
+            ctas,
             layouts: Vec::new(),
             params: Vec::new(),
             body: String::new(),
@@ -188,8 +196,12 @@ impl Kernel {
     pub(crate) fn text(&self) -> String {
         let layouts = self.layouts.iter().enumerate();
         let aliases: String = layouts.map(|(at, l)| format!("#l{at} = {l}\n")).collect();
+        let cluster = match self.ctas {
+            1 => String::new(),
+            ctas => format!(" cluster({ctas}, 1, 1)"),
+        };
         format!(
-            "{aliases}kernel @k({}) warps({}) {{\n{}  return\n}}\n",
+            "{aliases}kernel @k({}) warps({}){cluster} {{\n{}  return\n}}\n",
             self.params.join(", "),
             self.warps,
             self.body
@@ -202,19 +214,16 @@ impl Kernel {
         run(&self.text(), ctas, buffers)
     }
 
-    /// The same in one CTA.
+    /// The same in one CTA, or one cluster.
     #[track_caller]
     pub(crate) fn run(&self, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        self.run_in(1, buffers)
+        self.run_in(self.ctas, buffers)
     }
 
     /// The PTX.
     #[track_caller]
     pub(crate) fn ptx(&self) -> String {
-        let text = self.text();
-        let func = parse("test.tile", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        compiled.module.to_text()
+        ptx_of(&self.text())
     }
 
     /// The PTX, which an assembler must take if there is one.
@@ -226,9 +235,23 @@ impl Kernel {
     }
 }
 
+/// The PTX of a kernel.
+#[track_caller]
+pub(crate) fn ptx_of(text: &str) -> String {
+    let func = parse("test.tile", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    compiled.module.to_text()
+}
+
 /// Runs a kernel in `ctas` CTAs with these bytes behind its parameters, and gives what is there afterwards.
 #[track_caller]
 pub(crate) fn run(text: &str, ctas: u32, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    run_with_seed(text, ctas, 0, buffers)
+}
+
+/// The same with the warps running in an order that a seed chooses.
+#[track_caller]
+pub(crate) fn run_with_seed(text: &str, ctas: u32, seed: u64, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let func = parse("test.tile", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let program = Program::load(&compiled.module).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -244,6 +267,8 @@ pub(crate) fn run(text: &str, ctas: u32, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
     }
     let launch = Launch {
         dynamic_shared_bytes: compiled.launch.shared_bytes,
+        cluster: compiled.launch.cluster,
+        seed,
         ..Launch::linear(ctas, compiled.launch.threads)
     };
     let done = emulator.launch(&program, &compiled.launch.entry, &launch, &params);

@@ -12,6 +12,7 @@
 
 mod assembler;
 mod atomics;
+mod clusters;
 mod family;
 mod gathers;
 mod kernel;

@@ -6,10 +6,15 @@ use gluon_lang::elem::DType;
 use crate::family::{MATRICES, SOLIDS, VECTORS};
 use crate::kernel::{Kernel, coordinates, from_bytes, noise, number, to_bytes};
 
-/// A kernel that scans maps `x -> a x + b`, given by two tensors of a type.
-fn affine(layout: &str, warps: u32, shape: &[u32], dtype: DType, scan: (usize, bool)) -> Kernel {
+/// Makes a kernel scan maps `x -> a x + b`, given by two tensors of a type.
+fn affine(
+    mut kernel: Kernel,
+    layout: &str,
+    shape: &[u32],
+    dtype: DType,
+    scan: (usize, bool),
+) -> Kernel {
     let (axis, is_reverse) = scan;
-    let mut kernel = Kernel::new(warps);
     let form = kernel.form("l", layout, shape);
     kernel.load("a", dtype, &form);
     kernel.load("b", dtype, &form);
@@ -52,12 +57,24 @@ fn scanned<T: Copy>(
 /// Scans noise, and compares with the host.
 #[track_caller]
 pub(crate) fn check(layout: &str, warps: u32, shape: &[u32], dtype: DType, scan: (usize, bool)) {
+    check_kernel(Kernel::new(warps), layout, shape, dtype, scan);
+}
+
+/// The same by a kernel of some warps and CTAs; gives the kernel.
+#[track_caller]
+pub(crate) fn check_kernel(
+    kernel: Kernel,
+    layout: &str,
+    shape: &[u32],
+    dtype: DType,
+    scan: (usize, bool),
+) -> Kernel {
     let count = shape.iter().product::<u32>() as usize;
     let mask = u64::MAX >> (64 - dtype.bits());
     let cut = |values: Vec<u64>| -> Vec<u64> { values.iter().map(|v| v & mask).collect() };
     let (a, b) = (cut(noise(count, 1)), cut(noise(count, 2)));
     let blank = vec![0; count * dtype.bytes() as usize];
-    let kernel = affine(layout, warps, shape, dtype, scan);
+    let kernel = affine(kernel, layout, shape, dtype, scan);
     let buffers = [
         to_bytes(&a, dtype),
         to_bytes(&b, dtype),
@@ -77,6 +94,7 @@ pub(crate) fn check(layout: &str, warps: u32, shape: &[u32], dtype: DType, scan:
         .zip(from_bytes(&found[3], dtype))
         .collect();
     assert_eq!(found, wanted, "{scan:?} of {shape:?} {dtype} in {layout}");
+    kernel
 }
 
 #[test]
@@ -180,7 +198,14 @@ fn floats_and_booleans() {
 fn the_assembler_takes_every_kind() {
     for &(layout, warps) in MATRICES {
         for axis in [0, 1] {
-            affine(layout, warps, &[32, 64], DType::I32, (axis, axis == 1)).assemble();
+            affine(
+                Kernel::new(warps),
+                layout,
+                &[32, 64],
+                DType::I32,
+                (axis, axis == 1),
+            )
+            .assemble();
         }
     }
 }

@@ -174,16 +174,24 @@ fn the_mask_of_an_atomic_has_another_length() {
 }
 
 #[kernel(cluster = [2, 1, 1])]
-fn scan_across_ctas(x: Ptr<f32>) {
+fn along_ctas(x: Ptr<i32>) {
     let split = line().with_ctas([[1]]);
-    let at = arange(0..256, split);
-    let sums = x.at(at).load().cumsum(0);
-    x.at(at).store(sums);
+    let at = arange(0..256, split.clone());
+    let tile = x.at(at).load();
+    x.at(at).store(tile.sort(0));
+    x.at(at).store(tile.gather(at, 0));
+    let (largest, places) = tile.top_k(8, 0);
+    x.at(places).store(largest);
+    let counts = tile.histogram(64, line().with_ctas([[0]]));
+    x.at(arange(0..64, counts.layout())).store(counts);
+    let copies = tile.convert_layout(line().with_ctas([[0]]));
+    let bins = copies.histogram(64, split);
+    x.at(arange(0..64, bins.layout())).store(bins);
 }
 
 #[test]
-fn a_scan_runs_along_a_dimension_that_ctas_split() {
-    check("scan_across_ctas", scan_across_ctas.trace());
+fn operations_along_a_dimension_that_ctas_split() {
+    check("along_ctas", along_ctas.trace());
 }
 
 #[kernel(cluster = [2, 1, 1])]

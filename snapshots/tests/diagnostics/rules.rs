@@ -257,13 +257,35 @@ fn rules_of_clusters_are_reported() {
 }
 
 #[kernel(cluster = [2, 1, 1])]
-fn sum_over_a_cluster(x: Ptr<f32>) {
+fn tile_of_a_cluster_in_shared_memory() {
     let tile = full::<f32>([64, 64], 1.0, split());
-    let sums = tile.sum(1);
-    x.at(arange(0..64, sums.layout())).store(sums);
+    Smem::<f32>::alloc([64, 64], Swizzled::plain([1, 0])).store(tile);
 }
 
 #[test]
-fn a_reduction_works_within_a_cta() {
-    check("sum_over_a_cluster", sum_over_a_cluster.trace());
+fn a_tile_of_shared_memory_belongs_to_a_cta() {
+    check(
+        "tile_of_a_cluster_in_shared_memory",
+        tile_of_a_cluster_in_shared_memory.trace(),
+    );
+}
+
+#[kernel(cluster = [2, 1, 1])]
+fn partition_that_meets_the_cluster(x: Ptr<f32>) {
+    warp_specialize()
+        .main(|| {
+            let line = Blocked::new([1], [32], [4], [0]);
+            let at = arange(0..256, line.clone().with_ctas([[1]]));
+            let all = x.at(at).load().convert_layout(line.with_ctas([[0]]));
+            x.at(arange(0..256, all.layout())).store(all);
+        })
+        .worker(Warps(4).registers(40), || cluster_barrier());
+}
+
+#[test]
+fn a_partition_has_only_some_threads_of_the_cluster() {
+    check(
+        "partition_that_meets_the_cluster",
+        partition_that_meets_the_cluster.trace(),
+    );
 }

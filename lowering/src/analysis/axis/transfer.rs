@@ -5,8 +5,9 @@ use gluon_lang::elem::{DType, Elem};
 use gluon_lang::entity::Value;
 use gluon_lang::ir::{Func, Type};
 use gluon_lang::ops::arith::{Cast, InlinePtx, Select};
+use gluon_lang::ops::cluster::{ClusterId, NumClusters};
 use gluon_lang::ops::control::For;
-use gluon_lang::ops::create::{Const, GridAxis};
+use gluon_lang::ops::create::{Const, GridAxis, NumPrograms, ProgramId};
 use gluon_lang::ops::debug::{Hint, HintKind};
 use gluon_lang::ops::global::Load;
 use gluon_lang::ops::{LayoutRule, Op, Values};
@@ -27,8 +28,10 @@ pub(super) fn result(func: &Func, known: &Known, op: &Op, at: usize, ty: &Type) 
             known[s.value].divisibility(),
             known[s.value].range,
         ),
-        Op::ProgramId(p) => grid(p.axis, 0, ty),
-        Op::NumPrograms(p) => grid(p.axis, 1, ty),
+        Op::ProgramId(ProgramId { axis }) | Op::ClusterId(ClusterId { axis }) => grid(*axis, 0, ty),
+        Op::NumPrograms(NumPrograms { axis }) | Op::NumClusters(NumClusters { axis }) => {
+            grid(*axis, 1, ty)
+        }
         Op::Binary(b) => arith::binary(b.op, &known[b.lhs], &known[b.rhs], ty),
         Op::Compare(c) => arith::compare(c.op, &known[c.lhs], &known[c.rhs]),
         Op::Select(s) => select(known, s),

@@ -7,6 +7,7 @@ use crate::entity::Value;
 use crate::ir::Type;
 use crate::lang::range::RangeValues;
 use crate::layout::{Dims, Layout};
+use crate::ops::cluster::{ClusterId, NumClusters};
 use crate::ops::create::{Arange, Const, GridAxis, NumPrograms, ProgramId};
 
 /// A scalar constant.
@@ -87,24 +88,35 @@ pub(crate) fn arange(start: i128, end: i128, elem: Elem, layout: Layout, at: At)
     })
 }
 
-/// The index of this CTA in the grid, or the size of the grid.
+/// What is asked of the grid along one dimension.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Grid {
+    ProgramId,
+    NumPrograms,
+    ClusterId,
+    NumClusters,
+}
+
+/// The place in the grid, or its size.
 #[inline(never)]
-pub(crate) fn grid(axis: usize, is_size: bool, at: At) -> Value {
+pub(crate) fn grid(axis: usize, what: Grid, at: At) -> Value {
     with(at, |trace| {
         let Some(axis) = [GridAxis::X, GridAxis::Y, GridAxis::Z].get(axis).copied() else {
-            let name = if is_size {
-                "num_programs"
-            } else {
-                "program_id"
+            let name = match what {
+                Grid::ProgramId => "program_id",
+                Grid::NumPrograms => "num_programs",
+                Grid::ClusterId => "cluster_id",
+                Grid::NumClusters => "num_clusters",
             };
             let message = format!("`{name}({axis})`: a grid has the dimensions 0, 1 and 2");
             return trace.fail(OpError::new(Code::NoSuchAxis, message), at);
         };
         let ty = Type::scalar(Elem::I32);
-        if is_size {
-            trace.push1(NumPrograms { axis }, ty, at)
-        } else {
-            trace.push1(ProgramId { axis }, ty, at)
+        match what {
+            Grid::ProgramId => trace.push1(ProgramId { axis }, ty, at),
+            Grid::NumPrograms => trace.push1(NumPrograms { axis }, ty, at),
+            Grid::ClusterId => trace.push1(ClusterId { axis }, ty, at),
+            Grid::NumClusters => trace.push1(NumClusters { axis }, ty, at),
         }
     })
 }
