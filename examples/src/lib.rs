@@ -27,6 +27,7 @@ pub mod matmul_fused_epilogue;
 pub mod matmul_persistent;
 pub mod matmul_pipelined;
 pub mod matmul_small;
+pub mod matmul_types;
 pub mod matmul_warp_specialized;
 pub mod mma_v2;
 pub mod pdl_chain;

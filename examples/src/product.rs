@@ -3,11 +3,11 @@
 use tilekit::prelude::*;
 
 /// The tensors of one product `C[M, N] = A[M, K] · B[N, K]ᵀ`. Rows begin at multiples of 16 bytes, as tensor maps want.
-pub(crate) struct Product<T> {
+pub(crate) struct Product<T, O = T> {
     size: [usize; 3],
     a: Input<T>,
     b: Input<T>,
-    c: Output<T>,
+    c: Output<O>,
 }
 
 /// Elements from one row to the next.
@@ -15,7 +15,7 @@ fn stride<T>(columns: usize) -> usize {
     columns.next_multiple_of(16 / size_of::<T>())
 }
 
-impl<T: DeviceElement> Product<T> {
+impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
     pub(crate) fn a_map(&self) -> TensorView<'_, T, Input<T>> {
         let [m, _, k] = self.size;
         let view = self.a.view().with_shape([m, k]);
@@ -28,10 +28,10 @@ impl<T: DeviceElement> Product<T> {
         view.with_strides([stride::<T>(k), 1])
     }
 
-    pub(crate) fn c_map(&self) -> TensorView<'_, T, Output<T>> {
+    pub(crate) fn c_map(&self) -> TensorView<'_, O, Output<O>> {
         let [m, n, _] = self.size;
         let view = self.c.view().with_shape([m, n]);
-        view.with_strides([stride::<T>(n), 1])
+        view.with_strides([stride::<O>(n), 1])
     }
 
     pub(crate) fn m(&self) -> i32 {
@@ -51,13 +51,13 @@ impl<T: DeviceElement> Product<T> {
         [&self.a, &self.b]
     }
 
-    pub(crate) fn output(&self) -> &Output<T> {
+    pub(crate) fn output(&self) -> &Output<O> {
         &self.c
     }
 
     /// Elements from one row to the next: of both factors, and of the output.
     pub(crate) fn strides(&self) -> [i32; 2] {
-        [stride::<T>(self.size[2]), stride::<T>(self.size[1])].map(|s| s as i32)
+        [stride::<T>(self.size[2]), stride::<O>(self.size[1])].map(|s| s as i32)
     }
 
     /// The number of tiles of this shape.
@@ -120,5 +120,29 @@ fn run<T: Float + DeviceElement>(
     case.expect_part_in_units(&product.c, [m, n], reference, tolerance)?;
     case.does_tensor_flops::<T>(2 * m * n * k);
     case.moves_bytes(size_of::<T>() * (m * k + n * k + m * n));
+    Ok(())
+}
+
+/// Runs a product of factors of another type than its result, beside cuBLAS as `peer` has it.
+pub(crate) fn product_of<T: DeviceElement, O: DeviceElement>(
+    case: &mut Case,
+    factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
+    peer: impl FnOnce(Gemm) -> Gemm,
+    launch: impl FnOnce(&mut Case, &Product<T, O>) -> CaseResult,
+) -> CaseResult {
+    let size = ["m", "n", "k"].map(|name| case.size(name));
+    let [m, n, k] = size;
+    let product = Product {
+        size,
+        a: factor(case, "a", [m, stride::<T>(k)]),
+        b: factor(case, "b", [n, stride::<T>(k)]),
+        c: case.output::<O>("c", [m, stride::<O>(n)]),
+    };
+    let gemm = peer(product.gemm());
+    case.peer(Peer::Cublas(gemm.clone()));
+    launch(case, &product)?;
+    case.expect_part_in_units(&product.c, [m, n], || gemm.reference(), gemm.tolerance())?;
+    case.does_tensor_flops::<T>(2 * m * n * k);
+    case.moves_bytes(size_of::<T>() * (m * k + n * k) + size_of::<O>() * m * n);
     Ok(())
 }

@@ -161,6 +161,9 @@ impl Sizes {
 /// The product by `cublasGemmEx`, tried once.
 pub(super) fn rivals(gemm: &Gemm, stream: &Stream, copies: usize) -> Result<Vec<Rival>, String> {
     let raw = stream.raw_cuda().ok_or("it needs a GPU")?;
+    if gemm.is_scaled() {
+        return Err("it takes no scales".to_string());
+    }
     let libraries = libraries()?;
     let product = gemm.column_major()?;
     let sizes = Sizes::of(&product)?;

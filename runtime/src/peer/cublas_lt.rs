@@ -70,6 +70,13 @@ const FAMILY: &str = "cublasLt";
 const TRANSPOSE_LEFT: u32 = 3;
 const TRANSPOSE_RIGHT: u32 = 4;
 
+/// `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER`, `CUBLASLT_MATMUL_DESC_B_SCALE_POINTER`.
+const SCALE_LEFT: u32 = 17;
+const SCALE_RIGHT: u32 = 18;
+
+/// `CUBLASLT_MATMUL_DESC_FAST_ACCUM`: sums of 8-bit floats as the tensor cores keep them.
+const FAST_SUMS: u32 = 25;
+
 /// `CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES`.
 const MAX_WORKSPACE: u32 = 1;
 
@@ -189,20 +196,28 @@ impl Described {
             workspace: workspace.map_err(|error| error.to_string())?,
             product,
         };
-        described.set_transposed(TRANSPOSE_LEFT, product.left_is_transposed)?;
-        described.set_transposed(TRANSPOSE_RIGHT, product.right_is_transposed)?;
+        let is_transposed = [product.left_is_transposed, product.right_is_transposed];
+        let [left, right] = is_transposed.map(u32::from);
+        described.set(TRANSPOSE_LEFT, &left.to_le_bytes())?;
+        described.set(TRANSPOSE_RIGHT, &right.to_le_bytes())?;
         Ok(described)
     }
 
-    fn set_transposed(&self, attribute: u32, is_transposed: bool) -> Result<(), String> {
-        let operation = u32::from(is_transposed);
-        // SAFETY: reads four bytes.
+    /// Gives factors of 8-bit floats their scales, which lie on the device, and the sums that the tensor cores keep.
+    fn set_scales(&self, [left, right]: [u64; 2]) -> Result<(), String> {
+        self.set(SCALE_LEFT, &left.to_le_bytes())?;
+        self.set(SCALE_RIGHT, &right.to_le_bytes())?;
+        self.set(FAST_SUMS, &[1])
+    }
+
+    fn set(&self, attribute: u32, value: &[u8]) -> Result<(), String> {
+        // SAFETY: reads as many bytes as there are.
         let status = unsafe {
             (self.library.cublasLtMatmulDescSetAttribute)(
                 self.operation.raw,
                 attribute,
-                (&raw const operation).cast(),
-                size_of::<u32>(),
+                value.as_ptr().cast(),
+                value.len(),
             )
         };
         self.library.check("cublasLtMatmulDescSetAttribute", status)
@@ -297,7 +312,12 @@ pub(super) fn rivals(gemm: &Gemm, stream: &Stream, copies: usize) -> Result<Vec<
     let places = gemm.addresses(stream.device(), copies);
     let places = Rc::new(places.map_err(|error| error.to_string())?);
     stream.bind().map_err(|error| error.to_string())?;
-    let described = Rc::new(Described::new(&libraries.lt, product, stream)?);
+    let described = Described::new(&libraries.lt, product, stream)?;
+    let scales = gemm.scale_addresses(stream.device());
+    if let Some(scales) = scales.map_err(|error| error.to_string())? {
+        described.set_scales(scales)?;
+    }
+    let described = Rc::new(described);
     let mut rivals = Vec::new();
     let mut refusal = "its heuristic has no candidate".to_string();
     for (at, algorithm) in described.candidates()?.into_iter().enumerate() {

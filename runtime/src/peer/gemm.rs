@@ -37,7 +37,15 @@ pub struct Gemm {
     a_is_transposed: bool,
     b_is_transposed: bool,
     size: Option<[usize; 3]>,
+    scales: Option<Arc<[Scale; 2]>>,
     is_timed_only: bool,
+}
+
+/// A number that a factor is multiplied by, which lies in memory.
+#[derive(Clone)]
+struct Scale {
+    address: Arc<AddressOf>,
+    value: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
 /// The elements of a factor, in memory order.
@@ -79,6 +87,7 @@ impl Gemm {
             a_is_transposed: false,
             b_is_transposed: false,
             size: None,
+            scales: None,
             is_timed_only: false,
         }
     }
@@ -102,6 +111,29 @@ impl Gemm {
     pub fn with_size(mut self, size: [usize; 3]) -> Gemm {
         self.size = Some(size);
         self
+    }
+
+    /// The factors stand for themselves times one number each, the first element of these: the scales of whole tensors that
+    /// go with 8-bit floats.
+    #[must_use]
+    pub fn scaled(mut self, a: &Input<f32>, b: &Input<f32>) -> Gemm {
+        let scales = [a, b].map(|tensor| {
+            let (there, here) = (tensor.clone(), tensor.clone());
+            Scale {
+                address: Arc::new(move |device, copy| {
+                    Ok(there.copy_on_device(device, copy)?.address())
+                }),
+                value: Arc::new(move || f64::from(here[0])),
+            }
+        });
+        self.scales = Some(Arc::new(scales));
+        self
+    }
+
+    /// What both scales together multiply a sum by.
+    fn scale(&self) -> f64 {
+        let scales = self.scales.iter().flat_map(|scales| scales.iter());
+        scales.map(|scale| (scale.value)()).product()
     }
 
     /// A lies in memory as `[K, M]`.
@@ -138,13 +170,20 @@ impl Gemm {
             stride: b[1],
             is_transposed: self.b_is_transposed,
         };
-        product(size, left, right)
+        let mut result = product(size, left, right);
+        if self.scales.is_some() {
+            let scale = self.scale();
+            for sum in &mut result {
+                *sum *= scale;
+            }
+        }
+        result
     }
 
     /// How far a result may be from the reference, or two results from each other, element by element: half an ulp of
     /// the output's type for each rounding, and what sums of `K` products of numbers around 1 lose, with room: `K`·2⁻¹⁷
     /// in `f32`, `K`·2⁻¹² where fp8 is summed in fewer bits. Factors in `f32` become TF32, each by up to 2⁻¹⁰ of itself:
-    /// that is `√K`·2⁻⁸. Integers are exact.
+    /// that is `√K`·2⁻⁸. Scales scale this too. Integers are exact.
     pub fn tolerance(&self) -> Tolerance {
         let terms = self.extents().map_or(0, |([_, _, k], _)| k) as f64;
         let absolute = match self.a.dtype {
@@ -162,6 +201,7 @@ impl Gemm {
             DType::F64 => 2f64.powi(-50),
             _ => 2f64.powi(-12),
         };
+        let absolute = absolute * self.scale().abs();
         Tolerance::Close { relative, absolute }
     }
 
@@ -215,6 +255,19 @@ impl Gemm {
             result_stride: c[1],
             types,
         })
+    }
+
+    /// Where the scales of left (B) and right (A) lie. All copies hold the same numbers, so the first serves all.
+    pub(super) fn scale_addresses(&self, device: &Device) -> Result<Option<[u64; 2]>> {
+        let Some([a, b]) = self.scales.as_deref() else {
+            return Ok(None);
+        };
+        Ok(Some([(b.address)(device, 0)?, (a.address)(device, 0)?]))
+    }
+
+    /// Whether the factors have scales.
+    pub(super) fn is_scaled(&self) -> bool {
+        self.scales.is_some()
     }
 
     /// Where left (B), right (A) and result (C) lie, of each copy.
@@ -389,6 +442,31 @@ mod tests {
         let gemm = Gemm::new(&a, &b, &c).transposed_b();
         // [0 1 2; 3 4 5] times the transpose of [1 0 -1; -2 -3 -4].
         assert_eq!(gemm.reference(), [-2.0, -11.0, -2.0, -38.0]);
+    }
+
+    #[test]
+    fn scales_multiply_the_reference_and_what_it_may_be_off() {
+        let mut case = Case::new("k", Sizes::default(), Mode::Describe).expect("a case");
+        let number =
+            |case: &mut Case, name: &str, value: f32| case.input::<f32>(name, [1], move |_| value);
+        let (half, three) = (
+            number(&mut case, "half", 0.5),
+            number(&mut case, "three", -3.0),
+        );
+        let a = case.input::<bf16>("a", [1, 2], |place| bf16::from_f32(place as f32 + 1.0));
+        let c = case.output::<bf16>("c", [1, 1]);
+        let gemm = Gemm::new(&a, &a, &c).transposed_b();
+        let scaled = gemm.clone().scaled(&half, &three);
+        assert_eq!(
+            (gemm.reference(), scaled.reference()),
+            (vec![5.0], vec![-7.5])
+        );
+        let absolute = |gemm: &Gemm| match gemm.tolerance() {
+            Tolerance::Close { absolute, .. } => absolute,
+            other => panic!("{other:?}"),
+        };
+        assert!((absolute(&scaled) - 1.5 * absolute(&gemm)).abs() < 1e-12);
+        assert!(scaled.is_scaled() && !gemm.is_scaled());
     }
 
     #[test]
