@@ -33,6 +33,7 @@ mod layouts;
 mod math;
 mod mbarrier;
 mod mix;
+mod named_barrier;
 mod operators;
 mod param;
 mod pointer;
@@ -77,6 +78,7 @@ pub use math::{
 };
 pub use mbarrier::{Arrival, Arrivers, Mbarrier, Mbarriers, Tried};
 pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
+pub use named_barrier::NamedBarrier;
 pub use operators::LeftLiteral;
 pub(crate) use param::set_block;
 pub use param::{BlockLayout, KernelParam, Param, ParamHandle};

@@ -14,7 +14,8 @@ use super::trace::{self, At, here};
 /// ```
 ///
 /// All partitions see the scalars, tensor maps and shared memory made before. A tensor is seen only where it was made.
-/// What they tell each other goes through shared memory and [`Mbarrier`](super::Mbarrier)s.
+/// What they tell each other goes through shared memory, [`Mbarrier`](super::Mbarrier)s and
+/// [`NamedBarrier`](super::NamedBarrier)s.
 #[track_caller]
 #[must_use = "say what the partitions do: `.main(..).worker(..)`"]
 pub fn warp_specialize() -> WarpSpecialize {

@@ -167,6 +167,8 @@ macro_rules! for_each_op {
             Assert        in debug,
             Print         in debug,
             Barrier       in sync,
+            NamedSync     in sync,
+            NamedArrive   in sync,
             For           in control,
             While         in control,
             If            in control,
@@ -304,6 +306,11 @@ pub trait OpRules: OpFields + Registered {
     /// Does it make what generic writes left in shared memory visible to engines (PTX ISA, proxy fences)?
     fn is_async_fence(&self) -> bool {
         false
+    }
+
+    /// The barrier shared by partitions that its threads come to; `None` for an op that comes to none.
+    fn named_barrier(&self) -> Option<sync::NamedBarrier> {
+        None
     }
 
     /// Do all threads know after it of the barriers in shared memory that were made and fenced before?

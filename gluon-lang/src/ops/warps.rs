@@ -54,6 +54,16 @@ impl WarpSpecialize {
         own + before.map(size).sum::<u32>()
     }
 
+    /// The barriers that are not the author's to name: one of the whole CTA, and then one of each partition.
+    pub fn own_barriers(&self) -> u32 {
+        1 + self.partitions.0.len() as u32
+    }
+
+    /// The hardware's number of the barrier where the threads of a partition meet.
+    pub fn barrier(partition: usize) -> u32 {
+        1 + partition as u32
+    }
+
     /// The warps from `first` on, where a worker begins, that change their registers together: those of one large
     /// worker, or of the small ones that share a warpgroup.
     pub fn group_from(&self, first: u32) -> std::ops::Range<u32> {

@@ -2,10 +2,12 @@
 //!
 //! - Structure: a value is used where it is visible, every region has one terminator, at its end, of the right kind.
 //! - Types: the results of every op are what the op says of its operands; tensors have legal shapes and layouts.
-//! - Accumulators in flight keep their registers; warps part once, and each partition has tiles of its own.
+//! - Accumulators in flight keep their registers; warps part once, and each partition has tiles of its own; to a barrier
+//!   that partitions share come as many threads as it counts.
 //! - Stage `Resolved` and later: no open layout, no `set_layout`; every layout fits its shape and the kernel's warps.
 
 mod in_flight;
+mod named_barriers;
 mod partitions;
 mod shared;
 mod structure;
@@ -54,6 +56,7 @@ pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
         types::check(func, stage, &mut found);
         in_flight::check(func, &mut found);
         partitions::check(func, &mut found);
+        named_barriers::check(func, &mut found);
     }
     found
 }

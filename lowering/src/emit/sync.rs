@@ -1,7 +1,8 @@
 //! Meeting points of threads.
 
 use gluon_lang::entity::Inst;
-use gluon_lang::ops::sync::Barrier;
+use gluon_lang::ops::Op;
+use gluon_lang::ops::sync::{Barrier, NamedArrive, NamedSync};
 
 use super::{Emitted, Emitter, Lower};
 
@@ -12,7 +13,39 @@ impl Lower for Barrier {
     }
 }
 
+impl Lower for NamedSync {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.come_to(ptx::BarOp::Sync, self.number, self.threads);
+        Ok(())
+    }
+}
+
+impl Lower for NamedArrive {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.come_to(ptx::BarOp::Arrive, self.number, self.threads);
+        Ok(())
+    }
+}
+
 impl Emitter<'_> {
+    /// The barriers that the author named come after those of the CTA and of its partitions. An immediate tells ptxas that
+    /// no others are used.
+    fn come_to(&mut self, op: ptx::BarOp, number: u32, threads: u32) {
+        let parting = self
+            .func
+            .walk()
+            .into_iter()
+            .find_map(|inst| match self.func.op(inst) {
+                Op::WarpSpecialize(op) => Some(op.own_barriers()),
+                _ => None,
+            });
+        let first = parting.expect("the verifier admits named barriers in partitions alone");
+        self.code.push(ptx::Bar {
+            threads: Some(threads.into()),
+            ..ptx::Bar::new(op, first + number)
+        });
+    }
+
     /// The lanes of each warp meet.
     pub(super) fn meet_warp(&mut self) {
         if !self.code.partition.is_one_thread {

@@ -98,7 +98,7 @@ impl Emitter<'_> {
         let mut partition = Partition {
             first_warp: op.first_warp(at),
             warps: op.warps[at],
-            barrier: at as u32 + 1,
+            barrier: WarpSpecialize::barrier(at),
             followers: 0,
             is_one_thread: false,
         };

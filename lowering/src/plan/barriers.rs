@@ -195,7 +195,7 @@ impl Walk<'_> {
 
     /// A thread tells another partition that it may go on: what it wrote for that partition's engines must be fenced.
     fn check_hand_over(&mut self, inst: Inst, event: &Event, pending: &Pending) {
-        let Event::Touch(Access::Atomic, _) = event else {
+        let (Event::Touch(Access::Atomic, _) | Event::HandOver) = event else {
             return;
         };
         if !pending.hides_from_engines(&self.others) {

@@ -59,6 +59,8 @@ pub(super) enum Event {
     ByWarps(Inst, Bytes),
     /// All threads meet.
     Meet,
+    /// Another partition is told to go on.
+    HandOver,
     /// Generic writes so far become visible to engines.
     Fence,
     /// All threads know of the barriers that were made; nothing else is ordered.
@@ -230,7 +232,8 @@ impl Pending {
             Event::Touch(
                 Access::AsyncWrite | Access::AsyncRemoteWrite | Access::AsyncAtomic,
                 _,
-            ) => {}
+            )
+            | Event::HandOver => {}
         }
     }
 
@@ -254,6 +257,9 @@ impl Pending {
 pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event; 3]> {
     let mut events = SmallVec::new();
     let rules = func.op(inst).rules();
+    if rules.named_barrier().is_some() {
+        events.push(Event::HandOver);
+    }
     if rules.effects().is_barrier {
         events.push(Event::Meet);
         return events;

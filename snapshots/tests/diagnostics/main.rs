@@ -6,6 +6,7 @@ mod control;
 mod costs;
 mod hopper;
 mod layouts;
+mod named_barriers;
 mod products;
 mod rules;
 mod shapes;

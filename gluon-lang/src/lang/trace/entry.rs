@@ -124,6 +124,7 @@ pub(crate) fn trace_kernel(body: &mut dyn FnMut(), at: At) -> Result<Traced, Dia
         partition_warps: None,
         outer_partitions: Vec::new(),
         partition_depths: Vec::new(),
+        named_barriers: 0,
         printed: Vec::new(),
         panicked: None,
     };

@@ -70,6 +70,8 @@ pub(crate) struct Trace {
     /// The same of the partitions around it, and how many regions were open when each was begun.
     pub(crate) outer_partitions: Vec<Option<u32>>,
     pub(crate) partition_depths: Vec<usize>,
+    /// Barriers that the author named.
+    pub(crate) named_barriers: u32,
     /// What the host code of the kernel panicked with.
     panicked: Option<panic::Panicked>,
 }

@@ -6,6 +6,7 @@ use crate::entity::Region;
 use crate::ops::Values;
 use crate::ops::control::Yield;
 use crate::ops::define::Regions;
+use crate::ops::sync::{BARRIERS_OF_CTA, NamedArrive, NamedBarrier, NamedSync, check_threads};
 use crate::ops::warps::WarpSpecialize;
 
 /// The kernel's body alone may part.
@@ -103,4 +104,46 @@ fn incomplete(trace: &mut Trace, at: At) {
         error.help("write `.main(|| { .. }).worker(Warps(1), || { .. })`"),
         at,
     );
+}
+
+/// A new barrier that partitions share. One that was reported as wrong counts no threads.
+#[inline(never)]
+pub(crate) fn name_barrier(threads: u32, at: At) -> NamedBarrier {
+    with(at, |trace| {
+        let number = trace.named_barriers;
+        trace.named_barriers += 1;
+        let wrong = check_threads(threads).err();
+        let wrong = wrong.or_else(|| (number + 1 == BARRIERS_OF_CTA).then(one_too_many));
+        let is_right = wrong.is_none();
+        if let Some(error) = wrong {
+            trace.fail(error, at);
+        }
+        NamedBarrier {
+            number,
+            threads: if is_right { threads } else { 0 },
+        }
+    })
+}
+
+fn one_too_many() -> OpError {
+    let message = format!(
+        "this is named barrier {BARRIERS_OF_CTA}, and a CTA has {BARRIERS_OF_CTA} barriers: one is where all its threads meet"
+    );
+    OpError::new(Code::NamedBarrier, message)
+        .help("take an `Mbarrier`, of which there are as many as shared memory holds")
+}
+
+/// The threads come to a barrier that partitions share, and wait there or go on.
+#[inline(never)]
+pub(crate) fn come_to(barrier: NamedBarrier, waits: bool, at: At) {
+    with(at, |trace| {
+        let NamedBarrier { number, threads } = barrier;
+        if threads == 0 {
+            // Reported where it was made.
+        } else if waits {
+            trace.push(NamedSync { number, threads }, &[], at);
+        } else {
+            trace.push(NamedArrive { number, threads }, &[], at);
+        }
+    });
 }

@@ -1,0 +1,43 @@
+//! Barriers that some partitions share.
+
+use super::trace::{self, here};
+use crate::ops::sync;
+
+/// A barrier of the hardware (PTX `bar.sync`, `bar.arrive`) where the warps of some partitions of
+/// [`warp_specialize`](super::warp_specialize) meet: cheaper than an [`Mbarrier`](super::Mbarrier), since nobody asks again
+/// and again, and without phases. A CTA has 16: one of all its threads, one of each partition, and the rest for these.
+///
+/// ```text
+/// let turn = NamedBarrier::new(2 * 128);
+/// warp_specialize()
+///     .main(|| { ..; turn.arrive(); .. })          // 128 threads come and go on
+///     .worker(Warps(4), || { turn.sync(); .. });   // 128 threads wait until all 256 came
+/// ```
+///
+/// It completes when all threads that it counts have come, and then begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedBarrier(sync::NamedBarrier);
+
+impl NamedBarrier {
+    /// A new barrier to which `threads` come each time, a multiple of 32: those of all partitions that wait and all that only
+    /// arrive.
+    #[inline]
+    #[track_caller]
+    pub fn new(threads: u32) -> Self {
+        Self(trace::name_barrier(threads, here()))
+    }
+
+    /// The threads of this partition come, and wait for all others. They then see what the others wrote before they came.
+    #[inline]
+    #[track_caller]
+    pub fn sync(self) {
+        trace::come_to(self.0, true, here());
+    }
+
+    /// The threads of this partition come, and go on. Those who wait here see what these wrote before.
+    #[inline]
+    #[track_caller]
+    pub fn arrive(self) {
+        trace::come_to(self.0, false, here());
+    }
+}
