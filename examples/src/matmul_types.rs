@@ -100,21 +100,25 @@ pub fn matmul_fp8(
     });
 }
 
-/// Stores sums of 4 bytes, of which four threads fill 32 bytes: nothing is won by way of shared memory.
+/// Stores sums of 4 bytes, of which four threads fill 32 bytes: nothing is won by way of shared memory. Rows are written to
+/// their last unit of 16 bytes, as the copy engine does, so that no mask cuts an access.
 #[device]
 fn store_sums<T: Element, S: Element>(
     c: Ptr<S>,
     stride: Scalar<i32>,
-    [m, n]: [Scalar<i32>; 2],
+    m: Scalar<i32>,
     sums: Tensor<S>,
     [row, column]: [Scalar<i32>; 2],
 ) {
     let i = (row + arange(0..ROWS, Slice::new(1, self::sums::<T>()))).expand_dims(1);
     let j = (column + arange(0..BN, Slice::new(0, self::sums::<T>()))).expand_dims(0);
-    c.at(i * stride + j).mask((i < m) & (j < n)).store(sums);
+    c.at(i * stride + j)
+        .mask((i < m) & (j < stride))
+        .store(sums);
 }
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of 8-bit integers, exact. Rows of `C` are `stride` elements apart.
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of 8-bit integers, exact. Rows of `C` are `stride` elements apart, `n` rounded up to
+/// 16 bytes.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
 pub fn matmul_int8(
     #[block([BM, 128], Nvmma::B128)] a: TensorMap<i8>,
@@ -127,7 +131,7 @@ pub fn matmul_int8(
 ) {
     let begin = || Accumulator::zeros([ROWS, BN], sums::<i8>());
     multiply_each([a, b], [m, n, k], 4, begin, |sums, _, at| {
-        store_sums::<i8, i32>(c, stride, [m, n], sums, at);
+        store_sums::<i8, i32>(c, stride, m, sums, at);
     });
 }
 
@@ -144,7 +148,7 @@ pub fn matmul_tf32(
 ) {
     let begin = || Accumulator::zeros([ROWS, BN], sums::<f32>()).tf32();
     multiply_each([a, b], [m, n, k], 4, begin, |sums, _, at| {
-        store_sums::<f32, f32>(c, stride, [m, n], sums, at);
+        store_sums::<f32, f32>(c, stride, m, sums, at);
     });
 }
 

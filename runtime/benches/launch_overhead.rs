@@ -1,7 +1,7 @@
 //! Host time of a launch: the raw driver call, a prepared launch, and a typed launch that packs and checks each time.
 //!
-//! The three launch one kernel, a vector add of no elements, in one process and interleaved. Run it on a machine with a
-//! GPU: `cargo bench -p tilekit --bench launch_overhead`.
+//! The three launch one kernel, a vector add of no elements, in one process and interleaved. On a machine with a GPU
+//! `cargo bench -p tilekit --bench launch_overhead` prints the table of `bench/results/launch_overhead.md`: five runs.
 
 #![allow(unsafe_code, reason = "the raw driver call is what is compared with")]
 
@@ -23,6 +23,7 @@ fn add<const BLOCK: usize>(x: Ptr<f32>, y: Ptr<f32>, out: Ptr<f32>, n: i32) {
 /// Launches between two synchronisations: few enough that the driver's queue is never full.
 const LAUNCHES: usize = 100;
 const ROUNDS: usize = 1001;
+const RUNS: usize = 5;
 
 fn main() {
     let device = match Device::cuda(0) {
@@ -45,30 +46,41 @@ fn measure(device: &Device) -> tilekit::Result<()> {
     let raw = Raw::new(kernel.compiled().ptx(), &info.entry, info.threads);
     let prepared = kernel.prepare(grid(1u32), (&x, &y, &out, 0))?;
     let typed = || kernel.launch(&stream, grid(1u32), (&x, &y, &out, 0));
-    let mut rounds = Vec::new();
-    for _ in 0..ROUNDS {
-        rounds.push([
-            nanoseconds(|| {
-                raw.launch([x.address(), y.address(), out.address()]);
-            }),
-            nanoseconds(|| {
-                prepared.launch(&stream).expect("the kernel launches");
-            }),
-            nanoseconds(|| typed().expect("the kernel launches")),
-        ]);
-    }
     println!(
-        "{}: nanoseconds of host time per launch, medians of {ROUNDS} rounds of {LAUNCHES}; beyond the raw call, the \
-         median of each round's difference",
+        "{}, {LAUNCHES} launches a round, {ROUNDS} rounds a run",
         device.facts().name
     );
-    let names = ["raw cuLaunchKernelEx", "PreparedLaunch", "typed launch"];
-    for (way, name) in names.into_iter().enumerate() {
-        let time = median(rounds.iter().map(|round| round[way]));
-        let beyond = median(rounds.iter().map(|round| round[way] - round[0]));
-        println!("{name:>22}: {time:7.0} ({beyond:+.0})");
+    println!("\n| run | raw | `PreparedLaunch` | typed launch |\n|---|---|---|---|");
+    for run in 1..=RUNS {
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            rounds.push([
+                nanoseconds(|| {
+                    raw.launch([x.address(), y.address(), out.address()]);
+                }),
+                nanoseconds(|| {
+                    prepared.launch(&stream).expect("the kernel launches");
+                }),
+                nanoseconds(|| typed().expect("the kernel launches")),
+            ]);
+        }
+        println!("{}", row(run, &rounds));
     }
     Ok(())
+}
+
+/// Medians of each way, with the median of each round's difference to the raw call.
+fn row(run: usize, rounds: &[[f64; 3]]) -> String {
+    let time = |way: usize| median(rounds.iter().map(|round| round[way]));
+    let beyond = |way: usize| median(rounds.iter().map(|round| round[way] - round[0]));
+    format!(
+        "| {run} | {:.0} | {:.0} ({:+.0}) | {:.0} ({:+.0}) |",
+        time(0),
+        time(1),
+        beyond(1),
+        time(2),
+        beyond(2)
+    )
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
