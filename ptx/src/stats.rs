@@ -59,6 +59,9 @@ impl Stats {
     }
 
     fn add(&mut self, inst: &Inst) {
+        if matches!(inst, Inst::Bound(_)) {
+            return;
+        }
         self.instructions += 1;
         if let Some(name) = kind(inst) {
             *self.counts.entry(name).or_default() += 1;

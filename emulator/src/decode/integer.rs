@@ -3,8 +3,8 @@
 use super::{Decoded, Decoder};
 use crate::lanes::{Exec, Registers, Slots, lanes};
 use crate::numeric::integer;
-use crate::program::{File, Op};
-use ptx::{Binary, BinaryOp, Ternary, TernaryOp, Type, Unary, UnaryOp};
+use crate::program::{File, IndexBound, Op};
+use ptx::{Binary, BinaryOp, Bound, Operand, Ternary, TernaryOp, Type, Unary, UnaryOp};
 
 /// An [`Exec`] for each integer type.
 macro_rules! each_integer {
@@ -438,6 +438,18 @@ impl Decoder<'_> {
                 ..Slots::default()
             },
         );
+        Ok(())
+    }
+
+    /// An index and the number that it must stay below.
+    pub(crate) fn bound(&mut self, i: &Bound) -> Decoded {
+        let slot = self.source(Operand::Reg(i.index), Type::U32)?;
+        self.push(Op::CheckBound(Box::new(IndexBound {
+            slot,
+            plus: i.plus,
+            limit: i.limit,
+            what: i.what.clone(),
+        })));
         Ok(())
     }
 

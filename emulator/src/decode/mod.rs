@@ -340,6 +340,7 @@ impl<'m> Decoder<'m> {
             Inst::CreatePolicyFractional(i) => self.policy(i.dst),
             Inst::CreatePolicyRange(i) => self.policy(i.dst),
             Inst::CreatePolicyCvt(i) => self.policy(i.dst),
+            Inst::Bound(i) => self.bound(i),
             Inst::Call(_) => Err("calls are put in place before this".to_owned()),
         }
     }

@@ -6,7 +6,7 @@ use super::stats::Counts;
 use super::warp::{Path, Wait, Warp};
 use crate::fault::{FaultKind, LaneSet, Trouble};
 use crate::lanes::lanes_of;
-use crate::program::{File, NONE, Op, Step, Watch};
+use crate::program::{File, IndexBound, NONE, Op, Step, Watch};
 use ptx::Special;
 
 /// Trouble and the step that made it.
@@ -218,6 +218,7 @@ impl<'a> Worker<'a> {
             Op::CheckDivisor { file, slot, bits } => {
                 self.check_divisor(scene, *file, *slot, *bits)?;
             }
+            Op::CheckBound(bound) => check_bound(scene, bound)?,
             Op::Nothing | Op::Lanes(..) | Op::Branch { .. } | Op::Exit => {}
             Op::ReadClock {
                 file,
@@ -339,4 +340,22 @@ fn read_clock(scene: &mut Scene<'_>, file: File, slot: u32, special: Special) {
         File::Double => regs.put64(slot, scene.mask, &crate::lanes::Lanes64([value; 32])),
         _ => regs.put32(slot, scene.mask, &crate::lanes::Lanes32([value as u32; 32])),
     }
+}
+
+/// The index in every lane, unsigned, must be below the limit.
+fn check_bound(scene: &Scene<'_>, bound: &IndexBound) -> Stepped {
+    let cells = &scene.warp.regs.words[bound.slot as usize].0;
+    let index = |lane: usize| cells[lane].wrapping_add_signed(bound.plus);
+    let lanes = lanes_of(scene.mask)
+        .filter(|&lane| index(lane) >= bound.limit)
+        .fold(0u32, |lanes, lane| lanes | 1 << lane);
+    if lanes == 0 {
+        return Ok(());
+    }
+    let first = index(lanes.trailing_zeros() as usize) as i32;
+    let message = format!(
+        "index {first} is outside 0..{}: {}",
+        bound.limit, bound.what
+    );
+    Err(Trouble::new(FaultKind::OutOfBounds, lanes, message))
 }

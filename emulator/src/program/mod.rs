@@ -178,6 +178,19 @@ pub(crate) struct Step {
     pub(crate) op: Op,
 }
 
+/// An index that must be small enough.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexBound {
+    /// Slot of a 32-bit register.
+    pub(crate) slot: u32,
+    /// What is added to it.
+    pub(crate) plus: i32,
+    /// The number of values that are allowed.
+    pub(crate) limit: u32,
+    /// What it is an index of.
+    pub(crate) what: String,
+}
+
 /// What a step does.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -189,6 +202,8 @@ pub(crate) enum Op {
         slot: u32,
         bits: u32,
     },
+    /// Faults where an index is too large.
+    CheckBound(Box<IndexBound>),
     /// To `target` where the guard holds. Paths meet again at step `join`.
     Branch {
         target: u32,

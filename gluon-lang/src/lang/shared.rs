@@ -65,7 +65,7 @@ impl<T: Element> Smem<T> {
     }
 
     /// Element `index` of the first dimension: one buffer of several. An index that is known while tracing is checked; one
-    /// that is not must lie inside.
+    /// that is not must lie inside: on the emulator an access through another is a fault.
     #[inline]
     #[track_caller]
     pub fn index(self, index: impl ScalarOperand<i32>) -> Self {

@@ -20,6 +20,11 @@ impl Places {
         }
     }
 
+    /// Are places wanted, and what else explains a fault?
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// The number of a place, entered when it is new; none when places are not wanted.
     pub(super) fn enter(
         &mut self,

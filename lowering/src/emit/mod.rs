@@ -32,6 +32,7 @@
 mod arith;
 mod atomic;
 mod blank;
+mod bounds;
 mod bulk;
 mod cast;
 mod cluster;
@@ -226,6 +227,7 @@ impl<'f> Emitter<'f> {
         let func = self.func;
         for &inst in &func.region(region).insts {
             self.place(func.loc(inst));
+            self.state_bounds(inst);
             lower(func.op(inst), inst, self)?;
         }
         Ok(())

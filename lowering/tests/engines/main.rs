@@ -8,6 +8,7 @@
 
 extern crate gluon_lang as tilekit;
 
+mod bounds;
 mod bulk;
 mod cluster;
 mod cp_async;

@@ -282,6 +282,7 @@ impl<'m> Checker<'m> {
             Inst::TensormapReplace(i) => self.tensormap_replace(i),
             Inst::TensormapCpFenceproxy(i) => self.tensormap_copy(i),
             Inst::Call(i) => self.call(i),
+            Inst::Bound(i) => self.reg("index", i.index, Exact(Type::B32)),
             Inst::Wgmma(i) => self.wgmma(i),
             Inst::Mma(i) => self.mma(i),
             Inst::Ldmatrix(i) => self.ldmatrix(i),

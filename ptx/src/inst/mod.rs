@@ -4,6 +4,7 @@ pub(crate) mod family;
 pub(crate) mod operands;
 
 mod arithmetic;
+mod bound;
 mod control;
 mod copy;
 mod matrix;
@@ -13,6 +14,7 @@ mod sync;
 mod warp;
 
 pub use arithmetic::*;
+pub use bound::Bound;
 pub use control::*;
 pub use copy::*;
 pub use matrix::*;
@@ -73,7 +75,7 @@ instructions! {
     Ld, St, Atom, Red, Cvta, Isspacep, Mapa, GetCtaRank, Prefetch, PrefetchTensormap, Discard, ApplyPriority,
     CreatePolicyFractional, CreatePolicyRange, CreatePolicyCvt, StAsync, RedAsync, TensormapReplace,
     TensormapCpFenceproxy,
-    Bra, Call, Ret, Exit, Trap, Brkpt,
+    Bound, Bra, Call, Ret, Exit, Trap, Brkpt,
     Bar, BarRed, BarWarpSync, ClusterBar, Fence, Membar, FenceProxyAsync, FenceProxyAlias, FenceMbarrierInit,
     FenceProxyTensormap, MbarrierInit, MbarrierInval, MbarrierTx, MbarrierArrive, MbarrierWait,
     MbarrierPendingCount, CpAsyncMbarrierArrive, GridDepControl, Nanosleep,

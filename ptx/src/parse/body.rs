@@ -7,6 +7,7 @@ use super::locations::{DebugInfo, LocationTable};
 use super::opcode;
 use super::scope::{Meaning, Scopes};
 use super::tokens::Tokens;
+use crate::inst::Bound;
 use crate::module::{Body, Linkage};
 use crate::operand::{Label, Predicate, Reg, Symbol};
 use crate::registers::RegClass;
@@ -95,7 +96,10 @@ impl<'p, 's> BodyParser<'p, 's> {
         match (token.kind, token.text) {
             (TokenKind::Comment, text) => {
                 self.tokens.skip_raw();
-                self.body.statements.push(Stmt::Comment(text.to_owned()));
+                let statement = self
+                    .bound(text)
+                    .unwrap_or_else(|| Stmt::Comment(text.to_owned()));
+                self.body.statements.push(statement);
             }
             (TokenKind::Mark('}'), _) => {
                 self.tokens.skip_raw();
@@ -185,6 +189,26 @@ impl<'p, 's> BodyParser<'p, 's> {
             loc: self.loc,
         }));
         Ok(())
+    }
+
+    /// A comment that states a bound, with its guard.
+    fn bound(&self, text: &str) -> Option<Stmt> {
+        let register = |name: &str| match self.scopes.find(name)? {
+            Meaning::Reg(reg) => Some(reg),
+            _ => None,
+        };
+        let (guard, text) = match text.strip_prefix('@') {
+            Some(rest) => {
+                let (name, rest) = rest.split_once(' ')?;
+                let negated = name.starts_with('!');
+                let reg = register(name.trim_start_matches('!'))?;
+                (Some(Predicate { reg, negated }), rest)
+            }
+            None => (None, text),
+        };
+        let inst = Bound::parse_comment(text, register)?.into();
+        let loc = self.loc;
+        Some(Stmt::Inst(Instruction { guard, inst, loc }))
     }
 
     fn pragma(&mut self) -> Result<(), ParseError> {

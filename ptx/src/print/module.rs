@@ -1,6 +1,7 @@
 //! Module, entries, functions and bodies.
 
 use super::{PrintOptions, Printer};
+use crate::inst::Inst;
 use crate::module::{
     Body, Directives, Entry, Extent, Func, Initializer, Linkage, Module, Param, Variable,
 };
@@ -236,7 +237,7 @@ impl<'m> Printer<'m> {
                 self.location(body, current, instruction.loc, &mut latest);
                 current = instruction.loc;
             }
-            if options.comments || !matches!(statement, Stmt::Comment(_)) {
+            if options.comments || !is_comment(statement) {
                 self.statement(statement);
             }
         }
@@ -280,13 +281,19 @@ impl<'m> Printer<'m> {
     }
 
     pub(crate) fn instruction(&mut self, instruction: &Instruction) {
+        let is_comment = matches!(instruction.inst, Inst::Bound(_));
+        if is_comment {
+            self.text("// ");
+        }
         if let Some(Predicate { reg, negated }) = instruction.guard {
             self.text(if negated { "@!" } else { "@" });
             self.register(reg);
             self.text(" ");
         }
         instruction.inst.print(self);
-        self.text(";");
+        if !is_comment {
+            self.text(";");
+        }
     }
 
     /// A `.loc` line, after those of the calls through which its code was inlined. Line 0 means no location.
@@ -357,4 +364,9 @@ fn linkage(linkage: Linkage) -> &'static str {
 /// A string literal; PTX has no escapes, so a quote or a line break inside becomes an apostrophe or a blank.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "'").replace(['\n', '\r'], " "))
+}
+
+fn is_comment(statement: &Stmt) -> bool {
+    let is_bound = |i: &Instruction| matches!(i.inst, Inst::Bound(_));
+    matches!(statement, Stmt::Comment(_)) || statement.instruction().is_some_and(is_bound)
 }

@@ -1,0 +1,91 @@
+//! What must hold of indices into shared memory, where what they choose is accessed.
+//!
+//! An index that is too large leads into another allocation, of which no address tells. So the emulator is told what the
+//! author indexed; in PTX this is a comment.
+
+use gluon_lang::elem::{DType, Elem};
+use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ir::Type;
+use gluon_lang::ops::Op;
+use gluon_lang::ops::shared::SmemIndex;
+use ptx::{Bound, Operand, Predicate};
+
+use super::Emitter;
+use super::element::Element;
+
+impl Emitter<'_> {
+    /// States the bounds of all indices on the way to the shared memory that `inst` accesses. An index of which nothing
+    /// is accessed may be anything: code motion computes some too early.
+    pub(super) fn state_bounds(&mut self, inst: Inst) {
+        let func = self.func;
+        let op = func.op(inst);
+        let accesses = op.rules().shared_accesses();
+        if !self.locations.is_on() || accesses.is_empty() {
+            return;
+        }
+        let conditions = op.operands();
+        let condition = conditions
+            .iter()
+            .find(|&&v| matches!(func.ty(v), Type::Scalar(Elem::Data(DType::I1))));
+        let guard = match condition.map(|&v| self.scalar(v)) {
+            Some(Element::Whole(Operand::Reg(reg))) => Some(Predicate::is(reg)),
+            Some(Element::Whole(Operand::Int(0))) => return,
+            _ => None,
+        };
+        for (view, _) in accesses {
+            self.bounds_of(view, guard);
+        }
+    }
+
+    fn bounds_of(&mut self, mut view: Value, guard: Option<Predicate>) {
+        let mut indices = Vec::new();
+        while let Some((inst, from)) = self.source_of(view) {
+            if let Op::SmemIndex(op) = self.func.op(inst) {
+                indices.push(op);
+            }
+            view = from;
+        }
+        let allocated = self.func.value_place(view);
+        let allocated = allocated.map_or_else(String::new, |place| {
+            format!(", allocated at {}:{}", place.file, place.line)
+        });
+        for op in indices {
+            self.bound(op, guard, &allocated);
+        }
+    }
+
+    /// The operation that made a view of another, and that other.
+    fn source_of(&self, view: Value) -> Option<(Inst, Value)> {
+        let inst = self.func.def_inst(view)?;
+        let operands = self.func.op(inst).operands();
+        let from = operands
+            .iter()
+            .find(|&&operand| self.func.ty(operand).as_smem().is_some());
+        Some((inst, *from?))
+    }
+
+    fn bound(&mut self, op: &SmemIndex, guard: Option<Predicate>, allocated: &str) {
+        let (index, plus) = match self.scalar(op.index) {
+            Element::Whole(Operand::Reg(reg)) => (reg, 0),
+            Element::Sum(reg, plus) => (reg, plus as i32),
+            // The verifier has looked at what is known.
+            _ => return,
+        };
+        let s = self.func.ty(op.view).as_smem();
+        let s = s.expect("the verifier admits only shared memory here");
+        let what = format!(
+            "the first dimension of {} of {} in shared memory{allocated}",
+            s.shape, s.elem
+        );
+        let limit = s.shape[0];
+        self.code.push_guarded(
+            guard,
+            Bound {
+                index,
+                plus,
+                limit,
+                what,
+            },
+        );
+    }
+}
