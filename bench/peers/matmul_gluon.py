@@ -57,16 +57,11 @@ def multiply_tiles(c_desc, a_ring, b_ring, staging, full, empty, m, n, k, PART: 
             a, b = a_ring.index(stage * CONSUMERS + PART), b_ring.index(stage)
             acc = warpgroup_mma(a, b.permute((1, 0)), acc, is_async=True)
             acc = warpgroup_mma_wait(PENDING, deps=(acc,))
-            # A wait orders the own warpgroup alone, and one thread arrives for all.
-            if gl.num_warps() > 4:
-                gl.thread_barrier()
-            # Of two products in flight the older one has read its stage.
+            # Of two products in flight the older one has read its stage; Gluon puts a barrier of the partition in front.
             mbarrier.arrive(empty.index((turn + STAGES - PENDING) % STAGES), pred=step >= PENDING)
             turn += 1
         acc = warpgroup_mma_wait(0, deps=(acc,))
         if PENDING == 1:
-            if gl.num_warps() > 4:
-                gl.thread_barrier()
             mbarrier.arrive(empty.index((turn + STAGES - 1) % STAGES))
         tma.store_wait(0)
         staging.store(acc.to(gl.bfloat16))
