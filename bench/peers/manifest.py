@@ -38,19 +38,21 @@ def case(name, variant, buffers, grid, scalars, nbytes, rename=({},)):
     return {"name": name, "variant": variant, "buffers": buffers, "grid": grid, "scalars": scalars, "bytes": nbytes, "rename": rename}
 
 
-def rows(kernel, dtype, shape, cols_instance, extra=()):
+def rows(kernel, dtype, shape, cols_instance, extra=(), ctas=1):
     count, cols = shape
     more = [buffer(n, dtype, [cols]) for n in extra]
     buffers = [buffer("x", dtype, [count, cols]), *more, buffer("out", dtype, [count, cols], "output")]
     scalars = {"row_stride": cols, "cols": cols, "epsilon": 1e-5}
     name = f"{kernel} {count}x{cols} {dtype}"
-    return case(name, f"{kernel}-{dtype}-{cols_instance}", buffers, [count, 1, 1], scalars, 2 * count * cols * ITEM_BYTES[dtype])
+    return case(name, f"{kernel}-{dtype}-{cols_instance}", buffers, [count * ctas, 1, 1], scalars, 2 * count * cols * ITEM_BYTES[dtype])
 
 
 def cases():
     n = 1 << 28
     yield case("vector_add 2^28 f32", "vector_add-1024", [buffer("x", "f32", [n]), buffer("y", "f32", [n]), buffer("out", "f32", [n], "output")],
                [n // 1024, 1, 1], {"n": n}, 12 * n)
+    yield case("bulk_ring 2^28 bf16", "bulk_ring-bf16-8192-4", [buffer("x", "bf16", [n]), buffer("out", "bf16", [n], "output")],
+               [264, 1, 1], {"n": n, "factor": 0.5}, 4 * n)
     n = 1 << 26
     chain = [buffer("x", "f32", [n]), buffer("weight", "f32", [n]), buffer("first", "f32", [n], "output"), buffer("out", "f32", [n], "output")]
     yield case("pdl_chain 2^26 f32", "pdl_chain-1024", chain, [n // 1024, 1, 1], {"n": n}, 2 * 12 * n, ({"out": "first"}, {"x": "first"}))
@@ -79,6 +81,8 @@ def cases():
                    [side // 64, side // 64, 1], strides, 2 * ITEM_BYTES[dtype] * side * side)
     for cols, warps in ((65536, 16), (262144, 32)):
         yield rows("softmax_long", "bf16", (8192, cols), f"4-{warps}-8")
+    for cols, ctas in ((65536, 4), (262144, 8)):
+        yield rows("softmax_cluster", "bf16", (8192, cols), f"{cols}-8", ctas=ctas)
     r, c = 8192, 32000
     yield case(f"cross_entropy {r}x{c} bf16", "cross_entropy-bf16-4-8-8",
                [buffer("x", "bf16", [r, c]), buffer("label", "i32", [r]), buffer("loss", "f32", [r], "output")],

@@ -538,6 +538,14 @@ mod tests {
     }
 
     #[test]
+    fn a_sustained_time_is_in_seconds_and_sensible() {
+        assert_eq!(sustained_seconds("1.5"), Ok(Duration::from_millis(1500)));
+        for wrong in ["0", "-1", "1e9", "NaN", "long"] {
+            assert!(sustained_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn help_documents_the_exit_codes() {
         let help = Cli::definition().render_help().to_string();
         for exit in Exit::ALL {

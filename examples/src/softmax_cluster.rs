@@ -19,7 +19,7 @@ const fn row_ctas<T>(cols: usize) -> usize {
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements; a cluster for each row. A row of `x` begins every
 /// `row_stride` elements; `out` is dense if `cols` is a multiple of 8.
-#[kernel(warps = row_warps::<T>(COLS / row_ctas::<T>(COLS)), cluster = row_ctas::<T>(COLS), instances(<bf16, 32768, 8>))]
+#[kernel(warps = row_warps::<T>(COLS / row_ctas::<T>(COLS)), cluster = row_ctas::<T>(COLS), instances(<bf16, 32768, 8>, <bf16, 65536, 8>))]
 pub fn softmax_cluster<T: Float, const COLS: usize, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
