@@ -3,6 +3,7 @@
 //! `cargo tilekit run` runs every case: its inputs, its launch, and what must come out.
 
 mod instance;
+pub mod order;
 pub mod pipeline;
 mod product;
 mod rows;

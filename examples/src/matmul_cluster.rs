@@ -3,7 +3,8 @@
 
 use tilekit::prelude::*;
 
-use crate::pipeline::{Ring, Stage, Tiles};
+use crate::order::{Grouped, Order};
+use crate::pipeline::{Ring, Stage};
 use crate::product::{Product, product};
 
 /// CTAs of a cluster.
@@ -34,7 +35,7 @@ pub fn matmul_cluster<
     // A stage is empty when the warps of both CTAs have done with it, for both will be written.
     let ring = Ring::alloc([BM, BN, BK], STAGES, CTAS * 4 * GROUPS);
     let rank = cluster_rank();
-    let tiles = Tiles::new(m, n, [CTAS * BM, BN], 8);
+    let tiles = Grouped::new(m, n, [CTAS * BM, BN], 8);
     let steps = cdiv(k, BK);
     cluster_barrier_relaxed();
 

@@ -1,10 +1,12 @@
 //! What is done with a product before it leaves the registers is an ordinary closure: here bias and gelu, or a scale and a
-//! residual. It adds no memory traffic but that of its own operands.
+//! residual. It adds no memory traffic but that of its own operands, and these come while the products are made: the warps
+//! that store a tile ask for what the next one needs.
 
 use tilekit::prelude::*;
 
-use crate::gelu_bias::gelu;
-use crate::pipeline::{Ring, Stage, Tiles};
+use crate::gelu_bias::gelu_of_twice;
+use crate::order::{Grouped, Order};
+use crate::pipeline::{Outbox, Ring, Stage};
 use crate::product::{Product, product_then};
 
 /// Warpgroups that multiply, and the rows of each.
@@ -21,61 +23,89 @@ fn sums() -> Wgmma {
     Wgmma::new([4, 1], [64, BN as u32, 16])
 }
 
-/// `C = epilogue(A · Bᵀ)` by warps that part. The closure gets the sums of a tile and where the tile begins, and gives what
-/// is stored.
+/// The part of a tile that a warpgroup makes: where it begins, which warpgroup's it is, and the room that its result will
+/// fill, ready when `ready` completes a phase.
+#[derive(Clone, Copy)]
+pub struct Part<T> {
+    at: [Scalar<i32>; 2],
+    group: usize,
+    room: Smem<T>,
+    ready: Mbarrier,
+}
+
+/// `C = finish(A · Bᵀ)` by warps that part. `fetch` lets the copy engine bring what `finish` needs for a part of a tile, and
+/// `finish` gets the sums, the number of the warpgroup, and the room of the result, which may hold an operand.
 #[device]
 fn multiply_then<T: Float + Factor<T, f32>>(
     [a, b, c]: [TensorMap<T>; 3],
     [m, n, k]: [Scalar<i32>; 3],
-    epilogue: impl Fn(Tensor<f32>, [Scalar<i32>; 2]) -> Tensor<T>,
+    fetch: impl Fn(Part<T>),
+    finish: impl Fn(Tensor<f32>, usize, Smem<T>) -> Tensor<T>,
 ) {
     let ring = Ring::alloc([BM, BN, BK], STAGES, 4 * GROUPS);
-    let tiles = Tiles::new(m, n, [BM, BN], 16);
+    let outbox = Outbox::alloc(c, GROUPS, 4);
+    let tiles = Grouped::new(m, n, [BM, BN], 16);
     let steps = cdiv(k, BK);
 
     let multiply = |group: usize| {
-        let first = group * ROWS;
-        let staging = Smem::<T>::alloc(c.block(), c.layout());
-        let mut stage = Stage::first();
-        for tile in tiles.of_program() {
-            let [row, column] = tiles.place(tile);
+        let rows = group * ROWS..(group + 1) * ROWS;
+        let (mut stage, mut round) = (Stage::first(), scalar(0));
+        for _ in tiles.of_program() {
             let mut acc = Accumulator::zeros([ROWS, BN], sums());
             for _ in range(0, steps) {
                 ring.full.at(stage.index).wait(stage.phase);
-                let a = ring.a.index(stage.index).slice(0, first..first + ROWS);
+                let a = ring.a.index(stage.index).slice(0, rows.clone());
                 let b = ring.b.index(stage.index).transpose();
                 acc = acc.mma(a, b).wait(0);
                 let done = ring.empty.at(stage.index).arrival();
                 done.by(Arrivers::Warp).arrive();
                 stage = stage.next(STAGES);
             }
-            let at = [row * BM + first, column * BN];
-            let result = epilogue(acc.wait_all(), at);
-            tma_store_wait_read(0);
-            staging.store(result);
-            c.store(at, staging);
+            let make = |room| finish(acc.wait_all(), group, room);
+            outbox.fill(group, round, make);
+            round ^= 1;
         }
-        tma_store_wait_read(0);
+    };
+    let store = |group: usize| {
+        let mut round = scalar(0);
+        for tile in tiles.of_program() {
+            let [row, column] = tiles.place(tile);
+            let at = [row * BM + group * ROWS, column * BN];
+            let (room, ready) = (outbox.tiles.index(group), outbox.ready.at(group));
+            fetch(Part {
+                at,
+                group,
+                room,
+                ready,
+            });
+            outbox.store(group, round, c, at);
+            round ^= 1;
+        }
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let (mut stage, mut is_backward) = (Stage::first(), scalar(false));
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
+                // Every other tile is read from its end: L2 still holds what the one before read last.
+                let at = select(is_backward, steps - 1 - step, step) * BK;
                 ring.empty.at(stage.index).wait(stage.phase ^ 1);
                 let full = ring.full.at(stage.index);
                 full.expect(a.block_bytes() + b.block_bytes());
-                a.load([row * BM, step * BK], ring.a.index(stage.index), full);
-                b.load([column * BN, step * BK], ring.b.index(stage.index), full);
+                a.load([row * BM, at], ring.a.index(stage.index), full);
+                b.load([column * BN, at], ring.b.index(stage.index), full);
                 stage = stage.next(STAGES);
             }
+            is_backward = !is_backward;
         }
     };
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
         .worker(Warps(4).registers(232), || multiply(1))
-        .worker(Warps(1).registers(40), copy);
+        .worker(Warps(1).registers(40), copy)
+        .worker(Warps(1).registers(40), || store(0))
+        .worker(Warps(1).registers(40), || store(1));
 }
 
 /// `C[i, j] = gelu((A · Bᵀ)[i, j] + bias[j])`.
@@ -84,19 +114,23 @@ pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
     #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
-    bias: Ptr<f32>,
+    #[block([BN], Nvmma::PLAIN)] bias: TensorMap<f32>,
     m: i32,
     n: i32,
     k: i32,
 ) {
-    multiply_then([a, b, c], [m, n, k], |sums, [_, column]| {
-        let at = column + arange(0..BN, Slice::new(0, self::sums()));
-        let bias = bias.at(at).mask(at < n).other(0.0).load();
-        gelu(sums + bias.expand_dims(0)).cast::<T>()
+    let biases = Smem::<f32>::alloc([GROUPS, BN], bias.layout());
+    let fetch = |part: Part<T>| {
+        part.ready.expect(bias.block_bytes());
+        bias.load([part.at[1]], biases.index(part.group), part.ready);
+    };
+    multiply_then([a, b, c], [m, n, k], fetch, |product, group, _| {
+        let bias = biases.index(group).load(Slice::new(0, sums()));
+        gelu_of_twice(product * 0.5 + bias.expand_dims(0) * 0.5).cast::<T>()
     });
 }
 
-/// `C[i, j] = scale · (A · Bᵀ)[i, j] + residual[i, j]`; rows of the residual are `stride` elements apart.
+/// `C[i, j] = scale · (A · Bᵀ)[i, j] + residual[i, j]`.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
 #[expect(
     clippy::too_many_arguments,
@@ -106,19 +140,19 @@ pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
     #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
-    residual: Ptr<T>,
-    #[multiple_of(8)] stride: i32,
+    #[block([ROWS, BN], Nvmma::B128)] residual: TensorMap<T>,
     scale: f32,
     m: i32,
     n: i32,
     k: i32,
 ) {
-    multiply_then([a, b, c], [m, n, k], |sums, [row, column]| {
-        let i = (row + arange(0..ROWS, Slice::new(1, self::sums()))).expand_dims(1);
-        let j = (column + arange(0..BN, Slice::new(0, self::sums()))).expand_dims(0);
-        let at = residual.at(i * stride + j).mask((i < m) & (j < n));
-        let before = at.other(0.0).load().cast::<f32>();
-        (sums * scale + before).cast::<T>()
+    let fetch = |part: Part<T>| {
+        part.ready.expect(residual.block_bytes());
+        residual.load(part.at, part.room, part.ready);
+    };
+    multiply_then([a, b, c], [m, n, k], fetch, |product, _, room| {
+        let residual = room.load(sums()).cast::<f32>();
+        (product * scale + residual).cast::<T>()
     });
 }
 
@@ -131,7 +165,7 @@ fn matmul_bias_gelu_bf16(case: &mut Case) -> CaseResult {
     let bias = case.normal::<f32>("bias", [case.size("n")]);
     let launch = |case: &mut Case, p: &Product<bf16>| {
         let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
-        let arguments = (a, b, c, &bias, p.m(), p.n(), p.k());
+        let arguments = (a, b, c, bias.view(), p.m(), p.n(), p.k());
         case.launch(matmul_bias_gelu::<bf16>, tiles(p), arguments)
     };
     let after = |[_, j]: [usize; 2], sum: f64| {
@@ -154,8 +188,7 @@ fn matmul_scale_residual_bf16(case: &mut Case) -> CaseResult {
             a,
             b,
             c,
-            &residual,
-            stride as i32,
+            residual.view().with_shape([m, n]).with_strides([stride, 1]),
             0.5_f32,
             p.m(),
             p.n(),

@@ -4,7 +4,8 @@
 
 use tilekit::prelude::*;
 
-use crate::pipeline::{Ring, Stage, Tiles};
+use crate::order::{Grouped, Order};
+use crate::pipeline::{Ring, Stage};
 use crate::product::{Product, product_of};
 
 /// Warpgroups that multiply, and the rows of each.
@@ -30,7 +31,7 @@ fn multiply_each<T: Factor<T, S>, S: Element>(
 ) {
     let depth = 1024 / T::DTYPE.bits() as usize;
     let ring = Ring::alloc([BM, BN, depth], stages, 4 * GROUPS);
-    let tiles = Tiles::new(m, n, [BM, BN], 16);
+    let tiles = Grouped::new(m, n, [BM, BN], 16);
     let steps = cdiv(k, depth);
 
     let multiply = |group: usize| {

@@ -1,10 +1,11 @@
-//! `C = A · Bᵀ` by warps that part: one warp lets the copy engine fill a ring of stages, and two warpgroups multiply what
-//! is there, each the half of a tile. The kernel is persistent: the copies of the next tile run while the last one is
-//! stored, and the warpgroups wait for nobody but the ring, so that one multiplies while the other stores.
+//! `C = A · Bᵀ` by warps that part: one warp lets the copy engine fill a ring of stages, two warpgroups multiply what is
+//! there, each the half of a tile, and a warp for each of them lets the copy engine store it. The kernel is persistent: the
+//! copies of the next tile run while the last one is stored, and the warpgroups do nothing but multiply and convert.
 
 use tilekit::prelude::*;
 
-use crate::pipeline::{Ring, Stage, Tiles};
+use crate::order::{Grouped, Order};
+use crate::pipeline::{Outbox, Ring, Stage};
 use crate::product::{Product, product};
 
 /// Warpgroups that multiply, and the rows of each: those of one instruction.
@@ -29,51 +30,63 @@ pub fn matmul_warp_specialized<
     k: i32,
 ) {
     let ring = Ring::alloc([BM, BN, BK], STAGES, 4 * GROUPS);
-    let tiles = Tiles::new(m, n, [BM, BN], 16);
+    let outbox = Outbox::alloc(c, GROUPS, 4);
+    let tiles = Grouped::new(m, n, [BM, BN], 16);
     let steps = cdiv(k, BK);
 
     let multiply = |group: usize| {
-        let first = group * ROWS;
-        let staging = Smem::<T>::alloc(c.block(), c.layout());
-        let mut stage = Stage::first();
-        for tile in tiles.of_program() {
-            let [row, column] = tiles.place(tile);
+        let rows = group * ROWS..(group + 1) * ROWS;
+        let (mut stage, mut round) = (Stage::first(), scalar(0));
+        for _ in tiles.of_program() {
             let sums = Wgmma::new([4, 1], [64, BN as u32, 16]);
             let mut acc = Accumulator::zeros([ROWS, BN], sums);
             for _ in range(0, steps) {
                 ring.full.at(stage.index).wait(stage.phase);
-                let a = ring.a.index(stage.index).slice(0, first..first + ROWS);
+                let a = ring.a.index(stage.index).slice(0, rows.clone());
                 let b = ring.b.index(stage.index).transpose();
                 acc = acc.mma(a, b).wait(0);
                 let done = ring.empty.at(stage.index).arrival();
                 done.by(Arrivers::Warp).arrive();
                 stage = stage.next(STAGES);
             }
-            tma_store_wait_read(0);
-            staging.store(acc.wait_all().cast::<T>());
-            c.store([row * BM + first, column * BN], staging);
+            outbox.fill(group, round, |_| acc.wait_all().cast::<T>());
+            round ^= 1;
         }
-        tma_store_wait_read(0);
+    };
+    let store = |group: usize| {
+        let mut round = scalar(0);
+        for tile in tiles.of_program() {
+            let [row, column] = tiles.place(tile);
+            let at = [row * BM + group * ROWS, column * BN];
+            outbox.ready.at(group).arrive();
+            outbox.store(group, round, c, at);
+            round ^= 1;
+        }
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let (mut stage, mut is_backward) = (Stage::first(), scalar(false));
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
+                // Every other tile is read from its end: L2 still holds what the one before read last.
+                let at = select(is_backward, steps - 1 - step, step) * BK;
                 ring.empty.at(stage.index).wait(stage.phase ^ 1);
                 let full = ring.full.at(stage.index);
                 full.expect(a.block_bytes() + b.block_bytes());
-                a.load([row * BM, step * BK], ring.a.index(stage.index), full);
-                b.load([column * BN, step * BK], ring.b.index(stage.index), full);
+                a.load([row * BM, at], ring.a.index(stage.index), full);
+                b.load([column * BN, at], ring.b.index(stage.index), full);
                 stage = stage.next(STAGES);
             }
+            is_backward = !is_backward;
         }
     };
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
         .worker(Warps(4).registers(232), || multiply(1))
-        .worker(Warps(1).registers(40), copy);
+        .worker(Warps(1).registers(40), copy)
+        .worker(Warps(1).registers(40), || store(0))
+        .worker(Warps(1).registers(40), || store(1));
 }
 
 fn matmul<T, const BN: usize, const STAGES: usize>(case: &mut Case) -> CaseResult
@@ -81,13 +94,9 @@ where
     T: Float + Factor<T, f32> + DeviceElement,
 {
     product::<T>(case, |case, p: &Product<T>| {
+        let kernel = matmul_warp_specialized::<T, BN, 64, STAGES>;
         let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
-        let programs = p.tiles([BM, BN]).min(128);
-        case.launch(
-            matmul_warp_specialized::<T, BN, 64, STAGES>,
-            programs,
-            arguments,
-        )
+        case.launch(kernel, p.tiles([BM, BN]).min(128), arguments)
     })
 }
 

@@ -1,4 +1,4 @@
-//! What matrix products are made of: a ring of stages in shared memory, and the order of their tiles.
+//! What matrix products are made of: a ring of stages in shared memory, and places from which results are stored.
 
 use tilekit::prelude::*;
 
@@ -60,51 +60,46 @@ impl Stage {
     }
 }
 
-/// The tiles of a product in groups of some rows of tiles: what runs at the same time shares rows of A and columns of B
-/// in L2.
+/// Tiles of a result on their way out of shared memory, one for each group of warps that makes them. A place is ready when
+/// the copy engine has read what lay there, and filled when all warps of its group have stored their part.
 #[derive(Clone, Copy, Aggregate)]
-pub struct Tiles {
-    rows: Scalar<i32>,
-    columns: Scalar<i32>,
-    group: usize,
+pub struct Outbox<T> {
+    /// The places.
+    pub tiles: Smem<T>,
+    /// Complete a phase when a place may be filled.
+    pub ready: Mbarriers,
+    /// Complete a phase when a place is filled.
+    pub filled: Mbarriers,
 }
 
-impl Tiles {
-    /// The tiles of `block` elements that cover `m` by `n`.
+impl<T: Element> Outbox<T> {
+    /// Places for the blocks of `map`, each filled by `warps` warps.
     #[device]
-    pub fn new(m: Scalar<i32>, n: Scalar<i32>, block: [usize; 2], group: usize) -> Self {
-        Tiles {
-            rows: cdiv(m, block[0]),
-            columns: cdiv(n, block[1]),
-            group,
+    pub fn alloc(map: TensorMap<T>, places: usize, warps: usize) -> Self {
+        let [rows, columns] = [map.block()[0], map.block()[1]];
+        Outbox {
+            tiles: Smem::alloc([places as u32, rows, columns], map.layout()),
+            ready: Mbarriers::alloc(places, 1),
+            filled: Mbarriers::alloc(places, warps as u32),
         }
     }
 
-    /// How many there are.
+    /// Fills a place with what `make` gives, which may read what was put there; `round` is the parity of how often that has
+    /// been done.
     #[device]
-    pub fn count(self) -> Scalar<i32> {
-        self.rows * self.columns
+    pub fn fill(self, place: usize, round: Scalar<i32>, make: impl FnOnce(Smem<T>) -> Tensor<T>) {
+        let tile = self.tiles.index(place);
+        self.ready.at(place).wait(round);
+        tile.store(make(tile));
+        fence_async_shared();
+        self.filled.at(place).arrival().by(Arrivers::Warp).arrive();
     }
 
-    /// Those of this program, which takes every `num_programs`-th.
+    /// Stores what fills a place to the block of `map` at `at`, and waits until the place may be used again.
     #[device]
-    pub fn of_program(self) -> Range<i32> {
-        self.of_cluster(1)
-    }
-
-    /// Those of this program's cluster of `ctas`.
-    #[device]
-    pub fn of_cluster(self, ctas: usize) -> Range<i32> {
-        range(program_id(0) / ctas, self.count()).step(num_programs(0) / ctas)
-    }
-
-    /// The row and column of tiles of number `tile`.
-    #[device]
-    pub fn place(self, tile: Scalar<i32>) -> [Scalar<i32>; 2] {
-        let in_group = self.columns * self.group;
-        let first = tile / in_group * self.group;
-        let rows = minimum(self.rows - first, self.group);
-        let within = tile % in_group;
-        [first + within % rows, within / rows]
+    pub fn store(self, place: usize, round: Scalar<i32>, map: TensorMap<T>, at: [Scalar<i32>; 2]) {
+        self.filled.at(place).wait(round);
+        map.store(at, self.tiles.index(place));
+        tma_store_wait_read(0);
     }
 }
