@@ -37,6 +37,12 @@ impl OpError {
         self
     }
 
+    /// Points at where an operand was made, and says of what type it is.
+    #[must_use]
+    pub fn typed(self, value: Value, ty: impl std::fmt::Display) -> OpError {
+        self.origin(value, format!("this is {ty}"))
+    }
+
     /// With a fact.
     #[must_use]
     pub fn note(mut self, text: impl Into<String>) -> OpError {

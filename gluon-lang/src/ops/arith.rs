@@ -332,7 +332,7 @@ impl OpRules for Bitcast {
                     to.bits()
                 ),
             )
-            .origin(self.operand, format!("this is {from}"))
+            .typed(self.operand, from)
             .help("`cast` changes the width, and keeps the number instead of the bits"));
         }
         Ok(smallvec![from.with_elem(to)])
@@ -472,6 +472,6 @@ pub(super) fn mismatch(op: &str, a: Value, a_ty: &Type, b: Value, b_ty: &Type) -
             as_written(op)
         ),
     )
-    .origin(a, format!("this is {a_ty}"))
-    .origin(b, format!("this is {b_ty}"))
+    .typed(a, a_ty)
+    .typed(b, b_ty)
 }

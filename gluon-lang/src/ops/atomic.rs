@@ -4,7 +4,7 @@ use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::arith::{element, mismatch};
-use super::define::{attr_enum, define_op};
+use super::define::{answers, attr_enum, define_op};
 use super::shared::{check_indices, check_values, descriptor};
 use super::{Access, OpRules, Scratch, SharedAccesses, Types};
 use crate::diag::{Code, OpError};
@@ -120,19 +120,11 @@ impl OpRules for AtomicRmw {
                 Code::ElementMismatch,
                 format!("there is no atomic `{}` for {elem}", self.op),
             )
-            .origin(self.ptr, format!("this is {}", func.ty(self.ptr)))
+            .typed(self.ptr, func.ty(self.ptr))
             .help(help_for(self.op))),
         }
     }
-    fn effects(&self) -> Effects {
-        GLOBAL_RMW
-    }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(effects(GLOBAL_RMW), scratch);
 }
 
 define_op! {
@@ -171,19 +163,11 @@ impl OpRules for AtomicCas {
                 Code::ElementMismatch,
                 format!("there is no atomic compare-and-swap for {elem}"),
             )
-            .origin(self.ptr, format!("this is {}", func.ty(self.ptr)))
+            .typed(self.ptr, func.ty(self.ptr))
             .help("it exists for elements of 16, 32 and 64 bits")),
         }
     }
-    fn effects(&self) -> Effects {
-        GLOBAL_RMW
-    }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(effects(GLOBAL_RMW), scratch);
 }
 
 define_op! {
@@ -223,15 +207,7 @@ impl OpRules for AtomicLoad {
             self.mask.expand()
         )?])
     }
-    fn effects(&self) -> Effects {
-        GLOBAL_RMW
-    }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(effects(GLOBAL_RMW), scratch);
 }
 
 define_op! {
@@ -271,9 +247,7 @@ impl OpRules for AtomicStore {
         )?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        GLOBAL_RMW
-    }
+    answers!(effects(GLOBAL_RMW));
 }
 
 define_op! {
@@ -352,7 +326,7 @@ fn data_of(
             Code::ElementMismatch,
             format!("`{op}` wants pointers, this is {ty}"),
         )
-        .origin(ptr, format!("this is {ty}")));
+        .typed(ptr, ty));
     };
     let data = ty.with_elem(pointee);
     for &value in values {

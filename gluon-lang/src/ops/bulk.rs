@@ -7,12 +7,12 @@
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
 use super::tma::{ENGINE_ALIGNMENT_BYTES, L2Policy, REDUCTIONS, TmaReduceOp, check_multicast};
 use super::tma::{constant_int, multiple_of_engine};
-use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use super::{Access, OpRules, SharedAccesses, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -29,7 +29,7 @@ fn check_pointer(func: &Func, op: &str, ptr: Value) -> Result<DType, OpError> {
             Code::ElementMismatch,
             format!("`{op}` wants a pointer to the first of the elements, this is {ty}"),
         )
-        .origin(ptr, format!("this is {ty}"))),
+        .typed(ptr, ty)),
     }
 }
 
@@ -48,8 +48,8 @@ fn check_run<'f>(
             func.ty(ptr)
         );
         return Err(OpError::new(Code::ElementMismatch, message)
-            .origin(ptr, format!("this is {}", func.ty(ptr)))
-            .origin(view, format!("this is {s}")));
+            .typed(ptr, func.ty(ptr))
+            .typed(view, s));
     }
     check_together(op, s, view)?;
     Ok(s)
@@ -62,7 +62,7 @@ pub(super) fn check_together(op: &str, s: &SmemType, view: Value) -> Result<(), 
         let message = format!(
             "`{op}` moves multiples of {ENGINE_ALIGNMENT_BYTES} bytes, and {s} has {bytes}"
         );
-        return Err(OpError::new(Code::AccessWidth, message).origin(view, format!("this is {s}")));
+        return Err(OpError::new(Code::AccessWidth, message).typed(view, s));
     }
     match follow_one_another(s) {
         Ok(true) => Ok(()),
@@ -71,7 +71,7 @@ pub(super) fn check_together(op: &str, s: &SmemType, view: Value) -> Result<(), 
             Code::LayoutMismatch,
             format!("`{op}` moves elements that lie one after the other, and those of {s} do not"),
         )
-        .origin(view, format!("this is {s}"))
+        .typed(view, s)
         .help("allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, and take whole rows of it")),
     }
 }
@@ -124,7 +124,7 @@ pub(super) fn check_count(
             Code::ElementMismatch,
             format!("a number of elements is an i32, not {ty}"),
         )
-        .origin(count, format!("this is {ty}")));
+        .typed(count, ty));
     }
     let Some(known) = constant_int(func, count) else {
         return Ok(());
@@ -184,18 +184,13 @@ impl OpRules for BulkLoad {
             ..Effects::PURE
         }
     }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![
             (self.view, Access::AsyncWrite),
             (self.barrier, Access::AsyncAtomic)
         ]
     }
+    answers!(one_thread, free_layouts);
 }
 
 define_op! {
@@ -244,15 +239,7 @@ impl OpRules for BulkStore {
             ..Effects::PURE
         }
     }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::AsyncRead)]
-    }
+    answers!(shared(view: AsyncRead), one_thread, free_layouts);
 }
 
 define_op! {
@@ -283,10 +270,5 @@ impl OpRules for BulkPrefetch {
             ..Effects::PURE
         }
     }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(one_thread, free_layouts);
 }

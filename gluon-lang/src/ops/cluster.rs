@@ -3,10 +3,10 @@
 use smallvec::smallvec;
 
 use super::create::{GridAxis, one_declared};
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::shared::descriptor;
-use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::Elem;
 use crate::entity::Value;
@@ -37,7 +37,7 @@ pub(super) fn check_rank(func: &Func, cta: Value) -> Result<(), OpError> {
         Code::ElementMismatch,
         format!("the rank of a CTA is an i32, not {ty}"),
     )
-    .origin(cta, format!("this is {ty}")))
+    .typed(cta, ty))
 }
 
 /// What orders memory between the CTAs of a cluster.
@@ -71,9 +71,7 @@ impl OpRules for ClusterBarrier {
     fn publishes_barriers(&self) -> bool {
         true
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -90,12 +88,7 @@ impl OpRules for ClusterArrive {
         check_cluster(func, "cluster_arrive")?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), free_layouts);
 }
 
 define_op! {
@@ -109,15 +102,10 @@ impl OpRules for ClusterWait {
         check_cluster(func, "cluster_wait")?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
     fn publishes_barriers(&self) -> bool {
         true
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), free_layouts);
 }
 
 define_op! {
@@ -142,7 +130,7 @@ impl OpRules for RemoteLoad {
                 Code::ShapeMismatch,
                 format!("a load of {s} does not give {to}"),
             )
-            .origin(self.view, format!("this is {s}"))),
+            .typed(self.view, s)),
         }
     }
     fn effects(&self) -> Effects {
@@ -152,12 +140,7 @@ impl OpRules for RemoteLoad {
             ..Effects::PURE
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::RemoteRead)]
-    }
+    answers!(shared(view: RemoteRead), free_layouts);
 }
 
 define_op! {
@@ -181,21 +164,13 @@ impl OpRules for RemoteStore {
         if t.shape != s.shape || t.elem != s.elem {
             return Err(
                 OpError::new(Code::ShapeMismatch, format!("{t} cannot be stored in {s}"))
-                    .origin(self.view, format!("this is {s}"))
-                    .origin(self.value, format!("this is {t}")),
+                    .typed(self.view, s)
+                    .typed(self.value, t),
             );
         }
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::RemoteWrite)]
-    }
+    answers!(effects(ORDERS), shared(view: RemoteWrite), free_layouts);
 }
 
 define_op! {
@@ -265,12 +240,7 @@ impl OpRules for ExchangeInit {
             )),
         }
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), free_layouts);
 }
 
 define_op! {
@@ -290,12 +260,7 @@ impl OpRules for LaunchWait {
             ..Effects::BARRIER
         }
     }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(one_thread, free_layouts);
 }
 
 define_op! {
@@ -314,10 +279,5 @@ impl OpRules for LaunchDependents {
             ..Effects::PURE
         }
     }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(one_thread, free_layouts);
 }

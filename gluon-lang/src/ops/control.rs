@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::debug::scalar_bool;
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::{LayoutRule, OpRules, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
@@ -127,15 +127,10 @@ impl OpRules for Yield {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Flow
     }
-    fn effects(&self) -> Effects {
-        TERMINATOR
-    }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
     fn is_terminator(&self) -> bool {
         true
     }
+    answers!(effects(TERMINATOR), one_thread);
 }
 
 define_op! {
@@ -156,15 +151,10 @@ impl OpRules for Condition {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Flow
     }
-    fn effects(&self) -> Effects {
-        TERMINATOR
-    }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
     fn is_terminator(&self) -> bool {
         true
     }
+    answers!(effects(TERMINATOR), one_thread);
 }
 
 define_op! {
@@ -177,15 +167,10 @@ impl OpRules for Return {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn effects(&self) -> Effects {
-        TERMINATOR
-    }
     fn is_terminator(&self) -> bool {
         true
     }
+    answers!(effects(TERMINATOR), free_layouts);
 }
 
 const TERMINATOR: Effects = Effects {

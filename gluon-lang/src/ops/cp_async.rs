@@ -3,11 +3,11 @@
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::global::{CacheOp, Prefetch};
 use super::mbarrier::one_barrier;
 use super::shared::descriptor;
-use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::DType;
 use crate::entity::Value;
@@ -43,8 +43,8 @@ impl OpRules for AsyncCopy {
                 Code::ShapeMismatch,
                 format!("{ty} does not point to the elements of {s}"),
             )
-            .origin(self.view, format!("this is {s}"))
-            .origin(self.ptr, format!("this is {ty}")));
+            .typed(self.view, s)
+            .typed(self.ptr, ty));
         }
         if let Some(mask) = self.mask.expand() {
             let wanted = ty.with_elem(DType::I1);
@@ -78,9 +78,7 @@ impl OpRules for AsyncCopy {
             ..Effects::PURE
         }
     }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::Copy)]
-    }
+    answers!(shared(view: Copy));
 }
 
 define_op! {
@@ -93,12 +91,7 @@ impl OpRules for AsyncCommit {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERED_SHARED
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERED_SHARED), free_layouts);
 }
 
 define_op! {
@@ -114,15 +107,10 @@ impl OpRules for AsyncWait {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERED_SHARED
-    }
     fn waits_for_copies(&self) -> Option<u32> {
         Some(self.pending)
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERED_SHARED), free_layouts);
 }
 
 define_op! {
@@ -141,15 +129,7 @@ impl OpRules for AsyncArrive {
         one_barrier(func, "async_arrive", self.barrier)?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERED_SHARED
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.barrier, Access::Atomic)]
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERED_SHARED), shared(barrier: Atomic), free_layouts);
 }
 
 const ORDERED_SHARED: Effects = Effects {

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use smallvec::smallvec;
 
-use super::define::{attr_enum, define_op};
-use super::{Attr, LayoutRule, OpRules, Types};
+use super::define::{answers, attr_enum, define_op};
+use super::{Attr, OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -113,9 +113,7 @@ impl OpRules for Constant {
             )),
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -147,9 +145,7 @@ impl OpRules for Arange {
             )),
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -171,9 +167,7 @@ impl OpRules for Splat {
             )),
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 attr_enum! {

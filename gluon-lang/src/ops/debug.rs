@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::define::{attr_enum, define_op};
+use super::define::{answers, attr_enum, define_op};
 use super::{OpRules, Text, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::entity::Value;
@@ -46,7 +46,7 @@ impl OpRules for Hint {
                     self.values.len()
                 ),
             )
-            .origin(self.operand, format!("this is {ty}"))
+            .typed(self.operand, ty)
             .help("a 1 promises nothing for its dimension"));
         }
         if self.values.contains(&0) {
@@ -82,9 +82,7 @@ impl OpRules for Assume {
         scalar_bool(func, "assume", self.condition)?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERED
-    }
+    answers!(effects(ORDERED));
 }
 
 define_op! {
@@ -108,9 +106,7 @@ impl OpRules for Assert {
         }
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERED
-    }
+    answers!(effects(ORDERED));
 }
 
 define_op! {
@@ -127,12 +123,10 @@ impl OpRules for Print {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERED
-    }
     fn layout_rule(&self) -> super::LayoutRule {
         super::LayoutRule::Free
     }
+    answers!(effects(ORDERED));
 }
 
 const ORDERED: Effects = Effects {
@@ -148,6 +142,6 @@ pub(super) fn scalar_bool(func: &Func, op: &str, value: Value) -> Result<(), OpE
             Code::NotUniform,
             format!("`{op}` wants one boolean for the whole CTA, this is {ty}"),
         )
-        .origin(value, format!("this is {ty}"))),
+        .typed(value, ty)),
     }
 }

@@ -342,4 +342,49 @@ macro_rules! attr_enum {
         $(impl Default for $name { fn default() -> Self { Self::$unsaid } })?
     };
 }
-pub(crate) use {attr_enum, define_op};
+/// What ops answer in the same words, as methods of their `OpRules`:
+///
+/// ```text
+/// answers!(effects(ORDERS), shared(barrier: Atomic), scratch, one_thread, free_layouts);
+/// ```
+macro_rules! answers {
+    ($($answer:ident $(($($of:tt)*))?),+) => { $($crate::ops::define::answer!($answer $($($of)*)?);)+ };
+}
+
+macro_rules! answer {
+    // Memory and order, which no field changes.
+    (effects $effects:expr) => {
+        fn effects(&self) -> $crate::ir::Effects {
+            $effects
+        }
+    };
+    // The views in these fields are accessed in these ways.
+    (shared $($view:ident: $access:ident),+) => {
+        fn shared_accesses(&self) -> $crate::ops::SharedAccesses {
+            smallvec::smallvec![$((self.$view, $crate::ops::Access::$access)),+]
+        }
+    };
+    // The field `scratch` holds what is planned.
+    (scratch) => {
+        fn scratch(&self) -> Option<$crate::ops::Scratch> {
+            Some(self.scratch)
+        }
+        fn set_scratch(&mut self, scratch: $crate::ops::Scratch) {
+            self.scratch = scratch;
+        }
+    };
+    // One thread alone can do it.
+    (one_thread) => {
+        fn suits_one_thread(&self) -> bool {
+            true
+        }
+    };
+    // Nothing ties the layouts of its operands and results.
+    (free_layouts) => {
+        fn layout_rule(&self) -> $crate::ops::LayoutRule {
+            $crate::ops::LayoutRule::Free
+        }
+    };
+}
+
+pub(crate) use {answer, answers, attr_enum, define_op};

@@ -5,9 +5,9 @@
 
 use smallvec::smallvec;
 
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::wgmma::InputPrecision;
-use super::{LayoutRule, OpRules, Types};
+use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -43,9 +43,7 @@ impl OpRules for MmaV2 {
         factors.check_depth(4 * width)?;
         Ok(smallvec![Type::Tensor(factors.acc.clone())])
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -86,9 +84,7 @@ impl OpRules for DotFma {
         factors.check_operands(0)?;
         Ok(smallvec![Type::Tensor(factors.acc.clone())])
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 /// The three tensors of a product.
@@ -115,7 +111,7 @@ impl<'f> Factors<'f> {
                     Code::ElementMismatch,
                     format!("the {what} of `{op}` is a tensor, not {ty}"),
                 )
-                .origin(value, format!("this is {ty}"))
+                .typed(value, ty)
             })
         };
         Ok(Factors {
@@ -135,7 +131,7 @@ impl<'f> Factors<'f> {
                 self.op, self.acc.layout
             ),
         )
-        .origin(self.values[2], format!("this is {}", self.acc))
+        .typed(self.values[2], self.acc)
         .help(format!("make it with `zeros(shape, {example})`"))
     }
 
@@ -189,9 +185,7 @@ impl<'f> Factors<'f> {
             _ => (self.values[1], self.b, "right"),
         };
         let wanted = DotOperand::new(number, self.acc.layout.clone(), least);
-        let wrong = |message: String| {
-            OpError::new(Code::LayoutMismatch, message).origin(value, format!("this is {t}"))
-        };
+        let wrong = |message: String| OpError::new(Code::LayoutMismatch, message).typed(value, t);
         let Layout::DotOperand(found) = &t.layout else {
             return Err(wrong(format!(
                 "the {side} factor of `{}` has the layout `{wanted}`, not {}",
@@ -237,7 +231,7 @@ impl<'f> Factors<'f> {
             Code::ShapeMismatch,
             format!("four lanes hold {least} elements along K with this k width, and K is {depth}"),
         )
-        .origin(self.values[0], format!("this is {}", self.a))
+        .typed(self.values[0], self.a)
         .help("take a smaller k width, or fill K up with zeros"))
     }
 

@@ -4,7 +4,7 @@ use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::create::one_declared;
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types};
 use crate::diag::{Code, OpError};
@@ -35,8 +35,8 @@ impl OpRules for Gather {
         );
         let error = |code, message: String| {
             OpError::new(code, message)
-                .origin(self.source, format!("this is {s}"))
-                .origin(self.indices, format!("this is {i}"))
+                .typed(self.source, s)
+                .typed(self.indices, i)
         };
         if !i.elem.is_int() {
             return Err(error(
@@ -88,12 +88,7 @@ impl OpRules for Gather {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Gather
     }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(scratch);
 }
 
 define_op! {
@@ -118,7 +113,7 @@ impl OpRules for Histogram {
                 Code::ElementMismatch,
                 format!("`histogram` wants a rank-1 tensor of 32-bit integers, this is {t}"),
             )
-            .origin(self.operand, format!("this is {t}"))
+            .typed(self.operand, t)
             .help("`ravel` makes a vector of a tensor, `cast::<i32>()` makes integers"));
         }
         if let Some(mask) = self.mask.expand() {
@@ -152,13 +147,5 @@ impl OpRules for Histogram {
             )),
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(scratch, free_layouts);
 }

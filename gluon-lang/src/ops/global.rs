@@ -4,7 +4,7 @@ use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::arith::{element, mismatch};
-use super::define::{attr_enum, define_op};
+use super::define::{answers, attr_enum, define_op};
 use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::DType;
@@ -112,9 +112,6 @@ impl OpRules for Load {
         }
         Ok(smallvec![data])
     }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
     fn effects(&self) -> Effects {
         Effects {
             reads: Spaces::GLOBAL,
@@ -123,6 +120,7 @@ impl OpRules for Load {
             ..Effects::PURE
         }
     }
+    answers!(one_thread);
 }
 
 define_op! {
@@ -179,7 +177,7 @@ fn pointed_at(func: &Func, op: &str, ptr: Value) -> Result<Type, OpError> {
             Code::ElementMismatch,
             format!("`{op}` wants pointers, this is {ty}"),
         )
-        .origin(ptr, format!("this is {ty}"))),
+        .typed(ptr, ty)),
     }
 }
 

@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use super::create::one_declared;
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types};
 use crate::diag::{Code, OpError};
@@ -35,21 +35,13 @@ impl OpRules for ConvertLayout {
             let message =
                 format!("`convert_layout` from a tensor in {own} CTAs to one in {wanted}");
             let error = OpError::new(Code::LayoutMismatch, message);
-            return Err(error.origin(self.operand, format!("this is {from}")).help(
+            return Err(error.typed(self.operand, from).help(
                 "give both layouts `with_ctas(..)`; a basis of zeros is a copy in each CTA",
             ));
         }
         Ok(types)
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(scratch, free_layouts);
 }
 
 define_op! {
@@ -70,7 +62,7 @@ impl OpRules for SetLayout {
                 Code::LayoutMismatch,
                 format!("`set_layout` decides an open layout, but this value has one: {from}"),
             )
-            .origin(self.operand, format!("this is {from}"))
+            .typed(self.operand, from)
             .help("use `convert_layout`, which moves the data"));
         }
         if to == Some(&Layout::Auto) {
@@ -100,6 +92,6 @@ fn same_but_layout(
             Code::ShapeMismatch,
             format!("`{op}` changes the layout alone, not {t} to {to}"),
         )
-        .origin(operand, format!("this is {t}"))),
+        .typed(operand, t)),
     }
 }

@@ -10,9 +10,9 @@ use smallvec::smallvec;
 
 use super::cluster::{check_cluster, check_rank};
 use super::debug::scalar_bool;
-use super::define::{attr_enum, define_op};
+use super::define::{answers, attr_enum, define_op};
 use super::shared::descriptor;
-use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -58,7 +58,7 @@ pub(super) fn one_barrier(func: &Func, op: &str, barrier: Value) -> Result<(), O
         Code::ElementMismatch,
         format!("`{op}` wants one barrier (a u64 in shared memory), this is {s}"),
     )
-    .origin(barrier, format!("this is {s}"))
+    .typed(barrier, s)
     .help("index the barrier out of its array"))
 }
 
@@ -99,15 +99,7 @@ impl OpRules for MbarrierInit {
         }
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.barrier, Access::Initialise)]
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), shared(barrier: Initialise), free_layouts);
 }
 
 define_op! {
@@ -123,15 +115,7 @@ impl OpRules for MbarrierInvalidate {
         one_barrier(func, "mbarrier_invalidate", self.barrier)?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.barrier, Access::Write)]
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), shared(barrier: Write), free_layouts);
 }
 
 define_op! {
@@ -166,18 +150,7 @@ impl OpRules for MbarrierExpect {
         }
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.barrier, Access::Atomic)]
-    }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), shared(barrier: Atomic), one_thread, free_layouts);
 }
 
 define_op! {
@@ -212,18 +185,10 @@ impl OpRules for MbarrierArrive {
         }
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.barrier, Access::Atomic)]
-    }
     fn suits_one_thread(&self) -> bool {
         self.by != Arrivers::Thread
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), shared(barrier: Atomic), free_layouts);
 }
 
 define_op! {
@@ -246,18 +211,7 @@ impl OpRules for MbarrierWait {
         check_phase(func, self.phase)?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.barrier, Access::Atomic)]
-    }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), shared(barrier: Atomic), one_thread, free_layouts);
 }
 
 define_op! {
@@ -277,18 +231,7 @@ impl OpRules for MbarrierTryWait {
         check_phase(func, self.phase)?;
         Ok(smallvec![Type::Scalar(Elem::I1)])
     }
-    fn effects(&self) -> Effects {
-        ORDERS
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.barrier, Access::Atomic)]
-    }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ORDERS), shared(barrier: Atomic), one_thread, free_layouts);
 }
 
 fn check_bytes(func: &Func, bytes: Value) -> Result<(), OpError> {
@@ -300,7 +243,7 @@ fn check_bytes(func: &Func, bytes: Value) -> Result<(), OpError> {
         Code::ElementMismatch,
         format!("a number of bytes is an i32, not {ty}"),
     )
-    .origin(bytes, format!("this is {ty}")))
+    .typed(bytes, ty))
 }
 
 fn check_phase(func: &Func, phase: Value) -> Result<(), OpError> {
@@ -310,6 +253,6 @@ fn check_phase(func: &Func, phase: Value) -> Result<(), OpError> {
             Code::ElementMismatch,
             format!("a phase is a scalar of 32 bits, 0 or 1, not {other}"),
         )
-        .origin(phase, format!("this is {other}"))),
+        .typed(phase, other)),
     }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types, Values};
 use crate::diag::{Code, OpError};
@@ -54,7 +54,7 @@ impl OpRules for Reduce {
                     t.rank()
                 ),
             )
-            .origin(first, format!("this is {t}"))
+            .typed(first, t)
             .help(format!(
                 "dimensions count from 0, and the last one here is {}",
                 t.rank() - 1
@@ -75,10 +75,5 @@ impl OpRules for Reduce {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Reduce { axis: self.axis }
     }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(scratch);
 }

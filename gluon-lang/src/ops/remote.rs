@@ -6,12 +6,12 @@ use smallvec::smallvec;
 
 use super::bulk::{check_count, check_together};
 use super::cluster::{check_cluster, check_rank};
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shape::tensor;
 use super::shared::descriptor;
 use super::tma::TmaReduceOp;
-use super::{Access, LayoutRule, OpRules, SharedAccesses, Types};
+use super::{Access, OpRules, SharedAccesses, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -85,8 +85,8 @@ impl OpRules for RemoteCopy {
             };
             return Err(
                 OpError::new(code, format!("{from} cannot be copied into {to}"))
-                    .origin(self.from, format!("this is {from}"))
-                    .origin(self.view, format!("this is {to}")),
+                    .typed(self.from, from)
+                    .typed(self.view, to),
             );
         }
         check_together("remote_copy", from, self.from)?;
@@ -105,12 +105,6 @@ impl OpRules for RemoteCopy {
         check_predicate(func, "remote_copy", self.predicate)?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        REMOTE
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![
             (self.from, Access::AsyncRead),
@@ -118,6 +112,7 @@ impl OpRules for RemoteCopy {
             (self.barrier, Access::AsyncAtomic)
         ]
     }
+    answers!(effects(REMOTE), free_layouts);
 }
 
 define_op! {
@@ -142,17 +137,11 @@ impl OpRules for RemoteStoreAsync {
         if t.shape != s.shape || t.elem != s.elem {
             return Err(
                 OpError::new(Code::ShapeMismatch, format!("{t} cannot be stored in {s}"))
-                    .origin(self.view, format!("this is {s}"))
-                    .origin(self.value, format!("this is {t}")),
+                    .typed(self.view, s)
+                    .typed(self.value, t),
             );
         }
         Ok(smallvec![])
-    }
-    fn effects(&self) -> Effects {
-        REMOTE
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
     }
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![
@@ -160,4 +149,5 @@ impl OpRules for RemoteStoreAsync {
             (self.barrier, Access::AsyncAtomic)
         ]
     }
+    answers!(effects(REMOTE), free_layouts);
 }

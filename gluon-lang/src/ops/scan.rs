@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types, Values};
 use crate::diag::{Code, OpError};
@@ -41,7 +41,7 @@ impl OpRules for Scan {
                 t.rank() - 1
             );
             return Err(OpError::new(Code::NoSuchAxis, message)
-                .origin(first, format!("this is {t}"))
+                .typed(first, t)
                 .help("dimensions count from 0"));
         }
         let mut types = smallvec![];
@@ -63,10 +63,5 @@ impl OpRules for Scan {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Along
     }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(scratch);
 }

@@ -23,7 +23,7 @@ pub(super) fn tensor<'f>(
             Code::RankMismatch,
             format!("`{op}` wants a tensor, this is the scalar {ty}"),
         )
-        .origin(value, format!("this is {ty}"))
+        .typed(value, ty)
     })
 }
 
@@ -51,11 +51,11 @@ impl OpRules for ExpandDims {
                 Code::NoSuchAxis,
                 format!("`expand_dims` at {axis} of a tensor of rank {}: the new dimension can stand at 0 to {}", t.rank(), t.rank()),
             )
-            .origin(self.operand, format!("this is {}", func.ty(self.operand))));
+            .typed(self.operand, func.ty(self.operand)));
         }
         let layout = relate::expand_dims(&t.layout, axis).map_err(|e| {
             OpError::new(Code::WrongSlice, e.to_string())
-                .origin(self.operand, format!("this is {t}"))
+                .typed(self.operand, t)
                 .help(format!(
                     "make it with `Slice::new({axis}, parent)`, or with `Auto`"
                 ))
@@ -102,7 +102,7 @@ impl OpRules for Broadcast {
                     "{t} cannot be broadcast to the shape {wanted:?}: only dimensions of 1 repeat"
                 ),
             )
-            .origin(self.operand, format!("this is {t}")));
+            .typed(self.operand, t));
         }
         Ok(smallvec![Type::tensor(
             Dims::from(wanted),
@@ -136,7 +136,7 @@ impl OpRules for Reshape {
                     t.len()
                 ),
             )
-            .origin(self.operand, format!("this is {t}"))
+            .typed(self.operand, t)
             .help(format!("give it dimensions whose product is {}", t.len())));
         }
         let layout = given(
@@ -181,7 +181,7 @@ impl OpRules for Permute {
                     t.rank() - 1
                 ),
             )
-            .origin(self.operand, format!("this is {t}"))
+            .typed(self.operand, t)
             .help("entry `i` says which dimension of the operand becomes dimension `i`"));
         }
         let shape: Dims = self.order.iter().map(|&d| t.shape[d as usize]).collect();
@@ -219,7 +219,7 @@ impl OpRules for Split {
                     t.shape
                 ),
             )
-            .origin(self.operand, format!("this is {t}")));
+            .typed(self.operand, t));
         }
         let shape = Dims::from(&t.shape[..t.rank() - 1]);
         let layout = given(relate::split(&t.layout, &t.shape), Code::ShapeChange)?;

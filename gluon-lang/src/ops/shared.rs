@@ -8,9 +8,9 @@ use smallvec::smallvec;
 
 use super::arith::mismatch;
 use super::create::one_declared;
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::shape::tensor;
-use super::{Access, LayoutRule, Op, OpRules, Scratch, SharedAccesses, Types};
+use super::{Op, OpRules, Scratch, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -30,7 +30,7 @@ pub(super) fn descriptor<'f>(
             Code::ElementMismatch,
             format!("`{op}` wants shared memory, this is {ty}"),
         )
-        .origin(value, format!("this is {ty}"))
+        .typed(value, ty)
     })
 }
 
@@ -96,7 +96,7 @@ impl OpRules for SmemAlloc {
             if t.shape != s.shape || t.elem != s.elem {
                 return Err(
                     OpError::new(Code::ShapeMismatch, format!("{s} cannot hold {t}"))
-                        .origin(init, format!("this is {t}")),
+                        .typed(init, t),
                 );
             }
             check_ctas(func, t, s)?;
@@ -115,9 +115,7 @@ impl OpRules for SmemAlloc {
     fn set_allocation(&mut self, bytes: Scratch) {
         self.bytes = bytes;
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -134,14 +132,14 @@ impl OpRules for SmemLoad {
         let to = one_declared(declared, "smem_load")?;
         match to {
             Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => {
-                check_ctas(func, t, s).map_err(|e| e.origin(self.view, format!("this is {s}")))?;
+                check_ctas(func, t, s).map_err(|e| e.typed(self.view, s))?;
                 Ok(smallvec![to.clone()])
             }
             _ => Err(OpError::new(
                 Code::ShapeMismatch,
                 format!("a load of {s} does not give {to}"),
             )
-            .origin(self.view, format!("this is {s}"))),
+            .typed(self.view, s)),
         }
     }
     fn effects(&self) -> Effects {
@@ -150,12 +148,7 @@ impl OpRules for SmemLoad {
             ..touches(true, false)
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::Read)]
-    }
+    answers!(shared(view: Read), free_layouts);
 }
 
 define_op! {
@@ -175,22 +168,17 @@ impl OpRules for SmemStore {
         if t.shape != s.shape || t.elem != s.elem {
             return Err(
                 OpError::new(Code::ShapeMismatch, format!("{t} cannot be stored in {s}"))
-                    .origin(self.view, format!("this is {s}"))
-                    .origin(self.value, format!("this is {t}")),
+                    .typed(self.view, s)
+                    .typed(self.value, t),
             );
         }
-        check_ctas(func, t, s).map_err(|e| e.origin(self.view, format!("this is {s}")))?;
+        check_ctas(func, t, s).map_err(|e| e.typed(self.view, s))?;
         Ok(smallvec![])
     }
     fn effects(&self) -> Effects {
         touches(false, true)
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::Write)]
-    }
+    answers!(shared(view: Write), free_layouts);
 }
 
 define_op! {
@@ -211,7 +199,7 @@ impl OpRules for SmemIndex {
                 Code::RankMismatch,
                 format!("`index` takes the first dimension away, and {s} has no other"),
             )
-            .origin(self.view, format!("this is {s}")));
+            .typed(self.view, s));
         }
         match func.ty(self.index) {
             Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => {}
@@ -232,9 +220,7 @@ impl OpRules for SmemIndex {
             alloc_shape
         })])
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -252,9 +238,8 @@ define_op! {
 impl OpRules for SmemSlice {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let s = descriptor(func, "slice", self.view)?;
-        let error = |message: String| {
-            OpError::new(Code::ShapeMismatch, message).origin(self.view, format!("this is {s}"))
-        };
+        let error =
+            |message: String| OpError::new(Code::ShapeMismatch, message).typed(self.view, s);
         if self.starts.rank() != s.shape.rank() || self.lengths.rank() != s.shape.rank() {
             return Err(error(format!(
                 "a slice of {s} has {} dimensions, not {}",
@@ -287,9 +272,7 @@ impl OpRules for SmemSlice {
             ..s.clone()
         })])
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -326,9 +309,7 @@ impl OpRules for SmemPermute {
             alloc_shape: s.alloc_shape.permuted(&self.order),
         })])
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -355,15 +336,11 @@ impl OpRules for SmemReshape {
                     self.shape.product()
                 ),
             )
-            .origin(self.view, format!("this is {s}")));
+            .typed(self.view, s));
         }
         let (layout, alloc_shape) =
-            relate::reshape_shared(&s.layout, &s.shape, &s.alloc_shape, &self.shape).map_err(
-                |e| {
-                    OpError::new(Code::ShapeChange, e.to_string())
-                        .origin(self.view, format!("this is {s}"))
-                },
-            )?;
+            relate::reshape_shared(&s.layout, &s.shape, &s.alloc_shape, &self.shape)
+                .map_err(|e| OpError::new(Code::ShapeChange, e.to_string()).typed(self.view, s))?;
         Ok(smallvec![Type::Smem(SmemType {
             shape: self.shape.clone(),
             elem: s.elem,
@@ -371,9 +348,7 @@ impl OpRules for SmemReshape {
             alloc_shape
         })])
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 /// Is it known that the view begins where an allocation or one of its buffers does?
@@ -423,8 +398,7 @@ impl OpRules for SmemReinterpret {
                 format!("`reinterpret` gives shared memory, not {to}"),
             ));
         };
-        let error =
-            |code, message| OpError::new(code, message).origin(self.view, format!("this is {s}"));
+        let error = |code, message| OpError::new(code, message).typed(self.view, s);
         if !is_whole(s) || !begins_whole(func, self.view) {
             return Err(error(
                 Code::ShapeMismatch,
@@ -460,9 +434,7 @@ impl OpRules for SmemReinterpret {
         }
         Ok(smallvec![to.clone()])
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -490,9 +462,7 @@ impl OpRules for SmemGather {
             ..touches(true, false)
         }
     }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::Read)]
-    }
+    answers!(shared(view: Read));
 }
 
 define_op! {
@@ -520,9 +490,7 @@ impl OpRules for SmemScatter {
     fn effects(&self) -> Effects {
         touches(false, true)
     }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::Write)]
-    }
+    answers!(shared(view: Write));
 }
 
 define_op! {
@@ -544,9 +512,7 @@ impl OpRules for SmemKeep {
             ..Effects::PURE
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 pub(super) fn check_indices(
@@ -568,7 +534,7 @@ pub(super) fn check_indices(
             Code::RankMismatch,
             format!("`{op}` wants indices of the rank of {s}, these are {t}"),
         )
-        .origin(indices, format!("this is {t}")));
+        .typed(indices, t));
     }
     if axis as usize >= s.shape.rank() {
         return Err(OpError::new(
@@ -586,7 +552,7 @@ pub(super) fn check_indices(
                 Code::ShapeMismatch,
                 format!("the indices have {index} elements in dimension {d}, and {s} has {size}"),
             )
-            .origin(indices, format!("this is {t}")));
+            .typed(indices, t));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use smallvec::smallvec;
 
-use super::define::define_op;
+use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types, Values};
 use crate::diag::{Code, OpError};
@@ -33,9 +33,7 @@ impl OpRules for Sort {
             return Err(OpError::new(Code::BrokenRule, "`sort` of nothing"));
         };
         let t = tensor(func, "sort", first)?;
-        let error = |code, message: String| {
-            OpError::new(code, message).origin(first, format!("this is {t}"))
-        };
+        let error = |code, message: String| OpError::new(code, message).typed(first, t);
         let axis = self.axis as usize;
         if axis >= t.rank() {
             let (axis, rank) = (self.axis, t.rank());
@@ -75,12 +73,7 @@ impl OpRules for Sort {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Along
     }
-    fn scratch(&self) -> Option<Scratch> {
-        Some(self.scratch)
-    }
-    fn set_scratch(&mut self, scratch: Scratch) {
-        self.scratch = scratch;
-    }
+    answers!(scratch);
 }
 
 impl Sort {

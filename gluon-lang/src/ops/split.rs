@@ -28,7 +28,7 @@ pub(super) fn along(func: &Func, op: &str, value: Value, axis: usize) -> Result<
     }
     let message = format!("`{op}` along dimension {axis}, which the CTAs of the cluster split");
     Err(OpError::new(Code::InvalidLayout, message)
-        .origin(value, format!("this is {t}"))
+        .typed(value, t)
         .help(WAY_OUT))
 }
 
@@ -43,7 +43,7 @@ pub(super) fn held_once(func: &Func, op: &str, value: Value) -> Result<(), OpErr
     let message =
         format!("`{op}` on elements that several CTAs of the cluster hold, and each would do");
     Err(OpError::new(Code::InvalidLayout, message)
-        .origin(value, format!("this is {t}"))
+        .typed(value, t)
         .help("give it a layout whose CTAs split the tensor"))
 }
 
@@ -67,7 +67,7 @@ pub(super) fn alike_but(
     }
     let message = format!("the CTAs of the cluster split the operands of `{op}` in different ways");
     Err(OpError::new(Code::InvalidLayout, message)
-        .origin(a, format!("this is {}", func.ty(a)))
-        .origin(b, format!("this is {}", func.ty(b)))
+        .typed(a, func.ty(a))
+        .typed(b, func.ty(b))
         .help("give both layouts with the same CTA bases"))
 }

@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::define::define_op;
-use super::{LayoutRule, OpRules, Types};
+use super::define::{answers, define_op};
+use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::ir::{Effects, Func, Type};
 
@@ -17,16 +17,11 @@ impl OpRules for Barrier {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        Effects::BARRIER
-    }
     /// It has met itself.
     fn suits_one_thread(&self) -> bool {
         true
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(Effects::BARRIER), free_layouts);
 }
 
 /// Barriers of a CTA (PTX ISA, `barrier{.cta}`).
@@ -48,18 +43,13 @@ impl OpRules for NamedSync {
         check_threads(self.threads)?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        Effects::BARRIER
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
     fn named_barrier(&self) -> Option<NamedBarrier> {
         Some(NamedBarrier {
             number: self.number,
             threads: self.threads,
         })
     }
+    answers!(effects(Effects::BARRIER), free_layouts);
 }
 
 define_op! {
@@ -84,15 +74,13 @@ impl OpRules for NamedArrive {
             ..Effects::BARRIER
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
     fn named_barrier(&self) -> Option<NamedBarrier> {
         Some(NamedBarrier {
             number: self.number,
             threads: self.threads,
         })
     }
+    answers!(free_layouts);
 }
 
 /// A barrier that partitions share.

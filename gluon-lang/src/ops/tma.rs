@@ -9,10 +9,10 @@ use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::cluster::check_cluster;
-use super::define::{attr_enum, define_op};
+use super::define::{answers, attr_enum, define_op};
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
-use super::{Access, LayoutRule, Op, OpRules, SharedAccesses, Types, Values};
+use super::{Access, Op, OpRules, SharedAccesses, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -88,7 +88,7 @@ fn check_copy(
             Code::ElementMismatch,
             format!("`{op}` wants a tensor map, this is {ty}"),
         )
-        .origin(map, format!("this is {ty}")));
+        .typed(map, ty));
     };
     if m.block.is_empty() {
         return Err(OpError::new(
@@ -115,7 +115,7 @@ fn check_copy(
                 Code::ElementMismatch,
                 format!("a coordinate is a scalar i32, not {}", func.ty(c)),
             )
-            .origin(c, format!("this is {}", func.ty(c))));
+            .typed(c, func.ty(c)));
         }
     }
     check_innermost(func, op, m, coordinates)?;
@@ -192,8 +192,8 @@ fn check_view(
             code,
             format!("the map and the shared memory of `{op}` differ in {what}: {m} and {s}"),
         )
-        .origin(map, format!("this is {m}"))
-        .origin(view, format!("this is {s}"))
+        .typed(map, m)
+        .typed(view, s)
     };
     if s.elem != m.elem {
         return Err(differ(Code::ElementMismatch, "element type"));
@@ -294,21 +294,13 @@ impl OpRules for TmaLoad {
         }
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ENGINE
-    }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![
             (self.view, Access::AsyncWrite),
             (self.barrier, Access::AsyncAtomic)
         ]
     }
+    answers!(effects(ENGINE), one_thread, free_layouts);
 }
 
 define_op! {
@@ -350,18 +342,7 @@ impl OpRules for TmaStore {
             )),
         }
     }
-    fn effects(&self) -> Effects {
-        ENGINE
-    }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.view, Access::AsyncRead)]
-    }
+    answers!(effects(ENGINE), shared(view: AsyncRead), one_thread, free_layouts);
 }
 
 define_op! {
@@ -379,18 +360,10 @@ impl OpRules for TmaStoreWait {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        ENGINE
-    }
     fn waits_for_async_reads(&self) -> bool {
         true
     }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(ENGINE), one_thread, free_layouts);
 }
 
 define_op! {
@@ -422,12 +395,7 @@ impl OpRules for TmaPrefetch {
             ..Effects::PURE
         }
     }
-    fn suits_one_thread(&self) -> bool {
-        true
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(one_thread, free_layouts);
 }
 
 /// The engine reads and writes both memories at moments of its own.

@@ -2,8 +2,8 @@
 
 use smallvec::smallvec;
 
-use super::define::{Regions, define_op};
-use super::{LayoutRule, OpRules, Types};
+use super::define::{Regions, answers, define_op};
+use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::ir::{Effects, Func, Type};
 use crate::layout::Dims;
@@ -132,12 +132,7 @@ impl OpRules for WarpSpecialize {
         }
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        Effects::BARRIER
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(Effects::BARRIER), free_layouts);
 }
 
 impl WarpSpecialize {

@@ -6,10 +6,10 @@
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
-use super::define::{attr_enum, define_op};
+use super::define::{answers, attr_enum, define_op};
 use super::mbarrier::check_predicate;
 use super::shared::descriptor;
-use super::{Access, LayoutRule, OpRules, SharedAccesses, Types, Values};
+use super::{OpRules, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -53,9 +53,7 @@ impl OpRules for AccumulatorBegin {
             ..Effects::PURE
         }
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(free_layouts);
 }
 
 define_op! {
@@ -102,15 +100,7 @@ impl OpRules for WgmmaStart {
         self.check_tiles(func, acc, b)?;
         Ok(smallvec![Type::InFlight(acc.clone())])
     }
-    fn effects(&self) -> Effects {
-        TENSOR_CORES
-    }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
-    fn shared_accesses(&self) -> SharedAccesses {
-        smallvec![(self.a, Access::AsyncRead), (self.b, Access::AsyncRead)]
-    }
+    answers!(effects(TENSOR_CORES), shared(a: AsyncRead, b: AsyncRead), free_layouts);
 }
 
 impl WgmmaStart {
@@ -216,7 +206,7 @@ impl OpRules for WgmmaWait {
                         func.ty(value)
                     ),
                 )
-                .origin(value, format!("this is {}", func.ty(value))));
+                .typed(value, func.ty(value)));
             };
             // The author says which accumulators are done: with groups pending, older groups are; and one that goes on
             // round a loop stays what it is.
@@ -232,15 +222,10 @@ impl OpRules for WgmmaWait {
         }
         Ok(types)
     }
-    fn effects(&self) -> Effects {
-        TENSOR_CORES
-    }
     fn waits_for_async_reads(&self) -> bool {
         true
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(TENSOR_CORES), free_layouts);
 }
 
 define_op! {
@@ -254,15 +239,10 @@ impl OpRules for FenceAsyncShared {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        TENSOR_CORES
-    }
     fn is_async_fence(&self) -> bool {
         true
     }
-    fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Free
-    }
+    answers!(effects(TENSOR_CORES), free_layouts);
 }
 
 const TENSOR_CORES: Effects = Effects {
@@ -281,7 +261,7 @@ fn accumulator(func: &Func, value: Value) -> Result<&TensorType, OpError> {
             Code::ElementMismatch,
             format!("the accumulator of `wgmma` is a tensor, not {ty}"),
         )
-        .origin(value, format!("this is {ty}")));
+        .typed(value, ty));
     };
     match &t.layout {
         Layout::Wgmma(_) => Ok(t),
@@ -289,7 +269,7 @@ fn accumulator(func: &Func, value: Value) -> Result<&TensorType, OpError> {
             Code::LayoutMismatch,
             format!("the accumulator of `wgmma` has a layout of `Wgmma`, not {other}"),
         )
-        .origin(value, format!("this is {t}"))
+        .typed(value, t)
         .help("make it with `Accumulator::zeros(shape, Wgmma::new(..))`")),
     }
 }
@@ -312,7 +292,7 @@ fn check_readable(
         return Ok(());
     };
     Err(OpError::new(Code::LayoutMismatch, error.to_string())
-        .origin(view, format!("this is {s}"))
+        .typed(view, s)
         .help("give it a layout `Nvmma` with the widest swizzle that fits its rows"))
 }
 
@@ -327,7 +307,7 @@ fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<
         Code::LayoutMismatch,
         format!("the left factor in registers has the layout `DotOperand(0, {}, {wanted_width})`, not {}", acc.layout, t.layout),
     )
-    .origin(a, format!("this is {t}")))
+    .typed(a, t))
 }
 
 /// The pairs of factors that the tensor cores of `sm_90` multiply (PTX ISA, `wgmma.mma_async`).

@@ -106,8 +106,8 @@ impl Trace {
                 as_written(op)
             ),
         )
-        .origin(first, format!("this is {a}"))
-        .origin(other, format!("this is {t}"))
+        .typed(first, a)
+        .typed(other, t)
     }
 
     fn fit_one(

@@ -263,7 +263,7 @@ impl Trace {
                 t.rank() - 1
             );
             let error = OpError::new(Code::NoSuchAxis, message);
-            self.fail(error.origin(operand, format!("this is {t}")).help(help), at);
+            self.fail(error.typed(operand, t).help(help), at);
             return None;
         }
         let others: Vec<usize> = (0..t.rank()).filter(|d| *d != axis).collect();

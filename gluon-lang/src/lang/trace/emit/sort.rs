@@ -36,7 +36,7 @@ pub(crate) fn top_k(operand: Value, k: i128, axis: usize, at: At) -> [Value; 2] 
             let message = format!("`top_k` of {k} of {size} elements");
             let error = OpError::new(Code::ShapeMismatch, message);
             let error = error
-                .origin(operand, format!("this is {}", trace.ty(operand)))
+                .typed(operand, trace.ty(operand))
                 .help("take a power of two, at most all, and mask those that are not wanted");
             let poison = trace.fail(error, at);
             return [poison, poison];
@@ -93,7 +93,7 @@ impl Trace {
             let last = t.rank() - 1;
             let help = format!("dimensions count from 0, and the last one here is {last}");
             let error = OpError::new(Code::NoSuchAxis, message);
-            self.fail(error.origin(operand, format!("this is {t}")).help(help), at);
+            self.fail(error.typed(operand, t).help(help), at);
             return None;
         };
         Some((t.elem.data()?, size))
