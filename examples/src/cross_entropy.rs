@@ -16,6 +16,8 @@ pub fn cross_entropy<T: Float, const TILES: usize, const WARPS: u32, const DIVIS
     #[multiple_of(8)] row_stride: i64,
     #[multiple_of(DIVISOR)] cols: i32,
 ) {
+    launch_dependents();
+    launch_wait();
     let row = x + program_id(0).cast::<i64>() * row_stride;
     // The label's logit is on its way while the row is read.
     let labelled = row.at(label.at(program_id(0)).load()).load().cast::<f32>();
@@ -44,7 +46,7 @@ fn cross_entropy_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let loss = case.output::<f32>("loss", [rows]);
     divided_instance!(DIVISOR for cols, {
         let arguments = (&x, &label, &loss, stride as i64, cols as i32);
-        case.launch(cross_entropy::<T, 4, 8, DIVISOR>, grid(rows), arguments)
+        case.launch_programmatic(cross_entropy::<T, 4, 8, DIVISOR>, grid(rows), arguments)
     })?;
     let reference = || {
         let logs = by_row(&x, cols, |x| {

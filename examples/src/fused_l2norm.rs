@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
-use crate::rows::{by_row, rounding, row_stride, row_warps};
+use crate::rows::{by_row, rounding, row_coordinates, row_stride, row_warps, rows_per_program};
 
 /// `out[row, :] = x[row, :] / ‖x[row, :]‖₂` for rows of `cols <= COLS` elements.
 #[kernel(warps = row_warps::<T>(COLS), instances(<f32, 8192, 8>))]
@@ -11,23 +11,19 @@ pub fn fused_l2norm<T: Float, const COLS: usize, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
+    rows: i32,
     #[multiple_of(DIVISOR)] cols: i32,
 ) {
-    let row = program_id(0).cast::<i64>() * row_stride;
-    let col = arange(0..COLS, Coalesced);
-    let inside = col < cols;
-    let v = x
-        .at(row + col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .other(0)
-        .load()
-        .cast::<f32>();
-    let scale = (v * v).sum(0).rsqrt();
-    out.at(row + col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .store((v * scale).cast::<T>());
+    launch_dependents();
+    launch_wait();
+    let (row, col) = row_coordinates::<T>(COLS);
+    let inside = (row < rows) & (col < cols);
+    let at = row.cast::<i64>() * row_stride + col;
+    let source = x.at(at).cache(CacheOp::Cs).mask(inside).other(0);
+    let v = source.load().cast::<f32>();
+    let scale = (v * v).sum(1).rsqrt().expand_dims(1);
+    let target = out.at(at).cache(CacheOp::Cs).mask(inside);
+    target.store((v * scale).cast::<T>());
 }
 
 fn fused_l2norm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
@@ -36,7 +32,9 @@ fn fused_l2norm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let x = case.normal::<T>("x", [rows, stride]);
     let out = case.output::<T>("out", [rows, stride]);
     row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 8192, 16384] {
-        case.launch(fused_l2norm::<T, COLS, DIVISOR>, grid(rows), (&x, &out, stride as i64, cols as i32))
+        let programs = grid(rows.div_ceil(rows_per_program::<T>(COLS)));
+        let arguments = (&x, &out, stride as i64, rows as i32, cols as i32);
+        case.launch_programmatic(fused_l2norm::<T, COLS, DIVISOR>, programs, arguments)
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let length = x.iter().map(|v| v * v).sum::<f64>().sqrt();

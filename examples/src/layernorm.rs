@@ -1,44 +1,41 @@
-//! Layer norm with weight and bias, one row per program; mean and variance from the registers that hold the row.
+//! Layer norm with weight and bias; mean and variance come from the registers that hold the row.
 
 use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
-use crate::rows::{by_row, rounding, row_stride, row_warps};
+use crate::rows::{by_row, rounding, row_coordinates, row_stride, row_warps, rows_per_program};
 
 /// `out[row, j] = (x[row, j] - mean) / sqrt(variance + epsilon) * weight[j] + bias[j]` for rows of `cols <= COLS`
 /// elements.
 #[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 8192, 8>))]
 pub fn layernorm<T: Float, const COLS: usize, const DIVISOR: u32>(
-    #[readonly] x: Ptr<T>,
+    x: Ptr<T>,
     #[readonly] weight: Ptr<T>,
     #[readonly] bias: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
+    rows: i32,
     #[multiple_of(DIVISOR)] cols: i32,
     epsilon: f32,
 ) {
-    let row = program_id(0).cast::<i64>() * row_stride;
-    let col = arange(0..COLS, Coalesced);
-    let inside = col < cols;
-    let v = x
-        .at(row + col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .other(0)
-        .load()
-        .cast::<f32>();
-    let w = weight.at(col).mask(inside).other(0).load().cast::<f32>();
-    let b = bias.at(col).mask(inside).other(0).load().cast::<f32>();
+    launch_dependents();
+    launch_wait();
+    let (row, col) = row_coordinates::<T>(COLS);
+    let inside = (row < rows) & (col < cols);
+    let at = row.cast::<i64>() * row_stride + col;
+    let source = x.at(at).cache(CacheOp::Cs).mask(inside).other(0);
+    let v = source.load().cast::<f32>();
+    let w = weight.at(col).mask(col < cols).other(0).load();
+    let b = bias.at(col).mask(col < cols).other(0).load();
     let count = cols.cast::<f32>();
-    let mean = v.sum(0) / count;
+    let mean = v.sum(1).expand_dims(1) / count;
     // Outside the row the difference would be -mean, which must not count.
-    let centred = select(inside, v - mean, 0.0);
-    let variance = (centred * centred).sum(0) / count;
+    let centred = select(col < cols, v - mean, 0.0);
+    let variance = (centred * centred).sum(1).expand_dims(1) / count;
     let scale = (variance + epsilon).rsqrt();
-    out.at(row + col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .store((centred * scale * w + b).cast::<T>());
+    let scaled = centred * scale * w.cast::<f32>() + b.cast::<f32>();
+    let target = out.at(at).cache(CacheOp::Cs).mask(inside);
+    target.store(scaled.cast::<T>());
 }
 
 const EPSILON: f32 = 1e-5;
@@ -53,8 +50,10 @@ fn layernorm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     );
     let out = case.output::<T>("out", [rows, stride]);
     row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 8192, 16384] {
-        let arguments = (&x, &weight, &bias, &out, stride as i64, cols as i32, EPSILON);
-        case.launch(layernorm::<T, COLS, DIVISOR>, grid(rows), arguments)
+        let programs = grid(rows.div_ceil(rows_per_program::<T>(COLS)));
+        let arguments =
+            (&x, &weight, &bias, &out, stride as i64, rows as i32, cols as i32, EPSILON);
+        case.launch_programmatic(layernorm::<T, COLS, DIVISOR>, programs, arguments)
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let mean = x.iter().sum::<f64>() / cols as f64;

@@ -35,6 +35,7 @@ pub mod pdl_chain;
 pub mod rmsnorm;
 pub mod row_sum;
 pub mod softmax;
+pub mod softmax_bulk;
 pub mod softmax_cluster;
 pub mod softmax_long;
 pub mod special_registers;

@@ -1,43 +1,34 @@
-//! Root-mean-square norm with a learned weight, one row per program.
+//! Root-mean-square norm with a learned weight, whole rows in registers.
 
 use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
-use crate::rows::{by_row, rounding, row_stride, row_warps};
+use crate::rows::{by_row, rounding, row_coordinates, row_stride, row_warps, rows_per_program};
 
 /// `out[row, j] = x[row, j] / sqrt(mean(x[row, :]²) + epsilon) * weight[j]` for rows of `cols <= COLS` elements.
 #[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 8192, 8>))]
 pub fn rmsnorm<T: Float, const COLS: usize, const DIVISOR: u32>(
-    #[readonly] x: Ptr<T>,
+    x: Ptr<T>,
     #[readonly] weight: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
+    rows: i32,
     #[multiple_of(DIVISOR)] cols: i32,
     epsilon: f32,
 ) {
-    let row = program_id(0).cast::<i64>() * row_stride;
-    let col = arange(0..COLS, Coalesced);
-    let inside = col < cols;
-    let v = x
-        .at(row + col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .other(0)
-        .load()
-        .cast::<f32>();
-    let w = weight
-        .at(col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .other(0)
-        .load()
-        .cast::<f32>();
-    let mean = (v * v).sum(0) / cols.cast::<f32>();
-    let scale = (mean + epsilon).rsqrt();
-    out.at(row + col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .store((v * scale * w).cast::<T>());
+    launch_wait();
+    let (row, col) = row_coordinates::<T>(COLS);
+    let inside = (row < rows) & (col < cols);
+    let at = row.cast::<i64>() * row_stride + col;
+    let source = x.at(at).cache(CacheOp::Cs).mask(inside).other(0);
+    let v = source.load().cast::<f32>();
+    let w = weight.at(col).mask(col < cols).other(0).load();
+    launch_dependents();
+    let mean = (v * v).sum(1) / cols.cast::<f32>();
+    let scale = (mean + epsilon).rsqrt().expand_dims(1);
+    let scaled = v * scale * w.cast::<f32>();
+    let target = out.at(at).cache(CacheOp::Cs).mask(inside);
+    target.store(scaled.cast::<T>());
 }
 
 const EPSILON: f32 = 1e-5;
@@ -49,8 +40,9 @@ fn rmsnorm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let weight = case.normal::<T>("weight", [cols]);
     let out = case.output::<T>("out", [rows, stride]);
     row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 8192, 16384] {
-        let arguments = (&x, &weight, &out, stride as i64, cols as i32, EPSILON);
-        case.launch(rmsnorm::<T, COLS, DIVISOR>, grid(rows), arguments)
+        let programs = grid(rows.div_ceil(rows_per_program::<T>(COLS)));
+        let arguments = (&x, &weight, &out, stride as i64, rows as i32, cols as i32, EPSILON);
+        case.launch_programmatic(rmsnorm::<T, COLS, DIVISOR>, programs, arguments)
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let mean = x.iter().map(|v| v * v).sum::<f64>() / cols as f64;

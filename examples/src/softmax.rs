@@ -1,34 +1,30 @@
-//! One row per program, the whole row in registers: it is read once and written once.
+//! Whole rows in registers: each is read once and written once. The launch after this one may begin before it ends.
 
 use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
-use crate::rows::{by_row, rounding, row_stride, row_warps};
+use crate::rows::{by_row, rounding, row_coordinates, row_stride, row_warps, rows_per_program};
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride`
 /// elements; `out` is dense if `cols` is a multiple of 8.
-#[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 4096, 8>, <bf16, 8192, 8>))]
+#[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 1024, 8>, <bf16, 4096, 8>, <bf16, 8192, 8>))]
 pub fn softmax<T: Float, const COLS: usize, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
     #[multiple_of(8)] row_stride: i64,
+    rows: i32,
     #[multiple_of(DIVISOR)] cols: i32,
 ) {
-    let row = program_id(0).cast::<i64>() * row_stride;
-    let col = arange(0..COLS, Coalesced);
-    let inside = col < cols;
-    let v = x
-        .at(row + col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .other(T::NEG_INFINITY)
-        .load()
-        .cast::<f32>();
-    let e = ((v - v.max(0)) * LOG2_E).exp2();
-    out.at(row + col)
-        .cache(CacheOp::Cs)
-        .mask(inside)
-        .store((e / e.sum(0)).cast::<T>());
+    launch_dependents();
+    launch_wait();
+    let (row, col) = row_coordinates::<T>(COLS);
+    let inside = (row < rows) & (col < cols);
+    let at = row.cast::<i64>() * row_stride + col;
+    let source = x.at(at).mask(inside).other(T::NEG_INFINITY);
+    let v = source.load().cast::<f32>();
+    let e = ((v - v.max(1).expand_dims(1)) * LOG2_E).exp2();
+    let share = e / e.sum(1).expand_dims(1);
+    out.at(at).mask(inside).store(share.cast::<T>());
 }
 
 fn softmax_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
@@ -37,7 +33,9 @@ fn softmax_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let x = case.normal::<T>("x", [rows, stride]);
     let out = case.output::<T>("out", [rows, stride]);
     row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 16384] {
-        case.launch(softmax::<T, COLS, DIVISOR>, grid(rows), (&x, &out, stride as i64, cols as i32))
+        let programs = grid(rows.div_ceil(rows_per_program::<T>(COLS)));
+        let arguments = (&x, &out, stride as i64, rows as i32, cols as i32);
+        case.launch_programmatic(softmax::<T, COLS, DIVISOR>, programs, arguments)
     })?;
     case.expect_part(
         &out,

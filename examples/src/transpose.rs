@@ -6,22 +6,28 @@ use tilekit::prelude::*;
 use crate::instance::divided_instance;
 use crate::rows::row_stride;
 
-/// Rows and columns of a tile.
-const TILE: usize = 64;
+/// Warps of a program.
+const WARPS: u32 = 4;
+/// Rows of a tile.
+const ROWS: usize = 128;
+
+/// Columns of a tile, so that its rows are 512 bytes: long stretches in both matrices are what memory likes.
+const fn columns<T>() -> usize {
+    512 / size_of::<T>()
+}
 
 /// A tile on its way in: the threads along its rows.
 fn along_rows<T>() -> Blocked {
     let per_thread = 16 / size_of::<T>() as u32;
-    let lanes = TILE as u32 / per_thread;
-    Blocked::new([1, per_thread], [32 / lanes, lanes], [4, 1], [1, 0])
+    Blocked::new([1, per_thread], [1, 32], [WARPS, 1], [1, 0])
 }
 
 /// A tile on its way out: the threads along its columns, which become rows.
 fn along_columns<T>() -> Blocked {
     match size_of::<T>() {
         // Four lanes along a column are what `ldmatrix.trans` gives.
-        2 => Blocked::new([8, 1], [4, 8], [1, 4], [0, 1]),
-        _ => Blocked::new([4, 1], [8, 4], [1, 4], [0, 1]),
+        2 => Blocked::new([8, 1], [4, 8], [1, WARPS], [0, 1]),
+        _ => Blocked::new([4, 1], [8, 4], [1, WARPS], [0, 1]),
     }
 }
 
@@ -33,22 +39,24 @@ fn between<T>() -> SharedLayout {
         return Swizzled::new(4, 4, 8, [1, 0]).into();
     }
     // Rows 0, 1, 8, 9, 16, 17, 24, 25 are one matrix.
-    let columns = [1, 2, 4, 8, 16, 32].map(|col| [0, col]);
-    let rows = [[1, 8], [2, 0], [4, 0], [8, 16], [16, 32], [32, 0]];
+    let columns = [1, 2, 4, 8, 16, 32, 64, 128].map(|col| [0, col]);
+    let rows = [[1, 8], [2, 0], [4, 0], [8, 16], [16, 32], [32, 0], [64, 0]];
     SharedLinear::new(columns.into_iter().chain(rows)).into()
 }
 
-/// The rows and columns of a tile.
+/// The rows and columns of a tile. Programs of neighbouring numbers have tiles of neighbouring rows, so that what runs at
+/// the same time writes whole rows of the output.
 #[device]
-fn coordinates(layout: &Blocked) -> (Tensor<i32>, Tensor<i32>) {
-    let row = program_id(1) * TILE + arange(0..TILE, Slice::new(1, layout.clone())).expand_dims(1);
-    let col = program_id(0) * TILE + arange(0..TILE, Slice::new(0, layout.clone())).expand_dims(0);
-    (row, col)
+fn coordinates<T>(layout: &Blocked) -> (Tensor<i32>, Tensor<i32>) {
+    let row = program_id(0) * ROWS + arange(0..ROWS, Slice::new(1, layout.clone()));
+    let columns = columns::<T>();
+    let col = program_id(1) * columns + arange(0..columns, Slice::new(0, layout.clone()));
+    (row.expand_dims(1), col.expand_dims(0))
 }
 
 /// `out[c, r] = x[r, c]`, one tile per program. Rows of both begin at multiples of 16 bytes; `DIVISOR` divides `rows` and
 /// `cols`.
-#[kernel(warps = 4, deny(bank_conflicts), instances(<bf16, 8>, <f32, 8>))]
+#[kernel(warps = WARPS, deny(bank_conflicts), instances(<bf16, 8>, <f32, 8>))]
 pub fn transpose<T: Numeric, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
@@ -57,17 +65,15 @@ pub fn transpose<T: Numeric, const DIVISOR: u32>(
     #[multiple_of(DIVISOR)] rows: i32,
     #[multiple_of(DIVISOR)] cols: i32,
 ) {
-    let tile = Smem::<T>::alloc([TILE, TILE], between::<T>());
-    let (row, col) = coordinates(&along_rows::<T>());
+    let tile = Smem::<T>::alloc([ROWS, columns::<T>()], between::<T>());
+    let (row, col) = coordinates::<T>(&along_rows::<T>());
     let inside = (row < rows) & (col < cols);
     let v = x.at(row.cast::<i64>() * x_row_stride + col);
-    tile.store(v.mask(inside).cache(CacheOp::Cs).load());
-    let (row, col) = coordinates(&along_columns::<T>());
+    tile.store(v.mask(inside).load());
+    let (row, col) = coordinates::<T>(&along_columns::<T>());
     let inside = (row < rows) & (col < cols);
     let to = out.at(col.cast::<i64>() * out_row_stride + row);
-    to.mask(inside)
-        .cache(CacheOp::Cs)
-        .store(tile.load(along_columns::<T>()));
+    to.mask(inside).store(tile.load(along_columns::<T>()));
 }
 
 fn transpose_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
@@ -83,7 +89,7 @@ fn transpose_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
         rows as i32,
         cols as i32,
     );
-    let tiles = grid([cols.div_ceil(TILE), rows.div_ceil(TILE)]);
+    let tiles = grid([rows.div_ceil(ROWS), cols.div_ceil(columns::<T>())]);
     divided_instance!(DIVISOR for (rows | cols), {
         case.launch(transpose::<T, DIVISOR>, tiles, arguments)
     })?;

@@ -315,6 +315,9 @@ impl Entry {
         parameters: &ParameterBlock,
     ) -> Result<()> {
         stream.expect_own("a kernel", &self.device)?;
+        stream
+            .under_way()
+            .next(&self.shape.name, self.shape.overlaps_previous, parameters)?;
         match (&self.function, stream.queue()) {
             (Function::Cuda(function), Queue::Cuda(stream)) => {
                 let shape = self.launch_shape(grid);

@@ -275,6 +275,14 @@ pub enum Error {
         /// The parameter that is stored through.
         written: String,
     },
+    /// A launch that overlaps earlier ones (programmatic dependent launch), one of which writes a buffer that the kernel
+    /// only reads by its `#[readonly]`.
+    ReadonlyWrittenBefore {
+        /// The kernel.
+        kernel: String,
+        /// The number of the argument, from 1.
+        argument: usize,
+    },
     /// An integer argument that is not divisible as the kernel was promised by `#[multiple_of]`.
     NotMultiple {
         /// The kernel.
@@ -549,6 +557,11 @@ impl fmt::Display for Error {
                 f,
                 "the buffers of `{readonly}` and `{written}` of `{kernel}` overlap, but `{readonly}` is #[readonly] and \
                  `{written}` is stored to; pass separate buffers, or take #[readonly] away"
+            ),
+            Error::ReadonlyWrittenBefore { kernel, argument } => write!(
+                f,
+                "a launch that still runs may write the buffer of argument {argument} of `{kernel}`, which is #[readonly]; \
+                 launch it without overlap, or take #[readonly] away"
             ),
             Error::NotMultiple {
                 kernel,

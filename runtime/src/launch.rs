@@ -105,6 +105,10 @@ pub struct ParameterBlock {
     places: SmallVec<[ParameterPlace; 16]>,
     /// For each parameter the size of the buffer that it points to, bytes; 0 for what is no pointer to a buffer.
     reaches: SmallVec<[u64; 16]>,
+    /// A bit for each of the first 64 parameters whose buffer is `#[readonly]`.
+    readonly: u64,
+    /// The same for those that the kernel stores to.
+    written: u64,
 }
 
 /// Where a parameter lies in its block.
@@ -129,6 +133,8 @@ impl ParameterBlock {
             bytes: SmallVec::new(),
             places: SmallVec::new(),
             reaches: SmallVec::new(),
+            readonly: 0,
+            written: 0,
         }
     }
 
@@ -164,6 +170,30 @@ impl ParameterBlock {
             .rev()
             .fold(0, |all, byte| all << 8 | u64::from(*byte));
         start..start + self.reaches[index]
+    }
+
+    /// Notes which parameters are only read and which are stored to.
+    #[inline]
+    pub(crate) fn set_roles(&mut self, readonly: u64, written: u64) {
+        (self.readonly, self.written) = (readonly, written);
+    }
+
+    /// The indices and buffers of parameters that are `#[readonly]`.
+    pub(crate) fn readonly(&self) -> impl Iterator<Item = (usize, std::ops::Range<u64>)> {
+        self.buffers(self.readonly)
+    }
+
+    /// The indices and buffers of parameters that the kernel stores to.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (usize, std::ops::Range<u64>)> {
+        self.buffers(self.written)
+    }
+
+    fn buffers(&self, roles: u64) -> impl Iterator<Item = (usize, std::ops::Range<u64>)> {
+        let count = self.places.len().min(64);
+        let has_role = move |index: &usize| roles >> index & 1 != 0;
+        (0..count)
+            .filter(has_role)
+            .map(|index| (index, self.buffer(index)))
     }
 
     /// All bytes.

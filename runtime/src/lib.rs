@@ -98,6 +98,7 @@ pub mod report;
 mod stream;
 mod tensor_map;
 mod toolchain;
+mod under_way;
 
 pub use buffer::Buffer;
 pub use code::{Code, Entry, EntryShape};

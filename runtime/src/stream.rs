@@ -9,11 +9,13 @@ use crate::device::{Backend, Device};
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Recording, Work, refuse_while_capturing};
+use crate::under_way::UnderWay;
 
 /// A queue of work that runs in order, beside the work of other streams.
 pub struct Stream {
     device: Device,
     queue: Queue,
+    under_way: UnderWay,
 }
 
 pub(crate) enum Queue {
@@ -83,6 +85,7 @@ impl Stream {
         Ok(Stream {
             device: device.clone(),
             queue,
+            under_way: UnderWay::default(),
         })
     }
 
@@ -93,6 +96,10 @@ impl Stream {
 
     pub(crate) fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    pub(crate) fn under_way(&self) -> &UnderWay {
+        &self.under_way
     }
 
     /// Waits for everything that was put on it.

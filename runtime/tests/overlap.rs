@@ -39,6 +39,38 @@ fn overlapping_launches_of_a_chain_follow_each_other() -> tilekit::Result<()> {
     Ok(())
 }
 
+/// `out[i] = x[i] + y[i]`, behind whatever launch comes before, which must not have written `y`.
+#[kernel(warps = 1)]
+fn add_behind(x: Ptr<i32>, #[readonly] y: Ptr<i32>, out: Ptr<i32>) {
+    let at = arange(0..32, Coalesced);
+    launch_wait();
+    out.at(at).store(x.at(at).load() + y.at(at).load());
+}
+
+#[test]
+fn what_an_overlapping_launch_only_reads_no_launch_under_way_writes() -> tilekit::Result<()> {
+    for device in devices() {
+        let stream = Stream::new(&device)?;
+        let one = || Buffer::from_slice(&device, &[1i32; 32]);
+        let (x, y, z, out) = (one()?, one()?, one()?, one()?);
+        let waits = add_behind.compile(&Compiler::default())?.load(&device)?;
+        let overlaps = waits.programmatic()?;
+        waits.launch(&stream, grid(1u32), (&x, &y, &z))?;
+        overlaps.launch(&stream, grid(1u32), (&z, &y, &out))?;
+        // `z` is written by the launch before the last, which may still run.
+        let early = overlaps.launch(&stream, grid(1u32), (&x, &z, &out));
+        assert!(matches!(
+            early,
+            Err(Error::ReadonlyWrittenBefore { argument: 2, .. })
+        ));
+        waits.launch(&stream, grid(1u32), (&x, &z, &out))?;
+        overlaps.launch(&stream, grid(1u32), (&out, &z, &y))?;
+        stream.synchronize()?;
+        assert_eq!(y.to_vec()?, [5; 32]);
+    }
+    Ok(())
+}
+
 fn chain(case: &mut Case) -> CaseResult {
     let x = case.output::<i32>("x", [32]);
     case.launch(ones, grid(1u32), (&x,))?;

@@ -33,7 +33,7 @@ use quote::quote;
 /// `#[align(4)] p: Ptr<f32>` say what every launch promises; pointers are 16-byte aligned unless said otherwise.
 /// `#[readonly] x: Ptr<f32>` says that nothing stores to what `x` points to while the kernel runs, so that loads may go past
 /// the coherent cache (`ld.global.nc`): a store through it does not compile, and a launch that passes a buffer for it which
-/// overlaps one that the kernel stores to is refused.
+/// overlaps one that the kernel stores to is refused, and so is one that overlaps an earlier launch which does.
 /// `#[block([BM, BK], Nvmma::B128)] a: TensorMap<bf16>` says what one copy moves and how it lies in shared memory, and
 /// `#[im2col(4, [PIXELS, CHANNELS], Nvmma::B128)]` the same for pixels of an image of 4 dimensions.
 #[proc_macro_attribute]

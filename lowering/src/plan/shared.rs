@@ -1,8 +1,9 @@
 //! `plan-shared`: where in the CTA's shared memory everything lies.
 //!
 //! An allocation is needed from where it is made to its last use; one that engines read or write at moments of their own
-//! to the end of the kernel. An op's scratch is needed while the op runs; one that other CTAs of the cluster write into is
-//! needed as long as the kernel runs, for they come to the op at moments of their own. It is kept a little longer where there is
+//! to the end of the kernel; one that other CTAs write into from the beginning, for they may be further on than this one.
+//! An op's scratch is needed while the op runs; one that other CTAs of the cluster write into is needed as long as the
+//! kernel runs, for they come to the op at moments of their own. It is kept a little longer where there is
 //! room: until all threads of the CTA have met again, so that the next op may write its own scratch at once, without a
 //! barrier of its own.
 
@@ -192,9 +193,9 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
         }
         let accesses = op.rules().shared_accesses();
         for value in op.operands() {
-            let stays = accesses
-                .iter()
-                .any(|(view, access)| *view == value && stays(*access));
+            let mut to_it = accesses.iter().filter(|(view, _)| *view == value);
+            let is_from_peers = to_it.clone().any(|(_, a)| *a == Access::RemoteWrite);
+            let stays = to_it.any(|(_, access)| stays(*access));
             for &maker in views.allocations(value) {
                 let need = needs[first..].iter_mut().find(|need| need.inst == maker);
                 let Some(need) = need else { continue };
@@ -202,6 +203,10 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
                 need.block.first = need.block.first.min(start);
                 let end = if stays { moments.last() } else { end };
                 need.block.last = need.block.last.max(end);
+                if is_from_peers {
+                    need.block.first = 0;
+                    need.block.partition = None;
+                }
             }
         }
     }

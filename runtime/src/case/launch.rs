@@ -101,7 +101,7 @@ pub(super) fn prepare(
         let mut parameters = ParameterBlock::new();
         let packing = Packing::new(entry.device(), &info.entry, &info.params, &mut parameters);
         pack(&mut packing.with_copy(copy))?;
-        compiled.check_promises(&parameters)?;
+        compiled.check_promises(&mut parameters)?;
         PreparedLaunch::new(entry, grid, parameters)
     };
     (0..copies).map(of_copy).collect()

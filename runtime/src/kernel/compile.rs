@@ -225,9 +225,9 @@ impl Compiled {
         })
     }
 
-    /// An error unless the packed arguments are divisible as the kernel was promised.
+    /// An error unless the packed arguments are as the kernel was promised; notes which buffers it reads and writes.
     #[inline]
-    pub(crate) fn check_promises(&self, parameters: &ParameterBlock) -> Result<()> {
+    pub(crate) fn check_promises(&self, parameters: &mut ParameterBlock) -> Result<()> {
         promises::check(&self.0.info.entry, &self.0.info.params, parameters)
     }
 

@@ -17,4 +17,5 @@ pub use arguments::{Argument, Arguments};
 pub use compile::{Compiled, Compiler, StepTime};
 pub use instance::{Instance, Kernel};
 pub use packing::Packing;
+pub(crate) use promises::meet;
 pub use typed::{CompiledKernel, LoadedKernel};

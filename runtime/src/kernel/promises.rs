@@ -1,5 +1,7 @@
 //! What the code relies on and the launch must keep: divisors of addresses and integers, and buffers that are only read.
 
+use std::ops::Range;
+
 use gluon_lang::elem::Elem;
 use lowering::ParamInfo;
 
@@ -9,39 +11,37 @@ use crate::launch::ParameterBlock;
 /// An error unless every argument is divisible as its parameter promises. The compiler made wide accesses of the
 /// promises, so a broken one would be a misaligned access on the device.
 #[inline]
-pub(crate) fn check(kernel: &str, params: &[ParamInfo], block: &ParameterBlock) -> Result<()> {
+pub(crate) fn check(kernel: &str, params: &[ParamInfo], block: &mut ParameterBlock) -> Result<()> {
     params
         .iter()
         .enumerate()
         .filter(|(_, param)| param.divisor > 1)
         .try_for_each(|(index, param)| check_one(kernel, param, block.parameter(index)))?;
-    let readonly = params.iter().enumerate().filter(|(_, p)| p.is_readonly);
-    readonly
-        .map(|(index, _)| index)
-        .try_for_each(|index| check_apart(kernel, params, block, index))
+    let roles = |has_role: fn(&ParamInfo) -> bool| {
+        let of_one = |(index, param)| u64::from(has_role(param)) << index;
+        params.iter().take(64).enumerate().map(of_one).sum()
+    };
+    block.set_roles(roles(|p| p.is_readonly), roles(|p| p.is_written));
+    check_apart(kernel, params, block)
 }
 
-/// An error if a buffer that the kernel stores to overlaps the one that parameter `readonly` points to.
-fn check_apart(
-    kernel: &str,
-    params: &[ParamInfo],
-    block: &ParameterBlock,
-    readonly: usize,
-) -> Result<()> {
-    let read = block.buffer(readonly);
-    let mut written = params.iter().enumerate().filter(|(_, p)| p.is_written);
-    let overlapping = written.find(|(index, _)| {
-        let stored = block.buffer(*index);
-        read.start < stored.end && stored.start < read.end
-    });
-    match overlapping {
-        None => Ok(()),
-        Some((_, written)) => Err(Error::ReadonlyOverlap {
-            kernel: kernel.to_string(),
-            readonly: params[readonly].name.to_string(),
-            written: written.name.to_string(),
-        }),
+/// An error if a buffer that the kernel stores to overlaps one that is only read.
+fn check_apart(kernel: &str, params: &[ParamInfo], block: &ParameterBlock) -> Result<()> {
+    for (readonly, read) in block.readonly() {
+        if let Some((written, _)) = block.written().find(|(_, stored)| meet(&read, stored)) {
+            return Err(Error::ReadonlyOverlap {
+                kernel: kernel.to_string(),
+                readonly: params[readonly].name.to_string(),
+                written: params[written].name.to_string(),
+            });
+        }
     }
+    Ok(())
+}
+
+/// Whether two buffers have a byte in common.
+pub(crate) fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 fn check_one(kernel: &str, param: &ParamInfo, bytes: &[u8]) -> Result<()> {
@@ -113,7 +113,8 @@ mod tests {
         block.push(&address.to_le_bytes(), 8);
         block.push(&stride.to_le_bytes(), 8);
         block.push(&[count], 1);
-        check("k", &params, &block).map_or_else(|error| error.to_string(), |()| "kept".to_string())
+        check("k", &params, &mut block)
+            .map_or_else(|error| error.to_string(), |()| "kept".to_string())
     }
 
     #[test]
@@ -127,7 +128,7 @@ mod tests {
             for address in [x, y, out] {
                 block.push_buffer(address, 64);
             }
-            check("k", &params, &block).map_or_else(|e| e.to_string(), |()| "kept".to_owned())
+            check("k", &params, &mut block).map_or_else(|e| e.to_string(), |()| "kept".to_owned())
         };
         assert_eq!(check(0x1000, 0x1040, 0x1040), "kept");
         assert_eq!(check(0x1000, 0x1000, 0x0fc0), "kept");

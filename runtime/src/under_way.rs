@@ -1,0 +1,81 @@
+//! What launches write that may still run when the next one on their stream begins.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::kernel::meet;
+use crate::launch::ParameterBlock;
+
+/// The buffers that launches write which the next one on the stream may overlap (programmatic dependent launch).
+///
+/// Such a launch may begin before the one in front of it has waited for those before that, so that all of them count, back
+/// to the last one that waited to begin.
+#[derive(Default)]
+pub(crate) struct UnderWay {
+    written: Mutex<Vec<Range<u64>>>,
+}
+
+impl UnderWay {
+    /// Takes note of the next launch.
+    ///
+    /// # Errors
+    /// [`Error::ReadonlyWrittenBefore`] if it overlaps one that writes what its kernel reads past the coherent cache.
+    pub(crate) fn next(
+        &self,
+        kernel: &str,
+        overlaps_previous: bool,
+        parameters: &ParameterBlock,
+    ) -> Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if overlaps_previous {
+            let mut readonly = parameters.readonly();
+            let is_written = |read: &Range<u64>| written.iter().any(|w| meet(read, w));
+            if let Some((index, _)) = readonly.find(|(_, read)| is_written(read)) {
+                return Err(Error::ReadonlyWrittenBefore {
+                    kernel: kernel.to_string(),
+                    argument: index + 1,
+                });
+            }
+        } else {
+            written.clear();
+        }
+        for (_, buffer) in parameters.written() {
+            let is_known = |w: &Range<u64>| w.start <= buffer.start && buffer.end <= w.end;
+            if !buffer.is_empty() && !written.iter().any(is_known) {
+                written.push(buffer);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A launch that reads one buffer and writes another, each of 64 bytes.
+    fn block(read: u64, write: u64) -> ParameterBlock {
+        let mut block = ParameterBlock::new();
+        block.push_buffer(read, 64);
+        block.push_buffer(write, 64);
+        block.set_roles(0b01, 0b10);
+        block
+    }
+
+    #[test]
+    fn what_is_under_way_counts_back_to_a_launch_that_waited() {
+        let stream = UnderWay::default();
+        let next = |overlaps, read, write| {
+            let next = stream.next("k", overlaps, &block(read, write));
+            next.map_or_else(|e| e.to_string(), |()| "goes".to_owned())
+        };
+        assert_eq!(next(false, 0x1000, 0x2000), "goes");
+        assert_eq!(next(true, 0x1000, 0x3000), "goes");
+        assert!(next(true, 0x2000, 0x4000).contains("argument 1 of `k`"));
+        assert!(next(true, 0x303f, 0x4000).contains("argument 1 of `k`"));
+        assert_eq!(next(true, 0x3040, 0x4000), "goes");
+        assert_eq!(next(false, 0x2000, 0x5000), "goes");
+        assert_eq!(next(true, 0x2000, 0x5000), "goes");
+    }
+}
