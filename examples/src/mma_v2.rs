@@ -4,6 +4,7 @@
 
 use tilekit::prelude::*;
 
+use crate::instance::divided_instance;
 use crate::product::{Product, product};
 
 /// The tile of `C` of one program, and bytes of a row of a block: the blocks of A and B hold so much of K.
@@ -135,19 +136,19 @@ fn multiply_tile<T: Element, S: Numeric, O: Element>(
         .store(tile);
 }
 
-/// One tile of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program, added up as `S`.
-#[kernel(warps = 8, deny(bank_conflicts), instances(<bf16, f32, bf16>, <f16, f16, f16>, <f64, f64, f64>, <i8, i32, i32>))]
+/// One tile of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program, added up as `S`. `DIVISOR` divides K.
+#[kernel(warps = 8, deny(bank_conflicts))]
 #[expect(
     clippy::too_many_arguments,
     reason = "a kernel takes what its launch passes"
 )]
-pub fn mma_v2_matmul<T: WarpFactor<T, S>, S: Numeric, O: Element>(
+pub fn mma_v2_matmul<T: WarpFactor<T, S>, S: Numeric, O: Element, const DIVISOR: u32>(
     a: Ptr<T>,
     b: Ptr<T>,
     c: Ptr<O>,
     m: i32,
     n: i32,
-    k: i32,
+    #[multiple_of(DIVISOR)] k: i32,
     #[multiple_of(16 / size_of::<T>() as u32)] k_stride: i32,
     c_stride: i32,
 ) {
@@ -187,7 +188,10 @@ fn mma_v2_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
         let ([a, b], c, [k_stride, c_stride]) = (p.factors(), p.output(), p.strides());
         let arguments = (a, b, c, p.m(), p.n(), p.k(), k_stride, c_stride);
-        case.launch(mma_v2_matmul::<bf16, f32, bf16>, programs(case), arguments)
+        divided_instance!(DIVISOR for case.size("k"), {
+            let kernel = mma_v2_matmul::<bf16, f32, bf16, DIVISOR>;
+            case.launch(kernel, programs(case), arguments)
+        })
     })
 }
 
@@ -235,7 +239,7 @@ macro_rules! exact_cases {
         #[case(sizes(m = [128, 1, 130], n = [128, 1, 72], k = [128, 1, 195]))]
         fn $name(case: &mut Case) -> CaseResult {
             exact::<$ty, $sum>(case, |case, arguments| {
-                case.launch(mma_v2_matmul::<$ty, $sum, $sum>, programs(case), arguments)
+                case.launch(mma_v2_matmul::<$ty, $sum, $sum, 1>, programs(case), arguments)
             })
         }
     )*};

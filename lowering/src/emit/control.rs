@@ -7,7 +7,7 @@ use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ops::arith::BinaryOp as Op;
 use gluon_lang::ops::control::{Condition, For, If, Return, While, Yield, yielded};
-use ptx::{Compare, Operand, Predicate, Reg};
+use ptx::{Compare, Operand, Predicate, Reg, RegClass};
 
 use crate::analysis::axis::Range;
 
@@ -51,7 +51,7 @@ impl Lower for For {
         let ends: Vec<Value> = yielded(cx.func, self.body).to_vec();
         cx.hand_on(&carried, &ends);
         // Neither the index nor the test is remembered: the register is written again.
-        let again = cx.code.reg(ptx::RegClass::Pred);
+        let again = cx.code.reg(RegClass::Pred);
         let test = |bound: Operand| {
             let dst = ptx::PairDest::from(again);
             ptx::Setp::new(Compare::Lt, arithmetic(elem), dst, index, bound)
@@ -207,10 +207,16 @@ impl Lower for Return {
 struct Slot {
     elem: Elem,
     regs: Vec<Reg>,
+    /// Registers hold two half floats each, as memory, arithmetic in pairs and the tensor cores do.
+    is_packed: bool,
 }
 
 impl Slot {
     fn elements(&self) -> Elements {
+        if self.is_packed {
+            let halves = |&reg: &Reg| [Element::Part(reg, 0), Element::Part(reg, 16)];
+            return self.regs.iter().flat_map(halves).collect();
+        }
         self.regs.iter().map(|&reg| Element::from(reg)).collect()
     }
 }
@@ -224,12 +230,20 @@ impl Emitter<'_> {
             return Slot {
                 elem,
                 regs: Vec::new(),
+                is_packed: false,
             };
         }
         let count = self.count(ty);
+        let is_packed = class(elem) == RegClass::B16 && count.is_multiple_of(2);
+        let (class, count) = if is_packed {
+            (RegClass::B32, count / 2)
+        } else {
+            (class(elem), count)
+        };
         Slot {
             elem,
-            regs: (0..count).map(|_| self.code.reg(class(elem))).collect(),
+            regs: (0..count).map(|_| self.code.reg(class)).collect(),
+            is_packed,
         }
     }
 
@@ -243,6 +257,7 @@ impl Emitter<'_> {
             return Slot {
                 elem: self.elem(init),
                 regs: self.in_flight(init),
+                is_packed: false,
             };
         }
         let slot = self.empty_slot(init);
@@ -271,8 +286,13 @@ impl Emitter<'_> {
         let mut moves: Vec<(Reg, Operand)> = Vec::new();
         for (slot, &value) in slots.iter().zip(values) {
             let elements = self.elements(value);
-            for (&reg, &element) in slot.regs.iter().zip(elements.iter()) {
-                let from = self.code.operand(element, slot.elem);
+            let operands: Vec<Operand> = if slot.is_packed {
+                self.code.pack_words(&elements, slot.elem)
+            } else {
+                let each = elements.iter();
+                each.map(|&e| self.code.operand(e, slot.elem)).collect()
+            };
+            for (&reg, from) in slot.regs.iter().zip(operands) {
                 if from != Operand::Reg(reg) {
                     moves.push((reg, from));
                 }

@@ -1,6 +1,8 @@
 //! Products of tiles in registers: every type, shape and way from memory to the factors.
 
 use gluon_lang::elem::DType;
+use gluon_lang::text::parse;
+use lowering::{Options, compile};
 
 use crate::machine::run;
 use crate::values::{Number, bytes, decode, encode, values};
@@ -269,6 +271,67 @@ fn factors_come_from_shared_memory() {
             ..Dot::mma(dtypes, [32, 32, 64])
         }
         .check();
+    }
+}
+
+/// How often the kernel has `ldmatrix` and `ldmatrix.trans`, and whether it has other loads from shared memory.
+fn matrix_loads(product: &Dot) -> (usize, usize, bool) {
+    let text = product.kernel();
+    let func = parse("test.tile", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let ptx = compiled.module.to_text();
+    let trans = ptx
+        .matches("ldmatrix.sync.aligned.m8n8.x4.trans.shared")
+        .count();
+    let plain = ptx.matches("ldmatrix.sync.aligned.m8n8.x4.shared").count();
+    (plain, trans, ptx.contains("ld.shared"))
+}
+
+#[test]
+fn factors_are_loaded_as_matrices_whichever_way_they_lie() {
+    let rows = "Swizzled(8, 1, 8, [1, 0])";
+    let columns = "Swizzled(8, 1, 8, [0, 1])";
+    // Each warp has 32 by 64 of A and 64 by 32 of B: four matrices of 8 by 8 an access.
+    for (shared, wanted) in [
+        ([rows, columns], (16, 0, false)),
+        ([rows, rows], (8, 8, false)),
+        ([columns, columns], (8, 8, false)),
+        ([columns, rows], (0, 16, false)),
+    ] {
+        let product = Dot::mma([DType::Bf16, DType::Bf16, DType::F32], [64, 64, 64]);
+        let shared = Some(shared);
+        assert_eq!(matrix_loads(&Dot { shared, ..product }), wanted);
+    }
+    // Of other sizes, rows along K are matrices too.
+    for (dtype, shared) in [
+        (
+            DType::I8,
+            ["Swizzled(16, 1, 4, [1, 0])", "Swizzled(16, 1, 4, [0, 1])"],
+        ),
+        (
+            DType::E4m3,
+            ["Swizzled(16, 1, 4, [1, 0])", "Swizzled(16, 1, 4, [0, 1])"],
+        ),
+        (
+            DType::F32,
+            ["Swizzled(4, 1, 8, [1, 0])", "Swizzled(4, 1, 8, [0, 1])"],
+        ),
+    ] {
+        let sum = if dtype == DType::I8 {
+            DType::I32
+        } else {
+            DType::F32
+        };
+        let product = Dot::mma([dtype, dtype, sum], [64, 64, 64]);
+        let (plain, trans, has_others) = matrix_loads(&Dot {
+            shared: Some(shared),
+            ..product
+        });
+        assert_eq!(
+            (plain, trans, has_others),
+            (4 * dtype.bytes() as usize * 2, 0, false),
+            "{dtype}"
+        );
     }
 }
 
