@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use crate::Package;
 use crate::package::SCALE;
 
@@ -32,6 +34,47 @@ fn artefacts_are_written_and_their_paths_printed() {
         (&facts["threads"], &facts["parameters"][2]["name"]),
         (&128.into(), &"n".into())
     );
+}
+
+/// A block through shared memory, behind the launch before.
+const COPIED: &str = r"
+#[kernel(warps = 4, cluster = 2, instances(<128>))]
+pub fn copied<const ROWS: usize>(
+    #[block([ROWS, 128], Nvmma::B128)] x: TensorMap<bf16>,
+    #[block([ROWS, 128], Nvmma::B128)] out: TensorMap<bf16>,
+) {
+    let tile = Smem::<bf16>::alloc(x.block(), x.layout());
+    let ready = Mbarrier::alloc(1);
+    ready.expect(x.block_bytes());
+    launch_wait();
+    x.load([program_id(0) * ROWS, scalar(0)], tile, ready);
+    ready.wait(0);
+    out.store([program_id(0) * ROWS, scalar(0)], tile);
+    tma_store_wait(0);
+}
+";
+
+#[test]
+fn a_description_has_what_a_launch_from_elsewhere_needs() {
+    let package = Package::new("described-kernels", &format!("{SCALE}{COPIED}"));
+    let described = |name: &str| -> serde_json::Value {
+        let said = package
+            .tilekit(&format!("build {name} --emit ptx"))
+            .ends_with(0);
+        let path = said.stdout.lines().last().expect("a path").to_string();
+        let text = std::fs::read_to_string(path).expect("a description");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let scale = described("scale");
+    assert_eq!(scale["cluster"], json!([1, 1, 1]));
+    assert_eq!(scale["waits_for_previous"], false);
+    assert_eq!(scale["parameters"][0]["tensor_map"], json!(null));
+    let copied = described("copied");
+    assert_eq!(copied["cluster"], json!([2, 1, 1]));
+    assert_eq!(copied["waits_for_previous"], true);
+    // A message takes 128 bytes of a row.
+    let map = json!({"element": "bf16", "box": [128, 64], "swizzle_bytes": 128});
+    assert_eq!(copied["parameters"][0]["tensor_map"], map);
 }
 
 #[test]
