@@ -40,6 +40,7 @@ pub mod softmax_cluster;
 pub mod softmax_long;
 pub mod special_registers;
 pub mod sum_all;
+pub mod tile_orders;
 pub mod tma_add;
 pub mod tma_copy;
 pub mod tma_im2col;

@@ -11,40 +11,45 @@ use crate::product::{Product, product_then};
 
 /// Warpgroups that multiply, and the rows of each.
 const GROUPS: usize = 2;
-const ROWS: usize = 64;
+pub(crate) const ROWS: usize = 64;
 
 /// Rows, columns and depth of a tile, and stages of the ring.
-const BM: usize = GROUPS * ROWS;
-const BN: usize = 256;
-const BK: usize = 64;
+pub(crate) const BM: usize = GROUPS * ROWS;
+pub(crate) const BN: usize = 256;
+pub(crate) const BK: usize = 64;
 const STAGES: usize = 3;
 
 fn sums() -> Wgmma {
     Wgmma::new([4, 1], [64, BN as u32, 16])
 }
 
-/// The part of a tile that a warpgroup makes: where it begins, which warpgroup's it is, and the room that its result will
-/// fill, ready when `ready` completes a phase.
+/// The part of a tile that a warpgroup makes.
 #[derive(Clone, Copy)]
 pub struct Part<T> {
-    at: [Scalar<i32>; 2],
-    group: usize,
-    room: Smem<T>,
-    ready: Mbarrier,
+    /// Where it begins.
+    pub at: [Scalar<i32>; 2],
+    /// Which warpgroup's it is.
+    pub group: usize,
+    /// What its result will fill.
+    pub room: Smem<T>,
+    /// Completes a phase when there is room, and what was fetched has come.
+    pub ready: Mbarrier,
 }
 
 /// `C = finish(A · Bᵀ)` by warps that part. `fetch` lets the copy engine bring what `finish` needs for a part of a tile, and
-/// `finish` gets the sums, the number of the warpgroup, and the room of the result, which may hold an operand.
+/// `finish` gets the sums, the number of the warpgroup, and the room of the result, which may hold an operand. If it `turns`,
+/// it reads every other tile from its end: L2 still holds what the one before read last.
 #[device]
-fn multiply_then<T: Float + Factor<T, f32>>(
+pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
     [a, b, c]: [TensorMap<T>; 3],
-    [m, n, k]: [Scalar<i32>; 3],
+    k: Scalar<i32>,
+    tiles: impl Order,
+    turns: bool,
     fetch: impl Fn(Part<T>),
     finish: impl Fn(Tensor<f32>, usize, Smem<T>) -> Tensor<T>,
 ) {
     let ring = Ring::alloc([BM, BN, BK], STAGES, 4 * GROUPS);
     let outbox = Outbox::alloc(c, GROUPS, 4);
-    let tiles = Grouped::new(m, n, [BM, BN], 16);
     let steps = cdiv(k, BK);
 
     let multiply = |group: usize| {
@@ -87,7 +92,6 @@ fn multiply_then<T: Float + Factor<T, f32>>(
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                // Every other tile is read from its end: L2 still holds what the one before read last.
                 let at = select(is_backward, steps - 1 - step, step) * BK;
                 ring.empty.at(stage.index).wait(stage.phase ^ 1);
                 let full = ring.full.at(stage.index);
@@ -96,7 +100,7 @@ fn multiply_then<T: Float + Factor<T, f32>>(
                 b.load([column * BN, at], ring.b.index(stage.index), full);
                 stage = stage.next(STAGES);
             }
-            is_backward = !is_backward;
+            is_backward ^= turns;
         }
     };
     warp_specialize()
@@ -124,7 +128,8 @@ pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
         part.ready.expect(bias.block_bytes());
         bias.load([part.at[1]], biases.index(part.group), part.ready);
     };
-    multiply_then([a, b, c], [m, n, k], fetch, |product, group, _| {
+    let tiles = Grouped::new(m, n, [BM, BN], 16);
+    multiply_then([a, b, c], k, tiles, true, fetch, |product, group, _| {
         let bias = biases.index(group).load(Slice::new(0, sums()));
         gelu_of_twice(product * 0.5 + bias.expand_dims(0) * 0.5).cast::<T>()
     });
@@ -150,7 +155,8 @@ pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
         part.ready.expect(residual.block_bytes());
         residual.load(part.at, part.room, part.ready);
     };
-    multiply_then([a, b, c], [m, n, k], fetch, |product, _, room| {
+    let tiles = Grouped::new(m, n, [BM, BN], 16);
+    multiply_then([a, b, c], k, tiles, true, fetch, |product, _, room| {
         let residual = room.load(sums()).cast::<f32>();
         (product * scale + residual).cast::<T>()
     });
