@@ -24,6 +24,8 @@ def launch_spec(kernel, cubin, grid, scalars, rename):
         elif p["type"].startswith("ptr"):
             params.append({"kind": "buffer", "name": name})
         else:
+            if p["name"] not in scalars:
+                raise SystemExit(f"{kernel['kernel']} takes a `{p['name']}` that its case here does not know: see examples/src")
             params.append({"kind": p["type"], "value": scalars[p["name"]]})
     return {"entry": kernel["entry"], "cubin": cubin, "grid": list(grid), "block": kernel["threads"], "cluster": kernel["cluster"],
             "overlaps": kernel["waits_for_previous"], "shared_bytes": kernel["shared_bytes"], "params": params}
@@ -38,13 +40,27 @@ def case(name, variant, buffers, grid, scalars, nbytes, rename=({},)):
     return {"name": name, "variant": variant, "buffers": buffers, "grid": grid, "scalars": scalars, "bytes": nbytes, "rename": rename}
 
 
-def rows(kernel, dtype, shape, cols_instance, extra=(), ctas=1):
+def rows_per_program(cols, dtype):
+    """As `rows_per_program` of examples/src/rows.rs: short rows side by side."""
+    nbytes = cols * ITEM_BYTES[dtype]
+    return 4 if nbytes <= 4096 else 2 if nbytes <= 8192 else 1
+
+
+def rows(kernel, dtype, shape, instance, extra=(), ctas=1, per_program=1):
+    """A kernel of whole rows: `ctas` CTAs for a row, or `per_program` rows for a CTA."""
     count, cols = shape
     more = [buffer(n, dtype, [cols]) for n in extra]
     buffers = [buffer("x", dtype, [count, cols]), *more, buffer("out", dtype, [count, cols], "output")]
-    scalars = {"row_stride": cols, "cols": cols, "epsilon": 1e-5}
+    scalars = {"row_stride": cols, "rows": count, "cols": cols, "epsilon": 1e-5}
     name = f"{kernel} {count}x{cols} {dtype}"
-    return case(name, f"{kernel}-{dtype}-{cols_instance}", buffers, [count * ctas, 1, 1], scalars, 2 * count * cols * ITEM_BYTES[dtype])
+    grid = [-(-count // per_program) * ctas, 1, 1]
+    return case(name, f"{kernel}-{dtype}-{instance}", buffers, grid, scalars, 2 * count * cols * ITEM_BYTES[dtype])
+
+
+def in_registers(kernel, dtype, shape, extra=()):
+    """A kernel that holds its rows in registers, in the instance for rows of this length."""
+    cols = shape[1]
+    return rows(kernel, dtype, shape, f"{cols}-8", extra, per_program=rows_per_program(cols, dtype))
 
 
 def cases():
@@ -56,11 +72,11 @@ def cases():
     n = 1 << 26
     chain = [buffer("x", "f32", [n]), buffer("weight", "f32", [n]), buffer("first", "f32", [n], "output"), buffer("out", "f32", [n], "output")]
     yield case("pdl_chain 2^26 f32", "pdl_chain-1024", chain, [n // 1024, 1, 1], {"n": n}, 2 * 12 * n, ({"out": "first"}, {"x": "first"}))
-    yield rows("softmax", "bf16", (8192, 4096), "4096-8")
-    yield rows("softmax", "bf16", (8192, 1024), "1024-8")
-    yield rows("rmsnorm", "bf16", (8192, 8192), "8192-8", ["weight"])
-    yield rows("layernorm", "bf16", (8192, 8192), "8192-8", ["weight", "bias"])
-    yield rows("fused_l2norm", "f32", (8192, 8192), "8192-8")
+    yield in_registers("softmax", "bf16", (8192, 4096))
+    yield in_registers("softmax", "bf16", (8192, 1024))
+    yield in_registers("rmsnorm", "bf16", (8192, 8192), ["weight"])
+    yield in_registers("layernorm", "bf16", (8192, 8192), ["weight", "bias"])
+    yield in_registers("fused_l2norm", "f32", (8192, 8192))
     r, c = 8192, 16384
     for rows_per_cta, cols_per_cta in ((1, 1024),):
         yield case(f"gelu_bias {r}x{c} bf16", f"gelu_bias-bf16-{rows_per_cta}-{cols_per_cta}",
@@ -71,16 +87,19 @@ def cases():
         size = ITEM_BYTES[dtype]
         yield case(f"row_sum {side}x{side} {dtype}", f"row_sum-{dtype}-8192-8", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
                    [side, 1, 1], {"row_stride": side, "cols": side}, size * side * side)
-        strip, unroll = (64, 8) if dtype == "f32" else (128, 16)
-        yield case(f"column_sum {side}x{side} {dtype}", f"column_sum-{dtype}-{strip}-8-{unroll}-8", [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
+        strip, warps, unroll = (32, 4, 8) if dtype == "f32" else (128, 8, 32)
+        yield case(f"column_sum {side}x{side} {dtype}", f"column_sum-{dtype}-{strip}-{warps}-{unroll}-8",
+                   [buffer("x", dtype, [side, side]), buffer("out", "f32", [side], "output")],
                    [side // strip, 1, 1], {"row_stride": side, "rows": side, "cols": side}, size * side * side)
 
     for dtype in ("f32", "bf16"):
         strides = {"x_row_stride": side, "out_row_stride": side, "rows": side, "cols": side}
         yield case(f"transpose {side}x{side} {dtype}", f"transpose-{dtype}-8", [buffer("x", dtype, [side, side]), buffer("out", dtype, [side, side], "output")],
-                   [side // 64, side // 64, 1], strides, 2 * ITEM_BYTES[dtype] * side * side)
+                   [side // 128, side * ITEM_BYTES[dtype] // 512, 1], strides, 2 * ITEM_BYTES[dtype] * side * side)
     for cols, warps in ((65536, 16), (262144, 32)):
         yield rows("softmax_long", "bf16", (8192, cols), f"4-{warps}-8")
+    for cols, ctas in ((32768, 1), (65536, 2), (262144, 8)):
+        yield rows("softmax_bulk", "bf16", (8192, cols), f"32768-{ctas}-8-8", ctas=ctas)
     for cols, ctas in ((65536, 4), (262144, 8)):
         yield rows("softmax_cluster", "bf16", (8192, cols), f"{cols}-8", ctas=ctas)
     r, c = 8192, 32000
