@@ -26,6 +26,7 @@ pub mod layernorm;
 pub mod matmul_cluster;
 pub mod matmul_fused_epilogue;
 pub mod matmul_persistent;
+pub mod matmul_ping_pong;
 pub mod matmul_pipelined;
 pub mod matmul_small;
 pub mod matmul_types;
