@@ -4,7 +4,7 @@
 use tilekit::prelude::*;
 
 use crate::order::{Grouped, Order};
-use crate::pipeline::{Ring, Stage};
+use crate::pipeline::{Outbox, Ring, Stage};
 use crate::product::{Product, product};
 
 /// CTAs of a cluster.
@@ -34,22 +34,21 @@ pub fn matmul_cluster<
     static_assert!(HALF * CTAS == BN, "each CTA reads its share of the columns");
     // A stage is empty when the warps of both CTAs have done with it, for both will be written.
     let ring = Ring::alloc([BM, BN, BK], STAGES, CTAS * 4 * GROUPS);
+    let outbox = Outbox::alloc(c, GROUPS, 4);
     let rank = cluster_rank();
     let tiles = Grouped::new(m, n, [CTAS * BM, BN], 8);
     let steps = cdiv(k, BK);
     cluster_barrier_relaxed();
 
     let multiply = |group: usize| {
-        let first = group * ROWS;
-        let staging = Smem::<T>::alloc(c.block(), c.layout());
-        let mut stage = Stage::first();
-        for tile in tiles.of_cluster(CTAS) {
-            let [row, column] = tiles.place(tile);
+        let rows = group * ROWS..(group + 1) * ROWS;
+        let (mut stage, mut round) = (Stage::first(), scalar(0));
+        for _ in tiles.of_cluster(CTAS) {
             let sums = Wgmma::new([4, 1], [64, BN as u32, 16]);
             let mut acc = Accumulator::zeros([ROWS, BN], sums);
             for _ in range(0, steps) {
                 ring.full.at(stage.index).wait(stage.phase);
-                let a = ring.a.index(stage.index).slice(0, first..first + ROWS);
+                let a = ring.a.index(stage.index).slice(0, rows.clone());
                 let b = ring.b.index(stage.index).transpose();
                 acc = acc.mma(a, b).wait(0);
                 for cta in 0..CTAS {
@@ -58,30 +57,39 @@ pub fn matmul_cluster<
                 }
                 stage = stage.next(STAGES);
             }
-            tma_store_wait_read(0);
-            staging.store(acc.wait_all().cast::<T>());
-            c.store([(row * CTAS + rank) * BM + first, column * BN], staging);
+            outbox.fill(group, round, |_| acc.wait_all().cast::<T>());
+            round ^= 1;
         }
-        tma_store_wait_read(0);
+    };
+    let store = |group: usize| {
+        let mut round = scalar(0);
+        for tile in tiles.of_cluster(CTAS) {
+            let [row, column] = tiles.place(tile);
+            let row = (row * CTAS + rank) * BM + group * ROWS;
+            outbox.ready.at(group).arrive();
+            outbox.store(group, round, c, [row, column * BN]);
+            round ^= 1;
+        }
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let shares = [STAGES * CTAS, HALF, BK];
+        let shares = ring.b.reinterpret::<T>(shares, b.layout());
+        let (mut stage, mut is_backward) = (Stage::first(), scalar(false));
         for tile in tiles.of_cluster(CTAS) {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
+                let at = select(is_backward, steps - 1 - step, step) * BK;
                 ring.empty.at(stage.index).wait(stage.phase ^ 1);
                 let full = ring.full.at(stage.index);
                 full.expect(a.block_bytes() + CTAS as u32 * b.block_bytes());
                 let row = (row * CTAS + rank) * BM;
-                a.load([row, step * BK], ring.a.index(stage.index), full);
-                for cta in 0..CTAS {
-                    let first = cta * HALF;
-                    let share = ring.b.index(stage.index).slice(0, first..first + HALF);
-                    let copy = b.copy().when(rank == cta).multicast((1 << CTAS) - 1);
-                    copy.load([column * BN + first, step * BK], share, full);
-                }
+                a.load([row, at], ring.a.index(stage.index), full);
+                let share = shares.index(stage.index * CTAS + rank);
+                let to_both = b.copy().multicast((1 << CTAS) - 1);
+                to_both.load([column * BN + rank * HALF, at], share, full);
                 stage = stage.next(STAGES);
             }
+            is_backward = !is_backward;
         }
         // A CTA must not end while the other still speaks to its barriers: the last releases come round once more.
         for _ in 0..STAGES {
@@ -93,18 +101,17 @@ pub fn matmul_cluster<
         .registers(232)
         .main(|| multiply(0))
         .worker(Warps(4).registers(232), || multiply(1))
-        .worker(Warps(1).registers(40), copy);
+        .worker(Warps(1).registers(40), copy)
+        .worker(Warps(1).registers(40), || store(0))
+        .worker(Warps(1).registers(40), || store(1));
 }
 
 #[case(sizes(m = [512, 200], n = [512, 264], k = [256, 72]))]
 fn matmul_cluster_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
+        let kernel = matmul_cluster::<bf16, 256, 128, 64, 3>;
         let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
         let clusters = p.tiles([CTAS * BM, 256]).min(64);
-        case.launch(
-            matmul_cluster::<bf16, 256, 128, 64, 3>,
-            clusters * CTAS,
-            arguments,
-        )
+        case.launch(kernel, clusters * CTAS, arguments)
     })
 }
