@@ -3,7 +3,7 @@
 use gluon_lang::elem::DType;
 
 use crate::machine::{ptx_of, run};
-use crate::values::values;
+use crate::values::{Number, bytes, encode, values};
 
 /// Stores `base + i` for the elements of a vector of one partition, after a trip through shared
 /// memory and a conversion, in which threads exchange them.
@@ -147,4 +147,55 @@ fn what_one_thread_can_do_alone_one_thread_does() {
     // A tensor belongs to all lanes, which therefore stay and meet.
     let tensor = "    %i = arange {start=0, end=32} : tensor<32xi32, #w>\n    %m = reduce [%i] {axis=0} (%l: i32, %r: i32) {\n      %s = binary %l, %r {op=max} : i32\n      yield [%s]\n    } : i32\n    %far = ptr_add %out, %m : ptr<i32>\n    store %far, %m\n";
     check_worker(tensor, "bar.warp.sync");
+}
+
+#[test]
+fn partitions_multiply_in_registers_of_their_own() {
+    // A worker of two warps multiplies ones by what the kernel's four warps left in shared memory: each row of it is summed.
+    let text = "\
+#rows = Blocked([1, 8], [4, 8], [4, 1], [1, 0])
+#acc = Mma([2, 1], [16, 8])
+#left = DotOperand(0, Mma([2, 1], [16, 8]), 2)
+#right = DotOperand(1, Mma([2, 1], [16, 8]), 2)
+#swizzle = Swizzled(8, 1, 8, [1, 0])
+kernel @k(%x: ptr<f16> {divisor=16}, %out: ptr<f32> {divisor=16}) warps(4) {
+  %i = arange {start=0, end=4096} : tensor<4096xi32, auto>
+  %r = reshape %i : tensor<64x64xi32, auto>
+  %at = set_layout %r : tensor<64x64xi32, #rows>
+  %s = splat %x : tensor<64x64xptr<f16>, #rows>
+  %p = ptr_add %s, %at : tensor<64x64xptr<f16>, #rows>
+  %v = load %p : tensor<64x64xf16, #rows>
+  %tile = smem_alloc init=%v : smem<64x64xf16, #swizzle>
+  warp_specialize {warps=[4, 1, 2], registers=[0, 0, 0]} () {
+    yield []
+  } () {
+    yield []
+  } () {
+    %ones = constant {value=1.0} : tensor<32x64xf16, #left>
+    %b = smem_load %tile : tensor<64x64xf16, #right>
+    %zero = constant {value=0.0} : tensor<32x64xf32, #acc>
+    %sum = mma_v2 %ones, %b, %zero : tensor<32x64xf32, #acc>
+    %oi = arange {start=0, end=2048} : tensor<2048xi32, auto>
+    %or = reshape %oi : tensor<32x64xi32, auto>
+    %oat = set_layout %or : tensor<32x64xi32, #acc>
+    %os = splat %out : tensor<32x64xptr<f32>, #acc>
+    %op = ptr_add %os, %oat : tensor<32x64xptr<f32>, #acc>
+    store %op, %sum
+    yield []
+  }
+  return
+}
+";
+    let number = |at: usize| (at * 7 + at / 64) % 11;
+    let input: Vec<u64> = (0..4096)
+        .map(|at| encode(Number::Float(number(at) as f64), DType::F16))
+        .collect();
+    let found = values(
+        &run(text, &[&bytes(&input, DType::F16)], 2048 * 4),
+        DType::F32,
+    );
+    for (at, &bits) in found.iter().enumerate() {
+        let sum: usize = (0..64).map(|row| number(row * 64 + at % 64)).sum();
+        assert_eq!(f32::from_bits(bits as u32), sum as f32, "element {at}");
+    }
 }

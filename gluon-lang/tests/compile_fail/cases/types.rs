@@ -65,3 +65,13 @@ fn read_only_number(#[readonly] n: i32) {} //~ only a `Ptr` can be `#[readonly]`
 
 #[kernel]
 fn read_only_of_what(#[readonly(x)] x: Ptr<f32>) {} //~ unexpected
+
+#[kernel]
+fn products() {
+    let single = zeros::<f32>([32, 32], Auto);
+    let half = zeros::<f16>([32, 32], Auto);
+    let byte = zeros::<E4m3>([32, 32], Auto);
+    mma_v2(single, single, single); //~ `mma_v2` does not multiply `f32` by
+    mma_v2(half, single, single); //~ `mma_v2` does not multiply `gluon_lang::lang::prelude::f16` by `f32`
+    dot_fma(byte, byte, single); //~ `dot_fma` does not multiply `gluon_lang::lang::E4m3`
+}
