@@ -301,19 +301,20 @@ pub(crate) fn extra_wavefronts(
 }
 
 /// A layout with what every thread holds under it.
-struct Held {
+pub(crate) struct Held {
     map: LinearLayout,
     registers: Vec<Registers>,
 }
 
 impl Held {
-    fn new(map: LinearLayout) -> Self {
+    pub(crate) fn new(map: LinearLayout) -> Self {
         let registers = Machine::of(&map).registers(&map);
         Self { map, registers }
     }
 }
 
-fn check(src: &Held, dst: &Held, elem_bits: u32, limits: Limits) -> ConversionPlan {
+/// The plan between two layouts, once it has left in every thread what the result wants there.
+pub(crate) fn check(src: &Held, dst: &Held, elem_bits: u32, limits: Limits) -> ConversionPlan {
     let plan = plan_conversion(&src.map, &dst.map, elem_bits, limits).unwrap();
     let result = Machine::of(&src.map).run(&plan, &src.registers);
     assert!(

@@ -4,6 +4,7 @@
 
 mod algebra;
 mod banks;
+mod clusters;
 mod coalesce;
 mod convert;
 mod family;

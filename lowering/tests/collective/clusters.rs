@@ -6,7 +6,8 @@ use crate::assembler;
 use crate::kernel::{
     Kernel, coordinates, from_bytes, noise, number, ptx_of, run_with_seed, to_bytes,
 };
-use crate::scans;
+use crate::sorts::{self, Sort};
+use crate::{gathers, scans};
 
 /// Layouts of matrices, with their warps and CTAs: split along rows, along columns, along both, copied, in any order.
 const MATRICES: &[(&str, u32, u32)] = &[
@@ -269,6 +270,177 @@ fn scans_of_vectors() {
                 scans::check_kernel(kernel, layout, &[length], DType::U32, (0, is_reverse));
             }
         }
+    }
+}
+
+/// Layouts whose CTAs split the rows alone, so that columns stay within each.
+const ROWS: &[(&str, u32, u32)] = &[
+    (
+        "Blocked([1, 4], [4, 8], [2, 2], [1, 0], cta=[[1, 0]])",
+        4,
+        2,
+    ),
+    (
+        "Blocked([2, 1], [2, 16], [1, 4], [0, 1], cta=[[1, 0], [2, 0]])",
+        4,
+        4,
+    ),
+    (
+        "Blocked([1, 2], [8, 4], [2, 1], [1, 0], cta=[[1, 0], [0, 0]])",
+        2,
+        4,
+    ),
+    (
+        "Linear(register=[[0, 1]], lane=[[0, 8], [0, 2], [1, 0], [0, 4], [0, 32]], warp=[[4, 0], [0, 16]], block=[[2, 0], [8, 0]])",
+        4,
+        4,
+    ),
+];
+
+#[test]
+fn what_stays_within_a_cta_needs_no_other() {
+    for (at, &(layout, warps, ctas)) in ROWS.iter().enumerate() {
+        let kernel = || Kernel::in_cluster(warps, ctas);
+        let dtype = [DType::I32, DType::U16, DType::I64, DType::U8][at % 4];
+        for (count, is_descending) in [(64, false), (8, true)] {
+            let sort = Sort {
+                axis: 1,
+                count,
+                is_descending,
+            };
+            sorts::check_kernel(kernel(), layout, &[16, 64], &[dtype], sort);
+        }
+        let case = gathers::Case {
+            warps,
+            axis: 1,
+            source: (layout, &[16, 64]),
+            indices: (layout, &[16, 16]),
+            dtype,
+            index: DType::I32,
+        };
+        case.check_in_cluster(ctas);
+        check_reduce((layout, warps, ctas), &[16, 64], dtype, 1, &XOR);
+        let scan = scans::check_kernel(kernel(), layout, &[16, 64], dtype, (1, at % 2 == 0));
+        assert!(!scan.ptx().contains("st.async"), "{layout}");
+    }
+}
+
+#[test]
+fn counts_of_copies_are_those_of_each_cta() {
+    let (copies, split) = (
+        "Blocked([1], [32], [4], [0], cta=[[0]])",
+        "Blocked([2], [32], [4], [0], cta=[[1]])",
+    );
+    let mut kernel = Kernel::in_cluster(4, 2);
+    let (form, bins) = (
+        kernel.form("l", copies, &[512]),
+        kernel.form("b", split, &[64]),
+    );
+    kernel.load("x", DType::I32, &form);
+    let whole = kernel.form("c", copies, &[64]);
+    kernel.line(&format!("%counts = histogram %x_v : {}", whole.of("i32")));
+    kernel.line(&format!(
+        "%part = convert_layout %counts : {}",
+        bins.of("i32")
+    ));
+    kernel.store("out", DType::I32, &bins, "part");
+    let data: Vec<u64> = noise(512, 9).iter().map(|v| v % 64).collect();
+    let found = kernel.run(&[to_bytes(&data, DType::I32), vec![0; 256]]);
+    let wanted: Vec<u64> = (0..64)
+        .map(|bin| data.iter().filter(|v| **v == bin).count() as u64)
+        .collect();
+    assert_eq!(from_bytes(&found[1], DType::I32), wanted);
+}
+
+#[test]
+fn each_element_of_a_cluster_is_added_once() {
+    for &(layout, warps, ctas) in ROWS.iter().filter(|(l, ..)| !l.contains("[0, 0]]")) {
+        let mut kernel = Kernel::in_cluster(warps, ctas);
+        let form = kernel.form("l", layout, &[16, 64]);
+        let ints = form.of("i32");
+        kernel.line(&format!("%ten = constant {{value=10}} : {ints}"));
+        kernel.line(&format!("%slot = binary %l_at, %ten {{op=rem}} : {ints}"));
+        kernel.pointers("counters", DType::I32, &form, "slot");
+        kernel.line(&format!(
+            "%old = atomic_rmw %counters_p, %l_at {{op=add, semantics=relaxed}} : {ints}"
+        ));
+        kernel.store("out", DType::I32, &form, "old");
+        let found = kernel.run(&[vec![0; 40], vec![0xff; 4096]]);
+        let wanted: Vec<u64> = (0..10)
+            .map(|slot| (0..1024).filter(|at| at % 10 == slot).sum())
+            .collect();
+        assert_eq!(from_bytes(&found[0], DType::I32), wanted, "{layout}");
+        // What was there before is known to all, and is less than the sum.
+        let old = from_bytes(&found[1], DType::I32);
+        assert!(
+            old.iter()
+                .enumerate()
+                .all(|(at, old)| *old + at as u64 <= wanted[at % 10])
+        );
+    }
+}
+
+/// A partition that sums a vector spread over two CTAs `times` times, and stores what each CTA found from `start` on.
+fn summing(tag: &str, warps: u32, times: u32, start: u32) -> String {
+    let length = warps * 128;
+    let tile = format!("tensor<{length}xi32, #w{warps}>");
+    let lines = [
+        format!("%i = arange {{start=0, end={length}}} : {tile}"),
+        "%zero = constant {value=0} : i32".into(),
+        "%one = constant {value=1} : i32".into(),
+        format!("%times = constant {{value={times}}} : i32"),
+        format!("%start = constant {{value={start}}} : i32"),
+        "%rank = cluster_rank : i32".into(),
+        "%own = binary %rank, %times {op=mul} : i32".into(),
+        "%first = binary %start, %own {op=add} : i32".into(),
+        "for %zero, %times, %one, [] (%turn: i32) {".into(),
+        format!("%turns = splat %turn : {tile}"),
+        format!("%v = binary %i, %turns {{op=add}} : {tile}"),
+        "%sum = reduce [%v] {axis=0} (%a: i32, %b: i32) {".into(),
+        "%c = binary %a, %b {op=add} : i32".into(),
+        "yield [%c]".into(),
+        "} : i32".into(),
+        "%at = binary %first, %turn {op=add} : i32".into(),
+        "%to = ptr_add %out, %at : ptr<i32>".into(),
+        "store %to, %sum".into(),
+        "yield []".into(),
+        "}".into(),
+    ];
+    let own = |line: &String| {
+        let tagged = line.replace('%', &format!("%{tag}_"));
+        format!("  {}\n", tagged.replace(&format!("%{tag}_out"), "%out"))
+    };
+    lines.iter().map(own).collect()
+}
+
+#[test]
+fn partitions_of_two_ctas_exchange_at_their_own_pace() {
+    let mut text: String = [1, 2, 4]
+        .iter()
+        .map(|w| format!("#w{w} = Blocked([2], [32], [{w}], [0], cta=[[1]])\n"))
+        .collect();
+    text += "kernel @k(%out: ptr<i32> {divisor=16}) warps(4) cluster(2, 1, 1) {\n";
+    let parts = [("before", 4, 2), ("main", 4, 5), ("a", 2, 3), ("b", 1, 7)];
+    let mut wanted: Vec<u64> = Vec::new();
+    for (at, (tag, warps, times)) in parts.into_iter().enumerate() {
+        if at == 1 {
+            text += "  warp_specialize {warps=[4, 2, 1], registers=[0, 0, 0]} ";
+        }
+        let body = summing(tag, warps, times, wanted.len() as u32);
+        text += &match at {
+            0 => body,
+            _ => format!("() {{\n{body}  yield []\n}} "),
+        };
+        let length = u64::from(warps) * 128;
+        let sums = (0..u64::from(times)).map(|turn| length * (length - 1) / 2 + length * turn);
+        let sums: Vec<u64> = sums.collect();
+        wanted.extend(sums.repeat(2));
+    }
+    text += "\n  return\n}\n";
+    assembler::accepts(&ptx_of(&text));
+    for seed in 0..6 {
+        let found = run_with_seed(&text, 2, seed, &[vec![0; wanted.len() * 4]]);
+        assert_eq!(from_bytes(&found[0], DType::I32), wanted, "seed {seed}");
     }
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct Case<'t> {
 }
 
 impl Case<'_> {
-    fn kernel(&self) -> Kernel {
-        let mut kernel = Kernel::new(self.warps);
+    fn kernel(&self, ctas: u32) -> Kernel {
+        let mut kernel = Kernel::in_cluster(self.warps, ctas);
         let source = kernel.form("s", self.source.0, self.source.1);
         let indices = kernel.form("i", self.indices.0, self.indices.1);
         kernel.load("x", self.dtype, &source);
@@ -33,6 +33,12 @@ impl Case<'_> {
 
     #[track_caller]
     pub(crate) fn check(&self) {
+        self.check_in_cluster(1);
+    }
+
+    /// The same in a cluster of so many CTAs.
+    #[track_caller]
+    pub(crate) fn check_in_cluster(&self, ctas: u32) {
         let ((from, shape), (to, out_shape)) = (self.source, self.indices);
         let count = |shape: &[u32]| shape.iter().product::<u32>() as usize;
         let mask = u64::MAX >> (64 - self.dtype.bits());
@@ -44,7 +50,7 @@ impl Case<'_> {
             .collect();
         let blank = vec![0; count(out_shape) * self.dtype.bytes() as usize];
         let found =
-            self.kernel()
+            self.kernel(ctas)
                 .run(&[to_bytes(&x, self.dtype), to_bytes(&at, self.index), blank]);
         let wanted: Vec<u64> = (0..count(out_shape))
             .map(|place| {
@@ -162,11 +168,11 @@ fn a_warp_looks_into_itself_by_shuffles() {
         index: DType::I32,
     };
     case.check();
-    let ptx = case.kernel().assemble();
+    let ptx = case.kernel(1).assemble();
     assert!(ptx.contains("shfl.sync.idx"), "{ptx}");
     assert!(!ptx.contains("st.shared") && !ptx.contains("bar"), "{ptx}");
     // Along the columns all warps meet.
-    let ptx = Case { axis: 0, ..case }.kernel().assemble();
+    let ptx = Case { axis: 0, ..case }.kernel(1).assemble();
     assert!(
         ptx.contains("st.shared") && ptx.contains("bar.sync"),
         "{ptx}"

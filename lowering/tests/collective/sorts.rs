@@ -7,14 +7,19 @@ use crate::kernel::{Kernel, coordinates, from_bytes, noise, number, to_bytes};
 
 /// What is sorted, and how.
 #[derive(Clone, Copy)]
-struct Sort {
-    axis: usize,
-    count: u32,
-    is_descending: bool,
+pub(crate) struct Sort {
+    pub(crate) axis: usize,
+    pub(crate) count: u32,
+    pub(crate) is_descending: bool,
 }
 
-fn kernel(layout: &str, warps: u32, shape: &[u32], dtypes: &[DType], sort: Sort) -> Kernel {
-    let mut kernel = Kernel::new(warps);
+fn sorting(
+    mut kernel: Kernel,
+    layout: &str,
+    shape: &[u32],
+    dtypes: &[DType],
+    sort: Sort,
+) -> Kernel {
     let form = kernel.form("l", layout, shape);
     let mut kept = shape.to_vec();
     kept[sort.axis] = sort.count;
@@ -48,6 +53,18 @@ fn kernel(layout: &str, warps: u32, shape: &[u32], dtypes: &[DType], sort: Sort)
 
 #[track_caller]
 fn check(layout: &str, warps: u32, shape: &[u32], dtypes: &[DType], sort: Sort) {
+    check_kernel(Kernel::new(warps), layout, shape, dtypes, sort);
+}
+
+/// Has a kernel of some warps and CTAs sort, and compares with the host.
+#[track_caller]
+pub(crate) fn check_kernel(
+    kernel: Kernel,
+    layout: &str,
+    shape: &[u32],
+    dtypes: &[DType],
+    sort: Sort,
+) {
     let count = shape.iter().product::<u32>() as usize;
     let Sort {
         axis,
@@ -82,7 +99,7 @@ fn check(layout: &str, warps: u32, shape: &[u32], dtypes: &[DType], sort: Sort) 
         .collect();
     let left = count / shape[axis] as usize * kept as usize;
     buffers.extend(dtypes.iter().map(|d| vec![0; left * d.bytes() as usize]));
-    let found = kernel(layout, warps, shape, dtypes, sort).run(&buffers);
+    let found = sorting(kernel, layout, shape, dtypes, sort).run(&buffers);
 
     let mut out_shape = shape.to_vec();
     out_shape[axis] = kept;
@@ -188,7 +205,14 @@ fn the_assembler_takes_every_kind() {
             count: 8,
             is_descending: true,
         };
-        kernel(layout, warps, &[16, 32], &[DType::I64], sort).assemble();
-        kernel(layout, warps, &[16, 32], &[DType::I8, DType::I32], sort).assemble();
+        sorting(Kernel::new(warps), layout, &[16, 32], &[DType::I64], sort).assemble();
+        sorting(
+            Kernel::new(warps),
+            layout,
+            &[16, 32],
+            &[DType::I8, DType::I32],
+            sort,
+        )
+        .assemble();
     }
 }
