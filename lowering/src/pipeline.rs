@@ -120,6 +120,15 @@ pub const PIPELINE: &[Pass] = &[
         is_optional: false,
         run: opt::accesses::run,
     },
+    // Once exchanges are those that will be emitted.
+    Pass {
+        name: "check-clusters",
+        summary: "say where CTAs of a cluster part that wait for one another",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        is_optional: false,
+        run: opt::agreement::run,
+    },
     // Likewise: a store that was dropped does no harm.
     Pass {
         name: "check-readonly",

@@ -64,7 +64,7 @@ codes! {
     SharedOverflow = "TK0020", "shared-overflow",
         "The kernel needs more shared memory than a CTA can have: 232448 bytes (227 KiB) on `sm_90`.";
     NotUniform = "TK0021", "not-uniform",
-        "A branch or loop bound differs between the threads of a CTA where it must be the same.";
+        "A branch or loop bound differs between the threads of a CTA where it must be the same, or between the CTAs of a cluster that wait for one another in it; or a scalar differs between CTAs that share a tensor made of it.";
     WrongWarps = "TK0022", "wrong-warps",
         "The number of warps of the kernel and of a layout differ, or it is none that the hardware can run: a power of two from 1 to 32.";
     NotTraced = "TK0023", "not-traced",

@@ -2,6 +2,7 @@
 //! kept in the IR.
 
 pub mod access;
+pub mod apart;
 pub mod axis;
 pub mod banks;
 pub mod coalescing;

@@ -140,6 +140,15 @@ fn map_and_elems(func: &Func, operands: &[Value]) -> Option<(LinearLayout, Vec<E
     Some((map, tensors.iter().map(|t| t.elem).collect()))
 }
 
+/// Does `inst` exchange data with other CTAs of the cluster?
+pub fn reaches_peers(func: &Func, inst: Inst) -> bool {
+    if !func.has_cluster() || func.op(inst).rules().scratch().is_none() {
+        return false;
+    }
+    let need = need(func, inst);
+    need.is_written_by_peers || need.meeting == Meeting::Cluster
+}
+
 /// Where the barriers lie on which the exchanges of `inst` with other CTAs complete, in bytes from the beginning of its
 /// scratch.
 pub fn exchange_barriers(func: &Func, inst: Inst) -> Vec<u32> {

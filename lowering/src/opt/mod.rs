@@ -1,6 +1,7 @@
-//! Passes that make the kernel cheaper and change nothing that it computes.
+//! Passes that make the kernel cheaper and change nothing that it computes, and passes that say what is wrong with it.
 
 pub mod accesses;
+pub mod agreement;
 pub mod carried;
 pub mod conversions;
 pub mod cse;

@@ -136,5 +136,5 @@ fn needs_cluster(func: &Func, inst: Inst) -> bool {
     }
     insts
         .into_iter()
-        .any(|inst| meets_cluster(func, inst) || !scratch::exchange_barriers(func, inst).is_empty())
+        .any(|inst| meets_cluster(func, inst) || scratch::reaches_peers(func, inst))
 }

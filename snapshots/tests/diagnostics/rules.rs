@@ -289,3 +289,18 @@ fn a_partition_has_only_some_threads_of_the_cluster() {
         partition_that_meets_the_cluster.trace(),
     );
 }
+
+#[kernel(cluster = [2, 1, 1])]
+fn clusters_that_part(x: Ptr<f32>, n: i32) {
+    let line = Blocked::new([1], [32], [4], [0]).split_over_ctas(0, 2);
+    let at = program_id(0) * n + arange(0..256, line);
+    let tile = x.at(at).load();
+    if cluster_rank() == 0 {
+        x.store(tile.sum(0).scalar());
+    }
+}
+
+#[test]
+fn an_exchange_to_which_one_cta_comes() {
+    check("clusters_that_part", clusters_that_part.trace());
+}

@@ -1,5 +1,6 @@
 mod allocations;
 mod budgets;
+mod clusters;
 mod conversions;
 mod engines;
 

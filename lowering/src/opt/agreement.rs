@@ -1,0 +1,183 @@
+//! `check-clusters`: the CTAs of a cluster go the same way where they exchange data, and agree on what they share.
+
+use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
+use gluon_lang::entity::{Inst, Region, Value};
+use gluon_lang::ir::Func;
+use gluon_lang::layout::Layout;
+use gluon_lang::ops::Op;
+
+use crate::analysis::apart::Apart;
+use crate::emit::scratch;
+
+/// Reports exchanges between CTAs to which some of them need not come, and warns of tensors spread over the CTAs that are
+/// made of a scalar which each of them has for itself.
+pub fn run(func: &mut Func, found: &mut Diagnostics) {
+    if !func.has_cluster() {
+        return;
+    }
+    let apart = Apart::of(func);
+    let mut walk = Walk { func, apart, found };
+    walk.region(func.body, None);
+}
+
+struct Walk<'f> {
+    func: &'f Func,
+    apart: Apart,
+    found: &'f mut Diagnostics,
+}
+
+impl Walk<'_> {
+    /// `parting` is the branch or loop around that the CTAs may take differently.
+    fn region(&mut self, region: Region, parting: Option<Inst>) {
+        let func = self.func;
+        for &inst in &func.region(region).insts {
+            if let Some(parting) = parting.filter(|_| scratch::reaches_peers(func, inst)) {
+                self.report(inst, parting);
+            }
+            self.check_splat(inst);
+            let parting = if self.parts(inst) {
+                Some(inst)
+            } else {
+                parting
+            };
+            for inner in func.op(inst).regions() {
+                self.region(inner, parting);
+            }
+        }
+    }
+
+    /// May the CTAs run the regions of this instruction differently often?
+    fn parts(&self, inst: Inst) -> bool {
+        let decides = |value: &Value| self.apart.differs(*value);
+        match self.func.op(inst) {
+            Op::If(op) => decides(&op.condition),
+            Op::For(op) => [op.low, op.high, op.step].iter().any(decides),
+            Op::While(op) => match self.func.terminator(op.before) {
+                Some(Op::Condition(end)) => decides(&end.condition),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn report(&mut self, inst: Inst, parting: Inst) {
+        let func = self.func;
+        let message = format!(
+            "`{}` waits for the other CTAs of the cluster, and not all of them need come here",
+            func.op(inst).rules().mnemonic()
+        );
+        self.found.push(
+            Diagnostic::error(Code::NotUniform, func.place(inst), message)
+                .related(func.place(parting), "this goes by what differs between them")
+                .help("decide by what all CTAs of a cluster have in common: `cluster_id(0)` instead of `program_id(0)` or `cluster_rank()`"),
+        );
+    }
+
+    /// A scalar of each CTA's own in a tensor that they share.
+    fn check_splat(&mut self, inst: Inst) {
+        let func = self.func;
+        let Op::Splat(op) = func.op(inst) else { return };
+        let ctas = func.ty(func.result(inst)).layout().and_then(Layout::ctas);
+        if ctas.is_none_or(|ctas| ctas == 1) || !self.apart.differs(op.value) {
+            return;
+        }
+        let message = "every CTA of the cluster has another scalar here for its part of one tensor";
+        self.found.push(
+            Diagnostic::error(Code::NotUniform, func.place(inst), message)
+                .warning()
+                .related(func.value_place(op.value), "this differs between the CTAs")
+                .help("`cluster_id(0)` is the same in all of them; the elements themselves say which part a CTA has"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test::{apply, check_error};
+
+    const SUM: &str = "reduce [%v] {axis=0} (%a: i32, %b: i32) {
+        %c = binary %a, %b {op=add} : i32
+        yield [%c]
+      } : i32";
+
+    /// A kernel with a vector `%v` that two CTAs split.
+    fn kernel(body: &str) -> String {
+        format!(
+            "#l = Blocked([1], [32], [1], [0], cta=[[1]])
+            kernel @k(%out: ptr<i32>, %n: i32) warps(1) cluster(2, 1, 1) stage(resolved) {{
+              %v = arange {{start=0, end=64}} : tensor<64xi32, #l>
+              %zero = constant {{value=0}} : i32
+              %one = constant {{value=1}} : i32
+              %two = constant {{value=2}} : i32
+              {}
+              return
+            }}",
+            body.replace("SUM", SUM)
+        )
+    }
+
+    #[test]
+    fn exchanges_where_ctas_part_are_refused() {
+        check_error(
+            "check-clusters",
+            &kernel(
+                "%id = program_id {axis=x} : i32
+                for %id, %n, %two, [] (%i: i32) {
+                  %s = SUM
+                  store %out, %s
+                  yield []
+                }",
+            ),
+            "
+            error[TK0021]: `reduce` waits for the other CTAs of the cluster, and not all of them need come here
+              --> test.tile:9:19
+              ::: test.tile:8:17: this goes by what differs between them
+              = help: decide by what all CTAs of a cluster have in common: `cluster_id(0)` instead of `program_id(0)` or `cluster_rank()`",
+        );
+    }
+
+    #[test]
+    fn ctas_that_go_the_same_way_may_exchange() {
+        for start in [
+            "%id = cluster_id {axis=x} : i32",
+            "%own = program_id {axis=x} : i32\n%id = binary %own, %two {op=div} : i32",
+            "%id = program_id {axis=y} : i32",
+        ] {
+            let text = format!(
+                "{start}
+                for %id, %n, %one, [] (%i: i32) {{
+                  %rank = cluster_rank : i32
+                  %s = SUM
+                  %is_first = compare %rank, %zero {{op=eq}} : i1
+                  if %is_first () {{
+                    store %out, %s
+                    yield []
+                  }} () {{
+                    yield []
+                  }}
+                  yield []
+                }}"
+            );
+            let (_, found) = apply("check-clusters", &kernel(&text));
+            assert!(found.is_empty(), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_scalar_of_each_cta_in_a_shared_tensor_is_suspicious() {
+        check_error(
+            "check-clusters",
+            &kernel(
+                "%id = program_id {axis=x} : i32
+                %far = binary %id, %n {op=mul} : i32
+                %s = splat %far : tensor<64xi32, #l>
+                %at = binary %v, %s {op=add} : tensor<64xi32, #l>",
+            ),
+            "
+            warning[TK0021]: every CTA of the cluster has another scalar here for its part of one tensor
+              --> test.tile:9:17
+              ::: test.tile:8:17: this differs between the CTAs
+              = help: `cluster_id(0)` is the same in all of them; the elements themselves say which part a CTA has",
+        );
+    }
+}

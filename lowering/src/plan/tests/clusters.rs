@@ -1,0 +1,90 @@
+//! Exchanges between the CTAs of a cluster: what is written by others is nobody else's, and the cluster meets in time.
+
+use crate::test::apply;
+
+/// Two sums over a cluster around a sum within each CTA, and what is planned for them by both passes.
+fn planned(middle: &str) -> Vec<String> {
+    let sum = |value: &str| {
+        format!(
+            "reduce [%{value}] {{axis=0}} (%l{value}: f32, %r{value}: f32) {{
+                %m{value} = binary %l{value}, %r{value} {{op=add}} : f32
+                yield [%m{value}]
+              }} : f32"
+        )
+    };
+    let text = format!(
+        "#own = Blocked([4], [32], [4], [0])
+        #spread = Blocked([4], [32], [4], [0], cta=[[1]])
+        kernel @k(%x: ptr<f32>, %n: i32) warps(4) cluster(2, 1, 1) stage(resolved) {{
+          %a = constant {{value=1.0}} : tensor<512xf32, #own>
+          %b = constant {{value=1.0}} : tensor<1024xf32, #spread>
+          %c = constant {{value=1.0}} : tensor<1024xf32, #spread>
+          %zero = constant {{value=0}} : i32
+          %one = constant {{value=1}} : i32
+          %own = {}
+          store %x, %own
+          {middle}
+          return
+        }}",
+        sum("a")
+    );
+    let text = text.replace("SUM_B", &sum("b")).replace("SUM_C", &sum("c"));
+    let (mut func, found) = apply("plan-shared", &text);
+    assert!(!found.has_errors(), "{found}");
+    let mut found = found;
+    crate::plan::barriers::run(&mut func, &mut found);
+    assert!(found.is_empty(), "{found}");
+    let text = gluon_lang::text::print(&func);
+    super::lines_of(
+        &text,
+        &["reduce", "barrier", "cluster_", "exchange_", "for"],
+    )
+}
+
+#[test]
+fn what_others_write_is_kept_for_them() {
+    // The first scratch is free again once all have met; what comes from other CTAs lies elsewhere from the beginning.
+    assert_eq!(
+        planned("%s = SUM_B\nstore %x, %s\n%t = SUM_C\nstore %x, %t"),
+        [
+            "exchange_init",
+            "cluster_arrive",
+            "reduce 96..112",
+            "cluster_wait",
+            "reduce 0..48",
+            "reduce 48..96",
+        ]
+    );
+}
+
+#[test]
+fn the_cluster_meets_before_the_loop_in_which_it_exchanges() {
+    // Two sets of slots take turns; the barrier lets all threads read before any of them sends again.
+    assert_eq!(
+        planned("for %zero, %n, %one, [] (%i: i32) {\n%s = SUM_B\nstore %x, %s\nyield []\n}"),
+        [
+            "exchange_init",
+            "cluster_arrive",
+            "reduce 64..80",
+            "cluster_wait",
+            "for",
+            "barrier",
+            "reduce 0..64",
+        ]
+    );
+}
+
+#[test]
+fn a_meeting_of_the_author_comes_after_the_one_that_opens_exchanges() {
+    assert_eq!(
+        planned("cluster_barrier {is_relaxed=true}\n%s = SUM_B\nstore %x, %s"),
+        [
+            "exchange_init",
+            "cluster_arrive",
+            "reduce 48..64",
+            "cluster_wait",
+            "cluster_barrier",
+            "reduce 0..48",
+        ]
+    );
+}
