@@ -14,5 +14,6 @@ mod local;
 mod matrix;
 mod pictures;
 mod relate;
+mod samples;
 mod text;
 mod tma;

@@ -15,6 +15,8 @@ mod assembly;
 mod clusters;
 mod family;
 mod kernel;
+#[path = "../../../gluon-lang/tests/layouts/samples.rs"]
+mod samples;
 mod table;
 
 use std::fmt::Write;
