@@ -518,7 +518,7 @@ impl fmt::Display for Error {
             } => write!(
                 f,
                 "case `{case}` at {sizes} has {bytes} bytes of tensors, and {limit_bytes} is the most here; choose \
-                 smaller sizes with -s, or a GPU"
+                 smaller sizes with -s, or a larger machine"
             ),
             Error::WrittenOutside { output, index } => write!(
                 f,

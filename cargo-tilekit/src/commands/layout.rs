@@ -38,12 +38,20 @@ pub(super) fn layout(
             "a layout is drawn on a tensor, whose shape is missing",
             "add --shape, such as --shape 32x64",
         )),
+        (None, None) if is_drawing(arguments) => Err(Error::usage(
+            "a kernel has many tensors, and --view, --bits and --svg are of one",
+            "choose it with --value; without options, its tensors are named",
+        )),
         (None, None) => {
             let kernel = arguments.target.clone();
             drive(Verb::Values { kernel }.into(), cargo, terminal)
         }
         (None, Some(value)) => draw_value(value, arguments, cargo, terminal),
     }
+}
+
+fn is_drawing(arguments: &Layout) -> bool {
+    arguments.svg.is_some() || arguments.bits.is_some() || arguments.view != LayoutView::Tensor
 }
 
 fn parse(text: &str) -> Result<AnyLayout> {
@@ -54,7 +62,9 @@ fn parse(text: &str) -> Result<AnyLayout> {
             .with_note(caret);
         Error::new(
             Exit::Usage,
-            remark.with_help("such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])'"),
+            remark.with_help(
+                "such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])'; a kernel is named without --shape",
+            ),
         )
     })
 }

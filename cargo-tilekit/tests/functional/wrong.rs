@@ -155,3 +155,35 @@ fn every_mistake_is_json_where_json_is_wanted() {
     package.edit("Cargo.toml", "[package]", "[package");
     error("check", 102, "");
 }
+
+/// What can be known at once is said at once: before minutes of work, and before the machine runs out of memory.
+#[test]
+fn what_cannot_end_well_does_not_begin() {
+    let package = Package::new("large-kernels", SCALE);
+    let lines = [
+        (
+            "run --device emulator -s n=4000000000000",
+            "is the most here",
+        ),
+        (
+            "bench --profile dev --device emulator --record none/figures.json",
+            "none/figures.json cannot be written",
+        ),
+        ("layout scale --view banks", "choose it with --value"),
+    ];
+    for (line, wanted) in lines {
+        package.tilekit(line).ends_with(2).says(&[wanted]);
+    }
+    let foreign =
+        ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry scale_256()\n{\nret;\n}\n";
+    package.write("foreign.ptx", foreign);
+    let said = package
+        .tilekit("build --from-ptx foreign.ptx")
+        .ends_with(103);
+    assert!(
+        !said.stderr.contains("``"),
+        "nothing is named: {}",
+        said.stderr
+    );
+    said.says(&["target sm_80 is not supported", "foreign.ptx:"]);
+}

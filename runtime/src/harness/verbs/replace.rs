@@ -85,9 +85,12 @@ fn check(context: &Context, path: &Path, text: &str, module: &ptx::Module) -> Do
             |(line, column)| place(path, line, column),
         );
         let diagnostic = Diagnostic::error(Code::PtxCheck, Some(at), error.problem.to_string());
-        context.speaker.diagnostics(&Diagnostics::from(
-            diagnostic.note(format!("in `{}`", error.function)),
-        ));
+        let diagnostic = if error.function.is_empty() {
+            diagnostic
+        } else {
+            diagnostic.note(format!("in `{}`", error.function))
+        };
+        context.speaker.diagnostics(&Diagnostics::from(diagnostic));
     }
     Err(Exit::Diagnostics)
 }

@@ -23,9 +23,7 @@ pub(in crate::harness) fn snapshot(
 ) -> Done {
     let catalog = context.declared_catalog()?;
     let now = Now::make(context, &catalog, filters)?;
-    if mode == SnapshotMode::Check {
-        now.remark_uncompared(&context.speaker);
-    }
+    now.remark_uncompared(&context.speaker);
     let compare = if mode == SnapshotMode::Accept {
         Folder::refresh
     } else {

@@ -6,6 +6,7 @@ mod table;
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use super::run::{Runner, Shown, Table};
@@ -15,7 +16,7 @@ use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
 use crate::harness::request::{BenchRequest, DeviceChoice};
 use crate::harness::select::Selection;
-use crate::harness::speak::Verdict;
+use crate::harness::speak::{Speaker, Verdict};
 use crate::report::Remark;
 
 use figures::Figures;
@@ -31,6 +32,10 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
         .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
     let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
     let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, &catalog)?;
+    if let Some(path) = &request.record {
+        // What cannot be written is said before the minutes of timing, not after.
+        append(path, "", &context.speaker)?;
+    }
     let device = context.open_device()?;
     if !device.is_cuda() && context.device_choice() != DeviceChoice::Emulator {
         let text = "these are times of the emulator: they say nothing of a GPU";
@@ -109,10 +114,15 @@ fn bench_run(
     let Some(path) = &request.record else {
         return Ok(());
     };
+    append(path, &format!("{event}\n"), speaker)
+}
+
+fn append(path: &Path, text: &str, speaker: &Speaker) -> Done<()> {
     let file = OpenOptions::new().create(true).append(true).open(path);
-    let written = file.and_then(|mut file| writeln!(file, "{event}"));
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
-        speaker.failure(&Remark::error(format!("{}: {error}", path.display())));
+        let text = format!("{} cannot be written: {error}", path.display());
+        speaker.failure(&Remark::error(text));
         Exit::Usage
     })
 }
