@@ -147,7 +147,7 @@ pub const PIPELINE: &[Pass] = &[
         is_optional: false,
         run: plan::warps::run,
     },
-    // Once budgets are known.
+    // Once the products are those that will be emitted.
     Pass {
         name: "check-products",
         summary: "say which products are spelled out, and what makes the tensor cores wait",

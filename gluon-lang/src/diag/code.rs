@@ -134,7 +134,7 @@ codes! {
     NamedBarrier = "TK0036", "named-barrier",
         "A named barrier that the hardware does not have, or that cannot complete. A CTA has 16 barriers: number 0 is where all its threads meet, each partition of `warp_specialize` has one more, and the rest can be named. Whole warps arrive, so its threads are a multiple of 32, and as many threads must arrive as it counts.";
     CallBesideWgmma = "TK0037", "call-beside-wgmma",
-        "A print or assertion in a kernel with `wgmma` or with register budgets. It calls `vprintf`, and ptxas then waits after every `wgmma` (its note C7510) and ignores the budgets (C7506), wherever the call stands. The emulator runs such a kernel; for a GPU, store what is of interest and look at it in another kernel, or take the print out.";
+        "A print or assertion in a kernel with `wgmma`. It calls `vprintf`, and ptxas then waits after every `wgmma` (its note C7510), wherever the call stands. The emulator runs such a kernel; for a GPU, store what is of interest and look at it in another kernel, or take the print out.";
     CombineEffect = "TK0034", "combine-effect",
         "The function that combines two elements of a reduction or scan does more than compute: it loads, stores, branches or converts layouts. Only elementwise operations on scalars can be done in the order that the layout needs.";
 }

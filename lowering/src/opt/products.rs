@@ -1,8 +1,8 @@
 //! `check-products`: says which products are spelled out at great length, and what makes the tensor cores wait.
 //!
 //! A print, and an assertion that speaks, call `vprintf`. Behind a call of a function that it does not know, ptxas waits after
-//! every `wgmma` of the kernel (its note C7510) and ignores `setmaxnreg` (C7506), wherever the call stands. The emulator runs
-//! such a kernel, so this is a warning here, and an error where the kernel is to be assembled.
+//! every `wgmma` of the kernel (its note C7510), wherever the call stands. The emulator runs such a kernel, so this is a warning
+//! here, and an error where the kernel is to be assembled.
 
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::Inst;
@@ -12,56 +12,32 @@ use gluon_lang::ops::Op;
 /// Warns of both.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
     let insts = func.walk();
-    let sufferer = insts.iter().copied().find(|inst| suffers(func, *inst));
+    let is_product = |inst: &Inst| matches!(func.op(*inst), Op::WgmmaStart(_));
+    let product = insts.iter().copied().find(is_product);
     for &inst in &insts {
-        match func.op(inst) {
-            Op::DotFma(op) => {
+        match (func.op(inst), product) {
+            (Op::DotFma(op), _) => {
                 if let Some(products) = op.excess(func) {
                     found.push(spelled_out(func, inst, products).warning());
                 }
             }
-            Op::Print(_) | Op::Assert(_) => {
-                if let Some(sufferer) = sufferer {
-                    found.push(call(func, inst, sufferer).warning());
-                }
+            (Op::Print(_), Some(product)) => {
+                found.push(call(func, (inst, "device_print"), product).warning());
+            }
+            (Op::Assert(_), Some(product)) => {
+                found.push(call(func, (inst, "device_assert"), product).warning());
             }
             _ => {}
         }
     }
 }
 
-/// Does the code of this instruction suffer from a call anywhere in the kernel?
-fn suffers(func: &Func, inst: Inst) -> bool {
-    match func.op(inst) {
-        Op::WgmmaStart(_) => true,
-        Op::WarpSpecialize(op) => op
-            .registers
-            .iter()
-            .any(|budget| Some(*budget) != func.max_registers),
-        _ => false,
-    }
-}
-
-fn call(func: &Func, inst: Inst, sufferer: Inst) -> Diagnostic {
-    let name = match func.op(inst) {
-        Op::Print(_) => "device_print",
-        _ => "device_assert",
-    };
-    let (what, effect) = match func.op(sufferer) {
-        Op::WgmmaStart(_) => (
-            "`wgmma`",
-            "ptxas waits after each `wgmma`, so that none overlaps another (C7510)",
-        ),
-        _ => (
-            "register budgets",
-            "ptxas ignores the register budgets of its partitions (C7506)",
-        ),
-    };
-    let message = format!("`{name}` in a kernel with {what}: no GPU can run it as it is meant");
+fn call(func: &Func, (inst, name): (Inst, &str), product: Inst) -> Diagnostic {
+    let message = format!("`{name}` in a kernel with `wgmma`: no GPU can run it as it is meant");
     Diagnostic::error(Code::CallBesideWgmma, func.place(inst), message)
         .labelled("this calls `vprintf`")
-        .related(func.place(sufferer), "this suffers from the call")
-        .note(format!("where a kernel calls a function, {effect}"))
+        .related(func.place(product), "this suffers from the call")
+        .note("where a kernel calls a function, ptxas waits after each `wgmma`, so that none overlaps another (C7510)")
         .help("run it with `--device emulator`, store what is of interest and print it in another kernel, or take it out")
 }
 

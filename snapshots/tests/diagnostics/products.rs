@@ -194,26 +194,14 @@ fn a_print_stops_the_tensor_cores() {
 }
 
 #[kernel]
-fn print_beside_budgets(n: i32) {
+fn print_in_a_partition(n: i32) {
     warp_specialize()
         .main(|| {})
         .worker(Warps(1).registers(40), || device_print("n", n));
 }
 
 #[test]
-fn a_print_makes_budgets_vain() {
-    check_warned("print_beside_budgets", print_beside_budgets.trace());
-}
-
-#[kernel]
-fn print_in_a_partition(n: i32) {
-    warp_specialize()
-        .main(|| {})
-        .worker(Warps(1), || device_print("n", n));
-}
-
-#[test]
-fn partitions_without_budgets_print_as_they_like() {
+fn partitions_print_as_they_like() {
     let compiled = lowering::compile(
         print_in_a_partition.trace().unwrap().func,
         &lowering::Options::default(),
