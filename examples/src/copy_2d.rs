@@ -25,10 +25,6 @@ fn tile_coordinates(layout: &Blocked) -> (Tensor<i32>, Tensor<i32>) {
 
 /// `out[r, c] = x[r, c]`, both with the strides given, in elements; `ALONG_COLUMNS` picks the layout.
 #[kernel(warps = 4)]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a kernel takes what its launch passes"
-)]
 pub fn copy_2d<const ALONG_COLUMNS: bool>(
     x: Ptr<f32>,
     out: Ptr<f32>,

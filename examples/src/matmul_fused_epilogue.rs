@@ -137,10 +137,6 @@ pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
 
 /// `C[i, j] = scale · (A · Bᵀ)[i, j] + residual[i, j]`.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a kernel takes what its launch passes"
-)]
 pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,

@@ -138,10 +138,6 @@ fn multiply_tile<T: Element, S: Numeric, O: Element>(
 
 /// One tile of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program, added up as `S`. `DIVISOR` divides K.
 #[kernel(warps = 8, deny(bank_conflicts))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a kernel takes what its launch passes"
-)]
 pub fn mma_v2_matmul<T: WarpFactor<T, S>, S: Numeric, O: Element, const DIVISOR: u32>(
     a: Ptr<T>,
     b: Ptr<T>,
@@ -162,10 +158,6 @@ pub fn mma_v2_matmul<T: WarpFactor<T, S>, S: Numeric, O: Element, const DIVISOR:
 
 /// The same of f32, which the tensor cores take for tf32.
 #[kernel(warps = 8, deny(bank_conflicts))]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a kernel takes what its launch passes"
-)]
 pub fn mma_v2_matmul_tf32(
     a: Ptr<f32>,
     b: Ptr<f32>,
