@@ -25,14 +25,17 @@ pub fn layernorm<T: Float, const COLS: usize, const DIVISOR: u32>(
     let at = row.cast::<i64>() * row_stride + col;
     let source = x.at(at).cache(CacheOp::Cs).mask(inside).other(0);
     let v = source.load().cast::<f32>();
-    let w = weight.at(col).mask(col < cols).other(0).load();
-    let b = bias.at(col).mask(col < cols).other(0).load();
     let count = cols.cast::<f32>();
     let mean = v.sum(1).expand_dims(1) / count;
     // Outside the row the difference would be -mean, which must not count.
     let centred = select(col < cols, v - mean, 0.0);
     let variance = (centred * centred).sum(1).expand_dims(1) / count;
     let scale = (variance + epsilon).rsqrt();
+    // Weights read this late take no registers while the row is reduced.
+    let [w, b] = [weight, bias].map(|p| {
+        let of_columns = p.at(col).cache(CacheOp::Cs).mask(col < cols);
+        of_columns.other(0).load()
+    });
     let scaled = centred * scale * w.cast::<f32>() + b.cast::<f32>();
     let target = out.at(at).cache(CacheOp::Cs).mask(inside);
     target.store(scaled.cast::<T>());

@@ -16,14 +16,15 @@ pub fn rmsnorm<T: Float, const COLS: usize, const DIVISOR: u32>(
     #[multiple_of(DIVISOR)] cols: i32,
     epsilon: f32,
 ) {
+    launch_dependents();
     launch_wait();
     let (row, col) = row_coordinates::<T>(COLS);
     let inside = (row < rows) & (col < cols);
     let at = row.cast::<i64>() * row_stride + col;
     let source = x.at(at).cache(CacheOp::Cs).mask(inside).other(0);
     let v = source.load().cast::<f32>();
-    let w = weight.at(col).mask(col < cols).other(0).load();
-    launch_dependents();
+    let weights = weight.at(col).cache(CacheOp::Cs).mask(col < cols);
+    let w = weights.other(0).load();
     let mean = (v * v).sum(1) / cols.cast::<f32>();
     let scale = (mean + epsilon).rsqrt().expand_dims(1);
     let scaled = v * scale * w.cast::<f32>();
