@@ -77,10 +77,6 @@ fn multiply_each<T: Factor<T, S>, S: Element>(
 /// `C[M, N] = (a_scale · A[M, K]) · (b_scale · B[N, K])ᵀ` of 8-bit floats. Sums are those of the tensor cores, which keep some 14
 /// bits.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a kernel takes what its launch passes"
-)]
 pub fn matmul_fp8(
     #[block([BM, 128], Nvmma::B128)] a: TensorMap<E4m3>,
     #[block([BN, 128], Nvmma::B128)] b: TensorMap<E4m3>,

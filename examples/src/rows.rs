@@ -9,7 +9,7 @@ pub(crate) fn row_stride(cols: usize) -> usize {
 
 /// Warps that share a row of `cols` elements in registers: one for every 2 KiB, so that a thread has four accesses of 16
 /// bytes on their way (`bench/results/memory_bound.md` has what else was measured).
-const fn warps_per_row<T>(cols: usize) -> u32 {
+pub(crate) const fn warps_per_row<T>(cols: usize) -> u32 {
     match cols * size_of::<T>() {
         0..=2048 => 1,
         2049..=4096 => 2,

@@ -5,7 +5,7 @@
 use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
-use crate::rows::{by_row, rounding, row_stride, row_warps};
+use crate::rows::{by_row, rounding, row_stride, warps_per_row};
 use crate::softmax::reference;
 
 /// CTAs of a cluster for rows of `cols` elements: some 32 KiB in the registers of each, as long as 8 CTAs will do.
@@ -19,7 +19,7 @@ const fn row_ctas<T>(cols: usize) -> usize {
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements; a cluster for each row. A row of `x` begins every
 /// `row_stride` elements; `out` is dense if `cols` is a multiple of 8.
-#[kernel(warps = row_warps::<T>(COLS / row_ctas::<T>(COLS)), cluster = row_ctas::<T>(COLS), instances(<bf16, 32768, 8>, <bf16, 65536, 8>))]
+#[kernel(warps = warps_per_row::<T>(COLS / row_ctas::<T>(COLS)), cluster = row_ctas::<T>(COLS), instances(<bf16, 32768, 8>, <bf16, 65536, 8>))]
 pub fn softmax_cluster<T: Float, const COLS: usize, const DIVISOR: u32>(
     x: Ptr<T>,
     out: Ptr<T>,
@@ -28,7 +28,7 @@ pub fn softmax_cluster<T: Float, const COLS: usize, const DIVISOR: u32>(
 ) {
     let ctas = row_ctas::<T>(COLS);
     let at_once = 16 / size_of::<T>() as u32;
-    let warps = row_warps::<T>(COLS / ctas);
+    let warps = warps_per_row::<T>(COLS / ctas);
     let line = Blocked::new([at_once], [32], [warps], [0]).split_over_ctas(0, ctas);
     let row = cluster_id(0).cast::<i64>() * row_stride;
     let col = arange(0..COLS, line);
