@@ -3,7 +3,7 @@
 
 use gluon_lang::elem::Elem;
 use gluon_lang::layout::convert::{Access, AccessKind, PerThread, RemoteRead, Scope, SharedPlan};
-use ptx::{Addr, Fragment, MatrixCount, Operand, Predicate, Reg, RegClass, Space, Type};
+use ptx::{Addr, Fragment, MatrixCount, Operand, Predicate, Reg, RegClass, Space};
 
 use super::Emitter;
 use super::code::Code;
@@ -99,7 +99,7 @@ impl Emitter<'_> {
         let ptx::Base::Reg(own) = addr.base else {
             panic!("shared memory is addressed through a register");
         };
-        let mapped = self.code.in_prologue(|code| code.mapped(own, cta));
+        let mapped = self.code.in_prologue(|code| code.mapa(own, cta));
         Addr::reg(mapped, addr.offset)
     }
 
@@ -201,18 +201,5 @@ impl Code {
         regs.iter()
             .flat_map(|&reg| parts.clone().map(move |shift| Element::Part(reg, shift)))
             .collect()
-    }
-
-    /// A shared address of this CTA, as it is in another CTA of the cluster.
-    fn mapped(&mut self, own: Reg, cta: Operand) -> Reg {
-        let key = super::code::key(20, 0, Type::U32, 0, &[own.into(), cta]);
-        self.pure(key, RegClass::B32, |reg| {
-            let mapa = ptx::Mapa::new(Type::U32, reg, own, cta);
-            ptx::Mapa {
-                space: Some(Space::SharedCluster),
-                ..mapa
-            }
-            .into()
-        })
     }
 }

@@ -152,9 +152,10 @@ fn result_of(at: usize, shape: &[u32], axis: usize) -> usize {
     number(&coords, &without(shape, axis))
 }
 
-/// The bits of a type.
+/// The bits of a type; of floats, those of numbers from 0 below 2, whose order is that of their bits.
 fn cut(values: Vec<u64>, dtype: DType) -> Vec<u64> {
-    let mask = u64::MAX >> (64 - dtype.bits());
+    let spare = if dtype.is_float() { 2 } else { 0 };
+    let mask = u64::MAX >> (64 - dtype.bits() + spare);
     values.into_iter().map(|v| v & mask).collect()
 }
 
@@ -247,6 +248,18 @@ fn vectors_again_and_again_in_any_order() {
 }
 
 #[test]
+fn the_rank_in_a_cluster_of_two_dimensions_counts() {
+    let (layout, warps, ctas) = VECTORS[3];
+    let text = places_of_largest(layout, warps, ctas, 512, 3);
+    let square = text.replace("cluster(4, 1, 1)", "cluster(2, 2, 1)");
+    assert_ne!(text, square);
+    let numbers = noise(512, 5).into_iter().map(|v| (v % 1000) as f32);
+    let bytes: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
+    let run = |text: &str| run_with_seed(text, ctas, 1, &[bytes.clone(), vec![0; 48]]);
+    assert_eq!(run(&square), run(&text));
+}
+
+#[test]
 fn scans_along_both_axes_and_both_ways() {
     let dtypes = [DType::U32, DType::U64, DType::I8, DType::I16];
     for (at, &(layout, warps, ctas)) in MATRICES.iter().enumerate() {
@@ -268,6 +281,17 @@ fn scans_of_vectors() {
             for is_reverse in [false, true] {
                 let kernel = Kernel::in_cluster(warps, ctas);
                 scans::check_kernel(kernel, layout, &[length], DType::U32, (0, is_reverse));
+            }
+        }
+    }
+}
+
+#[test]
+fn floats_of_all_widths() {
+    for dtype in [DType::F16, DType::Bf16, DType::F32, DType::F64] {
+        for &layout in &MATRICES[..5] {
+            for axis in [0, 1] {
+                check_reduce(layout, &[16, 64], dtype, axis, &MAX).assemble();
             }
         }
     }

@@ -268,6 +268,10 @@ pub(crate) fn run_with_seed(text: &str, ctas: u32, seed: u64, buffers: &[Vec<u8>
     let launch = Launch {
         dynamic_shared_bytes: compiled.launch.shared_bytes,
         cluster: compiled.launch.cluster,
+        grid: match compiled.launch.cluster {
+            [1, 1, 1] => [ctas, 1, 1],
+            cluster => cluster,
+        },
         seed,
         ..Launch::linear(ctas, compiled.launch.threads)
     };

@@ -34,7 +34,12 @@ fn planned(middle: &str) -> Vec<String> {
     let mut found = found;
     crate::plan::barriers::run(&mut func, &mut found);
     assert!(found.is_empty(), "{found}");
+    func.stage = gluon_lang::ir::Stage::Allocated;
     let text = gluon_lang::text::print(&func);
+    let again = gluon_lang::text::parse("test.tile", &text).expect("what is planned reads back");
+    assert_eq!(gluon_lang::text::print(&again), text);
+    let broken = gluon_lang::verify::verify(&again, again.stage);
+    assert!(!broken.has_errors(), "{broken}");
     super::lines_of(
         &text,
         &["reduce", "barrier", "cluster_", "exchange_", "for"],
