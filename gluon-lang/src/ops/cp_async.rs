@@ -103,8 +103,21 @@ define_op! {
     }
 }
 
+/// The number of groups that a wait may leave under way is a signed immediate.
+pub(super) fn check_pending(pending: u32) -> Result<(), OpError> {
+    if i32::try_from(pending).is_ok() {
+        return Ok(());
+    }
+    let message = format!(
+        "a wait leaves at most {} groups pending, not {pending}",
+        i32::MAX
+    );
+    Err(OpError::new(Code::TooLarge, message).help("0 waits for all"))
+}
+
 impl OpRules for AsyncWait {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_pending(self.pending)?;
         Ok(smallvec![])
     }
     fn waits_for_copies(&self) -> Option<u32> {

@@ -9,6 +9,7 @@ use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::cluster::check_cluster;
+use super::cp_async::check_pending;
 use super::define::{answers, attr_enum, define_op};
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
@@ -358,6 +359,7 @@ define_op! {
 
 impl OpRules for TmaStoreWait {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_pending(self.pending)?;
         Ok(smallvec![])
     }
     fn waits_for_async_reads(&self) -> bool {

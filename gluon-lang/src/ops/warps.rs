@@ -102,6 +102,13 @@ impl OpRules for WarpSpecialize {
                 ),
             ));
         }
+        // One alone may be so many that the sum does not fit a number.
+        if let Some(wrong) = self.warps.iter().find(|w| **w > 32) {
+            return Err(OpError::new(
+                Code::WrongWarps,
+                format!("a partition has {wrong} warps, and a CTA has at most 32"),
+            ));
+        }
         if self.total_warps() > 32 {
             return Err(OpError::new(
                 Code::WrongWarps,

@@ -65,14 +65,21 @@ impl Emitter<'_> {
     }
 
     fn bound(&mut self, op: &SmemIndex, guard: Option<Predicate>, allocated: &str) {
+        let s = self.func.ty(op.view).as_smem();
+        let s = s.expect("the verifier admits only shared memory here");
         let (index, plus) = match self.scalar(op.index) {
             Element::Whole(Operand::Reg(reg)) => (reg, 0),
             Element::Sum(reg, plus) => (reg, plus as i32),
-            // The verifier has looked at what is known.
-            _ => return,
+            known => {
+                let known = known.as_int().expect("an index is a number of 32 bits");
+                if (0..i64::from(s.shape[0])).contains(&known) {
+                    return;
+                }
+                // Tracing has looked at what the author wrote; this is known since constants were folded, and may stand
+                // where nobody comes.
+                (self.code.mov(ptx::Type::U32, known as u32), 0)
+            }
         };
-        let s = self.func.ty(op.view).as_smem();
-        let s = s.expect("the verifier admits only shared memory here");
         let what = format!(
             "the first dimension of {} of {} in shared memory{allocated}",
             s.shape, s.elem

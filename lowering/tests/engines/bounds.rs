@@ -56,6 +56,18 @@ fn unused(out: Ptr<i32>, stage: i32, rounds: i32) {
     out.at(at).store(sum);
 }
 
+/// Known, but only once constants are folded.
+#[kernel(warps = 1)]
+fn folded(out: Ptr<i32>, comes: i32) {
+    let ring = Smem::<i32>::alloc([4, 64], Swizzled::new(1, 1, 1, [0]));
+    let at = arange(0..64, row());
+    ring.index(scalar(1) * 3).store(at);
+    if comes > 0 {
+        ring.index(scalar(2) * 3).store(at);
+    }
+    out.at(at).store(ring.index(3).load(row()));
+}
+
 #[track_caller]
 fn check(said: &str, parts: &[&str]) {
     for part in parts {
@@ -100,6 +112,17 @@ fn an_index_outside_is_named_with_its_line_and_allocation() {
     check(&said, &["index 8 is outside 0..8"]);
     let said = fault(unused, [1; 3], &[out, Argument::Int(4), Argument::Int(1)]);
     check(&said, &["index 4 is outside 0..4"]);
+}
+
+#[test]
+fn a_folded_index_counts_where_it_is_used() {
+    let given = |comes| [buffer(&[0_i32; 64]), Argument::Int(comes)];
+    let after = run(folded, [1; 3], &given(0));
+    assert_eq!(numbers::<i32>(&after[0])[63], 63);
+    check(
+        &fault(folded, [1; 3], &given(1)),
+        &["index 6 is outside 0..4"],
+    );
 }
 
 #[test]

@@ -195,3 +195,29 @@ fn narrow_copy(x: Ptr<f16>, out: Ptr<f16>) {
 fn a_thread_copies_less_than_4_bytes() {
     check("narrow_copy", narrow_copy.trace());
 }
+
+#[kernel]
+fn wait_that_leaves_too_many() {
+    tma_store_wait(1 << 31);
+}
+
+#[test]
+fn a_wait_leaves_more_groups_than_an_immediate_holds() {
+    check(
+        "wait_that_leaves_too_many",
+        wait_that_leaves_too_many.trace(),
+    );
+}
+
+#[kernel]
+fn warps_beyond_numbers() {
+    warp_specialize()
+        .main(|| {})
+        .worker(Warps(1 << 31), || {})
+        .worker(Warps(1 << 31), || {});
+}
+
+#[test]
+fn the_warps_of_all_partitions_are_more_than_a_number_holds() {
+    check("warps_beyond_numbers", warps_beyond_numbers.trace());
+}

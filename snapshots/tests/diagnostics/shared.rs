@@ -227,3 +227,14 @@ fn shared_ctas(x: Ptr<f32>) {
 fn a_tensor_and_a_tile_are_split_over_the_cluster_otherwise() {
     check("shared_ctas", shared_ctas.trace());
 }
+
+#[kernel]
+fn empty_slice() {
+    let ring = Smem::<f32>::alloc([4, 64], Swizzled::plain([0]));
+    ring.slice(0, 2..2).keep_alive();
+}
+
+#[test]
+fn a_slice_has_no_element() {
+    check("empty_slice", empty_slice.trace());
+}

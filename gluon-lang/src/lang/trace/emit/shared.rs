@@ -135,7 +135,7 @@ pub(crate) fn smem_slice(view: Value, axis: usize, start: i128, end: i128, at: A
             return trace.fail(OpError::new(Code::NoSuchAxis, message), at);
         }
         let bounds = (u32::try_from(start), u32::try_from(end - start));
-        let (Ok(start), Ok(length)) = bounds else {
+        let (Ok(start), Ok(length @ 1..)) = bounds else {
             let message = format!("`slice({axis}, {start}..{end})` has no element");
             return trace.fail(OpError::new(Code::ConstantRange, message), at);
         };
