@@ -4,7 +4,7 @@
 use tilekit::prelude::*;
 
 use crate::order::{Grouped, Order};
-use crate::pipeline::{Outbox, Ring, Stage};
+use crate::pipeline::{Outbox, Ring, Stage, steps_along};
 use crate::product::{Product, product};
 
 /// CTAs of a cluster.
@@ -37,7 +37,7 @@ pub fn matmul_cluster<
     let outbox = Outbox::alloc(c, GROUPS, 4);
     let rank = cluster_rank();
     let tiles = Grouped::new(m, n, [CTAS * BM, BN], 8);
-    let steps = cdiv(k, BK);
+    let steps = steps_along(k, BK);
     cluster_barrier_relaxed();
 
     let multiply = |group: usize| {

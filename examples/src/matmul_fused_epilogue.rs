@@ -6,7 +6,7 @@ use tilekit::prelude::*;
 
 use crate::gelu_bias::gelu_of_twice;
 use crate::order::{Grouped, Order};
-use crate::pipeline::{Outbox, Ring, Stage};
+use crate::pipeline::{Outbox, Ring, Stage, steps_along};
 use crate::product::{Product, product_then};
 
 /// Warpgroups that multiply, and the rows of each.
@@ -50,7 +50,7 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
 ) {
     let ring = Ring::alloc([BM, BN, BK], STAGES, 4 * GROUPS);
     let outbox = Outbox::alloc(c, GROUPS, 4);
-    let steps = cdiv(k, BK);
+    let steps = steps_along(k, BK);
 
     let multiply = |group: usize| {
         let rows = group * ROWS..(group + 1) * ROWS;

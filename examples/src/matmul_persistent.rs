@@ -4,7 +4,7 @@
 use tilekit::prelude::*;
 
 use crate::order::{Grouped, Order};
-use crate::pipeline::{Ring, Stage};
+use crate::pipeline::{Ring, Stage, steps_along};
 use crate::product::{Product, product};
 
 /// Tiles of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ`.
@@ -26,7 +26,7 @@ pub fn matmul_persistent<
     let ring = Ring::alloc([BM, BN, BK], STAGES, 1);
     let staging = Smem::<T>::alloc(c.block(), c.layout());
     let tiles = Grouped::new(m, n, [BM, BN], 16);
-    let (steps, all) = (cdiv(k, BK), tiles.count());
+    let (steps, all) = (steps_along(k, BK), tiles.count());
     // Starts the copies of step `step` of a tile, unless there is no such tile or step.
     let fill = |tile: Scalar<i32>, step: Scalar<i32>, stage: Scalar<i32>| {
         let is_inside = (tile < all) & (step < steps);

@@ -4,7 +4,7 @@
 
 use tilekit::prelude::*;
 
-use crate::pipeline::{Ring, Stage};
+use crate::pipeline::{Ring, Stage, steps_along};
 use crate::product::{Product, product};
 
 /// Rows of a warpgroup that multiplies, those of one instruction, and the depth of a stage. A stage of B then has the bytes
@@ -28,7 +28,7 @@ pub fn matmul_small<
     launch_dependents();
     let ring = Ring::alloc([GROUPS * ROWS, BN, BK], STAGES, 4 * GROUPS);
     let [row, column] = [program_id(0) * (GROUPS * ROWS), program_id(1) * BN];
-    let steps = cdiv(k, BK);
+    let steps = steps_along(k, BK);
     // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
     let pending = if GROUPS == 1 { 1 } else { 0 };
 

@@ -5,7 +5,7 @@
 use tilekit::prelude::*;
 
 use crate::order::{Grouped, Order};
-use crate::pipeline::{Outbox, Ring, Stage};
+use crate::pipeline::{Outbox, Ring, Stage, steps_along};
 use crate::product::{Product, product};
 
 /// Warpgroups that multiply, and the rows of each: those of one instruction.
@@ -32,7 +32,7 @@ pub fn matmul_warp_specialized<
     let ring = Ring::alloc([BM, BN, BK], STAGES, 4 * GROUPS);
     let outbox = Outbox::alloc(c, GROUPS, 4);
     let tiles = Grouped::new(m, n, [BM, BN], 16);
-    let steps = cdiv(k, BK);
+    let steps = steps_along(k, BK);
 
     let multiply = |group: usize| {
         let rows = group * ROWS..(group + 1) * ROWS;

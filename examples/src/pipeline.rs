@@ -60,6 +60,13 @@ impl Stage {
     }
 }
 
+/// The steps of `depth` along K: at least one, for no tensor map has a dimension of 0.
+#[device]
+pub fn steps_along(k: Scalar<i32>, depth: usize) -> Scalar<i32> {
+    assume((k > 0) & (k <= 1 << 30));
+    cdiv(k, depth)
+}
+
 /// Tiles of a result on their way out of shared memory, one for each group of warps that makes them. A place is ready when
 /// the copy engine has read what lay there, and filled when all warps of its group have stored their part.
 #[derive(Clone, Copy, Aggregate)]

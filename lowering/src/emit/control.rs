@@ -29,7 +29,7 @@ impl Lower for For {
         cx.code.copy(index, low);
         let (head, end) = (cx.code.label("for"), cx.code.label("done"));
         // The first test stands before the loop and the others at its end, so that an iteration has one branch.
-        let is_entered = matches!((cx.scalar(self.low).as_int(), cx.scalar(self.high).as_int()), (Some(l), Some(h)) if l < h);
+        let is_entered = cx.is_entered(self);
         let none = (!is_entered).then(|| cx.code.setp(Compare::Ge, arithmetic(elem), low, high));
         if let Some(none) = none {
             cx.code.branch(Some(Predicate::is(none)), end, true);
@@ -83,6 +83,12 @@ impl Emitter<'_> {
         let is_product =
             |inst: &Inst| matches!(self.func.op(*inst), gluon_lang::ops::Op::WgmmaStart(_));
         self.func.region(region).insts.iter().any(is_product)
+    }
+
+    /// Is the first index surely below the bound?
+    fn is_entered(&self, op: &For) -> bool {
+        let ends = (self.axes.range(op.low), self.axes.range(op.high));
+        matches!(ends, (Some(low), Some(high)) if low.high < high.low)
     }
 
     /// Can the index be moved one step past the last iteration without wrapping around?

@@ -13,10 +13,13 @@ mod moved;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use gluon_lang::diag::Diagnostics;
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Region, Value};
 use gluon_lang::ir::{Func, Type};
+use gluon_lang::ops::arith::BinaryOp;
 use gluon_lang::ops::create::{Const, Constant};
 use gluon_lang::ops::{Op, Values};
 
@@ -26,12 +29,41 @@ use crate::analysis::axis::Axes;
 /// Folds everything, in one walk in program order.
 pub fn run(func: &mut Func, _: &mut Diagnostics) {
     let axes = Axes::of(func);
+    let promised = promises(func);
     let mut fold = Fold {
         func,
         axes,
+        promised,
         replaced: Replaced::default(),
     };
     fold.region(fold.func.body);
+}
+
+/// What the author's promises are made of. They hold because they are promised: folded to constants they would be gone, and
+/// what they say unknown to all that comes after.
+fn promises(func: &Func) -> HashSet<Inst> {
+    let insts = func.region(func.body).insts.iter();
+    let mut open: Vec<Value> = insts
+        .filter_map(|inst| match func.op(*inst) {
+            Op::Assume(op) => Some(op.condition),
+            _ => None,
+        })
+        .collect();
+    let mut promised = HashSet::new();
+    while let Some(value) = open.pop() {
+        let Some(inst) = func.def_inst(value) else {
+            continue;
+        };
+        let is_part = match func.op(inst) {
+            Op::Compare(_) => true,
+            Op::Binary(op) => matches!(op.op, BinaryOp::And | BinaryOp::Rem),
+            _ => false,
+        };
+        if is_part && promised.insert(inst) {
+            open.extend(func.op(inst).operands());
+        }
+    }
+    promised
 }
 
 /// What becomes of an instruction.
@@ -63,6 +95,7 @@ impl Outcome {
 struct Fold<'f> {
     func: &'f mut Func,
     axes: Axes,
+    promised: HashSet<Inst>,
     replaced: Replaced,
 }
 
@@ -82,7 +115,8 @@ impl Fold<'_> {
 
     fn inst(&mut self, inst: Inst, out: &mut Vec<Inst>) {
         self.replaced.apply(self.func, inst);
-        loop {
+        let is_promise = self.promised.contains(&inst) && !self.is_of_constants(inst);
+        while !is_promise {
             match outcome(self.func, &self.axes, inst) {
                 None => break,
                 Some(Outcome::Op(op)) => self.func.replace_op(inst, op),
@@ -99,6 +133,12 @@ impl Fold<'_> {
             self.region(region);
         }
         out.push(inst);
+    }
+
+    fn is_of_constants(&self, inst: Inst) -> bool {
+        let operands = self.func.op(inst).operands();
+        let mut constants = operands.iter().map(|v| constant(self.func, *v));
+        constants.all(|c| c.is_some())
     }
 
     /// Moves the instructions of `region` out; what it hands on are the results of `inst`.

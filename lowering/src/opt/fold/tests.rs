@@ -51,6 +51,33 @@ fn integers_are_computed() {
 }
 
 #[test]
+fn promises_stay_and_decide_the_rest() {
+    check_body(
+        "%zero = constant {value=0} : i32
+        %eight = constant {value=8} : i32
+        %some = compare %n, %zero {op=gt} : i1
+        %rest = binary %n, %eight {op=rem} : i32
+        %whole = compare %rest, %zero {op=eq} : i1
+        %both = binary %some, %whole {op=and} : i1
+        assume %both
+        %always = compare %eight, %zero {op=gt} : i1
+        assume %always
+        %few = compare %n, %zero {op=le} : i1
+        print [%few] {prefix=\"p\"}",
+        "%zero = constant {value=0} : i32
+        %eight = constant {value=8} : i32
+        %some = compare %n, %zero {op=gt} : i1
+        %rest = binary %n, %eight {op=rem} : i32
+        %whole = compare %rest, %zero {op=eq} : i1
+        %both = binary %some, %whole {op=and} : i1
+        assume %both
+        %always = constant {value=1} : i1
+        %few = constant {value=0} : i1
+        print [%few] {prefix=\"p\"}",
+    );
+}
+
+#[test]
 fn identities_leave_the_operand() {
     check_body(
         "%zero = constant {value=0} : i32
