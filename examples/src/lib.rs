@@ -38,6 +38,7 @@ pub mod row_sum;
 pub mod softmax;
 pub mod softmax_bulk;
 pub mod softmax_cluster;
+pub mod softmax_cluster_persistent;
 pub mod softmax_long;
 pub mod special_registers;
 pub mod sum_all;
