@@ -9,8 +9,8 @@ M x N x K of `C[M, N] = A[M, K] · B[N, K]ᵀ`, bf16, N(0, 1). Triton and Gluon 
 fastest of a small sweep, and all of ours that are named in OURS.
 
 Two columns as in bench/README.md: single launches after a rest and behind a kernel that spins, and slices back to back (from a
-CUDA graph, sets of buffers in turn); `--sustained` adds a third. Ratios are the median over the rounds of a contestant's time to
-that of cuBLAS: less than 1 is faster than cuBLAS. Every result is compared with a product in float64 on poisoned outputs.
+CUDA graph, sets of buffers in turn); `--sustained` adds a third. Ratios are the median over the rounds of cuBLAS's time to a
+contestant's: more than 1 is faster than cuBLAS. Every result is compared with a product in float64 on poisoned outputs.
 """
 
 import argparse
@@ -120,7 +120,7 @@ def row(shape, flops, c, first, *errors):
         mine, base = getattr(c, f"{mode}_us"), getattr(first, f"{mode}_us")
         if mine:
             median = statistics.median(mine)
-            out[mode] = {"us": round(median, 3), "tflops": round(flops / median / 1e6, 1), "ratio": round(ratio(mine, base), 4), "samples_us": mine}
+            out[mode] = {"us": round(median, 3), "tflops": round(flops / median / 1e6, 1), "ratio": round(ratio(base, mine), 4), "samples_us": mine}
     return out
 
 
@@ -149,7 +149,7 @@ def main():
     out = open(args.json, "w") if args.json else None
     failed = False
     print(f"# {torch.cuda.get_device_name()}, torch {torch.__version__}, {time.strftime('%Y-%m-%d')}")
-    print("# shape, contestant: time, rate, ratio to cuBLAS (below 1 is faster); single | back to back | sustained | error")
+    print("# shape, contestant: time, rate, cuBLAS's time over it (more than 1 is faster); single | back to back | sustained | error")
     for shape in args.shapes.split(","):
         rows = enter(shape, "all", lambda: time_shape(shape, args))
         failed |= rows is None
