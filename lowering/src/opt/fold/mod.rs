@@ -115,9 +115,8 @@ impl Fold<'_> {
 
     fn inst(&mut self, inst: Inst, out: &mut Vec<Inst>) {
         self.replaced.apply(self.func, inst);
-        let is_promise = self.promised.contains(&inst) && !self.is_of_constants(inst);
-        while !is_promise {
-            match outcome(self.func, &self.axes, inst) {
+        loop {
+            match self.outcome(inst) {
                 None => break,
                 Some(Outcome::Op(op)) => self.func.replace_op(inst, op),
                 Some(Outcome::Nothing) => return,
@@ -135,10 +134,15 @@ impl Fold<'_> {
         out.push(inst);
     }
 
-    fn is_of_constants(&self, inst: Inst) -> bool {
+    /// One step; nothing is left to do with what a promise is made of, unless it is made of constants.
+    fn outcome(&self, inst: Inst) -> Option<Outcome> {
         let operands = self.func.op(inst).operands();
         let mut constants = operands.iter().map(|v| constant(self.func, *v));
-        constants.all(|c| c.is_some())
+        let is_kept = self.promised.contains(&inst) && !constants.all(|c| c.is_some());
+        if is_kept {
+            return None;
+        }
+        outcome(self.func, &self.axes, inst)
     }
 
     /// Moves the instructions of `region` out; what it hands on are the results of `inst`.
