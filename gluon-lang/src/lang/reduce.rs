@@ -59,7 +59,8 @@ impl<T: Numeric> Tensor<T> {
 }
 
 impl<T: Element> Tensor<T> {
-    /// All elements along `axis` combined two by two: `x.reduce(0, |a, b| a.max(b))`.
+    /// All elements along `axis` combined two by two: `x.reduce(0, |a, b| a.max(b))`. Where the CTAs of a cluster split the
+    /// dimension, each of them has the result, and all must come here.
     #[inline]
     #[track_caller]
     pub fn reduce(

@@ -40,7 +40,9 @@ impl Blocked {
         }
     }
 
-    /// The same layout in every CTA of a cluster, the tensor split by `cta_bases`.
+    /// The same layout in every CTA of a cluster, the tensor split by `cta_bases`: for each bit of the CTA's rank, the lowest
+    /// first, the step that it makes along each dimension, in units of the part that one CTA holds. A basis of zeros makes
+    /// copies. See [`Blocked::split_over_ctas`] for the plain case.
     #[must_use]
     pub fn with_ctas(mut self, cta_bases: impl IntoIterator<Item = impl Into<Dims>>) -> Self {
         self.cta_bases = cta_bases.into_iter().map(Into::into).collect();
