@@ -311,12 +311,18 @@ impl TensorMap {
 
     /// Reads the 128 bytes back; none when they are something else.
     pub fn decode(bytes: &[u8; 128]) -> Option<Self> {
+        let map = Self::read(bytes)?;
+        map.validate().ok().map(|()| map)
+    }
+
+    /// The same of a map that nobody has checked: a kernel's.
+    pub(crate) fn read(bytes: &[u8; 128]) -> Option<Self> {
         let mut reader = Reader { bytes, at: 0 };
         if reader.take::<4>() != MAGIC {
             return None;
         }
         let [element, rank, swizzle, nan_fill] = reader.take();
-        let map = Self {
+        Some(Self {
             element: *TensorElement::ALL.get(usize::from(element))?,
             rank: rank.into(),
             swizzle: swizzle.into(),
@@ -336,8 +342,7 @@ impl TensorMap {
                     pixels: u16::from_le_bytes(reader.take()),
                 },
             },
-        };
-        map.validate().ok().map(|()| map)
+        })
     }
 }
 

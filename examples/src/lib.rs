@@ -45,6 +45,7 @@ pub mod sum_all;
 pub mod tile_orders;
 pub mod tma_add;
 pub mod tma_copy;
+pub mod tma_groups;
 pub mod tma_im2col;
 pub mod top_k;
 pub mod transpose;

@@ -132,5 +132,5 @@ mod book {
             mod $page {}
         )*};
     }
-    pages!(first_kernel layouts masks reductions clusters bulk_copies products partitions cases inspecting emulator errors);
+    pages!(first_kernel layouts masks reductions clusters bulk_copies tensor_maps products partitions cases inspecting emulator errors);
 }

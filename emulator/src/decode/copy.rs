@@ -10,10 +10,10 @@ use crate::program::sync::{MbarrierKind, MbarrierOp, Phase};
 use crate::program::{AtomicOp, File, NONE, Op};
 use ptx::{
     AccessSem, Addr, ArriveOp, Base, BulkLoad, BulkPrefetch, BulkReduce, BulkReduceCluster,
-    BulkSharedToCluster, BulkStore, CpAsync, CpAsyncMbarrierArrive, CtaMask, GetCtaRank, Mapa,
-    MbarSpace, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierPendingCount, MbarrierTx,
-    MbarrierWait, Operand, ProxySpace, RedAsync, SetMaxNReg, SetMaxNRegOp, Space, StAsync,
-    TensorAddr, TensorLoad, TensorMode, TensorPrefetch, TensorReduce, TensorStore,
+    BulkSharedToCluster, BulkStore, CpAsync, CpAsyncMbarrierArrive, CtaMask, FenceProxyTensormap,
+    GetCtaRank, Mapa, MbarSpace, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierPendingCount,
+    MbarrierTx, MbarrierWait, Operand, ProxySpace, RedAsync, SetMaxNReg, SetMaxNRegOp, Space,
+    StAsync, TensorAddr, TensorLoad, TensorMode, TensorPrefetch, TensorReduce, TensorStore,
     TensormapCpFenceproxy, TensormapReplace, TxOp, Type, WaitOp,
 };
 
@@ -404,6 +404,12 @@ impl Decoder<'_> {
             self.spot(Some(Space::Shared), i.src)?,
         );
         self.push(Op::PublishMap(Box::new(spots)));
+        Ok(())
+    }
+
+    pub(crate) fn fence_tensormap(&mut self, i: &FenceProxyTensormap) -> Decoded {
+        let acquired = i.addr.map(|addr| self.spot(None, addr)).transpose()?;
+        self.push(Op::MapFence(acquired.map(Box::new)));
         Ok(())
     }
 

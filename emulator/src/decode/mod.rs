@@ -277,7 +277,6 @@ impl<'m> Decoder<'m> {
             | Inst::Membar(_)
             | Inst::FenceProxyAlias(_)
             | Inst::FenceMbarrierInit(_)
-            | Inst::FenceProxyTensormap(_)
             | Inst::GridDepControl(_)
             | Inst::Prefetch(_)
             | Inst::Discard(_)
@@ -314,6 +313,7 @@ impl<'m> Decoder<'m> {
             Inst::TensorLoad(i) => self.tensor_load(i),
             Inst::TensorStore(i) => self.tensor_store(i),
             Inst::TensorReduce(i) => self.tensor_reduce(i),
+            Inst::FenceProxyTensormap(i) => self.fence_tensormap(i),
             Inst::BulkPrefetch(i) => self.bulk_prefetch(i),
             Inst::TensorPrefetch(i) => self.tensor_prefetch(i),
             Inst::PrefetchTensormap(i) => self.prefetch_tensormap(i),

@@ -360,6 +360,7 @@ impl Worker<'_> {
         )?;
         let mut bytes = [0; 128];
         if target == Target::Global {
+            self.check_map_seen(scene, lane, address)?;
             self.read_global(address, &mut bytes)?;
         } else {
             let (memory, within) = self.memory(scene, target, lane, address)?;
@@ -372,12 +373,20 @@ impl Worker<'_> {
             }
             bytes = memory.get(index);
         }
-        TensorMap::decode(&bytes).ok_or_else(|| {
-            let memory = target.memory();
-            let message =
-                format!("the 128 bytes in {memory} memory at {address:#x} are not a tensor map");
-            Trouble::access(FaultKind::Descriptor, lane, address, 128, message)
-        })
+        let memory = target.memory();
+        let fail = |message| Trouble::access(FaultKind::Descriptor, lane, address, 128, message);
+        let map = TensorMap::read(&bytes).ok_or_else(|| {
+            fail(format!(
+                "the 128 bytes in {memory} memory at {address:#x} are not a tensor map"
+            ))
+        })?;
+        // The host's maps are checked where they are made, those of a kernel here.
+        map.validate().map_err(|error| {
+            fail(format!(
+                "the tensor map in {memory} memory at {address:#x} has {error}"
+            ))
+        })?;
+        Ok(map)
     }
 
     /// A prefetch moves nothing here, but its map and coordinates must be right.

@@ -3,6 +3,7 @@
 use super::cluster_barrier::ClusterBarrier;
 use super::engine::{Pending, Reading};
 use super::linear::Linear;
+use super::map_making::MadeMap;
 use super::mbarrier::Mbarrier;
 use super::order::Knowledge;
 use super::warp::Warp;
@@ -26,6 +27,8 @@ pub(crate) struct Cluster {
     /// Times that all waits for mbarriers gave up since a phase ended.
     pub(crate) timeouts: u32,
     pub(crate) barrier: ClusterBarrier,
+    /// Tensor maps that the kernel made, by address.
+    pub(crate) maps: BTreeMap<u64, MadeMap>,
     /// State of the generator that orders warps.
     pub(crate) random: u64,
 }

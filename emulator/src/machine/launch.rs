@@ -243,6 +243,7 @@ impl<'a> Context<'a> {
             ctas,
             steps: 0,
             pending: VecDeque::new(),
+            maps: BTreeMap::new(),
             engine_epoch: 0,
             timeouts: 0,
             barrier: ClusterBarrier::default(),

@@ -1,5 +1,7 @@
 //! Tensor maps that kernels make or change (PTX ISA 9.7.9.28 and 9.7.13.16).
 
+use std::collections::BTreeSet;
+
 use super::generic::Target;
 use super::matrix::check_whole_warp;
 use super::run::{Scene, Stepped, Worker};
@@ -9,7 +11,66 @@ use crate::program::File;
 use crate::program::copy::{ReplaceField, Spot};
 use crate::tensor_map::{MARK, replacement};
 
+/// A tensor map in global memory that a warp made. The copy engine reads maps through a proxy of its own (PTX ISA 8.10),
+/// so that they are released by who made them and acquired by who uses them.
+#[derive(Clone, Debug)]
+pub(crate) struct MadeMap {
+    maker: u16,
+    is_released: bool,
+    /// The warps that have acquired it since.
+    acquirers: BTreeSet<u16>,
+}
+
+impl Scene<'_> {
+    /// The warp hands over what it made.
+    pub(crate) fn release_maps(&mut self) {
+        let actor = self.warp.actor;
+        let maps = self.cluster.maps.values_mut();
+        for map in maps.filter(|map| map.maker == actor) {
+            map.is_released = true;
+        }
+    }
+}
+
 impl Worker<'_> {
+    /// A map that the kernel made is used only where the engine sees it.
+    pub(crate) fn check_map_seen(&self, scene: &Scene<'_>, lane: usize, address: u64) -> Stepped {
+        let made = scene.cluster.maps.get(&address);
+        let Some(map) = made.filter(|_| self.context.launch.checks.races) else {
+            return Ok(());
+        };
+        let missing = if !map.is_released {
+            "release after it was made"
+        } else if !map.acquirers.contains(&scene.warp.actor) {
+            "acquire before it is used"
+        } else {
+            return Ok(());
+        };
+        let message = format!(
+            "the kernel made the tensor map in global memory at {address:#x}, and a fence.proxy.tensormap to {missing} is missing"
+        );
+        Err(Trouble::access(
+            FaultKind::Race,
+            lane,
+            address,
+            128,
+            message,
+        ))
+    }
+
+    /// The warp sees a map as its maker released it.
+    pub(crate) fn acquire_map(&mut self, scene: &mut Scene<'_>, map: &Spot) -> Stepped {
+        for lane in lanes_of(scene.mask) {
+            if let Some((Target::Global, address)) = self.place(scene, map, lane)
+                && let Some(made) = scene.cluster.maps.get_mut(&address)
+                && made.is_released
+            {
+                made.acquirers.insert(scene.warp.actor);
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn replace_field(&mut self, scene: &mut Scene<'_>, op: &ReplaceField) -> Stepped {
         for lane in lanes_of(scene.mask) {
             let value = match op.value.file {
@@ -42,6 +103,12 @@ impl Worker<'_> {
                     index.ok_or_else(|| self.out_of_bounds("store", lane, address, length))?;
                 let allocation = &self.context.map.list()[index];
                 allocation.write((address - allocation.base) as usize, bytes);
+                let made = MadeMap {
+                    maker: scene.warp.actor,
+                    is_released: false,
+                    acquirers: BTreeSet::new(),
+                };
+                scene.cluster.maps.insert(base, made);
                 Ok(())
             }
             Some((Target::Shared, base)) => {
@@ -75,6 +142,8 @@ impl Worker<'_> {
             return Err(Trouble::new(FaultKind::Descriptor, 1, message));
         };
         let bytes: [u8; 128] = self.load_shared(scene, 0, from)?;
-        self.patch(scene, dst, 0, 0, &bytes)
+        self.patch(scene, dst, 0, 0, &bytes)?;
+        scene.release_maps();
+        Ok(())
     }
 }

@@ -261,6 +261,8 @@ impl<'a> Worker<'a> {
             Op::BulkPrefetch(src, bytes) => self.bulk_prefetch(scene, src, *bytes)?,
             Op::RemoteStore(op) => self.remote_store(scene, op)?,
             Op::ReplaceField(op) => self.replace_field(scene, op)?,
+            Op::MapFence(None) => scene.release_maps(),
+            Op::MapFence(Some(map)) => self.acquire_map(scene, map)?,
             Op::PublishMap(spots) => self.publish_map(scene, &spots.0, &spots.1)?,
             Op::ClusterArrive { releases } => self.cluster_arrive(scene, *releases)?,
             Op::ClusterWait => return self.cluster_wait(scene),

@@ -283,6 +283,8 @@ pub(crate) enum Op {
     RemoteStore(Box<copy::RemoteStore>),
     ReplaceField(Box<copy::ReplaceField>),
     /// Copies a tensor map from shared to global memory: destination and source.
+    /// A tensor map that is acquired; none where the warp releases what it made.
+    MapFence(Option<Box<copy::Spot>>),
     PublishMap(Box<(copy::Spot, copy::Spot)>),
     ClusterArrive {
         releases: bool,

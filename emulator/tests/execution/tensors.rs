@@ -1,7 +1,9 @@
 //! TMA copies of tensors against brute force: ranks, edges, fills, strides, swizzles, reductions, pixels.
 
 use crate::kernel::Random;
-use emulator::{Emulator, Fault, Launch, Program, TensorAccess, TensorElement, TensorMap};
+use emulator::{
+    Emulator, Fault, FaultKind, Launch, Program, TensorAccess, TensorElement, TensorMap,
+};
 
 /// A kernel that copies a box into shared memory and then all of the tile to `out`, or the other way round.
 fn kernel(rank: usize, load: bool, reduction: Option<&str>, im2col: bool) -> String {
@@ -424,6 +426,21 @@ fn a_kernel_makes_its_own_map() {
     let mut tile = vec![0; good.tile_bytes() as usize];
     emulator.memory().read(out, &mut tile).unwrap();
     check_tile(&good, &tile, &data, &elements(&copy));
+
+    let fence = "fence.proxy.tensormap::generic.acquire.gpu [%map], 128;";
+    let fault = run(&emulator, &copy, &text.replace(fence, ""), out, 0).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Race);
+    let expected = "and a fence.proxy.tensormap to acquire before it is used is missing";
+    assert!(fault.message.ends_with(expected), "{}", fault.message);
+    // A map that is changed where it is used must be released too.
+    let changed = "@%p0 tensormap.replace.tile.rank.global.b1024.b32 [%map], 1;";
+    let text = text.replace(fence, &format!("{changed} {fence}"));
+    let fault = run(&emulator, &copy, &text, out, 0).unwrap_err();
+    let expected = "and a fence.proxy.tensormap to release after it was made is missing";
+    assert!(fault.message.ends_with(expected), "{}", fault.message);
+    let release = "fence.proxy.tensormap::generic.release.gpu;";
+    let text = text.replace(changed, &format!("{changed} {release}"));
+    run(&emulator, &copy, &text, out, 0).unwrap_or_else(|fault| panic!("{fault}"));
 }
 
 #[test]

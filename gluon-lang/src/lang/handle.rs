@@ -83,7 +83,7 @@ handle! {
 
 handle! {
     /// A tensor in global memory as the copy engine (TMA) knows it: a parameter of a kernel, whose attribute says what one
-    /// copy moves and how that lies in shared memory.
+    /// copy moves and how that lies in shared memory, or [made](super::GlobalTensor::map) by the kernel.
     ///
     /// ```text
     /// #[block([BM, BK], Nvmma::B128)] a: TensorMap<bf16>

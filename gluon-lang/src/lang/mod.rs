@@ -46,6 +46,7 @@ mod scatter;
 mod shape;
 mod shared;
 mod sort;
+mod tensor_map;
 mod tma;
 mod trace;
 mod warps;
@@ -89,6 +90,7 @@ pub use remote::RemoteCopy;
 pub use scan::{scan, scan_reverse};
 pub use scatter::Indexed;
 pub use shape::join;
+pub use tensor_map::{GlobalTensor, Strides};
 pub use tma::{
     Coordinates, L2Policy, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait,
     tma_store_wait_read,

@@ -24,6 +24,7 @@ pub mod shared;
 pub mod sort;
 mod split;
 pub mod sync;
+pub mod tensor_map;
 pub mod tma;
 pub mod warps;
 pub mod wgmma;
@@ -133,6 +134,7 @@ macro_rules! for_each_op {
             MbarrierArrive in mbarrier,
             MbarrierWait  in mbarrier,
             MbarrierTryWait in mbarrier,
+            MakeTensorMap in tensor_map,
             TmaLoad       in tma,
             TmaStore      in tma,
             TmaStoreWait  in tma,

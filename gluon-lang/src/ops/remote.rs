@@ -112,7 +112,7 @@ impl OpRules for RemoteCopy {
             (self.barrier, Access::AsyncAtomic)
         ]
     }
-    answers!(effects(REMOTE), free_layouts);
+    answers!(effects(REMOTE), one_thread, free_layouts);
 }
 
 define_op! {

@@ -301,7 +301,7 @@ impl OpRules for TmaLoad {
             (self.barrier, Access::AsyncAtomic)
         ]
     }
-    answers!(effects(ENGINE), one_thread, free_layouts);
+    answers!(effects(LOADS), one_thread, free_layouts);
 }
 
 define_op! {
@@ -407,4 +407,10 @@ const ENGINE: Effects = Effects {
     is_ordered: true,
     is_guarded: true,
     ..Effects::PURE
+};
+
+/// A load writes shared memory alone, so that what it reads may be promised to be only read.
+const LOADS: Effects = Effects {
+    writes: Spaces::SHARED,
+    ..ENGINE
 };

@@ -46,6 +46,10 @@ impl Roots {
             readonly: 0,
         };
         for (at, param) in func.params.iter().enumerate() {
+            // What the maps of the host describe is not known here.
+            if func.ty(param.value).as_tensor_map().is_some() {
+                continue;
+            }
             let bit = 1_u128.checked_shl(at as u32);
             roots.origins[param.value] = Origin {
                 params: bit.unwrap_or(0),
@@ -124,7 +128,7 @@ impl Walk<'_> {
             }
         }
         let mut pointers = op.operands();
-        pointers.retain(|v| is_pointer(func, *v));
+        pointers.retain(|v| leads_to_memory(func, *v));
         let origin = if pointers.is_empty() {
             UNKNOWN
         } else {
@@ -142,7 +146,7 @@ impl Walk<'_> {
 
     fn grow(&mut self, value: Value, origin: Origin) {
         let joined = self.origins[value].join(origin);
-        if is_pointer(self.func, value) && joined != self.origins[value] {
+        if leads_to_memory(self.func, value) && joined != self.origins[value] {
             self.origins[value] = joined;
             self.has_grown = true;
         }
@@ -156,9 +160,12 @@ pub fn stored(func: &Func, inst: Inst) -> Option<Value> {
         return None;
     }
     let operands = func.op(inst).operands().into_iter();
-    access::pointers(func, inst).or_else(|| operands.into_iter().find(|v| is_pointer(func, *v)))
+    access::pointers(func, inst)
+        .or_else(|| operands.into_iter().find(|v| leads_to_memory(func, *v)))
 }
 
-fn is_pointer(func: &Func, value: Value) -> bool {
-    func.ty(value).elem().is_some_and(Elem::is_ptr)
+/// Is it a pointer, or a map that was made of one?
+fn leads_to_memory(func: &Func, value: Value) -> bool {
+    let ty = func.ty(value);
+    ty.as_tensor_map().is_some() || ty.elem().is_some_and(Elem::is_ptr)
 }

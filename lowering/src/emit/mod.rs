@@ -75,6 +75,7 @@ mod shuffle;
 mod sink;
 mod sort;
 mod sync;
+mod tensor_map;
 mod tidy;
 mod tma;
 mod vector;
@@ -275,10 +276,11 @@ impl<'f> Emitter<'f> {
         elem.expect("a value of a verified kernel has elements")
     }
 
-    /// The type of what a thread holds of a value: its elements, and the address of what lies in shared memory.
+    /// The type of what a thread holds of a value: its elements, and the address of a map or of what lies in shared memory.
     pub(super) fn held(&self, value: Value) -> Elem {
         match self.func.ty(value) {
             Type::Smem(_) => shared::ADDRESS,
+            Type::TensorMap(_) => tma::MAP,
             _ => self.elem(value),
         }
     }

@@ -17,10 +17,11 @@ use super::element::Element;
 use super::{Emitted, Emitter, Lower};
 
 /// Bytes of a tensor map, and what they are aligned to (PTX ISA 5.5.8).
-const MAP_BYTES: u64 = 128;
+pub(super) const MAP_BYTES: u64 = 128;
 const MAP_ALIGNMENT: u32 = 64;
 
-const MAP: Elem = Elem::Data(DType::U64);
+/// A map is known by its generic address, which in global memory is the same as there.
+pub(super) const MAP: Elem = Elem::Data(DType::U64);
 
 impl Lower for TmaLoad {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -126,7 +127,7 @@ impl Lower for TmaPrefetch {
     }
 }
 
-impl Emitter<'_> {
+impl<'f> Emitter<'f> {
     /// A tensor map among the parameters: the engine wants its generic address. The map stays where the launch put it, so
     /// that it needs no fence and its address becomes a place in the constant bank.
     pub(super) fn map_param(&mut self, map: Value, name: &str) {
@@ -147,7 +148,7 @@ impl Emitter<'_> {
             .push_guarded(guard, ptx::PrefetchTensormap::new(addr));
     }
 
-    fn map_type(&self, map: Value) -> &TensorMapType {
+    pub(super) fn map_type(&self, map: Value) -> &'f TensorMapType {
         let m = self.func.ty(map).as_tensor_map();
         m.expect("the verifier admits only tensor maps here")
     }

@@ -15,4 +15,5 @@ mod cp_async;
 mod machine;
 mod mbarrier;
 mod remote;
+mod tensor_maps;
 mod tma;

@@ -12,6 +12,7 @@ mod rules;
 mod shapes;
 mod shared;
 mod tensor_cores;
+mod tensor_maps;
 #[expect(clippy::manual_is_multiple_of, reason = "authors write the remainder")]
 mod values;
 

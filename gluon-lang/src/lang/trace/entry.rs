@@ -246,7 +246,7 @@ pub(crate) fn set_block(
 }
 
 /// Names the swizzle that a refused block could have, if that helps.
-fn with_fitting_swizzle(error: OpError, m: &TensorMapType) -> OpError {
+pub(super) fn with_fitting_swizzle(error: OpError, m: &TensorMapType) -> OpError {
     let fitting = Nvmma::default_for(&m.block, m.elem.bits());
     let name = match fitting.swizzle_bytes {
         0 => "PLAIN".to_owned(),

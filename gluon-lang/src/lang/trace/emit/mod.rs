@@ -16,6 +16,7 @@ mod shape;
 mod shared;
 mod sort;
 mod tensor_cores;
+mod tensor_map;
 mod tma;
 mod warps;
 
@@ -35,6 +36,7 @@ pub(crate) use shape::*;
 pub(crate) use shared::*;
 pub(crate) use sort::*;
 pub(crate) use tensor_cores::*;
+pub(crate) use tensor_map::*;
 pub(crate) use tma::*;
 pub(crate) use warps::*;
 

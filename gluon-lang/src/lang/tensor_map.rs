@@ -1,0 +1,89 @@
+//! Tensor maps that a kernel makes.
+
+use smallvec::SmallVec;
+
+use super::mix::{Operand, ScalarOperand};
+use super::param::BlockLayout;
+use super::trace::{self, Raw, here};
+use super::{Coordinates, Element, IntoDims, Ptr, TensorMap};
+use crate::ir::{TensorMapMode, TensorMapType};
+
+/// Steps between the elements of a tensor in global memory: one number of elements for each dimension but the last, the
+/// slowest first. `()` for a tensor of one dimension.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say how the rows of a tensor follow one another",
+    note = "write `[stride]` or `(plane, row)`: an i64 or i32 of the kernel or a host integer for each dimension but the last"
+)]
+pub trait Strides {
+    /// The strides before they are fitted.
+    #[doc(hidden)]
+    fn into_strides(self) -> SmallVec<[Raw; 5]>;
+}
+
+impl<S: ScalarOperand<i64>, const COUNT: usize> Strides for [S; COUNT] {
+    fn into_strides(self) -> SmallVec<[Raw; 5]> {
+        self.into_iter().map(Operand::into_raw).collect()
+    }
+}
+
+macro_rules! strides {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: ScalarOperand<i64>),*> Strides for ($($name,)*) {
+            #[allow(non_snake_case, reason = "the names are those of the type parameters")]
+            fn into_strides(self) -> SmallVec<[Raw; 5]> {
+                let ($($name,)*) = self;
+                SmallVec::from_iter([$($name.into_raw()),*])
+            }
+        }
+    )*};
+}
+
+strides!(()(A)(A B)(A B C)(A B C D));
+
+/// A tensor in global memory, of which the kernel is about to make a map.
+#[derive(Clone, Debug)]
+#[must_use = "a tensor is seen by the copy engine through a `map` of it"]
+pub struct GlobalTensor<T> {
+    base: Ptr<T>,
+    shape: SmallVec<[Raw; 5]>,
+    strides: SmallVec<[Raw; 5]>,
+}
+
+impl<T: Element> Ptr<T> {
+    /// The tensor that begins here, with these sizes, the slowest first; its rows are `strides` elements apart, and lie
+    /// dense.
+    #[inline]
+    pub fn tensor(self, shape: impl Coordinates, strides: impl Strides) -> GlobalTensor<T> {
+        GlobalTensor {
+            base: self,
+            shape: shape.into_coordinates(),
+            strides: strides.into_strides(),
+        }
+    }
+}
+
+impl<T: Element> GlobalTensor<T> {
+    /// Makes a map of it for copies of `block` elements, which lie in shared memory as `layout` says. The map is kept at
+    /// `place`, 16 u64 at a multiple of 128 bytes that each program has for itself and for each map that is in use; all
+    /// copies through the map before must be complete. Elements outside of the tensor are loaded as zero.
+    ///
+    /// The tensor begins at a multiple of 16 bytes, and so do its rows.
+    #[track_caller]
+    pub fn map(
+        self,
+        block: impl IntoDims,
+        layout: impl BlockLayout,
+        place: Ptr<u64>,
+    ) -> TensorMap<T> {
+        let block = block.into_dims();
+        let ty = TensorMapType {
+            layout: layout.of_block(T::DTYPE.bits(), block.rank() as u32),
+            block,
+            elem: T::DTYPE.into(),
+            mode: TensorMapMode::Tiled,
+        };
+        let pointers = (place.value(), self.base.value());
+        let map = trace::make_tensor_map(ty, pointers, &self.shape, &self.strides, here());
+        TensorMap::wrap(map)
+    }
+}

@@ -1,0 +1,51 @@
+//! Tensor maps that a kernel makes.
+
+use super::super::entry::with_fitting_swizzle;
+use super::super::operand::Raw;
+use super::super::{At, Trace, with};
+use crate::diag::OpError;
+use crate::elem::Elem;
+use crate::entity::Value;
+use crate::ir::{TensorMapType, Type};
+use crate::ops::Values;
+use crate::ops::create::Const;
+use crate::ops::tensor_map::MakeTensorMap;
+use crate::verify::check_map;
+
+/// A map of a tensor: where it is kept and where the tensor begins are `pointers`.
+#[inline(never)]
+pub(crate) fn make_tensor_map(
+    ty: TensorMapType,
+    (place, base): (Value, Value),
+    shape: &[Raw],
+    strides: &[Raw],
+    at: At,
+) -> Value {
+    with(at, |trace| {
+        if let Err((code, message)) = check_map(&ty) {
+            let error = with_fitting_swizzle(OpError::new(code, message), &ty);
+            return trace.fail(error, at);
+        }
+        let op = MakeTensorMap {
+            place,
+            base,
+            shape: trace.scalars(shape, at),
+            strides: trace.steps(strides, at),
+        };
+        trace.push1(op, Type::TensorMap(ty), at)
+    })
+}
+
+impl Trace {
+    /// Strides, each one i64.
+    fn steps(&mut self, raws: &[Raw], at: At) -> Values {
+        let mut one = |raw: Raw| match raw {
+            Raw::Const(value @ Const::Int(_)) => self.constant(value, Type::scalar(Elem::I64), at),
+            raw => match self.fit("map", &[(raw, Elem::I64)], at) {
+                Some(fitted) => fitted[0],
+                None => self.builder.poison(),
+            },
+        };
+        raws.iter().map(|raw| one(*raw)).collect()
+    }
+}
