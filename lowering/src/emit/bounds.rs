@@ -45,13 +45,49 @@ impl Emitter<'_> {
             }
             view = from;
         }
-        let allocated = self.func.value_place(view);
-        let allocated = allocated.map_or_else(String::new, |place| {
-            format!(", allocated at {}:{}", place.file, place.line)
-        });
+        let allocated = self.allocated(view);
         for op in indices {
             self.bound(op, guard, &allocated);
         }
+    }
+
+    /// States that a copy takes no more elements than the view has, where `guard` holds.
+    pub(super) fn state_count(&mut self, count: Value, view: Value, guard: Option<Predicate>) {
+        let (index, plus) = match self.scalar(count) {
+            Element::Whole(Operand::Reg(reg)) => (reg, 0),
+            Element::Sum(reg, plus) => (reg, plus as i32),
+            // The verifier has looked at what is known.
+            _ => return,
+        };
+        if !self.locations.is_on() {
+            return;
+        }
+        let s = self.func.ty(view).as_smem();
+        let s = s.expect("the verifier admits only shared memory here");
+        let mut whole = view;
+        while let Some((_, from)) = self.source_of(whole) {
+            whole = from;
+        }
+        let allocated = self.allocated(whole);
+        let what = format!(
+            "the number of elements that a copy takes of {} of {} in shared memory{allocated}",
+            s.shape, s.elem
+        );
+        let bound = Bound {
+            index,
+            plus,
+            limit: s.shape.product() as u32 + 1,
+            what,
+        };
+        self.code.push_guarded(guard, bound);
+    }
+
+    /// Where the author allocated shared memory, for messages.
+    fn allocated(&self, whole: Value) -> String {
+        let place = self.func.value_place(whole);
+        place.map_or_else(String::new, |place| {
+            format!(", allocated at {}:{}", place.file, place.line)
+        })
     }
 
     /// The operation that made a view of another, and that other.

@@ -5,7 +5,7 @@ use gluon_lang::elem::{DType, Elem};
 use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ops::arith::BinaryOp;
 use gluon_lang::ops::bulk::{BulkLoad, BulkPrefetch, BulkStore};
-use ptx::{AtomOp, BulkSharedDst, Operand, Type};
+use ptx::{AtomOp, BulkSharedDst, Operand, Predicate, Type};
 
 use super::element::Element;
 use super::tma::atom_op;
@@ -19,7 +19,7 @@ impl Lower for BulkLoad {
         let src = cx.code.address(cx.scalar(self.src));
         let dst = cx.view_address(self.view, 0);
         let mbar = cx.view_address(self.barrier, 0);
-        let bytes = cx.run_bytes(self.view, self.count);
+        let bytes = cx.run_bytes(self.view, self.count, guard);
         let load = ptx::BulkLoad {
             policy,
             multicast,
@@ -36,7 +36,7 @@ impl Lower for BulkStore {
         let policy = cx.l2_policy(self.policy);
         let dst = cx.code.address(cx.scalar(self.dst));
         let src = cx.view_address(self.view, 0);
-        let bytes = cx.run_bytes(self.view, self.count);
+        let bytes = cx.run_bytes(self.view, self.count, guard);
         match atom_op(self.op) {
             None => {
                 let store = ptx::BulkStore::new(dst, src, bytes);
@@ -96,14 +96,22 @@ pub(super) fn reduction(op: AtomOp, elem: Option<Elem>) -> (AtomOp, Type) {
 }
 
 impl Emitter<'_> {
-    /// The bytes of the first `count` elements of a view, or of all.
-    pub(super) fn run_bytes(&mut self, view: Value, count: PackedOption<Value>) -> Operand {
+    /// The bytes of the first `count` elements of a view, or of all. `guard` says where they are copied.
+    pub(super) fn run_bytes(
+        &mut self,
+        view: Value,
+        count: PackedOption<Value>,
+        guard: Option<Predicate>,
+    ) -> Operand {
         let s = self.func.ty(view).as_smem();
         let s = s.expect("the verifier admits only shared memory here");
         let elem_bytes = s.elem.bytes();
         match count.expand() {
             None => Operand::Int((s.shape.product() * u64::from(elem_bytes)) as i64),
-            Some(count) => self.bytes_of(count, elem_bytes),
+            Some(count) => {
+                self.state_count(count, view, guard);
+                self.bytes_of(count, elem_bytes)
+            }
         }
     }
 

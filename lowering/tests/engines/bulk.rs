@@ -298,6 +298,12 @@ fn what_the_engine_cannot_do_is_reported() {
         "a bulk copy of 132 bytes; the size must be a multiple of 16",
     );
     check_fault(48, 32, 128, "it ends 64 bytes past the end");
+    check_fault(
+        0,
+        128,
+        512,
+        "index 128 is outside 0..65: the number of elements that a copy takes of [64] of f32 in shared memory, allocated at",
+    );
     check_fault(0, 32, 144, "0 of 1 arrivals and 16 bytes are missing");
     check_fault(0, 32, 112, "-16 bytes are missing");
 }
