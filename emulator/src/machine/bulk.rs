@@ -1,7 +1,7 @@
 //! Starting bulk and TMA copies, and waiting for them (PTX ISA 9.7.9.25 and 9.7.9.27).
 
 use super::access::{addresses, check_aligned, unwritten};
-use super::engine::{Fill, Other, Pending, Piece, Work, shared_index};
+use super::engine::{Fill, MAX_GIVEN_BYTES, Other, Pending, Piece, Work, shared_index};
 use super::generic::{Target, shared_owner};
 use super::mbarrier::MbarrierId;
 use super::run::{Scene, Stepped, Worker};
@@ -468,22 +468,32 @@ impl Worker<'_> {
             )?;
             let index = self.inside(scene, cta, address, bytes, lane)?;
             let id = self.lane_mbarrier(scene, &op.mbarrier, lane)?;
-            self.check_write(scene, cta, lane, index, bytes)?;
-            let mut data = Vec::new();
-            for &source in &op.sources {
-                data.extend_from_slice(
-                    &cell_value(scene, source, lane).to_le_bytes()[..op.element as usize],
-                );
+            let mut given = [0; MAX_GIVEN_BYTES];
+            let elements = given.chunks_exact_mut(op.element as usize);
+            for (to, &source) in elements.zip(&op.sources) {
+                let value = cell_value(scene, source, lane).to_le_bytes();
+                to.copy_from_slice(&value[..to.len()]);
             }
-            scene.cluster.engine_epoch += 1;
-            let stamp = super::order::Stamp {
-                actor: scene.cluster.engine(),
-                epoch: scene.cluster.engine_epoch,
-                step: scene.path.pc,
+            let piece = Piece {
+                shared: index as u32,
+                bytes,
+                other: Other::Given(given),
             };
-            let shared = &mut scene.cluster.ctas[cta].shared;
-            super::engine::deposit(shared, index, &data, op.reduction, stamp);
-            scene.cluster.complete_bytes(id, bytes)?;
+            let pending = Pending {
+                step: scene.path.pc,
+                cta: scene.cta,
+                warp: scene.warp.index,
+                lane: lane as u32,
+                group: None,
+                pieces: vec![piece],
+                work: Work::Load {
+                    targets: vec![(cta, Some(id))],
+                    fill: Fill::Zero,
+                    bytes,
+                },
+                shared_reduction: op.reduction,
+            };
+            self.start_load(scene, pending)?;
         }
         Ok(())
     }

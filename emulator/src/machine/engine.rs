@@ -20,12 +20,17 @@ pub(crate) struct Piece {
     pub(crate) other: Other,
 }
 
+/// The most that one thread stores by one instruction.
+pub(crate) const MAX_GIVEN_BYTES: usize = 16;
+
 /// The other side of a piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Other {
     Global(u64),
     /// Index in the shared memory of the CTA that started the copy.
     Shared(u32),
+    /// Bytes out of the registers of the thread that started it; those of the piece come first.
+    Given([u8; MAX_GIVEN_BYTES]),
     /// A place outside of the tensor.
     Outside,
 }
@@ -340,6 +345,7 @@ impl Worker<'_> {
                     &cluster.ctas[cta].shared.bytes[index as usize..index as usize + length],
                 );
             }
+            Other::Given(bytes) => buffer.extend_from_slice(&bytes[..length]),
             Other::Outside => match fill {
                 Fill::Zero => buffer.resize(length, 0),
                 Fill::Nan(ty) => buffer.extend(nan_bytes(ty).into_iter().cycle().take(length)),

@@ -438,6 +438,30 @@ fn stores_to_another_cta_count_on_its_mbarrier() {
 }
 
 #[test]
+fn stores_to_another_cta_take_their_time() {
+    let body = with_mbarrier(
+        1,
+        "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 256;
+        barrier.cluster.arrive;
+        barrier.cluster.wait;
+        mov.u32 %r10, %cluster_ctarank;
+        xor.b32 %r11, %r10, 1;
+        shl.b32 %r6, %r1, 2;
+        add.u32 %r7, %r3, %r6;
+        mapa.shared::cluster.u32 %r12, %r7, %r11;
+        mapa.shared::cluster.u32 %r13, %r2, %r11;
+        st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r12], %r1, [%r13];
+        st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r12], %r10, [%r13];
+        barrier.cluster.arrive;
+        barrier.cluster.wait;",
+    );
+    let fault = cluster(&body, 2).seed(1).fault();
+    assert_eq!(fault.kind, FaultKind::Race, "{}", fault.message);
+    let what = "starts while the operation at `st.async";
+    assert!(fault.message.contains(what), "{}", fault.message);
+}
+
+#[test]
 fn barriers_of_warps_order_shared_memory() {
     let body = "
         .shared .b32 cell[64];
