@@ -47,6 +47,7 @@ pub struct GlobalTensor<T> {
     base: Ptr<T>,
     shape: SmallVec<[Raw; 5]>,
     strides: SmallVec<[Raw; 5]>,
+    fills_with_nan: bool,
 }
 
 impl<T: Element> Ptr<T> {
@@ -58,11 +59,19 @@ impl<T: Element> Ptr<T> {
             base: self,
             shape: shape.into_coordinates(),
             strides: strides.into_strides(),
+            fills_with_nan: false,
         }
     }
 }
 
 impl<T: Element> GlobalTensor<T> {
+    /// Elements outside of the tensor are loaded as NaN instead of zero; for floats.
+    #[inline]
+    pub fn filled_with_nan(mut self) -> Self {
+        self.fills_with_nan = true;
+        self
+    }
+
     /// Makes a map of it for copies of `block` elements, which lie in shared memory as `layout` says. The map is kept at
     /// `place`, 16 u64 at a multiple of 128 bytes that each program has for itself and for each map that is in use; all
     /// copies through the map before must be complete. Elements outside of the tensor are loaded as zero.
@@ -83,7 +92,8 @@ impl<T: Element> GlobalTensor<T> {
             mode: TensorMapMode::Tiled,
         };
         let pointers = (place.value(), self.base.value());
-        let map = trace::make_tensor_map(ty, pointers, &self.shape, &self.strides, here());
+        let sizes = (&self.shape[..], &self.strides[..]);
+        let map = trace::make_tensor_map(ty, pointers, sizes, self.fills_with_nan, here());
         TensorMap::wrap(map)
     }
 }

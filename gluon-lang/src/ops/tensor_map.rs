@@ -14,8 +14,9 @@ use crate::ir::{Effects, Func, Spaces, TensorMapMode, TensorMapType, Type};
 
 define_op! {
     /// A tensor map of elements in global memory, written to `place` by one thread and then seen by all of the partition.
-    /// Elements outside of the tensor are loaded as zero.
     pub struct MakeTensorMap = "make_tensor_map" {
+        /// Elements outside of the tensor are loaded as NaN and not as zero.
+        fills_with_nan: bool,
         /// Where the map is kept: a pointer to 16 u64, at a multiple of 128 bytes.
         place: Value,
         /// The first element of the tensor, at a multiple of 16 bytes.
@@ -41,6 +42,10 @@ impl OpRules for MakeTensorMap {
         };
         check_pointer(func, self.place, Elem::Data(DType::U64), "keeps the map")?;
         check_pointer(func, self.base, m.elem, "begins the tensor")?;
+        if self.fills_with_nan && !m.elem.is_float() {
+            let message = format!("{} has no NaN to be loaded outside of the tensor", m.elem);
+            return Err(OpError::new(Code::ElementMismatch, message).help("only floats have one"));
+        }
         self.check_dimensions(func, m)?;
         Ok(smallvec![to.clone()])
     }

@@ -26,7 +26,7 @@ impl Lower for MakeTensorMap {
         let mut maker = Maker { cx, place, guard };
         maker.clear();
         maker.tensor(self);
-        maker.copies(maker.cx.map_type(map));
+        maker.copies(maker.cx.map_type(map), self.fills_with_nan);
         maker.publish();
         cx.set(map, vec![place.into()]);
         Ok(())
@@ -79,7 +79,7 @@ impl Maker<'_, '_> {
     }
 
     /// What one copy moves, and how it lies in shared memory.
-    fn copies(&mut self, m: &TensorMapType) {
+    fn copies(&mut self, m: &TensorMapType, fills_with_nan: bool) {
         let size = m.box_dims();
         let size = size.expect("the blocks of a verified map can be moved");
         self.set(
@@ -98,7 +98,7 @@ impl Maker<'_, '_> {
             (TensormapField::ElementType, element_type(m.elem)),
             (TensormapField::Interleave, 0),
             (TensormapField::Swizzle, swizzle_mode(layout.swizzle_bytes)),
-            (TensormapField::Fill, 0),
+            (TensormapField::Fill, fills_with_nan.into()),
         ];
         for (field, mode) in modes {
             self.set(field, None, Operand::Int(mode));

@@ -122,6 +122,35 @@ fn tensors_have_one_to_five_dimensions() {
     assert_eq!(numbers::<f32>(&after[1]), wanted);
 }
 
+/// What lies beyond the tensor is no number.
+#[kernel(warps = 1)]
+fn beyond(x: Ptr<f32>, out: Ptr<i32>, places: Ptr<u64>, n: i32) {
+    let line = x.tensor([n], ()).filled_with_nan();
+    let line = line.map([32], Nvmma::PLAIN, places);
+    let tile = Smem::<f32>::alloc([32], line.layout());
+    let full = Mbarrier::alloc(1);
+    full.expect(line.block_bytes());
+    line.load([0], tile, full);
+    full.wait(0);
+    let values = tile.load(Blocked::new([1], [32], [1], [0]));
+    let is_nan = !(values >= 0.0);
+    out.at(arange(0..32, values.layout()))
+        .store(is_nan.cast::<i32>());
+}
+
+#[test]
+fn elements_outside_are_zero_or_nan() {
+    let arguments = [
+        buffer(&[1.0_f32; 24]),
+        buffer(&[-1_i32; 32]),
+        places(1),
+        Argument::Int(21),
+    ];
+    let after = run(beyond, [1; 3], &arguments);
+    let wanted: Vec<i32> = (0..32).map(|i| i32::from(i >= 21)).collect();
+    assert_eq!(numbers::<i32>(&after[1]), wanted);
+}
+
 /// Groups of rows that lie one behind the other: a map for each, made where the last one was, so that what a block has
 /// beyond its group is not stored over the next.
 #[kernel(warps = 4)]

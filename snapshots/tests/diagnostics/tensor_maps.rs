@@ -57,6 +57,20 @@ fn a_map_of_what_is_only_read_is_stored_through() {
 }
 
 #[kernel]
+fn integers_that_are_no_number(x: Ptr<i32>, places: Ptr<u64>) {
+    let x = (x.tensor([64, 64], [64])).filled_with_nan();
+    x.map([64, 32], Nvmma::B128, places).prefetch((0, 0));
+}
+
+#[test]
+fn a_map_fills_integers_with_nan() {
+    check(
+        "integers_that_are_no_number",
+        integers_that_are_no_number.trace(),
+    );
+}
+
+#[kernel]
 fn map_kept_where_all_is_read(x: Ptr<f16>, #[readonly] places: Ptr<u64>) {
     let a = (x.tensor([64, 64], [64])).map([64, 64], Nvmma::B128, places);
     a.prefetch((0, 0));

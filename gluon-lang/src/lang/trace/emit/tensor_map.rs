@@ -12,13 +12,13 @@ use crate::ops::create::Const;
 use crate::ops::tensor_map::MakeTensorMap;
 use crate::verify::check_map;
 
-/// A map of a tensor: where it is kept and where the tensor begins are `pointers`.
+/// A map of a tensor: where it is kept and where the tensor begins, and the sizes and strides.
 #[inline(never)]
 pub(crate) fn make_tensor_map(
     ty: TensorMapType,
     (place, base): (Value, Value),
-    shape: &[Raw],
-    strides: &[Raw],
+    (shape, strides): (&[Raw], &[Raw]),
+    fills_with_nan: bool,
     at: At,
 ) -> Value {
     with(at, |trace| {
@@ -27,6 +27,7 @@ pub(crate) fn make_tensor_map(
             return trace.fail(error, at);
         }
         let op = MakeTensorMap {
+            fills_with_nan,
             place,
             base,
             shape: trace.scalars(shape, at),
