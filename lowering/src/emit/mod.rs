@@ -167,6 +167,8 @@ struct Emitter<'f> {
     locations: locations::Places,
     /// The CTA's shared memory, once it is used.
     shared: Option<Symbol>,
+    /// What addresses in shared memory are made of.
+    buffers: HashMap<Reg, shared::Buffer>,
 }
 
 impl<'f> Emitter<'f> {
@@ -193,6 +195,7 @@ impl<'f> Emitter<'f> {
             distributions: HashMap::new(),
             locations: locations::Places::new(options.emits_locations),
             shared: None,
+            buffers: HashMap::new(),
         }
     }
 

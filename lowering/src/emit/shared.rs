@@ -80,7 +80,9 @@ impl Lower for SmemIndex {
             // Buffers follow one another at any distance, so their number is no bit pattern.
             let stride = Element::int(view.buffer_bytes().into());
             let bytes = cx.code.int_binary(Op::Mul, index, stride, ADDRESS);
-            cx.code.int_binary(Op::Add, view.address, bytes, ADDRESS)
+            let moved = cx.code.int_binary(Op::Add, view.address, bytes, ADDRESS);
+            cx.remember_buffer(&view, index, moved);
+            moved
         } else {
             let entries = view.places.along(0, view.ty.shape[0]);
             let mut offset = Offset::default();
@@ -95,6 +97,39 @@ impl Lower for SmemIndex {
         cx.set_result(inst, vec![moved]);
         Ok(())
     }
+}
+
+impl Emitter<'_> {
+    /// Enters how an address behind the window's beginning was made of the number of a buffer.
+    fn remember_buffer(&mut self, view: &View<'_>, index: Element, moved: Element) {
+        let window = self.shared_address(0);
+        let register = |address: Element| match address {
+            Element::Sum(reg, _) | Element::Whole(Operand::Reg(reg)) => Some(reg),
+            _ => None,
+        };
+        let is_of_window = register(view.address) == Some(window);
+        if let (true, Element::Whole(Operand::Reg(index)), Some(address)) =
+            (is_of_window, index, register(moved))
+        {
+            let stride_bytes = view.buffer_bytes();
+            self.buffers.insert(
+                address,
+                Buffer {
+                    index,
+                    stride_bytes,
+                },
+            );
+        }
+    }
+}
+
+/// Where an address lies: so many times this many bytes behind the beginning of the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Buffer {
+    /// The number of the buffer.
+    pub(super) index: Reg,
+    /// From one buffer to the next.
+    pub(super) stride_bytes: u32,
 }
 
 impl Lower for SmemSlice {

@@ -121,6 +121,28 @@ impl Emitter<'_> {
         elements.iter().map(register).collect()
     }
 
+    /// An address in units of 16 bytes, as the lower word of a descriptor has it. That of a buffer is one step away from its
+    /// number: shared memory ends long before the 18 bits that the word holds.
+    fn descriptor_address(&mut self, address: Reg) -> Reg {
+        let in_units = |code: &mut Code, address: Reg| {
+            code.ternary(TernaryOp::Bfe, Type::U32, address, 4_u32, 14_u32)
+        };
+        match self.buffers.get(&address) {
+            Some(&buffer) if buffer.stride_bytes.is_multiple_of(16) => {
+                let window = self.shared_address(0);
+                let first = self.code.in_prologue(|code| in_units(code, window));
+                let stride = Element::int((buffer.stride_bytes / 16).into());
+                let elem = Elem::Data(DType::U32);
+                let units = self
+                    .code
+                    .int_binary(Op::Mul, buffer.index.into(), stride, elem);
+                let units = self.code.whole(units, elem);
+                self.code.binary(BinaryOp::Add, Type::U32, first, units)
+            }
+            _ => in_units(&mut self.code, address),
+        }
+    }
+
     /// Whether what the accumulator held before counts.
     fn use_old(&mut self, op: &WgmmaStart) -> Operand {
         let keep = self.blank[op.accumulator].map_or(Operand::Int(1), Blank::keep);
@@ -421,9 +443,7 @@ impl Matrix {
         let places = Places::new(&ty.layout, &ty.alloc_shape).expect(PLANNED);
         let elem_bits = ty.elem.bits();
         let (address, constant) = cx.code.split_address(cx.elements(view)[0]);
-        let low = cx
-            .code
-            .ternary(TernaryOp::Bfe, Type::U32, address, 4_u32, 14_u32);
+        let low = cx.descriptor_address(address);
         let entries: Vec<u32> = groups
             .iter()
             .map(|place| {
