@@ -32,10 +32,7 @@ pub fn layernorm<T: Float, const COLS: usize, const DIVISOR: u32>(
     let variance = (centred * centred).sum(1).expand_dims(1) / count;
     let scale = (variance + epsilon).rsqrt();
     // Weights read this late take no registers while the row is reduced.
-    let [w, b] = [weight, bias].map(|p| {
-        let of_columns = p.at(col).cache(CacheOp::Cs).mask(col < cols);
-        of_columns.other(0).load()
-    });
+    let [w, b] = [weight, bias].map(|p| p.at(col).mask(col < cols).other(0).load());
     let scaled = centred * scale * w.cast::<f32>() + b.cast::<f32>();
     let target = out.at(at).cache(CacheOp::Cs).mask(inside);
     target.store(scaled.cast::<T>());
