@@ -74,22 +74,20 @@ pub fn matmul_cluster<
     let copy = || {
         let shares = [STAGES * CTAS, HALF, BK];
         let shares = ring.b.reinterpret::<T>(shares, b.layout());
-        let (mut stage, mut is_backward) = (Stage::first(), scalar(false));
+        let mut stage = Stage::first();
         for tile in tiles.of_cluster(CTAS) {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                let at = select(is_backward, steps - 1 - step, step) * BK;
                 ring.empty.at(stage.index).wait(stage.phase ^ 1);
                 let full = ring.full.at(stage.index);
                 full.expect(a.block_bytes() + CTAS as u32 * b.block_bytes());
                 let row = (row * CTAS + rank) * BM;
-                a.load([row, at], ring.a.index(stage.index), full);
+                a.load([row, step * BK], ring.a.index(stage.index), full);
                 let share = shares.index(stage.index * CTAS + rank);
                 let to_both = b.copy().multicast((1 << CTAS) - 1);
-                to_both.load([column * BN + rank * HALF, at], share, full);
+                to_both.load([column * BN + rank * HALF, step * BK], share, full);
                 stage = stage.next(STAGES);
             }
-            is_backward = !is_backward;
         }
         // A CTA must not end while the other still speaks to its barriers: the last releases come round once more.
         for _ in 0..STAGES {

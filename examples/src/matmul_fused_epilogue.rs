@@ -37,14 +37,12 @@ pub struct Part<T> {
 }
 
 /// `C = finish(A · Bᵀ)` by warps that part. `fetch` lets the copy engine bring what `finish` needs for a part of a tile, and
-/// `finish` gets the sums, the number of the warpgroup, and the room of the result, which may hold an operand. If it `turns`,
-/// it reads every other tile from its end: L2 still holds what the one before read last.
+/// `finish` gets the sums, the number of the warpgroup, and the room of the result, which may hold an operand.
 #[device]
 pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
     [a, b, c]: [TensorMap<T>; 3],
     k: Scalar<i32>,
     tiles: impl Order,
-    turns: bool,
     fetch: impl Fn(Part<T>),
     finish: impl Fn(Tensor<f32>, usize, Smem<T>) -> Tensor<T>,
 ) {
@@ -88,19 +86,17 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
         }
     };
     let copy = || {
-        let (mut stage, mut is_backward) = (Stage::first(), scalar(false));
+        let mut stage = Stage::first();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                let at = select(is_backward, steps - 1 - step, step) * BK;
                 ring.empty.at(stage.index).wait(stage.phase ^ 1);
                 let full = ring.full.at(stage.index);
                 full.expect(a.block_bytes() + b.block_bytes());
-                a.load([row * BM, at], ring.a.index(stage.index), full);
-                b.load([column * BN, at], ring.b.index(stage.index), full);
+                a.load([row * BM, step * BK], ring.a.index(stage.index), full);
+                b.load([column * BN, step * BK], ring.b.index(stage.index), full);
                 stage = stage.next(STAGES);
             }
-            is_backward ^= turns;
         }
     };
     warp_specialize()
@@ -129,7 +125,7 @@ pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
         bias.load([part.at[1]], biases.index(part.group), part.ready);
     };
     let tiles = Grouped::new(m, n, [BM, BN], 16);
-    multiply_then([a, b, c], k, tiles, true, fetch, |product, group, _| {
+    multiply_then([a, b, c], k, tiles, fetch, |product, group, _| {
         let bias = biases.index(group).load(Slice::new(0, sums()));
         gelu_of_twice(product * 0.5 + bias.expand_dims(0) * 0.5).cast::<T>()
     });
@@ -152,7 +148,7 @@ pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
         residual.load(part.at, part.room, part.ready);
     };
     let tiles = Grouped::new(m, n, [BM, BN], 16);
-    multiply_then([a, b, c], k, tiles, true, fetch, |product, _, room| {
+    multiply_then([a, b, c], k, tiles, fetch, |product, _, room| {
         let residual = room.load(sums()).cast::<f32>();
         (product * scale + residual).cast::<T>()
     });

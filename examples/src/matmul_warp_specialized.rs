@@ -64,20 +64,17 @@ pub fn matmul_warp_specialized<
         }
     };
     let copy = || {
-        let (mut stage, mut is_backward) = (Stage::first(), scalar(false));
+        let mut stage = Stage::first();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                // Every other tile is read from its end: L2 still holds what the one before read last.
-                let at = select(is_backward, steps - 1 - step, step) * BK;
                 ring.empty.at(stage.index).wait(stage.phase ^ 1);
                 let full = ring.full.at(stage.index);
                 full.expect(a.block_bytes() + b.block_bytes());
-                a.load([row * BM, at], ring.a.index(stage.index), full);
-                b.load([column * BN, at], ring.b.index(stage.index), full);
+                a.load([row * BM, step * BK], ring.a.index(stage.index), full);
+                b.load([column * BN, step * BK], ring.b.index(stage.index), full);
                 stage = stage.next(STAGES);
             }
-            is_backward = !is_backward;
         }
     };
     warp_specialize()

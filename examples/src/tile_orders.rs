@@ -30,8 +30,8 @@ pub fn tiles_listed(#[readonly] list: Ptr<i32>, count: i32, numbers: Ptr<i32>, c
 }
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` in the order of a list of `count` tiles.
-#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, true>, <bf16, false>))]
-pub fn matmul_listed<T: Float + Factor<T, f32>, const TURNS: bool>(
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
+pub fn matmul_listed<T: Float + Factor<T, f32>>(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
     #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
@@ -41,9 +41,7 @@ pub fn matmul_listed<T: Float + Factor<T, f32>, const TURNS: bool>(
 ) {
     let tiles = Listed::new(list, count);
     let nothing = |part: Part<T>| part.ready.arrive();
-    multiply_then([a, b, c], k, tiles, TURNS, nothing, |sums, _, _| {
-        sums.cast::<T>()
-    });
+    multiply_then([a, b, c], k, tiles, nothing, |sums, _, _| sums.cast::<T>());
 }
 
 /// An order as the kernels read it.
@@ -101,7 +99,7 @@ fn tiles_along_a_hilbert_curve(case: &mut Case) -> CaseResult {
     case.expect(&numbers, number, Exactly)
 }
 
-/// Beside it the same in one direction only, and the product in the order of groups.
+/// Beside it the product in the order of groups.
 #[case(sizes(m = [256, 200], n = [512, 264], k = [256, 72]))]
 fn matmul_hilbert_bf16(case: &mut Case) -> CaseResult {
     let tiles = [case.size("m").div_ceil(BM), case.size("n").div_ceil(BN)];
@@ -109,19 +107,15 @@ fn matmul_hilbert_bf16(case: &mut Case) -> CaseResult {
     let list = list_of(case, &order);
     product::<bf16>(case, |case, p: &Product<bf16>| {
         let programs = order.len().min(128);
-        let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
-        let arguments = (a, b, c, &list, order.len() as i32, p.k());
+        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
         let same = Close {
             relative: 1e-2,
             absolute: 1e-2 * f64::from(p.k()).sqrt(),
         };
-        let one_way = matmul_listed::<bf16, false>;
-        case.rival("in one direction", same, one_way, programs, arguments)?;
-        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
         let grouped = matmul_warp_specialized::<bf16, 256, 64, 3>;
         case.rival("grouped", same, grouped, programs, arguments)?;
         let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
         let arguments = (a, b, c, &list, order.len() as i32, p.k());
-        case.launch(matmul_listed::<bf16, true>, programs, arguments)
+        case.launch(matmul_listed::<bf16>, programs, arguments)
     })
 }
