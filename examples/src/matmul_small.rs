@@ -75,11 +75,11 @@ pub fn matmul_small<
             stage = stage.next(STAGES);
         }
     };
-    let mut parts = warp_specialize().main(|| multiply(0));
-    for group in 1..GROUPS {
+    // The copies come first, in the code too: everybody waits for them, and instructions come from far away at the start.
+    let mut parts = warp_specialize().main(copy);
+    for group in 0..GROUPS {
         parts = parts.worker(Warps(4), || multiply(group));
     }
-    parts.worker(Warps(1), copy);
 }
 
 fn matmul<T, const GROUPS: usize, const BN: usize, const STAGES: usize>(

@@ -186,7 +186,7 @@ impl OpRules for MbarrierArrive {
         Ok(smallvec![])
     }
     fn suits_one_thread(&self) -> bool {
-        self.by != Arrivers::Thread
+        self.by == Arrivers::Partition
     }
     answers!(effects(ORDERS), shared(barrier: Atomic), free_layouts);
 }

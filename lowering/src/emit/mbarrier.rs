@@ -16,7 +16,7 @@ use super::{Emitted, Emitter, Lower};
 const IN_CTA: Option<MbarSpace> = Some(MbarSpace::Cta);
 
 /// The bits of a thread's number below its warp and its warpgroup.
-pub(super) const LANE_BITS: u32 = 31;
+const LANE_BITS: u32 = 31;
 const WARPGROUP_BITS: u32 = 127;
 
 impl Lower for MbarrierInit {

@@ -19,7 +19,7 @@ pub(super) struct Partition {
     pub(super) barrier: u32,
     /// Warps of the CTA that run the same code without any tile of their own.
     pub(super) followers: u32,
-    /// One thread runs the code for all of its warp, and the others are gone: it need not say who does what.
+    /// One thread runs the code for all, and the others are gone: it need not say who does what.
     pub(super) is_one_thread: bool,
 }
 
@@ -144,9 +144,10 @@ impl Emitter<'_> {
             warps,
             barrier,
             followers,
+            is_one_thread,
             ..
         } = self.code.partition;
-        if warps == 1 && followers == 0 {
+        if is_one_thread || warps == 1 && followers == 0 {
             self.meet_warp();
         } else if barrier == 0 {
             self.code.push(ptx::Bar::new(ptx::BarOp::Sync, 0));

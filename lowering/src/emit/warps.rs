@@ -7,7 +7,6 @@ use gluon_lang::ir::Type as TileType;
 use gluon_lang::ops::warps::WarpSpecialize;
 use ptx::{Compare, Label, Predicate, SetMaxNRegOp, Type};
 
-use super::mbarrier::LANE_BITS;
 use super::partition::Partition;
 use super::{Emitted, Emitter, Lower};
 
@@ -91,8 +90,8 @@ impl Emitter<'_> {
         self.code.push(ptx::SetMaxNReg::new(op, want));
     }
 
-    /// The code of a partition, which ends the kernel at `end`. What one thread can do alone, the first of a warp does: the
-    /// others leave, so that nothing is said for every thread and guarded for one.
+    /// The code of a partition, which ends the kernel at `end`. What one thread can do alone, the first does: the others
+    /// leave, so that nothing is said for every thread and guarded for one.
     fn partition_code(&mut self, op: &WarpSpecialize, at: usize, end: Label) -> Emitted {
         let region = op.partitions.0[at];
         let mut partition = Partition {
@@ -102,9 +101,11 @@ impl Emitter<'_> {
             followers: 0,
             is_one_thread: false,
         };
-        let is_one_thread = op.warps[at] == 1 && self.suits_one_thread(region);
+        let is_one_thread = self.suits_one_thread(region);
         if is_one_thread {
-            let first = self.in_partition(partition, |cx| cx.code.thread_bits_clear(LANE_BITS));
+            let first = self.in_partition(partition, |cx| {
+                cx.code.thread_bits_clear(partition.threads() - 1)
+            });
             self.code.branch(Some(Predicate::not(first)), end, false);
             partition.is_one_thread = true;
         }
