@@ -172,7 +172,7 @@ impl ParameterBlock {
         start..start + self.reaches[index]
     }
 
-    /// Notes which parameters are only read and which are stored to.
+    /// Notes which of its parameters are only read and which are stored to.
     #[inline]
     pub(crate) fn set_roles(&mut self, readonly: u64, written: u64) {
         (self.readonly, self.written) = (readonly, written);
@@ -188,12 +188,12 @@ impl ParameterBlock {
         self.buffers(self.written)
     }
 
-    fn buffers(&self, roles: u64) -> impl Iterator<Item = (usize, std::ops::Range<u64>)> {
-        let count = self.places.len().min(64);
-        let has_role = move |index: &usize| roles >> index & 1 != 0;
-        (0..count)
-            .filter(has_role)
-            .map(|index| (index, self.buffer(index)))
+    fn buffers(&self, mut roles: u64) -> impl Iterator<Item = (usize, std::ops::Range<u64>)> {
+        std::iter::from_fn(move || {
+            let index = roles.trailing_zeros() as usize;
+            roles &= roles.checked_sub(1)?;
+            Some((index, self.buffer(index)))
+        })
     }
 
     /// All bytes.

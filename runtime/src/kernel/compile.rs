@@ -10,7 +10,7 @@ use gluon_lang::lang::Printed;
 use lowering::{LaunchInfo, Options};
 
 use super::Instance;
-use super::promises;
+use super::promises::{self, Roles};
 use crate::code::{Entry, EntryShape};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -85,6 +85,7 @@ impl Compiler {
             contracts,
             is_replaced: text.get().is_some(),
             module: Arc::new(module),
+            roles: Roles::of(&lowered.launch.params),
             info: lowered.launch,
             warnings,
             steps,
@@ -121,6 +122,7 @@ struct Product {
     is_replaced: bool,
     module: Arc<ptx::Module>,
     info: LaunchInfo,
+    roles: Roles,
     warnings: Diagnostics,
     steps: Vec<StepTime>,
     text: OnceLock<String>,
@@ -228,7 +230,12 @@ impl Compiled {
     /// An error unless the packed arguments are as the kernel was promised; notes which buffers it reads and writes.
     #[inline]
     pub(crate) fn check_promises(&self, parameters: &mut ParameterBlock) -> Result<()> {
-        promises::check(&self.0.info.entry, &self.0.info.params, parameters)
+        promises::check(
+            &self.0.info.entry,
+            &self.0.info.params,
+            self.0.roles,
+            parameters,
+        )
     }
 
     fn check_spills(&self, entry: &Entry) -> Result<()> {

@@ -8,20 +8,41 @@ use lowering::ParamInfo;
 use crate::error::{Error, Result};
 use crate::launch::ParameterBlock;
 
+/// What a kernel does with its first 64 parameters' buffers, a bit for each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Roles {
+    readonly: u64,
+    written: u64,
+}
+
+impl Roles {
+    pub(crate) fn of(params: &[ParamInfo]) -> Roles {
+        let of_all = |has_role: fn(&ParamInfo) -> bool| {
+            let of_one = |(index, param)| u64::from(has_role(param)) << index;
+            params.iter().take(64).enumerate().map(of_one).sum()
+        };
+        Roles {
+            readonly: of_all(|param| param.is_readonly),
+            written: of_all(|param| param.is_written),
+        }
+    }
+}
+
 /// An error unless every argument is divisible as its parameter promises. The compiler made wide accesses of the
 /// promises, so a broken one would be a misaligned access on the device.
 #[inline]
-pub(crate) fn check(kernel: &str, params: &[ParamInfo], block: &mut ParameterBlock) -> Result<()> {
+pub(crate) fn check(
+    kernel: &str,
+    params: &[ParamInfo],
+    roles: Roles,
+    block: &mut ParameterBlock,
+) -> Result<()> {
     params
         .iter()
         .enumerate()
         .filter(|(_, param)| param.divisor > 1)
         .try_for_each(|(index, param)| check_one(kernel, param, block.parameter(index)))?;
-    let roles = |has_role: fn(&ParamInfo) -> bool| {
-        let of_one = |(index, param)| u64::from(has_role(param)) << index;
-        params.iter().take(64).enumerate().map(of_one).sum()
-    };
-    block.set_roles(roles(|p| p.is_readonly), roles(|p| p.is_written));
+    block.set_roles(roles.readonly, roles.written);
     check_apart(kernel, params, block)
 }
 
@@ -113,7 +134,7 @@ mod tests {
         block.push(&address.to_le_bytes(), 8);
         block.push(&stride.to_le_bytes(), 8);
         block.push(&[count], 1);
-        check("k", &params, &mut block)
+        check("k", &params, Roles::of(&params), &mut block)
             .map_or_else(|error| error.to_string(), |()| "kept".to_string())
     }
 
@@ -128,7 +149,8 @@ mod tests {
             for address in [x, y, out] {
                 block.push_buffer(address, 64);
             }
-            check("k", &params, &mut block).map_or_else(|e| e.to_string(), |()| "kept".to_owned())
+            check("k", &params, Roles::of(&params), &mut block)
+                .map_or_else(|e| e.to_string(), |()| "kept".to_owned())
         };
         assert_eq!(check(0x1000, 0x1040, 0x1040), "kept");
         assert_eq!(check(0x1000, 0x1000, 0x0fc0), "kept");
