@@ -48,14 +48,6 @@ def fresh(buffer):
     return tensor.normal_() if dtype.is_floating_point else tensor.random_(0, 100)
 
 
-PLACES_BYTES, 2 << 20) // dtype.itemsize
-    tensor = torch.empty(count + PLACES_BYTES // dtype.itemsize, device="cuda", dtype=dtype)[start:start + count].view(shape)
-    if buffer["role"] != "input":
-        fill(tensor)
-        return tensor
-    return tensor.normal_() if dtype.is_floating_point else tensor.random_(0, 100)
-
-
 # The peer of each kernel: a function of the case's inputs, in the order of its buffers, and one of the same in float64.
 def softmax(x):
     return F.softmax(x, dim=-1)
