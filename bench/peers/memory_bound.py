@@ -12,8 +12,8 @@ without as `tilekit plain` too; `--no-pdl` leaves only the latter. Triton kernel
 each with the fastest of a small sweep.
 
 Timing: inputs N(0, 1), each contestant rotates over enough sets of buffers to exceed four times the L2 cache, all over
-the same inputs. torch allocates its outputs itself; `torch.compile into` writes into those that ours has, since the place of an
-output against its input makes up to 7 %. contest.py says how visits are made. Reported: the median over the rounds, minimum and maximum, bandwidth of the compulsory bytes, and the
+the same inputs. torch allocates its outputs itself; `torch.compile into` writes into those that ours has. contest.py says how
+visits are made. Reported: the median over the rounds, minimum and maximum, bandwidth of the compulsory bytes, and the
 median of the per-round ratio of each contestant's time to ours. Each of our kernels is checked against torch in float64 on
 poisoned outputs before and after it is timed, and every other contestant once.
 """
