@@ -90,11 +90,7 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                ring.empty.at(stage.index).wait(stage.phase ^ 1);
-                let full = ring.full.at(stage.index);
-                full.expect(a.block_bytes() + b.block_bytes());
-                a.load([row * BM, step * BK], ring.a.index(stage.index), full);
-                b.load([column * BN, step * BK], ring.b.index(stage.index), full);
+                ring.fill(stage, [a, b], [row, column, step]);
                 stage = stage.next(STAGES);
             }
         }

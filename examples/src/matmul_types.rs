@@ -58,11 +58,7 @@ fn multiply_each<T: Factor<T, S>, S: Element>(
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                ring.empty.at(stage.index).wait(stage.phase ^ 1);
-                let full = ring.full.at(stage.index);
-                full.expect(a.block_bytes() + b.block_bytes());
-                a.load([row * BM, step * depth], ring.a.index(stage.index), full);
-                b.load([column * BN, step * depth], ring.b.index(stage.index), full);
+                ring.fill(stage, [a, b], [row, column, step]);
                 stage = stage.next(stages);
             }
         }

@@ -28,6 +28,20 @@ impl<T: Element> Ring<T> {
             empty: Mbarriers::alloc(stages, releases as u32),
         }
     }
+
+    /// Waits until a stage is empty, and lets the copy engine fill it with one block of each factor: those of block row `row`
+    /// of A and `column` of B, at `step` along K.
+    #[device]
+    pub fn fill(self, stage: Stage, [a, b]: [TensorMap<T>; 2], at: [Scalar<i32>; 3]) {
+        let ([row, column, step], [a_block, b_block]) = (at, [a.block(), b.block()]);
+        self.empty.at(stage.index).wait(stage.phase ^ 1);
+        let full = self.full.at(stage.index);
+        full.expect(a.block_bytes() + b.block_bytes());
+        let of_a = [row * a_block[0], step * a_block[1]];
+        a.load(of_a, self.a.index(stage.index), full);
+        let of_b = [column * b_block[0], step * b_block[1]];
+        b.load(of_b, self.b.index(stage.index), full);
+    }
 }
 
 /// A place in a ring, and the parity of the round through it.
