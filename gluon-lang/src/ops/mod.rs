@@ -29,6 +29,8 @@ pub mod tma;
 pub mod warps;
 pub mod wgmma;
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 pub use define::{
@@ -323,6 +325,12 @@ pub trait OpRules: OpFields + Registered {
     /// The views of shared memory that it touches; its scratch is not among them.
     fn shared_accesses(&self) -> SharedAccesses {
         SharedAccesses::new()
+    }
+
+    /// For an op that makes a view of another: the bytes that the result may hold, counted from the first of a whole
+    /// allocation or buffer that it is made of; `None` where they may be any.
+    fn part_of_view(&self, _func: &Func) -> Option<Range<u32>> {
+        None
     }
 
     /// Can one thread alone do what it does, where no operand, result or scratch belongs to several? An op that lets threads

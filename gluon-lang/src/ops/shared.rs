@@ -3,6 +3,8 @@
 //! A view is free: it is an address and a map, nothing is copied. Views of views are allowed wherever the map of the
 //! layout allows them.
 
+use std::ops::Range;
+
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
@@ -10,12 +12,13 @@ use super::arith::mismatch;
 use super::create::one_declared;
 use super::define::{answers, define_op};
 use super::shape::tensor;
+use super::tma::constant_int;
 use super::{Op, OpRules, Scratch, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, SmemType, Spaces, TensorType, Type};
-use crate::layout::local::Places;
+use crate::layout::local::{Places, Storage};
 use crate::layout::{Dims, LayoutError, SharedLayout, relate};
 
 /// The descriptor type of an operand, or a diagnostic that says that it is none.
@@ -220,6 +223,18 @@ impl OpRules for SmemIndex {
             alloc_shape
         })])
     }
+
+    fn part_of_view(&self, func: &Func) -> Option<Range<u32>> {
+        let s = func.ty(self.view).as_smem()?;
+        let index = u32::try_from(constant_int(func, self.index)?).ok()?;
+        if index >= s.shape[0] {
+            return None;
+        }
+        let (first, last) = Places::new(&s.layout, &s.alloc_shape).ok()?.span_of(index);
+        let storage = Storage::new(&s.layout, &s.alloc_shape, s.elem.bytes()).ok()?;
+        Some(storage.bytes(first)..storage.bytes(last) + s.elem.bytes())
+    }
+
     answers!(free_layouts);
 }
 

@@ -1,9 +1,12 @@
-//! Which allocations a view of shared memory may be of.
+//! Which allocations a view of shared memory may be of, and which of their bytes it may hold.
+
+use std::ops::Range;
 
 use cranelift_entity::SecondaryMap;
 use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::flow;
+use gluon_lang::ir::{Func, SmemType};
+use gluon_lang::layout::relate;
+use gluon_lang::ops::{Scratch, flow};
 use smallvec::SmallVec;
 
 /// Allocations, in program order.
@@ -13,6 +16,8 @@ pub type Allocations = SmallVec<[Inst; 1]>;
 #[derive(Clone, Debug)]
 pub struct Views {
     of_value: SecondaryMap<Value, Allocations>,
+    /// The bytes of a view in its one allocation, where they are known to be fewer than all.
+    parts: SecondaryMap<Value, Option<Range<u32>>>,
     has_any: bool,
 }
 
@@ -21,16 +26,66 @@ impl Views {
     pub fn of(func: &Func) -> Views {
         let mut views = Views {
             of_value: SecondaryMap::new(),
+            parts: SecondaryMap::new(),
             has_any: false,
         };
         // A view that goes round a loop is known after two walks; one round several loops within each other needs more.
         while views.walk(func, func.body) {}
+        if views.has_any {
+            views.find_parts(func);
+        }
         views
     }
 
     /// The allocations that `value` may be a view of; none for what is no view.
     pub fn allocations(&self, value: Value) -> &[Inst] {
         &self.of_value[value]
+    }
+
+    /// The bytes that `value` may hold of an allocation that it may be a view of, which lies at `planned`.
+    pub fn bytes_in(&self, value: Value, planned: Scratch) -> Scratch {
+        match &self.parts[value] {
+            Some(part) => Scratch {
+                start: planned.start + part.start,
+                bytes: part.len() as u32,
+            },
+            None => planned,
+        }
+    }
+
+    /// Follows every view down from its allocation: a view of a view holds what that holds, or a part of it.
+    fn find_parts(&mut self, func: &Func) {
+        for inst in func.walk() {
+            let op = func.op(inst);
+            let operands = op.operands();
+            let source = operands.iter().copied().find(|v| is_view(func, *v));
+            let (Some(source), &[result]) = (source, func.results(inst)) else {
+                continue;
+            };
+            if !op.regions().is_empty() || !is_view(func, result) {
+                continue;
+            }
+            let part = op.rules().part_of_view(func);
+            let begin = part.as_ref().and_then(|_| self.begin(func, source));
+            self.parts[result] = match part.zip(begin) {
+                Some((part, begin)) => Some(begin + part.start..begin + part.end),
+                None => self.parts[source].clone(),
+            };
+        }
+    }
+
+    /// Where in its one allocation a view begins that is known to be all of it or all of a buffer in it.
+    fn begin(&self, func: &Func, view: Value) -> Option<u32> {
+        let &[allocation] = self.allocations(view) else {
+            return None;
+        };
+        let s = func.ty(view).as_smem()?;
+        let holder = match &self.parts[view] {
+            Some(part) => part.clone(),
+            None => 0..bytes(func.ty(func.result(allocation)).as_smem()?)?,
+        };
+        let is_all = s.shape == s.alloc_shape && bytes(s)? == holder.len() as u32;
+        is_all.then_some(holder.start)
     }
 
     /// Is there no shared memory of the author's at all?
@@ -97,6 +152,10 @@ impl Views {
         }
         known.len() > before
     }
+}
+
+fn bytes(s: &SmemType) -> Option<u32> {
+    relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes()).ok()
 }
 
 fn is_view(func: &Func, value: Value) -> bool {

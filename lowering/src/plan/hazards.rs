@@ -281,7 +281,7 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
             let mut bytes = Bytes::default();
             for &allocation in views.allocations(view) {
                 let planned = func.op(allocation).rules().allocation().unwrap_or_default();
-                bytes.add(&Bytes::of(planned));
+                bytes.add(&Bytes::of(views.bytes_in(view, planned)));
             }
             events.push(Event::Touch(access, bytes));
         }

@@ -25,6 +25,8 @@ pub(crate) const MAX_SHARED_BYTES: u32 = 232_448;
 /// Shared memory of an SM that its CTAs share, and what the system takes of it for each of them (same place).
 const SM_SHARED_BYTES: u32 = 228 * 1024;
 const RESERVED_BYTES_PER_CTA: u32 = 1024;
+/// An SM gives shared memory to CTAs in these units (CUDA occupancy calculator, compute capability 9.0).
+const SHARED_UNIT_BYTES: u32 = 128;
 const MAX_THREADS_PER_SM: u32 = 2048;
 const MAX_CTAS_PER_SM: u32 = 32;
 
@@ -109,7 +111,6 @@ fn in_rounds(func: &mut Func, needs: &[Need], limit: u32) -> bool {
 
 /// The first of these that does not cost a CTA on the SM: everything kept, small things kept, nothing kept.
 fn place(func: &Func, needs: &[Need]) -> (Vec<u32>, u32) {
-    let budget = budget(func);
     let kept_up_to = |limit: u32| {
         let blocks = needs.iter().map(|need| {
             let is_kept = need.is_scratch && need.block.bytes <= limit;
@@ -122,16 +123,24 @@ fn place(func: &Func, needs: &[Need]) -> (Vec<u32>, u32) {
         });
         first_fit::place(&blocks.collect::<Vec<_>>())
     };
+    let least = kept_up_to(0);
+    let budget = budget(func, least.1);
     let mut tries = [u32::MAX, SMALL_SCRATCH_BYTES].into_iter().map(kept_up_to);
-    tries
-        .find(|(_, total)| *total <= budget)
-        .unwrap_or_else(|| kept_up_to(0))
+    tries.find(|(_, total)| *total <= budget).unwrap_or(least)
 }
 
-/// Bytes that a CTA can use while as many of them fit an SM as its threads allow.
-fn budget(func: &Func) -> u32 {
-    let ctas = (MAX_THREADS_PER_SM / (func.launch_warps() * 32)).clamp(1, MAX_CTAS_PER_SM);
-    (SM_SHARED_BYTES / ctas - RESERVED_BYTES_PER_CTA).min(MAX_SHARED_BYTES)
+/// Bytes that a CTA can use while as many of them fit an SM as its threads and the `least` bytes that it needs allow.
+fn budget(func: &Func, least: u32) -> u32 {
+    let by_threads = MAX_THREADS_PER_SM / (func.launch_warps() * 32);
+    let by_bytes = SM_SHARED_BYTES / taken_of_sm(least);
+    let ctas = by_threads.min(by_bytes).clamp(1, MAX_CTAS_PER_SM);
+    let share = SM_SHARED_BYTES / ctas / SHARED_UNIT_BYTES * SHARED_UNIT_BYTES;
+    (share - RESERVED_BYTES_PER_CTA).min(MAX_SHARED_BYTES)
+}
+
+/// The bytes of an SM's shared memory that a CTA with so many takes.
+fn taken_of_sm(bytes: u32) -> u32 {
+    bytes.next_multiple_of(SHARED_UNIT_BYTES) + RESERVED_BYTES_PER_CTA
 }
 
 fn scratches(func: &Func, moments: &Moments) -> Vec<Need> {

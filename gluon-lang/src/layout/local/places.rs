@@ -72,6 +72,21 @@ impl Places {
         (0..bits).map(|bit| self.of_bit(dim, bit)).collect()
     }
 
+    /// The first and the last offset that an element with `index` along the first dimension may have: those that its other
+    /// coordinates reach, and what lies between them.
+    pub fn span_of(&self, index: u32) -> (u32, u32) {
+        let others = 1..self.alloc_shape.rank();
+        let reached = others.flat_map(|dim| self.along(dim, self.alloc_shape[dim]));
+        let within = if self.has_buffers {
+            self.buffer_bits
+        } else {
+            u32::BITS - reached.fold(0, |all, offset| all | offset).leading_zeros()
+        };
+        let first = self.offset(&Dims::filled(0, self.alloc_shape.rank()).with(0, index));
+        let low = (1 << within) - 1;
+        (first & !low, first | low)
+    }
+
     fn of_bit(&self, dim: usize, bit: u32) -> u32 {
         self.offset(&Dims::filled(0, self.alloc_shape.rank()).with(dim, 1 << bit))
     }

@@ -370,3 +370,15 @@ fn narrow_numbers_count_as_far_as_their_type_goes() {
         ],
     );
 }
+
+#[test]
+fn a_rank_lies_in_its_cluster() {
+    let kernel = |cluster: &str| {
+        format!("kernel @k() warps(4){cluster} {{\n  %rank = cluster_rank : i32\n  return\n}}")
+    };
+    check(
+        &kernel(" cluster(4, 2, 1)"),
+        &[("rank", "[1 1 1] in 0..=7")],
+    );
+    check(&kernel(""), &[("rank", "[1 any 1] in 0..=0")]);
+}

@@ -32,6 +32,7 @@ pub(super) fn result(func: &Func, known: &Known, op: &Op, at: usize, ty: &Type) 
         Op::NumPrograms(NumPrograms { axis }) | Op::NumClusters(NumClusters { axis }) => {
             grid(*axis, 1, ty)
         }
+        Op::ClusterRank(_) => rank(func, ty),
         Op::Binary(b) => arith::binary(b.op, &known[b.lhs], &known[b.rhs], ty),
         Op::Compare(c) => arith::compare(c.op, &known[c.lhs], &known[c.rhs]),
         Op::Select(s) => select(known, s),
@@ -102,6 +103,18 @@ fn grid(axis: GridAxis, least: i128, ty: &Type) -> Facts {
     };
     Facts {
         range: Some(Range::new(least, extent - 1 + least)),
+        ..Facts::unknown(ty)
+    }
+}
+
+/// The number of a CTA in its cluster: the only one where there are no clusters.
+fn rank(func: &Func, ty: &Type) -> Facts {
+    let ctas = i128::from(func.cluster.iter().product::<u32>());
+    if ctas == 1 {
+        return constant(Const::Int(0), ty);
+    }
+    Facts {
+        range: Some(Range::new(0, ctas - 1)),
         ..Facts::unknown(ty)
     }
 }
