@@ -33,6 +33,17 @@ fn shapes_differ(out: Ptr<i32>) {
 mistake!(shapes_that_differ, shapes_differ);
 
 #[kernel(warps = 1)]
+fn shape_of_mistake(out: Ptr<i32>) {
+    let rows = Smem::<i32>::alloc([2, 32], Swizzled::new(1, 1, 2, [1, 0]));
+    let row = rows.index(1);
+    // What the shape decides is not known.
+    let len: u32 = row.shape().iter().product();
+    let half = arange(0..len / row.shape()[0], vector()).reshape(row.shape());
+    out.at(half).store(row.load(vector()));
+}
+mistake!(the_shape_of_a_mistake, shape_of_mistake);
+
+#[kernel(warps = 1)]
 fn layouts_differ(out: Ptr<i32>) {
     let a = arange(0..64, vector());
     let b = arange(0..64, Blocked::new([2], [32], [1], [0]));

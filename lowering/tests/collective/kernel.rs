@@ -31,6 +31,11 @@ impl Form {
         let sizes: Vec<String> = self.shape.iter().map(u32::to_string).collect();
         format!("tensor<{}x{elem}, #l{}>", sizes.join("x"), self.layout)
     }
+
+    /// The row-major numbers of its elements.
+    pub(crate) fn numbers(&self) -> String {
+        format!("{}_at", self.name)
+    }
 }
 
 impl Kernel {
@@ -56,6 +61,15 @@ impl Kernel {
             self.layouts.push(text.into());
             self.layouts.len() - 1
         })
+    }
+
+    /// A form of which no numbers are wanted.
+    pub(crate) fn plain(&mut self, layout: &str, shape: &[u32]) -> Form {
+        Form {
+            name: String::new(),
+            layout: self.layout(layout),
+            shape: shape.into(),
+        }
     }
 
     /// A form under a name of its own; `%NAME_at` are the row-major numbers of its elements.

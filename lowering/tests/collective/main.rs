@@ -17,6 +17,7 @@ mod family;
 mod gathers;
 mod kernel;
 mod partitions;
+mod random;
 mod scans;
 mod sorts;
 mod tables;

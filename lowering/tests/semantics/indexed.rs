@@ -30,7 +30,7 @@ fn moves<T: Element, I: Int>(x: Ptr<T>, y: Ptr<T>, indices: Ptr<I>, index: Ptr<i
 }
 
 #[track_caller]
-fn check<T: Element, I: Int>(plan: &Plan, dice: &mut Dice) {
+pub(crate) fn check<T: Element, I: Int>(plan: &Plan, dice: &mut Dice) {
     set(plan);
     let (view_shape, held) = reference(plan);
     let axis = dice.below(view_shape.len());

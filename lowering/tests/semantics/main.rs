@@ -25,6 +25,7 @@ mod masks;
 mod memory;
 mod partitions;
 mod printing;
+mod random;
 mod reductions;
 mod shared;
 mod tensor_cores;

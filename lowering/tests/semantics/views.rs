@@ -185,7 +185,7 @@ pub(crate) fn bytes_of(numbers: impl Iterator<Item = u64>, dtype: DType) -> Vec<
 }
 
 #[track_caller]
-fn check<T: Element>(plan: &Plan) {
+pub(crate) fn check<T: Element>(plan: &Plan) {
     set(plan);
     let traced = KernelFn::trace(views::<T>);
     let func = traced.unwrap_or_else(|e| panic!("{e}\n{plan:?}")).func;
@@ -254,7 +254,7 @@ impl Dice {
     }
 
     /// A step that is possible from a view of this shape.
-    fn step(&mut self, shape: &[u32], has_buffers: bool) -> Step {
+    pub(crate) fn step(&mut self, shape: &[u32], has_buffers: bool) -> Step {
         let rank = shape.len();
         match self.below(if has_buffers { 3 } else { 4 }) {
             0 => {

@@ -82,5 +82,10 @@ fn refuse(what: &str, at: At) -> ! {
         _ => "use a mask, or an `if` around the rest",
     });
     with(at, |trace| trace.fail(error, at));
+    end();
+}
+
+/// Ends tracing for a mistake that is reported already.
+pub(crate) fn end() -> ! {
     std::panic::resume_unwind(Box::new(super::panic::Ended));
 }

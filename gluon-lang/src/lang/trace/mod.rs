@@ -25,7 +25,7 @@ pub(crate) use entry::{
     begin_kernel, const_arg, declare_map, declare_param, set_block, trace_kernel, type_arg,
 };
 pub use frame::Frame;
-pub(crate) use frame::{depth, enter, leaving};
+pub(crate) use frame::{depth, end, enter, leaving};
 pub use logic::{
     AfterScalar, HostLogic, Logic, LogicSide, Question, ScalarLogic, TensorLogic, Undecided,
 };

@@ -118,12 +118,38 @@ pub fn index_shared(
             "its swizzle mixes the first dimension into the others; allocate it with one dimension more than the layout has",
         ));
     }
+    // What stands between elements would be counted for the padding, and cannot be said of it.
+    let is_behind = map
+        .basis_coords(Axis::Offset)
+        .is_sorted_by_key(|b| b[0] != 0);
+    if matches!(layout, SharedLayout::Padded(_)) && !is_behind {
+        return Err(impossible(
+            "index",
+            layout,
+            "its first dimension does not lie behind all others; allocate it with one dimension more than the layout has",
+        ));
+    }
     let others: Vec<Axis> = Axis::dims(alloc_shape.len())
         .filter(|&a| a != first)
         .collect();
     let rest = map.sublayout(&[Axis::Offset, Axis::Block], &others);
     let renamed = rest.with_outs_renamed(|axis| Axis::dim(dim_of(axis, alloc_shape.len()) - 1));
-    from_map(layout, &renamed)
+    from_map(layout, &without_last_zeros(&renamed))
+}
+
+/// The map without the offsets behind all elements: what an index has taken away. Buffers, which would lie closer, have
+/// been indexed before.
+fn without_last_zeros(map: &LinearLayout) -> LinearLayout {
+    let (mut offset, block) = (
+        map.basis_coords(Axis::Offset),
+        map.basis_coords(Axis::Block),
+    );
+    while offset
+        .pop_if(|basis| basis.iter().all(|&c| c == 0))
+        .is_some()
+    {}
+    let groups = [(Axis::Offset, &offset[..]), (Axis::Block, &block[..])];
+    LinearLayout::from_bases(groups, &map.out_sizes())
 }
 
 /// The layout after dimension `i` has become the operand's dimension `order[i]`.
@@ -271,23 +297,25 @@ fn from_map(like: &SharedLayout, map: &LinearLayout) -> Result<SharedLayout, Lay
         map.basis_coords(Axis::Offset),
         map.basis_coords(Axis::Block),
     );
-    // What an index has taken away is left out where it lies behind all the rest.
-    while offset.len() > 1 && offset.last().is_some_and(|b| b.iter().all(|&c| c == 0)) {
-        offset.pop();
-    }
     let layout: SharedLayout = match like {
-        SharedLayout::Padded(padded) => Padded {
+        SharedLayout::Padded(padded) if map.total_out_bits() > 0 => Padded {
             pairs: padded.pairs.clone(),
             unpadded: Unpadded::Bases(offset),
             cta_bases: block,
         }
         .into(),
-        _ => SharedLinear {
-            offset,
-            block,
-            alignment_bytes: like.alignment_bytes(),
+        _ => {
+            // A single element has no basis that tells the number of dimensions.
+            if offset.is_empty() && block.is_empty() {
+                offset.push(Dims::filled(0, map.outs().len()));
+            }
+            SharedLinear {
+                offset,
+                block,
+                alignment_bytes: like.alignment_bytes(),
+            }
+            .into()
         }
-        .into(),
     };
     layout.check_parameters()?;
     Ok(layout)

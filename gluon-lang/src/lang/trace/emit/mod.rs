@@ -44,10 +44,15 @@ use super::{At, with};
 use crate::entity::Value;
 use crate::layout::{Dims, Layout};
 
-/// The shape of a value; a scalar and what was reported as wrong have rank 0.
+/// The shape of a value; a scalar has rank 0. What was reported as wrong has none, and tracing ends: what the author's host
+/// code makes of a shape, a second report among it, would follow from the first mistake.
 #[inline(never)]
 pub(crate) fn shape_of(value: Value, at: At) -> Dims {
-    with(at, |trace| Dims::from(trace.ty(value).shape()))
+    let shape = with(at, |trace| {
+        let is_known = !trace.is_poison(value);
+        is_known.then(|| Dims::from(trace.ty(value).shape()))
+    });
+    shape.unwrap_or_else(|| super::end())
 }
 
 /// The layout of a tensor; `Auto` for a scalar and for what was reported as wrong.

@@ -1,0 +1,93 @@
+//! Random layouts of shared memory.
+
+use gluon_lang::layout::SharedLayout;
+
+use super::dice::Dice;
+
+/// A layout of any kind that fits a shape and the width of its elements.
+pub(crate) fn layout(dice: &mut Dice, shape: &[u32], elem_bits: u32) -> SharedLayout {
+    let text = match dice.below(4) {
+        0 => swizzled(dice, shape),
+        1 => padded(dice, shape),
+        2 if shape.len() > 1 => nvmma(dice, shape, elem_bits),
+        _ => linear(dice, shape),
+    };
+    text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn swizzled(dice: &mut Dice, shape: &[u32]) -> String {
+    let mut power = |most: usize| 1 << dice.below(most);
+    let (vec, per_phase, max_phase) = (power(5), power(4), power(5));
+    format!(
+        "Swizzled({vec}, {per_phase}, {max_phase}, {:?})",
+        dice.order(shape.len())
+    )
+}
+
+fn padded(dice: &mut Dice, shape: &[u32]) -> String {
+    let mut intervals: Vec<u32> = (0..10).map(|bit| 1 << bit).collect();
+    dice.shuffle(&mut intervals);
+    intervals.truncate(1 + dice.below(3));
+    let pairs: Vec<[u32; 2]> = intervals
+        .into_iter()
+        .map(|interval| [interval, 1 << dice.below(4)])
+        .collect();
+    if dice.once_in(3) && shape.iter().any(|size| *size > 1) {
+        let bases = units(dice, shape);
+        return format!("Padded({pairs:?}, offset={bases:?})");
+    }
+    format!("Padded({pairs:?}, {:?})", dice.order(shape.len()))
+}
+
+/// The widest swizzle is chosen as often as the others, as far as rows are long enough for it.
+fn nvmma(dice: &mut Dice, shape: &[u32], elem_bits: u32) -> String {
+    let transposed = dice.once_in(2);
+    let columns = if transposed {
+        shape[0]
+    } else {
+        shape[shape.len() - 1]
+    };
+    let row_bytes = columns * elem_bits / 8;
+    let swizzles: Vec<u32> = [0, 32, 64, 128]
+        .into_iter()
+        .filter(|s| *s <= row_bytes)
+        .collect();
+    format!(
+        "Nvmma({}, {elem_bits}, transposed={transposed}, rank={})",
+        dice.pick(&swizzles),
+        shape.len()
+    )
+}
+
+/// One basis a bit of the shape, in any order.
+fn units(dice: &mut Dice, shape: &[u32]) -> Vec<Vec<u32>> {
+    let mut bases = Vec::new();
+    for (dim, size) in shape.iter().enumerate() {
+        for bit in 0..size.trailing_zeros() {
+            let mut basis = vec![0; shape.len()];
+            basis[dim] = 1 << bit;
+            bases.push(basis);
+        }
+    }
+    dice.shuffle(&mut bases);
+    bases
+}
+
+/// Independent bases that are sums of others as often as not, and offsets that nothing uses.
+fn linear(dice: &mut Dice, shape: &[u32]) -> String {
+    let mut bases = units(dice, shape);
+    for _ in 0..dice.below(2 * bases.len() + 1) {
+        let (to, from) = (dice.below(bases.len()), dice.below(bases.len()));
+        if to != from {
+            let added = bases[from].clone();
+            for (entry, added) in bases[to].iter_mut().zip(added) {
+                *entry ^= added;
+            }
+        }
+    }
+    if bases.is_empty() || dice.once_in(5) {
+        let at = dice.below(bases.len() + 1);
+        bases.insert(at, vec![0; shape.len()]);
+    }
+    format!("SharedLinear(offset={bases:?})")
+}
