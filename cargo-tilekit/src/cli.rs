@@ -6,9 +6,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use tilekit::harness::Exit;
-use tilekit::harness::request::{self, SizeOverride};
-use tilekit::report;
+use protocol::Exit;
+use protocol::MessageFormat;
+use protocol::request::{self, SizeOverride};
 
 /// Build, check, run, snapshot and draw TileKit kernels.
 #[derive(Debug, Parser)]
@@ -426,12 +426,12 @@ impl CargoOptions {
     }
 }
 
-impl From<Format> for report::MessageFormat {
+impl From<Format> for MessageFormat {
     fn from(format: Format) -> Self {
         match format {
-            Format::Human => report::MessageFormat::Human,
-            Format::Short => report::MessageFormat::Short,
-            Format::Json => report::MessageFormat::Json,
+            Format::Human => MessageFormat::Human,
+            Format::Short => MessageFormat::Short,
+            Format::Json => MessageFormat::Json,
         }
     }
 }

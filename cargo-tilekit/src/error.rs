@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tilekit::harness::Exit;
-use tilekit::harness::config::ConfigError;
-use tilekit::report::{MessageFormat, Remark};
+use protocol::Exit;
+use protocol::config::ConfigError;
+use protocol::{MessageFormat, Remark};
 
 /// The result of a command.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use tilekit::harness::Exit;
-use tilekit::report::{MessageFormat, Remark};
+use protocol::Exit;
+use protocol::{MessageFormat, Remark};
 
 use crate::error::{Error, Result};
 

@@ -1,7 +1,7 @@
 //! Pictures of layouts for a terminal: neighbours of one group are drawn as one cell, such as `t5 r0-3`.
 
 use anstyle::{Color, RgbColor, Style};
-use tilekit::layout::view::{Cell, Colour, Panel, Picture};
+use gluon_lang::layout::view::{Cell, Colour, Panel, Picture};
 
 /// The picture, coloured; the styles are removed where they are not wanted.
 pub(crate) fn text(picture: &Picture) -> String {
@@ -88,7 +88,7 @@ fn number_of(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use tilekit::layout::view::{View, picture};
+    use gluon_lang::layout::view::{View, picture};
 
     use super::text;
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use tilekit::harness::request::{self, ColorChoice};
-use tilekit::report::{MessageFormat, Remark};
+use protocol::request::{self, ColorChoice};
+use protocol::{MessageFormat, Remark};
 
 use crate::cli::{Color, OutputOptions};
 use crate::error::Error;
@@ -61,7 +61,7 @@ impl Terminal {
         let written = stream
             .write_all(text.as_bytes())
             .and_then(|()| stream.flush());
-        tilekit::harness::expect_written(written);
+        protocol::expect_written(written);
     }
 
     /// Prints `text` for people, or `object` for machines.

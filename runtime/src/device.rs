@@ -6,8 +6,10 @@ use std::sync::{Arc, OnceLock};
 use crate::buffer::Memory;
 use crate::cuda;
 use crate::emulated::{EmulatedDevice, EmulatedMemory};
-use crate::error::{Error, Result, version_text};
+use crate::error::{Error, Result};
 use crate::toolchain::Toolchain;
+
+pub use machine::driver::DeviceFacts;
 
 /// Something that runs kernels. Cloning it gives another name for the same device.
 #[derive(Clone)]
@@ -153,38 +155,6 @@ impl Eq for Device {}
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({})", self.facts().name)
-    }
-}
-
-/// What is known of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceFacts {
-    /// Its name, such as `NVIDIA H200`.
-    pub name: String,
-    /// Compute capability, major and minor.
-    pub capability: (u32, u32),
-    /// How many multiprocessors (SMs) it has.
-    pub multiprocessors: u32,
-    /// Device memory, bytes.
-    pub memory_bytes: usize,
-    /// L2 cache, bytes.
-    pub l2_bytes: usize,
-    /// The most shared memory that one CTA can ask for, bytes.
-    pub shared_bytes_per_cta: u32,
-    /// The highest SM clock, kHz.
-    pub clock_khz: u32,
-    /// The highest memory clock, kHz.
-    pub memory_clock_khz: u32,
-    /// Width of the bus to device memory, bits.
-    pub memory_bus_bits: u32,
-    /// The newest CUDA that the driver supports, as 1000 · major + 10 · minor; none for the emulator.
-    pub driver_version: Option<i32>,
-}
-
-impl DeviceFacts {
-    /// The driver's CUDA version as text, such as `13.0`.
-    pub fn driver_text(&self) -> Option<String> {
-        self.driver_version.map(version_text)
     }
 }
 

@@ -78,7 +78,6 @@
 //! - [`Error`]: everything that can go wrong, each with a way out.
 
 mod buffer;
-pub mod cache;
 pub mod case;
 mod code;
 mod cuda;
@@ -93,7 +92,6 @@ mod launch;
 mod number;
 mod peer;
 pub mod prelude;
-pub mod ptxas;
 pub mod report;
 mod stream;
 mod tensor_map;
@@ -117,8 +115,11 @@ pub use kernel::{
     Packing, StepTime,
 };
 pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
+/// What a machine lacks, and what its tools refuse; see [`Error::Machine`].
+pub use machine::Error as MachineError;
+pub use machine::{cache, ptxas};
 pub use number::{Number, Reference, Rounding};
-pub use peer::{Gemm, Peer, find_cublas};
+pub use peer::{Gemm, Peer};
 pub use stream::{Event, Stream};
 pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, TensorSource, TensorView, Tiling};
 pub use toolchain::{Image, Toolchain};

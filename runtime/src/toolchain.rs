@@ -1,8 +1,10 @@
 //! From PTX text to code that a GPU loads.
 
-use crate::cache::{CubinCache, Key};
+use machine::Error as MachineError;
+use machine::cache::{CubinCache, Key};
+use machine::ptxas::{Assembled, Candidate, Environment, FLAGS, Ptxas};
+
 use crate::error::Result;
-use crate::ptxas::{Assembled, Candidate, Environment, FLAGS, Ptxas};
 
 /// What assembles PTX on this machine, and where cubins are kept.
 #[derive(Clone, Debug)]
@@ -70,12 +72,11 @@ impl Toolchain {
     /// A cubin, from the cache or by ptxas.
     ///
     /// # Errors
-    /// [`Error::NoPtxas`](crate::Error::NoPtxas), or what ptxas has against the code.
+    /// [`MachineError::NoPtxas`](MachineError::NoPtxas), or what ptxas has against the code.
     pub fn assemble(&self, ptx: &str) -> Result<Image> {
         let Some(ptxas) = &self.ptxas else {
-            return Err(crate::Error::NoPtxas {
-                rejected: self.rejected.clone(),
-            });
+            let rejected = self.rejected.clone();
+            return Err(MachineError::NoPtxas { rejected }.into());
         };
         let key = Key::new(ptx, ptxas.version, &FLAGS);
         if let Some(assembled) = self.cache.get(&key) {
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(toolchain.image(KERNEL).unwrap().bytes(), KERNEL.as_bytes());
         assert!(matches!(
             toolchain.assemble(KERNEL),
-            Err(Error::NoPtxas { .. })
+            Err(Error::Machine(MachineError::NoPtxas { .. }))
         ));
     }
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tilekit::harness::Exit;
-use tilekit::harness::request::{self, Replace, Verb};
+use protocol::Exit;
+use protocol::request::{self, Replace, Verb};
 
 use crate::cli::{Build, CargoOptions};
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! `completions`.
 
-use tilekit::harness::Exit;
+use protocol::Exit;
 
 use crate::cli::{Cli, Completions};
 use crate::terminal::Terminal;

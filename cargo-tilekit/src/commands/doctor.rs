@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use tilekit::cache::CubinCache;
-use tilekit::harness::Exit;
-use tilekit::harness::config::Config;
-use tilekit::ptxas::{Candidate, Environment};
-use tilekit::report::MessageFormat;
-use tilekit::{Device, DeviceFacts};
+use machine::cache::CubinCache;
+use machine::driver::{Context, DeviceFacts};
+use machine::ptxas::{Candidate, Environment};
+use protocol::Exit;
+use protocol::MessageFormat;
+use protocol::config::Config;
 
 use crate::cli::CargoOptions;
 use crate::error::Error;
@@ -65,7 +65,7 @@ impl Finding {
 }
 
 pub(super) fn doctor(cargo: &CargoOptions, terminal: &Terminal) -> Exit {
-    let gpu = Device::cuda(0).map(|device| device.facts().clone());
+    let gpu = Context::open(0).map(|context| context.facts().clone());
     let driver = gpu.as_ref().ok().and_then(|facts| facts.driver_version);
     let environment = Environment::of_process();
     let mut findings = vec![rust(), graphics(gpu), assembler(&environment, driver)];
@@ -127,7 +127,7 @@ fn rust_version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn graphics(gpu: Result<DeviceFacts, tilekit::Error>) -> Finding {
+fn graphics(gpu: Result<DeviceFacts, machine::Error>) -> Finding {
     match gpu {
         Ok(facts) => {
             let driver = facts.driver_text().unwrap_or_default();
@@ -189,7 +189,7 @@ fn assembler(environment: &Environment, driver: Option<i32>) -> Finding {
 }
 
 fn disassembler(environment: &Environment) -> Finding {
-    match tilekit::ptxas::find_disassembler(environment) {
+    match machine::ptxas::find_disassembler(environment) {
         Some(path) => Finding::good("disassembler", path.display().to_string()),
         None => Finding::partial(
             "disassembler",
@@ -200,7 +200,7 @@ fn disassembler(environment: &Environment) -> Finding {
 }
 
 fn cublas() -> Finding {
-    match tilekit::find_cublas() {
+    match machine::cublas::find() {
         Ok(found) => Finding::good("cublas", found),
         Err(why) => {
             let fact = why.split("; ").next().unwrap_or(&why);

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use tilekit::diag::Code;
-use tilekit::harness::Exit;
-use tilekit::ptxas;
-use tilekit::report::MessageFormat;
+use gluon_lang::diag::Code;
+use machine::ptxas;
+use protocol::Exit;
+use protocol::MessageFormat;
 
 use crate::cli::Explain;
 use crate::error::{Error, Result};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tilekit::harness::Exit;
-use tilekit::report::Remark;
+use protocol::Exit;
+use protocol::Remark;
 use toml::{Table, Value};
 
 use crate::cli::{CargoOptions, New};

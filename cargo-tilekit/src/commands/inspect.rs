@@ -1,7 +1,7 @@
 //! `inspect`.
 
-use tilekit::harness::Exit;
-use tilekit::harness::request::{Verb, View};
+use protocol::Exit;
+use protocol::request::{Verb, View};
 
 use crate::cli::{CargoOptions, Inspect, StageName};
 use crate::error::Result;

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
+use gluon_lang::layout::AnyLayout;
+use gluon_lang::layout::view::{View, picture, svg};
+use protocol::Exit;
+use protocol::Remark;
+use protocol::request::Verb;
 use serde::Deserialize;
 use serde_json::json;
-use tilekit::harness::Exit;
-use tilekit::harness::request::Verb;
-use tilekit::layout::AnyLayout;
-use tilekit::layout::view::{View, picture, svg};
-use tilekit::report::Remark;
 
 use crate::cli::{CargoOptions, Layout, LayoutView};
 use crate::error::{Error, Result};

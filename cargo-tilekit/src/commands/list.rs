@@ -1,7 +1,7 @@
 //! `list` and `check`.
 
-use tilekit::harness::Exit;
-use tilekit::harness::request::Verb;
+use protocol::Exit;
+use protocol::request::Verb;
 
 use crate::cli::{CargoOptions, Selection};
 use crate::error::Result;

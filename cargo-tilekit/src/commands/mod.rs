@@ -11,7 +11,7 @@ mod list;
 mod run;
 mod snapshot;
 
-use tilekit::harness::Exit;
+use protocol::Exit;
 
 use crate::cli::{Cli, Command};
 use crate::error::Result;

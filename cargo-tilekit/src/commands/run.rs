@@ -1,7 +1,7 @@
 //! `run`, `test` and `bench`.
 
-use tilekit::harness::Exit;
-use tilekit::harness::request::{BenchRequest, Verb};
+use protocol::Exit;
+use protocol::request::{BenchRequest, Verb};
 
 use crate::cli::{Bench, CargoOptions, Run};
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! `snapshot`.
 
-use tilekit::harness::Exit;
-use tilekit::harness::request::{SnapshotMode, Verb};
+use protocol::Exit;
+use protocol::request::{SnapshotMode, Verb};
 
 use crate::cli::{CargoOptions, Snapshot};
 use crate::error::Result;

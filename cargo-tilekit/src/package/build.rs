@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
+use protocol::Exit;
+use protocol::{MessageFormat, Remark};
 use serde::Deserialize;
-use tilekit::harness::Exit;
-use tilekit::report::{MessageFormat, Remark};
 
 use super::metadata::STUB;
 use super::{Metadata, Package, cargo_program, generated};

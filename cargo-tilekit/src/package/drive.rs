@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-use tilekit::harness::Exit;
-use tilekit::harness::request::{
+use protocol::Exit;
+use protocol::request::{
     DeviceChoice, OutputOptions, PROTOCOL, PackagePlace, REQUEST_VARIABLE, Request, SizeOverride,
     Verb,
 };
-use tilekit::report::{MessageFormat, Remark};
+use protocol::{MessageFormat, Remark};
 
 use super::{Metadata, Package, build, select};
 use crate::cli::CargoOptions;

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tilekit::harness::Exit;
-use tilekit::report::Remark;
+use protocol::Exit;
+use protocol::Remark;
 use toml::{Table, Value};
 
 use super::{Metadata, Package};

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use protocol::Exit;
+use protocol::{MessageFormat, Remark};
 use serde::Deserialize;
-use tilekit::harness::Exit;
-use tilekit::report::{MessageFormat, Remark};
 
 use crate::cli::CargoOptions;
 use crate::error::{Error, Result};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use tilekit::harness::Exit;
-use tilekit::report::Remark;
+use protocol::Exit;
+use protocol::Remark;
 
 use super::{Metadata, Package};
 use crate::error::{Error, Result};
@@ -136,7 +136,7 @@ fn check(package: &Package, metadata: &Metadata) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tilekit::report::MessageFormat;
+    use protocol::MessageFormat;
 
     use super::*;
 

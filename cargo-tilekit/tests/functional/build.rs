@@ -182,7 +182,7 @@ fn a_hand_edit_of_the_tile_ir_takes_effect() {
 #[test]
 fn machine_code_needs_ptxas_and_says_so() {
     let package = Package::new("machine-kernels", SCALE);
-    if tilekit::ptxas::Ptxas::find(None).is_ok() {
+    if machine::ptxas::Ptxas::find(None).is_ok() {
         let said = package.tilekit("build --emit cubin").ends_with(0);
         let path = said.stdout.lines().next().expect("a path");
         assert!(

@@ -116,7 +116,7 @@ fn sizes_and_the_device_come_from_the_configuration_too() {
 
 #[test]
 fn without_a_gpu_the_emulator_is_used_and_the_reason_said() {
-    if tilekit::Device::cuda(0).is_ok() {
+    if machine::driver::Context::open(0).is_ok() {
         return;
     }
     let package = Package::new("auto-kernels", SCALE);

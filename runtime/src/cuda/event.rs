@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 
-use super::driver::Handle;
 use super::{Context, CudaFailure, Stream};
 use crate::error::Error;
+use machine::driver::Handle;
 
 /// A moment on a stream.
 pub(crate) struct Event {

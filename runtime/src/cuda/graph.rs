@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use cudarc::driver::sys;
 
-use super::driver::{Driver, Handle};
 use super::{Context, CudaFailure, Stream};
 use crate::error::Error;
+use machine::driver::{Driver, Handle};
 
 /// Work that was captured from a stream.
 pub(crate) struct Graph {

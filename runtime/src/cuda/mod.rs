@@ -1,8 +1,8 @@
 //! The CUDA driver, made safe.
 //!
-//! This folder holds every call of the driver and nearly all of the workspace's `unsafe`; above it everything is safe
-//! Rust. The library is loaded when a device is first opened, so a program that never does needs no driver, and a
-//! missing library or symbol is an [`Error`](crate::Error), never a panic.
+//! This folder and [`machine::driver`], which finds and opens a GPU, hold every call of the driver and nearly all of the
+//! workspace's `unsafe`; above them everything is safe Rust. The library is loaded when a device is first opened, so a
+//! program that never does needs no driver, and a missing library or symbol is an [`Error`](crate::Error), never a panic.
 //!
 //! Two rules of the driver shape the interface:
 //!
@@ -11,10 +11,7 @@
 //! - A kernel's failure is noticed by a later call and poisons the context. A stream remembers what was launched
 //!   last, so that the error names it.
 
-mod context;
-mod driver;
 mod event;
-mod failure;
 mod graph;
 mod launch;
 mod memory;
@@ -23,14 +20,15 @@ mod stream;
 mod tensor_map;
 mod watchdog;
 
-pub(crate) use context::Context;
 pub(crate) use event::Event;
-pub use failure::CudaFailure;
 pub(crate) use graph::Graph;
 pub(crate) use launch::LaunchShape;
+pub(crate) use machine::driver::Context;
+pub use machine::driver::CudaFailure;
 pub(crate) use memory::DeviceMemory;
 pub(crate) use module::{Function, Module};
 pub(crate) use stream::Stream;
+pub(crate) use tensor_map::encode_tensor_map;
 pub use watchdog::{HANG_EXIT_CODE, Watchdog};
 
 #[cfg(test)]

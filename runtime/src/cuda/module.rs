@@ -10,10 +10,10 @@ use cudarc::driver::sys::{
     self, CUfunction_attribute_enum as FunctionAttribute, CUjit_option_enum as JitOption,
 };
 
-use super::driver::{Driver, Handle};
 use super::{Context, CudaFailure};
 use crate::device::EntryFacts;
 use crate::error::Error;
+use machine::driver::{Driver, Handle};
 
 /// Bytes of each log that the driver's compiler may fill.
 const LOG_BYTES: usize = 16 << 10;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys;
 
-use super::driver::Handle;
 use super::{Context, CudaFailure, Event};
 use crate::error::Error;
+use machine::driver::Handle;
 
 /// A non-blocking stream: it does not wait for the default stream, nor the default stream for it.
 pub(crate) struct Stream {

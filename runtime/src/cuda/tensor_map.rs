@@ -14,96 +14,94 @@ use emulator::{TensorAccess, TensorElement, TensorMap};
 use super::{Context, CudaFailure};
 use crate::tensor_map::L2Promotion;
 
-impl Context {
-    /// The 128 bytes of a tensor map. The map has been validated.
-    pub(crate) fn encode_tensor_map(
-        &self,
-        map: &TensorMap,
-        promotion: L2Promotion,
-    ) -> Result<[u8; 128], CudaFailure> {
-        let mut encoded = sys::CUtensorMap { opaque: [0; 16] };
-        self.bind()?;
-        match map.access {
-            TensorAccess::Tiled { box_dims } => {
-                self.encode_tiled(map, &box_dims, promotion, &mut encoded)?;
-            }
-            TensorAccess::Im2col { .. } => self.encode_im2col(map, promotion, &mut encoded)?,
+/// The 128 bytes of a tensor map. The map has been validated.
+pub(crate) fn encode_tensor_map(
+    context: &Context,
+    map: &TensorMap,
+    promotion: L2Promotion,
+) -> Result<[u8; 128], CudaFailure> {
+    let mut encoded = sys::CUtensorMap { opaque: [0; 16] };
+    context.bind()?;
+    match map.access {
+        TensorAccess::Tiled { box_dims } => {
+            encode_tiled(context, map, &box_dims, promotion, &mut encoded)?;
         }
-        let mut bytes = [0; 128];
-        for (part, word) in bytes.chunks_exact_mut(8).zip(encoded.opaque) {
-            part.copy_from_slice(&word.to_ne_bytes());
-        }
-        Ok(bytes)
+        TensorAccess::Im2col { .. } => encode_im2col(context, map, promotion, &mut encoded)?,
     }
+    let mut bytes = [0; 128];
+    for (part, word) in bytes.chunks_exact_mut(8).zip(encoded.opaque) {
+        part.copy_from_slice(&word.to_ne_bytes());
+    }
+    Ok(bytes)
+}
 
-    /// A map with boxes of `box_dims`.
-    fn encode_tiled(
-        &self,
-        map: &TensorMap,
-        box_dims: &[u32; 5],
-        promotion: L2Promotion,
-        encoded: &mut sys::CUtensorMap,
-    ) -> Result<(), CudaFailure> {
-        // SAFETY: writes one aligned tensor map; each array has at least `rank` entries, the strides `rank` - 1; the
-        // address is only recorded.
-        let code = unsafe {
-            (self.driver.cuTensorMapEncodeTiled)(
-                encoded,
-                data_type(map.element),
-                map.rank,
-                std::ptr::without_provenance_mut::<c_void>(map.address as usize),
-                map.dims.as_ptr(),
-                map.strides.as_ptr(),
-                box_dims.as_ptr(),
-                map.element_strides.as_ptr(),
-                Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-                swizzle(map.swizzle),
-                l2_promotion(promotion),
-                fill(map),
-            )
-        };
-        self.driver.check("cuTensorMapEncodeTiled", code)
-    }
+/// A map with boxes of `box_dims`.
+fn encode_tiled(
+    context: &Context,
+    map: &TensorMap,
+    box_dims: &[u32; 5],
+    promotion: L2Promotion,
+    encoded: &mut sys::CUtensorMap,
+) -> Result<(), CudaFailure> {
+    // SAFETY: writes one aligned tensor map; each array has at least `rank` entries, the strides `rank` - 1; the
+    // address is only recorded.
+    let code = unsafe {
+        (context.driver.cuTensorMapEncodeTiled)(
+            encoded,
+            data_type(map.element),
+            map.rank,
+            std::ptr::without_provenance_mut::<c_void>(map.address as usize),
+            map.dims.as_ptr(),
+            map.strides.as_ptr(),
+            box_dims.as_ptr(),
+            map.element_strides.as_ptr(),
+            Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle(map.swizzle),
+            l2_promotion(promotion),
+            fill(map),
+        )
+    };
+    context.driver.check("cuTensorMapEncodeTiled", code)
+}
 
-    /// A map of the pixels of an image.
-    fn encode_im2col(
-        &self,
-        map: &TensorMap,
-        promotion: L2Promotion,
-        encoded: &mut sys::CUtensorMap,
-    ) -> Result<(), CudaFailure> {
-        let TensorAccess::Im2col {
-            lower_corner,
-            upper_corner,
-            channels,
-            pixels,
-        } = map.access
-        else {
-            unreachable!("only maps of pixels are encoded here")
-        };
-        let (lower, upper) = (lower_corner.map(c_int::from), upper_corner.map(c_int::from));
-        // SAFETY: as above; a corner has `rank` - 2 entries, 3 at the most.
-        let code = unsafe {
-            (self.driver.cuTensorMapEncodeIm2col)(
-                encoded,
-                data_type(map.element),
-                map.rank,
-                std::ptr::without_provenance_mut::<c_void>(map.address as usize),
-                map.dims.as_ptr(),
-                map.strides.as_ptr(),
-                lower.as_ptr(),
-                upper.as_ptr(),
-                channels.into(),
-                pixels.into(),
-                map.element_strides.as_ptr(),
-                Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-                swizzle(map.swizzle),
-                l2_promotion(promotion),
-                fill(map),
-            )
-        };
-        self.driver.check("cuTensorMapEncodeIm2col", code)
-    }
+/// A map of the pixels of an image.
+fn encode_im2col(
+    context: &Context,
+    map: &TensorMap,
+    promotion: L2Promotion,
+    encoded: &mut sys::CUtensorMap,
+) -> Result<(), CudaFailure> {
+    let TensorAccess::Im2col {
+        lower_corner,
+        upper_corner,
+        channels,
+        pixels,
+    } = map.access
+    else {
+        unreachable!("only maps of pixels are encoded here")
+    };
+    let (lower, upper) = (lower_corner.map(c_int::from), upper_corner.map(c_int::from));
+    // SAFETY: as above; a corner has `rank` - 2 entries, 3 at the most.
+    let code = unsafe {
+        (context.driver.cuTensorMapEncodeIm2col)(
+            encoded,
+            data_type(map.element),
+            map.rank,
+            std::ptr::without_provenance_mut::<c_void>(map.address as usize),
+            map.dims.as_ptr(),
+            map.strides.as_ptr(),
+            lower.as_ptr(),
+            upper.as_ptr(),
+            channels.into(),
+            pixels.into(),
+            map.element_strides.as_ptr(),
+            Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzle(map.swizzle),
+            l2_promotion(promotion),
+            fill(map),
+        )
+    };
+    context.driver.check("cuTensorMapEncodeIm2col", code)
 }
 
 fn fill(map: &TensorMap) -> Fill {

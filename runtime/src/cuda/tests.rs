@@ -1,5 +1,7 @@
 //! What can be shown on a machine without a GPU, and a round trip that runs where there is one.
 
+use machine::Error as MachineError;
+
 use super::{Context, DeviceMemory, LaunchShape, Module, Stream};
 use crate::error::Error;
 use crate::launch::ParameterBlock;
@@ -9,10 +11,10 @@ fn open() -> Option<std::sync::Arc<Context>> {
     match Context::open(0) {
         Ok(context) => Some(context),
         Err(
-            error @ (Error::NoDriver
-            | Error::NoDevice
-            | Error::DriverTooOld { .. }
-            | Error::NotHopper { .. }),
+            error @ (MachineError::NoDriver
+            | MachineError::NoDevice
+            | MachineError::DriverTooOld { .. }
+            | MachineError::NotHopper { .. }),
         ) => {
             let line = error.to_string();
             assert!(!line.contains('\n'), "one line: {line}");
@@ -35,7 +37,7 @@ fn a_gpu_number_out_of_range_is_named() {
     if open().is_some() {
         assert!(matches!(
             Context::open(1000),
-            Err(Error::NoSuchDevice { ordinal: 1000, .. })
+            Err(MachineError::NoSuchDevice { ordinal: 1000, .. })
         ));
     }
 }

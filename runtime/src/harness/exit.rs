@@ -1,107 +1,45 @@
-//! What a process of the tool ends with.
+//! Which exit an error leads to.
 
-use std::process::ExitCode;
+use machine::Error as MachineError;
+use protocol::Exit;
 
 use crate::error::Error;
 
-macro_rules! exits {
-    ($($variant:ident = $code:literal, $meaning:literal;)+) => {
-        /// How a verb ended. The numbers never change meaning; scripts may rely on them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u8)]
-        pub enum Exit { $(#[doc = $meaning] $variant = $code,)+ }
-
-        impl Exit {
-            /// Every way to end.
-            pub const ALL: &[Exit] = &[$(Exit::$variant),+];
-            /// What it means, in a few words.
-            pub const fn meaning(self) -> &'static str { match self { $(Exit::$variant => $meaning,)+ } }
+/// What an error of the runtime ends the tool with.
+pub(super) fn exit_of(error: &Error) -> Exit {
+    match error {
+        Error::Machine(lack) => exit_of_lack(lack),
+        Error::Kernel(_) => Exit::Diagnostics,
+        Error::Jit { .. } => Exit::Toolchain,
+        Error::UnknownSize { .. } | Error::UnevenSizes { .. } | Error::CaseTooLarge { .. } => {
+            Exit::Usage
         }
-    };
-}
-
-exits! {
-    Success = 0, "everything asked for was done";
-    Internal = 1, "a bug of TileKit, or of the machine (a file that cannot be written)";
-    Usage = 2, "the command line or the configuration is wrong";
-    NothingSelected = 4, "no kernels in the package, or none matches";
-    KernelFailed = 100, "a kernel gave a wrong result or failed while it ran";
-    BuildFailed = 101, "the package does not compile";
-    MetadataFailed = 102, "cargo could not read the package";
-    Diagnostics = 103, "a kernel is wrong: diagnostics were reported";
-    Snapshots = 104, "snapshots differ, are missing or belong to nothing";
-    Toolchain = 105, "ptxas or a disassembler failed or was not found";
-    NoGpu = 106, "a GPU was asked for and there is none that can be used";
-    Hang = 107, "a kernel on the GPU did not end, and its process was stopped";
-}
-
-impl Exit {
-    /// The number.
-    pub const fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// What an error of the runtime ends the tool with.
-    pub fn of_error(error: &Error) -> Exit {
-        match error {
-            Error::Kernel(_) => Exit::Diagnostics,
-            Error::NoDriver
-            | Error::DriverIncomplete { .. }
-            | Error::DriverTooOld { .. }
-            | Error::NoDevice
-            | Error::NoSuchDevice { .. }
-            | Error::NotHopper { .. } => Exit::NoGpu,
-            Error::NoPtxas { .. }
-            | Error::Ptxas(_)
-            | Error::NoDisassembler
-            | Error::Tool { .. }
-            | Error::Jit { .. } => Exit::Toolchain,
-            Error::UnknownSize { .. } | Error::UnevenSizes { .. } | Error::CaseTooLarge { .. } => {
-                Exit::Usage
-            }
-            _ => Exit::KernelFailed,
-        }
-    }
-
-    /// The exit that a process with this status meant, if it is one of ours.
-    pub fn of_code(code: i32) -> Option<Exit> {
-        Exit::ALL
-            .iter()
-            .copied()
-            .find(|exit| i32::from(exit.code()) == code)
-    }
-
-    /// The table for `--help`.
-    pub fn table() -> String {
-        let lines: Vec<String> = Exit::ALL
-            .iter()
-            .map(|exit| format!("  {:>3}  {}", exit.code(), exit.meaning()))
-            .collect();
-        lines.join("\n")
+        _ => Exit::KernelFailed,
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit.code())
+fn exit_of_lack(error: &MachineError) -> Exit {
+    match error {
+        MachineError::NoDriver
+        | MachineError::DriverIncomplete { .. }
+        | MachineError::DriverTooOld { .. }
+        | MachineError::NoDevice
+        | MachineError::NoSuchDevice { .. }
+        | MachineError::NotHopper { .. } => Exit::NoGpu,
+        MachineError::NoPtxas { .. }
+        | MachineError::Ptxas(_)
+        | MachineError::NoDisassembler
+        | MachineError::Tool { .. } => Exit::Toolchain,
+        _ => Exit::KernelFailed,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Exit;
+    use protocol::Exit;
 
     #[test]
     fn the_watchdog_ends_a_process_with_its_documented_number() {
         assert_eq!(Exit::of_code(crate::HANG_EXIT_CODE), Some(Exit::Hang));
-    }
-
-    #[test]
-    fn numbers_are_those_documented() {
-        let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
-        assert_eq!(codes, [0, 1, 2, 4, 100, 101, 102, 103, 104, 105, 106, 107]);
-        assert_eq!(Exit::of_code(104), Some(Exit::Snapshots));
-        assert_eq!(Exit::of_code(3), None);
-        assert_eq!(Exit::table().lines().count(), Exit::ALL.len());
     }
 }

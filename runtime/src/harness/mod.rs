@@ -7,7 +7,6 @@
 
 mod artifact;
 mod catalog;
-pub mod config;
 mod context;
 mod device;
 mod exit;
@@ -15,7 +14,6 @@ mod files;
 mod golden;
 mod libtest;
 mod replaced;
-pub mod request;
 mod select;
 mod speak;
 mod verbs;
@@ -23,9 +21,7 @@ mod verbs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-pub use exit::Exit;
-#[doc(hidden)]
-pub use speak::expect_written;
+pub use protocol::{Exit, config, request};
 
 use context::Context;
 use request::{Request, Verb};

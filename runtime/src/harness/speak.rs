@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use gluon_lang::diag::Diagnostics;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use protocol::expect_written;
 use serde_json::Value;
 
 use super::Exit;
+use super::exit::exit_of;
 use super::request::{ColorChoice, OutputOptions};
 use crate::error::Error;
 use crate::report::{MessageFormat, Remark, Reporter, Sources, fault_diagnostic};
@@ -111,7 +113,7 @@ impl Speaker {
             Error::Fault(fault) => self.diagnostics(&fault_diagnostic(fault).note(about).into()),
             other => self.say(&remark_of(about, other).render(self.options.format, true)),
         }
-        Exit::of_error(error)
+        exit_of(error)
     }
 
     /// Machines read one stream: with JSON, errors are data too.
@@ -159,20 +161,6 @@ impl Speaker {
     /// All steps have ended.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
-    }
-}
-
-/// Ends the program where requested data could not be written: what is missing must not look like success.
-#[doc(hidden)]
-pub fn expect_written(written: std::io::Result<()>) {
-    if let Err(error) = written
-        && error.kind() != std::io::ErrorKind::BrokenPipe
-    {
-        let _ = writeln!(
-            std::io::stderr(),
-            "error: standard output cannot be written: {error}"
-        );
-        std::process::exit(Exit::Internal.code().into());
     }
 }
 

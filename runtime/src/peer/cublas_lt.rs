@@ -19,7 +19,6 @@ library_functions! {
     CublasLt {
         cublasLtCreate(*mut Opaque) -> u32;
         cublasLtDestroy(Opaque) -> u32;
-        cublasLtGetVersion() -> usize;
         cublasLtGetStatusString(u32) -> *const c_char;
         cublasLtMatmulDescCreate(*mut Opaque, u32, u32) -> u32;
         cublasLtMatmulDescDestroy(Opaque) -> u32;
@@ -81,18 +80,6 @@ const FAST_SUMS: u32 = 25;
 const MAX_WORKSPACE: u32 = 1;
 
 impl CublasLt {
-    /// Such as `13.1.0`.
-    pub(super) fn version(&self) -> String {
-        // SAFETY: no preconditions.
-        let number = unsafe { (self.cublasLtGetVersion)() };
-        format!(
-            "{}.{}.{}",
-            number / 10_000,
-            number / 100 % 100,
-            number % 100
-        )
-    }
-
     fn check(&self, call: &str, status: u32) -> Result<(), String> {
         if status == 0 {
             return Ok(());

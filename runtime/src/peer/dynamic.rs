@@ -32,9 +32,3 @@ macro_rules! library_functions {
 }
 
 pub(super) use library_functions;
-
-/// Opens a library file.
-pub(super) fn open(path: &std::path::Path) -> Result<libloading::Library, String> {
-    // SAFETY: opening runs the library's initialisers, which is what it is opened for.
-    unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())
-}

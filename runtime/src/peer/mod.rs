@@ -11,7 +11,6 @@ mod library;
 mod reference;
 
 pub use gemm::Gemm;
-pub use library::find_cublas;
 
 use crate::case::Tolerance;
 use crate::error::Result;

@@ -7,7 +7,6 @@ mod fault;
 mod human;
 mod json;
 mod lex;
-mod remark;
 mod short;
 mod sources;
 
@@ -17,23 +16,9 @@ mod tests;
 use gluon_lang::diag::Diagnostic;
 
 pub use fault::fault_diagnostic;
-pub(crate) use json::{InFile, render_in_file};
 pub use lex::span_at;
-pub use remark::Remark;
+pub use protocol::{MessageFormat, Remark};
 pub use sources::Sources;
-
-/// What a diagnostic is turned into.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MessageFormat {
-    /// The author's line with carets, both origins, notes and help.
-    #[default]
-    Human,
-    /// `file:line:column: error[TK0001]: message`.
-    Short,
-    /// One JSON object a line, in rustc's schema.
-    Json,
-}
 
 /// Renders diagnostics. Every text it gives ends in a newline.
 #[derive(Debug)]

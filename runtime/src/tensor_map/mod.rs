@@ -130,7 +130,7 @@ impl TensorMap {
         promotion: L2Promotion,
     ) -> Result<TensorMap> {
         let bytes = match device.backend() {
-            Backend::Cuda(context) => context.encode_tensor_map(map, promotion)?,
+            Backend::Cuda(context) => crate::cuda::encode_tensor_map(context, map, promotion)?,
             Backend::Emulator(_) => map.encode().map_err(|error| Error::TensorMap(error.0))?,
         };
         Ok(TensorMap {

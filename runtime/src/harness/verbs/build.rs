@@ -102,8 +102,8 @@ impl Builder<'_> {
             }
             (Emit::Cubin, Some(assembled)) => Ok(assembled.cubin.clone()),
             (Emit::Sass, Some(assembled)) => {
-                let text =
-                    disassemble(&assembled.cubin, &Environment::of_process()).map_err(fail)?;
+                let text = disassemble(&assembled.cubin, &Environment::of_process())
+                    .map_err(|error| fail(error.into()))?;
                 Ok(text.into_bytes())
             }
             (Emit::Cubin | Emit::Sass, None) => {

@@ -135,7 +135,8 @@ fn body(
         View::Ptx => Ok(without_head(compiled.ptx()).to_string()),
         View::Sass => {
             let (assembled, _) = assembled.expect("code is assembled where it is needed");
-            disassemble(&assembled.cubin, &Environment::of_process()).map_err(fail)
+            disassemble(&assembled.cubin, &Environment::of_process())
+                .map_err(|error| fail(error.into()))
         }
     }
 }

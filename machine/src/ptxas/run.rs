@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::{AssemblyReport, Message, Ptxas, Severity, Version};
-use crate::error::Error;
+use crate::Error;
 
 /// The command line, without input and output.
 ///

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::Environment;
-use crate::error::Error;
+use crate::Error;
 
 /// `nvdisasm`, or else `cuobjdump`, looked for where ptxas is.
 pub fn find_disassembler(environment: &Environment) -> Option<PathBuf> {

@@ -12,13 +12,14 @@ use std::sync::OnceLock;
 use cudarc::driver::sys;
 
 use super::CudaFailure;
-use crate::error::{Error, LOWEST_DRIVER};
+use crate::Error;
+use crate::error::LOWEST_DRIVER;
 
 /// A handle that the driver gave out.
 ///
 /// The type parameter keeps streams, events and modules apart.
 #[derive(Debug)]
-pub(super) struct Handle<T>(pub(super) *mut T);
+pub struct Handle<T>(pub *mut T);
 
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Self {
@@ -39,8 +40,11 @@ macro_rules! driver_functions {
     ($($field:ident = $symbol:literal ($($argument:ty),*);)*) => {
         /// The driver's functions that this crate calls, under the names of `cuda.h`.
         #[allow(non_snake_case, reason = "the names of cuda.h")]
-        pub(super) struct Driver {
-            $(pub(super) $field: unsafe extern "C" fn($($argument),*) -> u32,)*
+        pub struct Driver {
+            $(
+                #[doc = concat!("`", $symbol, "`")]
+                pub $field: unsafe extern "C" fn($($argument),*) -> u32,
+            )*
         }
 
         impl Driver {
@@ -132,7 +136,7 @@ driver_functions! {
 
 impl Driver {
     /// The driver of this machine, loaded, initialised and found new enough; the answer is kept for the process.
-    pub(super) fn get() -> Result<&'static Driver, Error> {
+    pub fn get() -> Result<&'static Driver, Error> {
         static DRIVER: OnceLock<Result<Driver, Error>> = OnceLock::new();
         DRIVER
             .get_or_init(Driver::open)
@@ -160,7 +164,7 @@ impl Driver {
     }
 
     /// The newest CUDA that the driver supports, as 1000 · major + 10 · minor.
-    pub(super) fn version(&self) -> Result<i32, CudaFailure> {
+    pub fn version(&self) -> Result<i32, CudaFailure> {
         let mut version = 0;
         // SAFETY: writes one int.
         let code = unsafe { (self.cuDriverGetVersion)(&raw mut version) };
@@ -170,7 +174,7 @@ impl Driver {
 
     /// `Ok` for success, else what the driver says about `code`.
     #[inline]
-    pub(super) fn check(&self, call: &'static str, code: u32) -> Result<(), CudaFailure> {
+    pub fn check(&self, call: &'static str, code: u32) -> Result<(), CudaFailure> {
         if code == 0 {
             Ok(())
         } else {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::MessageFormat;
+use crate::MessageFormat;
 
 /// The environment variable that names the file with the [`Request`]. Without it a harness is an ordinary test.
 pub const REQUEST_VARIABLE: &str = "TILEKIT_REQUEST";

@@ -7,16 +7,15 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
 
-use super::CudaFailure;
-use super::driver::{Driver, Handle};
-use crate::device::DeviceFacts;
-use crate::error::Error;
+use super::{CudaFailure, DeviceFacts, Driver, Handle};
+use crate::Error;
 
 /// The primary context of one GPU, retained while this lives.
 ///
 /// The primary context is the one that the CUDA runtime, candle and cudarc share, so pointers can be exchanged.
-pub(crate) struct Context {
-    pub(super) driver: &'static Driver,
+pub struct Context {
+    /// The driver's functions.
+    pub driver: &'static Driver,
     ordinal: usize,
     device: sys::CUdevice,
     raw: Handle<sys::CUctx_st>,
@@ -25,7 +24,7 @@ pub(crate) struct Context {
 
 impl Context {
     /// Opens GPU number `ordinal`, which must be of compute capability 9.0.
-    pub(crate) fn open(ordinal: usize) -> Result<Arc<Context>, Error> {
+    pub fn open(ordinal: usize) -> Result<Arc<Context>, Error> {
         let driver = Driver::get()?;
         let device = find_device(driver, ordinal)?;
         let facts = read_facts(driver, device)?;
@@ -48,11 +47,13 @@ impl Context {
         }))
     }
 
-    pub(crate) fn ordinal(&self) -> usize {
+    /// Its number among the GPUs that the driver shows.
+    pub fn ordinal(&self) -> usize {
         self.ordinal
     }
 
-    pub(crate) fn facts(&self) -> &DeviceFacts {
+    /// What is known of it.
+    pub fn facts(&self) -> &DeviceFacts {
         &self.facts
     }
 
@@ -60,14 +61,14 @@ impl Context {
     ///
     /// It is set every time and not remembered, because another library may have set its own in between.
     #[inline]
-    pub(crate) fn bind(&self) -> Result<(), CudaFailure> {
+    pub fn bind(&self) -> Result<(), CudaFailure> {
         // SAFETY: the context is retained while `self` lives.
         let code = unsafe { (self.driver.cuCtxSetCurrent)(self.raw.0) };
         self.driver.check("cuCtxSetCurrent", code)
     }
 
     /// Waits for everything on the device, of all streams.
-    pub(crate) fn synchronize(&self) -> Result<(), CudaFailure> {
+    pub fn synchronize(&self) -> Result<(), CudaFailure> {
         self.bind()?;
         // SAFETY: a context is current.
         let code = unsafe { (self.driver.cuCtxSynchronize)() };
@@ -75,7 +76,7 @@ impl Context {
     }
 
     /// Free and total device memory, in bytes.
-    pub(crate) fn memory_bytes(&self) -> Result<(usize, usize), CudaFailure> {
+    pub fn memory_bytes(&self) -> Result<(usize, usize), CudaFailure> {
         self.bind()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: writes two integers; a context is current.

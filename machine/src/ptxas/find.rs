@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Version;
-use crate::error::Error;
+use crate::Error;
 
 /// A ptxas that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Environment {
     }
 
     /// Folders of NVIDIA's libraries, in order; `None` stands for what the loader knows (`LD_LIBRARY_PATH`, `ldconfig`).
-    pub(crate) fn library_folders(&self) -> impl Iterator<Item = Option<PathBuf>> {
+    pub fn library_folders(&self) -> impl Iterator<Item = Option<PathBuf>> {
         let of_toolkit = |home: &PathBuf| [home.join("lib64"), home.join("lib")];
         let toolkits = self.toolkits.iter().flat_map(of_toolkit);
         let local = toolkits_below(&self.local);

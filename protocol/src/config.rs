@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Deserialize;
 
-use super::request::{DeviceChoice, SizeOverride};
-use crate::report::{InFile, MessageFormat, render_in_file};
+use crate::MessageFormat;
+use crate::request::{DeviceChoice, SizeOverride};
+use crate::rustc_json::{InFile, render_in_file};
 
 /// What a package's configuration says; what is unsaid has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -3,7 +3,7 @@
 use annotate_snippets::{Level, Renderer};
 use serde_json::json;
 
-use super::MessageFormat;
+use crate::MessageFormat;
 
 /// A message without a place.
 #[derive(Clone, Debug, PartialEq, Eq)]

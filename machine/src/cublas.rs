@@ -1,0 +1,117 @@
+//! Where cuBLAS is.
+
+#![allow(unsafe_code, reason = "a foreign function of cublasLt")]
+
+use std::path::{Path, PathBuf};
+
+use libloading::Library;
+
+use crate::ptxas::Environment;
+
+/// Releases that are understood, the preferred first: the part of the interface used here is the same in both.
+pub const MAJORS: [u32; 2] = [13, 12];
+
+/// Version and place of the cuBLAS that `bench` would use on this machine.
+///
+/// # Errors
+/// Why there is none.
+pub fn find() -> Result<String, String> {
+    search(Environment::of_process().library_folders(), |lt, cublas| {
+        let version = version(&open(lt)?)?;
+        open(cublas)?;
+        Ok(format!("{version} {}", lt.display()))
+    })
+}
+
+/// What `load` makes of the first cublasLt and cuBLAS, in this order, that it accepts. Of the folders, `None` stands for
+/// what the loader knows.
+///
+/// # Errors
+/// Where there is none: the way out, and what is wrong with those that were found.
+pub fn search<T>(
+    folders: impl Iterator<Item = Option<PathBuf>>,
+    load: impl Fn(&Path, &Path) -> Result<T, String>,
+) -> Result<T, String> {
+    let mut rejected = Vec::new();
+    for folder in folders {
+        for major in MAJORS {
+            let file = |name: &str| {
+                let file = format!("lib{name}.so.{major}");
+                folder
+                    .as_ref()
+                    .map_or(PathBuf::from(&file), |at| at.join(&file))
+            };
+            let (lt, cublas) = (file("cublasLt"), file("cublas"));
+            // Without a folder the loader says whether there is one.
+            if folder.is_some() && !lt.is_file() {
+                continue;
+            }
+            // cublasLt first: cuBLAS needs it, and then finds it loaded whatever folder it is in.
+            match load(&lt, &cublas) {
+                Ok(loaded) => return Ok(loaded),
+                Err(_) if folder.is_none() => {}
+                Err(why) => rejected.push(format!("{}: {why}", lt.display())),
+            }
+        }
+    }
+    let mut text = "no cuBLAS was found in $CUDA_HOME, $CUDA_PATH, by the loader, in /usr/local/cuda* or in Python's \
+                    packages; `pip install nvidia-cublas`, or set CUDA_HOME"
+        .to_string();
+    for why in rejected {
+        text.push_str("; ");
+        text.push_str(&why);
+    }
+    Err(text)
+}
+
+/// Opens a library file.
+///
+/// # Errors
+/// What the loader says.
+pub fn open(path: &Path) -> Result<Library, String> {
+    // SAFETY: opening runs the library's initialisers, which is what it is opened for.
+    unsafe { Library::new(path) }.map_err(|error| error.to_string())
+}
+
+/// The release of cublasLt, such as `13.1.0`.
+///
+/// # Errors
+/// It is another library.
+pub fn version(lt: &Library) -> Result<String, String> {
+    // SAFETY: the signature is that of `cublasLt.h`.
+    let function = unsafe { lt.get::<unsafe extern "C" fn() -> usize>(b"cublasLtGetVersion") };
+    let function = function.map_err(|_| "it has no `cublasLtGetVersion`".to_string())?;
+    // SAFETY: no preconditions.
+    let number = unsafe { function() };
+    Ok(format!(
+        "{}.{}.{}",
+        number / 10_000,
+        number / 100 % 100,
+        number % 100
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search_in(folder: &Path) -> Result<Library, String> {
+        search([Some(folder.to_path_buf())].into_iter(), |lt, _| open(lt))
+    }
+
+    #[test]
+    fn where_nothing_is_the_search_says_what_to_do() {
+        let empty = tempfile::tempdir().expect("a folder");
+        let why = search_in(empty.path()).expect_err("an empty folder");
+        assert!(why.contains("pip install nvidia-cublas"), "{why}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("libcublasLt.so.13");
+        std::fs::write(&file, "text").expect("a file");
+        let why = search_in(folder.path()).expect_err("no library");
+        assert!(why.contains(&file.display().to_string()), "{why}");
+    }
+}

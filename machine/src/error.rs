@@ -1,0 +1,142 @@
+//! What a machine lacks, and what its tools refuse.
+//!
+//! Each variant is one fact, its text is one clear line, and where there is a way out the line ends with it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::driver::{CudaFailure, version_text};
+use crate::ptxas::{Candidate, PtxasFailure};
+
+/// What went wrong, as data: every field that the text shows can be matched on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// `libcuda.so` could not be loaded.
+    NoDriver,
+    /// The driver library lacks a function that every supported driver has.
+    DriverIncomplete {
+        /// The missing symbol.
+        symbol: &'static str,
+    },
+    /// The driver is older than the first one that is supported.
+    DriverTooOld {
+        /// What `cuDriverGetVersion` said, as 1000 · major + 10 · minor.
+        found: i32,
+    },
+    /// The driver works and sees no GPU.
+    NoDevice,
+    /// A GPU was asked for by a number that is not there.
+    NoSuchDevice {
+        /// The number asked for.
+        ordinal: usize,
+        /// How many GPUs the driver sees.
+        count: usize,
+    },
+    /// The GPU is not of compute capability 9.0, for which `sm_90a` code is made.
+    NotHopper {
+        /// The GPU's name.
+        name: String,
+        /// Its compute capability, major and minor.
+        capability: (u32, u32),
+    },
+    /// No ptxas that can be used; the driver can compile where there is a GPU.
+    NoPtxas {
+        /// Programs that were looked at, each with what is wrong with it.
+        rejected: Vec<Candidate>,
+    },
+    /// ptxas rejected PTX, or noted that it is not what was asked for.
+    Ptxas(Box<PtxasFailure>),
+    /// Neither `nvdisasm` nor `cuobjdump` was found.
+    NoDisassembler,
+    /// A program could not be started or its output not be read.
+    Tool {
+        /// The program.
+        program: PathBuf,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// Any other refusal by the driver.
+    Cuda(CudaFailure),
+}
+
+/// The lowest driver that is supported, in the driver's own numbering: CUDA 12.8.
+pub(crate) const LOWEST_DRIVER: i32 = 12_080;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoDriver => write!(
+                f,
+                "no NVIDIA driver: libcuda.so.1 could not be loaded; install the driver, or use the emulator"
+            ),
+            Error::DriverIncomplete { symbol } => write!(
+                f,
+                "the NVIDIA driver library has no `{symbol}`; reinstall the driver (CUDA 12.8 or later), or use the emulator"
+            ),
+            Error::DriverTooOld { found } => write!(
+                f,
+                "the NVIDIA driver supports CUDA {}, and 12.8 or later is needed; update the driver, or use the emulator",
+                version_text(*found)
+            ),
+            Error::NoDevice => write!(
+                f,
+                "the NVIDIA driver sees no GPU; check CUDA_VISIBLE_DEVICES, or use the emulator"
+            ),
+            Error::NoSuchDevice { ordinal, count } => {
+                write!(
+                    f,
+                    "there is no GPU {ordinal}; the driver sees {count}, counted from 0"
+                )
+            }
+            Error::NotHopper {
+                name,
+                capability: (major, minor),
+            } => write!(
+                f,
+                "{name} has compute capability {major}.{minor}, and sm_90a code runs on 9.0 (H100, H200) only; use the emulator"
+            ),
+            Error::NoPtxas { rejected } => write_no_ptxas(f, rejected),
+            Error::Ptxas(failure) => write!(f, "{failure}"),
+            Error::NoDisassembler => write!(
+                f,
+                "neither nvdisasm nor cuobjdump was found; `pip install nvidia-cuda-nvdisasm`, or set CUDA_HOME"
+            ),
+            Error::Tool { program, reason } => write!(f, "{}: {reason}", program.display()),
+            Error::Cuda(failure) => write!(f, "{failure}"),
+        }
+    }
+}
+
+fn write_no_ptxas(f: &mut fmt::Formatter<'_>, rejected: &[Candidate]) -> fmt::Result {
+    write!(
+        f,
+        "no ptxas was found; `pip install nvidia-cuda-nvcc`, or set PTXAS or CUDA_HOME"
+    )?;
+    for Candidate {
+        path,
+        origin,
+        verdict,
+    } in rejected
+    {
+        let reason = verdict.as_ref().err().map_or("usable", String::as_str);
+        write!(f, "\n  {} ({origin}): {reason}", path.display())?;
+    }
+    Ok(())
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Ptxas(failure) => Some(failure.as_ref()),
+            Error::Cuda(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+impl From<CudaFailure> for Error {
+    fn from(failure: CudaFailure) -> Error {
+        Error::Cuda(failure)
+    }
+}

@@ -1,0 +1,11 @@
+//! What a machine has for TileKit: the NVIDIA driver and its GPU, ptxas, a disassembler, cuBLAS, and the cubins that are kept.
+//!
+//! Nothing here knows a kernel: `cargo tilekit doctor` looks at the same things as a launch, without the compiler.
+
+pub mod cache;
+pub mod cublas;
+pub mod driver;
+mod error;
+pub mod ptxas;
+
+pub use error::Error;
