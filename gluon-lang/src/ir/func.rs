@@ -242,13 +242,6 @@ impl Func {
         self.regions[region].insts.insert(index, inst);
     }
 
-    /// Puts an instruction right before another.
-    pub fn insert_before(&mut self, before: Inst, inst: Inst) {
-        let region = self.parent(before);
-        let index = self.index_in_region(before);
-        self.insert(region, index, inst);
-    }
-
     /// Takes an instruction out of its region. Its results must have no uses left.
     pub fn remove(&mut self, inst: Inst) {
         let region = self.parent(inst);
@@ -428,17 +421,6 @@ impl Func {
             data.op.rules_mut().visit_mut(&mut |v| {
                 while let Some(next) = map[*v].expand() {
                     *v = next;
-                }
-            });
-        }
-    }
-
-    /// Replaces one value by another everywhere.
-    pub fn replace_value(&mut self, from: Value, to: Value) {
-        for data in self.insts.values_mut() {
-            data.op.rules_mut().visit_mut(&mut |v| {
-                if *v == from {
-                    *v = to;
                 }
             });
         }

@@ -100,14 +100,6 @@ impl Layout {
         }
     }
 
-    /// For a [`Slice`], the dimension that is gone and the layout that still has it.
-    pub fn slice_parent(&self) -> Option<(u32, &Self)> {
-        match self {
-            Self::Slice(slice) => Some((slice.dim, &slice.parent)),
-            _ => None,
-        }
-    }
-
     /// Checks the layout's own parameters and that it fits the shape. A placeholder passes: it fits every shape.
     pub fn check(&self, shape: &[u32]) -> Result<(), LayoutError> {
         self.check_parameters()?;

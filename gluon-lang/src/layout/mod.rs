@@ -35,7 +35,7 @@ mod swizzled;
 mod text;
 mod wgmma;
 
-pub mod banks;
+mod banks;
 pub mod convert;
 pub mod linear;
 pub mod local;

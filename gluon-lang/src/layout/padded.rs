@@ -74,13 +74,6 @@ impl Padded {
             .sum::<u32>()
     }
 
-    /// The elements of storage that `elements` elements take: the last one's offset plus one.
-    pub fn storage_elements(&self, elements: u32) -> u32 {
-        elements
-            .checked_sub(1)
-            .map_or(0, |last| self.padded_offset(last) + 1)
-    }
-
     /// The largest run of elements, starting at a multiple of itself, that padding never splits.
     pub fn unbroken_elements(&self) -> u32 {
         self.pairs

@@ -264,8 +264,6 @@ impl From<&str> for Text {
 pub trait OpDef: Sized {
     /// Name in the textual IR.
     const MNEMONIC: &'static str;
-    /// The documentation of the op, shown by `cargo tilekit explain`.
-    const DOC: &'static str;
     /// Reads the fields.
     fn read(from: &mut FieldReader) -> Result<Self, String>;
 }
@@ -291,7 +289,6 @@ macro_rules! define_op {
         $vis struct $name { $($(#[$meta])* pub $field: $ty,)* }
         impl $crate::ops::define::OpDef for $name {
             const MNEMONIC: &'static str = $mnemonic;
-            const DOC: &'static str = concat!($($doc, "\n"),+);
             fn read(_from: &mut $crate::ops::define::FieldReader) -> Result<Self, String> {
                 Ok(Self { $($field: $crate::ops::define::Field::read(_from, stringify!($field))?,)* })
             }

@@ -195,13 +195,6 @@ macro_rules! declare_op_enum {
         }
 
         impl Op {
-            /// The mnemonic of every op.
-            pub const MNEMONICS: &[&str] = &[$(<$family::$name as OpDef>::MNEMONIC),*];
-
-            /// Mnemonic, family and documentation of every op.
-            pub const DOCS: &[(&str, &str, &str)] =
-                &[$((<$family::$name as OpDef>::MNEMONIC, stringify!($family), <$family::$name as OpDef>::DOC)),*];
-
             /// The op through its common interface.
             pub fn rules(&self) -> &dyn OpRules {
                 match self {

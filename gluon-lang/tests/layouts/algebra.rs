@@ -70,7 +70,7 @@ proptest! {
 
     #[test]
     fn inverses_undo(map in any_bijection(8)) {
-        let inverse = map.invert().unwrap();
+        let inverse = map.right_inverse().unwrap();
         for input in inputs(&map) {
             prop_assert_eq!(inverse.apply_packed(map.apply_packed(input)), input);
         }
@@ -82,7 +82,7 @@ proptest! {
         let surjective = images.len() as u64 == 1 << map.total_out_bits();
         prop_assert_eq!(map.is_surjective(), surjective);
         prop_assert_eq!(map.is_injective(), images.len() as u64 == 1 << map.total_in_bits());
-        prop_assert_eq!(map.is_bijective(), map.invert().is_some());
+        prop_assert_eq!(map.is_bijective(), surjective && map.is_injective());
         match map.right_inverse() {
             None => prop_assert!(!surjective),
             Some(back) => {
@@ -130,23 +130,6 @@ proptest! {
     }
 
     #[test]
-    fn division_undoes_the_product(low in any_map(), high in any_map()) {
-        let product = low.product(&high);
-        prop_assert!(product.divide_left(&low).is_some_and(|quotient| quotient.same_map(&high)));
-        prop_assert!(product.divide_right(&high).is_some_and(|quotient| quotient.same_map(&low)));
-    }
-
-    #[test]
-    fn a_quotient_multiplies_back(map in any_map(), divisor in any_map()) {
-        if let Some(quotient) = map.divide_left(&divisor) {
-            prop_assert!(divisor.product(&quotient).same_map(&map));
-        }
-        if let Some(quotient) = map.divide_right(&divisor) {
-            prop_assert!(quotient.product(&divisor).same_map(&map));
-        }
-    }
-
-    #[test]
     fn free_bits_hold_copies(map in any_map()) {
         let free: u32 = INS.into_iter().map(|axis| map.free_mask(axis).count_ones()).sum();
         let images: std::collections::BTreeSet<u64> = inputs(&map).map(|input| map.apply_packed(input)).collect();
@@ -165,15 +148,12 @@ proptest! {
     }
 
     #[test]
-    fn spans_answer_like_enumeration(a in proptest::collection::vec(0_u64..64, 0..5), b in proptest::collection::vec(0_u64..64, 0..5)) {
+    fn spans_answer_like_enumeration(a in proptest::collection::vec(0_u64..64, 0..5)) {
         let all = |vectors: &[u64]| -> std::collections::BTreeSet<u64> {
             (0..1_u32 << vectors.len())
                 .map(|pick| vectors.iter().enumerate().filter(|(at, _)| pick >> at & 1 == 1).fold(0, |sum, (_, v)| sum ^ v))
                 .collect()
         };
-        let common: std::collections::BTreeSet<u64> = all(&a).intersection(&all(&b)).copied().collect();
-        prop_assert_eq!(1 << gf2::common_rank(&a, &b), common.len());
-        prop_assert_eq!(all(&gf2::intersection(&a, &b)), common);
         let rest = gf2::complement(&a, 6);
         let whole: Vec<u64> = a.iter().chain(&rest).copied().collect();
         prop_assert_eq!(all(&whole).len(), 64);

@@ -48,9 +48,4 @@ impl Uses {
         let (start, count) = self.spans[value];
         &self.users[start as usize..(start + count) as usize]
     }
-
-    /// Does nobody use `value`?
-    pub fn is_unused(&self, value: Value) -> bool {
-        self.spans[value].1 == 0
-    }
 }

@@ -33,21 +33,6 @@ impl Version {
         })
     }
 
-    /// The newest `.version` of PTX that this release reads, major and minor.
-    ///
-    /// Within CUDA 12 and 13 the PTX version went up with each release (PTX ISA, "Release Notes").
-    pub fn newest_ptx(self) -> (u32, u32) {
-        match (self.major, self.minor) {
-            (..12, _) | (12, 0) => (8, 0),
-            (12, minor @ 1..=4) => (8, minor),
-            (12, 5 | 6) => (8, 5),
-            (12, 7 | 8) => (8, 7),
-            (12, _) => (8, 8),
-            (13, minor) => (9, minor),
-            _ => (9, 5),
-        }
-    }
-
     /// Why this release cannot be used, if it cannot. `driver` is the driver's CUDA version, 1000 · major + 10 · minor;
     /// a cubin of a newer major version than the driver's does not load.
     pub(super) fn objection(self, driver: Option<i32>) -> Option<String> {

@@ -12,7 +12,6 @@ use crate::buffer::Buffer;
 use crate::device::{Backend, Device};
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
-use crate::launch::ParameterBlock;
 
 /// How copies cut a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,11 +148,6 @@ impl TensorMap {
     /// The device that it is for.
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// Appends it to a kernel's parameters.
-    pub fn push_to(&self, parameters: &mut ParameterBlock) {
-        parameters.push(&self.bytes, TensorMap::ALIGN);
     }
 }
 

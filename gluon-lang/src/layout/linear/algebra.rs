@@ -66,50 +66,6 @@ impl LinearLayout {
         }
     }
 
-    /// The `quotient` with `divisor.product(quotient) == self`, if there is one: the divisor takes the low bits.
-    pub fn divide_left(&self, divisor: &Self) -> Option<Self> {
-        let quotient = self.rest_after(divisor, true)?;
-        let whole = divisor.product(&quotient);
-        (whole.same_map(self)).then_some(quotient)
-    }
-
-    /// The `quotient` with `quotient.product(divisor) == self`, if there is one: the divisor takes the high bits.
-    pub fn divide_right(&self, divisor: &Self) -> Option<Self> {
-        let quotient = self.rest_after(divisor, false)?;
-        let whole = quotient.product(divisor);
-        (whole.same_map(self)).then_some(quotient)
-    }
-
-    /// The bases that a division leaves; what they lose on the way is found by multiplying back.
-    fn rest_after(&self, divisor: &Self, divisor_is_low: bool) -> Option<Self> {
-        let rest = |have: u32, taken: u32| have.checked_sub(taken);
-        let mut quotient = Self::empty();
-        for (axis, bits) in self.ins() {
-            quotient
-                .ins
-                .push(port(axis, rest(bits, divisor.in_bits(axis))?));
-        }
-        let mut positions: SmallVec<[u8; 32]> = SmallVec::new();
-        for (axis, bits) in self.outs() {
-            let taken = divisor.out_bits(axis);
-            quotient.outs.push(port(axis, rest(bits, taken)?));
-            let start = self.out_shift(axis) + if divisor_is_low { taken } else { 0 };
-            positions.extend((start..start + bits - taken).map(|at| at as u8));
-        }
-        for (axis, _) in self.ins() {
-            let (bases, taken) = (self.bases(axis), divisor.in_bits(axis) as usize);
-            let kept = if divisor_is_low {
-                &bases[taken..]
-            } else {
-                &bases[..bases.len() - taken]
-            };
-            quotient
-                .columns
-                .extend(kept.iter().map(|&basis| gather(basis, &positions)));
-        }
-        Some(quotient)
-    }
-
     /// Equality that overlooks the order of the axes and axes of size 1.
     pub fn same_map(&self, other: &Self) -> bool {
         let sized = |ports: &Ports| {
@@ -196,12 +152,6 @@ impl LinearLayout {
         self.sublayout(&ins, outs)
     }
 
-    /// The packed input bits cut into other axes, lowest bits first.
-    #[must_use]
-    pub fn with_ins_reshaped(&self, ins: impl IntoIterator<Item = (Axis, u32)>) -> Self {
-        Self::from_columns(ins, self.outs(), self.columns.iter().copied())
-    }
-
     /// The packed output bits cut into other axes, lowest bits first.
     #[must_use]
     pub fn with_outs_reshaped(&self, outs: impl IntoIterator<Item = (Axis, u32)>) -> Self {
@@ -222,16 +172,6 @@ impl LinearLayout {
             .map(|(axis, bits)| (rename(axis), bits))
             .collect();
         Self::from_columns(self.ins(), outs, self.columns.iter().copied())
-    }
-
-    /// The same map with the input axes renamed by `rename`.
-    #[must_use]
-    pub fn with_ins_renamed(&self, rename: impl Fn(Axis) -> Axis) -> Self {
-        let ins: SmallVec<[_; 4]> = self
-            .ins()
-            .map(|(axis, bits)| (rename(axis), bits))
-            .collect();
-        Self::from_columns(ins, self.outs(), self.columns.iter().copied())
     }
 
     /// The same map from only those bits of `axis` whose basis passes `keep`.

@@ -89,32 +89,6 @@ impl Span {
     }
 }
 
-/// The dimension of what the two spans have in common: dim A + dim B - dim (A + B).
-pub fn common_rank(a: &[u64], b: &[u64]) -> u32 {
-    let (span_a, span_b) = (Span::of(a.iter().copied()), Span::of(b.iter().copied()));
-    let both = Span::of(a.iter().chain(b).copied());
-    span_a.rank() + span_b.rank() - both.rank()
-}
-
-/// A basis of what the two spans have in common.
-pub fn intersection(a: &[u64], b: &[u64]) -> Vec<u64> {
-    // Zassenhaus, with A's part of each combination as the tag: a vector of B that is a combination of A and of
-    // earlier ones of B gives one vector in both.
-    let mut span = Span::new();
-    for &vector in a {
-        span.insert_tagged(vector, vector);
-    }
-    let mut common = Span::new();
-    for &vector in b {
-        if let Some(part_of_a) = span.solve(vector) {
-            common.insert(part_of_a);
-        } else {
-            span.insert_tagged(vector, 0);
-        }
-    }
-    common.basis()
-}
-
 /// Unit vectors below `1 << bits` that complete `vectors` to a basis of the whole space.
 pub fn complement(vectors: &[u64], bits: u32) -> Vec<u64> {
     let mut span = Span::of(vectors.iter().copied());

@@ -22,11 +22,6 @@ impl LinearLayout {
         self.total_in_bits() == self.total_out_bits() && self.is_injective()
     }
 
-    /// Whether every input bit moves to one output bit of its own, so that the map only permutes bits.
-    pub fn is_bit_permutation(&self) -> bool {
-        self.is_bijective() && self.columns.iter().all(|column| column.is_power_of_two())
-    }
-
     /// Whether, zero bases aside, every basis is one coordinate bit of its own: the rule of distributed layouts.
     pub fn is_permutation_with_zeros(&self) -> bool {
         let mut seen = 0;
@@ -35,12 +30,6 @@ impl LinearLayout {
             seen |= column;
             fresh
         }) && seen.count_ones() == self.total_out_bits()
-    }
-
-    /// The inverse of a bijective map; `None` for any other.
-    pub fn invert(&self) -> Option<Self> {
-        self.is_bijective()
-            .then(|| self.right_inverse().expect("a bijective map is surjective"))
     }
 
     /// A map back that picks, among the inputs of an output, the one with zeros in all redundant bits: later columns

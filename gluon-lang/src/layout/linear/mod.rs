@@ -155,11 +155,6 @@ impl LinearLayout {
         1 << self.in_bits(axis)
     }
 
-    /// The number of values of an output axis.
-    pub fn out_size(&self, axis: Axis) -> u32 {
-        1 << self.out_bits(axis)
-    }
-
     /// The sizes of all outputs: for a layout of a tensor, its shape.
     pub fn out_sizes(&self) -> Dims {
         self.outs().map(|(_, bits)| 1 << bits).collect()
