@@ -95,6 +95,12 @@ pub fn question<T: Question>(value: T, depth: usize) -> T {
     value
 }
 
+/// The value of the second arm of an `if`, which has the type of the first.
+#[inline]
+pub fn as_other_arm<T>(_: &Option<T>, value: T) -> Option<T> {
+    Some(value)
+}
+
 /// Starts a `while` whose condition has the type of this closure's result. The closure is never called.
 #[track_caller]
 pub fn while_loop<C: WhileLoop>(_: impl FnOnce() -> C) -> C::State {

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Fields, Index, Variant};
 
@@ -45,7 +46,7 @@ fn walk_struct(fields: &Fields) -> Tokens {
     let walks = fields.iter().enumerate().map(|(i, field)| {
         let index = Index::from(i);
         let (member, name) = match &field.ident {
-            Some(ident) => (quote!(#ident), ident.to_string()),
+            Some(ident) => (quote!(#ident), ident.unraw().to_string()),
             None => (quote!(#index), i.to_string()),
         };
         quote_spanned!(field.ty.span()=> __walker.field(#name, &mut self.#member);)
@@ -54,7 +55,7 @@ fn walk_struct(fields: &Fields) -> Tokens {
 }
 
 fn walk_variant(variant: &Variant) -> Tokens {
-    let (ident, form) = (&variant.ident, variant.ident.to_string());
+    let (ident, form) = (&variant.ident, variant.ident.unraw().to_string());
     let bound: Vec<_> = (0..variant.fields.len())
         .map(|i| format_ident!("__field{i}"))
         .collect();
@@ -67,7 +68,7 @@ fn walk_variant(variant: &Variant) -> Tokens {
             let name = field
                 .ident
                 .as_ref()
-                .map_or_else(|| i.to_string(), ToString::to_string);
+                .map_or_else(|| i.to_string(), |ident| ident.unraw().to_string());
             quote_spanned!(field.ty.span()=> __walker.field(#name, #bound);)
         });
     let pattern = match &variant.fields {

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream as Tokens};
 use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Expr, ItemFn, Token, bracketed, parenthesized, parse2};
@@ -63,10 +64,10 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     let f: ItemFn = parse2(item)?;
     check(&f)?;
     let ident = &f.sig.ident;
-    let name = ident.to_string();
+    let name = ident.unraw().to_string();
     let line = quote_spanned!(ident.span()=> ::core::line!());
     let sizes = arguments.sizes.iter().map(|size| {
-        let (name, values) = (size.name.to_string(), &size.values);
+        let (name, values) = (size.name.unraw().to_string(), &size.values);
         quote!(::tilekit::case::SizeList { name: #name, values: &[#values] })
     });
     let cfgs = f.attrs.iter().filter(|a| a.path().is_ident("cfg"));

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream as Tokens;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::{ItemFn, ReturnType, Signature, parse2};
 
 use crate::kernel::allowed;
@@ -27,7 +28,7 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
         block,
         ..
     } = &f;
-    let name = sig.ident.to_string();
+    let name = sig.ident.unraw().to_string();
     let allowed = allowed();
     let output = closure_output(&sig.output);
     Ok(quote! {

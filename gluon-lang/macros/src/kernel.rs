@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream as Tokens};
 use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
@@ -11,7 +12,7 @@ use syn::{
 };
 
 use crate::device::check_signature;
-use crate::rewrite::{lift_returns, rewrite};
+use crate::rewrite::{cfgs, lift_returns, rewrite};
 
 /// What the attribute says.
 #[derive(Default)]
@@ -182,7 +183,7 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
             "a parameter of a kernel has a plain name",
         ));
     };
-    let name = ident.ident.to_string();
+    let name = ident.ident.unraw().to_string();
     let mut divisor = quote!(::core::option::Option::None);
     let mut promises_to_read = false;
     let mut kept = Vec::new();
@@ -210,7 +211,8 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
             .push(quote_spanned!(ty.span()=> ::tilekit::rt::only_pointers_are_readonly::<#ty>();));
     }
     *param.ty = parse_quote_spanned!(ty.span()=> ::tilekit::rt::Param<#ty>);
-    let head = quote!(::tilekit::rt::ParamHead { name: #name, divisor: #divisor, is_readonly: #promises_to_read });
+    let cfgs = cfgs(&param.attrs);
+    let head = quote!(#(#cfgs)* ::tilekit::rt::ParamHead { name: #name, divisor: #divisor, is_readonly: #promises_to_read });
     params.heads.push(head);
     Ok(())
 }
@@ -286,7 +288,7 @@ fn promised(attribute: &Attribute) -> syn::Result<Option<Expr>> {
 
 /// The first statement of the body: who this is.
 fn begin(f: &ItemFn, arguments: &Arguments, params: &Params) -> syn::Result<syn::Stmt> {
-    let name = f.sig.ident.to_string();
+    let name = f.sig.ident.unraw().to_string();
     let option = |value: &Option<Expr>| {
         let some = value
             .as_ref()
@@ -340,7 +342,7 @@ fn generic_arguments(generics: &Generics) -> Vec<Tokens> {
 /// What tools find the kernel by.
 fn entry(f: &ItemFn, arguments: &Arguments) -> Tokens {
     let ident = &f.sig.ident;
-    let name = ident.to_string();
+    let name = ident.unraw().to_string();
     let is_generic = !f.sig.generics.params.is_empty();
     let line = quote_spanned!(ident.span()=> ::core::line!());
     let cfgs = f.attrs.iter().filter(|a| a.path().is_ident("cfg"));

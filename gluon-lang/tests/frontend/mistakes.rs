@@ -153,12 +153,16 @@ fn form_changed(out: Ptr<i32>, n: i32) {
 }
 mistake!(an_option_or_a_list_that_changes_its_form, form_changed);
 
+fn assign(to: &mut Scalar<i32>, value: Scalar<i32>) {
+    *to = value;
+}
+
 #[kernel(warps = 1)]
 fn behind_a_reference(out: Ptr<i32>, n: i32) {
     let mut accs = [n, n + 1];
-    for acc in accs.iter_mut() {
+    for (_, acc) in accs.iter_mut().enumerate() {
         for i in range(0, n) {
-            *acc += i;
+            assign(acc, i + n);
         }
     }
     out.at(0).store(accs[0]);
@@ -168,9 +172,13 @@ mistake!(a_change_behind_a_reference, behind_a_reference);
 #[kernel(warps = 1)]
 fn behind_a_reference_in_an_arm(out: Ptr<i32>, n: i32) {
     let mut accs = [n, n + 1];
+    let zero = scalar(0);
     for acc in &mut accs {
         if n > 3 {
-            *acc += 1;
+            // What is assigned was there before, so that it can be used anywhere.
+            assign(acc, zero);
+        } else {
+            assign(acc, n);
         }
     }
     out.at(0).store(accs[0]);
@@ -179,6 +187,18 @@ mistake!(
     a_change_behind_a_reference_in_an_arm,
     behind_a_reference_in_an_arm
 );
+
+#[kernel(warps = 1)]
+fn break_out_of_block(out: Ptr<i32>, n: i32) {
+    'stores: {
+        if n > 3 {
+            break 'stores;
+        }
+        out.at(0).store(n);
+    }
+    out.at(1).store(n);
+}
+mistake!(a_break_out_of_a_block, break_out_of_block);
 
 #[kernel(warps = 1)]
 fn escapes_by_cell(out: Ptr<i32>, n: i32) {

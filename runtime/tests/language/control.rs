@@ -182,6 +182,65 @@ fn a_kernel_returns_from_several_places() {
     );
 }
 
+#[device]
+fn one_way_or_another(x: Scalar<i32>) -> Scalar<i32> {
+    let size = if x > 0 { x } else { -x };
+    if size > 3 {
+        let _ = size;
+    } else {
+        return size;
+    }
+    let twice = size * 2;
+    if twice == 12 {
+        return scalar(1);
+    } else if twice == 8 {
+        return -twice;
+    } else {
+        return twice + 1;
+    }
+}
+
+#[kernel(warps = 1)]
+fn returns_everywhere(input: Ptr<i32>, out: Ptr<i32>) {
+    let x = input.at(0).load();
+    out.at(0).store(one_way_or_another(x));
+    let clipped = |y: Scalar<i32>| {
+        if y > 2 {
+            return y;
+        } else {
+            return y + 1;
+        }
+    };
+    out.at(1).store(clipped(x));
+    if x < 0 {
+        out.at(2).store(x);
+    } else {
+        return;
+    }
+    out.at(3).store(x);
+}
+
+#[test]
+fn either_arm_may_return() {
+    check!(
+        returns_everywhere,
+        [[1], [-4], [4], [6], [-5], [0]],
+        |input: &[i32], out: &mut [i32]| {
+            let x = input[0];
+            out[0] = match x.abs() {
+                size @ 0..=3 => size,
+                6 => 1,
+                4 => -8,
+                size => size * 2 + 1,
+            };
+            out[1] = if x > 2 { x } else { x + 1 };
+            if x < 0 {
+                out[2..4].copy_from_slice(&[x, x]);
+            }
+        }
+    );
+}
+
 #[kernel(warps = 1)]
 fn empty_ranges(input: Ptr<i64>, out: Ptr<i64>) {
     let (low, high, step) = (input.at(0).load(), input.at(1).load(), input.at(2).load());

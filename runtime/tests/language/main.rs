@@ -6,8 +6,10 @@
 )]
 
 mod arithmetic;
+mod attributes;
 mod control;
 mod functions;
+mod references;
 mod tiles;
 
 /// Elements of every output.

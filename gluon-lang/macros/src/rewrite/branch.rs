@@ -1,12 +1,14 @@
 //! `if`.
 
+use proc_macro2::Span;
 use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
-use syn::{BinOp, Expr, parse_quote};
+use syn::{BinOp, Expr, Stmt, parse_quote};
 
 use super::Rewriter;
-use super::scope::Uses;
+use super::uses::Uses;
 
 /// Is it an `if let`, or a chain with one? Patterns are matched on the host.
 pub(super) fn has_let(condition: &Expr) -> bool {
@@ -30,18 +32,33 @@ impl Rewriter {
             uses.visit_expr(otherwise);
         }
         let (state, value) = (self.fresh("if"), self.fresh("value"));
-        let (then_value, else_value) = (self.fresh("then"), self.fresh("else"));
+        let mut other = self.fresh("other");
+        let (mut then_value, mut else_value) = (self.fresh("then"), self.fresh("else"));
+        for ident in [&mut then_value, &mut else_value] {
+            ident.set_span(i.if_token.span.resolved_at(Span::mixed_site()));
+        }
         let carry = self.scopes.carry(&uses, i.if_token.span, false);
         self.visit_expr_mut(&mut i.cond);
         self.visit_block_mut(&mut i.then_branch);
-        let otherwise = if let Some((_, otherwise)) = &mut i.else_branch {
+        // Where the arms disagree, it is the second that rustc complains of.
+        let mut other_span = i.if_token.span;
+        let otherwise = if let Some((token, otherwise)) = &mut i.else_branch {
+            other_span = value_span(otherwise).unwrap_or(token.span);
             self.visit_expr_mut(otherwise);
             quote!(#otherwise)
         } else {
             quote!({})
         };
         let (cond, then) = (&i.cond, &i.then_branch);
+        let other_span = other_span.resolved_at(Span::mixed_site());
+        other.set_span(other_span);
+        let same = quote_spanned!(other_span=> ::tilekit::rt::as_other_arm(&#then_value, #other));
         let begin = quote_spanned!(i.if_token.span=> ::tilekit::rt::Branch::begin(#cond));
+        // A value that no branch can give is shown at the `if`.
+        let span = i.if_token.span.resolved_at(Span::mixed_site());
+        let lent = quote_spanned!(span=> &mut #then_value);
+        let next = quote_spanned!(span=> #state.otherwise(#carry, #lent));
+        let end = quote_spanned!(span=> #state.end(#carry, #then_value, #else_value));
         *expr = parse_quote!({
             let mut #state = #begin;
             #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
@@ -52,13 +69,13 @@ impl Rewriter {
                 ::core::option::Option::None
             };
             #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
-            let #else_value = if #state.otherwise(#carry, &mut #then_value) {
-                let #value = #otherwise;
-                ::core::option::Option::Some(#value)
+            let #else_value = if #next {
+                let #other = #otherwise;
+                #same
             } else {
                 ::core::option::Option::None
             };
-            #state.end(#carry, #then_value, #else_value)
+            #end
         });
     }
 
@@ -81,12 +98,23 @@ impl Rewriter {
     }
 }
 
+/// Where the value of an `else` stands.
+fn value_span(otherwise: &Expr) -> Option<Span> {
+    let Expr::Block(block) = otherwise else {
+        return Some(otherwise.span());
+    };
+    match block.block.stmts.last()? {
+        Stmt::Expr(value, None) => Some(value.span()),
+        _ => None,
+    }
+}
+
 /// Finds the patterns of a condition.
 struct Lets<'a>(&'a mut Rewriter);
 
 impl<'b> Visit<'b> for Lets<'_> {
     fn visit_expr_let(&mut self, l: &'b syn::ExprLet) {
-        self.0.scopes.add_pattern(&l.pat);
+        self.0.scopes.add_matched(&l.pat, &l.expr, &[]);
     }
     fn visit_expr_closure(&mut self, _: &'b syn::ExprClosure) {}
     fn visit_expr_block(&mut self, _: &'b syn::ExprBlock) {}

@@ -22,6 +22,7 @@ struct Exit {
 enum Kind {
     Function,
     Loop(Option<String>),
+    Block(Option<String>),
 }
 
 impl Exits {
@@ -46,6 +47,14 @@ impl Exits {
         });
     }
 
+    pub(super) fn enter_block(&mut self, depth: Ident, label: Option<&Label>) {
+        self.0.push(Exit {
+            depth,
+            kind: Kind::Block(label.map(|l| l.name.ident.to_string())),
+            is_used: false,
+        });
+    }
+
     pub(super) fn leave_loop(&mut self) -> bool {
         self.leave_function()
     }
@@ -61,6 +70,7 @@ impl Exits {
         self.find(|kind| match kind {
             Kind::Function => false,
             Kind::Loop(name) => label.is_none() || *name == label,
+            Kind::Block(name) => label.is_some() && *name == label,
         })
     }
 
@@ -104,7 +114,7 @@ impl Rewriter {
             Expr::Continue(e) => ("continue", self.exits.target(e.label.as_ref())),
             _ => return,
         };
-        // A `break` out of a labelled block, which is no loop, is left to rustc and to the check at the function's end.
+        // A `break` to nowhere is left to rustc.
         let Some(depth) = depth else { return };
         let guard = quote_spanned!(span=> ::tilekit::rt::leaving(#what, #depth));
         *expr = parse_quote!({ #guard; #expr });

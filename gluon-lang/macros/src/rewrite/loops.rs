@@ -1,6 +1,7 @@
 //! `for`, `while` and `loop`.
 
 use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, Pat, parse_quote};
@@ -8,7 +9,7 @@ use syn::{Expr, Pat, parse_quote};
 use super::Rewriter;
 use super::branch::has_let;
 use super::exits::record;
-use super::scope::Uses;
+use super::uses::Uses;
 
 impl Rewriter {
     pub(super) fn for_loop(&mut self, expr: &mut Expr) {
@@ -17,15 +18,16 @@ impl Rewriter {
         uses.visit_block(&f.body);
         let (state, depth, item) = (self.fresh("loop"), self.fresh("depth"), self.fresh("item"));
         let carry = self.scopes.carry(&uses, f.for_token.span, true);
+        let iterated = f.expr.clone();
         self.visit_expr_mut(&mut f.expr);
         self.exits.enter_loop(depth.clone(), f.label.as_ref());
         self.scopes.open();
-        self.scopes.add_pattern(&f.pat);
+        self.scopes.add_items(&f.pat, &iterated);
         self.visit_block_mut(&mut f.body);
         self.scopes.close();
         let record = self.exits.leave_loop().then(|| record(&depth));
         let name = match &*f.pat {
-            Pat::Ident(ident) => ident.ident.to_string(),
+            Pat::Ident(ident) => ident.ident.unraw().to_string(),
             _ => String::new(),
         };
         let (pat, range, body, label) = (&f.pat, &f.expr, &f.body.stmts, &f.label);
@@ -89,6 +91,18 @@ impl Rewriter {
         self.visit_block_mut(&mut l.body);
         if self.exits.leave_loop() {
             let (record, inner) = (record(&depth), quote!(#l));
+            *expr = parse_quote!({ #record #inner });
+        }
+    }
+
+    /// A block that a `break` with its label may leave.
+    pub(super) fn labelled_block(&mut self, expr: &mut Expr) {
+        let Expr::Block(b) = expr else { return };
+        let depth = self.fresh("depth");
+        self.exits.enter_block(depth.clone(), b.label.as_ref());
+        self.visit_block_mut(&mut b.block);
+        if self.exits.leave_loop() {
+            let (record, inner) = (record(&depth), quote!(#b));
             *expr = parse_quote!({ #record #inner });
         }
     }

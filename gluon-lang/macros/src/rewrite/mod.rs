@@ -3,19 +3,23 @@
 mod branch;
 mod exits;
 mod loops;
+mod names;
 mod operators;
+mod references;
 mod returns;
 mod scope;
+mod uses;
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
 use quote::format_ident;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, Local, Pat, Signature, Stmt, parse_quote};
+use syn::{Attribute, Block, Expr, Local, Pat, Signature, Stmt, parse_quote};
 
 use exits::Exits;
-use scope::{Binding, Scopes};
+use scope::Scopes;
 
 pub(crate) use returns::lift_returns;
+pub(crate) use scope::cfgs;
 
 /// Goes through one body.
 pub(crate) struct Rewriter {
@@ -74,12 +78,11 @@ impl Rewriter {
                 self.visit_expr_mut(diverge);
             }
         }
-        let binds_reference = local.init.as_ref().is_some_and(
-            |init| matches!(&*init.expr, Expr::Reference(r) if r.mutability.is_some()),
-        );
-        self.scopes.add_pattern(&local.pat);
-        if let (true, Pat::Ident(ident)) = (binds_reference, &local.pat) {
-            self.scopes.add(&ident.ident, Binding::Reference);
+        match &local.init {
+            Some(init) => self
+                .scopes
+                .add_matched(&local.pat, &init.expr, &cfgs(&local.attrs)),
+            None => self.scopes.add_declared(&local.pat, &cfgs(&local.attrs)),
         }
     }
 }
@@ -91,7 +94,7 @@ impl VisitMut for Rewriter {
         for mut stmt in std::mem::take(&mut block.stmts) {
             let mut hint = None;
             if let Stmt::Local(local) = &mut stmt {
-                hint = scope::name_hint(local);
+                hint = names::name_hint(local);
                 self.local(local);
             } else {
                 self.visit_stmt_mut(&mut stmt);
@@ -104,6 +107,21 @@ impl VisitMut for Rewriter {
     }
 
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        let attributes = take_attributes(expr);
+        self.rewrite(expr);
+        put_attributes(expr, attributes);
+    }
+
+    // Types, patterns, generic arguments and nested items hold no code that is traced.
+    fn visit_type_mut(&mut self, _: &mut syn::Type) {}
+    fn visit_pat_mut(&mut self, _: &mut Pat) {}
+    fn visit_generic_argument_mut(&mut self, _: &mut syn::GenericArgument) {}
+    fn visit_item_mut(&mut self, _: &mut syn::Item) {}
+    fn visit_attribute_mut(&mut self, _: &mut Attribute) {}
+}
+
+impl Rewriter {
+    fn rewrite(&mut self, expr: &mut Expr) {
         match expr {
             Expr::ForLoop(_) => self.for_loop(expr),
             Expr::While(_) => self.while_loop(expr),
@@ -111,6 +129,7 @@ impl VisitMut for Rewriter {
             Expr::If(_) => self.branch(expr),
             Expr::Binary(_) => self.binary(expr),
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Try(_) => self.exit(expr),
+            Expr::Block(block) if block.label.is_some() => self.labelled_block(expr),
             Expr::Closure(_) => self.closure(expr),
             Expr::Match(_) => self.match_arms(expr),
             Expr::Struct(_) | Expr::Array(_) | Expr::Tuple(_) => {
@@ -128,15 +147,6 @@ impl VisitMut for Rewriter {
         }
     }
 
-    // Types, patterns, generic arguments and nested items hold no code that is traced.
-    fn visit_type_mut(&mut self, _: &mut syn::Type) {}
-    fn visit_pat_mut(&mut self, _: &mut Pat) {}
-    fn visit_generic_argument_mut(&mut self, _: &mut syn::GenericArgument) {}
-    fn visit_item_mut(&mut self, _: &mut syn::Item) {}
-    fn visit_attribute_mut(&mut self, _: &mut syn::Attribute) {}
-}
-
-impl Rewriter {
     fn closure(&mut self, expr: &mut Expr) {
         let Expr::Closure(closure) = expr else { return };
         self.scopes.open();
@@ -158,10 +168,11 @@ impl Rewriter {
 
     fn match_arms(&mut self, expr: &mut Expr) {
         let Expr::Match(m) = expr else { return };
+        let scrutinee = m.expr.clone();
         self.visit_expr_mut(&mut m.expr);
         for arm in &mut m.arms {
             self.scopes.open();
-            self.scopes.add_pattern(&arm.pat);
+            self.scopes.add_matched(&arm.pat, &scrutinee, &[]);
             visit_mut::visit_arm_mut(self, arm);
             self.scopes.close();
         }
@@ -188,4 +199,35 @@ impl Rewriter {
             }
         }
     }
+}
+
+/// The attributes of an expression that may become another one.
+fn take_attributes(expr: &mut Expr) -> Vec<Attribute> {
+    attributes(expr).map(std::mem::take).unwrap_or_default()
+}
+
+/// Gives them to what it became.
+fn put_attributes(expr: &mut Expr, taken: Vec<Attribute>) {
+    if taken.is_empty() {
+        return;
+    }
+    match attributes(expr) {
+        Some(slot) => *slot = taken,
+        None => *expr = parse_quote!(#(#taken)* { #expr }),
+    }
+}
+
+fn attributes(expr: &mut Expr) -> Option<&mut Vec<Attribute>> {
+    Some(match expr {
+        Expr::ForLoop(e) => &mut e.attrs,
+        Expr::While(e) => &mut e.attrs,
+        Expr::Loop(e) => &mut e.attrs,
+        Expr::If(e) => &mut e.attrs,
+        Expr::Return(e) => &mut e.attrs,
+        Expr::Break(e) => &mut e.attrs,
+        Expr::Continue(e) => &mut e.attrs,
+        Expr::Block(e) => &mut e.attrs,
+        Expr::Match(e) => &mut e.attrs,
+        _ => return None,
+    })
 }

@@ -1,11 +1,15 @@
-//! Which of the author's variables a loop or branch may change: those that are mutable and mentioned in it.
+//! The author's variables in scope, and which of them a loop or branch may change: those that are mutable and mentioned in it.
 
 use std::collections::HashMap;
 
-use proc_macro2::{Ident, Span, TokenStream as Tokens, TokenTree};
-use quote::quote_spanned;
+use proc_macro2::{Ident, Span, TokenStream as Tokens};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
-use syn::{Expr, ExprPath, FnArg, Local, Macro, Pat, PatIdent, Stmt, Type, parse_quote};
+use syn::{Attribute, Expr, FnArg, Pat, PatIdent, Type};
+
+use super::references::{Lends, lends, lends_items};
+use super::uses::Uses;
 
 /// How a variable can change.
 #[derive(Clone, Copy, PartialEq)]
@@ -14,13 +18,23 @@ pub(super) enum Binding {
     Mutable,
     /// It is a `&mut`.
     Reference,
+    /// It was taken out of a pattern as a `&mut`.
+    LentReference,
+    /// The same, unless it is none: only its type tells.
+    Lent,
     /// Not by its own name; it may be a `&mut` all the same, which only its type tells.
     Fixed,
 }
 
-/// The variables in scope, innermost last.
+/// A variable, and the `#[cfg(..)]` that it is there under.
+struct Variable {
+    binding: Binding,
+    cfgs: Vec<Attribute>,
+}
+
+/// The variables in scope, innermost last: of a name several, if some of them are there under a `#[cfg(..)]`.
 #[derive(Default)]
-pub(super) struct Scopes(Vec<HashMap<String, Binding>>);
+pub(super) struct Scopes(Vec<HashMap<String, Vec<Variable>>>);
 
 impl Scopes {
     pub(super) fn open(&mut self) {
@@ -31,14 +45,42 @@ impl Scopes {
         self.0.pop();
     }
 
-    pub(super) fn add(&mut self, name: &Ident, binding: Binding) {
-        if let Some(scope) = self.0.last_mut() {
-            scope.insert(name.to_string(), binding);
+    fn add(&mut self, name: &Ident, binding: Binding, cfgs: &[Attribute]) {
+        let Some(scope) = self.0.last_mut() else {
+            return;
+        };
+        let variables = scope.entry(name.unraw().to_string()).or_default();
+        if cfgs.is_empty() {
+            variables.clear();
         }
+        variables.push(Variable {
+            binding,
+            cfgs: cfgs.to_vec(),
+        });
     }
 
+    /// Binds what a pattern binds.
     pub(super) fn add_pattern(&mut self, pattern: &Pat) {
-        struct Collect<'a>(&'a mut Scopes);
+        self.add_pattern_of(pattern, Lends::Nothing, &[]);
+    }
+
+    /// The same for variables that get their values later.
+    pub(super) fn add_declared(&mut self, pattern: &Pat, cfgs: &[Attribute]) {
+        self.add_pattern_of(pattern, Lends::Nothing, cfgs);
+    }
+
+    /// The same for a pattern that is matched with `init`.
+    pub(super) fn add_matched(&mut self, pattern: &Pat, init: &Expr, cfgs: &[Attribute]) {
+        self.add_pattern_of(pattern, lends(pattern, init), cfgs);
+    }
+
+    /// The same for the items of `iterated`.
+    pub(super) fn add_items(&mut self, pattern: &Pat, iterated: &Expr) {
+        self.add_pattern_of(pattern, lends_items(pattern, iterated), &[]);
+    }
+
+    fn add_pattern_of(&mut self, pattern: &Pat, lends: Lends, cfgs: &[Attribute]) {
+        struct Collect<'a>(&'a mut Scopes, Binding, &'a [Attribute]);
         impl<'b> Visit<'b> for Collect<'_> {
             fn visit_pat_ident(&mut self, ident: &'b PatIdent) {
                 let is_mut = ident.mutability.is_some();
@@ -46,14 +88,28 @@ impl Scopes {
                 let binding = match (is_mut, is_ref) {
                     (true, true) => Binding::Reference,
                     (true, false) => Binding::Mutable,
-                    _ => Binding::Fixed,
+                    (false, true) => Binding::Fixed,
+                    (false, false) => self.1,
                 };
-                self.0.add(&ident.ident, binding);
+                self.0.add(&ident.ident, binding, self.2);
                 visit::visit_pat_ident(self, ident);
+            }
+            fn visit_pat_type(&mut self, typed: &'b syn::PatType) {
+                let outer = self.1;
+                if is_mutable_reference(&typed.ty) && matches!(*typed.pat, Pat::Ident(_)) {
+                    self.1 = Binding::Reference;
+                }
+                self.visit_pat(&typed.pat);
+                self.1 = outer;
             }
             fn visit_expr(&mut self, _: &'b Expr) {}
         }
-        Collect(self).visit_pat(pattern);
+        let binding = match lends {
+            Lends::Nothing => Binding::Fixed,
+            Lends::Perhaps => Binding::Lent,
+            Lends::References => Binding::LentReference,
+        };
+        Collect(self, binding, cfgs).visit_pat(pattern);
     }
 
     pub(super) fn add_input(&mut self, input: &FnArg) {
@@ -64,32 +120,43 @@ impl Scopes {
                     _ if receiver.mutability.is_some() => Binding::Mutable,
                     _ => Binding::Fixed,
                 };
-                self.add(&Ident::new("self", Span::call_site()), binding);
+                self.add(&Ident::new("self", Span::call_site()), binding, &[]);
             }
             FnArg::Typed(typed) => {
-                self.add_pattern(&typed.pat);
-                if let (Pat::Ident(ident), Type::Reference(r)) = (&*typed.pat, &*typed.ty)
-                    && r.mutability.is_some()
-                {
-                    self.add(&ident.ident, Binding::Reference);
+                let cfgs = cfgs(&typed.attrs);
+                let lends = match &*typed.pat {
+                    // Matched through the reference, a pattern binds references.
+                    Pat::Ident(_) => Lends::Nothing,
+                    _ if is_mutable_reference(&typed.ty) => Lends::References,
+                    _ => Lends::Perhaps,
+                };
+                self.add_pattern_of(&typed.pat, lends, &cfgs);
+                if let (Pat::Ident(ident), true) = (&*typed.pat, is_mutable_reference(&typed.ty)) {
+                    self.add(&ident.ident, Binding::Reference, &cfgs);
                 }
             }
         }
     }
 
-    fn get(&self, name: &str) -> Option<Binding> {
-        self.0
-            .iter()
-            .rev()
-            .find_map(|scope| scope.get(name).copied())
+    /// What the name may stand for, innermost first: the last one is always there.
+    fn get(&self, name: &str) -> Vec<&Variable> {
+        let mut found = Vec::new();
+        let scopes = self.0.iter().rev().filter_map(|scope| scope.get(name));
+        for variable in scopes.flat_map(|variables| variables.iter().rev()) {
+            found.push(variable);
+            if variable.cfgs.is_empty() {
+                break;
+            }
+        }
+        found
     }
 
     /// The local variable that a place is part of.
     pub(super) fn root_variable(&self, place: &Expr) -> Option<String> {
         match place {
             Expr::Path(path) => {
-                let name = path.path.get_ident()?.to_string();
-                self.get(&name).map(|_| name)
+                let name = path.path.get_ident()?.unraw().to_string();
+                (!self.get(&name).is_empty()).then_some(name)
             }
             Expr::Field(e) => self.root_variable(&e.base),
             Expr::Index(e) => self.root_variable(&e.expr),
@@ -101,124 +168,71 @@ impl Scopes {
     /// The closure that hands every variable that the region mentions and may change to a carrier. Its mistakes are shown
     /// at `span`, those about a variable at its first mention.
     ///
-    /// A loop also watches variables that may be a `&mut`: an iteration would read behind them what the one before wrote.
-    /// An arm of a branch needs no watching, for what leaves it unseen is out of scope everywhere else; and it may move
-    /// the author's variables away, which cannot be looked at then.
+    /// Variables that may be a `&mut` are watched: a loop's iteration would read behind them what the one before wrote, an
+    /// arm what the other wrote. In an arm that is done for those alone of which a part changes or which come out of
+    /// something that gives `&mut`s, and that are not moved away, since what was moved cannot be looked at.
     pub(super) fn carry(&self, uses: &Uses, span: Span, is_loop: bool) -> Tokens {
         let span = span.resolved_at(Span::mixed_site());
         let carrier = &Ident::new("__carrier", span);
-        let adds = uses.0.iter().filter_map(|ident| {
-            let name = ident.to_string();
-            let span = ident.span();
-            match self.get(&name)? {
-                Binding::Mutable => Some(quote_spanned!(span=> #carrier.add(#name, &mut #ident);)),
-                Binding::Reference => {
-                    Some(quote_spanned!(span=> #carrier.add(#name, &mut *#ident);))
-                }
-                Binding::Fixed => is_loop.then(|| {
-                    quote_spanned! { span=>
-                        (&::tilekit::rt::Watched(&#ident)).watch(#carrier, #name);
-                    }
-                }),
-            }
+        let adds = uses.mentioned().iter().flat_map(|ident| {
+            let name = ident.unraw().to_string();
+            let variables = self.get(&name).into_iter();
+            variables.filter_map(move |variable| {
+                let how = Self::how(variable.binding, uses, &name, is_loop)?;
+                Some(add(how, (carrier, ident, &name), &variable.cfgs))
+            })
         });
         quote_spanned!(span=> |#carrier: &mut _| { let _ = &#carrier; #(#adds)* })
     }
-}
 
-/// Every identifier mentioned, once, in the order of mention; its span is that of the first mention.
-#[derive(Default)]
-pub(super) struct Uses(Vec<Ident>);
-
-impl Uses {
-    fn add(&mut self, ident: &Ident) {
-        if !self.0.contains(ident) {
-            self.0.push(ident.clone());
-        }
-    }
-
-    /// Macro bodies are opaque to syn, so all their identifiers count.
-    fn tokens(&mut self, tokens: Tokens) {
-        for tree in tokens {
-            match tree {
-                TokenTree::Ident(ident) => self.add(&ident),
-                TokenTree::Group(group) => self.tokens(group.stream()),
-                _ => {}
+    /// How a region deals with a variable that it mentions.
+    fn how(binding: Binding, uses: &Uses, name: &str, is_loop: bool) -> Option<How> {
+        let is_there = is_loop || !uses.moves(name);
+        match binding {
+            Binding::Mutable => Some(How::Itself),
+            Binding::Reference => Some(How::WhatItRefersTo),
+            Binding::LentReference => is_there.then_some(How::WhatItRefersTo),
+            Binding::Lent | Binding::Fixed if uses.changes_behind(name) => {
+                Some(How::WhatItRefersTo)
             }
+            Binding::Lent => is_there.then_some(How::Watched),
+            Binding::Fixed if uses.changes_in_part(name) => is_there.then_some(How::Watched),
+            Binding::Fixed => is_loop.then_some(How::Watched),
         }
     }
 }
 
-impl<'a> Visit<'a> for Uses {
-    fn visit_expr_path(&mut self, path: &'a ExprPath) {
-        if let Some(ident) = path.path.get_ident() {
-            self.add(ident);
-        }
-    }
-
-    fn visit_macro(&mut self, mac: &'a Macro) {
-        self.tokens(mac.tokens.clone());
-    }
-
-    fn visit_item(&mut self, _: &'a syn::Item) {}
+/// How a region deals with a variable.
+#[derive(Clone, Copy)]
+enum How {
+    Itself,
+    WhatItRefersTo,
+    Watched,
 }
 
-/// After `let name = ..` the value that was made gets the name. Nothing is said where the type may still be open, since
-/// asking for it would decide it.
-pub(super) fn name_hint(local: &Local) -> Option<Stmt> {
-    let pattern = match &local.pat {
-        Pat::Type(typed) => &*typed.pat,
-        other => other,
-    };
-    let Pat::Ident(PatIdent {
-        ident,
-        by_ref: None,
-        subpat: None,
-        ..
-    }) = pattern
-    else {
-        return None;
-    };
-    let init = local.init.as_ref()?;
-    if !makes_a_known_type(&init.expr) || ident.to_string().starts_with('_') {
-        return None;
-    }
-    let name = ident.to_string();
-    let ident = Ident::new(&name, ident.span());
-    Some(parse_quote!((&::tilekit::rt::Named(&#ident)).name(#name);))
-}
-
-fn makes_a_known_type(init: &Expr) -> bool {
-    const OPEN: [&str; 12] = [
-        "into",
-        "try_into",
-        "parse",
-        "collect",
-        "unwrap",
-        "expect",
-        "unwrap_or_default",
-        "default",
-        "from",
-        "try_from",
-        "product",
-        "sum",
-    ];
-    match init {
-        Expr::Binary(_) | Expr::Unary(_) => true,
-        Expr::MethodCall(call) => {
-            !call.args.is_empty() && call.method != "expect"
-                || !OPEN.contains(&call.method.to_string().as_str())
-        }
-        Expr::Call(call) => match &*call.func {
-            Expr::Path(path) => {
-                let last = path.path.segments.last().map(|s| s.ident.to_string());
-                last.is_some_and(|name| {
-                    !OPEN.contains(&name.as_str()) && name.starts_with(|c: char| c.is_lowercase())
-                })
-            }
-            _ => false,
+/// The statement for one variable.
+fn add(how: How, (carrier, ident, name): (&Ident, &Ident, &str), cfgs: &[Attribute]) -> Tokens {
+    let span = ident.span();
+    let add = match how {
+        How::Itself => quote_spanned!(span=> #carrier.add(#name, &mut #ident);),
+        How::WhatItRefersTo => quote_spanned!(span=> #carrier.add(#name, &mut *#ident);),
+        How::Watched => quote_spanned! { span=>
+            (&::tilekit::rt::Watched(&#ident)).watch(#carrier, #name);
         },
-        Expr::Paren(e) => makes_a_known_type(&e.expr),
-        _ => false,
+    };
+    if cfgs.is_empty() {
+        add
+    } else {
+        quote!(#(#cfgs)* { #add })
     }
+}
+
+fn is_mutable_reference(ty: &Type) -> bool {
+    matches!(ty, Type::Reference(r) if r.mutability.is_some())
+}
+
+/// The `#[cfg(..)]` among attributes.
+pub(crate) fn cfgs(attributes: &[Attribute]) -> Vec<Attribute> {
+    let is_cfg = |a: &&Attribute| a.path().is_ident("cfg");
+    attributes.iter().filter(is_cfg).cloned().collect()
 }

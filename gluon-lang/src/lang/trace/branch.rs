@@ -50,6 +50,7 @@ impl Branch for Scalar<bool> {
             at: here(),
             before: Snapshot::default(),
             then: None,
+            is_seen: true,
         }
     }
 }
@@ -89,6 +90,8 @@ pub struct KernelBranch {
     at: At,
     before: Snapshot,
     then: Option<(Region, Snapshot)>,
+    /// Did the first arm change only what is carried?
+    is_seen: bool,
 }
 
 impl KernelBranch {
@@ -126,6 +129,9 @@ impl KernelBranch {
             );
             with(self.at, |trace| trace.host_changed(message, self.at));
         }
+        self.is_seen = with(self.at, |trace| {
+            trace.check_watched("branch", &self.before, &after, self.at)
+        });
         if let Some(value) = value {
             after.add(value);
         }
@@ -154,6 +160,12 @@ impl KernelBranch {
     #[inline(never)]
     fn close(mut self, reach: Reach<'_>, value: &mut dyn Carry) {
         let mut after = Snapshot::of(reach);
+        // What the first arm changed unseen is still there, and was reported.
+        if self.is_seen {
+            with(self.at, |trace| {
+                trace.check_watched("branch", &self.before, &after, self.at)
+            });
+        }
         let variables = after.values().len();
         after.add(value);
         let (then_region, then) = self

@@ -7,7 +7,7 @@ use super::with;
 use super::{At, Trace};
 use crate::diag::{Code, OpError};
 use crate::entity::Value;
-use crate::ir::Type;
+use crate::ir::{Type, ValueDef};
 
 /// A variable that may live across a loop or branch of the kernel: a handle, a host number, or what is made of these.
 #[diagnostic::on_unimplemented(
@@ -280,20 +280,30 @@ pub(super) fn restore(reach: Reach<'_>, snapshot: &Snapshot, spare: Value) {
 }
 
 impl Trace {
-    /// Reports a value that a loop changes through a reference, where no variable shows it.
-    pub(super) fn check_watched(&mut self, before: &Snapshot, after: &Snapshot, at: At) {
+    /// Reports a value that a loop or branch, as `region` says, changes through a reference, where no variable shows it.
+    pub(super) fn check_watched(
+        &mut self,
+        region: &str,
+        before: &Snapshot,
+        after: &Snapshot,
+        at: At,
+    ) -> bool {
         let Some((name, changed)) = before.watched_change(after) else {
-            return;
+            return true;
         };
         let message = format!(
-            "`{name}` is a reference, and what it refers to changes inside this loop of the kernel"
+            "`{name}` is a reference, and what it refers to changes inside this {region} of the kernel"
         );
         let error = OpError::new(Code::HostStateChanged, message)
-            .note("a loop carries the variables that it mentions, and cannot see behind a reference")
+            .note(format!("a {region} carries the variables that it mentions, and cannot see behind a reference"))
             .help("change a `let mut` variable in it, and assign through the reference before or after");
         self.fail(error, at);
-        // What is found behind the reference later was reported here.
-        self.builder.func_mut().set_ty(changed, Type::Poison);
+        // What is found behind the reference later was reported here. What a region takes keeps its type.
+        let func = self.builder.func_mut();
+        if matches!(func.def(changed), ValueDef::Result(..)) {
+            func.set_ty(changed, Type::Poison);
+        }
+        false
     }
 
     /// Reports a host variable that a region of the kernel changes.
@@ -401,6 +411,16 @@ impl<T: Carry> Carry for Option<T> {
         walker.form(if self.is_some() { &"Some(..)" } else { &"None" });
         if let Some(inner) = self {
             inner.walk(walker);
+        }
+    }
+}
+
+impl<T: Carry, E: Carry> Carry for Result<T, E> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        walker.form(if self.is_ok() { &"Ok(..)" } else { &"Err(..)" });
+        match self {
+            Ok(inner) => inner.walk(walker),
+            Err(inner) => inner.walk(walker),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The start and the end of a trace, and how kernels are found.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write};
 use std::sync::Arc;
 
 use super::{At, TRACE, Trace, panic, place, with};
@@ -297,7 +297,7 @@ impl Trace {
     }
 
     fn set_names(&mut self, head: &KernelHead, generics: &[GenericArg]) {
-        let mut symbol = head.name.to_owned();
+        let mut symbol = symbol(head.name);
         let mut display = head.name.to_owned();
         for (i, GenericArg(argument)) in generics.iter().enumerate() {
             symbol.push('_');
@@ -320,14 +320,15 @@ impl Trace {
             let Some(entry) = func.params.get_mut(i) else {
                 continue;
             };
-            entry.name = param.name.into();
+            let name = symbol(param.name);
+            entry.name = name.as_str().into();
             match param.divisor {
                 Some(divisor) if !divisor.is_power_of_two() => not_a_divisor.push((param, divisor)),
                 divisor => entry.divisor = divisor.unwrap_or(entry.divisor),
             }
             entry.is_readonly = param.is_readonly;
             let value = entry.value;
-            func.set_name(value, param.name);
+            func.set_name(value, &name);
             func.set_value_loc(value, loc);
         }
         for (param, divisor) in not_a_divisor {
@@ -338,6 +339,20 @@ impl Trace {
             self.fail(OpError::new(Code::NotPowerOfTwo, message), at);
         }
     }
+}
+
+/// A name of the author's as a symbol: what PTX and the text form have no letter for is spelt by its number.
+fn symbol(name: &str) -> String {
+    let mut symbol = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            c if c.is_ascii() => symbol.push(c),
+            c => {
+                let _ = write!(symbol, "u{:04x}_", u32::from(c));
+            }
+        }
+    }
+    symbol
 }
 
 /// PTX identifiers hold letters, digits, `_` and `$` (PTX ISA, identifiers); `$` is left to the assembler.

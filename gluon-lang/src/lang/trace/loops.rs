@@ -100,7 +100,7 @@ impl LoopCore {
             with(at, |trace| trace.host_changed(message, at));
         }
         let results = with(at, |trace| {
-            trace.check_watched(&body.before, &after, at);
+            trace.check_watched("loop", &body.before, &after, at);
             self.emit(trace, body, &after)
         });
         write_values(reach, &results, spare(at));

@@ -149,7 +149,7 @@ impl KernelWhile {
         let after = Snapshot::of(reach);
         self.check_host(&body.test.before, &after, reach);
         let results = with(self.at, |trace| {
-            trace.check_watched(&body.test.before, &after, self.at);
+            trace.check_watched("loop", &body.test.before, &after, self.at);
             self.emit(trace, body, &after)
         });
         write_values(reach, &results, spare(self.at));

@@ -34,6 +34,13 @@ fn calls_back(n: Scalar<i32>, mut f: impl FnMut(Scalar<i32>)) {
     }
 }
 
+/// Shown at the `if`, whose value it is.
+#[kernel]
+fn value_of_a_branch(n: i32) {
+    let opaque =
+        if n > 3 { Opaque(1) } else { Opaque(2) }; //~ `Opaque` cannot live across a loop or branch of the kernel
+}
+
 #[kernel]
 fn reference_and_variable(n: i32) {
     let mut sum = n;

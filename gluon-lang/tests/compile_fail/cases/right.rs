@@ -55,6 +55,22 @@ pub fn inference<T: Float + PartialOrd, const N: usize>(x: Ptr<T>, n: i32) {
     x.at(z).store(y * scale + kind.cast::<T>() + found + *first + grown.len());
 }
 
+/// What the host alone decides may move what it likes.
+#[kernel]
+pub fn moved_in_arms<const N: usize>(n: i32) {
+    let mut list = vec![n, n + 1];
+    let mut kept = Vec::new();
+    for item in list.iter_mut() {
+        if N > 2 {
+            kept.push(item);
+        }
+    }
+    let last = kept.pop();
+    if N > 3 {
+        kept.extend(last);
+    }
+}
+
 #[device]
 pub fn by_reference(list: &mut [Scalar<i32>], n: &Scalar<i32>) -> Scalar<i32> {
     for item in list.iter_mut() {

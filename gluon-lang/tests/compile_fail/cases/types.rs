@@ -34,6 +34,17 @@ fn conditions(x: Ptr<f32>, n: i32) {
 }
 
 #[kernel]
+fn arms_differ(n: i32, f: f32) {
+    let a = if n > 0 { n } else { f }; //~ mismatched types
+    let b = if n > 0 {
+        n
+    } else {
+        5 //~ mismatched types
+    };
+    let c = if n > 0 { n }; //~ mismatched types
+}
+
+#[kernel]
 fn parameters(name: String) {} //~ a kernel cannot take a `String` //~
 
 #[kernel]

@@ -1,0 +1,228 @@
+//! Which variables the body of a loop or branch mentions, and how.
+
+use std::collections::HashSet;
+
+use proc_macro2::{Ident, TokenStream as Tokens, TokenTree};
+use syn::ext::IdentExt;
+use syn::visit::{self, Visit};
+use syn::{BinOp, Expr, ExprPath, Macro, PatIdent, UnOp};
+
+/// Every identifier mentioned, once, in the order of mention; its span is that of the first mention.
+#[derive(Default)]
+pub(super) struct Uses {
+    mentioned: Vec<Ident>,
+    /// Those behind which something is assigned or lent: `*x = ..`, `(*x).field += ..`.
+    changed_behind: HashSet<String>,
+    /// Those of which a part is assigned or lent: `x.field += ..`, `&mut x[i]`.
+    changed_in_part: HashSet<String>,
+    /// Those that may be moved away: mentioned as a whole, and not just lent to a function.
+    moved: HashSet<String>,
+    /// Those that a pattern in the body binds: what is mentioned may be them.
+    bound: HashSet<String>,
+}
+
+impl Uses {
+    pub(super) fn mentioned(&self) -> &[Ident] {
+        &self.mentioned
+    }
+
+    /// Does the body change what the variable refers to? If the variable is not `mut`, it is a `&mut` then.
+    pub(super) fn changes_behind(&self, name: &str) -> bool {
+        self.changed_behind.contains(name) && !self.bound.contains(name)
+    }
+
+    /// Does the body change a part of the variable? If the variable is not `mut`, it is or holds a `&mut` then.
+    pub(super) fn changes_in_part(&self, name: &str) -> bool {
+        self.changed_in_part.contains(name)
+    }
+
+    /// May the variable be gone after the body?
+    pub(super) fn moves(&self, name: &str) -> bool {
+        self.moved.contains(name)
+    }
+
+    fn add(&mut self, ident: &Ident) {
+        if !self.mentioned.contains(ident) {
+            self.mentioned.push(ident.clone());
+        }
+    }
+
+    /// Macro bodies are opaque to syn, so all their identifiers count.
+    fn tokens(&mut self, tokens: Tokens) {
+        for tree in tokens {
+            match tree {
+                TokenTree::Ident(ident) => {
+                    self.moved.insert(ident.unraw().to_string());
+                    self.add(&ident);
+                }
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                _ => {}
+            }
+        }
+    }
+
+    /// What is assigned to or lent as `&mut`.
+    fn place(&mut self, place: &Expr) {
+        match place {
+            Expr::Paren(e) => self.place(&e.expr),
+            Expr::Tuple(e) => e.elems.iter().for_each(|e| self.place(e)),
+            Expr::Array(e) => e.elems.iter().for_each(|e| self.place(e)),
+            _ => match root(place, Of::All) {
+                Some((name, Of::Behind)) => drop(self.changed_behind.insert(name)),
+                Some((name, Of::Part)) => drop(self.changed_in_part.insert(name)),
+                _ => {}
+            },
+        }
+    }
+
+    /// An operand that stays where it is if it is a variable.
+    fn lent(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Path(path) => {
+                if let Some(ident) = path.path.get_ident() {
+                    self.add(ident);
+                }
+            }
+            other => self.visit_expr(other),
+        }
+    }
+}
+
+/// What a place is of its variable.
+#[derive(Clone, Copy)]
+enum Of {
+    All,
+    Part,
+    Behind,
+}
+
+/// The variable that a place is part of.
+fn root(place: &Expr, part: Of) -> Option<(String, Of)> {
+    match place {
+        Expr::Path(path) => {
+            let name = path.path.get_ident()?.unraw().to_string();
+            Some((name, part))
+        }
+        Expr::Field(e) => root(&e.base, Of::Part),
+        Expr::Index(e) => root(&e.expr, Of::Part),
+        Expr::Unary(e) if matches!(e.op, UnOp::Deref(_)) => root(&e.expr, Of::Behind),
+        Expr::Paren(e) => root(&e.expr, part),
+        _ => None,
+    }
+}
+
+fn is_assignment(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
+}
+
+/// Collections keep what they are given; other functions and methods are taken to borrow it.
+fn keeps_arguments(method: &Ident) -> bool {
+    const KEEP: [&str; 6] = [
+        "push",
+        "push_back",
+        "push_front",
+        "insert",
+        "extend",
+        "append",
+    ];
+    KEEP.iter().any(|known| method == known)
+}
+
+/// Is it a function, not a variant like `Some` or the end of a value?
+fn is_function(callee: &Expr) -> bool {
+    let Expr::Path(path) = callee else {
+        return false;
+    };
+    let last = path.path.segments.last().map(|s| s.ident.to_string());
+    last.is_some_and(|name| name != "drop" && name.starts_with(char::is_lowercase))
+}
+
+impl<'a> Visit<'a> for Uses {
+    fn visit_expr_path(&mut self, path: &'a ExprPath) {
+        if let Some(ident) = path.path.get_ident() {
+            self.moved.insert(ident.unraw().to_string());
+            self.add(ident);
+        }
+    }
+
+    fn visit_expr_assign(&mut self, assign: &'a syn::ExprAssign) {
+        self.place(&assign.left);
+        visit::visit_expr_assign(self, assign);
+    }
+
+    fn visit_expr_binary(&mut self, binary: &'a syn::ExprBinary) {
+        if is_assignment(&binary.op) {
+            self.place(&binary.left);
+        }
+        visit::visit_expr_binary(self, binary);
+    }
+
+    fn visit_expr_reference(&mut self, reference: &'a syn::ExprReference) {
+        if reference.mutability.is_some() {
+            self.place(&reference.expr);
+        }
+        self.lent(&reference.expr);
+    }
+
+    fn visit_expr_field(&mut self, field: &'a syn::ExprField) {
+        self.lent(&field.base);
+    }
+
+    fn visit_expr_index(&mut self, index: &'a syn::ExprIndex) {
+        self.lent(&index.expr);
+        self.visit_expr(&index.index);
+    }
+
+    fn visit_expr_unary(&mut self, unary: &'a syn::ExprUnary) {
+        match unary.op {
+            UnOp::Deref(_) => self.lent(&unary.expr),
+            _ => self.visit_expr(&unary.expr),
+        }
+    }
+
+    fn visit_expr_call(&mut self, call: &'a syn::ExprCall) {
+        self.visit_expr(&call.func);
+        let is_lent = is_function(&call.func);
+        for argument in &call.args {
+            if is_lent {
+                self.lent(argument);
+            } else {
+                self.visit_expr(argument);
+            }
+        }
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
+        self.lent(&call.receiver);
+        for argument in &call.args {
+            if keeps_arguments(&call.method) {
+                self.visit_expr(argument);
+            } else {
+                self.lent(argument);
+            }
+        }
+    }
+
+    fn visit_pat_ident(&mut self, ident: &'a PatIdent) {
+        self.bound.insert(ident.ident.unraw().to_string());
+        visit::visit_pat_ident(self, ident);
+    }
+
+    fn visit_macro(&mut self, mac: &'a Macro) {
+        self.tokens(mac.tokens.clone());
+    }
+
+    fn visit_item(&mut self, _: &'a syn::Item) {}
+}
