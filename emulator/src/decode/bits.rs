@@ -38,7 +38,7 @@ impl Decoder<'_> {
         let b = self.source(b, Type::B32)?;
         let c = self.source(c, Type::B32)?;
         let d = self.target(dst, Type::B32)?;
-        self.lanes(exec, Slots { d, a, b, c, e: 0 });
+        self.lanes(exec, Slots::ternary(d, a, b, c));
         Ok(())
     }
 

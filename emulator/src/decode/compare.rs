@@ -99,27 +99,11 @@ impl Decoder<'_> {
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         if combined.is_none() && second.is_none() {
             let d = self.target(i.dst.first, Type::Pred)?;
-            self.lanes(
-                exec,
-                Slots {
-                    d,
-                    a,
-                    b,
-                    ..Slots::default()
-                },
-            );
+            self.lanes(exec, Slots::binary(d, a, b));
             return Ok(());
         }
         let raw = self.new_slots(File::Predicate, 1);
-        self.lanes(
-            exec,
-            Slots {
-                d: raw,
-                a,
-                b,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::binary(raw, a, b));
         self.combine_into(raw, combined, i.dst.first, second)
     }
 
@@ -145,35 +129,16 @@ impl Decoder<'_> {
         let temporaries = self.new_slots(File::Predicate, 2);
         self.lanes(
             combine(op, false),
-            Slots {
-                d: temporaries,
-                a: raw,
-                b: c,
-                c: c_flip,
-                e: 0,
-            },
+            Slots::ternary(temporaries, raw, c, c_flip),
         );
         self.lanes(
             combine(op, true),
-            Slots {
-                d: temporaries + 1,
-                a: raw,
-                b: c,
-                c: c_flip,
-                e: 0,
-            },
+            Slots::ternary(temporaries + 1, raw, c, c_flip),
         );
         for (dest, temporary) in [(Some(first), temporaries), (second, temporaries + 1)] {
             if let Some(dest) = dest {
                 let d = self.target(dest, Type::Pred)?;
-                self.lanes(
-                    lanes!(|a: bool| -> bool { a }),
-                    Slots {
-                        d,
-                        a: temporary,
-                        ..Slots::default()
-                    },
-                );
+                self.lanes(lanes!(|a: bool| -> bool { a }), Slots::unary(d, temporary));
             }
         }
         Ok(())
@@ -195,42 +160,12 @@ impl Decoder<'_> {
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let high = self.new_slots(File::Word, 2);
         let upper = lanes!(|a: u32| -> u32 { a >> 16 });
-        self.lanes(
-            upper,
-            Slots {
-                d: high,
-                a,
-                ..Slots::default()
-            },
-        );
-        self.lanes(
-            upper,
-            Slots {
-                d: high + 1,
-                a: b,
-                ..Slots::default()
-            },
-        );
+        self.lanes(upper, Slots::unary(high, a));
+        self.lanes(upper, Slots::unary(high + 1, b));
         let d = self.target(i.dst.first, Type::Pred)?;
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a,
-                b,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::binary(d, a, b));
         let d = self.target(i.dst.second.unwrap_or(Dest::Sink), Type::Pred)?;
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a: high,
-                b: high + 1,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::binary(d, high, high + 1));
         Ok(())
     }
 
@@ -248,15 +183,7 @@ impl Decoder<'_> {
         let exec = self.comparison(i.compare, i.ty, i.ftz)?;
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let raw = self.new_slots(File::Predicate, 2);
-        self.lanes(
-            exec,
-            Slots {
-                d: raw,
-                a,
-                b,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::binary(raw, a, b));
         if let Some((op, predicate)) = i.combine.zip(i.c) {
             let (c, flip) = self.condition(predicate)?;
             let c_flip = self.operand_in(
@@ -264,16 +191,7 @@ impl Decoder<'_> {
                 File::Predicate,
                 Type::Pred,
             )?;
-            self.lanes(
-                combine(op, false),
-                Slots {
-                    d: raw,
-                    a: raw,
-                    b: c,
-                    c: c_flip,
-                    e: 0,
-                },
-            );
+            self.lanes(combine(op, false), Slots::ternary(raw, raw, c, c_flip));
         }
         let d = self.target(i.dst, i.dst_ty)?;
         let exec = match i.dst_ty {
@@ -286,14 +204,7 @@ impl Decoder<'_> {
             Type::U16 | Type::S16 => lanes!(|p: bool| -> u16 { if p { u16::MAX } else { 0 } }),
             ty => return Err(format!("the emulator has no set into .{}", ty.text())),
         };
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a: raw,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::unary(d, raw));
         Ok(())
     }
 
@@ -318,14 +229,7 @@ impl Decoder<'_> {
         };
         let a = self.source(i.a, i.ty)?;
         let d = self.target(i.dst, Type::Pred)?;
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::unary(d, a));
         Ok(())
     }
 }

@@ -120,11 +120,7 @@ impl Decoder<'_> {
         let d = self.target(i.dst, Type::U32)?;
         self.lanes(
             lanes!(|a: u64| -> u32 { a as u32 & 0x1f_ffff }),
-            Slots {
-                d,
-                a,
-                ..Slots::default()
-            },
+            Slots::unary(d, a),
         );
         Ok(())
     }
@@ -160,12 +156,7 @@ impl Decoder<'_> {
         let d = self.new_slots(File::Word, 1);
         self.lanes_before(
             lanes!(|ignored: bool, bytes: u32| -> u32 { if ignored { 0 } else { bytes } }),
-            Slots {
-                d,
-                a,
-                b,
-                ..Slots::default()
-            },
+            Slots::binary(d, a, b),
         );
         Ok(d)
     }
@@ -453,15 +444,7 @@ impl Decoder<'_> {
         } else {
             lanes!(|a: u32, cta: u32| -> u32 { a & !0xff00_0000 | (cta + 1 & 0xff) << 24 })
         };
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a,
-                b,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::binary(d, a, b));
         Ok(())
     }
 
@@ -480,15 +463,7 @@ impl Decoder<'_> {
         } else {
             lanes!(|a: u32, own: u32| -> u32 { if a >> 24 == 0 { own } else { (a >> 24) - 1 } })
         };
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a,
-                b,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::binary(d, a, b));
         Ok(())
     }
 

@@ -219,6 +219,11 @@ fn ternary(i: &Ternary) -> Option<Plan> {
     }
 }
 
+/// What is said of an operation that is not there.
+pub(super) fn no_such(op: &str, ty: Type) -> String {
+    format!("the emulator has no such {op} on .{}", ty.text())
+}
+
 const FLUSH: fn() -> Exec = || lanes!(|a: f32| -> f32 { single::flush(a) });
 
 impl Decoder<'_> {
@@ -229,13 +234,7 @@ impl Decoder<'_> {
             ty if ty.is_float() => return self.half_binary(i),
             _ => return self.integer_binary(i),
         };
-        let plan = plan.ok_or_else(|| {
-            format!(
-                "the emulator has no such {} on .{}",
-                i.op.text(),
-                i.ty.text()
-            )
-        })?;
+        let plan = plan.ok_or_else(|| no_such(i.op.text(), i.ty))?;
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let b = if plan.negate_b {
             self.negated(b, i.ty)
@@ -243,19 +242,7 @@ impl Decoder<'_> {
             b
         };
         let d = self.target(i.dst, i.ty)?;
-        self.float_steps(
-            &plan,
-            Slots {
-                d,
-                a,
-                b,
-                ..Slots::default()
-            },
-            2,
-            i.ftz,
-            i.sat,
-            i.ty,
-        )
+        self.float_steps(&plan, Slots::binary(d, a, b), 2, i.ftz, i.sat, i.ty)
     }
 
     pub(crate) fn unary(&mut self, i: &Unary) -> Decoded {
@@ -265,27 +252,10 @@ impl Decoder<'_> {
             ty if ty.is_float() => return self.half_unary(i),
             _ => return self.integer_unary(i),
         };
-        let plan = plan.ok_or_else(|| {
-            format!(
-                "the emulator has no such {} on .{}",
-                i.op.text(),
-                i.ty.text()
-            )
-        })?;
+        let plan = plan.ok_or_else(|| no_such(i.op.text(), i.ty))?;
         let a = self.source(i.a, i.ty)?;
         let d = self.target(i.dst, i.ty)?;
-        self.float_steps(
-            &plan,
-            Slots {
-                d,
-                a,
-                ..Slots::default()
-            },
-            1,
-            i.ftz,
-            false,
-            i.ty,
-        )
+        self.float_steps(&plan, Slots::unary(d, a), 1, i.ftz, false, i.ty)
     }
 
     pub(crate) fn ternary(&mut self, i: &Ternary) -> Decoded {
@@ -296,20 +266,14 @@ impl Decoder<'_> {
             return self.half_ternary(i);
         }
         let plan = ternary(i);
-        let plan = plan.ok_or_else(|| {
-            format!(
-                "the emulator has no such {} on .{}",
-                i.op.text(),
-                i.ty.text()
-            )
-        })?;
+        let plan = plan.ok_or_else(|| no_such(i.op.text(), i.ty))?;
         let (a, b, c) = (
             self.source(i.a, i.ty)?,
             self.source(i.b, i.ty)?,
             self.source(i.c, i.ty)?,
         );
         let d = self.target(i.dst, i.ty)?;
-        self.float_steps(&plan, Slots { d, a, b, c, e: 0 }, 3, i.ftz, i.sat, i.ty)
+        self.float_steps(&plan, Slots::ternary(d, a, b, c), 3, i.ftz, i.sat, i.ty)
     }
 
     fn negated(&mut self, slot: u32, ty: Type) -> u32 {
@@ -320,15 +284,24 @@ impl Decoder<'_> {
         } else {
             lanes!(|a: f32| -> f32 { -a })
         };
-        self.lanes_before(
-            exec,
-            Slots {
-                d,
-                a: slot,
-                ..Slots::default()
-            },
-        );
+        self.lanes_before(exec, Slots::unary(d, slot));
         d
+    }
+
+    /// Has an operation take what `flush` makes of its first operands.
+    pub(super) fn flush_sources(
+        &mut self,
+        flush: Exec,
+        slots: &mut Slots,
+        sources: usize,
+        ty: Type,
+    ) {
+        let inputs = [&mut slots.a, &mut slots.b, &mut slots.c];
+        for input in inputs.into_iter().take(sources) {
+            let d = self.new_slots(Self::file(ty), 1);
+            self.lanes_before(flush, Slots::unary(d, *input));
+            *input = d;
+        }
     }
 
     /// The operation with the steps before and after it that its modifiers need.
@@ -336,7 +309,7 @@ impl Decoder<'_> {
         &mut self,
         plan: &Plan,
         slots: Slots,
-        sources: u32,
+        sources: usize,
         ftz: bool,
         sat: bool,
         ty: Type,
@@ -344,26 +317,10 @@ impl Decoder<'_> {
         let mut slots = slots;
         let apart = plan.flush_apart && ftz;
         if apart {
-            let inputs = [&mut slots.a, &mut slots.b, &mut slots.c];
-            for input in inputs.into_iter().take(sources as usize) {
-                let d = self.new_slots(Self::file(ty), 1);
-                self.lanes_before(
-                    FLUSH(),
-                    Slots {
-                        d,
-                        a: *input,
-                        ..Slots::default()
-                    },
-                );
-                *input = d;
-            }
+            self.flush_sources(FLUSH(), &mut slots, sources, ty);
         }
         self.lanes(plan.exec, slots);
-        let in_place = Slots {
-            d: slots.d,
-            a: slots.d,
-            ..Slots::default()
-        };
+        let in_place = Slots::unary(slots.d, slots.d);
         if apart {
             self.lanes(FLUSH(), in_place);
         }

@@ -1,6 +1,6 @@
 //! Arithmetic on f16 and bf16, single and in pairs.
 
-use super::float::wide_fma;
+use super::float::{no_such, wide_fma};
 use super::{Decoded, Decoder};
 use crate::lanes::{Bf16, Exec, F16, Slots, lanes};
 use crate::numeric::format::Format;
@@ -87,23 +87,12 @@ fn unary(i: &Unary) -> Option<Exec> {
 impl Decoder<'_> {
     pub(crate) fn half_binary(&mut self, i: &Binary) -> Decoded {
         let exec = binary(i).filter(|_| !i.xorsign_abs);
-        let exec = exec.ok_or_else(|| {
-            format!(
-                "the emulator has no such {} on .{}",
-                i.op.text(),
-                i.ty.text()
-            )
-        })?;
+        let exec = exec.ok_or_else(|| no_such(i.op.text(), i.ty))?;
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let d = self.target(i.dst, i.ty)?;
         self.half_steps(
             exec,
-            Slots {
-                d,
-                a,
-                b,
-                ..Slots::default()
-            },
+            Slots::binary(d, a, b),
             2,
             [i.ftz, i.sat, i.relu],
             i.ty,
@@ -112,26 +101,10 @@ impl Decoder<'_> {
 
     pub(crate) fn half_unary(&mut self, i: &Unary) -> Decoded {
         let exec = unary(i);
-        let exec = exec.ok_or_else(|| {
-            format!(
-                "the emulator has no such {} on .{}",
-                i.op.text(),
-                i.ty.text()
-            )
-        })?;
+        let exec = exec.ok_or_else(|| no_such(i.op.text(), i.ty))?;
         let a = self.source(i.a, i.ty)?;
         let d = self.target(i.dst, i.ty)?;
-        self.half_steps(
-            exec,
-            Slots {
-                d,
-                a,
-                ..Slots::default()
-            },
-            1,
-            [i.ftz, false, false],
-            i.ty,
-        )
+        self.half_steps(exec, Slots::unary(d, a), 1, [i.ftz, false, false], i.ty)
     }
 
     pub(crate) fn half_ternary(&mut self, i: &Ternary) -> Decoded {
@@ -139,13 +112,7 @@ impl Decoder<'_> {
             TernaryOp::Fma => each_half!(i.ty, |a, b, c| wide_fma(a, b, c)),
             _ => None,
         };
-        let exec = exec.ok_or_else(|| {
-            format!(
-                "the emulator has no such {} on .{}",
-                i.op.text(),
-                i.ty.text()
-            )
-        })?;
+        let exec = exec.ok_or_else(|| no_such(i.op.text(), i.ty))?;
         let (a, b, c) = (
             self.source(i.a, i.ty)?,
             self.source(i.b, i.ty)?,
@@ -154,7 +121,7 @@ impl Decoder<'_> {
         let d = self.target(i.dst, i.ty)?;
         self.half_steps(
             exec,
-            Slots { d, a, b, c, e: 0 },
+            Slots::ternary(d, a, b, c),
             3,
             [i.ftz, i.sat, i.relu],
             i.ty,
@@ -166,7 +133,7 @@ impl Decoder<'_> {
         &mut self,
         exec: Exec,
         slots: Slots,
-        sources: u32,
+        sources: usize,
         flags: [bool; 3],
         ty: Type,
     ) -> Decoded {
@@ -174,26 +141,10 @@ impl Decoder<'_> {
         let [ftz, sat, relu] = flags;
         let is_f16 = matches!(ty, Type::F16 | Type::F16x2);
         if ftz && is_f16 {
-            let inputs = [&mut slots.a, &mut slots.b, &mut slots.c];
-            for input in inputs.into_iter().take(sources as usize) {
-                let d = self.new_slots(Self::file(ty), 1);
-                self.lanes_before(
-                    flush_pair(),
-                    Slots {
-                        d,
-                        a: *input,
-                        ..Slots::default()
-                    },
-                );
-                *input = d;
-            }
+            self.flush_sources(flush_pair(), &mut slots, sources, ty);
         }
         self.lanes(exec, slots);
-        let in_place = Slots {
-            d: slots.d,
-            a: slots.d,
-            ..Slots::default()
-        };
+        let in_place = Slots::unary(slots.d, slots.d);
         if ftz && is_f16 {
             self.lanes(flush_pair(), in_place);
         }

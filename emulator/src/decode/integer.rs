@@ -429,15 +429,7 @@ impl Decoder<'_> {
         }
         let wide = i.op == BinaryOp::MulWide;
         let d = self.target_in(i.dst, if wide { wide_file(ty) } else { Self::file(ty) })?;
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a,
-                b,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::binary(d, a, b));
         Ok(())
     }
 
@@ -486,24 +478,8 @@ impl Decoder<'_> {
                     ty.text()
                 ));
             };
-            self.lanes(
-                multiply,
-                Slots {
-                    d: product,
-                    a,
-                    b,
-                    ..Slots::default()
-                },
-            );
-            self.lanes(
-                add,
-                Slots {
-                    d,
-                    a: product,
-                    b: c,
-                    ..Slots::default()
-                },
-            );
+            self.lanes(multiply, Slots::binary(product, a, b));
+            self.lanes(add, Slots::binary(d, product, c));
             return Ok(());
         }
         let exec = match i.op {
@@ -515,7 +491,7 @@ impl Decoder<'_> {
         };
         let exec =
             exec.ok_or_else(|| format!("the emulator has no {} on .{}", i.op.text(), ty.text()))?;
-        self.lanes(exec, Slots { d, a, b, c, e: 0 });
+        self.lanes(exec, Slots::ternary(d, a, b, c));
         Ok(())
     }
 
@@ -530,14 +506,7 @@ impl Decoder<'_> {
             UnaryOp::Popc | UnaryOp::Clz | UnaryOp::Bfind | UnaryOp::BfindShiftAmount
         );
         let d = self.target_in(i.dst, if counts { File::Word } else { Self::file(i.ty) })?;
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::unary(d, a));
         Ok(())
     }
 }

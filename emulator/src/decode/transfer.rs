@@ -24,14 +24,7 @@ impl Decoder<'_> {
             ([dst], [src]) => {
                 let a = self.move_source(*src, mov.ty)?;
                 let d = self.target(*dst, mov.ty)?;
-                self.lanes(
-                    copy(Self::file(mov.ty)),
-                    Slots {
-                        d,
-                        a,
-                        ..Slots::default()
-                    },
-                );
+                self.lanes(copy(Self::file(mov.ty)), Slots::unary(d, a));
                 Ok(())
             }
             ([dst], sources) => self.pack(mov.ty, *dst, sources),
@@ -51,14 +44,7 @@ impl Decoder<'_> {
         };
         let ((_, d), (_, a)) = (self.register(dst)?, self.register(src)?);
         for half in 0..2 {
-            self.lanes(
-                copy(File::Double),
-                Slots {
-                    d: d + half,
-                    a: a + half,
-                    ..Slots::default()
-                },
-            );
+            self.lanes(copy(File::Double), Slots::unary(d + half, a + half));
         }
         Ok(())
     }
@@ -72,14 +58,7 @@ impl Decoder<'_> {
             };
             for (half, &source) in sources.iter().enumerate() {
                 let a = self.source(source, Type::B64)?;
-                self.lanes(
-                    copy(File::Double),
-                    Slots {
-                        d: d + half as u32,
-                        a,
-                        ..Slots::default()
-                    },
-                );
+                self.lanes(copy(File::Double), Slots::unary(d + half as u32, a));
             }
             return Ok(());
         }
@@ -121,14 +100,7 @@ impl Decoder<'_> {
             };
             for (half, &dst) in dsts.iter().enumerate() {
                 let d = self.target(dst, Type::B64)?;
-                self.lanes(
-                    copy(File::Double),
-                    Slots {
-                        d,
-                        a: a + half as u32,
-                        ..Slots::default()
-                    },
-                );
+                self.lanes(copy(File::Double), Slots::unary(d, a + half as u32));
             }
             return Ok(());
         }
@@ -136,14 +108,7 @@ impl Decoder<'_> {
         // A part may overwrite the source, so that the source is kept first.
         let file = Self::file(ty);
         let kept = self.new_slots(file, 1);
-        self.lanes(
-            copy(file),
-            Slots {
-                d: kept,
-                a,
-                ..Slots::default()
-            },
-        );
+        self.lanes(copy(file), Slots::unary(kept, a));
         let part_bits = ty.bits() / dsts.len() as u32;
         let part = if part_bits == 32 {
             Type::B32
@@ -156,14 +121,7 @@ impl Decoder<'_> {
             }
             let d = self.target(dst, part)?;
             let exec = unpack_part(ty.bits(), part_bits, index)?;
-            self.lanes(
-                exec,
-                Slots {
-                    d,
-                    a: kept,
-                    ..Slots::default()
-                },
-            );
+            self.lanes(exec, Slots::unary(d, kept));
         }
         Ok(())
     }
@@ -187,7 +145,7 @@ impl Decoder<'_> {
                 lanes!(|p: bool, a: bool, b: bool| -> bool { if p { a } else { b } })
             }
         };
-        self.lanes(exec, Slots { d, a, b, c, e: 0 });
+        self.lanes(exec, Slots::ternary(d, a, b, c));
         Ok(())
     }
 
@@ -206,7 +164,7 @@ impl Decoder<'_> {
             (_, false) => lanes!(|a: u64, b: u64, c: i32| -> u64 { if c >= 0 { a } else { b } }),
             (_, true) => lanes!(|a: u64, b: u64, c: f32| -> u64 { if c >= 0.0 { a } else { b } }),
         };
-        self.lanes(exec, Slots { d, a, b, c, e: 0 });
+        self.lanes(exec, Slots::ternary(d, a, b, c));
         Ok(())
     }
 
@@ -214,14 +172,7 @@ impl Decoder<'_> {
     pub(crate) fn policy(&mut self, dst: Dest) -> Decoded {
         let a = self.source(Operand::Int(0), Type::B64)?;
         let d = self.target(dst, Type::B64)?;
-        self.lanes(
-            copy(File::Double),
-            Slots {
-                d,
-                a,
-                ..Slots::default()
-            },
-        );
+        self.lanes(copy(File::Double), Slots::unary(d, a));
         Ok(())
     }
 
@@ -246,14 +197,7 @@ impl Decoder<'_> {
             (CvtaSpace::Const, true) => lanes!(|a: u64| -> u64 { a.wrapping_sub(windows::CONST) }),
             (CvtaSpace::Param, true) => lanes!(|a: u64| -> u64 { a.wrapping_sub(windows::PARAM) }),
         };
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::unary(d, a));
         Ok(())
     }
 
@@ -272,14 +216,7 @@ impl Decoder<'_> {
             CvtaSpace::Const => lanes!(|a: u64| -> bool { a >> 32 == windows::CONST >> 32 }),
             CvtaSpace::Param => lanes!(|a: u64| -> bool { a >> 32 == windows::PARAM >> 32 }),
         };
-        self.lanes(
-            exec,
-            Slots {
-                d,
-                a,
-                ..Slots::default()
-            },
-        );
+        self.lanes(exec, Slots::unary(d, a));
         Ok(())
     }
 }

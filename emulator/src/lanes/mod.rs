@@ -100,6 +100,23 @@ pub(crate) struct Slots {
     pub(crate) e: u32,
 }
 
+impl Slots {
+    /// Of an operation on one operand.
+    pub(crate) fn unary(d: u32, a: u32) -> Self {
+        Self::ternary(d, a, 0, 0)
+    }
+
+    /// Of one on two.
+    pub(crate) fn binary(d: u32, a: u32, b: u32) -> Self {
+        Self::ternary(d, a, b, 0)
+    }
+
+    /// Of one on three.
+    pub(crate) fn ternary(d: u32, a: u32, b: u32, c: u32) -> Self {
+        Self { d, a, b, c, e: 0 }
+    }
+}
+
 /// Executes one instruction in the lanes of a mask.
 pub(crate) type Exec = fn(&mut Registers, &Slots, u32);
 
@@ -152,27 +169,9 @@ mod tests {
         for mask in [0, 1, 0x8000_0000, 0x00ff_0f0f, u32::MAX] {
             let mut regs = registers();
             let double = lanes!(|a: u32, b: u32| -> u32 { a + b });
-            double(
-                &mut regs,
-                &Slots {
-                    d: 0,
-                    a: 0,
-                    b: 1,
-                    ..Slots::default()
-                },
-                mask,
-            );
+            double(&mut regs, &Slots::binary(0, 0, 1), mask);
             let wide = lanes!(|a: u32, b: u64| -> u64 { u64::from(a) + b });
-            wide(
-                &mut regs,
-                &Slots {
-                    d: 0,
-                    a: 1,
-                    b: 0,
-                    ..Slots::default()
-                },
-                mask,
-            );
+            wide(&mut regs, &Slots::binary(0, 1, 0), mask);
             for lane in 0..LANES {
                 let active = u32::from(mask >> lane & 1 == 1);
                 assert_eq!(regs.words[0].0[lane], lane as u32 * (1 + active));
@@ -188,28 +187,10 @@ mod tests {
     fn predicates_are_masks() {
         let mut regs = registers();
         let less = lanes!(|a: i32, b: u32| -> bool { a < 7 && b < 9 });
-        less(
-            &mut regs,
-            &Slots {
-                d: 1,
-                a: 0,
-                b: 1,
-                ..Slots::default()
-            },
-            0xffff_fffe,
-        );
+        less(&mut regs, &Slots::binary(1, 0, 1), 0xffff_fffe);
         assert_eq!(regs.predicates[1], 0x7e);
         let choose = lanes!(|p: bool, a: u32| -> u32 { if p { a } else { 0 } });
-        choose(
-            &mut regs,
-            &Slots {
-                d: 3,
-                a: 2,
-                b: 0,
-                ..Slots::default()
-            },
-            u32::MAX,
-        );
+        choose(&mut regs, &Slots::binary(3, 2, 0), u32::MAX);
         assert_eq!(regs.words[3].0[..9], [0, 0, 0, 0, 4, 5, 6, 7, 0]);
     }
 
