@@ -295,7 +295,7 @@ pub(crate) struct Layout {
     /// What to draw
     #[arg(long, default_value = "tensor")]
     pub(crate) view: LayoutView,
-    /// Bits of an element, which decide its bank [default: the kernel's, else 32]
+    /// Bits of an element, which decide its bank [default: the kernel's or the layout's, else 32]
     #[arg(long, value_parser = element_bits)]
     pub(crate) bits: Option<u32>,
     /// Write an SVG file instead
@@ -322,19 +322,36 @@ impl FromStr for TensorShape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let sizes: Option<Vec<u32>> = text
-            .split(['x', ','])
-            .map(|size| size.trim().parse().ok())
-            .collect();
-        match sizes {
-            Some(sizes) if sizes.iter().all(|size| size.is_power_of_two()) => {
-                Ok(TensorShape(sizes))
-            }
-            _ => Err(format!(
-                "`{text}` is no shape: write powers of two, such as 32x64"
-            )),
-        }
+        let list = text.trim();
+        let list = list
+            .strip_prefix('[')
+            .map_or(list, |rest| rest.strip_suffix(']').unwrap_or(rest));
+        let sizes = list.split(['x', ',']).enumerate();
+        let sizes = sizes.map(|(dim, size)| extent(dim, size.trim()));
+        sizes.collect::<Result<_, _>>().map(TensorShape)
     }
+}
+
+/// One size of a shape, or what is wrong with it.
+fn extent(dim: usize, text: &str) -> Result<u32, String> {
+    let is_number = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let size: u32 = text.parse().map_err(|_| match is_number {
+        true => format!("dimension {dim} is {text}, and 2147483648 is the largest size"),
+        false => {
+            format!("dimension {dim} is `{text}`, which is no number; write sizes such as 32x64")
+        }
+    })?;
+    if size.is_power_of_two() {
+        return Ok(size);
+    }
+    let near = match size.checked_next_power_of_two() {
+        _ if size == 0 => "1 is the smallest".to_owned(),
+        Some(above) => format!("{} and {above} are near", above / 2),
+        None => "2147483648 is the largest".to_owned(),
+    };
+    Err(format!(
+        "dimension {dim} is {size}, and sizes are powers of two: {near}"
+    ))
 }
 
 fn element_bits(text: &str) -> Result<u32, String> {

@@ -1,11 +1,12 @@
 //! `layout`: draws a layout, or those of a kernel's tensors.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
-use gluon_lang::layout::AnyLayout;
 use gluon_lang::layout::view::{View, picture, svg};
+use gluon_lang::layout::{AnyLayout, LayoutError, SharedLayout};
 use protocol::Exit;
 use protocol::Remark;
 use protocol::request::Verb;
@@ -29,7 +30,7 @@ pub(super) fn layout(
             draw(
                 &layout,
                 &shape.0,
-                arguments.bits.unwrap_or(32),
+                arguments.bits.unwrap_or_else(|| bits_of(&layout)),
                 arguments,
                 terminal,
             )
@@ -50,16 +51,23 @@ pub(super) fn layout(
     }
 }
 
+/// The width of elements that a layout is made for, where it says so.
+fn bits_of(layout: &AnyLayout) -> u32 {
+    match layout {
+        AnyLayout::Shared(SharedLayout::Nvmma(nvmma)) => nvmma.element_bits,
+        _ => 32,
+    }
+}
+
 fn is_drawing(arguments: &Layout) -> bool {
     arguments.svg.is_some() || arguments.bits.is_some() || arguments.view != LayoutView::Tensor
 }
 
 fn parse(text: &str) -> Result<AnyLayout> {
     AnyLayout::from_str(text).map_err(|error| {
-        let caret = format!("{}^ {error}", " ".repeat(error.column.saturating_sub(1)));
-        let remark = Remark::error("this is no layout")
-            .with_note(text)
-            .with_note(caret);
+        let column = error.column.saturating_sub(1);
+        let remark = Remark::error("this is no layout");
+        let remark = pointed(remark, text, column..column + 1, &error.to_string());
         Error::new(
             Exit::Usage,
             remark.with_help(
@@ -67,6 +75,17 @@ fn parse(text: &str) -> Result<AnyLayout> {
             ),
         )
     })
+}
+
+/// A remark with the text that it speaks of, and a mark below the characters that are meant.
+fn pointed(remark: Remark, text: &str, place: Range<usize>, said: &str) -> Remark {
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let mark = "^".repeat(place.len().max(1));
+    let below = format!("{}{mark} {said}", " ".repeat(place.start));
+    remark.with_note(line).with_note(below.trim_end())
 }
 
 /// A tensor of a kernel, as the harness names it.
@@ -131,7 +150,7 @@ fn draw(
         LayoutView::Banks => View::Banks,
     };
     let picture = picture(layout, shape, view, bits)
-        .map_err(|error| Error::new(Exit::Usage, Remark::error(error.to_string())))?;
+        .map_err(|error| undrawn(&error, text_of(layout, arguments), shape))?;
     match &arguments.svg {
         Some(path) => write(path, &svg(&picture), terminal)?,
         None => terminal.tell(&text(&picture), || {
@@ -142,6 +161,60 @@ fn draw(
         }),
     }
     Ok(Exit::Success)
+}
+
+/// The text that the layout was read from: the argument, or what the harness says of a kernel's tensor.
+fn text_of(layout: &AnyLayout, arguments: &Layout) -> String {
+    match arguments.value {
+        None => arguments.target.clone(),
+        Some(_) => layout.to_string(),
+    }
+}
+
+/// Why a layout cannot be drawn, with the part of it that is wrong, and what to change.
+fn undrawn(error: &LayoutError, text: String, shape: &[u32]) -> Error {
+    let remark = Remark::error(error.to_string());
+    let remark = if is_of_the_picture(error) {
+        remark
+    } else {
+        let text = text.as_str();
+        pointed(remark, text, AnyLayout::place_of(text, error), "")
+    };
+    let help = match error {
+        LayoutError::ShapeRank { rank, .. } => {
+            let sizes = vec!["32"; *rank].join("x");
+            Some(format!("give as many sizes as the layout has dimensions, such as --shape {sizes}"))
+        }
+        LayoutError::RowShorterThanSwizzle { .. } => {
+            Some("take a narrower swizzle, or a larger --shape".to_owned())
+        }
+        LayoutError::Unresolved { .. } => Some(
+            "it becomes a layout within a kernel: `cargo tilekit layout KERNEL --value NAME` draws that"
+                .to_owned(),
+        ),
+        _ if is_of_the_picture(error) && shape.len() > 2 => {
+            Some("leave out dimensions that the layout treats alike, or make them 1".to_owned())
+        }
+        _ => None,
+    };
+    Error::new(
+        Exit::Usage,
+        match help {
+            Some(help) => remark.with_help(help),
+            None => remark,
+        },
+    )
+}
+
+/// Is it the picture that is impossible, and not the layout?
+fn is_of_the_picture(error: &LayoutError) -> bool {
+    matches!(
+        error,
+        LayoutError::Parameter {
+            layout: "a picture",
+            ..
+        }
+    )
 }
 
 fn write(path: &Path, content: &str, terminal: &Terminal) -> Result<()> {

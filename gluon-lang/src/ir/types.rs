@@ -114,9 +114,9 @@ pub struct TensorType {
 }
 
 impl TensorType {
-    /// The number of elements.
+    /// The number of elements; the largest number of a shape that is too large to be counted.
     pub fn len(&self) -> usize {
-        self.shape.iter().map(|&d| d as usize).product()
+        self.shape.product() as usize
     }
 
     /// Is it without elements? A verified tensor never is.

@@ -106,13 +106,15 @@ impl Nvmma {
             .iter()
             .rev()
             .skip(1)
-            .map(|&size| u64::from(size))
+            .copied()
+            .collect::<Dims>()
             .product();
-        let row_bytes = shape
-            .last()
-            .map_or(0, |&columns| columns * element_bits / 8);
+        let row_bytes = shape.last().map_or(0, |&columns| {
+            u64::from(columns) * u64::from(element_bits) / 8
+        });
         let fits = |swizzle: &u32| {
-            shape.len() >= 2 && rows >= 8 && row_bytes > 0 && row_bytes.is_multiple_of(*swizzle)
+            let is_divided = row_bytes.is_multiple_of(u64::from(*swizzle));
+            shape.len() >= 2 && rows >= 8 && row_bytes > 0 && is_divided
         };
         let swizzle_bytes = [128, 64, 32].into_iter().find(fits).unwrap_or(0);
         Self::new(swizzle_bytes, element_bits).with_rank(shape.len() as u32)

@@ -126,7 +126,7 @@ impl OpRules for Reshape {
         let t = tensor(func, "reshape", self.operand)?;
         let to = one_declared(declared, "reshape")?;
         let wanted = to.shape();
-        let len: u64 = wanted.iter().map(|&d| u64::from(d)).product();
+        let len = Dims::from(wanted).product();
         if wanted.is_empty() || len != t.len() as u64 {
             return Err(OpError::new(
                 Code::ShapeChange,

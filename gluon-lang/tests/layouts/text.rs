@@ -122,3 +122,43 @@ fn errors_name_column_and_expectation() {
         "column 8: expected a list of pairs [interval, padding], found a list",
     );
 }
+
+#[test]
+fn errors_name_the_part_of_the_text_that_is_wrong() {
+    let check = |text: &str, shape: &[u32], wanted: &str| {
+        let layout: AnyLayout = text.parse().unwrap();
+        let error = match &layout {
+            AnyLayout::Distributed(layout) => layout.linear(shape).unwrap_err(),
+            AnyLayout::Shared(layout) => layout.linear(shape).unwrap_err(),
+        };
+        let place = AnyLayout::place_of(text, &error);
+        let part: String = text.chars().skip(place.start).take(place.len()).collect();
+        assert_eq!(part, wanted, "{text}: {error}");
+    };
+    check("Blocked([1, 3], [8, 4], [4, 1], [1, 0])", &[8, 8], "3");
+    check("Blocked([1, 1], [8, 8], [4, 1], [1, 0])", &[8, 8], "[8, 8]");
+    check(
+        "Blocked([1, 1], [8, 4], warps=[4, 6], order=[1, 0])",
+        &[8, 8],
+        "6",
+    );
+    check("Blocked([1], [32], [4], [0], cta=[[1], [1]])", &[8], "[1]");
+    check(
+        "Blocked([1], [32], [4], [0])",
+        &[8, 8],
+        "Blocked([1], [32], [4], [0])",
+    );
+    check("Slice(0, Slice(3, Mma([2, 2, 1], [1, 16, 8])))", &[8], "3");
+    check("Slice(0, Auto)", &[8], "Auto");
+    check(
+        "DotOperand(0, Mma([4, 1], [16, 16]), 2)",
+        &[16, 16],
+        "[16, 16]",
+    );
+    check("Linear(lane=[[1], [2], [3], [4], [8]])", &[16], "[3]");
+    check("Linear(lane=[[1], [2]])", &[16], "[[1], [2]]");
+    check("Nvmma(128, 16)", &[8, 32], "128");
+    check("Nvmma(0, element_bits=12)", &[8, 32], "12");
+    check("Padded([[16, 4], [64, 6]], [1, 0])", &[8, 32], "6");
+    check("SharedLinear(offset=[[1], [4]], alignment=12)", &[8], "12");
+}

@@ -31,8 +31,11 @@ fn nvmma_bases(nvmma: &Nvmma, shape: &[u32]) -> Result<LinearLayout, LayoutError
     let split = cta_grid(&nvmma.cta_bases, shape).out_sizes();
     let columns_dim = if nvmma.transposed { 0 } else { rank - 1 };
     let columns = shape[columns_dim] / split[columns_dim];
-    let row_bytes = columns * nvmma.element_bits / 8 * if nvmma.fp4_padded { 2 } else { 1 };
-    if row_bytes < nvmma.swizzle_bytes {
+    let row_bits = u64::from(columns) * u64::from(nvmma.element_bits);
+    let row_bytes = row_bits / 8 * if nvmma.fp4_padded { 2 } else { 1 };
+    if let Ok(row_bytes) = u32::try_from(row_bytes)
+        && row_bytes < nvmma.swizzle_bytes
+    {
         let swizzle_bytes = nvmma.swizzle_bytes;
         return Err(LayoutError::RowShorterThanSwizzle {
             row_bytes,

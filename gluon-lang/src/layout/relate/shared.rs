@@ -29,7 +29,7 @@ pub fn buffer_bytes(
     elem_bytes: u32,
 ) -> Result<u32, LayoutError> {
     let covered = covered(layout, alloc_shape);
-    let elements: u64 = covered.iter().map(|&d| u64::from(d)).product();
+    let elements = Dims::from(covered).product();
     let too_large = || {
         let why = format!("{elements} elements do not fit any shared memory");
         impossible("allocate", layout, why)

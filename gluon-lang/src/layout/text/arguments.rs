@@ -9,6 +9,7 @@ pub(super) struct Arguments {
     column: usize,
     left: Vec<Argument>,
     fields: Vec<&'static str>,
+    taken: Vec<(&'static str, Node)>,
 }
 
 impl Arguments {
@@ -18,19 +19,32 @@ impl Arguments {
             column,
             left: arguments,
             fields: Vec::new(),
+            taken: Vec::new(),
         }
+    }
+
+    /// What was handed out for `field`.
+    pub(super) fn given(&self, field: &str) -> Option<&Node> {
+        let found = self.taken.iter().find(|(name, _)| *name == field);
+        found.map(|(_, node)| node)
     }
 
     /// The argument for `field`: the one of that name, else the first without a name.
     pub(super) fn optional(&mut self, field: &'static str) -> Option<Node> {
-        self.fields.push(field);
-        self.named(field).or_else(|| self.positional())
+        let named = self.optional_named(field);
+        named.or_else(|| {
+            let node = self.positional();
+            self.taken.extend(node.clone().map(|node| (field, node)));
+            node
+        })
     }
 
     /// The argument named `field`.
     pub(super) fn optional_named(&mut self, field: &'static str) -> Option<Node> {
         self.fields.push(field);
-        self.named(field)
+        let node = self.named(field);
+        self.taken.extend(node.clone().map(|node| (field, node)));
+        node
     }
 
     fn named(&mut self, field: &str) -> Option<Node> {
@@ -97,7 +111,7 @@ impl Arguments {
     }
 
     /// Every argument must have been taken.
-    pub(super) fn finish(self) -> Result<(), ParseLayoutError> {
+    pub(super) fn finish(&self) -> Result<(), ParseLayoutError> {
         let Some(extra) = self.left.first() else {
             return Ok(());
         };

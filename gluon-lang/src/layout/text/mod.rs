@@ -11,6 +11,7 @@
 
 mod arguments;
 mod parse;
+mod place;
 mod print;
 mod syntax;
 

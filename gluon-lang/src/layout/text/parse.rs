@@ -87,22 +87,40 @@ fn expect_shared(node: &Node) -> Result<SharedLayout, ParseLayoutError> {
     shared(node)?.ok_or_else(|| node.unexpected(format!("one of {SHARED_NAMES}")))
 }
 
+/// The name of a layout and its arguments; `None` for a list or a number.
+pub(super) fn call(node: &Node) -> Option<(&str, Arguments)> {
+    match &node.kind {
+        NodeKind::Call { name, arguments } => {
+            let args = Arguments::new(name, node.column, arguments.clone());
+            Some((name, args))
+        }
+        _ => None,
+    }
+}
+
 /// The layout that the node names; `None` when the name is no distributed layout's.
 fn distributed(node: &Node) -> Result<Option<Layout>, ParseLayoutError> {
-    let NodeKind::Call { name, arguments } = &node.kind else {
-        return Ok(None);
-    };
-    let mut args = Arguments::new(name, node.column, arguments.clone());
-    let layout = match name.as_str() {
+    match call(node) {
+        Some((name, mut args)) => distributed_of(name, &mut args),
+        None => Ok(None),
+    }
+}
+
+/// The layout of a name and its arguments.
+pub(super) fn distributed_of(
+    name: &str,
+    args: &mut Arguments,
+) -> Result<Option<Layout>, ParseLayoutError> {
+    let layout = match name {
         "Auto" => Layout::Auto,
         "Coalesced" => Layout::Coalesced,
-        "Blocked" => blocked(&mut args)?.into(),
+        "Blocked" => blocked(args)?.into(),
         "Slice" => Slice {
             dim: args.number("dim")?,
-            parent: parent(&mut args)?,
+            parent: parent(args)?,
         }
         .into(),
-        "Linear" => linear(&mut args)?.into(),
+        "Linear" => linear(args)?.into(),
         "Mma" => {
             let (warps, instr_shape) = (args.dims("warps")?, args.dims("instr_shape")?);
             Mma {
@@ -122,7 +140,7 @@ fn distributed(node: &Node) -> Result<Option<Layout>, ParseLayoutError> {
             .into()
         }
         "DotOperand" => {
-            let (operand, parent) = (args.number("operand")?, parent(&mut args)?);
+            let (operand, parent) = (args.number("operand")?, parent(args)?);
             DotOperand {
                 operand,
                 parent,
@@ -161,14 +179,21 @@ fn linear(args: &mut Arguments) -> Result<DistributedLinear, ParseLayoutError> {
 
 /// The layout that the node names; `None` when the name is no shared layout's.
 fn shared(node: &Node) -> Result<Option<SharedLayout>, ParseLayoutError> {
-    let NodeKind::Call { name, arguments } = &node.kind else {
-        return Ok(None);
-    };
-    let mut args = Arguments::new(name, node.column, arguments.clone());
-    let layout = match name.as_str() {
-        "Nvmma" => nvmma(&mut args)?.into(),
-        "Swizzled" => swizzled(&mut args)?.into(),
-        "Padded" => padded(&mut args)?.into(),
+    match call(node) {
+        Some((name, mut args)) => shared_of(name, &mut args),
+        None => Ok(None),
+    }
+}
+
+/// The layout of a name and its arguments.
+pub(super) fn shared_of(
+    name: &str,
+    args: &mut Arguments,
+) -> Result<Option<SharedLayout>, ParseLayoutError> {
+    let layout = match name {
+        "Nvmma" => nvmma(args)?.into(),
+        "Swizzled" => swizzled(args)?.into(),
+        "Padded" => padded(args)?.into(),
         "SharedLinear" => {
             let (offset, block) = (args.bases("offset")?, args.bases("block")?);
             SharedLinear {

@@ -25,10 +25,11 @@ impl fmt::Display for ParseLayoutError {
 
 impl std::error::Error for ParseLayoutError {}
 
-/// A piece of text with the column where it starts.
+/// A piece of text with the columns where it starts and behind its end.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) column: usize,
+    pub(super) end: usize,
     pub(super) kind: NodeKind,
 }
 
@@ -114,7 +115,8 @@ impl Reader<'_> {
             }
             _ => return Err(self.unexpected("a layout, a list or a number")),
         };
-        Ok(Node { column, kind })
+        let end = self.column();
+        Ok(Node { column, end, kind })
     }
 
     /// A value, or `name=value`.

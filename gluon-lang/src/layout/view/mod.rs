@@ -8,7 +8,7 @@ mod memory;
 mod owners;
 mod svg;
 
-use super::{AnyLayout, LayoutError};
+use super::{AnyLayout, Dims, LayoutError};
 
 pub use colour::Colour;
 pub use svg::svg;
@@ -77,11 +77,11 @@ pub fn picture(
     view: View,
     elem_bits: u32,
 ) -> Result<Picture, LayoutError> {
-    let elements: u64 = shape.iter().map(|&size| u64::from(size)).product();
+    let elements = Dims::from(shape).product();
     if elements > MOST_CELLS {
         return Err(fault(
             "shape",
-            elements.to_string(),
+            sizes(shape),
             format!("at most {MOST_CELLS} elements can be drawn"),
         ));
     }
