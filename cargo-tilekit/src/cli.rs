@@ -335,9 +335,10 @@ impl FromStr for TensorShape {
 /// One size of a shape, or what is wrong with it.
 fn extent(dim: usize, text: &str) -> Result<u32, String> {
     let is_number = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    let size: u32 = text.parse().map_err(|_| match is_number {
-        true => format!("dimension {dim} is {text}, and 2147483648 is the largest size"),
-        false => {
+    let size: u32 = text.parse().map_err(|_| {
+        if is_number {
+            format!("dimension {dim} is {text}, and 2147483648 is the largest size")
+        } else {
             format!("dimension {dim} is `{text}`, which is no number; write sizes such as 32x64")
         }
     })?;

@@ -6,35 +6,48 @@ use gluon_lang::layout::view::{Cell, Colour, Panel, Picture};
 /// The picture, coloured; the styles are removed where they are not wanted.
 pub(crate) fn text(picture: &Picture) -> String {
     let mut lines = vec![picture.title.clone(), picture.legend.clone()];
+    let widths = Widths::of(picture);
     for panel in &picture.panels {
         lines.push(String::new());
         if !panel.title.is_empty() {
             lines.push(panel.title.clone());
         }
-        lines.extend(panel_lines(panel));
+        lines.extend(panel_lines(panel, &widths));
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-fn panel_lines(panel: &Panel) -> Vec<String> {
-    let rows: Vec<Vec<Run>> = panel.cells.iter().map(|row| runs(row)).collect();
-    let name_width = panel
-        .rows
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    // A column is as wide everywhere, so that what is below each other in the grid is so on the screen.
-    let needs = |run: &Run| (run.label.chars().count() + 2).div_ceil(run.columns);
-    let width = rows.iter().flatten().map(needs).max().unwrap_or(0);
-    let draw = |(name, row): (&String, &Vec<Run>)| {
-        let cells: String = row.iter().map(|run| run.draw(width)).collect();
-        format!("{name:>name_width$} {cells}")
+/// In letters. A column is as wide everywhere, in all panels, so that what is below each other in the grid is so on the
+/// screen.
+struct Widths {
+    names: usize,
+    column: usize,
+}
+
+impl Widths {
+    fn of(picture: &Picture) -> Widths {
+        let panels = || picture.panels.iter();
+        let names = panels().flat_map(|panel| &panel.rows);
+        let rows = panels().flat_map(|panel| &panel.cells);
+        let needs = |run: Run| (run.label.chars().count() + 2).div_ceil(run.columns);
+        let widest = |widths: &mut dyn Iterator<Item = usize>| widths.max().unwrap_or(0);
+        Widths {
+            names: widest(&mut names.map(|name| name.chars().count())),
+            column: widest(&mut rows.flat_map(|row| runs(row)).map(needs)),
+        }
+    }
+}
+
+fn panel_lines(panel: &Panel, widths: &Widths) -> Vec<String> {
+    let draw = |(name, row): (&String, &Vec<Cell>)| {
+        let cells = runs(row).into_iter().map(|run| run.draw(widths.column));
+        let cells: String = cells.collect();
+        format!("{name:>width$} {cells}", width = widths.names)
             .trim_end()
             .to_string()
     };
-    panel.rows.iter().zip(&rows).map(draw).collect()
+    panel.rows.iter().zip(&panel.cells).map(draw).collect()
 }
 
 /// Neighbouring cells that belong together.

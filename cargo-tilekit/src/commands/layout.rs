@@ -150,7 +150,7 @@ fn draw(
         LayoutView::Banks => View::Banks,
     };
     let picture = picture(layout, shape, view, bits)
-        .map_err(|error| undrawn(&error, text_of(layout, arguments), shape))?;
+        .map_err(|error| undrawn(&error, &text_of(layout, arguments), shape))?;
     match &arguments.svg {
         Some(path) => write(path, &svg(&picture), terminal)?,
         None => terminal.tell(&text(&picture), || {
@@ -172,12 +172,11 @@ fn text_of(layout: &AnyLayout, arguments: &Layout) -> String {
 }
 
 /// Why a layout cannot be drawn, with the part of it that is wrong, and what to change.
-fn undrawn(error: &LayoutError, text: String, shape: &[u32]) -> Error {
+fn undrawn(error: &LayoutError, text: &str, shape: &[u32]) -> Error {
     let remark = Remark::error(error.to_string());
     let remark = if is_of_the_picture(error) {
         remark
     } else {
-        let text = text.as_str();
         pointed(remark, text, AnyLayout::place_of(text, error), "")
     };
     let help = match error {

@@ -226,4 +226,19 @@ fn the_tensors_of_a_kernel_are_named_and_drawn() {
         .tilekit("layout Blocked( --shape 8x64")
         .ends_with(2)
         .says(&["this is no layout"]);
+    package
+        .tilekit("layout Nvmma(128,16) --shape 8x32")
+        .ends_with(2)
+        .says(&["64 bytes, less than the swizzle", "      ^^^"]);
+    for (shape, wanted) in [
+        ("8x33", "dimension 1 is 33"),
+        ("8x", "dimension 1 is ``"),
+        ("4294967296", "2147483648 is the largest"),
+        ("2147483648x2147483648x2147483648", "at most 16384 elements"),
+    ] {
+        package
+            .tilekit(&format!("layout Nvmma(0,16) --shape {shape}"))
+            .ends_with(2)
+            .says(&[wanted]);
+    }
 }

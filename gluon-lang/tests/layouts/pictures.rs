@@ -47,6 +47,11 @@ fn distributed_layouts() {
         "Linear(register=[[0, 1], [8, 0]], lane=[[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp=[[0, 8]])",
         &[16, 16],
     );
+    tensor(
+        "blocked_solid",
+        "Blocked([1, 1, 2], [2, 4, 4], [2, 2, 1], [2, 1, 0])",
+        &[4, 8, 8],
+    );
     tensor("mma", "Mma([2, 2], [16, 8])", &[32, 16]);
     tensor("wgmma", "Wgmma([4, 1], [64, 16, 16])", &[64, 16]);
     tensor(
@@ -106,6 +111,13 @@ fn shared_layouts() {
         "SharedLinear(offset=[[0, 1], [0, 2], [1, 1], [2, 2], [0, 4], [4, 0]])",
         &[8, 8],
         View::Tensor,
+        32,
+    );
+    check(
+        "shared_linear_lines",
+        "SharedLinear(offset=[[0, 1], [0, 2], [1, 1], [0, 0], [2, 2]])",
+        &[4, 4],
+        View::Hardware,
         32,
     );
 }

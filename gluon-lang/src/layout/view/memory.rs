@@ -62,7 +62,7 @@ pub(super) fn tensor(
     })
 }
 
-/// Shared memory line by line, each place with the element that lies there; padding is empty.
+/// Shared memory line by line, each place with the element that lies there; what holds none is empty.
 pub(super) fn lines(
     layout: &SharedLayout,
     shape: &[u32],
@@ -102,7 +102,7 @@ pub(super) fn lines(
         title: format!("{layout} on {}", sizes(shape)),
         legend: format!(
             "rows: lines of 128 bytes (offset in bytes), columns: banks of 4 bytes; in the cells: the element's \
-             coordinates, a hue per row of the tensor; {elem_bits} bits"
+             coordinates, a hue per row of the tensor, dashes where there is none; {elem_bits} bits"
         ),
         panels: (0..memory.ctas).map(panel).collect(),
     })
@@ -198,7 +198,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// The coordinates at every place of a CTA, `None` in padding.
+    /// The coordinates at every place of a CTA; `None` in padding, and at offsets that no element is stored at.
     fn contents(&self, block: u32) -> Vec<Option<Vec<u32>>> {
         let offsets = self.map.in_size(Axis::Offset);
         let mut places = vec![None; self.padded(offsets - 1) as usize + 1];
@@ -206,7 +206,9 @@ impl<'a> Memory<'a> {
             let coords = self
                 .map
                 .apply(&[(Axis::Offset, offset), (Axis::Block, block)]);
-            places[self.padded(offset) as usize] = Some(coords.to_vec());
+            let place = self.padded(offset);
+            let is_used = self.place(&coords).0 == place * self.elem_bytes;
+            places[place as usize] = is_used.then(|| coords.to_vec());
         }
         places
     }

@@ -137,7 +137,7 @@ fn tensor_panels(shape: &[u32], cell: impl Fn(&[u32]) -> Cell) -> Vec<Panel> {
                 title: if outer.is_empty() {
                     String::new()
                 } else {
-                    format!("at {index:?}")
+                    format!("[{}, :, :]", names(index.clone()).join(", "))
                 },
                 rows: names(0..height),
                 columns: names(0..width),

@@ -21,7 +21,8 @@ const FAINT: &str = "#8a919b";
 
 /// The whole file. The same picture always gives the same text.
 pub fn svg(picture: &Picture) -> String {
-    let grids: Vec<Grid<'_>> = picture.panels.iter().map(Grid::new).collect();
+    let mut grids: Vec<Grid<'_>> = picture.panels.iter().map(Grid::new).collect();
+    align(&mut grids);
     let widest = grids.iter().map(Grid::width).max().unwrap_or(0);
     let width = widest
         .max(picture.title.chars().count() * 10)
@@ -60,6 +61,15 @@ pub fn svg(picture: &Picture) -> String {
     }
     line("</svg>".to_owned());
     out
+}
+
+/// Gives all panels columns of one width, so that what is below each other in the tensor is so in the picture.
+fn align(grids: &mut [Grid<'_>]) {
+    let cell_width = grids.iter().map(|grid| grid.cell_width).max().unwrap_or(0);
+    let left = grids.iter().map(|grid| grid.left).max().unwrap_or(0);
+    for grid in grids {
+        (grid.cell_width, grid.left) = (cell_width, left);
+    }
 }
 
 /// One panel with its measures.
