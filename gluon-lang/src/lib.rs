@@ -11,6 +11,7 @@ pub mod entity;
 pub mod ir;
 pub mod lang;
 pub mod layout;
+pub mod nearest;
 pub mod ops;
 pub mod rt;
 pub mod text;

@@ -1,6 +1,7 @@
 //! Values wide enough to hold any element, for references and comparisons.
 
 use gluon_lang::lang::{E4m3, E5m2};
+use gluon_lang::nearest::{nearest_bf16, nearest_f16};
 use half::{bf16, f16};
 
 /// A number that holds every element type's values exactly.
@@ -127,8 +128,8 @@ macro_rules! floats {
 }
 
 floats! {
-    f16, u16, f16::from_f64;
-    bf16, u16, bf16::from_f64;
+    f16, u16, nearest_f16;
+    bf16, u16, nearest_bf16;
     f32, u32, |value| value as f32;
     f64, u64, |value| value;
     E4m3, u8, E4m3::from_f64;

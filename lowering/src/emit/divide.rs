@@ -27,8 +27,8 @@ impl Code {
                     self.signed_quotient(a, i128::from(divisor), width)
                 } else if is_signed(elem) && divisor < 0 {
                     let positive = self.unsigned_quotient(a, divisor.unsigned_abs(), width);
-                    self.binary(BinaryOp::Sub, Type::S32, 0_u32, positive)
-                        .into()
+                    let signed = arithmetic(int_type(width, true).into());
+                    self.binary(BinaryOp::Sub, signed, 0_u32, positive).into()
                 } else {
                     self.unsigned_quotient(a, unsigned(divisor, elem), width)
                 };
@@ -69,7 +69,7 @@ impl Code {
                     BinaryOp::And,
                     super::integer::bits(elem),
                     a,
-                    magnitude as i64 - 1,
+                    (magnitude - 1) as i64,
                 )
                 .into();
         }

@@ -16,8 +16,8 @@
 use std::rc::Rc;
 
 use gluon_lang::elem::{DType, Elem};
+use gluon_lang::nearest::{nearest_bf16, nearest_f16};
 use gluon_lang::ops::create::Const;
-use half::{bf16, f16};
 use ptx::{BinaryOp, Operand, Reg, RegClass, TernaryOp, Type};
 
 use super::code::Code;
@@ -68,8 +68,8 @@ impl Element {
         Element::Whole(match dtype {
             DType::F32 => Operand::F32((number as f32).to_bits()),
             DType::F64 => Operand::F64(number.to_bits()),
-            DType::F16 => Operand::Int(f16::from_f64(number).to_bits().into()),
-            DType::Bf16 => Operand::Int(bf16::from_f64(number).to_bits().into()),
+            DType::F16 => Operand::Int(nearest_f16(number).to_bits().into()),
+            DType::Bf16 => Operand::Int(nearest_bf16(number).to_bits().into()),
             DType::E4m3 | DType::E5m2 => Operand::Int(fp8_bits(number, dtype).into()),
             _ => Operand::Int(value.as_int().map_or(0, |i| i as i64)),
         })

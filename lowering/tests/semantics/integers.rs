@@ -91,6 +91,10 @@ fn division_by_constants_is_division() {
             i128::from(i32::MAX),
             i128::from(u32::MAX),
             i128::from(i64::MAX),
+            1 << 63,
+            -128,
+            i128::from(i32::MIN),
+            i128::from(i64::MIN),
         ] {
             if wrap(divisor, dtype) != divisor {
                 continue;
@@ -101,6 +105,24 @@ fn division_by_constants_is_division() {
                 );
                 check(&[dtype], dtype, &body, &[samples(dtype, 5)], |x| match x {
                     [Number::Int(a)] => Number::Int(int_reference(op, dtype, *a, divisor)),
+                    _ => panic!("integers"),
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_never_negative_divide_by_any_constant() {
+    for dtype in INTS.into_iter().filter(|dtype| dtype.is_signed_int()) {
+        let least = -(1_i128 << (dtype.bits() - 1));
+        for divisor in [3, 16, -1, -3, -16, least + 1, least] {
+            for op in ["div", "rem"] {
+                let body = format!(
+                    "  %m = constant {{value=127}} : tensor<{LEN}x{dtype}, #b>\n  %low = binary %x0, %m {{op=and}} : tensor<{LEN}x{dtype}, #b>\n  %d = constant {{value={divisor}}} : tensor<{LEN}x{dtype}, #b>\n  %r = binary %low, %d {{op={op}}} : tensor<{LEN}x{dtype}, #b>\n"
+                );
+                check(&[dtype], dtype, &body, &[samples(dtype, 6)], |x| match x {
+                    [Number::Int(a)] => Number::Int(int_reference(op, dtype, a & 127, divisor)),
                     _ => panic!("integers"),
                 });
             }

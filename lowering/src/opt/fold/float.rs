@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::ir::{Func, Type};
+use gluon_lang::nearest::{nearest_bf16, nearest_f16};
 use gluon_lang::ops::Op;
 use gluon_lang::ops::arith::{BinaryOp, CompareOp, Rounding, UnaryOp};
 use gluon_lang::ops::create::Const;
-use half::{bf16, f16};
 
 use super::{Outcome, constant};
 
@@ -55,8 +55,8 @@ fn rounded(value: f64, dtype: DType) -> Option<f64> {
     match dtype {
         DType::F64 => Some(value),
         DType::F32 => Some(f64::from(value as f32)),
-        DType::F16 => Some(f16::from_f64(value).to_f64()),
-        DType::Bf16 => Some(bf16::from_f64(value).to_f64()),
+        DType::F16 => Some(nearest_f16(value).to_f64()),
+        DType::Bf16 => Some(nearest_bf16(value).to_f64()),
         _ => None,
     }
 }
@@ -80,6 +80,10 @@ fn binary(op: BinaryOp, lhs: f64, rhs: f64, dtype: DType) -> Option<f64> {
         BinaryOp::Sub => lhs - rhs,
         BinaryOp::Mul => lhs * rhs,
         BinaryOp::Div => lhs / rhs,
+        // Which of two zeros is the smaller is for the machine to say.
+        BinaryOp::Min | BinaryOp::Max if lhs == rhs && lhs.to_bits() != rhs.to_bits() => {
+            return None;
+        }
         BinaryOp::Min => lhs.min(rhs),
         BinaryOp::Max => lhs.max(rhs),
         _ => return None,

@@ -135,6 +135,24 @@ fn floats_only_where_it_is_exact() {
 }
 
 #[test]
+fn constants_are_rounded_once_and_zeros_left_alone() {
+    check_body(
+        "%above = constant {value=1.0004882812509095} : f64
+        %half = cast %above : f16
+        %minus = constant {value=-0.0} : f32
+        %zero = constant {value=0.0} : f32
+        %kept = binary %minus, %zero {op=max} : f32
+        print [%half, %kept] {prefix=\"p\"}",
+        "%above = constant {value=1.0004882812509095} : f64
+        %half = constant {value=1.0009765625} : f16
+        %minus = constant {value=-0.0} : f32
+        %zero = constant {value=0.0} : f32
+        %kept = binary %minus, %zero {op=max} : f32
+        print [%half, %kept] {prefix=\"p\"}",
+    );
+}
+
+#[test]
 fn constants_stand_on_the_right() {
     check_body(
         "%two = constant {value=2} : i32
