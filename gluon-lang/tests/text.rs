@@ -16,7 +16,7 @@ kernel @scale(%x: ptr<f32> {divisor=16}, %n: i32) warps(4) stage(resolved) {
   %4 = ptr_add %3, %i : tensor<512xptr<f32>, #blocked>
   %init = constant {value=-1.5} : tensor<512xf32, #blocked>
   %sum = for %0, %n, %1, [%init] (%k: i32, %acc: tensor<512xf32, #blocked>) {
-    %5 = load %4, mask=%inside, other=%acc {cache=cg, eviction=no_allocate} : tensor<512xf32, #blocked>
+    %5 = load %4, mask=%inside, other=%acc {cache=cg, policy=evict_first} : tensor<512xf32, #blocked>
     %6 = binary %acc, %5 {op=add} : tensor<512xf32, #blocked>
     yield [%6]
   } : tensor<512xf32, #blocked>

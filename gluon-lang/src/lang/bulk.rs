@@ -3,7 +3,8 @@
 use super::mix::ScalarOperand;
 use super::trace::{self, BulkCore, here};
 use super::{Element, Mbarrier, Offset, Ptr, Scalar, Smem};
-use crate::ops::tma::{L2Policy, TmaReduceOp};
+use crate::ops::global::L2Policy;
+use crate::ops::tma::TmaReduceOp;
 
 /// A linear copy being described: `x.bulk(start).count(n).load(ring.index(slot), full)`.
 ///

@@ -92,8 +92,7 @@ pub use scatter::Indexed;
 pub use shape::join;
 pub use tensor_map::{GlobalTensor, Strides};
 pub use tma::{
-    Coordinates, L2Policy, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait,
-    tma_store_wait_read,
+    Coordinates, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait, tma_store_wait_read,
 };
 pub use trace::{
     AfterScalar, Branch, Carrier, Carry, Frame, GenericArg, HostBranch, HostCarrier, HostLogic,

@@ -6,7 +6,8 @@ use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, Raw, TmaCore, here};
 use super::{Element, Mbarrier, Scalar, Smem, TensorMap};
 use crate::layout::{Dims, SharedLayout};
-pub use crate::ops::tma::{L2Policy, TmaReduceOp};
+use crate::ops::global::L2Policy;
+pub use crate::ops::tma::TmaReduceOp;
 
 /// Where a block begins in its tensor: one coordinate in elements for each dimension, the slowest first. An array, or a
 /// tuple where host numbers and scalars of the kernel stand side by side.

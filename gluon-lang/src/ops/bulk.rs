@@ -8,9 +8,10 @@ use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::define::{answers, define_op};
+use super::global::L2Policy;
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
-use super::tma::{ENGINE_ALIGNMENT_BYTES, L2Policy, REDUCTIONS, TmaReduceOp, check_multicast};
+use super::tma::{ENGINE_ALIGNMENT_BYTES, REDUCTIONS, TmaReduceOp, check_multicast};
 use super::tma::{constant_int, multiple_of_engine};
 use super::{Access, OpRules, SharedAccesses, Types};
 use crate::diag::{Code, OpError};

@@ -50,6 +50,19 @@ attr_enum! {
 }
 
 attr_enum! {
+    /// How long what is accessed or copied should stay in L2 (PTX ISA, `createpolicy`).
+    pub enum L2Policy {
+        /// None written.
+        Default = "default",
+        /// The first to go.
+        EvictFirst = "evict_first",
+        /// The last to go.
+        EvictLast = "evict_last",
+    }
+    unsaid Default
+}
+
+attr_enum! {
     /// How much L2 fetches around a miss, in bytes.
     pub enum Prefetch {
         /// None written.
@@ -80,6 +93,8 @@ define_op! {
         eviction: Eviction,
         /// L2 prefetch.
         prefetch: Prefetch,
+        /// L2 priority.
+        policy: L2Policy,
         /// Never merged, moved or dropped.
         is_volatile: bool,
     }
@@ -110,6 +125,13 @@ impl OpRules for Load {
                 format!("`{}` is a cache operator of stores", self.cache),
             ));
         }
+        check_caching(
+            "load",
+            self.cache,
+            self.eviction,
+            self.policy,
+            self.is_volatile,
+        )?;
         Ok(smallvec![data])
     }
     fn effects(&self) -> Effects {
@@ -136,6 +158,8 @@ define_op! {
         cache: CacheOp,
         /// L1 priority.
         eviction: Eviction,
+        /// L2 priority.
+        policy: L2Policy,
         /// Never merged or moved.
         is_volatile: bool,
     }
@@ -157,6 +181,13 @@ impl OpRules for Store {
                 format!("`{}` is a cache operator of loads", self.cache),
             ));
         }
+        check_caching(
+            "store",
+            self.cache,
+            self.eviction,
+            self.policy,
+            self.is_volatile,
+        )?;
         Ok(smallvec![])
     }
     fn effects(&self) -> Effects {
@@ -166,6 +197,28 @@ impl OpRules for Store {
             ..Effects::PURE
         }
     }
+}
+
+/// What is said to the caches goes together in few ways (PTX ISA 9.7.9.8 and 9.7.9.11).
+fn check_caching(
+    op: &str,
+    cache: CacheOp,
+    eviction: Eviction,
+    policy: L2Policy,
+    is_volatile: bool,
+) -> Result<(), OpError> {
+    let has_operator = cache != CacheOp::Default;
+    let has_priority = eviction != Eviction::Default;
+    let message = if has_operator && has_priority {
+        format!(
+            "a {op} takes either a cache operator or an eviction priority, not `{cache}` and `{eviction}`"
+        )
+    } else if is_volatile && (has_operator || has_priority || policy != L2Policy::Default) {
+        format!("a volatile {op} takes neither a cache operator nor an eviction priority")
+    } else {
+        return Ok(());
+    };
+    Err(OpError::new(Code::AccessWidth, message).help("leave one of them out"))
 }
 
 /// The type of what the pointers point to.

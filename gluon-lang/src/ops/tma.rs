@@ -11,6 +11,7 @@ use smallvec::smallvec;
 use super::cluster::check_cluster;
 use super::cp_async::check_pending;
 use super::define::{answers, attr_enum, define_op};
+use super::global::L2Policy;
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
 use super::{Access, Op, OpRules, SharedAccesses, Types, Values};
@@ -20,19 +21,6 @@ use crate::entity::Value;
 use crate::ir::{Effects, Func, Spaces, TensorMapMode, TensorMapType, Type};
 use crate::layout::local::Places;
 use crate::layout::{Dims, SharedLayout};
-
-attr_enum! {
-    /// How long what is copied should stay in L2.
-    pub enum L2Policy {
-        /// None written.
-        Default = "default",
-        /// The first to go.
-        EvictFirst = "evict_first",
-        /// The last to go.
-        EvictLast = "evict_last",
-    }
-    unsaid Default
-}
 
 attr_enum! {
     /// How a store combines with what is there (PTX ISA, `cp.reduce.async.bulk.tensor`).

@@ -347,6 +347,11 @@ fn wrong_accesses(x: Ptr<i32>, n: i32) {
     x.at(n).l2_prefetch(100).store(v);
     let _ = x.at(n).cache(CacheOp::Wt).load();
     x.at(n).mask(n > 0).other(1).store(2);
+    x.at(n).cache(CacheOp::Cg).no_allocate().store(3);
+    x.at(n).volatile().policy(L2Policy::EvictFirst).store(4);
+    let tile = Smem::<i32>::alloc([32], Swizzled::plain([0]));
+    let lanes = x.at(arange(0..32, Auto));
+    lanes.policy(L2Policy::EvictLast).copy_to(tile);
     let _ = range(0, n).step(0);
     let _ = arange(5..5, Auto);
 }

@@ -144,15 +144,16 @@ fn accesses(x: Ptr<f16>, out: Ptr<f16>, n: i64, u: u32) {
         .mask(inside)
         .other(1.5)
         .cache(CacheOp::Cg)
-        .eviction(Eviction::First)
+        .policy(L2Policy::EvictLast)
         .l2_prefetch(256)
         .load();
     let w = (x + n).at(at).mask(true).no_allocate().load() + (x + at + u).volatile_load();
+    (out + at).mask(inside).volatile().store(v + w);
     (out + at)
-        .mask(inside)
-        .volatile()
-        .cache(CacheOp::Wt)
-        .store(v + w);
+        .access()
+        .eviction(Eviction::First)
+        .policy(L2Policy::EvictFirst)
+        .store(w);
     out.at(n + at).store(0.0);
     let one = out.at(5).mask(n > 3).other(2.0).load();
     out.store(one);

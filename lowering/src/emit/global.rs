@@ -29,6 +29,7 @@ impl Lower for Load {
             cache: load_cache(self.cache),
             l1: l1_eviction(self.eviction),
             prefetch: l2_prefetch(self.prefetch),
+            policy: cx.l2_policy(self.policy),
             // Past the coherent cache, if nothing can change what is there (PTX ISA 9.7.9.9).
             nc: cx.roots.is_readonly(self.ptr) && !self.is_volatile && self.cache != CacheOp::Cv,
             ..plain_load(Space::Global)
@@ -67,6 +68,7 @@ impl Lower for Store {
             sem: self.is_volatile.then_some(AccessSem::Volatile),
             cache: store_cache(self.cache),
             l1: l1_eviction(self.eviction),
+            policy: cx.l2_policy(self.policy),
             ..plain_store(Space::Global)
         };
         let runs = cx.runs(self.ptr, self.mask.expand(), elem);

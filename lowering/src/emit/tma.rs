@@ -5,7 +5,8 @@ use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::{TensorMapMode, TensorMapType};
 use gluon_lang::layout::tma::TmaMessage;
 use gluon_lang::ops::arith::BinaryOp;
-use gluon_lang::ops::tma::{L2Policy, TmaLoad, TmaPrefetch, TmaReduceOp, TmaStore, TmaStoreWait};
+use gluon_lang::ops::global::L2Policy;
+use gluon_lang::ops::tma::{TmaLoad, TmaPrefetch, TmaReduceOp, TmaStore, TmaStoreWait};
 use ptx::{
     Addr, AtomOp, BulkSharedDst, CachePolicy, Coords, CreatePolicyFractional, CtaMask, Cvta,
     CvtaSpace, Im2colOffsets, L2Eviction, Operand, Param, RegClass, TensorAddr, TensorDim,

@@ -9,7 +9,8 @@ use crate::entity::Value;
 use crate::ops::arith::{BinaryOp, CompareOp};
 use crate::ops::bulk::{BulkLoad, BulkPrefetch, BulkStore};
 use crate::ops::create::Const;
-use crate::ops::tma::{L2Policy, TmaReduceOp};
+use crate::ops::global::L2Policy;
+use crate::ops::tma::TmaReduceOp;
 
 /// What a linear copy says besides its operands.
 #[derive(Clone, Copy, Debug)]

@@ -1,26 +1,35 @@
 //! Asynchronous copies by the threads themselves.
 
 use super::super::{At, with};
-use super::memory::AccessCore;
-use crate::diag::{Code, OpError};
+use super::memory::{AccessCore, refuse};
 use crate::entity::Value;
 use crate::ops::cp_async::{AsyncArrive, AsyncCommit, AsyncCopy, AsyncWait};
-use crate::ops::global::Eviction;
+use crate::ops::global::{Eviction, L2Policy};
+
+/// What an asynchronous copy is called, and what it does instead of what is said of loads.
+const COPY: (&str, &str) = (
+    "an asynchronous copy",
+    "where its mask is false it writes zeros; caches are told by `.cache(..)` and `.l2_prefetch(..)`",
+);
+
+/// What has no meaning in an asynchronous copy.
+fn refused(access: &AccessCore) -> [(bool, &'static str); 6] {
+    [
+        (access.other.is_some(), "`other`"),
+        (access.eviction != Eviction::Default, "an eviction priority"),
+        // ptxas 13.0 encodes the policy of a copy to a swizzled address as an illegal instruction.
+        (access.policy != L2Policy::Default, "an L2 policy"),
+        (access.is_volatile, "`volatile`"),
+        (access.semantics.is_some(), "a memory order"),
+        (access.scope.is_some(), "a scope"),
+    ]
+}
 
 /// Copies into a view.
 #[inline(never)]
 pub(crate) fn async_copy(access: &AccessCore, view: Value, at: At) {
     with(at, |trace| {
-        let refused = [
-            (access.other.is_some(), "other"),
-            (access.eviction != Eviction::Default, "eviction"),
-            (access.is_volatile, "volatile"),
-        ];
-        if let Some((_, what)) = refused.iter().find(|(is_set, _)| *is_set) {
-            let message = format!(
-                "an asynchronous copy has no `{what}`; where its mask is false it writes zeros"
-            );
-            trace.fail(OpError::new(Code::AccessWidth, message), at);
+        if refuse(trace, &refused(access), COPY, at) {
             return;
         }
         let Some(fitted) = trace.fit("copy_to", &access.operands(None), at) else {

@@ -8,7 +8,7 @@ use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ops::atomic::{Scope, Semantics};
-use crate::ops::global::{CacheOp, Eviction, Load, Prefetch, Store};
+use crate::ops::global::{CacheOp, Eviction, L2Policy, Load, Prefetch, Store};
 
 /// A global access as the author describes it.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,7 @@ pub(crate) struct AccessCore {
     pub(crate) cache: CacheOp,
     pub(crate) eviction: Eviction,
     pub(crate) prefetch: Prefetch,
+    pub(crate) policy: L2Policy,
     pub(crate) is_volatile: bool,
     pub(crate) semantics: Option<Semantics>,
     pub(crate) scope: Option<Scope>,
@@ -35,6 +36,7 @@ impl AccessCore {
             cache: CacheOp::Default,
             eviction: Eviction::Default,
             prefetch: Prefetch::Default,
+            policy: L2Policy::Default,
             is_volatile: false,
             semantics: None,
             scope: None,
@@ -50,12 +52,13 @@ impl AccessCore {
     }
 
     /// What has no meaning in an atomic.
-    pub(super) fn refused_by_atomics(&self) -> [(bool, &'static str); 5] {
+    pub(super) fn refused_by_atomics(&self) -> [(bool, &'static str); 6] {
         [
             (self.other.is_some(), "`other`"),
             (self.cache != CacheOp::Default, "`cache`"),
             (self.eviction != Eviction::Default, "an eviction priority"),
             (self.prefetch != Prefetch::Default, "`l2_prefetch`"),
+            (self.policy != L2Policy::Default, "an L2 policy"),
             (self.is_volatile, "`volatile`"),
         ]
     }
@@ -134,6 +137,7 @@ pub(crate) fn load(access: &AccessCore, at: At) -> Value {
             cache: access.cache,
             eviction: access.eviction,
             prefetch: access.prefetch,
+            policy: access.policy,
             is_volatile: access.is_volatile,
         };
         trace.push1(op, ty, at)
@@ -166,6 +170,7 @@ pub(crate) fn store(access: &AccessCore, value: Raw, at: At) {
             mask: fitted.get(2).copied().into(),
             cache: access.cache,
             eviction: access.eviction,
+            policy: access.policy,
             is_volatile: access.is_volatile,
         };
         trace.push(op, &[], at);

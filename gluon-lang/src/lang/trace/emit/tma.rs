@@ -8,7 +8,8 @@ use crate::entity::Value;
 use crate::layout::{Nvmma, SharedLayout};
 use crate::ops::Values;
 use crate::ops::create::Const;
-use crate::ops::tma::{L2Policy, TmaLoad, TmaPrefetch, TmaReduceOp, TmaStore, TmaStoreWait};
+use crate::ops::global::L2Policy;
+use crate::ops::tma::{TmaLoad, TmaPrefetch, TmaReduceOp, TmaStore, TmaStoreWait};
 
 /// What a copy says besides its operands.
 #[derive(Clone, Copy, Debug, Default)]
