@@ -31,7 +31,7 @@ pub fn bulk_ring<T: Float, const CHUNK: usize, const SLOTS: usize>(
             tile.store((tile.load(layout).cast::<f32>() * factor).cast::<T>());
             let start = chunk * CHUNK;
             let rest = out.bulk(start).count(minimum(n - start, CHUNK));
-            rest.policy(L2Policy::EvictFirst).store(tile);
+            rest.store(tile);
             // The engine has read the chunk before this one: its slot is free. The thread that asked for the copy says so.
             tma_store_wait_read(1);
             let free = empty.at(last).arrival().by(Arrivers::Warpgroup);
@@ -48,7 +48,7 @@ pub fn bulk_ring<T: Float, const CHUNK: usize, const SLOTS: usize>(
             let count = minimum(n - start, CHUNK);
             empty.at(slot.index).wait(slot.phase ^ 1);
             full.at(slot.index).expect(count * T::DTYPE.bytes());
-            let run = x.bulk(start).count(count).policy(L2Policy::EvictFirst);
+            let run = x.bulk(start).count(count).policy(L2Policy::EvictLast);
             run.load(ring.index(slot.index), full.at(slot.index));
             slot = slot.next(SLOTS);
         }

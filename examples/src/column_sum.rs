@@ -36,7 +36,11 @@ pub fn column_sum<
         let parts: [Tensor<T>; UNROLL] = std::array::from_fn(|part| {
             let r = row + (start + (part * step) as i32);
             let at = r.cast::<i64>() * row_stride + col;
-            x.at(at).mask(inside).other(0).load()
+            x.at(at)
+                .mask(inside)
+                .other(0)
+                .policy(L2Policy::EvictFirst)
+                .load()
         });
         for part in parts {
             sum += part.cast::<f32>();

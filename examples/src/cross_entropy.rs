@@ -24,7 +24,7 @@ pub fn cross_entropy<T: Float, const TILES: usize, const WARPS: u32, const DIVIS
     let span = Span::of::<T>(WARPS);
     let (mut largest, mut sum) = (span.per_thread(LOW), span.per_thread(0.0));
     for start in range(0, cols).step(TILES * span.elements()) {
-        let tiles = span.load::<T, TILES>(row, start, cols);
+        let tiles = span.load::<T, TILES>(row, start, cols, L2Policy::EvictFirst);
         let new = tiles.iter().fold(largest, |m, v| m.maximum(v.max(1)));
         sum *= (largest - new).exp2();
         for v in tiles {

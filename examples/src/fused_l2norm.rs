@@ -19,11 +19,11 @@ pub fn fused_l2norm<T: Float, const COLS: usize, const DIVISOR: u32>(
     let (row, col) = row_coordinates::<T>(COLS);
     let inside = (row < rows) & (col < cols);
     let at = row.cast::<i64>() * row_stride + col;
-    let source = x.at(at).cache(CacheOp::Cs).mask(inside).other(0);
-    let v = source.load().cast::<f32>();
+    // What is written leaves L2 before what is read: writes flow.
+    let source = x.at(at).mask(inside).other(0);
+    let v = source.policy(L2Policy::EvictLast).load().cast::<f32>();
     let scale = (v * v).sum(1).rsqrt().expand_dims(1);
-    let target = out.at(at).cache(CacheOp::Cs).mask(inside);
-    target.store((v * scale).cast::<T>());
+    out.at(at).mask(inside).store((v * scale).cast::<T>());
 }
 
 fn fused_l2norm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {

@@ -37,7 +37,14 @@ pub fn gelu_bias<T: Float, const ROWS: usize, const COLS: usize>(
     let inside = (row < rows) & (col < cols);
     let at = row.cast::<i64>() * row_stride + col;
     let b = bias.at(col).mask(col < cols).other(0).load().cast::<f32>();
-    let v = x.at(at).mask(inside).other(0).load().cast::<f32>();
+    // What is written leaves L2 before what is read: writes flow.
+    let v = x
+        .at(at)
+        .mask(inside)
+        .other(0)
+        .policy(L2Policy::EvictLast)
+        .load()
+        .cast::<f32>();
     out.at(at).mask(inside).store(gelu(v + b).cast::<T>());
 }
 

@@ -23,8 +23,9 @@ pub fn layernorm<T: Float, const COLS: usize, const DIVISOR: u32>(
     let (row, col) = row_coordinates::<T>(COLS);
     let inside = (row < rows) & (col < cols);
     let at = row.cast::<i64>() * row_stride + col;
-    let source = x.at(at).cache(CacheOp::Cs).mask(inside).other(0);
-    let v = source.load().cast::<f32>();
+    // What is written leaves L2 before what is read: writes flow.
+    let source = x.at(at).mask(inside).other(0);
+    let v = source.policy(L2Policy::EvictLast).load().cast::<f32>();
     let count = cols.cast::<f32>();
     let mean = v.sum(1).expand_dims(1) / count;
     // Outside the row the difference would be -mean, which must not count.
@@ -34,8 +35,7 @@ pub fn layernorm<T: Float, const COLS: usize, const DIVISOR: u32>(
     // Weights read this late take no registers while the row is reduced.
     let [w, b] = [weight, bias].map(|p| p.at(col).mask(col < cols).other(0).load());
     let scaled = centred * scale * w.cast::<f32>() + b.cast::<f32>();
-    let target = out.at(at).cache(CacheOp::Cs).mask(inside);
-    target.store(scaled.cast::<T>());
+    out.at(at).mask(inside).store(scaled.cast::<T>());
 }
 
 const EPSILON: f32 = 1e-5;

@@ -21,15 +21,14 @@ pub fn rmsnorm<T: Float, const COLS: usize, const DIVISOR: u32>(
     let (row, col) = row_coordinates::<T>(COLS);
     let inside = (row < rows) & (col < cols);
     let at = row.cast::<i64>() * row_stride + col;
-    let source = x.at(at).cache(CacheOp::Cs).mask(inside).other(0);
-    let v = source.load().cast::<f32>();
-    let weights = weight.at(col).cache(CacheOp::Cs).mask(col < cols);
-    let w = weights.other(0).load();
+    // What is written leaves L2 before what is read: writes flow.
+    let source = x.at(at).mask(inside).other(0);
+    let v = source.policy(L2Policy::EvictLast).load().cast::<f32>();
+    let w = weight.at(col).mask(col < cols).other(0).load();
     let mean = (v * v).sum(1) / cols.cast::<f32>();
     let scale = (mean + epsilon).rsqrt().expand_dims(1);
     let scaled = v * scale * w.cast::<f32>();
-    let target = out.at(at).cache(CacheOp::Cs).mask(inside);
-    target.store(scaled.cast::<T>());
+    out.at(at).mask(inside).store(scaled.cast::<T>());
 }
 
 const EPSILON: f32 = 1e-5;

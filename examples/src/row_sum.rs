@@ -18,7 +18,13 @@ pub fn row_sum<T: Float, const BLOCK: usize, const WARPS: u32>(
     let mut sum = zeros([BLOCK], Coalesced);
     for start in range(0, cols).step(BLOCK) {
         let col = lane + start;
-        sum += row.at(col).mask(col < cols).other(0).load().cast::<f32>();
+        sum += row
+            .at(col)
+            .mask(col < cols)
+            .other(0)
+            .policy(L2Policy::EvictFirst)
+            .load()
+            .cast::<f32>();
     }
     out.at(program_id(0)).store(sum.sum(0).scalar());
 }

@@ -20,8 +20,9 @@ pub fn softmax<T: Float, const COLS: usize, const DIVISOR: u32>(
     let (row, col) = row_coordinates::<T>(COLS);
     let inside = (row < rows) & (col < cols);
     let at = row.cast::<i64>() * row_stride + col;
+    // What is written leaves L2 before what is read: writes flow.
     let source = x.at(at).mask(inside).other(T::NEG_INFINITY);
-    let v = source.load().cast::<f32>();
+    let v = source.policy(L2Policy::EvictLast).load().cast::<f32>();
     let e = ((v - v.max(1).expand_dims(1)) * LOG2_E).exp2();
     let share = e / e.sum(1).expand_dims(1);
     out.at(at).mask(inside).store(share.cast::<T>());

@@ -129,7 +129,10 @@ pub fn softmax_bulk<
     for c in 0..CHUNKS {
         let barrier = filled.at(c as i32);
         barrier.expect(counts[c] * size_of::<T>() as i32);
-        let run = x.bulk(row + (first + c * chunk)).count(counts[c]);
+        let run = x
+            .bulk(row + (first + c * chunk))
+            .count(counts[c])
+            .policy(L2Policy::EvictLast);
         run.load(ring.index(c as i32), barrier);
     }
     let read = |c: usize| {

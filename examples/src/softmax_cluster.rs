@@ -33,16 +33,16 @@ pub fn softmax_cluster<T: Float, const COLS: usize, const DIVISOR: u32>(
     let row = cluster_id(0).cast::<i64>() * row_stride;
     let col = arange(0..COLS, line);
     let inside = col < cols;
+    // What is written leaves L2 before what is read: writes flow.
     let v = x
         .at(row + col)
-        .cache(CacheOp::Cs)
+        .policy(L2Policy::EvictLast)
         .mask(inside)
         .other(T::NEG_INFINITY)
         .load()
         .cast::<f32>();
     let e = ((v - v.max(0)) * LOG2_E).exp2();
     out.at(row + col)
-        .cache(CacheOp::Cs)
         .mask(inside)
         .store((e / e.sum(0)).cast::<T>());
 }

@@ -40,7 +40,7 @@ pub fn softmax_cluster_persistent<T: Float, const COLS: usize, const DIVISOR: u3
     let load = |row: Scalar<i32>| {
         let at = row.cast::<i64>() * row_stride + col;
         x.at(at)
-            .cache(CacheOp::Cs)
+            .policy(L2Policy::EvictLast)
             .mask(inside)
             .other(T::NEG_INFINITY)
             .load()
@@ -52,10 +52,7 @@ pub fn softmax_cluster_persistent<T: Float, const COLS: usize, const DIVISOR: u3
         next = load(minimum(row + num_clusters(0), rows - 1));
         let e = ((v - v.max(0)) * LOG2_E).exp2();
         let at = row.cast::<i64>() * row_stride + col;
-        out.at(at)
-            .cache(CacheOp::Cs)
-            .mask(inside)
-            .store((e / e.sum(0)).cast::<T>());
+        out.at(at).mask(inside).store((e / e.sum(0)).cast::<T>());
     }
 }
 

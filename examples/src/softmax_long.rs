@@ -21,7 +21,7 @@ pub fn softmax_long<T: Float, const TILES: usize, const WARPS: u32, const DIVISO
     let step = TILES * span.elements();
     let (mut largest, mut sum) = (span.per_thread(LOW), span.per_thread(0.0));
     for start in range(0, cols).step(step) {
-        let tiles = span.load::<T, TILES>(row, start, cols);
+        let tiles = span.load::<T, TILES>(row, start, cols, L2Policy::EvictLast);
         let new = tiles.iter().fold(largest, |m, v| m.maximum(v.max(1)));
         sum *= (largest - new).exp2();
         for v in tiles {
@@ -36,7 +36,7 @@ pub fn softmax_long<T: Float, const TILES: usize, const WARPS: u32, const DIVISO
     let steps = cdiv(cols, step);
     for back in range(0, steps) {
         let start = (steps - 1 - back) * step;
-        let tiles = span.load::<T, TILES>(row, start, cols);
+        let tiles = span.load::<T, TILES>(row, start, cols, L2Policy::EvictFirst);
         for (tile, v) in tiles.into_iter().enumerate() {
             let at = span.places(start + tile * span.elements());
             let e = (v - shift).exp2().cast::<T>();

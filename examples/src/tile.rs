@@ -53,10 +53,11 @@ impl Span {
         row: Ptr<T>,
         start: Scalar<i32>,
         cols: Scalar<i32>,
+        policy: L2Policy,
     ) -> [Tensor<f32>; TILES] {
         let places: [_; TILES] =
             std::array::from_fn(|tile| self.places(start + tile * self.elements()));
-        let loaded = places.map(|at| row.at(at).mask(at < cols).other(0).load());
+        let loaded = places.map(|at| row.at(at).mask(at < cols).other(0).policy(policy).load());
         let mut tiles = [self.per_thread(LOW); TILES];
         for (tile, (at, v)) in tiles.iter_mut().zip(places.into_iter().zip(loaded)) {
             *tile = select(at < cols, v.cast::<f32>() * LOG2_E, LOW);

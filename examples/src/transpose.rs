@@ -65,11 +65,14 @@ pub fn transpose<T: Numeric, const DIVISOR: u32>(
     #[multiple_of(DIVISOR)] rows: i32,
     #[multiple_of(DIVISOR)] cols: i32,
 ) {
+    launch_dependents();
+    launch_wait();
     let tile = Smem::<T>::alloc([ROWS, columns::<T>()], between::<T>());
     let (row, col) = coordinates::<T>(&along_rows::<T>());
     let inside = (row < rows) & (col < cols);
+    // What is written leaves L2 before what is read: writes flow.
     let v = x.at(row.cast::<i64>() * x_row_stride + col);
-    tile.store(v.mask(inside).load());
+    tile.store(v.mask(inside).policy(L2Policy::EvictLast).load());
     let (row, col) = coordinates::<T>(&along_columns::<T>());
     let inside = (row < rows) & (col < cols);
     let to = out.at(col.cast::<i64>() * out_row_stride + row);
@@ -91,7 +94,7 @@ fn transpose_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     );
     let tiles = grid([rows.div_ceil(ROWS), cols.div_ceil(columns::<T>())]);
     divided_instance!(DIVISOR for (rows | cols), {
-        case.launch(transpose::<T, DIVISOR>, tiles, arguments)
+        case.launch_programmatic(transpose::<T, DIVISOR>, tiles, arguments)
     })?;
     let moved = || {
         let places = (0..cols).flat_map(|c| (0..rows).map(move |r| [r, c]));

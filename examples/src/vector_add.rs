@@ -7,8 +7,9 @@ use tilekit::prelude::*;
 pub fn vector_add<const BLOCK: usize>(x: Ptr<f32>, y: Ptr<f32>, out: Ptr<f32>, n: i32) {
     let at = program_id(0) * BLOCK + arange(0..BLOCK, Coalesced);
     let inside = at < n;
-    let sum = x.at(at).mask(inside).load() + y.at(at).mask(inside).load();
-    out.at(at).mask(inside).store(sum);
+    // What is written leaves L2 before what is read: writes flow.
+    let [x, y] = [x, y].map(|p| p.at(at).mask(inside).policy(L2Policy::EvictLast).load());
+    out.at(at).mask(inside).store(x + y);
 }
 
 #[case(sizes(n = [1_000, 1 << 20, 1 << 28]))]

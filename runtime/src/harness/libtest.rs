@@ -308,13 +308,19 @@ impl Session<'_> {
         if found.is_empty() {
             return Outcome::Passed;
         }
-        let paths: Vec<String> = found
+        const NAMED: usize = 4;
+        let named: Vec<String> = found
             .iter()
+            .take(NAMED)
             .map(|difference| difference.path().display().to_string())
             .collect();
+        let more = match found.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         Outcome::Failed(format!(
-            ": `cargo tilekit snapshot` shows what differs in {}",
-            paths.join(", ")
+            ": `cargo tilekit snapshot` shows what differs in {}{more}",
+            named.join(", ")
         ))
     }
 }
