@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::elem::Elem;
-use crate::layout::tma::{BoxKind, TmaMessage, tma_box, tma_messages};
+use crate::layout::tma::{BoxKind, TmaMessage, tma_box, tma_messages, tma_messages_in};
 use crate::layout::{Dims, Layout, LayoutError, SharedLayout};
 
 /// The type of a value. The layout is part of a tensor's type.
@@ -60,6 +60,16 @@ impl TensorMapType {
     /// A layout or block that the copy engine cannot move.
     pub fn messages(&self) -> Result<Vec<TmaMessage>, LayoutError> {
         tma_messages(&self.block, &self.layout, self.elem.bits(), self.box_kind())
+    }
+
+    /// The messages that move a block between the tensor and a view of shared memory.
+    ///
+    /// # Errors
+    /// A view in which the boxes do not lie as the engine moves them.
+    pub fn messages_in(&self, view: &SmemType) -> Result<Vec<TmaMessage>, LayoutError> {
+        let held = (&view.layout, &view.alloc_shape[..]);
+        let bits = self.elem.bits();
+        tma_messages_in(held, &self.block, &self.layout, bits, self.box_kind())
     }
 
     /// Bytes of a block, which is what the barrier of a load expects: elements outside of the tensor count too.

@@ -2,7 +2,8 @@
 //!
 //! The kernel asks for the messages and the host makes the tensor map with the same box, so both take it from here.
 
-use super::local::Places;
+use super::local::{Places, Storage};
+use super::relate::shared_alignment;
 use super::{Dims, LayoutError, Nvmma, SharedLayout};
 
 /// The most elements of a box along a dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
@@ -57,7 +58,7 @@ pub fn tma_box(
     Ok(dims)
 }
 
-/// The messages that move a block, in the order of its rows.
+/// The messages that move a block, in the order of its rows, where an allocation of its own holds it.
 ///
 /// # Errors
 /// Those of [`tma_box`], and a block whose boxes do not lie in shared memory as the engine writes them.
@@ -67,9 +68,43 @@ pub fn tma_messages(
     elem_bits: u32,
     kind: BoxKind,
 ) -> Result<Vec<TmaMessage>, LayoutError> {
+    tma_messages_in((layout, block), block, layout, elem_bits, kind)
+}
+
+/// The same where a view holds the block: a view of the block's shape of an allocation with this layout and shape. A part of
+/// an allocation will do, since each box may begin anywhere that the swizzle does.
+///
+/// # Errors
+/// Those of [`tma_messages`].
+pub fn tma_messages_in(
+    (view, alloc_shape): (&SharedLayout, &[u32]),
+    block: &[u32],
+    layout: &SharedLayout,
+    elem_bits: u32,
+    kind: BoxKind,
+) -> Result<Vec<TmaMessage>, LayoutError> {
     let size = tma_box(block, layout, elem_bits, kind)?;
-    let places = Places::new(layout, block)?;
-    check_box(&places, &size, layout, block)?;
+    let places = Places::new(view, alloc_shape)?;
+    let storage = Storage::new(view, alloc_shape, elem_bits / 8)?;
+    let holder = Holder {
+        places: &places,
+        storage: &storage,
+        view,
+        alloc_shape,
+    };
+    holder.check_box(&size, layout, block)?;
+    holder.check_pattern(layout, block)?;
+    let message = |origin: Dims| TmaMessage {
+        offset_bytes: storage.bytes(places.offset(&origin)),
+        origin,
+    };
+    let messages: Vec<TmaMessage> = origins(block, &size).into_iter().map(message).collect();
+    check_alignment(&messages, layout, block)?;
+    Ok(messages)
+}
+
+/// Where the boxes of this size that a block is cut into begin.
+fn origins(block: &[u32], size: &Dims) -> Vec<Dims> {
     let mut origins = vec![Dims::filled(0, block.len())];
     for dim in 0..block.len() {
         let steps = block[dim] / size[dim];
@@ -79,13 +114,7 @@ pub fn tma_messages(
         };
         origins = origins.iter().flat_map(along).collect();
     }
-    let message = |origin: Dims| TmaMessage {
-        offset_bytes: places.offset(&origin) * elem_bits / 8,
-        origin,
-    };
-    let messages: Vec<TmaMessage> = origins.into_iter().map(message).collect();
-    check_alignment(&messages, layout, block)?;
-    Ok(messages)
+    origins
 }
 
 fn refuse(layout: &SharedLayout, why: String) -> LayoutError {
@@ -147,27 +176,59 @@ fn check_block(
     Ok(())
 }
 
-/// Within a box the block's layout is the box's own, which is what the engine writes.
-fn check_box(
-    places: &Places,
-    size: &Dims,
-    layout: &SharedLayout,
-    block: &[u32],
-) -> Result<(), LayoutError> {
-    let own = Places::new(layout, size)?;
-    for dim in 0..size.len() {
-        for bit in 0..size[dim].trailing_zeros() {
-            let at = Dims::filled(0, size.len()).with(dim, 1 << bit);
-            if places.offset(&at) != own.offset(&at) {
-                let why = format!(
-                    "the boxes of {size} that the block {} is cut into do not lie in one piece",
-                    Dims::from(block)
-                );
-                return Err(refuse(layout, why));
+/// What holds a block in shared memory.
+struct Holder<'a> {
+    places: &'a Places,
+    storage: &'a Storage,
+    view: &'a SharedLayout,
+    alloc_shape: &'a [u32],
+}
+
+impl Holder<'_> {
+    /// Within a box the elements lie as in the layout of the box alone, which is what the engine writes.
+    fn check_box(
+        &self,
+        size: &Dims,
+        layout: &SharedLayout,
+        block: &[u32],
+    ) -> Result<(), LayoutError> {
+        let own = Places::new(layout, size)?;
+        for dim in 0..size.len() {
+            for bit in 0..size[dim].trailing_zeros() {
+                let at = Dims::filled(0, size.len()).with(dim, 1 << bit);
+                let own_bytes = own.offset(&at) * self.storage.elem_bytes;
+                if self.storage.bytes(self.places.offset(&at)) != own_bytes {
+                    let why = format!(
+                        "the boxes of {size} that the block {} is cut into do not lie in one piece",
+                        Dims::from(block)
+                    );
+                    return Err(refuse(layout, why));
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// The view begins where the swizzle's pattern does, and beyond one pattern places are sums of those of coordinates.
+    fn check_pattern(&self, layout: &SharedLayout, block: &[u32]) -> Result<(), LayoutError> {
+        let pattern = layout.alignment_bytes();
+        let elem_bytes = self.storage.elem_bytes;
+        let starts = self.places.start_reach(block) * elem_bytes;
+        let swizzled = (self.places.swizzled() + 1) * elem_bytes;
+        let alignment = shared_alignment(self.view, self.alloc_shape, elem_bytes)?;
+        let fits = starts.is_multiple_of(pattern)
+            && swizzled <= pattern
+            && alignment.is_multiple_of(pattern)
+            && !matches!(self.view, SharedLayout::Padded(_));
+        if fits {
+            return Ok(());
+        }
+        let why = format!(
+            "what holds the block {} does not begin at a multiple of {pattern} bytes",
+            Dims::from(block)
+        );
+        Err(refuse(layout, why))
+    }
 }
 
 /// The engine swizzles by the bits of the address, so that each box must begin where the pattern does.

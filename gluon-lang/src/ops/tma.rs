@@ -19,8 +19,7 @@ use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, Spaces, TensorMapMode, TensorMapType, Type};
-use crate::layout::local::Places;
-use crate::layout::{Dims, SharedLayout};
+use crate::layout::SharedLayout;
 
 attr_enum! {
     /// How a store combines with what is there (PTX ISA, `cp.reduce.async.bulk.tensor`).
@@ -190,46 +189,19 @@ fn check_view(
     if s.shape != m.block {
         return Err(differ(Code::ShapeMismatch, "block"));
     }
-    if s.alloc_shape != s.shape && !lies_as_whole(m, &s.alloc_shape) {
+    if m.messages_in(s).is_ok() {
+        return Ok(());
+    }
+    let is_part = s.alloc_shape != s.shape;
+    if is_part && (s.layout == m.layout || matches!(s.layout, SharedLayout::Linear(_))) {
         return Err(differ(Code::LayoutMismatch, "the place of their elements")
             .note(
                 "the view is a part of an allocation that does not lie as the engine moves a block",
             )
             .help("take a part of whole rows, at least 8 of them, no narrower than the swizzle"));
     }
-    if !is_same_map(&s.layout, &m.layout, &m.block) {
-        return Err(differ(Code::LayoutMismatch, "layout")
-            .help("give the buffer the layout of the map: `map.layout()`"));
-    }
-    Ok(())
-}
-
-/// Does every element lie in the same place under both? A reshaped view has another name for it.
-fn is_same_map(a: &SharedLayout, b: &SharedLayout, shape: &[u32]) -> bool {
-    a == b
-        || match (a.linear(shape), b.linear(shape)) {
-            (Ok(a), Ok(b)) => a == b,
-            _ => false,
-        }
-}
-
-/// Does a block-sized part of an allocation of this shape lie as an allocation of its own would?
-fn lies_as_whole(m: &TensorMapType, alloc_shape: &[u32]) -> bool {
-    let (Ok(own), Ok(there)) = (
-        Places::new(&m.layout, &m.block),
-        Places::new(&m.layout, alloc_shape),
-    ) else {
-        return false;
-    };
-    let rows: u32 = m.block.iter().rev().skip(1).product();
-    let bits = m.block.iter().enumerate().flat_map(|(dim, size)| {
-        (0..size.trailing_zeros())
-            .map(move |bit| Dims::filled(0, m.block.rank()).with(dim, 1 << bit))
-    });
-    rows >= 8
-        && bits
-            .into_iter()
-            .all(|at| own.offset(&at) == there.offset(&at))
+    Err(differ(Code::LayoutMismatch, "layout")
+        .help("give the buffer the layout of the map: `map.layout()`"))
 }
 
 /// The reductions that there are (PTX ISA, `cp.reduce.async.bulk.tensor`).

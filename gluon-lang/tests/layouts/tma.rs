@@ -1,6 +1,6 @@
 //! Blocks cut into the boxes of the copy engine.
 
-use gluon_lang::layout::tma::{BoxKind, tma_box, tma_messages};
+use gluon_lang::layout::tma::{BoxKind, tma_box, tma_messages, tma_messages_in};
 use gluon_lang::layout::{Nvmma, NvmmaSwizzle, SharedLayout, Swizzled};
 
 fn layout(swizzle: NvmmaSwizzle, bits: u32, block: &[u32]) -> SharedLayout {
@@ -162,4 +162,26 @@ fn what_the_engine_cannot_move_is_said() {
         BoxKind::Im2col,
         "pixels and channels",
     );
+}
+
+/// Where the boxes of a block of B128 begin in a part of an allocation of another shape.
+fn held(block: &[u32], alloc_shape: &[u32]) -> String {
+    let of = |shape: &[u32]| layout(Nvmma::B128, 16, shape);
+    let held = (&of(alloc_shape), alloc_shape);
+    match tma_messages_in(held, block, &of(block), 16, BoxKind::Tiled) {
+        Ok(messages) => format!(
+            "{:?}",
+            messages.iter().map(|m| m.offset_bytes).collect::<Vec<_>>()
+        ),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_part_of_an_allocation_holds_boxes_apart() {
+    assert_eq!(held(&[64, 128], &[64, 128]), "[0, 8192]");
+    assert_eq!(held(&[64, 128], &[128, 128]), "[0, 16384]");
+    assert_eq!(held(&[64, 64], &[128, 256]), "[0]");
+    assert!(held(&[2, 8, 64], &[2, 16, 64]).contains("one piece"));
+    assert!(held(&[4, 64], &[8, 64]).contains("multiple of 1024"));
 }

@@ -31,7 +31,7 @@ impl Lower for TmaLoad {
         let policy = cx.l2_policy(self.policy);
         let multicast = self.multicast.expand().map(|mask| cx.cta_mask(mask));
         let offsets = (!self.offsets.is_empty()).then(|| cx.im2col_offsets(&self.offsets));
-        for message in cx.messages(self.map) {
+        for message in cx.messages_in(self.map, self.view) {
             let src = cx.tensor_address(self.map, &self.coordinates, &message);
             let dst = cx.view_address(self.view, message.offset_bytes);
             let load = ptx::TensorLoad {
@@ -58,7 +58,7 @@ impl Lower for TmaStore {
         let guard = cx.one_thread(None);
         let policy = cx.l2_policy(self.policy);
         let dim = dim(&self.coordinates);
-        let messages = cx.messages(self.map).into_iter();
+        let messages = cx.messages_in(self.map, self.view).into_iter();
         // All addresses first, so that the messages follow one another.
         let addresses: Vec<_> = messages
             .map(|message| {
@@ -157,6 +157,14 @@ impl<'f> Emitter<'f> {
     fn messages(&self, map: Value) -> Vec<TmaMessage> {
         let messages = self.map_type(map).messages();
         messages.expect("the blocks of a verified map can be moved")
+    }
+
+    /// The messages that move a block between its tensor and a view.
+    fn messages_in(&self, map: Value, view: Value) -> Vec<TmaMessage> {
+        let view = self.func.ty(view).as_smem();
+        let view = view.expect("the verifier admits only shared memory here");
+        let messages = self.map_type(map).messages_in(view);
+        messages.expect("the verifier admits only views that hold blocks as the engine moves them")
     }
 
     /// Where the box of a message begins in its tensor, innermost first.

@@ -228,6 +228,33 @@ fn a_block_fills_a_part_of_an_allocation() {
     assert!(after[1] == bytes(&wanted));
 }
 
+/// Blocks of rows that are wider than the swizzle, from and into the upper half of the rows of a tile, and as planes.
+#[kernel(warps = 4)]
+fn through_some_rows(
+    #[block([16, 128], Nvmma::B128)] a: TensorMap<f16>,
+    #[block([1, 16, 128], Nvmma::B128)] out: TensorMap<f16>,
+) {
+    let part = Smem::<f16>::alloc([64, 128], a.layout()).slice(0, 48..64);
+    let full = Mbarrier::alloc(1);
+    full.expect(a.block_bytes());
+    a.load((0, 0), part, full);
+    full.wait(0);
+    out.store((0, 0, 0), part.reshape(out.block()));
+    tma_store_wait_read(0);
+}
+
+#[test]
+fn each_box_of_a_block_begins_where_its_part_of_an_allocation_does() {
+    let from = ramp(16 * 128, |i| f16::from_bits(i as u16));
+    let zeros = vec![f16::ZERO; 16 * 128];
+    let after = run(
+        through_some_rows,
+        [1; 3],
+        &[tensor(&from, &[16, 128]), tensor(&zeros, &[1, 16, 128])],
+    );
+    assert!(after[1] == bytes(&from));
+}
+
 /// Pixels of an image for one tap of a filter of 3 by 3.
 #[kernel(warps = 4)]
 fn pixels(

@@ -1,5 +1,6 @@
 //! Wrong kernels, and word for word what their author reads.
 
+mod asynchronous;
 mod bulk;
 mod collective;
 mod control;
