@@ -152,6 +152,25 @@ fn the_kernels_blocks_are_cut_from_the_callers_tensor() -> tilekit::Result<()> {
 }
 
 #[test]
+fn a_copy_moves_whole_blocks_in_steps() -> tilekit::Result<()> {
+    let element = |row: usize, col: usize| (100 * row + col) as i32;
+    let elements: Vec<i32> = (0..20 * 32).map(|at| element(at / 32, at % 32)).collect();
+    for device in devices() {
+        let stream = Stream::new(&device)?;
+        let x = Buffer::from_slice(&device, &elements)?;
+        let out = Buffer::<i32>::zeros(&device, 32)?;
+        let view = x.view([20, 32]).with_steps(&[3, 1]);
+        blocks(&device)?.launch(&stream, grid(1), (view, &out))?;
+        stream.synchronize()?;
+        let want: Vec<i32> = (0..32)
+            .map(|at| element(4 + 3 * (at / 8), 8 + at % 8))
+            .collect();
+        assert_eq!(out.to_vec()?, want, "{device:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn pixels_are_taken_within_the_callers_window() -> tilekit::Result<()> {
     let (height, width, channels) = (5, 6, 4);
     for device in devices() {
@@ -220,10 +239,18 @@ fn a_tensor_that_cannot_be_copied_is_refused_by_the_arguments_name() -> tilekit:
     check_refused(|x| x.view([32, 32]).with_strides([32, 2]), "it must be 1")?;
     check_refused(|x| x.view([32, 32]).with_strides([32]), "1 strides")?;
     check_refused(
-        |x| x.view([32, 32]).with_steps(&[1, 9]),
+        |x| x.view([32, 32]).with_steps(&[9, 1]),
         "an element stride of 9",
     )?;
+    check_refused(
+        |x| x.view([32, 32]).with_steps(&[1, 2]),
+        "steps of 2 along the innermost dimension",
+    )?;
     check_refused(|x| x.view([32, 32]).with_steps(&[1]), "steps along 1")?;
+    check_refused(
+        |x| x.view([32, 32]).with_steps(&[65, 1]),
+        "4 elements in steps of 65 reach over 260",
+    )?;
     check_refused(|x| x.view([32, 32]).filled_with_nan(), "only floats")?;
     check_refused(
         |x| x.view([32, 32]).with_window(&[0], &[0]),

@@ -91,14 +91,14 @@ fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
             "{rank} dimensions and steps along {steps}; there must be as many"
         ));
     }
+    if let Some(step) = cut.steps.last().filter(|&&step| step != 1) {
+        return Err(format!(
+            "steps of {step} along the innermost dimension; there it must be 1"
+        ));
+    }
     let Some(window) = &cut.window else {
-        let block = cut.block.len();
-        if block != rank {
-            return Err(format!(
-                "{rank} dimensions and a block of {block}; there must be as many"
-            ));
-        }
-        let box_dims = padded(cut.block.iter().rev().copied(), 1);
+        let spans = spans(cut, rank)?;
+        let box_dims = padded(spans.into_iter().rev(), 1);
         return Ok(TensorAccess::Tiled { box_dims });
     };
     let &[pixels, channels] = cut.block.as_slice() else {
@@ -132,6 +132,31 @@ fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
         pixels: within("pixels", pixels)?,
     })
 }
+
+/// The elements that a block reaches over along each dimension, those that its steps pass over included: what the hardware
+/// calls a box (CUDA driver API, `cuTensorMapEncodeTiled`, `elementStrides`).
+fn spans(cut: &Cut, rank: usize) -> Result<Vec<u32>, String> {
+    let block = cut.block.len();
+    if block != rank {
+        return Err(format!(
+            "{rank} dimensions and a block of {block}; there must be as many"
+        ));
+    }
+    let along = cut.block.iter().zip(&cut.steps);
+    let span = |(&count, &step): (&u32, &u32)| {
+        let span = count.saturating_mul(step);
+        if span > MAX_SPAN {
+            return Err(format!(
+                "{count} elements in steps of {step} reach over {span}; a copy reaches over at most {MAX_SPAN}"
+            ));
+        }
+        Ok(span)
+    };
+    along.map(span).collect()
+}
+
+/// The most elements that one message reaches over along a dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
+const MAX_SPAN: u32 = 256;
 
 /// How far a corner may be off, by the image's dimensions (CUDA driver API, `cuTensorMapEncodeIm2col`).
 fn corner_limits(rank: usize) -> Result<std::ops::RangeInclusive<i32>, String> {

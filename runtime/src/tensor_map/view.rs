@@ -145,7 +145,8 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
         self
     }
 
-    /// A copy takes every `steps[dim]`-th element along a dimension, 1 to 8: the stride of a convolution.
+    /// A copy takes every `steps[dim]`-th element along a dimension, 1 to 8: the stride of a convolution. Its coordinates
+    /// still count all elements of the tensor, and it reaches over 256 of them at most. The innermost step is 1.
     #[must_use]
     pub fn with_steps(mut self, steps: &[u32]) -> Self {
         self.steps = Some(steps.to_vec());
