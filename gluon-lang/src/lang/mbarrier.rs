@@ -97,6 +97,8 @@ impl Mbarrier {
     }
 
     /// Every thread arrives once its [copies](super::Access::copy_to) so far are complete. The barrier counts every thread.
+    /// Another partition that waits for it says [`fence_async_shared`](super::fence_async_shared) before engines or tensor
+    /// cores read what was copied.
     #[inline]
     #[track_caller]
     pub fn arrive_after_copies(self) {
@@ -104,7 +106,7 @@ impl Mbarrier {
     }
 
     /// The phase is not complete before each thread's [copies](super::Access::copy_to) so far are. The barrier does not count
-    /// this; the threads arrive besides.
+    /// this; the threads arrive besides. Fenced as after [`arrive_after_copies`](Mbarrier::arrive_after_copies).
     #[inline]
     #[track_caller]
     pub fn include_copies(self) {

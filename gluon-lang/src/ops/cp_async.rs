@@ -142,6 +142,9 @@ impl OpRules for AsyncArrive {
         one_barrier(func, "async_arrive", self.barrier)?;
         Ok(smallvec![])
     }
+    fn tells_of_copies(&self) -> bool {
+        true
+    }
     answers!(effects(ORDERED_SHARED), shared(barrier: Atomic), free_layouts);
 }
 

@@ -211,7 +211,7 @@ impl OpRules for MbarrierWait {
         check_phase(func, self.phase)?;
         Ok(smallvec![])
     }
-    answers!(effects(ORDERS), shared(barrier: Atomic), one_thread, free_layouts);
+    answers!(effects(ORDERS), shared(barrier: Poll), one_thread, free_layouts);
 }
 
 define_op! {
@@ -231,7 +231,7 @@ impl OpRules for MbarrierTryWait {
         check_phase(func, self.phase)?;
         Ok(smallvec![Type::Scalar(Elem::I1)])
     }
-    answers!(effects(ORDERS), shared(barrier: Atomic), one_thread, free_layouts);
+    answers!(effects(ORDERS), shared(barrier: Poll), one_thread, free_layouts);
 }
 
 fn check_bytes(func: &Func, bytes: Value) -> Result<(), OpError> {

@@ -54,6 +54,8 @@ pub enum Access {
     Write,
     /// Changes it by atomic steps, which do not disturb each other.
     Atomic,
+    /// Asks the barrier there how far it is, and tells nobody anything.
+    Poll,
     /// Combines it with values by atomic steps of one kind: their order among themselves does not matter, but for an
     /// exchange.
     Combine(atomic::AtomicOp),
@@ -298,6 +300,11 @@ pub trait OpRules: OpFields + Registered {
     /// Does it wait for the asynchronous copies of its thread, and if so, how many groups may still be under way?
     fn waits_for_copies(&self) -> Option<u32> {
         None
+    }
+
+    /// Does a barrier learn through it when the asynchronous copies of its thread are complete?
+    fn tells_of_copies(&self) -> bool {
+        false
     }
 
     /// Does it make what generic writes left in shared memory visible to engines (PTX ISA, proxy fences)?

@@ -18,7 +18,7 @@ use gluon_lang::ops::sync::Barrier;
 use gluon_lang::ops::wgmma::FenceAsyncShared;
 use gluon_lang::ops::{Access, Op, Types, flow};
 
-use super::hazards::{Bytes, Event, Pending, Wanted, events, touched_by_engines};
+use super::hazards::{Bytes, Event, Pending, Wanted, events, told_copies, touched_by_engines};
 use super::{clusters, expectations};
 use crate::analysis::shared::Views;
 
@@ -36,6 +36,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
         wanted: SecondaryMap::new(),
         engines: Bytes::default(),
         others: Bytes::default(),
+        copied_by_others: Default::default(),
         found,
     };
     walk.engines = walk.engines_of(func.body);
@@ -53,6 +54,8 @@ struct Walk<'f> {
     engines: Bytes,
     /// Bytes that engines touch on behalf of other partitions than the one walked.
     others: Bytes,
+    /// What threads of other partitions copy, and the barriers that learn of it.
+    copied_by_others: (Bytes, Bytes),
     found: &'f mut Diagnostics,
 }
 
@@ -72,6 +75,7 @@ impl Walk<'_> {
                     pending.satisfy(more);
                 }
                 self.check_hand_over(inst, &event, &pending);
+                self.check_taking_over(inst, &event, &mut pending);
                 pending.after(&event);
             }
             pending = self.inner(inst, pending);
@@ -170,17 +174,18 @@ impl Walk<'_> {
             .map(|region| self.engines_of(*region))
             .collect();
         let mut after = Pending::default();
+        let copies: Vec<(Bytes, Bytes)> = regions
+            .iter()
+            .map(|region| told_copies(func, &self.views, *region))
+            .collect();
         for (at, &region) in regions.iter().enumerate() {
-            let others = of_region
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != at);
-            self.others = others.fold(Bytes::default(), |mut all, (_, bytes)| {
-                all.add(bytes);
-                all
-            });
+            self.others = union_but(at, of_region.iter());
+            let copied = union_but(at, copies.iter().map(|(copied, _)| copied));
+            let barriers = union_but(at, copies.iter().map(|(_, barriers)| barriers));
+            self.copied_by_others = (copied, barriers);
             after.add(&self.region(region, pending.clone()));
         }
+        self.copied_by_others = Default::default();
         self.others = Bytes::default();
         after
     }
@@ -198,9 +203,35 @@ impl Walk<'_> {
         let (Event::Touch(Access::Atomic, _) | Event::HandOver) = event else {
             return;
         };
-        if !pending.hides_from_engines(&self.others) {
-            return;
+        if pending.hides_when_handed_over(&self.others) {
+            self.lacks_fence(
+                inst,
+                "another partition is told to go on before what was written here is fenced for its engines",
+                "write `fence_async_shared()` after the stores and before this",
+            );
         }
+    }
+
+    /// A thread lets engines read what threads of another partition copied: who was told that copies are complete fences
+    /// them, for those who copied knew no moment to do so.
+    fn check_taking_over(&mut self, inst: Inst, event: &Event, pending: &mut Pending) {
+        let (copied, barriers) = &self.copied_by_others;
+        match event {
+            Event::Touch(Access::Poll, barrier) if barrier.meets(barriers) => {
+                pending.learn_of(copied);
+            }
+            Event::Touch(Access::AsyncRead, bytes) if pending.hides_foreign(bytes) => {
+                self.lacks_fence(
+                    inst,
+                    "an engine reads what threads of another partition copied, and nothing fences it",
+                    "write `fence_async_shared()` after the wait for the copies and before this",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn lacks_fence(&mut self, inst: Inst, message: &str, help: &str) {
         let place = self.func.place(inst);
         if self
             .found
@@ -210,16 +241,21 @@ impl Walk<'_> {
         {
             return;
         }
-        let d = Diagnostic::error(
-            Code::MissingFence,
-            place,
-            "another partition is told to go on before what was written here is fenced for its engines",
-        );
+        let d = Diagnostic::error(Code::MissingFence, place, message);
         self.found.push(
             d.note("ordinary stores and the copy engine or tensor cores see shared memory through different proxies")
-                .help("write `fence_async_shared()` after the stores and before this"),
+                .help(help),
         );
     }
+}
+
+/// All bytes but those of one partition.
+fn union_but<'b>(own: usize, all: impl Iterator<Item = &'b Bytes>) -> Bytes {
+    let others = all.enumerate().filter(|(at, _)| *at != own);
+    others.fold(Bytes::default(), |mut union, (_, bytes)| {
+        union.add(bytes);
+        union
+    })
 }
 
 fn insert(func: &mut Func, region: Region, wanted: &SecondaryMap<Inst, Wanted>) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gluon_lang::entity::Inst;
+use gluon_lang::entity::{Inst, Region};
 use gluon_lang::ir::Func;
 use gluon_lang::ops::atomic::AtomicOp;
 use gluon_lang::ops::{Access, Scratch};
@@ -28,9 +28,20 @@ impl Bytes {
         self.0.is_empty()
     }
 
-    fn meets(&self, other: &Bytes) -> bool {
+    pub(super) fn meets(&self, other: &Bytes) -> bool {
         let overlap = |a: &(u32, u32), b: &(u32, u32)| a.0 < b.1 && b.0 < a.1;
         self.0.iter().any(|a| other.0.iter().any(|b| overlap(a, b)))
+    }
+
+    /// These bytes but for those.
+    fn without(&self, other: &Bytes) -> Bytes {
+        let mut left = self.0.clone();
+        for &(from, to) in &other.0 {
+            let cut = |(start, end): (u32, u32)| [(start, end.min(from)), (start.max(to), end)];
+            left = left.into_iter().flat_map(cut).collect();
+            left.retain(|(start, end)| start < end);
+        }
+        Bytes(left)
     }
 
     pub(super) fn add(&mut self, other: &Bytes) {
@@ -69,6 +80,8 @@ pub(super) enum Event {
     WaitForReads,
     /// Each thread's copies are complete, but for so many groups.
     WaitForCopies(u32),
+    /// A barrier learns of each thread's copies when they are complete.
+    CopiesTold,
 }
 
 /// What must stand before an instruction.
@@ -99,6 +112,10 @@ pub(super) struct Pending {
     async_read: Bytes,
     /// Copied by threads at moments of their own, with no wait for all of it since.
     copied: Bytes,
+    /// Of these, what a barrier learns of: who waits for it fences.
+    told: Bytes,
+    /// Copied by threads of another partition, as a barrier said, with no fence since.
+    foreign: Bytes,
     /// Written and read within warps, by instruction.
     by_warps: BTreeMap<Inst, Bytes>,
 }
@@ -114,6 +131,8 @@ impl Pending {
         self.unfenced.add(&other.unfenced);
         self.async_read.add(&other.async_read);
         self.copied.add(&other.copied);
+        self.told.add(&other.told);
+        self.foreign.add(&other.foreign);
         for (&inst, bytes) in &other.by_warps {
             self.by_warps.entry(inst).or_default().add(bytes);
         }
@@ -164,7 +183,7 @@ impl Pending {
             | Access::Copy
             | Access::AsyncWrite
             | Access::AsyncRemoteWrite => read || written || stepped || combined,
-            Access::Atomic => read || written || combined,
+            Access::Atomic | Access::Poll => read || written || combined,
             Access::Combine(way) => {
                 let has_order = *way == AtomicOp::Exchange || self.way != Some(*way);
                 read || written || stepped || combined && has_order
@@ -199,11 +218,16 @@ impl Pending {
                 self.by_warps.entry(*inst).or_default().add(bytes);
                 self.unfenced.add(bytes);
             }
-            Event::Fence => self.unfenced = Bytes::default(),
+            Event::Fence => {
+                self.unfenced = Bytes::default();
+                self.foreign = Bytes::default();
+            }
+            Event::CopiesTold => self.told.add(&self.copied.clone()),
             // That engines have read is known to the threads that waited, and to the others once they met.
             Event::WaitForReads => self.read.add(&std::mem::take(&mut self.async_read)),
             Event::Touch(Access::Read | Access::RemoteRead, bytes) => self.read.add(bytes),
             Event::Touch(Access::Write | Access::RemoteWrite, bytes) => {
+                self.told = self.told.without(bytes);
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }
@@ -217,12 +241,13 @@ impl Pending {
             }
             Event::Touch(Access::Copy, bytes) => {
                 self.copied.add(bytes);
+                self.told = self.told.without(bytes);
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }
             Event::BarriersKnown => self.initialised = Bytes::default(),
             Event::Touch(Access::Initialise, bytes) => self.initialised.add(bytes),
-            Event::Touch(Access::Atomic, bytes) => self.stepped.add(bytes),
+            Event::Touch(Access::Atomic | Access::Poll, bytes) => self.stepped.add(bytes),
             Event::Touch(Access::Combine(way), bytes) => {
                 self.combine(bytes, Some(*way));
                 self.unfenced.add(bytes);
@@ -251,6 +276,21 @@ impl Pending {
     pub(super) fn hides_from_engines(&self, bytes: &Bytes) -> bool {
         self.unfenced.meets(bytes)
     }
+
+    /// The same of writes that whoever is told now takes for fenced: copies tell of themselves later.
+    pub(super) fn hides_when_handed_over(&self, bytes: &Bytes) -> bool {
+        self.unfenced.without(&self.told).meets(bytes)
+    }
+
+    /// Threads of another partition have copied these bytes, and this one knows it.
+    pub(super) fn learn_of(&mut self, copied: &Bytes) {
+        self.foreign.add(copied);
+    }
+
+    /// Does an engine that reads these bytes miss what another partition's threads copied?
+    pub(super) fn hides_foreign(&self, bytes: &Bytes) -> bool {
+        self.foreign.meets(bytes)
+    }
 }
 
 /// What one instruction does to shared memory, in order; its regions not included.
@@ -275,6 +315,9 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
     }
     if let Some(pending) = rules.waits_for_copies() {
         events.push(Event::WaitForCopies(pending));
+    }
+    if rules.tells_of_copies() {
+        events.push(Event::CopiesTold);
     }
     if !views.is_empty() {
         for (view, access) in rules.shared_accesses() {
@@ -331,4 +374,22 @@ pub(super) fn touched_by_engines(func: &Func, views: &Views, inst: Inst) -> Byte
         }
     }
     all
+}
+
+/// What threads copy in a region whose copies barriers learn of, and those barriers.
+pub(super) fn told_copies(func: &Func, views: &Views, region: Region) -> (Bytes, Bytes) {
+    let mut insts = Vec::new();
+    func.walk_region(region, &mut insts);
+    let (mut copied, mut barriers) = (Bytes::default(), Bytes::default());
+    for inst in insts {
+        let is_told = func.op(inst).rules().tells_of_copies();
+        for event in events(func, views, inst) {
+            match event {
+                Event::Touch(Access::Copy, bytes) => copied.add(&bytes),
+                Event::Touch(_, bytes) if is_told => barriers.add(&bytes),
+                _ => {}
+            }
+        }
+    }
+    (copied, barriers)
 }

@@ -143,6 +143,70 @@ fn copies_complete_on_barriers() {
     assert_eq!(numbers::<i32>(&after[1]), wanted);
 }
 
+/// Rows through a ring of two: threads of one partition copy them, and the engine stores them for another. `TOLD` lets the
+/// barriers learn of the copies from the hardware; else the threads wait for their copies, one row late.
+#[kernel(warps = 4)]
+fn handed_over<const TOLD: bool>(x: Ptr<i32>, out: Ptr<i32>, rows: i32) {
+    let ring = Smem::<i32>::alloc([2, 512], Swizzled::plain([0]));
+    let full = Mbarriers::alloc(2, if TOLD { 128 } else { 1 });
+    let empty = Mbarriers::alloc(2, 1);
+    let copy = |row: Scalar<i32>| {
+        empty.at(row % 2).wait(row / 2 % 2 ^ 1);
+        let at = row * 512 + arange(0..512, Blocked::new([4], [32], [4], [0]));
+        x.at(at).copy_to(ring.index(row % 2));
+    };
+    warp_specialize()
+        .main(|| {
+            for row in range(0, rows) {
+                full.at(row % 2).wait(row / 2 % 2);
+                if TOLD {
+                    fence_async_shared();
+                }
+                out.bulk(row * 512).store(ring.index(row % 2));
+                tma_store_wait_read(0);
+                empty.at(row % 2).arrive();
+            }
+        })
+        .worker(Warps(4), || {
+            for row in range(0, rows + if TOLD { 0 } else { 1 }) {
+                if TOLD {
+                    copy(row);
+                    full.at(row % 2).arrive_after_copies();
+                } else {
+                    if row < rows {
+                        copy(row);
+                    }
+                    async_copy_commit();
+                    if row > 0 {
+                        async_copy_wait(1);
+                        fence_async_shared();
+                        full.at((row - 1) % 2).arrive();
+                    }
+                }
+            }
+        });
+}
+
+#[test]
+fn copies_are_handed_over_to_the_engine_of_another_partition() {
+    let from: Vec<i32> = (0..5 * 512).collect();
+    for rows in [0, 1, 5] {
+        let inputs = [
+            buffer(&from),
+            buffer(&vec![0_i32; 5 * 512]),
+            Argument::Int(rows),
+        ];
+        let wanted: Vec<i32> = from
+            .iter()
+            .map(|&i| if i < rows as i32 * 512 { i } else { 0 })
+            .collect();
+        let after = run(handed_over::<false>, [1; 3], &inputs);
+        assert_eq!(numbers::<i32>(&after[1]), wanted, "{rows} rows waited for");
+        let after = run(handed_over::<true>, [1; 3], &inputs);
+        assert_eq!(numbers::<i32>(&after[1]), wanted, "{rows} rows told of");
+    }
+}
+
 /// What is said of a kernel whose copies are too narrow.
 #[track_caller]
 fn refused<Args>(kernel: impl KernelFn<Args>) -> String {

@@ -14,3 +14,27 @@ fn part_of_a_pattern(#[block([4, 64], Nvmma::B128)] a: TensorMap<f16>) {
 fn a_block_begins_within_the_pattern_of_the_swizzle() {
     check("part_of_a_pattern", part_of_a_pattern.trace());
 }
+
+#[kernel]
+fn copies_told_of_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
+    let line = Blocked::new([4], [32], [4], [0]);
+    let tile = Smem::<i32>::alloc([512], Swizzled::plain([0]));
+    let full = Mbarrier::alloc(128);
+    warp_specialize()
+        .main(|| {
+            full.wait(0);
+            out.bulk(0).store(tile);
+            tma_store_wait_read(0);
+        })
+        .worker(Warps(4), || {
+            x.at(arange(0..512, line)).copy_to(tile);
+            // The copies may come later than this fence.
+            fence_async_shared();
+            full.arrive_after_copies();
+        });
+}
+
+#[test]
+fn an_engine_reads_what_another_partition_copied_unfenced() {
+    check("copies_told_of_unfenced", copies_told_of_unfenced.trace());
+}
