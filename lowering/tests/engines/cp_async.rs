@@ -151,7 +151,7 @@ fn handed_over<const TOLD: bool>(x: Ptr<i32>, out: Ptr<i32>, rows: i32) {
     let full = Mbarriers::alloc(2, if TOLD { 128 } else { 1 });
     let empty = Mbarriers::alloc(2, 1);
     let copy = |row: Scalar<i32>| {
-        empty.at(row % 2).wait(row / 2 % 2 ^ 1);
+        empty.at(row % 2).wait((row / 2 % 2) ^ 1);
         let at = row * 512 + arange(0..512, Blocked::new([4], [32], [4], [0]));
         x.at(at).copy_to(ring.index(row % 2));
     };
@@ -198,7 +198,7 @@ fn copies_are_handed_over_to_the_engine_of_another_partition() {
         ];
         let wanted: Vec<i32> = from
             .iter()
-            .map(|&i| if i < rows as i32 * 512 { i } else { 0 })
+            .map(|&i| if i < rows * 512 { i } else { 0 })
             .collect();
         let after = run(handed_over::<false>, [1; 3], &inputs);
         assert_eq!(numbers::<i32>(&after[1]), wanted, "{rows} rows waited for");
