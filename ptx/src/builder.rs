@@ -182,27 +182,14 @@ impl EntryBuilder {
         a: impl Into<Operand>,
         b: impl Into<Operand>,
     ) -> Reg {
-        let class = if op == BinaryOp::MulWide {
-            wide_class(ty)
-        } else {
-            RegClass::of(ty)
-        };
-        let dst = self.new_reg(class);
+        let dst = self.new_reg(op.result_class(ty));
         self.push(Binary::new(op, ty, dst, a, b));
         dst
     }
 
     /// `op a` in a new register.
     pub fn unary(&mut self, op: UnaryOp, ty: Type, a: impl Into<Operand>) -> Reg {
-        let counts_bits = matches!(
-            op,
-            UnaryOp::Popc | UnaryOp::Clz | UnaryOp::Bfind | UnaryOp::BfindShiftAmount
-        );
-        let dst = self.new_reg(if counts_bits {
-            RegClass::B32
-        } else {
-            RegClass::of(ty)
-        });
+        let dst = self.new_reg_for(op.result_type(ty));
         self.push(Unary::new(op, ty, dst, a));
         dst
     }
@@ -216,12 +203,7 @@ impl EntryBuilder {
         b: impl Into<Operand>,
         c: impl Into<Operand>,
     ) -> Reg {
-        let class = if op == TernaryOp::MadWide {
-            wide_class(ty)
-        } else {
-            RegClass::of(ty)
-        };
-        let dst = self.new_reg(class);
+        let dst = self.new_reg(op.result_class(ty));
         self.push(Ternary::new(op, ty, dst, a, b, c));
         dst
     }
@@ -265,13 +247,5 @@ impl EntryBuilder {
             directives: self.directives,
             body,
         }
-    }
-}
-
-fn wide_class(ty: Type) -> RegClass {
-    if ty.bits() == 16 {
-        RegClass::B32
-    } else {
-        RegClass::B64
     }
 }

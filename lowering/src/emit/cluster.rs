@@ -10,7 +10,7 @@ use ptx::{
     Predicate, Reg, RegClass, Space, Special, Type,
 };
 
-use super::code::{Code, key};
+use super::code::{Code, Kind, key};
 use super::element::Element;
 use super::shared::View;
 use super::vector::{Shape, plain_load, plain_store};
@@ -139,7 +139,7 @@ impl Lower for LaunchDependents {
 impl Code {
     /// The address in the cluster's window of what lies at `address` in the shared memory of the CTA of this rank.
     pub(super) fn mapa(&mut self, address: Reg, rank: Operand) -> Reg {
-        let key = key(16, 0, Type::U32, 0, &[address.into(), rank]);
+        let key = key(Kind::InPeer, 0, Type::U32, 0, &[address.into(), rank]);
         self.pure(key, RegClass::B32, |reg| {
             Mapa {
                 space: Some(Space::SharedCluster),

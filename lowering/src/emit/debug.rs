@@ -14,7 +14,7 @@ use ptx::{
     Variable,
 };
 
-use super::code::Code;
+use super::code::{Code, Kind, key};
 use super::distribute::Distribution;
 use super::element::{Element, class};
 use super::{Emitted, Emitter, Lower};
@@ -256,7 +256,13 @@ impl Printer {
 /// The generic address of a variable.
 fn generic(code: &mut Code, space: CvtaSpace, symbol: Symbol) -> Reg {
     let address = code.mov(Type::U64, symbol);
-    let key = super::code::key(13, space as u8, Type::U64, 0, &[address.into()]);
+    let key = key(
+        Kind::ToGeneric,
+        space as u8,
+        Type::U64,
+        0,
+        &[address.into()],
+    );
     code.pure(key, RegClass::B64, |reg| {
         Cvta::new(space, Type::U64, reg, address).into()
     })

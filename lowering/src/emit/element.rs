@@ -20,7 +20,7 @@ use gluon_lang::nearest::{nearest_bf16, nearest_f16};
 use gluon_lang::ops::create::Const;
 use ptx::{BinaryOp, Operand, Reg, RegClass, TernaryOp, Type};
 
-use super::code::Code;
+use super::code::{Code, Kind, key, move_type};
 
 /// One element of a value in one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -202,7 +202,7 @@ impl Code {
                 Operand::Int(bit),
                 Operand::Int(0),
             ),
-            Element::Whole(operand) => self.mov(super::code::move_type(class(elem)), operand),
+            Element::Whole(operand) => self.mov(move_type(class(elem)), operand),
             Element::Sum(reg, add) => {
                 let ty = if class(elem) == RegClass::B64 {
                     Type::S64
@@ -272,7 +272,7 @@ impl Code {
     pub(super) fn mov_bits(&mut self, to: RegClass, from: impl Into<Operand>) -> Reg {
         let from = from.into();
         let ty = bits_type(to);
-        let key = super::code::key(11, to as u8, ty, 0, &[from]);
+        let key = key(Kind::SameBits, to as u8, ty, 0, &[from]);
         self.pure(key, to, |reg| ptx::Mov::new(ty, reg, from).into())
     }
 

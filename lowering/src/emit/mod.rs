@@ -76,6 +76,7 @@ mod sink;
 mod sort;
 mod sync;
 mod tensor_map;
+mod thread;
 mod tidy;
 mod tma;
 mod vector;
@@ -102,7 +103,7 @@ use crate::analysis::roots::Roots;
 use crate::analysis::uses::Uses;
 use crate::options::Options;
 use blank::Blank;
-use code::Code;
+use code::{Code, Kind, key};
 use distribute::Distribution;
 use element::{Element, Elements};
 use partition::Partition;
@@ -429,7 +430,7 @@ impl Code {
     /// A generic address as one of global memory.
     pub(super) fn to_global(&mut self, generic: impl Into<Operand>) -> Reg {
         let generic = generic.into();
-        let key = code::key(12, 0, ptx::Type::U64, 0, &[generic]);
+        let key = key(Kind::ToGlobal, 0, ptx::Type::U64, 0, &[generic]);
         self.pure(key, ptx::RegClass::B64, |reg| {
             ptx::Cvta {
                 to: true,

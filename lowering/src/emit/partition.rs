@@ -6,7 +6,7 @@ use gluon_lang::ir::Func;
 use ptx::{BinaryOp, Compare, Predicate, Reg, Special, Type};
 
 use super::Emitter;
-use super::code::Code;
+use super::code::{Code, Kind, key};
 
 /// A run of warps of the CTA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Code {
 
     /// The value of lane 0 in all lanes.
     pub(super) fn from_first_lane(&mut self, value: Reg) -> Reg {
-        let key = super::code::key(14, 0, Type::B32, 0, &[value.into()]);
+        let key = key(Kind::FirstLane, 0, Type::B32, 0, &[value.into()]);
         self.pure(key, ptx::RegClass::B32, |reg| {
             let dst = ptx::PairDest::from(reg);
             ptx::Shfl::new(ptx::ShflMode::Idx, dst, value, 0_u32, 31_u32, u32::MAX).into()

@@ -13,7 +13,7 @@ use ptx::{
     TensorMode, Type,
 };
 
-use super::code::key;
+use super::code::{Kind, key};
 use super::element::Element;
 use super::{Emitted, Emitter, Lower};
 
@@ -136,7 +136,13 @@ impl<'f> Emitter<'f> {
         let symbol = self.code.entry.add_param(declared);
         let address = self.code.in_prologue(|code| {
             let place = code.mov(Type::U64, symbol);
-            let key = key(13, CvtaSpace::Param as u8, Type::U64, 0, &[place.into()]);
+            let key = key(
+                Kind::ToGeneric,
+                CvtaSpace::Param as u8,
+                Type::U64,
+                0,
+                &[place.into()],
+            );
             code.pure(key, RegClass::B64, |reg| {
                 Cvta::new(CvtaSpace::Param, Type::U64, reg, place).into()
             })
@@ -229,7 +235,7 @@ impl<'f> Emitter<'f> {
             L2Policy::EvictLast => L2Eviction::Last,
         };
         let reg = self.code.in_prologue(|code| {
-            let key = key(15, primary as u8, Type::B64, 0, &[]);
+            let key = key(Kind::CachePolicy, primary as u8, Type::B64, 0, &[]);
             code.pure(key, RegClass::B64, |reg| {
                 CreatePolicyFractional::new(primary, reg).into()
             })

@@ -120,11 +120,7 @@ impl Checker<'_> {
         self.require(!is_exact_f64 || !inst.ftz, || {
             "`rcp` has no modifier .ftz for .f64".to_owned()
         });
-        let counts = matches!(
-            op,
-            UnaryOp::Popc | UnaryOp::Clz | UnaryOp::Bfind | UnaryOp::BfindShiftAmount
-        );
-        self.result("dst", inst.dst, Exact(if counts { Type::U32 } else { ty }));
+        self.result("dst", inst.dst, Exact(op.result_type(ty)));
         self.value("a", &inst.a, Exact(ty));
     }
 

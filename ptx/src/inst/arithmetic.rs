@@ -2,6 +2,7 @@
 
 use super::family::family;
 use crate::operand::{Dest, Dests, Operand, PairDest, Predicate, Values};
+use crate::registers::RegClass;
 use crate::spelling::spelled;
 use crate::types::{DivPrecision, Rounding, Type};
 
@@ -55,6 +56,44 @@ spelled! {
     FloatTest {
         Finite = "finite", Infinite = "infinite", Number = "number", NotANumber = "notanumber", Normal = "normal",
         Subnormal = "subnormal",
+    }
+}
+
+impl BinaryOp {
+    /// The register class of the result on operands of type `ty`; `mul.wide` has twice their width.
+    pub fn result_class(self, ty: Type) -> RegClass {
+        match self {
+            BinaryOp::MulWide => twice_as_wide(ty),
+            _ => RegClass::of(ty),
+        }
+    }
+}
+
+impl UnaryOp {
+    /// The type of the result on an operand of type `ty`: what counts bits answers in 32.
+    pub fn result_type(self, ty: Type) -> Type {
+        match self {
+            UnaryOp::Popc | UnaryOp::Clz | UnaryOp::Bfind | UnaryOp::BfindShiftAmount => Type::U32,
+            _ => ty,
+        }
+    }
+}
+
+impl TernaryOp {
+    /// The register class of the result on factors of type `ty`; `mad.wide` has twice their width.
+    pub fn result_class(self, ty: Type) -> RegClass {
+        match self {
+            TernaryOp::MadWide => twice_as_wide(ty),
+            _ => RegClass::of(ty),
+        }
+    }
+}
+
+fn twice_as_wide(ty: Type) -> RegClass {
+    if ty.bits() == 16 {
+        RegClass::B32
+    } else {
+        RegClass::B64
     }
 }
 

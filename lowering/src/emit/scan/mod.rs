@@ -7,6 +7,8 @@
 //! twice per element, and once or twice per step between lanes, whatever the layout is. The order never changes: of two
 //! elements that are combined, the left one comes first. A reverse scan counts every coordinate from its end.
 
+mod down;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -14,12 +16,12 @@ use gluon_lang::diag::Diagnostic;
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::Inst;
 use gluon_lang::layout::Axis;
-use gluon_lang::ops::arith::BinaryOp as Op;
 use gluon_lang::ops::flow;
 use gluon_lang::ops::scan::Scan;
-use ptx::{Addr, BinaryOp, Compare, Operand, Predicate, Reg, ShflMode, Space, Special, Type};
+use ptx::{Addr, Operand, Predicate, Reg, ShflMode, Space};
 
-use super::code::Code;
+use down::Before;
+
 use super::distribute::Distribution;
 use super::element::Element;
 use super::numbering::Numbering;
@@ -33,17 +35,6 @@ type Tuple = Vec<Element>;
 
 /// Tuples of a thread, by the register that a block begins with: the one with zeros in all bits below the block's run.
 type Blocks = BTreeMap<u32, Tuple>;
-
-/// What comes before a block.
-#[derive(Clone)]
-enum Before {
-    /// Nothing.
-    Nothing,
-    /// This, in every thread.
-    Always(Tuple),
-    /// This where the predicate holds, and nothing in other threads.
-    Where(Reg, Tuple),
-}
 
 impl Lower for Scan {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -386,211 +377,5 @@ impl<'s> Plan<'s> {
             offset: addr.offset + (slot * elem.bytes()) as i32,
             ..addr
         }
-    }
-
-    /// What comes before each block of a run, given what comes before the larger blocks that it makes.
-    fn down(
-        &self,
-        at: usize,
-        level: &Level,
-        before: &BTreeMap<u32, Before>,
-        cx: &mut Emitter<'_>,
-    ) -> Result<BTreeMap<u32, Before>, Diagnostic> {
-        let run = &self.runs[at];
-        let mut found = BTreeMap::new();
-        for &key in level.inclusive.keys() {
-            let outer = &before[&run.larger(key)];
-            let own = match run.holder {
-                Axis::Register => self.after_registers(run, level, key, outer, cx)?,
-                Axis::Lane => {
-                    let previous = self.previous_lane(run, cx);
-                    let previous = self.from_lane(&level.inclusive[&key], previous, cx);
-                    self.after_threads(run, outer, &previous, cx)?
-                }
-                _ => self.after_many(run, level, key, outer, cx)?,
-            };
-            found.insert(key, own);
-        }
-        Ok(found)
-    }
-
-    fn after_registers(
-        &self,
-        run: &Run,
-        level: &Level,
-        key: u32,
-        outer: &Before,
-        cx: &mut Emitter<'_>,
-    ) -> Result<Before, Diagnostic> {
-        let start = run.larger(key);
-        let is_this = |number: &u32| start | run.spread(self.place(run, *number)) == key;
-        let number = (0..run.len())
-            .find(is_this)
-            .expect("a block has a place in its run");
-        if number == 0 {
-            return Ok(outer.clone());
-        }
-        let previous = start | run.spread(self.place(run, number - 1));
-        let tuple = self.joined(outer, &level.inclusive[&previous], cx)?;
-        Ok(Before::Always(tuple))
-    }
-
-    fn after_many(
-        &self,
-        run: &Run,
-        level: &Level,
-        key: u32,
-        outer: &Before,
-        cx: &mut Emitter<'_>,
-    ) -> Result<Before, Diagnostic> {
-        let chain = &level.chains[&key];
-        let mut previous = chain[0].clone();
-        for number in 2..run.len() {
-            let is_here = self.stands_at(run, self.place(run, number), cx);
-            previous = self.select(is_here, &chain[number as usize - 1], &previous, cx);
-        }
-        self.after_threads(run, outer, &previous, cx)
-    }
-
-    /// A predicate: the thread holds the block with this number in a run of lanes, warps or CTAs.
-    fn stands_at(&self, run: &Run, number: u32, cx: &mut Emitter<'_>) -> Reg {
-        let (mask, wanted) = (run.mask(), run.spread(number));
-        match run.holder {
-            Axis::Block => cx.code.rank_bits_are(mask, wanted),
-            Axis::Warp => {
-                let lane_bits = self.source.map.in_bits(Axis::Lane);
-                cx.code
-                    .thread_bits_are(mask << lane_bits, wanted << lane_bits)
-            }
-            _ => cx.code.thread_bits_are(mask, wanted),
-        }
-    }
-
-    /// What comes before a block whose place the thread decides, given what precedes it in its run in all places but the
-    /// first.
-    fn after_threads(
-        &self,
-        run: &Run,
-        outer: &Before,
-        previous: &Tuple,
-        cx: &mut Emitter<'_>,
-    ) -> Result<Before, Diagnostic> {
-        let is_first = self.stands_at(run, self.place(run, 0), cx);
-        let later = cx.code.negated(is_first);
-        Ok(match outer {
-            Before::Nothing => Before::Where(later, previous.clone()),
-            Before::Always(tuple) => {
-                let both = self.joined(outer, previous, cx)?;
-                Before::Always(self.select(is_first, tuple, &both, cx))
-            }
-            Before::Where(holds, tuple) => {
-                let both = self.joined(outer, previous, cx)?;
-                let any = cx
-                    .code
-                    .int_binary(Op::Or, (*holds).into(), later.into(), Elem::I1);
-                let any = cx.code.whole(any, Elem::I1);
-                Before::Where(any, self.select(is_first, tuple, &both, cx))
-            }
-        })
-    }
-
-    /// `tuple` with what comes before it.
-    fn joined(
-        &self,
-        before: &Before,
-        tuple: &Tuple,
-        cx: &mut Emitter<'_>,
-    ) -> Result<Tuple, Diagnostic> {
-        Ok(match before {
-            Before::Nothing => tuple.clone(),
-            Before::Always(earlier) => cx.combine(self.op.combine, earlier, tuple)?,
-            Before::Where(holds, earlier) => {
-                let both = cx.combine(self.op.combine, earlier, tuple)?;
-                self.select(*holds, &both, tuple, cx)
-            }
-        })
-    }
-
-    /// The lane of the block before in the run; what the first one reads is not used.
-    fn previous_lane(&self, run: &Run, cx: &mut Emitter<'_>) -> Operand {
-        let threads = self.source.thread_bases().count();
-        let place_of = |bit: u32| run.bits.iter().position(|&b| b == bit);
-        let entries: Vec<u32> = (0..threads as u32)
-            .map(|bit| place_of(bit).map_or(0, |place| 1 << place))
-            .collect();
-        let place = cx.code.of_thread(&entries);
-        let step = if self.op.is_reverse { 1 } else { -1 };
-        cx.code.in_prologue(|code| {
-            let previous = code.binary(BinaryOp::Add, Type::S32, place, step);
-            let rest = code.lane_with(0, run.mask());
-            code.with_bits_spread(rest, previous, &run.bits)
-        })
-    }
-
-    /// The lowest run's blocks are the elements themselves, and what comes before them completes them.
-    fn results(
-        &self,
-        level: &Level,
-        before: &BTreeMap<u32, Before>,
-        cx: &mut Emitter<'_>,
-    ) -> Result<Blocks, Diagnostic> {
-        let run = &self.runs[0];
-        let mut found = Blocks::new();
-        for (&key, tuple) in &level.inclusive {
-            let outer = &before[&run.larger(key)];
-            let outer = match run.holder {
-                Axis::Warp | Axis::Block => &self.after_many(run, level, key, outer, cx)?,
-                _ => outer,
-            };
-            found.insert(key, self.joined(outer, tuple, cx)?);
-        }
-        Ok(found)
-    }
-}
-
-impl Code {
-    /// The number of this lane with some bits set and others cleared.
-    pub(super) fn lane_with(&mut self, set: u32, clear: u32) -> Operand {
-        self.in_prologue(|code| {
-            let thread = code.thread();
-            let rest = code.binary(BinaryOp::And, Type::B32, thread, 31 & !(set | clear));
-            if set == 0 {
-                return rest.into();
-            }
-            code.binary(BinaryOp::Or, Type::B32, rest, set).into()
-        })
-    }
-
-    /// `base` with bit `i` of `number` put at bit `to[i]`.
-    fn with_bits_spread(&mut self, base: Operand, number: Reg, to: &[u32]) -> Operand {
-        let mut moves: BTreeMap<i32, u32> = BTreeMap::new();
-        for (from, &to) in to.iter().enumerate() {
-            *moves.entry(to as i32 - from as i32).or_insert(0) |= 1 << from;
-        }
-        let mut sum = base;
-        for (distance, mask) in moves {
-            let kept = self.binary(BinaryOp::And, Type::B32, number, mask);
-            let moved = match distance {
-                0 => kept,
-                1.. => self.binary(BinaryOp::Shl, Type::B32, kept, distance.unsigned_abs()),
-                _ => self.binary(BinaryOp::Shr, Type::U32, kept, distance.unsigned_abs()),
-            };
-            sum = self.binary(BinaryOp::Or, Type::B32, sum, moved).into();
-        }
-        sum
-    }
-
-    /// A predicate: of these bits of the CTA's rank in its cluster, those of `wanted` are set and no others.
-    pub(super) fn rank_bits_are(&mut self, mask: u32, wanted: u32) -> Reg {
-        self.in_prologue(|code| {
-            let rank = code.mov(Type::U32, Special::ClusterCtaRank);
-            let bits = code.binary(BinaryOp::And, Type::B32, rank, mask);
-            code.setp(Compare::Eq, Type::U32, bits, wanted)
-        })
-    }
-
-    /// The opposite of a predicate.
-    pub(super) fn negated(&mut self, p: Reg) -> Reg {
-        self.unary(ptx::UnaryOp::Not, Type::Pred, p)
     }
 }
