@@ -4,53 +4,26 @@ use super::mix::{Condition, Handle, Mix, Operand, ScalarOperand};
 use super::trace::{self, here};
 use super::{Element, Float, Int, Numeric, Scalar, Tensor};
 use crate::elem::Elem;
+use crate::entity::Value;
 use crate::ops::arith::{BinaryOp, Precision, UnaryOp};
 
 macro_rules! float_functions {
-    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
-        impl<T: Float> Scalar<T> {
-            $(
-                $(#[$doc])*
-                #[inline]
-                #[track_caller]
-                pub fn $name(self) -> Self {
-                    Self::wrap(trace::unary(UnaryOp::$op, Precision::Default, self.value(), here()))
-                }
-            )*
-        }
-
-        impl<T: Float> Tensor<T> {
-            $(
-                $(#[$doc])*
-                #[inline]
-                #[track_caller]
-                pub fn $name(self) -> Self {
-                    Self::wrap(trace::unary(UnaryOp::$op, Precision::Default, self.value(), here()))
-                }
-            )*
-        }
-
-        impl<T: Float> WithPrecision<Scalar<T>> {
-            $(
-                $(#[$doc])*
-                #[inline]
-                #[track_caller]
-                pub fn $name(self) -> Scalar<T> {
-                    Scalar::wrap(trace::unary(UnaryOp::$op, self.precision, self.handle.value(), here()))
-                }
-            )*
-        }
-
-        impl<T: Float> WithPrecision<Tensor<T>> {
-            $(
-                $(#[$doc])*
-                #[inline]
-                #[track_caller]
-                pub fn $name(self) -> Tensor<T> {
-                    Tensor::wrap(trace::unary(UnaryOp::$op, self.precision, self.handle.value(), here()))
-                }
-            )*
-        }
+    (@ $of:ty => $to:ident, $($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+        impl<T: Float> $of {$(
+            $(#[$doc])*
+            #[inline]
+            #[track_caller]
+            pub fn $name(self) -> $to<T> {
+                let (value, precision) = self.computed();
+                $to::wrap(trace::unary(UnaryOp::$op, precision, value, here()))
+            }
+        )*}
+    };
+    ($($functions:tt)*) => {
+        float_functions!(@ Scalar<T> => Scalar, $($functions)*);
+        float_functions!(@ Tensor<T> => Tensor, $($functions)*);
+        float_functions!(@ WithPrecision<Scalar<T>> => Scalar, $($functions)*);
+        float_functions!(@ WithPrecision<Tensor<T>> => Tensor, $($functions)*);
     };
 }
 
@@ -92,7 +65,27 @@ float_functions! {
 
 macro_rules! methods {
     ($handle:ident, $operand:ident) => {
+        impl<T: Numeric> $handle<T> {
+            #[inline]
+            #[track_caller]
+            fn with(self, op: BinaryOp, other: impl $operand<T>) -> Self {
+                let elem = Elem::Data(T::DTYPE);
+                Self::wrap(trace::binary(
+                    op,
+                    self.raw(),
+                    other.into_raw(),
+                    elem,
+                    here(),
+                ))
+            }
+        }
+
         impl<T: Float> $handle<T> {
+            #[inline]
+            fn computed(self) -> (Value, Precision) {
+                (self.value(), Precision::Default)
+            }
+
             /// The next function is computed correctly rounded, or as close to it as the function allows.
             #[inline]
             pub fn precise(self) -> WithPrecision<Self> {
@@ -128,26 +121,14 @@ macro_rules! methods {
             #[inline]
             #[track_caller]
             pub fn minimum_nan(self, other: impl $operand<T>) -> Self {
-                Self::wrap(trace::binary(
-                    BinaryOp::MinNan,
-                    self.raw(),
-                    other.into_raw(),
-                    Elem::Data(T::DTYPE),
-                    here(),
-                ))
+                self.with(BinaryOp::MinNan, other)
             }
 
             /// The larger of the two; NaN if either is.
             #[inline]
             #[track_caller]
             pub fn maximum_nan(self, other: impl $operand<T>) -> Self {
-                Self::wrap(trace::binary(
-                    BinaryOp::MaxNan,
-                    self.raw(),
-                    other.into_raw(),
-                    Elem::Data(T::DTYPE),
-                    here(),
-                ))
+                self.with(BinaryOp::MaxNan, other)
             }
 
             /// Between `low` and `high`; NaN stays NaN.
@@ -160,6 +141,11 @@ macro_rules! methods {
         }
 
         impl<T: Float> WithPrecision<$handle<T>> {
+            #[inline]
+            fn computed(self) -> (Value, Precision) {
+                (self.handle.value(), self.precision)
+            }
+
             /// `self / divisor`.
             #[allow(
                 clippy::should_implement_trait,
@@ -197,26 +183,14 @@ macro_rules! methods {
             #[inline]
             #[track_caller]
             pub fn minimum(self, other: impl $operand<T>) -> Self {
-                Self::wrap(trace::binary(
-                    BinaryOp::Min,
-                    self.raw(),
-                    other.into_raw(),
-                    Elem::Data(T::DTYPE),
-                    here(),
-                ))
+                self.with(BinaryOp::Min, other)
             }
 
             /// The larger of the two; of a number and NaN, the number.
             #[inline]
             #[track_caller]
             pub fn maximum(self, other: impl $operand<T>) -> Self {
-                Self::wrap(trace::binary(
-                    BinaryOp::Max,
-                    self.raw(),
-                    other.into_raw(),
-                    Elem::Data(T::DTYPE),
-                    here(),
-                ))
+                self.with(BinaryOp::Max, other)
             }
 
             /// Between `low` and `high`; NaN becomes `low`.
@@ -233,13 +207,7 @@ macro_rules! methods {
             #[inline]
             #[track_caller]
             pub fn mul_high(self, other: impl $operand<T>) -> Self {
-                Self::wrap(trace::binary(
-                    BinaryOp::MulHigh,
-                    self.raw(),
-                    other.into_raw(),
-                    Elem::Data(T::DTYPE),
-                    here(),
-                ))
+                self.with(BinaryOp::MulHigh, other)
             }
 
             /// The quotient rounded up, for a positive divisor and a dividend that is not negative.
