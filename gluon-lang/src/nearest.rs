@@ -17,7 +17,7 @@ pub fn nearest_bf16(value: f64) -> bf16 {
 /// no middle of two, has that bit, so that what is rounded next is rounded as if it were exact.
 fn rounded_to_odd(value: f64) -> f32 {
     let near = value as f32;
-    if f64::from(near) == value || !near.is_finite() {
+    if f64::from(near).to_bits() == value.to_bits() || !near.is_finite() {
         return near;
     }
     let is_above = f64::from(near).abs() > value.abs();
