@@ -81,9 +81,7 @@ fn binary(op: BinaryOp, lhs: f64, rhs: f64, dtype: DType) -> Option<f64> {
         BinaryOp::Mul => lhs * rhs,
         BinaryOp::Div => lhs / rhs,
         // Which of two zeros is the smaller is for the machine to say.
-        BinaryOp::Min | BinaryOp::Max if lhs == rhs && lhs.to_bits() != rhs.to_bits() => {
-            return None;
-        }
+        BinaryOp::Min | BinaryOp::Max if are_both_zeros(lhs, rhs) => return None,
         BinaryOp::Min => lhs.min(rhs),
         BinaryOp::Max => lhs.max(rhs),
         _ => return None,
@@ -94,6 +92,11 @@ fn binary(op: BinaryOp, lhs: f64, rhs: f64, dtype: DType) -> Option<f64> {
     } else {
         rounded(exact, dtype)
     }
+}
+
+/// Are they zeros of both signs?
+fn are_both_zeros(lhs: f64, rhs: f64) -> bool {
+    lhs.to_bits() ^ rhs.to_bits() == 1 << 63 && lhs.to_bits() << 1 == 0
 }
 
 /// As the language has it: no comparison holds of NaN but `ne`.
