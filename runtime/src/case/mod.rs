@@ -8,6 +8,7 @@ mod beside;
 mod chain;
 mod compare;
 mod entry;
+mod expect;
 mod launch;
 mod quiet;
 mod random;
@@ -40,10 +41,9 @@ use gluon_lang::elem::DType;
 
 use crate::device::Device;
 use crate::element::DeviceElement;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::{Arguments, Compiled, Compiler, Instance, Kernel};
 use crate::launch::Grid;
-use crate::number::Reference;
 use crate::peer::Peer;
 use crate::stream::Stream;
 
@@ -70,7 +70,7 @@ pub struct Bed {
     pub compiler: Compiler,
     /// A launch that takes longer than this ends the process, because a hung kernel holds the GPU for ever.
     pub launch_limit: Duration,
-    /// The most bytes of tensors that a case may have; a larger one is [`Error::CaseTooLarge`] before it is launched.
+    /// The most bytes of tensors that a case may have; a larger one is [`Error::CaseTooLarge`](crate::Error::CaseTooLarge) before it is launched.
     pub tensor_limit_bytes: Option<usize>,
     /// What random data depends on.
     pub seed: u64,
@@ -273,15 +273,15 @@ impl Case {
         }
     }
 
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "a tuple of references reads best by value"
-    )]
     /// Has `cargo tilekit bench` time another kernel beside the launches up to the next comparison, under the name `name`:
     /// another variant, or the same one launched otherwise. It writes the same outputs, and may differ by `tolerance`; `Absolute(f64::INFINITY)` is for one that does less, such as the same product without its epilogue.
     ///
     /// # Errors
     /// As for [`launch`](Case::launch), when it is timed.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a tuple of references reads best by value"
+    )]
     pub fn rival<P: 'static, K: Kernel<P>, A: Arguments<P>>(
         &mut self,
         name: &str,
@@ -308,10 +308,6 @@ impl Case {
         Ok(())
     }
 
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "a tuple of references reads best by value"
-    )]
     /// Launches `kernel` with `grid` CTAs and these arguments: `&Input`, `&Output` or `&Buffer` for a pointer, numbers
     /// for numbers.
     ///
@@ -320,6 +316,10 @@ impl Case {
     ///
     /// # Errors
     /// What is wrong with the kernel, the launch or, on the emulator and in checks, with what the kernel did.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a tuple of references reads best by value"
+    )]
     pub fn launch<P: 'static, K: Kernel<P>, A: Arguments<P>>(
         &mut self,
         kernel: K,
@@ -334,16 +334,16 @@ impl Case {
         )
     }
 
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "a tuple of references reads best by value"
-    )]
     /// The same, but the launch may start before the one in front of it has ended (programmatic dependent launch), which
     /// shows in chains of launches, and where one is timed back to back: `cargo tilekit bench` times it beside the same
     /// launches without overlap. See [`LoadedKernel::programmatic`](crate::LoadedKernel::programmatic).
     ///
     /// # Errors
-    /// As for [`launch`](Case::launch), and [`Error::NeverWaits`] for a kernel without `launch_wait()`.
+    /// As for [`launch`](Case::launch), and [`Error::NeverWaits`](crate::Error::NeverWaits) for a kernel without `launch_wait()`.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a tuple of references reads best by value"
+    )]
     pub fn launch_programmatic<P: 'static, K: Kernel<P>, A: Arguments<P>>(
         &mut self,
         kernel: K,
@@ -354,124 +354,6 @@ impl Case {
         self.launch_instance(instance, grid.into(), true, &|packing| {
             arguments.pack(packing)
         })
-    }
-
-    /// Compares every element of `output` with `want([i, j, ..])`.
-    ///
-    /// # Errors
-    /// [`Error::WrongResult`] with the first and the worst wrong elements.
-    pub fn expect<T: DeviceElement, R: Reference, const N: usize>(
-        &mut self,
-        output: &Output<T>,
-        want: impl Fn([usize; N]) -> R + Sync,
-        tolerance: Tolerance,
-    ) -> CaseResult {
-        let Some(got) = self.fetch(output)? else {
-            return Ok(());
-        };
-        let agreement = compare(output.name(), output.extents(), &got, want, tolerance)?;
-        self.report.agreements.push(agreement);
-        Ok(())
-    }
-
-    /// Compares every element of `output` with a reference for the whole of it, in memory order. `want` is called only
-    /// if there is something to compare.
-    ///
-    /// # Errors
-    /// [`Error::WrongResult`] with the first and the worst wrong elements.
-    ///
-    /// # Panics
-    /// If the reference is not as long as the output: that is a mistake in the case.
-    #[track_caller]
-    pub fn expect_all<T: DeviceElement, R: Reference + Sync>(
-        &mut self,
-        output: &Output<T>,
-        want: impl FnOnce() -> Vec<R>,
-        tolerance: Tolerance,
-    ) -> CaseResult {
-        let Some(got) = self.fetch(output)? else {
-            return Ok(());
-        };
-        self.compare_flat(output.name(), output.extents(), &got, &want(), tolerance)
-    }
-
-    /// Compares the elements of `output` whose index lies below `part` in every dimension with a reference for them, in
-    /// row-major order; all others must be as they were before the launch.
-    ///
-    /// # Errors
-    /// [`Error::WrongResult`] with the first and the worst wrong elements, or [`Error::WrittenOutside`].
-    ///
-    /// # Panics
-    /// If the reference is not as long as the part: that is a mistake in the case.
-    #[track_caller]
-    pub fn expect_part<T: DeviceElement, R: Reference + Sync, const N: usize>(
-        &mut self,
-        output: &Output<T>,
-        part: [usize; N],
-        want: impl FnOnce() -> Vec<R>,
-        tolerance: Tolerance,
-    ) -> CaseResult {
-        let Some(got) = self.fetch(output)? else {
-            return Ok(());
-        };
-        let inside = elements_of_part(output, got, &part, 1)?;
-        self.compare_flat(
-            output.name(),
-            &Shape::from(part),
-            &inside,
-            &want(),
-            tolerance,
-        )
-    }
-
-    /// The same for an output that the copy engine writes: it stores rows in whole units of 16 bytes, so that what lies
-    /// between the end of a row of the part and the next multiple of 16 bytes may hold anything. All else outside of the
-    /// part must be as it was.
-    ///
-    /// # Errors
-    /// [`Error::WrongResult`] with the first and the worst wrong elements, or [`Error::WrittenOutside`].
-    ///
-    /// # Panics
-    /// If the reference is not as long as the part: that is a mistake in the case.
-    #[track_caller]
-    pub fn expect_part_in_units<T: DeviceElement, R: Reference + Sync, const N: usize>(
-        &mut self,
-        output: &Output<T>,
-        part: [usize; N],
-        want: impl FnOnce() -> Vec<R>,
-        tolerance: Tolerance,
-    ) -> CaseResult {
-        let Some(got) = self.fetch(output)? else {
-            return Ok(());
-        };
-        let inside = elements_of_part(output, got, &part, 16 / size_of::<T>().clamp(1, 16))?;
-        let shape = Shape::from(part);
-        self.compare_flat(output.name(), &shape, &inside, &want(), tolerance)
-    }
-
-    /// Compares elements with a reference for all of them, in memory order.
-    #[track_caller]
-    fn compare_flat<T: DeviceElement, R: Reference + Sync>(
-        &mut self,
-        output: &str,
-        shape: &Shape,
-        got: &[T],
-        want: &[R],
-        tolerance: Tolerance,
-    ) -> CaseResult {
-        let (wanted, there) = (want.len(), got.len());
-        assert_eq!(
-            wanted, there,
-            "the reference of `{output}` is as long as what it is for"
-        );
-        let flat = Shape::from([there]);
-        let compared = compare(output, &flat, got, |[place]| want[place], tolerance);
-        let agreement = compared.map_err(|mut mismatch| {
-            mismatch.reshape(shape);
-            mismatch
-        })?;
-        self.report.agreements.push(agreement);
-        Ok(())
     }
 
     fn random<T: DeviceElement>(
@@ -502,45 +384,4 @@ impl Case {
             Mode::Check(bed) | Mode::Bench(bed, _) => Some(bed),
         }
     }
-
-    /// The elements of an output, if this run compares it; a run that times does so here.
-    fn fetch<T: DeviceElement>(&mut self, output: &Output<T>) -> Result<Option<Vec<T>>> {
-        match &self.mode {
-            Mode::Check(bed) => Ok(Some(output.on_device(&bed.device)?.to_vec_with_poison()?)),
-            Mode::Bench(..) => self.time_chain().map(|()| None),
-            Mode::Describe => Ok(None),
-        }
-    }
-}
-
-/// The elements whose index lies below `part` in every dimension, if no other was written.
-fn elements_of_part<T: DeviceElement>(
-    output: &Output<T>,
-    got: Vec<T>,
-    part: &[usize],
-    unit: usize,
-) -> Result<Vec<T>> {
-    let shape = output.extents();
-    let (Some(&row), Some((&columns, outer))) = (shape.extents().last(), part.split_last()) else {
-        return Ok(got);
-    };
-    let mut inside = Vec::with_capacity(part.iter().product());
-    // Row by row, because an index for every element takes longer than everything else.
-    for (at, elements) in got.chunks(row.max(1)).enumerate() {
-        let first = at * row;
-        let index = shape.index(first);
-        let is_inside = index.iter().zip(outer).all(|(at, end)| at < end);
-        let (kept, rest) = elements.split_at(if is_inside { columns.min(row) } else { 0 });
-        inside.extend_from_slice(kept);
-        // The rest of the last unit goes with it.
-        let free = (kept.len().next_multiple_of(unit) - kept.len()).min(rest.len());
-        let written = rest[free..].iter().position(|element| !element.is_poison());
-        if let Some(written) = written {
-            return Err(Error::WrittenOutside {
-                output: output.name().to_string(),
-                index: shape.index(first + kept.len() + free + written).to_vec(),
-            });
-        }
-    }
-    Ok(inside)
 }

@@ -1,0 +1,172 @@
+//! What a case expects of its outputs.
+
+use super::compare::compare;
+use super::{Case, CaseResult, Mode, Output, Shape, Tolerance};
+use crate::element::DeviceElement;
+use crate::error::{Error, Result};
+use crate::number::Reference;
+
+impl Case {
+    /// Compares every element of `output` with `want([i, j, ..])`.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements.
+    pub fn expect<T: DeviceElement, R: Reference, const N: usize>(
+        &mut self,
+        output: &Output<T>,
+        want: impl Fn([usize; N]) -> R + Sync,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let Some(got) = self.fetch(output)? else {
+            return Ok(());
+        };
+        let agreement = compare(output.name(), output.extents(), &got, want, tolerance)?;
+        self.report.agreements.push(agreement);
+        Ok(())
+    }
+
+    /// Compares every element of `output` with a reference for the whole of it, in memory order. `want` is called only
+    /// if there is something to compare.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements.
+    ///
+    /// # Panics
+    /// If the reference is not as long as the output: that is a mistake in the case.
+    #[track_caller]
+    pub fn expect_all<T: DeviceElement, R: Reference + Sync>(
+        &mut self,
+        output: &Output<T>,
+        want: impl FnOnce() -> Vec<R>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let Some(got) = self.fetch(output)? else {
+            return Ok(());
+        };
+        self.compare_flat(output.name(), output.extents(), &got, &want(), tolerance)
+    }
+
+    /// Compares the elements of `output` whose index lies below `part` in every dimension with a reference for them, in
+    /// row-major order; all others must be as they were before the launch.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements, or [`Error::WrittenOutside`].
+    ///
+    /// # Panics
+    /// If the reference is not as long as the part: that is a mistake in the case.
+    #[track_caller]
+    pub fn expect_part<T: DeviceElement, R: Reference + Sync, const N: usize>(
+        &mut self,
+        output: &Output<T>,
+        part: [usize; N],
+        want: impl FnOnce() -> Vec<R>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        self.compare_part(output, part, 1, want, tolerance)
+    }
+
+    /// The same for an output that the copy engine writes: it stores rows in whole units of 16 bytes, so that what lies
+    /// between the end of a row of the part and the next multiple of 16 bytes may hold anything. All else outside of the
+    /// part must be as it was.
+    ///
+    /// # Errors
+    /// [`Error::WrongResult`] with the first and the worst wrong elements, or [`Error::WrittenOutside`].
+    ///
+    /// # Panics
+    /// If the reference is not as long as the part: that is a mistake in the case.
+    #[track_caller]
+    pub fn expect_part_in_units<T: DeviceElement, R: Reference + Sync, const N: usize>(
+        &mut self,
+        output: &Output<T>,
+        part: [usize; N],
+        want: impl FnOnce() -> Vec<R>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let unit = 16 / size_of::<T>().clamp(1, 16);
+        self.compare_part(output, part, unit, want, tolerance)
+    }
+
+    /// Compares a part whose rows are written in whole units of `unit` elements.
+    #[track_caller]
+    fn compare_part<T: DeviceElement, R: Reference + Sync, const N: usize>(
+        &mut self,
+        output: &Output<T>,
+        part: [usize; N],
+        unit: usize,
+        want: impl FnOnce() -> Vec<R>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let Some(got) = self.fetch(output)? else {
+            return Ok(());
+        };
+        let inside = elements_of_part(output, got, &part, unit)?;
+        let shape = Shape::from(part);
+        self.compare_flat(output.name(), &shape, &inside, &want(), tolerance)
+    }
+
+    /// Compares elements with a reference for all of them, in memory order.
+    #[track_caller]
+    fn compare_flat<T: DeviceElement, R: Reference + Sync>(
+        &mut self,
+        output: &str,
+        shape: &Shape,
+        got: &[T],
+        want: &[R],
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let (wanted, there) = (want.len(), got.len());
+        assert_eq!(
+            wanted, there,
+            "the reference of `{output}` is as long as what it is for"
+        );
+        let flat = Shape::from([there]);
+        let compared = compare(output, &flat, got, |[place]| want[place], tolerance);
+        let agreement = compared.map_err(|mut mismatch| {
+            mismatch.reshape(shape);
+            mismatch
+        })?;
+        self.report.agreements.push(agreement);
+        Ok(())
+    }
+
+    /// The elements of an output, if this run compares it; a run that times does so here.
+    fn fetch<T: DeviceElement>(&mut self, output: &Output<T>) -> Result<Option<Vec<T>>> {
+        match &self.mode {
+            Mode::Check(bed) => Ok(Some(output.on_device(&bed.device)?.to_vec_with_poison()?)),
+            Mode::Bench(..) => self.time_chain().map(|()| None),
+            Mode::Describe => Ok(None),
+        }
+    }
+}
+
+/// The elements whose index lies below `part` in every dimension, if no other was written.
+fn elements_of_part<T: DeviceElement>(
+    output: &Output<T>,
+    got: Vec<T>,
+    part: &[usize],
+    unit: usize,
+) -> Result<Vec<T>> {
+    let shape = output.extents();
+    let (Some(&row), Some((&columns, outer))) = (shape.extents().last(), part.split_last()) else {
+        return Ok(got);
+    };
+    let mut inside = Vec::with_capacity(part.iter().product());
+    // Row by row, because an index for every element takes longer than everything else.
+    for (at, elements) in got.chunks(row.max(1)).enumerate() {
+        let first = at * row;
+        let index = shape.index(first);
+        let is_inside = index.iter().zip(outer).all(|(at, end)| at < end);
+        let (kept, rest) = elements.split_at(if is_inside { columns.min(row) } else { 0 });
+        inside.extend_from_slice(kept);
+        // The rest of the last unit goes with it.
+        let free = (kept.len().next_multiple_of(unit) - kept.len()).min(rest.len());
+        let written = rest[free..].iter().position(|element| !element.is_poison());
+        if let Some(written) = written {
+            return Err(Error::WrittenOutside {
+                output: output.name().to_string(),
+                index: shape.index(first + kept.len() + free + written).to_vec(),
+            });
+        }
+    }
+    Ok(inside)
+}
