@@ -302,13 +302,13 @@ impl Session<'_> {
     }
 
     fn compare_snapshots(&self) -> Outcome {
+        const NAMED: usize = 4;
         let Ok(found) = differences(self.context, self.catalog) else {
             return Outcome::Failed(String::new());
         };
         if found.is_empty() {
             return Outcome::Passed;
         }
-        const NAMED: usize = 4;
         let named: Vec<String> = found
             .iter()
             .take(NAMED)
