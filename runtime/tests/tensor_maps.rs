@@ -11,54 +11,17 @@ fn copy_block(#[block([4, 8], Nvmma::PLAIN)] x: TensorMap<i32>, _out: Ptr<i32>) 
 #[kernel(warps = 1)]
 fn copy_pixels(#[im2col(4, [8, 4], Nvmma::PLAIN)] x: TensorMap<i32>, _out: Ptr<i32>) {}
 
-const COPY_BLOCK: &str = "
+/// PTX of a kernel in which one thread has `copy` bring 128 bytes of the map in `%rd1` to `%r2`, completing on `%r3`, and
+/// each thread stores an element.
+fn moved_by(entry: &str, copy: &str) -> String {
+    format!(
+        "
 .version 8.0
 .target sm_90a
 .address_size 64
-.visible .entry copy_block(.param .align 64 .b8 map[128], .param .u64 out)
+.visible .entry {entry}(.param .align 64 .b8 map[128], .param .u64 out)
 .reqntid 32, 1, 1
-{
-    .reg .pred %p<2>;
-    .reg .b32 %r<8>;
-    .reg .b64 %rd<6>;
-    .shared .align 128 .b8 tile[128];
-    .shared .align 8 .b8 bar[8];
-    mov.u32 %r1, %tid.x;
-    mov.u32 %r2, tile;
-    mov.u32 %r3, bar;
-    mov.u64 %rd1, map;
-    cvta.param.u64 %rd1, %rd1;
-    ld.param.u64 %rd2, [out];
-    mov.u32 %r4, 8;
-    mov.u32 %r5, 4;
-    setp.ne.u32 %p1, %r1, 0;
-    @%p1 bra READY;
-    mbarrier.init.shared::cta.b64 [%r3], 1;
-    fence.mbarrier_init.release.cluster;
-    mbarrier.arrive.expect_tx.shared::cta.b64 %rd3, [%r3], 128;
-    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%rd1, {%r4, %r5}], [%r3];
-READY:
-    bar.sync 0;
-WAIT:
-    mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0;
-    @!%p1 bra WAIT;
-    shl.b32 %r6, %r1, 2;
-    add.u32 %r7, %r2, %r6;
-    ld.shared.u32 %r6, [%r7];
-    mul.wide.u32 %rd4, %r1, 4;
-    add.u64 %rd5, %rd2, %rd4;
-    st.global.u32 [%rd5], %r6;
-    ret;
-}
-";
-
-const COPY_PIXELS: &str = "
-.version 8.0
-.target sm_90a
-.address_size 64
-.visible .entry copy_pixels(.param .align 64 .b8 map[128], .param .u64 out)
-.reqntid 32, 1, 1
-{
+{{
     .reg .pred %p<2>;
     .reg .b32 %r<12>;
     .reg .b16 %h<3>;
@@ -71,19 +34,12 @@ const COPY_PIXELS: &str = "
     mov.u64 %rd1, map;
     cvta.param.u64 %rd1, %rd1;
     ld.param.u64 %rd2, [out];
-    mov.u32 %r4, 0;
-    mov.u32 %r5, -1;
-    mov.u32 %r8, -1;
-    mov.u32 %r9, 1;
-    mov.u16 %h1, 1;
-    mov.u16 %h2, 2;
     setp.ne.u32 %p1, %r1, 0;
     @%p1 bra READY;
     mbarrier.init.shared::cta.b64 [%r3], 1;
     fence.mbarrier_init.release.cluster;
     mbarrier.arrive.expect_tx.shared::cta.b64 %rd3, [%r3], 128;
-    cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r2], [%rd1, {%r4, %r5, %r8, %r9}], [%r3], {%h1, %h2};
-READY:
+{copy}READY:
     bar.sync 0;
 WAIT:
     mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r3], 0;
@@ -95,14 +51,30 @@ WAIT:
     add.u64 %rd5, %rd2, %rd4;
     st.global.u32 [%rd5], %r6;
     ret;
+}}
+"
+    )
 }
+
+const COPY_BLOCK: &str = "    mov.u32 %r4, 8;
+    mov.u32 %r5, 4;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r2], [%rd1, {%r4, %r5}], [%r3];
+";
+
+const COPY_PIXELS: &str = "    mov.u32 %r4, 0;
+    mov.u32 %r5, -1;
+    mov.u32 %r8, -1;
+    mov.u32 %r9, 1;
+    mov.u16 %h1, 1;
+    mov.u16 %h2, 2;
+    cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r2], [%rd1, {%r4, %r5, %r8, %r9}], [%r3], {%h1, %h2};
 ";
 
 /// The code above in place of what the kernels compile to, so that these tests need nothing of the language but heads.
 fn compiler() -> Compiler {
     Compiler::default().replacing(|entry| match entry {
-        "copy_block" => Some(COPY_BLOCK.to_string()),
-        "copy_pixels" => Some(COPY_PIXELS.to_string()),
+        "copy_block" => Some(moved_by(entry, COPY_BLOCK)),
+        "copy_pixels" => Some(moved_by(entry, COPY_PIXELS)),
         other => panic!("no kernel here has the entry `{other}`"),
     })
 }

@@ -28,6 +28,17 @@ fn numbers(n: i64, k: i64) -> (String, Vec<u8>) {
     )
 }
 
+/// Values of `n` and `k` within a thread's eight elements, at their edges and beyond both ends.
+const ENDS: [(i64, i64); 7] = [
+    (5, 2),
+    (12, 3),
+    (12, 7),
+    (12, 8),
+    (3, 9),
+    (1024, -1),
+    (1000, 997),
+];
+
 /// `mask` is text that computes `%m` from `%i`, which counts from 0, and from `%n` and `%k`, numbers read from memory, so
 /// that nothing is known of them; `holds` says what it is for element `i`.
 #[track_caller]
@@ -241,15 +252,7 @@ fn ranges_and_combinations() {
   %a = compare %i, %k {op=gt} : tensor<1024xi1, #b>
   %z = compare %i, %n {op=lt} : tensor<1024xi1, #b>
   %m = binary %a, %z {op=and} : tensor<1024xi1, #b>",
-        &[
-            (5, 2),
-            (12, 3),
-            (12, 7),
-            (12, 8),
-            (3, 9),
-            (1024, -1),
-            (1000, 997),
-        ],
+        &ENDS,
         |i, (n, k)| k < i && i < n,
     );
     each(
@@ -258,15 +261,7 @@ fn ranges_and_combinations() {
   %a = compare %i, %k {op=lt} : tensor<1024xi1, #b>
   %z = compare %i, %n {op=gt} : tensor<1024xi1, #b>
   %m = binary %a, %z {op=or} : tensor<1024xi1, #b>",
-        &[
-            (5, 2),
-            (12, 3),
-            (12, 7),
-            (12, 8),
-            (3, 9),
-            (1024, -1),
-            (1000, 997),
-        ],
+        &ENDS,
         |i, (n, k)| i < k || i > n,
     );
     each(
@@ -275,15 +270,7 @@ fn ranges_and_combinations() {
   %a = compare %i, %k {op=lt} : tensor<1024xi1, #b>
   %z = compare %i, %n {op=lt} : tensor<1024xi1, #b>
   %m = binary %a, %z {op=and} : tensor<1024xi1, #b>",
-        &[
-            (5, 2),
-            (12, 3),
-            (12, 7),
-            (12, 8),
-            (3, 9),
-            (1024, -1),
-            (1000, 997),
-        ],
+        &ENDS,
         |i, (n, k)| i < k && i < n,
     );
     each(
@@ -292,15 +279,7 @@ fn ranges_and_combinations() {
   %a = compare %i, %k {op=lt} : tensor<1024xi1, #b>
   %z = compare %i, %n {op=lt} : tensor<1024xi1, #b>
   %m = binary %a, %z {op=xor} : tensor<1024xi1, #b>",
-        &[
-            (5, 2),
-            (12, 3),
-            (12, 7),
-            (12, 8),
-            (3, 9),
-            (1024, -1),
-            (1000, 997),
-        ],
+        &ENDS,
         |i, (n, k)| (i < k) != (i < n),
     );
     each(
@@ -311,15 +290,7 @@ fn ranges_and_combinations() {
   %a = compare %i, %k {op=lt} : tensor<1024xi1, #b>
   %z = compare %i, %n {op=gt} : tensor<1024xi1, #b>
   %m = select %e, %a, %z : tensor<1024xi1, #b>",
-        &[
-            (5, 2),
-            (12, 3),
-            (12, 7),
-            (12, 8),
-            (3, 9),
-            (1024, -1),
-            (1000, 997),
-        ],
+        &ENDS,
         |i, (n, k)| if i < 8 { i < k } else { i > n },
     );
     each(
@@ -332,15 +303,7 @@ fn ranges_and_combinations() {
   %a = compare %i, %k {op=lt} : tensor<1024xi1, #b>
   %z = compare %i, %n {op=lt} : tensor<1024xi1, #b>
   %m = select %e, %a, %z : tensor<1024xi1, #b>",
-        &[
-            (5, 2),
-            (12, 3),
-            (12, 7),
-            (12, 8),
-            (3, 9),
-            (1024, -1),
-            (1000, 997),
-        ],
+        &ENDS,
         |i, (n, k)| if i % 2 == 0 { i < k } else { i < n },
     );
 }
