@@ -13,6 +13,7 @@ pub mod async_copy_pipeline;
 pub mod bulk_ring;
 pub mod cache_hints;
 pub mod cluster_norm;
+pub mod cluster_order;
 pub mod cluster_sum;
 pub mod column_sum;
 pub mod copy_1d;

@@ -10,7 +10,8 @@ impl<T: Element> Tensor<T> {
     /// dimensions, in which both have one shape. The result has the shape and layout of the indices.
     ///
     /// Every index must be below the size of the dimension; what another one gives is undefined. Where each warp holds what
-    /// it looks up, nothing leaves the warp.
+    /// it looks up, nothing leaves the warp; where the CTAs of a cluster split the dimension, they read one another's shared
+    /// memory between two meetings of the cluster.
     #[inline]
     #[track_caller]
     pub fn gather<I: Int>(self, indices: Tensor<I>, axis: usize) -> Tensor<T> {
@@ -22,7 +23,8 @@ macro_rules! histograms {
     ($($ty:ty)*) => {$(
         impl Tensor<$ty> {
             /// How often each integer from 0 below `bins` stands in this vector; other integers are not counted. The
-            /// result is a vector in `layout`.
+            /// result is a vector in `layout`, of which every CTA of a cluster holds all; CTAs that split this vector send
+            /// each other what they counted.
             #[inline]
             #[track_caller]
             pub fn histogram(self, bins: impl HostInt, layout: impl Into<Layout>) -> Tensor<i32> {

@@ -23,7 +23,9 @@ impl<T: Numeric> Tensor<T> {
 
     /// The `k` largest elements along `axis` from the largest down, and their coordinates along it; of equal elements the
     /// one with the lower coordinate comes first. `k` is a power of two, and dimension `axis` of the results has that size.
-    /// Few of many take far less than a sort of all.
+    /// Few of many take far less than a sort of all. The results stay in the threads that hold the first places: where this
+    /// tensor's layout puts so few elements elsewhere, theirs is a `Linear` one, and where CTAs of a cluster split the
+    /// dimension, all of them may hold the results.
     #[inline]
     #[track_caller]
     pub fn top_k(self, k: impl HostInt, axis: usize) -> (Tensor<T>, Tensor<i32>) {

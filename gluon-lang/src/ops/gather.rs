@@ -14,7 +14,8 @@ use crate::ir::{Func, Type};
 
 define_op! {
     /// For each index: the element of `source` at the index along `axis`, and at the index's own coordinates along the
-    /// other dimensions, in which both have one shape. The result has the indices' shape and layout.
+    /// other dimensions, in which both have one shape. The result has the indices' shape and layout. Where the CTAs of a
+    /// cluster split the dimension that is indexed, they read one another's shared memory.
     pub struct Gather = "gather" {
         /// The dimension indexed.
         axis: u32,
@@ -81,7 +82,6 @@ impl OpRules for Gather {
             ));
         }
         let axis = self.axis as usize;
-        super::split::along(func, "gather", self.source, axis)?;
         super::split::alike_but(func, "gather", (self.source, self.indices), axis)?;
         Ok(smallvec![func.ty(self.indices).with_elem(s.elem)])
     }
@@ -93,7 +93,8 @@ impl OpRules for Gather {
 
 define_op! {
     /// How often each integer from 0 below the number of bins stands in a rank-1 tensor, where `mask` is true; others
-    /// are not counted. The result is a rank-1 `i32` tensor with one element a bin.
+    /// are not counted. The result is a rank-1 `i32` tensor with one element a bin, and every CTA holds all bins; CTAs of a
+    /// cluster that split the operand exchange what they counted.
     pub struct Histogram = "histogram" {
         /// The counters.
         scratch: Scratch,
@@ -128,7 +129,6 @@ impl OpRules for Histogram {
                 ));
             }
         }
-        super::split::along(func, "histogram", self.operand, 0)?;
         let to = one_declared(declared, "histogram")?;
         match to {
             Type::Tensor(b) if b.rank() == 1 && !super::split::is_whole_along(b, 0) => {

@@ -355,6 +355,8 @@ pub enum LayoutRule {
     Same,
     /// All tensor operands and results have one layout, and elements along a dimension meet.
     Along,
+    /// The operands have one layout, and the results are the first elements along a dimension, where they are.
+    Keep,
     /// The operands have a parent layout, the results its slice along `axis`.
     Reduce {
         /// The dimension that goes.

@@ -12,7 +12,10 @@ use crate::layout::relate;
 
 define_op! {
     /// Puts the elements along `axis` in order and keeps the first `count`. Several tensors are moved together, ordered by
-    /// the first, where that is equal by the second, and so on; so the result does not depend on the layout.
+    /// the first, where that is equal by the second, and so on; so the result does not depend on the layout. What is kept
+    /// stays in the threads that hold the first places; where the operands' layout puts a tensor of fewer elements
+    /// elsewhere, the results have a `Linear` one. CTAs of a cluster that split the dimension read one another's shared
+    /// memory.
     pub struct Sort = "sort" {
         /// The dimension along which it runs.
         axis: u32,
@@ -49,7 +52,6 @@ impl OpRules for Sort {
             return Err(error(Code::ShapeMismatch, message)
                 .help("it can keep a power of two, at most all; mask those that are not wanted"));
         }
-        super::split::along(func, "sort", first, axis)?;
         let mut types: Types = smallvec![];
         for &operand in &self.operands {
             let o = tensor(func, "sort", operand)?;
@@ -66,32 +68,22 @@ impl OpRules for Sort {
                         .help("it orders integers; floats become integers of the same order first"),
                 );
             }
-            types.push(self.kept(o)?);
+            types.push(self.kept(o));
         }
         Ok(types)
     }
     fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Along
+        LayoutRule::Keep
     }
     answers!(scratch);
 }
 
 impl Sort {
-    /// The type of what is kept of a tensor. It must lie where the same layout puts a tensor of its shape.
-    fn kept(&self, t: &TensorType) -> Result<Type, OpError> {
+    /// The type of what is kept of a tensor.
+    fn kept(&self, t: &TensorType) -> Type {
         let mut shape = t.shape.clone();
         shape[self.axis as usize] = self.count;
-        if t.layout.is_resolved()
-            && let (Ok(all), Ok(kept)) = (t.layout.linear(&t.shape), t.layout.linear(&shape))
-            && relate::registers_in(&all.clipped_to(&shape), &kept).is_none()
-        {
-            let message = format!(
-                "the first {} elements of {t} would have to move to other threads",
-                self.count
-            );
-            return Err(OpError::new(Code::InvalidLayout, message)
-                .help("`convert_layout` to a `Blocked` layout first"));
-        }
-        Ok(Type::tensor(shape, t.elem, t.layout.clone()))
+        let layout = relate::keep(&t.layout, &t.shape, &shape);
+        Type::tensor(shape, t.elem, layout)
     }
 }

@@ -5,8 +5,6 @@ use crate::entity::Value;
 use crate::ir::{Func, TensorType};
 use crate::layout::{Axis, Dims};
 
-const WAY_OUT: &str = "`convert_layout` first, to a layout whose CTAs split another dimension or hold copies (`with_ctas` of zeros)";
-
 /// The bases of a tensor's CTAs; none while its layout is open.
 fn bases(t: &TensorType) -> Vec<Dims> {
     let map = t.layout.linear(&t.shape);
@@ -16,20 +14,6 @@ fn bases(t: &TensorType) -> Vec<Dims> {
 /// Do all CTAs hold the same places along a dimension?
 pub(super) fn is_whole_along(t: &TensorType, axis: usize) -> bool {
     bases(t).iter().all(|basis| basis[axis] == 0)
-}
-
-/// All elements along a dimension are in one CTA.
-pub(super) fn along(func: &Func, op: &str, value: Value, axis: usize) -> Result<(), OpError> {
-    let Some(t) = func.ty(value).as_tensor() else {
-        return Ok(());
-    };
-    if is_whole_along(t, axis) {
-        return Ok(());
-    }
-    let message = format!("`{op}` along dimension {axis}, which the CTAs of the cluster split");
-    Err(OpError::new(Code::InvalidLayout, message)
-        .typed(value, t)
-        .help(WAY_OUT))
 }
 
 /// Each element is in one CTA alone.

@@ -7,15 +7,17 @@ use ptx::{Addr, BinaryOp, Operand, Predicate, Space, Type};
 use super::Emitter;
 use super::distribute::Distribution;
 use super::element::Element;
+use super::numbering::{bits_of, held_by_ctas};
 use super::vector::{Shape, plain_load, plain_store};
 
 /// The widest access of one thread (PTX ISA 9.7.9.8).
 const MAX_ACCESS_BYTES: u32 = 16;
 
-/// Where the elements of a tensor lie: each dimension has bits of its own in the offset.
+/// Where the elements of a tensor that a CTA holds lie: each bit of a coordinate has a bit of its own in the offset, but for
+/// those that the CTA's rank decides.
 pub(super) struct Flat {
-    /// For each dimension, the lowest of its bits in the offset, which is counted in elements.
-    shifts: Vec<u32>,
+    /// For each dimension, what each bit of the coordinate adds to the offset, which is counted in elements.
+    steps: Vec<Vec<u32>>,
     elem: Elem,
     /// The first byte.
     start: u32,
@@ -25,23 +27,32 @@ impl Flat {
     /// Row-major order, but for one dimension that comes slowest.
     pub(super) fn new(map: &LinearLayout, slowest: usize, elem: Elem, start: u32) -> Flat {
         let rank = map.outs().len();
-        let mut shifts = vec![0; rank];
-        let mut shift = 0;
+        let elsewhere = held_by_ctas(map);
+        let mut steps = vec![Vec::new(); rank];
+        let mut step = 1;
         let fastest_first = (0..rank).rev().filter(|&d| d != slowest).chain([slowest]);
         for dim in fastest_first {
-            shifts[dim] = shift;
-            shift += map.out_bits(Axis::dim(dim));
+            let of_bit = |bit: u32| {
+                let is_here = elsewhere >> bit & 1 == 0;
+                let own = if is_here { step } else { 0 };
+                step <<= u32::from(is_here);
+                own
+            };
+            steps[dim] = bits_of(map, dim).map(of_bit).collect();
         }
-        Flat {
-            shifts,
-            elem,
-            start,
-        }
+        Flat { steps, elem, start }
     }
 
-    /// The bit of the offset where a dimension begins.
-    pub(super) fn shift(&self, dim: usize) -> u32 {
-        self.shifts[dim]
+    /// Its bytes for a tensor of this layout.
+    pub(super) fn bytes(map: &LinearLayout, elem: Elem) -> u32 {
+        let bits = map.total_out_bits() - held_by_ctas(map).count_ones();
+        elem.bytes() << bits
+    }
+
+    /// What each bit of the coordinate along a dimension adds to an address.
+    pub(super) fn bytes_along(&self, dim: usize) -> Vec<u32> {
+        let steps = self.steps[dim].iter();
+        steps.map(|step| step * self.elem.bytes()).collect()
     }
 
     /// The offset of a packed place in elements; dimensions for which `counts` does not hold count as 0.
@@ -53,7 +64,11 @@ impl Flat {
     ) -> u32 {
         let coords = map.unpack_out(packed);
         let dims = coords.iter().enumerate().filter(|(dim, _)| counts(*dim));
-        dims.map(|(dim, &coord)| coord << self.shifts[dim]).sum()
+        let along = |(dim, &coord): (usize, &u32)| -> u32 {
+            let bits = self.steps[dim].iter().enumerate();
+            bits.map(|(bit, step)| (coord >> bit & 1) * step).sum()
+        };
+        dims.map(along).sum()
     }
 
     /// The address of a thread's part of an offset: the sum of those of all bits of its number.

@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::Inst;
+use gluon_lang::layout::Axis;
 use gluon_lang::ops::flow;
 use gluon_lang::ops::gather::Gather;
-use ptx::{Addr, BinaryOp, Compare, Operand, Reg, ShflMode, Space, Type};
+use ptx::{Addr, BinaryOp, Compare, Operand, Reg, ShflMode, Space, Special, Type};
 
 use super::code::Code;
 use super::distribute::Distribution;
@@ -44,6 +45,10 @@ impl Lower for Gather {
                 None => plan.read(self, register, index, cx),
             };
         }
+        if way.lookup.is_none() && way.need.meeting == Meeting::Cluster {
+            // Nobody may write here again, or leave, while another CTA still reads.
+            cx.meet_cluster();
+        }
         let copied = plan.indices.copied_registers as usize;
         let results: Vec<Element> = (0..found.len()).map(|r| found[r & !copied]).collect();
         cx.set_result(inst, results);
@@ -70,6 +75,7 @@ impl Plan {
         self.flat(op).store(&self.source, &self.elements, cx);
         match meeting {
             Meeting::Warp => cx.meet_warp(),
+            Meeting::Cluster => cx.meet_cluster(),
             _ => cx.meet(),
         }
     }
@@ -81,15 +87,48 @@ impl Plan {
         let base = flat.thread_address(&self.indices, is_other, cx);
         let map = &self.indices.map;
         let fixed = flat.offset(map, self.indices.offsets[register], is_other);
-        let shift = flat.shift(self.axis) + self.elem.bytes().ilog2();
-        let moved = cx.code.binary(BinaryOp::Shl, Type::B32, index, shift);
-        let address = cx.code.address_of(base, moved);
+        let address = match cx.code.of_bits(index, &flat.bytes_along(self.axis)) {
+            Operand::Reg(moved) => cx.code.address_of(base, moved),
+            _ => base,
+        };
+        let (address, space) = match self.holder(index, cx) {
+            None => (address, Space::Shared),
+            Some(rank) => (cx.code.in_peer(address, rank), Space::SharedCluster),
+        };
         let shape = Shape::new(self.elem, 1);
         let regs = cx.code.vector_regs(shape, None);
         let from = flat.moved(address, fixed);
         cx.code
-            .load_into(shape, &regs, from, None, &plain_load(Space::Shared));
+            .load_into(shape, &regs, from, None, &plain_load(space));
         cx.code.vector_elements(shape, &regs)[0]
+    }
+
+    /// The rank of the CTA that holds the element of an index, if that is not always this one: of those that differ from
+    /// this one along the axis alone.
+    fn holder(&self, index: Reg, cx: &mut Emitter<'_>) -> Option<Operand> {
+        let bases = self.source.map.bases(Axis::Block).iter().enumerate();
+        let mut entries = vec![0; self.source.map.out_bits(Axis::dim(self.axis)) as usize];
+        let mut along = 0;
+        for (bit, basis) in bases {
+            let coordinate = self.source.coordinate(*basis, self.axis);
+            if coordinate != 0 {
+                entries[coordinate.ilog2() as usize] = 1 << bit;
+                along |= 1 << bit;
+            }
+        }
+        if along == 0 {
+            return None;
+        }
+        let chosen = cx.code.of_bits(index, &entries);
+        let others = cx.func.cluster_ctas() - 1 & !along;
+        if others == 0 {
+            return Some(chosen);
+        }
+        let own = cx.code.in_prologue(|code| {
+            let rank = code.mov(Type::U32, Special::ClusterCtaRank);
+            code.binary(BinaryOp::And, Type::B32, rank, others)
+        });
+        Some(cx.code.binary(BinaryOp::Or, Type::B32, own, chosen).into())
     }
 
     /// One element from the lane and the register that hold it.
@@ -162,6 +201,14 @@ impl Code {
         };
         let sum = self.binary(BinaryOp::Add, Type::U32, start, moved);
         Addr::reg(sum, base.offset)
+    }
+
+    /// The same place in the shared memory of another CTA of the cluster.
+    pub(super) fn in_peer(&mut self, addr: Addr, rank: Operand) -> Addr {
+        let ptx::Base::Reg(own) = addr.base else {
+            panic!("scratch is addressed by registers");
+        };
+        Addr::reg(self.mapa(own, rank), addr.offset)
     }
 
     /// Is the bit set that decides?

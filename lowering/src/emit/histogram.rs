@@ -1,12 +1,19 @@
-//! Histograms: counters in shared memory, each element counted by the one thread that owns it.
+//! Histograms: counters in shared memory, each element counted by the one thread that owns it; last, CTAs of a cluster that
+//! split the elements add up what they counted.
 
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::Inst;
+use gluon_lang::ir::Func;
+use gluon_lang::layout::Axis;
+use gluon_lang::ops::arith::BinaryOp as Op;
+use gluon_lang::ops::flow;
 use gluon_lang::ops::gather::Histogram;
 use ptx::{AccessSem, AtomOp, BinaryOp, Compare, Operand, Predicate, Space, Type};
 
+use super::distribute::Distribution;
 use super::element::Element;
 use super::flat::Flat;
+use super::peers::{Area, Exchange};
 use super::{Emitted, Emitter, Lower};
 
 impl Lower for Histogram {
@@ -39,8 +46,78 @@ impl Lower for Histogram {
             cx.code.push_guarded(Some(Predicate::is(is_counted)), count);
         }
         cx.meet();
-        let counts = flat.load(&counters, cx);
+        let mut counts = flat.load(&counters, cx);
+        if let Some(sizes) = Sizes::new(cx.func, inst, self) {
+            sizes.add_up(self, &counters, &mut counts, cx);
+        }
         cx.set_result(inst, counts);
         Ok(())
+    }
+}
+
+/// The exchange of counts between the CTAs that split what is counted.
+pub(super) struct Sizes {
+    /// The bits of the CTA's rank that tell those CTAs apart.
+    rank_bits: Vec<u32>,
+    /// Where its memory begins in the scratch.
+    pub(super) start: u32,
+    /// Its memory.
+    pub(super) area: Area,
+}
+
+impl Sizes {
+    /// `None` where each CTA counts all elements.
+    pub(super) fn new(func: &Func, inst: Inst, op: &Histogram) -> Option<Sizes> {
+        let t = func.ty(op.operand).as_tensor()?;
+        let map = t.layout.linear(&t.shape).ok()?;
+        let bases = map.bases(Axis::Block).iter().zip(0..);
+        let rank_bits: Vec<u32> = bases
+            .filter(|(b, _)| **b != 0)
+            .map(|(_, bit)| bit)
+            .collect();
+        let bins = func.ty(func.result(inst)).shape()[0];
+        let is_repeated = flow::is_in_loop(func, inst);
+        let area = Area::new(&[Elem::I32], bins, 1 << rank_bits.len(), is_repeated);
+        (!rank_bits.is_empty()).then(|| Sizes {
+            rank_bits,
+            start: (bins * Elem::I32.bytes()).next_multiple_of(16),
+            area,
+        })
+    }
+
+    /// Each CTA sends its counts to all others, and adds up what they send.
+    fn add_up(
+        &self,
+        op: &Histogram,
+        counters: &Distribution,
+        counts: &mut [Element],
+        cx: &mut Emitter<'_>,
+    ) {
+        let bin = |packed: u64| counters.coordinate(packed, 0);
+        let exchange = Exchange {
+            area: &self.area,
+            place: op.scratch.start + self.start,
+            rank_bits: &self.rank_bits,
+            thread_numbers: &counters.thread_bases().map(bin).collect::<Vec<_>>(),
+            elems: &[Elem::I32],
+        };
+        let own = (0..counts.len()).filter(|&register| counters.is_own(register));
+        let tuples: Vec<(u32, Vec<Element>)> = own
+            .map(|register| (bin(counters.offsets[register]), vec![counts[register]]))
+            .collect();
+        let sent: Vec<_> = tuples.iter().map(|(bin, count)| (*bin, count)).collect();
+        let mut sums = exchange.run(&sent, cx).into_iter().map(|parts| {
+            let parts = parts.into_iter().map(|part| part[0]);
+            let sum = parts.reduce(|a, b| cx.code.int_binary(Op::Add, a, b, Elem::I32));
+            sum.expect("every part has a count")
+        });
+        for register in 0..counts.len() {
+            let original = register & !(counters.copied_registers as usize);
+            counts[register] = if original == register {
+                sums.next().expect("every register of its own was sent")
+            } else {
+                counts[original]
+            };
+        }
     }
 }

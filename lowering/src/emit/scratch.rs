@@ -5,16 +5,17 @@ use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::{Func, TensorType, Type};
 use gluon_lang::layout::convert::{Conversion, ConversionPlan, Limits, Scope, plan_conversion};
 use gluon_lang::layout::{Axis, LayoutError, LinearLayout};
-use gluon_lang::ops::gather::Gather;
+use gluon_lang::ops::gather::{Gather, Histogram};
 use gluon_lang::ops::layout::ConvertLayout;
 use gluon_lang::ops::reduce::Reduce;
 use gluon_lang::ops::scan::Scan;
 use gluon_lang::ops::{Op, flow};
 
+use super::flat::Flat;
 use super::lookup::Lookup;
 use super::peers::Area;
-use super::reduce;
 use super::runs::{self, Place};
+use super::{histogram, reduce};
 
 /// The threads that meet inside the emission of an op, between its writes to its scratch and its reads of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,11 +57,7 @@ pub fn need(func: &Func, inst: Inst) -> ScratchNeed {
             sort(&tensors.collect::<Vec<_>>(), op.axis as usize)
         }
         Op::Gather(op) => gather_way(func, op).need,
-        Op::Histogram(_) => ScratchNeed {
-            bytes: func.ty(func.result(inst)).shape()[0] * 4,
-            meeting: Meeting::Cta,
-            ..ScratchNeed::default()
-        },
+        Op::Histogram(op) => counting(func, inst, op),
         Op::AtomicRmw(_) | Op::AtomicCas(_) | Op::AtomicLoad(_) => {
             told_to_copies(func, func.result(inst))
         }
@@ -160,6 +157,13 @@ pub fn exchange_barriers(func: &Func, inst: Inst) -> Vec<u32> {
         Op::Scan(op) => scan_places(func, inst, op).map_or_else(Vec::new, |places| {
             places.iter().filter_map(Place::area).collect()
         }),
+        Op::Histogram(op) => {
+            let sizes = histogram::Sizes::new(func, inst, op);
+            sizes
+                .map(|sizes| (sizes.start, sizes.area))
+                .into_iter()
+                .collect()
+        }
         _ => Vec::new(),
     };
     let of_area = |(start, area): &(u32, Area)| -> Vec<u32> {
@@ -168,18 +172,37 @@ pub fn exchange_barriers(func: &Func, inst: Inst) -> Vec<u32> {
     areas.iter().flat_map(of_area).collect()
 }
 
-/// Elements go through shared memory where warps hold bits of the coordinate.
+/// One counter a bin, and room for those of the CTAs that split what is counted.
+fn counting(func: &Func, inst: Inst, op: &Histogram) -> ScratchNeed {
+    let counters = func.ty(func.result(inst)).shape()[0] * Elem::I32.bytes();
+    let exchange = histogram::Sizes::new(func, inst, op);
+    let bytes = exchange
+        .as_ref()
+        .map(|sizes| sizes.start + sizes.area.bytes());
+    ScratchNeed {
+        bytes: bytes.unwrap_or(counters),
+        meeting: Meeting::Cta,
+        is_written_by_peers: exchange.is_some(),
+    }
+}
+
+/// Elements go through shared memory where warps or CTAs hold bits of the coordinate.
 fn sort(tensors: &[&TensorType], axis: usize) -> ScratchNeed {
     let Some(map) = tensors.first().and_then(|t| t.layout.linear(&t.shape).ok()) else {
         return ScratchNeed::default();
     };
-    if bases_along(&map, Axis::Warp, axis) == 0 {
+    let is_split = bases_along(&map, Axis::Block, axis) > 0;
+    if bases_along(&map, Axis::Warp, axis) == 0 && !is_split {
         return ScratchNeed::default();
     }
     let elems: Vec<_> = tensors.iter().map(|t| t.elem).collect();
     ScratchNeed {
-        bytes: super::sort::scratch_bytes(tensors[0].len() as u32, &elems),
-        meeting: Meeting::Cta,
+        bytes: super::sort::scratch_bytes(&map, &elems),
+        meeting: if is_split {
+            Meeting::Cluster
+        } else {
+            Meeting::Cta
+        },
         ..ScratchNeed::default()
     }
 }
@@ -220,12 +243,13 @@ pub(super) fn gather_way(func: &Func, op: &Gather) -> GatherWay {
     if lookup.is_some() {
         return GatherWay { lookup, ..nothing };
     }
+    let is_split = bases_along(&from, Axis::Block, op.axis as usize) > 0;
     let need = ScratchNeed {
-        bytes: source.len() as u32 * source.elem.bytes(),
-        meeting: if stays_in_warp {
-            Meeting::Warp
-        } else {
-            Meeting::Cta
+        bytes: Flat::bytes(&from, source.elem),
+        meeting: match (stays_in_warp, is_split) {
+            (_, true) => Meeting::Cluster,
+            (true, _) => Meeting::Warp,
+            _ => Meeting::Cta,
         },
         ..ScratchNeed::default()
     };

@@ -1,6 +1,6 @@
 //! Sorting networks (bitonic): every step compares elements whose coordinates differ in one bit. Where a register holds
 //! that bit, a thread compares its own elements; where a lane does, lanes exchange them by shuffles; where a warp does,
-//! through shared memory.
+//! through shared memory; where the CTA's rank does, through that of the other CTA.
 //!
 //! Blocks of as many elements as are kept are sorted, every other one the other way round. Then pairs of blocks become one
 //! that has the better half of both, which is sorted again; both halves of the threads go on with copies of it.
@@ -10,11 +10,12 @@ use std::rc::Rc;
 
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::Inst;
-use gluon_lang::layout::{Axis, relate};
+use gluon_lang::layout::{Axis, LinearLayout, relate};
 use gluon_lang::ops::arith::BinaryOp as Op;
 use gluon_lang::ops::sort::Sort;
-use ptx::{Addr, Compare, Predicate, Reg, Space};
+use ptx::{Addr, BinaryOp, Compare, Operand, Predicate, Reg, Space, Special, Type};
 
+use super::code::Code;
 use super::distribute::Distribution;
 use super::element::Element;
 use super::flat::Flat;
@@ -34,7 +35,7 @@ impl Lower for Sort {
             let kept = network.source.map.clipped_to(&t.shape);
             let target = cx.distribution(t);
             let registers = relate::registers_in(&kept, &target.map)
-                .expect("the verifier lets a sort keep only what stays in its threads");
+                .expect("what a sort keeps has a layout in which it stays in its threads");
             let elements: Vec<Element> = registers
                 .iter()
                 .map(|register| network.tuples[&(register & !network.gone)][at])
@@ -65,6 +66,8 @@ struct Network<'s> {
     gone: u32,
     /// Exchanges through shared memory so far: they take turns in two buffers, so that one barrier each is enough.
     exchanges: u32,
+    /// The buffer that another CTA may still read, for all that the cluster has met since.
+    read_by_peers: Option<u32>,
 }
 
 impl<'s> Network<'s> {
@@ -85,6 +88,7 @@ impl<'s> Network<'s> {
                 .collect(),
             gone: source.copied_registers,
             exchanges: 0,
+            read_by_peers: None,
             source,
         }
     }
@@ -97,6 +101,10 @@ impl<'s> Network<'s> {
         for bit in kept..all {
             self.merge(bit, cx);
             self.sort_bitonic(kept, bit + 1, cx);
+        }
+        if self.read_by_peers.is_some() {
+            // Nobody may write here again, or leave, while another CTA still reads.
+            cx.meet_cluster();
         }
     }
 
@@ -162,6 +170,7 @@ impl<'s> Network<'s> {
         let thread_bit = match self.holders.get(bit) {
             None => return Truth::Known(false),
             Some((Axis::Register, r)) => return Truth::Known(register >> r & 1 == 1),
+            Some((Axis::Block, b)) => return Truth::InThread(cx.code.rank_bit(*b)),
             Some((Axis::Lane, l)) => *l,
             Some((_, w)) => lanes + w,
         };
@@ -232,8 +241,8 @@ impl<'s> Network<'s> {
     /// For each register, what the thread holds whose coordinates differ in `bit`, which no register holds.
     fn others(&mut self, bit: usize, cx: &mut Emitter<'_>) -> Vec<(u32, Tuple)> {
         let (holder, number) = self.holders[bit];
-        if holder == Axis::Warp {
-            return self.through_scratch(number, cx);
+        if matches!(holder, Axis::Warp | Axis::Block) {
+            return self.through_scratch((holder, number), cx);
         }
         let from_lane = |(&register, tuple): (&u32, &Tuple)| {
             let elements = tuple.iter().zip(&self.elems);
@@ -243,9 +252,51 @@ impl<'s> Network<'s> {
         self.tuples.iter().map(from_lane).collect()
     }
 
-    fn through_scratch(&mut self, warp_bit: u32, cx: &mut Emitter<'_>) -> Vec<(u32, Tuple)> {
-        let owner = self.source.owner(&mut cx.code).map(Predicate::is);
+    /// From the warp, or the CTA, whose number differs in one bit.
+    fn through_scratch(
+        &mut self,
+        (holder, bit): (Axis, u32),
+        cx: &mut Emitter<'_>,
+    ) -> Vec<(u32, Tuple)> {
+        let buffer = self.exchanges % 2;
+        if self.read_by_peers == Some(buffer) {
+            cx.meet_cluster();
+            self.read_by_peers = None;
+        }
         let flats = self.flats();
+        self.leave(&flats, cx);
+        if holder == Axis::Block {
+            cx.meet_cluster();
+            self.read_by_peers = Some(buffer);
+        } else {
+            cx.meet();
+        }
+        self.exchanges += 1;
+        let mut others: Vec<(u32, Tuple)> =
+            self.tuples.keys().map(|&key| (key, Tuple::new())).collect();
+        for (at, flat) in flats.iter().enumerate() {
+            let (from, space) = if holder == Axis::Block {
+                let own = flat.thread_address(&self.source, |_| true, cx);
+                let rank = cx.code.rank_across(bit);
+                (cx.code.in_peer(own, rank), Space::SharedCluster)
+            } else {
+                (flat.address_across(&self.source, bit, cx), Space::Shared)
+            };
+            for (register, tuple) in &mut others {
+                let from = self.place(flat, *register, from);
+                let shape = Shape::new(self.elems[at], 1);
+                let regs = cx.code.vector_regs(shape, None);
+                cx.code
+                    .load_into(shape, &regs, from, None, &plain_load(space));
+                tuple.push(cx.code.vector_elements(shape, &regs)[0]);
+            }
+        }
+        others
+    }
+
+    /// Owners leave what they hold in shared memory.
+    fn leave(&self, flats: &[Flat], cx: &mut Emitter<'_>) {
+        let owner = self.source.owner(&mut cx.code).map(Predicate::is);
         for (at, flat) in flats.iter().enumerate() {
             let to = flat.thread_address(&self.source, |_| true, cx);
             for (&register, tuple) in &self.tuples {
@@ -255,28 +306,11 @@ impl<'s> Network<'s> {
                 cx.code.store(shape, &[tuple[at]], to, owner, &store);
             }
         }
-        cx.meet();
-        self.exchanges += 1;
-        let mut others: Vec<(u32, Tuple)> =
-            self.tuples.keys().map(|&key| (key, Tuple::new())).collect();
-        for (at, flat) in flats.iter().enumerate() {
-            let from = flat.address_across(&self.source, warp_bit, cx);
-            for (register, tuple) in &mut others {
-                let from = self.place(flat, *register, from);
-                let shape = Shape::new(self.elems[at], 1);
-                let regs = cx.code.vector_regs(shape, None);
-                cx.code
-                    .load_into(shape, &regs, from, None, &plain_load(Space::Shared));
-                tuple.push(cx.code.vector_elements(shape, &regs)[0]);
-            }
-        }
-        others
     }
 
     /// Where each operand lies in the buffer whose turn it is.
     fn flats(&self) -> Vec<Flat> {
-        let len = 1 << self.source.map.total_out_bits();
-        let (starts, bytes) = buffer(len, &self.elems);
+        let (starts, bytes) = buffer(&self.source.map, &self.elems);
         let start = self.op.scratch.start + self.exchanges % 2 * bytes;
         let operands = starts.into_iter().zip(&self.elems);
         operands
@@ -291,19 +325,39 @@ impl<'s> Network<'s> {
 }
 
 /// Where each operand begins in one of the two buffers, and the bytes of the buffer.
-fn buffer(len: u32, elems: &[Elem]) -> (Vec<u32>, u32) {
+fn buffer(map: &LinearLayout, elems: &[Elem]) -> (Vec<u32>, u32) {
     let mut bytes = 0;
-    let starts = elems.iter().map(|elem| {
+    let starts = elems.iter().map(|&elem| {
         let start = bytes;
-        bytes += (len * elem.bytes()).next_multiple_of(16);
+        bytes += Flat::bytes(map, elem).next_multiple_of(16);
         start
     });
     (starts.collect(), bytes)
 }
 
-/// Bytes of both buffers for tensors of `len` elements.
-pub(super) fn scratch_bytes(len: u32, elems: &[Elem]) -> u32 {
-    2 * buffer(len, elems).1
+/// Bytes of both buffers for tensors of a layout.
+pub(super) fn scratch_bytes(map: &LinearLayout, elems: &[Elem]) -> u32 {
+    2 * buffer(map, elems).1
+}
+
+impl Code {
+    /// Is a bit of the CTA's rank set?
+    fn rank_bit(&mut self, bit: u32) -> Reg {
+        self.in_prologue(|code| {
+            let rank = code.mov(Type::U32, Special::ClusterCtaRank);
+            let kept = code.binary(BinaryOp::And, Type::B32, rank, 1_u32 << bit);
+            code.setp(Compare::Ne, Type::U32, kept, 0_u32)
+        })
+    }
+
+    /// The rank that differs from this CTA's in one bit.
+    fn rank_across(&mut self, bit: u32) -> Operand {
+        self.in_prologue(|code| {
+            let rank = code.mov(Type::U32, Special::ClusterCtaRank);
+            let other = code.binary(BinaryOp::Xor, Type::B32, rank, 1_u32 << bit);
+            other.into()
+        })
+    }
 }
 
 impl Emitter<'_> {

@@ -71,10 +71,16 @@ fn check_partitions(func: &Func, found: &mut Diagnostics) {
             let message = format!(
                 "`{name}` waits for all threads of the cluster, and this partition has only some of them"
             );
-            let help = if matches!(func.op(inst), Op::ConvertLayout(_)) {
-                "convert before the warps part, or between layouts that keep each CTA's part where it is"
-            } else {
-                "meet before the warps part; partitions of several CTAs speak through barriers in shared memory (`barrier.in_cta(rank).arrive()`)"
+            let help = match func.op(inst) {
+                Op::ConvertLayout(_) => {
+                    "convert before the warps part, or between layouts that keep each CTA's part where it is"
+                }
+                Op::Gather(_) | Op::Sort(_) => {
+                    "do it before the warps part, or along a dimension that the CTAs do not split"
+                }
+                _ => {
+                    "meet before the warps part; partitions of several CTAs speak through barriers in shared memory (`barrier.in_cta(rank).arrive()`)"
+                }
             };
             found.push(
                 Diagnostic::error(Code::MisplacedPartition, func.place(inst), message)

@@ -42,6 +42,13 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
             sides.to_operands(Some(layout.clone()), &mut layouts);
             sides.to_results(Some(layout.clone()), &mut layouts);
         }
+        LayoutRule::Keep => {
+            let other = sides.shape_of_other_side();
+            let down = |l: &Layout| Some(relate::keep(l, shape, &other));
+            // What is wanted of the results alone need not be the layout of anything that they are kept of.
+            let up = |l: &Layout| (relate::keep(l, &other, shape) == *l).then(|| l.clone());
+            sides.both(layout, &mut layouts, down, up);
+        }
         LayoutRule::Reduce { axis } => {
             let axis = *axis as usize;
             let down = |l: &Layout| Some(relate::reduce(l, axis));

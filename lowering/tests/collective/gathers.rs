@@ -31,6 +31,12 @@ impl Case<'_> {
         kernel
     }
 
+    /// The PTX of a kernel for a cluster of so many CTAs.
+    #[track_caller]
+    pub(crate) fn ptx_in_cluster(&self, ctas: u32) -> String {
+        self.kernel(ctas).ptx()
+    }
+
     #[track_caller]
     pub(crate) fn check(&self) {
         self.check_in_cluster(1);

@@ -174,24 +174,20 @@ fn the_mask_of_an_atomic_has_another_length() {
 }
 
 #[kernel(cluster = [2, 1, 1])]
-fn along_ctas(x: Ptr<i32>) {
+fn apart(x: Ptr<i32>) {
     let split = line().with_ctas([[1]]);
-    let at = arange(0..256, split.clone());
-    let tile = x.at(at).load();
-    x.at(at).store(tile.sort(0));
-    x.at(at).store(tile.gather(at, 0));
-    let (largest, places) = tile.top_k(8, 0);
-    x.at(places).store(largest);
-    let counts = tile.histogram(64, line().with_ctas([[0]]));
-    x.at(arange(0..64, counts.layout())).store(counts);
-    let copies = tile.convert_layout(line().with_ctas([[0]]));
-    let bins = copies.histogram(64, split);
+    let tile = x.at(arange(0..256, split.clone())).load();
+    let bins = tile.histogram(64, split);
     x.at(arange(0..64, bins.layout())).store(bins);
+    let rows = Blocked::new([1, 1], [1, 32], [4, 1], [1, 0]).with_ctas([[1, 0]]);
+    let columns = Blocked::new([1, 1], [1, 32], [4, 1], [1, 0]).with_ctas([[0, 1]]);
+    let found = zeros::<i32>([16, 16], columns).gather(zeros::<i32>([16, 16], rows), 1);
+    x.store(found.sum(1).sum(0).scalar());
 }
 
 #[test]
-fn operations_along_a_dimension_that_ctas_split() {
-    check("along_ctas", along_ctas.trace());
+fn what_ctas_hold_apart_does_not_meet() {
+    check("apart", apart.trace());
 }
 
 #[kernel(cluster = [2, 1, 1])]

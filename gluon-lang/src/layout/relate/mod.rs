@@ -17,7 +17,7 @@ pub use shared::{
     buffer_bytes, covered, index_shared, permute_shared, reshape_shared, shared_alignment,
     shared_bytes,
 };
-pub use slice::{expand_dims, reduce};
+pub use slice::{expand_dims, keep, reduce};
 
 use super::{Axis, Dims, DistributedLinear, Layout, LayoutError, LinearLayout};
 

@@ -1,7 +1,7 @@
 //! Steps that bring elements together: reductions, scans, gathers, histograms, orders.
 
 use gluon_lang::elem::DType;
-use gluon_lang::layout::relate;
+use gluon_lang::layout::{Axis, relate};
 
 use super::program::{Program, Tile, count, float, float_bits, integer, mask};
 use crate::kernel::{coordinates, number};
@@ -348,12 +348,7 @@ fn sort(program: &mut Program, tile: &Tile) -> Option<Tile> {
     shape[axis] >>= program
         .dice
         .below(shape[axis].trailing_zeros() as usize + 1);
-    // What is kept must lie where the layout puts a tensor of its shape.
-    let (all, kept) = (
-        tile.layout.linear(&tile.shape).ok()?,
-        tile.layout.linear(&shape).ok()?,
-    );
-    relate::registers_in(&all.clipped_to(&shape), &kept)?;
+    let layout = relate::keep(&tile.layout, &tile.shape, &shape);
     let mut bits = vec![0; count(&shape)];
     for (line, out) in lines(&tile.shape, axis)
         .into_iter()
@@ -381,6 +376,7 @@ fn sort(program: &mut Program, tile: &Tile) -> Option<Tile> {
         &text,
         Tile {
             shape,
+            layout,
             bits,
             ..tile.clone()
         },
@@ -413,6 +409,11 @@ fn histogram(program: &mut Program, _: &Tile) -> Option<Tile> {
         }
     }
     let layout = program.layout(1);
+    // Every CTA holds all bins.
+    let map = layout.linear(&[bins]).ok()?;
+    if map.bases(Axis::Block).iter().any(|basis| *basis != 0) {
+        return None;
+    }
     let counts = Tile {
         shape: vec![bins],
         layout,

@@ -34,6 +34,7 @@ impl Tile {
 }
 
 pub(crate) struct Program {
+    pub(crate) seed: u64,
     pub(crate) dice: Dice,
     pub(crate) kernel: Kernel,
     pub(crate) team: Team,
@@ -54,6 +55,7 @@ impl Program {
             cta_bits,
         };
         Program {
+            seed,
             dice,
             kernel: Kernel::in_cluster(1 << team.warp_bits, 1 << team.cta_bits),
             team,
