@@ -338,6 +338,10 @@ impl Worker<'_> {
         for lane in lanes_of(lanes) {
             let (owner, index) =
                 self.locate(scene, target, "load", lane, addresses[lane], access.bytes)?;
+            // First, for what a copy under way will write is not written yet either.
+            if target == Target::Shared && !access.is_strong {
+                self.check_read(scene, owner, lane, index, access.bytes)?;
+            }
             let memory = self.linear(scene, target, owner);
             if checks && let Some(missing) = memory.first_unwritten(index, access.bytes) {
                 let address = addresses[lane];
@@ -348,9 +352,6 @@ impl Worker<'_> {
                     access.bytes,
                     missing,
                 ));
-            }
-            if target == Target::Shared && !access.is_strong {
-                self.check_read(scene, owner, lane, index, access.bytes)?;
             }
             places[lane] = (owner, index);
         }

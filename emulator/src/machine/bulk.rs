@@ -187,7 +187,7 @@ impl Worker<'_> {
             }
             (_, Some(mbarrier)) => {
                 let first = self.lane_mbarrier(scene, mbarrier, lane)?;
-                let targets = self.targets(scene, copy, cta, first, lane);
+                let targets = self.targets(scene, copy, cta, first, lane)?;
                 let work = Work::Load {
                     targets,
                     fill,
@@ -219,8 +219,8 @@ impl Worker<'_> {
         cta: usize,
         mbarrier: MbarrierId,
         lane: usize,
-    ) -> Vec<(usize, Option<MbarrierId>)> {
-        match copy.multicast {
+    ) -> Stepped<Vec<(usize, Option<MbarrierId>)>> {
+        let targets = match copy.multicast {
             None => vec![(cta, Some(mbarrier))],
             Some(slot) => {
                 let mask = scene.warp.regs.words[slot as usize].0[lane];
@@ -233,12 +233,18 @@ impl Worker<'_> {
                         }),
                     )
                 };
-                lanes_of(mask & 0xffff)
-                    .filter(|&cta| cta < scene.cluster.ctas.len())
-                    .map(of)
-                    .collect()
+                let ctas = scene.cluster.ctas.len();
+                if let Some(beyond) = lanes_of(mask & 0xffff).find(|&cta| cta >= ctas) {
+                    let message = format!(
+                        "a multicast to CTA {beyond} of a cluster of {ctas}: its mask is {:#b}",
+                        mask & 0xffff
+                    );
+                    return Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message));
+                }
+                lanes_of(mask & 0xffff).map(of).collect()
             }
-        }
+        };
+        Ok(targets)
     }
 
     fn lane_mbarrier(

@@ -124,14 +124,20 @@ fn awaited(context: &Context<'_>, cluster: &Cluster, wait: Wait) -> String {
             else {
                 return format!(", for the mbarrier at {:#x}, which is no more", id.address);
             };
+            let missing = match mbarrier.bytes {
+                bytes @ ..0 => format!(
+                    "arrivals are missing, and {} bytes more have come than were expected",
+                    -bytes
+                ),
+                bytes => format!("arrivals and {bytes} bytes are missing"),
+            };
             format!(
-                ", for phase {} of the mbarrier at {:#x} (initialised at {}): {} of {} arrivals and {} bytes are missing",
+                ", for phase {} of the mbarrier at {:#x} (initialised at {}): {} of {} {missing}",
                 mbarrier.phase,
                 id.address,
                 name_step(context.program, context.code, mbarrier.init_step),
                 mbarrier.pending,
                 mbarrier.count,
-                mbarrier.bytes
             )
         }
     }

@@ -32,6 +32,8 @@ impl Scene<'_> {
     }
 }
 
+const MAP_BYTES: u64 = 128;
+
 impl Worker<'_> {
     /// A map that the kernel made is used only where the engine sees it.
     pub(crate) fn check_map_seen(&self, scene: &Scene<'_>, lane: usize, address: u64) -> Stepped {
@@ -79,10 +81,31 @@ impl Worker<'_> {
             };
             let (at, bytes) = replacement(op.field, op.index, value)
                 .map_err(|message| Trouble::new(FaultKind::Descriptor, 1 << lane, message))?;
+            self.check_place(scene, &op.map, lane)?;
             self.patch(scene, &op.map, lane, 0, &MARK)?;
             self.patch(scene, &op.map, lane, at, &bytes)?;
         }
         Ok(())
+    }
+
+    /// A map is one word of 1024 bits, which lies as others do.
+    fn check_place(&self, scene: &Scene<'_>, map: &Spot, lane: usize) -> Stepped {
+        match self.place(scene, map, lane) {
+            Some((_, address)) if !address.is_multiple_of(MAP_BYTES) => {
+                let message = format!(
+                    "the tensor map that is made at {address:#x} must lie at a multiple of {MAP_BYTES} bytes"
+                );
+                let bytes = MAP_BYTES as u32;
+                Err(Trouble::access(
+                    FaultKind::Misaligned,
+                    lane,
+                    address,
+                    bytes,
+                    message,
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes bytes at an offset of a tensor map.
@@ -142,6 +165,8 @@ impl Worker<'_> {
             return Err(Trouble::new(FaultKind::Descriptor, 1, message));
         };
         let bytes: [u8; 128] = self.load_shared(scene, 0, from)?;
+        self.check_place(scene, dst, 0)?;
+        self.check_place(scene, src, 0)?;
         self.patch(scene, dst, 0, 0, &bytes)?;
         scene.release_maps();
         Ok(())

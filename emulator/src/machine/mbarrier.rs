@@ -105,6 +105,22 @@ impl Cluster {
     }
 }
 
+/// What is wrong with more arrivals than a phase counts.
+fn excess(mbarrier: &Mbarrier, id: MbarrierId, count: u32, bytes: u32) -> String {
+    let (address, phase) = (id.address, mbarrier.phase);
+    let awaited = mbarrier.bytes - i64::from(bytes);
+    if mbarrier.pending == 0 && awaited > 0 {
+        return format!(
+            "an arrival too many at the mbarrier at {address:#x}: phase {phase} has had all {} and still waits for {awaited} bytes of copies",
+            mbarrier.count
+        );
+    }
+    format!(
+        "{count} arrivals at the mbarrier at {address:#x}, whose phase {phase} misses {} of {}",
+        mbarrier.pending, mbarrier.count
+    )
+}
+
 fn check_bytes(mbarrier: &Mbarrier, id: MbarrierId) -> Stepped {
     if mbarrier.bytes.unsigned_abs() <= MAX_COUNT.into() {
         return Ok(());
@@ -277,10 +293,7 @@ impl Worker<'_> {
         mbarrier.bytes += i64::from(bytes);
         check_bytes(mbarrier, id)?;
         if count == 0 || count > mbarrier.pending || !completes && count == mbarrier.pending {
-            let message = format!(
-                "{count} arrivals at the mbarrier at {:#x}, whose phase {} misses {} of {}",
-                id.address, mbarrier.phase, mbarrier.pending, mbarrier.count
-            );
+            let message = excess(mbarrier, id, count, bytes);
             return Err(misuse(1 << lane, id, message));
         }
         let state = mbarrier.phase << 21 | u64::from(mbarrier.pending);

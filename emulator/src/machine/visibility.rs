@@ -130,6 +130,10 @@ impl Worker<'_> {
         index: usize,
         bytes: usize,
     ) -> Stepped {
+        // First, for what a copy under way will write is not written yet either.
+        if self.context.launch.checks.races {
+            self.check_async_order(scene, cta, index, bytes)?;
+        }
         let shared = &scene.cluster.ctas[cta].shared;
         if self.context.launch.checks.uninitialised
             && let Some(missing) = shared.first_unwritten(index, bytes as u32)
@@ -142,9 +146,17 @@ impl Worker<'_> {
                 missing,
             ));
         }
-        if !self.context.launch.checks.races {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    fn check_async_order(
+        &self,
+        scene: &Scene<'_>,
+        cta: usize,
+        index: usize,
+        bytes: usize,
+    ) -> Stepped {
+        let shared = &scene.cluster.ctas[cta].shared;
         let knows = &scene.warp.knows;
         for stamp in shared.shadow.words(index, bytes) {
             let actor = usize::from(stamp.actor);

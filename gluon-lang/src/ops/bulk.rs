@@ -191,6 +191,9 @@ impl OpRules for BulkLoad {
             (self.barrier, Access::AsyncAtomic)
         ]
     }
+    fn speaks_to_other_ctas(&self) -> bool {
+        self.multicast.is_some()
+    }
     answers!(one_thread, free_layouts);
 }
 

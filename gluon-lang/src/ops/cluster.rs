@@ -6,6 +6,7 @@ use super::create::{GridAxis, one_declared};
 use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::shared::descriptor;
+use super::tma::constant_int;
 use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::Elem;
@@ -30,8 +31,17 @@ pub(super) fn check_cluster(func: &Func, op: &str) -> Result<(), OpError> {
 
 pub(super) fn check_rank(func: &Func, cta: Value) -> Result<(), OpError> {
     let ty = func.ty(cta);
+    let ctas = func.cluster_ctas();
     if *ty == Type::Scalar(Elem::I32) {
-        return Ok(());
+        return match constant_int(func, cta) {
+            Some(rank) if !(0..i128::from(ctas)).contains(&rank) => Err(OpError::new(
+                Code::ConstantRange,
+                format!("the CTA of rank {rank} in a cluster of {ctas} CTAs"),
+            )
+            .origin(cta, "this rank")
+            .help(format!("ranks are 0 to {}", ctas.saturating_sub(1)))),
+            _ => Ok(()),
+        };
     }
     Err(OpError::new(
         Code::ElementMismatch,

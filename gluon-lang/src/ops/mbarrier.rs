@@ -188,6 +188,9 @@ impl OpRules for MbarrierArrive {
     fn suits_one_thread(&self) -> bool {
         self.by == Arrivers::Partition
     }
+    fn speaks_to_other_ctas(&self) -> bool {
+        self.cta.is_some()
+    }
     answers!(effects(ORDERS), shared(barrier: Atomic), free_layouts);
 }
 

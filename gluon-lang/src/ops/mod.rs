@@ -317,6 +317,11 @@ pub trait OpRules: OpFields + Registered {
         None
     }
 
+    /// Does it touch barriers of other CTAs of the cluster, which must have been made?
+    fn speaks_to_other_ctas(&self) -> bool {
+        false
+    }
+
     /// Do all threads know after it of the barriers in shared memory that were made and fenced before?
     fn publishes_barriers(&self) -> bool {
         false

@@ -163,7 +163,19 @@ pub(super) fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<
         ));
     }
     check_cluster(func, "multicast")?;
-    Ok(())
+    let ctas = func.cluster_ctas();
+    match constant_int(func, mask) {
+        Some(bits) if bits <= 0 || bits >> ctas != 0 => Err(OpError::new(
+            Code::ConstantRange,
+            format!("a multicast with the mask {bits:#b} in a cluster of {ctas} CTAs"),
+        )
+        .origin(mask, "this mask")
+        .help(format!(
+            "bit i stands for the CTA of rank i, and there are {ctas}: all of them are {:#b}",
+            (1_u64 << ctas) - 1
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The view must be what the map moves: same elements, same block, same layout.
@@ -260,6 +272,9 @@ impl OpRules for TmaLoad {
             (self.view, Access::AsyncWrite),
             (self.barrier, Access::AsyncAtomic)
         ]
+    }
+    fn speaks_to_other_ctas(&self) -> bool {
+        self.multicast.is_some()
     }
     answers!(effects(LOADS), one_thread, free_layouts);
 }

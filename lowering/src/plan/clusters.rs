@@ -33,6 +33,13 @@ fn check_presence(func: &Func, found: &mut Diagnostics) {
         })
     };
     let meets = |inst: &Inst| matches!(func.op(*inst), Op::ClusterBarrier(_) | Op::ClusterWait(_));
+    let speaks = |inst: &Inst| func.op(*inst).rules().speaks_to_other_ctas();
+    if let Some(first) = insts.iter().position(speaks)
+        && !insts[..first].iter().any(meets)
+    {
+        let message = "another CTA's barrier is touched before the cluster has met: that CTA need not have made it";
+        found.push(report(func, insts[first], message, "before this"));
+    }
     let (Some(first), Some(last)) = (
         insts.iter().position(is_remote),
         insts.iter().rposition(is_remote),

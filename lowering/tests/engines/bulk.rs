@@ -305,5 +305,5 @@ fn what_the_engine_cannot_do_is_reported() {
         "index 128 is outside 0..65: the number of elements that a copy takes of [64] of f32 in shared memory, allocated at",
     );
     check_fault(0, 32, 144, "0 of 1 arrivals and 16 bytes are missing");
-    check_fault(0, 32, 112, "-16 bytes are missing");
+    check_fault(0, 32, 112, "16 bytes more have come than were expected");
 }

@@ -2,7 +2,7 @@
 
 use gluon_lang::lang::prelude::*;
 
-use crate::machine::{buffer, numbers, run, tensor};
+use crate::machine::{Argument, buffer, fault, numbers, run, tensor};
 
 fn line() -> Blocked {
     Blocked::new([1], [32], [4], [0])
@@ -103,4 +103,29 @@ fn a_dependent_launch_waits() {
     let from: Vec<i32> = (0..128).collect();
     let after = run(dependent, [1; 3], &[buffer(&from), buffer(&[0_i32; 128])]);
     assert_eq!(numbers::<i32>(&after[1]), (1..129).collect::<Vec<_>>());
+}
+
+/// A block for the CTAs that the launch names.
+#[kernel(warps = 4, cluster = 2)]
+fn block_for(#[block([8, 64], Nvmma::B128)] a: TensorMap<f16>, ctas: i32) {
+    let tile = Smem::<f16>::alloc([8, 64], a.layout());
+    let full = Mbarrier::alloc(1);
+    full.expect(a.block_bytes());
+    cluster_barrier();
+    let first = a.copy().multicast(ctas).when(cluster_rank() == 0);
+    first.load((0, 0), tile, full);
+    full.wait(0);
+    cluster_barrier();
+}
+
+#[test]
+fn a_multicast_stays_in_its_cluster() {
+    let block = vec![f16::ONE; 8 * 64];
+    let inputs = |ctas| [tensor(&block, &[8, 64]), Argument::Int(ctas)];
+    run(block_for, [2, 1, 1], &inputs(0b11));
+    let beyond = fault(block_for, [2, 1, 1], &inputs(0b111));
+    assert!(
+        beyond.contains("a multicast to CTA 2 of a cluster of 2: its mask is 0b111"),
+        "{beyond}"
+    );
 }

@@ -262,3 +262,20 @@ fn maps_that_the_engine_would_refuse_are_reported() {
         "{beyond}"
     );
 }
+
+/// A map 64 bytes behind its place.
+#[kernel(warps = 4)]
+fn off_its_place(x: Ptr<f32>, places: Ptr<u64>) {
+    let map = x
+        .tensor([16, 16], [16])
+        .map([16, 16], Nvmma::B64, places + 8);
+    let tile = Smem::<f32>::alloc(map.block(), map.layout());
+    map.store([0, 0], tile);
+}
+
+#[test]
+fn a_map_lies_at_a_multiple_of_its_size() {
+    let arguments = [buffer(&[1.0_f32; 256]), places(2)];
+    let off = fault(off_its_place, [1; 3], &arguments);
+    assert!(off.contains("must lie at a multiple of 128 bytes"), "{off}");
+}

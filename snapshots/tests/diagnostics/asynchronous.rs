@@ -38,3 +38,38 @@ fn copies_told_of_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
 fn an_engine_reads_what_another_partition_copied_unfenced() {
     check("copies_told_of_unfenced", copies_told_of_unfenced.trace());
 }
+
+#[kernel(cluster = 2)]
+fn multicast_beyond_the_cluster(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+    let tile = Smem::<f16>::alloc([64, 64], a.layout());
+    let full = Mbarrier::alloc(1);
+    full.expect(a.block_bytes());
+    cluster_barrier();
+    a.copy().multicast(0b1111).load((0, 0), tile, full);
+    full.wait(0);
+    full.arrival().in_cta(2).arrive();
+    cluster_barrier();
+}
+
+#[test]
+fn a_multicast_names_ctas_that_the_cluster_has_not() {
+    check(
+        "multicast_beyond_the_cluster",
+        multicast_beyond_the_cluster.trace(),
+    );
+}
+
+#[kernel(cluster = 2)]
+fn multicast_too_soon(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+    let tile = Smem::<f16>::alloc([64, 64], a.layout());
+    let full = Mbarrier::alloc(1);
+    full.expect(a.block_bytes());
+    a.copy().multicast(0b11).load((0, 0), tile, full);
+    full.wait(0);
+    cluster_barrier();
+}
+
+#[test]
+fn a_multicast_comes_before_the_cluster_has_met() {
+    check("multicast_too_soon", multicast_too_soon.trace());
+}
