@@ -81,7 +81,7 @@ fn one_copy_reaches_all_ctas_of_a_cluster() {
         let arguments = [
             tensor(&from, &[rounds as u64 * 16, 64]),
             buffer(&vec![f16::ZERO; rounds * 2048]),
-            crate::machine::Argument::Int(rounds as i32),
+            Argument::Int(rounds as i32),
         ];
         let after = run(shared_block, [2, 1, 1], &arguments);
         let wanted: Vec<f16> = from.iter().chain(&from).copied().collect();
