@@ -88,16 +88,7 @@ impl Decoder<'_> {
                 read(reg, None);
             }
         }
-        let accumulates = match &instruction.inst {
-            Inst::Wgmma(product) => match product.scale_d {
-                Operand::Int(0) => Accumulates::Never,
-                Operand::Reg(reg) => self
-                    .predicate_reg(reg)
-                    .map_or(Accumulates::Always, Accumulates::If),
-                _ => Accumulates::Always,
-            },
-            _ => Accumulates::Always,
-        };
+        let accumulates = self.accumulates(&instruction.inst);
         let mut writes = SmallVec::new();
         instruction.inst.visit_registers(|reg, role| {
             if role == Role::ReadWrite {
@@ -127,6 +118,20 @@ impl Decoder<'_> {
         if let Some(last) = self.uses.last_mut() {
             last.writes = writes;
             last.is_certain = is_certain;
+        }
+    }
+
+    /// When an instruction reads its accumulators.
+    fn accumulates(&self, inst: &Inst) -> Accumulates {
+        let Inst::Wgmma(product) = inst else {
+            return Accumulates::Always;
+        };
+        match product.scale_d {
+            Operand::Int(0) => Accumulates::Never,
+            Operand::Reg(reg) => self
+                .predicate_reg(reg)
+                .map_or(Accumulates::Always, Accumulates::If),
+            _ => Accumulates::Always,
         }
     }
 }

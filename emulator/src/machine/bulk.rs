@@ -36,6 +36,35 @@ impl BulkGroups {
     }
 }
 
+/// What one copy moves.
+struct Moved {
+    pieces: Vec<Piece>,
+    fill: Fill,
+    /// The type of the elements where a tensor map says it.
+    element: Option<Type>,
+}
+
+impl Moved {
+    /// Bytes that follow one another on both sides.
+    fn run(shared: u64, bytes: u32, other: Other) -> Moved {
+        let piece = Piece {
+            shared: shared_index(shared),
+            bytes,
+            other,
+        };
+        Moved {
+            pieces: vec![piece],
+            fill: Fill::Zero,
+            element: None,
+        }
+    }
+}
+
+/// One side of a copy of a run begins where the engine can.
+fn check_bulk(memory: Memory, address: u64, lane: usize) -> Stepped {
+    check_aligned(memory, "bulk copy", &[address; 32], 1 << lane, BULK_ALIGN)
+}
+
 impl Worker<'_> {
     /// The address of a spot in a lane, in the memory that it means.
     pub(crate) fn place(
@@ -93,84 +122,15 @@ impl Worker<'_> {
             _ => BULK_ALIGN,
         };
         check_aligned(Memory::Shared, "bulk copy", &[shared; 32], 1 << lane, align)?;
-        let mut element = None;
-        let (pieces, fill) = match &copy.kind {
-            BulkKind::FromGlobal { src: other, bytes }
-            | BulkKind::ToGlobal { dst: other, bytes } => {
-                let bytes = self.bulk_bytes(scene, *bytes, lane)?;
-                let address = self
-                    .place(scene, other, lane)
-                    .map_or(0, |(_, address)| address);
-                check_aligned(
-                    Memory::Global,
-                    "bulk copy",
-                    &[address; 32],
-                    1 << lane,
-                    BULK_ALIGN,
-                )?;
-                (
-                    vec![Piece {
-                        shared: shared_index(shared),
-                        bytes,
-                        other: Other::Global(address),
-                    }],
-                    Fill::Zero,
-                )
-            }
-            BulkKind::ToCluster { src, bytes } => {
-                let bytes = self.bulk_bytes(scene, *bytes, lane)?;
-                let (_, from) = self.shared_place(scene, src, lane, "the source of a bulk copy")?;
-                check_aligned(
-                    Memory::Shared,
-                    "bulk copy",
-                    &[from; 32],
-                    1 << lane,
-                    BULK_ALIGN,
-                )?;
-                let index = self.inside(scene, scene.cta, from, bytes, lane)?;
-                self.check_async_read(scene, scene.cta, index, bytes as usize)?;
-                let other = Other::Shared(shared_index(from));
-                (
-                    vec![Piece {
-                        shared: shared_index(shared),
-                        bytes,
-                        other,
-                    }],
-                    Fill::Zero,
-                )
-            }
-            BulkKind::FromTensor(tensor) | BulkKind::ToTensor(tensor) => {
-                let mut map = self.tensor_map(scene, &tensor.map, lane)?;
-                if matches!(copy.kind, BulkKind::ToTensor(_)) && copy.reduction.is_none() {
-                    map = map.written_in_whole_units();
-                }
-                element = Some(map.element);
-                let coords = tensor_coords(scene, tensor, lane);
-                check_rank(&map, tensor, lane)?;
-                let offsets = tensor
-                    .offsets
-                    .iter()
-                    .map(|&slot| scene.warp.regs.words[slot as usize].0[lane] as u16);
-                let offsets: Vec<u16> = offsets.collect();
-                let fill = if map.nan_fill {
-                    Fill::Nan(map.element.reduction_type())
-                } else {
-                    Fill::Zero
-                };
-                (
-                    super::tensor::pieces(&map, &coords, &offsets, shared_index(shared)),
-                    fill,
-                )
-            }
-        };
+        let Moved {
+            pieces,
+            fill,
+            element,
+        } = self.moved(scene, copy, shared, lane)?;
         let total: u32 = pieces.iter().map(|piece| piece.bytes).sum();
-        let reduction = copy.reduction.map(|(op, ty)| {
-            (
-                op,
-                ty.or(element.map(super::super::tensor_map::TensorElement::reduction_type))
-                    .unwrap_or(Type::U32),
-            )
-        });
+        let reduction = copy
+            .reduction
+            .map(|(op, ty)| (op, ty.or(element).unwrap_or(Type::U32)));
         let pending = Pending {
             step: scene.path.pc,
             cta: scene.cta,
@@ -208,6 +168,55 @@ impl Worker<'_> {
                 1 << lane,
                 "a bulk load needs an mbarrier".to_owned(),
             )),
+        }
+    }
+
+    /// What a copy moves from or to `shared`, byte for byte.
+    fn moved(
+        &mut self,
+        scene: &mut Scene<'_>,
+        copy: &BulkCopy,
+        shared: u64,
+        lane: usize,
+    ) -> Stepped<Moved> {
+        match &copy.kind {
+            BulkKind::FromGlobal { src: other, bytes }
+            | BulkKind::ToGlobal { dst: other, bytes } => {
+                let bytes = self.bulk_bytes(scene, *bytes, lane)?;
+                let place = self.place(scene, other, lane);
+                let address = place.map_or(0, |(_, address)| address);
+                check_bulk(Memory::Global, address, lane)?;
+                Ok(Moved::run(shared, bytes, Other::Global(address)))
+            }
+            BulkKind::ToCluster { src, bytes } => {
+                let bytes = self.bulk_bytes(scene, *bytes, lane)?;
+                let (_, from) = self.shared_place(scene, src, lane, "the source of a bulk copy")?;
+                check_bulk(Memory::Shared, from, lane)?;
+                let index = self.inside(scene, scene.cta, from, bytes, lane)?;
+                self.check_async_read(scene, scene.cta, index, bytes as usize)?;
+                Ok(Moved::run(shared, bytes, Other::Shared(shared_index(from))))
+            }
+            BulkKind::FromTensor(tensor) | BulkKind::ToTensor(tensor) => {
+                let mut map = self.tensor_map(scene, &tensor.map, lane)?;
+                if matches!(copy.kind, BulkKind::ToTensor(_)) && copy.reduction.is_none() {
+                    map = map.written_in_whole_units();
+                }
+                let coords = tensor_coords(scene, tensor, lane);
+                check_rank(&map, tensor, lane)?;
+                let words = &scene.warp.regs.words;
+                let offset = |&slot: &u32| words[slot as usize].0[lane] as u16;
+                let offsets: Vec<u16> = tensor.offsets.iter().map(offset).collect();
+                let element = map.element.reduction_type();
+                Ok(Moved {
+                    pieces: super::tensor::pieces(&map, &coords, &offsets, shared_index(shared)),
+                    fill: if map.nan_fill {
+                        Fill::Nan(element)
+                    } else {
+                        Fill::Zero
+                    },
+                    element: Some(element),
+                })
+            }
         }
     }
 

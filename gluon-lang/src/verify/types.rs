@@ -147,6 +147,21 @@ pub(crate) fn check_tensor(
     warps: u32,
     ctas: u32,
 ) -> Result<(), OpError> {
+    check_shape(t)?;
+    if matches!(t.layout, Layout::Auto | Layout::Coalesced) {
+        if stage >= Stage::Resolved {
+            return Err(OpError::new(
+                Code::UnresolvedLayout,
+                format!("nothing decides the layout of this {t}"),
+            ));
+        }
+        return Ok(());
+    }
+    check_layout(t)?;
+    check_spread(t, warps, ctas)
+}
+
+fn check_shape(t: &TensorType) -> Result<(), OpError> {
     if let Some(d) = t.shape.iter().find(|d| !d.is_power_of_two()) {
         let error = OpError::new(
             Code::NotPowerOfTwo,
@@ -174,15 +189,11 @@ pub(crate) fn check_tensor(
         );
         return Err(error.help("a tensor is the part that one CTA works on: take a smaller one, and more CTAs or a loop"));
     }
-    if matches!(t.layout, Layout::Auto | Layout::Coalesced) {
-        if stage >= Stage::Resolved {
-            return Err(OpError::new(
-                Code::UnresolvedLayout,
-                format!("nothing decides the layout of this {t}"),
-            ));
-        }
-        return Ok(());
-    }
+    Ok(())
+}
+
+/// Does a layout that is known fit the shape?
+fn check_layout(t: &TensorType) -> Result<(), OpError> {
     if t.layout.rank() != Some(t.rank()) {
         let rank = t
             .layout
@@ -201,7 +212,11 @@ pub(crate) fn check_tensor(
     }
     t.layout
         .check(&t.shape)
-        .map_err(|e| OpError::new(Code::InvalidLayout, e.to_string()))?;
+        .map_err(|e| OpError::new(Code::InvalidLayout, e.to_string()))
+}
+
+/// Is the layout for so many warps, and for one CTA or as many as a cluster has?
+fn check_spread(t: &TensorType, warps: u32, ctas: u32) -> Result<(), OpError> {
     if let Some(n) = t.layout.ctas().filter(|&n| n > 1 && n != ctas) {
         let message = format!(
             "the layout of {t} is spread over {n} CTAs, and the kernel's clusters have {ctas}"

@@ -14,6 +14,7 @@ use ptx::{AccessSem, Addr, L1Eviction, L2Prefetch, LoadCache, Predicate, Reg, Sp
 use crate::analysis::mask;
 
 use super::code::Code;
+use super::distribute::Distribution;
 use super::element::Element;
 use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
@@ -140,11 +141,33 @@ impl Emitter<'_> {
             };
         };
         let distribution = self.distribution(t);
+        let (dim, steps) = (0..t.rank())
+            .map(|dim| (dim, self.steps_along(dim, pointers, &distribution, elem)))
+            .max_by_key(|(_, steps)| steps.len())
+            .unwrap_or_default();
+        let cut = mask.map_or(Cut::Nowhere, |mask| {
+            self.cut_of(mask, dim, 1 << steps.len())
+        });
+        let copied = distribution.copied_registers as usize;
+        Runs {
+            groups: groups(&distribution, &steps),
+            copies: (0..distribution.registers()).map(|r| r & !copied).collect(),
+            cut,
+        }
+    }
+
+    /// The registers that differ by 1, 2, 4, ... elements along `dim`, as far as one access reaches.
+    fn steps_along(
+        &self,
+        dim: usize,
+        pointers: Value,
+        distribution: &Distribution,
+        elem: Elem,
+    ) -> Vec<u64> {
         let map = &distribution.map;
-        let copied = distribution.copied_registers;
         let mut span = Span::new();
         for (bit, &basis) in map.bases(Axis::Register).iter().enumerate() {
-            if copied >> bit & 1 == 0 {
+            if distribution.copied_registers >> bit & 1 == 0 {
                 span.insert_tagged(basis, 1 << bit);
             }
         }
@@ -154,59 +177,14 @@ impl Emitter<'_> {
         } else {
             MAX_ACCESS_BYTES / elem.bytes()
         };
-        let steps_along = |dim: usize| -> Vec<u64> {
-            let known = self.axes.contiguity(pointers, dim);
-            let aligned = self.axes.divisibility(pointers, dim) / elem.bytes();
-            let width = most.min(known).min(aligned);
-            let shift = map.out_shift(Axis::dim(dim));
-            let bits = map.out_bits(Axis::dim(dim)).min(width.max(1).ilog2());
-            (0..bits)
-                .map_while(|bit| span.solve(1 << (shift + bit)))
-                .collect()
-        };
-        let (dim, steps) = (0..t.rank())
-            .map(|dim| (dim, steps_along(dim)))
-            .max_by_key(|(_, steps)| steps.len())
-            .unwrap_or_default();
-        let cut = mask.map_or(Cut::Nowhere, |mask| {
-            self.cut_of(mask, dim, 1 << steps.len())
-        });
-        let own = |r: u64| r as u32 & copied == 0;
-        let pick = |at: u64| {
-            steps
-                .iter()
-                .enumerate()
-                .filter(|&(k, _)| at >> k & 1 == 1)
-                .fold(0, |r, (_, s)| r ^ s)
-        };
-        let mut seen = vec![false; distribution.registers()];
-        let mut groups = Vec::new();
-        let first_of = |r: u64| {
-            (0..1_u64 << steps.len())
-                .map(|at| r ^ pick(at))
-                .min_by_key(|&r| distribution.offsets[r as usize])
-        };
-        for register in (0..distribution.registers() as u64).filter(|&r| own(r)) {
-            if seen[register as usize] {
-                continue;
-            }
-            let first = first_of(register).unwrap_or(register);
-            let run: Vec<usize> = (0..1_u64 << steps.len())
-                .map(|at| (first ^ pick(at)) as usize)
-                .collect();
-            for &r in &run {
-                seen[r] = true;
-            }
-            groups.push(run);
-        }
-        let copies = (0..distribution.registers())
-            .map(|r| r & !(copied as usize))
-            .collect();
-        Runs {
-            groups,
-            copies,
-            cut,
-        }
+        let known = self.axes.contiguity(pointers, dim);
+        let aligned = self.axes.divisibility(pointers, dim) / elem.bytes();
+        let width = most.min(known).min(aligned);
+        let shift = map.out_shift(Axis::dim(dim));
+        let bits = map.out_bits(Axis::dim(dim)).min(width.max(1).ilog2());
+        (0..bits)
+            .map_while(|bit| span.solve(1 << (shift + bit)))
+            .collect()
     }
 
     /// Where a mask may cut aligned runs of `len` elements along `dim`.
@@ -435,6 +413,23 @@ impl Code {
         let both = self.int_binary(BinaryOp::And, a.into(), b.into(), Elem::I1);
         self.whole(both, Elem::I1)
     }
+}
+
+/// The registers of each run, in the order of their elements; copies are in none.
+fn groups(distribution: &Distribution, steps: &[u64]) -> Vec<Vec<usize>> {
+    let pick = |at: u64| {
+        let taken = steps.iter().enumerate().filter(|&(k, _)| at >> k & 1 == 1);
+        taken.fold(0, |r, (_, s)| r ^ s)
+    };
+    let run_of = |r: u64| (0..1_u64 << steps.len()).map(move |at| (r ^ pick(at)) as usize);
+    let begins =
+        |&r: &u64| distribution.is_own(r as usize) && run_of(r).all(|other| other >= r as usize);
+    let in_order = |r: u64| {
+        let first = run_of(r).min_by_key(|&other| distribution.offsets[other]);
+        run_of(first.unwrap_or(r as usize) as u64).collect()
+    };
+    let registers = 0..distribution.registers() as u64;
+    registers.filter(begins).map(in_order).collect()
 }
 
 /// The address of element `at` of a run.
