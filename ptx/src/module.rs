@@ -168,6 +168,17 @@ pub enum Extent {
     Unsized,
 }
 
+impl Extent {
+    /// Elements of the type in front; none when the launch decides.
+    pub fn elements(self) -> u64 {
+        match self {
+            Extent::Scalar => 1,
+            Extent::Array(count) => count,
+            Extent::Unsized => 0,
+        }
+    }
+}
+
 /// Initial contents of a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Initializer {
@@ -229,12 +240,9 @@ impl Variable {
 
     /// Size in bytes; zero when the launch decides.
     pub fn size_bytes(&self) -> u64 {
-        let count = match self.extent {
-            Extent::Scalar => 1,
-            Extent::Array(count) => count,
-            Extent::Unsized => 0,
-        };
-        count.saturating_mul(u64::from(self.ty.bytes()))
+        self.extent
+            .elements()
+            .saturating_mul(u64::from(self.ty.bytes()))
     }
 }
 
@@ -302,12 +310,9 @@ impl Param {
 
     /// Size in bytes.
     pub fn size_bytes(&self) -> u64 {
-        let count = match self.extent {
-            Extent::Scalar => 1,
-            Extent::Array(count) => count,
-            Extent::Unsized => 0,
-        };
-        count.saturating_mul(u64::from(self.ty.bytes()))
+        self.extent
+            .elements()
+            .saturating_mul(u64::from(self.ty.bytes()))
     }
 }
 
