@@ -160,7 +160,7 @@ fn assign(to: &mut Scalar<i32>, value: Scalar<i32>) {
 #[kernel(warps = 1)]
 fn behind_a_reference(out: Ptr<i32>, n: i32) {
     let mut accs = [n, n + 1];
-    for (_, acc) in accs.iter_mut().enumerate() {
+    for acc in accs.iter_mut().filter(|_| true) {
         for i in range(0, n) {
             assign(acc, i + n);
         }

@@ -324,6 +324,37 @@ fn device_functions_return_early() {
 }
 
 #[kernel(warps = 1)]
+fn macros(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let list = vec![
+        if n > 3 { n } else { -n },
+        n + 1,
+        (n > 1 && n != 5).cast::<i32>(),
+    ];
+    let mut flags = vec![n > 2; 2];
+    assert_eq!(list.len(), 3, "{:?}", n > 3);
+    for (at, x) in list.into_iter().enumerate() {
+        out.at(at).store(x);
+    }
+    if let Some(flag) = flags.pop() {
+        out.at(3).store(flag.cast::<i32>());
+    }
+}
+
+#[test]
+fn arguments_of_known_macros_are_code_of_the_kernel() {
+    check!(
+        macros,
+        [[0], [2], [3], [5]],
+        |input: &[i32], out: &mut [i32]| {
+            let n = input[0];
+            out[0] = if n > 3 { n } else { -n };
+            out[1..4].copy_from_slice(&[n + 1, (n > 1 && n != 5).into(), (n > 2).into()]);
+        }
+    );
+}
+
+#[kernel(warps = 1)]
 fn options(input: Ptr<i32>, out: Ptr<i32>) {
     let n = input.at(0).load();
     let mut best: Option<Scalar<i32>> = Some(n);

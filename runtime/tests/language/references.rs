@@ -36,6 +36,59 @@ fn items_of_a_list_change_in_arms_and_loops() {
     );
 }
 
+#[kernel(warps = 1)]
+fn numbered_items(input: Ptr<i32>, out: Ptr<i32>) {
+    let (n, m) = (input.at(0).load(), input.at(1).load());
+    let mut rows = [[n; 2]; 3];
+    for i in range(0, m) {
+        for (r, row) in rows.iter_mut().enumerate().rev() {
+            row[0] += i * r;
+            if row[0] > 4 {
+                row[1] = i;
+            }
+        }
+    }
+    let mut lows = [m; 3];
+    for ((_, row), low) in rows.iter_mut().enumerate().zip(lows.iter_mut()) {
+        if row[0] < row[1] {
+            *low = row[0];
+            row[1] = n;
+        }
+    }
+    for (at, x) in rows.iter().flatten().chain(&lows).enumerate() {
+        out.at(at).store(*x);
+    }
+}
+
+#[test]
+fn numbered_and_paired_items_change_too() {
+    check!(
+        numbered_items,
+        [[1, 2], [0, 7], [3, 4]],
+        |input: &[i32], out: &mut [i32]| {
+            let (n, m) = (input[0], input[1]);
+            let mut rows = [[n; 2]; 3];
+            for i in 0..m {
+                for (r, row) in rows.iter_mut().enumerate() {
+                    row[0] += i * r as i32;
+                    if row[0] > 4 {
+                        row[1] = i;
+                    }
+                }
+            }
+            for (r, row) in rows.iter_mut().enumerate() {
+                if row[0] < row[1] {
+                    out[6 + r] = row[0];
+                    row[1] = n;
+                } else {
+                    out[6 + r] = m;
+                }
+                out[2 * r..][..2].copy_from_slice(row);
+            }
+        }
+    );
+}
+
 #[derive(Clone, Copy, Aggregate)]
 struct Pair {
     low: Scalar<i32>,

@@ -3,6 +3,7 @@
 mod branch;
 mod exits;
 mod loops;
+mod macros;
 mod names;
 mod operators;
 mod references;
@@ -112,6 +113,10 @@ impl VisitMut for Rewriter {
         put_attributes(expr, attributes);
     }
 
+    fn visit_stmt_macro_mut(&mut self, stmt: &mut syn::StmtMacro) {
+        self.macro_arguments(&mut stmt.mac);
+    }
+
     // Types, patterns, generic arguments and nested items hold no code that is traced.
     fn visit_type_mut(&mut self, _: &mut syn::Type) {}
     fn visit_pat_mut(&mut self, _: &mut Pat) {}
@@ -143,6 +148,7 @@ impl Rewriter {
                 let error = syn::Error::new(e.async_token.span, "a kernel has no `async` code");
                 self.errors.push(error);
             }
+            Expr::Macro(e) => self.macro_arguments(&mut e.mac),
             _ => visit_mut::visit_expr_mut(self, expr),
         }
     }

@@ -5,7 +5,7 @@ use syn::visit::{self, Visit};
 use syn::{Expr, ExprMethodCall, ExprReference, Pat};
 
 /// What a pattern binds of an expression.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(super) enum Lends {
     /// No `&mut` that is seen.
     Nothing,
@@ -36,6 +36,28 @@ pub(super) fn lends_items(pattern: &Pat, iterated: &Expr) -> Lends {
         _ => false,
     };
     certain_or(is_certain, iterated)
+}
+
+/// An iterator made of another one: the call, and the two patterns of its items where they are pairs.
+pub(super) fn adapted<'a>(
+    pattern: &'a Pat,
+    iterated: &'a Expr,
+) -> Option<(&'a ExprMethodCall, Option<(&'a Pat, &'a Pat)>)> {
+    let Expr::MethodCall(call) = bare(iterated) else {
+        return None;
+    };
+    if call.method == "enumerate" || call.method == "zip" {
+        let Pat::Tuple(pair) = pattern else {
+            return None;
+        };
+        let mut sides = pair.elems.iter();
+        return Some((call, Some((sides.next()?, sides.next()?))));
+    }
+    let keeps_items = ["rev", "skip", "take", "step_by"];
+    keeps_items
+        .iter()
+        .any(|known| call.method == known)
+        .then_some((call, None))
 }
 
 fn certain_or(is_certain: bool, init: &Expr) -> Lends {

@@ -8,7 +8,7 @@ use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, FnArg, Pat, PatIdent, Type};
 
-use super::references::{Lends, lends, lends_items};
+use super::references::{Lends, adapted, lends, lends_items};
 use super::uses::Uses;
 
 /// How a variable can change.
@@ -74,9 +74,22 @@ impl Scopes {
         self.add_pattern_of(pattern, lends(pattern, init), cfgs);
     }
 
-    /// The same for the items of `iterated`.
+    /// The same for the items of `iterated`: of `enumerate` and `zip` each side has its own.
     pub(super) fn add_items(&mut self, pattern: &Pat, iterated: &Expr) {
-        self.add_pattern_of(pattern, lends_items(pattern, iterated), &[]);
+        let Some((call, sides)) = adapted(pattern, iterated) else {
+            return self.add_pattern_of(pattern, lends_items(pattern, iterated), &[]);
+        };
+        match (sides, call.args.first()) {
+            (None, _) => self.add_items(pattern, &call.receiver),
+            (Some((index, item)), None) => {
+                self.add_pattern(index);
+                self.add_items(item, &call.receiver);
+            }
+            (Some((left, right)), Some(other)) => {
+                self.add_items(left, &call.receiver);
+                self.add_items(right, other);
+            }
+        }
     }
 
     fn add_pattern_of(&mut self, pattern: &Pat, lends: Lends, cfgs: &[Attribute]) {

@@ -1,0 +1,66 @@
+//! Macros whose arguments are known to be expressions. Those of others are tokens, of which nothing is known.
+
+use quote::ToTokens;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::visit_mut::VisitMut;
+use syn::{Expr, Macro, Token};
+
+use super::Rewriter;
+
+/// What takes expressions, a text with its arguments among them.
+const OF_EXPRESSIONS: [&str; 18] = [
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "debug_assert",
+    "debug_assert_eq",
+    "debug_assert_ne",
+    "eprint",
+    "eprintln",
+    "format",
+    "panic",
+    "print",
+    "println",
+    "static_assert",
+    "static_print",
+    "todo",
+    "unimplemented",
+    "unreachable",
+    "vec",
+];
+
+impl Rewriter {
+    /// Rewrites the arguments of a macro that is known to take expressions.
+    pub(super) fn macro_arguments(&mut self, mac: &mut Macro) {
+        let name = mac.path.segments.last().map(|s| s.ident.to_string());
+        let Some(name) = name.filter(|name| OF_EXPRESSIONS.contains(&name.as_str())) else {
+            return;
+        };
+        // Their message is the condition as it was written.
+        let shows_first = ["assert", "debug_assert", "static_assert"].contains(&name.as_str());
+        let tokens = mac.tokens.clone();
+        let list = Punctuated::<Expr, Token![,]>::parse_terminated;
+        if let Ok(mut arguments) = list.parse2(tokens.clone()) {
+            for argument in arguments.iter_mut().skip(usize::from(shows_first)) {
+                self.visit_expr_mut(argument);
+            }
+            mac.tokens = arguments.into_token_stream();
+            return;
+        }
+        // `vec![element; length]`
+        let repeat = |input: syn::parse::ParseStream<'_>| {
+            Ok((
+                input.parse::<Expr>()?,
+                input.parse::<Token![;]>()?,
+                input.parse::<Expr>()?,
+            ))
+        };
+        if let Ok((mut element, semicolon, length)) = repeat.parse2(tokens) {
+            self.visit_expr_mut(&mut element);
+            mac.tokens = element.into_token_stream();
+            semicolon.to_tokens(&mut mac.tokens);
+            length.to_tokens(&mut mac.tokens);
+        }
+    }
+}
