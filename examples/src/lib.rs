@@ -10,6 +10,7 @@ mod rows;
 mod tile;
 
 pub mod async_copy_pipeline;
+pub mod attention_forward;
 pub mod bulk_ring;
 pub mod cache_hints;
 pub mod cluster_norm;
