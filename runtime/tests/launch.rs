@@ -57,6 +57,20 @@ fn an_application_compiles_loads_and_launches() -> tilekit::Result<()> {
 }
 
 #[test]
+fn the_emulator_counts_what_the_last_launch_did() -> tilekit::Result<()> {
+    let device = Device::emulator();
+    assert!(device.emulator_stats().is_none());
+    let x = Buffer::<i32>::zeros(&device, 256)?;
+    let kernel = double_rows.compile(&Compiler::default())?.load(&device)?;
+    kernel.launch(&Stream::new(&device)?, grid(4u32), (&x, &x, 64, 64))?;
+    let stats = device.emulator_stats().expect("a kernel was launched");
+    assert_eq!(stats.ctas, 4);
+    let stored_bytes: u64 = stats.stored_bytes.values().sum();
+    assert_eq!(stored_bytes, 4 * 64 * 4);
+    Ok(())
+}
+
+#[test]
 fn promises_grid_and_device_are_checked_at_the_launch() -> tilekit::Result<()> {
     for device in devices() {
         let stream = Stream::new(&device)?;

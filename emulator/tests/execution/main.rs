@@ -11,15 +11,16 @@
 
 mod kernel;
 
-mod arithmetic;
 mod atomics;
 mod barriers;
 mod control;
 mod conversion;
 mod exchange;
 mod faults;
+mod floats;
 mod gemm;
 mod hopper;
+mod integers;
 mod launch;
 mod matrices;
 mod memory;
