@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::ir::{Func, Stage};
 use gluon_lang::text::print;
-use gluon_lang::verify::verify;
+use gluon_lang::verify::Verifier;
 
 use crate::options::Options;
 use crate::{opt, plan, resolve};
@@ -251,7 +251,11 @@ pub(crate) fn run(func: Func, passes: &[Pass], options: &Options) -> Result<Lowe
         warnings: Diagnostics::default(),
         printed: Vec::new(),
     };
-    let mut runner = Runner { lowered, options };
+    let mut runner = Runner {
+        lowered,
+        verifier: Verifier::default(),
+        options,
+    };
     runner.check_input()?;
     let runs = |pass: &&Pass| pass.needs >= start && (options.optimises || !pass.is_optional);
     for pass in passes.iter().filter(runs) {
@@ -262,13 +266,15 @@ pub(crate) fn run(func: Func, passes: &[Pass], options: &Options) -> Result<Lowe
 
 struct Runner<'o> {
     lowered: Lowered,
+    verifier: Verifier,
     options: &'o Options,
 }
 
 impl Runner<'_> {
     /// The verifier before the first pass: what comes in may be IR edited by hand.
-    fn check_input(&self) -> Result<(), Diagnostics> {
-        let found = verify(&self.lowered.func, self.lowered.func.stage);
+    fn check_input(&mut self) -> Result<(), Diagnostics> {
+        let func = &self.lowered.func;
+        let found = self.verifier.verify(func, func.stage);
         if found.has_errors() {
             Err(found)
         } else {
@@ -312,7 +318,7 @@ impl Runner<'_> {
         let is_new_stage = pass.gives > self.lowered.func.stage;
         self.lowered.func.stage = pass.gives;
         if is_new_stage || self.options.verify_each_pass {
-            let found = verify(&self.lowered.func, pass.gives);
+            let found = self.verifier.verify(&self.lowered.func, pass.gives);
             if found.has_errors() {
                 self.bug(pass, before, &found.to_string());
             }

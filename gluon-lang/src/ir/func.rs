@@ -437,9 +437,8 @@ impl Func {
     pub fn walk_region(&self, region: Region, out: &mut Vec<Inst>) {
         for &inst in &self.regions[region].insts {
             out.push(inst);
-            for inner in self.op(inst).regions() {
-                self.walk_region(inner, out);
-            }
+            let rules = self.op(inst).rules();
+            rules.visit_regions(&mut |inner| self.walk_region(inner, out));
         }
     }
 

@@ -7,12 +7,12 @@ use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::entity::{Inst, Region, Value};
 use crate::ir::{Func, Type};
 use crate::ops::control::yielded;
-use crate::ops::{Op, flow};
+use crate::ops::{Op, Values, flow};
 
-pub(super) fn check(func: &Func, found: &mut Diagnostics) {
-    let has_any = func.walk().into_iter().any(|i| {
-        let results = func.results(i).iter();
-        results.into_iter().any(|v| is_in_flight(func, *v))
+pub(super) fn check(func: &Func, insts: &[Inst], found: &mut Diagnostics) {
+    let has_any = insts.iter().any(|i| {
+        let mut results = func.results(*i).iter();
+        results.any(|v| is_in_flight(func, *v))
     });
     if !has_any {
         return;
@@ -53,10 +53,14 @@ impl Walk<'_> {
 
     fn inst(&mut self, inst: Inst) {
         let op = self.func.op(inst);
-        for value in op.operands() {
+        let mut taken = Values::new();
+        op.rules().visit(&mut |value| {
             if is_in_flight(self.func, value) {
-                self.take(inst, value);
+                taken.push(value);
             }
+        });
+        for value in taken {
+            self.take(inst, value);
         }
         if let Op::WgmmaWait(wait) = op {
             self.check_wait(inst, wait.pending, &wait.accumulators);
@@ -72,12 +76,15 @@ impl Walk<'_> {
 
     /// What an op without regions gives stays in the registers of what it takes.
     fn settle(&mut self, inst: Inst) {
-        let taken: Vec<Value> = match self.func.op(inst) {
-            Op::WgmmaStart(op) => vec![op.accumulator],
-            Op::WgmmaWait(op) => op.accumulators.to_vec(),
-            _ => Vec::new(),
+        let taken: &[Value] = match self.func.op(inst) {
+            Op::WgmmaStart(op) => &[op.accumulator],
+            Op::WgmmaWait(op) => &op.accumulators,
+            _ => &[],
         };
         for (at, &result) in self.func.results(inst).iter().enumerate() {
+            if !is_in_flight(self.func, result) {
+                continue;
+            }
             let home = taken.get(at).and_then(|v| self.homes[*v]);
             self.homes[result] = Some(home.unwrap_or(result));
         }

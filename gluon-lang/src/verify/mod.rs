@@ -7,25 +7,58 @@
 //! - Stage `Resolved` and later: no open layout, no `set_layout`; every layout fits its shape and the kernel's warps.
 
 mod in_flight;
+mod known;
 mod named_barriers;
 mod partitions;
 mod shared;
 mod structure;
 mod types;
 
-pub(crate) use shared::check_smem;
+use known::KnownTypes;
 pub(crate) use types::{check_map, check_tensor};
 
-use crate::diag::{Code, Diagnostic, Diagnostics};
+use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
 use crate::entity::Inst;
-use crate::ir::{Func, Stage};
+use crate::ir::{Func, SmemType, Stage};
 
 /// The most CTAs of a cluster: what a GPC of `sm_90` holds (CUDA C++ Programming Guide, "Thread Block Clusters").
 const MAX_CLUSTER: u32 = 16;
 
 /// Everything that is wrong with `func` at `stage`.
 pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
-    let mut found = Diagnostics::default();
+    Verifier::default().verify(func, stage)
+}
+
+/// The verifier, with what it remembers for the next time: a kernel is verified at each stage.
+#[derive(Debug, Default)]
+pub struct Verifier {
+    known: KnownTypes,
+}
+
+impl Verifier {
+    /// Everything that is wrong with `func` at `stage`.
+    pub fn verify(&mut self, func: &Func, stage: Stage) -> Diagnostics {
+        let mut found = Diagnostics::default();
+        check_size(func, &mut found);
+        structure::check(func, &mut found);
+        if !found.has_errors() {
+            let insts = func.walk();
+            types::check(func, &insts, stage, &mut self.known, &mut found);
+            in_flight::check(func, &insts, &mut found);
+            partitions::check(func, &insts, &mut found);
+            named_barriers::check(func, &insts, &mut found);
+        }
+        found
+    }
+
+    /// Is this an allocation of shared memory, or a view of one, that may exist?
+    pub(crate) fn check_smem(&mut self, ty: &SmemType) -> Result<(), OpError> {
+        self.known.check_smem(ty)
+    }
+}
+
+/// How many warps and CTAs run together.
+fn check_size(func: &Func, found: &mut Diagnostics) {
     if !func.warps.is_power_of_two() || func.warps > 32 {
         found.push(Diagnostic::error(
             Code::WrongWarps,
@@ -51,14 +84,6 @@ pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
             "take 1 to {MAX_CLUSTER} CTAs; up to 8 fit everywhere"
         )));
     }
-    structure::check(func, &mut found);
-    if !found.has_errors() {
-        types::check(func, stage, &mut found);
-        in_flight::check(func, &mut found);
-        partitions::check(func, &mut found);
-        named_barriers::check(func, &mut found);
-    }
-    found
 }
 
 /// A broken rule at an instruction.

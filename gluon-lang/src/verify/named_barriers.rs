@@ -17,16 +17,17 @@ struct Comer {
     barrier: NamedBarrier,
 }
 
-pub(super) fn check(func: &Func, found: &mut Diagnostics) {
+pub(super) fn check(func: &Func, all_insts: &[Inst], found: &mut Diagnostics) {
+    let is_named = |inst: &Inst| func.op(*inst).rules().named_barrier().is_some();
+    if !all_insts.iter().any(is_named) {
+        return;
+    }
     let mut all: BTreeMap<u32, Vec<Comer>> = BTreeMap::new();
     let mut inside = Vec::new();
-    let parting = func
-        .walk()
-        .into_iter()
-        .find_map(|inst| match func.op(inst) {
-            Op::WarpSpecialize(op) => Some(op),
-            _ => None,
-        });
+    let parting = all_insts.iter().find_map(|inst| match func.op(*inst) {
+        Op::WarpSpecialize(op) => Some(op),
+        _ => None,
+    });
     for (partition, &region) in parting
         .iter()
         .flat_map(|op| op.partitions.0.iter().enumerate())
@@ -45,7 +46,7 @@ pub(super) fn check(func: &Func, found: &mut Diagnostics) {
         }
         inside.extend(insts);
     }
-    outside(func, &inside, found);
+    outside(func, all_insts, &inside, found);
     if let Some(parting) = parting {
         for comers in all.values() {
             check_one(func, parting, comers, found);
@@ -54,8 +55,8 @@ pub(super) fn check(func: &Func, found: &mut Diagnostics) {
 }
 
 /// Before the warps part, the workers' warps run along with the kernel's own.
-fn outside(func: &Func, inside: &[Inst], found: &mut Diagnostics) {
-    for inst in func.walk() {
+fn outside(func: &Func, all: &[Inst], inside: &[Inst], found: &mut Diagnostics) {
+    for &inst in all {
         if func.op(inst).rules().named_barrier().is_some() && !inside.contains(&inst) {
             let d = Diagnostic::error(
                 Code::NamedBarrier,

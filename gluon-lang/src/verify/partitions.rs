@@ -5,12 +5,12 @@ use cranelift_entity::EntitySet;
 use super::broken;
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::entity::{Inst, Region, Value};
-use crate::ir::{Func, Type};
-use crate::ops::{Op, flow};
+use crate::ir::{Func, Type, ValueDef};
+use crate::ops::{Op, Values, flow};
 
-pub(super) fn check(func: &Func, found: &mut Diagnostics) {
+pub(super) fn check(func: &Func, insts: &[Inst], found: &mut Diagnostics) {
     let body = &func.region(func.body).insts;
-    for inst in func.walk() {
+    for &inst in insts {
         let op = func.op(inst);
         if !flow::is_parallel(op) {
             continue;
@@ -43,20 +43,16 @@ pub(super) fn check(func: &Func, found: &mut Diagnostics) {
 fn captures(func: &Func, region: Region, found: &mut Diagnostics) {
     let mut insts: Vec<Inst> = Vec::new();
     func.walk_region(region, &mut insts);
-    let mut own: EntitySet<Value> = EntitySet::new();
-    for &inst in &insts {
-        own.extend(func.results(inst).iter().copied());
-        for inner in func.op(inst).regions() {
-            own.extend(func.region(inner).params.iter().copied());
-        }
-    }
     let mut said: EntitySet<Value> = EntitySet::new();
     for &inst in &insts {
-        for value in func.op(inst).operands() {
+        let mut outer = Values::new();
+        func.op(inst).rules().visit(&mut |value| {
             let is_tile = matches!(func.ty(value), Type::Tensor(_) | Type::InFlight(_));
-            if !is_tile || own.contains(value) || !said.insert(value) {
-                continue;
+            if is_tile && !is_made_in(func, value, region) && said.insert(value) {
+                outer.push(value);
             }
+        });
+        for value in outer {
             let name = func
                 .name(value)
                 .map_or_else(String::new, |n| format!(" `{n}`"));
@@ -73,4 +69,17 @@ fn captures(func: &Func, region: Region, found: &mut Diagnostics) {
             );
         }
     }
+}
+
+/// Is it made in the region, or in one inside it?
+fn is_made_in(func: &Func, value: Value, region: Region) -> bool {
+    let first = match func.def(value) {
+        ValueDef::Param(home, _) => home,
+        ValueDef::Result(inst, _) => func.parent(inst),
+    };
+    let outer = |home: &Region| {
+        let owner = func.region(*home).owner.expand()?;
+        Some(func.parent(owner))
+    };
+    std::iter::successors(Some(first), outer).any(|home| home == region)
 }

@@ -6,7 +6,7 @@ use super::broken;
 use crate::diag::{Code, Diagnostic, Diagnostics};
 use crate::entity::{Inst, Region, Value};
 use crate::ir::Func;
-use crate::ops::Op;
+use crate::ops::{Op, Values};
 
 pub(super) fn check(func: &Func, found: &mut Diagnostics) {
     let mut walk = Walk {
@@ -89,25 +89,27 @@ impl Walk<'_> {
 
     fn inst(&mut self, inst: Inst, is_last: bool, end: End) {
         let op = self.func.op(inst);
-        for value in op.operands() {
+        let mut hidden = Values::new();
+        op.rules().visit(&mut |value| {
             if !self.visible.contains(value) {
-                let d = Diagnostic::error(
-                    Code::OutOfScope,
-                    self.func.place(inst),
-                    format!(
-                        "`{}` uses a value that does not exist here",
-                        op.rules().mnemonic()
-                    ),
-                )
-                .related(
-                    self.func.value_place(value),
-                    "it was made here, inside a loop, branch or closure of the kernel",
-                )
-                .help(
-                    "carry it out through a `let mut` variable declared before the loop or branch",
-                );
-                self.found.push(d);
+                hidden.push(value);
             }
+        });
+        for value in hidden {
+            let d = Diagnostic::error(
+                Code::OutOfScope,
+                self.func.place(inst),
+                format!(
+                    "`{}` uses a value that does not exist here",
+                    op.rules().mnemonic()
+                ),
+            )
+            .related(
+                self.func.value_place(value),
+                "it was made here, inside a loop, branch or closure of the kernel",
+            )
+            .help("carry it out through a `let mut` variable declared before the loop or branch");
+            self.found.push(d);
         }
         if is_last && !end.matches(op) {
             let message = format!(

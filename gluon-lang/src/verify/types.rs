@@ -1,7 +1,7 @@
 //! Types, and the obligations of each stage.
 
 use super::broken;
-use super::shared::check_smem;
+use super::known::KnownTypes;
 use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
 use crate::entity::{Inst, Value};
 use crate::ir::{Func, Stage, TensorMapType, TensorType, Type};
@@ -11,12 +11,18 @@ use crate::ops::{Op, Types};
 /// More elements than this in one tensor would not fit the registers of any CTA.
 const MAX_TENSOR_ELEMENTS: usize = 1 << 20;
 
-pub(super) fn check(func: &Func, stage: Stage, found: &mut Diagnostics) {
+pub(super) fn check(
+    func: &Func,
+    insts: &[Inst],
+    stage: Stage,
+    known: &mut KnownTypes,
+    found: &mut Diagnostics,
+) {
     for &value in &func.region(func.body).params {
         match func.ty(value) {
             Type::Scalar(_) => {}
             Type::TensorMap(m) => {
-                if let Err((code, message)) = check_map(m) {
+                if let Err((code, message)) = known.check_map(m) {
                     let d = Diagnostic::error(code, func.value_place(value), message);
                     found.push(
                         d.help("write `#[block([64, 64], Nvmma::B128)]` before the parameter"),
@@ -30,14 +36,14 @@ pub(super) fn check(func: &Func, stage: Stage, found: &mut Diagnostics) {
             )),
         }
     }
-    for inst in func.walk() {
+    for &inst in insts {
         check_inst(func, stage, inst, found);
         for &value in func.results(inst) {
-            check_value(func, stage, inst, value, found);
+            check_value(func, stage, inst, value, known, found);
         }
         for region in func.op(inst).regions() {
             for &value in &func.region(region).params {
-                check_value(func, stage, inst, value, found);
+                check_value(func, stage, inst, value, known, found);
             }
         }
     }
@@ -114,7 +120,14 @@ fn check_within_cta(func: &Func, inst: Inst) -> Result<(), OpError> {
     Ok(())
 }
 
-fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut Diagnostics) {
+fn check_value(
+    func: &Func,
+    stage: Stage,
+    inst: Inst,
+    value: Value,
+    known: &mut KnownTypes,
+    found: &mut Diagnostics,
+) {
     match func.ty(value) {
         Type::Poison => found.push(broken(
             func,
@@ -123,12 +136,12 @@ fn check_value(func: &Func, stage: Stage, inst: Inst, value: Value, found: &mut 
         )),
         Type::Scalar(_) => {}
         Type::TensorMap(m) => {
-            if let Err((code, message)) = check_map(m) {
+            if let Err((code, message)) = known.check_map(m) {
                 found.push(Diagnostic::error(code, func.place(inst), message));
             }
         }
         Type::Smem(s) => {
-            if let Err(error) = check_smem(s) {
+            if let Err(error) = known.check_smem(s) {
                 found.push(func.diagnose(error, func.loc(inst)));
             }
         }

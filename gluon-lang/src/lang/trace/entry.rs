@@ -11,7 +11,7 @@ use crate::entity::Value;
 use crate::ir::{Contracts, Func, Place, Stage, TensorMapMode, TensorMapType, Type};
 use crate::layout::{Dims, Nvmma, SharedLayout};
 use crate::ops::control::Return;
-use crate::verify::{check_map, verify};
+use crate::verify::{Verifier, check_map};
 
 /// A kernel of one instance, as traced.
 #[derive(Clone, Debug)]
@@ -118,6 +118,7 @@ pub(crate) fn type_arg<T: ?Sized>() -> GenericArg {
 pub(crate) fn trace_kernel(body: &mut dyn FnMut(), at: At) -> Result<Traced, Diagnostics> {
     let trace = Trace {
         builder: Builder::new("kernel", 4),
+        verifier: Verifier::default(),
         at,
         display: "kernel".into(),
         has_begun: false,
@@ -147,6 +148,7 @@ impl Trace {
         }
         let Trace {
             builder,
+            mut verifier,
             at,
             display,
             printed,
@@ -154,7 +156,7 @@ impl Trace {
         } = self;
         let (func, mut diagnostics) = builder.finish();
         if !diagnostics.has_errors() {
-            for mut found in verify(&func, Stage::Built).0 {
+            for mut found in verifier.verify(&func, Stage::Built).0 {
                 // What is wrong with the kernel as a whole is shown at its name.
                 found.primary.at = found.primary.at.or_else(|| Some(place(at)));
                 diagnostics.push(found);

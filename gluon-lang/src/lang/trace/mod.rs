@@ -38,7 +38,7 @@ use crate::diag::{Code, Diagnostic, OpError};
 use crate::entity::{Loc, Value};
 use crate::ir::{Place, Stage, Type};
 use crate::ops::Op;
-use crate::verify::{check_smem, check_tensor};
+use crate::verify::{Verifier, check_tensor};
 
 /// A place in the author's source, as `#[track_caller]` gives it.
 pub(crate) type At = &'static Location<'static>;
@@ -57,6 +57,7 @@ thread_local! {
 /// The kernel being traced by this thread.
 pub(crate) struct Trace {
     pub(crate) builder: Builder,
+    verifier: Verifier,
     /// The kernel function, or who asked for the trace.
     at: At,
     /// The kernel's name with its generic arguments, for people.
@@ -181,7 +182,7 @@ impl Trace {
                 let warps = self.partition_warps.unwrap_or(func.warps);
                 check_tensor(t, Stage::Built, warps, func.cluster_ctas())
             }
-            Type::Smem(s) => check_smem(s),
+            Type::Smem(s) => self.verifier.check_smem(s),
             _ => Ok(()),
         };
         if let Err(error) = checked {

@@ -1,0 +1,39 @@
+//! Types that were found right, so that each is judged once and not again for every value that has it.
+
+use super::shared::check_smem;
+use super::types::check_map;
+use crate::diag::{Code, OpError};
+use crate::ir::{SmemType, TensorMapType};
+
+/// Types of shared memory and tensor maps that may exist. The key is the type itself, and the verdict depends on nothing
+/// else, so it holds however the kernel is changed. A kernel has few types: comparing with all of them costs less than
+/// judging one, which lays out all of its elements.
+#[derive(Debug, Default)]
+pub(crate) struct KnownTypes {
+    smems: Vec<SmemType>,
+    maps: Vec<TensorMapType>,
+}
+
+impl KnownTypes {
+    /// What [`check_smem`] says.
+    pub(crate) fn check_smem(&mut self, ty: &SmemType) -> Result<(), OpError> {
+        judged_once(&mut self.smems, ty, check_smem)
+    }
+
+    /// What [`check_map`] says.
+    pub(crate) fn check_map(&mut self, ty: &TensorMapType) -> Result<(), (Code, String)> {
+        judged_once(&mut self.maps, ty, check_map)
+    }
+}
+
+fn judged_once<T: Clone + PartialEq, E>(
+    right: &mut Vec<T>,
+    ty: &T,
+    judge: impl FnOnce(&T) -> Result<(), E>,
+) -> Result<(), E> {
+    if !right.contains(ty) {
+        judge(ty)?;
+        right.push(ty.clone());
+    }
+    Ok(())
+}
