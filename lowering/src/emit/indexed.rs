@@ -94,12 +94,12 @@ impl Emitter<'_> {
         let axis = axis as usize;
         let place = |packed: u64| {
             let coords = registers.map.unpack_out(packed);
-            view.places.offset(&coords.with(axis, 0))
+            view.places().offset(&coords.with(axis, 0))
         };
         let thread: Vec<u32> = registers.thread_bases().map(place).collect();
         let mut offset = Offset::of(Number::Thread, &thread);
         offset.add_constant(place(registers.offsets[register]));
-        let along = view.places.along(axis, view.ty.shape[axis]);
+        let along = view.places().along(axis, view.ty.shape[axis]);
         match index.as_int() {
             Some(index) => offset.add_bits_of(index as u32, &along),
             None => offset.add_part(Number::Held(self.code.index_word(index, elem)), &along),

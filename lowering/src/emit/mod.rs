@@ -93,7 +93,7 @@ use gluon_lang::diag::{Code as ErrorCode, Diagnostic, Diagnostics};
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Loc, Region, Value};
 use gluon_lang::for_each_op;
-use gluon_lang::ir::{Func, Stage, TensorType, Type};
+use gluon_lang::ir::{Func, SmemType, Stage, TensorType, Type};
 use gluon_lang::layout::{Axis, Dims, Layout};
 use gluon_lang::ops::{self, Op};
 use ptx::{Linkage, Module, Operand, Param, PtrAttribute, Reg, Space, Symbol, Variable};
@@ -165,6 +165,8 @@ struct Emitter<'f> {
     /// Who uses a value, once somebody asks.
     uses: OnceCell<Uses>,
     distributions: HashMap<(Layout, Dims), Rc<Distribution>>,
+    /// How elements of views are addressed, by the type of the view.
+    addressings: Vec<(&'f SmemType, Rc<shared::Addressing>)>,
     locations: locations::Places,
     /// The CTA's shared memory, once it is used.
     shared: Option<Symbol>,
@@ -194,6 +196,7 @@ impl<'f> Emitter<'f> {
             blank: SecondaryMap::new(),
             uses: OnceCell::new(),
             distributions: HashMap::new(),
+            addressings: Vec::new(),
             locations: locations::Places::new(options.emits_locations),
             shared: None,
             buffers: HashMap::new(),

@@ -5,6 +5,8 @@
 //! slice of a swizzled allocation begins inside the pattern, so there the address itself takes part in the XOR; the
 //! allocation is aligned so that this is possible.
 
+use std::rc::Rc;
+
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::SmemType;
@@ -78,13 +80,13 @@ impl Lower for SmemIndex {
         let has_buffers = view.ty.shape.rank() > view.ty.layout.rank();
         let moved = if has_buffers {
             // Buffers follow one another at any distance, so their number is no bit pattern.
-            let stride = Element::int(view.buffer_bytes().into());
+            let stride = Element::int(view.addressing.buffer_bytes.into());
             let bytes = cx.code.int_binary(Op::Mul, index, stride, ADDRESS);
             let moved = cx.code.int_binary(Op::Add, view.address, bytes, ADDRESS);
             cx.remember_buffer(&view, index, moved);
             moved
         } else {
-            let entries = view.places.along(0, view.ty.shape[0]);
+            let entries = view.places().along(0, view.ty.shape[0]);
             let mut offset = Offset::default();
             if let Some(index) = index.as_int() {
                 offset.add_bits_of(index as u32, &entries);
@@ -111,7 +113,7 @@ impl Emitter<'_> {
         if let (true, Element::Whole(Operand::Reg(index)), Some(address)) =
             (is_of_window, index, register(moved))
         {
-            let stride_bytes = view.buffer_bytes();
+            let stride_bytes = view.addressing.buffer_bytes;
             self.buffers.insert(
                 address,
                 Buffer {
@@ -135,7 +137,7 @@ pub(super) struct Buffer {
 impl Lower for SmemSlice {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let view = View::of(cx, self.view);
-        let offset = Offset::constant(view.places.offset(&self.starts));
+        let offset = Offset::constant(view.places().offset(&self.starts));
         let moved = cx.moved(&view, &offset);
         cx.set_result(inst, vec![moved]);
         Ok(())
@@ -170,26 +172,62 @@ pub(super) struct View<'f> {
     pub(super) ty: &'f SmemType,
     /// The address of its first element.
     pub(super) address: Element,
-    /// Where its elements lie.
+    addressing: Rc<Addressing>,
+}
+
+/// How elements of views of one type are addressed.
+pub(super) struct Addressing {
+    /// Their offsets.
     pub(super) places: Places,
     storage: Storage,
-    /// The bits that the offset of its first element may have.
+    /// The bits that the offset of a view's first element may have.
     start_reach: u32,
+    /// From one buffer to the next.
+    buffer_bytes: u32,
+}
+
+impl Addressing {
+    fn of(ty: &SmemType) -> Addressing {
+        let elem_bytes = ty.elem.bytes();
+        let places = Places::new(&ty.layout, &ty.alloc_shape).expect(LAYOUTS_FIT);
+        let storage = Storage::new(&ty.layout, &ty.alloc_shape, elem_bytes);
+        let buffer = relate::buffer_size(&ty.layout, &ty.alloc_shape, elem_bytes);
+        Addressing {
+            start_reach: places.start_reach(&ty.shape),
+            storage: storage.expect(LAYOUTS_FIT),
+            buffer_bytes: buffer.expect(LAYOUTS_FIT).bytes,
+            places,
+        }
+    }
+}
+
+impl<'f> Emitter<'f> {
+    /// How elements of a view are addressed: worked out once for each type, of which a kernel has few.
+    pub(super) fn addressing(&mut self, ty: &'f SmemType) -> Rc<Addressing> {
+        let known = self.addressings.iter().find(|(known, _)| *known == ty);
+        if let Some((_, addressing)) = known {
+            return addressing.clone();
+        }
+        let addressing = Rc::new(Addressing::of(ty));
+        self.addressings.push((ty, addressing.clone()));
+        addressing
+    }
 }
 
 impl<'f> View<'f> {
-    pub(super) fn of(cx: &Emitter<'f>, value: Value) -> View<'f> {
+    pub(super) fn of(cx: &mut Emitter<'f>, value: Value) -> View<'f> {
         let ty = cx.func.ty(value).as_smem();
         let ty = ty.expect("the verifier admits only shared memory here");
-        let places = Places::new(&ty.layout, &ty.alloc_shape).expect(LAYOUTS_FIT);
-        let storage = Storage::new(&ty.layout, &ty.alloc_shape, ty.elem.bytes());
         View {
             ty,
             address: cx.scalar(value),
-            start_reach: places.start_reach(&ty.shape),
-            storage: storage.expect(LAYOUTS_FIT),
-            places,
+            addressing: cx.addressing(ty),
         }
+    }
+
+    /// The offsets of its elements.
+    pub(super) fn places(&self) -> &Places {
+        &self.addressing.places
     }
 
     /// How every thread accesses neighbouring elements, and no matrices.
@@ -203,12 +241,6 @@ impl<'f> View<'f> {
         let (bits, alloc_shape) = (self.ty.elem.bytes() * 8, &self.ty.alloc_shape);
         let plan = plan_access(registers, &self.ty.layout, alloc_shape, bits, direction);
         plan.expect(LAYOUTS_FIT)
-    }
-
-    fn buffer_bytes(&self) -> u32 {
-        let elem_bytes = self.ty.elem.bytes();
-        let bytes = relate::buffer_bytes(&self.ty.layout, &self.ty.alloc_shape, elem_bytes);
-        bytes.expect(LAYOUTS_FIT)
     }
 }
 
@@ -329,11 +361,12 @@ impl Emitter<'_> {
     /// The address of the element of a view at an offset from its first.
     pub(super) fn moved(&mut self, view: &View<'_>, offset: &Offset) -> Element {
         let reach = offset.reach() | offset.constant;
-        let flips = view.start_reach & reach;
-        let (scale, gaps) = if view.storage.is_plain() {
-            (view.storage.elem_bytes, &view.storage)
+        let flips = view.addressing.start_reach & reach;
+        let storage = &view.addressing.storage;
+        let scale = if storage.is_plain() {
+            storage.elem_bytes
         } else {
-            (1, &view.storage)
+            1
         };
         let mut address = view.address;
         if flips != 0 {
@@ -344,17 +377,17 @@ impl Emitter<'_> {
         let rest = offset.masked(!flips, scale);
         // Bits that no number has are added as they are; the others change by XOR.
         let (xored, added) = (rest.constant & rest.reach(), rest.constant & !rest.reach());
-        let added = if view.storage.is_plain() {
+        let added = if storage.is_plain() {
             added
         } else {
-            gaps.bytes(added)
+            storage.bytes(added)
         };
         let base = self.shared_address(0);
         let is_known_first = rest.is_of_thread() && is_behind(address, base);
-        let storage = (!view.storage.is_plain()).then_some(&view.storage);
+        let gaps = (!storage.is_plain()).then_some(storage);
         let sum = self.code.maybe_in_prologue(is_known_first, |code| {
             let number = code.number(&rest, xored);
-            let bytes = match storage {
+            let bytes = match gaps {
                 Some(storage) => code.stored_bytes(number, storage),
                 None => number.into(),
             };

@@ -6,11 +6,13 @@
 //! A matrix in shared memory is named by a descriptor of two words (PTX ISA, matrix-descriptor format). The upper is a
 //! constant, and so is what the lower adds to the address of the view for each instruction.
 
+use std::rc::Rc;
+
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::{SmemType, TensorType, Type as TileType};
 use gluon_lang::layout::matrix::{MatrixDescriptor, MatrixTile, plan_matrix};
-use gluon_lang::layout::{Axis, Dims, Layout, local::Places};
+use gluon_lang::layout::{Axis, Dims, Layout};
 use gluon_lang::ops::arith::BinaryOp as Op;
 use gluon_lang::ops::wgmma::{
     AccumulatorBegin, FenceAsyncShared, InputPrecision, WgmmaStart, WgmmaWait,
@@ -20,6 +22,7 @@ use ptx::{Binary, BinaryOp, Fragment, MatrixA, Operand, Reg, RegClass, Shape, Te
 use super::blank::Blank;
 use super::code::Code;
 use super::element::{Element, class};
+use super::shared::Addressing;
 use super::{Emitted, Emitter, Lower};
 
 /// Rows of one instruction, and of one warpgroup.
@@ -426,7 +429,7 @@ struct Matrix {
     /// What is added to it.
     constant: u32,
     high: Reg,
-    places: Places,
+    addressing: Rc<Addressing>,
     elem_bits: u32,
 }
 
@@ -440,7 +443,7 @@ impl Matrix {
     ) -> Matrix {
         let ty = cx.func.ty(view).as_smem();
         let ty = ty.expect("a matrix descriptor is made of shared memory");
-        let places = Places::new(&ty.layout, &ty.alloc_shape).expect(PLANNED);
+        let addressing = cx.addressing(ty);
         let elem_bits = ty.elem.bits();
         let (address, constant) = cx.code.split_address(cx.elements(view)[0]);
         let low = cx.descriptor_address(address);
@@ -449,7 +452,7 @@ impl Matrix {
             .map(|place| {
                 let mut coords = Dims::filled(0, 2);
                 coords[mn_dim] = place[mn_dim];
-                places.offset(&coords) * elem_bits / 8 >> 4
+                addressing.places.offset(&coords) * elem_bits / 8 >> 4
             })
             .collect();
         let low = cx.code.add_of_warpgroup(low, &entries);
@@ -460,14 +463,14 @@ impl Matrix {
             low,
             constant: (constant >> 4) + plan.low_word(),
             high,
-            places,
+            addressing,
             elem_bits,
         }
     }
 
     /// The descriptor of the instruction's tile at a row and column of the view.
     fn descriptor(&self, cx: &mut Emitter<'_>, at: [u32; 2]) -> Reg {
-        let bytes = self.places.offset(&Dims::from(at)) * self.elem_bits / 8;
+        let bytes = self.addressing.places.offset(&Dims::from(at)) * self.elem_bits / 8;
         let added = Element::int((self.constant + (bytes >> 4)).into());
         let low = cx
             .code

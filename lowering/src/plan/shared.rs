@@ -9,7 +9,7 @@
 
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Func;
+use gluon_lang::ir::{Func, SmemType};
 use gluon_lang::layout::{LayoutError, relate};
 use gluon_lang::ops::{Access, Op, Scratch};
 
@@ -195,10 +195,14 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
         return;
     }
     let views = Views::of(func);
+    let mut alignments = Alignments::default();
     for user in func.walk() {
         let op = func.op(user);
         for &view in func.results(user) {
-            align(func, &views, view, &mut needs[first..]);
+            if let Some(s) = func.ty(view).as_smem() {
+                let bytes = alignments.of(s);
+                align(&views, view, bytes, &mut needs[first..]);
+            }
         }
         let accesses = op.rules().shared_accesses();
         for value in op.operands() {
@@ -262,17 +266,27 @@ fn allocation(func: &Func, moments: &Moments, inst: Inst) -> Result<Block, Box<D
     })
 }
 
+/// The alignment in bytes that each type asks for: worked out once, for many views have one type.
+#[derive(Default)]
+struct Alignments<'f>(Vec<(&'f SmemType, u32)>);
+
+impl<'f> Alignments<'f> {
+    fn of(&mut self, s: &'f SmemType) -> u32 {
+        if let Some((_, bytes)) = self.0.iter().find(|(known, _)| *known == s) {
+            return *bytes;
+        }
+        let bytes = relate::shared_alignment(&s.layout, &s.alloc_shape, s.elem.bytes());
+        let bytes = bytes.unwrap_or(1);
+        self.0.push((s, bytes));
+        bytes
+    }
+}
+
 /// An allocation is aligned for all that it is taken as.
-fn align(func: &Func, views: &Views, view: Value, needs: &mut [Need]) {
-    let Some(s) = func.ty(view).as_smem() else {
-        return;
-    };
-    let Ok(alignment) = relate::shared_alignment(&s.layout, &s.alloc_shape, s.elem.bytes()) else {
-        return;
-    };
+fn align(views: &Views, view: Value, bytes: u32, needs: &mut [Need]) {
     for need in needs {
         if views.allocations(view).contains(&need.inst) {
-            need.block.alignment = need.block.alignment.max(alignment);
+            need.block.alignment = need.block.alignment.max(bytes);
         }
     }
 }

@@ -9,12 +9,15 @@ mod shared;
 use super::{Axis, Dims, LinearLayout};
 
 /// The layout of a tensor of `shape` over the CTAs of a cluster: `within` gives the layout of one CTA's share, which
-/// `cta_bases` (in units of CTAs) then repeat over the cluster.
+/// `cta_bases` (in units of CTAs) then repeat over the cluster. A layout of one CTA may lack the axis of CTAs.
 fn over_ctas(
     cta_bases: &[Dims],
     shape: &[u32],
     within: impl FnOnce(&[u32]) -> LinearLayout,
 ) -> LinearLayout {
+    if cta_bases.is_empty() {
+        return within(shape);
+    }
     let split = cta_grid(cta_bases, shape);
     let share: Dims = shape
         .iter()
@@ -22,6 +25,14 @@ fn over_ctas(
         .map(|(size, ctas)| size / ctas)
         .collect();
     within(&share).product(&split)
+}
+
+/// Into how many parts the CTAs of a cluster cut each dimension.
+fn cta_split(cta_bases: &[Dims], shape: &[u32]) -> Dims {
+    if cta_bases.is_empty() {
+        return Dims::filled(1, shape.len());
+    }
+    cta_grid(cta_bases, shape).out_sizes()
 }
 
 /// The CTAs of a cluster as a grid over the dimensions; splits past the shape become copies.

@@ -1,6 +1,8 @@
 //! The bases of the layouts of tensors in shared memory.
 
-use super::{cta_grid, over_ctas};
+use smallvec::SmallVec;
+
+use super::{cta_split, over_ctas};
 use crate::layout::linear::gf2::Span;
 use crate::layout::{
     Axis, BasisFault, Dims, LayoutError, LinearLayout, Nvmma, Padded, SharedLayout, SharedLinear,
@@ -28,7 +30,7 @@ impl SharedLayout {
 
 fn nvmma_bases(nvmma: &Nvmma, shape: &[u32]) -> Result<LinearLayout, LayoutError> {
     let rank = shape.len();
-    let split = cta_grid(&nvmma.cta_bases, shape).out_sizes();
+    let split = cta_split(&nvmma.cta_bases, shape);
     let columns_dim = if nvmma.transposed { 0 } else { rank - 1 };
     let columns = shape[columns_dim] / split[columns_dim];
     let row_bits = u64::from(columns) * u64::from(nvmma.element_bits);
@@ -83,32 +85,30 @@ fn swizzled_boxes(nvmma: &Nvmma, share: &[u32], columns_dim: usize, rows: &Dims)
         }
     };
     let box_columns = 8 * nvmma.swizzle_bytes / nvmma.element_bits;
-    let bits = |size: u32| (0..size.trailing_zeros()).map(|bit| 1 << bit);
-    let zero = Dims::filled(0, share.len());
-    let mut bases: Vec<Dims> = bits(box_columns)
-        .map(|column| zero.with(columns_dim, pack(column)))
+    let tma_box: Dims = share.iter().map(|&size| size.min(TMA_BOX)).collect();
+    let box_sizes = tma_box.with(columns_dim, pack(box_columns - 1) + 1);
+    let start = |dim: usize| -> u32 { box_sizes[..dim].iter().map(|s| s.trailing_zeros()).sum() };
+    let along_columns = |column: u32| u64::from(column) << start(columns_dim);
+    let mut bases: SmallVec<[u64; 20]> = (0..box_columns.trailing_zeros())
+        .map(|bit| along_columns(pack(1 << bit)))
         .collect();
     let mut row = 1;
     for &dim in rows {
-        for step in bits(share[dim as usize].min(TMA_BOX)) {
+        for bit in 0..tma_box[dim as usize].trailing_zeros() {
             let phase = row / nvmma.per_phase() % nvmma.max_phase();
             let swizzle = if row < 8 {
                 pack(nvmma.vec() * phase)
             } else {
                 0
             };
-            bases.push(zero.with(dim as usize, step).with(columns_dim, swizzle));
+            bases.push(1 << (start(dim as usize) + bit) | along_columns(swizzle));
             row *= 2;
         }
     }
-    let tma_box: Dims = share.iter().map(|&size| size.min(TMA_BOX)).collect();
-    let box_sizes = tma_box.with(columns_dim, pack(box_columns - 1) + 1);
+    let outs = Axis::dims(share.len()).zip(box_sizes.iter().map(|size| size.trailing_zeros()));
+    let ins = [(Axis::Offset, bases.len() as u32)];
     let order: Dims = (0..share.len() as u32).collect();
-    LinearLayout::from_bases([(Axis::Offset, &*bases)], &box_sizes).repeated_to(
-        share,
-        &order,
-        Axis::Offset,
-    )
+    LinearLayout::from_columns(ins, outs, bases).repeated_to(share, &order, Axis::Offset)
 }
 
 fn swizzled_bases(swizzled: &Swizzled, shape: &[u32]) -> LinearLayout {

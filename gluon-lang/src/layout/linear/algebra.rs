@@ -4,6 +4,7 @@ use std::ops::Mul;
 
 use smallvec::SmallVec;
 
+use super::fields::Fields;
 use super::{LinearLayout, Ports, port};
 use crate::layout::Axis;
 
@@ -19,26 +20,25 @@ impl LinearLayout {
             outs,
             columns: SmallVec::new(),
         };
-        let low = result.out_positions(self, |_| 0);
-        let high = result.out_positions(other, |axis| self.out_bits(axis));
-        for (axis, _) in result.ins().collect::<SmallVec<[_; 4]>>() {
-            result
-                .columns
-                .extend(self.bases(axis).iter().map(|&basis| scatter(basis, &low)));
-            result
-                .columns
-                .extend(other.bases(axis).iter().map(|&basis| scatter(basis, &high)));
+        let low = result.out_fields(self, |_| 0);
+        let high = result.out_fields(other, |axis| self.out_bits(axis));
+        for port in &result.ins {
+            let (first, then) = (self.bases(port.axis), other.bases(port.axis));
+            let columns = &mut result.columns;
+            columns.extend(first.iter().map(|&basis| low.moved(basis)));
+            columns.extend(then.iter().map(|&basis| high.moved(basis)));
         }
         result
     }
 
-    /// Where each output bit of `part` lies among this map's output bits, `offset` bits up within its axis.
-    fn out_positions(&self, part: &Self, offset: impl Fn(Axis) -> u32) -> SmallVec<[u8; 32]> {
-        let axes = part.outs().flat_map(|(axis, bits)| {
-            let start = self.out_shift(axis) + offset(axis);
-            (start..start + bits).map(|at| at as u8)
-        });
-        axes.collect()
+    /// Where the output bits of `part` lie among this map's output bits, `offset` bits up within their axis.
+    fn out_fields(&self, part: &Self, offset: impl Fn(Axis) -> u32) -> Fields {
+        let (mut fields, mut from) = (Fields::default(), 0);
+        for (axis, bits) in part.outs() {
+            fields.push(bits, from, self.out_shift(axis) + offset(axis));
+            from += bits;
+        }
+        fields
     }
 
     /// First this map, then `outer`, whose inputs are this map's outputs (by name; same sizes or larger).
@@ -80,9 +80,9 @@ impl LinearLayout {
         if sized(&self.ins) != sized(&other.ins) || sized(&self.outs) != sized(&other.outs) {
             return false;
         }
-        let wires = other.out_positions(self, |_| 0);
+        let wires = other.out_fields(self, |_| 0);
         self.ins().all(|(axis, _)| {
-            let mine = self.bases(axis).iter().map(|&basis| scatter(basis, &wires));
+            let mine = self.bases(axis).iter().map(|&basis| wires.moved(basis));
             mine.eq(other.bases(axis).iter().copied())
         })
     }
@@ -121,19 +121,18 @@ impl LinearLayout {
     #[must_use]
     pub fn sublayout(&self, ins: &[Axis], outs: &[Axis]) -> Self {
         let mut part = Self::empty();
-        let mut positions: SmallVec<[u8; 32]> = SmallVec::new();
+        let (mut fields, mut to) = (Fields::default(), 0);
         for &axis in outs {
-            let (start, bits) = (self.out_shift(axis), self.out_bits(axis));
+            let bits = self.out_bits(axis);
             part.outs.push(port(axis, bits));
-            positions.extend((start..start + bits).map(|at| at as u8));
+            fields.push(bits, self.out_shift(axis), to);
+            to += bits;
         }
         for &axis in ins {
-            part.ins.push(port(axis, self.in_bits(axis)));
-            part.columns.extend(
-                self.bases(axis)
-                    .iter()
-                    .map(|&basis| gather(basis, &positions)),
-            );
+            let bases = self.bases(axis);
+            part.ins.push(port(axis, bases.len() as u32));
+            part.columns
+                .extend(bases.iter().map(|&basis| fields.moved(basis)));
         }
         part
     }
@@ -141,8 +140,17 @@ impl LinearLayout {
     /// The same map with its inputs in another order; axes that it does not have get size 1.
     #[must_use]
     pub fn with_ins_ordered(&self, ins: &[Axis]) -> Self {
-        let outs: SmallVec<[Axis; 4]> = self.outs().map(|(axis, _)| axis).collect();
-        self.sublayout(ins, &outs)
+        let mut part = Self {
+            ins: Ports::new(),
+            outs: self.outs.clone(),
+            columns: SmallVec::new(),
+        };
+        for &axis in ins {
+            let bases = self.bases(axis);
+            part.ins.push(port(axis, bases.len() as u32));
+            part.columns.extend_from_slice(bases);
+        }
+        part
     }
 
     /// The same map with its outputs in another order; axes that it does not have get size 1.
@@ -223,19 +231,6 @@ fn joined(low: &Ports, high: &Ports) -> Ports {
         "one side packs into 64 bits"
     );
     all
-}
-
-/// Moves bit `i` to bit `positions[i]`.
-fn scatter(bits: u64, positions: &[u8]) -> u64 {
-    bits_of(bits).fold(0, |moved, bit| moved | 1 << positions[bit])
-}
-
-/// Moves bit `positions[i]` to bit `i` and drops the rest.
-fn gather(bits: u64, positions: &[u8]) -> u64 {
-    positions
-        .iter()
-        .enumerate()
-        .fold(0, |moved, (to, &from)| moved | (bits >> from & 1) << to)
 }
 
 /// The positions of the set bits, lowest first.

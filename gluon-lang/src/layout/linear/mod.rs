@@ -1,6 +1,7 @@
 //! The linear map over GF(2) under every layout.
 
 mod algebra;
+mod fields;
 pub mod gf2;
 mod inverse;
 mod resize;
@@ -202,8 +203,15 @@ impl LinearLayout {
 
     /// The packed bases of one input axis, bit 0 first; none for an axis that the map does not have.
     pub fn bases(&self, axis: Axis) -> &[u64] {
-        let start = self.in_shift(axis) as usize;
-        &self.columns[start..start + self.in_bits(axis) as usize]
+        let mut start = 0;
+        for port in &self.ins {
+            let end = start + usize::from(port.bits);
+            if port.axis == axis {
+                return &self.columns[start..end];
+            }
+            start = end;
+        }
+        &[]
     }
 
     /// The bases of one input axis, unpacked, bit 0 first.

@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::fields::Fields;
 use super::{LinearLayout, Ports, port};
 use crate::layout::Axis;
 
@@ -11,25 +12,20 @@ impl LinearLayout {
     #[must_use]
     pub fn clipped_to(&self, sizes: &[u32]) -> Self {
         let mut outs = Ports::new();
-        let mut keep = SmallVec::<[(u64, u32, u32); 4]>::new();
+        let mut kept = Fields::default();
         let (mut from, mut to) = (0, 0);
         for ((axis, bits), size) in self.outs().zip(sizes) {
-            let kept = bits.min(size.trailing_zeros());
-            outs.push(port(axis, kept));
-            keep.push(((1_u64 << kept) - 1, from, to));
+            let left = bits.min(size.trailing_zeros());
+            outs.push(port(axis, left));
+            kept.push(left, from, to);
             from += bits;
-            to += kept;
+            to += left;
         }
-        let clip = |column: u64| {
-            keep.iter().fold(0, |all, &(mask, from, to)| {
-                all | (column >> from & mask) << to
-            })
-        };
-        let columns = self.columns.iter().map(|&column| clip(column)).collect();
+        let columns = self.columns.iter().map(|&column| kept.moved(column));
         Self {
             ins: self.ins.clone(),
             outs,
-            columns,
+            columns: columns.collect(),
         }
     }
 
@@ -37,15 +33,33 @@ impl LinearLayout {
     /// `order[0]` first. Dimensions that are large enough already stay. `sizes` has one power of two per output.
     #[must_use]
     pub fn repeated_to(&self, sizes: &[u32], order: &[u32], input: Axis) -> Self {
-        let mut whole = self.clone();
-        let outs: SmallVec<[(Axis, u32); 4]> = self.outs().collect();
-        for &dim in order {
-            let (axis, bits) = outs[dim as usize];
-            let missing = sizes[dim as usize].trailing_zeros().saturating_sub(bits);
-            if missing > 0 {
-                whole = whole.product(&Self::identity(input, axis, missing));
-            }
+        let missing = |dim: usize| {
+            let have = u32::from(self.outs[dim].bits);
+            let is_named = order.contains(&(dim as u32));
+            let wanted = if is_named {
+                sizes[dim].trailing_zeros()
+            } else {
+                0
+            };
+            wanted.saturating_sub(have)
+        };
+        let mut further = Self {
+            ins: Ports::new(),
+            outs: Ports::new(),
+            columns: SmallVec::new(),
+        };
+        for dim in 0..self.outs.len() {
+            further.outs.push(port(self.outs[dim].axis, missing(dim)));
         }
-        whole
+        for &dim in order {
+            let start = further.out_shift_at(dim as usize);
+            let bits = 0..missing(dim as usize);
+            further.columns.extend(bits.map(|bit| 1 << (start + bit)));
+        }
+        if further.columns.is_empty() {
+            return self.clone();
+        }
+        further.ins.push(port(input, further.columns.len() as u32));
+        self.product(&further)
     }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::layout::relate::{buffer_bytes, covered};
+use crate::layout::relate::{buffer_size, covered};
 use crate::layout::{Axis, Dims, LayoutError, LinearLayout, SharedLayout};
 
 /// Where coordinates lie: the way back from them to offsets.
@@ -29,6 +29,11 @@ impl Places {
         })
     }
 
+    /// Offsets of one buffer.
+    pub(crate) fn buffer_offsets(&self) -> u32 {
+        1 << self.buffer_bits
+    }
+
     /// The offset of an element, counted in elements and before padding.
     pub fn offset(&self, coords: &[u32]) -> u32 {
         self.place(coords).0
@@ -44,11 +49,16 @@ impl Places {
             .zip(coords.iter().copied())
             .collect();
         let packed = self.back.apply_packed(self.back.pack_in(&inputs));
-        let shift = self.back.out_shift(Axis::Offset);
-        let within = (packed >> shift & ((1 << self.buffer_bits) - 1)) as u32;
+        let within = self.within_buffer(packed);
         let block = packed >> self.back.out_shift(Axis::Block);
         let block = block & ((1 << self.back.out_bits(Axis::Block)) - 1);
         (within | buffer << self.buffer_bits, block as u32)
+    }
+
+    /// The offset within a buffer that a packed place says.
+    fn within_buffer(&self, packed: u64) -> u32 {
+        let shift = self.back.out_shift(Axis::Offset);
+        (packed >> shift) as u32 & (self.buffer_offsets() - 1)
     }
 
     /// Does every CTA of a cluster find what it holds of a tensor (with the map `registers`, of a view's shape) in its own
@@ -88,7 +98,10 @@ impl Places {
     }
 
     fn of_bit(&self, dim: usize, bit: u32) -> u32 {
-        self.offset(&Dims::filled(0, self.alloc_shape.rank()).with(dim, 1 << bit))
+        match dim.checked_sub(usize::from(self.has_buffers)) {
+            Some(dim) => self.within_buffer(self.back.bases(Axis::dim(dim))[bit as usize]),
+            None => 1 << (bit + self.buffer_bits),
+        }
     }
 
     /// All bits that the offset of the first element of a view of the shape `view` may have.
@@ -141,15 +154,12 @@ impl Storage {
             }));
         }
         if alloc_shape.len() > shared.rank() {
-            let bits = shared
-                .linear(covered(shared, alloc_shape))?
-                .in_bits(Axis::Offset);
+            let buffer = buffer_size(shared, alloc_shape, elem_bytes)?;
             let one = Storage { elem_bytes, gaps };
-            let stride = buffer_bytes(shared, alloc_shape, elem_bytes)?;
-            let gap = stride as i32 - one.bytes(1 << bits) as i32;
+            let gap = buffer.bytes as i32 - one.bytes(buffer.offsets) as i32;
             gaps = one.gaps;
             if gap != 0 {
-                gaps.push((bits, gap));
+                gaps.push((buffer.offsets.trailing_zeros(), gap));
             }
         }
         Ok(Storage { elem_bytes, gaps })

@@ -14,8 +14,8 @@ pub use permute::{inverse_order, permute};
 pub use registers::registers_in;
 pub use reshape::reshape;
 pub use shared::{
-    buffer_bytes, covered, index_shared, permute_shared, reshape_shared, shared_alignment,
-    shared_bytes,
+    BufferSize, buffer_size, covered, index_shared, permute_shared, reshape_shared,
+    shared_alignment, shared_bytes,
 };
 pub use slice::{expand_dims, keep, reduce};
 

@@ -22,12 +22,21 @@ pub fn covered<'s>(layout: &SharedLayout, alloc_shape: &'s [u32]) -> &'s [u32] {
     &alloc_shape[alloc_shape.len() - layout.rank()..]
 }
 
-/// Bytes from one buffer to the next of an allocation that holds several, and the size of an allocation of one.
-pub fn buffer_bytes(
+/// What one buffer of an allocation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferSize {
+    /// Offsets in elements, before padding: a power of two.
+    pub offsets: u32,
+    /// From one buffer to the next of an allocation that holds several, and the size of an allocation of one.
+    pub bytes: u32,
+}
+
+/// What one buffer of an allocation takes.
+pub fn buffer_size(
     layout: &SharedLayout,
     alloc_shape: &[u32],
     elem_bytes: u32,
-) -> Result<u32, LayoutError> {
+) -> Result<BufferSize, LayoutError> {
     let covered = covered(layout, alloc_shape);
     let elements = Dims::from(covered).product();
     let too_large = || {
@@ -37,16 +46,21 @@ pub fn buffer_bytes(
     if elements > MAX_ELEMENTS * u64::from(layout.ctas()) {
         return Err(too_large());
     }
-    let offsets = u64::from(layout.linear(covered)?.in_size(Axis::Offset));
+    let places = Places::new(layout, covered)?;
+    let offsets = places.buffer_offsets();
     let padding: u64 = match layout {
-        SharedLayout::Padded(padded) => padded.pairs.iter().map(|p| padding(offsets, *p)).sum(),
+        SharedLayout::Padded(padded) => {
+            let pairs = padded.pairs.iter();
+            pairs.map(|p| padding(offsets.into(), *p)).sum()
+        }
         _ => 0,
     };
-    let alignment = shared_alignment(layout, alloc_shape, elem_bytes)?;
-    let bytes = (offsets + padding) * u64::from(elem_bytes);
+    let alignment = alignment(layout, &places, elem_bytes);
+    let bytes = (u64::from(offsets) + padding) * u64::from(elem_bytes);
     u32::try_from(bytes.next_multiple_of(u64::from(alignment)))
         .ok()
         .filter(|&bytes| u64::from(bytes) <= 8 * MAX_ELEMENTS)
+        .map(|bytes| BufferSize { offsets, bytes })
         .ok_or_else(too_large)
 }
 
@@ -68,12 +82,16 @@ pub fn shared_alignment(
     alloc_shape: &[u32],
     elem_bytes: u32,
 ) -> Result<u32, LayoutError> {
-    let swizzled = Places::new(layout, covered(layout, alloc_shape))?.swizzled();
-    let period = (swizzled + 1).next_power_of_two() * elem_bytes;
-    Ok(layout
+    let places = Places::new(layout, covered(layout, alloc_shape))?;
+    Ok(alignment(layout, &places, elem_bytes))
+}
+
+fn alignment(layout: &SharedLayout, places: &Places, elem_bytes: u32) -> u32 {
+    let period = (places.swizzled() + 1).next_power_of_two() * elem_bytes;
+    layout
         .alignment_bytes()
         .max(period)
-        .max(WIDEST_ACCESS_BYTES))
+        .max(WIDEST_ACCESS_BYTES)
 }
 
 /// The bytes of a whole allocation.
@@ -82,7 +100,7 @@ pub fn shared_bytes(
     alloc_shape: &[u32],
     elem_bytes: u32,
 ) -> Result<u32, LayoutError> {
-    let one = buffer_bytes(layout, alloc_shape, elem_bytes)?;
+    let one = buffer_size(layout, alloc_shape, elem_bytes)?.bytes;
     let buffers = if alloc_shape.len() > layout.rank() {
         alloc_shape[0]
     } else {
