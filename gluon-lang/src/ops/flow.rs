@@ -37,12 +37,10 @@ impl Slot {
 /// The slots of a control-flow op, in order of its results; none for any other op.
 pub fn slots(func: &Func, inst: Inst) -> SmallVec<[Slot; 2]> {
     let parts = parts(func.op(inst));
-    let count = if parts.regions.is_empty() {
-        0
-    } else {
-        func.results(inst).len()
-    };
-    (0..count)
+    if parts.regions.is_empty() {
+        return SmallVec::new();
+    }
+    (0..func.results(inst).len())
         .map(|at| slot_in(func, inst, &parts, at))
         .collect()
 }

@@ -23,9 +23,7 @@ pub fn of_region(func: &Func, region: Region) -> Peak {
     let insts = &func.region(region).insts;
     let mut last_use: SecondaryMap<Value, Option<u32>> = SecondaryMap::new();
     for (at, &inst) in insts.iter().enumerate() {
-        for value in values_used(func, inst) {
-            last_use[value] = Some(at as u32);
-        }
+        visit_tiles_used(func, inst, &mut |value| last_use[value] = Some(at as u32));
     }
     let passing = passing(func, region);
     // Each value with its registers, which take a look at its layout.
@@ -80,11 +78,13 @@ fn passing(func: &Func, region: Region) -> SecondaryMap<Value, bool> {
         let op = func.op(inst);
         stretch += u32::from(!op.regions().is_empty());
         let is_elementwise = is_elementwise(op);
-        for value in values_used(func, inst) {
+        visit_tiles_used(func, inst, &mut |value| {
             passing[value] &= is_elementwise && made[value] == stretch;
-        }
+        });
         for &value in func.results(inst) {
-            (passing[value], made[value]) = (is_elementwise, stretch);
+            if is_tile(func, value) {
+                (passing[value], made[value]) = (is_elementwise, stretch);
+            }
         }
     }
     passing
@@ -107,16 +107,24 @@ fn larger(a: Peak, b: Peak) -> Peak {
     if b.registers > a.registers { b } else { a }
 }
 
-/// Everything that an instruction and its regions use.
-fn values_used(func: &Func, inst: Inst) -> Vec<Value> {
-    let mut insts = vec![inst];
-    for region in func.op(inst).regions() {
-        func.walk_region(region, &mut insts);
-    }
-    insts
-        .into_iter()
-        .flat_map(|inst| func.op(inst).operands())
-        .collect()
+/// Visits every tile that an instruction and its regions use.
+fn visit_tiles_used(func: &Func, inst: Inst, visit: &mut dyn FnMut(Value)) {
+    let rules = func.op(inst).rules();
+    rules.visit(&mut |value| {
+        if is_tile(func, value) {
+            visit(value);
+        }
+    });
+    rules.visit_regions(&mut |region| {
+        for &inner in &func.region(region).insts {
+            visit_tiles_used(func, inner, visit);
+        }
+    });
+}
+
+/// Can it be among what is counted?
+fn is_tile(func: &Func, value: Value) -> bool {
+    matches!(func.ty(value), Type::Tensor(_) | Type::InFlight(_))
 }
 
 /// The registers of a tile that must be kept.

@@ -19,18 +19,21 @@ pub struct Views {
     /// The bytes of a view in its one allocation, where they are known to be fewer than all.
     parts: SecondaryMap<Value, Option<Range<u32>>>,
     has_any: bool,
+    /// Does a loop hand views on?
+    go_round: bool,
 }
 
 impl Views {
     /// Follows every view of a kernel to its allocations.
     pub fn of(func: &Func) -> Views {
         let mut views = Views {
-            of_value: SecondaryMap::new(),
+            of_value: SecondaryMap::with_capacity(func.value_count()),
             parts: SecondaryMap::new(),
             has_any: false,
+            go_round: false,
         };
         // A view that goes round a loop is known after two walks; one round several loops within each other needs more.
-        while views.walk(func, func.body) {}
+        while views.walk(func, func.body) && views.go_round {}
         if views.has_any {
             views.find_parts(func);
         }
@@ -98,34 +101,40 @@ impl Views {
         let mut grew = false;
         for &inst in &func.region(region).insts {
             let op = func.op(inst);
-            for slot in flow::slots(func, inst) {
-                if slot.params.iter().any(|v| is_view(func, *v)) {
-                    grew |= self.tie(slot.init.into_iter(), &slot.params);
-                }
-            }
-            for inner in op.regions() {
-                grew |= self.walk(func, inner);
-            }
-            if op.rules().allocation().is_some() {
+            let regions = op.regions();
+            if !regions.is_empty() {
+                grew |= self.flow(func, inst, &regions);
+            } else if op.rules().allocation().is_some() {
                 self.has_any = true;
                 grew |= self.add(func.result(inst), &[inst]);
-                continue;
-            }
-            let slots = flow::slots(func, inst);
-            if slots.is_empty() {
+            } else {
                 for &result in func.results(inst) {
                     if is_view(func, result) {
-                        let sources = op.operands();
-                        grew |= self.tie(sources.into_iter(), &[result]);
+                        grew |= self.tie(op.operands().into_iter(), &[result]);
                     }
                 }
             }
-            for slot in slots.iter().filter(|slot| is_view(func, slot.result)) {
-                let handed_on = slot.handed_on.iter().map(|(_, v)| *v).chain(slot.init);
-                let into: SmallVec<[Value; 4]> =
-                    slot.params.iter().copied().chain([slot.result]).collect();
-                grew |= self.tie(handed_on, &into);
-            }
+        }
+        grew
+    }
+
+    /// What a loop or branch hands on.
+    fn flow(&mut self, func: &Func, inst: Inst, regions: &[Region]) -> bool {
+        let mut slots = flow::slots(func, inst);
+        slots.retain(|slot| is_view(func, slot.result));
+        let mut grew = false;
+        for slot in slots.iter().filter(|slot| !slot.params.is_empty()) {
+            self.go_round = true;
+            grew |= self.tie(slot.init.into_iter(), &slot.params);
+        }
+        for &inner in regions {
+            grew |= self.walk(func, inner);
+        }
+        for slot in &slots {
+            let handed_on = slot.handed_on.iter().map(|(_, v)| *v).chain(slot.init);
+            let into: SmallVec<[Value; 4]> =
+                slot.params.iter().copied().chain([slot.result]).collect();
+            grew |= self.tie(handed_on, &into);
         }
         grew
     }

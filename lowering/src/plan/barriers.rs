@@ -78,7 +78,9 @@ impl Walk<'_> {
                 self.check_taking_over(inst, &event, &mut pending);
                 pending.after(&event);
             }
-            pending = self.inner(inst, pending);
+            if !func.op(inst).regions().is_empty() {
+                pending = self.inner(inst, pending);
+            }
         }
         pending
     }
@@ -89,12 +91,9 @@ impl Walk<'_> {
         wanted.fence |= more.fence;
     }
 
-    /// What is pending after the regions of an instruction.
+    /// What is pending after the regions of an instruction that has some.
     fn inner(&mut self, inst: Inst, pending: Pending) -> Pending {
         let op = self.func.op(inst);
-        if op.regions().is_empty() {
-            return pending;
-        }
         if flow::is_parallel(op) {
             return self.partitions(inst, pending);
         }
