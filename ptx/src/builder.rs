@@ -7,7 +7,7 @@ use crate::operand::{Addr, Dest, Label, Operand, PairDest, Predicate, Reg, Symbo
 use crate::registers::RegClass;
 use crate::statement::{Instruction, LocId, Location, Stmt};
 use crate::types::{Space, Type};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Makes an [`Entry`] statement by statement.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub struct EntryBuilder {
     pub directives: Directives,
     body: Body,
     loc: Option<LocId>,
-    location_ids: HashMap<Location, LocId>,
-    label_names: HashSet<String>,
+    location_ids: FxHashMap<Location, LocId>,
+    label_names: FxHashSet<String>,
 }
 
 impl EntryBuilder {
@@ -32,8 +32,8 @@ impl EntryBuilder {
             directives: Directives::default(),
             body: Body::default(),
             loc: None,
-            location_ids: HashMap::new(),
-            label_names: HashSet::new(),
+            location_ids: FxHashMap::default(),
+            label_names: FxHashSet::default(),
         }
     }
 
@@ -132,6 +132,11 @@ impl EntryBuilder {
             inst: inst.into(),
             loc: self.loc,
         }));
+    }
+
+    /// Appends statements with the places that they have.
+    pub fn append(&mut self, mut statements: Vec<Stmt>) {
+        self.body.statements.append(&mut statements);
     }
 
     /// Appends a comment, one line for each of its lines.

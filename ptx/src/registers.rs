@@ -3,7 +3,7 @@
 use crate::operand::Reg;
 use crate::spelling::{Spelled, spelled};
 use crate::types::{Special, Type, TypeKind};
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 spelled! {
     /// What a register holds. PTX has typed registers; here signedness belongs to the instructions and only
@@ -86,7 +86,7 @@ pub struct Registers {
     list: Vec<RegInfo>,
     /// Group of the unnamed registers of each class, by class number.
     unnamed: [Option<u32>; RegClass::ALL.len()],
-    names: HashSet<String>,
+    names: FxHashSet<String>,
 }
 
 /// Two tables are equal when they declare the same registers.

@@ -1,11 +1,11 @@
 //! Places in the author's source, carried by every instruction into diagnostics, `.loc` lines and emulator reports.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use cranelift_entity::PrimaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use rustc_hash::FxHashMap;
 
 use crate::entity::{Frame, Loc};
 
@@ -37,7 +37,7 @@ pub struct Locations {
     files: Vec<Arc<str>>,
     entries: PrimaryMap<Loc, LocData>,
     frames: PrimaryMap<Frame, FrameData>,
-    known: HashMap<LocData, Loc>,
+    known: FxHashMap<LocData, Loc>,
 }
 
 impl Locations {

@@ -193,7 +193,8 @@ fn push(cx: &mut Emitter<'_>, statement: &Stmt, registers: &[Reg], labels: &[Lab
         }
         Stmt::Comment(text) => {
             let [_, body, _] = cx.code.lists_mut();
-            body.push(Stmt::Comment(text.replace("$$", "$")));
+            let lines = text.lines().map(|line| line.trim().replace("$$", "$"));
+            body.extend(lines.map(Stmt::Comment));
         }
     }
 }

@@ -1,21 +1,20 @@
 //! The author's places as `.loc` lines, with the chain of device functions they were inlined through.
 
-use std::collections::HashMap;
-
+use cranelift_entity::SecondaryMap;
 use gluon_lang::entity::Loc;
 use gluon_lang::ir::Locations;
 use ptx::{EntryBuilder, Inlined, LocId, Location, Module};
 
 /// Which places have a number in the module already.
 pub(super) struct Places {
-    known: HashMap<Loc, LocId>,
+    known: SecondaryMap<Loc, Option<LocId>>,
     is_on: bool,
 }
 
 impl Places {
     pub(super) fn new(is_on: bool) -> Places {
         Places {
-            known: HashMap::new(),
+            known: SecondaryMap::new(),
             is_on,
         }
     }
@@ -36,7 +35,7 @@ impl Places {
         if !self.is_on {
             return None;
         }
-        if let Some(&id) = self.known.get(&loc) {
+        if let Some(id) = self.known[loc] {
             return Some(id);
         }
         let data = locations.get(loc);
@@ -56,7 +55,7 @@ impl Places {
             column: data.column,
             inlined,
         });
-        self.known.insert(loc, id);
+        self.known[loc] = Some(id);
         Some(id)
     }
 }

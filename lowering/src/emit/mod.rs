@@ -85,7 +85,6 @@ mod wgmma;
 mod wide_red;
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use cranelift_entity::SecondaryMap;
@@ -97,6 +96,7 @@ use gluon_lang::ir::{Func, SmemType, Stage, TensorType, Type};
 use gluon_lang::layout::{Axis, Dims, Layout};
 use gluon_lang::ops::{self, Op};
 use ptx::{Linkage, Module, Operand, Param, PtrAttribute, Reg, Space, Symbol, Variable};
+use rustc_hash::FxHashMap;
 
 use crate::analysis::axis::Axes;
 use crate::analysis::roots::Roots;
@@ -164,14 +164,14 @@ struct Emitter<'f> {
     blank: SecondaryMap<Value, Option<Blank>>,
     /// Who uses a value, once somebody asks.
     uses: OnceCell<Uses>,
-    distributions: HashMap<(Layout, Dims), Rc<Distribution>>,
+    distributions: FxHashMap<(Layout, Dims), Rc<Distribution>>,
     /// How elements of views are addressed, by the type of the view.
     addressings: Vec<(&'f SmemType, Rc<shared::Addressing>)>,
     locations: locations::Places,
     /// The CTA's shared memory, once it is used.
     shared: Option<Symbol>,
     /// What addresses in shared memory are made of.
-    buffers: HashMap<Reg, shared::Buffer>,
+    buffers: FxHashMap<Reg, shared::Buffer>,
 }
 
 impl<'f> Emitter<'f> {
@@ -195,11 +195,11 @@ impl<'f> Emitter<'f> {
             values: SecondaryMap::with_capacity(func.value_count()),
             blank: SecondaryMap::new(),
             uses: OnceCell::new(),
-            distributions: HashMap::new(),
+            distributions: FxHashMap::default(),
             addressings: Vec::new(),
             locations: locations::Places::new(options.emits_locations),
             shared: None,
-            buffers: HashMap::new(),
+            buffers: FxHashMap::default(),
         }
     }
 

@@ -3,9 +3,8 @@
 //! The predicates of the single elements of a masked run are needed only where the mask cuts the run. In line they would
 //! cost every thread their instructions and registers.
 
-use std::collections::{HashMap, HashSet};
-
 use ptx::{Inst, Reg, Role, Stmt};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code::Code;
 use super::tidy::is_pure;
@@ -16,13 +15,13 @@ pub(super) fn sink_into_cold(code: &mut Code) {
     if cold.is_empty() {
         return;
     }
-    let mut reads = HashMap::new();
-    let mut writes = HashMap::new();
+    let mut reads = FxHashMap::default();
+    let mut writes = FxHashMap::default();
     for list in [&*prologue, &*body] {
         count(list, Some(&mut reads), &mut writes);
     }
     count(cold, None, &mut writes);
-    let wanted: HashSet<Reg> = cold.iter().flat_map(reads_of).collect();
+    let wanted: FxHashSet<Reg> = cold.iter().flat_map(reads_of).collect();
     let mut found = Sunk {
         reads,
         writes,
@@ -39,11 +38,11 @@ pub(super) fn sink_into_cold(code: &mut Code) {
 /// What moves, and what is known of the registers.
 struct Sunk {
     /// How often hot code reads a register.
-    reads: HashMap<Reg, u32>,
+    reads: FxHashMap<Reg, u32>,
     /// How many statements write a register.
-    writes: HashMap<Reg, u32>,
+    writes: FxHashMap<Reg, u32>,
     /// Registers that cold code reads, or what moves there.
-    wanted: HashSet<Reg>,
+    wanted: FxHashSet<Reg>,
     /// What moves.
     statements: Vec<Stmt>,
 }
@@ -101,7 +100,7 @@ impl Sunk {
     }
 
     fn place_block(&self, block: Vec<Stmt>, placed: &mut Vec<Stmt>) {
-        let mut needed: HashSet<Reg> = block.iter().flat_map(reads_of).collect();
+        let mut needed: FxHashSet<Reg> = block.iter().flat_map(reads_of).collect();
         let mut moved = Vec::new();
         for statement in self.statements.iter().rev() {
             if writes_of(statement).iter().any(|reg| needed.contains(reg)) {
@@ -128,7 +127,7 @@ fn is_jump(statement: &Stmt) -> bool {
     jump.is_some_and(|i| i.guard.is_none() && leaves(&i.inst))
 }
 
-fn count(list: &[Stmt], reads: Option<&mut HashMap<Reg, u32>>, writes: &mut HashMap<Reg, u32>) {
+fn count(list: &[Stmt], reads: Option<&mut FxHashMap<Reg, u32>>, writes: &mut FxHashMap<Reg, u32>) {
     for reg in list.iter().flat_map(writes_of) {
         *writes.entry(reg).or_insert(0) += 1;
     }

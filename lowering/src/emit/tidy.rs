@@ -2,64 +2,64 @@
 //!
 //! ptxas drops them too; here it is for whoever reads the PTX, and for the emulator, which executes every line.
 
-use std::collections::HashMap;
-
-use ptx::{Inst, Reg, Role, Stmt};
+use ptx::{Inst, Instruction, Reg, Role, Stmt};
 
 use super::code::Code;
 
 /// Drops pure instructions whose results are not read, and what only they read.
 pub(super) fn remove_unused(code: &mut Code) {
-    let mut reads: HashMap<Reg, u32> = HashMap::new();
+    let mut reads = Reads::default();
     for list in code.lists_mut() {
         for i in list.iter().filter_map(Stmt::instruction) {
-            if let Some(guard) = i.guard {
-                *reads.entry(guard.reg).or_insert(0) += 1;
-            }
-            i.inst.visit_registers(|reg, role| {
-                if role != Role::Write {
-                    *reads.entry(reg).or_insert(0) += 1;
-                }
-            });
+            visit_read(i, |reg| *reads.of(reg) += 1);
         }
     }
-    // Backwards, so that what only a dropped instruction read is met after it. A loop may hold reads that stand before
-    // the write; these keep their instruction, which costs a line at most.
     for list in code.lists_mut().into_iter().rev() {
-        let mut kept: Vec<Stmt> = Vec::with_capacity(list.len());
-        for statement in std::mem::take(list).into_iter().rev() {
-            let unused = statement
-                .instruction()
-                .is_some_and(|i| is_pure(&i.inst) && writes_unread(&i.inst, &reads));
-            if !unused {
-                kept.push(statement);
+        let mut is_kept = vec![true; list.len()];
+        // Backwards, so that what only a dropped instruction read is met after it. A loop may hold reads that stand before
+        // the write; these keep their instruction, which costs a line at most.
+        for (statement, is_kept) in list.iter().zip(&mut is_kept).rev() {
+            let Some(i) = statement.instruction() else {
                 continue;
-            }
-            if let Some(i) = statement.instruction() {
-                let guard = i.guard.map(|g| g.reg);
-                let mut release = |reg: Reg| {
-                    if let Some(count) = reads.get_mut(&reg) {
-                        *count -= 1;
-                    }
-                };
-                guard.into_iter().for_each(&mut release);
-                i.inst.visit_registers(|reg, role| {
-                    if role != Role::Write {
-                        release(reg);
-                    }
-                });
+            };
+            if is_pure(&i.inst) && writes_unread(&i.inst, &mut reads) {
+                *is_kept = false;
+                visit_read(i, |reg| *reads.of(reg) -= 1);
             }
         }
-        kept.reverse();
-        *list = kept;
+        let mut is_kept = is_kept.into_iter();
+        list.retain(|_| is_kept.next() == Some(true));
     }
 }
 
-fn writes_unread(inst: &Inst, reads: &HashMap<Reg, u32>) -> bool {
+/// How often each register is read.
+#[derive(Default)]
+struct Reads(Vec<u32>);
+
+impl Reads {
+    fn of(&mut self, reg: Reg) -> &mut u32 {
+        let at = reg.0 as usize;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0);
+        }
+        &mut self.0[at]
+    }
+}
+
+/// Visits the registers that an instruction reads.
+fn visit_read(instruction: &Instruction, mut visit: impl FnMut(Reg)) {
+    instruction.guard.iter().for_each(|guard| visit(guard.reg));
+    instruction.inst.visit_registers(|reg, role| {
+        if role != Role::Write {
+            visit(reg);
+        }
+    });
+}
+
+fn writes_unread(inst: &Inst, reads: &mut Reads) -> bool {
     let mut is_unread = true;
     inst.visit_registers(|reg, role| {
-        let is_read = reads.get(&reg).is_some_and(|&count| count > 0);
-        is_unread &= role == Role::Read || !is_read;
+        is_unread &= role == Role::Read || *reads.of(reg) == 0;
     });
     is_unread
 }

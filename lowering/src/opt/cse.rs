@@ -1,11 +1,10 @@
 //! `merge-equal`: computes once what is computed twice, and reads once what is read twice with no write between.
 
-use std::collections::HashMap;
-
 use gluon_lang::diag::Diagnostics;
 use gluon_lang::entity::{Inst, Region, Value};
 use gluon_lang::ir::{Effects, Func, Type};
 use gluon_lang::ops::{Op, flow};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::replace::Replaced;
@@ -31,14 +30,14 @@ struct Merge<'f> {
     func: &'f mut Func,
     effects: NestedEffects,
     replaced: Replaced,
-    scopes: Vec<HashMap<Key, Inst>>,
+    scopes: Vec<FxHashMap<Key, Inst>>,
     /// Counts changes of memory.
     epoch: u32,
 }
 
 impl Merge<'_> {
     fn region(&mut self, region: Region) {
-        self.scopes.push(HashMap::new());
+        self.scopes.push(FxHashMap::default());
         let old = self.func.region(region).insts.clone();
         let kept: Vec<Inst> = old
             .iter()

@@ -233,5 +233,5 @@ fn push_decimal(out: &mut String, mut value: u64) {
             break;
         }
     }
-    out.extend(digits[start..].iter().map(|&digit| char::from(digit)));
+    out.push_str(std::str::from_utf8(&digits[start..]).expect("digits are ASCII"));
 }

@@ -8,7 +8,7 @@ use crate::module::{
 use crate::operand::{Label, Predicate};
 use crate::registers::RegGroup;
 use crate::statement::{Instruction, LocId, Location, Stmt};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 
 impl Module {
@@ -222,13 +222,15 @@ impl<'m> Printer<'m> {
     fn body(&mut self, body: &'m Body, options: PrintOptions) {
         self.body = Some(body);
         self.text("{\n");
+        // A statement has about so many bytes.
+        self.out.reserve(48 * body.statements.len());
         self.register_declarations(body.registers.groups());
         for variable in &body.variables {
             self.text("\t");
             self.variable(variable);
         }
         let mut current = None;
-        let mut latest = Latest::new();
+        let mut latest = Latest::default();
         for statement in &body.statements {
             if let Stmt::Inst(instruction) = statement
                 && options.locations
@@ -322,34 +324,38 @@ impl<'m> Printer<'m> {
             self.location(body, previous, Some(inlined.at), latest);
         }
         latest.insert(place(location), id);
-        self.fragment(format_args!(
-            "\t.loc {} {} {}",
-            location.file + 1,
-            location.line,
-            location.column
-        ));
+        self.text("\t.loc ");
+        self.place_numbers(location);
         if let Some((inlined, at)) = call {
-            let label = function_label(inlined.function);
-            let (file, line, column) = place(at);
-            self.fragment(format_args!(
-                ", function_name {label}, inlined_at {} {line} {column}",
-                file + 1
-            ));
+            self.text(", function_name ");
+            self.numbered(FUNCTION_LABEL, inlined.function);
+            self.text(", inlined_at ");
+            self.place_numbers(at);
         }
         self.text("\n");
+    }
+
+    /// File, line and column.
+    fn place_numbers(&mut self, location: &Location) {
+        self.numbered("", location.file + 1);
+        self.numbered(" ", location.line);
+        self.numbered(" ", location.column);
     }
 }
 
 /// The location that was printed last at each place.
-type Latest = HashMap<(u32, u32, u32), LocId>;
+type Latest = FxHashMap<(u32, u32, u32), LocId>;
 
 fn place(location: &Location) -> (u32, u32, u32) {
     (location.file, location.line, location.column)
 }
 
+/// With a number behind it, the label of an inlined function's name in the debug section.
+const FUNCTION_LABEL: &str = "$L__info_string";
+
 /// The label of an inlined function's name in the debug section.
 fn function_label(index: u32) -> String {
-    format!("$L__info_string{index}")
+    format!("{FUNCTION_LABEL}{index}")
 }
 
 fn linkage(linkage: Linkage) -> &'static str {

@@ -1,7 +1,6 @@
 //! What the author promises with `assume`.
 
-use std::collections::HashMap;
-
+use cranelift_entity::SecondaryMap;
 use gluon_lang::entity::Value;
 use gluon_lang::ir::Func;
 use gluon_lang::ops::Op;
@@ -13,18 +12,19 @@ use super::facts::{Facts, Range, divisibility_of};
 /// Bounds and divisors of values, from the `assume`s of the kernel's own body, which run in any case.
 #[derive(Debug, Default)]
 pub(crate) struct Assumed {
-    ranges: HashMap<Value, Range>,
-    divisors: HashMap<Value, u8>,
+    ranges: SecondaryMap<Value, Option<Range>>,
+    divisors: SecondaryMap<Value, u8>,
 }
 
 impl Assumed {
     /// Adds the promise to what is known.
     pub(crate) fn refine(&self, value: Value, mut facts: Facts) -> Facts {
-        if let (Some(range), Some(known)) = (self.ranges.get(&value), facts.range.as_mut()) {
+        if let (Some(range), Some(known)) = (self.ranges[value], facts.range.as_mut()) {
             known.low = known.low.max(range.low);
             known.high = known.high.min(range.high).max(known.low);
         }
-        if let Some(&divisor) = self.divisors.get(&value) {
+        let divisor = self.divisors[value];
+        if divisor > 0 {
             for dim in &mut facts.dims {
                 dim.divisibility = dim.divisibility.max(divisor);
             }
@@ -61,8 +61,9 @@ impl Assumed {
             }
             CompareOp::Ne => return,
         };
-        let known = self.ranges.entry(value).or_insert(range);
-        *known = Range::new(known.low.max(range.low), known.high.min(range.high));
+        let known = self.ranges[value].unwrap_or(range);
+        let both = Range::new(known.low.max(range.low), known.high.min(range.high));
+        self.ranges[value] = Some(both);
     }
 
     /// `x % n == 0`, or `x & (n - 1) == 0`.
@@ -76,7 +77,7 @@ impl Assumed {
             _ => return,
         };
         if bound == 0 {
-            let known = self.divisors.entry(b.lhs).or_insert(0);
+            let known = &mut self.divisors[b.lhs];
             *known = divisor.max(*known);
         }
     }

@@ -1,9 +1,7 @@
 //! When two instructions compute the same.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use ptx::{Operand, Reg, Type};
+use rustc_hash::FxHashMap;
 
 /// What a pure instruction does; with `op`, `detail` and the type it is all but the operands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,34 +35,7 @@ pub(in crate::emit) struct Key {
     operands: [(u8, u64); 3],
 }
 
-/// Keys are small and well spread; `SipHash` would cost more than the rest of the emission of an instruction.
-#[derive(Default)]
-pub(super) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-    fn write_u8(&mut self, value: u8) {
-        self.write_u64(u64::from(value));
-    }
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-    fn write_usize(&mut self, value: usize) {
-        self.write_u64(value as u64);
-    }
-}
-
-pub(super) type Known = HashMap<Key, Reg, BuildHasherDefault<KeyHasher>>;
+pub(super) type Known = FxHashMap<Key, Reg>;
 
 /// The key of an instruction of which `detail` holds all that is not said by the others.
 pub(in crate::emit) fn key(kind: Kind, op: u8, ty: Type, detail: u32, operands: &[Operand]) -> Key {

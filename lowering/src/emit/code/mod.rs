@@ -180,17 +180,8 @@ impl Code {
 
     /// The finished kernel.
     pub(super) fn finish(mut self) -> ptx::Entry {
-        let lists = [self.prologue, self.body, self.cold];
-        for statement in lists.into_iter().flatten() {
-            match statement {
-                Stmt::Label(label) => self.entry.bind(label),
-                Stmt::Pragma(text) => self.entry.pragma(&text),
-                Stmt::Comment(text) => self.entry.comment(&text),
-                Stmt::Inst(i) => {
-                    self.entry.set_loc(i.loc);
-                    self.entry.push_guarded(i.guard, i.inst);
-                }
-            }
+        for list in [self.prologue, self.body, self.cold] {
+            self.entry.append(list);
         }
         self.entry.finish()
     }

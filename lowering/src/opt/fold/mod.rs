@@ -13,8 +13,7 @@ mod moved;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
-
+use cranelift_entity::EntitySet;
 use gluon_lang::diag::Diagnostics;
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::{Inst, Region, Value};
@@ -41,7 +40,7 @@ pub fn run(func: &mut Func, _: &mut Diagnostics) {
 
 /// What the author's promises are made of. They hold because they are promised: folded to constants they would be gone, and
 /// what they say unknown to all that comes after.
-fn promises(func: &Func) -> HashSet<Inst> {
+fn promises(func: &Func) -> EntitySet<Inst> {
     let insts = func.region(func.body).insts.iter();
     let mut open: Vec<Value> = insts
         .filter_map(|inst| match func.op(*inst) {
@@ -49,7 +48,7 @@ fn promises(func: &Func) -> HashSet<Inst> {
             _ => None,
         })
         .collect();
-    let mut promised = HashSet::new();
+    let mut promised = EntitySet::new();
     while let Some(value) = open.pop() {
         let Some(inst) = func.def_inst(value) else {
             continue;
@@ -95,7 +94,7 @@ impl Outcome {
 struct Fold<'f> {
     func: &'f mut Func,
     axes: Axes,
-    promised: HashSet<Inst>,
+    promised: EntitySet<Inst>,
     replaced: Replaced,
 }
 
@@ -138,7 +137,7 @@ impl Fold<'_> {
     fn outcome(&self, inst: Inst) -> Option<Outcome> {
         let operands = self.func.op(inst).operands();
         let mut constants = operands.iter().map(|v| constant(self.func, *v));
-        let is_kept = self.promised.contains(&inst) && !constants.all(|c| c.is_some());
+        let is_kept = self.promised.contains(inst) && !constants.all(|c| c.is_some());
         if is_kept {
             return None;
         }
