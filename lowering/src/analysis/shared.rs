@@ -58,6 +58,7 @@ impl Views {
 
     /// Follows every view down from its allocation: a view of a view holds what that holds, or a part of it.
     fn find_parts(&mut self, func: &Func) {
+        let mut sizes = Sizes::default();
         for inst in func.walk() {
             let op = func.op(inst);
             let operands = op.operands();
@@ -69,7 +70,9 @@ impl Views {
                 continue;
             }
             let part = op.rules().part_of_view(func);
-            let begin = part.as_ref().and_then(|_| self.begin(func, source));
+            let begin = part
+                .as_ref()
+                .and_then(|_| self.begin(func, source, &mut sizes));
             self.parts[result] = match part.zip(begin) {
                 Some((part, begin)) => Some(begin + part.start..begin + part.end),
                 None => self.parts[source].clone(),
@@ -78,16 +81,16 @@ impl Views {
     }
 
     /// Where in its one allocation a view begins that is known to be all of it or all of a buffer in it.
-    fn begin(&self, func: &Func, view: Value) -> Option<u32> {
+    fn begin<'f>(&self, func: &'f Func, view: Value, sizes: &mut Sizes<'f>) -> Option<u32> {
         let &[allocation] = self.allocations(view) else {
             return None;
         };
         let s = func.ty(view).as_smem()?;
         let holder = match &self.parts[view] {
             Some(part) => part.clone(),
-            None => 0..bytes(func.ty(func.result(allocation)).as_smem()?)?,
+            None => 0..sizes.of(func.ty(func.result(allocation)).as_smem()?)?,
         };
-        let is_all = s.shape == s.alloc_shape && bytes(s)? == holder.len() as u32;
+        let is_all = s.shape == s.alloc_shape && sizes.of(s)? == holder.len() as u32;
         is_all.then_some(holder.start)
     }
 
@@ -163,8 +166,19 @@ impl Views {
     }
 }
 
-fn bytes(s: &SmemType) -> Option<u32> {
-    relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes()).ok()
+/// The bytes of allocations of each type: worked out once, for many views have one type.
+#[derive(Default)]
+struct Sizes<'f>(Vec<(&'f SmemType, Option<u32>)>);
+
+impl<'f> Sizes<'f> {
+    fn of(&mut self, s: &'f SmemType) -> Option<u32> {
+        if let Some((_, bytes)) = self.0.iter().find(|(known, _)| *known == s) {
+            return *bytes;
+        }
+        let bytes = relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes()).ok();
+        self.0.push((s, bytes));
+        bytes
+    }
 }
 
 fn is_view(func: &Func, value: Value) -> bool {
