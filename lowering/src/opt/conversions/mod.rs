@@ -8,17 +8,20 @@
 //!
 //! Conversions that must be free, and kernels that allow none, are held to it here.
 
+mod contracts;
+#[cfg(test)]
+mod tests;
+
 use cranelift_entity::SecondaryMap;
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
+use gluon_lang::diag::Diagnostics;
 use gluon_lang::entity::{Inst, Region, Value};
 use gluon_lang::ir::{Func, TensorType, Type};
-use gluon_lang::layout::{Layout, relate};
+use gluon_lang::layout::Layout;
 use gluon_lang::ops::create::{Constant, Splat};
 use gluon_lang::ops::layout::ConvertLayout;
 use gluon_lang::ops::{LayoutRule, Op, Scratch, Values};
 
 use super::replace::Replaced;
-use crate::analysis::conversions;
 
 /// Removes, merges and moves conversions.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
@@ -29,7 +32,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     {
         return;
     }
-    check_trivial(func, found);
+    contracts::check_trivial(func, found);
     let uses = func.use_counts();
     let mut moved = Moved {
         func,
@@ -38,7 +41,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     };
     moved.region(moved.func.body);
     if func.contracts.denies_conversions {
-        check_denied(func, found);
+        contracts::check_denied(func, found);
     }
 }
 
@@ -329,208 +332,5 @@ fn in_layout(ty: &Type, layout: &Layout) -> Type {
             ..t.clone()
         }),
         other => other.clone(),
-    }
-}
-
-/// Does every thread already hold what it shall hold?
-fn is_free(func: &Func, inst: Inst) -> bool {
-    let Some(op) = conversion(func, inst) else {
-        return true;
-    };
-    let tensors = func
-        .ty(op.operand)
-        .as_tensor()
-        .zip(func.ty(func.result(inst)).as_tensor());
-    tensors.is_none_or(|(from, to)| {
-        let maps = from
-            .layout
-            .linear(&from.shape)
-            .ok()
-            .zip(to.layout.linear(&to.shape).ok());
-        from.layout == to.layout
-            || maps.is_some_and(|(a, b)| relate::registers_in(&a, &b).is_some())
-    })
-}
-
-fn check_trivial(func: &Func, found: &mut Diagnostics) {
-    for inst in func.walk() {
-        if conversion(func, inst).is_some_and(|c| c.is_trivial) && !is_free(func, inst) {
-            let d = moves(
-                func,
-                inst,
-                "this conversion must be trivial, and it moves data between threads",
-            );
-            found.push(d.help("convert between layouts that place every element in the same thread, or allow it to cost"));
-        }
-    }
-}
-
-fn check_denied(func: &Func, found: &mut Diagnostics) {
-    for inst in func.walk() {
-        if !is_free(func, inst) {
-            let d = moves(
-                func,
-                inst,
-                "this conversion moves data between threads, and the kernel denies conversions",
-            );
-            found.push(
-                d.help("make both sides from one layout, or take `conversions` out of `deny(..)`"),
-            );
-        }
-    }
-}
-
-fn moves(func: &Func, inst: Inst, message: &str) -> Diagnostic {
-    let operand = conversion(func, inst).map(|c| c.operand);
-    let mut d = Diagnostic::error(Code::ConversionCost, func.place(inst), message);
-    for (value, what) in operand
-        .map(|v| (v, "from"))
-        .into_iter()
-        .chain([(func.result(inst), "to")])
-    {
-        let ty = func.ty(value);
-        d = d.note(format!("{what} {ty}"));
-        if let Some(map) = ty.as_tensor().and_then(|t| t.layout.linear(&t.shape).ok()) {
-            d = d.note(format!("which is {map}"));
-        }
-    }
-    if let Some(cost) = conversions::cost(func, inst) {
-        d = d.note(format!("a warp takes {cost}"));
-    }
-    d
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::test::{apply, check, check_error};
-
-    const HEAD: &str = "
-        #blocked = Blocked([4], [32], [4], [0])
-        #blocked1 = Blocked([1], [32], [4], [0])
-        kernel @k(%n: i32) warps(4) stage(resolved) {
-          %a = arange {start=0, end=512} : tensor<512xi32, #blocked>
-          %b = arange {start=0, end=512} : tensor<512xi32, #blocked1>
-          print [%b] {prefix=\"b\"}";
-
-    #[track_caller]
-    fn check_body(body: &str, expected: &str) {
-        let kernel = |body: &str| {
-            let lines: Vec<String> = body
-                .lines()
-                .map(|l| format!("\n          {}", l.trim()))
-                .collect();
-            format!("{HEAD}{}\n          return\n        }}", lines.concat())
-        };
-        check("remove-conversions", &kernel(body), &kernel(expected));
-    }
-
-    #[test]
-    fn two_in_a_row_are_one() {
-        check_body(
-            "%c = convert_layout %a : tensor<512xi32, #blocked1>
-            %d = convert_layout %c : tensor<512xi32, #blocked>
-            print [%d] {prefix=\"d\"}",
-            "%c = convert_layout %a : tensor<512xi32, #blocked1>
-            print [%a] {prefix=\"d\"}",
-        );
-    }
-
-    #[test]
-    fn what_is_the_same_everywhere_is_made_where_it_is_wanted() {
-        check_body(
-            "%z = constant {value=1.0} : tensor<512xf32, #blocked>
-            %c = convert_layout %z : tensor<512xf32, #blocked1>
-            %s = splat %n : tensor<512xi32, #blocked>
-            %d = convert_layout %s : tensor<512xi32, #blocked1>
-            print [%c, %d] {prefix=\"c\"}",
-            "%z = constant {value=1.0} : tensor<512xf32, #blocked>
-            %c = constant {value=1.0} : tensor<512xf32, #blocked1>
-            %s = splat %n : tensor<512xi32, #blocked>
-            %d = splat %n : tensor<512xi32, #blocked1>
-            print [%c, %d] {prefix=\"c\"}",
-        );
-    }
-
-    #[test]
-    fn two_side_by_side_sink() {
-        check_body(
-            "%t = unary %a {op=neg} : tensor<512xi32, #blocked>
-            %c = convert_layout %a : tensor<512xi32, #blocked1>
-            %d = convert_layout %t : tensor<512xi32, #blocked1>
-            %s = binary %c, %d {op=add} : tensor<512xi32, #blocked1>
-            print [%s] {prefix=\"s\"}",
-            "%t = unary %a {op=neg} : tensor<512xi32, #blocked>
-            %c = convert_layout %a : tensor<512xi32, #blocked1>
-            %d = convert_layout %t : tensor<512xi32, #blocked1>
-            %0 = binary %a, %t {op=add} : tensor<512xi32, #blocked>
-            %s = convert_layout %0 : tensor<512xi32, #blocked1>
-            print [%s] {prefix=\"s\"}",
-        );
-        // Where one is wanted converted anyway, nothing is won.
-        let used = "%t = unary %a {op=neg} : tensor<512xi32, #blocked>
-            %c = convert_layout %a : tensor<512xi32, #blocked1>
-            %d = convert_layout %t : tensor<512xi32, #blocked1>
-            %s = binary %c, %d {op=add} : tensor<512xi32, #blocked1>
-            print [%s, %d] {prefix=\"s\"}";
-        check_body(used, used);
-    }
-
-    #[test]
-    fn a_conversion_rises_above_a_widening_cast() {
-        check_body(
-            "%w = cast %a : tensor<512xi64, #blocked>
-            %c = convert_layout %w : tensor<512xi64, #blocked1>
-            print [%c] {prefix=\"c\"}",
-            "%w = cast %a : tensor<512xi64, #blocked>
-            %0 = convert_layout %a : tensor<512xi32, #blocked1>
-            %c = cast %0 : tensor<512xi64, #blocked1>
-            print [%c] {prefix=\"c\"}",
-        );
-        // A narrowing one leaves less to convert.
-        let narrow = "%w = cast %a : tensor<512xi16, #blocked>
-            %c = convert_layout %w : tensor<512xi16, #blocked1>
-            print [%c] {prefix=\"c\"}";
-        check_body(narrow, narrow);
-    }
-
-    #[test]
-    fn what_must_be_trivial_is_held_to_it() {
-        let text = format!(
-            "{HEAD}\n          %c = convert_layout %a {{is_trivial=true}} : tensor<512xi32, #blocked1>\n          print [%c] {{prefix=\"c\"}}\n          return\n        }}"
-        );
-        check_error(
-            "remove-conversions",
-            &text,
-            "
-            error[TK0030]: this conversion must be trivial, and it moves data between threads
-              --> test.tile:7:3
-              = note: from tensor<512xi32, Blocked([4], [32], [4], [0])>
-              = note: which is register=[[1], [2]] lane=[[4], [8], [16], [32], [64]] warp=[[128], [256]] block=[] -> dim0 512
-              = note: to tensor<512xi32, Blocked([1], [32], [4], [0])>
-              = note: which is register=[[128], [256]] lane=[[1], [2], [4], [8], [16]] warp=[[32], [64]] block=[] -> dim0 512
-              = note: a warp takes 1 store, 1 load, 8 wavefronts, 1 barrier of the CTA, 2048 bytes of shared memory
-              = help: convert between layouts that place every element in the same thread, or allow it to cost",
-        );
-        let free = text.replace(
-            "Blocked([1], [32], [4], [0])",
-            "Linear(register=[[2], [1]], lane=[[4], [8], [16], [32], [64]], warp=[[128], [256]])",
-        );
-        let (_, found) = apply("remove-conversions", &free);
-        assert!(found.is_empty(), "{found}");
-    }
-
-    #[test]
-    fn a_kernel_may_deny_conversions() {
-        let text = format!(
-            "{}\n          %c = convert_layout %a : tensor<512xi32, #blocked1>\n          print [%c] {{prefix=\"c\"}}\n          return\n        }}",
-            HEAD.replace("warps(4)", "warps(4) deny(conversions)")
-        );
-        let (_, found) = apply("remove-conversions", &text);
-        assert!(
-            found.to_string().starts_with(
-                "error[TK0030]: this conversion moves data between threads, and the kernel denies"
-            ),
-            "{found}"
-        );
     }
 }
