@@ -1,6 +1,8 @@
 //! What the macros expand to. Nothing here is meant to be written by hand, except by code that extends the language:
 //! [`KernelEntry`] is what tools iterate over, [`KernelFn`] what they trace, [`Carry`] what a derive implements.
 
+use std::cell::{Cell, RefCell};
+
 pub use inventory;
 
 pub use crate::ir::Contracts;
@@ -95,6 +97,12 @@ pub fn question<T: Question>(value: T, depth: usize) -> T {
     value
 }
 
+/// Runs the body of a device function, which may give away what the function was lent.
+#[inline]
+pub fn body<R>(body: impl FnOnce() -> R) -> R {
+    body()
+}
+
 /// The value of the second arm of an `if`, which has the type of the first.
 #[inline]
 pub fn as_other_arm<T>(_: &Option<T>, value: T) -> Option<T> {
@@ -123,7 +131,7 @@ pub fn static_print(text: String) {
 /// would change what no carrier sees.
 pub struct Watched<'a, T: ?Sized>(pub &'a T);
 
-/// Watching a `&mut` of something that a kernel can carry.
+/// Watching a `&mut` or a cell of something that a kernel can carry.
 pub trait WatchReference {
     /// Shows it to the carrier, which refuses a change.
     fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str);
@@ -138,6 +146,21 @@ pub trait WatchOther {
 impl<T: Carry + Clone> WatchReference for Watched<'_, &mut T> {
     fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str) {
         carrier.watch(name, &mut T::clone(self.0));
+    }
+}
+
+impl<T: Carry + Copy> WatchReference for Watched<'_, Cell<T>> {
+    fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str) {
+        carrier.watch(name, &mut self.0.get());
+    }
+}
+
+impl<T: Carry + Clone> WatchReference for Watched<'_, RefCell<T>> {
+    fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str) {
+        // What is borrowed for longer is seen when it is given back.
+        if let Ok(inner) = self.0.try_borrow() {
+            carrier.watch(name, &mut inner.clone());
+        }
     }
 }
 

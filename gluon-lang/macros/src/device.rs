@@ -35,11 +35,10 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
         #(#attrs)*
         #[track_caller]
         #allowed
-        #[allow(clippy::redundant_closure_call, reason = "the body has places of its own")]
         #vis #sig {
             #mistakes
             let __frame = ::tilekit::rt::enter(#name);
-            (move || #output #block)()
+            ::tilekit::rt::body(move || #output #block)
         }
     })
 }

@@ -108,6 +108,48 @@ fn question_marks_and_early_returns_in_device_functions() {
     insta::assert_snapshot!(ir(question));
 }
 
+#[derive(Clone, Copy, Aggregate)]
+struct Lent {
+    low: Scalar<i32>,
+    high: Scalar<i32>,
+}
+
+impl Lent {
+    #[device]
+    fn lower(&mut self) -> &mut Scalar<i32> {
+        self.high += 1;
+        &mut self.low
+    }
+
+    #[device]
+    fn sum(self: Box<Self>) -> Scalar<i32> {
+        self.low + self.high
+    }
+}
+
+#[device]
+fn slot(list: &mut [Scalar<i32>], at: usize) -> Option<&mut Scalar<i32>> {
+    let slot = list.get_mut(at)?;
+    *slot *= 2;
+    Some(slot)
+}
+
+#[kernel(warps = 1)]
+fn lends(out: Ptr<i32>, n: i32) {
+    let mut lent = Lent { low: n, high: n };
+    *lent.lower() = n * 3;
+    let mut list = [n; 2];
+    if let Some(slot) = slot(&mut list, 1) {
+        *slot -= 1;
+    }
+    out.at(0).store(Box::new(lent).sum() + list[1]);
+}
+
+#[test]
+fn device_functions_give_back_what_they_were_lent() {
+    insta::assert_snapshot!(ir(lends));
+}
+
 #[device]
 fn twice<T: Element>(f: impl Fn(Tensor<T>) -> Tensor<T>, x: Tensor<T>) -> Tensor<T> {
     f(f(x))

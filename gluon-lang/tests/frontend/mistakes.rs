@@ -189,6 +189,20 @@ mistake!(
 );
 
 #[kernel(warps = 1)]
+fn inside_cells(out: Ptr<i32>, n: i32) {
+    let (cell, list) = (std::cell::Cell::new(n), std::cell::RefCell::new(vec![n]));
+    let zero = scalar(0);
+    if n > 3 {
+        cell.set(zero);
+    }
+    for i in range(0, n) {
+        list.borrow_mut()[0] = i + n;
+    }
+    out.at(0).store(cell.get());
+}
+mistake!(a_change_inside_a_cell, inside_cells);
+
+#[kernel(warps = 1)]
 fn break_out_of_block(out: Ptr<i32>, n: i32) {
     'stores: {
         if n > 3 {
@@ -202,7 +216,7 @@ mistake!(a_break_out_of_a_block, break_out_of_block);
 
 #[kernel(warps = 1)]
 fn escapes_by_cell(out: Ptr<i32>, n: i32) {
-    let kept = std::cell::Cell::new(n);
+    let kept = std::rc::Rc::new(std::cell::Cell::new(n));
     for i in range(0, n) {
         kept.set(i);
     }

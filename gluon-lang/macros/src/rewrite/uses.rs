@@ -75,6 +75,13 @@ impl Uses {
         }
     }
 
+    /// What a method changes that takes `&self`.
+    fn part(&mut self, receiver: &Expr) {
+        if let Some((name, _)) = root(receiver, Of::All) {
+            self.changed_in_part.insert(name);
+        }
+    }
+
     /// An operand that stays where it is if it is a variable.
     fn lent(&mut self, expr: &Expr) {
         match expr {
@@ -125,6 +132,12 @@ fn is_assignment(op: &BinOp) -> bool {
             | BinOp::ShlAssign(_)
             | BinOp::ShrAssign(_)
     )
+}
+
+/// `Cell` and `RefCell` are changed by these.
+fn changes_a_cell(method: &Ident) -> bool {
+    const CHANGE: [&str; 6] = ["set", "replace", "swap", "take", "update", "borrow_mut"];
+    CHANGE.iter().any(|known| method == known)
 }
 
 /// Collections keep what they are given; other functions and methods are taken to borrow it.
@@ -205,6 +218,9 @@ impl<'a> Visit<'a> for Uses {
     }
 
     fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
+        if changes_a_cell(&call.method) {
+            self.part(&call.receiver);
+        }
         self.lent(&call.receiver);
         for argument in &call.args {
             if keeps_arguments(&call.method) {

@@ -292,7 +292,7 @@ impl Trace {
             return true;
         };
         let message = format!(
-            "`{name}` is a reference, and what it refers to changes inside this {region} of the kernel"
+            "`{name}` is a reference or a cell, and what it refers to changes inside this {region} of the kernel"
         );
         let error = OpError::new(Code::HostStateChanged, message)
             .note(format!("a {region} carries the variables that it mentions, and cannot see behind a reference"))
