@@ -5,7 +5,7 @@ use smallvec::smallvec;
 
 use super::arith::{element, mismatch};
 use super::define::{answers, attr_enum, define_op};
-use super::shared::{check_indices, check_values, descriptor};
+use super::shared::{check_indexed_ctas, check_indices, check_values, descriptor};
 use super::{Access, OpRules, Scratch, SharedAccesses, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
@@ -284,6 +284,8 @@ impl OpRules for SmemAtomicScatter {
             }
         }
         check_mask(func, "atomic_scatter", self.indices, self.mask.expand())?;
+        let places = (self.view, self.indices);
+        check_indexed_ctas(func, "atomic_scatter", places, self.axis, true)?;
         Ok(smallvec![])
     }
     fn effects(&self) -> Effects {
@@ -296,6 +298,7 @@ impl OpRules for SmemAtomicScatter {
     fn shared_accesses(&self) -> SharedAccesses {
         smallvec![(self.view, Access::Combine(self.op))]
     }
+    answers!(cta_parts);
 }
 
 /// Which element types an operation exists for.

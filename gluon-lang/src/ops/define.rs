@@ -376,6 +376,12 @@ macro_rules! answer {
             true
         }
     };
+    // Each CTA of a cluster does its part, in its own shared memory.
+    (cta_parts) => {
+        fn does_cta_parts(&self) -> bool {
+            true
+        }
+    };
     // Nothing ties the layouts of its operands and results.
     (free_layouts) => {
         fn layout_rule(&self) -> $crate::ops::LayoutRule {

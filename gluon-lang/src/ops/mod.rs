@@ -345,6 +345,12 @@ pub trait OpRules: OpFields + Registered {
         effects.is_droppable() && effects.reads.is_none()
     }
 
+    /// If it accesses shared memory: may the CTAs of a cluster split its tensors, so that each does its part? Then its result
+    /// types say which splits fit.
+    fn does_cta_parts(&self) -> bool {
+        false
+    }
+
     /// Does it end a region?
     fn is_terminator(&self) -> bool {
         false

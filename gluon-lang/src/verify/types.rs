@@ -97,11 +97,12 @@ fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
     }
 }
 
-/// A tile of shared memory belongs to one CTA, and so does what is moved between it and registers.
+/// A tile of shared memory belongs to one CTA, and so does what most ops move between it and registers.
 fn check_within_cta(func: &Func, inst: Inst) -> Result<(), OpError> {
     let op = func.op(inst);
     let rules = op.rules();
-    if rules.allocation().is_none() && rules.shared_accesses().is_empty() {
+    let is_in_shared = rules.allocation().is_some() || !rules.shared_accesses().is_empty();
+    if !is_in_shared || rules.does_cta_parts() {
         return Ok(());
     }
     let results = func.results(inst).iter().copied();

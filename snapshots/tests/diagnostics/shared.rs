@@ -228,6 +228,26 @@ fn a_tensor_and_a_tile_are_split_over_the_cluster_otherwise() {
     check("shared_ctas", shared_ctas.trace());
 }
 
+#[kernel(cluster = 2)]
+fn split_tiles() {
+    let line = Blocked::new([1], [32], [4], [0]).with_ctas([[1]]);
+    let tile = Smem::<i32>::alloc([256], Swizzled::plain([0]).with_ctas([[1]]));
+    tile.store(zeros([256], line.clone()));
+    let own = tile
+        .slice(0, 0..128)
+        .load(Blocked::new([1], [32], [4], [0]).with_ctas([[0]]));
+    tile.scatter(tile.gather(arange(0..256, line.clone()), 0), own, 0);
+    let rows = Smem::<i32>::alloc([2, 128], Swizzled::plain([1, 0]).with_ctas([[1, 0]]));
+    rows.index(1).keep_alive();
+    let copies = Smem::<i32>::alloc([256], Swizzled::plain([0]));
+    copies.at_indices(arange(0..256, line), 0).atomic_add(1);
+}
+
+#[test]
+fn views_and_indices_of_tiles_that_ctas_split() {
+    check("split_tiles", split_tiles.trace());
+}
+
 #[kernel]
 fn empty_slice() {
     let ring = Smem::<f32>::alloc([4, 64], Swizzled::plain([0]));

@@ -1,5 +1,7 @@
 //! Where the elements of an allocation lie: offsets, and the bytes behind them.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use crate::layout::relate::{buffer_size, covered};
@@ -64,16 +66,31 @@ impl Places {
     /// Does every CTA of a cluster find what it holds of a tensor (with the map `registers`, of a view's shape) in its own
     /// shared memory, at a place that does not depend on the CTA?
     pub fn stay_in_cta(&self, registers: &LinearLayout) -> bool {
-        let places = |axis: Axis| {
-            let bases = registers.bases(axis).iter();
-            bases.map(|&basis| self.place(&registers.unpack_out(basis)))
+        self.stay_in_cta_but(registers, None)
+    }
+
+    /// The same with coordinates along one dimension that are not the tensor's own, and lie in every CTA.
+    pub fn stay_in_cta_but(&self, registers: &LinearLayout, indexed: Option<usize>) -> bool {
+        let place = |basis: u64| {
+            let coords = registers.unpack_out(basis);
+            match indexed {
+                Some(dim) => self.place(&coords.with(dim, 0)),
+                None => self.place(&coords),
+            }
         };
+        let places = |axis: Axis| registers.bases(axis).iter().map(|&basis| place(basis));
         let mut own = [Axis::Register, Axis::Lane, Axis::Warp]
             .into_iter()
             .flat_map(places);
         let mut others = places(Axis::Block).enumerate();
         own.all(|(_, block)| block == 0)
             && others.all(|(bit, (offset, block))| offset == 0 && (block == 0 || block == 1 << bit))
+    }
+
+    /// Do some of these bits of the coordinate along `dim` decide which CTA holds an element?
+    pub fn choose_cta(&self, dim: usize, mut bits: Range<u32>) -> bool {
+        let rank = self.alloc_shape.rank();
+        bits.any(|bit| self.place(&Dims::filled(0, rank).with(dim, 1 << bit)).1 != 0)
     }
 
     /// The offset of each bit of the coordinate along `dim`, as many as `size` takes, bit 0 first.

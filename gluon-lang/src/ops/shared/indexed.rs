@@ -2,10 +2,12 @@
 
 use smallvec::smallvec;
 
-use super::{descriptor, touches};
+use super::{check_start, descriptor, touches};
 use crate::diag::{Code, OpError};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, SmemType, Type};
+use crate::layout::Axis;
+use crate::layout::local::Places;
 use crate::ops::arith::mismatch;
 use crate::ops::define::{answers, define_op};
 use crate::ops::shape::tensor;
@@ -28,6 +30,7 @@ impl OpRules for SmemGather {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let s = descriptor(func, "gather", self.view)?;
         check_indices(func, "gather", s, self.indices, self.axis)?;
+        check_indexed_ctas(func, "gather", (self.view, self.indices), self.axis, false)?;
         Ok(smallvec![func.ty(self.indices).with_elem(s.elem)])
     }
     fn effects(&self) -> Effects {
@@ -36,7 +39,7 @@ impl OpRules for SmemGather {
             ..touches(true, false)
         }
     }
-    answers!(shared(view: Read));
+    answers!(shared(view: Read), cta_parts);
 }
 
 define_op! {
@@ -59,12 +62,13 @@ impl OpRules for SmemScatter {
         let s = descriptor(func, "scatter", self.view)?;
         check_indices(func, "scatter", s, self.indices, self.axis)?;
         check_values(func, "scatter", s, self.values, self.indices)?;
+        check_indexed_ctas(func, "scatter", (self.view, self.indices), self.axis, true)?;
         Ok(smallvec![])
     }
     fn effects(&self) -> Effects {
         touches(false, true)
     }
-    answers!(shared(view: Write));
+    answers!(shared(view: Write), cta_parts);
 }
 
 pub(in crate::ops) fn check_indices(
@@ -123,4 +127,39 @@ pub(in crate::ops) fn check_values(
         return Err(mismatch(op, values, ty, indices, &wanted));
     }
     Ok(())
+}
+
+/// What indices name along one dimension lies in the CTA that has them, and what is written there is every CTA's.
+pub(in crate::ops) fn check_indexed_ctas(
+    func: &Func,
+    op: &str,
+    (view, indices): (Value, Value),
+    axis: u32,
+    is_written: bool,
+) -> Result<(), OpError> {
+    let (s, t) = (descriptor(func, op, view)?, tensor(func, op, indices)?);
+    if !func.has_cluster() && s.layout.ctas() == 1 {
+        return Ok(());
+    }
+    let axis = axis as usize;
+    check_start(s, op, axis, 0..s.alloc_shape[axis].trailing_zeros())
+        .map_err(|e| e.typed(view, s))?;
+    let maps = (
+        t.layout.linear(&t.shape),
+        Places::new(&s.layout, &s.alloc_shape),
+    );
+    let (Ok(registers), Ok(places)) = maps else {
+        // Open layouts are looked at again once they are decided, wrong ones are reported where they are made.
+        return Ok(());
+    };
+    let of_ctas = registers.basis_coords(Axis::Block);
+    let differs = is_written && of_ctas.iter().any(|basis| basis[axis] != 0);
+    if places.stay_in_cta_but(&registers, Some(axis)) && !differs {
+        return Ok(());
+    }
+    let message =
+        format!("`{op}` by {t} in {s}: they are split otherwise over the CTAs of the cluster");
+    Err(OpError::new(Code::LayoutMismatch, message)
+        .typed(view, s)
+        .help("a CTA reads and writes its own shared memory: give both layouts the same CTA bases, with zeros along the dimension that is indexed"))
 }

@@ -7,8 +7,10 @@ mod indexed;
 mod views;
 
 pub use indexed::{SmemGather, SmemScatter};
-pub(super) use indexed::{check_indices, check_values};
+pub(super) use indexed::{check_indexed_ctas, check_indices, check_values};
 pub use views::{SmemIndex, SmemPermute, SmemReinterpret, SmemReshape, SmemSlice};
+
+use std::ops::Range;
 
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
@@ -69,6 +71,29 @@ fn check_ctas(func: &Func, t: &TensorType, s: &SmemType) -> Result<(), OpError> 
         .help("a CTA reads and writes its own shared memory: give both layouts the same CTA bases"))
 }
 
+/// Bits of the coordinate along a dimension that a view leaves to its start: they must not lead into the shared memory of
+/// another CTA.
+fn check_start(s: &SmemType, op: &str, dim: usize, bits: Range<u32>) -> Result<(), OpError> {
+    let is_covered = s.alloc_shape.rank() == s.layout.rank() || dim > 0;
+    if s.layout.ctas() == 1 || !is_covered {
+        return Ok(());
+    }
+    let places = Places::new(&s.layout, &s.alloc_shape);
+    if places.is_ok_and(|places| places.choose_cta(dim, bits)) {
+        return Err(elsewhere(s, op, dim));
+    }
+    Ok(())
+}
+
+fn elsewhere(s: &SmemType, op: &str, dim: usize) -> OpError {
+    let message = format!(
+        "`{op}` along dimension {dim} of {s}, which the CTAs of the cluster split: it would lead into another one's shared memory"
+    );
+    OpError::new(Code::InvalidLayout, message).help(
+        "split another dimension, or give each CTA a tile of its own: a layout without CTA bases",
+    )
+}
+
 define_op! {
     /// A new tile in shared memory, with the elements of `init` or undefined. It lives until its last use; the planner
     /// gives its bytes to others before and after.
@@ -119,7 +144,7 @@ impl OpRules for SmemAlloc {
     fn set_allocation(&mut self, bytes: Scratch) {
         self.bytes = bytes;
     }
-    answers!(free_layouts);
+    answers!(cta_parts, free_layouts);
 }
 
 define_op! {
@@ -152,7 +177,7 @@ impl OpRules for SmemLoad {
             ..touches(true, false)
         }
     }
-    answers!(shared(view: Read), free_layouts);
+    answers!(shared(view: Read), cta_parts, free_layouts);
 }
 
 define_op! {
@@ -182,7 +207,7 @@ impl OpRules for SmemStore {
     fn effects(&self) -> Effects {
         touches(false, true)
     }
-    answers!(shared(view: Write), free_layouts);
+    answers!(shared(view: Write), cta_parts, free_layouts);
 }
 
 define_op! {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use smallvec::smallvec;
 
-use super::descriptor;
+use super::{check_start, descriptor};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -45,6 +45,8 @@ impl OpRules for SmemIndex {
                 ));
             }
         }
+        check_start(s, "index", 0, 0..s.alloc_shape[0].trailing_zeros())
+            .map_err(|e| e.typed(self.view, s))?;
         let (shape, alloc_shape) = (s.shape.without(0), s.alloc_shape.without(0));
         let layout = relate::index_shared(&s.layout, &s.alloc_shape)
             .map_err(|e| OpError::new(Code::InvalidLayout, e.to_string()))?;
@@ -113,6 +115,8 @@ impl OpRules for SmemSlice {
                     "a slice of dimension {d} has a power of two of elements and begins at a multiple of that; {length} from {start} does not"
                 )));
             }
+            let left_out = length.trailing_zeros()..size.trailing_zeros();
+            check_start(s, "slice", d, left_out).map_err(|e| e.typed(self.view, s))?;
         }
         Ok(smallvec![Type::Smem(SmemType {
             shape: self.lengths.clone(),

@@ -1,7 +1,7 @@
 //! Steps through memory: masked loads, tiles in shared memory, atomics.
 
 use gluon_lang::elem::DType;
-use gluon_lang::layout::{Axis, Layout};
+use gluon_lang::layout::{Axis, Blocked, Layout, Swizzled};
 use gluon_lang::ops::atomic::AtomicOp;
 
 use super::program::{Program, Tile, count, mask};
@@ -12,6 +12,7 @@ pub(crate) const STEPS: &[(&str, super::movement::Step)] = &[
     ("masked load", masked_load),
     ("masked store", masked_store),
     ("round trip", round_trip),
+    ("trip through a split tile", split_trip),
     ("shared gather", shared_gather),
     ("shared scatter", shared_scatter),
     ("shared counters", counters),
@@ -77,6 +78,40 @@ fn masked_store(program: &mut Program, tile: &Tile) -> Option<Tile> {
     let what = format!("masked store {:?} in {}", tile.shape, tile.layout);
     program.expect(&what, tile.dtype, &memory);
     None
+}
+
+/// Through a tile that the CTAs of the cluster split as they split the tensor.
+fn split_trip(program: &mut Program, tile: &Tile) -> Option<Tile> {
+    let Layout::Blocked(blocked) = &tile.layout else {
+        return None;
+    };
+    if tile.is_pointer {
+        return None;
+    }
+    let rank = tile.shape.len();
+    let bases = blocked.cta_bases.clone();
+    let mut power = |most: usize| 1 << program.dice.below(most);
+    let (vec, per_phase, max_phase) = (power(4), power(4), power(4));
+    let order = program.dice.order(rank);
+    let swizzled = Swizzled::new(vec, per_phase, max_phase, order).with_ctas(bases.clone());
+    let ty = program.ty_of_shared(&swizzled.into(), &tile.shape, &tile.elem());
+    let name = program.name("s");
+    program
+        .kernel
+        .line(&format!("%{name} = smem_alloc init=%{} : {ty}", tile.value));
+    let bits = program.dice.below(4) as u32;
+    let layout = Blocked::new(
+        program.dice.spread(rank, bits),
+        program.dice.spread(rank, 5),
+        program.dice.spread(rank, program.team.warp_bits),
+        program.dice.order(rank),
+    );
+    let layout = layout.with_ctas(bases).into();
+    let to = Tile {
+        layout,
+        ..tile.clone()
+    };
+    Some(program.define(&format!("smem_load %{name}"), to))
 }
 
 /// The type of a tile in shared memory of a random layout that a tensor fits; none for clusters.
