@@ -1,7 +1,8 @@
 //! Atomic read-modify-write operations.
 
-use super::access::{addresses, check_aligned, mark_written, put_elements, read, unwritten, write};
+use super::access::{addresses, check_aligned, put_elements, read, unwritten, write};
 use super::generic::Target;
+use super::lane_group::mark_written;
 use super::run::{Scene, Stepped, Worker};
 use crate::global::Allocation;
 use crate::lanes::{LANES, lanes_of};

@@ -11,6 +11,7 @@ mod deadlock;
 mod engine;
 mod exchange;
 mod generic;
+mod lane_group;
 mod launch;
 mod linear;
 mod locks;

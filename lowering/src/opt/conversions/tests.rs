@@ -1,4 +1,3 @@
-
 use crate::test::{apply, check, check_error};
 
 const HEAD: &str = "
