@@ -124,3 +124,48 @@ impl<T: Element> Outbox<T> {
         tma_store_wait_read(0);
     }
 }
+
+/// One place from which the results of several groups of warps leave shared memory, in turn: first that of group 0, and after
+/// the last group's it is the turn of group 0 again.
+#[derive(Clone, Copy, Aggregate)]
+pub struct Relay<T> {
+    tile: Smem<T>,
+    /// Complete a phase when it is the turn of a group.
+    ready: Mbarriers,
+    /// Complete a phase when a group has filled the place.
+    filled: Mbarriers,
+    groups: usize,
+}
+
+impl<T: Element> Relay<T> {
+    /// A place for blocks of `map` from `groups` groups of `warps` warps.
+    #[device]
+    pub fn alloc(map: TensorMap<T>, groups: usize, warps: usize) -> Self {
+        Relay {
+            tile: Smem::alloc(map.block(), map.layout()),
+            ready: Mbarriers::alloc(groups, 1),
+            filled: Mbarriers::alloc(groups, warps as u32),
+            groups,
+        }
+    }
+
+    /// Fills the place when it is the turn of `group`; `round` is the parity of how often that has been.
+    #[device]
+    pub fn fill(self, group: usize, round: Scalar<i32>, result: Tensor<T>) {
+        // Nobody hands group 0 its first turn.
+        let handed_on = if group == 0 { round ^ 1 } else { round };
+        self.ready.at(group).wait(handed_on);
+        self.tile.store(result);
+        fence_async_shared();
+        self.filled.at(group).arrival().by(Arrivers::Warp).arrive();
+    }
+
+    /// Stores what `group` fills the place with to the block of `map` at `at`, and hands the place on.
+    #[device]
+    pub fn store(self, group: usize, round: Scalar<i32>, map: TensorMap<T>, at: [Scalar<i32>; 2]) {
+        self.filled.at(group).wait(round);
+        map.store(at, self.tile);
+        tma_store_wait_read(0);
+        self.ready.at((group + 1) % self.groups).arrive();
+    }
+}

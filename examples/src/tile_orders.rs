@@ -112,7 +112,7 @@ fn matmul_hilbert_bf16(case: &mut Case) -> CaseResult {
             relative: 1e-2,
             absolute: 1e-2 * f64::from(p.k()).sqrt(),
         };
-        let grouped = matmul_warp_specialized::<bf16, 256, 64, 3>;
+        let grouped = matmul_warp_specialized::<bf16, 256, 64, 4>;
         case.rival("grouped", same, grouped, programs, arguments)?;
         let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
         let arguments = (a, b, c, &list, order.len() as i32, p.k());
