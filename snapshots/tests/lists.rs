@@ -23,7 +23,8 @@ fn check(path: &str, wanted: impl Fn(&str) -> String) {
     if std::env::var_os("UPDATE_LISTS").is_some() {
         fs::write(&path, &wanted).expect("the list can be written");
     } else {
-        assert_eq!(have, wanted, "{} is not up to date", path.display());
+        let path = path.display();
+        assert_eq!(have, wanted, "{path}: UPDATE_LISTS=1 writes it anew");
     }
 }
 
