@@ -20,6 +20,7 @@ pub(super) fn lends(pattern: &Pat, init: &Expr) -> Lends {
     let is_certain = match bare(init) {
         // A pattern that is matched through a `&mut` binds `&mut`s.
         Expr::Reference(r) if r.mutability.is_some() => !matches!(pattern, Pat::Reference(_)),
+        Expr::MethodCall(call) if gives_an_iterator(&call.method) => return Lends::Nothing,
         Expr::MethodCall(call) => gives_an_option(&call.method) && binds_what_is_there(pattern),
         _ => false,
     };
@@ -81,6 +82,27 @@ fn gives_an_option(method: &Ident) -> bool {
     ["as_mut", "as_deref_mut", "get_mut", "first_mut", "last_mut"]
         .iter()
         .any(|known| method == known)
+}
+
+/// An iterator is no reference itself, and may be used up.
+fn gives_an_iterator(method: &Ident) -> bool {
+    const ITERATORS: [&str; 14] = [
+        "chain",
+        "chunks_exact_mut",
+        "chunks_mut",
+        "enumerate",
+        "filter",
+        "iter_mut",
+        "map",
+        "peekable",
+        "rev",
+        "skip",
+        "step_by",
+        "take",
+        "values_mut",
+        "zip",
+    ];
+    ITERATORS.iter().any(|known| method == known)
 }
 
 /// `Some(x)` or `Ok(x)`.

@@ -135,9 +135,10 @@ fn is_assignment(op: &BinOp) -> bool {
 }
 
 /// `Cell` and `RefCell` are changed by these.
-fn changes_a_cell(method: &Ident) -> bool {
-    const CHANGE: [&str; 6] = ["set", "replace", "swap", "take", "update", "borrow_mut"];
-    CHANGE.iter().any(|known| method == known)
+fn changes_a_cell(call: &syn::ExprMethodCall) -> bool {
+    const CHANGE: [&str; 5] = ["set", "replace", "swap", "update", "borrow_mut"];
+    // With an argument, `take` is an iterator's.
+    CHANGE.iter().any(|known| call.method == known) || call.method == "take" && call.args.is_empty()
 }
 
 /// Collections keep what they are given; other functions and methods are taken to borrow it.
@@ -218,7 +219,7 @@ impl<'a> Visit<'a> for Uses {
     }
 
     fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
-        if changes_a_cell(&call.method) {
+        if changes_a_cell(call) {
             self.part(&call.receiver);
         }
         self.lent(&call.receiver);

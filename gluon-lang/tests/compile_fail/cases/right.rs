@@ -65,6 +65,13 @@ pub fn moved_in_arms<const N: usize>(n: i32) {
             kept.push(item);
         }
     }
+    let (first, rest) = ([n; 3].into_iter(), [1, 2].into_iter());
+    let mut pair = [n; 2];
+    let items = pair.iter_mut();
+    if N > 4 {
+        items.for_each(|item| *item += 1);
+        kept.truncate(first.take(2).count() + rest.count());
+    }
     let last = kept.pop();
     if N > 3 {
         kept.extend(last);
