@@ -38,7 +38,12 @@ fn main() -> ExitCode {
 /// Help that was asked for, or a mistake in the command line.
 fn wrong_line(error: &clap::Error) -> ExitCode {
     let terminal = Terminal::new(OutputOptions::of_wrong_line(std::env::args_os()));
-    if error.exit_code() == 0 || terminal.format() != MessageFormat::Json {
+    if error.exit_code() == 0 {
+        // Help was asked for: clap would not notice that it could not be written.
+        terminal.print(&error.render().ansi().to_string());
+        return Exit::Success.into();
+    }
+    if terminal.format() != MessageFormat::Json {
         error.exit();
     }
     terminal.error(&Error::new(Exit::Usage, foreign::clap_remark(error)));

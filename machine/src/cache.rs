@@ -59,8 +59,9 @@ impl CubinCache {
         let set = |path: &PathBuf| !path.as_os_str().is_empty();
         let folder = match variable("TILEKIT_CACHE_DIR") {
             Some(folder) => Some(folder).filter(set),
+            // A relative one is to be passed over (XDG Base Directory Specification).
             None => variable("XDG_CACHE_HOME")
-                .filter(set)
+                .filter(|path| path.is_absolute())
                 .or_else(|| variable("HOME").filter(set).map(|home| home.join(".cache")))
                 .map(|caches| caches.join("tilekit")),
         };

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::driver::{CudaFailure, version_text};
-use crate::ptxas::{Candidate, PtxasFailure};
+use crate::ptxas::{Candidate, Origin, PtxasFailure};
 
 /// What went wrong, as data: every field that the text shows can be matched on.
 #[derive(Clone, Debug)]
@@ -109,20 +109,33 @@ impl fmt::Display for Error {
 }
 
 fn write_no_ptxas(f: &mut fmt::Formatter<'_>, rejected: &[Candidate]) -> fmt::Result {
+    let reason = |candidate: &Candidate| match &candidate.verdict {
+        Ok(_) => "usable".to_string(),
+        Err(reason) => reason.clone(),
+    };
+    // What was named is the only one that was looked at.
+    if let [named] = rejected
+        && named.origin == Origin::PtxasVariable
+    {
+        let (path, reason) = (named.path.display(), reason(named));
+        return write!(
+            f,
+            "$PTXAS names {path}, which cannot be used: {reason}; correct or unset it"
+        );
+    }
+    let what = if rejected.is_empty() {
+        "no ptxas"
+    } else {
+        "no ptxas that can be used"
+    };
     write!(
         f,
-        "no ptxas was found; `pip install nvidia-cuda-nvcc`, or set PTXAS or CUDA_HOME"
+        "{what} was found; `pip install nvidia-cuda-nvcc`, or set PTXAS or CUDA_HOME"
     )?;
-    for Candidate {
-        path,
-        origin,
-        verdict,
-    } in rejected
-    {
-        let reason = verdict.as_ref().err().map_or("usable", String::as_str);
-        write!(f, "\n  {} ({origin}): {reason}", path.display())?;
-    }
-    Ok(())
+    rejected.iter().try_for_each(|candidate| {
+        let (path, origin) = (candidate.path.display(), candidate.origin);
+        write!(f, "\n  {path} ({origin}): {}", reason(candidate))
+    })
 }
 
 impl std::error::Error for Error {

@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::MessageFormat;
 use crate::request::{DeviceChoice, SizeOverride};
@@ -47,12 +49,25 @@ pub struct CaseConfig {
 
 /// One value or several.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "expected a whole number or a list of them")]
+#[serde(
+    untagged,
+    expecting = "expected a whole number or a list of them that is not empty"
+)]
 pub enum Values {
     /// One.
     One(usize),
-    /// Several.
+    /// Several, at least one.
+    #[serde(deserialize_with = "at_least_one")]
     Several(Vec<usize>),
+}
+
+/// A case without a value for its size would never run.
+fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<usize>, D::Error> {
+    let values = Vec::deserialize(deserializer)?;
+    if values.is_empty() {
+        return Err(D::Error::custom("no values"));
+    }
+    Ok(values)
 }
 
 impl Values {
@@ -144,14 +159,14 @@ impl Config {
     /// # Errors
     /// A file that is no TOML, an unknown key, or a value of the wrong kind, at its place.
     pub fn of_package(root: &Path) -> Result<Config, ConfigError> {
-        let base = match read(&root.join("Cargo.toml")) {
+        let base = match read(&root.join("Cargo.toml"))? {
             Some((file, text)) => parse::<Manifest>(&file, &text)?
                 .package
                 .and_then(|package| package.metadata?.tilekit)
                 .unwrap_or_default(),
             None => Config::default(),
         };
-        match read(&root.join("tilekit.toml")) {
+        match read(&root.join("tilekit.toml"))? {
             Some((file, text)) => Ok(base.overlaid(parse(&file, &text)?)),
             None => Ok(base),
         }
@@ -204,9 +219,18 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> Option<(PathBuf, String)> {
-    let text = fs::read_to_string(path).ok()?;
-    Some((path.to_path_buf(), text))
+/// A file and its text; `None` where there is none.
+fn read(path: &Path) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some((path.to_path_buf(), text))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ConfigError {
+            file: path.to_path_buf(),
+            text: String::new(),
+            span: 0..0,
+            message: format!("this file cannot be read: {error}"),
+        }),
+    }
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(file: &Path, text: &str) -> Result<T, ConfigError> {
@@ -324,11 +348,22 @@ error: unknown variant `gpu`
             PLAIN,
             Some("[sizes]\nn = \"big\"\n"),
             "\
-error: expected a whole number or a list of them
+error: expected a whole number or a list of them that is not empty
  --> tilekit.toml:2:5
   |
 2 | n = \"big\"
   |     ^^^^^
+",
+        );
+        check_error(
+            PLAIN,
+            Some("[sizes]\nn = []\n"),
+            "\
+error: expected a whole number or a list of them that is not empty
+ --> tilekit.toml:2:5
+  |
+2 | n = []
+  |     ^^
 ",
         );
         check_error(
@@ -344,5 +379,26 @@ error: unclosed table
   = help: expected `]`
 ",
         );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_not_taken_for_missing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("tilekit.toml")).expect("a folder in its place");
+        let error = Config::of_package(folder.path()).expect_err("a mistake");
+        for (format, expected) in [
+            (MessageFormat::Human, "tilekit.toml"),
+            (
+                MessageFormat::Short,
+                "tilekit.toml:1: error: this file cannot be read",
+            ),
+            (MessageFormat::Json, "this file cannot be read"),
+        ] {
+            let text = error.render(format, false);
+            assert!(text.contains(expected), "{text}");
+        }
+        fs::remove_dir(folder.path().join("tilekit.toml")).expect("removed");
+        fs::write(folder.path().join("tilekit.toml"), b"\xff").expect("a file");
+        assert!(Config::of_package(folder.path()).is_err());
     }
 }

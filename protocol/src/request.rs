@@ -145,6 +145,14 @@ fn size_value(text: &str) -> Result<usize, String> {
         }),
         None => number(text),
     };
+    let is_digits =
+        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '_');
+    if value.is_none()
+        && text.trim().split("<<").all(is_digits)
+        && text.contains(|c: char| c.is_ascii_digit())
+    {
+        return Err(format!("{} is too large for a size", text.trim()));
+    }
     value.ok_or_else(|| {
         format!(
             "`{}` is no size: write a whole number, such as 4096 or 1<<20",
@@ -347,10 +355,14 @@ mod tests {
             "n=4k",
             "`4k` is no size: write a whole number, such as 4096 or 1<<20",
         );
+        check_size("n=1<<64", "1<<64 is too large for a size");
         check_size(
-            "n=1<<64",
-            "`1<<64` is no size: write a whole number, such as 4096 or 1<<20",
+            "n=99999999999999999999",
+            "99999999999999999999 is too large for a size",
         );
+        for text in ["n=_", "n=1<<", "n=1<<2<<3"] {
+            assert!(text.parse::<SizeOverride>().is_err(), "{text}");
+        }
         check_size(
             "n=-1",
             "`-1` is no size: write a whole number, such as 4096 or 1<<20",

@@ -221,10 +221,8 @@ pub enum Error {
     CasePanicked {
         /// The case.
         case: String,
-        /// Its file.
-        file: String,
-        /// The line of its name.
-        line: u32,
+        /// Where, as `file:line:column`.
+        place: String,
         /// What it said.
         message: String,
     },

@@ -1,6 +1,5 @@
 //! `doctor`: what is ready, what is not, and how to mend it. It needs no GPU.
 
-use std::path::Path;
 use std::process::Command;
 
 use machine::cache::CubinCache;
@@ -218,9 +217,13 @@ fn cache(cache: &CubinCache) -> Finding {
             "unset TILEKIT_CACHE_DIR, or every start assembles again",
         );
     };
-    let (files, bytes) = size_of(folder);
-    let mib = bytes as f64 / f64::from(1 << 20);
-    let text = format!("{} ({files} cubins, {mib:.1} MiB)", folder.display());
+    let text = match cache.size() {
+        Ok((bytes, cubins)) => {
+            let mib = bytes as f64 / f64::from(1 << 20);
+            format!("{} ({cubins} cubins, {mib:.1} MiB)", folder.display())
+        }
+        Err(_) => folder.display().to_string(),
+    };
     match std::fs::create_dir_all(folder).and_then(|()| tempfile::tempfile_in(folder)) {
         Ok(_) => Finding::good("cache", text),
         Err(error) => Finding::partial(
@@ -229,16 +232,6 @@ fn cache(cache: &CubinCache) -> Finding {
             "make it writable, or set TILEKIT_CACHE_DIR to a folder that is",
         ),
     }
-}
-
-/// Files of a folder and their bytes together.
-fn size_of(folder: &Path) -> (usize, u64) {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let sizes =
-        entries.filter_map(|entry| entry.metadata().ok().filter(std::fs::Metadata::is_file));
-    sizes.fold((0, 0), |(files, bytes), file| {
-        (files + 1, bytes + file.len())
-    })
 }
 
 /// Cargo has said why, unless a machine listens.

@@ -118,14 +118,18 @@ fn execute(
     package: &Package,
     stdout: Stdio,
 ) -> Result<(Exit, String)> {
-    let folder = tempfile::tempdir()
-        .map_err(|error| Error::io("made", Path::new("a temporary folder"), &error))?;
-    let path = folder.path().join("request.json");
+    // A file and no folder: the harness takes it away, and so nothing is left if both are interrupted.
+    let file = tempfile::Builder::new()
+        .prefix("tilekit-request-")
+        .suffix(".json")
+        .tempfile()
+        .map_err(|error| Error::io("made", &std::env::temp_dir(), &error))?;
+    let path = file.path();
     request
-        .write(&path)
-        .map_err(|error| Error::io("written", &path, &error))?;
+        .write(path)
+        .map_err(|error| Error::io("written", path, &error))?;
     let child = Command::new(harness)
-        .env(REQUEST_VARIABLE, &path)
+        .env(REQUEST_VARIABLE, path)
         .stdout(stdout)
         .spawn();
     let ended = child.and_then(std::process::Child::wait_with_output);

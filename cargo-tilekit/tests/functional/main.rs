@@ -6,6 +6,7 @@
 
 #[path = "build.rs"]
 mod build_verb;
+mod machine;
 mod package;
 mod run;
 mod selection;

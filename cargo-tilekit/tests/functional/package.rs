@@ -133,6 +133,14 @@ impl Package {
         self.finish(command, folder)
     }
 
+    /// Runs `cargo-tilekit` in the package with these variables.
+    pub(crate) fn tilekit_with(&self, variables: &[(&str, &str)], arguments: &str) -> Said {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-tilekit"));
+        command.arg("tilekit").args(arguments.split_whitespace());
+        command.envs(variables.iter().copied());
+        self.finish(command, "")
+    }
+
     /// Runs cargo itself in the package.
     pub(crate) fn cargo(&self, arguments: &str) -> Said {
         let mut command = Command::new(env!("CARGO"));
@@ -143,6 +151,10 @@ impl Package {
     fn finish(&self, mut command: Command, folder: &str) -> Said {
         command.current_dir(self.root().join(folder));
         // The machine's GPU, its tools and this process' own cargo are not what is tested.
+        let chosen: Vec<_> = command
+            .get_envs()
+            .map(|(name, _)| name.to_owned())
+            .collect();
         for name in [
             "CI",
             "TILEKIT_DEVICE",
@@ -150,8 +162,11 @@ impl Package {
             "CARGO_TERM_COLOR",
             "CLICOLOR_FORCE",
             "RUSTFLAGS",
+            "RUST_BACKTRACE",
         ] {
-            command.env_remove(name);
+            if !chosen.iter().any(|known| known == name) {
+                command.env_remove(name);
+            }
         }
         command
             .env("NO_COLOR", "1")

@@ -94,6 +94,8 @@ fn output_that_cannot_be_written_is_an_error() {
     for arguments in [
         "completions bash",
         "explain",
+        "--help",
+        "run --help",
         "layout Blocked([1],[32],[1],[0]) --shape 32",
     ] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full");

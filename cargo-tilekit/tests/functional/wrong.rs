@@ -187,3 +187,88 @@ fn what_cannot_end_well_does_not_begin() {
     );
     said.says(&["target sm_80 is not supported", "foreign.ptx:"]);
 }
+
+const PANICS: &str = r#"
+#[case]
+fn fails(case: &mut Case) -> CaseResult {
+    let none: Vec<usize> = Vec::new();
+    let n = case.size("nn") + none[0];
+    case.size(&n.to_string());
+    Ok(())
+}
+
+#[case(sizes(k = [8]))]
+fn refers(case: &mut Case) -> CaseResult {
+    let n = case.size("k");
+    let x = case.normal::<f32>("x", [n]);
+    let out = case.output::<f32>("out", [n]);
+    case.launch(scale::<256>, grid(1), (&x, &out, n as i32))?;
+    case.expect(&out, |[i]: [usize; 1]| x[i + 1] * 2.0, Exactly)
+}
+"#;
+
+/// A panic is told once, at the author's line, and in the form that is wanted.
+#[test]
+fn a_case_that_panics_is_told_at_its_line() {
+    let library = format!("{SCALE}{PANICS}");
+    let line_of = |part: &str| {
+        let at = library.lines().position(|line| line.contains(part));
+        format!("src/lib.rs:{}:", at.expect("it is there") + 1)
+    };
+    let package = Package::new("panic-kernels", &library);
+    let said = package.tilekit("run --device emulator").ends_with(100);
+    let said = said.says(&[
+        &format!(
+            "error: case `fails` panicked at {}",
+            line_of("case.size(\"nn\")")
+        ),
+        &format!(
+            "error: case `refers` at k=8 panicked at {}",
+            line_of("x[i + 1]")
+        ),
+        "2 passed, 2 failed",
+    ]);
+    assert!(!said.stderr.contains("thread '"), "{}", said.stderr);
+    let said = package.tilekit("run --device emulator --message-format json");
+    let said = said.ends_with(100);
+    assert!(!said.objects().is_empty() && said.stderr.is_empty());
+}
+
+/// What is passed over changes nothing and says nothing, so nothing is.
+#[test]
+fn configuration_that_cannot_hold_is_refused() {
+    let package = Package::new("config-kernels", SCALE);
+    let check = |text: &str, wanted: &[&str]| {
+        package.write("tilekit.toml", text);
+        let said = package.tilekit("run --device emulator").ends_with(2);
+        said.says(wanted);
+    };
+    check(
+        "sizes = { m = 4 }\n",
+        &[
+            "no case has a size `m`, which the configuration chooses",
+            "there are n",
+        ],
+    );
+    check("sizes = { n = [] }\n", &["tilekit.toml:1:", "not empty"]);
+    check(
+        "[cases.nope]\nsizes.n = 4\n",
+        &["there is no such case", "there are scale_case"],
+    );
+    std::fs::remove_file(package.root().join("tilekit.toml")).expect("removed");
+    package.write("tilekit.toml/file", "");
+    let said = package.tilekit("run").ends_with(2);
+    said.says(&["tilekit.toml", "this file cannot be read"]);
+    std::fs::remove_dir_all(package.root().join("tilekit.toml")).expect("removed");
+    let said = package.tilekit_with(&[("TILEKIT_DEVICE", "gpu")], "run");
+    said.ends_with(2)
+        .says(&["TILEKIT_DEVICE: `gpu` is no device"]);
+    // An empty variable says nothing.
+    let variables = [("TILEKIT_DEVICE", ""), ("TILEKIT_SIZES", "")];
+    let said = package.tilekit_with(&variables, "run --device emulator -s n=4");
+    said.ends_with(0).prints(&["n=4"]);
+    // More than there can be is not all there is.
+    package.write("tilekit.toml", "emulator-tensor-mib = 17592186044416\n");
+    let said = package.tilekit("run --device emulator").ends_with(0);
+    said.says(&["2 passed, 0 failed, 0 skipped"]);
+}

@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::Version;
 use crate::Error;
+use crate::process::output_within;
 
 /// A ptxas that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,12 +223,19 @@ impl Ptxas {
     }
 }
 
+/// A program that is only asked who it is answers sooner, however busy the machine.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
 /// Runs `--version` and judges the answer.
 fn examine(path: &Path, driver: Option<i32>) -> Result<Version, String> {
-    let output = Command::new(path)
-        .arg("--version")
-        .output()
-        .map_err(|error| error.to_string())?;
+    let output = output_within(Command::new(path).arg("--version"), ANSWER_LIMIT)
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| {
+            format!(
+                "did not answer --version within {} s",
+                ANSWER_LIMIT.as_secs()
+            )
+        })?;
     let answer = String::from_utf8_lossy(&output.stdout);
     let version = Version::parse(&answer).ok_or("did not answer --version as ptxas does")?;
     version.objection(driver).map_or(Ok(version), Err)
@@ -271,8 +280,14 @@ fn python_site_packages(path: &[PathBuf]) -> Vec<PathBuf> {
     let script = "import site, sysconfig\n\
         print(sysconfig.get_path('purelib')); print(sysconfig.get_path('platlib')); print(site.getusersitepackages())\n\
         print(*site.getsitepackages(), sep='\\n')";
-    let answer = Command::new(python).args(["-I", "-c", script]).output();
+    let answer = output_within(
+        Command::new(python).args(["-I", "-c", script]),
+        ANSWER_LIMIT,
+    );
+    // A python3 that is broken knows no packages.
     let text = answer
+        .ok()
+        .flatten()
         .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
         .unwrap_or_default();
     let mut folders = Vec::new();

@@ -2,16 +2,21 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use super::{AssemblyReport, Message, Ptxas, Severity, Version};
 use crate::Error;
+use crate::process::output_within;
 
 /// The command line, without input and output.
 ///
 /// `-c`, `-g` and `-O0` are never used: each serialises `wgmma` or drops `setmaxnreg`. `-lineinfo` is not needed: ptxas
 /// keeps the `.loc` lines that it is given.
 pub const FLAGS: [&str; 2] = ["-arch=sm_90a", "-v"];
+
+/// The largest kernels take ptxas some seconds.
+pub(super) const WORK_LIMIT: Duration = Duration::from_mins(10);
 
 /// A cubin and what ptxas said of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +81,11 @@ impl Ptxas {
         );
         std::fs::write(&input, ptx)
             .map_err(|error| tool(format!("{}: {error}", input.display())))?;
-        let run = Command::new(&self.path)
-            .args(FLAGS)
-            .arg(&input)
-            .arg("-o")
-            .arg(&output)
-            .output()
-            .map_err(|error| tool(error.to_string()))?;
+        let mut command = Command::new(&self.path);
+        command.args(FLAGS).arg(&input).arg("-o").arg(&output);
+        let run = output_within(&mut command, WORK_LIMIT)
+            .map_err(|error| tool(error.to_string()))?
+            .ok_or_else(|| tool(too_long()))?;
         let mut said = String::from_utf8_lossy(&run.stderr).into_owned();
         said.push_str(&String::from_utf8_lossy(&run.stdout));
         let report = AssemblyReport::parse(&said);
@@ -100,15 +103,34 @@ impl Ptxas {
             return Err(Error::Ptxas(Box::new(failure)));
         }
         if !run.status.success() {
-            return Err(tool(format!("{}: {}", run.status, said.trim())));
+            return Err(tool(failure(run.status, &said)));
         }
-        let cubin =
-            std::fs::read(&output).map_err(|error| tool(format!("wrote no cubin: {error}")))?;
+        let cubin = std::fs::read(&output).map_err(|error| {
+            tool(format!(
+                "it ended well and wrote no cubin ({error}); is this ptxas?"
+            ))
+        })?;
         Ok(Assembled {
             cubin,
             log: said,
             report,
         })
+    }
+}
+
+/// What is said of a program that was stopped.
+pub(super) fn too_long() -> String {
+    format!(
+        "it did not end within {} minutes and was stopped; try another release of it",
+        WORK_LIMIT.as_secs() / 60
+    )
+}
+
+/// What is said of a program that failed; a crash has no words of its own.
+pub(super) fn failure(status: ExitStatus, said: &str) -> String {
+    match said.trim() {
+        "" => format!("it ended by {status} and said nothing; try another release of it"),
+        said => format!("it ended by {status}: {said}"),
     }
 }
 

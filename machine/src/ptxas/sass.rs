@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::Environment;
+use super::run::{WORK_LIMIT, failure, too_long};
 use crate::Error;
+use crate::process::output_within;
 
 /// `nvdisasm`, or else `cuobjdump`, looked for where ptxas is.
 pub fn find_disassembler(environment: &Environment) -> Option<PathBuf> {
@@ -29,18 +31,17 @@ pub fn disassemble(cubin: &[u8], environment: &Environment) -> Result<String, Er
         tempfile::tempdir().map_err(|error| tool(format!("no temporary folder: {error}")))?;
     let input = folder.path().join("kernel.cubin");
     std::fs::write(&input, cubin).map_err(|error| tool(format!("{}: {error}", input.display())))?;
-    let run = Command::new(&program)
-        .arg(arguments)
-        .arg(&input)
-        .output()
-        .map_err(|error| tool(error.to_string()))?;
+    let mut command = Command::new(&program);
+    command.arg(arguments).arg(&input);
+    let run = output_within(&mut command, WORK_LIMIT)
+        .map_err(|error| tool(error.to_string()))?
+        .ok_or_else(|| tool(too_long()))?;
     if run.status.success() {
         Ok(String::from_utf8_lossy(&run.stdout).into_owned())
     } else {
-        Err(tool(format!(
-            "{}: {}",
+        Err(tool(failure(
             run.status,
-            String::from_utf8_lossy(&run.stderr).trim()
+            &String::from_utf8_lossy(&run.stderr),
         )))
     }
 }

@@ -1,8 +1,8 @@
 //! How cases are found and run.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::quiet::{Quiet, told};
 use super::{Case, CaseReport, CaseResult, Mode, SizeList, Sizes};
 use crate::error::{Error, Result};
 
@@ -61,19 +61,17 @@ impl CaseEntry {
                 };
             }
         };
-        // A case that is only described has not been asked for: its panic is told where it is run.
-        let _quiet = matches!(mode, Mode::Describe).then(super::quiet::Quiet::begin);
+        let _quiet = Quiet::begin();
         let result = catch_unwind(AssertUnwindSafe(|| {
             (self.function)(&mut case)?;
             // What is compared with nothing is timed at the end.
             case.time_chain()
         }))
         .unwrap_or_else(|payload| {
-            let message = panic_message(&*payload);
+            let (message, place) = told(&*payload);
             Err(Error::CasePanicked {
                 case: self.name.to_string(),
-                file: self.file.to_string(),
-                line: self.line,
+                place: place.unwrap_or_else(|| format!("{}:{}", self.file, self.line)),
                 message,
             })
         });
@@ -82,14 +80,4 @@ impl CaseEntry {
             result,
         }
     }
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| {
-        payload
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_string())
-    });
-    text.unwrap_or_else(|| "a panic without a message".to_string())
 }

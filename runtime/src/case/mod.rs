@@ -179,14 +179,16 @@ impl Case {
     /// If the case does not declare it: that is a mistake in the case itself, and the message says so.
     #[track_caller]
     pub fn size(&self, name: &str) -> usize {
-        self.sizes.get(name).unwrap_or_else(|| {
+        // No closure: the panic is at the author's line.
+        let Some(value) = self.sizes.get(name) else {
             let known: Vec<&str> = self.sizes.iter().map(|(name, _)| name).collect();
             panic!(
                 "case `{}` declares no size `{name}`; it declares {}: write `#[case(sizes({name} = [...]))]`",
                 self.name,
                 known.join(", ")
             )
-        })
+        };
+        value
     }
 
     /// An input of standard normals. An integer type gets them rounded.

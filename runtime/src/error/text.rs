@@ -168,10 +168,9 @@ impl fmt::Display for Error {
             ),
             Error::CasePanicked {
                 case,
-                file,
-                line,
+                place,
                 message,
-            } => write!(f, "case `{case}` ({file}:{line}) panicked: {message}"),
+            } => write!(f, "case `{case}` panicked at {place}: {message}"),
             Error::Misaligned {
                 kernel,
                 parameter,

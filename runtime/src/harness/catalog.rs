@@ -92,7 +92,16 @@ impl Catalog {
             .flat_map(|kernel| kernel.variants.iter().map(move |variant| (kernel, variant)))
     }
 
-    /// The cases that launch the variant, and so on, are kept; the rest goes.
+    /// Whether a variant is launched under this name; also where one cannot be traced, for it might be that.
+    pub(super) fn may_have_entry(&self, name: &str) -> bool {
+        self.variants()
+            .any(|(_, variant)| match variant.instance.trace() {
+                Ok(traced) => *traced.func.name == *name,
+                Err(_) => true,
+            })
+    }
+
+    /// Is there nothing?
     pub(super) fn is_empty(&self) -> bool {
         self.kernels.is_empty() && self.cases.is_empty()
     }
@@ -168,6 +177,15 @@ pub(super) fn display_of(path: &str) -> String {
 }
 
 impl CaseItem {
+    /// What a message about a run begins with: ``case `softmax` at rows=8``.
+    pub(super) fn about(&self, run: &RunItem) -> String {
+        let (name, sizes) = (self.entry.name, run.sizes.to_string());
+        if sizes.is_empty() {
+            return format!("case `{name}`");
+        }
+        format!("case `{name}` at {sizes}")
+    }
+
     fn new(entry: &'static CaseEntry, overrides: &[(String, Vec<usize>)]) -> Result<CaseItem> {
         let runs = entry.runs(overrides)?.into_iter().map(|sizes| {
             let outcome = entry.run(&sizes, &Mode::Describe);

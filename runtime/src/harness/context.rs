@@ -78,8 +78,10 @@ impl Context {
             speaker.failure(&Remark::error(error));
             Exit::Usage
         };
+        // An empty variable says nothing, as everywhere.
         let named = std::env::var("TILEKIT_DEVICE")
             .ok()
+            .filter(|name| !name.is_empty())
             .map(|name| name.parse());
         let device_of_environment = named
             .transpose()
@@ -113,7 +115,8 @@ impl Context {
 
     /// The most bytes of tensors that a case of declared sizes may have on the emulator.
     pub(super) fn emulator_limit_bytes(&self) -> usize {
-        self.config.emulator_tensor_mib.unwrap_or(64) << 20
+        let mib = self.config.emulator_tensor_mib.unwrap_or(64);
+        mib.saturating_mul(1 << 20)
     }
 
     /// The folder of the package's snapshots.
@@ -133,7 +136,10 @@ impl Context {
                 let remark = Remark::error(format!(
                     "the configuration has `[cases.{name}]`, and there is no such case"
                 ));
-                self.speaker.failure(&remark);
+                let mut names: Vec<&str> =
+                    CaseEntry::all().iter().map(|entry| entry.name).collect();
+                names.dedup();
+                self.speaker.failure(&offering(remark, &names));
                 return Err(Exit::Usage);
             }
         }
@@ -167,6 +173,7 @@ impl Context {
         Ok(catalog)
     }
 
+    /// A size that no case has is a misspelt one: it would change nothing and say nothing.
     fn check_chosen_sizes(&self) -> Done<()> {
         let all = CaseEntry::all();
         let mut known: Vec<&str> = all
@@ -175,14 +182,17 @@ impl Context {
             .collect();
         known.sort_unstable();
         known.dedup();
-        let unknown = self
-            .sizes_of_command
-            .iter()
-            .find(|size| !known.contains(&size.name.as_str()));
-        let Some(size) = unknown else { return Ok(()) };
-        let remark = Remark::error(format!("no case has a size `{}`", size.name));
-        self.speaker
-            .failure(&remark.with_help(format!("there are {}", known.join(", "))));
+        let of_command = self.sizes_of_command.iter().map(|size| (&size.name, ""));
+        let of_config = self.config.sizes.keys();
+        let of_config = of_config.map(|name| (name, ", which the configuration chooses"));
+        let unknown = of_command
+            .chain(of_config)
+            .find(|(name, _)| !known.contains(&name.as_str()));
+        let Some((name, origin)) = unknown else {
+            return Ok(());
+        };
+        let remark = Remark::error(format!("no case has a size `{name}`{origin}"));
+        self.speaker.failure(&offering(remark, &known));
         Err(Exit::Usage)
     }
 
@@ -240,18 +250,30 @@ impl Context {
         self.expect_some(found, filters, catalog)
     }
 
-    /// The kernels edited by hand; says which there are.
+    /// The kernels edited by hand; says which there are, and which of them no kernel of the package is any more.
     pub(super) fn replaced(&self) -> Done<Replaced> {
         let found = Replaced::read(&self.place.overrides);
         let replaced = found.map_err(|error| {
             self.speaker.failure(&Remark::error(error));
             Exit::Usage
         })?;
+        if replaced.is_empty() {
+            return Ok(replaced);
+        }
+        let catalog = self.declared_catalog()?;
         for (entry, kernel) in replaced.iter() {
-            let text = format!("`{entry}` is used as edited by hand in {}", kernel.origin);
-            self.speaker.remark(&Remark::note(text).with_help(
-                "`cargo tilekit build --reset` goes back to what the kernel compiles to",
-            ));
+            let origin = &kernel.origin;
+            let remark = if catalog.may_have_entry(entry) {
+                Remark::note(format!("`{entry}` is used as edited by hand in {origin}")).with_help(
+                    "`cargo tilekit build --reset` goes back to what the kernel compiles to",
+                )
+            } else {
+                Remark::warning(format!(
+                    "`{entry}` was edited by hand in {origin}, and no kernel has this entry any more"
+                ))
+                .with_help("`cargo tilekit build --reset` forgets the edit")
+            };
+            self.speaker.remark(&remark);
         }
         Ok(replaced)
     }
@@ -268,6 +290,14 @@ impl Context {
         let device = super::device::open(self.device_choice(), &self.speaker)?;
         super::device::introduce(&device, &self.speaker);
         Ok(device)
+    }
+}
+
+/// With the names that there are.
+fn offering(remark: Remark, names: &[&str]) -> Remark {
+    match names {
+        [] => remark.with_help("there are none"),
+        names => remark.with_help(format!("there are {}", names.join(", "))),
     }
 }
 

@@ -8,10 +8,9 @@ use std::path::Path;
 /// interrupted write leaves the old file.
 ///
 /// # Errors
-/// What the operating system says, with the path.
+/// The path, and what the operating system says.
 pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let with_path =
-        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let with_path = |error: io::Error| failed(path, "written", &error);
     let folder = path.parent().expect("a file is in a folder");
     fs::create_dir_all(folder).map_err(with_path)?;
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(with_path)?;
@@ -21,6 +20,23 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     // A temporary file is its owner's only; what stands there afterwards is an ordinary file.
     let permissions = mode.unwrap_or_else(|_| ordinary());
     fs::set_permissions(path, permissions).map_err(with_path)
+}
+
+/// Removes a file.
+///
+/// # Errors
+/// The path, and what the operating system says.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path).map_err(|error| failed(path, "removed", &error))
+}
+
+/// `PATH cannot be written: REASON`.
+fn failed(path: &Path, what: &str, error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    // Behind the reason tempfile names the file that it made up.
+    let reason = text.split(" at path \"").next().unwrap_or(&text);
+    let text = format!("{} cannot be {what}: {reason}", path.display());
+    io::Error::new(error.kind(), text)
 }
 
 /// What a new file is allowed by default: readable for all, writable for its owner.
@@ -54,6 +70,24 @@ mod tests {
         fs::write(folder.path().join("file"), "").expect("written");
         let error =
             write_whole(&folder.path().join("file/x"), b"").expect_err("a file is no folder");
-        assert!(error.to_string().contains("file/x"), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("file/x cannot be written: "), "{text}");
+        let gone = remove(&folder.path().join("gone")).expect_err("it is not there");
+        assert!(
+            gone.to_string().contains("gone cannot be removed: "),
+            "{gone}"
+        );
+    }
+
+    /// Not even the administrator may make files below `/proc`.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_error_does_not_speak_of_temporary_files() {
+        let error = write_whole(Path::new("/proc/x"), b"").expect_err("no file can be there");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("/proc/x cannot be written: ") && !text.contains(".tmp"),
+            "{text}"
+        );
     }
 }

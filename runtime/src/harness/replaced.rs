@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::files::write_whole;
+use super::files::{remove, write_whole};
 
 /// The kernels of a package that are used in an edited form, by the name of their entry.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +81,7 @@ impl Replaced {
     pub(super) fn reset(folder: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for path in kept_files(folder) {
-            fs::remove_file(&path)?;
+            remove(&path)?;
             names.extend(
                 path.file_stem()
                     .map(|name| name.to_string_lossy().into_owned()),
@@ -93,6 +93,11 @@ impl Replaced {
     /// The edited form of an entry.
     pub(super) fn get(&self, entry: &str) -> Option<&ReplacedKernel> {
         self.kernels.get(entry)
+    }
+
+    /// Are there none?
+    pub(super) fn is_empty(&self) -> bool {
+        self.kernels.is_empty()
     }
 
     /// All of them.

@@ -169,12 +169,24 @@ fn remark_of(about: &str, error: &Error) -> Remark {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
-    let first = if about.is_empty() {
-        first.to_string()
-    } else {
-        format!("{about}: {first}")
-    };
-    lines.fold(Remark::error(first), Remark::with_note)
+    lines.fold(Remark::error(titled(about, first)), Remark::with_note)
+}
+
+/// What happened behind what it happened to, which is not named twice: some errors name their case themselves.
+fn titled(about: &str, first: &str) -> String {
+    if about.is_empty() {
+        return first.to_string();
+    }
+    let subject = about.split(" at ").next().unwrap_or(about);
+    let rest = [about, subject].into_iter().find_map(|known| {
+        first
+            .strip_prefix(known)
+            .filter(|rest| rest.starts_with(' '))
+    });
+    match rest {
+        Some(rest) => format!("{about}{rest}"),
+        None => format!("{about}: {first}"),
+    }
 }
 
 /// `1 kernel`, `2 kernels`.
@@ -203,5 +215,43 @@ impl Verdict {
     /// How the verb ends.
     pub(super) const fn exit(self) -> Exit {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::titled;
+
+    #[test]
+    fn what_an_error_is_about_is_named_once() {
+        let check = |about: &str, first: &str, expected: &str| {
+            assert_eq!(titled(about, first), expected);
+        };
+        check("", "no driver", "no driver");
+        check(
+            "case `a` at n=3",
+            "out[0] differs",
+            "case `a` at n=3: out[0] differs",
+        );
+        check(
+            "case `a` at n=3",
+            "case `a` at n=3 has 8 bytes",
+            "case `a` at n=3 has 8 bytes",
+        );
+        check(
+            "case `a` at n=3",
+            "case `a` compares nothing",
+            "case `a` at n=3 compares nothing",
+        );
+        check(
+            "case `a`",
+            "case `a` compares nothing",
+            "case `a` compares nothing",
+        );
+        check(
+            "case `a`",
+            "case `ab` compares nothing",
+            "case `a`: case `ab` compares nothing",
+        );
     }
 }

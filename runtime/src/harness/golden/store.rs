@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::harness::files::write_whole;
+use crate::harness::files::{remove, write_whole};
 
 /// What a snapshot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +123,7 @@ impl Difference {
             Difference::Missing { path, new } | Difference::Changed { path, new, .. } => {
                 write_whole(path, new.as_bytes())
             }
-            Difference::Orphaned { path, .. } => fs::remove_file(path),
+            Difference::Orphaned { path, .. } => remove(path),
         }
     }
 }
@@ -152,9 +152,14 @@ impl Folder {
     }
 
     /// What was accepted for `golden`. Checked out by git on another system, lines may end otherwise.
+    ///
+    /// What stands there and cannot be read was not accepted as it is: it differs, and is not taken for missing.
     fn accepted(&self, golden: &Golden) -> Option<String> {
-        let text = fs::read_to_string(self.path(golden)).ok()?;
-        Some(text.replace("\r\n", "\n"))
+        match fs::read(self.path(golden)) {
+            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).replace("\r\n", "\n")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(format!("cannot be read: {error}\n")),
+        }
     }
 
     fn difference(&self, golden: &Golden, wants_news: bool) -> Option<Difference> {
@@ -365,6 +370,30 @@ mod tests {
         assert_eq!(uncompared(Some("ptxas 13.0.88: 8 registers")), None);
         let Place { folder, _keep } = place(&golden("ret;", None));
         assert_eq!(folder.uncompared(&golden("ret;", None)), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_missing() {
+        let Place { folder, _keep } = place(&golden("ret;", None));
+        let path = folder.0.join("add-64.ptx.snap");
+        fs::write(&path, b"// kernel: \xff\xfe\nret;\n").expect("written");
+        let word = || {
+            folder
+                .compare(&golden("ret;", None))
+                .map(|found| found.word())
+        };
+        assert_eq!(word(), Some("changed"));
+        fs::remove_file(&path).expect("removed");
+        assert_eq!(word(), Some("new"));
+        fs::create_dir(&path).expect("a folder in its place");
+        assert_eq!(word(), Some("changed"));
+        let found = folder.compare(&golden("ret;", None)).expect("a difference");
+        let error = found.accept().expect_err("a folder is not replaced");
+        assert!(
+            error
+                .to_string()
+                .contains("add-64.ptx.snap cannot be written")
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(in crate::harness) fn check(context: &Context, filters: &[String]) -> Done {
     for case in &catalog.cases {
         for run in case.runs.iter().filter(|run| selection.run(case, run)) {
             if let Some(error) = &run.failure {
-                let about = format!("case `{}` at {}", case.entry.name, run.sizes);
+                let about = case.about(run);
                 verdict.note(context.speaker.error(&about, error));
             }
         }

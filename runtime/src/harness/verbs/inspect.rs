@@ -27,7 +27,7 @@ pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) 
     let replaced = context.replaced()?;
     let speaker = &context.speaker;
     let compiled = check_variant(variant, &Context::compiler(&replaced), speaker)?;
-    let assembled = assembled(&compiled, view, speaker)?;
+    let (assembled, exit) = assembled(&compiled, view, speaker)?;
     let body = body(variant, &compiled, assembled.as_ref(), view, speaker)?;
     let mut header = header(&compiled, assembled.as_ref());
     if !compiled.is_replaced() {
@@ -44,7 +44,7 @@ pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) 
             "reason": "tilekit-inspect", "variant": variant.display, "facts": header, "text": body,
         })
     });
-    Ok(Exit::Success)
+    Ok(exit)
 }
 
 /// The one variant that is meant. Where a kernel has several, the first of an exact kernel name is not guessed.
@@ -66,16 +66,17 @@ pub(super) fn only<'c>(
     Err(Exit::Usage)
 }
 
-/// Code where it is asked for; otherwise only what ptxas says, where it is found and accepts the text.
+/// Code where it is asked for; otherwise only what ptxas says, where it is found. With the exit that it leads to: what is
+/// shown without ptxas is shown even if it fails.
 fn assembled(
     compiled: &Compiled,
     view: &View,
     speaker: &Speaker,
-) -> Done<Option<(Assembled, String)>> {
+) -> Done<(Option<(Assembled, String)>, Exit)> {
     let toolchain = Toolchain::find(None);
     let is_needed = *view == View::Sass;
     if !is_needed && toolchain.ptxas().is_none() {
-        return Ok(None);
+        return Ok((None, Exit::Success));
     }
     let checked = compiled.check_assembly();
     match checked.and_then(|()| toolchain.assemble(compiled.ptx())) {
@@ -85,12 +86,17 @@ fn assembled(
             let line = version
                 .zip(report)
                 .map(|(version, report)| assembly_line(report, version));
-            Ok(Some((assembled.clone(), line.unwrap_or_default())))
+            let found = (assembled.clone(), line.unwrap_or_default());
+            Ok((Some(found), Exit::Success))
         }
         Ok(Image::Ptx(_)) => unreachable!("assembling gives a cubin or fails"),
         Err(error) => {
             let exit = speaker.error(compiled.display(), &error);
-            if is_needed { Err(exit) } else { Ok(None) }
+            if is_needed {
+                Err(exit)
+            } else {
+                Ok((None, exit))
+            }
         }
     }
 }

@@ -52,9 +52,11 @@ pub(in crate::harness) fn replace(context: &Context, what: &Replace) -> Done {
 
 fn read(path: &Path, context: &Context) -> Done<String> {
     fs::read_to_string(path).map_err(|error| {
-        context
-            .speaker
-            .failure(&Remark::error(format!("{}: {error}", path.display())));
+        context.speaker.failure(
+            &Remark::error(format!("{} cannot be read: {error}", path.display())).with_help(
+                "name a file that `cargo tilekit build` or `inspect` printed and you edited",
+            ),
+        );
         Exit::Usage
     })
 }

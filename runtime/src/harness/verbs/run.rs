@@ -89,7 +89,7 @@ impl Runner {
         (bytes > self.limit_bytes?).then(|| {
             format!(
                 "{} MiB of tensors: for a GPU, or choose sizes with -s",
-                bytes >> 20
+                bytes.div_ceil(1 << 20)
             )
         })
     }
@@ -422,7 +422,7 @@ impl Tally {
                 self.failed += 1;
                 // A kernel that fails takes its context with it: nothing after it can be judged.
                 self.has_lost_the_gpu |= matches!(error, Error::KernelFailed { .. });
-                let about = format!("case `{}` at {}", case.entry.name, run.sizes);
+                let about = case.about(run);
                 self.verdict.note(speaker.error(&about, error));
             }
         }

@@ -265,7 +265,7 @@ fn take(difference: &Difference, speaker: &Speaker) -> Done<()> {
     let path = shown(difference);
     difference
         .accept()
-        .map_err(|error| speaker.failure(&Remark::error(format!("{path}: {error}"))))?;
+        .map_err(|error| speaker.failure(&Remark::error(error.to_string())))?;
     speaker.tell(
         &format!("{path}\n"),
         || json!({ "reason": "tilekit-accepted", "status": difference.word(), "path": path }),

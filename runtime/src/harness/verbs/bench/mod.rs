@@ -53,8 +53,8 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
         speaker.step(&format!("{} {}", case.entry.name, run.sizes));
         if let Some(why) = runner.why_not(run) {
             speaker.remark(&Remark::note(format!(
-                "case `{}` at {} is left out: {why}",
-                case.entry.name, run.sizes
+                "{} is left out: {why}",
+                case.about(run)
             )));
         } else {
             let ended = bench_run(context, (&runner, &checker), &table, request, (case, run));
@@ -85,7 +85,7 @@ fn bench_run(
     (case, run): (&CaseItem, &RunItem),
 ) -> Done<()> {
     let speaker = &context.speaker;
-    let about = format!("case `{}` at {}", case.entry.name, run.sizes);
+    let about = case.about(run);
     let mut checks = Vec::new();
     if !run.described.peers.is_empty() {
         match checker.run(case, run) {
