@@ -8,6 +8,7 @@ mod init;
 mod inspect;
 mod layout;
 mod list;
+mod manifest;
 mod run;
 mod snapshot;
 

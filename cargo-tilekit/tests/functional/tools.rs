@@ -61,8 +61,13 @@ fn completions_are_a_script() {
 #[test]
 fn a_new_package_runs() {
     let folder = Package::plain("around", "");
-    // The folder is a workspace, of which the new package becomes a member.
+    // The folder is a workspace, of which the new package becomes a member, and which hands down lints.
     folder.write("src/lib.rs", "");
+    let manifest = folder.read("Cargo.toml");
+    folder.write(
+        "Cargo.toml",
+        &format!("{manifest}\n[workspace.lints.rust]\nunsafe_code = \"deny\"\n"),
+    );
     folder
         .tilekit("new fresh-kernels")
         .ends_with(0)
@@ -126,4 +131,35 @@ fn output_that_cannot_be_written_is_an_error() {
             "{arguments}"
         );
     }
+}
+
+/// A manifest that cargo could not read any more would be lost work.
+#[test]
+fn init_changes_nothing_that_it_cannot_finish() {
+    let package = Package::without_stub("stub-kernels", SCALE);
+    let manifest = package.read("Cargo.toml");
+    let check = |prefix: &str, suffix: &str, wanted: &[&str]| {
+        let text = format!("{prefix}{manifest}{suffix}");
+        package.write("Cargo.toml", &text);
+        package.tilekit("init").ends_with(2).says(wanted);
+        assert_eq!(package.read("Cargo.toml"), text);
+    };
+    check("test = []\n", "", &["Cargo.toml", "[[test]]"]);
+    assert!(!package.root().join("tests").exists());
+    check(
+        "",
+        "\n[[test]]\nname = \"tilekit\"\npath = \"src/lib.rs\"\n",
+        &["lacks `harness = false`"],
+    );
+    package.write("tests/tilekit.rs", "#[test]\nfn mine() {}\n");
+    check("", "", &["is no harness of TileKit", "rename that test"]);
+    std::fs::remove_file(package.root().join("tests/tilekit.rs")).expect("removed");
+    package
+        .tilekit("init")
+        .ends_with(0)
+        .prints(&["tests/tilekit.rs", "Cargo.toml"]);
+    package
+        .tilekit("init")
+        .ends_with(0)
+        .says(&["has all it needs"]);
 }
