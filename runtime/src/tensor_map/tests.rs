@@ -28,7 +28,11 @@ fn each_broken_rule_is_named_with_its_value() {
         "128 bytes along the innermost",
     );
     check(&dense, &Tiling::new(&[8, 16], 48), "a swizzle of 48 bytes");
-    check(&dense, &Tiling::new(&[512, 16], 0), "a box of 512");
+    check(
+        &dense,
+        &Tiling::new(&[512, 16], 0),
+        "512 elements in steps of 1 reach over 512",
+    );
     check(
         &TensorPlace::dense(&[32, 33]),
         &Tiling::new(&[8, 16], 0),
