@@ -112,7 +112,7 @@ impl Flat {
         let bases = held.map.bases(Axis::Register);
         let most = MAX_ACCESS_BYTES / self.elem.bytes();
         let mut steps: Vec<usize> = Vec::new();
-        while !self.elem.is_bool() && 1 << (steps.len() + 1) <= most {
+        while 1 << (steps.len() + 1) <= most {
             let wanted = 1 << steps.len();
             match bases.iter().position(|&basis| offset(basis) == wanted) {
                 Some(bit) => steps.push(1 << bit),

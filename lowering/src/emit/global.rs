@@ -171,12 +171,7 @@ impl Emitter<'_> {
                 span.insert_tagged(basis, 1 << bit);
             }
         }
-        // A vector of booleans would have to be taken apart bit by bit.
-        let most = if elem.is_bool() {
-            1
-        } else {
-            MAX_ACCESS_BYTES / elem.bytes()
-        };
+        let most = MAX_ACCESS_BYTES / elem.bytes();
         let known = self.axes.contiguity(pointers, dim);
         let aligned = self.axes.divisibility(pointers, dim) / elem.bytes();
         let width = most.min(known).min(aligned);
@@ -339,7 +334,7 @@ impl Code {
                     let m = code.whole(m, Elem::I1);
                     let reg = code.vector_regs(single, Some(&[o]));
                     code.load_into(single, &reg, moved(addr, at, elem), Some(m.into()), like);
-                    Element::from(reg[0])
+                    code.vector_elements(single, &reg)[0]
                 })
                 .collect();
             let words = code.vector_words(shape, &elements);

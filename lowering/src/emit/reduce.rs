@@ -411,11 +411,7 @@ impl Code {
 
     /// Neighbouring elements of shared memory, as wide as they can be loaded.
     pub(super) fn load_parts(&mut self, addr: Addr, elem: Elem, count: u32) -> Vec<Element> {
-        let at_once = if elem.is_bool() {
-            1
-        } else {
-            count.min(16 / elem.bytes())
-        };
+        let at_once = count.min(16 / elem.bytes());
         let shape = Shape::new(elem, at_once as usize);
         let mut elements = Vec::new();
         for first in (0..count).step_by(at_once as usize) {

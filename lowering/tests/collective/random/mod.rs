@@ -15,7 +15,10 @@ mod program;
 mod shared;
 mod shared_layouts;
 
+use gluon_lang::elem::DType;
 use program::{Program, Tile};
+
+use crate::kernel::{Kernel, from_bytes, noise, to_bytes};
 
 /// Runs programs of a kind.
 fn programs(first: u64, count: u64, program: impl Fn(u64)) {
@@ -112,4 +115,49 @@ fn atomics_of_several_ctas() {
         let tile = program.any();
         walk(&mut program, tile, shared::STEPS);
     });
+}
+
+/// Masks are moved as words of four where they lie so, also where another mask cuts them.
+#[test]
+fn booleans_that_lie_together() {
+    let mut kernel = Kernel::new(4);
+    let form = kernel.form("l", "Blocked([4], [32], [4], [0])", &[512]);
+    kernel.load("x", DType::I1, &form);
+    kernel.load("m", DType::I1, &form);
+    let bits = form.of("i1");
+    kernel.line(&format!(
+        "%limit = constant {{value=401}} : {}",
+        form.of("i32")
+    ));
+    kernel.line(&format!(
+        "%inside = compare %l_at, %limit {{op=lt}} : {bits}"
+    ));
+    kernel.line(&format!(
+        "%y = load %x_p, mask=%inside, other=%m_v : {bits}"
+    ));
+    kernel.line(&format!("%both = binary %y, %x_v {{op=and}} : {bits}"));
+    kernel.store("out", DType::I1, &form, "both");
+    kernel.line("store %m_p, %x_v, mask=%inside");
+    let numbers = |seed: u64| -> Vec<u64> { noise(512, seed).iter().map(|v| v >> 9 & 1).collect() };
+    let (x, m) = (numbers(1), numbers(2));
+    let buffers = [
+        to_bytes(&x, DType::I1),
+        to_bytes(&m, DType::I1),
+        vec![0; 512],
+    ];
+    let found = kernel.run(&buffers);
+    let both: Vec<u64> = (0..512)
+        .map(|at| x[at] & if at < 401 { x[at] } else { m[at] })
+        .collect();
+    assert_eq!(from_bytes(&found[2], DType::I1), both);
+    let stored: Vec<u64> = (0..512)
+        .map(|at| if at < 401 { x[at] } else { m[at] })
+        .collect();
+    assert_eq!(from_bytes(&found[1], DType::I1), stored);
+    let ptx = kernel.assemble();
+    let loads = ptx
+        .lines()
+        .filter(|line| line.contains("ld.global.b32"))
+        .count();
+    assert_eq!(loads, 3, "{ptx}");
 }
