@@ -465,6 +465,10 @@ impl Worker<'_> {
                 self.complete(scene.cluster, &pending)?;
             }
         }
+        let actor = scene.warp.actor;
+        let is_over = |(of, group)| of == lane && group < limit;
+        let reads = &mut scene.cluster.ctas[cta].reads;
+        reads.retain(|read| read.actor != actor || !read.group.is_some_and(is_over));
         Ok(())
     }
 

@@ -79,6 +79,8 @@ pub(crate) struct Reading {
     pub(crate) step: u32,
     /// The warp whose wait ends it.
     pub(crate) actor: u16,
+    /// Lane and bulk group of a store, which only a wait for the group ends: that it has been read, nobody knows before.
+    pub(crate) group: Option<(u32, u64)>,
 }
 
 impl Cluster {
@@ -140,7 +142,9 @@ impl Cluster {
             return;
         };
         let reads = &mut self.ctas[pending.cta].reads;
-        let is_own = |read: &Reading| read.step == pending.step && read.start == start;
+        let is_own = |read: &Reading| {
+            read.step == pending.step && read.start == start && read.group.is_none()
+        };
         if let Some(index) = reads.iter().position(is_own) {
             reads.remove(index);
         }
@@ -431,6 +435,7 @@ fn begin_reading(scene: &mut Scene<'_>, pending: &Pending) {
             end,
             step: pending.step,
             actor: scene.warp.actor,
+            group: pending.group.map(|group| (pending.lane, group)),
         };
         scene.cluster.ctas[scene.cta].reads.push(reading);
     }

@@ -163,6 +163,7 @@ pub(crate) fn note_reading(scene: &mut Scene<'_>, chunks: impl Iterator<Item = u
             end,
             step: scene.path.pc,
             actor: scene.warp.actor,
+            group: None,
         };
         scene.cluster.ctas[scene.cta].reads.push(reading);
     }

@@ -76,7 +76,7 @@ impl Worker<'_> {
             .find(|read| read.start < end && index < read.end)
         {
             let message = format!(
-                "store of {bytes} bytes to shared memory at {:#x} while the copy at {} still reads them; a wait for it is missing",
+                "store of {bytes} bytes to shared memory at {:#x} while the operation at {} may still read them; a wait for it is missing",
                 index + SHARED_BASE as usize,
                 self.step_name(reading.step)
             );

@@ -307,7 +307,10 @@ fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<
         Code::LayoutMismatch,
         format!("the left factor in registers has the layout `DotOperand(0, {}, {wanted_width})`, not {}", acc.layout, t.layout),
     )
-    .typed(a, t))
+    .typed(a, t)
+    .help(format!(
+        "bring it there by `.convert_layout(DotOperand::new(0, sums, {wanted_width}))`, where `sums` is the layout of the accumulator"
+    )))
 }
 
 /// The pairs of factors that the tensor cores of `sm_90` multiply (PTX ISA, `wgmma.mma_async`).

@@ -243,10 +243,10 @@ fn check_spread(t: &TensorType, warps: u32, ctas: u32) -> Result<(), OpError> {
     match t.layout.warps() {
         Some(n) if n != warps => Err(OpError::new(
             Code::WrongWarps,
-            format!("the layout of {t} is for {n} warps, and the kernel has {warps}"),
+            format!("the layout of {t} is for {n} warps, and {warps} run this"),
         )
         .help(format!(
-            "give the layout {warps} warps, or the kernel {n}: `#[kernel(warps = {n})]`"
+            "give the layout {warps} warps, or let {n} run it: `#[kernel(warps = {n})]`, of a worker `Warps({n})`"
         ))),
         _ => Ok(()),
     }

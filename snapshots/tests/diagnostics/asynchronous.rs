@@ -73,3 +73,17 @@ fn multicast_too_soon(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
 fn a_multicast_comes_before_the_cluster_has_met() {
     check("multicast_too_soon", multicast_too_soon.trace());
 }
+
+#[kernel]
+fn sums_as_a_factor(x: Ptr<f16>) {
+    let sums = Wgmma::new([4, 1], [64, 64, 16]);
+    let tile = Smem::<f16>::alloc([64, 64], Nvmma::B128.of(16, 2));
+    let powers = zeros::<f16>([64, 64], sums.clone());
+    let acc = Accumulator::<f32>::zeros([64, 64], sums).mma(powers, tile);
+    x.store(acc.wait_all().sum(0).sum(0).scalar().cast::<f16>());
+}
+
+#[test]
+fn a_factor_has_the_layout_of_sums() {
+    check("sums_as_a_factor", sums_as_a_factor.trace());
+}
