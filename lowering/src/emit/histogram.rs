@@ -94,11 +94,13 @@ impl Sizes {
         cx: &mut Emitter<'_>,
     ) {
         let bin = |packed: u64| counters.coordinate(packed, 0);
+        let numbers: Vec<u32> = counters.thread_bases().map(bin).collect();
         let exchange = Exchange {
             area: &self.area,
             place: op.scratch.start + self.start,
             rank_bits: &self.rank_bits,
-            thread_numbers: &counters.thread_bases().map(bin).collect::<Vec<_>>(),
+            sender_numbers: &numbers,
+            thread_numbers: &numbers,
             elems: &[Elem::I32],
         };
         let own = (0..counts.len()).filter(|&register| counters.is_own(register));
@@ -106,7 +108,8 @@ impl Sizes {
             .map(|register| (bin(counters.offsets[register]), vec![counts[register]]))
             .collect();
         let sent: Vec<_> = tuples.iter().map(|(bin, count)| (*bin, count)).collect();
-        let mut sums = exchange.run(&sent, cx).into_iter().map(|parts| {
+        let wanted: Vec<u32> = tuples.iter().map(|(bin, _)| *bin).collect();
+        let mut sums = exchange.run(&sent, &wanted, cx).into_iter().map(|parts| {
             let parts = parts.into_iter().map(|part| part[0]);
             let sum = parts.reduce(|a, b| cx.code.int_binary(Op::Add, a, b, Elem::I32));
             sum.expect("every part has a count")

@@ -94,8 +94,10 @@ pub(super) struct Exchange<'e> {
     pub(super) place: u32,
     /// The bits of the CTA's rank that number the parts, the lowest first.
     pub(super) rank_bits: &'e [u32],
-    /// What each bit of the thread's number adds to the number of a tuple. Threads that differ in bits which add nothing
-    /// hold the same tuples.
+    /// What each bit of the thread's number adds to the number of a tuple that it sends. Threads that differ in bits which
+    /// add nothing hold the same tuples.
+    pub(super) sender_numbers: &'e [u32],
+    /// The same of a tuple that it reads.
     pub(super) thread_numbers: &'e [u32],
     /// The types of a tuple.
     pub(super) elems: &'e [Elem],
@@ -114,16 +116,21 @@ struct Turn {
 }
 
 impl Exchange<'_> {
-    /// What all parts have for each of these tuples, in the order of the parts. A tuple comes with what its register adds
-    /// to its number.
-    pub(super) fn run(&self, tuples: &[(u32, &Tuple)], cx: &mut Emitter<'_>) -> Vec<Vec<Tuple>> {
+    /// What all parts have for each of the `wanted` tuples, in the order of the parts. Tuples are named by what their
+    /// registers add to their numbers.
+    pub(super) fn run(
+        &self,
+        tuples: &[(u32, &Tuple)],
+        wanted: &[u32],
+        cx: &mut Emitter<'_>,
+    ) -> Vec<Vec<Tuple>> {
         let turn = self.turn(cx);
         self.send(tuples, &turn, cx);
         self.expect(&turn, cx);
         self.wait(&turn, cx);
-        let read = tuples
+        let read = wanted
             .iter()
-            .map(|(number, _)| self.read(*number, &turn, cx))
+            .map(|number| self.read(*number, &turn, cx))
             .collect();
         if let Some(count) = turn.count {
             let next = ptx::Binary::new(BinaryOp::Add, Type::U32, count, count, 1_u32);
@@ -159,9 +166,9 @@ impl Exchange<'_> {
 
     /// Threads with copies of a tuple share out the CTAs to send it to.
     fn send(&self, tuples: &[(u32, &Tuple)], turn: &Turn, cx: &mut Emitter<'_>) {
-        let bits = 0..self.thread_numbers.len() as u32;
+        let bits = 0..self.sender_numbers.len() as u32;
         let copies: Vec<u32> = bits
-            .filter(|bit| self.thread_numbers[*bit as usize] == 0)
+            .filter(|bit| self.sender_numbers[*bit as usize] == 0)
             .collect();
         let shared = copies.len().min(self.rank_bits.len());
         let (sharing, idle) = copies.split_at(shared);
@@ -187,7 +194,7 @@ impl Exchange<'_> {
     fn target(&self, sharing: &[u32], constant: u32, cx: &mut Emitter<'_>) -> Operand {
         let mask: u32 = self.rank_bits.iter().map(|bit| 1 << bit).sum();
         let all = cx.func.cluster_ctas() - 1;
-        let mut entries = vec![0; self.thread_numbers.len()];
+        let mut entries = vec![0; self.sender_numbers.len()];
         for (thread_bit, rank_bit) in sharing.iter().zip(self.rank_bits) {
             entries[*thread_bit as usize] = 1 << rank_bit;
         }
@@ -209,7 +216,7 @@ impl Exchange<'_> {
     /// The address of this CTA's slot for the first tuple of a thread, counted from the beginning of shared memory.
     fn own_slots(&self, word_bytes: u32, cx: &mut Emitter<'_>) -> Reg {
         let base = cx.shared_address(0);
-        let numbers = self.thread_numbers.iter();
+        let numbers = self.sender_numbers.iter();
         let entries: Vec<u32> = numbers.map(|n| n * self.area.parts * word_bytes).collect();
         let of_thread = cx.code.of_thread(&entries);
         let cluster_bits = cx.func.cluster_ctas().trailing_zeros() as usize;

@@ -48,6 +48,62 @@ impl Emitter<'_> {
 }
 
 impl Code {
+    /// The element of the lane whose number differs in these bits.
+    pub(super) fn exchange(&mut self, element: Element, elem: Elem, lanes: u32) -> Element {
+        self.shuffled(element, elem, ShflMode::Bfly, Operand::from(lanes))
+    }
+
+    /// The element of another lane.
+    pub(super) fn shuffled(
+        &mut self,
+        element: Element,
+        elem: Elem,
+        mode: ShflMode,
+        lane: Operand,
+    ) -> Element {
+        if elem.bits() == 64 {
+            let whole = self.whole(element, elem);
+            let halves = self.unpack(Type::B64, whole);
+            let halves = halves.map(|half| {
+                Operand::Reg(self.shuffle_word(RegClass::B32, half.into(), mode, lane))
+            });
+            let word = self.pack(Type::B64, &halves);
+            return if class(elem) == RegClass::F64 {
+                self.mov_bits(RegClass::F64, word).into()
+            } else {
+                word.into()
+            };
+        }
+        let word = self.bits32(element, elem);
+        let held = if class(elem) == RegClass::F32 {
+            RegClass::F32
+        } else {
+            RegClass::B32
+        };
+        let moved = self.shuffle_word(held, word, mode, lane);
+        self.from_bits32(moved, elem)
+    }
+
+    fn shuffle_word(
+        &mut self,
+        held: RegClass,
+        word: Operand,
+        mode: ShflMode,
+        lane: Operand,
+    ) -> Reg {
+        let to = self.reg(held);
+        // All 32 lanes take part: segments of a whole warp, all lanes in the mask.
+        self.push(ptx::Shfl::new(
+            mode,
+            PairDest::from(to),
+            word,
+            lane,
+            31,
+            u32::MAX,
+        ));
+        to
+    }
+
     /// The registers that hold the bits of one word of elements.
     fn word(&mut self, elements: &[Element], elem: Elem) -> Word {
         if elem.bits() == 64 {

@@ -9,6 +9,9 @@ use super::code::Code;
 impl Code {
     /// The number of this lane with some bits set and others cleared.
     pub(super) fn lane_with(&mut self, set: u32, clear: u32) -> Operand {
+        if set | clear == 31 {
+            return set.into();
+        }
         self.in_prologue(|code| {
             let thread = code.thread();
             let rest = code.binary(BinaryOp::And, Type::B32, thread, 31 & !(set | clear));

@@ -13,11 +13,13 @@
 mod assembler;
 mod atomics;
 mod clusters;
+
 mod family;
 mod gathers;
 mod kernel;
 mod partitions;
 mod random;
+mod reductions;
 mod scans;
 mod sorts;
 mod tables;

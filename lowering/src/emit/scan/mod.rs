@@ -249,16 +249,22 @@ impl<'s> Plan<'s> {
                 area,
             } => {
                 let bases = self.source.thread_bases();
+                let numbers: Vec<u32> = bases.map(|b| tuples.number(b)).collect();
                 let exchange = Exchange {
                     area,
                     place: self.op.scratch.start + start,
                     rank_bits: &run.bits,
-                    thread_numbers: &bases.map(|b| tuples.number(b)).collect::<Vec<_>>(),
+                    sender_numbers: &numbers,
+                    thread_numbers: &numbers,
                     elems: &self.elems,
                 };
                 let number = |key: &u32| tuples.number(self.source.offsets[*key as usize]);
-                let sent = blocks.iter().map(|(key, tuple)| (number(key), tuple));
-                exchange.run(&sent.collect::<Vec<_>>(), cx)
+                let sent: Vec<_> = blocks
+                    .iter()
+                    .map(|(key, tuple)| (number(key), tuple))
+                    .collect();
+                let wanted: Vec<u32> = blocks.keys().map(number).collect();
+                exchange.run(&sent, &wanted, cx)
             }
         };
         let mut chains = BTreeMap::new();
