@@ -2,6 +2,7 @@
 //! [`KernelEntry`] is what tools iterate over, [`KernelFn`] what they trace, [`Carry`] what a derive implements.
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 
 pub use inventory;
 
@@ -107,6 +108,62 @@ pub fn body<R>(body: impl FnOnce() -> R) -> R {
 #[inline]
 pub fn as_other_arm<T>(_: &Option<T>, value: T) -> Option<T> {
     Some(value)
+}
+
+/// What an arm of an `if` gives where both arms assign variables that had no value before: its own value, and theirs.
+pub struct WithLets<V, L> {
+    /// The value of the arm.
+    pub value: V,
+    /// The variables: [`Lets`], or `()`.
+    pub lets: L,
+}
+
+/// A variable that gets its value in the arms of an `if`, and those after it.
+pub struct Lets<T, R> {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub value: T,
+    /// The other variables.
+    pub rest: R,
+}
+
+impl<V: Carry, L: Carry> Carry for WithLets<V, L> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        self.value.walk(walker);
+        self.lets.walk(walker);
+    }
+}
+
+impl<T: Carry, R: Carry> Carry for Lets<T, R> {
+    fn walk(&mut self, walker: &mut Walker<'_>) {
+        walker.field(self.name, &mut self.value);
+        self.rest.walk(walker);
+    }
+}
+
+/// The value of the second arm, which has the type of the first.
+#[inline]
+pub fn as_other_value<V, L>(_: &Option<WithLets<V, L>>, value: V) -> V {
+    value
+}
+
+/// The types of the variables that the first arm gives.
+#[inline]
+pub fn lets_of<V, L>(_: &Option<WithLets<V, L>>) -> PhantomData<L> {
+    PhantomData
+}
+
+/// The types of the variables after the first.
+#[inline]
+pub fn rest_of<T, R>(_: PhantomData<Lets<T, R>>) -> PhantomData<R> {
+    PhantomData
+}
+
+/// A variable as the second arm assigns it, which has the type that the first arm gives it.
+#[inline]
+pub fn as_other_let<T, R>(_: PhantomData<Lets<T, R>>, value: T) -> T {
+    value
 }
 
 /// Starts a `while` whose condition has the type of this closure's result. The closure is never called.

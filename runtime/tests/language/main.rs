@@ -6,6 +6,7 @@
 )]
 
 mod arithmetic;
+mod assigned;
 mod attributes;
 mod control;
 mod functions;

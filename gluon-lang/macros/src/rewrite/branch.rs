@@ -39,7 +39,9 @@ impl Rewriter {
         }
         let carry = self.scopes.carry(&uses, i.if_token.span, false);
         self.visit_expr_mut(&mut i.cond);
+        let before = self.fork();
         self.visit_block_mut(&mut i.then_branch);
+        let then_end = self.other_arm(&before);
         // Where the arms disagree, it is the second that rustc complains of.
         let mut other_span = i.if_token.span;
         let otherwise = if let Some((token, otherwise)) = &mut i.else_branch {
@@ -49,29 +51,34 @@ impl Rewriter {
         } else {
             quote!({})
         };
+        let arms = self.join_arms(&before, then_end, i);
         let (cond, then) = (&i.cond, &i.then_branch);
         let other_span = other_span.resolved_at(Span::mixed_site());
         other.set_span(other_span);
-        let same = quote_spanned!(other_span=> ::tilekit::rt::as_other_arm(&#then_value, #other));
         let begin = quote_spanned!(i.if_token.span=> ::tilekit::rt::Branch::begin(#cond));
         // A value that no branch can give is shown at the `if`.
         let span = i.if_token.span.resolved_at(Span::mixed_site());
         let lent = quote_spanned!(span=> &mut #then_value);
         let next = quote_spanned!(span=> #state.otherwise(#carry, #lent));
         let end = quote_spanned!(span=> #state.end(#carry, #then_value, #else_value));
+        let (first, second) = (arms.first(), arms.second());
+        let (given, others) = arms.values(&value, &other, &then_value);
+        let end = arms.unpack(&value, end);
         *expr = parse_quote!({
             let mut #state = #begin;
             #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
             let mut #then_value = if #state.then(#carry) {
+                #first
                 let #value = #then;
-                ::core::option::Option::Some(#value)
+                ::core::option::Option::Some(#given)
             } else {
                 ::core::option::Option::None
             };
             #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
             let #else_value = if #next {
+                #second
                 let #other = #otherwise;
-                #same
+                #others
             } else {
                 ::core::option::Option::None
             };
@@ -90,11 +97,15 @@ impl Rewriter {
             self.visit_expr_mut(&mut i.cond);
         }
         self.bind_lets(&i.cond);
+        let before = self.fork();
         self.visit_block_mut(&mut i.then_branch);
         self.scopes.close();
+        let then_end = self.other_arm(&before);
         if let Some((_, otherwise)) = &mut i.else_branch {
             self.visit_expr_mut(otherwise);
         }
+        // The arms stay as they are written, so that rustc sees what they assign.
+        self.join_arms(&before, then_end, i);
     }
 }
 

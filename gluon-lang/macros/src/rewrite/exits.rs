@@ -1,12 +1,13 @@
 //! `return`, `break`, `continue` and `?`: free on the host, refused where the kernel decides at run time.
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span};
 use quote::quote_spanned;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, Label, Lifetime, Stmt, parse_quote};
 
 use super::Rewriter;
+use super::deferred::{Flow, Missing};
 
 /// The functions and loops around, innermost last.
 #[derive(Default)]
@@ -17,6 +18,8 @@ struct Exit {
     depth: Ident,
     kind: Kind,
     is_used: bool,
+    /// What is known where its `break`s meet.
+    breaks: Option<Flow>,
 }
 
 enum Kind {
@@ -31,6 +34,7 @@ impl Exits {
             depth,
             kind: Kind::Function,
             is_used: false,
+            breaks: None,
         });
     }
 
@@ -44,6 +48,7 @@ impl Exits {
             depth,
             kind: Kind::Loop(label.map(|l| l.name.ident.to_string())),
             is_used: false,
+            breaks: None,
         });
     }
 
@@ -52,20 +57,24 @@ impl Exits {
             depth,
             kind: Kind::Block(label.map(|l| l.name.ident.to_string())),
             is_used: false,
+            breaks: None,
         });
     }
 
-    pub(super) fn leave_loop(&mut self) -> bool {
-        self.leave_function()
+    /// The same of a loop or block, and what is known where its `break`s meet.
+    pub(super) fn leave_loop(&mut self) -> (bool, Option<Flow>) {
+        let exit = self.0.pop();
+        exit.map_or((false, None), |exit| (exit.is_used, exit.breaks))
     }
 
     /// The depth that a `return` or `?` goes to.
     fn function(&mut self) -> Option<Ident> {
-        self.find(|kind| matches!(kind, Kind::Function))
+        let exit = self.find(|kind| matches!(kind, Kind::Function))?;
+        Some(exit.depth.clone())
     }
 
     /// The depth that a `break` or `continue` goes to.
-    fn target(&mut self, label: Option<&Lifetime>) -> Option<Ident> {
+    fn target(&mut self, label: Option<&Lifetime>) -> Option<&mut Exit> {
         let label = label.map(|l| l.ident.to_string());
         self.find(|kind| match kind {
             Kind::Function => false,
@@ -74,10 +83,10 @@ impl Exits {
         })
     }
 
-    fn find(&mut self, is_it: impl Fn(&Kind) -> bool) -> Option<Ident> {
+    fn find(&mut self, is_it: impl Fn(&Kind) -> bool) -> Option<&mut Exit> {
         let exit = self.0.iter_mut().rev().find(|exit| is_it(&exit.kind))?;
         exit.is_used = true;
-        Some(exit.depth.clone())
+        Some(exit)
     }
 }
 
@@ -109,14 +118,28 @@ impl Rewriter {
                 if let Some(value) = &mut e.expr {
                     self.visit_expr_mut(value);
                 }
-                ("break", self.exits.target(e.label.as_ref()))
+                ("break", self.break_to(e.label.as_ref(), span))
             }
-            Expr::Continue(e) => ("continue", self.exits.target(e.label.as_ref())),
+            Expr::Continue(e) => {
+                let exit = self.exits.target(e.label.as_ref());
+                ("continue", exit.map(|exit| exit.depth.clone()))
+            }
             _ => return,
         };
+        self.scopes.flow.end();
         // A `break` to nowhere is left to rustc.
         let Some(depth) = depth else { return };
         let guard = quote_spanned!(span=> ::tilekit::rt::leaving(#what, #depth));
         *expr = parse_quote!({ #guard; #expr });
+    }
+    /// The depth that a `break` goes to, which takes along what is known here.
+    fn break_to(&mut self, label: Option<&Lifetime>, span: Span) -> Option<Ident> {
+        let exit = self.exits.target(label)?;
+        let missing = Missing::new(span, "before this `break`");
+        match &mut exit.breaks {
+            Some(flow) => flow.meet(missing, &self.scopes.flow, missing),
+            None => exit.breaks = Some(self.scopes.flow.clone()),
+        }
+        Some(exit.depth.clone())
     }
 }

@@ -1,13 +1,16 @@
 //! `for`, `while` and `loop`.
 
+use proc_macro2::{Ident, Span};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
-use syn::{Expr, Pat, parse_quote};
+use syn::{Expr, Pat, Stmt, parse_quote};
 
 use super::Rewriter;
 use super::branch::has_let;
+use super::deferred::{Flow, Missing};
 use super::exits::record;
 use super::uses::Uses;
 
@@ -23,9 +26,10 @@ impl Rewriter {
         self.exits.enter_loop(depth.clone(), f.label.as_ref());
         self.scopes.open();
         self.scopes.add_items(&f.pat, &iterated);
+        let before = self.scopes.flow.clone();
         self.visit_block_mut(&mut f.body);
         self.scopes.close();
-        let record = self.exits.leave_loop().then(|| record(&depth));
+        let record = self.leave_loop(before, f.for_token.span, &depth);
         let name = match &*f.pat {
             Pat::Ident(ident) => ident.ident.unraw().to_string(),
             _ => String::new(),
@@ -63,9 +67,10 @@ impl Rewriter {
         self.scopes.open();
         self.visit_expr_mut(&mut w.cond);
         self.bind_lets(&w.cond);
+        let before = self.scopes.flow.clone();
         self.visit_block_mut(&mut w.body);
         self.scopes.close();
-        let record = self.exits.leave_loop().then(|| record(&depth));
+        let record = self.leave_loop(before, w.while_token.span, &depth);
         if is_host {
             let inner = &*w;
             *expr = parse_quote!({ #record #inner });
@@ -88,8 +93,12 @@ impl Rewriter {
         let Expr::Loop(l) = expr else { return };
         let depth = self.fresh("depth");
         self.exits.enter_loop(depth.clone(), l.label.as_ref());
+        let before = self.scopes.flow.clone();
         self.visit_block_mut(&mut l.body);
-        if self.exits.leave_loop() {
+        let (is_left, breaks) = self.exits.leave_loop();
+        // What follows is reached by a `break` alone.
+        self.scopes.flow = breaks.unwrap_or(before);
+        if is_left {
             let (record, inner) = (record(&depth), quote!(#l));
             *expr = parse_quote!({ #record #inner });
         }
@@ -101,9 +110,25 @@ impl Rewriter {
         let depth = self.fresh("depth");
         self.exits.enter_block(depth.clone(), b.label.as_ref());
         self.visit_block_mut(&mut b.block);
-        if self.exits.leave_loop() {
+        let (is_left, breaks) = self.exits.leave_loop();
+        if let Some(breaks) = breaks {
+            let missing = Missing::new(b.block.span(), "by every way out of this block");
+            self.scopes.flow.meet(missing, &breaks, missing);
+        }
+        if is_left {
             let (record, inner) = (record(&depth), quote!(#b));
             *expr = parse_quote!({ #record #inner });
         }
+    }
+
+    /// After a loop that may not run at all: gives the statement that takes down where its `break`s go.
+    fn leave_loop(&mut self, before: Flow, span: Span, depth: &Ident) -> Option<Stmt> {
+        let (is_left, breaks) = self.exits.leave_loop();
+        let missing = Missing::new(span, "if this loop does not run");
+        let body = std::mem::replace(&mut self.scopes.flow, before);
+        for flow in breaks.iter().chain([&body]) {
+            self.scopes.flow.meet(missing, flow, missing);
+        }
+        is_left.then(|| record(depth))
     }
 }

@@ -1,6 +1,7 @@
 //! Rewriting of function bodies: loops, branches, comparisons, `&&` and `||`, ways out, literals on the left.
 
 mod branch;
+mod deferred;
 mod exits;
 mod loops;
 mod macros;
@@ -13,9 +14,11 @@ mod uses;
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
 use quote::format_ident;
+use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Block, Expr, Local, Pat, Signature, Stmt, parse_quote};
 
+use deferred::{Flow, Missing};
 use exits::Exits;
 use scope::Scopes;
 
@@ -76,8 +79,12 @@ impl Rewriter {
         if let Some(init) = &mut local.init {
             self.visit_expr_mut(&mut init.expr);
             if let Some((_, diverge)) = &mut init.diverge {
+                let before = self.scopes.flow.clone();
                 self.visit_expr_mut(diverge);
+                self.scopes.flow = before;
             }
+        } else {
+            deferred::allow_mut(&mut local.attrs);
         }
         match &local.init {
             Some(init) => self
@@ -115,6 +122,7 @@ impl VisitMut for Rewriter {
 
     fn visit_stmt_macro_mut(&mut self, stmt: &mut syn::StmtMacro) {
         self.macro_arguments(&mut stmt.mac);
+        self.ends(&stmt.mac);
     }
 
     // Types, patterns, generic arguments and nested items hold no code that is traced.
@@ -148,7 +156,12 @@ impl Rewriter {
                 let error = syn::Error::new(e.async_token.span, "a kernel has no `async` code");
                 self.errors.push(error);
             }
-            Expr::Macro(e) => self.macro_arguments(&mut e.mac),
+            Expr::Macro(e) => {
+                self.macro_arguments(&mut e.mac);
+                self.ends(&e.mac);
+            }
+            Expr::Path(_) => self.read(expr),
+            Expr::Assign(e) => self.assignment(e),
             _ => visit_mut::visit_expr_mut(self, expr),
         }
     }
@@ -164,7 +177,10 @@ impl Rewriter {
         }
         let depth = self.fresh("depth");
         self.exits.enter_function(depth.clone());
+        // It may never be called.
+        let before = self.scopes.flow.clone();
         self.visit_expr_mut(&mut closure.body);
+        self.scopes.flow = before;
         if self.exits.leave_function() {
             let (record, body) = (exits::record(&depth), &closure.body);
             *closure.body = parse_quote!({ #record #body });
@@ -176,12 +192,22 @@ impl Rewriter {
         let Expr::Match(m) = expr else { return };
         let scrutinee = m.expr.clone();
         self.visit_expr_mut(&mut m.expr);
+        let before = self.scopes.flow.clone();
+        let mut after: Option<(Flow, Missing)> = None;
         for arm in &mut m.arms {
             self.scopes.open();
+            self.scopes.flow = before.clone();
             self.scopes.add_matched(&arm.pat, &scrutinee, &[]);
             visit_mut::visit_arm_mut(self, arm);
             self.scopes.close();
+            let missing = Missing::new(arm.pat.span(), "in this arm");
+            let flow = std::mem::take(&mut self.scopes.flow);
+            match &mut after {
+                Some((all, first)) => all.meet(*first, &flow, missing),
+                None => after = Some((flow, missing)),
+            }
         }
+        self.scopes.flow = after.map_or(before, |(flow, _)| flow);
     }
 
     /// A `&mut` to a local that is kept in something else would change it where no loop or branch can see.

@@ -8,6 +8,7 @@ use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, FnArg, Pat, PatIdent, Type};
 
+use super::deferred::{Declared, Flow, State};
 use super::references::{Lends, adapted, lends, lends_items};
 use super::uses::Uses;
 
@@ -30,23 +31,43 @@ pub(super) enum Binding {
 struct Variable {
     binding: Binding,
     cfgs: Vec<Attribute>,
+    /// Its number, if it was declared without a value.
+    deferred: Option<usize>,
 }
 
 /// The variables in scope, innermost last: of a name several, if some of them are there under a `#[cfg(..)]`.
 #[derive(Default)]
-pub(super) struct Scopes(Vec<HashMap<String, Vec<Variable>>>);
+pub(super) struct Scopes {
+    open: Vec<HashMap<String, Vec<Variable>>>,
+    /// What was declared without a value.
+    declared: Vec<Declared>,
+    /// Which of these have a value here.
+    pub(super) flow: Flow,
+    /// Which of these were assigned, in the order of the code.
+    pub(super) assignments: Vec<usize>,
+}
 
 impl Scopes {
     pub(super) fn open(&mut self) {
-        self.0.push(HashMap::new());
+        self.open.push(HashMap::new());
     }
 
     pub(super) fn close(&mut self) {
-        self.0.pop();
+        self.open.pop();
     }
 
     fn add(&mut self, name: &Ident, binding: Binding, cfgs: &[Attribute]) {
-        let Some(scope) = self.0.last_mut() else {
+        self.add_variable(name, binding, cfgs, None);
+    }
+
+    fn add_variable(
+        &mut self,
+        name: &Ident,
+        binding: Binding,
+        cfgs: &[Attribute],
+        deferred: Option<usize>,
+    ) {
+        let Some(scope) = self.open.last_mut() else {
             return;
         };
         let variables = scope.entry(name.unraw().to_string()).or_default();
@@ -56,6 +77,7 @@ impl Scopes {
         variables.push(Variable {
             binding,
             cfgs: cfgs.to_vec(),
+            deferred,
         });
     }
 
@@ -66,7 +88,49 @@ impl Scopes {
 
     /// The same for variables that get their values later.
     pub(super) fn add_declared(&mut self, pattern: &Pat, cfgs: &[Attribute]) {
-        self.add_pattern_of(pattern, Lends::Nothing, cfgs);
+        match pattern {
+            // Of what may not be there nothing is known.
+            _ if !cfgs.is_empty() => self.add_pattern_of(pattern, Lends::Nothing, cfgs),
+            Pat::Type(typed) => match &*typed.pat {
+                Pat::Ident(ident) => self.declare(ident, Some(&typed.ty)),
+                other => self.add_declared(other, cfgs),
+            },
+            Pat::Ident(ident) => self.declare(ident, None),
+            Pat::Tuple(tuple) => tuple.elems.iter().for_each(|p| self.add_declared(p, cfgs)),
+            Pat::Paren(paren) => self.add_declared(&paren.pat, cfgs),
+            other => self.add_pattern_of(other, Lends::Nothing, cfgs),
+        }
+    }
+
+    fn declare(&mut self, pattern: &PatIdent, ty: Option<&Type>) {
+        let number = self.flow.declare(self.declared.len());
+        self.declared.push(Declared {
+            ident: pattern.ident.clone(),
+            mutability: pattern.mutability,
+            ty: ty.cloned(),
+        });
+        let binding = match (&pattern.mutability, ty) {
+            (Some(_), _) => Binding::Mutable,
+            (None, Some(ty)) if is_mutable_reference(ty) => Binding::Reference,
+            (None, _) => Binding::Fixed,
+        };
+        self.add_variable(&pattern.ident, binding, &[], Some(number));
+    }
+
+    /// The `let` of a variable that was declared without a value.
+    pub(super) fn declared(&self, number: usize) -> &Declared {
+        &self.declared[number]
+    }
+
+    /// The number of a variable that was declared without a value.
+    pub(super) fn deferred(&self, name: &str) -> Option<usize> {
+        self.get(name).first()?.deferred
+    }
+
+    fn has_value(&self, variable: &Variable) -> bool {
+        variable
+            .deferred
+            .is_none_or(|number| matches!(self.flow.state(number), State::Yes(_)))
     }
 
     /// The same for a pattern that is matched with `init`.
@@ -154,7 +218,7 @@ impl Scopes {
     /// What the name may stand for, innermost first: the last one is always there.
     fn get(&self, name: &str) -> Vec<&Variable> {
         let mut found = Vec::new();
-        let scopes = self.0.iter().rev().filter_map(|scope| scope.get(name));
+        let scopes = self.open.iter().rev().filter_map(|scope| scope.get(name));
         for variable in scopes.flat_map(|variables| variables.iter().rev()) {
             found.push(variable);
             if variable.cfgs.is_empty() {
@@ -190,7 +254,8 @@ impl Scopes {
         let adds = uses.mentioned().iter().flat_map(|ident| {
             let name = ident.unraw().to_string();
             let variables = self.get(&name).into_iter();
-            variables.filter_map(move |variable| {
+            let there = variables.filter(|variable| self.has_value(variable));
+            there.filter_map(move |variable| {
                 let how = Self::how(variable.binding, uses, &name, is_loop)?;
                 Some(add(how, (carrier, ident, &name), &variable.cfgs))
             })

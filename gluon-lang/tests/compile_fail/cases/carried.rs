@@ -52,20 +52,94 @@ fn reference_and_variable(n: i32) {
     *r += 1;
 }
 
-/// What an `if` decides is its value: `let x = if n > 3 { n } else { n + 1 };`.
+/// A value is missing by one of the ways that lead to its use.
 #[kernel]
-fn assigned_in_both_arms(n: i32) {
+fn not_in_every_arm(n: i32) {
+    let x;
+    if n > 3 { //~ `x` gets no value where this `if` is not taken, and is used after it
+        x = n;
+    }
+    let mut y;
+    if n > 3 {
+        y = n + x;
+    } else { //~ `y` gets no value in this `else`, and is used after it
+        let _ = n + 2;
+    }
+    y += 1;
+    let z;
+    if n > 3 { //~ `z` gets no value in the first arm of this `if`, and is used after it
+        let _ = n;
+    } else {
+        z = y;
+    }
+    let w: Scalar<i32>;
+    match z + 1 {
+        _ if true => w = n,
+        _ => {} //~ `w` gets no value in this arm, and is used after it
+    }
+    let mut v = w + w;
+    let mut last;
+    for i in range(0, n) { //~ `last` gets no value if this loop does not run, and is used after it
+        last = i;
+        v += last;
+    }
+    v += last;
+}
+
+#[kernel]
+fn chained_arms(n: i32) {
+    let x;
+    if n > 3 {
+        x = n;
+    } else if n > 2 { //~ `x` gets no value where this `if` is not taken, and is used after it
+        x = n + 1;
+    }
+    let y = x;
+}
+
+#[kernel]
+fn arms_of_other_types(n: i32, m: i64) {
     let x;
     if n > 3 {
         x = n;
     } else {
-        x = n + 1; //~ cannot assign twice to immutable variable
+        x = m; //~ mismatched types
     }
-    let mut y;
-    if n > 3 { //~ used binding `y` is possibly-uninitialized
-        y = n;
+    let y: Scalar<i32> = x;
+}
+
+#[kernel]
+fn opaque_in_both_arms(n: i32) {
+    let x;
+    if n > 3 { //~ `Opaque` cannot live across a loop or branch of the kernel
+        x = Opaque(1);
     } else {
-        y = n + 2;
+        x = Opaque(2);
     }
-    y += 1;
+    drop(x);
+}
+
+/// As in Rust.
+#[kernel]
+fn assigned_twice(n: i32) {
+    let x;
+    if n > 3 {
+        x = n;
+    } else {
+        x = n + 1;
+    }
+    x = n + 2; //~ cannot assign twice to immutable variable
+    let y;
+    if n > x {
+        y = n;
+        y = n + 1; //~ cannot assign twice to immutable variable
+    } else {
+        y = n;
+    }
+    let z;
+    for i in range(0, n) {
+        z = i + y; //~ cannot assign twice to immutable variable
+    }
+    let never: Scalar<i32>;
+    let w = never + 1; //~ used binding `never` isn't initialized
 }

@@ -88,3 +88,47 @@ pub fn by_reference(list: &mut [Scalar<i32>], n: &Scalar<i32>) -> Scalar<i32> {
     }
     list[0]
 }
+
+/// What has no value at first gets it in the arms, of hosts and kernels.
+#[kernel]
+pub fn assigned_later<const N: usize>(out: Ptr<i32>, n: i32) {
+    let x;
+    let mut y;
+    if n > 3 {
+        x = n;
+        y = n;
+        y += 1;
+    } else {
+        x = n + 1;
+        y = x;
+    }
+    let z: i32;
+    if N > 3 {
+        z = 1;
+    } else if N > 2 {
+        panic!("3 is none");
+    } else {
+        z = 2;
+    }
+    let list;
+    if n > 5 {
+        list = [x, y];
+        out.at(1).store(list[0]);
+    }
+    let text;
+    match N {
+        0 => text = "none",
+        1 => {
+            out.at(2).store(n);
+            text = "one";
+        }
+        _ => unreachable!(),
+    }
+    let values: &[i32];
+    if N == 1 {
+        values = &[1];
+    } else {
+        values = &[];
+    }
+    out.at(x).store(y + z + text.len() + values.len());
+}

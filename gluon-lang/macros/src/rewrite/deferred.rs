@@ -1,0 +1,327 @@
+//! Variables that get their values after their `let`: which have one at each point, and how arms of a branch give them.
+
+use proc_macro2::{Ident, Span, TokenStream as Tokens};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::visit_mut::VisitMut;
+use syn::{Attribute, Expr, Macro, Token, Type, parse_quote};
+
+use super::Rewriter;
+
+/// The `let` of such a variable.
+#[derive(Clone)]
+pub(super) struct Declared {
+    pub(super) ident: Ident,
+    pub(super) mutability: Option<Token![mut]>,
+    pub(super) ty: Option<Type>,
+}
+
+/// Has a variable a value?
+#[derive(Clone, Copy)]
+pub(super) enum State {
+    No,
+    /// It was assigned here.
+    Yes(Span),
+    /// Not by every way that leads here: one of them does not assign it.
+    Perhaps(Missing),
+}
+
+/// What does not assign a variable.
+#[derive(Clone, Copy)]
+pub(super) struct Missing {
+    span: Span,
+    what: &'static str,
+}
+
+impl Missing {
+    pub(super) fn new(span: Span, what: &'static str) -> Missing {
+        Missing { span, what }
+    }
+}
+
+/// What is known where the code is: the states of all declared variables, in the order of their declaration.
+#[derive(Clone, Default)]
+pub(super) struct Flow {
+    states: Vec<State>,
+    /// Nothing leads here.
+    is_dead: bool,
+}
+
+impl Flow {
+    /// Takes down the variable of this number, which has no value yet.
+    pub(super) fn declare(&mut self, variable: usize) -> usize {
+        self.states.resize(variable + 1, State::No);
+        variable
+    }
+
+    pub(super) fn state(&self, variable: usize) -> State {
+        self.states.get(variable).copied().unwrap_or(State::No)
+    }
+
+    pub(super) fn assign(&mut self, variable: usize, at: Span) {
+        if let Some(state) = self.states.get_mut(variable) {
+            *state = State::Yes(at);
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        self.is_dead = true;
+    }
+
+    /// Where this and `other` meet, of the variables that both know; `missing` names what this is the end of, `others`
+    /// what the other is.
+    pub(super) fn meet(&mut self, missing: Missing, other: &Flow, others: Missing) {
+        if other.is_dead {
+            return;
+        }
+        if self.is_dead {
+            *self = other.clone();
+            return;
+        }
+        for (state, other) in self.states.iter_mut().zip(&other.states) {
+            *state = match (*state, *other) {
+                (State::No, State::No) => State::No,
+                (State::Yes(at), State::Yes(_)) => State::Yes(at),
+                (State::Perhaps(known), _) | (_, State::Perhaps(known)) => State::Perhaps(known),
+                (State::No, State::Yes(_)) => State::Perhaps(missing),
+                (State::Yes(_), State::No) => State::Perhaps(others),
+            };
+        }
+    }
+
+    /// Does every way through this give the variable a value?
+    fn gives(&self, variable: usize) -> bool {
+        self.is_dead || matches!(self.state(variable), State::Yes(_))
+    }
+}
+
+/// A point that two arms start from.
+pub(super) struct Fork {
+    flow: Flow,
+    /// How many assignments stand before it.
+    assignments: usize,
+}
+
+/// What the arms of one branch do with the variables that have no value before it.
+#[derive(Default)]
+pub(super) struct Arms {
+    /// Those that both arms give a value, and where the second one does.
+    given: Vec<(Declared, Span)>,
+    /// Those that the second arm uses for itself, as the first did.
+    apart: Vec<Declared>,
+}
+
+impl Arms {
+    /// The declarations in front of the first arm.
+    pub(super) fn first(&self) -> Tokens {
+        declarations(self.given.iter().map(|(declared, _)| declared))
+    }
+
+    /// The same of the second.
+    pub(super) fn second(&self) -> Tokens {
+        let given = self.given.iter().map(|(declared, _)| declared);
+        declarations(given.chain(&self.apart))
+    }
+
+    /// The values of the two arms, `value` and `other`, with those of the variables. The second has the types of the first,
+    /// which is in `then`.
+    pub(super) fn values(&self, value: &Ident, other: &Ident, then: &Ident) -> (Tokens, Tokens) {
+        let span = other.span();
+        if self.given.is_empty() {
+            let same = quote_spanned!(span=> ::tilekit::rt::as_other_arm(&#then, #other));
+            return (quote!(#value), same);
+        }
+        let same = quote_spanned!(span=> ::tilekit::rt::as_other_value(&#then, #other));
+        let (types, packed) = (self.same_types(then), self.pack(other));
+        let others = quote! {
+            let #other = #same;
+            #types
+            ::core::option::Option::Some(#packed)
+        };
+        (self.pack(value), others)
+    }
+
+    fn pack(&self, value: &Ident) -> Tokens {
+        let nothing = quote!(());
+        let lets = self
+            .given
+            .iter()
+            .rev()
+            .fold(nothing, |rest, (declared, _)| {
+                let (ident, name) = (&declared.ident, declared.ident.unraw().to_string());
+                quote!(::tilekit::rt::Lets { name: #name, value: #ident, rest: #rest })
+            });
+        quote!(::tilekit::rt::WithLets { value: #value, lets: #lets })
+    }
+
+    /// Statements by which the second arm's variables have the types of the first's, which `then` holds: where they do not,
+    /// rustc shows the assignment.
+    fn same_types(&self, then: &Ident) -> Tokens {
+        let mut probe = quote!(::tilekit::rt::lets_of(&#then));
+        let mut out = Tokens::new();
+        for (declared, at) in &self.given {
+            let mut ident = declared.ident.clone();
+            ident.set_span(at.resolved_at(ident.span()));
+            let same = quote_spanned!(at.resolved_at(Span::mixed_site())=> ::tilekit::rt::as_other_let(#probe, #ident));
+            out.extend(quote!(let #ident = #same;));
+            probe = quote!(::tilekit::rt::rest_of(#probe));
+        }
+        out
+    }
+
+    /// Gives the variables their values out of what the branch gives; the rest is its value.
+    pub(super) fn unpack(&self, all: &Ident, end: Tokens) -> Tokens {
+        if self.given.is_empty() {
+            return end;
+        }
+        let mut lets = quote!(#all.lets);
+        let mut out = quote!(let #all = #end;);
+        for (declared, _) in &self.given {
+            let ident = &declared.ident;
+            out.extend(quote!(#ident = #lets.value;));
+            lets = quote!(#lets.rest);
+        }
+        quote!(#out #all.value)
+    }
+}
+
+fn declarations<'a>(all: impl Iterator<Item = &'a Declared>) -> Tokens {
+    let declare = |declared: &Declared| {
+        let Declared {
+            ident,
+            mutability,
+            ty,
+        } = declared;
+        let ty = ty.as_ref().map(|ty| quote!(: #ty));
+        quote! {
+            #[allow(
+                unused_mut,
+                unused_variables,
+                unused_assignments,
+                clippy::needless_late_init,
+                reason = "the author declared it for all arms"
+            )]
+            let #mutability #ident #ty;
+        }
+    };
+    all.map(declare).collect()
+}
+
+impl Rewriter {
+    /// Where the code stands, to be come back to for the second arm.
+    pub(super) fn fork(&self) -> Fork {
+        Fork {
+            flow: self.scopes.flow.clone(),
+            assignments: self.scopes.assignments.len(),
+        }
+    }
+
+    /// The first of two arms ends here, the second begins where `before` was.
+    pub(super) fn other_arm(&mut self, before: &Fork) -> Fork {
+        let then = self.fork();
+        self.scopes.flow = before.flow.clone();
+        then
+    }
+
+    /// Judges two arms by what they end with, and goes on where they meet.
+    pub(super) fn join_arms(&mut self, before: &Fork, then: Fork, branch: &syn::ExprIf) -> Arms {
+        let touched = |from: usize, to: usize, variable: usize| {
+            self.scopes.assignments[from..to].contains(&variable)
+        };
+        let (first, second) = (before.assignments, then.assignments);
+        let (before, then) = (&before.flow, then.flow);
+        let otherwise = std::mem::take(&mut self.scopes.flow);
+        let span = branch.if_token.span;
+        let then_missing = Missing::new(span, "in the first arm of this `if`");
+        let missing = match &branch.else_branch {
+            Some((token, _)) => Missing::new(token.span, "in this `else`"),
+            None => Missing::new(span, "where this `if` is not taken"),
+        };
+        let mut arms = Arms::default();
+        let both_end = then.is_dead && otherwise.is_dead;
+        for variable in 0..before.states.len() {
+            let has_value = matches!(before.state(variable), State::Yes(_));
+            let declared = || self.scopes.declared(variable).clone();
+            if has_value || both_end {
+                continue;
+            }
+            if then.gives(variable) && otherwise.gives(variable) {
+                let at = match (otherwise.state(variable), then.state(variable)) {
+                    (State::Yes(at), _) | (_, State::Yes(at)) => at,
+                    _ => missing.span,
+                };
+                arms.given.push((declared(), at));
+            } else if touched(first, second, variable)
+                && touched(second, self.scopes.assignments.len(), variable)
+            {
+                arms.apart.push(declared());
+            }
+        }
+        let mut after = then;
+        after.meet(then_missing, &otherwise, missing);
+        after.states.truncate(before.states.len());
+        self.scopes.flow = after;
+        arms
+    }
+
+    /// A variable that is read: it must have a value by every way that leads here.
+    pub(super) fn read(&mut self, expr: &mut Expr) {
+        let Expr::Path(path) = expr else { return };
+        let Some(ident) = path.path.get_ident() else {
+            return;
+        };
+        let name = ident.unraw().to_string();
+        let Some(variable) = self.scopes.deferred(&name) else {
+            return;
+        };
+        if let State::Perhaps(missing) = self.scopes.flow.state(variable) {
+            let message = format!(
+                "`{name}` gets no value {}, and is used after it: assign it there too, or give it a value where it is \
+                 declared",
+                missing.what
+            );
+            // In the place of the expression, so that rustc does not say the same again.
+            *expr = Expr::Verbatim(quote_spanned!(missing.span=> ::core::compile_error!(#message)));
+            self.scopes.flow.assign(variable, missing.span);
+        }
+    }
+
+    /// `x = ..`: from here on the variable has a value.
+    pub(super) fn assignment(&mut self, assign: &mut syn::ExprAssign) {
+        self.visit_expr_mut(&mut assign.right);
+        self.assigned(&mut assign.left);
+    }
+
+    fn assigned(&mut self, place: &mut Expr) {
+        match place {
+            Expr::Paren(e) => self.assigned(&mut e.expr),
+            Expr::Tuple(e) => e.elems.iter_mut().for_each(|e| self.assigned(e)),
+            Expr::Array(e) => e.elems.iter_mut().for_each(|e| self.assigned(e)),
+            Expr::Path(path) => {
+                let Some(ident) = path.path.get_ident() else {
+                    return;
+                };
+                if let Some(variable) = self.scopes.deferred(&ident.unraw().to_string()) {
+                    self.scopes.flow.assign(variable, ident.span());
+                    self.scopes.assignments.push(variable);
+                }
+            }
+            other => self.visit_expr_mut(other),
+        }
+    }
+
+    /// After these nothing goes on.
+    pub(super) fn ends(&mut self, mac: &Macro) {
+        const END: [&str; 4] = ["panic", "unreachable", "todo", "unimplemented"];
+        let last = mac.path.segments.last();
+        if last.is_some_and(|s| END.iter().any(|known| s.ident == known)) {
+            self.scopes.flow.end();
+        }
+    }
+}
+
+/// The `let` of a variable that is `mut` for the sake of an arm.
+pub(super) fn allow_mut(attributes: &mut Vec<Attribute>) {
+    attributes
+        .push(parse_quote!(#[allow(unused_mut, reason = "an arm may be all that changes it")]));
+}
