@@ -16,7 +16,7 @@ const ROWS: usize = 64;
 const BM: usize = GROUPS * ROWS;
 
 /// A tile of `[CTAS · BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at a time and cluster; `HALF` is `BN / CTAS`.
-#[kernel(warps = 4, min_ctas_per_sm = 1, cluster = CTAS, instances(<bf16, 256, 128, 64, 3>))]
+#[kernel(warps = 4, min_ctas_per_sm = 1, cluster = CTAS, instances(<bf16, 256, 128, 64, 4>))]
 pub fn matmul_cluster<
     T: Float + Factor<T, f32>,
     const BN: usize,
@@ -32,9 +32,10 @@ pub fn matmul_cluster<
     k: i32,
 ) {
     static_assert!(HALF * CTAS == BN, "each CTA reads its share of the columns");
+    launch_dependents();
     // A stage is empty when the warps of both CTAs have done with it, for both will be written.
     let ring = Ring::alloc([BM, BN, BK], STAGES, CTAS * 4 * GROUPS);
-    let outbox = Outbox::alloc(c, GROUPS, 4);
+    let outbox = Outbox::alloc(c, 1, GROUPS, 4);
     let rank = cluster_rank();
     let tiles = Grouped::new(m, n, [CTAS * BM, BN], 8);
     let steps = steps_along(k, BK);
@@ -57,7 +58,7 @@ pub fn matmul_cluster<
                 }
                 stage = stage.next(STAGES);
             }
-            outbox.fill(group, round, |_| acc.wait_all().cast::<T>());
+            outbox.fill(group, round, acc.wait_all().cast::<T>());
             round ^= 1;
         }
     };
@@ -66,12 +67,12 @@ pub fn matmul_cluster<
         for tile in tiles.of_cluster(CTAS) {
             let [row, column] = tiles.place(tile);
             let row = (row * CTAS + rank) * BM + group * ROWS;
-            outbox.ready.at(group).arrive();
             outbox.store(group, round, c, [row, column * BN]);
             round ^= 1;
         }
     };
     let copy = || {
+        launch_wait();
         let shares = [STAGES * CTAS, HALF, BK];
         let shares = ring.b.reinterpret::<T>(shares, b.layout());
         let mut stage = Stage::first();
@@ -107,9 +108,9 @@ pub fn matmul_cluster<
 #[case(sizes(m = [512, 200], n = [512, 264], k = [256, 72]))]
 fn matmul_cluster_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
-        let kernel = matmul_cluster::<bf16, 256, 128, 64, 3>;
+        let kernel = matmul_cluster::<bf16, 256, 128, 64, 4>;
         let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
         let clusters = p.tiles([CTAS * BM, 256]).min(64);
-        case.launch(kernel, clusters * CTAS, arguments)
+        case.launch_programmatic(kernel, clusters * CTAS, arguments)
     })
 }

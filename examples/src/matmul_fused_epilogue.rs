@@ -5,6 +5,7 @@
 use tilekit::prelude::*;
 
 use crate::gelu_bias::gelu_of_twice;
+use crate::matmul_warp_specialized::matmul_warp_specialized;
 use crate::order::{Grouped, Order};
 use crate::pipeline::{Outbox, Ring, Stage, steps_along};
 use crate::product::{Product, product_then};
@@ -13,42 +14,66 @@ use crate::product::{Product, product_then};
 const GROUPS: usize = 2;
 pub(crate) const ROWS: usize = 64;
 
-/// Rows, columns and depth of a tile, and stages of the ring.
+/// Rows, columns and depth of a tile.
 pub(crate) const BM: usize = GROUPS * ROWS;
 pub(crate) const BN: usize = 256;
 pub(crate) const BK: usize = 64;
-const STAGES: usize = 3;
 
 fn sums() -> Wgmma {
     Wgmma::new([4, 1], [64, BN as u32, 16])
 }
 
+/// What takes shared memory: stages of the ring, and places from which results leave.
+#[derive(Clone, Copy)]
+pub struct Depth {
+    /// How many stages.
+    pub stages: usize,
+    /// How many places: as many as warpgroups, or one.
+    pub places: usize,
+}
+
 /// The part of a tile that a warpgroup makes.
 #[derive(Clone, Copy)]
 pub struct Part<T> {
-    /// Where it begins.
-    pub at: [Scalar<i32>; 2],
     /// Which warpgroup's it is.
     pub group: usize,
-    /// What its result will fill.
-    pub room: Smem<T>,
-    /// Completes a phase when there is room, and what was fetched has come.
-    pub ready: Mbarrier,
+    /// The parity of how many it has made.
+    round: Scalar<i32>,
+    /// Completes a phase when what was fetched has come.
+    pub fetched: Mbarrier,
+    outbox: Outbox<T>,
 }
 
-/// `C = finish(A · Bᵀ)` by warps that part. `fetch` lets the copy engine bring what `finish` needs for a part of a tile, and
-/// `finish` gets the sums, the number of the warpgroup, and the room of the result, which may hold an operand.
+impl<T: Element> Part<T> {
+    /// What the result will fill, once it is this part's turn. It may hold an operand until then.
+    #[device]
+    fn room(self) -> Smem<T> {
+        self.outbox.place(self.group, self.round)
+    }
+}
+
+/// `C = finish(A · Bᵀ)` by warps that part. `fetch` lets the copy engine bring what `finish` needs for the part that begins
+/// at some row and column, and `finish` gets the sums.
 #[device]
 pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
     [a, b, c]: [TensorMap<T>; 3],
     k: Scalar<i32>,
     tiles: impl Order,
-    fetch: impl Fn(Part<T>),
-    finish: impl Fn(Tensor<f32>, usize, Smem<T>) -> Tensor<T>,
+    Depth { stages, places }: Depth,
+    fetch: impl Fn(Part<T>, [Scalar<i32>; 2]),
+    finish: impl Fn(Tensor<f32>, Part<T>) -> Tensor<T>,
 ) {
-    let ring = Ring::alloc([BM, BN, BK], STAGES, 4 * GROUPS);
-    let outbox = Outbox::alloc(c, GROUPS, 4);
+    let ring = Ring::alloc([BM, BN, BK], stages, 4 * GROUPS);
+    let outbox = Outbox::alloc(c, places, GROUPS, 4);
+    let fetched = Mbarriers::alloc(GROUPS, 1);
     let steps = steps_along(k, BK);
+
+    let part = |group: usize, round| Part {
+        group,
+        round,
+        fetched: fetched.at(group),
+        outbox,
+    };
 
     let multiply = |group: usize| {
         let rows = group * ROWS..(group + 1) * ROWS;
@@ -62,10 +87,11 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
                 acc = acc.mma(a, b).wait(0);
                 let done = ring.empty.at(stage.index).arrival();
                 done.by(Arrivers::Warp).arrive();
-                stage = stage.next(STAGES);
+                stage = stage.next(stages);
             }
-            let make = |room| finish(acc.wait_all(), group, room);
-            outbox.fill(group, round, make);
+            fetched.at(group).wait(round);
+            let result = finish(acc.wait_all(), part(group, round));
+            outbox.fill(group, round, result);
             round ^= 1;
         }
     };
@@ -74,13 +100,7 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             let at = [row * BM + group * ROWS, column * BN];
-            let (room, ready) = (outbox.tiles.index(group), outbox.ready.at(group));
-            fetch(Part {
-                at,
-                group,
-                room,
-                ready,
-            });
+            fetch(part(group, round), at);
             outbox.store(group, round, c, at);
             round ^= 1;
         }
@@ -91,7 +111,7 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
                 ring.fill(stage, [a, b], [row, column, step]);
-                stage = stage.next(STAGES);
+                stage = stage.next(stages);
             }
         }
     };
@@ -116,13 +136,17 @@ pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
     k: i32,
 ) {
     let biases = Smem::<f32>::alloc([GROUPS, BN], bias.layout());
-    let fetch = |part: Part<T>| {
-        part.ready.expect(bias.block_bytes());
-        bias.load([part.at[1]], biases.index(part.group), part.ready);
+    let fetch = |part: Part<T>, [_, column]: [Scalar<i32>; 2]| {
+        part.fetched.expect(bias.block_bytes());
+        bias.load([column], biases.index(part.group), part.fetched);
     };
     let tiles = Grouped::new(m, n, [BM, BN], 16);
-    multiply_then([a, b, c], k, tiles, fetch, |product, group, _| {
-        let bias = biases.index(group).load(Slice::new(0, sums()));
+    let depth = Depth {
+        stages: 4,
+        places: 1,
+    };
+    multiply_then([a, b, c], k, tiles, depth, fetch, |product, part| {
+        let bias = biases.index(part.group).load(Slice::new(0, sums()));
         gelu_of_twice(product * 0.5 + bias.expand_dims(0) * 0.5).cast::<T>()
     });
 }
@@ -139,13 +163,19 @@ pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
     n: i32,
     k: i32,
 ) {
-    let fetch = |part: Part<T>| {
-        part.ready.expect(residual.block_bytes());
-        residual.load(part.at, part.room, part.ready);
+    // The residual lies where the result will: to come ahead of it, each warpgroup has a place of its own.
+    let depth = Depth {
+        stages: 3,
+        places: GROUPS,
+    };
+    let fetch = |part: Part<T>, at| {
+        let room = part.room();
+        part.fetched.expect(residual.block_bytes());
+        residual.load(at, room, part.fetched);
     };
     let tiles = Grouped::new(m, n, [BM, BN], 16);
-    multiply_then([a, b, c], k, tiles, fetch, |product, _, room| {
-        let residual = room.load(sums()).cast::<f32>();
+    multiply_then([a, b, c], k, tiles, depth, fetch, |product, part| {
+        let residual = part.room().load(sums()).cast::<f32>();
         (product * scale + residual).cast::<T>()
     });
 }
@@ -154,12 +184,20 @@ fn tiles(p: &Product<bf16>) -> usize {
     p.tiles([BM, BN]).min(128)
 }
 
+/// Has `bench` time the product alone beside the fused one.
+fn beside_plain(case: &mut Case, p: &Product<bf16>) -> CaseResult {
+    let plain = matmul_warp_specialized::<bf16, 256, 64, 4>;
+    let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
+    case.rival("plain", Absolute(f64::INFINITY), plain, tiles(p), arguments)
+}
+
 #[case(sizes(m = [256, 200], n = [512, 264], k = [128, 72]))]
 fn matmul_bias_gelu_bf16(case: &mut Case) -> CaseResult {
     let bias = case.normal::<f32>("bias", [case.size("n")]);
     let launch = |case: &mut Case, p: &Product<bf16>| {
         let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
         let arguments = (a, b, c, bias.view(), p.m(), p.n(), p.k());
+        beside_plain(case, p)?;
         case.launch(matmul_bias_gelu::<bf16>, tiles(p), arguments)
     };
     let after = |[_, j]: [usize; 2], sum: f64| {
@@ -188,6 +226,7 @@ fn matmul_scale_residual_bf16(case: &mut Case) -> CaseResult {
             p.n(),
             p.k(),
         );
+        beside_plain(case, p)?;
         case.launch(matmul_scale_residual::<bf16>, tiles(p), arguments)
     };
     let after = |at: [usize; 2], sum: f64| 0.5 * sum + residual[at].to_f64();

@@ -2,12 +2,12 @@
 //! there, each the half of a tile, and a warp for each of them lets the copy engine store it. The kernel is persistent: the
 //! copies of the next tile run while the last one is stored, and the warpgroups do nothing but multiply and convert. They
 //! convert one after the other, through one place in shared memory: so the second comes to lag behind the first by what that
-//! takes, and the tensor cores have work while either converts.
+//! takes, and the tensor cores have work while either converts. Barriers are made while the launch before still runs.
 
 use tilekit::prelude::*;
 
 use crate::order::{Grouped, Order};
-use crate::pipeline::{Relay, Ring, Stage, steps_along};
+use crate::pipeline::{Outbox, Ring, Stage, steps_along};
 use crate::product::{Product, product};
 
 /// Warpgroups that multiply, and the rows of each: those of one instruction.
@@ -31,8 +31,9 @@ pub fn matmul_warp_specialized<
     n: i32,
     k: i32,
 ) {
+    launch_dependents();
     let ring = Ring::alloc([BM, BN, BK], STAGES, 4 * GROUPS);
-    let relay = Relay::alloc(c, GROUPS, 4);
+    let outbox = Outbox::alloc(c, 1, GROUPS, 4);
     let tiles = Grouped::new(m, n, [BM, BN], 16);
     let steps = steps_along(k, BK);
 
@@ -51,7 +52,7 @@ pub fn matmul_warp_specialized<
                 done.by(Arrivers::Warp).arrive();
                 stage = stage.next(STAGES);
             }
-            relay.fill(group, round, acc.wait_all().cast::<T>());
+            outbox.fill(group, round, acc.wait_all().cast::<T>());
             round ^= 1;
         }
     };
@@ -60,11 +61,12 @@ pub fn matmul_warp_specialized<
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             let at = [row * BM + group * ROWS, column * BN];
-            relay.store(group, round, c, at);
+            outbox.store(group, round, c, at);
             round ^= 1;
         }
     };
     let copy = || {
+        launch_wait();
         let mut stage = Stage::first();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
@@ -97,7 +99,7 @@ where
         } else {
             tiles.min(128)
         };
-        case.launch(kernel, programs, arguments)
+        case.launch_programmatic(kernel, programs, arguments)
     })
 }
 

@@ -81,91 +81,59 @@ pub fn steps_along(k: Scalar<i32>, depth: usize) -> Scalar<i32> {
     cdiv(k, depth)
 }
 
-/// Tiles of a result on their way out of shared memory, one for each group of warps that makes them. A place is ready when
-/// the copy engine has read what lay there, and filled when all warps of its group have stored their part.
+/// Places from which the results of several groups of warps leave shared memory. There may be fewer places than groups: then
+/// the groups take turns, and come to lag behind each other by what a turn takes.
 #[derive(Clone, Copy, Aggregate)]
 pub struct Outbox<T> {
-    /// The places.
-    pub tiles: Smem<T>,
-    /// Complete a phase when a place may be filled.
-    pub ready: Mbarriers,
-    /// Complete a phase when a place is filled.
-    pub filled: Mbarriers,
-}
-
-impl<T: Element> Outbox<T> {
-    /// Places for the blocks of `map`, each filled by `warps` warps.
-    #[device]
-    pub fn alloc(map: TensorMap<T>, places: usize, warps: usize) -> Self {
-        let [rows, columns] = [map.block()[0], map.block()[1]];
-        Outbox {
-            tiles: Smem::alloc([places as u32, rows, columns], map.layout()),
-            ready: Mbarriers::alloc(places, 1),
-            filled: Mbarriers::alloc(places, warps as u32),
-        }
-    }
-
-    /// Fills a place with what `make` gives, which may read what was put there; `round` is the parity of how often that has
-    /// been done.
-    #[device]
-    pub fn fill(self, place: usize, round: Scalar<i32>, make: impl FnOnce(Smem<T>) -> Tensor<T>) {
-        let tile = self.tiles.index(place);
-        self.ready.at(place).wait(round);
-        tile.store(make(tile));
-        fence_async_shared();
-        self.filled.at(place).arrival().by(Arrivers::Warp).arrive();
-    }
-
-    /// Stores what fills a place to the block of `map` at `at`, and waits until the place may be used again.
-    #[device]
-    pub fn store(self, place: usize, round: Scalar<i32>, map: TensorMap<T>, at: [Scalar<i32>; 2]) {
-        self.filled.at(place).wait(round);
-        map.store(at, self.tiles.index(place));
-        tma_store_wait_read(0);
-    }
-}
-
-/// One place from which the results of several groups of warps leave shared memory, in turn: first that of group 0, and after
-/// the last group's it is the turn of group 0 again.
-#[derive(Clone, Copy, Aggregate)]
-pub struct Relay<T> {
-    tile: Smem<T>,
+    tiles: Smem<T>,
     /// Complete a phase when it is the turn of a group.
     ready: Mbarriers,
-    /// Complete a phase when a group has filled the place.
+    /// Complete a phase when a group has filled its place.
     filled: Mbarriers,
+    places: usize,
     groups: usize,
 }
 
-impl<T: Element> Relay<T> {
-    /// A place for blocks of `map` from `groups` groups of `warps` warps.
+impl<T: Element> Outbox<T> {
+    /// `places` for blocks of `map` from `groups` groups of `warps` warps: one for each, or a divisor of that.
     #[device]
-    pub fn alloc(map: TensorMap<T>, groups: usize, warps: usize) -> Self {
-        Relay {
-            tile: Smem::alloc(map.block(), map.layout()),
+    pub fn alloc(map: TensorMap<T>, places: usize, groups: usize, warps: usize) -> Self {
+        static_assert!(groups % places == 0, "groups keep the place they have");
+        let [rows, columns] = [map.block()[0], map.block()[1]];
+        Outbox {
+            tiles: Smem::alloc([places as u32, rows, columns], map.layout()),
             ready: Mbarriers::alloc(groups, 1),
             filled: Mbarriers::alloc(groups, warps as u32),
+            places,
             groups,
         }
     }
 
-    /// Fills the place when it is the turn of `group`; `round` is the parity of how often that has been.
+    /// The place of `group` when it is its turn; `round` is the parity of how many turns it has had.
+    #[device]
+    pub fn place(self, group: usize, round: Scalar<i32>) -> Smem<T> {
+        // Nobody hands on to those who come first.
+        let is_first = group < self.places;
+        let handed_on = if is_first { round ^ 1 } else { round };
+        self.ready.at(group).wait(handed_on);
+        self.tiles.index(group % self.places)
+    }
+
+    /// Fills the place of `group` when it is its turn.
     #[device]
     pub fn fill(self, group: usize, round: Scalar<i32>, result: Tensor<T>) {
-        // Nobody hands group 0 its first turn.
-        let handed_on = if group == 0 { round ^ 1 } else { round };
-        self.ready.at(group).wait(handed_on);
-        self.tile.store(result);
+        self.place(group, round).store(result);
         fence_async_shared();
         self.filled.at(group).arrival().by(Arrivers::Warp).arrive();
     }
 
-    /// Stores what `group` fills the place with to the block of `map` at `at`, and hands the place on.
+    /// Stores what `group` has filled its place with to the block of `map` at `at`, and hands the place on.
     #[device]
     pub fn store(self, group: usize, round: Scalar<i32>, map: TensorMap<T>, at: [Scalar<i32>; 2]) {
         self.filled.at(group).wait(round);
-        map.store(at, self.tile);
+        map.store(at, self.tiles.index(group % self.places));
         tma_store_wait_read(0);
-        self.ready.at((group + 1) % self.groups).arrive();
+        let next = (group + self.places) % self.groups;
+        self.ready.at(next).arrive();
     }
 }

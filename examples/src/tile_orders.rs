@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use crate::matmul_fused_epilogue::{BK, BM, BN, Part, ROWS, multiply_then};
+use crate::matmul_fused_epilogue::{BK, BM, BN, Depth, Part, ROWS, multiply_then};
 use crate::matmul_warp_specialized::matmul_warp_specialized;
 use crate::order::{Grouped, Listed, Order, hilbert};
 use crate::product::{Product, product};
@@ -40,8 +40,14 @@ pub fn matmul_listed<T: Float + Factor<T, f32>>(
     k: i32,
 ) {
     let tiles = Listed::new(list, count);
-    let nothing = |part: Part<T>| part.ready.arrive();
-    multiply_then([a, b, c], k, tiles, nothing, |sums, _, _| sums.cast::<T>());
+    let depth = Depth {
+        stages: 4,
+        places: 1,
+    };
+    let nothing = |part: Part<T>, _| part.fetched.arrive();
+    multiply_then([a, b, c], k, tiles, depth, nothing, |sums, _| {
+        sums.cast::<T>()
+    });
 }
 
 /// An order as the kernels read it.
