@@ -50,6 +50,10 @@ pub(super) fn check_rank(func: &Func, cta: Value) -> Result<(), OpError> {
     .typed(cta, ty))
 }
 
+fn known_rank(func: &Func, cta: Value) -> Option<u32> {
+    u32::try_from(constant_int(func, cta)?).ok()
+}
+
 /// What orders memory between the CTAs of a cluster.
 const ORDERS: Effects = Effects {
     reads: Spaces::ALL,
@@ -150,6 +154,9 @@ impl OpRules for RemoteLoad {
             ..Effects::PURE
         }
     }
+    fn rank_of_views(&self, func: &Func) -> Option<u32> {
+        known_rank(func, self.cta)
+    }
     answers!(shared(view: RemoteRead), free_layouts);
 }
 
@@ -179,6 +186,9 @@ impl OpRules for RemoteStore {
             );
         }
         Ok(smallvec![])
+    }
+    fn rank_of_views(&self, func: &Func) -> Option<u32> {
+        known_rank(func, self.cta)
     }
     answers!(effects(ORDERS), shared(view: RemoteWrite), free_layouts);
 }

@@ -332,6 +332,11 @@ pub trait OpRules: OpFields + Registered {
         SharedAccesses::new()
     }
 
+    /// The rank of the CTA whose memory these views stand for, where it is not its own and is known.
+    fn rank_of_views(&self, _func: &Func) -> Option<u32> {
+        None
+    }
+
     /// For an op that makes a view of another: the bytes that the result may hold, counted from the first of a whole
     /// allocation or buffer that it is made of; `None` where they may be any.
     fn part_of_view(&self, _func: &Func) -> Option<Range<u32>> {

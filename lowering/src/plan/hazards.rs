@@ -11,15 +11,38 @@ use smallvec::SmallVec;
 use crate::analysis::shared::Views;
 use crate::emit::scratch::{self, Meeting};
 
-/// Bytes of shared memory, as disjoint ranges in order.
+/// Bytes of the shared memory of some CTA of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Range {
+    /// The ranks that this CTA may have, one bit each. What this code calls its own lies in a CTA of any rank.
+    ctas: u32,
+    start: u32,
+    end: u32,
+}
+
+impl Range {
+    fn meets(&self, other: &Range) -> bool {
+        self.ctas & other.ctas != 0 && self.start < other.end && other.start < self.end
+    }
+}
+
+/// Bytes of shared memory, as ranges in order, of which those with the same ranks are disjoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Bytes(SmallVec<[(u32, u32); 2]>);
+pub(super) struct Bytes(SmallVec<[Range; 2]>);
 
 impl Bytes {
     fn of(scratch: Scratch) -> Bytes {
+        Bytes::in_ctas(scratch, u32::MAX)
+    }
+
+    fn in_ctas(scratch: Scratch, ctas: u32) -> Bytes {
         let mut bytes = Bytes::default();
         if !scratch.is_none() {
-            bytes.0.push((scratch.start, scratch.end()));
+            bytes.0.push(Range {
+                ctas,
+                start: scratch.start,
+                end: scratch.end(),
+            });
         }
         bytes
     }
@@ -29,17 +52,28 @@ impl Bytes {
     }
 
     pub(super) fn meets(&self, other: &Bytes) -> bool {
-        let overlap = |a: &(u32, u32), b: &(u32, u32)| a.0 < b.1 && b.0 < a.1;
-        self.0.iter().any(|a| other.0.iter().any(|b| overlap(a, b)))
+        self.0.iter().any(|a| other.0.iter().any(|b| a.meets(b)))
     }
 
-    /// These bytes but for those.
+    /// These bytes but for those that may be among the others.
     fn without(&self, other: &Bytes) -> Bytes {
         let mut left = self.0.clone();
-        for &(from, to) in &other.0 {
-            let cut = |(start, end): (u32, u32)| [(start, end.min(from)), (start.max(to), end)];
+        for gone in &other.0 {
+            let cut = |range: Range| {
+                if !range.meets(gone) {
+                    return [
+                        range,
+                        Range {
+                            end: range.start,
+                            ..range
+                        },
+                    ];
+                }
+                let (end, start) = (gone.start.max(range.start), gone.end.min(range.end));
+                [Range { end, ..range }, Range { start, ..range }]
+            };
             left = left.into_iter().flat_map(cut).collect();
-            left.retain(|(start, end)| start < end);
+            left.retain(|range| range.start < range.end);
         }
         Bytes(left)
     }
@@ -50,11 +84,13 @@ impl Bytes {
         }
         self.0.extend_from_slice(&other.0);
         self.0.sort_unstable();
-        let mut merged: SmallVec<[(u32, u32); 2]> = SmallVec::new();
-        for &(start, end) in &self.0 {
+        let mut merged: SmallVec<[Range; 2]> = SmallVec::new();
+        for &range in &self.0 {
             match merged.last_mut() {
-                Some(last) if start <= last.1 => last.1 = last.1.max(end),
-                _ => merged.push((start, end)),
+                Some(last) if range.ctas == last.ctas && range.start <= last.end => {
+                    last.end = last.end.max(range.end);
+                }
+                _ => merged.push(range),
             }
         }
         self.0 = merged;
@@ -320,11 +356,12 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
         events.push(Event::CopiesTold);
     }
     if !views.is_empty() {
+        let ctas = rules.rank_of_views(func).map_or(u32::MAX, |rank| 1 << rank);
         for (view, access) in rules.shared_accesses() {
             let mut bytes = Bytes::default();
             for &allocation in views.allocations(view) {
                 let planned = func.op(allocation).rules().allocation().unwrap_or_default();
-                bytes.add(&Bytes::of(views.bytes_in(view, planned)));
+                bytes.add(&Bytes::in_ctas(views.bytes_in(view, planned), ctas));
             }
             events.push(Event::Touch(access, bytes));
         }

@@ -93,3 +93,63 @@ fn a_meeting_of_the_author_comes_after_the_one_that_opens_exchanges() {
         ]
     );
 }
+
+/// The lines that a kernel of two CTAs becomes which does this with a tile of shared memory.
+#[track_caller]
+fn check_remote(body: &str, expected: &[&str]) {
+    let text = format!(
+        "#own = Blocked([4], [32], [4], [0])
+        #plain = Swizzled(1, 1, 1, [0])
+        kernel @k(%n: i32) warps(4) cluster(2, 1, 1) stage(resolved) {{
+          %a = constant {{value=1.0}} : tensor<512xf32, #own>
+          %zero = constant {{value=0}} : i32
+          %one = constant {{value=1}} : i32
+          %tile = smem_alloc : smem<512xf32, #plain>
+          cluster_barrier {{is_relaxed=true}}
+          {body}
+          cluster_barrier
+          return
+        }}"
+    );
+    let (mut func, mut found) = apply("plan-shared", &text);
+    crate::plan::barriers::run(&mut func, &mut found);
+    assert!(!found.has_errors(), "{found}");
+    let text = gluon_lang::text::print(&func);
+    let lines = super::lines_of(&text, &["barrier", "remote_", "smem_store", "smem_load"]);
+    assert_eq!(lines, expected, "{text}");
+}
+
+#[test]
+fn ctas_of_two_ranks_have_two_memories() {
+    check_remote(
+        "remote_store %tile, %a, %zero
+        remote_store %tile, %a, %one",
+        &["remote_store", "remote_store"],
+    );
+    // The same memory twice, and one that may be either.
+    check_remote(
+        "remote_store %tile, %a, %zero
+        remote_store %tile, %a, %zero
+        remote_store %tile, %a, %n",
+        &[
+            "remote_store",
+            "barrier",
+            "remote_store",
+            "barrier",
+            "remote_store",
+        ],
+    );
+    // The CTA that runs this may have the rank itself.
+    check_remote(
+        "remote_store %tile, %a, %one
+        %x = smem_load %tile : tensor<512xf32, #own>
+        remote_store %tile, %a, %zero",
+        &[
+            "remote_store",
+            "barrier",
+            "smem_load",
+            "barrier",
+            "remote_store",
+        ],
+    );
+}
