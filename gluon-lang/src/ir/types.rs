@@ -72,9 +72,17 @@ impl TensorMapType {
         tma_messages_in(held, &self.block, &self.layout, bits, self.box_kind())
     }
 
-    /// Bytes of a block, which is what the barrier of a load expects: elements outside of the tensor count too.
+    /// Bytes of a block, or of what one CTA has of it where the CTAs of a cluster split it: what the barrier of a load
+    /// expects. Elements outside of the tensor count too.
     pub fn block_bytes(&self) -> u32 {
-        self.block.product() as u32 * self.elem.bytes()
+        // A map without a part is wrong, which is said where it is declared.
+        let part = self.layout.part_of(&self.block);
+        part.unwrap_or_else(|_| self.block.clone()).product() as u32 * self.elem.bytes()
+    }
+
+    /// Where a CTA's part of a block begins, for each bit of its rank in the cluster; see [`SharedLayout::part_origins`].
+    pub fn part_origins(&self) -> Vec<Dims> {
+        self.layout.part_origins(&self.block).unwrap_or_default()
     }
 
     /// Coordinates of a copy.
@@ -137,6 +145,31 @@ impl TensorType {
     /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.shape.len()
+    }
+}
+
+impl SmemType {
+    /// Where a CTA's part of the view begins, for each bit of its rank in the cluster; see [`SharedLayout::part_origins`].
+    ///
+    /// # Errors
+    /// A layout that does not fit the allocation.
+    pub fn part_origins(&self) -> Result<Vec<Dims>, LayoutError> {
+        let buffers = self.shape.rank() - self.layout.rank();
+        let mut origins = self.layout.part_origins(&self.alloc_shape[buffers..])?;
+        if buffers > 0 {
+            for origin in &mut origins {
+                *origin = origin.with_inserted(0, 0);
+            }
+        }
+        Ok(origins)
+    }
+
+    /// The sizes of what one CTA has of the view.
+    ///
+    /// # Errors
+    /// A view of which the CTAs hold no boxes.
+    pub fn part(&self) -> Result<Dims, LayoutError> {
+        self.layout.box_of(&self.shape, &self.part_origins()?)
     }
 }
 

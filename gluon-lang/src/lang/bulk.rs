@@ -61,12 +61,30 @@ impl<T: Element> BulkCopy<T> {
         self
     }
 
+    /// One CTA asks for all that have the same part of the tile: each gets it at the same place of its own shared memory, and there
+    /// the barrier in the same place completes. Without this each loads its part itself. For loads.
+    ///
+    /// The one that asks writes the shared memory of the others, so that it must know that they have read what was there.
+    #[inline]
+    pub fn multicast_copies(mut self) -> Self {
+        self.core.to_copies = true;
+        self
+    }
+
     /// Copies them into a tile of shared memory. Their bytes complete on `barrier`, which must
-    /// [expect](Mbarrier::expect) them.
+    /// [expect](Mbarrier::expect) them. Of a tile that the CTAs of a cluster split, each copies its part, and its barrier
+    /// expects [the bytes of that](BulkCopy::bytes_into).
     #[inline]
     #[track_caller]
     pub fn load(self, to: Smem<T>, barrier: Mbarrier) {
         trace::bulk_load(&self.core, to.value(), barrier.value(), here());
+    }
+
+    /// The bytes that this CTA copies into a tile, all of it or the first [so many](BulkCopy::count) elements: what its barrier
+    /// expects.
+    #[track_caller]
+    pub fn bytes_into(&self, to: Smem<T>) -> Scalar<i32> {
+        Scalar::wrap(trace::bulk_bytes(&self.core, to.value(), here()))
     }
 
     /// Copies a tile of shared memory over them. What the threads stored is fenced before. The copy is a group of its own,

@@ -4,7 +4,7 @@ use super::trace::{self, here};
 use super::{Element, IntoDims, Ptr, Scalar, TensorMap};
 use crate::elem::Elem;
 use crate::ir::TensorMapMode;
-use crate::layout::{Nvmma, NvmmaSwizzle, SharedLayout};
+use crate::layout::{Nvmma, NvmmaSwizzle, SharedLayout, SplitNvmma};
 
 /// A type that a kernel's signature may name: an element type, which is passed by value, a [`Ptr`] or a
 /// [`TensorMap`].
@@ -73,6 +73,12 @@ pub trait BlockLayout {
 }
 
 impl BlockLayout for NvmmaSwizzle {
+    fn of_block(self, element_bits: u32, rank: u32) -> SharedLayout {
+        self.of(element_bits, rank).into()
+    }
+}
+
+impl BlockLayout for SplitNvmma {
     fn of_block(self, element_bits: u32, rank: u32) -> SharedLayout {
         self.of(element_bits, rank).into()
     }

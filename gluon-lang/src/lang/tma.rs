@@ -52,7 +52,7 @@ pub struct TmaCopy<T> {
 }
 
 impl<T: Element> TensorMap<T> {
-    /// The elements of one copy in each dimension.
+    /// The elements of one copy in each dimension, of all CTAs together where they split it.
     #[track_caller]
     pub fn block(self) -> Dims {
         trace::shape_of(self.value(), here())
@@ -64,7 +64,8 @@ impl<T: Element> TensorMap<T> {
         trace::map_layout(self.value(), here())
     }
 
-    /// Bytes of a block, which is what the barrier of a load expects: elements outside of the tensor count too.
+    /// Bytes of a block, or of what one CTA has of it where the CTAs of a cluster split it: what the barrier of a load
+    /// expects. Elements outside of the tensor count too.
     #[track_caller]
     pub fn block_bytes(self) -> u32 {
         trace::map_block_bytes(self.value(), here())
@@ -80,7 +81,8 @@ impl<T: Element> TensorMap<T> {
     }
 
     /// Copies the block at `at` into a tile of shared memory; elements outside of the tensor become zero. Its bytes complete
-    /// on `barrier`, which must [expect](Mbarrier::expect) them.
+    /// on `barrier`, which must [expect](Mbarrier::expect) them. Of a block that the CTAs of a cluster split, each copies its
+    /// part, and `at` is where the whole block begins.
     #[inline]
     #[track_caller]
     pub fn load(self, at: impl Coordinates, to: Smem<T>, barrier: Mbarrier) {
@@ -139,7 +141,7 @@ impl<T: Element> TmaCopy<T> {
         self
     }
 
-    /// Only where a condition holds; for loads.
+    /// Only where a condition holds. A store that does not happen is a group all the same.
     #[inline]
     pub fn when(mut self, condition: Scalar<bool>) -> Self {
         self.core.condition = Some(condition.value());
@@ -151,6 +153,16 @@ impl<T: Element> TmaCopy<T> {
     #[inline]
     pub fn multicast(mut self, mask: impl ScalarOperand<i32>) -> Self {
         self.core.multicast = Some(mask.into_raw());
+        self
+    }
+
+    /// One CTA asks for all that have the same part of the block: each gets it at the same place of its own shared memory, and there
+    /// the barrier in the same place completes. Without this each loads its part itself. For loads.
+    ///
+    /// The one that asks writes the shared memory of the others, so that it must know that they have read what was there.
+    #[inline]
+    pub fn multicast_copies(mut self) -> Self {
+        self.core.to_copies = true;
         self
     }
 

@@ -54,7 +54,7 @@ pub use dot_operand::DotOperand;
 pub use error::{BasisFault, LayoutError};
 pub use linear::LinearLayout;
 pub use mma::Mma;
-pub use nvmma::{Nvmma, NvmmaSwizzle};
+pub use nvmma::{Nvmma, NvmmaSwizzle, SplitNvmma};
 pub use padded::{Padded, Unpadded};
 pub use shared::SharedLayout;
 pub use shared_linear::SharedLinear;

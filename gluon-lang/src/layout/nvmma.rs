@@ -54,6 +54,30 @@ impl NvmmaSwizzle {
     pub fn of(self, element_bits: u32, rank: u32) -> Nvmma {
         Nvmma::new(self.bytes(), element_bits).with_rank(rank)
     }
+
+    /// The same in every CTA of a cluster, which split the tile by `cta_bases`: `Nvmma::B128.with_ctas([[1, 0]])`.
+    pub fn with_ctas(self, cta_bases: impl IntoIterator<Item = impl Into<Dims>>) -> SplitNvmma {
+        SplitNvmma {
+            swizzle: self,
+            cta_bases: cta_bases.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// A swizzle of tiles that the CTAs of a cluster split; see [`NvmmaSwizzle::with_ctas`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SplitNvmma {
+    swizzle: NvmmaSwizzle,
+    cta_bases: Vec<Dims>,
+}
+
+impl SplitNvmma {
+    /// The layout of tiles of `rank` dimensions with elements of `element_bits`.
+    pub fn of(self, element_bits: u32, rank: u32) -> Nvmma {
+        self.swizzle
+            .of(element_bits, rank)
+            .with_ctas(self.cta_bases)
+    }
 }
 
 impl Nvmma {

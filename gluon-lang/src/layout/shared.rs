@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Dims, LayoutError, Nvmma, Padded, SharedLinear, Swizzled, rules};
+use super::{Axis, Dims, LayoutError, Nvmma, Padded, SharedLinear, Swizzled, rules};
 
 /// How a tensor lies in the shared memory of a CTA. Cheap to clone; compared by its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,15 +39,79 @@ impl SharedLayout {
         }
     }
 
-    /// The number of CTAs in a cluster that this layout is made for.
-    pub fn ctas(&self) -> u32 {
-        let bases: &[Dims] = match self {
+    fn cta_bases(&self) -> &[Dims] {
+        match self {
             Self::Nvmma(nvmma) => &nvmma.cta_bases,
             Self::Swizzled(swizzled) => &swizzled.cta_bases,
             Self::Padded(padded) => &padded.cta_bases,
             Self::Linear(linear) => &linear.block,
+        }
+    }
+
+    /// The number of CTAs in a cluster that this layout is made for.
+    pub fn ctas(&self) -> u32 {
+        1 << self.cta_bases().len()
+    }
+
+    /// Where the part of a tensor of `shape` begins that a CTA holds, for each bit of its rank in the cluster: the part of a
+    /// CTA begins at the XOR of those of the bits that are set. A bit with zeros alone stands for copies.
+    ///
+    /// # Errors
+    /// A layout that does not fit the shape.
+    pub fn part_origins(&self, shape: &[u32]) -> Result<Vec<Dims>, LayoutError> {
+        if self.cta_bases().is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.linear(shape)?.basis_coords(Axis::Block))
+    }
+
+    /// The sizes of what one CTA holds of a tensor of `shape`.
+    ///
+    /// # Errors
+    /// A layout that does not fit the shape, or whose CTAs hold no boxes of it.
+    pub fn part_of(&self, shape: &[u32]) -> Result<Dims, LayoutError> {
+        self.box_of(shape, &self.part_origins(shape)?)
+    }
+
+    /// The sizes of a CTA's part of a tensor or view of `shape` with these [origins](Self::part_origins).
+    pub(crate) fn box_of(&self, shape: &[u32], origins: &[Dims]) -> Result<Dims, LayoutError> {
+        let part: Dims = (0..shape.len())
+            .map(|dim| {
+                let leading_out = origins.iter().fold(0, |all, origin| all | origin[dim]);
+                shape[dim] >> u32::count_ones(leading_out)
+            })
+            .collect();
+        // A box, and all of what the CTA holds.
+        let begins_beyond = |origin: &Dims| {
+            let mut dims = origin.iter().zip(part.iter());
+            dims.all(|(at, size)| at.is_multiple_of((*size).max(1)))
         };
-        1 << bases.len()
+        let parts = origins.iter().filter(|o| o.iter().any(|&at| at != 0));
+        let elements = part.product() << parts.count();
+        if origins.iter().all(begins_beyond) && elements == Dims::from(shape).product() {
+            return Ok(part);
+        }
+        Err(LayoutError::NoRelation {
+            operation: "take one CTA's part of",
+            layout: self.to_string(),
+            why: "the CTAs of the cluster hold no boxes of it that lie in one piece".to_owned(),
+        })
+    }
+
+    /// The layout of the part of one CTA.
+    #[must_use]
+    pub fn without_ctas(&self) -> SharedLayout {
+        let mut layout = self.clone();
+        if self.cta_bases().is_empty() {
+            return layout;
+        }
+        match &mut layout {
+            Self::Nvmma(nvmma) => Arc::make_mut(nvmma).cta_bases.clear(),
+            Self::Swizzled(swizzled) => Arc::make_mut(swizzled).cta_bases.clear(),
+            Self::Padded(padded) => Arc::make_mut(padded).cta_bases.clear(),
+            Self::Linear(linear) => Arc::make_mut(linear).block.clear(),
+        }
+        layout
     }
 
     /// The alignment in bytes that an allocation of elements of `element_bits` needs.

@@ -1,6 +1,7 @@
 //! Cutting a block into the boxes that the copy engine moves, one message each.
 //!
 //! The kernel asks for the messages and the host makes the tensor map with the same box, so both take it from here.
+//! Where the CTAs of a cluster split a block, each moves its own part: what is cut into boxes is the part of one CTA.
 
 use super::local::{Places, Storage};
 use super::relate::shared_alignment;
@@ -27,9 +28,9 @@ pub enum BoxKind {
 /// One message of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TmaMessage {
-    /// Where its box begins in the block, in elements.
+    /// Where its box begins in the block, or in the CTA's part of it, in elements.
     pub origin: Dims,
-    /// Where its box begins in shared memory, in bytes from the block's begin.
+    /// Where its box begins in the CTA's shared memory, in bytes from the begin of what it holds of the block.
     pub offset_bytes: u32,
 }
 
@@ -46,19 +47,21 @@ pub fn tma_box(
 ) -> Result<Dims, LayoutError> {
     let nvmma = engine_layout(layout, elem_bits)?;
     layout.check(block)?;
-    check_block(block, layout, elem_bits, kind)?;
-    let mut dims: Dims = block.iter().map(|&size| size.min(MAX_BOX)).collect();
+    check_block(block, layout, kind)?;
+    let part = layout.part_of(block)?;
+    check_part(block, &part, layout, elem_bits, kind)?;
+    let mut dims: Dims = part.iter().map(|&size| size.min(MAX_BOX)).collect();
     if kind == BoxKind::Im2col {
-        dims[0] = block[0];
+        dims[0] = part[0];
     }
-    let innermost = block.len() - 1;
+    let innermost = part.len() - 1;
     if nvmma.swizzle_bytes > 0 {
         dims[innermost] = nvmma.swizzle_bytes * 8 / elem_bits;
     }
     Ok(dims)
 }
 
-/// The messages that move a block, in the order of its rows, where an allocation of its own holds it.
+/// The messages that move a block, or a CTA's part of it, in the order of its rows, where an allocation of its own holds it.
 ///
 /// # Errors
 /// Those of [`tma_box`], and a block whose boxes do not lie in shared memory as the engine writes them.
@@ -84,7 +87,12 @@ pub fn tma_messages_in(
     kind: BoxKind,
 ) -> Result<Vec<TmaMessage>, LayoutError> {
     let size = tma_box(block, layout, elem_bits, kind)?;
+    let part = layout.part_of(block)?;
     let places = Places::new(view, alloc_shape)?;
+    if !places.hold_parts(&part, &layout.part_origins(block)?) {
+        let why = "the CTAs of the cluster split what holds the block in another way";
+        return Err(refuse(layout, why.to_owned()));
+    }
     let storage = Storage::new(view, alloc_shape, elem_bits / 8)?;
     let holder = Holder {
         places: &places,
@@ -98,7 +106,7 @@ pub fn tma_messages_in(
         offset_bytes: storage.bytes(places.offset(&origin)),
         origin,
     };
-    let messages: Vec<TmaMessage> = origins(block, &size).into_iter().map(message).collect();
+    let messages: Vec<TmaMessage> = origins(&part, &size).into_iter().map(message).collect();
     check_alignment(&messages, layout, block)?;
     Ok(messages)
 }
@@ -143,12 +151,7 @@ fn engine_layout(layout: &SharedLayout, elem_bits: u32) -> Result<&Nvmma, Layout
     Ok(nvmma)
 }
 
-fn check_block(
-    block: &[u32],
-    layout: &SharedLayout,
-    elem_bits: u32,
-    kind: BoxKind,
-) -> Result<(), LayoutError> {
+fn check_block(block: &[u32], layout: &SharedLayout, kind: BoxKind) -> Result<(), LayoutError> {
     let rank = block.len();
     if kind == BoxKind::Im2col && rank != 2 {
         let why = format!("an im2col block has pixels and channels, not {rank} dimensions");
@@ -158,17 +161,37 @@ fn check_block(
         let why = format!("a block has 1 to 5 dimensions, not {rank}");
         return Err(refuse(layout, why));
     }
-    if kind == BoxKind::Im2col && block[0] > MAX_PIXELS {
+    Ok(())
+}
+
+/// What one CTA moves of a block; all of it without a cluster.
+fn check_part(
+    block: &[u32],
+    part: &Dims,
+    layout: &SharedLayout,
+    elem_bits: u32,
+    kind: BoxKind,
+) -> Result<(), LayoutError> {
+    if kind == BoxKind::Im2col && part[0] != block[0] {
+        let why = "the CTAs of a cluster split its pixels, and where a part of them begins depends on the image; split the channels, or give each CTA a block of its own";
+        return Err(refuse(layout, why.to_owned()));
+    }
+    if kind == BoxKind::Im2col && part[0] > MAX_PIXELS {
         let why = format!(
             "an im2col block has at most {MAX_PIXELS} pixels, not {}",
-            block[0]
+            part[0]
         );
         return Err(refuse(layout, why));
     }
-    let row_bytes = block[rank - 1] * elem_bits / 8;
+    let row_bytes = part[part.rank() - 1] * elem_bits / 8;
     if row_bytes < MIN_ROW_BYTES {
+        let whose = if part[..] == *block {
+            ""
+        } else {
+            "of a CTA's part "
+        };
         let why = format!(
-            "a row of the block {} has {row_bytes} bytes, and the engine moves multiples of {MIN_ROW_BYTES}",
+            "a row {whose}of the block {} has {row_bytes} bytes, and the engine moves multiples of {MIN_ROW_BYTES}",
             Dims::from(block)
         );
         return Err(refuse(layout, why));
@@ -192,7 +215,7 @@ impl Holder<'_> {
         layout: &SharedLayout,
         block: &[u32],
     ) -> Result<(), LayoutError> {
-        let own = Places::new(layout, size)?;
+        let own = Places::new(&layout.without_ctas(), size)?;
         for dim in 0..size.len() {
             for bit in 0..size[dim].trailing_zeros() {
                 let at = Dims::filled(0, size.len()).with(dim, 1 << bit);

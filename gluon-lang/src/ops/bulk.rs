@@ -3,6 +3,9 @@
 //!
 //! As through tensor maps, one thread asks, a load completes bytes on a barrier, and a store is a group that the asking
 //! thread waits for. Both sides begin at multiples of 16 bytes, and so many are moved.
+//!
+//! Of a tile that the CTAs of a cluster split, each CTA moves its part of the run. Of CTAs with the same part all load it, or
+//! one for all of them, and one stores it.
 
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
@@ -11,9 +14,9 @@ use super::define::{answers, define_op};
 use super::global::L2Policy;
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
-use super::tma::{ENGINE_ALIGNMENT_BYTES, REDUCTIONS, TmaReduceOp, check_multicast};
+use super::tma::{ENGINE_ALIGNMENT_BYTES, REDUCTIONS, TmaReduceOp, check_copies, check_multicast};
 use super::tma::{constant_int, multiple_of_engine};
-use super::{Access, OpRules, SharedAccesses, Types};
+use super::{Access, OpRules, SharedAccesses, Types, Values};
 use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -58,10 +61,18 @@ fn check_run<'f>(
 
 /// The elements of the view follow one another, and its bytes are whole units of the engine.
 pub(super) fn check_together(op: &str, s: &SmemType, view: Value) -> Result<(), OpError> {
-    let bytes = s.shape.product() * u64::from(s.elem.bytes());
+    let part = s.part();
+    let part =
+        part.map_err(|e| OpError::new(Code::LayoutMismatch, e.to_string()).typed(view, s))?;
+    let bytes = part.product() * u64::from(s.elem.bytes());
     if !bytes.is_multiple_of(ENGINE_ALIGNMENT_BYTES.into()) {
+        let whose = if part == s.shape {
+            ""
+        } else {
+            "each CTA's part of "
+        };
         let message = format!(
-            "`{op}` moves multiples of {ENGINE_ALIGNMENT_BYTES} bytes, and {s} has {bytes}"
+            "`{op}` moves multiples of {ENGINE_ALIGNMENT_BYTES} bytes, and {whose}{s} has {bytes}"
         );
         return Err(OpError::new(Code::AccessWidth, message).typed(view, s));
     }
@@ -73,30 +84,36 @@ pub(super) fn check_together(op: &str, s: &SmemType, view: Value) -> Result<(), 
             format!("`{op}` moves elements that lie one after the other, and those of {s} do not"),
         )
         .typed(view, s)
-        .help("allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, and take whole rows of it")),
+        .help(if s.layout.ctas() == 1 {
+            "allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, and take whole rows of it"
+        } else {
+            "allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, of which each CTA has whole ones that follow one another"
+        })),
     }
 }
 
-/// Do the elements of a view, in row-major order, lie one after the other from a unit of the engine on?
+/// Do the elements of a view, or of each CTA's part of it, follow one another in row-major order, and lie so from a unit of the
+/// engine on?
 fn follow_one_another(s: &SmemType) -> Result<bool, LayoutError> {
-    if s.layout.ctas() > 1 {
-        return Ok(false);
-    }
+    let part = s.part()?;
     let places = Places::new(&s.layout, &s.alloc_shape)?;
     let storage = Storage::new(&s.layout, &s.alloc_shape, s.elem.bytes())?;
+    if !places.hold_parts(&part, &s.part_origins()?) || !is_run(&part, &s.shape) {
+        return Ok(false);
+    }
     let has_buffers = s.alloc_shape.rank() > s.layout.rank();
-    let of_buffer: u32 = s.shape.iter().skip(usize::from(has_buffers)).product();
+    let of_buffer: u32 = part.iter().skip(usize::from(has_buffers)).product();
     let lies_there = |dim: usize, index: u32, stride: u32| {
         let at = places.offset(&Dims::filled(0, s.shape.rank()).with(dim, index));
         storage.bytes(at) == index * stride * s.elem.bytes()
     };
     let mut stride = 1;
     for dim in (usize::from(has_buffers)..s.shape.rank()).rev() {
-        let mut bits = 0..s.shape[dim].trailing_zeros();
+        let mut bits = 0..part[dim].trailing_zeros();
         if !bits.all(|bit| lies_there(dim, 1 << bit, stride)) {
             return Ok(false);
         }
-        stride *= s.shape[dim];
+        stride *= part[dim];
     }
     // Where the view begins must move all of it by whole units, and no element of it against another.
     let starts_apart = places.start_reach(&s.shape) & (of_buffer - 1) == 0;
@@ -105,6 +122,12 @@ fn follow_one_another(s: &SmemType) -> Result<bool, LayoutError> {
     });
     let buffers_follow = !has_buffers || s.shape[0] == 1 || lies_there(0, 1, of_buffer);
     Ok(starts_apart && has_whole_gaps && buffers_follow)
+}
+
+/// Does a box of a tensor follow in row-major order without others between?
+fn is_run(part: &[u32], shape: &[u32]) -> bool {
+    let cut = (0..shape.len()).rev().find(|&dim| part[dim] != shape[dim]);
+    cut.is_none_or(|cut| part[..cut].iter().all(|&size| size == 1))
 }
 
 /// A number of elements: an i32, whole units of the engine, and no more than there are. What is known while tracing is
@@ -163,6 +186,8 @@ define_op! {
         /// The CTAs of the cluster that get the elements, each at this view's place in its own shared memory, and whose
         /// barriers in that place complete: one bit for each rank, an i32. Without it only the CTA that asks.
         multicast: PackedOption<Value>,
+        /// Whether one CTA loads for all that have the same part of the view; without it each loads its own.
+        to_copies: bool,
     }
 }
 
@@ -174,6 +199,10 @@ impl OpRules for BulkLoad {
         check_count(func, "bulk_load", s.elem.bytes(), most, self.count)?;
         check_predicate(func, "bulk_load", self.predicate)?;
         check_multicast(func, self.multicast)?;
+        // What lies together was checked, so that the parts are known.
+        let origins = s.part_origins().unwrap_or_default();
+        let copies = (self.to_copies, self.multicast);
+        check_copies(func, "bulk_load", &origins, self.view, copies)?;
         Ok(smallvec![])
     }
     fn effects(&self) -> Effects {
@@ -192,7 +221,10 @@ impl OpRules for BulkLoad {
         ]
     }
     fn speaks_to_other_ctas(&self) -> bool {
-        self.multicast.is_some()
+        self.multicast.is_some() || self.to_copies
+    }
+    fn shared_by_ctas(&self, func: &Func) -> Values {
+        of_all_ctas(func, self.view, self.src, self.count)
     }
     answers!(one_thread, free_layouts);
 }
@@ -243,7 +275,19 @@ impl OpRules for BulkStore {
             ..Effects::PURE
         }
     }
+    fn shared_by_ctas(&self, func: &Func) -> Values {
+        of_all_ctas(func, self.view, self.dst, self.count)
+    }
     answers!(shared(view: AsyncRead), one_thread, free_layouts);
+}
+
+/// Where the run begins and how long it is, if the CTAs of the cluster split its tile.
+fn of_all_ctas(func: &Func, view: Value, ptr: Value, count: PackedOption<Value>) -> Values {
+    let s = func.ty(view).as_smem();
+    if s.is_none_or(|s| s.layout.ctas() == 1) {
+        return Values::new();
+    }
+    [Some(ptr), count.expand()].into_iter().flatten().collect()
 }
 
 define_op! {

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::create::{GridAxis, one_declared};
 use super::define::{answers, define_op};
 use super::shape::tensor;
-use super::shared::descriptor;
+use super::shared::{check_remote_ctas, descriptor};
 use super::tma::constant_int;
 use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
@@ -123,7 +123,8 @@ impl OpRules for ClusterWait {
 }
 
 define_op! {
-    /// Reads what lies in the place of a view in another CTA of the cluster (PTX ISA, `ld.shared::cluster`).
+    /// Reads what lies in the place of a view in another CTA of the cluster (PTX ISA, `ld.shared::cluster`). Of a view that
+    /// the CTAs of the cluster split, each reads what the other has for its own part.
     pub struct RemoteLoad = "remote_load" {
         /// The view.
         view: Value,
@@ -139,7 +140,10 @@ impl OpRules for RemoteLoad {
         let s = descriptor(func, "load", self.view)?;
         let to = one_declared(declared, "remote_load")?;
         match to {
-            Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => Ok(smallvec![to.clone()]),
+            Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => {
+                check_remote_ctas(func, t, self.view, s)?;
+                Ok(smallvec![to.clone()])
+            }
             _ => Err(OpError::new(
                 Code::ShapeMismatch,
                 format!("a load of {s} does not give {to}"),
@@ -157,11 +161,12 @@ impl OpRules for RemoteLoad {
     fn rank_of_views(&self, func: &Func) -> Option<u32> {
         known_rank(func, self.cta)
     }
-    answers!(shared(view: RemoteRead), free_layouts);
+    answers!(shared(view: RemoteRead), cta_parts, free_layouts);
 }
 
 define_op! {
-    /// Writes a tensor into the place of a view in another CTA of the cluster (PTX ISA, `st.shared::cluster`).
+    /// Writes a tensor into the place of a view in another CTA of the cluster (PTX ISA, `st.shared::cluster`). Of a view that
+    /// the CTAs of the cluster split, each writes its part where the other has its own.
     pub struct RemoteStore = "remote_store" {
         /// The view.
         view: Value,
@@ -185,12 +190,13 @@ impl OpRules for RemoteStore {
                     .typed(self.value, t),
             );
         }
+        check_remote_ctas(func, t, self.view, s)?;
         Ok(smallvec![])
     }
     fn rank_of_views(&self, func: &Func) -> Option<u32> {
         known_rank(func, self.cta)
     }
-    answers!(effects(ORDERS), shared(view: RemoteWrite), free_layouts);
+    answers!(effects(ORDERS), shared(view: RemoteWrite), cta_parts, free_layouts);
 }
 
 define_op! {

@@ -6,7 +6,7 @@ use smallvec::smallvec;
 use super::define::{answers, define_op};
 use super::global::{CacheOp, Prefetch};
 use super::mbarrier::one_barrier;
-use super::shared::descriptor;
+use super::shared::{check_ctas, descriptor};
 use super::{OpRules, Types};
 use crate::diag::{Code, OpError};
 use crate::elem::DType;
@@ -34,6 +34,9 @@ impl OpRules for AsyncCopy {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let s = descriptor(func, "async_copy", self.view)?;
         let ty = func.ty(self.ptr);
+        if let Some(t) = ty.as_tensor() {
+            check_ctas(func, t, s).map_err(|e| e.typed(self.view, s))?;
+        }
         let pointee = ty
             .as_tensor()
             .filter(|t| t.shape == s.shape)
@@ -78,7 +81,7 @@ impl OpRules for AsyncCopy {
             ..Effects::PURE
         }
     }
-    answers!(shared(view: Copy));
+    answers!(shared(view: Copy), cta_parts);
 }
 
 define_op! {

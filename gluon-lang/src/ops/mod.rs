@@ -356,6 +356,11 @@ pub trait OpRules: OpFields + Registered {
         false
     }
 
+    /// Scalars that must be the same in all CTAs of the cluster, since these do it together.
+    fn shared_by_ctas(&self, _func: &Func) -> Values {
+        Values::new()
+    }
+
     /// Does it end a region?
     fn is_terminator(&self) -> bool {
         false

@@ -9,7 +9,7 @@ use super::cluster::{check_cluster, check_rank};
 use super::define::{answers, define_op};
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shape::tensor;
-use super::shared::descriptor;
+use super::shared::{check_remote_ctas, descriptor};
 use super::tma::TmaReduceOp;
 use super::{Access, OpRules, SharedAccesses, Types};
 use crate::diag::{Code, OpError};
@@ -52,9 +52,16 @@ const REMOTE: Effects = Effects {
     ..Effects::PURE
 };
 
+fn split_otherwise(from: &SmemType, to: &SmemType) -> OpError {
+    let message = format!("the CTAs of the cluster split {from} and {to} in different ways");
+    OpError::new(Code::LayoutMismatch, message)
+        .help("each CTA copies its part into the place that another one has for its own: give both tiles the same CTA bases")
+}
+
 define_op! {
     /// The copy engine copies a view into the place of another in another CTA, or combines them there. The bytes complete on
-    /// the barrier in the place of `barrier` there, which must expect them.
+    /// the barrier in the place of `barrier` there, which must expect them. Of views that the CTAs of the cluster split, it
+    /// copies the part of this CTA into the place where the other has its own.
     pub struct RemoteCopy = "remote_copy" {
         /// How they combine.
         op: TmaReduceOp,
@@ -91,6 +98,11 @@ impl OpRules for RemoteCopy {
         }
         check_together("remote_copy", from, self.from)?;
         check_together("remote_copy", to, self.view)?;
+        if from.part_origins().ok() != to.part_origins().ok() {
+            return Err(split_otherwise(from, to)
+                .typed(self.from, from)
+                .typed(self.view, to));
+        }
         match to.elem {
             Elem::Data(dtype) if self.op.accepts_remote(dtype) => {}
             elem => {
@@ -117,7 +129,8 @@ impl OpRules for RemoteCopy {
 
 define_op! {
     /// The threads store a tensor into the place of a view in another CTA and go on at once. The bytes complete on the
-    /// barrier in the place of `barrier` there, which must expect them.
+    /// barrier in the place of `barrier` there, which must expect them. Of a tensor that the CTAs of the cluster split, each
+    /// stores its part where the other has its own.
     pub struct RemoteStoreAsync = "remote_store_async" {
         /// The place.
         view: Value,
@@ -141,6 +154,7 @@ impl OpRules for RemoteStoreAsync {
                     .typed(self.value, t),
             );
         }
+        check_remote_ctas(func, t, self.view, s)?;
         Ok(smallvec![])
     }
     fn shared_accesses(&self) -> SharedAccesses {
@@ -149,5 +163,5 @@ impl OpRules for RemoteStoreAsync {
             (self.barrier, Access::AsyncAtomic)
         ]
     }
-    answers!(effects(REMOTE), free_layouts);
+    answers!(effects(REMOTE), cta_parts, free_layouts);
 }

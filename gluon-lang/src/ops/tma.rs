@@ -4,6 +4,9 @@
 //! One thread asks, the engine moves, and completion is told elsewhere: a load completes bytes on a barrier, a store
 //! belongs to a group that the asking thread waits for. Elements outside the tensor are not moved: loads fill them, stores
 //! drop them, and both count them.
+//!
+//! Where the CTAs of a cluster split the blocks of a map, coordinates are those of the whole block, and each CTA moves its
+//! part. Of CTAs with the same part all load it, or one for all of them, and one stores it.
 
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
@@ -19,7 +22,7 @@ use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, Spaces, TensorMapMode, TensorMapType, Type};
-use crate::layout::SharedLayout;
+use crate::layout::{Dims, SharedLayout};
 
 attr_enum! {
     /// How a store combines with what is there (PTX ISA, `cp.reduce.async.bulk.tensor`).
@@ -178,6 +181,39 @@ pub(super) fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<
     }
 }
 
+/// One CTA can load for several where these have the same part.
+pub(super) fn check_copies(
+    func: &Func,
+    op: &str,
+    origins: &[Dims],
+    view: Value,
+    (to_copies, multicast): (bool, PackedOption<Value>),
+) -> Result<(), OpError> {
+    if !to_copies {
+        return Ok(());
+    }
+    check_cluster(func, op)?;
+    if multicast.is_some() {
+        let message =
+            format!("`{op}` is told by a mask and by its layout which CTAs get what it loads");
+        return Err(OpError::new(Code::InvalidLayout, message)
+            .help("leave one of `multicast(mask)` and `multicast_copies()` out"));
+    }
+    if origins
+        .iter()
+        .any(|origin| origin.iter().all(|&at| at == 0))
+    {
+        return Ok(());
+    }
+    let ty = func.ty(view);
+    let message = format!(
+        "`{op}` for all CTAs that have the same part, and of {ty} each CTA has another one"
+    );
+    Err(OpError::new(Code::InvalidLayout, message)
+        .typed(view, ty)
+        .help("a basis of zeros in the CTA bases of the layout stands for copies; without one, leave `multicast_copies()` out"))
+}
+
 /// The view must be what the map moves: same elements, same block, same layout.
 fn check_view(
     func: &Func,
@@ -242,6 +278,8 @@ define_op! {
         /// The CTAs of the cluster that get the block, each at this view's place in its own shared memory, and whose
         /// barriers in that place complete: one bit for each rank, an i32. Without it only the CTA that asks.
         multicast: PackedOption<Value>,
+        /// Whether one CTA loads for all that have the same part of the block; without it each loads its own.
+        to_copies: bool,
     }
 }
 
@@ -252,6 +290,8 @@ impl OpRules for TmaLoad {
         one_barrier(func, "tma_load", self.barrier)?;
         check_predicate(func, "tma_load", self.predicate)?;
         check_multicast(func, self.multicast)?;
+        let copies = (self.to_copies, self.multicast);
+        check_copies(func, "tma_load", &m.part_origins(), self.map, copies)?;
         let wanted = match m.mode {
             TensorMapMode::Tiled => 0,
             TensorMapMode::Im2col { rank } => rank as usize - 2,
@@ -274,7 +314,10 @@ impl OpRules for TmaLoad {
         ]
     }
     fn speaks_to_other_ctas(&self) -> bool {
-        self.multicast.is_some()
+        self.multicast.is_some() || self.to_copies
+    }
+    fn shared_by_ctas(&self, func: &Func) -> Values {
+        of_all_ctas(func, self.map, &self.coordinates)
     }
     answers!(effects(LOADS), one_thread, free_layouts);
 }
@@ -293,6 +336,8 @@ define_op! {
         coordinates: Values,
         /// Where from.
         view: Value,
+        /// Whether at all; a scalar boolean. The group is committed all the same.
+        predicate: PackedOption<Value>,
     }
 }
 
@@ -300,6 +345,7 @@ impl OpRules for TmaStore {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let m = check_copy(func, "tma_store", self.map, &self.coordinates)?;
         check_view(func, "tma_store", &m, self.map, self.view)?;
+        check_predicate(func, "tma_store", self.predicate)?;
         match m.elem {
             Elem::Data(dtype) if self.op.accepts(dtype) => {}
             elem => {
@@ -317,6 +363,9 @@ impl OpRules for TmaStore {
                 "a store goes through a tiled map; im2col maps are for loads",
             )),
         }
+    }
+    fn shared_by_ctas(&self, func: &Func) -> Values {
+        of_all_ctas(func, self.map, &self.coordinates)
     }
     answers!(effects(ENGINE), shared(view: AsyncRead), one_thread, free_layouts);
 }
@@ -352,12 +401,15 @@ define_op! {
         map: Value,
         /// Where the block begins, in elements, the slowest dimension first; scalars i32.
         coordinates: Values,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
     }
 }
 
 impl OpRules for TmaPrefetch {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let m = check_copy(func, "tma_prefetch", self.map, &self.coordinates)?;
+        check_predicate(func, "tma_prefetch", self.predicate)?;
         match m.mode {
             TensorMapMode::Tiled => Ok(smallvec![]),
             TensorMapMode::Im2col { .. } => Err(OpError::new(
@@ -372,7 +424,20 @@ impl OpRules for TmaPrefetch {
             ..Effects::PURE
         }
     }
+    fn shared_by_ctas(&self, func: &Func) -> Values {
+        of_all_ctas(func, self.map, &self.coordinates)
+    }
     answers!(one_thread, free_layouts);
+}
+
+/// The coordinates, where they are those of a block that the CTAs of the cluster split.
+fn of_all_ctas(func: &Func, map: Value, coordinates: &Values) -> Values {
+    let m = func.ty(map).as_tensor_map();
+    if m.is_some_and(|m| m.layout.ctas() > 1) {
+        coordinates.clone()
+    } else {
+        Values::new()
+    }
 }
 
 /// The engine reads and writes both memories at moments of its own.

@@ -14,8 +14,9 @@ use crate::diag::{Code, OpError};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ir::{Effects, Func, SmemType, Spaces, TensorType, Type};
-use crate::layout::Layout;
+use crate::layout::local::Places;
 use crate::layout::matrix::{MatrixTile, plan_matrix};
+use crate::layout::{Axis, Dims, Layout, Wgmma};
 
 attr_enum! {
     /// What the tensor cores take 32-bit floats for.
@@ -97,13 +98,58 @@ impl OpRules for WgmmaStart {
         self.check_shapes(a_shape, b, acc)?;
         check_elements(a_elem, b.elem, acc.elem, self.precision)?;
         self.check_promotion(a_elem, acc.elem)?;
+        self.check_ctas(func, acc, b)?;
         self.check_tiles(func, acc, b)?;
         Ok(smallvec![Type::InFlight(acc.clone())])
     }
-    answers!(effects(TENSOR_CORES), shared(a: AsyncRead, b: AsyncRead), free_layouts);
+    answers!(effects(TENSOR_CORES), shared(a: AsyncRead, b: AsyncRead), cta_parts, free_layouts);
 }
 
 impl WgmmaStart {
+    /// Each CTA of a cluster multiplies what lies in its own shared memory into its part of the accumulator: it has the rows
+    /// of A and the columns of B that belong to that, and all of K.
+    fn check_ctas(&self, func: &Func, acc: &TensorType, b: &SmemType) -> Result<(), OpError> {
+        let Layout::Wgmma(layout) = &acc.layout else {
+            return Ok(());
+        };
+        let a = func.ty(self.a).as_smem();
+        let are_own = layout.cta_bases.is_empty() && b.layout.ctas() == 1;
+        if are_own && a.is_none_or(|a| a.layout.ctas() == 1) {
+            return Ok(());
+        }
+        let Ok(map) = acc.layout.linear(&acc.shape) else {
+            // Wrong layouts are reported where they are made.
+            return Ok(());
+        };
+        let places = map.basis_coords(Axis::Block);
+        let part = part_of(acc, &places);
+        let holds = |s: &SmemType, mn_dim: usize| {
+            let of_k = |at: u32, k: u32| Dims::filled(k, 2).with(mn_dim, at);
+            let origins: Vec<Dims> = places.iter().map(|at| of_k(at[mn_dim], 0)).collect();
+            let part = of_k(part[mn_dim], s.shape[1 - mn_dim]);
+            Places::new(&s.layout, &s.alloc_shape).is_ok_and(|p| p.hold_parts(&part, &origins))
+        };
+        match a {
+            Some(a) if !holds(a, 0) => Err(self.split_otherwise(layout, self.a, a, 0)),
+            _ if !holds(b, 1) => Err(self.split_otherwise(layout, self.b, b, 1)),
+            _ => Ok(()),
+        }
+    }
+
+    fn split_otherwise(&self, sums: &Wgmma, view: Value, s: &SmemType, mn_dim: usize) -> OpError {
+        let (name, seen_as) = [("left", "[M, K]"), ("right", "[K, N]")][mn_dim];
+        let bases = sums.cta_bases.iter();
+        let bases = bases.map(|basis| basis.with(1 - mn_dim, 0).to_string());
+        let bases = bases.collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "the CTAs of the cluster split the {name} factor of `wgmma` in another way than the accumulator: {s} and {sums}"
+        );
+        OpError::new(Code::LayoutMismatch, message)
+            .typed(view, s)
+            .origin(self.accumulator, "accumulator")
+            .help(format!("each CTA multiplies what lies in its own shared memory, and all of K: seen as {seen_as}, it has the CTA bases [{bases}]"))
+    }
+
     /// Partial sums are worth a second set of registers only where the tensor cores round them.
     fn check_promotion(&self, a: Elem, acc: Elem) -> Result<(), OpError> {
         let every = self.promote_every;
@@ -141,10 +187,18 @@ impl WgmmaStart {
             )));
         }
         let tile = [64, layout.n() * layout.warps[1]];
-        if acc.shape[0] < tile[0] || acc.shape[1] < tile[1] || b.shape[0] < depth {
+        let of_ctas = acc.layout.linear(&acc.shape);
+        let of_ctas = of_ctas.map_or_else(|_| Vec::new(), |map| map.basis_coords(Axis::Block));
+        let part = part_of(acc, &of_ctas);
+        if part[0] < tile[0] || part[1] < tile[1] || b.shape[0] < depth {
+            let whose = if part == acc.shape {
+                ""
+            } else {
+                "of each CTA "
+            };
             return Err(wrong(format!(
-                "an accumulator of {} and a K of {} are smaller than what the warps multiply at once, [{}, {}] by a K of {depth}",
-                acc.shape, b.shape[0], tile[0], tile[1]
+                "an accumulator {whose}of {part} and a K of {} are smaller than what the warps multiply at once, [{}, {}] by a K of {depth}",
+                b.shape[0], tile[0], tile[1]
             ))
             .help("take instructions of fewer columns, or larger tiles"));
         }
@@ -272,6 +326,15 @@ fn accumulator(func: &Func, value: Value) -> Result<&TensorType, OpError> {
         .typed(value, t)
         .help("make it with `Accumulator::zeros(shape, Wgmma::new(..))`")),
     }
+}
+
+/// What one CTA has of an accumulator whose CTAs begin at the XOR of these places.
+fn part_of(acc: &TensorType, places: &[Dims]) -> Dims {
+    let reached = |dim: usize| places.iter().fold(0, |all, at| all | at[dim]);
+    let sizes = acc.shape.iter().enumerate();
+    sizes
+        .map(|(dim, size)| size >> u32::count_ones(reached(dim)))
+        .collect()
 }
 
 /// The tensor cores read only what some matrix descriptor describes.

@@ -6,7 +6,7 @@ use crate::diag::{Code, OpError};
 use crate::ir::{SmemType, TensorMapType};
 
 /// Types of shared memory and tensor maps that may exist. The key is the type itself, and the verdict depends on nothing
-/// else, so it holds however the kernel is changed. A kernel has few types: comparing with all of them costs less than
+/// else but the kernel's clusters, so it holds however the kernel is changed. A kernel has few types: comparing with all of them costs less than
 /// judging one, which lays out all of its elements.
 #[derive(Debug, Default)]
 pub(crate) struct KnownTypes {
@@ -16,13 +16,17 @@ pub(crate) struct KnownTypes {
 
 impl KnownTypes {
     /// What [`check_smem`] says.
-    pub(crate) fn check_smem(&mut self, ty: &SmemType) -> Result<(), OpError> {
-        judged_once(&mut self.smems, ty, check_smem)
+    pub(crate) fn check_smem(&mut self, ty: &SmemType, ctas: u32) -> Result<(), OpError> {
+        judged_once(&mut self.smems, ty, |ty| check_smem(ty, ctas))
     }
 
     /// What [`check_map`] says.
-    pub(crate) fn check_map(&mut self, ty: &TensorMapType) -> Result<(), (Code, String)> {
-        judged_once(&mut self.maps, ty, check_map)
+    pub(crate) fn check_map(
+        &mut self,
+        ty: &TensorMapType,
+        ctas: u32,
+    ) -> Result<(), (Code, String)> {
+        judged_once(&mut self.maps, ty, |ty| check_map(ty, ctas))
     }
 }
 

@@ -52,8 +52,8 @@ impl Verifier {
     }
 
     /// Is this an allocation of shared memory, or a view of one, that may exist?
-    pub(crate) fn check_smem(&mut self, ty: &SmemType) -> Result<(), OpError> {
-        self.known.check_smem(ty)
+    pub(crate) fn check_smem(&mut self, ty: &SmemType, ctas: u32) -> Result<(), OpError> {
+        self.known.check_smem(ty, ctas)
     }
 }
 

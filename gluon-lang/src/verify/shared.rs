@@ -1,17 +1,19 @@
 //! Which tiles in shared memory there can be.
 
+use super::types::check_ctas;
 use crate::diag::{Code, OpError};
 use crate::ir::SmemType;
 use crate::layout::{LayoutError, relate};
 
-/// Is this an allocation, or a view of one, that may exist?
-pub(crate) fn check_smem(s: &SmemType) -> Result<(), OpError> {
+/// Is this an allocation, or a view of one, that may exist in clusters of so many CTAs?
+pub(crate) fn check_smem(s: &SmemType, ctas: u32) -> Result<(), OpError> {
     check_element(s)?;
     check_rank(s)?;
     check_shape(s)?;
     let invalid = |e: LayoutError| OpError::new(Code::InvalidLayout, e.to_string());
     let covered = relate::covered(&s.layout, &s.alloc_shape);
     s.layout.check(covered).map_err(invalid)?;
+    check_ctas(s, s.layout.ctas(), ctas)?;
     match relate::shared_bytes(&s.layout, &s.alloc_shape, s.elem.bytes()) {
         Ok(_) => Ok(()),
         Err(e) => Err(OpError::new(Code::SharedOverflow, e.to_string())

@@ -22,7 +22,7 @@ pub(super) fn check(
         match func.ty(value) {
             Type::Scalar(_) => {}
             Type::TensorMap(m) => {
-                if let Err((code, message)) = known.check_map(m) {
+                if let Err((code, message)) = known.check_map(m, func.cluster_ctas()) {
                     let d = Diagnostic::error(code, func.value_place(value), message);
                     found.push(
                         d.help("write `#[block([64, 64], Nvmma::B128)]` before the parameter"),
@@ -137,12 +137,12 @@ fn check_value(
         )),
         Type::Scalar(_) => {}
         Type::TensorMap(m) => {
-            if let Err((code, message)) = known.check_map(m) {
+            if let Err((code, message)) = known.check_map(m, func.cluster_ctas()) {
                 found.push(Diagnostic::error(code, func.place(inst), message));
             }
         }
         Type::Smem(s) => {
-            if let Err(error) = known.check_smem(s) {
+            if let Err(error) = known.check_smem(s, func.cluster_ctas()) {
                 found.push(func.diagnose(error, func.loc(inst)));
             }
         }
@@ -231,15 +231,7 @@ fn check_layout(t: &TensorType) -> Result<(), OpError> {
 
 /// Is the layout for so many warps, and for one CTA or as many as a cluster has?
 fn check_spread(t: &TensorType, warps: u32, ctas: u32) -> Result<(), OpError> {
-    if let Some(n) = t.layout.ctas().filter(|&n| n > 1 && n != ctas) {
-        let message = format!(
-            "the layout of {t} is spread over {n} CTAs, and the kernel's clusters have {ctas}"
-        );
-        let error = OpError::new(Code::WrongWarps, message);
-        return Err(error.help(format!(
-            "leave `with_ctas(..)` out, so that each CTA has a tile of its own, or give the kernel `cluster = {n}`"
-        )));
-    }
+    check_ctas(t, t.layout.ctas().unwrap_or(1), ctas)?;
     match t.layout.warps() {
         Some(n) if n != warps => Err(OpError::new(
             Code::WrongWarps,
@@ -252,8 +244,21 @@ fn check_spread(t: &TensorType, warps: u32, ctas: u32) -> Result<(), OpError> {
     }
 }
 
-/// Is this a tensor map whose blocks the copy engine can move?
-pub(crate) fn check_map(m: &TensorMapType) -> Result<(), (Code, String)> {
+/// Is a layout for `n` CTAs for one, or for as many as a cluster has?
+pub(super) fn check_ctas(of: &impl std::fmt::Display, n: u32, ctas: u32) -> Result<(), OpError> {
+    if n == 1 || n == ctas {
+        return Ok(());
+    }
+    let message = format!(
+        "the layout of {of} is spread over {n} CTAs, and the kernel's clusters have {ctas}"
+    );
+    Err(OpError::new(Code::WrongWarps, message).help(format!(
+        "leave `with_ctas(..)` out, so that each CTA has a tile of its own, or give the kernel `cluster = {n}`"
+    )))
+}
+
+/// Is this a tensor map whose blocks the copy engine can move, in clusters of so many CTAs?
+pub(crate) fn check_map(m: &TensorMapType, ctas: u32) -> Result<(), (Code, String)> {
     if m.block.is_empty() {
         return Err((
             Code::BadDescriptor,
@@ -262,6 +267,6 @@ pub(crate) fn check_map(m: &TensorMapType) -> Result<(), (Code, String)> {
         ));
     }
     m.messages()
-        .map(|_| ())
-        .map_err(|e| (Code::InvalidLayout, e.to_string()))
+        .map_err(|e| (Code::InvalidLayout, e.to_string()))?;
+    check_ctas(m, m.layout.ctas(), ctas).map_err(|e| (e.code, e.message))
 }

@@ -185,3 +185,35 @@ fn a_part_of_an_allocation_holds_boxes_apart() {
     assert!(held(&[2, 8, 64], &[2, 16, 64]).contains("one piece"));
     assert!(held(&[4, 64], &[8, 64]).contains("multiple of 1024"));
 }
+
+#[test]
+fn what_is_cut_is_the_part_of_one_cta() {
+    let check = |block: &[u32], swizzle: NvmmaSwizzle, bases: &[[u32; 2]], expected: &str| {
+        let layout = swizzle.with_ctas(bases.iter().copied()).of(16, 2).into();
+        assert_eq!(cut(block, &layout, 16, BoxKind::Tiled), expected);
+    };
+    check(
+        &[64, 128],
+        Nvmma::B128,
+        &[[1, 0]],
+        "[32, 64]: [0, 0] at 0, [0, 64] at 4096",
+    );
+    check(
+        &[64, 128],
+        Nvmma::B64,
+        &[[0, 1], [0, 0], [0, 2]],
+        "[64, 32]: [0, 0] at 0",
+    );
+    check(
+        &[512, 64],
+        Nvmma::B128,
+        &[[0, 0]],
+        "[256, 64]: [0, 0] at 0, [256, 0] at 32768",
+    );
+    check(
+        &[64, 64],
+        Nvmma::B128,
+        &[[0, 1]],
+        "the contiguous dimension of the block [64, 32] holds 64 bytes, less than the swizzle of 128 bytes",
+    );
+}

@@ -3,9 +3,11 @@
 use cranelift_entity::packed_option::PackedOption;
 use gluon_lang::elem::{DType, Elem};
 use gluon_lang::entity::{Inst, Value};
+use gluon_lang::ir::SmemType;
+use gluon_lang::layout::Dims;
 use gluon_lang::ops::arith::BinaryOp;
 use gluon_lang::ops::bulk::{BulkLoad, BulkPrefetch, BulkStore};
-use ptx::{AtomOp, BulkSharedDst, Operand, Predicate, Type};
+use ptx::{Addr, AtomOp, BulkSharedDst, Compare, Operand, Predicate, Type};
 
 use super::element::Element;
 use super::tma::atom_op;
@@ -13,13 +15,18 @@ use super::{Emitted, Emitter, Lower};
 
 impl Lower for BulkLoad {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = cx.one_thread(self.predicate.expand());
+        let mut guard = cx.one_thread(self.predicate.expand());
         let policy = cx.l2_policy(self.policy);
-        let multicast = self.multicast.expand().map(|mask| cx.cta_mask(mask));
-        let src = cx.code.address(cx.scalar(self.src));
+        let mut multicast = self.multicast.expand().map(|mask| cx.cta_mask(mask));
+        if self.to_copies {
+            let origins = cx.part_origins(self.view);
+            guard = cx.first_of_copies(guard, &origins);
+            multicast = Some(cx.mask_of_copies(&origins));
+        }
+        let src = cx.part_pointer(self.src, self.view);
         let dst = cx.view_address(self.view, 0);
         let mbar = cx.view_address(self.barrier, 0);
-        let bytes = cx.run_bytes(self.view, self.count, guard);
+        let (bytes, guard) = cx.run_bytes(self.view, self.count, guard);
         let load = ptx::BulkLoad {
             policy,
             multicast,
@@ -34,9 +41,10 @@ impl Lower for BulkStore {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let guard = cx.one_thread(self.predicate.expand());
         let policy = cx.l2_policy(self.policy);
-        let dst = cx.code.address(cx.scalar(self.dst));
+        let guard = cx.first_of_copies(guard, &cx.part_origins(self.view));
+        let dst = cx.part_pointer(self.dst, self.view);
         let src = cx.view_address(self.view, 0);
-        let bytes = cx.run_bytes(self.view, self.count, guard);
+        let (bytes, guard) = cx.run_bytes(self.view, self.count, guard);
         match atom_op(self.op) {
             None => {
                 let store = ptx::BulkStore::new(dst, src, bytes);
@@ -95,28 +103,61 @@ pub(super) fn reduction(op: AtomOp, elem: Option<Elem>) -> (AtomOp, Type) {
     }
 }
 
-impl Emitter<'_> {
-    /// The bytes of the first `count` elements of a view, or of all. `guard` says where they are copied.
+impl<'f> Emitter<'f> {
+    /// Where the parts of a view begin that the CTAs of the cluster have.
+    fn part_origins(&self, view: Value) -> Vec<Dims> {
+        let origins = self.smem(view).part_origins();
+        origins.expect("layouts of an allocated kernel fit their shapes")
+    }
+
+    /// The address in global memory of the elements that this CTA has of a run in a view.
+    fn part_pointer(&mut self, pointer: Value, view: Value) -> Addr {
+        let s = self.smem(view);
+        let start = self.part_start_in_order(&self.part_origins(view), &s.shape);
+        let moved = self.moved_pointer(self.scalar(pointer), start, s.elem);
+        self.code.address(moved)
+    }
+
+    fn smem(&self, view: Value) -> &'f SmemType {
+        let s = self.func.ty(view).as_smem();
+        s.expect("the verifier admits only shared memory here")
+    }
+
+    /// The bytes of the first `count` elements of a view, or of all, that this CTA has; and where they are copied, with
+    /// `guard` where the elements are: where there are none of them, nothing is.
     pub(super) fn run_bytes(
         &mut self,
         view: Value,
         count: PackedOption<Value>,
         guard: Option<Predicate>,
-    ) -> Operand {
-        let s = self.func.ty(view).as_smem();
-        let s = s.expect("the verifier admits only shared memory here");
+    ) -> (Operand, Option<Predicate>) {
+        let s = self.smem(view);
         let elem_bytes = s.elem.bytes();
-        match count.expand() {
-            None => Operand::Int((s.shape.product() * u64::from(elem_bytes)) as i64),
-            Some(count) => {
-                self.state_count(count, view, guard);
-                self.bytes_of(count, elem_bytes)
-            }
+        let part = s.part().expect("the verifier admits only runs of boxes");
+        let most = part.product();
+        let Some(count) = count.expand() else {
+            return (Operand::Int((most * u64::from(elem_bytes)) as i64), guard);
+        };
+        self.state_count(count, view, guard);
+        let start = self.part_start_in_order(&self.part_origins(view), &s.shape);
+        if start.as_int() == Some(0) {
+            return (self.bytes_of(count, elem_bytes), guard);
         }
+        let (count, zero) = (self.scalar(count), Element::int(0));
+        let code = &mut self.code;
+        let left = code.int_binary(BinaryOp::Sub, count, start, Elem::I32);
+        let some = code.int_compare(Compare::Gt, left, zero, Elem::I32);
+        let own = code.int_binary(BinaryOp::Min, left, Element::int(most as i64), Elem::I32);
+        let some = Predicate::is(code.whole(some, Elem::I1));
+        (self.in_bytes(own, elem_bytes), Some(self.both(guard, some)))
     }
 
     fn bytes_of(&mut self, count: Value, elem_bytes: u32) -> Operand {
         let count = self.scalar(count);
+        self.in_bytes(count, elem_bytes)
+    }
+
+    fn in_bytes(&mut self, count: Element, elem_bytes: u32) -> Operand {
         let size = Element::int(elem_bytes.into());
         let bytes = self.code.int_binary(BinaryOp::Mul, count, size, Elem::I32);
         self.code.operand(bytes, Elem::I32)

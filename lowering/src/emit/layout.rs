@@ -68,7 +68,7 @@ impl Code {
     }
 
     /// The XOR of the entries of all bits set in the CTA's rank in its cluster.
-    fn of_block(&mut self, entries: &[u32]) -> Operand {
+    pub(super) fn of_block(&mut self, entries: &[u32]) -> Operand {
         self.in_prologue(|code| {
             let rank = code.mov(Type::U32, Special::ClusterCtaRank);
             code.of_bits(rank, entries)

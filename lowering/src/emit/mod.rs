@@ -74,6 +74,7 @@ mod shared;
 mod shuffle;
 mod sink;
 mod sort;
+mod split;
 mod sync;
 mod tensor_map;
 mod thread;

@@ -20,7 +20,7 @@ impl Lower for RemoteCopy {
         let dst = cx.in_cta(dst, self.cta);
         let mbar = cx.view_address(self.barrier, 0);
         let mbar = cx.in_cta(mbar, self.cta);
-        let bytes = cx.run_bytes(self.from, self.count, guard);
+        let (bytes, guard) = cx.run_bytes(self.from, self.count, guard);
         match atom_op(self.op) {
             None => {
                 let copy = ptx::BulkSharedToCluster::new(dst, src, bytes, mbar);

@@ -26,10 +26,15 @@ pub(super) const MAP: Elem = Elem::Data(DType::U64);
 
 impl Lower for TmaLoad {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = cx.one_thread(self.predicate.expand());
+        let mut guard = cx.one_thread(self.predicate.expand());
         let mbar = cx.view_address(self.barrier, 0);
         let policy = cx.l2_policy(self.policy);
-        let multicast = self.multicast.expand().map(|mask| cx.cta_mask(mask));
+        let mut multicast = self.multicast.expand().map(|mask| cx.cta_mask(mask));
+        if self.to_copies {
+            let origins = cx.map_type(self.map).part_origins();
+            guard = cx.first_of_copies(guard, &origins);
+            multicast = Some(cx.mask_of_copies(&origins));
+        }
         let offsets = (!self.offsets.is_empty()).then(|| cx.im2col_offsets(&self.offsets));
         for message in cx.messages_in(self.map, self.view) {
             let src = cx.tensor_address(self.map, &self.coordinates, &message);
@@ -55,7 +60,9 @@ impl Lower for TmaLoad {
 
 impl Lower for TmaStore {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = cx.one_thread(None);
+        let asker = cx.one_thread(None);
+        let guard = cx.one_thread(self.predicate.expand());
+        let guard = cx.first_of_copies(guard, &cx.map_type(self.map).part_origins());
         let policy = cx.l2_policy(self.policy);
         let dim = dim(&self.coordinates);
         let messages = cx.messages_in(self.map, self.view).into_iter();
@@ -80,7 +87,7 @@ impl Lower for TmaStore {
                 }
             }
         }
-        cx.code.push_guarded(guard, ptx::BulkCommitGroup::new());
+        cx.code.push_guarded(asker, ptx::BulkCommitGroup::new());
         Ok(())
     }
 }
@@ -114,7 +121,8 @@ impl Lower for TmaStoreWait {
 
 impl Lower for TmaPrefetch {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let guard = cx.one_thread(None);
+        let guard = cx.one_thread(self.predicate.expand());
+        let guard = cx.first_of_copies(guard, &cx.map_type(self.map).part_origins());
         let policy = cx.l2_policy(self.policy);
         for message in cx.messages(self.map) {
             let src = cx.tensor_address(self.map, &self.coordinates, &message);
@@ -180,22 +188,26 @@ impl<'f> Emitter<'f> {
         coordinates: &[Value],
         message: &TmaMessage,
     ) -> TensorAddr {
-        let is_im2col = matches!(self.map_type(map).mode, TensorMapMode::Im2col { .. });
+        let ty = self.map_type(map);
+        let is_im2col = matches!(ty.mode, TensorMapMode::Im2col { .. });
+        let part_origins = ty.part_origins();
         let innermost = coordinates.len() - 1;
         let mut coords = Coords::new();
         for (at, &value) in coordinates.iter().enumerate().rev() {
             // An im2col block has pixels, which are never cut, and channels, which are the tensor's innermost dimension.
-            let origin = match (is_im2col, at == innermost) {
-                (false, _) => message.origin[at],
-                (true, true) => message.origin[1],
-                (true, false) => 0,
+            let along = match (is_im2col, at == innermost) {
+                (false, _) => Some(at),
+                (true, true) => Some(1),
+                (true, false) => None,
             };
-            let moved = self.code.int_binary(
-                BinaryOp::Add,
-                self.scalar(value),
-                Element::int(origin.into()),
-                Elem::I32,
-            );
+            let mut moved = self.scalar(value);
+            if let Some(dim) = along {
+                let origin = Element::int(message.origin[dim].into());
+                let start = self.part_start(&part_origins, dim);
+                let code = &mut self.code;
+                moved = code.int_binary(BinaryOp::Add, moved, start, Elem::I32);
+                moved = code.int_binary(BinaryOp::Add, moved, origin, Elem::I32);
+            }
             coords.push(self.code.operand(moved, Elem::I32));
         }
         let base = self.code.whole(self.scalar(map), MAP);

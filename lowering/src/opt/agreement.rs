@@ -35,6 +35,7 @@ impl Walk<'_> {
                 self.report(inst, parting);
             }
             self.check_splat(inst);
+            self.check_shared(inst);
             let parting = if self.parts(inst) {
                 Some(inst)
             } else {
@@ -70,6 +71,26 @@ impl Walk<'_> {
             Diagnostic::error(Code::NotUniform, func.place(inst), message)
                 .related(func.place(parting), "this goes by what differs between them")
                 .help("decide by what all CTAs of a cluster have in common: `cluster_id(0)` instead of `program_id(0)` or `cluster_rank()`"),
+        );
+    }
+
+    /// A scalar of each CTA's own in what they do together.
+    fn check_shared(&mut self, inst: Inst) {
+        let func = self.func;
+        let op = func.op(inst).rules();
+        let shared = op.shared_by_ctas(func);
+        let Some(&own) = shared.iter().find(|value| self.apart.differs(**value)) else {
+            return;
+        };
+        let message = format!(
+            "every CTA of the cluster says another place here, and `{}` moves its part of one",
+            op.mnemonic()
+        );
+        self.found.push(
+            Diagnostic::error(Code::NotUniform, func.place(inst), message)
+                .warning()
+                .related(func.value_place(own), "this differs between the CTAs")
+                .help("say where the whole of it begins, by `cluster_id(0)`: the layout says which part a CTA has"),
         );
     }
 

@@ -151,6 +151,12 @@ impl Ready {
     }
 }
 
+/// The PTX of a kernel.
+#[track_caller]
+pub(crate) fn ptx<Args>(kernel: impl KernelFn<Args>) -> String {
+    ready(kernel).compiled.module.to_text()
+}
+
 /// Traces, compiles and runs a kernel; gives the bytes of all buffers and tensors afterwards.
 #[track_caller]
 pub(crate) fn run<Args>(

@@ -15,5 +15,6 @@ mod cp_async;
 mod machine;
 mod mbarrier;
 mod remote;
+mod split;
 mod tensor_maps;
 mod tma;

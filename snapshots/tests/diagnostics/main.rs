@@ -12,6 +12,7 @@ mod products;
 mod rules;
 mod shapes;
 mod shared;
+mod split;
 mod tensor_cores;
 mod tensor_maps;
 #[expect(clippy::manual_is_multiple_of, reason = "authors write the remainder")]

@@ -234,34 +234,59 @@ pub(crate) fn set_block(
             mode,
             elem: m.elem,
         };
-        let checked = check_map(&ty);
         let func = trace.builder.func_mut();
+        let ctas = func.cluster_ctas();
+        let checked = check_map(&ty, ctas);
         match checked {
             Ok(()) => func.set_ty(map, Type::TensorMap(ty)),
             Err((code, message)) => {
                 func.set_ty(map, Type::Poison);
                 let error = OpError::new(code, message);
-                trace.fail(with_fitting_swizzle(error, &ty), at);
+                trace.fail(with_fitting_swizzle(error, &ty, ctas), at);
             }
         }
     });
 }
 
 /// Names the swizzle that a refused block could have, if that helps.
-pub(super) fn with_fitting_swizzle(error: OpError, m: &TensorMapType) -> OpError {
-    let fitting = Nvmma::default_for(&m.block, m.elem.bits());
-    let name = match fitting.swizzle_bytes {
+pub(super) fn with_fitting_swizzle(error: OpError, m: &TensorMapType, ctas: u32) -> OpError {
+    if error.code == Code::WrongWarps {
+        return error.help(format!(
+            "give the layout CTA bases for as many CTAs, or the kernel `cluster = {}`",
+            m.layout.ctas()
+        ));
+    }
+    let name = match fitting(m).swizzle_bytes {
         0 => "PLAIN".to_owned(),
         bytes => format!("B{bytes}"),
     };
+    let is_as_written = matches!(&m.layout, SharedLayout::Nvmma(nvmma) if **nvmma == fitting(m));
     let fitting_map = TensorMapType {
-        layout: fitting.into(),
+        layout: fitting(m).into(),
         ..m.clone()
     };
-    if check_map(&fitting_map).is_ok() {
+    if !is_as_written && check_map(&fitting_map, ctas).is_ok() {
         error.help(format!("`Nvmma::{name}` fits this block"))
     } else {
         error
+    }
+}
+
+/// The layout with the widest swizzle that the rows of a block have, or of a CTA's part of it.
+fn fitting(m: &TensorMapType) -> Nvmma {
+    let bits = m.elem.bits();
+    let SharedLayout::Nvmma(asked) = &m.layout else {
+        return Nvmma::default_for(&m.block, bits);
+    };
+    let plain = Nvmma {
+        swizzle_bytes: 0,
+        ..(**asked).clone()
+    };
+    let part = SharedLayout::from(&plain).part_of(&m.block);
+    let part = part.unwrap_or_else(|_| m.block.clone());
+    Nvmma {
+        cta_bases: plain.cta_bases,
+        ..Nvmma::default_for(&part, bits)
     }
 }
 

@@ -182,7 +182,7 @@ impl Trace {
                 let warps = self.partition_warps.unwrap_or(func.warps);
                 check_tensor(t, Stage::Built, warps, func.cluster_ctas())
             }
-            Type::Smem(s) => self.verifier.check_smem(s),
+            Type::Smem(s) => self.verifier.check_smem(s, func.cluster_ctas()),
             _ => Ok(()),
         };
         if let Err(error) = checked {

@@ -42,7 +42,7 @@ fn nvmma_bases(nvmma: &Nvmma, shape: &[u32]) -> Result<LinearLayout, LayoutError
         return Err(LayoutError::RowShorterThanSwizzle {
             row_bytes,
             swizzle_bytes,
-            shape: shape.into(),
+            shape: shape.iter().zip(&split).map(|(n, ctas)| n / ctas).collect(),
         });
     }
     Ok(over_ctas(&nvmma.cta_bases, shape, |share| {

@@ -87,6 +87,19 @@ impl Places {
             && others.all(|(bit, (offset, block))| offset == 0 && (block == 0 || block == 1 << bit))
     }
 
+    /// Does every CTA find its part in its own shared memory, at a place that does not depend on the CTA? A part has these
+    /// sizes, and begins at the XOR of the `origins` of the bits set in the CTA's rank.
+    pub fn hold_parts(&self, part: &[u32], origins: &[Dims]) -> bool {
+        let rank = self.alloc_shape.rank();
+        let within = (0..rank).all(|dim| !self.choose_cta(dim, 0..part[dim].trailing_zeros()));
+        let mut origins = origins.iter().enumerate();
+        within
+            && origins.all(|(bit, origin)| {
+                let (offset, block) = self.place(origin);
+                offset == 0 && (block == 0 || block == 1 << bit)
+            })
+    }
+
     /// Do some of these bits of the coordinate along `dim` decide which CTA holds an element?
     pub fn choose_cta(&self, dim: usize, mut bits: Range<u32>) -> bool {
         let rank = self.alloc_shape.rank();

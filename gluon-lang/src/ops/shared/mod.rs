@@ -51,7 +51,7 @@ fn touches(reads: bool, writes: bool) -> Effects {
 }
 
 /// A CTA of a cluster reaches its own shared memory only.
-fn check_ctas(func: &Func, t: &TensorType, s: &SmemType) -> Result<(), OpError> {
+pub(super) fn check_ctas(func: &Func, t: &TensorType, s: &SmemType) -> Result<(), OpError> {
     if !func.has_cluster() && s.layout.ctas() == 1 {
         return Ok(());
     }
@@ -69,6 +69,17 @@ fn check_ctas(func: &Func, t: &TensorType, s: &SmemType) -> Result<(), OpError> 
     let message = format!("{t} and {s} are split otherwise over the CTAs of the cluster");
     Err(OpError::new(Code::LayoutMismatch, message)
         .help("a CTA reads and writes its own shared memory: give both layouts the same CTA bases"))
+}
+
+/// The same of the shared memory of another CTA, where that one has its own part.
+pub(super) fn check_remote_ctas(
+    func: &Func,
+    t: &TensorType,
+    view: Value,
+    s: &SmemType,
+) -> Result<(), OpError> {
+    let help = "a CTA reaches the part that the other one has for its own: give both layouts the same CTA bases";
+    check_ctas(func, t, s).map_err(|e| e.typed(view, s).help(help))
 }
 
 /// Bits of the coordinate along a dimension that a view leaves to its start: they must not lead into the shared memory of

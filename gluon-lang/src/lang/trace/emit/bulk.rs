@@ -1,8 +1,8 @@
 //! Linear copies of the copy engine.
 
 use super::super::operand::Raw;
-use super::super::{At, Trace, with};
-use super::{binary, compare};
+use super::super::{At, with};
+use super::{binary, cluster_rank, compare};
 use crate::diag::{Code, OpError};
 use crate::elem::Elem;
 use crate::entity::Value;
@@ -21,6 +21,7 @@ pub(crate) struct BulkCore {
     pub(crate) count: Option<Raw>,
     pub(crate) condition: Option<Value>,
     pub(crate) multicast: Option<Raw>,
+    pub(crate) to_copies: bool,
 }
 
 /// How many elements are copied, and whether at all.
@@ -38,7 +39,12 @@ impl BulkCore {
             count: None,
             condition: None,
             multicast: None,
+            to_copies: false,
         }
+    }
+
+    fn is_multicast(&self) -> bool {
+        self.multicast.is_some() || self.to_copies
     }
 
     fn extent(&self, at: At) -> Extent {
@@ -87,6 +93,7 @@ pub(crate) fn bulk_load(core: &BulkCore, view: Value, barrier: Value, at: At) {
             count: count.into(),
             predicate: predicate.into(),
             multicast: multicast.into(),
+            to_copies: core.to_copies,
         };
         trace.push(op, &[], at);
     });
@@ -97,7 +104,7 @@ pub(crate) fn bulk_load(core: &BulkCore, view: Value, barrier: Value, at: At) {
 pub(crate) fn bulk_store(core: &BulkCore, op: TmaReduceOp, view: Value, at: At) {
     let Extent { count, predicate } = core.extent(at);
     with(at, |trace| {
-        if trace.is_multicast(core, "store", at) {
+        if trace.is_multicast(core.is_multicast(), "store", at) {
             return;
         }
         let op = BulkStore {
@@ -117,7 +124,7 @@ pub(crate) fn bulk_store(core: &BulkCore, op: TmaReduceOp, view: Value, at: At) 
 pub(crate) fn bulk_prefetch(core: &BulkCore, at: At) {
     let Extent { count, predicate } = core.extent(at);
     with(at, |trace| {
-        if trace.is_multicast(core, "prefetch", at) {
+        if trace.is_multicast(core.is_multicast(), "prefetch", at) {
             return;
         }
         let Some(count) = count else {
@@ -136,13 +143,44 @@ pub(crate) fn bulk_prefetch(core: &BulkCore, at: At) {
     });
 }
 
-impl Trace {
-    /// Reports a copy to several CTAs that is no load.
-    fn is_multicast(&mut self, core: &BulkCore, what: &str, at: At) -> bool {
-        if core.multicast.is_some() {
-            let message = format!("`multicast` is about loads, this is a {what}");
-            self.fail(OpError::new(Code::AccessWidth, message), at);
+/// The bytes that this CTA copies into a view.
+#[inline(never)]
+pub(crate) fn bulk_bytes(core: &BulkCore, view: Value, at: At) -> Value {
+    let known = |value: u64| Raw::Const(Const::Int(value.into()));
+    let held = with(at, |trace| trace.ty(view).as_smem().cloned());
+    let parts = held.and_then(|s| Some((s.part().ok()?, s.part_origins().ok()?, s)));
+    let Some((part, origins, s)) = parts else {
+        return with(at, |trace| trace.builder.poison());
+    };
+    let of = |op, a, b| Raw::Value(binary(op, a, b, Elem::I32, at));
+    let elements = match core.count {
+        None => known(part.product()),
+        Some(count) => {
+            let mut left = count;
+            for (bit, origin) in origins.iter().enumerate() {
+                let before = s.shape.iter().zip(origin.iter());
+                let before =
+                    before.fold(0, |sum, (&size, &at)| sum * u64::from(size) + u64::from(at));
+                if before > 0 {
+                    let rank = Raw::Value(cluster_rank(at));
+                    let rank = of(BinaryOp::Shr, rank, known(bit as u64));
+                    let is_set = of(BinaryOp::And, rank, known(1));
+                    left = of(
+                        BinaryOp::Sub,
+                        left,
+                        of(BinaryOp::Mul, is_set, known(before)),
+                    );
+                }
+            }
+            let least = of(BinaryOp::Max, left, known(0));
+            of(BinaryOp::Min, least, known(part.product()))
         }
-        core.multicast.is_some()
-    }
+    };
+    binary(
+        BinaryOp::Mul,
+        elements,
+        known(s.elem.bytes().into()),
+        Elem::I32,
+        at,
+    )
 }

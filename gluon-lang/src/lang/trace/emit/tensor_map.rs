@@ -22,8 +22,9 @@ pub(crate) fn make_tensor_map(
     at: At,
 ) -> Value {
     with(at, |trace| {
-        if let Err((code, message)) = check_map(&ty) {
-            let error = with_fitting_swizzle(OpError::new(code, message), &ty);
+        let ctas = trace.builder.func().cluster_ctas();
+        if let Err((code, message)) = check_map(&ty, ctas) {
+            let error = with_fitting_swizzle(OpError::new(code, message), &ty, ctas);
             return trace.fail(error, at);
         }
         let op = MakeTensorMap {

@@ -17,6 +17,13 @@ pub(crate) struct TmaCore {
     pub(crate) policy: L2Policy,
     pub(crate) condition: Option<Value>,
     pub(crate) multicast: Option<Raw>,
+    pub(crate) to_copies: bool,
+}
+
+impl TmaCore {
+    fn is_multicast(&self) -> bool {
+        self.multicast.is_some() || self.to_copies
+    }
 }
 
 /// The layout of the blocks of a map. A mistake that was reported has plain rows.
@@ -59,6 +66,7 @@ pub(crate) fn tma_load(
             barrier,
             predicate: core.condition.into(),
             multicast: multicast.map(|mask| mask[0]).into(),
+            to_copies: core.to_copies,
         };
         trace.push(op, &[], at);
     });
@@ -75,7 +83,7 @@ pub(crate) fn tma_store(
     at: At,
 ) {
     with(at, |trace| {
-        if !trace.is_unconditional(core, "store", at) {
+        if trace.is_multicast(core.is_multicast(), "store", at) {
             return;
         }
         let op = TmaStore {
@@ -84,6 +92,7 @@ pub(crate) fn tma_store(
             map,
             coordinates: trace.scalars(coordinates, at),
             view,
+            predicate: core.condition.into(),
         };
         trace.push(op, &[], at);
     });
@@ -93,13 +102,14 @@ pub(crate) fn tma_store(
 #[inline(never)]
 pub(crate) fn tma_prefetch(core: &TmaCore, map: Value, coordinates: &[Raw], at: At) {
     with(at, |trace| {
-        if !trace.is_unconditional(core, "prefetch", at) {
+        if trace.is_multicast(core.is_multicast(), "prefetch", at) {
             return;
         }
         let op = TmaPrefetch {
             policy: core.policy,
             map,
             coordinates: trace.scalars(coordinates, at),
+            predicate: core.condition.into(),
         };
         trace.push(op, &[], at);
     });
@@ -129,16 +139,16 @@ impl Trace {
             .collect()
     }
 
-    fn is_unconditional(&mut self, core: &TmaCore, what: &str, at: At) -> bool {
-        let refused = [
-            (core.condition.is_some(), "when"),
-            (core.multicast.is_some(), "multicast"),
-        ];
-        let Some((_, name)) = refused.iter().find(|(is_set, _)| *is_set) else {
-            return true;
-        };
-        let message = format!("`{name}` is about loads, this is a {what}");
-        self.fail(OpError::new(Code::AccessWidth, message), at);
-        false
+    /// Reports a copy to several CTAs that is no load.
+    pub(super) fn is_multicast(&mut self, is_set: bool, what: &str, at: At) -> bool {
+        if is_set {
+            let message = format!("a multicast is about loads, this is a {what}");
+            let error = OpError::new(Code::AccessWidth, message);
+            self.fail(
+                error.help("leave it out: only shared memory is there once for each CTA"),
+                at,
+            );
+        }
+        is_set
     }
 }
