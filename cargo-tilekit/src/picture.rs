@@ -1,7 +1,7 @@
 //! Pictures of layouts for a terminal: neighbours of one group are drawn as one cell, such as `t5 r0-3`.
 
 use anstyle::{Color, RgbColor, Style};
-use gluon_lang::layout::view::{Cell, Colour, Panel, Picture};
+use gluon_lang::layout::view::{Cell, Colour, Panel, Picture, run_name, runs};
 
 /// The picture, coloured; the styles are removed where they are not wanted.
 pub(crate) fn text(picture: &Picture) -> String {
@@ -34,20 +34,37 @@ impl Widths {
         let widest = |widths: &mut dyn Iterator<Item = usize>| widths.max().unwrap_or(0);
         Widths {
             names: widest(&mut names.map(|name| name.chars().count())),
-            column: widest(&mut rows.flat_map(|row| runs(row)).map(needs)),
+            column: widest(&mut rows.flat_map(|row| runs(row)).map(Run::of).map(needs)),
         }
     }
 }
 
 fn panel_lines(panel: &Panel, widths: &Widths) -> Vec<String> {
     let draw = |(name, row): (&String, &Vec<Cell>)| {
-        let cells = runs(row).into_iter().map(|run| run.draw(widths.column));
+        let cells = runs(row).map(|run| Run::of(run).draw(widths.column));
         let cells: String = cells.collect();
         format!("{name:>width$} {cells}", width = widths.names)
             .trim_end()
             .to_string()
     };
-    panel.rows.iter().zip(&panel.cells).map(draw).collect()
+    let rows = panel.rows.iter().zip(&panel.cells).map(draw);
+    std::iter::once(head(panel, widths)).chain(rows).collect()
+}
+
+/// The names of the columns, each above the place where it begins; some are left out where there is no room for all.
+fn head(panel: &Panel, widths: &Widths) -> String {
+    let step = |step: &usize| {
+        let names = panel.columns.iter().step_by(*step);
+        names.map(|name| name.chars().count()).max() < Some(step * widths.column)
+    };
+    let steps = (0..).map(|power| 1 << power);
+    let step = steps.into_iter().find(step).unwrap_or(1);
+    let room = step * widths.column;
+    let names = panel.columns.iter().step_by(step);
+    let names: Vec<String> = names.map(|name| format!("{name:<room$}")).collect();
+    let style = Style::new().dimmed();
+    let indent = widths.names + 2;
+    format!("{:indent$}{style}{}{style:#}", "", names.concat().trim_end())
 }
 
 /// Neighbouring cells that belong together.
@@ -55,13 +72,6 @@ struct Run {
     label: String,
     columns: usize,
     colour: Option<Colour>,
-}
-
-fn runs(row: &[Cell]) -> Vec<Run> {
-    let belong_together = |a: &Cell, b: &Cell| {
-        a.group == b.group && a.region == b.region && a.group_name == b.group_name
-    };
-    row.chunk_by(belong_together).map(Run::of).collect()
 }
 
 impl Run {
@@ -72,10 +82,11 @@ impl Run {
         } else {
             format!("-{}", number_of(&last.name))
         };
-        let is_plain = first.group_name.is_empty() || first.name.is_empty();
+        let group = run_name(cells);
+        let is_plain = group.is_empty() || first.name.is_empty();
         let space = if is_plain { "" } else { " " };
         Run {
-            label: format!("{}{space}{}{to}", first.group_name, first.name),
+            label: format!("{group}{space}{}{to}", first.name),
             columns: cells.len(),
             colour: first.colour,
         }
@@ -113,7 +124,7 @@ mod tests {
         let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let rows: Vec<String> = plain
             .lines()
-            .skip(3)
+            .skip(4)
             .map(squeezed)
             .take(expected.len())
             .collect();
@@ -133,6 +144,23 @@ mod tests {
     }
 
     #[test]
+    fn columns_are_named_where_they_begin() {
+        let layout = "Blocked([1, 4], [8, 4], [1, 1], [1, 0])".parse();
+        let drawn = picture(&layout.expect("a layout"), &[8, 16], View::Tensor, 32);
+        let drawn = text(&drawn.expect("a picture"));
+        let plain = anstream::adapter::strip_str(&drawn).to_string();
+        let lines: Vec<&str> = plain.lines().skip(3).take(2).collect();
+        let expected = [
+            "   0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15",
+            "0  T0 0-3      T1 0-3      T2 0-3      T3 0-3",
+        ];
+        assert_eq!(
+            lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>(),
+            expected
+        );
+    }
+
+    #[test]
     fn shared_memory_shows_its_banks() {
         check(
             "Swizzled(1, 1, 4, [1, 0])",
@@ -140,6 +168,13 @@ mod tests {
             View::Banks,
             32,
             &["0 0 1 2 3", "1 5 4 7 6"],
+        );
+        check(
+            "Swizzled(4, 1, 4, [1, 0])",
+            &[2, 16],
+            View::Tensor,
+            16,
+            &["0 0 … 7 8 … 15", "1 20 … 23 16 … 19 28 … 31 24 … 27"],
         );
     }
 }

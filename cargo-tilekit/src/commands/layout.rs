@@ -35,10 +35,13 @@ pub(super) fn layout(
                 terminal,
             )
         }
-        (None, _) if AnyLayout::from_str(&arguments.target).is_ok() => Err(Error::usage(
-            "a layout is drawn on a tensor, whose shape is missing",
-            "add --shape, such as --shape 32x64",
-        )),
+        (None, _) if is_layout(&arguments.target) => {
+            parse(&arguments.target)?;
+            Err(Error::usage(
+                "a layout is drawn on a tensor, whose shape is missing",
+                "add --shape, such as --shape 32x64",
+            ))
+        }
         (None, None) if is_drawing(arguments) => Err(Error::usage(
             "a kernel has many tensors, and --view, --bits and --svg are of one",
             "choose it with --value; without options, its tensors are named",
@@ -49,6 +52,11 @@ pub(super) fn layout(
         }
         (None, Some(value)) => draw_value(value, arguments, cargo, terminal),
     }
+}
+
+/// Is a layout meant, right or wrong, and no kernel? Names of kernels have no parentheses.
+fn is_layout(target: &str) -> bool {
+    target.contains('(') || AnyLayout::from_str(target).is_ok()
 }
 
 /// The width of elements that a layout is made for, where it says so.

@@ -76,7 +76,7 @@ fn errors_name_column_and_expectation() {
     );
     check(
         "Block([1])",
-        "column 1: expected Auto, Coalesced, Blocked, Slice, Linear, Mma, Wgmma, DotOperand or Nvmma, Swizzled, \
+        "column 1: expected one of Auto, Coalesced, Blocked, Slice, Linear, Mma, Wgmma, DotOperand, Nvmma, Swizzled, \
          Padded, SharedLinear, found `Block`",
     );
     check(

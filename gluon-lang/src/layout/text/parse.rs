@@ -38,7 +38,7 @@ impl FromStr for AnyLayout {
         }
         match shared(&node)? {
             Some(layout) => Ok(Self::Shared(layout)),
-            None => Err(node.unexpected(format!("{DISTRIBUTED_NAMES} or {SHARED_NAMES}"))),
+            None => Err(node.unexpected(format!("one of {DISTRIBUTED_NAMES}, {SHARED_NAMES}"))),
         }
     }
 }

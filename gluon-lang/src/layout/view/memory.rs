@@ -102,7 +102,7 @@ pub(super) fn lines(
         title: format!("{layout} on {}", sizes(shape)),
         legend: format!(
             "rows: lines of 128 bytes (offset in bytes), columns: banks of 4 bytes; in the cells: the element's \
-             coordinates, a hue per row of the tensor, dashes where there is none; {elem_bits} bits"
+             coordinates, a hue per row of the tensor, empty where there is none; {elem_bits} bits"
         ),
         panels: (0..memory.ctas).map(panel).collect(),
     })
@@ -164,11 +164,12 @@ struct Memory<'a> {
 
 impl<'a> Memory<'a> {
     fn new(layout: &'a SharedLayout, shape: &[u32], elem_bits: u32) -> Result<Self, LayoutError> {
+        // The layout first: where nothing else is said, the width of elements is its own, and so is the mistake.
+        let map = layout.linear(shape)?;
         if ![8, 16, 32, 64].contains(&elem_bits) {
             let wanted = "elements have 8, 16, 32 or 64 bits".to_owned();
             return Err(fault("elem_bits", elem_bits.to_string(), wanted));
         }
-        let map = layout.linear(shape)?;
         let back = map
             .right_inverse()
             .expect("a shared layout reaches every element of its tensor");

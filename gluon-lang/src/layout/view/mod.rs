@@ -63,6 +63,21 @@ pub struct Cell {
     pub colour: Option<Colour>,
 }
 
+/// The cells of a row, cut where another group begins: what is drawn as one box.
+pub fn runs(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
+    cells.chunk_by(|a, b| (a.group, a.region, a.colour) == (b.group, b.region, b.colour))
+}
+
+/// The name of a whole run's group: of its first cell, and of its last where they differ.
+pub fn run_name(run: &[Cell]) -> String {
+    let (first, last) = (&run[0].group_name, &run[run.len() - 1].group_name);
+    if first == last {
+        first.clone()
+    } else {
+        format!("{first} … {last}")
+    }
+}
+
 /// More cells than anybody reads.
 const MOST_CELLS: u64 = 1 << 14;
 

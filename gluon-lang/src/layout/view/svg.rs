@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{Cell, Panel, Picture};
+use super::{Cell, Panel, Picture, run_name, runs};
 
 /// Height of a cell in pixels.
 const CELL: usize = 22;
@@ -16,6 +16,14 @@ const MARGIN: usize = 28;
 const HEAD: usize = 18;
 /// Space for a panel's title.
 const TITLE: usize = 18;
+/// Width of a letter of the picture's title.
+const TITLE_LETTER: usize = 10;
+/// Height of a line of the picture's title.
+const TITLE_LINE: usize = 22;
+/// Height of a line of the legend.
+const LEGEND_LINE: usize = 14;
+/// The least width for title and legend, so that those of a narrow grid are not broken into many lines.
+const NARROWEST: usize = 600;
 const INK: &str = "#1b1f24";
 const FAINT: &str = "#8a919b";
 
@@ -24,11 +32,12 @@ pub fn svg(picture: &Picture) -> String {
     let mut grids: Vec<Grid<'_>> = picture.panels.iter().map(Grid::new).collect();
     align(&mut grids);
     let widest = grids.iter().map(Grid::width).max().unwrap_or(0);
-    let width = widest
-        .max(picture.title.chars().count() * 10)
-        .max(picture.legend.chars().count() * 7)
-        + 2 * MARGIN;
-    let top = MARGIN + 52;
+    let inner = widest.max(NARROWEST);
+    let title = wrapped(&picture.title, inner / TITLE_LETTER);
+    let legend = wrapped(&picture.legend, inner / LETTER);
+    let legend_top = MARGIN + 8 + TITLE_LINE * title.len();
+    let top = legend_top + LEGEND_LINE * legend.len() + 8;
+    let width = inner + 2 * MARGIN;
     let height = top + grids.iter().map(Grid::height).sum::<usize>() + MARGIN;
     let mut out = String::new();
     let mut line = |text: String| {
@@ -42,18 +51,19 @@ pub fn svg(picture: &Picture) -> String {
     line(format!(
         "<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
     ));
-    line(text(
-        MARGIN,
-        MARGIN + 8,
-        "font-size=\"16\" font-weight=\"600\"",
-        &picture.title,
-    ));
-    line(text(
-        MARGIN,
-        MARGIN + 30,
-        &format!("fill=\"{FAINT}\""),
-        &picture.legend,
-    ));
+    for (at, words) in title.iter().enumerate() {
+        let y = MARGIN + 8 + at * TITLE_LINE;
+        line(text(
+            MARGIN,
+            y,
+            "font-size=\"16\" font-weight=\"600\"",
+            words,
+        ));
+    }
+    for (at, words) in legend.iter().enumerate() {
+        let y = legend_top + at * LEGEND_LINE;
+        line(text(MARGIN, y, &format!("fill=\"{FAINT}\""), words));
+    }
     let mut y = top;
     for grid in &grids {
         grid.draw(y, &mut line);
@@ -81,18 +91,6 @@ struct Grid<'a> {
 
 impl<'a> Grid<'a> {
     fn new(panel: &'a Panel) -> Self {
-        let rows = panel
-            .rows
-            .iter()
-            .map(|name| name.chars().count())
-            .max()
-            .unwrap_or(0);
-        let columns = panel
-            .columns
-            .iter()
-            .map(|name| name.chars().count())
-            .max()
-            .unwrap_or(0);
         // A name of the group alone spreads over its cells; beside names of the cells it must fit into the first.
         let letters = |name: &str| name.chars().count() * LETTER;
         let needed = panel.cells.iter().flat_map(|row| runs(row)).map(|run| {
@@ -107,16 +105,22 @@ impl<'a> Grid<'a> {
                 (group, own) => group + own + 14,
             }
         });
-        let cell_width = needed
-            .max()
-            .unwrap_or(0)
-            .max(columns * LETTER + 2)
-            .max(CELL);
         Self {
             panel,
-            cell_width,
-            left: MARGIN + rows * LETTER + 10,
+            cell_width: needed.max().unwrap_or(0).max(CELL),
+            left: MARGIN + longest(&panel.rows) * LETTER + 10,
         }
+    }
+
+    /// Every how many columns one is named, so that the names do not run together.
+    fn name_step(&self) -> usize {
+        let named = |step: &usize| {
+            let names = self.panel.columns.iter().step_by(*step);
+            let letters = names.map(|name| name.chars().count()).max().unwrap_or(0);
+            letters * LETTER + 4 <= step * self.cell_width
+        };
+        let steps = (0..).map(|power| 1 << power);
+        steps.into_iter().find(named).unwrap_or(1)
     }
 
     fn width(&self) -> usize {
@@ -145,13 +149,11 @@ impl<'a> Grid<'a> {
             ));
         }
         let grid_top = top + self.head();
-        for (column, name) in self
-            .panel
-            .columns
-            .iter()
-            .enumerate()
-            .filter(|(_, name)| !name.is_empty())
-        {
+        let columns = self.panel.columns.iter().enumerate();
+        let named = columns
+            .step_by(self.name_step())
+            .filter(|(_, name)| !name.is_empty());
+        for (column, name) in named {
             let x = self.left + column * self.cell_width + self.cell_width / 2;
             line(text(
                 x,
@@ -264,19 +266,41 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// The name of a whole run: of its first cell, and of its last where they differ.
-fn run_name(run: &[Cell]) -> String {
-    let (first, last) = (&run[0].group_name, &run[run.len() - 1].group_name);
-    if first == last {
-        first.clone()
-    } else {
-        format!("{first} … {last}")
-    }
+/// The letters of the longest name.
+fn longest(names: &[String]) -> usize {
+    let letters = names.iter().map(|name| name.chars().count());
+    letters.max().unwrap_or(0)
 }
 
-/// Neighbouring cells of one group.
-fn runs(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
-    cells.chunk_by(|a, b| (a.group, a.region, a.colour) == (b.group, b.region, b.colour))
+/// Lines of at most `letters`, broken between words; a longer word has its own line.
+fn wrapped(words: &str, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in unbroken(words) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+/// The words of a text; a list of numbers, such as `[8, 4],`, is one.
+fn unbroken(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for piece in text.split(' ') {
+        let is_in_list = |word: &String| {
+            let number = word.strip_suffix(',');
+            number.is_some_and(|number| number.ends_with(|c: char| c.is_ascii_digit()))
+        };
+        match words.last_mut() {
+            Some(word) if is_in_list(word) => *word = format!("{word} {piece}"),
+            _ => words.push(piece.to_owned()),
+        }
+    }
+    words
 }
 
 fn text(x: usize, y: usize, attributes: &str, content: &str) -> String {
