@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use protocol::Exit;
+use protocol::config::Config;
 use protocol::request::{
     DeviceChoice, OutputOptions, PROTOCOL, PackagePlace, REQUEST_VARIABLE, Request, SizeOverride,
     Verb,
@@ -41,7 +42,7 @@ impl From<Verb> for Order {
 /// Finds the package, builds its harness and has it carry the order out.
 ///
 /// # Errors
-/// No package, one without kernels, or one that does not compile.
+/// No package, one without kernels or with a mistake in its configuration, or one that does not compile.
 pub(crate) fn drive(order: Order, options: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
     let output = terminal.for_harness();
     Ok(send(order, options, terminal, output, Stdio::inherit())?.0)
@@ -76,6 +77,8 @@ fn send(
         options.package.as_deref(),
         &start_folder(options)?,
     )?;
+    // The harness reads it again; a mistake in it need not wait until that is compiled.
+    Config::of_package(package.root())?;
     let profile = options.named_profile().unwrap_or(order.profile);
     let harness = build::build(&metadata, package, profile, options, terminal)?;
     let request = Request {

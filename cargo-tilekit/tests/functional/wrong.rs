@@ -33,6 +33,7 @@ fn a_wrong_kernel_is_shown_with_the_authors_line() {
         "--> src/lib.rs:7:",
         "arange(0..100, Coalesced);\n",
         "^^^^^",
+        "= note: in `scale<256>`",
     ]);
     let said = package
         .tilekit("check --message-format short")
@@ -156,6 +157,15 @@ fn every_mistake_is_json_where_json_is_wanted() {
     error("check", 102, "");
 }
 
+/// A mistake in the configuration is told even where the package does not compile, and so before it is compiled.
+#[test]
+fn configuration_is_read_before_the_package_is_compiled() {
+    let package = Package::new("hasty-kernels", "pub fn broken() -> u32 { \"no\" }\n");
+    package.write("tilekit.toml", "divice = \"cuda\"\n");
+    let said = package.tilekit("run").ends_with(2);
+    said.says(&["unknown field `divice`"]);
+}
+
 /// What can be known at once is said at once: before minutes of work, and before the machine runs out of memory.
 #[test]
 fn what_cannot_end_well_does_not_begin() {
@@ -170,6 +180,7 @@ fn what_cannot_end_well_does_not_begin() {
             "none/figures.json cannot be written",
         ),
         ("layout scale --view banks", "choose it with --value"),
+        ("layout Blockd([1],[32],[4],[0])", "this is no layout"),
     ];
     for (line, wanted) in lines {
         package.tilekit(line).ends_with(2).says(&[wanted]);
@@ -251,6 +262,10 @@ fn configuration_that_cannot_hold_is_refused() {
         ],
     );
     check("sizes = { n = [] }\n", &["tilekit.toml:1:", "not empty"]);
+    check(
+        "device = 3\n",
+        &["tilekit.toml:1:10", "one of `auto`, `cuda`, `emulator`"],
+    );
     check(
         "[cases.nope]\nsizes.n = 4\n",
         &["there is no such case", "there are scale_case"],

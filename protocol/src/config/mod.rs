@@ -3,32 +3,33 @@
 //! `[package.metadata.tilekit]` < `tilekit.toml` < environment (`TILEKIT_DEVICE`, `TILEKIT_SIZES`) < command line. An
 //! unknown key is an error at its place, because a misspelt key that is passed over changes nothing and says nothing.
 
+mod error;
+mod value;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use crate::MessageFormat;
 use crate::request::{DeviceChoice, SizeOverride};
-use crate::rustc_json::{InFile, render_in_file};
+
+pub use error::ConfigError;
+pub use value::Values;
 
 /// What a package's configuration says; what is unsaid has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// What kernels run on.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "value::device")]
     pub device: Option<DeviceChoice>,
     /// The folder of the snapshots, relative to the package.
     #[serde(default)]
     pub snapshots: Option<PathBuf>,
     /// The most tensors that a case may have on the emulator, MiB, unless its sizes are chosen on the command line.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "value::mib")]
     pub emulator_tensor_mib: Option<usize>,
     /// Sizes by name, for every case that has a size of this name.
     #[serde(default)]
@@ -45,96 +46,6 @@ pub struct CaseConfig {
     /// Its sizes by name.
     #[serde(default)]
     pub sizes: BTreeMap<String, Values>,
-}
-
-/// One value or several.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a whole number or a list of them that is not empty"
-)]
-pub enum Values {
-    /// One.
-    One(usize),
-    /// Several, at least one.
-    #[serde(deserialize_with = "at_least_one")]
-    Several(Vec<usize>),
-}
-
-/// A case without a value for its size would never run.
-fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<usize>, D::Error> {
-    let values = Vec::deserialize(deserializer)?;
-    if values.is_empty() {
-        return Err(D::Error::custom("no values"));
-    }
-    Ok(values)
-}
-
-impl Values {
-    fn to_vec(&self) -> Vec<usize> {
-        match self {
-            Values::One(value) => vec![*value],
-            Values::Several(values) => values.clone(),
-        }
-    }
-}
-
-/// A mistake in a configuration, rendered with its line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    file: PathBuf,
-    text: String,
-    span: Range<usize>,
-    message: String,
-}
-
-impl ConfigError {
-    /// The whole text; it ends in a newline.
-    pub fn render(&self, format: MessageFormat, color: bool) -> String {
-        match format {
-            MessageFormat::Human => self.human(color),
-            MessageFormat::Short => self.short(),
-            MessageFormat::Json => {
-                let (title, help) = self.title_and_help();
-                let at = InFile {
-                    file: &self.file.display().to_string(),
-                    text: &self.text,
-                    range: self.span.clone(),
-                };
-                render_in_file(title, help.as_deref(), &at, self.human(false))
-            }
-        }
-    }
-
-    fn title_and_help(&self) -> (&str, Option<String>) {
-        match self.message.split_once(", expected ") {
-            Some((title, expected)) => (title, Some(format!("expected {expected}"))),
-            None => (self.message.as_str(), None),
-        }
-    }
-
-    fn short(&self) -> String {
-        let line = self.text[..self.span.start].matches('\n').count() + 1;
-        let (file, (title, _)) = (self.file.display(), self.title_and_help());
-        format!("{file}:{line}: error: {title}\n")
-    }
-
-    fn human(&self, color: bool) -> String {
-        let snippet = Snippet::source(self.text.as_str())
-            .path(self.file.display().to_string())
-            .annotation(AnnotationKind::Primary.span(self.span.clone()));
-        let (title, help) = self.title_and_help();
-        let mut group = Level::ERROR.primary_title(title).element(snippet);
-        if let Some(help) = help {
-            group = group.element(Level::HELP.message(help));
-        }
-        let renderer = if color {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
-        };
-        renderer.render(&[group]) + "\n"
-    }
 }
 
 /// The part of a `Cargo.toml` that concerns us.
@@ -245,6 +156,7 @@ fn parse<T: for<'de> Deserialize<'de>>(file: &Path, text: &str) -> Result<T, Con
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MessageFormat;
 
     fn package(
         manifest: &str,
@@ -335,13 +247,52 @@ error: unknown field `devise`
             PLAIN,
             Some("device = \"gpu\"\n"),
             "\
-error: unknown variant `gpu`
+error: `gpu` is no device
  --> tilekit.toml:1:10
   |
 1 | device = \"gpu\"
   |          ^^^^^
   |
   = help: expected one of `auto`, `cuda`, `emulator`
+",
+        );
+        check_error(
+            PLAIN,
+            Some("device = 3\n"),
+            "\
+error: invalid type: integer `3`
+ --> tilekit.toml:1:10
+  |
+1 | device = 3
+  |          ^
+  |
+  = help: expected one of `auto`, `cuda`, `emulator`
+",
+        );
+        check_error(
+            PLAIN,
+            Some("emulator-tensor-mib = 0.5\n"),
+            "\
+error: invalid type: floating point `0.5`
+ --> tilekit.toml:1:23
+  |
+1 | emulator-tensor-mib = 0.5
+  |                       ^^^
+  |
+  = help: expected a whole number of MiB
+",
+        );
+        check_error(
+            PLAIN,
+            Some("emulator-tensor-mib = -1\n"),
+            "\
+error: invalid value: integer `-1`
+ --> tilekit.toml:1:23
+  |
+1 | emulator-tensor-mib = -1
+  |                       ^^
+  |
+  = help: expected a whole number of MiB
 ",
         );
         check_error(
