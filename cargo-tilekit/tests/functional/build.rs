@@ -104,8 +104,8 @@ fn every_stage_is_shown_with_what_it_costs() {
         .prints(&["coalesced"]);
     package
         .tilekit("inspect scale --after nonsense")
-        .ends_with(103)
-        .says(&["no pass is called `nonsense`"]);
+        .ends_with(2)
+        .says(&["no pass is called `nonsense`", "resolve-coalesced"]);
 }
 
 #[test]

@@ -70,3 +70,59 @@ fn a_test_target_that_is_no_harness_is_noticed() {
         .ends_with(2)
         .says(&["is no harness of TileKit", "harness = false"]);
 }
+
+const TWINS: &str = r#"
+mod plus {
+    use tilekit::prelude::*;
+
+    #[kernel(warps = 1)]
+    pub fn set(out: Ptr<i32>) {
+        out.at(0).store(1);
+    }
+
+    #[case]
+    fn set_case(case: &mut Case) -> CaseResult {
+        let out = case.output::<i32>("out", [1]);
+        case.launch(set, grid(1u32), (&out,))?;
+        case.expect(&out, |[_]: [usize; 1]| 1, Exactly)
+    }
+}
+
+mod minus {
+    use tilekit::prelude::*;
+
+    #[kernel(warps = 1)]
+    pub fn set(out: Ptr<i32>) {
+        out.at(0).store(-1);
+    }
+
+    #[case]
+    fn set_case(case: &mut Case) -> CaseResult {
+        let out = case.output::<i32>("out", [1]);
+        case.launch(set, grid(1u32), (&out,))?;
+        case.expect(&out, |[_]: [usize; 1]| -1, Exactly)
+    }
+}
+"#;
+
+#[test]
+fn kernels_of_one_name_are_told_apart_by_their_modules() {
+    let package = Package::new("twin-kernels", TWINS);
+    package.tilekit("inspect set").ends_with(2).says(&[
+        "`set` can mean 2 variants",
+        "choose one of 'twin_kernels::minus::set', 'twin_kernels::plus::set'",
+    ]);
+    for name in ["plus::set", "twin_kernels::plus::set"] {
+        let said = package.tilekit(&format!("inspect {name} --stage built"));
+        said.ends_with(0).prints(&["value=1}"]);
+    }
+    let said = package.tilekit("run --device emulator minus::set");
+    said.ends_with(0).says(&["1 passed"]);
+    let said = package.tilekit("build plus::set --emit ptx").ends_with(0);
+    let ptx = said.stdout.lines().next().expect("a path").to_string();
+    let said = package.tilekit(&format!("build --from-ptx {ptx}"));
+    said.ends_with(2).says(&[
+        "`twin_kernels::minus::set` and `twin_kernels::plus::set` have one entry, `set`",
+        "give the kernels different names",
+    ]);
+}

@@ -4,7 +4,7 @@ use gluon_lang::rt::{KernelEntry, inventory};
 
 use crate::case::{CaseEntry, CaseReport, Mode, Sizes};
 use crate::error::{Error, Result};
-use crate::kernel::Instance;
+use crate::kernel::{Instance, display_of};
 
 /// What a package offers.
 pub(super) struct Catalog {
@@ -113,6 +113,12 @@ fn crate_of(module: &str) -> &str {
 }
 
 impl KernelItem {
+    /// The whole name of a variant, such as `examples::vector_add::vector_add<1024>`: two modules may have a kernel of
+    /// one name.
+    pub(super) fn path_of(&self, variant: &Variant) -> String {
+        format!("{}::{}", self.entry.module, variant.display)
+    }
+
     fn new(entry: &'static KernelEntry, cases: &[CaseItem]) -> KernelItem {
         let declared = entry
             .instances
@@ -157,7 +163,7 @@ fn add(variants: &mut Vec<Variant>, instance: &Instance, case: &'static str) {
 
 impl Variant {
     fn new(instance: Instance) -> Variant {
-        let display = display_of(instance.path());
+        let display = instance.display();
         Variant {
             instance,
             display,
@@ -166,17 +172,21 @@ impl Variant {
     }
 }
 
-/// `vector_add<1024>` of `examples::vector_add::vector_add<1024>`: names without their modules.
-pub(super) fn display_of(path: &str) -> String {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    let pieces = path.split_inclusive(|c| !is_part(c));
-    let text: String = pieces
-        .map(|piece| piece.rsplit("::").next().unwrap_or(piece))
-        .collect();
-    text.replace(' ', "").replace(',', ", ")
+/// `a::softmax<bf16>` of `a::softmax<half::bf16>`: only the arguments without their modules.
+fn whole_name_of(path: &str) -> String {
+    let function = path.split('<').next().unwrap_or(path);
+    match function.rsplit_once("::") {
+        Some((module, _)) => format!("{module}::{}", display_of(path)),
+        None => display_of(path),
+    }
 }
 
 impl CaseItem {
+    /// Its name with its module.
+    pub(super) fn path(&self) -> String {
+        format!("{}::{}", self.entry.module, self.entry.name)
+    }
+
     /// What a message about a run begins with: ``case `softmax` at rows=8``.
     pub(super) fn about(&self, run: &RunItem) -> String {
         let (name, sizes) = (self.entry.name, run.sizes.to_string());
@@ -205,9 +215,18 @@ impl CaseItem {
 impl RunItem {
     /// The kernels that it launches, each once: `vector_add<1024>`.
     pub(super) fn kernels(&self) -> Vec<String> {
+        self.names(display_of)
+    }
+
+    /// The same with their modules: `examples::vector_add::vector_add<1024>`.
+    pub(super) fn kernel_paths(&self) -> Vec<String> {
+        self.names(whole_name_of)
+    }
+
+    fn names(&self, name_of: impl Fn(&str) -> String) -> Vec<String> {
         let mut names = Vec::new();
         for launch in &self.described.launches {
-            let name = display_of(launch.instance.path());
+            let name = name_of(launch.instance.path());
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -221,17 +240,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_functions_are_shortened() {
+    fn whole_names_keep_the_module_of_the_function_alone() {
         for (path, expected) in [
-            ("examples::vector_add::vector_add<1024>", "vector_add<1024>"),
             (
-                "a::softmax<half::bfloat::bf16, 4096>",
-                "softmax<bf16, 4096>",
+                "a::b::softmax<half::bfloat::bf16, 4096>",
+                "a::b::softmax<bf16, 4096>",
             ),
-            ("a::k<a::Pair<f32,a::b::C>,8>", "k<Pair<f32, C>, 8>"),
-            ("a::plain", "plain"),
+            ("a::plain", "a::plain"),
         ] {
-            assert_eq!(display_of(path), expected);
+            assert_eq!(whole_name_of(path), expected);
         }
     }
 }

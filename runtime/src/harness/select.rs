@@ -1,5 +1,7 @@
 //! Which kernels and cases are meant.
 
+use std::collections::HashSet;
+
 use super::catalog::{CaseItem, Catalog, KernelItem, RunItem, Variant};
 
 /// Parts of names. None selects all; a whole name selects only what is called so.
@@ -11,7 +13,7 @@ pub(super) struct Selection<'a> {
 impl<'a> Selection<'a> {
     /// What `filters` mean in `catalog`.
     pub(super) fn new(filters: &'a [String], catalog: &Catalog) -> Selection<'a> {
-        let names = names(catalog);
+        let names: HashSet<String> = names(catalog).into_iter().chain(paths(catalog)).collect();
         let is_exact = filters
             .iter()
             .map(|filter| names.contains(filter))
@@ -37,7 +39,8 @@ impl<'a> Selection<'a> {
 
     /// Is the variant meant?
     pub(super) fn variant(&self, kernel: &KernelItem, variant: &Variant) -> bool {
-        let mut names = vec![kernel.entry.name, kernel.entry.module, &variant.display];
+        let path = kernel.path_of(variant);
+        let mut names = vec![kernel.entry.name, &path, &variant.display];
         names.extend(&variant.cases);
         self.selects(&names)
     }
@@ -53,18 +56,27 @@ impl<'a> Selection<'a> {
 
     /// Is the run of the case meant?
     pub(super) fn run(&self, case: &CaseItem, run: &RunItem) -> bool {
-        let launched = run.kernels();
+        let (launched, path) = (run.kernels(), case.path());
+        let paths = run.kernel_paths();
         let functions = launched
             .iter()
             .map(|name| name.split('<').next().unwrap_or(name));
-        let mut names: Vec<&str> = vec![case.entry.name, case.entry.module];
+        let mut names: Vec<&str> = vec![case.entry.name, &path];
         names.extend(functions);
-        names.extend(launched.iter().map(String::as_str));
+        names.extend(launched.iter().chain(&paths).map(String::as_str));
         self.selects(&names)
     }
 }
 
-/// Everything that can be meant.
+/// The whole names, with their modules.
+fn paths(catalog: &Catalog) -> impl Iterator<Item = String> {
+    let variants = catalog
+        .variants()
+        .map(|(kernel, variant)| kernel.path_of(variant));
+    variants.chain(catalog.cases.iter().map(CaseItem::path))
+}
+
+/// Everything that can be meant, by its short name.
 fn names(catalog: &Catalog) -> Vec<String> {
     let kernels = catalog
         .kernels

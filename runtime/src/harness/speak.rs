@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use gluon_lang::diag::Diagnostics;
+use gluon_lang::diag::{Diagnostic, Diagnostics};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use protocol::expect_written;
 use serde_json::Value;
@@ -81,15 +81,21 @@ impl Speaker {
         }
     }
 
-    /// Shows what is wrong with a kernel, or may be. What was shown before, for another size of the same kernel, is not
-    /// shown again.
+    /// Shows what is wrong with a kernel, or may be. What was shown before, for another size or instance of the same
+    /// kernel, is not shown again.
     pub(super) fn diagnostics(&self, diagnostics: &Diagnostics) {
         for diagnostic in &diagnostics.0 {
-            let text = self.reporter.render(diagnostic);
-            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-            if shown.insert(text.clone()) {
-                self.say(&text);
-            }
+            // The notes say which instance it is.
+            let mut mistake = diagnostic.clone();
+            mistake.notes.clear();
+            self.show_once(self.reporter.render(&mistake), diagnostic);
+        }
+    }
+
+    fn show_once(&self, key: String, diagnostic: &Diagnostic) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.insert(key) {
+            self.say(&self.reporter.render(diagnostic));
         }
     }
 
@@ -110,7 +116,10 @@ impl Speaker {
     pub(super) fn error(&self, about: &str, error: &Error) -> Exit {
         match error {
             Error::Kernel(diagnostics) => self.diagnostics(diagnostics),
-            Error::Fault(fault) => self.diagnostics(&fault_diagnostic(fault).note(about).into()),
+            Error::Fault(fault) => {
+                let diagnostic = fault_diagnostic(fault).note(about);
+                self.show_once(self.reporter.render(&diagnostic), &diagnostic);
+            }
             other => self.say(&remark_of(about, other).render(self.options.format, true)),
         }
         exit_of(error)

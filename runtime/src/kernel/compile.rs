@@ -56,6 +56,14 @@ impl Compiler {
     /// # Errors
     /// [`Error::Kernel`] with what is wrong with it, [`Error::PtxText`] for a replacement that cannot be read.
     pub fn compile(&self, instance: &Instance) -> Result<Compiled> {
+        self.compile_instance(instance)
+            .map_err(|error| match error {
+                Error::Kernel(diagnostics) => Error::Kernel(of_instance(diagnostics, instance)),
+                other => other,
+            })
+    }
+
+    fn compile_instance(&self, instance: &Instance) -> Result<Compiled> {
         let started = Instant::now();
         let traced = instance.trace()?;
         let tracing = StepTime {
@@ -87,11 +95,22 @@ impl Compiler {
             module: Arc::new(module),
             roles: Roles::of(&lowered.launch.params),
             info: lowered.launch,
-            warnings,
+            warnings: of_instance(warnings, instance),
             steps,
             text,
         })))
     }
+}
+
+/// What is wrong with one instance of a generic kernel may be right in the others, so it is said which one is meant.
+fn of_instance(mut diagnostics: Diagnostics, instance: &Instance) -> Diagnostics {
+    let display = instance.display();
+    if display.contains('<') {
+        for diagnostic in &mut diagnostics.0 {
+            diagnostic.notes.push(format!("in `{display}`"));
+        }
+    }
+    diagnostics
 }
 
 impl fmt::Debug for Compiler {

@@ -51,10 +51,25 @@ impl Instance {
     }
 
     /// The function's full path with its compile-time parameters, as rustc writes it: unique in the program. For people
-    /// there is [`Traced::display`].
+    /// there is [`display`](Self::display).
     pub fn path(&self) -> &str {
         &self.type_name
     }
+
+    /// Its name with its compile-time parameters, for people: `vector_add<1024>`.
+    pub fn display(&self) -> String {
+        display_of(&self.type_name)
+    }
+}
+
+/// `vector_add<1024>` of `examples::vector_add::vector_add<1024>`: names without their modules.
+pub(crate) fn display_of(path: &str) -> String {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let pieces = path.split_inclusive(|c| !is_part(c));
+    let text: String = pieces
+        .map(|piece| piece.rsplit("::").next().unwrap_or(piece))
+        .collect();
+    text.replace(' ', "").replace(',', ", ")
 }
 
 impl Instance {
@@ -86,5 +101,25 @@ impl Eq for Instance {}
 impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Instance({})", self.type_name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::display_of;
+
+    #[test]
+    fn paths_of_functions_are_shortened() {
+        for (path, expected) in [
+            ("examples::vector_add::vector_add<1024>", "vector_add<1024>"),
+            (
+                "a::softmax<half::bfloat::bf16, 4096>",
+                "softmax<bf16, 4096>",
+            ),
+            ("a::k<a::Pair<f32,a::b::C>,8>", "k<Pair<f32, C>, 8>"),
+            ("a::plain", "plain"),
+        ] {
+            assert_eq!(display_of(path), expected);
+        }
     }
 }

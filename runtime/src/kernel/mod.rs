@@ -15,6 +15,7 @@ mod typed;
 
 pub use arguments::{Argument, Arguments};
 pub use compile::{Compiled, Compiler, StepTime};
+pub(crate) use instance::display_of;
 pub use instance::{Instance, Kernel};
 pub use packing::Packing;
 pub(crate) use promises::meet;

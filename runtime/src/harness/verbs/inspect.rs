@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use gluon_lang::ir::Stage;
-use lowering::StopAt;
+use lowering::{PIPELINE, StopAt};
 use serde_json::json;
 
 use super::check_variant;
@@ -56,14 +56,29 @@ pub(super) fn only<'c>(
     if let [(_, variant)] = variants {
         return Ok(variant);
     }
-    let names: Vec<&str> = variants
-        .iter()
-        .map(|(_, variant)| variant.display.as_str())
+    let named = variants.iter();
+    let names: Vec<String> = named
+        .map(|&(kernel, variant)| clear_name(variants, kernel, variant))
         .collect();
     let remark = Remark::error(format!("`{kernel}` can mean {} variants", names.len()))
         .with_help(format!("choose one of '{}'", names.join("', '")));
     speaker.failure(&remark);
     Err(Exit::Usage)
+}
+
+/// The name of a variant, with its module where another is called so too.
+fn clear_name(
+    variants: &[(&KernelItem, &Variant)],
+    kernel: &KernelItem,
+    variant: &Variant,
+) -> String {
+    let mut same = variants
+        .iter()
+        .filter(|(_, other)| other.display == variant.display);
+    match (same.next(), same.next()) {
+        (_, Some(_)) => kernel.path_of(variant),
+        _ => variant.display.clone(),
+    }
 }
 
 /// Code where it is asked for; otherwise only what ptxas says, where it is found. With the exit that it leads to: what is
@@ -137,6 +152,10 @@ fn body(
             })?;
             ir(&StopAt::Stage(stage))
         }
+        View::After(pass) if PIPELINE.iter().all(|known| known.name != pass) => {
+            speaker.failure(&no_such_pass(pass));
+            Err(Exit::Usage)
+        }
         View::After(pass) => ir(&StopAt::Pass(pass.clone())),
         View::Ptx => Ok(without_head(compiled.ptx()).to_string()),
         View::Sass => {
@@ -145,4 +164,15 @@ fn body(
                 .map_err(|error| fail(error.into()))
         }
     }
+}
+
+fn no_such_pass(name: &str) -> Remark {
+    let mut names: Vec<&str> = Vec::new();
+    for pass in PIPELINE {
+        if !names.contains(&pass.name) {
+            names.push(pass.name);
+        }
+    }
+    Remark::error(format!("no pass is called `{name}`"))
+        .with_help(format!("the passes are {}", names.join(", ")))
 }

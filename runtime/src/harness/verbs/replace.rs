@@ -141,27 +141,43 @@ fn install(context: &Context, path: &Path, module: &ptx::Module, text: &str) -> 
     Ok(Exit::Success)
 }
 
-/// The variant whose entry has this name.
+/// The one variant whose entry has this name.
 fn compiled_with_entry(context: &Context, name: &str) -> Done<Compiled> {
     let catalog = context.declared_catalog()?;
     let compiler = Compiler::default();
-    let mut known = Vec::new();
-    for (_, variant) in catalog.variants() {
+    let (mut found, mut known) = (Vec::new(), Vec::new());
+    for (kernel, variant) in catalog.variants() {
         let Ok(compiled) = compiler.compile(&variant.instance) else {
             continue;
         };
-        if *compiled.info().entry == *name {
-            return Ok(compiled);
-        }
         known.push(format!("`{}`", compiled.info().entry));
+        if *compiled.info().entry == *name {
+            found.push((kernel.path_of(variant), compiled));
+        }
     }
-    let remark = Remark::error(format!(
-        "the file defines the entry `{name}`, and no kernel has an entry of that name"
-    ));
-    context
-        .speaker
-        .failure(&remark.with_help(format!("the kernels' entries are {}", known.join(", "))));
-    Err(Exit::NothingSelected)
+    let refuse = |remark: Remark, exit| {
+        context.speaker.failure(&remark);
+        Err(exit)
+    };
+    match found.len() {
+        1 => Ok(found.remove(0).1),
+        0 => {
+            let message = format!(
+                "the file defines the entry `{name}`, and no kernel has an entry of that name"
+            );
+            let help = format!("the kernels' entries are {}", known.join(", "));
+            refuse(
+                Remark::error(message).with_help(help),
+                Exit::NothingSelected,
+            )
+        }
+        _ => {
+            let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
+            let message = format!("`{}` have one entry, `{name}`", paths.join("` and `"));
+            let help = "an edited text is kept by its entry: give the kernels different names";
+            refuse(Remark::error(message).with_help(help), Exit::Usage)
+        }
+    }
 }
 
 /// The launch stays as the kernel's own, so the edited text has to fit it.
