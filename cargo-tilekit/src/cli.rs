@@ -370,8 +370,11 @@ pub(crate) struct Explain {
 
 #[derive(Debug, Args)]
 pub(crate) struct New {
-    /// Folder of the new package; its last part is the package's name
+    /// Folder of the new package
     pub(crate) path: PathBuf,
+    /// Name of the package [default: the last part of the folder]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
     /// Where the crate `tilekit` is: the folder `runtime` of a checkout
     #[arg(long, value_name = "PATH")]
     pub(crate) tilekit: Option<PathBuf>,

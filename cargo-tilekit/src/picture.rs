@@ -64,7 +64,11 @@ fn head(panel: &Panel, widths: &Widths) -> String {
     let names: Vec<String> = names.map(|name| format!("{name:<room$}")).collect();
     let style = Style::new().dimmed();
     let indent = widths.names + 2;
-    format!("{:indent$}{style}{}{style:#}", "", names.concat().trim_end())
+    format!(
+        "{:indent$}{style}{}{style:#}",
+        "",
+        names.concat().trim_end()
+    )
 }
 
 /// Neighbouring cells that belong together.

@@ -98,7 +98,10 @@ impl<T: Element> Outbox<T> {
     /// `places` for blocks of `map` from `groups` groups of `warps` warps: one for each, or a divisor of that.
     #[device]
     pub fn alloc(map: TensorMap<T>, places: usize, groups: usize, warps: usize) -> Self {
-        static_assert!(groups.is_multiple_of(places), "groups keep the place they have");
+        static_assert!(
+            groups.is_multiple_of(places),
+            "groups keep the place they have"
+        );
         let [rows, columns] = [map.block()[0], map.block()[1]];
         Outbox {
             tiles: Smem::alloc([places as u32, rows, columns], map.layout()),

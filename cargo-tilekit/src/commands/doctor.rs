@@ -110,14 +110,30 @@ fn line(finding: &Finding, format: MessageFormat) -> String {
 fn rust() -> Finding {
     const FIX: &str = "install Rust 1.95 or later: `rustup update stable`";
     let program = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let Ok(output) = Command::new(program).arg("--version").output() else {
-        return Finding::broken("rust", "rustc cannot be started", FIX);
+    let output = match Command::new(program).arg("--version").output() {
+        Ok(output) if output.status.success() => output,
+        Ok(output) => return Finding::broken("rust", failed_rustc(&output.stderr), FIX),
+        Err(error) => {
+            let fact = format!("rustc cannot be started: {error}");
+            return Finding::broken("rust", fact, FIX);
+        }
     };
     let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
     match rust_version(&text) {
         Some(version) if version >= (1, 95) => Finding::good("rust", text),
-        _ => Finding::broken("rust", format!("{text} is too old"), FIX),
+        Some(_) => Finding::broken("rust", format!("{text} is too old"), FIX),
+        None => Finding::broken("rust", format!("`{text}` is no version of rustc"), FIX),
     }
+}
+
+/// What rustc, or rustup in its place, has against being asked for its version.
+fn failed_rustc(stderr: &[u8]) -> String {
+    let said = String::from_utf8_lossy(stderr);
+    let first = said.lines().next().unwrap_or_default();
+    format!(
+        "`rustc --version` failed: {}",
+        first.trim_start_matches("error: ")
+    )
 }
 
 /// Major and minor of `rustc 1.95.0 (...)`.
@@ -298,7 +314,11 @@ fn config(package: &Package) -> Finding {
             let text = error.render(MessageFormat::Human, false);
             let lines: Vec<&str> = text.lines().take(2).map(str::trim).collect();
             let fact = lines.join(" ").replacen("error: ", "", 1);
-            Finding::broken("config", fact, "correct that line; see docs for the keys")
+            Finding::broken(
+                "config",
+                fact,
+                "correct that line; the README of cargo-tilekit lists the keys",
+            )
         }
     }
 }
@@ -315,6 +335,15 @@ mod tests {
         );
         assert_eq!(rust_version("rustc 2.0.0-beta.1"), Some((2, 0)));
         assert_eq!(rust_version("rust"), None);
+    }
+
+    #[test]
+    fn a_rustc_that_fails_is_not_called_too_old() {
+        let said = b"error: no default is configured\nhelp: run `rustup default stable`\n";
+        assert_eq!(
+            failed_rustc(said),
+            "`rustc --version` failed: no default is configured"
+        );
     }
 
     #[test]

@@ -96,9 +96,10 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// Makes a package with `cargo new`, gives it a kernel with its case, and prepares it.
 pub(super) fn new(arguments: &New, terminal: &Terminal) -> Result<Exit> {
     let runtime = runtime_folder(arguments.tilekit.as_deref())?;
+    let name = package_name(arguments)?;
     let mut command = Command::new(cargo_program());
     command
-        .args(["new", "--lib", "--quiet"])
+        .args(["new", "--lib", "--quiet", "--name", &name])
         .arg(&arguments.path);
     run_cargo(
         &mut command,
@@ -122,9 +123,47 @@ pub(super) fn new(arguments: &New, terminal: &Terminal) -> Result<Exit> {
         .map_err(|error| Error::io("read", folder, &error))?;
     let package = select(&metadata, None, &folder)?;
     prepare(&metadata, package, terminal)?;
-    let next = format!("next: cd {} && cargo tilekit run", arguments.path.display());
+    let next = format!(
+        "next: cd {} && cargo tilekit run",
+        shell_word(&arguments.path)
+    );
     terminal.remark(&Remark::note(next));
     Ok(Exit::Success)
+}
+
+/// The name of a new package: as given, else that of its folder.
+///
+/// # Errors
+/// One with other letters than ASCII: the harness names the library as a crate, and rustc takes no other there.
+fn package_name(arguments: &New) -> Result<String> {
+    const HELP: &str = "give another one with --name, such as --name my-kernels";
+    let of_folder = || Some(arguments.path.file_name()?.to_string_lossy().into_owned());
+    let Some(name) = arguments.name.clone().or_else(of_folder) else {
+        let message = format!("the folder {} has no name", arguments.path.display());
+        return Err(Error::usage(message, HELP));
+    };
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name == "tilekit" {
+        let message = "a package that depends on `tilekit` cannot be called so too";
+        return Err(Error::usage(message, HELP));
+    }
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_letter) {
+        let message = format!("`{name}` cannot be the name of a package");
+        let why = "it begins with an ASCII letter, and has ASCII letters, digits, `-` and `_`";
+        let remark = Remark::error(message).with_note(why).with_help(HELP);
+        return Err(Error::new(Exit::Usage, remark));
+    }
+    Ok(name)
+}
+
+/// A path as one word of a shell's line.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./+@%:,".contains(c);
+    if text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Where the crate `tilekit` is: as named, else in the checkout that this tool was built from.
@@ -153,5 +192,34 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let error = runtime_folder(Some(folder.path())).expect_err("no crate");
         assert_eq!(error.exit(), Exit::Usage);
+    }
+
+    #[test]
+    fn a_package_is_called_as_its_folder_or_as_said() {
+        let name = |path: &str, name: Option<&str>| {
+            package_name(&New {
+                path: path.into(),
+                name: name.map(str::to_owned),
+                tilekit: None,
+            })
+            .map_err(|error| error.exit())
+        };
+        assert_eq!(name("some where/my-kernels", None), Ok("my-kernels".into()));
+        assert_eq!(name("très bien", Some("mine")), Ok("mine".into()));
+        for wrong in ["kérnels", "my kernels", "3d", "..", "/", "tilekit"] {
+            assert_eq!(name(wrong, None), Err(Exit::Usage), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        for (path, word) in [
+            ("a/my-kernels", "a/my-kernels"),
+            ("très/bien", "très/bien"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            assert_eq!(shell_word(Path::new(path)), word);
+        }
     }
 }

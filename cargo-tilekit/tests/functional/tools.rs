@@ -77,6 +77,20 @@ fn a_new_package_runs() {
         .tilekit_in("fresh-kernels", "run --device emulator")
         .ends_with(0);
     said.prints(&["ok    vector_add<1024>  n=1000"]);
+    folder
+        .tilekit("new kérnels")
+        .ends_with(2)
+        .says(&["`kérnels` cannot be the name of a package", "--name"]);
+    assert!(!folder.root().join("kérnels").exists());
+    folder
+        .tilekit("new kérnels+1,2;3 --name other-kernels")
+        .ends_with(0)
+        .says(&["next: cd 'kérnels+1,2;3' &&"]);
+    assert!(
+        folder
+            .read("kérnels+1,2;3/tests/tilekit.rs")
+            .contains("other_kernels")
+    );
 }
 
 #[test]
