@@ -1,7 +1,6 @@
 //! What the macros expand to. Nothing here is meant to be written by hand, except by code that extends the language:
 //! [`KernelEntry`] is what tools iterate over, [`KernelFn`] what they trace, [`Carry`] what a derive implements.
 
-use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
 pub use inventory;
@@ -188,9 +187,15 @@ pub fn static_print(text: String) {
 /// would change what no carrier sees.
 pub struct Watched<'a, T: ?Sized>(pub &'a T);
 
-/// Watching a `&mut` or a cell of something that a kernel can carry.
+/// Watching a `&mut` to something that a kernel can carry.
 pub trait WatchReference {
     /// Shows it to the carrier, which refuses a change.
+    fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str);
+}
+
+/// Watching what a kernel can carry, in which there may be cells.
+pub trait WatchCells {
+    /// Shows what the cells hold to the carrier, which refuses a change.
     fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str);
 }
 
@@ -200,28 +205,19 @@ pub trait WatchOther {
     fn watch<C>(&self, _: &mut C, _: &'static str) {}
 }
 
-impl<T: Carry + Clone> WatchReference for Watched<'_, &mut T> {
+impl<T: Carry + Clone> WatchReference for &Watched<'_, &mut T> {
     fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str) {
         carrier.watch(name, &mut T::clone(self.0));
     }
 }
 
-impl<T: Carry + Copy> WatchReference for Watched<'_, Cell<T>> {
+impl<T: Carry> WatchCells for &&Watched<'_, T> {
     fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str) {
-        carrier.watch(name, &mut self.0.get());
+        carrier.look(name, self.0);
     }
 }
 
-impl<T: Carry + Clone> WatchReference for Watched<'_, RefCell<T>> {
-    fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str) {
-        // What is borrowed for longer is seen when it is given back.
-        if let Ok(inner) = self.0.try_borrow() {
-            carrier.watch(name, &mut inner.clone());
-        }
-    }
-}
-
-impl<T: ?Sized> WatchOther for &Watched<'_, T> {}
+impl<T: ?Sized> WatchOther for Watched<'_, T> {}
 
 /// A variable of a `let`, which gives its name to the value it holds, if it holds one.
 pub struct Named<'a, T>(pub &'a T);

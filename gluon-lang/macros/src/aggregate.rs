@@ -1,17 +1,24 @@
 //! `#[derive(Aggregate)]`.
 
-use proc_macro2::TokenStream as Tokens;
+use proc_macro2::{Ident, TokenStream as Tokens};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Fields, Index, Variant};
 
 pub(crate) fn expand(item: &DeriveInput) -> syn::Result<Tokens> {
-    let walk = match &item.data {
-        Data::Struct(data) => walk_struct(&data.fields),
+    let (walk, look) = match &item.data {
+        Data::Struct(data) => (
+            walk_struct(&data.fields, &Way::WALK),
+            walk_struct(&data.fields, &Way::LOOK),
+        ),
         Data::Enum(data) => {
-            let arms = data.variants.iter().map(walk_variant);
-            quote!(match self { #(#arms)* })
+            let walks = data.variants.iter().map(|v| walk_variant(v, &Way::WALK));
+            let looks = data.variants.iter().map(|v| walk_variant(v, &Way::LOOK));
+            (
+                quote!(match self { #(#walks)* }),
+                quote!(match self { #(#looks)* }),
+            )
         }
         Data::Union(data) => {
             return Err(syn::Error::new(
@@ -38,23 +45,49 @@ pub(crate) fn expand(item: &DeriveInput) -> syn::Result<Tokens> {
             fn walk(&mut self, __walker: &mut ::tilekit::rt::Walker<'_>) {
                 #walk
             }
+            fn look(&self, __walker: &mut ::tilekit::rt::Walker<'_>) {
+                #look
+            }
         }
     })
 }
 
-fn walk_struct(fields: &Fields) -> Tokens {
+/// How the parts are shown.
+struct Way {
+    method: &'static str,
+    is_mut: bool,
+}
+
+impl Way {
+    const WALK: Way = Way {
+        method: "field",
+        is_mut: true,
+    };
+    const LOOK: Way = Way {
+        method: "look",
+        is_mut: false,
+    };
+
+    fn method(&self) -> Ident {
+        format_ident!("{}", self.method)
+    }
+}
+
+fn walk_struct(fields: &Fields, way: &Way) -> Tokens {
+    let (method, token) = (way.method(), way.is_mut.then(|| quote!(mut)));
     let walks = fields.iter().enumerate().map(|(i, field)| {
         let index = Index::from(i);
         let (member, name) = match &field.ident {
             Some(ident) => (quote!(#ident), ident.unraw().to_string()),
             None => (quote!(#index), i.to_string()),
         };
-        quote_spanned!(field.ty.span()=> __walker.field(#name, &mut self.#member);)
+        quote_spanned!(field.ty.span()=> __walker.#method(#name, &#token self.#member);)
     });
     quote!(#(#walks)*)
 }
 
-fn walk_variant(variant: &Variant) -> Tokens {
+fn walk_variant(variant: &Variant, way: &Way) -> Tokens {
+    let method = way.method();
     let (ident, form) = (&variant.ident, variant.ident.unraw().to_string());
     let bound: Vec<_> = (0..variant.fields.len())
         .map(|i| format_ident!("__field{i}"))
@@ -69,7 +102,7 @@ fn walk_variant(variant: &Variant) -> Tokens {
                 .ident
                 .as_ref()
                 .map_or_else(|| i.to_string(), |ident| ident.unraw().to_string());
-            quote_spanned!(field.ty.span()=> __walker.field(#name, #bound);)
+            quote_spanned!(field.ty.span()=> __walker.#method(#name, #bound);)
         });
     let pattern = match &variant.fields {
         Fields::Named(fields) => {
@@ -79,8 +112,9 @@ fn walk_variant(variant: &Variant) -> Tokens {
         Fields::Unnamed(_) => quote!(Self::#ident(#(#bound),*)),
         Fields::Unit => quote!(Self::#ident),
     };
+    let says_form = way.is_mut.then(|| quote!(__walker.form(&#form);));
     quote!(#pattern => {
-        __walker.form(&#form);
+        #says_form
         #(#walks)*
     })
 }

@@ -2,6 +2,7 @@
 
 extern crate gluon_lang as tilekit;
 
+mod cells;
 mod collective;
 mod control;
 mod examples;

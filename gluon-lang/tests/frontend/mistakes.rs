@@ -214,13 +214,22 @@ fn break_out_of_block(out: Ptr<i32>, n: i32) {
 }
 mistake!(a_break_out_of_a_block, break_out_of_block);
 
+/// Says nothing of what it holds.
+struct Kept(std::cell::Cell<Scalar<i32>>);
+
+impl Kept {
+    fn put(&self, value: Scalar<i32>) {
+        self.0.set(value);
+    }
+}
+
 #[kernel(warps = 1)]
 fn escapes_by_cell(out: Ptr<i32>, n: i32) {
-    let kept = std::rc::Rc::new(std::cell::Cell::new(n));
+    let kept = Kept(std::cell::Cell::new(n));
     for i in range(0, n) {
-        kept.set(i);
+        kept.put(i);
     }
-    out.at(0).store(kept.get());
+    out.at(0).store(kept.0.get());
 }
 mistake!(a_value_that_leaves_its_loop, escapes_by_cell);
 

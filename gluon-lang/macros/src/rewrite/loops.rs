@@ -12,6 +12,7 @@ use super::Rewriter;
 use super::branch::has_let;
 use super::deferred::{Flow, Missing};
 use super::exits::record;
+use super::later::Later;
 use super::uses::Uses;
 
 impl Rewriter {
@@ -24,10 +25,12 @@ impl Rewriter {
         let iterated = f.expr.clone();
         self.visit_expr_mut(&mut f.expr);
         self.exits.enter_loop(depth.clone(), f.label.as_ref());
+        self.scopes.open_before(Later::again(&f.body));
         self.scopes.open();
         self.scopes.add_items(&f.pat, &iterated);
         let before = self.scopes.flow.clone();
         self.visit_block_mut(&mut f.body);
+        self.scopes.close();
         self.scopes.close();
         let record = self.leave_loop(before, f.for_token.span, &depth);
         let name = match &*f.pat {
@@ -64,11 +67,13 @@ impl Rewriter {
         let carry = self.scopes.carry(&uses, w.while_token.span, true);
         let is_host = has_let(&w.cond) || matches!(*w.cond, Expr::Const(_));
         self.exits.enter_loop(depth.clone(), w.label.as_ref());
+        self.scopes.open_before(Later::again(&w.body));
         self.scopes.open();
         self.visit_expr_mut(&mut w.cond);
         self.bind_lets(&w.cond);
         let before = self.scopes.flow.clone();
         self.visit_block_mut(&mut w.body);
+        self.scopes.close();
         self.scopes.close();
         let record = self.leave_loop(before, w.while_token.span, &depth);
         if is_host {
@@ -94,7 +99,9 @@ impl Rewriter {
         let depth = self.fresh("depth");
         self.exits.enter_loop(depth.clone(), l.label.as_ref());
         let before = self.scopes.flow.clone();
+        self.scopes.open_before(Later::again(&l.body));
         self.visit_block_mut(&mut l.body);
+        self.scopes.close();
         let (is_left, breaks) = self.exits.leave_loop();
         // What follows is reached by a `break` alone.
         self.scopes.flow = breaks.unwrap_or(before);

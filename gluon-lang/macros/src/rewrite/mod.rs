@@ -1,8 +1,11 @@
 //! Rewriting of function bodies: loops, branches, comparisons, `&&` and `||`, ways out, literals on the left.
 
 mod branch;
+mod carry;
+mod contents;
 mod deferred;
 mod exits;
+mod later;
 mod loops;
 mod macros;
 mod names;
@@ -20,6 +23,7 @@ use syn::{Attribute, Block, Expr, Local, Pat, Signature, Stmt, parse_quote};
 
 use deferred::{Flow, Missing};
 use exits::Exits;
+use later::Later;
 use scope::Scopes;
 
 pub(crate) use returns::lift_returns;
@@ -64,7 +68,9 @@ pub(crate) fn rewrite(signature: &Signature, body: &mut Block) -> Tokens {
 fn by_type() -> Stmt {
     parse_quote! {
         #[allow(unused_imports, reason = "which of them is used depends on types")]
-        use ::tilekit::rt::{NameHandle as _, NameOther as _, WatchOther as _, WatchReference as _};
+        use ::tilekit::rt::{
+            NameHandle as _, NameOther as _, WatchCells as _, WatchOther as _, WatchReference as _,
+        };
     }
 }
 
@@ -97,10 +103,11 @@ impl Rewriter {
 
 impl VisitMut for Rewriter {
     fn visit_block_mut(&mut self, block: &mut Block) {
-        self.scopes.open();
+        self.scopes.open_before(Later::of(block));
         let mut stmts = Vec::with_capacity(block.stmts.len());
         for mut stmt in std::mem::take(&mut block.stmts) {
             let mut hint = None;
+            self.scopes.advance();
             if let Stmt::Local(local) = &mut stmt {
                 hint = names::name_hint(local);
                 self.local(local);

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use proc_macro2::{Ident, Span, TokenStream as Tokens};
-use quote::{quote, quote_spanned};
+use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, FnArg, Pat, PatIdent, Type};
 
+use super::contents::{Contents, contents_of_type};
 use super::deferred::{Declared, Flow, State};
+use super::later::Later;
 use super::references::{Lends, adapted, lends, lends_items};
-use super::uses::Uses;
 
 /// How a variable can change.
 #[derive(Clone, Copy, PartialEq)]
@@ -28,32 +28,52 @@ pub(super) enum Binding {
 }
 
 /// A variable, and the `#[cfg(..)]` that it is there under.
-struct Variable {
-    binding: Binding,
-    cfgs: Vec<Attribute>,
+pub(super) struct Variable {
+    pub(super) ident: Ident,
+    pub(super) binding: Binding,
+    pub(super) cfgs: Vec<Attribute>,
     /// Its number, if it was declared without a value.
     deferred: Option<usize>,
+    pub(super) contents: Contents,
 }
 
 /// The variables in scope, innermost last: of a name several, if some of them are there under a `#[cfg(..)]`.
 #[derive(Default)]
 pub(super) struct Scopes {
-    open: Vec<HashMap<String, Vec<Variable>>>,
+    pub(super) open: Vec<HashMap<String, Vec<Variable>>>,
+    /// Of each scope what is still to come in it.
+    pub(super) later: Vec<Later>,
     /// What was declared without a value.
     declared: Vec<Declared>,
     /// Which of these have a value here.
     pub(super) flow: Flow,
     /// Which of these were assigned, in the order of the code.
     pub(super) assignments: Vec<usize>,
+    /// What is in the variables that are being added.
+    contents: Contents,
 }
 
 impl Scopes {
     pub(super) fn open(&mut self) {
+        self.open_before(Later::default());
+    }
+
+    /// The same with what is to come in it.
+    pub(super) fn open_before(&mut self, later: Later) {
         self.open.push(HashMap::new());
+        self.later.push(later);
+    }
+
+    /// Comes to the next statement.
+    pub(super) fn advance(&mut self) {
+        if let Some(later) = self.later.last_mut() {
+            later.advance();
+        }
     }
 
     pub(super) fn close(&mut self) {
         self.open.pop();
+        self.later.pop();
     }
 
     fn add(&mut self, name: &Ident, binding: Binding, cfgs: &[Attribute]) {
@@ -75,9 +95,11 @@ impl Scopes {
             variables.clear();
         }
         variables.push(Variable {
+            ident: name.clone(),
             binding,
             cfgs: cfgs.to_vec(),
             deferred,
+            contents: self.contents,
         });
     }
 
@@ -127,7 +149,7 @@ impl Scopes {
         self.get(name).first()?.deferred
     }
 
-    fn has_value(&self, variable: &Variable) -> bool {
+    pub(super) fn has_value(&self, variable: &Variable) -> bool {
         variable
             .deferred
             .is_none_or(|number| matches!(self.flow.state(number), State::Yes(_)))
@@ -135,13 +157,18 @@ impl Scopes {
 
     /// The same for a pattern that is matched with `init`.
     pub(super) fn add_matched(&mut self, pattern: &Pat, init: &Expr, cfgs: &[Attribute]) {
+        self.contents = self.contents_of(init);
         self.add_pattern_of(pattern, lends(pattern, init), cfgs);
+        self.contents = Contents::default();
     }
 
     /// The same for the items of `iterated`: of `enumerate` and `zip` each side has its own.
     pub(super) fn add_items(&mut self, pattern: &Pat, iterated: &Expr) {
         let Some((call, sides)) = adapted(pattern, iterated) else {
-            return self.add_pattern_of(pattern, lends_items(pattern, iterated), &[]);
+            self.contents = self.contents_of_items(iterated);
+            self.add_pattern_of(pattern, lends_items(pattern, iterated), &[]);
+            self.contents = Contents::default();
+            return;
         };
         match (sides, call.args.first()) {
             (None, _) => self.add_items(pattern, &call.receiver),
@@ -192,15 +219,19 @@ impl Scopes {
     pub(super) fn add_input(&mut self, input: &FnArg) {
         match input {
             FnArg::Receiver(receiver) => {
+                self.contents.is_shared =
+                    matches!(receiver.kind, syn::ReceiverKind::Reference(_, _, None));
                 let binding = match &receiver.kind {
                     syn::ReceiverKind::Reference(_, _, Some(_)) => Binding::Reference,
                     _ if receiver.mutability.is_some() => Binding::Mutable,
                     _ => Binding::Fixed,
                 };
                 self.add(&Ident::new("self", Span::call_site()), binding, &[]);
+                self.contents = Contents::default();
             }
             FnArg::Typed(typed) => {
                 let cfgs = cfgs(&typed.attrs);
+                self.contents = contents_of_type(&typed.ty);
                 let lends = match &*typed.pat {
                     // Matched through the reference, a pattern binds references.
                     Pat::Ident(_) => Lends::Nothing,
@@ -211,12 +242,13 @@ impl Scopes {
                 if let (Pat::Ident(ident), true) = (&*typed.pat, is_mutable_reference(&typed.ty)) {
                     self.add(&ident.ident, Binding::Reference, &cfgs);
                 }
+                self.contents = Contents::default();
             }
         }
     }
 
     /// What the name may stand for, innermost first: the last one is always there.
-    fn get(&self, name: &str) -> Vec<&Variable> {
+    pub(super) fn get(&self, name: &str) -> Vec<&Variable> {
         let mut found = Vec::new();
         let scopes = self.open.iter().rev().filter_map(|scope| scope.get(name));
         for variable in scopes.flat_map(|variables| variables.iter().rev()) {
@@ -241,71 +273,9 @@ impl Scopes {
             _ => None,
         }
     }
-
-    /// The closure that hands every variable that the region mentions and may change to a carrier. Its mistakes are shown
-    /// at `span`, those about a variable at its first mention.
-    ///
-    /// Variables that may be a `&mut` are watched: a loop's iteration would read behind them what the one before wrote, an
-    /// arm what the other wrote. In an arm that is done for those alone of which a part changes or which come out of
-    /// something that gives `&mut`s, and that are not moved away, since what was moved cannot be looked at.
-    pub(super) fn carry(&self, uses: &Uses, span: Span, is_loop: bool) -> Tokens {
-        let span = span.resolved_at(Span::mixed_site());
-        let carrier = &Ident::new("__carrier", span);
-        let adds = uses.mentioned().iter().flat_map(|ident| {
-            let name = ident.unraw().to_string();
-            let variables = self.get(&name).into_iter();
-            let there = variables.filter(|variable| self.has_value(variable));
-            there.filter_map(move |variable| {
-                let how = Self::how(variable.binding, uses, &name, is_loop)?;
-                Some(add(how, (carrier, ident, &name), &variable.cfgs))
-            })
-        });
-        quote_spanned!(span=> |#carrier: &mut _| { let _ = &#carrier; #(#adds)* })
-    }
-
-    /// How a region deals with a variable that it mentions.
-    fn how(binding: Binding, uses: &Uses, name: &str, is_loop: bool) -> Option<How> {
-        let is_there = is_loop || !uses.moves(name);
-        match binding {
-            Binding::Mutable => Some(How::Itself),
-            Binding::Reference => Some(How::WhatItRefersTo),
-            Binding::LentReference => is_there.then_some(How::WhatItRefersTo),
-            Binding::Lent | Binding::Fixed if uses.changes_behind(name) => {
-                Some(How::WhatItRefersTo)
-            }
-            Binding::Lent => is_there.then_some(How::Watched),
-            Binding::Fixed if uses.changes_in_part(name) => is_there.then_some(How::Watched),
-            Binding::Fixed => is_loop.then_some(How::Watched),
-        }
-    }
 }
 
-/// How a region deals with a variable.
-#[derive(Clone, Copy)]
-enum How {
-    Itself,
-    WhatItRefersTo,
-    Watched,
-}
-
-/// The statement for one variable.
-fn add(how: How, (carrier, ident, name): (&Ident, &Ident, &str), cfgs: &[Attribute]) -> Tokens {
-    let span = ident.span();
-    let add = match how {
-        How::Itself => quote_spanned!(span=> #carrier.add(#name, &mut #ident);),
-        How::WhatItRefersTo => quote_spanned!(span=> #carrier.add(#name, &mut *#ident);),
-        How::Watched => quote_spanned! { span=>
-            (&::tilekit::rt::Watched(&#ident)).watch(#carrier, #name);
-        },
-    };
-    if cfgs.is_empty() {
-        add
-    } else {
-        quote!(#(#cfgs)* { #add })
-    }
-}
-
-fn is_mutable_reference(ty: &Type) -> bool {
+pub(super) fn is_mutable_reference(ty: &Type) -> bool {
     matches!(ty, Type::Reference(r) if r.mutability.is_some())
 }
 

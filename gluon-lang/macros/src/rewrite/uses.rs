@@ -15,6 +15,10 @@ pub(super) struct Uses {
     changed_behind: HashSet<String>,
     /// Those of which a part is assigned or lent: `x.field += ..`, `&mut x[i]`.
     changed_in_part: HashSet<String>,
+    /// Those that something may look into: what methods are called on, what is lent to functions.
+    lent: HashSet<String>,
+    /// Fields that are cells and change: `x.field` of `x.field.set(..)`.
+    changed_cells: Vec<(String, Expr)>,
     /// Those that may be moved away: mentioned as a whole, and not just lent to a function.
     moved: HashSet<String>,
     /// Those that a pattern in the body binds: what is mentioned may be them.
@@ -39,6 +43,17 @@ impl Uses {
     /// May the variable be gone after the body?
     pub(super) fn moves(&self, name: &str) -> bool {
         self.moved.contains(name)
+    }
+
+    /// May something in the body look into the variable, and change what it refers to?
+    pub(super) fn lends(&self, name: &str) -> bool {
+        self.lent.contains(name)
+    }
+
+    /// The fields that are cells and change, and their variables.
+    pub(super) fn changed_cells(&self) -> impl Iterator<Item = &(String, Expr)> {
+        let cells = self.changed_cells.iter();
+        cells.filter(|(name, _)| !self.bound.contains(name))
     }
 
     fn add(&mut self, ident: &Ident) {
@@ -78,7 +93,10 @@ impl Uses {
     /// What a method changes that takes `&self`.
     fn part(&mut self, receiver: &Expr) {
         if let Some((name, _)) = root(receiver, Of::All) {
-            self.changed_in_part.insert(name);
+            self.changed_in_part.insert(name.clone());
+            if is_field(receiver) {
+                self.changed_cells.push((name, receiver.clone()));
+            }
         }
     }
 
@@ -87,6 +105,7 @@ impl Uses {
         match expr {
             Expr::Path(path) => {
                 if let Some(ident) = path.path.get_ident() {
+                    self.lent.insert(ident.unraw().to_string());
                     self.add(ident);
                 }
             }
@@ -115,6 +134,14 @@ fn root(place: &Expr, part: Of) -> Option<(String, Of)> {
         Expr::Unary(e) if matches!(e.op, UnOp::Deref(_)) => root(&e.expr, Of::Behind),
         Expr::Paren(e) => root(&e.expr, part),
         _ => None,
+    }
+}
+
+/// Is it a field of a variable, or of its fields?
+fn is_field(place: &Expr) -> bool {
+    match place {
+        Expr::Field(e) => matches!(*e.base, Expr::Path(_)) || is_field(&e.base),
+        _ => false,
     }
 }
 

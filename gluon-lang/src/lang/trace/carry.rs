@@ -18,6 +18,9 @@ use crate::ir::{Type, ValueDef};
 pub trait Carry {
     /// Shows every handle and host value in it to the walker, always in the same order.
     fn walk(&mut self, walker: &mut Walker<'_>);
+
+    /// Shows copies of those that can change behind a shared reference to it: what cells hold.
+    fn look(&self, _: &mut Walker<'_>) {}
 }
 
 /// A host value that is compared, kept and restored around a loop or branch.
@@ -65,6 +68,37 @@ impl Walker<'_> {
         (self.visit)(&self.path, Leaf::Form(form));
     }
 
+    /// Something behind a reference or in a cell: it is seen through this copy, and cannot be put back.
+    pub fn copy(&mut self, copy: &mut dyn Carry) {
+        let visit = &mut *self.visit;
+        let mut watching = |path: &str, leaf: Leaf<'_>| match leaf {
+            Leaf::Value(value) => visit(path, Leaf::Watched(*value)),
+            Leaf::Host(state) => visit(path, Leaf::Form(state.show())),
+            other => visit(path, other),
+        };
+        let mut walker = Walker {
+            path: std::mem::take(&mut self.path),
+            visit: &mut watching,
+        };
+        copy.walk(&mut walker);
+        let path = walker.path;
+        self.path = path;
+    }
+
+    /// A named or numbered field, which [shows](Carry::look) what can change behind a reference to it.
+    #[inline(never)]
+    pub fn look(&mut self, name: &str, part: &dyn Carry) {
+        let len = self.path.len();
+        let dot = if len == 0 || name.starts_with('[') {
+            ""
+        } else {
+            "."
+        };
+        let _ = write!(self.path, "{dot}{name}");
+        part.look(self);
+        self.path.truncate(len);
+    }
+
     /// A named or numbered field.
     #[inline(never)]
     pub fn field(&mut self, name: &str, part: &mut dyn Carry) {
@@ -109,30 +143,28 @@ impl HostCarrier {
     pub fn add<T: ?Sized>(&mut self, _: &'static str, _: &mut T) {}
 }
 
-/// A carrier, as what watches references see it.
+/// A carrier, as what watches references sees it.
 pub trait Watcher {
     /// A copy of what a reference points to.
     fn watch(&mut self, name: &'static str, copy: &mut dyn Carry);
+    /// A variable, which shows what can change behind a reference to it.
+    fn look(&mut self, name: &'static str, variable: &dyn Carry);
 }
 
 impl Watcher for Carrier<'_> {
     fn watch(&mut self, name: &'static str, copy: &mut dyn Carry) {
-        let visit = &mut *self.walker.visit;
-        let mut watching = |path: &str, leaf: Leaf<'_>| match leaf {
-            Leaf::Value(value) => visit(path, Leaf::Watched(*value)),
-            Leaf::Host(state) => visit(path, Leaf::Form(state.show())),
-            other => visit(path, other),
-        };
-        let mut walker = Walker {
-            path: String::new(),
-            visit: &mut watching,
-        };
-        walker.field(name, copy);
+        self.walker.path.push_str(name);
+        self.walker.copy(copy);
+        self.walker.path.clear();
+    }
+    fn look(&mut self, name: &'static str, variable: &dyn Carry) {
+        self.walker.look(name, variable);
     }
 }
 
 impl Watcher for HostCarrier {
     fn watch(&mut self, _: &'static str, _: &mut dyn Carry) {}
+    fn look(&mut self, _: &'static str, _: &dyn Carry) {}
 }
 
 /// The macro's way to reach all mentioned variables.
@@ -203,11 +235,29 @@ impl Snapshot {
         self.0.iter().filter(is_value).map(|(n, _)| &**n).collect()
     }
 
+    /// The leaves that both snapshots have. A cell that is borrowed at one of the two moments has none then.
+    fn pairs<'a>(
+        &'a self,
+        other: &'a Snapshot,
+    ) -> impl Iterator<Item = (&'a str, &'a Saved, &'a Saved)> {
+        self.0.iter().enumerate().filter_map(|(i, (name, a))| {
+            let same = |(n, _): &&(String, Saved)| n == name;
+            let here = other.0.get(i).filter(same);
+            let (_, b) = here.or_else(|| other.0.iter().find(same))?;
+            Some((&**name, a, b))
+        })
+    }
+
+    /// How many leaves are not seen through a copy.
+    fn own_leaves(&self) -> usize {
+        let is_own = |(_, s): &&(String, Saved)| matches!(s, Saved::Value(_) | Saved::Host(..));
+        self.0.iter().filter(is_own).count()
+    }
+
     /// The first variable of which a reference shows another value, and that value.
-    fn watched_change(&self, other: &Snapshot) -> Option<(&str, Value)> {
-        let mut pairs = self.0.iter().zip(&other.0);
-        pairs.find_map(|((name, a), (_, b))| match (a, b) {
-            (Saved::Watched(a), Saved::Watched(b)) => (a != b).then_some((&**name, *b)),
+    fn watched_change<'a>(&'a self, other: &'a Snapshot) -> Option<(&'a str, Value)> {
+        self.pairs(other).find_map(|(name, a, b)| match (a, b) {
+            (Saved::Watched(a), Saved::Watched(b)) => (a != b).then_some((name, *b)),
             _ => None,
         })
     }
@@ -217,26 +267,24 @@ impl Snapshot {
         &'a self,
         other: &'a Snapshot,
     ) -> Option<(&'a str, &'a str, &'a str)> {
-        let mut pairs = self.0.iter().zip(&other.0);
-        pairs.find_map(|((name, a), (_, b))| match (a, b) {
-            (Saved::Form(a), Saved::Form(b)) => (a != b).then_some((&**name, &**a, &**b)),
+        self.pairs(other).find_map(|(name, a, b)| match (a, b) {
+            (Saved::Form(a), Saved::Form(b)) => (a != b).then_some((name, &**a, &**b)),
             _ => None,
         })
     }
 
     /// The first leaf that is not a value and differs, as its name and both texts.
     pub(super) fn host_change(&self, other: &Snapshot) -> Option<(String, String, String)> {
-        let mut pairs = self.0.iter().zip(&other.0);
-        let found = pairs.find_map(|((name, a), (_, b))| match (a, b) {
+        let found = self.pairs(other).find_map(|(name, a, b)| match (a, b) {
             (Saved::Value(_), Saved::Value(_)) | (Saved::Watched(_), Saved::Watched(_)) => None,
             (Saved::Host(_, a), Saved::Host(_, b)) | (Saved::Form(a), Saved::Form(b)) => {
-                (a != b).then(|| (name.clone(), a.clone(), b.clone()))
+                (a != b).then(|| (name.to_owned(), a.clone(), b.clone()))
             }
-            _ => Some((name.clone(), "of one form".into(), "of another".into())),
+            _ => Some((name.to_owned(), "of one form".into(), "of another".into())),
         });
-        let is_longer = self.0.len() != other.0.len();
+        let is_longer = self.own_leaves() != other.own_leaves();
         found.or_else(|| {
-            let count = |s: &Snapshot| format!("made of {} parts", s.0.len());
+            let count = |s: &Snapshot| format!("made of {} parts", s.own_leaves());
             is_longer.then(|| ("a variable".to_owned(), count(self), count(other)))
         })
     }
@@ -303,6 +351,7 @@ impl Trace {
         if matches!(func.def(changed), ValueDef::Result(..)) {
             func.set_ty(changed, Type::Poison);
         }
+        self.strayed.push(changed);
         false
     }
 
@@ -375,6 +424,9 @@ impl<T: Carry + ?Sized> Carry for &mut T {
     fn walk(&mut self, walker: &mut Walker<'_>) {
         (**self).walk(walker);
     }
+    fn look(&self, walker: &mut Walker<'_>) {
+        (**self).look(walker);
+    }
 }
 
 impl<T: Carry, const N: usize> Carry for [T; N] {
@@ -382,6 +434,9 @@ impl<T: Carry, const N: usize> Carry for [T; N] {
         for (i, item) in self.iter_mut().enumerate() {
             walker.item(i, item);
         }
+    }
+    fn look(&self, walker: &mut Walker<'_>) {
+        self.as_slice().look(walker);
     }
 }
 
@@ -392,17 +447,28 @@ impl<T: Carry> Carry for [T] {
             walker.item(i, item);
         }
     }
+    fn look(&self, walker: &mut Walker<'_>) {
+        for (i, item) in self.iter().enumerate() {
+            walker.look(&format!("[{i}]"), item);
+        }
+    }
 }
 
 impl<T: Carry> Carry for Vec<T> {
     fn walk(&mut self, walker: &mut Walker<'_>) {
         self.as_mut_slice().walk(walker);
     }
+    fn look(&self, walker: &mut Walker<'_>) {
+        self.as_slice().look(walker);
+    }
 }
 
 impl<T: Carry + ?Sized> Carry for Box<T> {
     fn walk(&mut self, walker: &mut Walker<'_>) {
         (**self).walk(walker);
+    }
+    fn look(&self, walker: &mut Walker<'_>) {
+        (**self).look(walker);
     }
 }
 
@@ -413,6 +479,11 @@ impl<T: Carry> Carry for Option<T> {
             inner.walk(walker);
         }
     }
+    fn look(&self, walker: &mut Walker<'_>) {
+        if let Some(inner) = self {
+            inner.look(walker);
+        }
+    }
 }
 
 impl<T: Carry, E: Carry> Carry for Result<T, E> {
@@ -421,6 +492,12 @@ impl<T: Carry, E: Carry> Carry for Result<T, E> {
         match self {
             Ok(inner) => inner.walk(walker),
             Err(inner) => inner.walk(walker),
+        }
+    }
+    fn look(&self, walker: &mut Walker<'_>) {
+        match self {
+            Ok(inner) => inner.look(walker),
+            Err(inner) => inner.look(walker),
         }
     }
 }
@@ -435,6 +512,10 @@ macro_rules! carried_tuples {
             #[allow(unused_variables, reason = "nothing carries nothing")]
             fn walk(&mut self, walker: &mut Walker<'_>) {
                 $(walker.field(stringify!($index), &mut self.$index);)*
+            }
+            #[allow(unused_variables, reason = "nothing shows nothing")]
+            fn look(&self, walker: &mut Walker<'_>) {
+                $(walker.look(stringify!($index), &self.$index);)*
             }
         }
     )*};

@@ -127,6 +127,7 @@ pub(crate) fn trace_kernel(body: &mut dyn FnMut(), at: At) -> Result<Traced, Dia
         partition_depths: Vec::new(),
         named_barriers: 0,
         printed: Vec::new(),
+        strayed: Vec::new(),
         panicked: None,
     };
     let outer = TRACE.with(|t| t.borrow_mut().replace(trace));

@@ -4,6 +4,7 @@
 
 mod branch;
 mod carry;
+mod cells;
 mod emit;
 mod entry;
 mod frame;
@@ -73,6 +74,8 @@ pub(crate) struct Trace {
     pub(crate) partition_depths: Vec<usize>,
     /// Barriers that the author named.
     pub(crate) named_barriers: u32,
+    /// Values that left their region by a way that was reported.
+    strayed: Vec<Value>,
     /// What the host code of the kernel panicked with.
     panicked: Option<panic::Panicked>,
 }
@@ -158,6 +161,9 @@ impl Trace {
     fn check_visible(&mut self, value: Value, at: At) -> bool {
         if self.is_poison(value) || self.builder.in_scope(value) {
             return true;
+        }
+        if self.strayed.contains(&value) {
+            return false;
         }
         let name = self.builder.func().name(value).map(|n| format!("`{n}`"));
         let name = name.unwrap_or_else(|| "a value".into());
