@@ -133,5 +133,8 @@ mod book {
             mod $page {}
         )*};
     }
-    pages!(first_kernel layouts masks reductions clusters bulk_copies tensor_maps products partitions cases inspecting emulator errors);
+    pages!(
+        first_kernel layouts masks reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
+        clusters launches cases inspecting emulator errors
+    );
 }

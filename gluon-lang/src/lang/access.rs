@@ -51,7 +51,8 @@ impl<T: Element> Target for Pointers<T> {
 /// What can stand where `P` wants booleans or elements: for a tile also a tensor, for one element a scalar.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not fit an access of `{T}` through `{P}`",
-    note = "one element takes scalars and host values, a tile takes tensors too; the element types are equal"
+    note = "one element takes scalars and host values, a tile takes tensors too; the element types are equal",
+    note = "a tensor without dimensions, as a reduction of a vector leaves it, becomes a scalar by `.scalar()`"
 )]
 pub trait Fits<P, T: Element> {
     /// The operand before it is fitted.
@@ -104,7 +105,8 @@ impl<P: Target> Access<P> {
         self
     }
 
-    /// With a cache operator.
+    /// With a cache operator (PTX ISA, cache operators). It excludes an eviction priority; an operator of loads is none of
+    /// stores.
     #[inline]
     pub fn cache(mut self, cache: CacheOp) -> Self {
         self.core.cache = cache;
@@ -175,14 +177,16 @@ impl<T: Element> Access<Pointers<T>> {
     }
 }
 
-/// The [copies](Access::copy_to) asked for since the last commit become a group.
+/// The [copies](Access::copy_to) asked for since the last commit become a group (PTX `cp.async.commit_group`). One without
+/// copies is a group too, so that a loop may count groups.
 #[inline]
 #[track_caller]
 pub fn async_copy_commit() {
     trace::async_commit(here());
 }
 
-/// Waits until at most `pending` groups of [copies](Access::copy_to) are under way. What all threads copied is seen after.
+/// Waits until at most `pending` groups of [copies](Access::copy_to), the newest, are under way (PTX `cp.async.wait_group`).
+/// What all threads copied is seen after.
 #[inline]
 #[track_caller]
 pub fn async_copy_wait(pending: u32) {
