@@ -87,6 +87,16 @@ codes! {
         "A shared-memory access has bank conflicts, and the kernel forbids that.";
     PtxCheck = "TK0032", "ptx-check",
         "The emitted PTX breaks a rule of PTX. With inline PTX this may be the author's; otherwise it is a bug of TileKit.";
+    KernelCall = "TK0033", "kernel-call",
+        "A kernel function was called by another kernel. A kernel is launched, with warps and contracts of its own; code that several kernels share is a `#[device]` function.";
+    CombineEffect = "TK0034", "combine-effect",
+        "The function that combines two elements of a reduction or scan does more than compute: it loads, stores, branches or converts layouts. Only elementwise operations on scalars can be done in the order that the layout needs.";
+    ReadonlyStore = "TK0035", "readonly-store",
+        "The kernel stores through a pointer that comes from a `#[readonly]` parameter. The promise lets loads go past the coherent cache, so that a store would not be seen: take the promise away, or store elsewhere.";
+    NamedBarrier = "TK0036", "named-barrier",
+        "A named barrier that the hardware does not have, or that cannot complete. A CTA has 16 barriers: number 0 is where all its threads meet, each partition of `warp_specialize` has one more, and the rest can be named. Whole warps arrive, so its threads are a multiple of 32, and as many threads must arrive as it counts.";
+    CallBesideWgmma = "TK0037", "call-beside-wgmma",
+        "A print or assertion in a kernel with `wgmma`. It calls `vprintf`, and ptxas then waits after every `wgmma` (its note C7510), wherever the call stands. The emulator runs such a kernel; for a GPU, store what is of interest and look at it in another kernel, or take the print out.";
     OutOfBounds = "TK0060", "out-of-bounds",
         "A kernel that ran accessed memory outside every allocation, or outside its state space. Mask what lies past the end (`.mask(at < n)`), or make the grid fit the tensor.";
     MisalignedAccess = "TK0061", "misaligned-access",
@@ -119,24 +129,14 @@ codes! {
         "A tensor map or matrix descriptor that the hardware would refuse.";
     RegisterBudget = "TK0075", "register-budget",
         "The registers that a kernel is given, or the partitions of one, do not fit: a budget is a multiple of 8 from 24 to 256, all warpgroups together have what the launch takes, at most 65536 in eights for each thread, and a partition must be able to hold what it computes.";
+    KernelFault = "TK0076", "kernel-fault",
+        "A kernel that ran did what the PTX ISA forbids or leaves undefined.";
+    MissingFence = "TK0077", "missing-fence",
+        "Ordinary stores to shared memory are followed by the copy engine or the tensor cores of another partition without a proxy fence. Threads and engines see shared memory through different proxies: write `fence_async_shared()` after the stores, before the barrier that hands the memory over.";
     MisplacedPartition = "TK0078", "misplaced-partition",
         "`warp_specialize` stands where warps cannot part: it is the last thing that a kernel's own body does, once, with code for the kernel's own warps and for at least one worker.";
     PartitionCapture = "TK0079", "partition-capture",
         "A partition uses a tensor that was made outside of it. A tensor lies in the registers of the threads that made it; make it inside the partition, or hand it over through shared memory.";
-    MissingFence = "TK0077", "missing-fence",
-        "Ordinary stores to shared memory are followed by the copy engine or the tensor cores of another partition without a proxy fence. Threads and engines see shared memory through different proxies: write `fence_async_shared()` after the stores, before the barrier that hands the memory over.";
-    KernelFault = "TK0076", "kernel-fault",
-        "A kernel that ran did what the PTX ISA forbids or leaves undefined.";
-    KernelCall = "TK0033", "kernel-call",
-        "A kernel function was called by another kernel. A kernel is launched, with warps and contracts of its own; code that several kernels share is a `#[device]` function.";
-    ReadonlyStore = "TK0035", "readonly-store",
-        "The kernel stores through a pointer that comes from a `#[readonly]` parameter. The promise lets loads go past the coherent cache, so that a store would not be seen: take the promise away, or store elsewhere.";
-    NamedBarrier = "TK0036", "named-barrier",
-        "A named barrier that the hardware does not have, or that cannot complete. A CTA has 16 barriers: number 0 is where all its threads meet, each partition of `warp_specialize` has one more, and the rest can be named. Whole warps arrive, so its threads are a multiple of 32, and as many threads must arrive as it counts.";
-    CallBesideWgmma = "TK0037", "call-beside-wgmma",
-        "A print or assertion in a kernel with `wgmma`. It calls `vprintf`, and ptxas then waits after every `wgmma` (its note C7510), wherever the call stands. The emulator runs such a kernel; for a GPU, store what is of interest and look at it in another kernel, or take the print out.";
-    CombineEffect = "TK0034", "combine-effect",
-        "The function that combines two elements of a reduction or scan does more than compute: it loads, stores, branches or converts layouts. Only elementwise operations on scalars can be done in the order that the layout needs.";
 }
 
 impl fmt::Display for Code {
@@ -153,5 +153,16 @@ impl FromStr for Code {
             .copied()
             .find(|c| c.number().eq_ignore_ascii_case(text) || c.slug() == text)
             .ok_or_else(|| format!("`{text}` is no code of TileKit"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader looks a code up by its number.
+    #[test]
+    fn codes_are_listed_in_the_order_of_their_numbers() {
+        assert!(Code::ALL.is_sorted_by(|a, b| a.number() < b.number()));
     }
 }
