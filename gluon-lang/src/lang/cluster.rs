@@ -34,7 +34,8 @@ pub fn cluster_size() -> u32 {
     trace::cluster_size(here())
 }
 
-/// All threads of the cluster meet. What any of them did before, all of them see after.
+/// All threads of the cluster meet (PTX ISA 9.7.13.3, `barrier.cluster`). What any of them did before, all of them see after.
+/// Every thread of every CTA must come.
 #[inline]
 #[track_caller]
 pub fn cluster_barrier() {
@@ -70,7 +71,8 @@ pub fn cluster_wait() {
     trace::cluster_wait(here());
 }
 
-/// Waits until the launch before this one in the stream is complete and what it wrote is seen. A kernel that says this may
+/// Waits until the launch before this one in the stream is complete and what it wrote is seen (PTX `griddepcontrol.wait`).
+/// A kernel that says this may
 /// be launched while that one still runs; whatever it did not write may be read before.
 #[inline]
 #[track_caller]
@@ -78,7 +80,8 @@ pub fn launch_wait() {
     trace::launch_wait(here());
 }
 
-/// The next launch in the stream may begin once every CTA has said this or ended.
+/// The next launch in the stream may begin once every CTA has said this or ended (PTX `griddepcontrol.launch_dependents`). It
+/// orders no memory: what this launch writes is seen by the next one behind its own [`launch_wait`].
 #[inline]
 #[track_caller]
 pub fn launch_dependents() {
@@ -105,7 +108,7 @@ impl<T: Element> Smem<T> {
 }
 
 impl<T: Element> RemoteSmem<T> {
-    /// Reads all elements into registers.
+    /// Reads all elements into registers (PTX `ld.shared::cluster`).
     #[inline]
     #[track_caller]
     pub fn load(self, layout: impl Into<Layout>) -> Tensor<T> {
@@ -113,7 +116,7 @@ impl<T: Element> RemoteSmem<T> {
         Tensor::wrap(trace::remote_load(view, self.cta, layout.into(), here()))
     }
 
-    /// Writes a tensor of this shape, in any layout.
+    /// Writes a tensor of this shape, in any layout (PTX `st.shared::cluster`).
     #[inline]
     #[track_caller]
     pub fn store(self, value: Tensor<T>) {

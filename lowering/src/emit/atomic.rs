@@ -1,4 +1,4 @@
-//! Atomic operations, above all on global memory (PTX ISA 9.7.13.4): each element once, by one thread that holds it, and its result
+//! Atomic operations, above all on global memory (PTX ISA 9.7.13.5): each element once, by one thread that holds it, and its result
 //! told to the others.
 //!
 //! What a thread orders by `.release` and `.acquire` is what it did itself. So that it holds for the CTA, all threads meet

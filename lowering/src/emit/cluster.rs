@@ -1,4 +1,4 @@
-//! Clusters of CTAs, and launches that overlap (PTX ISA 9.7.13.3, 9.7.13.14).
+//! Clusters of CTAs, and launches that overlap (PTX ISA 9.7.13.3, 9.7.13.13).
 
 use gluon_lang::entity::Inst;
 use gluon_lang::ops::cluster::{

@@ -217,7 +217,7 @@ impl Checker<'_> {
         self.addr("addr", inst.addr, inst.space, bytes, bytes.max(1));
     }
 
-    /// Types and spaces of an atomic operation (PTX ISA 9.7.13.4).
+    /// Types and spaces of an atomic operation (PTX ISA 9.7.13.5).
     fn atomic(
         &mut self,
         name: &str,

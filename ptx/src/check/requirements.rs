@@ -47,7 +47,7 @@ pub fn requirement(inst: &Inst) -> Option<Requirement> {
         Inst::TensormapReplace(_) => arch("tensormap.replace", 3),
         Inst::TensormapCpFenceproxy(_) => version("tensormap.cp_fenceproxy", 3),
         Inst::FenceProxyTensormap(_) => version("fence.proxy.tensormap", 3),
-        // PTX ISA 9.7.9.12 and 9.7.13.8.
+        // PTX ISA 9.7.9.12 and 9.7.13.7.
         Inst::StAsync(_) => version("st.async", 1),
         Inst::RedAsync(_) => version("red.async", 1),
         Inst::Atom(atom) if atom.vec.is_some() => version("atom with a vector", 1),

@@ -43,12 +43,12 @@ family! {
          policy ? CachePolicy, vec ? VecWidth, ty: Type]
         (in addr: Addr, in src: Values; in policy);
 
-    /// Reads, changes and writes in one step (PTX ISA 9.7.13.4). `cas` has `c`, the value to store.
+    /// Reads, changes and writes in one step (PTX ISA 9.7.13.5). `cas` has `c`, the value to store.
     Atom: ["atom" sem ? AccessSem, scope ? Scope, space ? Space, op: AtomOp, policy ? CachePolicy, vec ? VecWidth,
            ty: Type]
         (out dst: Dests, in addr: Addr, in b: Values, in c ? Operand; in policy);
 
-    /// An atomic update without a result (PTX ISA 9.7.13.7).
+    /// An atomic update without a result (PTX ISA 9.7.13.6).
     Red: ["red" sem ? AccessSem, scope ? Scope, space ? Space, op: AtomOp, policy ? CachePolicy, vec ? VecWidth,
           ty: Type]
         (in addr: Addr, in b: Values; in policy);
@@ -92,7 +92,7 @@ family! {
     StAsync: ["st.async" "shared::cluster" "mbarrier::complete_tx::bytes" vec ? VecWidth, ty: Type]
         (in addr: Addr, in src: Values, in mbar: Addr);
 
-    /// A reduction in another CTA of the cluster that completes bytes on its mbarrier (PTX ISA 9.7.13.8).
+    /// A reduction in another CTA of the cluster that completes bytes on its mbarrier (PTX ISA 9.7.13.7).
     RedAsync: ["red.async.relaxed.cluster" "shared::cluster" "mbarrier::complete_tx::bytes" op: AtomOp, ty: Type]
         (in addr: Addr, in src: Operand, in mbar: Addr);
 

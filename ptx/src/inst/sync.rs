@@ -114,7 +114,7 @@ family! {
     /// Arrives when the thread's earlier `cp.async` are done (PTX ISA 9.7.13.15.15).
     CpAsyncMbarrierArrive: ["cp.async.mbarrier.arrive" noinc = "noinc", space ? MbarSpace; "b64"] (in addr: Addr);
 
-    /// Waits for the earlier kernel of a dependent launch, or lets the next one start (PTX ISA 9.7.13.14).
+    /// Waits for the earlier kernel of a dependent launch, or lets the next one start (PTX ISA 9.7.13.13).
     GridDepControl: [op: GridDepOp] ();
 
     /// Sleeps for about this many nanoseconds (PTX ISA 9.7.19.4).

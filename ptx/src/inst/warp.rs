@@ -1,4 +1,4 @@
-//! Exchange between the lanes of a warp (PTX ISA 9.7.9.6 and 9.7.13.9 to 9.7.13.13).
+//! Exchange between the lanes of a warp (PTX ISA 9.7.9.6 and 9.7.13.9 to 9.7.13.14).
 
 use super::family::family;
 use crate::operand::{Dest, Operand, PairDest, Predicate};
@@ -30,19 +30,19 @@ family! {
     Shfl: ["shfl.sync" mode: ShflMode; "b32"]
         (out dst: PairDest, in a: Operand, in lane: Operand, in clamp: Operand, in mask: Operand);
 
-    /// A vote over predicates (PTX ISA 9.7.13.10).
+    /// A vote over predicates (PTX ISA 9.7.13.9).
     Vote: [op: VoteOp] (out dst: Dest, in src: Predicate, in mask: Operand);
 
-    /// Compares values across lanes (PTX ISA 9.7.13.11).
+    /// Compares values across lanes (PTX ISA 9.7.13.10).
     Match: [op: MatchOp, ty: Type] (out dst: PairDest, in a: Operand, in mask: Operand);
 
-    /// The lanes that execute this together (PTX ISA 9.7.13.12).
+    /// The lanes that execute this together (PTX ISA 9.7.13.11).
     ActiveMask: [; "activemask.b32"] (out dst: Dest);
 
-    /// An integer reduction over lanes (PTX ISA 9.7.13.13).
+    /// An integer reduction over lanes (PTX ISA 9.7.13.12).
     Redux: ["redux.sync" op: ReduxOp, ty: Type] (out dst: Dest, in src: Operand, in mask: Operand);
 
-    /// Elects one lane of a mask (PTX ISA 9.7.13.15).
+    /// Elects one lane of a mask (PTX ISA 9.7.13.14).
     Elect: [; "elect.sync"] (out dst: PairDest, in mask: Operand);
 
     /// Changes the register budget of the warp, 24 to 256 in steps of 8 (PTX ISA 9.7.19.5).
