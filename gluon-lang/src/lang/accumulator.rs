@@ -11,8 +11,11 @@ use crate::entity::Value;
 use crate::layout::Wgmma;
 use crate::ops::wgmma::InputPrecision;
 
-/// A tile of sums that the tensor cores add to, asynchronously (PTX `wgmma`). Until it is waited for, it offers no
-/// arithmetic and no store.
+/// A tile of sums that the tensor cores add to, asynchronously (PTX ISA 9.7.15, `wgmma`). Until it is waited for, it offers
+/// no arithmetic and no store.
+///
+/// It belongs to whole warpgroups, four warps each: of a kernel, or of a partition of
+/// [`warp_specialize`](super::warp_specialize). A thread holds M · N / threads sums in 32-bit registers, two f16 to a register.
 ///
 /// ```text
 /// let mut acc = Accumulator::<f32>::zeros([128, 256], Wgmma::new([8, 1], [64, 256, 16]));
@@ -109,7 +112,8 @@ impl<T: Element> Accumulator<T> {
         self
     }
 
-    /// Sums that begin at zero.
+    /// Sums `[M, N]` that begin at zero. M is a multiple of 64 for each warpgroup that `layout` puts along it, N of the
+    /// instruction's columns for each along that; the instruction's k is what 32 bytes of a factor hold (TK0005).
     #[inline]
     #[track_caller]
     pub fn zeros(shape: impl IntoDims, layout: Wgmma) -> Self {
@@ -129,8 +133,16 @@ impl<T: Element> Accumulator<T> {
         Self::wrap(trace::accumulator_of(init.value(), here()))
     }
 
-    /// Starts `self + a · b`: a group of its own. `a` is `[M, K]`, `b` is `[K, N]` in shared memory; a view in another
-    /// order, as `transpose` gives it, is read as it lies.
+    /// Starts `self + a · b`: a group of its own (PTX `wgmma.mma_async` and `wgmma.commit_group`). `a` is `[M, K]` and `b` is
+    /// `[K, N]`, K a multiple of 32 bytes.
+    ///
+    /// Tiles of shared memory have a layout that the tensor cores read, as [`Nvmma`](crate::layout::Nvmma) is; a view in
+    /// another order, as `transpose` gives it, is read as it lies. Factors of 16 bits may be contiguous along either
+    /// dimension, all others along K alone. A left factor in registers has the layout
+    /// [`DotOperand`](crate::layout::DotOperand) 0 of the accumulator's, its k width the elements that fill 32 bits.
+    ///
+    /// Both tiles must stay as they are until the group is complete: see [`wait`](Accumulator::wait). What ordinary stores
+    /// wrote to them is fenced before, within one partition.
     #[inline]
     #[track_caller]
     pub fn mma<A, B>(self, a: A, b: Smem<B>) -> Self
@@ -158,14 +170,15 @@ impl<T: Element> Accumulator<T> {
         self.with_value(trace::wgmma(self.value, a, b, keep, settings, here()))
     }
 
-    /// Waits until at most `pending` groups of this warpgroup are under way, 0 to 7.
+    /// Waits until at most `pending` groups of this warpgroup are under way, 0 to 7 (PTX `wgmma.wait_group`). The tiles that
+    /// the others read may then be written again by this warpgroup; another one must be told.
     #[inline]
     #[track_caller]
     pub fn wait(self, pending: u32) -> Self {
         self.with_value(trace::wgmma_wait(self.value, pending, false, here()))
     }
 
-    /// Waits until no group is under way, and gives the sums.
+    /// Waits until no group is under way, and gives the sums in the layout of the accumulator.
     #[inline]
     #[track_caller]
     pub fn wait_all(self) -> Tensor<T> {

@@ -6,7 +6,8 @@ use super::{Element, Mbarrier, Offset, Ptr, Scalar, Smem};
 use crate::ops::global::L2Policy;
 use crate::ops::tma::TmaReduceOp;
 
-/// A linear copy being described: `x.bulk(start).count(n).load(ring.index(slot), full)`.
+/// A linear copy being described: `x.bulk(start).count(n).load(ring.index(slot), full)` (PTX ISA 9.7.9.25.4,
+/// `cp.async.bulk`).
 ///
 /// Both sides begin at multiples of 16 bytes, and a multiple of 16 bytes is moved. What cannot be seen while tracing, the
 /// emulator checks.

@@ -9,6 +9,9 @@ use crate::ops::arith::{BinaryOp, Precision, UnaryOp};
 
 macro_rules! float_functions {
     (@ $of:ty => $to:ident, $($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+        /// Elementary functions. f16 and bf16 are computed in f32 and rounded once; f32 and f64 are within about two
+        /// units in the last place. Of f32, roots, `exp2` and `exp` are the hardware's, with subnormal numbers taken as zero,
+        /// and `exp(x)` carries the rounding of `x · log2(e)`, which grows with `x`: [`precise`](Tensor::precise) avoids both.
         impl<T: Float> $of {$(
             $(#[$doc])*
             #[inline]

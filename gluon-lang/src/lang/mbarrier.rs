@@ -7,8 +7,8 @@ use crate::entity::Value;
 use crate::ops::create::Const;
 pub use crate::ops::mbarrier::Arrivers;
 
-/// One barrier in shared memory (PTX `mbarrier`). It completes a phase when all arrivals that it counts have come and all
-/// bytes that it expects have been copied, and then begins the next.
+/// One barrier in shared memory (PTX ISA 9.7.13.15, `mbarrier`). It completes a phase when all arrivals that it counts have
+/// come and all bytes that it expects have been copied, and then begins the next. It takes 8 bytes.
 ///
 /// Phases are counted by their parity. A wait for phase 0 returns when the first phase is complete, one for phase 1 when
 /// the second is; on a fresh barrier a wait for phase 1 returns at once.
@@ -27,8 +27,8 @@ pub struct Mbarrier(pub(super) Value);
 pub struct Mbarriers(Value);
 
 impl Mbarriers {
-    /// `len` new barriers, each of which completes a phase after `count` arrivals. Threads and the copy engine may use
-    /// them at once; other CTAs of the cluster after a cluster barrier.
+    /// `len` new barriers, each of which completes a phase after `count` arrivals, 1 to 2^20 - 1. Threads and the copy engine
+    /// may use them at once; other CTAs of the cluster after a cluster barrier.
     #[track_caller]
     pub fn alloc(len: usize, count: u32) -> Self {
         let at = here();
@@ -50,8 +50,8 @@ impl Mbarriers {
 }
 
 impl Mbarrier {
-    /// A new barrier that completes a phase after `count` arrivals. Threads and the copy engine may use it at once; other
-    /// CTAs of the cluster after a cluster barrier.
+    /// A new barrier that completes a phase after `count` arrivals, 1 to 2^20 - 1. Threads and the copy engine may use it at
+    /// once; other CTAs of the cluster after a cluster barrier.
     #[track_caller]
     pub fn alloc(count: u32) -> Self {
         let at = here();
@@ -74,7 +74,8 @@ impl Mbarrier {
         trace::mbarrier_invalidate(self.0, here());
     }
 
-    /// One arrival, which also says that copies of so many bytes complete the phase.
+    /// One arrival, which also says that copies of so many bytes complete the phase: at most 2^20 - 1 (PTX
+    /// `mbarrier.arrive.expect_tx`). One thread says it. The emulator reports a phase whose copies bring other bytes.
     #[inline]
     #[track_caller]
     pub fn expect(self, bytes: impl ScalarOperand<i32>) {

@@ -1,5 +1,5 @@
 //! Reductions along one dimension. A combine function must be associative and commutative, for the order of combination
-//! is the layout's.
+//! is the layout's; with one layout the result has the same bits in every run.
 
 use super::trace::{self, Combining, here};
 use super::{Bits, Element, Handle, Numeric, Scalar, Tensor};
@@ -8,6 +8,9 @@ use crate::ops::arith::{BinaryOp, CompareOp};
 
 macro_rules! reductions {
     ($($bound:ident { $($(#[$doc:meta])* $name:ident = $op:ident;)* })*) => {$(
+        /// Reductions along `axis`, which the result does not have: its layout is [`Slice`](crate::layout::Slice) of this one's,
+        /// and what is left of a vector has rank 0. They combine within a thread, then within a warp by shuffles, then
+        /// between warps through shared memory, each as far as the layout spreads `axis`.
         impl<T: $bound> Tensor<T> {
             $(
                 $(#[$doc])*
@@ -59,7 +62,8 @@ impl<T: Numeric> Tensor<T> {
 }
 
 impl<T: Element> Tensor<T> {
-    /// All elements along `axis` combined two by two: `x.reduce(0, |a, b| a.max(b))`. Where the CTAs of a cluster split the
+    /// All elements along `axis` combined two by two: `x.reduce(0, |a, b| a.max(b))`. The function only computes,
+    /// element by element: it accesses no memory, branches nowhere and changes no layout (TK0034). Where the CTAs of a cluster split the
     /// dimension, each of them has the result, and all must come here.
     #[inline]
     #[track_caller]

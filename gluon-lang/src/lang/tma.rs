@@ -11,6 +11,9 @@ pub use crate::ops::tma::TmaReduceOp;
 
 /// Where a block begins in its tensor: one coordinate in elements for each dimension, the slowest first. An array, or a
 /// tuple where host numbers and scalars of the kernel stand side by side.
+///
+/// Coordinates may be negative and beyond the end: what is outside of the tensor is zero to a load and nothing to a store.
+/// The last one is a multiple of 16 bytes (TK0028 where it is a constant).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say where a block begins",
     note = "write `[row, column]` or `(row, 0)`: one i32 of the kernel or host integer for each dimension"
@@ -80,8 +83,9 @@ impl<T: Element> TensorMap<T> {
         }
     }
 
-    /// Copies the block at `at` into a tile of shared memory; elements outside of the tensor become zero. Its bytes complete
-    /// on `barrier`, which must [expect](Mbarrier::expect) them. Of a block that the CTAs of a cluster split, each copies its
+    /// Copies the block at `at` into a tile of shared memory; elements outside of the tensor become zero (PTX ISA 9.7.9.27,
+    /// `cp.async.bulk.tensor`). One thread asks for it, and all go on. The tile has the block's shape, element type and layout.
+    /// Its bytes complete on `barrier`, which must [expect](Mbarrier::expect) [so many](TensorMap::block_bytes). Of a block that the CTAs of a cluster split, each copies its
     /// part, and `at` is where the whole block begins.
     #[inline]
     #[track_caller]
@@ -111,7 +115,9 @@ impl<T: Element> TensorMap<T> {
         self.copy().store_at(TmaReduceOp::Store, at, from, here());
     }
 
-    /// Combines a tile of shared memory with the block at `at`, element by element, each step atomic.
+    /// Combines a tile of shared memory with the block at `at`, element by element, each step atomic and relaxed
+    /// (PTX `cp.reduce.async.bulk.tensor`). Waited for as a store. An operation that the engine lacks for the element type is
+    /// an error (TK0011).
     #[inline]
     #[track_caller]
     pub fn reduce(self, op: TmaReduceOp, at: impl Coordinates, from: Smem<T>) {
@@ -232,15 +238,16 @@ impl<T: Element> TmaCopy<T> {
     }
 }
 
-/// Waits until at most `pending` of the stores through tensor maps are under way, and what the others wrote is seen.
+/// Waits until at most `pending` stores of the copy engine, the newest, are under way, and what the others wrote is seen
+/// (PTX `cp.async.bulk.wait_group`).
 #[inline]
 #[track_caller]
 pub fn tma_store_wait(pending: u32) {
     trace::tma_store_wait(pending, false, here());
 }
 
-/// Waits until at most `pending` of the stores through tensor maps still read shared memory, which may then be written
-/// again.
+/// Waits until at most `pending` stores of the copy engine, the newest, still read shared memory; what the others read may
+/// then be written again (PTX `cp.async.bulk.wait_group.read`).
 #[inline]
 #[track_caller]
 pub fn tma_store_wait_read(pending: u32) {
@@ -248,8 +255,8 @@ pub fn tma_store_wait_read(pending: u32) {
 }
 
 /// Makes what the threads stored in shared memory so far visible to the copy engine and the tensor cores, which see it
-/// through a proxy of their own. Within one group of warps this is done where it is needed; where another group is told to go
-/// on, it must be said.
+/// through a proxy of their own (PTX `fence.proxy.async`). Within one group of warps this is done where it is needed; where another group is told to go
+/// on, it must be said: without it the hand-over is an error (TK0077).
 #[inline]
 #[track_caller]
 pub fn fence_async_shared() {
