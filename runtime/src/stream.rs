@@ -109,25 +109,30 @@ impl Stream {
     /// [`Error::Capturing`] inside of [`capture`](Stream::capture), where a GPU gives the driver's own error.
     pub fn synchronize(&self) -> Result<()> {
         match &self.queue {
-            Queue::Cuda(stream) => stream.synchronize(),
+            Queue::Cuda(stream) => stream.synchronize()?,
             Queue::Immediate(stream) if stream.is_capturing() => {
-                Err(refuse_while_capturing("waited for"))
+                return Err(refuse_while_capturing("waited for"));
             }
-            Queue::Immediate(_) => Ok(()),
+            Queue::Immediate(_) => {}
         }
+        self.under_way.end();
+        Ok(())
     }
 
     /// Sets every byte of `buffer`, after the work before it and before the work behind it.
     pub fn fill_bytes<T: DeviceElement>(&self, buffer: &Buffer<T>, byte: u8) -> Result<()> {
         self.expect_own("a buffer", buffer.device())?;
         match (&self.queue, buffer.memory()) {
-            (Queue::Cuda(stream), Memory::Cuda(memory)) => Ok(memory.fill(byte, stream)?),
+            (Queue::Cuda(stream), Memory::Cuda(memory)) => memory.fill(byte, stream)?,
             (Queue::Immediate(stream), Memory::Emulated(memory)) => {
                 let room = memory.room();
-                stream.run(move || room.fill(byte))
+                stream.run(move || room.fill(byte))?;
             }
             _ => unreachable!("{ONE_DEVICE}"),
         }
+        // It waits for all launches before it, and the next one waits for it.
+        self.under_way.end();
+        Ok(())
     }
 
     /// Copies `source` to `target`, after the work before it and before the work behind it.
@@ -145,14 +150,16 @@ impl Stream {
         }
         match (&self.queue, source.memory(), target.memory()) {
             (Queue::Cuda(stream), Memory::Cuda(source), Memory::Cuda(target)) => {
-                Ok(target.copy_from(source, stream)?)
+                target.copy_from(source, stream)?;
             }
             (Queue::Immediate(stream), Memory::Emulated(source), Memory::Emulated(target)) => {
                 let (source, target) = (source.room(), target.room());
-                stream.run(move || target.copy_from(&source))
+                stream.run(move || target.copy_from(&source))?;
             }
             _ => unreachable!("{ONE_DEVICE}"),
         }
+        self.under_way.end();
+        Ok(())
     }
 
     /// An event behind everything that is on the stream now.
@@ -201,10 +208,11 @@ impl Stream {
     /// Those of `work`, and what cannot be recorded, such as waiting: [`Error::Capturing`] on the emulator, and the
     /// driver's error on a GPU.
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        let work = match &self.queue {
-            Queue::Cuda(stream) => Work::Cuda(cuda::Graph::capture(stream, work)?),
-            Queue::Immediate(stream) => stream.capture(work)?,
-        };
+        let recorded = self.under_way.apart(|| match &self.queue {
+            Queue::Cuda(stream) => Ok(Work::Cuda(cuda::Graph::capture(stream, work)?)),
+            Queue::Immediate(stream) => stream.capture(work),
+        });
+        let work = recorded?;
         Ok(Graph {
             device: self.device.clone(),
             work,
@@ -218,15 +226,18 @@ impl Stream {
     pub fn replay(&self, graph: &Graph) -> Result<()> {
         self.expect_own("a graph", &graph.device)?;
         match (&self.queue, &graph.work) {
-            (Queue::Cuda(stream), Work::Cuda(graph)) => Ok(graph.launch(stream)?),
+            (Queue::Cuda(stream), Work::Cuda(graph)) => graph.launch(stream)?,
             (Queue::Immediate(stream), Work::Emulated(_)) if stream.is_capturing() => {
-                Err(refuse_while_capturing("given a graph"))
+                return Err(refuse_while_capturing("given a graph"));
             }
             (Queue::Immediate(_), Work::Emulated(steps)) => {
-                steps.iter().try_for_each(|step| step())
+                steps.iter().try_for_each(|step| step())?;
             }
             _ => unreachable!("{ONE_DEVICE}"),
         }
+        // A graph begins when all before it is complete, and ends before what follows it begins.
+        self.under_way.end();
+        Ok(())
     }
 
     /// The driver's handle, for a library that launches on it; none on the emulator.

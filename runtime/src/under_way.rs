@@ -1,7 +1,7 @@
 //! What launches write that may still run when the next one on their stream begins.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::kernel::meet;
@@ -27,7 +27,7 @@ impl UnderWay {
         overlaps_previous: bool,
         parameters: &ParameterBlock,
     ) -> Result<()> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written();
         if overlaps_previous {
             let mut readonly = parameters.readonly();
             let is_written = |read: &Range<u64>| written.iter().any(|w| meet(read, w));
@@ -47,6 +47,23 @@ impl UnderWay {
             }
         }
         Ok(())
+    }
+
+    /// All launches are complete, or will be before the next one begins.
+    pub(crate) fn end(&self) {
+        self.written().clear();
+    }
+
+    /// Does `work`, whose launches are recorded and not under way; the first of them follows nothing.
+    pub(crate) fn apart<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = std::mem::take(&mut *self.written());
+        let done = work();
+        *self.written() = before;
+        done
+    }
+
+    fn written(&self) -> MutexGuard<'_, Vec<Range<u64>>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,5 +94,20 @@ mod tests {
         assert_eq!(next(true, 0x3040, 0x4000), "goes");
         assert_eq!(next(false, 0x2000, 0x5000), "goes");
         assert_eq!(next(true, 0x2000, 0x5000), "goes");
+    }
+
+    #[test]
+    fn what_is_recorded_or_complete_is_not_under_way() {
+        let stream = UnderWay::default();
+        let next = |overlaps, read, write| stream.next("k", overlaps, &block(read, write));
+        next(true, 0x1000, 0x2000).unwrap();
+        stream.apart(|| {
+            next(true, 0x2000, 0x3000).expect("the first of a graph follows nothing");
+            next(true, 0x3000, 0x4000).expect_err("the second one follows the first");
+        });
+        next(true, 0x3000, 0x4000).expect("nothing of the graph runs");
+        next(true, 0x2000, 0x5000).expect_err("what ran before it still does");
+        stream.end();
+        next(true, 0x2000, 0x5000).expect("nothing runs");
     }
 }

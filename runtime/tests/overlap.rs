@@ -67,6 +67,12 @@ fn what_an_overlapping_launch_only_reads_no_launch_under_way_writes() -> tilekit
         overlaps.launch(&stream, grid(1u32), (&out, &z, &y))?;
         stream.synchronize()?;
         assert_eq!(y.to_vec()?, [5; 32]);
+        // All of them are complete, the one that wrote `y` included.
+        overlaps.launch(&stream, grid(1u32), (&x, &y, &z))?;
+        let graph = stream.capture(|| overlaps.launch(&stream, grid(1u32), (&x, &z, &out)))?;
+        stream.replay(&graph)?;
+        stream.synchronize()?;
+        assert_eq!(out.to_vec()?, [7; 32]);
     }
     Ok(())
 }
