@@ -161,19 +161,22 @@ impl Environment {
         let toolkits = self.toolkits.iter().flat_map(of_toolkit);
         let local = toolkits_below(&self.local);
         let local: Vec<PathBuf> = local.iter().flat_map(of_toolkit).collect();
-        let prefixes = self
-            .python_prefixes
-            .iter()
-            .flat_map(|prefix| site_packages_below(prefix));
-        let asked = std::iter::once_with(|| python_site_packages(&self.path)).flatten();
-        let python = prefixes
-            .chain(asked)
+        let python = self
+            .python_packages()
             .flat_map(|site| folders_in(&site.join("nvidia"), |_| true))
             .map(|package| package.join("lib"));
         toolkits
             .map(Some)
             .chain([None])
             .chain(local.into_iter().chain(python).map(Some))
+    }
+
+    /// Folders of Python's packages. Asking Python itself takes tens of milliseconds, so that comes last, and only if nothing
+    /// before it has what is looked for.
+    fn python_packages(&self) -> impl Iterator<Item = PathBuf> {
+        let prefixes = self.python_prefixes.iter();
+        let known = prefixes.flat_map(|prefix| site_packages_below(prefix));
+        known.chain(std::iter::once_with(|| python_site_packages(&self.path)).flatten())
     }
 
     fn places(&self, program: &str) -> impl Iterator<Item = (PathBuf, Origin)> {
@@ -191,14 +194,8 @@ impl Environment {
         let local = toolkits_below(&self.local)
             .into_iter()
             .map(|home| (home.join("bin"), Origin::UsrLocal));
-        // Asking Python for its folders takes tens of milliseconds, so it comes last, and only if nothing else is found.
-        let prefixes = self
-            .python_prefixes
-            .iter()
-            .flat_map(|prefix| site_packages_below(prefix));
-        let asked = std::iter::once_with(|| python_site_packages(&self.path)).flatten();
-        let python = prefixes
-            .chain(asked)
+        let python = self
+            .python_packages()
             .flat_map(|site| package_folders(&site))
             .map(|folder| (folder, Origin::PythonPackage));
         let folders = beside
