@@ -124,9 +124,12 @@ pub use stream::{Event, Stream};
 pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, TensorSource, TensorView, Tiling};
 pub use toolchain::{Image, Toolchain};
 
-/// The book, whose code is compiled and run by the documentation's tests.
+/// The book and the README, whose code is compiled and run by the documentation's tests.
 #[cfg(doctest)]
 mod book {
+    #[doc = include_str!("../../README.md")]
+    mod readme {}
+
     macro_rules! pages {
         ($($page:ident)*) => {$(
             #[doc = include_str!(concat!("../../docs/src/", stringify!($page), ".md"))]
