@@ -10,6 +10,7 @@ mod first_fit;
 mod hazards;
 mod moments;
 mod overflow;
+mod rounds;
 
 #[cfg(test)]
 mod tests;

@@ -10,12 +10,14 @@
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::{Inst, Value};
 use gluon_lang::ir::{Func, SmemType};
+use gluon_lang::layout::convert::Limits;
 use gluon_lang::layout::{LayoutError, relate};
-use gluon_lang::ops::{Access, Op, Scratch};
+use gluon_lang::ops::{Access, Scratch};
 
 use super::first_fit::{self, Block};
 use super::moments::Moments;
-use super::overflow;
+use super::{overflow, rounds};
+use crate::analysis::pressure;
 use crate::analysis::shared::Views;
 use crate::emit::scratch::Meeting;
 
@@ -29,15 +31,15 @@ const RESERVED_BYTES_PER_CTA: u32 = 1024;
 const SHARED_UNIT_BYTES: u32 = 128;
 const MAX_THREADS_PER_SM: u32 = 2048;
 const MAX_CTAS_PER_SM: u32 = 32;
+const SM_REGISTERS: u32 = 64 * 1024;
+/// Registers of a thread beside its tiles, at the least: addresses, and what instructions read and write on their way.
+const OTHER_REGISTERS: u32 = 8;
 
 /// The widest shared access.
 const SCRATCH_ALIGNMENT: u32 = 16;
 
 /// Scratch of this size is kept longer even where larger one cannot be.
 const SMALL_SCRATCH_BYTES: u32 = 1024;
-
-/// How many bytes conversions may take where a kernel does not fit, tried in turn.
-const ROUND_BYTES: [u32; 4] = [16 << 10, 8 << 10, 4 << 10, 2 << 10];
 
 /// Something that needs shared memory for a while.
 pub(super) struct Need {
@@ -53,15 +55,14 @@ pub(super) struct Need {
 
 /// Gives everything its bytes, and the kernel its size.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
-    let (mut needs, mut offsets, mut total) = planned(func, found);
-    for limit in ROUND_BYTES {
-        if total <= MAX_SHARED_BYTES || found.has_errors() {
-            break;
-        }
-        if in_rounds(func, &needs, limit) {
-            (needs, offsets, total) = planned(func, found);
-        }
-    }
+    let plan = planned(func, found);
+    let (needs, offsets, total) = if found.has_errors() {
+        plan
+    } else if plan.2 <= MAX_SHARED_BYTES {
+        in_fewer_rounds(func, plan)
+    } else {
+        in_more_rounds(func, plan, found)
+    };
     if total > MAX_SHARED_BYTES {
         found.push(overflow::report(func, &needs, &offsets, total));
     }
@@ -84,29 +85,45 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
 }
 
 /// What everything needs, where it lies, and the size of all.
-fn planned(func: &Func, found: &mut Diagnostics) -> (Vec<Need>, Vec<u32>, u32) {
+type Plan = (Vec<Need>, Vec<u32>, u32);
+
+/// The plan with conversions in as many rounds as it takes for the kernel to fit, if that is possible.
+fn in_more_rounds(func: &mut Func, mut plan: Plan, found: &mut Diagnostics) -> Plan {
+    for limit in rounds::FEWER_BYTES {
+        if plan.2 > MAX_SHARED_BYTES && rounds::lessen(func, &plan.0, limit) {
+            plan = planned(func, found);
+        }
+    }
+    plan
+}
+
+/// The plan with conversions in fewer rounds, as far as that costs no CTA on the SM.
+fn in_fewer_rounds(func: &mut Func, plan: Plan) -> Plan {
+    let conversions = rounds::of_several(func, &plan.0);
+    let Some(largest) = conversions.iter().map(|(_, bytes)| *bytes).max() else {
+        return plan;
+    };
+    let budget = budget(func, plan.2);
+    let least = Limits::default().scratch_bytes;
+    let limits = std::iter::successors(Some(largest), |limit| Some(limit / 2));
+    let limits = limits.take_while(|limit| *limit > least);
+    for limit in limits.filter(|limit| *limit <= budget) {
+        rounds::widen(func, &conversions, limit);
+        let wider = planned(func, &mut Diagnostics::default());
+        if wider.2 <= budget {
+            return wider;
+        }
+    }
+    rounds::widen(func, &conversions, least);
+    plan
+}
+
+fn planned(func: &Func, found: &mut Diagnostics) -> Plan {
     let moments = Moments::of(func);
     let mut needs = scratches(func, &moments);
     allocations(func, &moments, &mut needs, found);
     let (offsets, total) = place(func, &needs);
     (needs, offsets, total)
-}
-
-/// Has conversions that need more than `limit` bytes of scratch take several rounds through fewer; `false` if there are
-/// none. Each round costs two barriers, so this is done only where the kernel would not fit otherwise.
-fn in_rounds(func: &mut Func, needs: &[Need], limit: u32) -> bool {
-    let mut is_changed = false;
-    for need in needs.iter().filter(|need| need.block.bytes > limit) {
-        if matches!(func.op(need.inst), Op::ConvertLayout(_)) {
-            let scratch = Scratch {
-                start: 0,
-                bytes: limit,
-            };
-            func.op_mut(need.inst).rules_mut().set_scratch(scratch);
-            is_changed = true;
-        }
-    }
-    is_changed
 }
 
 /// The first of these that does not cost a CTA on the SM: everything kept, small things kept, nothing kept.
@@ -124,18 +141,34 @@ fn place(func: &Func, needs: &[Need]) -> (Vec<u32>, u32) {
         first_fit::place(&blocks.collect::<Vec<_>>())
     };
     let least = kept_up_to(0);
-    let budget = budget(func, least.1);
     let mut tries = [u32::MAX, SMALL_SCRATCH_BYTES].into_iter().map(kept_up_to);
-    tries.find(|(_, total)| *total <= budget).unwrap_or(least)
+    let fits = |total: u32| total == least.1 || total <= budget(func, least.1);
+    tries.find(|(_, total)| fits(*total)).unwrap_or(least)
 }
 
-/// Bytes that a CTA can use while as many of them fit an SM as its threads and the `least` bytes that it needs allow.
+/// Bytes that a CTA can use while as many of them fit an SM as its threads, the registers that its tiles take at the least
+/// and the `least` bytes that it needs allow.
 fn budget(func: &Func, least: u32) -> u32 {
-    let by_threads = MAX_THREADS_PER_SM / (func.launch_warps() * 32);
+    let threads = func.launch_warps() * 32;
+    let by_threads = MAX_THREADS_PER_SM / threads;
     let by_bytes = SM_SHARED_BYTES / taken_of_sm(least);
-    let ctas = by_threads.min(by_bytes).clamp(1, MAX_CTAS_PER_SM);
+    let by_registers = SM_REGISTERS / (threads * least_registers(func));
+    let ctas = by_threads.min(by_bytes).min(by_registers);
+    let ctas = ctas.max(func.min_ctas_per_sm.unwrap_or(1));
+    let ctas = ctas.clamp(1, MAX_CTAS_PER_SM);
     let share = SM_SHARED_BYTES / ctas / SHARED_UNIT_BYTES * SHARED_UNIT_BYTES;
     (share - RESERVED_BYTES_PER_CTA).min(MAX_SHARED_BYTES)
+}
+
+/// Registers of a thread, at the least.
+fn least_registers(func: &Func) -> u32 {
+    // Warps that part share out the registers as they need them.
+    if func.launch_warps() > func.warps {
+        return OTHER_REGISTERS;
+    }
+    let tiles = pressure::of_region(func, func.body).registers;
+    let most = func.max_registers.unwrap_or(u32::MAX);
+    (tiles + OTHER_REGISTERS).min(most)
 }
 
 /// The bytes of an SM's shared memory that a CTA with so many takes.

@@ -100,3 +100,76 @@ fn what_another_op_did_to_the_bytes_of_a_warp_is_waited_for() {
     ];
     check(&before, &words, &expected);
 }
+
+/// What is planned for a kernel of `warps` warps that converts `f32` tiles of a size, beside an allocation of some bytes
+/// that is free again.
+#[track_caller]
+fn check_rounds(warps: u32, rows: u32, beside: u32, expected: &[&str]) {
+    let ty = |layout: &str| format!("tensor<{rows}x128xf64, #{layout}>");
+    let text = format!(
+        "#from = Blocked([1, 2], [1, 32], [{warps}, 1], [1, 0])
+        #to = Blocked([1, 1], [32, 1], [1, {warps}], [0, 1])
+        #bytes = Swizzled(1, 1, 1, [0])
+        #line = Blocked([1], [32], [{warps}], [0])
+        kernel @k(%p: ptr<f64>, %n: i32) warps({warps}) stage(resolved) {{
+          %m = smem_alloc : smem<{beside}xi8, #bytes>
+          %v = smem_load %m : tensor<{beside}xi8, #line>
+          print [%v] {{prefix=\"v\"}}
+          %ps = splat %p : {}
+          %a = load %ps : {}
+          %b = convert_layout %a : {}
+          print [%b] {{prefix=\"b\"}}
+          return
+        }}",
+        ty("from").replace("f64", "ptr<f64>"),
+        ty("from"),
+        ty("to"),
+    );
+    let (planned, found) = apply("plan-shared", &text);
+    assert!(found.is_empty(), "{found}");
+    let text = print(&planned);
+    assert_eq!(
+        lines_of(&text, &["smem_alloc", "convert"]),
+        expected,
+        "{text}"
+    );
+}
+
+#[test]
+fn fewer_rounds_are_taken_where_that_costs_no_cta() {
+    // One round would cost the seventh CTA.
+    check_rounds(
+        4,
+        32,
+        1024,
+        &["smem_alloc 0..1024", "convert_layout 0..16384"],
+    );
+    // 64 KiB of tiles of 4 warps are 128 registers a thread: three CTAs, of which each has 75 KiB.
+    check_rounds(
+        4,
+        64,
+        1024,
+        &["smem_alloc 0..1024", "convert_layout 0..65536"],
+    );
+    // The tile fills the registers of the SM.
+    check_rounds(
+        8,
+        128,
+        1024,
+        &["smem_alloc 0..1024", "convert_layout 0..131072"],
+    );
+    // Bytes that another tile is done with.
+    check_rounds(
+        4,
+        64,
+        65536,
+        &["smem_alloc 0..65536", "convert_layout 0..65536"],
+    );
+    // Nothing is gained by more where one round is enough.
+    check_rounds(
+        4,
+        16,
+        65536,
+        &["smem_alloc 0..65536", "convert_layout 0..16384"],
+    );
+}
