@@ -21,9 +21,9 @@ impl From<&[usize]> for Shape {
 }
 
 impl Shape {
-    /// How many elements there are.
+    /// How many elements there are; more than memory has bytes count as the most there can be.
     pub fn len(&self) -> usize {
-        self.0.iter().product()
+        self.0.iter().copied().fold(1, usize::saturating_mul)
     }
 
     /// Whether there are none.

@@ -74,14 +74,17 @@ fn check_place(room: Room, place: &TensorPlace) -> Result<(), String> {
 fn strides_bytes(place: &TensorPlace, element_bytes: usize) -> impl Iterator<Item = u64> {
     let outer = place.strides.iter().zip(&place.shape).rev().skip(1);
     outer.map(move |(&stride, &extent)| {
-        let bytes = (stride * element_bytes) as u64;
+        let bytes = (stride as u64).saturating_mul(element_bytes as u64);
         if extent == 1 {
-            bytes.next_multiple_of(16)
+            bytes.min(MAX_STRIDE_BYTES).next_multiple_of(16)
         } else {
             bytes
         }
     })
 }
+
+/// The largest step along a dimension: a multiple of 16 below 2^40 (CUDA driver API, `cuTensorMapEncodeTiled`).
+const MAX_STRIDE_BYTES: u64 = (1 << 40) - 16;
 
 /// The box of a copy, or the pixels.
 fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {

@@ -12,11 +12,12 @@ pub struct TensorPlace {
 }
 
 impl TensorPlace {
-    /// A tensor without gaps that begins where its buffer does.
+    /// A tensor without gaps that begins where its buffer does. Of one that is larger than memory, steps end at the largest
+    /// number, which no buffer has room for.
     pub fn dense(shape: &[usize]) -> TensorPlace {
-        let mut strides = vec![1; shape.len()];
+        let mut strides = vec![1_usize; shape.len()];
         for dim in (1..shape.len()).rev() {
-            strides[dim - 1] = strides[dim] * shape[dim];
+            strides[dim - 1] = strides[dim].saturating_mul(shape[dim]);
         }
         TensorPlace {
             shape: shape.to_vec(),

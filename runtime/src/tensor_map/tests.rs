@@ -9,6 +9,19 @@ fn refused(place: &TensorPlace, tiling: &Tiling) -> String {
         .to_string()
 }
 
+/// Along a dimension with one index no step is taken, however long.
+#[test]
+fn a_step_that_is_never_taken_may_be_any() {
+    let buffer = Buffer::<f32>::zeros(&Device::emulator(), 1024).unwrap();
+    for stride in [1, 33, usize::MAX] {
+        let place = TensorPlace {
+            strides: vec![stride, 1],
+            ..TensorPlace::dense(&[1, 32])
+        };
+        TensorMap::tiled(&buffer, &place, &Tiling::new(&[1, 32], 0)).unwrap();
+    }
+}
+
 #[test]
 fn each_broken_rule_is_named_with_its_value() {
     let dense = TensorPlace::dense(&[32, 32]);
@@ -58,6 +71,11 @@ fn each_broken_rule_is_named_with_its_value() {
         },
         &Tiling::new(&[8, 8], 0),
         "stride of 2 elements",
+    );
+    check(
+        &TensorPlace::dense(&[2, 1 << 62, 4]),
+        &Tiling::new(&[1, 8, 4], 0),
+        "its buffer has 1024",
     );
     check(
         &TensorPlace::dense(&[1; 6]),
