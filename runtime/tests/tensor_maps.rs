@@ -1,7 +1,7 @@
 //! Tensor maps as arguments: made from the caller's tensor and the kernel's own blocks, on every device of this machine.
 
 use tilekit::prelude::*;
-use tilekit::{Error, LoadedKernel};
+use tilekit::{Error, L2Promotion, LoadedKernel};
 
 /// Block (1, 1) of a tensor of `4×8` blocks; `COPY_BLOCK` is what it does.
 #[kernel(warps = 1)]
@@ -119,6 +119,25 @@ fn the_kernels_blocks_are_cut_from_the_callers_tensor() -> tilekit::Result<()> {
         stream.synchronize()?;
         assert_eq!(out.to_vec()?[..2], [88, 89]);
         assert_eq!(out.to_vec()?[8..], [0; 24], "row 5 of 5 is outside");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_fetched_into_l2_changes_nothing_of_a_copy() -> tilekit::Result<()> {
+    use L2Promotion::{Bytes64, Bytes128, Bytes256, None};
+    for device in devices() {
+        let stream = Stream::new(&device)?;
+        let x = Buffer::from_slice(&device, &(0..16 * 16).collect::<Vec<i32>>())?;
+        let kernel = blocks(&device)?;
+        for promotion in [None, Bytes64, Bytes128, Bytes256] {
+            let out = Buffer::<i32>::zeros(&device, 32)?;
+            let view = x.view([16, 16]).with_l2_promotion(promotion);
+            kernel.launch(&stream, grid(1u32), (view, &out))?;
+            stream.synchronize()?;
+            let want: Vec<i32> = (0..32).map(|at| (4 + at / 8) * 16 + 8 + at % 8).collect();
+            assert_eq!(out.to_vec()?, want, "{promotion:?}");
+        }
     }
     Ok(())
 }
