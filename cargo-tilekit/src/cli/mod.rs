@@ -1,14 +1,17 @@
 //! The command line, as types: what can be written, and what `--help` says.
 
+mod value;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use protocol::Exit;
 use protocol::MessageFormat;
 use protocol::request::{self, SizeOverride};
+
+use value::TensorShape;
 
 /// Build, check, run, snapshot and draw TileKit kernels.
 #[derive(Debug, Parser)]
@@ -208,17 +211,6 @@ pub(crate) struct Run {
     pub(crate) sizes: Vec<SizeOverride>,
 }
 
-/// A time such as `1.5`.
-fn sustained_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "not a number of seconds".to_string())?;
-    let is_sensible = (0.001..=60.0).contains(&seconds);
-    is_sensible
-        .then(|| Duration::from_secs_f64(seconds))
-        .ok_or_else(|| "from 0.001 to 60 seconds make sense".to_string())
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
@@ -228,7 +220,7 @@ pub(crate) struct Bench {
     pub(crate) samples: u32,
     /// Seconds that the kernel and each peer then run on without a rest, where power sets the clock: 1.5, say [default:
     /// none]
-    #[arg(long, value_name = "SECONDS", value_parser = sustained_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = value::sustained_seconds)]
     pub(crate) sustained: Option<Duration>,
     /// Use the same tensors in every launch, so that they may be in L2
     #[arg(long)]
@@ -296,7 +288,7 @@ pub(crate) struct Layout {
     #[arg(long, default_value = "tensor")]
     pub(crate) view: LayoutView,
     /// Bits of an element, which decide its bank [default: the kernel's or the layout's, else 32]
-    #[arg(long, value_parser = element_bits)]
+    #[arg(long, value_parser = value::element_bits)]
     pub(crate) bits: Option<u32>,
     /// Write an SVG file instead
     #[arg(long, value_name = "FILE")]
@@ -312,54 +304,6 @@ pub(crate) enum LayoutView {
     Hardware,
     /// The tensor; cells say in which bank of shared memory the element is
     Banks,
-}
-
-/// `--shape`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TensorShape(pub(crate) Vec<u32>);
-
-impl FromStr for TensorShape {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let list = text.trim();
-        let list = list
-            .strip_prefix('[')
-            .map_or(list, |rest| rest.strip_suffix(']').unwrap_or(rest));
-        let sizes = list.split(['x', ',']).enumerate();
-        let sizes = sizes.map(|(dim, size)| extent(dim, size.trim()));
-        sizes.collect::<Result<_, _>>().map(TensorShape)
-    }
-}
-
-/// One size of a shape, or what is wrong with it.
-fn extent(dim: usize, text: &str) -> Result<u32, String> {
-    let is_number = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    let size: u32 = text.parse().map_err(|_| {
-        if is_number {
-            format!("dimension {dim} is {text}, and 2147483648 is the largest size")
-        } else {
-            format!("dimension {dim} is `{text}`, which is no number; write sizes such as 32x64")
-        }
-    })?;
-    if size.is_power_of_two() {
-        return Ok(size);
-    }
-    let near = match size.checked_next_power_of_two() {
-        _ if size == 0 => "1 is the smallest".to_owned(),
-        Some(above) => format!("{} and {above} are near", above / 2),
-        None => "2147483648 is the largest".to_owned(),
-    };
-    Err(format!(
-        "dimension {dim} is {size}, and sizes are powers of two: {near}"
-    ))
-}
-
-fn element_bits(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(bits @ (8 | 16 | 32 | 64)) => Ok(bits),
-        _ => Err("an element has 8, 16, 32 or 64 bits".to_string()),
-    }
 }
 
 #[derive(Debug, Args)]
@@ -547,7 +491,7 @@ mod tests {
 
     #[test]
     fn the_readme_names_every_verb_and_exit_code() {
-        let readme = include_str!("../README.md");
+        let readme = include_str!("../../README.md");
         assert!(readme.contains(&Exit::table()));
         for command in Cli::definition()
             .get_subcommands()
@@ -555,14 +499,6 @@ mod tests {
         {
             let name = command.get_name();
             assert!(readme.contains(&format!("`{name}")), "{name} is missing");
-        }
-    }
-
-    #[test]
-    fn a_sustained_time_is_in_seconds_and_sensible() {
-        assert_eq!(sustained_seconds("1.5"), Ok(Duration::from_millis(1500)));
-        for wrong in ["0", "-1", "1e9", "NaN", "long"] {
-            assert!(sustained_seconds(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,0 +1,93 @@
+//! What may stand behind a flag, and what is said of a value that may not.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A shape such as `32x64`, `32,64` or `[32, 64]`, each size a power of two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TensorShape(pub(crate) Vec<u32>);
+
+impl FromStr for TensorShape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let list = text.trim();
+        let list = list
+            .strip_prefix('[')
+            .map_or(list, |rest| rest.strip_suffix(']').unwrap_or(rest));
+        let sizes = list.split(['x', ',']).enumerate();
+        let sizes = sizes.map(|(dim, size)| extent(dim, size.trim()));
+        sizes.collect::<Result<_, _>>().map(TensorShape)
+    }
+}
+
+/// One size of a shape, or what is wrong with it.
+fn extent(dim: usize, text: &str) -> Result<u32, String> {
+    let is_number = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let size: u32 = text.parse().map_err(|_| {
+        if is_number {
+            format!("dimension {dim} is {text}, and 2147483648 is the largest size")
+        } else {
+            format!("dimension {dim} is `{text}`, which is no number; write sizes such as 32x64")
+        }
+    })?;
+    if size.is_power_of_two() {
+        return Ok(size);
+    }
+    let near = match size.checked_next_power_of_two() {
+        _ if size == 0 => "1 is the smallest".to_owned(),
+        Some(above) => format!("{} and {above} are near", above / 2),
+        None => "2147483648 is the largest".to_owned(),
+    };
+    Err(format!(
+        "dimension {dim} is {size}, and sizes are powers of two: {near}"
+    ))
+}
+
+pub(super) fn element_bits(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(bits @ (8 | 16 | 32 | 64)) => Ok(bits),
+        _ => Err("an element has 8, 16, 32 or 64 bits".to_string()),
+    }
+}
+
+/// A time in seconds, such as `1.5`.
+pub(super) fn sustained_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "not a number of seconds".to_string())?;
+    let is_sensible = (0.001..=60.0).contains(&seconds);
+    is_sensible
+        .then(|| Duration::from_secs_f64(seconds))
+        .ok_or_else(|| "from 0.001 to 60 seconds make sense".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_a_list_of_powers_of_two() {
+        for text in ["32x64", "32,64", "[32, 64]"] {
+            assert_eq!(text.parse(), Ok(TensorShape(vec![32, 64])), "{text}");
+        }
+        for (wrong, wanted) in [
+            ("", "no number"),
+            ("32x", "no number"),
+            ("0x4", "1 is the smallest"),
+            ("4x48", "32 and 64 are near"),
+            ("4294967296", "2147483648 is the largest"),
+        ] {
+            let said = wrong.parse::<TensorShape>().expect_err(wrong);
+            assert!(said.contains(wanted), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_sustained_time_is_in_seconds_and_sensible() {
+        assert_eq!(sustained_seconds("1.5"), Ok(Duration::from_millis(1500)));
+        for wrong in ["0", "-1", "1e9", "NaN", "long"] {
+            assert!(sustained_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}
