@@ -2,9 +2,9 @@
 
 use machine::Error as MachineError;
 use machine::cache::{CubinCache, Key};
-use machine::ptxas::{Assembled, Candidate, Environment, FLAGS, Ptxas};
+use machine::ptxas::{Assembled, Candidate, Environment, FLAGS, Origin, Ptxas};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What assembles PTX on this machine, and where cubins are kept.
 #[derive(Clone, Debug)]
@@ -64,9 +64,22 @@ impl Toolchain {
         self.ptxas.as_ref()
     }
 
+    /// Whether code goes through ptxas: one was found, or `$PTXAS` names one that cannot be used, which is then an error and
+    /// not as if there were none.
+    pub fn assembles(&self) -> bool {
+        let is_named = |rejected: &Candidate| rejected.origin == Origin::PtxasVariable;
+        self.ptxas.is_some() || self.rejected.iter().any(is_named)
+    }
+
     /// Where cubins are kept.
     pub fn cache(&self) -> &CubinCache {
         &self.cache
+    }
+
+    /// Why there is no ptxas.
+    pub(crate) fn no_ptxas(&self) -> Error {
+        let rejected = self.rejected.clone();
+        MachineError::NoPtxas { rejected }.into()
     }
 
     /// A cubin, from the cache or by ptxas.
@@ -75,8 +88,7 @@ impl Toolchain {
     /// [`MachineError::NoPtxas`](MachineError::NoPtxas), or what ptxas has against the code.
     pub fn assemble(&self, ptx: &str) -> Result<Image> {
         let Some(ptxas) = &self.ptxas else {
-            let rejected = self.rejected.clone();
-            return Err(MachineError::NoPtxas { rejected }.into());
+            return Err(self.no_ptxas());
         };
         let key = Key::new(ptx, ptxas.version, &FLAGS);
         if let Some(assembled) = self.cache.get(&key) {
@@ -94,22 +106,21 @@ impl Toolchain {
         })
     }
 
-    /// A cubin where ptxas was found, else the text itself for the driver's compiler.
+    /// A cubin where [ptxas is used](Toolchain::assembles), else the text itself for the driver's compiler.
     ///
     /// # Errors
-    /// What ptxas has against the code.
+    /// What ptxas has against the code, or why the one that `$PTXAS` names cannot be used.
     pub fn image(&self, ptx: &str) -> Result<Image> {
-        if self.ptxas.is_none() {
-            return Ok(Image::Ptx(ptx.to_string()));
+        if self.assembles() {
+            return self.assemble(ptx);
         }
-        self.assemble(ptx)
+        Ok(Image::Ptx(ptx.to_string()))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
 
     const KERNEL: &str =
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k() { ret; }\n";
@@ -122,6 +133,22 @@ mod tests {
             toolchain.assemble(KERNEL),
             Err(Error::Machine(MachineError::NoPtxas { .. }))
         ));
+    }
+
+    #[test]
+    fn a_ptxas_that_is_named_and_wrong_is_no_missing_one() {
+        let rejected = |origin| Toolchain {
+            rejected: vec![Candidate {
+                path: "/bin/true".into(),
+                origin,
+                verdict: Err("is none".to_string()),
+            }],
+            ..Toolchain::new(None, CubinCache::off())
+        };
+        let text = rejected(Origin::Path).image(KERNEL);
+        assert!(matches!(text, Ok(Image::Ptx(_))));
+        let refused = rejected(Origin::PtxasVariable).image(KERNEL).unwrap_err();
+        assert!(refused.to_string().contains("$PTXAS names /bin/true"));
     }
 
     #[test]

@@ -42,6 +42,11 @@ fn a_ptxas_that_cannot_be_used_is_named_with_the_way_out() {
         said.ends_with(105)
             .says(&[&named, why, "correct or unset it"]);
     }
+    // It is not as if there were none, which would be no error.
+    for verb in ["inspect scale", "snapshot --check"] {
+        let said = package.tilekit_with(&[("PTXAS", &text)], verb);
+        said.ends_with(105).says(&["correct or unset it"]);
+    }
     let said = package.tilekit_with(&[("PTXAS", &garbage)], "doctor");
     said.ends_with(2)
         .prints(&["fail  ptxas", "correct or unset"]);

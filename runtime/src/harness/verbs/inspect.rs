@@ -90,7 +90,7 @@ fn assembled(
 ) -> Done<(Option<(Assembled, String)>, Exit)> {
     let toolchain = Toolchain::find(None);
     let is_needed = *view == View::Sass;
-    if !is_needed && toolchain.ptxas().is_none() {
+    if !is_needed && !toolchain.assembles() {
         return Ok((None, Exit::Success));
     }
     let checked = compiled.check_assembly();

@@ -177,14 +177,16 @@ impl Maker<'_> {
 
     /// What ptxas says, where there is one.
     fn assembly(&self, ptx: &str, entry: &str) -> Done<Option<String>> {
-        let Some(ptxas) = self.toolchain.ptxas() else {
+        if !self.toolchain.assembles() {
             return Ok(None);
-        };
+        }
+        let version = self.toolchain.ptxas().map(|ptxas| ptxas.version);
         match self.toolchain.assemble(ptx) {
             Ok(Image::Cubin { assembled, .. }) => Ok(assembled
                 .report
                 .entry(entry)
-                .map(|report| assembly_line(report, ptxas.version))),
+                .zip(version)
+                .map(|(report, version)| assembly_line(report, version))),
             Ok(Image::Ptx(_)) => unreachable!("assembling gives a cubin or fails"),
             Err(error) => Err(self.speaker.error(entry, &error)),
         }

@@ -11,8 +11,8 @@ use crate::harness::catalog::Variant;
 use crate::harness::context::{Context, Done};
 use crate::harness::speak::{Speaker, Verdict};
 use crate::kernel::Compiler;
-use crate::ptxas::Ptxas;
 use crate::report::Remark;
+use crate::toolchain::Toolchain;
 
 /// Runs of which the median counts, after a first one that is shown apart: it pays for what is set up once.
 const RUNS: usize = 21;
@@ -28,10 +28,10 @@ pub(in crate::harness) fn timings(context: &Context, filters: &[String]) -> Done
             "these are times of an unoptimised build; without --profile, --timings uses release";
         context.speaker.remark(&Remark::warning(text));
     }
-    let ptxas = Ptxas::find(None).ok();
+    let toolchain = Toolchain::find(None);
     let mut verdict = Verdict::good();
     for (_, variant) in variants {
-        match measure(variant, ptxas.as_ref()) {
+        match measure(variant, &toolchain) {
             Ok(times) => times.show(&variant.display, &context.speaker),
             Err(error) => verdict.note(context.speaker.error(&variant.display, &error)),
         }
@@ -49,7 +49,7 @@ struct Times {
 /// From the function to PTX text.
 const TOTAL: &str = "trace to PTX";
 
-fn measure(variant: &Variant, ptxas: Option<&Ptxas>) -> Result<Times> {
+fn measure(variant: &Variant, toolchain: &Toolchain) -> Result<Times> {
     let compiler = Compiler::new(Options {
         verify_each_pass: false,
         ..Options::default()
@@ -58,7 +58,11 @@ fn measure(variant: &Variant, ptxas: Option<&Ptxas>) -> Result<Times> {
     for _ in 0..=RUNS {
         times.add_run(&compiler, variant)?;
     }
-    let Some(ptxas) = ptxas else { return Ok(times) };
+    let ptxas = match toolchain.ptxas() {
+        Some(ptxas) => ptxas,
+        None if toolchain.assembles() => return Err(toolchain.no_ptxas()),
+        None => return Ok(times),
+    };
     let compiled = compiler.compile(&variant.instance)?;
     for _ in 0..=PTXAS_RUNS {
         let start = Instant::now();
