@@ -223,7 +223,8 @@ enum Combined {
 }
 
 /// Equal layouts agree. One that may vary yields to one that may not; of two that may vary, the one whose text comes
-/// first stays, so that the order of the walk decides nothing.
+/// first stays, so that the order of the walk decides nothing. `Linear` comes last: it is what a reshape makes of a layout
+/// that has a name and fits other ops by it, as a slice fits the reduction that it is left of.
 fn combine(old: &Entry, new: &Entry, is_update: bool) -> Combined {
     if old.layout == new.layout {
         // What is certain stays certain.
@@ -233,12 +234,11 @@ fn combine(old: &Entry, new: &Entry, is_update: bool) -> Combined {
             Combined::Keep
         };
     }
+    let order = |l: &Layout| (matches!(l, Layout::Linear(_)), l.to_string());
     match (old.may_vary, new.may_vary) {
         (false, false) => Combined::Conflict,
         (true, false) => Combined::Take,
-        (true, true) if is_update || new.layout.to_string() < old.layout.to_string() => {
-            Combined::Take
-        }
+        (true, true) if is_update || order(&new.layout) < order(&old.layout) => Combined::Take,
         (_, true) => Combined::Keep,
     }
 }
