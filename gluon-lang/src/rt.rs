@@ -10,9 +10,10 @@ use crate::ir::TensorMapMode;
 use crate::lang::here;
 use crate::lang::{BlockLayout, Element, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
 pub use crate::lang::{
-    Branch, Carrier, Carry, Frame, GenericArg, HostCarrier, HostState, IntoLoop, KernelEntry,
-    KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic,
-    Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, Watcher, WhileLoop,
+    Branch, Carrier, Carry, Frame, GenericArg, HostCarrier, HostEnd, HostState, IntoLoop,
+    KernelEntry, KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam,
+    LeftLiteral, Logic, Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, Watcher,
+    WhileLoop,
 };
 
 /// The kernel function says who it is, before anything else.
@@ -95,6 +96,124 @@ pub fn question<T: Question>(value: T, depth: usize) -> T {
         crate::lang::leaving("?", depth, here());
     }
     value
+}
+
+/// What `as` converts.
+#[diagnostic::on_unimplemented(
+    message = "`as` converts numbers of the host, and no `{Self}`",
+    label = "a value of the kernel",
+    note = "`x.cast::<f32>()` converts it, and `x.bitcast::<u32>()` keeps its bits"
+)]
+pub trait HostCast {}
+
+/// A value that the author converts with `as`.
+pub struct Casted<'a, T>(pub &'a T);
+
+/// Checks a value of the kernel: it is none of the host's.
+pub trait CheckKernelCast {
+    /// What is checked.
+    type Checked;
+    /// Fails to compile.
+    fn check(&self)
+    where
+        Self::Checked: HostCast;
+}
+
+/// Anything else is left to rustc.
+pub trait CheckHostCast {
+    /// Nothing.
+    fn check(&self) {}
+}
+
+impl<T> CheckKernelCast for Casted<'_, Scalar<T>> {
+    type Checked = Scalar<T>;
+    fn check(&self)
+    where
+        Scalar<T>: HostCast,
+    {
+    }
+}
+
+impl<T> CheckKernelCast for Casted<'_, Tensor<T>> {
+    type Checked = Tensor<T>;
+    fn check(&self)
+    where
+        Tensor<T>: HostCast,
+    {
+    }
+}
+
+impl<T> CheckHostCast for &Casted<'_, T> {}
+
+/// What a `match` can compare with numbers.
+#[diagnostic::on_unimplemented(
+    message = "a `match` is decided while tracing, when a `{Self}` is not known",
+    label = "the kernel knows this when it runs",
+    note = "a chain of `if x == 0`, `else if x < 4` and `else` is decided by the kernel, and `select(condition, yes, no)` for each element"
+)]
+pub trait Matched {
+    /// Itself.
+    type Host;
+    /// What the patterns are compared with.
+    fn host(self) -> Self::Host;
+}
+
+macro_rules! matched {
+    ($($ty:ty)*) => {$(
+        impl Matched for $ty {
+            type Host = $ty;
+            #[inline]
+            fn host(self) -> $ty {
+                self
+            }
+        }
+        impl<'a> Matched for &'a $ty {
+            type Host = &'a $ty;
+            #[inline]
+            fn host(self) -> &'a $ty {
+                self
+            }
+        }
+    )*};
+}
+
+matched!(bool char i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
+
+/// The value of a `match` of which patterns are numbers.
+#[inline]
+pub fn matched<T: Matched>(value: T) -> T::Host {
+    value.host()
+}
+
+/// What the host can assert.
+#[diagnostic::on_unimplemented(
+    message = "the host asserts while it traces, when it does not know a `{Self}`",
+    label = "the kernel knows this when it runs",
+    note = "`device_assert(condition, \"message\")` asserts when the kernel runs"
+)]
+pub trait HostCondition {
+    /// Does it hold?
+    fn holds(self) -> bool;
+}
+
+impl HostCondition for bool {
+    #[inline]
+    fn holds(self) -> bool {
+        self
+    }
+}
+
+impl HostCondition for &bool {
+    #[inline]
+    fn holds(self) -> bool {
+        *self
+    }
+}
+
+/// The condition of an `assert!` of the host.
+#[inline]
+pub fn holds(condition: impl HostCondition) -> bool {
+    condition.holds()
 }
 
 /// Runs the body of a device function, which may give away what the function was lent.

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream as Tokens;
 use quote::quote;
 use syn::ext::IdentExt;
-use syn::{ItemFn, ReturnType, Signature, parse2};
+use syn::{Attribute, ItemFn, ReturnType, Signature, parse2};
 
 use crate::kernel::allowed;
 use crate::rewrite::{lift_returns, rewrite};
@@ -19,6 +19,7 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     }
     let mut f: ItemFn = parse2(item)?;
     check_signature(&f.sig)?;
+    check_attributes(&f.attrs)?;
     lift_returns(&mut f.block);
     let mistakes = rewrite(&f.sig, &mut f.block);
     let ItemFn {
@@ -41,6 +42,21 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
             ::tilekit::rt::body(move || #output #block)
         }
     })
+}
+
+/// One of the macros stands on a function, and once.
+pub(crate) fn check_attributes(attributes: &[Attribute]) -> syn::Result<()> {
+    let is_ours = |a: &&Attribute| {
+        let last = a.path().segments.last();
+        last.is_some_and(|s| s.ident == "kernel" || s.ident == "device")
+    };
+    match attributes.iter().find(is_ours) {
+        Some(second) => Err(syn::Error::new_spanned(
+            second,
+            "a function is a kernel or a device function, and says so once",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What no traced function can be.

@@ -11,7 +11,7 @@ use syn::{
     PatType, ReturnType, Token, parenthesized, parse_quote, parse_quote_spanned, parse2,
 };
 
-use crate::device::check_signature;
+use crate::device::{check_attributes, check_signature};
 use crate::rewrite::{cfgs, lift_returns, rewrite};
 
 /// What the attribute says.
@@ -101,6 +101,7 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     let arguments: Arguments = parse2(attribute)?;
     let mut f: ItemFn = parse2(item)?;
     check_signature(&f.sig)?;
+    check_attributes(&f.attrs)?;
     check_kernel(&f, &arguments)?;
     let params = take_params(&mut f)?;
     lift_returns(&mut f.block);

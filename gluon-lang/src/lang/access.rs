@@ -2,9 +2,9 @@
 
 use std::marker::PhantomData;
 
-use super::mix::{Handle, Operand, ScalarOperand};
+use super::mix::{Handle, Operand};
 use super::trace::{self, AccessCore, Raw, here};
-use super::{Element, Pointers, Ptr, Scalar, Smem, Tensor};
+use super::{Element, HostNumber, HostValue, Pointers, Ptr, Scalar, Smem, Tensor, WidensTo};
 use crate::entity::Value;
 use crate::ops::global::{CacheOp, Eviction, L2Policy};
 
@@ -51,19 +51,35 @@ impl<T: Element> Target for Pointers<T> {
 /// What can stand where `P` wants booleans or elements: for a tile also a tensor, for one element a scalar.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not fit an access of `{T}` through `{P}`",
-    note = "one element takes scalars and host values, a tile takes tensors too; the element types are equal",
-    note = "a tensor without dimensions, as a reduction of a vector leaves it, becomes a scalar by `.scalar()`"
+    note = "one element takes scalars, tensors of rank 0 and host values, a tile takes any tensors; the element types are equal, so cast first"
 )]
 pub trait Fits<P, T: Element> {
     /// The operand before it is fitted.
     #[doc(hidden)]
+    #[track_caller]
     fn into_fitting(self) -> Raw;
 }
 
-impl<P: Element, T: Element, V: ScalarOperand<T>> Fits<Ptr<P>, T> for V {
+/// One element takes a tensor of rank 0 too, as a reduction leaves it.
+impl<P: Element, T: Element, U: WidensTo<T>> Fits<Ptr<P>, T> for Tensor<U> {
+    #[inline]
+    #[track_caller]
+    fn into_fitting(self) -> Raw {
+        self.scalar().raw()
+    }
+}
+
+impl<P: Element, T: Element, U: WidensTo<T>> Fits<Ptr<P>, T> for Scalar<U> {
     #[inline]
     fn into_fitting(self) -> Raw {
-        self.into_raw()
+        self.raw()
+    }
+}
+
+impl<P: Element, T: Element, H: HostNumber + HostValue<T>> Fits<Ptr<P>, T> for H {
+    #[inline]
+    fn into_fitting(self) -> Raw {
+        Raw::Const(self.constant())
     }
 }
 

@@ -35,7 +35,7 @@ pub trait Element:
 /// Elements that can be added and multiplied: integers, and floats of 16 bits or more.
 #[diagnostic::on_unimplemented(
     message = "there is no arithmetic on `{Self}` in a kernel",
-    note = "8-bit floats are converted first: `x.cast::<f32>()`; booleans have `&`, `|`, `^` and `!`"
+    note = "8-bit floats are converted first: `x.cast::<f32>()`; booleans have `&`, `|`, `^`, `!`, `reduce_or` and `reduce_and`, and are counted after `x.cast::<i32>()`"
 )]
 pub trait Numeric: Element {
     /// 0.

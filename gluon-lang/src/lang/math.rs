@@ -12,11 +12,14 @@ macro_rules! float_functions {
         /// Elementary functions. f16 and bf16 are computed in f32 and rounded once; f32 and f64 are within about two
         /// units in the last place. Of f32, roots, `exp2` and `exp` are the hardware's, with subnormal numbers taken as zero,
         /// and `exp(x)` carries the rounding of `x · log2(e)`, which grows with `x`: [`precise`](Tensor::precise) avoids both.
-        impl<T: Float> $of {$(
+        impl<T: Element> $of {$(
             $(#[$doc])*
             #[inline]
             #[track_caller]
-            pub fn $name(self) -> $to<T> {
+            pub fn $name(self) -> $to<T>
+            where
+                T: Float,
+            {
                 let (value, precision) = self.computed();
                 $to::wrap(trace::unary(UnaryOp::$op, precision, value, here()))
             }
@@ -68,10 +71,13 @@ float_functions! {
 
 macro_rules! methods {
     ($handle:ident, $operand:ident) => {
-        impl<T: Numeric> $handle<T> {
+        impl<T: Element> $handle<T> {
             #[inline]
             #[track_caller]
-            fn with(self, op: BinaryOp, other: impl $operand<T>) -> Self {
+            fn with(self, op: BinaryOp, other: impl $operand<T>) -> Self
+            where
+                T: Numeric,
+            {
                 let elem = Elem::Data(T::DTYPE);
                 Self::wrap(trace::binary(
                     op,
@@ -83,15 +89,21 @@ macro_rules! methods {
             }
         }
 
-        impl<T: Float> $handle<T> {
+        impl<T: Element> $handle<T> {
             #[inline]
-            fn computed(self) -> (Value, Precision) {
+            fn computed(self) -> (Value, Precision)
+            where
+                T: Float,
+            {
                 (self.value(), Precision::Default)
             }
 
             /// The next function is computed correctly rounded, or as close to it as the function allows.
             #[inline]
-            pub fn precise(self) -> WithPrecision<Self> {
+            pub fn precise(self) -> WithPrecision<Self>
+            where
+                T: Float,
+            {
                 WithPrecision {
                     handle: self,
                     precision: Precision::Precise,
@@ -100,7 +112,10 @@ macro_rules! methods {
 
             /// The next function is the hardware's approximation, with subnormal numbers taken as zero.
             #[inline]
-            pub fn fast(self) -> WithPrecision<Self> {
+            pub fn fast(self) -> WithPrecision<Self>
+            where
+                T: Float,
+            {
                 WithPrecision {
                     handle: self,
                     precision: Precision::Fast,
@@ -110,7 +125,10 @@ macro_rules! methods {
             /// `self * b + c` with one rounding.
             #[inline]
             #[track_caller]
-            pub fn fma(self, b: impl $operand<T>, c: impl $operand<T>) -> Self {
+            pub fn fma(self, b: impl $operand<T>, c: impl $operand<T>) -> Self
+            where
+                T: Float,
+            {
                 Self::wrap(trace::fma(
                     self.raw(),
                     b.into_raw(),
@@ -123,29 +141,41 @@ macro_rules! methods {
             /// The smaller of the two; NaN if either is.
             #[inline]
             #[track_caller]
-            pub fn minimum_nan(self, other: impl $operand<T>) -> Self {
+            pub fn minimum_nan(self, other: impl $operand<T>) -> Self
+            where
+                T: Float,
+            {
                 self.with(BinaryOp::MinNan, other)
             }
 
             /// The larger of the two; NaN if either is.
             #[inline]
             #[track_caller]
-            pub fn maximum_nan(self, other: impl $operand<T>) -> Self {
+            pub fn maximum_nan(self, other: impl $operand<T>) -> Self
+            where
+                T: Float,
+            {
                 self.with(BinaryOp::MaxNan, other)
             }
 
             /// Between `low` and `high`; NaN stays NaN.
             #[inline]
             #[track_caller]
-            pub fn clamp_nan(self, low: impl $operand<T>, high: impl $operand<T>) -> Self {
+            pub fn clamp_nan(self, low: impl $operand<T>, high: impl $operand<T>) -> Self
+            where
+                T: Float,
+            {
                 let above = self.maximum_nan(low);
                 above.minimum_nan(high)
             }
         }
 
-        impl<T: Float> WithPrecision<$handle<T>> {
+        impl<T: Element> WithPrecision<$handle<T>> {
             #[inline]
-            fn computed(self) -> (Value, Precision) {
+            fn computed(self) -> (Value, Precision)
+            where
+                T: Float,
+            {
                 (self.handle.value(), self.precision)
             }
 
@@ -156,7 +186,10 @@ macro_rules! methods {
             )]
             #[inline]
             #[track_caller]
-            pub fn div(self, divisor: impl $operand<T>) -> $handle<T> {
+            pub fn div(self, divisor: impl $operand<T>) -> $handle<T>
+            where
+                T: Float,
+            {
                 let (a, b) = (self.handle.raw(), divisor.into_raw());
                 $handle::wrap(trace::binary_with(
                     BinaryOp::Div,
@@ -169,11 +202,14 @@ macro_rules! methods {
             }
         }
 
-        impl<T: Numeric> $handle<T> {
+        impl<T: Element> $handle<T> {
             /// `|x|`; the smallest signed integer stays itself.
             #[inline]
             #[track_caller]
-            pub fn abs(self) -> Self {
+            pub fn abs(self) -> Self
+            where
+                T: Numeric,
+            {
                 Self::wrap(trace::unary(
                     UnaryOp::Abs,
                     Precision::Default,
@@ -185,38 +221,53 @@ macro_rules! methods {
             /// The smaller of the two; of a number and NaN, the number.
             #[inline]
             #[track_caller]
-            pub fn minimum(self, other: impl $operand<T>) -> Self {
+            pub fn minimum(self, other: impl $operand<T>) -> Self
+            where
+                T: Numeric,
+            {
                 self.with(BinaryOp::Min, other)
             }
 
             /// The larger of the two; of a number and NaN, the number.
             #[inline]
             #[track_caller]
-            pub fn maximum(self, other: impl $operand<T>) -> Self {
+            pub fn maximum(self, other: impl $operand<T>) -> Self
+            where
+                T: Numeric,
+            {
                 self.with(BinaryOp::Max, other)
             }
 
             /// Between `low` and `high`; NaN becomes `low`.
             #[inline]
             #[track_caller]
-            pub fn clamp(self, low: impl $operand<T>, high: impl $operand<T>) -> Self {
+            pub fn clamp(self, low: impl $operand<T>, high: impl $operand<T>) -> Self
+            where
+                T: Numeric,
+            {
                 let above = self.maximum(low);
                 above.minimum(high)
             }
         }
 
-        impl<T: Int> $handle<T> {
+        impl<T: Element> $handle<T> {
             /// The upper half of the full product.
             #[inline]
             #[track_caller]
-            pub fn mul_high(self, other: impl $operand<T>) -> Self {
+            pub fn mul_high(self, other: impl $operand<T>) -> Self
+            where
+                T: Int,
+            {
                 self.with(BinaryOp::MulHigh, other)
             }
 
             /// The quotient rounded up, for a positive divisor and a dividend that is not negative.
             #[inline]
             #[track_caller]
-            pub fn div_ceil(self, divisor: impl $operand<T> + Copy) -> Self {
+            pub fn div_ceil(self, divisor: impl $operand<T> + Copy) -> Self
+            where
+                T: Int,
+            {
                 let elem = Elem::Data(T::DTYPE);
                 let at = here();
                 let sum = trace::binary(BinaryOp::Add, self.raw(), divisor.into_raw(), elem, at);
@@ -237,18 +288,24 @@ macro_rules! methods {
 methods!(Scalar, ScalarOperand);
 methods!(Tensor, Operand);
 
-impl<T: Numeric> Scalar<T> {
+impl<T: Element> Scalar<T> {
     /// The smaller of the two; of a number and NaN, the number.
     #[inline]
     #[track_caller]
-    pub fn min(self, other: impl ScalarOperand<T>) -> Self {
+    pub fn min(self, other: impl ScalarOperand<T>) -> Self
+    where
+        T: Numeric,
+    {
         self.minimum(other)
     }
 
     /// The larger of the two; of a number and NaN, the number.
     #[inline]
     #[track_caller]
-    pub fn max(self, other: impl ScalarOperand<T>) -> Self {
+    pub fn max(self, other: impl ScalarOperand<T>) -> Self
+    where
+        T: Numeric,
+    {
         self.maximum(other)
     }
 }

@@ -70,7 +70,7 @@ impl<T: Element> Handle for Tensor<T> {
 /// Two operands of which at least one is a value of the kernel: the element type they agree on, and the result.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{B}` do not go together",
-    note = "one of them is a scalar or tensor of the kernel, and both have one element type; cast first: `x.cast::<f32>()`"
+    note = "both have one element type: cast first, `x.cast::<f32>()`; of host numbers one says its type, `1.0_f32`"
 )]
 pub trait Mix<B> {
     /// The element type.
@@ -117,6 +117,22 @@ impl<T: Element, H: HostNumber + HostValue<T>> Mix<Scalar<T>> for H {
         (Raw::Const(self.constant()), other.raw())
     }
 }
+
+/// Two host numbers of one element type: `select(inside, 1.0_f32, 0.0)`.
+macro_rules! mixed_host_numbers {
+    ($($ty:ty)*) => {$(
+        impl Mix<$ty> for $ty {
+            type Elem = $ty;
+            type Output = Scalar<$ty>;
+            #[inline]
+            fn raws(self, other: $ty) -> (Raw, Raw) {
+                (Raw::Const(Element::constant(self)), Raw::Const(Element::constant(other)))
+            }
+        }
+    )*};
+}
+
+mixed_host_numbers!(bool i8 i16 i32 i64 u8 u16 u32 u64 half::f16 half::bf16 f32 f64);
 
 /// What can stand right of a scalar of `T`, and what that gives.
 #[diagnostic::on_unimplemented(

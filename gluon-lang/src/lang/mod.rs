@@ -27,6 +27,7 @@ mod element;
 mod fp8;
 mod gather;
 mod handle;
+mod indexing;
 mod inline_ptx;
 mod kernel;
 mod layouts;
@@ -71,6 +72,7 @@ pub use element::{
 };
 pub use fp8::{E4m3, E5m2};
 pub use handle::{Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
+pub use indexing::{PointerIndex, TensorIndex, TileIndex};
 pub use inline_ptx::{PtxOperands, PtxResults, inline_ptx, inline_ptx_with_effects};
 pub use kernel::KernelFn;
 pub use math::{
@@ -84,8 +86,8 @@ pub use operators::LeftLiteral;
 pub(crate) use param::set_block;
 pub use param::{BlockLayout, KernelParam, Param, ParamHandle};
 pub use pointer::Offset;
-pub use range::{IntoLoop, Range, RangeEnds, range};
-pub use reduce::{Reducible, reduce};
+pub use range::{HostEnd, IntoLoop, NoEnd, Range, RangeEnds, Reversed, range};
+pub use reduce::{Axis, Reducible, reduce};
 pub use remote::RemoteCopy;
 pub use scan::{scan, scan_reverse};
 pub use scatter::Indexed;

@@ -82,7 +82,18 @@ impl<T> Range<T> {
     }
 }
 
+/// The indices of a [`Range`] from the last to the first.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a range does nothing until a `for` goes over it"]
+pub struct Reversed<T>(Range<T>);
+
 impl<T: Index> Range<T> {
+    /// The same indices, the last one first.
+    #[inline]
+    pub fn rev(self) -> Reversed<T> {
+        Reversed(self)
+    }
+
     /// Every `step`-th index. A step is positive.
     #[inline]
     #[track_caller]
@@ -118,6 +129,70 @@ impl<T: Index> IntoLoop for Range<T> {
     #[inline]
     #[track_caller]
     fn into_loop(self) -> KernelLoop<T> {
-        KernelLoop::new(self.values, here())
+        KernelLoop::new(self.values, None, here())
+    }
+}
+
+impl<T: Index> IntoLoop for Reversed<T> {
+    type Loop = KernelLoop<T>;
+    #[inline]
+    #[track_caller]
+    fn into_loop(self) -> KernelLoop<T> {
+        let (values, at) = (self.0.values, here());
+        let ends = trace::range_ends(values, T::DTYPE, at);
+        KernelLoop::new(values, Some(ends), at)
+    }
+}
+
+/// What may stand left of the `..` that a `for` goes over, with an `H` on its right: host values. Loops of the kernel go
+/// over [`range`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}..{H}` is a range of the host, whose loop unrolls, and its ends are not host values of one type",
+    label = "for a loop of the kernel write `range(low, high)`"
+)]
+pub trait HostEnd<H> {
+    /// The type of the items.
+    type Item;
+    /// `self..high`
+    #[doc(hidden)]
+    fn up_to(self, high: H) -> std::ops::Range<Self::Item>;
+    /// `self..=high`
+    #[doc(hidden)]
+    fn through(self, high: H) -> std::ops::RangeInclusive<Self::Item>;
+}
+
+/// No end of anything. With one implementation alone rustc would want both ends to be of one type and stop at that, before
+/// it says what is wanted.
+#[derive(Clone, Copy, Debug)]
+pub enum NoEnd {}
+
+macro_rules! no_end {
+    ($($ty:ty)*) => {$(
+        impl HostEnd<NoEnd> for $ty {
+            type Item = $ty;
+            fn up_to(self, high: NoEnd) -> std::ops::Range<$ty> {
+                match high {}
+            }
+            fn through(self, high: NoEnd) -> std::ops::RangeInclusive<$ty> {
+                match high {}
+            }
+        }
+    )*};
+}
+
+no_end!(i8 i16 i32 i64 isize u8 u16 u32 u64 usize);
+
+impl<T> HostEnd<T> for T
+where
+    std::ops::Range<T>: Iterator,
+{
+    type Item = T;
+    #[inline]
+    fn up_to(self, high: T) -> std::ops::Range<T> {
+        self..high
+    }
+    #[inline]
+    fn through(self, high: T) -> std::ops::RangeInclusive<T> {
+        self..=high
     }
 }

@@ -6,17 +6,40 @@ use super::{Bits, Element, Handle, Numeric, Scalar, Tensor};
 use crate::entity::Value;
 use crate::ops::arith::{BinaryOp, CompareOp};
 
+/// The number of a dimension, from 0.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not number a dimension",
+    label = "expected the dimension to go along, a host `usize`",
+    note = "`max` and `min` of a tensor go along a dimension; of two values, element by element, these are `maximum` and `minimum`"
+)]
+pub trait Axis {
+    /// The number.
+    #[doc(hidden)]
+    fn index(self) -> usize;
+}
+
+impl Axis for usize {
+    #[inline]
+    fn index(self) -> usize {
+        self
+    }
+}
+
 macro_rules! reductions {
     ($($bound:ident { $($(#[$doc:meta])* $name:ident = $op:ident;)* })*) => {$(
         /// Reductions along `axis`, which the result does not have: its layout is [`Slice`](crate::layout::Slice) of this one's,
         /// and what is left of a vector has rank 0. They combine within a thread, then within a warp by shuffles, then
         /// between warps through shared memory, each as far as the layout spreads `axis`.
-        impl<T: $bound> Tensor<T> {
+        impl<T: Element> Tensor<T> {
             $(
                 $(#[$doc])*
                 #[inline]
                 #[track_caller]
-                pub fn $name(self, axis: usize) -> Tensor<T> {
+                pub fn $name(self, axis: impl Axis) -> Tensor<T>
+                where
+                    T: $bound,
+                {
+                    let axis = axis.index();
                     Tensor::wrap(trace::combine_with(Combining::Reduce, BinaryOp::$op, self.value(), axis, here()))
                 }
             )*

@@ -289,6 +289,31 @@ fn floats_saturate_and_nan_is_zero() {
 }
 
 #[kernel(warps = 1)]
+fn chosen_host_numbers(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    out.at(0).store(select(n > 2, 11, -4));
+    let lane = arange(0..32, Coalesced);
+    let weights = where_(lane < n, 0.5_f32, -1.0);
+    out.at(lane + 32)
+        .store((weights * 4.0).cast::<i32>() + where_(n < 0, 7, 9));
+}
+
+#[test]
+fn a_choice_between_host_numbers_takes_their_type() {
+    check!(
+        chosen_host_numbers,
+        [[-1], [2], [3], [31]],
+        |input: &[i32], out: &mut [i32]| {
+            let n = input[0];
+            out[0] = if n > 2 { 11 } else { -4 };
+            for lane in 0..32 {
+                out[32 + lane as usize] = if lane < n { 2 } else { -4 } + if n < 0 { 7 } else { 9 };
+            }
+        }
+    );
+}
+
+#[kernel(warps = 1)]
 fn divides(input: Ptr<i32>, out: Ptr<i32>) {
     out.at(0).store(input.at(0).load() / input.at(1).load());
 }

@@ -514,3 +514,54 @@ fn unsigned_loops_compare_unsigned() {
         out[9] = count;
     });
 }
+
+#[kernel(warps = 1)]
+fn backwards(input: Ptr<i32>, out: Ptr<i32>) {
+    let (low, high, step) = (input.at(0).load(), input.at(1).load(), input.at(2).load());
+    let mut order = scalar(0);
+    for i in range(low, high.min(low + 20)).rev() {
+        order = order * 31 + i;
+    }
+    out.at(0).store(order);
+    let mut order = scalar(0);
+    for i in range(low, high).step(step).rev() {
+        order = order * 31 + i;
+    }
+    out.at(1).store(order);
+    let mut order = scalar(0_u32);
+    for i in range(low.cast::<u32>(), high.cast::<u32>())
+        .step(step.cast::<u32>())
+        .rev()
+    {
+        order = order * 31 + i;
+    }
+    out.at(2).store(order.cast::<i32>());
+    for i in range(0, 5).rev() {
+        out.at(i + 3).store(i * i);
+    }
+}
+
+#[test]
+fn ranges_go_backwards() {
+    let inputs = [
+        [0, 5, 1],
+        [3, 3, 2],
+        [9, 2, 3],
+        [-4, 9, 3],
+        [-4, 8, 3],
+        [0, 1, 7],
+        [i32::MIN, i32::MAX, 1 << 30],
+    ];
+    check!(backwards, inputs, |input: &[i32], out: &mut [i32]| {
+        let (low, high, step) = (input[0], input[1], input[2]);
+        let hash = |order: i32, i: i32| order.wrapping_mul(31).wrapping_add(i);
+        out[0] = (low..high.min(low + 20)).rev().fold(0, hash);
+        out[1] = (low..high).step_by(step as usize).rev().fold(0, hash);
+        let range = low as u32..high as u32;
+        let unsigned = range.step_by(step as usize).rev();
+        out[2] = unsigned.fold(0, |order, i| hash(order, i as i32));
+        for i in 0..5 {
+            out[3 + i as usize] = i * i;
+        }
+    });
+}

@@ -395,3 +395,59 @@ fn loops_carry_options_and_lists_of_tuples() {
         }
     );
 }
+
+#[kernel(warps = 1)]
+fn functions_inside(input: Ptr<i32>, out: Ptr<i32>) {
+    struct Limits {
+        low: Scalar<i32>,
+        high: i32,
+    }
+    impl Limits {
+        fn hold(&self, x: Scalar<i32>) -> Scalar<i32> {
+            if x < self.low {
+                return self.low;
+            }
+            if x > self.high { scalar(self.high) } else { x }
+        }
+    }
+    fn collatz(x: Scalar<i32>) -> Scalar<i32> {
+        let (mut x, mut steps) = (x, scalar(0));
+        while x > 1 {
+            if x % 2 == 0 {
+                x /= 2;
+            } else {
+                x = x * 3 + 1;
+            }
+            steps += 1;
+        }
+        steps
+    }
+    let n = input.at(0).load();
+    out.at(0).store(collatz(n));
+    out.at(1).store(
+        Limits {
+            low: n - 3,
+            high: 9,
+        }
+        .hold(n * 2),
+    );
+    out.at(2).store(Limits { low: n, high: 9 }.hold(n - 2));
+}
+
+#[test]
+fn functions_inside_a_kernel_are_device_functions() {
+    check!(
+        functions_inside,
+        [[1], [6], [27]],
+        |input: &[i32], out: &mut [i32]| {
+            let n = input[0];
+            let (mut x, mut steps) = (n, 0);
+            while x > 1 {
+                x = if x % 2 == 0 { x / 2 } else { x * 3 + 1 };
+                steps += 1;
+            }
+            let hold = |low: i32, x: i32| if x < low { low } else { x.min(9) };
+            out[..3].copy_from_slice(&[steps, hold(n - 3, n * 2), hold(n, n - 2)]);
+        }
+    );
+}

@@ -291,3 +291,46 @@ fn accesses_of_two_widths_share_an_index_and_a_mask() -> tilekit::Result<()> {
     }
     Ok(())
 }
+
+#[kernel(warps = 2)]
+fn reduced_twice(input: Ptr<i32>, out: Ptr<i32>) {
+    let x = input.at(arange(0..64, Coalesced)).load();
+    let five = x.reshape([2, 4, 2, 2, 2]);
+    // A slice of a slice, which the reshape behind it would rather have without a name.
+    let largest = five.sum(1).max(3);
+    let swapped = largest.permute([1, 0, 2]).ravel();
+    let at = arange(0..8, Coalesced);
+    out.at(at).store(swapped.convert_layout(Coalesced));
+    // What is left of a vector is one element.
+    let sum = x.sum(0);
+    out.at(8).store(sum);
+    out.at(9).mask(sum > 0).store(x.max(0));
+    let _ = out.at(10).atomic_add(x.min(0));
+}
+
+#[test]
+fn reductions_of_reductions_and_their_last_element() {
+    let of = |n: i32| (0..64).map(|i| i * 29 % 61 - n).collect::<Vec<_>>();
+    check!(
+        reduced_twice,
+        [of(20), of(60)],
+        |input: &[i32], out: &mut [i32]| {
+            for (a, c, d) in (0..8).map(|i| (i / 2 % 2, i / 4, i % 2)) {
+                let sum = |e: usize| -> i32 {
+                    (0..4)
+                        .map(|b| input[a * 32 + b * 8 + c * 4 + d * 2 + e])
+                        .sum()
+                };
+                out[c * 4 + a * 2 + d] = sum(0).max(sum(1));
+            }
+            let sum = input.iter().sum();
+            out[8] = sum;
+            out[9] = if sum > 0 {
+                *input.iter().max().unwrap()
+            } else {
+                0
+            };
+            out[10] = *input.iter().min().unwrap();
+        }
+    );
+}

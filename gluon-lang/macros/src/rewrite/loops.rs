@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
-use syn::{Expr, Pat, Stmt, parse_quote};
+use syn::{Expr, ExprRange, Pat, RangeLimits, Stmt, parse_quote};
 
 use super::Rewriter;
 use super::branch::has_let;
@@ -14,6 +14,30 @@ use super::deferred::{Flow, Missing};
 use super::exits::record;
 use super::later::Later;
 use super::uses::Uses;
+
+/// `low..high` of the host, alone or with adapters: where its ends are values of the kernel, rustc says what to write.
+fn host_range(iterated: &mut Expr) {
+    match iterated {
+        Expr::Paren(paren) => host_range(&mut paren.expr),
+        Expr::MethodCall(call) => host_range(&mut call.receiver),
+        Expr::Range(ExprRange {
+            start: Some(low),
+            end: Some(high),
+            limits,
+            ..
+        }) => {
+            let method = match limits {
+                RangeLimits::HalfOpen(_) => "up_to",
+                RangeLimits::Closed(_) => "through",
+            };
+            let span = limits.span();
+            let method = Ident::new(method, span);
+            *iterated =
+                Expr::Verbatim(quote_spanned!(span=> ::tilekit::rt::HostEnd::#method(#low, #high)));
+        }
+        _ => {}
+    }
+}
 
 impl Rewriter {
     pub(super) fn for_loop(&mut self, expr: &mut Expr) {
@@ -24,6 +48,7 @@ impl Rewriter {
         let carry = self.scopes.carry(&uses, f.for_token.span, true);
         let iterated = f.expr.clone();
         self.visit_expr_mut(&mut f.expr);
+        host_range(&mut f.expr);
         self.exits.enter_loop(depth.clone(), f.label.as_ref());
         self.scopes.open_before(Later::again(&f.body));
         self.scopes.open();

@@ -1,10 +1,11 @@
 //! Macros whose arguments are known to be expressions. Those of others are tokens, of which nothing is known.
 
-use quote::ToTokens;
+use quote::{ToTokens, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
-use syn::{Expr, Macro, Token};
+use syn::{Expr, Macro, Token, parse_quote};
 
 use super::Rewriter;
 
@@ -37,13 +38,16 @@ impl Rewriter {
         let Some(name) = name.filter(|name| OF_EXPRESSIONS.contains(&name.as_str())) else {
             return;
         };
-        // Their message is the condition as it was written.
-        let shows_first = ["assert", "debug_assert", "static_assert"].contains(&name.as_str());
+        let is_assertion = ["assert", "debug_assert", "static_assert"].contains(&name.as_str());
         let tokens = mac.tokens.clone();
         let list = Punctuated::<Expr, Token![,]>::parse_terminated;
         if let Ok(mut arguments) = list.parse2(tokens.clone()) {
-            for argument in arguments.iter_mut().skip(usize::from(shows_first)) {
+            let condition = arguments.first().filter(|_| is_assertion).cloned();
+            for argument in &mut arguments {
                 self.visit_expr_mut(argument);
+            }
+            if let Some(condition) = condition {
+                assert_on_the_host(&mut arguments, &condition, &name);
             }
             mac.tokens = arguments.into_token_stream();
             return;
@@ -62,5 +66,22 @@ impl Rewriter {
             semicolon.to_tokens(&mut mac.tokens);
             length.to_tokens(&mut mac.tokens);
         }
+    }
+}
+
+/// The condition must be the host's. Without a message of the author's the usual one shows it as it was written.
+fn assert_on_the_host(arguments: &mut Punctuated<Expr, Token![,]>, written: &Expr, name: &str) {
+    let is_alone = arguments.len() == 1;
+    if let Some(condition) = arguments.first_mut() {
+        let span = written.span();
+        *condition = Expr::Verbatim(quote_spanned!(span=> ::tilekit::rt::holds(#condition)));
+    }
+    if is_alone {
+        let usual = match name {
+            "static_assert" => "`{}` does not hold",
+            _ => "assertion failed: {}",
+        };
+        arguments.push(parse_quote!(#usual));
+        arguments.push(parse_quote!(::core::stringify!(#written)));
     }
 }

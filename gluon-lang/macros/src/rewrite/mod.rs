@@ -16,10 +16,10 @@ mod scope;
 mod uses;
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
-use quote::format_ident;
+use quote::{ToTokens, format_ident, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Block, Expr, Local, Pat, Signature, Stmt, parse_quote};
+use syn::{Attribute, Block, Expr, Lit, Local, Pat, PatIdent, Signature, Stmt, parse_quote};
 
 use deferred::{Flow, Missing};
 use exits::Exits;
@@ -69,7 +69,7 @@ fn by_type() -> Stmt {
     parse_quote! {
         #[allow(unused_imports, reason = "which of them is used depends on types")]
         use ::tilekit::rt::{
-            NameHandle as _, NameOther as _, WatchCells as _, WatchOther as _, WatchReference as _,
+            CheckHostCast as _, CheckKernelCast as _, NameHandle as _, NameOther as _, WatchCells as _, WatchOther as _, WatchReference as _,
         };
     }
 }
@@ -132,15 +132,53 @@ impl VisitMut for Rewriter {
         self.ends(&stmt.mac);
     }
 
-    // Types, patterns, generic arguments and nested items hold no code that is traced.
+    // Functions inside are device functions, unless they say otherwise.
+    fn visit_item_mut(&mut self, item: &mut syn::Item) {
+        match item {
+            syn::Item::Fn(f) if is_traced(&f.attrs, &f.sig) => {
+                *item = syn::Item::Verbatim(self.nested(&*f));
+            }
+            syn::Item::Impl(block) => {
+                for item in &mut block.items {
+                    if let syn::ImplItem::Fn(f) = item
+                        && is_traced(&f.attrs, &f.sig)
+                    {
+                        *item = syn::ImplItem::Verbatim(self.nested(&*f));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    // Types, patterns and generic arguments hold no code that is traced.
     fn visit_type_mut(&mut self, _: &mut syn::Type) {}
     fn visit_pat_mut(&mut self, _: &mut Pat) {}
     fn visit_generic_argument_mut(&mut self, _: &mut syn::GenericArgument) {}
-    fn visit_item_mut(&mut self, _: &mut syn::Item) {}
     fn visit_attribute_mut(&mut self, _: &mut Attribute) {}
 }
 
+/// Does the rewriting of the function around it reach this one? What is `const` runs while rustc compiles, and what the
+/// macros stand on already is theirs.
+fn is_traced(attributes: &[Attribute], signature: &Signature) -> bool {
+    let is_ours = |a: &Attribute| {
+        let last = a.path().segments.last();
+        last.is_some_and(|s| s.ident == "device" || s.ident == "kernel")
+    };
+    let is_plain =
+        signature.constness.is_none() && signature.asyncness.is_none() && signature.abi.is_none();
+    is_plain && !attributes.iter().any(is_ours)
+}
+
 impl Rewriter {
+    fn nested(&mut self, function: &impl ToTokens) -> Tokens {
+        let written = function.to_token_stream();
+        crate::device::expand(Tokens::new(), written.clone()).unwrap_or_else(|error| {
+            self.errors.push(error);
+            written
+        })
+    }
+
     fn rewrite(&mut self, expr: &mut Expr) {
         match expr {
             Expr::ForLoop(_) => self.for_loop(expr),
@@ -168,6 +206,7 @@ impl Rewriter {
                 self.ends(&e.mac);
             }
             Expr::Path(_) => self.read(expr),
+            Expr::Cast(_) => self.cast(expr),
             Expr::Assign(e) => self.assignment(e),
             _ => visit_mut::visit_expr_mut(self, expr),
         }
@@ -199,6 +238,10 @@ impl Rewriter {
         let Expr::Match(m) = expr else { return };
         let scrutinee = m.expr.clone();
         self.visit_expr_mut(&mut m.expr);
+        if m.arms.iter().any(|arm| is_number(&arm.pat)) {
+            let (value, span) = (&m.expr, m.expr.span());
+            *m.expr = Expr::Verbatim(quote_spanned!(span=> ::tilekit::rt::matched(#value)));
+        }
         let before = self.scopes.flow.clone();
         let mut after: Option<(Flow, Missing)> = None;
         for arm in &mut m.arms {
@@ -237,6 +280,24 @@ impl Rewriter {
                 self.errors.push(syn::Error::new_spanned(part, message));
             }
         }
+    }
+}
+
+/// Is it compared with a number, as a whole?
+fn is_number(pattern: &Pat) -> bool {
+    match pattern {
+        Pat::Lit(literal) => matches!(
+            literal.lit,
+            Lit::Int(_) | Lit::Float(_) | Lit::Bool(_) | Lit::Char(_)
+        ),
+        Pat::Range(_) => true,
+        Pat::Or(or) => or.cases.iter().any(is_number),
+        Pat::Ident(PatIdent {
+            subpat: Some((_, inner)),
+            ..
+        }) => is_number(inner),
+        Pat::Paren(paren) => is_number(&paren.pat),
+        _ => false,
     }
 }
 

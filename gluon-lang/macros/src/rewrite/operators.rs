@@ -1,5 +1,6 @@
 //! Comparisons, `&&`, `||`, and literals on the left of arithmetic.
 
+use proc_macro2::Span;
 use quote::quote_spanned;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
@@ -40,11 +41,33 @@ impl Rewriter {
         };
     }
 
+    /// `x as f32`: rustc says what converts a value of the kernel. A literal takes its type from the `as`, and stays.
+    pub(super) fn cast(&mut self, expr: &mut Expr) {
+        let Expr::Cast(cast) = expr else { return };
+        self.visit_expr_mut(&mut cast.expr);
+        let may_be_ours = |e: &Expr| {
+            matches!(
+                e,
+                Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_) | Expr::Call(_)
+            )
+        };
+        if !may_be_ours(bare(&cast.expr)) {
+            return;
+        }
+        let value = self.fresh("cast");
+        let (inner, span) = (&cast.expr, cast.expr.span());
+        let check = quote_spanned!(span=> (&::tilekit::rt::Casted(&#value)).check());
+        let checked = quote_spanned!(span=> (match #inner { #value => { #check; #value } }));
+        *cast.expr = Expr::Verbatim(checked);
+    }
+
     fn logic(&mut self, expr: &Expr, is_and: bool) -> Expr {
         let Expr::Binary(b) = expr else {
             return expr.clone();
         };
-        let (state, value) = (self.fresh("logic"), self.fresh("right"));
+        let (mut state, mut value) = (self.fresh("logic"), self.fresh("right"));
+        state.set_span(b.op.span().resolved_at(Span::mixed_site()));
+        value.set_span(b.right.span().resolved_at(Span::mixed_site()));
         // Parentheses that a reader needs beside `&&` are too much around an argument, and rustc would say so.
         let (left, right) = (bare(&b.left), bare(&b.right));
         let begin = quote_spanned!(b.op.span()=> ::tilekit::rt::Logic::begin(#left, #is_and));

@@ -24,6 +24,9 @@ pub trait Logic {
 }
 
 /// What may stand right of `&&` and `||` when the left side is a host `bool`.
+#[diagnostic::on_unimplemented(
+    message = "`&&` and `||` want booleans: `bool`, `Scalar<bool>` or `Tensor<bool>`, not `{Self}`"
+)]
 pub trait LogicSide: Copy {
     /// This boolean, the left side having decided.
     #[track_caller]
@@ -127,6 +130,9 @@ pub struct ScalarLogic {
 }
 
 /// What a scalar gives with each right side.
+#[diagnostic::on_unimplemented(
+    message = "`&&` and `||` want booleans: `bool`, `Scalar<bool>` or `Tensor<bool>`, not `{Self}`"
+)]
 pub trait AfterScalar: Copy {
     /// The result: a tensor if this is one.
     type Output;

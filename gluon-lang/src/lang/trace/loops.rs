@@ -8,6 +8,7 @@ use crate::ir::Type;
 use crate::lang::range::RangeValues;
 use crate::lang::{Index, Scalar};
 use crate::ops::Values;
+use crate::ops::arith::{Binary, BinaryOp, Precision};
 use crate::ops::control::{For, Yield};
 
 use std::marker::PhantomData;
@@ -30,10 +31,12 @@ pub struct KernelLoop<T> {
 }
 
 impl<T: Index> KernelLoop<T> {
-    pub(crate) fn new(range: RangeValues, at: At) -> Self {
+    /// `ends` is the sum of the first and the last index of a loop that goes from the last to the first.
+    pub(crate) fn new(range: RangeValues, ends: Option<Value>, at: At) -> Self {
         Self {
             core: LoopCore {
                 range,
+                ends,
                 at,
                 body: None,
             },
@@ -54,6 +57,7 @@ impl<T: Index> KernelLoop<T> {
 
 struct LoopCore {
     range: RangeValues,
+    ends: Option<Value>,
     at: At,
     body: Option<Body>,
 }
@@ -81,12 +85,26 @@ impl LoopCore {
             let index_ty = trace.ty(self.range.low).clone();
             let mut params = trace.open_region(Some(index_ty), &before, self.at);
             let index = params.remove(0);
+            let index = self.mirrored(trace, index);
             trace.name(index, name);
             (index, params)
         });
         write_values(reach, &params, index);
         self.body = Some(Body { before, params });
         index
+    }
+
+    /// The index that the author sees.
+    fn mirrored(&self, trace: &mut Trace, index: Value) -> Value {
+        let Some(ends) = self.ends else { return index };
+        let ty = trace.ty(index).clone();
+        let op = Binary {
+            op: BinaryOp::Sub,
+            precision: Precision::Default,
+            lhs: ends,
+            rhs: index,
+        };
+        trace.push1(op, ty, self.at)
     }
 
     fn close(&mut self, body: &Body, reach: Reach<'_>) {

@@ -30,6 +30,14 @@ fn pattern((a, b): (i32, i32)) {} //~ a parameter of a kernel has a plain name
 #[kernel]
 fn promise(#[multiple_of(12)] n: i32) {} //~ a power of two
 
+#[kernel]
+#[kernel] //~ a function is a kernel or a device function, and says so once
+fn twice_a_kernel(n: i32) {}
+
+#[device]
+#[kernel] //~ a function is a kernel or a device function, and says so once
+fn device_and_kernel(n: i32) {}
+
 #[device(inline)] //~ takes no arguments
 fn arguments() {}
 

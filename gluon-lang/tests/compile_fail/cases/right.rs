@@ -132,3 +132,57 @@ pub fn assigned_later<const N: usize>(out: Ptr<i32>, n: i32) {
     }
     out.at(x).store(y + z + text.len() + values.len());
 }
+
+/// Numbers of the host are matched, counted and converted as ever.
+#[kernel]
+pub fn of_the_host<const N: usize, const MODE: u8>(x: Ptr<f32>, n: i32) {
+    #[derive(Clone, Copy)]
+    enum Way {
+        Up = 1,
+        Down = 2,
+    }
+    fn next(k: usize) -> usize {
+        if k > 2 { k } else { next(k + 1) }
+    }
+    const fn twice(k: usize) -> usize {
+        if k > 2 { k } else { 2 * k }
+    }
+    const TWO: usize = twice(1);
+    let table = [1u8, 2, 3];
+    let scale = match MODE {
+        0 => 1.0,
+        1 | 2 => 2.0,
+        m @ 3..=9 => m as f32,
+        _ => -1.0,
+    };
+    let flag = match N > 3 {
+        true => 1,
+        false => 2,
+    };
+    let letter = match &table[0] {
+        1 => 'a',
+        _ => 'b',
+    };
+    let boxed: Box<dyn Fn(Scalar<f32>) -> Scalar<f32>> = match table.len() {
+        0 => Box::new(|v| v),
+        _ => Box::new(move |v| v * scale),
+    };
+    let mut total = 0;
+    for i in 0..table.len() {
+        total += table[i] as usize * N;
+    }
+    for i in (0..=3u64).rev().step_by(2) {
+        total += i as usize + Way::Up as usize + Way::Down as usize;
+    }
+    for (k, c) in ('a'..='c').enumerate() {
+        total += k + (c as u32 - letter as u32) as usize;
+    }
+    for i in -2i64..3 {
+        total += (i + 2) as usize;
+    }
+    assert!(total > 0);
+    assert!(next(0) == 3 && TWO == 2, "{total} is wrong");
+    debug_assert!(flag < 3);
+    static_assert!(N < 1 << 20);
+    x.at(n).store(boxed(x.at(total + flag).load()));
+}

@@ -1,12 +1,15 @@
 //! Values from nothing.
 
 use super::super::{At, Raw, with};
+use super::{binary, cast};
 use crate::diag::{Code, OpError};
-use crate::elem::Elem;
+use crate::elem::{DType, Elem};
 use crate::entity::Value;
-use crate::ir::Type;
+use crate::ir::{Type, ValueDef};
 use crate::lang::range::RangeValues;
 use crate::layout::{Dims, Layout};
+use crate::ops::Op;
+use crate::ops::arith::{BinaryOp, Rounding};
 use crate::ops::cluster::{ClusterId, NumClusters};
 use crate::ops::create::{Arange, Const, GridAxis, NumPrograms, ProgramId};
 
@@ -136,6 +139,42 @@ pub(crate) fn range_values(low: Raw, high: Raw, elem: Elem, at: At) -> RangeValu
             high: values[1],
             step: values[2],
         }
+    })
+}
+
+/// The sum of the first and the last index of a loop, which the difference to an index mirrors. Of a loop that does not run
+/// it is any number.
+#[inline(never)]
+pub(crate) fn range_ends(range: RangeValues, elem: DType, at: At) -> Value {
+    let (low, high) = (Raw::Value(range.low), Raw::Value(range.high));
+    let one = Raw::Const(Const::Int(1));
+    // The distance between two signed numbers may be none of their type.
+    let unsigned = Elem::Data(if elem.bits() == 64 {
+        DType::U64
+    } else {
+        DType::U32
+    });
+    let elem = Elem::Data(elem);
+    let past_last = binary(BinaryOp::Sub, high, one, elem, at);
+    if is_one(range.step, at) {
+        return binary(BinaryOp::Add, low, Raw::Value(past_last), elem, at);
+    }
+    let as_unsigned = |value| Raw::Value(cast(value, unsigned, Rounding::Default, at));
+    let span = binary(BinaryOp::Sub, Raw::Value(past_last), low, elem, at);
+    let step = as_unsigned(range.step);
+    let beyond = binary(BinaryOp::Rem, as_unsigned(span), step, unsigned, at);
+    let beyond = Raw::Value(cast(beyond, elem, Rounding::Default, at));
+    let last = binary(BinaryOp::Sub, Raw::Value(past_last), beyond, elem, at);
+    binary(BinaryOp::Add, low, Raw::Value(last), elem, at)
+}
+
+fn is_one(value: Value, at: At) -> bool {
+    with(at, |trace| {
+        let func = trace.builder.func();
+        let ValueDef::Result(inst, _) = func.def(value) else {
+            return false;
+        };
+        matches!(func.op(inst), Op::Constant(op) if op.value == Const::Int(1))
     })
 }
 
