@@ -68,7 +68,7 @@ def cases():
     yield case("vector_add 2^28 f32", "vector_add-1024", [buffer("x", "f32", [n]), buffer("y", "f32", [n]), buffer("out", "f32", [n], "output")],
                [n // 1024, 1, 1], {"n": n}, 12 * n)
     yield case("bulk_ring 2^28 bf16", "bulk_ring-bf16-8192-4", [buffer("x", "bf16", [n]), buffer("out", "bf16", [n], "output")],
-               [264, 1, 1], {"n": n, "factor": 0.5}, 4 * n)
+               [132, 1, 1], {"n": n, "factor": 0.5}, 4 * n)
     n = 1 << 26
     chain = [buffer("x", "f32", [n]), buffer("weight", "f32", [n]), buffer("first", "f32", [n], "output"), buffer("out", "f32", [n], "output")]
     yield case("pdl_chain 2^26 f32", "pdl_chain-1024", chain, [n // 1024, 1, 1], {"n": n}, 2 * 12 * n, ({"out": "first"}, {"x": "first"}))

@@ -66,7 +66,7 @@ where
     let n = case.size("n");
     let x = case.normal::<T>("x", [n]);
     let out = case.output::<T>("out", [n]);
-    let programs = grid(n.div_ceil(CHUNK).min(264));
+    let programs = grid(n.div_ceil(CHUNK).min(132));
     let arguments = (&x, &out, n as i32, 0.5);
     case.launch(bulk_ring::<T, CHUNK, 4>, programs, arguments)?;
     // Halves of normal numbers are exact.

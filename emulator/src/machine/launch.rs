@@ -302,7 +302,7 @@ impl<'a> Context<'a> {
         let actors = (warps * volume(self.launch.cluster) as u32 + 1) as usize;
         warp.actor = (rank * warps + index) as u16;
         warp.knows = Knowledge::new(actors);
-        warp.registers = super::budget::at_entry(threads, self.code.directives.maxnreg);
+        warp.registers = super::budget::at_entry(threads, &self.code.directives);
         warp.registers_at_entry = warp.registers;
         warp.release();
         warp.start(u32::MAX >> (32 - lanes));

@@ -25,8 +25,8 @@ use quote::quote;
 /// | `warps = 4` | warps in a CTA, a power of two up to 32; may name a const generic |
 /// | `instances(<1024>, <2048>)` | the generic arguments to build ahead of time |
 /// | `deny(conversions, uncoalesced, bank_conflicts, spills)` | what the compiler must not do silently |
-/// | `max_registers = 128` | cap on registers per thread |
-/// | `min_ctas_per_sm = 2` | CTAs that must fit an SM |
+/// | `max_registers = 128` | cap on registers per thread, 24 to 255 |
+/// | `min_ctas_per_sm = 2` | CTAs that must fit an SM: they share its registers, also those that partitions hand around |
 /// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z, up to 16 in all |
 ///
 /// A parameter is an element type, which is a scalar in the body, a `Ptr` or a `TensorMap`. `#[multiple_of(16)] n: i32` and

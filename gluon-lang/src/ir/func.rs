@@ -77,6 +77,11 @@ struct InstData {
     parent: PackedOption<Region>,
 }
 
+/// Registers of an SM, all of which one CTA may have, and the most of one thread (CUDA C++ guide, compute capability 9.0).
+pub const REGISTERS_OF_SM: u32 = 65_536;
+/// See [`REGISTERS_OF_SM`].
+pub const MAX_REGISTERS: u32 = 255;
+
 /// One kernel.
 #[derive(Clone, Debug)]
 pub struct Func {
@@ -133,6 +138,19 @@ impl Func {
     /// Threads in a CTA.
     pub fn threads(&self) -> u32 {
         self.warps * 32
+    }
+
+    /// Registers that each of `threads` threads of a CTA can have: an equal share of the SM's for as many CTAs as the author
+    /// wants to fit, and not more than the author's cap. Warps get registers in eights for each thread.
+    pub fn registers_of_thread(&self, threads: u32) -> u32 {
+        let ctas = self.min_ctas_per_sm.unwrap_or(1);
+        let share = REGISTERS_OF_SM / threads.saturating_mul(ctas).max(1);
+        let share = if share < MAX_REGISTERS {
+            share / 8 * 8
+        } else {
+            MAX_REGISTERS
+        };
+        self.max_registers.map_or(share, |cap| cap.min(share))
     }
 
     /// CTAs of a cluster; 1 for a kernel without clusters.

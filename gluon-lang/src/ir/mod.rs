@@ -16,7 +16,7 @@ mod stage;
 mod types;
 
 pub use effects::{Effects, Spaces};
-pub use func::{Contracts, Func, Param, RegionData, ValueDef};
+pub use func::{Contracts, Func, MAX_REGISTERS, Param, REGISTERS_OF_SM, RegionData, ValueDef};
 pub use loc::{Call, FrameData, LocData, Locations, Place};
 pub use stage::Stage;
 pub use types::{SmemType, TensorMapMode, TensorMapType, TensorType, Type};

@@ -8,9 +8,6 @@ use crate::diag::{Code, OpError};
 use crate::ir::{Effects, Func, Type};
 use crate::layout::Dims;
 
-/// Registers of an SM, all of which one CTA may have.
-const REGISTERS_OF_SM: u32 = 65_536;
-
 define_op! {
     /// The warps part: the first region is run by the kernel's own warps, each other by warps of its own, which the CTA
     /// has besides. All see the scalars and the shared memory made before; a tensor is seen by nobody but its makers. It
@@ -128,7 +125,7 @@ impl OpRules for WarpSpecialize {
                 format!("a budget is a multiple of 8 from 24 to 256 registers, not {wrong}"),
             ));
         }
-        self.check_budget(func.max_registers)?;
+        self.check_budget(func)?;
         for &region in &self.partitions.0 {
             if !func.region(region).params.is_empty() {
                 return Err(OpError::new(
@@ -143,21 +140,21 @@ impl OpRules for WarpSpecialize {
 }
 
 impl WarpSpecialize {
-    /// Registers that every thread of the CTA is launched with: what the kernel says, or an equal share of all, in the
-    /// eights of which `setmaxnreg` counts.
-    pub fn registers_at_launch(&self, max_registers: Option<u32>) -> u32 {
-        let share = REGISTERS_OF_SM / (self.total_warps() * 32).max(1);
-        max_registers.unwrap_or((share / 8 * 8).clamp(24, 248))
+    /// Registers that every thread of the CTA is launched with: all that it can have, in the eights of which `setmaxnreg`
+    /// counts.
+    pub fn registers_at_launch(&self, func: &Func) -> u32 {
+        let most = func.registers_of_thread(self.total_warps() * 32);
+        most / 8 * 8
     }
 
     /// Registers that the partitions share. `setmaxnreg` hands around what the launch took and nothing else, so that a
     /// partition that asks for more would wait for ever.
-    pub fn registers_of_cta(&self, max_registers: Option<u32>) -> u32 {
-        self.registers_at_launch(max_registers) * self.total_warps() * 32
+    pub fn registers_of_cta(&self, func: &Func) -> u32 {
+        self.registers_at_launch(func) * self.total_warps() * 32
     }
 
     /// The budgets that the author gave must fit what the CTA has together, each warpgroup at its largest.
-    fn check_budget(&self, max_registers: Option<u32>) -> Result<(), OpError> {
+    fn check_budget(&self, func: &Func) -> Result<(), OpError> {
         if self.registers.contains(&0) {
             return Ok(());
         }
@@ -172,14 +169,18 @@ impl WarpSpecialize {
             }
         }
         let workers: u32 = of_group.iter().map(|r| r * 128).sum();
-        let all = self.registers_of_cta(max_registers);
+        let all = self.registers_of_cta(func);
         if main + workers <= all {
             return Ok(());
         }
+        let several = match func.min_ctas_per_sm {
+            Some(ctas @ 2..) => format!(" where {ctas} CTAs fit an SM"),
+            _ => String::new(),
+        };
         Err(OpError::new(
             Code::RegisterBudget,
             format!(
-                "the budgets take {} registers ({main} of the kernel's own warps, {workers} of the workers), and the {} warps of the CTA are launched with {all}",
+                "the budgets take {} registers ({main} of the kernel's own warps, {workers} of the workers), and the {} warps of the CTA are launched with {all}{several}",
                 main + workers,
                 self.total_warps()
             ),

@@ -19,10 +19,16 @@ pub(crate) use types::{check_map, check_tensor};
 
 use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
 use crate::entity::Inst;
-use crate::ir::{Func, SmemType, Stage};
+use crate::ir::{Func, MAX_REGISTERS, SmemType, Stage};
 
 /// The most CTAs of a cluster: what a GPC of `sm_90` holds (CUDA C++ Programming Guide, "Thread Block Clusters").
 const MAX_CLUSTER: u32 = 16;
+
+/// Threads and CTAs that an SM runs at once (CUDA C++ Programming Guide, compute capability 9.0).
+const THREADS_OF_SM: u32 = 2048;
+const CTAS_OF_SM: u32 = 32;
+/// The lowest cap on registers that ptxas follows.
+const MIN_CAP: u32 = 24;
 
 /// Everything that is wrong with `func` at `stage`.
 pub fn verify(func: &Func, stage: Stage) -> Diagnostics {
@@ -40,6 +46,7 @@ impl Verifier {
     pub fn verify(&mut self, func: &Func, stage: Stage) -> Diagnostics {
         let mut found = Diagnostics::default();
         check_size(func, &mut found);
+        check_share_of_sm(func, &mut found);
         structure::check(func, &mut found);
         if !found.has_errors() {
             let insts = func.walk();
@@ -83,6 +90,30 @@ fn check_size(func: &Func, found: &mut Diagnostics) {
         found.push(d.help(format!(
             "take 1 to {MAX_CLUSTER} CTAs; up to 8 fit everywhere"
         )));
+    }
+}
+
+/// What an SM has for one thread, and for several CTAs. ptxas warns of what it cannot do and leaves it out.
+fn check_share_of_sm(func: &Func, found: &mut Diagnostics) {
+    if let Some(cap) = func.max_registers
+        && !(MIN_CAP..=MAX_REGISTERS).contains(&cap)
+    {
+        found.push(Diagnostic::error(
+            Code::RegisterBudget,
+            None,
+            format!("`max_registers = {cap}`: a thread has {MIN_CAP} to {MAX_REGISTERS} registers"),
+        ));
+    }
+    let threads = func.launch_warps().saturating_mul(32);
+    let most = (THREADS_OF_SM / threads.max(1)).min(CTAS_OF_SM);
+    if let Some(ctas) = func.min_ctas_per_sm
+        && (ctas == 0 || ctas > most)
+    {
+        let message = format!(
+            "`min_ctas_per_sm = {ctas}` with {threads} threads each: an SM runs {THREADS_OF_SM} threads at once, and {CTAS_OF_SM} CTAs"
+        );
+        let d = Diagnostic::error(Code::WrongWarps, None, message);
+        found.push(d.help(format!("say 1 to {most}, or give the kernel fewer warps")));
     }
 }
 

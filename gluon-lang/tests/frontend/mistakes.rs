@@ -414,3 +414,9 @@ fn three_warps(out: Ptr<i32>) {
     out.at(0).store(1);
 }
 mistake!(a_number_of_warps_that_cannot_be, three_warps);
+
+#[kernel(warps = 8, max_registers = 16, min_ctas_per_sm = 9)]
+fn beyond_an_sm(out: Ptr<i32>) {
+    out.at(0).store(1);
+}
+mistake!(shares_of_an_sm_that_cannot_be, beyond_an_sm);

@@ -9,7 +9,7 @@ use crate::support::ir;
     warps = WARPS,
     instances(<f16, 64, 4>, <E4m3, 128, 8>),
     deny(conversions, uncoalesced, bank_conflicts, spills),
-    max_registers = 64 * WARPS,
+    max_registers = 16 * WARPS,
     min_ctas_per_sm = 2
 )]
 fn promises<T: Element, const COLS: usize, const WARPS: u32>(

@@ -6,16 +6,13 @@
 
 use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::entity::Inst;
-use gluon_lang::ir::Func;
+use gluon_lang::ir::{Func, MAX_REGISTERS};
 use gluon_lang::layout::{Dims, Layout};
 use gluon_lang::ops::Op;
 use gluon_lang::ops::warps::WarpSpecialize;
 
 use crate::analysis::pressure;
 
-/// Registers of an SM, all of which one CTA may have, and the most of one thread (CUDA C++ guide, compute capability 9.0).
-const REGISTERS_OF_CTA: u32 = 65_536;
-const MAX_REGISTERS: u32 = 255;
 /// `setmaxnreg` counts in eights, from 24 to 256.
 const UNIT: u32 = 8;
 const MIN_BUDGET: u32 = 24;
@@ -38,7 +35,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     let Some(mut op) = parts(func, inst).cloned() else {
         return;
     };
-    let start = op.registers_at_launch(func.max_registers);
+    let start = op.registers_at_launch(func);
     op.registers = budgets(&op, start);
     func.max_registers = Some(start);
     check_sum(func, inst, &op, found);
@@ -85,7 +82,7 @@ fn of_workers(op: &WarpSpecialize, registers: &Dims) -> u32 {
 /// What the workers' warpgroups leave for each thread of the kernel's own warps.
 fn what_is_left(op: &WarpSpecialize, registers: &Dims, start: u32) -> u32 {
     let taken = of_workers(op, registers);
-    let left = op.registers_of_cta(Some(start)).saturating_sub(taken) / (op.warps[0] * 32);
+    let left = (start * op.total_warps() * 32).saturating_sub(taken) / (op.warps[0] * 32);
     (left / UNIT * UNIT).clamp(MIN_BUDGET, MAX_BUDGET)
 }
 
@@ -95,8 +92,7 @@ const BESIDES_PRODUCT: u32 = 26;
 /// ptxas assembles no `wgmma` whose registers are more than all warps start with, whatever they take later.
 fn check_products(func: &Func, found: &mut Diagnostics) {
     let threads = func.launch_warps() * 32;
-    let share = (REGISTERS_OF_CTA / threads / UNIT * UNIT).min(MAX_REGISTERS);
-    let most = func.max_registers.map_or(share, |r| r.min(share));
+    let most = func.registers_of_thread(threads);
     for inst in func.walk() {
         let Op::WgmmaStart(op) = func.op(inst) else {
             continue;
@@ -140,8 +136,7 @@ fn check_whole(func: &Func, found: &mut Diagnostics) {
     if !multiplies {
         return;
     }
-    let share = (REGISTERS_OF_CTA / func.threads()).min(MAX_REGISTERS);
-    let budget = func.max_registers.map_or(share, |r| r.min(share));
+    let budget = func.registers_of_thread(func.threads());
     let peak = pressure::of_region(func, func.body);
     let Some(at) = peak.at.filter(|_| peak.registers > budget) else {
         return;
@@ -161,7 +156,7 @@ fn check_whole(func: &Func, found: &mut Diagnostics) {
 fn check_sum(func: &Func, inst: Inst, op: &WarpSpecialize, found: &mut Diagnostics) {
     let workers = of_workers(op, &op.registers);
     let own = op.warps[0] * 32 * op.registers[0];
-    let all = op.registers_of_cta(func.max_registers);
+    let all = op.registers_of_cta(func);
     if own + workers <= all {
         return;
     }

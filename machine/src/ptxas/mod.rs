@@ -7,6 +7,7 @@
 //! ptxas says the costliest things as mere "info": that `wgmma` was serialised, that `setmaxnreg` was ignored. Those
 //! notes (C75xx, C76xx) are errors here, see [`Code`].
 
+mod budget;
 mod codes;
 mod find;
 mod report;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use super::budget;
 use super::{AssemblyReport, Message, Ptxas, Severity, Version};
 use crate::Error;
 use crate::process::output_within;
@@ -89,9 +90,10 @@ impl Ptxas {
         let mut said = String::from_utf8_lossy(&run.stderr).into_owned();
         said.push_str(&String::from_utf8_lossy(&run.stdout));
         let report = AssemblyReport::parse(&said);
-        let problems: Vec<Problem> = report
-            .problems()
-            .filter(|message| says_more_than_aborted(message))
+        let said_so = report.problems().filter(|m| says_more_than_aborted(m));
+        let shortfalls = budget::shortfalls(ptx, &report);
+        let problems: Vec<Problem> = said_so
+            .chain(&shortfalls)
             .map(|message| locate(message, ptx))
             .collect();
         if !problems.is_empty() {

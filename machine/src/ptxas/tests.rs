@@ -243,3 +243,24 @@ fn a_real_ptxas_note_of_slow_code_is_an_error() {
         other => panic!("an ignored setmaxnreg is an error, got {other:?}"),
     }
 }
+
+#[test]
+fn a_real_ptxas_that_gives_fewer_registers_than_are_handed_around_is_an_error() {
+    let Ok(ptxas) = Ptxas::find(None) else { return };
+    let parting = KERNEL
+        .replace(
+            ".reqntid 32, 1, 1\n",
+            ".reqntid 256, 1, 1\n.minnctapersm 2\n.maxnreg 248\n",
+        )
+        .replace("ret;", "setmaxnreg.inc.sync.aligned.u32 256;\n ret;");
+    let Err(Error::Ptxas(failure)) = ptxas.assemble(&parting) else {
+        panic!("code that would hang is refused");
+    };
+    let text = failure.to_string();
+    assert!(
+        text.contains("is launched with 128 registers a thread and not with 248"),
+        "{text}"
+    );
+    let fitting = parting.replace(".maxnreg 248", ".maxnreg 128");
+    assert!(ptxas.assemble(&fitting).is_ok());
+}

@@ -44,6 +44,27 @@ fn what_is_left_open_is_filled_in() {
 }
 
 #[test]
+fn ctas_that_must_fit_share_the_registers() {
+    let text = kernel("[4, 1]", "[0, 40]", 64).replace(" stage(", " min_ctas_per_sm(2) stage(");
+    let (func, found) = apply("plan-warps", &text);
+    assert!(found.is_empty(), "{found}");
+    let printed = gluon_lang::text::print(&func);
+    assert!(printed.contains("registers=[216, 40]}"), "{printed}");
+    assert_eq!(func.max_registers, Some(128), "{printed}");
+}
+
+#[test]
+fn budgets_of_one_cta_are_refused_where_two_must_fit() {
+    let text = kernel("[4, 1]", "[232, 40]", 64).replace(" stage(", " min_ctas_per_sm(2) stage(");
+    let func = gluon_lang::text::parse("test.tile", &text).unwrap();
+    assert_eq!(
+        gluon_lang::verify::verify(&func, func.stage).to_string(),
+        "error[TK0075]: the budgets take 34816 registers (29696 of the kernel's own warps, 5120 of the workers), and the 8 warps of the CTA are launched with 32768 where 2 CTAs fit an SM
+  --> test.tile:3:3"
+    );
+}
+
+#[test]
 fn a_partition_that_cannot_hold_its_tiles_is_reported() {
     let (_, found) = apply("plan-warps", &kernel("[4, 4]", "[40, 40]", 64));
     assert_eq!(
