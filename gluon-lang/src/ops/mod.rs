@@ -77,6 +77,16 @@ pub enum Access {
     AsyncAtomic,
 }
 
+impl Access {
+    /// Does the copy engine do it, or the tensor cores, at a moment of its own and through the asynchronous proxy?
+    pub const fn is_by_engine(self) -> bool {
+        matches!(
+            self,
+            Self::AsyncRead | Self::AsyncWrite | Self::AsyncRemoteWrite | Self::AsyncAtomic
+        )
+    }
+}
+
 /// The views of shared memory that an op touches.
 pub type SharedAccesses = SmallVec<[(Value, Access); 1]>;
 

@@ -18,7 +18,8 @@ use gluon_lang::ops::sync::Barrier;
 use gluon_lang::ops::wgmma::FenceAsyncShared;
 use gluon_lang::ops::{Access, Op, Types, flow};
 
-use super::hazards::{Bytes, Event, Pending, Wanted, events, told_copies, touched_by_engines};
+use super::bytes::Bytes;
+use super::hazards::{Event, Pending, Wanted, events, told_copies, touched_by_engines};
 use super::{clusters, expectations};
 use crate::analysis::shared::Views;
 

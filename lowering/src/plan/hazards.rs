@@ -4,98 +4,13 @@ use std::collections::BTreeMap;
 
 use gluon_lang::entity::{Inst, Region};
 use gluon_lang::ir::Func;
+use gluon_lang::ops::Access;
 use gluon_lang::ops::atomic::AtomicOp;
-use gluon_lang::ops::{Access, Scratch};
 use smallvec::SmallVec;
 
+use super::bytes::Bytes;
 use crate::analysis::shared::Views;
 use crate::emit::scratch::{self, Meeting};
-
-/// Bytes of the shared memory of some CTA of the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Range {
-    /// The ranks that this CTA may have, one bit each. What this code calls its own lies in a CTA of any rank.
-    ctas: u32,
-    start: u32,
-    end: u32,
-}
-
-impl Range {
-    fn meets(&self, other: &Range) -> bool {
-        self.ctas & other.ctas != 0 && self.start < other.end && other.start < self.end
-    }
-}
-
-/// Bytes of shared memory, as ranges in order, of which those with the same ranks are disjoint.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Bytes(SmallVec<[Range; 2]>);
-
-impl Bytes {
-    fn of(scratch: Scratch) -> Bytes {
-        Bytes::in_ctas(scratch, u32::MAX)
-    }
-
-    fn in_ctas(scratch: Scratch, ctas: u32) -> Bytes {
-        let mut bytes = Bytes::default();
-        if !scratch.is_none() {
-            bytes.0.push(Range {
-                ctas,
-                start: scratch.start,
-                end: scratch.end(),
-            });
-        }
-        bytes
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn meets(&self, other: &Bytes) -> bool {
-        self.0.iter().any(|a| other.0.iter().any(|b| a.meets(b)))
-    }
-
-    /// These bytes but for those that may be among the others.
-    fn without(&self, other: &Bytes) -> Bytes {
-        let mut left = self.0.clone();
-        for gone in &other.0 {
-            let cut = |range: Range| {
-                if !range.meets(gone) {
-                    return [
-                        range,
-                        Range {
-                            end: range.start,
-                            ..range
-                        },
-                    ];
-                }
-                let (end, start) = (gone.start.max(range.start), gone.end.min(range.end));
-                [Range { end, ..range }, Range { start, ..range }]
-            };
-            left = left.into_iter().flat_map(cut).collect();
-            left.retain(|range| range.start < range.end);
-        }
-        Bytes(left)
-    }
-
-    pub(super) fn add(&mut self, other: &Bytes) {
-        if other.is_empty() {
-            return;
-        }
-        self.0.extend_from_slice(&other.0);
-        self.0.sort_unstable();
-        let mut merged: SmallVec<[Range; 2]> = SmallVec::new();
-        for &range in &self.0 {
-            match merged.last_mut() {
-                Some(last) if range.ctas == last.ctas && range.start <= last.end => {
-                    last.end = last.end.max(range.end);
-                }
-                _ => merged.push(range),
-            }
-        }
-        self.0 = merged;
-    }
-}
 
 /// One thing that an instruction does to shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,11 +141,7 @@ impl Pending {
             }
             Access::AsyncAtomic => written,
         };
-        let is_async = matches!(
-            access,
-            Access::AsyncRead | Access::AsyncWrite | Access::AsyncRemoteWrite | Access::AsyncAtomic
-        );
-        let fence = is_async && self.unfenced.meets(bytes);
+        let fence = access.is_by_engine() && self.unfenced.meets(bytes);
         // Each thread fences its own writes; that all have done so is known once they met.
         Wanted {
             barrier: barrier || fence,
@@ -356,35 +267,50 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
         events.push(Event::CopiesTold);
     }
     if !views.is_empty() {
-        let ctas = rules.rank_of_views(func).map_or(u32::MAX, |rank| 1 << rank);
-        for (view, access) in rules.shared_accesses() {
-            let mut bytes = Bytes::default();
-            for &allocation in views.allocations(view) {
-                let planned = func.op(allocation).rules().allocation().unwrap_or_default();
-                bytes.add(&Bytes::in_ctas(views.bytes_in(view, planned), ctas));
-            }
-            events.push(Event::Touch(access, bytes));
-        }
-        let is_initialised = !rules.effects().writes.is_none();
-        if let Some(planned) = rules.allocation().filter(|_| is_initialised) {
-            events.push(Event::Touch(Access::Write, Bytes::of(planned)));
-        }
+        events.extend(accesses(func, views, inst));
     }
-    let scratch = rules.scratch().unwrap_or_default();
-    if !scratch.is_none() {
-        let meeting = scratch::need(func, inst).meeting;
-        if meeting == Meeting::Warp {
-            events.push(Event::ByWarps(inst, Bytes::of(scratch)));
-            return events;
+    events.extend(exchange(func, inst));
+    events
+}
+
+/// What an instruction does to tiles: to those that it has views of, and to one that it makes with elements.
+fn accesses(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event; 3]> {
+    let rules = func.op(inst).rules();
+    let ctas = rules.rank_of_views(func).map_or(u32::MAX, |rank| 1 << rank);
+    let touch = |(view, access)| {
+        let mut bytes = Bytes::default();
+        for &allocation in views.allocations(view) {
+            let planned = func.op(allocation).rules().allocation().unwrap_or_default();
+            bytes.add(&Bytes::in_ctas(views.bytes_in(view, planned), ctas));
         }
-        events.push(Event::Touch(Access::Write, Bytes::of(scratch)));
-        if meeting >= Meeting::Cta {
-            events.push(Event::Meet);
-        }
-        events.push(Event::Touch(Access::Read, Bytes::of(scratch)));
-        if meeting == Meeting::Cluster {
-            events.push(Event::Meet);
-        }
+        Event::Touch(access, bytes)
+    };
+    let touched = rules.shared_accesses().into_iter().map(touch);
+    let is_initialised = !rules.effects().writes.is_none();
+    let made = rules.allocation().filter(|_| is_initialised);
+    let filled = made.map(|planned| Event::Touch(Access::Write, Bytes::of(planned)));
+    touched.chain(filled).collect()
+}
+
+/// What an instruction does to bytes of its own, through which the threads exchange elements.
+fn exchange(func: &Func, inst: Inst) -> SmallVec<[Event; 4]> {
+    let scratch = func.op(inst).rules().scratch().unwrap_or_default();
+    let mut events = SmallVec::new();
+    if scratch.is_none() {
+        return events;
+    }
+    let (bytes, meeting) = (Bytes::of(scratch), scratch::need(func, inst).meeting);
+    if meeting == Meeting::Warp {
+        events.push(Event::ByWarps(inst, bytes));
+        return events;
+    }
+    events.push(Event::Touch(Access::Write, bytes.clone()));
+    if meeting >= Meeting::Cta {
+        events.push(Event::Meet);
+    }
+    events.push(Event::Touch(Access::Read, bytes));
+    if meeting == Meeting::Cluster {
+        events.push(Event::Meet);
     }
     events
 }
@@ -398,13 +324,8 @@ pub(super) fn touched_by_engines(func: &Func, views: &Views, inst: Inst) -> Byte
     let mut all = Bytes::default();
     for inst in insts {
         for event in events(func, views, inst) {
-            if let Event::Touch(
-                Access::AsyncRead
-                | Access::AsyncWrite
-                | Access::AsyncRemoteWrite
-                | Access::AsyncAtomic,
-                bytes,
-            ) = event
+            if let Event::Touch(access, bytes) = event
+                && access.is_by_engine()
             {
                 all.add(&bytes);
             }

@@ -4,6 +4,7 @@ pub mod barriers;
 pub mod shared;
 pub mod warps;
 
+mod bytes;
 mod clusters;
 mod expectations;
 mod first_fit;

@@ -260,16 +260,11 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
 
 /// Does what happens to the bytes go on beyond the op? A barrier is one as long as the kernel runs.
 fn stays(access: Access) -> bool {
-    matches!(
-        access,
-        Access::Initialise
-            | Access::RemoteRead
-            | Access::RemoteWrite
-            | Access::AsyncRead
-            | Access::AsyncWrite
-            | Access::AsyncRemoteWrite
-            | Access::AsyncAtomic
-    )
+    access.is_by_engine()
+        || matches!(
+            access,
+            Access::Initialise | Access::RemoteRead | Access::RemoteWrite
+        )
 }
 
 /// An allocation at the moment that it is made.
