@@ -23,8 +23,8 @@ macro_rules! histograms {
     ($($ty:ty)*) => {$(
         impl Tensor<$ty> {
             /// How often each integer from 0 below `bins` stands in this vector; other integers are not counted. The
-            /// result is a vector in `layout`, of which every CTA of a cluster holds all; CTAs that split this vector send
-            /// each other what they counted.
+            /// result is a vector in `layout`. CTAs of a cluster that split this vector send each other what they counted; where
+            /// they split the bins, each reads what the others counted for its own, between two meetings of the cluster.
             #[inline]
             #[track_caller]
             pub fn histogram(self, bins: impl HostInt, layout: impl Into<Layout>) -> Tensor<i32> {

@@ -93,8 +93,8 @@ impl OpRules for Gather {
 
 define_op! {
     /// How often each integer from 0 below the number of bins stands in a rank-1 tensor, where `mask` is true; others
-    /// are not counted. The result is a rank-1 `i32` tensor with one element a bin, and every CTA holds all bins; CTAs of a
-    /// cluster that split the operand exchange what they counted.
+    /// are not counted. The result is a rank-1 `i32` tensor with one element a bin; CTAs of a cluster that split the
+    /// operand exchange what they counted.
     pub struct Histogram = "histogram" {
         /// The counters.
         scratch: Scratch,
@@ -131,15 +131,6 @@ impl OpRules for Histogram {
         }
         let to = one_declared(declared, "histogram")?;
         match to {
-            Type::Tensor(b) if b.rank() == 1 && !super::split::is_whole_along(b, 0) => {
-                Err(OpError::new(
-                    Code::InvalidLayout,
-                    format!("each CTA counts all bins of a `histogram`, and {to} splits them"),
-                )
-                .help(
-                    "take a layout whose CTAs hold copies (`with_ctas` of zeros), and convert it",
-                ))
-            }
             Type::Tensor(b) if b.rank() == 1 && b.elem == Elem::I32 => Ok(smallvec![to.clone()]),
             _ => Err(OpError::new(
                 Code::ShapeMismatch,

@@ -11,11 +11,6 @@ fn bases(t: &TensorType) -> Vec<Dims> {
     map.map_or_else(|_| Vec::new(), |map| map.basis_coords(Axis::Block))
 }
 
-/// Do all CTAs hold the same places along a dimension?
-pub(super) fn is_whole_along(t: &TensorType, axis: usize) -> bool {
-    bases(t).iter().all(|basis| basis[axis] == 0)
-}
-
 /// Each element is in one CTA alone.
 pub(super) fn held_once(func: &Func, op: &str, value: Value) -> Result<(), OpError> {
     let Some(t) = func.ty(value).as_tensor() else {

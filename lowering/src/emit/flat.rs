@@ -49,6 +49,16 @@ impl Flat {
         elem.bytes() << bits
     }
 
+    /// The first byte.
+    pub(super) fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// The offset of a packed place in bytes.
+    pub(super) fn bytes_of(&self, map: &LinearLayout, packed: u64) -> u32 {
+        self.offset(map, packed, |_| true) * self.elem.bytes()
+    }
+
     /// What each bit of the coordinate along a dimension adds to an address.
     pub(super) fn bytes_along(&self, dim: usize) -> Vec<u32> {
         let steps = self.steps[dim].iter();
@@ -148,13 +158,24 @@ impl Flat {
     /// All elements of a thread.
     pub(super) fn load(&self, held: &Distribution, cx: &mut Emitter<'_>) -> Vec<Element> {
         let base = self.thread_address(held, |_| true, cx);
+        self.load_from(held, base, Space::Shared, cx)
+    }
+
+    /// The same from where its first one lies.
+    pub(super) fn load_from(
+        &self,
+        held: &Distribution,
+        base: Addr,
+        space: Space,
+        cx: &mut Emitter<'_>,
+    ) -> Vec<Element> {
         let mut loaded = vec![Element::int(0); held.registers()];
         for (offset, registers) in self.accesses(held) {
             let shape = Shape::new(self.elem, registers.len());
             let regs = cx.code.vector_regs(shape, None);
             let from = self.moved(base, offset);
             cx.code
-                .load_into(shape, &regs, from, None, &plain_load(Space::Shared));
+                .load_into(shape, &regs, from, None, &plain_load(space));
             let elements = cx.code.vector_elements(shape, &regs);
             for (register, element) in registers.into_iter().zip(elements) {
                 loaded[register] = element;

@@ -174,6 +174,17 @@ pub fn exchange_barriers(func: &Func, inst: Inst) -> Vec<u32> {
 
 /// One counter a bin, and room for those of the CTAs that split what is counted.
 fn counting(func: &Func, inst: Inst, op: &Histogram) -> ScratchNeed {
+    if let Some(shares) = histogram::Shares::of(func, inst, op) {
+        return ScratchNeed {
+            bytes: shares.bytes,
+            meeting: if shares.are_exchanged() {
+                Meeting::Cluster
+            } else {
+                Meeting::Cta
+            },
+            ..ScratchNeed::default()
+        };
+    }
     let counters = func.ty(func.result(inst)).shape()[0] * Elem::I32.bytes();
     let exchange = histogram::Sizes::new(func, inst, op);
     let bytes = exchange

@@ -105,6 +105,13 @@ impl<'s> Network<'s> {
         if self.read_by_peers.is_some() {
             // Nobody may write here again, or leave, while another CTA still reads.
             cx.meet_cluster();
+        } else if self
+            .holders
+            .iter()
+            .any(|(holder, _)| *holder == Axis::Block)
+        {
+            // Planning counts on a meeting after the last read of a sort across CTAs; here other warps may still read.
+            cx.meet();
         }
     }
 

@@ -175,10 +175,6 @@ fn the_mask_of_an_atomic_has_another_length() {
 
 #[kernel(cluster = [2, 1, 1])]
 fn apart(x: Ptr<i32>) {
-    let split = line().with_ctas([[1]]);
-    let tile = x.at(arange(0..256, split.clone())).load();
-    let bins = tile.histogram(64, split);
-    x.at(arange(0..64, bins.layout())).store(bins);
     let rows = Blocked::new([1, 1], [1, 32], [4, 1], [1, 0]).with_ctas([[1, 0]]);
     let columns = Blocked::new([1, 1], [1, 32], [4, 1], [1, 0]).with_ctas([[0, 1]]);
     let found = zeros::<i32>([16, 16], columns).gather(zeros::<i32>([16, 16], rows), 1);

@@ -128,18 +128,35 @@ fn the_assembler_takes_gathers_and_histograms() {
     }
 }
 
-/// Counts noise in a vector of each of some turns, as all CTAs see it; gives the kernel.
-fn check_histogram(
+/// Counts noise in a vector of each of some turns, as all CTAs see it, or as each sees its part; gives the kernel.
+fn check_histogram(vector: (&str, u32, u32), length: u32, bins: u32, turns: u32) -> Kernel {
+    let (_, warps, ctas) = vector;
+    let bases = |bases: Vec<String>| {
+        let bases = bases.join(", ");
+        format!("Blocked([2], [32], [{warps}], [0], cta=[{bases}])")
+    };
+    let bits = 0..ctas.trailing_zeros();
+    let split = bases(bits.clone().map(|bit| format!("[{}]", 1 << bit)).collect());
+    check_counters(vector, &split, length, bins, turns);
+    // The lowest bit of the rank tells of copies alone.
+    let half = bits
+        .clone()
+        .map(|bit| format!("[{}]", if bit == 0 { 0 } else { 1 << (bit - 1) }));
+    check_counters(vector, &bases(half.collect()), length, bins, turns);
+    let copied = bases(bits.map(|_| "[0]".into()).collect());
+    check_counters(vector, &copied, length, bins, turns)
+}
+
+fn check_counters(
     (layout, warps, ctas): (&str, u32, u32),
+    counted: &str,
     length: u32,
     bins: u32,
     turns: u32,
 ) -> Kernel {
     let mut kernel = Kernel::in_cluster(warps, ctas);
     let form = kernel.form("l", layout, &[length]);
-    let zeros = vec!["[0]"; ctas.trailing_zeros() as usize].join(", ");
-    let counted = format!("Blocked([2], [32], [{warps}], [0], cta=[{zeros}])");
-    let result = kernel.form("b", &counted, &[bins]);
+    let result = kernel.form("b", counted, &[bins]);
     // Each CTA tells a part of the bins.
     let steps: Vec<String> = (0..ctas.trailing_zeros())
         .map(|bit| format!("[{}]", 1 << bit))
@@ -188,11 +205,14 @@ fn check_histogram(
             }
         }
     }
-    for seed in 0..3 {
+    for seed in 0..2 {
         let buffers = [to_bytes(&data, DType::I32), vec![0; wanted.len() * 4]];
         let found = run_with_seed(&kernel.text(), ctas, seed, &buffers);
         let found = from_bytes(&found[1], DType::I32);
-        assert_eq!(found, wanted, "{length} in {layout}, {bins} bins");
+        assert_eq!(
+            found, wanted,
+            "{length} in {layout}, {bins} bins in {counted}"
+        );
     }
     kernel
 }
@@ -208,5 +228,32 @@ fn histograms_of_vectors_that_are_split() {
             check_histogram(vector, length, bins, 1);
         }
         check_histogram(vector, 512, 64, 5);
+    }
+}
+
+/// The last step of a sort across CTAs may be one between warps, which the next op's writes must wait for too.
+#[test]
+fn a_sort_may_follow_a_sort() {
+    const LENGTH: u32 = 2048;
+    let layout =
+        "Linear(register=[[1], [4]], lane=[[0], [0], [0], [0], [0]], warp=[[2]], block=[[8]])";
+    let mut kernel = Kernel::in_cluster(2, 2);
+    let form = kernel.form("l", layout, &[LENGTH]);
+    let [some, few] = [8, 2].map(|length| kernel.plain(layout, &[length]).of("i32"));
+    kernel.load("x", DType::I32, &form);
+    kernel.line(&format!("%some = sort [%x_v] {{axis=0, count=8}} : {some}"));
+    kernel.line(&format!(
+        "%few = sort [%some] {{axis=0, count=2, is_descending=true}} : {few}"
+    ));
+    let result = kernel.form("r", layout, &[2]);
+    kernel.store("out", DType::I32, &result, "few");
+    let data: Vec<u64> = noise(LENGTH as usize, 3).iter().map(|v| v >> 40).collect();
+    let mut sorted = data.clone();
+    sorted.sort_unstable();
+    let buffers = [to_bytes(&data, DType::I32), vec![0; 8]];
+    for seed in 0..16 {
+        let found = run_with_seed(&kernel.text(), 2, seed, &buffers);
+        let found = from_bytes(&found[1], DType::I32);
+        assert_eq!(found, [sorted[7], sorted[6]], "seed {seed}");
     }
 }

@@ -1,7 +1,7 @@
 //! Steps that bring elements together: reductions, scans, gathers, histograms, orders.
 
 use gluon_lang::elem::DType;
-use gluon_lang::layout::{Axis, relate};
+use gluon_lang::layout::relate;
 
 use super::program::{Program, Tile, count, float, float_bits, integer, mask};
 use crate::kernel::{coordinates, number};
@@ -409,11 +409,6 @@ fn histogram(program: &mut Program, _: &Tile) -> Option<Tile> {
         }
     }
     let layout = program.layout(1);
-    // Every CTA holds all bins.
-    let map = layout.linear(&[bins]).ok()?;
-    if map.bases(Axis::Block).iter().any(|basis| *basis != 0) {
-        return None;
-    }
     let counts = Tile {
         shape: vec![bins],
         layout,

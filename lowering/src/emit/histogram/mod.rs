@@ -1,5 +1,10 @@
-//! Histograms: counters in shared memory, each element counted by the one thread that owns it; last, CTAs of a cluster that
-//! split the elements add up what they counted.
+//! Histograms: counters in shared memory, each element counted by the one thread that owns it. Last, CTAs of a cluster that
+//! split the elements add up what they counted: of all bins, which they send each other, or each of its share of the bins,
+//! which it reads in the memory of the others.
+
+mod shares;
+
+use std::rc::Rc;
 
 use gluon_lang::elem::Elem;
 use gluon_lang::entity::Inst;
@@ -16,13 +21,20 @@ use super::flat::Flat;
 use super::peers::{Area, Exchange};
 use super::{Emitted, Emitter, Lower};
 
+pub(super) use shares::Shares;
+
 impl Lower for Histogram {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let result = cx.tensor(cx.func.result(inst));
         let (bins, counters) = (result.shape[0], cx.distribution(result));
-        let flat = Flat::new(&counters.map, 0, Elem::I32, self.scratch.start);
-        let zeros = vec![Element::int(0); counters.registers()];
-        flat.store(&counters, &zeros, cx);
+        let shares = Shares::of(cx.func, inst, self);
+        let all = match shares {
+            Some(_) => shares::all_bins(&counters.map),
+            None => Rc::clone(&counters),
+        };
+        let flat = Flat::new(&all.map, 0, Elem::I32, self.scratch.start);
+        let zeros = vec![Element::int(0); all.registers()];
+        flat.store(&all, &zeros, cx);
         cx.meet();
         let elem = cx.elem(self.operand);
         let values = cx.elements(self.operand);
@@ -45,6 +57,11 @@ impl Lower for Histogram {
             };
             cx.code.push_guarded(Some(Predicate::is(is_counted)), count);
         }
+        if let Some(shares) = shares {
+            let counts = shares.add_up(&flat, &counters, cx);
+            cx.set_result(inst, counts);
+            return Ok(());
+        }
         cx.meet();
         let mut counts = flat.load(&counters, cx);
         if let Some(sizes) = Sizes::new(cx.func, inst, self) {
@@ -53,6 +70,15 @@ impl Lower for Histogram {
         cx.set_result(inst, counts);
         Ok(())
     }
+}
+
+/// The bits of the CTA's rank that tell apart the CTAs which split what is counted.
+fn rank_bits(func: &Func, op: &Histogram) -> Option<Vec<u32>> {
+    let t = func.ty(op.operand).as_tensor()?;
+    let map = t.layout.linear(&t.shape).ok()?;
+    let bases = map.bases(Axis::Block).iter().zip(0..);
+    let bits = bases.filter(|(basis, _)| **basis != 0);
+    Some(bits.map(|(_, bit)| bit).collect())
 }
 
 /// The exchange of counts between the CTAs that split what is counted.
@@ -66,15 +92,12 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// `None` where each CTA counts all elements.
+    /// `None` where each CTA counts all elements, or where the CTAs split the bins.
     pub(super) fn new(func: &Func, inst: Inst, op: &Histogram) -> Option<Sizes> {
-        let t = func.ty(op.operand).as_tensor()?;
-        let map = t.layout.linear(&t.shape).ok()?;
-        let bases = map.bases(Axis::Block).iter().zip(0..);
-        let rank_bits: Vec<u32> = bases
-            .filter(|(b, _)| **b != 0)
-            .map(|(_, bit)| bit)
-            .collect();
+        if Shares::of(func, inst, op).is_some() {
+            return None;
+        }
+        let rank_bits = rank_bits(func, op)?;
         let bins = func.ty(func.result(inst)).shape()[0];
         let is_repeated = flow::is_in_loop(func, inst);
         let area = Area::new(&[Elem::I32], bins, 1 << rank_bits.len(), is_repeated);

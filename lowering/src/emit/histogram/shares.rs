@@ -1,0 +1,138 @@
+//! Histograms whose bins the CTAs of a cluster split.
+
+use std::rc::Rc;
+
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::Inst;
+use gluon_lang::ir::{Func, TensorType};
+use gluon_lang::layout::convert::PerThread;
+use gluon_lang::layout::{Axis, Blocked, LinearLayout};
+use gluon_lang::ops::arith::BinaryOp as Op;
+use gluon_lang::ops::gather::Histogram;
+use ptx::{Addr, BinaryOp, Operand, Space, Special, Type};
+
+use super::rank_bits;
+use crate::emit::Emitter;
+use crate::emit::distribute::Distribution;
+use crate::emit::element::Element;
+use crate::emit::flat::Flat;
+
+/// Each CTA counts for all bins, and adds up what all counted for the bins that it holds.
+pub(in crate::emit) struct Shares {
+    /// The bits of the CTA's rank that tell apart those who counted other elements.
+    rank_bits: Vec<u32>,
+    /// Bytes of the counters of all bins.
+    pub(in crate::emit) bytes: u32,
+}
+
+impl Shares {
+    /// `None` where each CTA holds all bins.
+    pub(in crate::emit) fn of(func: &Func, inst: Inst, op: &Histogram) -> Option<Shares> {
+        let counters = func.ty(func.result(inst)).as_tensor()?;
+        let map = counters.layout.linear(&counters.shape).ok()?;
+        let is_split = map.bases(Axis::Block).iter().any(|basis| *basis != 0);
+        let rank_bits = rank_bits(func, op)?;
+        is_split.then(|| Shares {
+            rank_bits,
+            bytes: counters.shape[0] * Elem::I32.bytes(),
+        })
+    }
+
+    /// Do the CTAs read what others counted?
+    pub(in crate::emit) fn are_exchanged(&self) -> bool {
+        !self.rank_bits.is_empty()
+    }
+
+    /// The counts of the bins that this CTA holds.
+    pub(super) fn add_up(
+        &self,
+        flat: &Flat,
+        counters: &Distribution,
+        cx: &mut Emitter<'_>,
+    ) -> Vec<Element> {
+        let own = flat.address_in_cluster(counters, cx);
+        if !self.are_exchanged() {
+            cx.meet();
+            return flat.load_from(counters, own, Space::Shared, cx);
+        }
+        cx.meet_cluster();
+        let mut sums: Option<Vec<Element>> = None;
+        for part in 0..1 << self.rank_bits.len() {
+            let rank = self.rank(part, cx);
+            let there = cx.code.in_peer(own, rank);
+            let counts = flat.load_from(counters, there, Space::SharedCluster, cx);
+            sums = Some(match sums {
+                None => counts,
+                Some(sums) => added(&sums, &counts, counters, cx),
+            });
+        }
+        // Nobody may count again, or leave, while another CTA still reads.
+        cx.meet_cluster();
+        sums.expect("one CTA counts at least")
+    }
+
+    /// The rank of the CTA that counted a part of the elements: of those that differ from this one in that alone.
+    fn rank(&self, part: u32, cx: &mut Emitter<'_>) -> Operand {
+        let bits = self.rank_bits.iter().enumerate();
+        let chosen: u32 = bits.map(|(at, bit)| (part >> at & 1) << bit).sum();
+        let along: u32 = self.rank_bits.iter().map(|bit| 1 << bit).sum();
+        let others = cx.func.cluster_ctas() - 1 & !along;
+        if others == 0 {
+            return chosen.into();
+        }
+        cx.code.in_prologue(|code| {
+            let rank = code.mov(Type::U32, Special::ClusterCtaRank);
+            let own = code.binary(BinaryOp::And, Type::B32, rank, others);
+            code.binary(BinaryOp::Or, Type::B32, own, chosen).into()
+        })
+    }
+}
+
+/// Sums register by register; registers with copies have the sums of those that they copy.
+fn added(
+    sums: &[Element],
+    counts: &[Element],
+    counters: &Distribution,
+    cx: &mut Emitter<'_>,
+) -> Vec<Element> {
+    let copied = counters.copied_registers as usize;
+    let mut both: Vec<Element> = Vec::with_capacity(sums.len());
+    for register in 0..sums.len() {
+        let original = register & !copied;
+        both.push(if original == register {
+            cx.code
+                .int_binary(Op::Add, sums[register], counts[register], Elem::I32)
+        } else {
+            both[original]
+        });
+    }
+    both
+}
+
+/// The same bins, all held by each CTA.
+pub(super) fn all_bins(counters: &LinearLayout) -> Rc<Distribution> {
+    let warps = 1 << counters.in_bits(Axis::Warp);
+    let ctas = counters.in_bits(Axis::Block) as usize;
+    let layout = Blocked::new([1], [32], [warps], [0]).with_ctas(vec![[0]; ctas]);
+    Rc::new(Distribution::new(&TensorType {
+        shape: counters.out_sizes(),
+        elem: Elem::I32,
+        layout: layout.into(),
+    }))
+}
+
+impl Flat {
+    /// The address of what a thread holds, of which its CTA's rank in the cluster tells a part.
+    fn address_in_cluster(&self, held: &Distribution, cx: &mut Emitter<'_>) -> Addr {
+        let bytes_of = |axis: Axis| {
+            let bases = held.map.bases(axis).iter();
+            bases.map(|&basis| self.bytes_of(&held.map, basis))
+        };
+        let thread = cx.code.per_thread(&PerThread {
+            lane: bytes_of(Axis::Lane).collect(),
+            warp: bytes_of(Axis::Warp).collect(),
+            block: bytes_of(Axis::Block).collect(),
+        });
+        cx.shared_place(self.start(), thread)
+    }
+}
