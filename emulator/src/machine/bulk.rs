@@ -2,7 +2,7 @@
 
 use super::access::{addresses, check_aligned, unwritten};
 use super::engine::{Fill, MAX_GIVEN_BYTES, Other, Pending, Piece, Work, shared_index};
-use super::generic::{Target, shared_owner};
+use super::generic::{Target, check_running, shared_owner};
 use super::mbarrier::MbarrierId;
 use super::run::{Scene, Stepped, Worker};
 use super::windows;
@@ -203,6 +203,7 @@ impl Worker<'_> {
                 }
                 let coords = tensor_coords(scene, tensor, lane);
                 check_rank(&map, tensor, lane)?;
+                check_innermost(&map, &coords, lane)?;
                 let words = &scene.warp.regs.words;
                 let offset = |&slot: &u32| words[slot as usize].0[lane] as u16;
                 let offsets: Vec<u16> = tensor.offsets.iter().map(offset).collect();
@@ -249,6 +250,9 @@ impl Worker<'_> {
                         mask & 0xffff
                     );
                     return Err(Trouble::new(FaultKind::OutOfBounds, 1 << lane, message));
+                }
+                for cta in lanes_of(mask & 0xffff) {
+                    check_running(scene, cta, lane)?;
                 }
                 lanes_of(mask & 0xffff).map(of).collect()
             }
@@ -410,6 +414,7 @@ impl Worker<'_> {
             let map = self.tensor_map(scene, &tensor.map, lane)?;
             if !tensor.coords.is_empty() {
                 check_rank(&map, tensor, lane)?;
+                check_innermost(&map, &tensor_coords(scene, tensor, lane), lane)?;
             }
         }
         Ok(())
@@ -548,4 +553,17 @@ fn check_rank(map: &TensorMap, tensor: &TensorBox, lane: usize) -> Stepped {
         map.rank
     );
     Err(Trouble::new(FaultKind::Descriptor, 1 << lane, message))
+}
+
+/// Where a box begins in global memory is a multiple of 16 bytes, and rows begin at such.
+fn check_innermost(map: &TensorMap, coords: &[i64], lane: usize) -> Stepped {
+    let bytes = i64::from(map.element.bytes());
+    let first = coords[0];
+    if first * bytes % i64::from(BULK_ALIGN) == 0 {
+        return Ok(());
+    }
+    let message = format!(
+        "the copy begins at element {first} of the innermost dimension, {bytes} bytes each; it must begin at a multiple of {BULK_ALIGN} bytes"
+    );
+    Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message))
 }

@@ -265,6 +265,7 @@ pub(crate) fn shared_owner(scene: &Scene<'_>, lane: usize, address: u64) -> Step
         return Ok((scene.cta, address));
     }
     if owner <= scene.cluster.ctas.len() {
+        check_running(scene, owner - 1, lane)?;
         return Ok((owner - 1, address & ((1 << windows::CTA_SHIFT) - 1)));
     }
     let message = format!(
@@ -278,6 +279,17 @@ pub(crate) fn shared_owner(scene: &Scene<'_>, lane: usize, address: u64) -> Step
         0,
         message,
     ))
+}
+
+/// The shared memory of a CTA is there until all of its threads have ended.
+pub(crate) fn check_running(scene: &Scene<'_>, cta: usize, lane: usize) -> Stepped {
+    if cta == scene.cta || !scene.cluster.ctas[cta].is_done() {
+        return Ok(());
+    }
+    let message = format!(
+        "CTA {cta} of the cluster has ended, and its shared memory with it; it must wait until the others are done with that, as at a meeting of the cluster"
+    );
+    Err(Trouble::new(FaultKind::Race, 1 << lane, message))
 }
 
 /// The place of a lane's local address in the memory of its warp.

@@ -225,33 +225,33 @@ fn copy(map: TensorMap, coords: &[i32]) -> Copy {
 #[test]
 fn boxes_of_every_rank_at_every_edge() {
     use TensorElement::{F16, F32, F64, U8};
-    check_load(&copy(map(U8, &[200], &[128], 0), &[150]));
+    check_load(&copy(map(U8, &[200], &[128], 0), &[144]));
     for swizzle in [0, 32, 64, 128] {
         let inner = if swizzle == 0 { 24 } else { swizzle / 2 };
-        check_load(&copy(map(F16, &[70, 9], &[inner, 8], swizzle), &[60, 5]));
-        check_load(&copy(map(F16, &[70, 9], &[inner, 16], swizzle), &[-5, -3]));
+        check_load(&copy(map(F16, &[70, 9], &[inner, 8], swizzle), &[56, 5]));
+        check_load(&copy(map(F16, &[70, 9], &[inner, 16], swizzle), &[-8, -3]));
     }
     check_load(&copy(map(F32, &[10, 5, 7], &[8, 4, 3], 32), &[4, 3, -1]));
     check_load(&copy(
         map(F64, &[6, 3, 4, 2], &[4, 2, 3, 2], 0),
-        &[3, 2, 2, 1],
+        &[4, 2, 2, 1],
     ));
     check_load(&copy(
-        map(F32, &[6, 3, 4, 2, 3], &[4, 2, 3, 1, 2], 0),
-        &[-1, 2, 2, 1, 2],
+        map(F32, &[6, 3, 4, 2, 3], &[8, 2, 3, 1, 2], 0),
+        &[-4, 2, 2, 1, 2],
     ));
     check_load(&copy(
         TensorMap {
             nan_fill: true,
             ..map(F16, &[30, 5], &[16, 8], 32)
         },
-        &[20, 2],
+        &[24, 2],
     ));
     let strided = TensorMap {
         element_strides: [2, 3, 1, 1, 1],
         ..map(F32, &[40, 20], &[16, 12], 32)
     };
-    check_load(&copy(strided, &[30, 13]));
+    check_load(&copy(strided, &[28, 13]));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn stores_are_cut_at_the_edges() {
             map(TensorElement::Bf16, &[70, 9], &[inner, 8], swizzle),
             5,
         );
-        let copy = copy(map, &[55, 4]);
+        let copy = copy(map, &[56, 4]);
         let (_, tile) = tensor(
             &emulator,
             self::map(TensorElement::U8, &[map.tile_bytes().into()], &[16], 0),
@@ -309,7 +309,7 @@ fn reductions_combine_with_the_tensor() {
             map(TensorElement::U32, &[20, 6], &[16, 4], 64),
             5,
         );
-        let copy = copy(map, &[10, 3]);
+        let copy = copy(map, &[12, 3]);
         let tile: Vec<u8> = (0..map.tile_bytes()).map(|i| (i * 7) as u8).collect();
         let source = emulator.memory().alloc(tile.len() as u64).unwrap();
         emulator.memory().write(source, &tile).unwrap();
@@ -482,6 +482,13 @@ fn wrong_maps_and_tensors_are_faults() {
     assert!(
         message.ends_with("is misaligned: the address must be a multiple of 128"),
         "{message}"
+    );
+    let message = run(&emulator, &copy(good, &[4, 0]), &text, out, 0)
+        .unwrap_err()
+        .message;
+    assert_eq!(
+        message,
+        "the copy begins at element 4 of the innermost dimension, 2 bytes each; it must begin at a multiple of 16 bytes"
     );
     let elsewhere = text.replace("cvta.param.u64 %map, %map;", "ld.param.u64 %map, [other];");
     emulator.memory().fill(out, 4096, 1).unwrap();

@@ -303,7 +303,12 @@ impl OpRules for TmaLoad {
                     "a load through {m} wants {wanted} offsets, these are {}",
                     self.offsets.len()
                 ),
-            ));
+            )
+            .help(if wanted == 0 {
+                "offsets are for im2col maps: `map.load(at, tile, barrier)`"
+            } else {
+                "one for each spatial dimension says which tap of the filter: `map.load_im2col(at, offsets, tile, barrier)`"
+            }));
         }
         Ok(smallvec![])
     }
@@ -361,7 +366,8 @@ impl OpRules for TmaStore {
             TensorMapMode::Im2col { .. } => Err(OpError::new(
                 Code::AccessWidth,
                 "a store goes through a tiled map; im2col maps are for loads",
-            )),
+            )
+            .help("give the kernel another parameter for the same tensor, with `#[block(..)]`")),
         }
     }
     fn shared_by_ctas(&self, func: &Func) -> Values {
@@ -415,7 +421,8 @@ impl OpRules for TmaPrefetch {
             TensorMapMode::Im2col { .. } => Err(OpError::new(
                 Code::AccessWidth,
                 "a prefetch goes through a tiled map; im2col maps are for loads",
-            )),
+            )
+            .help("give the kernel another parameter for the same tensor, with `#[block(..)]`")),
         }
     }
     fn effects(&self) -> Effects {

@@ -88,7 +88,11 @@ impl OpRules for WarpSpecialize {
             return Err(OpError::new(
                 Code::WrongWarps,
                 format!("a partition has a power of two of warps, not {wrong}"),
-            ));
+            )
+            .help(format!(
+                "take `Warps({})`, or a partition of its own for each part of them",
+                wrong.next_power_of_two()
+            )));
         }
         if !self.warps[0].is_multiple_of(4) {
             return Err(OpError::new(
@@ -184,6 +188,11 @@ impl WarpSpecialize {
                 main + workers,
                 self.total_warps()
             ),
-        ))
+        )
+        .help(format!(
+            "the budgets of the {} warpgroups add up to at most {}",
+            self.total_warps() / 4,
+            all / 128
+        )))
     }
 }

@@ -227,7 +227,10 @@ impl WgmmaStart {
         )
         .origin(self.a, format!("left, {a:?}"))
         .origin(self.b, format!("right, {}", b.shape))
-        .origin(self.accumulator, format!("accumulator, {}", acc.shape)))
+        .origin(self.accumulator, format!("accumulator, {}", acc.shape))
+        .help(
+            "a tile of `[N, K]` is turned by `b.transpose()`, one of `[K, M]` by `a.transpose()`",
+        ))
     }
 }
 
@@ -248,7 +251,8 @@ impl OpRules for WgmmaWait {
             return Err(OpError::new(
                 Code::TooLarge,
                 format!("at most 7 groups may be pending, not {}", self.pending),
-            ));
+            )
+            .help("a wait for 7 or fewer lets as many go on; 0 waits for all"));
         }
         let mut types = Types::new();
         for (i, &value) in self.accumulators.iter().enumerate() {
@@ -354,9 +358,14 @@ fn check_readable(
     let Err(error) = plan_matrix(&s.layout, &s.alloc_shape, tile) else {
         return Ok(());
     };
+    let is_transposable = s.elem.bits() == 16;
     Err(OpError::new(Code::LayoutMismatch, error.to_string())
         .typed(view, s)
-        .help("give it a layout `Nvmma` with the widest swizzle that fits its rows"))
+        .help(if is_transposable {
+            "give it a layout `Nvmma` with the widest swizzle that fits its rows"
+        } else {
+            "give it a layout `Nvmma` with the widest swizzle that fits its rows, and rows along K; what lies the other way in memory goes through registers: `other.store(tile.load(layout).transpose())`"
+        }))
 }
 
 fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<(), OpError> {

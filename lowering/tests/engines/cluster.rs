@@ -129,3 +129,26 @@ fn a_multicast_stays_in_its_cluster() {
         "{beyond}"
     );
 }
+
+/// The first CTA speaks to the other one late, and nobody waits for that.
+#[kernel(warps = 4, cluster = 2)]
+fn late_arrival(rounds: i32, out: Ptr<i32>) {
+    let told = Mbarrier::alloc(1);
+    cluster_barrier();
+    if cluster_rank() == 0 {
+        for round in range(0, rounds) {
+            out.atomic_add(round);
+        }
+        told.arrival().in_cta(1).arrive();
+    }
+}
+
+#[test]
+fn a_cta_that_has_ended_has_no_memory() {
+    let arguments = [Argument::Int(1000), buffer(&[0_i32])];
+    let message = fault(late_arrival, [2, 1, 1], &arguments);
+    assert!(
+        message.contains("CTA 1 of the cluster has ended, and its shared memory with it"),
+        "{message}"
+    );
+}

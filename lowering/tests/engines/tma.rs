@@ -3,7 +3,7 @@
 use gluon_lang::lang::Element;
 use gluon_lang::lang::prelude::*;
 
-use crate::machine::{Argument, Number, buffer, bytes, numbers, run, tensor};
+use crate::machine::{Argument, Number, buffer, bytes, fault, numbers, run, tensor};
 
 fn rows() -> Blocked {
     Blocked::new([1, 1], [1, 32], [4, 1], [1, 0])
@@ -307,4 +307,18 @@ fn im2col_gives_the_pixels_under_a_tap() {
             .collect();
         assert!(after[1] == bytes(&wanted), "{first}, {tap_row}, {tap_col}");
     }
+}
+
+#[test]
+fn a_box_begins_at_a_multiple_of_16_bytes() {
+    let arguments = [
+        tensor(&[f16::ZERO; 256], &[4, 64]),
+        tensor(&[f16::ZERO; 256], &[4, 64]),
+        buffer(&[f16::ZERO; 256]),
+        Argument::Int(0),
+        Argument::Int(4),
+    ];
+    let message = fault(move_block::<f16, 4, 64, 128>, [1; 3], &arguments);
+    let wanted = "begins at element 4 of the innermost dimension, 2 bytes each; it must begin at a multiple of 16 bytes";
+    assert!(message.contains(wanted), "{message}");
 }

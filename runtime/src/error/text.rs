@@ -120,6 +120,14 @@ impl fmt::Display for Error {
                 what,
                 belongs_to,
                 used_on,
+            } if belongs_to == used_on => write!(
+                f,
+                "{what} belongs to another {belongs_to} than the one that it was used on; clone one `Device` for all that works together"
+            ),
+            Error::DeviceMismatch {
+                what,
+                belongs_to,
+                used_on,
             } => write!(
                 f,
                 "{what} belongs to {belongs_to} and was used on {used_on}; make it on the device that uses it"

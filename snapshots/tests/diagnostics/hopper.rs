@@ -221,3 +221,18 @@ fn warps_beyond_numbers() {
 fn the_warps_of_all_partitions_are_more_than_a_number_holds() {
     check("warps_beyond_numbers", warps_beyond_numbers.trace());
 }
+
+#[kernel]
+fn tap_missing(#[im2col(4, [64, 64], Nvmma::B128)] image: TensorMap<f16>) {
+    let tile = Smem::<f16>::alloc(image.block(), image.layout());
+    let full = Mbarrier::alloc(1);
+    full.expect(image.block_bytes());
+    image.load([0, 0, 0, 0], tile, full);
+    full.wait(0);
+    image.store([0, 0, 0, 0], tile);
+}
+
+#[test]
+fn copies_through_an_im2col_map_that_there_are_not() {
+    check("tap_missing", tap_missing.trace());
+}

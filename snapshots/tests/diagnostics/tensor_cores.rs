@@ -345,3 +345,18 @@ fn unfenced_hand_over() {
 fn a_hand_over_without_a_fence() {
     check("unfenced_hand_over", unfenced_hand_over.trace());
 }
+
+#[kernel]
+fn bytes_the_other_way() {
+    let a = Smem::<E4m3>::alloc([64, 128], Nvmma::new(128, 8));
+    let b = Smem::<E4m3>::alloc([128, 64], Nvmma::new(64, 8));
+    let sums = Wgmma::new([4, 1], [64, 64, 32]);
+    let _ = Accumulator::<f32>::zeros([64, 64], sums)
+        .mma(a, b)
+        .wait_all();
+}
+
+#[test]
+fn only_16_bit_factors_are_read_both_ways() {
+    check("bytes_the_other_way", bytes_the_other_way.trace());
+}
