@@ -23,14 +23,26 @@ fn sums() -> Wgmma {
     Wgmma::new([4, 1], [64, BN as u32, 16])
 }
 
-/// What takes shared memory: stages of the ring, and places from which results leave.
+/// What takes shared memory.
 #[derive(Clone, Copy)]
 pub struct Depth {
-    /// How many stages.
-    pub stages: usize,
-    /// How many places: as many as warpgroups, or one.
-    pub places: usize,
+    /// Stages of the ring.
+    stages: usize,
+    /// Places from which results leave.
+    places: usize,
 }
+
+/// Warpgroups take turns with one place, which leaves room for a stage more.
+pub(crate) const IN_TURNS: Depth = Depth {
+    stages: 4,
+    places: 1,
+};
+
+/// Each warpgroup has a place of its own, so that an operand may come there while products are made.
+const PLACES_OF_THEIR_OWN: Depth = Depth {
+    stages: 3,
+    places: GROUPS,
+};
 
 /// The part of a tile that a warpgroup makes.
 #[derive(Clone, Copy)]
@@ -141,11 +153,7 @@ pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
         bias.load([column], biases.index(part.group), part.fetched);
     };
     let tiles = Grouped::new(m, n, [BM, BN], 16);
-    let depth = Depth {
-        stages: 4,
-        places: 1,
-    };
-    multiply_then([a, b, c], k, tiles, depth, fetch, |product, part| {
+    multiply_then([a, b, c], k, tiles, IN_TURNS, fetch, |product, part| {
         let bias = biases.index(part.group).load(Slice::new(0, sums()));
         gelu_of_twice(product * 0.5 + bias.expand_dims(0) * 0.5).cast::<T>()
     });
@@ -163,11 +171,8 @@ pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
     n: i32,
     k: i32,
 ) {
-    // The residual lies where the result will: to come ahead of it, each warpgroup has a place of its own.
-    let depth = Depth {
-        stages: 3,
-        places: GROUPS,
-    };
+    // The residual lies where the result will.
+    let depth = PLACES_OF_THEIR_OWN;
     let fetch = |part: Part<T>, at| {
         let room = part.room();
         part.fetched.expect(residual.block_bytes());

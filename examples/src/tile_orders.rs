@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use crate::matmul_fused_epilogue::{BK, BM, BN, Depth, Part, ROWS, multiply_then};
+use crate::matmul_fused_epilogue::{BK, BM, BN, IN_TURNS, Part, ROWS, multiply_then};
 use crate::matmul_warp_specialized::matmul_warp_specialized;
 use crate::order::{Grouped, Listed, Order, hilbert};
 use crate::product::{Product, product};
@@ -40,12 +40,8 @@ pub fn matmul_listed<T: Float + Factor<T, f32>>(
     k: i32,
 ) {
     let tiles = Listed::new(list, count);
-    let depth = Depth {
-        stages: 4,
-        places: 1,
-    };
     let nothing = |part: Part<T>, _| part.fetched.arrive();
-    multiply_then([a, b, c], k, tiles, depth, nothing, |sums, _| {
+    multiply_then([a, b, c], k, tiles, IN_TURNS, nothing, |sums, _| {
         sums.cast::<T>()
     });
 }
