@@ -284,6 +284,18 @@ pub fn as_other_let<T, R>(_: PhantomData<Lets<T, R>>, value: T) -> T {
     value
 }
 
+/// The type of a variable that a closure changes.
+#[inline]
+pub fn type_of<T>(_: &T) -> PhantomData<T> {
+    PhantomData
+}
+
+/// A variable that a closure is lent, of the type that it has where the closure stands.
+#[inline]
+pub fn lent<T>(_: PhantomData<T>, variable: &mut T) -> &mut T {
+    variable
+}
+
 /// Starts a `while` whose condition has the type of this closure's result. The closure is never called.
 #[track_caller]
 pub fn while_loop<C: WhileLoop>(_: impl FnOnce() -> C) -> C::State {

@@ -113,3 +113,35 @@ comparison_trait! {
     /// `>=`
     at_least ge Ge;
 }
+
+/// Texts and lists of the host compare with others that std compares them with.
+macro_rules! equal_to_other_types {
+    ($([$($generics:tt)*] $left:ty, $right:ty;)*) => {$(
+        impl<$($generics)*> KernelEq<$right> for $left {
+            type Out = bool;
+            #[inline]
+            fn equal(&self, rhs: &$right) -> bool {
+                *self == *rhs
+            }
+            #[inline]
+            fn unequal(&self, rhs: &$right) -> bool {
+                *self != *rhs
+            }
+        }
+    )*};
+}
+
+equal_to_other_types! {
+    ['a] String, &'a str;
+    ['a] &'a str, String;
+    [] String, str;
+    [] str, String;
+    [T: PartialEq, const N: usize] Vec<T>, [T; N];
+    ['a, T: PartialEq, const N: usize] Vec<T>, &'a [T; N];
+    ['a, T: PartialEq] Vec<T>, &'a [T];
+    [T: PartialEq] Vec<T>, [T];
+    ['a, T: PartialEq, const N: usize] &'a [T], [T; N];
+    ['a, T: PartialEq] &'a [T], Vec<T>;
+    [T: PartialEq, const N: usize] [T], [T; N];
+    [T: PartialEq, const N: usize] [T; N], [T];
+}

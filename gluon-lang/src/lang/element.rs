@@ -113,7 +113,7 @@ pub trait HostInt: Copy {
 #[diagnostic::on_unimplemented(
     message = "elements of type `{Self}` and `{T}` do not mix",
     label = "this is a value of `{Self}`",
-    note = "cast one side: `x.cast::<{T}>()`; only i32 and u32 widen by themselves, on the right of a 64-bit integer"
+    note = "cast one side: `x.cast::<{T}>()`; only i32 and u32 widen by themselves, on the right of a 64-bit integer; a literal that nothing else decides is an f64 or i32, so write `1.0_f32`"
 )]
 pub trait WidensTo<T: Element>: Element {}
 

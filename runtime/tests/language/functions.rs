@@ -451,3 +451,109 @@ fn functions_inside_a_kernel_are_device_functions() {
         }
     );
 }
+
+#[kernel(warps = 1)]
+fn changing_captures(input: Ptr<i32>, out: Ptr<i32>) {
+    let (n, m) = (input.at(0).load(), input.at(1).load());
+    let mut sum = scalar(0);
+    let mut last = n;
+    let mut add = |x: Scalar<i32>| {
+        sum += x * m;
+        if x > 2 {
+            last = x;
+        }
+        last
+    };
+    for i in range(0, n) {
+        let before = add(i);
+        if before > 3 {
+            let _ = add(i + before);
+        }
+    }
+    let mut pair = Window::<2> {
+        last: [n; 2],
+        filled: scalar(0),
+        weights: [1, 2],
+    };
+    let mut rounds = 0;
+    let mut shift = |x| {
+        pair.last[0] = pair.last[1];
+        pair.last[1] = x;
+        pair.filled += 1;
+        let Window { last: all, .. } = pair;
+        all[0] - all[1]
+    };
+    let mut differences = scalar(0);
+    let mut step = |x: Scalar<i32>| {
+        differences += shift(x);
+    };
+    for k in 0..2 {
+        rounds += k;
+        if n > k {
+            step(n * k + 3);
+        }
+    }
+    let mut left = n;
+    while left > 0 {
+        step(left - 4);
+        left -= 2;
+    }
+    for (at, x) in [
+        sum,
+        last,
+        differences,
+        pair.last[0],
+        pair.last[1],
+        pair.filled,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        out.at(at).store(x + rounds);
+    }
+}
+
+#[test]
+fn closures_change_what_they_capture_in_loops_and_branches() {
+    check!(
+        changing_captures,
+        [[0, 2], [1, 3], [5, -1], [9, 2]],
+        |input: &[i32], out: &mut [i32]| {
+            let (n, m) = (input[0], input[1]);
+            let (mut sum, mut last) = (0, n);
+            let mut add = |x: i32| {
+                sum += x * m;
+                if x > 2 {
+                    last = x;
+                }
+                last
+            };
+            for i in 0..n {
+                let before = add(i);
+                if before > 3 {
+                    add(i + before);
+                }
+            }
+            let (mut pair, mut filled, mut differences) = ([n; 2], 0, 0);
+            let mut step = |x: i32| {
+                pair = [pair[1], x];
+                filled += 1;
+                differences += pair[0] - pair[1];
+            };
+            for k in 0..2 {
+                if n > k {
+                    step(n * k + 3);
+                }
+            }
+            let mut left = n;
+            while left > 0 {
+                step(left - 4);
+                left -= 2;
+            }
+            let all = [sum, last, differences, pair[0], pair[1], filled];
+            for (out, x) in out.iter_mut().zip(all) {
+                *out = x + 1;
+            }
+        }
+    );
+}

@@ -2,6 +2,7 @@
 
 mod branch;
 mod carry;
+mod closures;
 mod contents;
 mod deferred;
 mod exits;
@@ -14,6 +15,8 @@ mod references;
 mod returns;
 mod scope;
 mod uses;
+
+use std::collections::VecDeque;
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
 use quote::{ToTokens, format_ident, quote_spanned};
@@ -105,7 +108,9 @@ impl VisitMut for Rewriter {
     fn visit_block_mut(&mut self, block: &mut Block) {
         self.scopes.open_before(Later::of(block));
         let mut stmts = Vec::with_capacity(block.stmts.len());
-        for mut stmt in std::mem::take(&mut block.stmts) {
+        let mut written: VecDeque<Stmt> = std::mem::take(&mut block.stmts).into();
+        while let Some(mut stmt) = written.pop_front() {
+            stmts.extend(self.lend_captures(&mut stmt, written.make_contiguous()));
             let mut hint = None;
             self.scopes.advance();
             if let Stmt::Local(local) = &mut stmt {

@@ -145,7 +145,18 @@ fn is_field(place: &Expr) -> bool {
     }
 }
 
-fn is_assignment(op: &BinOp) -> bool {
+/// The variable that a place is part of, unless the way to it goes behind a reference.
+pub(super) fn root_ident(place: &Expr) -> Option<Ident> {
+    match place {
+        Expr::Path(path) => path.path.get_ident().cloned(),
+        Expr::Field(e) => root_ident(&e.base),
+        Expr::Index(e) => root_ident(&e.expr),
+        Expr::Paren(e) => root_ident(&e.expr),
+        _ => None,
+    }
+}
+
+pub(super) fn is_assignment(op: &BinOp) -> bool {
     matches!(
         op,
         BinOp::AddAssign(_)

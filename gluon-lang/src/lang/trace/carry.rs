@@ -13,7 +13,7 @@ use crate::ir::{Type, ValueDef};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live across a loop or branch of the kernel",
     label = "mentioned inside a loop or branch that the kernel decides at run time",
-    note = "derive `Aggregate` for a struct of handles; a closure that changes what it captures must become a function that takes and returns it; anything else can be used in host loops only"
+    note = "derive `Aggregate` for a struct of handles; a closure that changes what it captures may be called here if it is bound by a `let` and used in no other way; anything else can be used in host loops only"
 )]
 pub trait Carry {
     /// Shows every handle and host value in it to the walker, always in the same order.

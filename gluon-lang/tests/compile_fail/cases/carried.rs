@@ -18,6 +18,7 @@ fn not_a_value(n: i32) {
     }
 }
 
+/// Where it is only called, it is lent what it changes; this one is given away too.
 #[kernel]
 fn closure_that_assigns(n: i32) {
     let mut sum = n;
@@ -25,6 +26,7 @@ fn closure_that_assigns(n: i32) {
     for i in range(0, n) {
         add(i); //~ cannot live across a loop or branch of the kernel
     }
+    calls_back(n, add);
 }
 
 #[device]

@@ -186,3 +186,38 @@ pub fn of_the_host<const N: usize, const MODE: u8>(x: Ptr<f32>, n: i32) {
     static_assert!(N < 1 << 20);
     x.at(n).store(boxed(x.at(total + flag).load()));
 }
+
+/// Closures that change what they capture, of hosts and kernels, and what std compares with other types.
+#[kernel]
+pub fn changing_captures(x: Ptr<i32>, n: i32) {
+    struct Pair {
+        low: u32,
+        high: [u32; 2],
+    }
+    let mut sum = n;
+    let mut add = |by: Scalar<i32>| -> Scalar<i32> {
+        sum += by;
+        sum
+    };
+    let mut count = 0;
+    let mut pair = Pair { low: 1, high: [2, 3] };
+    let mut tally = |k: u32| {
+        count += k;
+        pair.high[1] = pair.low + pair.high[0];
+        let Pair { low, .. } = &mut pair;
+        *low = count;
+        Pair { low: count, high: [k; 2] }.low + pair.high[1]
+    };
+    for k in 0..3 {
+        if tally(k) > 2 {
+            x.at(2).store(k);
+        }
+    }
+    if n > 3 {
+        x.at(1).store(add(n));
+    }
+    let (text, list) = (String::from("a"), vec![1, 2]);
+    if text == "a" && list == [1, 2] && "a" == text && list[..] == [1, 2] && text != *"b" {
+        x.at(0).store(sum + count + pair.low + pair.high[1]);
+    }
+}
