@@ -107,9 +107,29 @@ impl fmt::Display for Place {
     }
 }
 
+/// Another place that a fault is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Related {
+    /// What is there.
+    pub text: String,
+    /// Where the author wrote it.
+    pub place: Option<Place>,
+    /// The instruction.
+    pub ptx: String,
+}
+
+impl fmt::Display for Related {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => write!(f, "{}: {place}", self.text),
+            None => write!(f, "{}: {}", self.text, self.ptx),
+        }
+    }
+}
+
 /// A kernel did something that the PTX ISA forbids or leaves undefined.
 ///
-/// `Display` gives one paragraph: what, who, the instruction and the author's line.
+/// `Display` gives one paragraph: what, who, the instruction, the author's line, other places, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// What happened.
@@ -134,6 +154,10 @@ pub struct Fault {
     pub place: Option<Place>,
     /// What is wrong, in a sentence.
     pub message: String,
+    /// Other places that matter: the other access of a race, where an mbarrier was made.
+    pub related: Vec<Related>,
+    /// What to do.
+    pub help: Option<String>,
 }
 
 impl fmt::Display for Fault {
@@ -153,9 +177,16 @@ impl fmt::Display for Fault {
             write!(f, "\n  at {place}")?;
         }
         match self.ptx_line {
-            Some(line) => write!(f, "\n  PTX line {line}: {}", self.ptx),
-            None if self.ptx.is_empty() => Ok(()),
-            None => write!(f, "\n  PTX: {}", self.ptx),
+            Some(line) => write!(f, "\n  PTX line {line}: {}", self.ptx)?,
+            None if self.ptx.is_empty() => {}
+            None => write!(f, "\n  PTX: {}", self.ptx)?,
+        }
+        for related in &self.related {
+            write!(f, "\n  {related}")?;
+        }
+        match &self.help {
+            Some(help) => write!(f, "\n  help: {help}"),
+            None => Ok(()),
         }
     }
 }
@@ -194,6 +225,9 @@ pub(crate) struct Trouble {
     pub(crate) address: Option<u64>,
     pub(crate) bytes: Option<u32>,
     pub(crate) message: String,
+    /// Other steps that matter, and what is there.
+    pub(crate) related: Vec<(u32, String)>,
+    pub(crate) help: Option<String>,
 }
 
 impl Trouble {
@@ -205,6 +239,8 @@ impl Trouble {
             address: None,
             bytes: None,
             message,
+            related: Vec::new(),
+            help: None,
         })
     }
 
@@ -222,7 +258,21 @@ impl Trouble {
             address: Some(address),
             bytes: Some(bytes),
             message,
+            related: Vec::new(),
+            help: None,
         })
+    }
+
+    /// Shows another step.
+    pub(crate) fn see(mut self: Box<Self>, step: u32, text: impl Into<String>) -> Box<Self> {
+        self.related.push((step, text.into()));
+        self
+    }
+
+    /// Says what to do.
+    pub(crate) fn help(mut self: Box<Self>, text: impl Into<String>) -> Box<Self> {
+        self.help = Some(text.into());
+        self
     }
 }
 

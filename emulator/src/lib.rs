@@ -7,8 +7,9 @@
 //! - It is strict. What the PTX ISA forbids or leaves undefined is a [`Fault`] that names the author's line: accesses
 //!   out of bounds, misaligned, uninitialised or unordered, barriers that part of a warp misses, mbarriers that
 //!   are misused, matrix products read in flight, a missing `fence.proxy.async`, and for a hang who waits for what.
-//! - Shared memory is watched by vector clocks of warps: barriers, mbarriers and fences carry what a warp knows, and
-//!   a read must know of the write that it sees. Global memory is not watched in this way.
+//! - Shared memory is watched by vector clocks, whatever the order in which warps run: barriers, mbarriers, waits and
+//!   fences carry what a warp knows, and an access must know of those before it that it excludes. Global memory is not
+//!   watched in this way.
 //!
 //! Results are those of IEEE arithmetic with the rounding that an instruction names. Approximate functions are
 //! computed more exactly than the hardware does; products of matrices are exact before each addition to f32.
@@ -58,7 +59,7 @@ mod numeric;
 mod program;
 mod tensor_map;
 
-pub use fault::{CallSite, Fault, FaultKind, Memory, Place};
+pub use fault::{CallSite, Fault, FaultKind, Memory, Place, Related};
 pub use global::{GlobalMemory, MemoryError};
 pub use machine::{Checks, Emulator, Launch, Stats};
 pub use program::{LoadError, Program};

@@ -27,7 +27,8 @@ mod watch;
 use crate::fault::{CallSite, Place};
 use crate::program::copy::GroupOp;
 use crate::program::{
-    Code, Constant, File, FileSizes, GlobalImage, LoadError, NONE, Op, Program, Site, Step,
+    AccessSpace, Code, Constant, File, FileSizes, GlobalImage, LoadError, NONE, Op, Program, Site,
+    Step,
 };
 use crate::program::{InlinedCall, ParamSlot};
 use frame::{Frame, Location};
@@ -162,6 +163,7 @@ impl<'m> Decoder<'m> {
             ));
         }
         flow::set_joins(&mut self.steps);
+        let shared_granule_bits = shared_granule_bits(&self.steps);
         let watched = watch::find(&mut self.steps, &self.uses);
         let fragments = watch::find_fragments(&mut self.steps, &self.uses);
         Ok(Code {
@@ -182,6 +184,7 @@ impl<'m> Decoder<'m> {
             params,
             param_bytes,
             static_shared_bytes: self.shared_bytes,
+            shared_granule_bits,
             dynamic_shared_align: self.dynamic_shared_align,
             local_bytes: self.local_bytes,
             const_image: self.const_image,
@@ -397,6 +400,22 @@ impl<'m> Decoder<'m> {
             message,
         }
     }
+}
+
+/// Races are looked for granule by granule, which must not be larger than what one thread writes beside another.
+fn shared_granule_bits(steps: &[Step]) -> u32 {
+    let may_be_shared = |space: AccessSpace| {
+        matches!(
+            space,
+            AccessSpace::Shared | AccessSpace::SharedCluster | AccessSpace::Generic
+        )
+    };
+    let bytes = steps.iter().filter_map(|step| match &step.op {
+        Op::Load(access) | Op::Store(access) if may_be_shared(access.space) => Some(access.bytes),
+        Op::Atomic(atomic) if may_be_shared(atomic.space) => Some(atomic.ty.bytes()),
+        _ => None,
+    });
+    bytes.fold(4, u32::min).trailing_zeros()
 }
 
 /// Errors inside a function that is put in place keep their own instruction.

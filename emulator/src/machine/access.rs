@@ -3,7 +3,7 @@
 use super::generic::{Target, check_writable};
 use super::lane_group::{Group, gather, gather_words, mark_written, scatter, scatter_words};
 use super::linear::Linear;
-use super::order::Stamp;
+use super::order::Kind;
 use super::run::{Scene, Stepped, Worker};
 use crate::fault::{FaultKind, Memory, Trouble};
 use crate::global::Allocation;
@@ -330,8 +330,9 @@ impl Worker<'_> {
             let (owner, index) =
                 self.locate(scene, target, "load", lane, addresses[lane], access.bytes)?;
             // First, for what a copy under way will write is not written yet either.
-            if target == Target::Shared && !access.is_strong {
-                self.check_read(scene, owner, lane, index, access.bytes)?;
+            if target == Target::Shared {
+                let range = (index, access.bytes as usize);
+                self.access_shared(scene, owner, lane, range, read_kind(access))?;
             }
             let memory = self.linear(scene, target, owner);
             if checks && let Some(missing) = memory.first_unwritten(index, access.bytes) {
@@ -371,18 +372,14 @@ impl Worker<'_> {
         lanes: u32,
         addresses: &PerLane,
     ) -> Stepped {
-        let stamp = if access.is_strong {
-            Stamp::NONE
-        } else {
-            scene.stamp()
-        };
         for lane in lanes_of(lanes) {
             let address = addresses[lane];
             check_writable(target, lane, address, access.bytes)?;
             let (owner, index) =
                 self.locate(scene, target, "store", lane, address, access.bytes)?;
             if target == Target::Shared {
-                self.check_write(scene, owner, lane, index, access.bytes)?;
+                let range = (index, access.bytes as usize);
+                self.access_shared(scene, owner, lane, range, write_kind(access))?;
             }
             for (part, cell) in access.cells.iter().enumerate() {
                 let value = match cell.file {
@@ -396,12 +393,24 @@ impl Worker<'_> {
                 };
                 write(memory, at, access.element, value);
             }
-            if target == Target::Shared {
-                let shadow = &mut scene.cluster.ctas[owner].shared.shadow;
-                shadow.set(index, access.bytes as usize, stamp);
-            }
         }
         Ok(())
+    }
+}
+
+pub(crate) fn read_kind(access: &Access) -> Kind {
+    if access.is_strong {
+        Kind::STRONG_READ
+    } else {
+        Kind::READ
+    }
+}
+
+pub(crate) fn write_kind(access: &Access) -> Kind {
+    if access.is_strong {
+        Kind::STRONG_WRITE
+    } else {
+        Kind::WRITE
     }
 }
 

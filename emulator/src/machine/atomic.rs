@@ -3,6 +3,7 @@
 use super::access::{addresses, check_aligned, put_elements, read, unwritten, write};
 use super::generic::Target;
 use super::lane_group::mark_written;
+use super::order::Kind;
 use super::run::{Scene, Stepped, Worker};
 use crate::global::Allocation;
 use crate::lanes::{LANES, lanes_of};
@@ -89,7 +90,12 @@ impl Worker<'_> {
                 .map(|&source| value(scene, source, lane))
                 .collect();
             let c = swap_value(scene, atomic, lane);
-            self.check_shared_write(scene, target, lane, addresses[lane], bytes)?;
+            if target == Target::Shared {
+                let (owner, index) =
+                    self.locate(scene, target, "atomic access", lane, addresses[lane], bytes)?;
+                let range = (index, bytes as usize);
+                self.access_shared(scene, owner, lane, range, Kind::STRONG_WRITE)?;
+            }
             let (memory, address) = self.memory_mut(scene, target, lane, addresses[lane], bytes)?;
             let Some(index) = memory.index(address, bytes) else {
                 return Err(memory.outside(target.memory(), "atomic access", lane, address, bytes));
@@ -102,11 +108,6 @@ impl Worker<'_> {
                     bytes,
                     missing,
                 ));
-            }
-            if target == Target::Shared {
-                memory
-                    .shadow
-                    .set(index, bytes as usize, super::order::Stamp::NONE);
             }
             for (part, &b) in sources.iter().enumerate() {
                 let index = index + part * element as usize;

@@ -1,9 +1,12 @@
 //! Starting bulk and TMA copies, and waiting for them (PTX ISA 9.7.9.25 and 9.7.9.27).
 
 use super::access::{addresses, check_aligned, unwritten};
-use super::engine::{Fill, MAX_GIVEN_BYTES, Other, Pending, Piece, Work, shared_index};
+use super::engine::{
+    Destination, Fill, MAX_GIVEN_BYTES, Other, Pending, Piece, Work, shared_index,
+};
 use super::generic::{Target, check_running, shared_owner};
 use super::mbarrier::MbarrierId;
+use super::order::{Actor, ActorId};
 use super::run::{Scene, Stepped, Worker};
 use super::windows;
 use crate::fault::{FaultKind, Memory, Trouble};
@@ -63,6 +66,17 @@ impl Moved {
 /// One side of a copy of a run begins where the engine can.
 fn check_bulk(memory: Memory, address: u64, lane: usize) -> Stepped {
     check_aligned(memory, "bulk copy", &[address; 32], 1 << lane, BULK_ALIGN)
+}
+
+impl Scene<'_> {
+    /// The bulk stores of a thread as one who accesses shared memory.
+    pub(crate) fn bulk_actor(&mut self, lane: u32) -> ActorId {
+        self.cluster.actors.number(Actor::BulkGroups {
+            cta: self.cta as u16,
+            warp: self.warp.index as u16,
+            lane: lane as u16,
+        })
+    }
 }
 
 impl Worker<'_> {
@@ -140,6 +154,7 @@ impl Worker<'_> {
             pieces,
             work: Work::Store { reduction },
             shared_reduction: None,
+            came: scene.warp.knows.came.clone(),
         };
         match (&copy.kind, &copy.mbarrier) {
             (BulkKind::ToGlobal { .. } | BulkKind::ToTensor(_), _) => {
@@ -192,8 +207,7 @@ impl Worker<'_> {
                 let bytes = self.bulk_bytes(scene, *bytes, lane)?;
                 let (_, from) = self.shared_place(scene, src, lane, "the source of a bulk copy")?;
                 check_bulk(Memory::Shared, from, lane)?;
-                let index = self.inside(scene, scene.cta, from, bytes, lane)?;
-                self.check_async_read(scene, scene.cta, index, bytes as usize)?;
+                self.inside(scene, scene.cta, from, bytes, lane)?;
                 Ok(Moved::run(shared, bytes, Other::Shared(shared_index(from))))
             }
             BulkKind::FromTensor(tensor) | BulkKind::ToTensor(tensor) => {
@@ -229,19 +243,17 @@ impl Worker<'_> {
         cta: usize,
         mbarrier: MbarrierId,
         lane: usize,
-    ) -> Stepped<Vec<(usize, Option<MbarrierId>)>> {
+    ) -> Stepped<Vec<Destination>> {
         let targets = match copy.multicast {
-            None => vec![(cta, Some(mbarrier))],
+            None => vec![Destination { cta, mbarrier }],
             Some(slot) => {
                 let mask = scene.warp.regs.words[slot as usize].0[lane];
-                let of = |cta: usize| {
-                    (
-                        cta,
-                        Some(MbarrierId {
-                            cta: cta as u16,
-                            ..mbarrier
-                        }),
-                    )
+                let of = |cta: usize| Destination {
+                    cta,
+                    mbarrier: MbarrierId {
+                        cta: cta as u16,
+                        ..mbarrier
+                    },
                 };
                 let ctas = scene.cluster.ctas.len();
                 if let Some(beyond) = lanes_of(mask & 0xffff).find(|&cta| cta >= ctas) {
@@ -297,7 +309,7 @@ impl Worker<'_> {
             self.inside(
                 scene,
                 cta,
-                super::visibility::address(piece.shared as usize),
+                super::races::address(piece.shared as usize),
                 piece.bytes,
                 lane,
             )?;
@@ -312,11 +324,8 @@ impl Worker<'_> {
         lane: usize,
     ) -> Stepped {
         if let Work::Load { targets, .. } = &pending.work {
-            for &(cta, id) in targets {
-                self.check_pieces_inside(scene, cta, &pending.pieces, lane)?;
-                if let Some(id) = id {
-                    scene.cluster.mbarrier(id, 1 << lane)?;
-                }
+            for target in targets {
+                self.check_pieces_inside(scene, target.cta, &pending.pieces, lane)?;
             }
         }
         self.start_load(scene, pending)
@@ -336,8 +345,9 @@ impl Worker<'_> {
         self.check_pieces_inside(scene, cta, &pending.pieces, lane)?;
         let groups = scene.warp.bulk_groups.entry(lane as u32).or_default();
         groups.has_open = true;
-        let group = Some(groups.current);
-        self.start_store(scene, Pending { group, ..pending })
+        let number = groups.current;
+        let group = Some(number);
+        self.start_store(scene, Pending { group, ..pending }, number)
     }
 
     fn bulk_bytes(&self, scene: &Scene<'_>, slot: u32, lane: usize) -> Stepped<u32> {
@@ -470,10 +480,8 @@ impl Worker<'_> {
                 self.complete(scene.cluster, &pending)?;
             }
         }
-        let actor = scene.warp.actor;
-        let is_over = |(of, group)| of == lane && group < limit;
-        let reads = &mut scene.cluster.ctas[cta].reads;
-        reads.retain(|read| read.actor != actor || !read.group.is_some_and(is_over));
+        let actor = scene.bulk_actor(lane);
+        scene.warp.knows.learn(actor, limit as u32);
         Ok(())
     }
 
@@ -511,11 +519,12 @@ impl Worker<'_> {
                 group: None,
                 pieces: vec![piece],
                 work: Work::Load {
-                    targets: vec![(cta, Some(id))],
+                    targets: vec![Destination { cta, mbarrier: id }],
                     fill: Fill::Zero,
                     bytes,
                 },
                 shared_reduction: op.reduction,
+                came: scene.warp.knows.came.clone(),
             };
             self.start_load(scene, pending)?;
         }

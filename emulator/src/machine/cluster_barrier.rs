@@ -23,11 +23,13 @@ impl Worker<'_> {
         }
         scene.warp.cluster_arrivals |= scene.mask;
         scene.warp.cluster_phase = scene.cluster.barrier.phase;
+        let arriving = &mut scene.cluster.barrier.arriving;
         if releases {
-            let knows = scene.warp.knows.clone();
-            scene.cluster.barrier.arriving.join(&knows);
-            scene.warp.release();
+            arriving.join(&scene.warp.knows);
+        } else {
+            arriving.came.join(&scene.warp.knows.came);
         }
+        scene.warp.release();
         scene.cluster.finish_cluster_phase(Some(&mut *scene.warp));
         Ok(())
     }
@@ -50,6 +52,12 @@ impl Worker<'_> {
 }
 
 impl Cluster {
+    /// A warp has ended, which counts as an arrival.
+    pub(crate) fn leave_barrier(&mut self, warp: &mut Warp) {
+        self.barrier.arriving.came.join(&warp.knows.came);
+        self.finish_cluster_phase(Some(warp));
+    }
+
     /// Completes the phase when every living thread has arrived.
     pub(crate) fn finish_cluster_phase(&mut self, running: Option<&mut Warp>) {
         let phase = self.barrier.phase;

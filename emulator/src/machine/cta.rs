@@ -1,11 +1,12 @@
 //! CTAs and clusters while they run.
 
 use super::cluster_barrier::ClusterBarrier;
-use super::engine::{Pending, Reading};
+use super::cluster_life::Visit;
+use super::engine::Pending;
 use super::linear::Linear;
 use super::map_making::MadeMap;
 use super::mbarrier::Mbarrier;
-use super::order::Knowledge;
+use super::order::{ActorId, Actors, Clock, Knowledge};
 use super::warp::Warp;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,8 +23,8 @@ pub(crate) struct Cluster {
     pub(crate) steps: u64,
     /// Copies under way.
     pub(crate) pending: VecDeque<Pending>,
-    /// Copies completed, which stamps what they wrote.
-    pub(crate) engine_epoch: u32,
+    /// Who accesses shared memory.
+    pub(crate) actors: Actors,
     /// Times that all waits for mbarriers gave up since a phase ended.
     pub(crate) timeouts: u32,
     pub(crate) barrier: ClusterBarrier,
@@ -43,8 +44,12 @@ pub(crate) struct Cta {
     pub(crate) warps: Vec<Warp>,
     /// mbarriers by shared address.
     pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
-    /// What copies and products under way read.
-    pub(crate) reads: Vec<Reading>,
+    /// Phases that mbarriers had completed which are no more, by shared address.
+    pub(crate) ended_mbarriers: BTreeMap<u32, u32>,
+    /// What must be over before the CTA ends: of each actor, the last access.
+    pub(crate) visits: BTreeMap<ActorId, Visit>,
+    /// What had come when its threads ended.
+    pub(crate) at_end: Clock,
 }
 
 /// One phase of a CTA barrier.

@@ -118,8 +118,8 @@ fn awaited(context: &Context<'_>, cluster: &Cluster, wait: Wait) -> String {
         Wait::Registers => ", for registers that other warps have".to_owned(),
         Wait::Warpgroup => ", for the other warps of the warpgroup to issue the product".to_owned(),
         Wait::Lanes => ", for other lanes of the warp".to_owned(),
-        Wait::Ready | Wait::Barrier(_) => String::new(),
-        Wait::Mbarrier(id) => {
+        Wait::Ready | Wait::Barrier(_) | Wait::PhaseOver(..) => String::new(),
+        Wait::Mbarrier(id, _) => {
             let Some(mbarrier) = cluster.ctas[usize::from(id.cta)].mbarriers.get(&id.address)
             else {
                 return format!(", for the mbarrier at {:#x}, which is no more", id.address);
@@ -135,7 +135,7 @@ fn awaited(context: &Context<'_>, cluster: &Cluster, wait: Wait) -> String {
                 ", for phase {} of the mbarrier at {:#x} (initialised at {}): {} of {} {missing}",
                 mbarrier.phase,
                 id.address,
-                name_step(context.program, context.code, mbarrier.init_step),
+                name_step(context.program, context.code, mbarrier.init.step),
                 mbarrier.pending,
                 mbarrier.count,
             )

@@ -2,12 +2,12 @@
 
 use super::cta::Cluster;
 use super::linear::Linear;
-use super::mbarrier::MbarrierId;
-use super::order::{IN_FLIGHT, Stamp};
+use super::mbarrier::{By, MbarrierId};
+use super::order::{Actor, ActorId, Clock, Kind, Stamp};
+use super::races::Range;
 use super::run::{Halt, Scene, Stepped, Worker};
-use super::visibility::address;
 use crate::decode::SHARED_BASE;
-use crate::fault::{FaultKind, Memory, Trouble};
+use crate::fault::Memory;
 use crate::program::AtomicOp;
 use ptx::Type;
 
@@ -38,14 +38,21 @@ pub(crate) enum Other {
 /// What a copy does when it completes.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
-    /// Into the shared memory of CTAs, each with its mbarrier.
+    /// Into the shared memory of CTAs.
     Load {
-        targets: Vec<(usize, Option<MbarrierId>)>,
+        targets: Vec<Destination>,
         fill: Fill,
         bytes: u32,
     },
     /// To global memory.
     Store { reduction: Option<(AtomicOp, Type)> },
+}
+
+/// A CTA that gets bytes, and the mbarrier that counts them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Destination {
+    pub(crate) cta: usize,
+    pub(crate) mbarrier: MbarrierId,
 }
 
 /// What places outside of a tensor read as.
@@ -69,182 +76,121 @@ pub(crate) struct Pending {
     pub(crate) work: Work,
     /// A reduction into shared memory.
     pub(crate) shared_reduction: Option<(AtomicOp, Type)>,
-}
-
-/// Shared memory that a copy or a product still reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reading {
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-    pub(crate) step: u32,
-    /// The warp whose wait ends it.
-    pub(crate) actor: u16,
-    /// Lane and bulk group of a store, which only a wait for the group ends: that it has been read, nobody knows before.
-    pub(crate) group: Option<(u32, u64)>,
+    /// What had come when it was started.
+    pub(crate) came: Clock,
 }
 
 impl Cluster {
-    /// Number of the asynchronous engine among the actors.
-    pub(crate) fn engine(&self) -> u16 {
-        self.ctas.iter().map(|cta| cta.warps.len()).sum::<usize>() as u16
-    }
-
-    /// How messages name a warp of the cluster.
-    pub(crate) fn warp_name(&self, actor: u16) -> String {
-        let per_cta = self.ctas[0].warps.len() as u16;
-        let warp = actor % per_cta;
+    /// How messages name an actor.
+    pub(crate) fn name(&self, actor: ActorId) -> String {
+        let (cta, warp) = match self.actors.get(actor) {
+            Actor::Warp { cta, warp } | Actor::BulkGroups { cta, warp, .. } => (cta, warp),
+            Actor::Mbarrier(id) => return format!("the mbarrier at {:#x}", id.address),
+            Actor::Products { cta, warpgroup } => (cta, warpgroup * 4),
+        };
         if self.ctas.len() == 1 {
-            warp.to_string()
+            format!("warp {warp}")
         } else {
-            format!("{warp} of CTA {}", actor / per_cta)
+            format!("warp {warp} of CTA {cta}")
         }
     }
 }
 
 impl Pending {
     /// The bytes that it reads of the shared memory of the CTA that started it.
-    fn source(&self) -> Option<(usize, usize)> {
-        let of_piece = |piece: &Piece| {
+    fn sources(&self) -> Vec<Range> {
+        run(self.pieces.iter().filter_map(|piece| {
             let start = match (&self.work, piece.other) {
                 (Work::Store { .. }, _) => piece.shared,
                 (_, Other::Shared(start)) => start,
                 _ => return None,
             };
-            Some((start as usize, (start + piece.bytes) as usize))
-        };
-        let pieces = self.pieces.iter().filter_map(of_piece);
-        pieces.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+            Some((start as usize, piece.bytes as usize))
+        }))
     }
 
-    /// Does it write some of these bytes of the shared memory of a CTA?
-    fn writes(&self, cta: usize, start: u32, end: u32) -> bool {
+    /// The bytes of shared memory that it writes in each CTA.
+    fn destinations(&self) -> Vec<Range> {
+        let pieces = self.pieces.iter();
+        run(pieces.map(|piece| (piece.shared as usize, piece.bytes as usize)))
+    }
+
+    /// Does it complete on an mbarrier?
+    pub(crate) fn counts_on(&self, id: MbarrierId) -> bool {
         let Work::Load { targets, .. } = &self.work else {
             return false;
         };
-        let meets = |piece: &Piece| piece.shared < end && start < piece.shared + piece.bytes;
-        targets.iter().any(|(target, _)| *target == cta) && self.pieces.iter().any(meets)
+        targets.iter().any(|target| target.mbarrier == id)
+    }
+
+    fn by(&self) -> By {
+        By {
+            cta: self.cta,
+            warp: self.warp,
+            step: self.step,
+        }
     }
 }
 
-impl Cluster {
-    /// Do a copy and all others under way into the same bytes combine in one way? Then their order does not matter.
-    fn only_combines(&self, cta: usize, new: &Pending, piece: &Piece) -> bool {
-        let (start, end) = (piece.shared, piece.shared + piece.bytes);
-        let others = self.pending.iter();
-        let mut others = others.filter(|other| other.writes(cta, start, end));
-        new.shared_reduction.is_some()
-            && others.all(|other| other.shared_reduction == new.shared_reduction)
-    }
-
-    /// The source of a copy has been read.
-    fn end_reading(&mut self, pending: &Pending) {
-        let Some((start, _)) = pending.source() else {
-            return;
-        };
-        let reads = &mut self.ctas[pending.cta].reads;
-        let is_own = |read: &Reading| {
-            read.step == pending.step && read.start == start && read.group.is_none()
-        };
-        if let Some(index) = reads.iter().position(is_own) {
-            reads.remove(index);
-        }
-    }
-
-    /// Marks bytes that other copies still write, after one has written them.
-    fn mark_in_flight(&mut self, cta: usize, piece: &Piece) {
-        let (start, end) = (piece.shared, piece.shared + piece.bytes);
-        let still = self
-            .pending
-            .iter()
-            .find(|other| other.writes(cta, start, end));
-        let Some(step) = still.map(|other| other.step) else {
-            return;
-        };
-        let stamp = Stamp {
-            actor: IN_FLIGHT,
-            epoch: 0,
-            step,
-        };
-        let shadow = &mut self.ctas[cta].shared.shadow;
-        shadow.set(start as usize, piece.bytes as usize, stamp);
+/// Pieces that fill a tile, in whatever order, as one access.
+fn run(pieces: impl Iterator<Item = Range>) -> Vec<Range> {
+    let pieces: Vec<Range> = pieces.collect();
+    let start = pieces.iter().map(|(start, _)| *start).min().unwrap_or(0);
+    let end = pieces.iter().map(|(start, bytes)| start + bytes).max();
+    let length = end.unwrap_or(0) - start;
+    if length > 0 && length == pieces.iter().map(|(_, bytes)| bytes).sum() {
+        vec![(start, length)]
+    } else {
+        pieces
     }
 }
 
 impl Worker<'_> {
-    /// Starts a copy into shared memory: until it completes, nobody may touch its destination.
+    /// Starts a copy into shared memory: an access at the phase of the mbarrier that counts it.
     pub(crate) fn start_load(&self, scene: &mut Scene<'_>, pending: Pending) -> Stepped {
         let Work::Load { targets, .. } = &pending.work else {
             return Ok(());
         };
-        for &(cta, _) in targets {
-            self.check_destination(scene, cta, &pending)?;
-            let stamp = Stamp {
-                actor: IN_FLIGHT,
-                epoch: 0,
-                step: pending.step,
+        let (lane, lanes) = (pending.lane as usize, 1 << pending.lane);
+        let kind = match pending.shared_reduction {
+            Some(_) => Kind::ASYNC_REDUCTION,
+            None => Kind::ASYNC_WRITE,
+        };
+        for &Destination { cta, mbarrier } in targets {
+            if cta != scene.cta {
+                self.visit(scene, cta, lanes, scene.stamp(kind))?;
+            }
+            self.use_mbarrier(scene, mbarrier, lane)?;
+            self.check_turn(scene, mbarrier, lane)?;
+            let stamp = scene.cluster.counted(mbarrier, pending.step, kind)?;
+            scene.note_visit(cta, lanes, stamp);
+            self.access_as(scene, cta, lanes, pending.destinations(), stamp)?;
+            let reads = Stamp {
+                kind: Kind::ASYNC_READ,
+                ..stamp
             };
-            let shadow = &mut scene.cluster.ctas[cta].shared.shadow;
-            pending
-                .pieces
-                .iter()
-                .for_each(|piece| shadow.set(piece.shared as usize, piece.bytes as usize, stamp));
+            self.access_to_read(scene, lanes, pending.sources().into_iter(), reads)?;
         }
-        begin_reading(scene, &pending);
         scene.cluster.pending.push_back(pending);
         Ok(())
     }
 
-    fn check_destination(&self, scene: &Scene<'_>, cta: usize, pending: &Pending) -> Stepped {
-        if !self.context.launch.checks.races {
-            return Ok(());
-        }
-        let owner = &scene.cluster.ctas[cta];
-        for piece in &pending.pieces {
-            let (start, end) = (piece.shared as usize, (piece.shared + piece.bytes) as usize);
-            let mut words = owner
-                .shared
-                .shadow
-                .words(start, piece.bytes as usize)
-                .iter();
-            let busy = words
-                .find(|s| s.actor == IN_FLIGHT)
-                .filter(|_| !scene.cluster.only_combines(cta, pending, piece));
-            let other = busy.map(|stamp| (stamp.step, "still writes")).or_else(|| {
-                let reading = owner
-                    .reads
-                    .iter()
-                    .find(|read| read.start < end && start < read.end);
-                reading.map(|reading| (reading.step, "still reads"))
-            });
-            if let Some((step, what)) = other {
-                let place = super::report::name_step(self.context.program, self.context.code, step);
-                let at = address(start);
-                let message = format!(
-                    "a copy into shared memory at {at:#x} starts while the operation at {place} {what} it; a wait for that is missing"
-                );
-                return Err(Box::new(Trouble {
-                    kind: FaultKind::Race,
-                    lanes: scene.mask,
-                    address: Some(at),
-                    bytes: Some(piece.bytes),
-                    message,
-                }));
-            }
-        }
-        Ok(())
-    }
-
-    /// Starts a copy to global memory: until it completes, nobody may change its source.
-    pub(crate) fn start_store(&self, scene: &mut Scene<'_>, pending: Pending) -> Stepped {
-        for piece in &pending.pieces {
-            self.check_async_read(
-                scene,
-                scene.cta,
-                piece.shared as usize,
-                piece.bytes as usize,
-            )?;
-        }
-        begin_reading(scene, &pending);
+    /// Starts a copy to global memory: an access of the bulk group that the thread has open.
+    pub(crate) fn start_store(
+        &self,
+        scene: &mut Scene<'_>,
+        pending: Pending,
+        group: u64,
+    ) -> Stepped {
+        let actor = scene.bulk_actor(pending.lane);
+        let stamp = Stamp {
+            epoch: group as u32 + 1,
+            step: pending.step,
+            actor,
+            kind: Kind::ASYNC_READ,
+        };
+        let sources = pending.sources();
+        self.access_to_read(scene, 1 << pending.lane, sources.into_iter(), stamp)?;
         scene.cluster.pending.push_back(pending);
         Ok(())
     }
@@ -289,32 +235,17 @@ impl Worker<'_> {
                 fill,
                 bytes,
             } => {
-                cluster.engine_epoch += 1;
-                let stamp = Stamp {
-                    actor: cluster.engine(),
-                    epoch: cluster.engine_epoch,
-                    step: pending.step,
-                };
                 let mut buffer = Vec::new();
                 for piece in &pending.pieces {
                     self.fetch(cluster, pending.cta, piece, *fill, &mut buffer)?;
-                    for &(cta, _) in targets {
-                        let shared = &mut cluster.ctas[cta].shared;
-                        deposit(
-                            shared,
-                            piece.shared as usize,
-                            &buffer,
-                            pending.shared_reduction,
-                            stamp,
-                        );
-                        if pending.shared_reduction.is_some() {
-                            cluster.mark_in_flight(cta, piece);
-                        }
+                    for target in targets {
+                        let shared = &mut cluster.ctas[target.cta].shared;
+                        let index = piece.shared as usize;
+                        deposit(shared, index, &buffer, pending.shared_reduction);
                     }
                 }
-                cluster.end_reading(pending);
-                for id in targets.iter().filter_map(|(_, id)| *id) {
-                    cluster.complete_bytes(id, *bytes)?;
+                for target in targets {
+                    cluster.complete_bytes(target, *bytes, (pending.by(), &pending.came))?;
                 }
                 Ok(())
             }
@@ -322,7 +253,6 @@ impl Worker<'_> {
                 for piece in &pending.pieces {
                     self.emit(cluster, pending.cta, piece, *reduction)?;
                 }
-                cluster.end_reading(pending);
                 Ok(())
             }
         }
@@ -427,20 +357,6 @@ impl Worker<'_> {
     }
 }
 
-/// The source of a copy stays as it is until the copy has read it.
-fn begin_reading(scene: &mut Scene<'_>, pending: &Pending) {
-    if let Some((start, end)) = pending.source() {
-        let reading = Reading {
-            start,
-            end,
-            step: pending.step,
-            actor: scene.warp.actor,
-            group: pending.group.map(|group| (pending.lane, group)),
-        };
-        scene.cluster.ctas[scene.cta].reads.push(reading);
-    }
-}
-
 fn integer(bytes: &[u8]) -> u64 {
     let mut value = [0; 8];
     value[..bytes.len()].copy_from_slice(bytes);
@@ -453,7 +369,6 @@ pub(crate) fn deposit(
     index: usize,
     data: &[u8],
     reduction: Option<(AtomicOp, Type)>,
-    stamp: Stamp,
 ) {
     if let Some((op, ty)) = reduction {
         let element = ty.bytes() as usize;
@@ -467,7 +382,6 @@ pub(crate) fn deposit(
         shared.bytes[index..index + data.len()].copy_from_slice(data);
     }
     shared.written[index..index + data.len()].fill(1);
-    shared.shadow.set(index, data.len(), stamp);
 }
 
 fn nan_bytes(ty: Type) -> Vec<u8> {

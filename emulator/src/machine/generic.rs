@@ -1,7 +1,9 @@
 //! Which memory an address means.
 
-use super::access::PerLane;
+use super::access::{PerLane, unwritten};
+use super::cluster_life::ENDS_FIRST;
 use super::linear::Linear;
+use super::order::Kind;
 use super::run::{Scene, Stepped, Worker};
 use super::windows;
 use crate::fault::{FaultKind, Memory, Trouble};
@@ -192,28 +194,19 @@ impl Worker<'_> {
     /// Reads `N` bytes of shared memory for a lane.
     pub(crate) fn load_shared<const N: usize>(
         &self,
-        scene: &Scene<'_>,
+        scene: &mut Scene<'_>,
         lane: usize,
         address: u64,
     ) -> Stepped<[u8; N]> {
-        let (memory, within) = self.memory(scene, Target::Shared, lane, address)?;
         let bytes = N as u32;
-        let index = memory.index(within, bytes);
-        let index =
-            index.ok_or_else(|| memory.outside(Memory::Shared, "load", lane, within, bytes))?;
+        let (cta, index) = self.locate(scene, Target::Shared, "load", lane, address, bytes)?;
+        self.access_shared(scene, cta, lane, (index, N), Kind::READ)?;
+        let memory = &scene.cluster.ctas[cta].shared;
         if self.context.launch.checks.uninitialised
             && let Some(missing) = memory.first_unwritten(index, bytes)
         {
-            return Err(super::access::unwritten(
-                Memory::Shared,
-                lane,
-                address,
-                bytes,
-                missing,
-            ));
+            return Err(unwritten(Memory::Shared, lane, address, bytes, missing));
         }
-        let cta = shared_owner(scene, lane, address)?.0;
-        self.check_read(scene, cta, lane, index, bytes)?;
         Ok(memory.get(index))
     }
 
@@ -225,35 +218,10 @@ impl Worker<'_> {
         address: u64,
         bytes: &[u8; N],
     ) -> Stepped {
-        self.check_shared_write(scene, Target::Shared, lane, address, N as u32)?;
-        let stamp = scene.stamp();
-        let (memory, within) = self.memory_mut(scene, Target::Shared, lane, address, N as u32)?;
-        let Some(index) = memory.index(within, N as u32) else {
-            return Err(memory.outside(Memory::Shared, "store", lane, within, N as u32));
-        };
-        memory.put(index, *bytes);
-        memory.shadow.set(index, N, stamp);
+        let (cta, index) = self.locate(scene, Target::Shared, "store", lane, address, N as u32)?;
+        self.access_shared(scene, cta, lane, (index, N), Kind::WRITE)?;
+        scene.cluster.ctas[cta].shared.put(index, *bytes);
         Ok(())
-    }
-
-    /// Refuses a store to shared memory that something under way uses.
-    #[inline(always)]
-    pub(crate) fn check_shared_write(
-        &self,
-        scene: &Scene<'_>,
-        target: Target,
-        lane: usize,
-        address: u64,
-        bytes: u32,
-    ) -> Stepped {
-        if target != Target::Shared {
-            return Ok(());
-        }
-        let (cta, within) = shared_owner(scene, lane, address)?;
-        match scene.cluster.ctas[cta].shared.index(within, bytes) {
-            Some(index) => self.check_write(scene, cta, lane, index, bytes),
-            None => Ok(()),
-        }
     }
 }
 
@@ -287,9 +255,9 @@ pub(crate) fn check_running(scene: &Scene<'_>, cta: usize, lane: usize) -> Stepp
         return Ok(());
     }
     let message = format!(
-        "CTA {cta} of the cluster has ended, and its shared memory with it; it must wait until the others are done with that, as at a meeting of the cluster"
+        "CTA {cta} of the cluster has ended, and its shared memory with it; it must wait until the others are done with that"
     );
-    Err(Trouble::new(FaultKind::Race, 1 << lane, message))
+    Err(Trouble::new(FaultKind::Race, 1 << lane, message).help(ENDS_FIRST))
 }
 
 /// The place of a lane's local address in the memory of its warp.

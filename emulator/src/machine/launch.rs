@@ -4,7 +4,7 @@ use super::cluster_barrier::ClusterBarrier;
 use super::cta::{BarrierState, Cluster, Cta};
 use super::linear::Linear;
 use super::locks::Locks;
-use super::order::Knowledge;
+use super::order::{ActorId, Actors, Clock};
 use super::warp::Warp;
 use super::{Emulator, LAUNCH};
 use crate::decode::SHARED_BASE;
@@ -102,6 +102,8 @@ pub(super) fn refusal(entry: &str, message: String) -> Fault {
         ptx: String::new(),
         place: None,
         message,
+        related: Vec::new(),
+        help: None,
     }
 }
 
@@ -238,13 +240,14 @@ impl<'a> Context<'a> {
             .map(|rank| self.cta(self.cta_index(index, rank), rank))
             .collect();
         let random = (self.launch.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
+        let warps = volume(self.launch.block).div_ceil(32) as u16;
         Cluster {
             index,
             ctas,
+            actors: Actors::new(count as u16, warps),
             steps: 0,
             pending: VecDeque::new(),
             maps: BTreeMap::new(),
-            engine_epoch: 0,
             timeouts: 0,
             barrier: ClusterBarrier::default(),
             random,
@@ -273,8 +276,14 @@ impl<'a> Context<'a> {
         Cta {
             index,
             mbarriers: BTreeMap::new(),
-            reads: Vec::new(),
-            shared: Linear::shared(SHARED_BASE, self.shared_bytes as usize),
+            ended_mbarriers: BTreeMap::new(),
+            visits: BTreeMap::new(),
+            at_end: Clock::default(),
+            shared: Linear::shared(
+                SHARED_BASE,
+                self.shared_bytes as usize,
+                self.code.shared_granule_bits,
+            ),
             barriers: std::array::from_fn(|_| BarrierState::default()),
             warps,
         }
@@ -299,9 +308,7 @@ impl<'a> Context<'a> {
             ..Warp::default()
         };
         let warps = threads.div_ceil(32);
-        let actors = (warps * volume(self.launch.cluster) as u32 + 1) as usize;
-        warp.actor = (rank * warps + index) as u16;
-        warp.knows = Knowledge::new(actors);
+        warp.actor = ActorId::new((rank * warps + index) as usize);
         warp.registers = super::budget::at_entry(threads, &self.code.directives);
         warp.registers_at_entry = warp.registers;
         warp.release();

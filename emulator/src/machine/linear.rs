@@ -10,7 +10,7 @@ pub(crate) struct Linear {
     pub(crate) bytes: Vec<u8>,
     /// One for a byte that was written.
     pub(crate) written: Vec<u8>,
-    /// Who wrote what; only shared memory has it.
+    /// Who accessed what; only shared memory has it.
     pub(crate) shadow: Shadow,
 }
 
@@ -25,10 +25,10 @@ impl Linear {
         }
     }
 
-    /// Shared memory of `length` bytes.
-    pub(crate) fn shared(base: u32, length: usize) -> Self {
+    /// Shared memory of `length` bytes, in whose granules of two to the power `granule_bits` bytes races are looked for.
+    pub(crate) fn shared(base: u32, length: usize, granule_bits: u32) -> Self {
         Self {
-            shadow: Shadow::new(length),
+            shadow: Shadow::new(length, granule_bits),
             ..Self::new(base, length)
         }
     }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::engine::deposit;
 use super::generic::Target;
 use super::matrix::check_whole_warp;
+use super::order::{ActorId, Kind};
 use super::run::{Scene, Stepped, Worker};
 use crate::fault::{FaultKind, Trouble};
 use crate::lanes::lanes_of;
@@ -15,10 +17,10 @@ use crate::tensor_map::{MARK, replacement};
 /// so that they are released by who made them and acquired by who uses them.
 #[derive(Clone, Debug)]
 pub(crate) struct MadeMap {
-    maker: u16,
+    maker: ActorId,
     is_released: bool,
     /// The warps that have acquired it since.
-    acquirers: BTreeSet<u16>,
+    acquirers: BTreeSet<ActorId>,
 }
 
 impl Scene<'_> {
@@ -138,15 +140,9 @@ impl Worker<'_> {
                 let address = base + at as u64;
                 let (owner, index) =
                     self.locate(scene, Target::Shared, "store", lane, address, length)?;
-                self.check_write(scene, owner, lane, index, length)?;
-                let stamp = scene.stamp();
-                super::engine::deposit(
-                    &mut scene.cluster.ctas[owner].shared,
-                    index,
-                    bytes,
-                    None,
-                    stamp,
-                );
+                let range = (index, bytes.len());
+                self.access_shared(scene, owner, lane, range, Kind::WRITE)?;
+                deposit(&mut scene.cluster.ctas[owner].shared, index, bytes, None);
                 Ok(())
             }
             _ => {

@@ -1,7 +1,7 @@
 //! From trouble to a fault that names who and where.
 
 use crate::decode::place;
-use crate::fault::{CallSite, Fault, Place, Trouble};
+use crate::fault::{CallSite, Fault, Place, Related, Trouble};
 use crate::program::{Code, NONE, Program, Site};
 use ptx::{Body, Instruction, Module, Param, Stmt};
 
@@ -115,6 +115,11 @@ pub(crate) fn fault(
     trouble: Trouble,
     (cta, warp, step): ([u32; 3], u32, u32),
 ) -> Box<Fault> {
+    let related = trouble.related.into_iter().map(|(step, text)| Related {
+        text,
+        place: step_place(program, code, step),
+        ptx: instruction_text(program, code, step),
+    });
     Box::new(Fault {
         kind: trouble.kind,
         entry: code.name.clone(),
@@ -127,5 +132,7 @@ pub(crate) fn fault(
         ptx: instruction_text(program, code, step),
         place: step_place(program, code, step),
         message: trouble.message,
+        related: related.collect(),
+        help: trouble.help,
     })
 }

@@ -64,7 +64,10 @@ impl<'a> Worker<'a> {
         let mut outcome = Ok(());
         while warp.clock < end {
             let Some(index) = warp.ready() else { break };
-            let path = warp.paths.remove(index);
+            let path = Path {
+                wait: Wait::Ready,
+                ..warp.paths.remove(index)
+            };
             outcome = self.run_path(cluster, cta, warp, path, end);
             if outcome.is_err() {
                 break;
@@ -135,8 +138,8 @@ impl<'a> Worker<'a> {
                     self.check_end(warp, mask)
                         .map_err(|trouble| Halt { trouble, step: pc })?;
                     warp.end_lanes(path.meeting, mask);
-                    if warp.is_done() && cluster.ctas.len() > 1 {
-                        cluster.finish_cluster_phase(Some(&mut *warp));
+                    if warp.is_done() {
+                        cluster.end_warp(cta, warp);
                     }
                     path.mask &= !mask;
                     if path.mask == 0 {

@@ -5,7 +5,7 @@ use super::launch::Context;
 use super::run::Worker;
 use super::stats::{Counts, Stats};
 use super::warp::Wait;
-use super::{deadlock, report};
+use super::{cluster_life, deadlock, report};
 use crate::fault::{Fault, FaultKind, Trouble};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -144,6 +144,7 @@ fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, B
                 )
             })?;
         if cluster.is_done() && cluster.pending.is_empty() {
+            cluster_life::check_end(worker.context, cluster)?;
             return Ok(true);
         }
         if !ran && !engine && !give_up_waits(cluster) {
@@ -176,7 +177,7 @@ fn give_up_waits(cluster: &mut Cluster) -> bool {
         for path in warp
             .paths
             .iter_mut()
-            .filter(|path| matches!(path.wait, Wait::Mbarrier(_)))
+            .filter(|path| matches!(path.wait, Wait::Mbarrier(..)))
         {
             path.wait = Wait::Ready;
             warp.timed_out = true;

@@ -2,7 +2,7 @@
 
 use super::access::PerLane;
 use super::linear::Linear;
-use super::order::{IN_FLIGHT, NOBODY, Stamp};
+use super::order::Kind;
 use super::run::{Scene, Worker};
 use crate::decode::SHARED_BASE;
 use crate::lanes::{LANES, Lanes32, lanes_of};
@@ -32,7 +32,7 @@ fn is_words(access: &Access) -> bool {
 }
 
 impl Worker<'_> {
-    /// Loads when nothing is wrong or unusual; otherwise changes nothing, and the general way finds out what it is.
+    /// Loads when nothing is wrong or unusual. Otherwise marks what it would have, and the general way finds out what it is.
     pub(crate) fn load_words(
         &self,
         scene: &mut Scene<'_>,
@@ -44,29 +44,22 @@ impl Worker<'_> {
         if !is_words(access) || !checks.races || access.is_strong {
             return false;
         }
-        let memory = &scene.cluster.ctas[scene.cta].shared;
+        let stamp = scene.stamp(Kind::READ);
+        let memory = &mut scene.cluster.ctas[scene.cta].shared;
         let Some(indices) = indices(memory, addresses, lanes, access.bytes) else {
             return false;
         };
-        let (own, seen) = (scene.warp.actor, &scene.warp.knows.seen);
-        let mut known = Stamp::NONE;
+        let mut marker = memory.shadow.begin(stamp);
         let mut all_written = u32::MAX;
         for lane in lanes_of(lanes) {
             let index = indices[lane];
             for part in 0..access.cells.len() {
                 all_written &= u32::from_le_bytes(written(memory, index + part * 4));
             }
-            for stamp in memory.shadow.words(index, access.bytes as usize) {
-                if stamp.actor == known.actor && stamp.epoch == known.epoch {
-                    continue;
-                }
-                let is_ordered = stamp.actor == own
-                    || stamp.actor == NOBODY
-                    || stamp.actor != IN_FLIGHT && stamp.epoch <= seen[usize::from(stamp.actor)];
-                if !is_ordered {
-                    return false;
-                }
-                known = *stamp;
+            let range = (index, access.bytes as usize);
+            let marked = memory.shadow.mark(&mut marker, range, &scene.warp.knows);
+            if marked.is_err() {
+                return false;
             }
         }
         if checks.uninitialised && all_written != 0x0101_0101 && lanes != 0 {
@@ -90,36 +83,27 @@ impl Worker<'_> {
         lanes: u32,
         addresses: &PerLane,
     ) -> bool {
-        if !is_words(access) || access.is_strong {
+        if !is_words(access) || !self.context.launch.checks.races || access.is_strong {
             return false;
         }
-        let stamp = scene.stamp();
-        let cta = &mut scene.cluster.ctas[scene.cta];
-        let memory = &mut cta.shared;
+        let stamp = scene.stamp(Kind::WRITE);
+        let memory = &mut scene.cluster.ctas[scene.cta].shared;
         let Some(indices) = indices(memory, addresses, lanes, access.bytes) else {
             return false;
         };
-        let is_busy = |stamp: &Stamp| stamp.actor == IN_FLIGHT;
-        let in_flight = lanes_of(lanes).any(|lane| {
-            memory
-                .shadow
-                .words(indices[lane], access.bytes as usize)
-                .iter()
-                .any(is_busy)
-        });
-        if in_flight || !cta.reads.is_empty() {
-            return false;
+        let mut marker = memory.shadow.begin(stamp);
+        for lane in lanes_of(lanes) {
+            let range = (indices[lane], access.bytes as usize);
+            let marked = memory.shadow.mark(&mut marker, range, &scene.warp.knows);
+            if marked.is_err() {
+                return false;
+            }
         }
         for (part, cell) in access.cells.iter().enumerate() {
             let values = &scene.warp.regs.words[cell.slot as usize].0;
             for lane in lanes_of(lanes) {
                 memory.put(indices[lane] + part * 4, values[lane].to_le_bytes());
             }
-        }
-        for lane in lanes_of(lanes) {
-            memory
-                .shadow
-                .set(indices[lane], access.bytes as usize, stamp);
         }
         true
     }

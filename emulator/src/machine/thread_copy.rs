@@ -1,10 +1,10 @@
 //! `cp.async`: copies of single threads, in groups (PTX ISA 9.7.9.25.3).
 
 use super::access::{addresses, check_aligned};
-use super::engine::{Reading, shared_index};
+use super::engine::shared_index;
 use super::generic::{Target, shared_owner};
 use super::mbarrier::MbarrierId;
-use super::order::{IN_FLIGHT, Stamp};
+use super::order::{Kind, Stamp, UNDER_WAY};
 use super::run::{Scene, Stepped, Worker};
 use crate::fault::Memory;
 use crate::lanes::{LANES, lanes_of};
@@ -53,16 +53,12 @@ impl Worker<'_> {
                 let found = self.context.map.find(from[lane], read.into());
                 found.ok_or_else(|| self.out_of_bounds("cp.async", lane, from[lane], read))?;
             }
-            self.check_write(scene, cta, lane, index, copy.bytes)?;
             let stamp = Stamp {
-                actor: IN_FLIGHT,
-                epoch: 0,
-                step: scene.path.pc,
+                epoch: UNDER_WAY,
+                ..scene.stamp(Kind::WRITE)
             };
-            scene.cluster.ctas[cta]
-                .shared
-                .shadow
-                .set(index, copy.bytes as usize, stamp);
+            let range = (index, copy.bytes as usize);
+            self.access_as(scene, cta, 1 << lane, [range], stamp)?;
             moves[lane] = (cta, shared_index(address), from[lane], read);
         }
         let started = Started {
@@ -116,18 +112,15 @@ impl Worker<'_> {
             self.read_global(address, &mut data[..read as usize])?;
         }
         let stamp = Stamp {
-            actor: scene.warp.actor,
-            epoch: scene.warp.epoch,
             step: copy.step,
+            ..scene.stamp(Kind::WRITE)
         };
+        let (index, bytes) = (index as usize, copy.bytes as usize);
         let shared = &mut scene.cluster.ctas[cta].shared;
-        super::engine::deposit(
-            shared,
-            index as usize,
-            &data[..copy.bytes as usize],
-            None,
-            stamp,
-        );
+        super::engine::deposit(shared, index, &data[..bytes], None);
+        if self.context.launch.checks.races {
+            shared.shadow.complete((index, bytes), stamp);
+        }
         Ok(())
     }
 
@@ -149,22 +142,5 @@ impl Worker<'_> {
             self.arrive(scene, id, lane, (1, 0), (false, true, true))?;
         }
         Ok(())
-    }
-}
-
-/// Products read their operands until they are waited for.
-pub(crate) fn note_reading(scene: &mut Scene<'_>, chunks: impl Iterator<Item = u32>, bytes: usize) {
-    let bounds = chunks
-        .map(|address| shared_index(address.into()) as usize)
-        .map(|at| (at, at + bytes));
-    if let Some((start, end)) = bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
-        let reading = Reading {
-            start,
-            end,
-            step: scene.path.pc,
-            actor: scene.warp.actor,
-            group: None,
-        };
-        scene.cluster.ctas[scene.cta].reads.push(reading);
     }
 }

@@ -3,7 +3,7 @@
 use super::bulk::BulkGroups;
 use super::matrix::group::Products;
 use super::mbarrier::MbarrierId;
-use super::order::Knowledge;
+use super::order::{ActorId, Knowledge};
 use super::thread_copy::ThreadCopies;
 use crate::lanes::Registers;
 use crate::machine::linear::Linear;
@@ -18,7 +18,9 @@ pub(crate) enum Wait {
     /// At a CTA barrier.
     Barrier(u32),
     /// For the end of a phase of an mbarrier.
-    Mbarrier(MbarrierId),
+    Mbarrier(MbarrierId, PhaseName),
+    /// That phase is over, and it has not gone on yet.
+    PhaseOver(MbarrierId, PhaseName),
     /// At the barrier of the cluster.
     Cluster,
     /// For the other warps of the warpgroup to issue a product.
@@ -27,6 +29,15 @@ pub(crate) enum Wait {
     Registers,
     /// At an instruction that other lanes must execute with it.
     Lanes,
+}
+
+/// How a wait names the phase that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PhaseName {
+    /// By 0 or 1, which every other phase has.
+    Parity,
+    /// By what an arrival returned.
+    State,
 }
 
 /// Lanes that are at the same place.
@@ -69,7 +80,7 @@ pub(crate) struct Warp {
     /// Number of the allocation that the last access met.
     pub(crate) last_allocation: usize,
     /// Number among the actors of the cluster.
-    pub(crate) actor: u16,
+    pub(crate) actor: ActorId,
     /// Grows when the warp releases.
     pub(crate) epoch: u32,
     pub(crate) knows: Knowledge,
@@ -94,7 +105,7 @@ impl Warp {
     /// What the warp writes from now on is not part of what it has released.
     pub(crate) fn release(&mut self) {
         self.epoch += 1;
-        self.knows.seen[usize::from(self.actor)] = self.epoch;
+        self.knows.learn(self.actor, self.epoch);
     }
 
     /// Puts all lanes at the first step.
@@ -123,7 +134,8 @@ impl Warp {
 
     /// A path that can run; the one made last, so that inner ones finish first.
     pub(crate) fn ready(&self) -> Option<usize> {
-        self.paths.iter().rposition(|path| path.wait == Wait::Ready)
+        let can_run = |path: &Path| matches!(path.wait, Wait::Ready | Wait::PhaseOver(..));
+        self.paths.iter().rposition(can_run)
     }
 
     /// Separates the lanes of `taken` from `path`, which meet again at `join`.

@@ -83,6 +83,8 @@ pub(crate) struct Code {
     pub(crate) params: Vec<ParamSlot>,
     pub(crate) param_bytes: u32,
     pub(crate) static_shared_bytes: u32,
+    /// The smallest access to shared memory has two to this power bytes, or is a word.
+    pub(crate) shared_granule_bits: u32,
     /// Alignment of the dynamic shared memory, which follows the static one.
     pub(crate) dynamic_shared_align: u32,
     pub(crate) local_bytes: u32,

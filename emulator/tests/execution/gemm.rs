@@ -245,7 +245,7 @@ fn what_a_pipeline_must_not_forget() {
         &PERSISTENT,
         "    fence.proxy.async.shared::cta;\n    bar.sync",
         "    bar.sync",
-        "the asynchronous proxy reads shared memory at",
+        "wrote through the generic proxy, with no fence.proxy.async in between",
     );
     check_broken(
         &PERSISTENT,
@@ -263,7 +263,7 @@ fn what_a_pipeline_must_not_forget() {
         &PERSISTENT,
         "    wgmma.wait_group.sync.aligned 0;",
         "",
-        "starts while the operation at `wgmma.mma_async",
+        "while a matrix product may still read them; a wait for it is missing",
     );
     check_broken(
         &PERSISTENT,

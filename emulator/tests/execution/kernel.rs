@@ -3,12 +3,14 @@
 use emulator::{Emulator, Fault, Launch, Program, Stats};
 
 /// A kernel with pointer parameters `p0`, `p1`, ... whose values are in `%in0`, `%in1`, ...
+#[derive(Clone)]
 pub(crate) struct Kernel {
     text: String,
     buffers: Vec<Buffer>,
     pub(crate) launch: Launch,
 }
 
+#[derive(Clone)]
 enum Buffer {
     Filled(Vec<u8>),
     Unwritten(usize),

@@ -277,6 +277,18 @@ fn threads_copy_their_ctas_part() {
     assert_eq!(numbers::<i32>(&after[1]), from);
 }
 
+/// Which CTA reads what another one loads, and how it counts for that: four arrivals are all readers of a CTA. Nobody arrives at
+/// a CTA that brings it nothing, for only what is brought tells that the arrivals before have been counted.
+const READERS: [(i32, i32, u32); 7] = [
+    (0, 0, 2),
+    (1, 0, 1),
+    (2, 0, 1),
+    (1, 1, 2),
+    (3, 1, 2),
+    (2, 2, 2),
+    (3, 2, 2),
+];
+
 /// `C = A · Bᵀ` by four CTAs, two by two: each has half of the rows of A and of B, and loads what it shares once with another.
 #[kernel(warps = 4, cluster = 4)]
 fn product_split<const K: usize, const IN_REGISTERS: bool>(
@@ -287,6 +299,7 @@ fn product_split<const K: usize, const IN_REGISTERS: bool>(
     let left = Smem::<f16>::alloc([2, 128, 64], a.layout());
     let right = Smem::<f16>::alloc([2, 64, 64], b.layout());
     let (full, empty) = (Mbarriers::alloc(2, 1), Mbarriers::alloc(2, 4));
+    let rank = cluster_rank();
     cluster_barrier_relaxed();
     let sums = Wgmma::new([4, 1], [64, 32, 16]).with_ctas([[1, 0], [0, 1]]);
     let mut acc = Accumulator::<f32>::zeros([128, 64], sums.clone());
@@ -295,7 +308,8 @@ fn product_split<const K: usize, const IN_REGISTERS: bool>(
         let [left, right] = [left.index(stage), right.index(stage)];
         if step >= 2 {
             // All CTAs that this one writes to have read what is there.
-            empty.at(stage).wait((step / 2 - 1) as i32 % 2);
+            let phase = (step / 2 - 1) as i32 % 2;
+            empty.at(stage).wait_when(rank < 3, phase);
         }
         full.at(stage).expect(a.block_bytes() + b.block_bytes());
         a.copy()
@@ -312,8 +326,9 @@ fn product_split<const K: usize, const IN_REGISTERS: bool>(
             acc.mma(left, right.transpose())
         };
         acc = acc.wait(0);
-        for cta in 0..4 {
-            empty.at(stage).arrival().in_cta(cta).arrive();
+        for (reader, writer, count) in READERS {
+            let arrival = empty.at(stage).arrival().in_cta(writer).count(count);
+            arrival.when(rank == reader).arrive();
         }
     }
     let tile = Smem::alloc_with(acc.wait_all().cast::<f16>(), c.layout());

@@ -1,23 +1,37 @@
 //! Faults of the emulator as diagnostics, so that they are shown at the author's line like any other mistake.
 
-use emulator::{Fault, FaultKind};
+use emulator::{Fault, FaultKind, Related};
 use gluon_lang::diag::{Code, Diagnostic};
 use gluon_lang::ir::{Call, Place};
 
-/// The diagnostic that says what `fault` says: the sentence, the author's line, who it was and the instruction.
+/// The diagnostic that says what `fault` says: the sentence, the author's lines, who it was, the instruction, the way out.
 pub fn fault_diagnostic(fault: &Fault) -> Diagnostic {
-    let text = fault.to_string();
+    // Places and the way out have forms of their own; what else the fault says stays.
+    let told = Fault {
+        place: None,
+        related: Vec::new(),
+        help: None,
+        ..fault.clone()
+    };
+    let text = told.to_string();
     let mut lines = text.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
-    let diagnostic = Diagnostic::error(
-        code_of(fault.kind),
-        fault.place.as_ref().map(place_of),
-        first,
-    );
-    // The place has its own form; what else the fault says stays.
-    lines
-        .filter(|line| fault.place.is_none() || !line.starts_with("at "))
-        .fold(diagnostic, Diagnostic::note)
+    let at = fault.place.as_ref().map(place_of);
+    let diagnostic = Diagnostic::error(code_of(fault.kind), at, first);
+    let diagnostic = fault.related.iter().fold(diagnostic, relate);
+    let diagnostic = lines.fold(diagnostic, Diagnostic::note);
+    match &fault.help {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
+    }
+}
+
+/// Another line of the author's, or the instruction where that is unknown.
+fn relate(diagnostic: Diagnostic, related: &Related) -> Diagnostic {
+    match &related.place {
+        Some(place) => diagnostic.related(Some(place_of(place)), related.text.as_str()),
+        None => diagnostic.note(related.to_string()),
+    }
 }
 
 fn place_of(place: &emulator::Place) -> Place {
@@ -82,11 +96,22 @@ mod tests {
                 inlined_at: Vec::new(),
             }),
             message: "a store of 4 bytes at 0x1000 is outside every allocation".into(),
+            related: vec![Related {
+                text: "the buffer ends here".into(),
+                place: Some(emulator::Place {
+                    file: "src/lib.rs".into(),
+                    line: 2,
+                    column: 1,
+                    inlined_at: Vec::new(),
+                }),
+                ptx: String::new(),
+            }],
+            help: Some("mask it".into()),
         };
         let reporter = Reporter {
             format: MessageFormat::Human,
             color: false,
-            sources: Sources::default().with("src/lib.rs", "out.at.store(x);\n"),
+            sources: Sources::default().with("src/lib.rs", "out.at.store(x);\nlet n = 3;\n"),
         };
         assert_eq!(
             reporter.render(&fault_diagnostic(&fault)),
@@ -96,9 +121,12 @@ error[TK0060]: a store of 4 bytes at 0x1000 is outside every allocation
   |
 1 | out.at.store(x);
   |        ^^^^^^^^
+2 | let n = 3;
+  | ---------- the buffer ends here
   |
   = note: kernel scale_256, CTA (1,0,0), warp 2, lanes 0-3
   = note: PTX line 20: st.global.f32 [%rd5], %f2;
+  = help: mask it
 "
         );
         let placeless = fault_diagnostic(&Fault {

@@ -9,9 +9,10 @@ use super::element::widen;
 use super::multiply::{accumulator_place, left_fragment};
 use crate::fault::{FaultKind, Memory, Trouble};
 use crate::lanes::{LANES, Registers};
+use crate::machine::engine::shared_index;
+use crate::machine::order::{Actor, ActorId, Kind, Stamp};
 use crate::machine::report::name_step;
 use crate::machine::run::{Flow, Scene, Stepped, Worker};
-use crate::machine::thread_copy::note_reading;
 use crate::machine::warp::{Wait, Warp};
 use crate::numeric::half;
 use crate::program::matrix::{GroupMultiply, LeftMatrix};
@@ -59,6 +60,16 @@ impl Products {
     }
 }
 
+impl Scene<'_> {
+    /// The products of the warpgroup as one who accesses shared memory.
+    fn products_actor(&mut self) -> ActorId {
+        let (cta, warpgroup) = (self.cta as u16, self.warp.index as u16 / 4);
+        self.cluster
+            .actors
+            .number(Actor::Products { cta, warpgroup })
+    }
+}
+
 impl Worker<'_> {
     pub(crate) fn group_fence(&mut self, scene: &mut Scene<'_>) -> Stepped {
         check_whole_warp(scene)?;
@@ -87,13 +98,9 @@ impl Worker<'_> {
             b,
             accumulate,
         };
-        let mut chunks = right_chunks(&started.b, op);
-        self.check_chunks(scene, &chunks)?;
-        note_reading(scene, chunks.drain(..), CHUNK);
+        self.read_chunks(scene, &right_chunks(&started.b, op))?;
         if let Some(a) = &started.a {
-            let chunks = left_chunks(a, op, scene.warp.index % 4);
-            self.check_chunks(scene, &chunks)?;
-            note_reading(scene, chunks.into_iter(), CHUNK);
+            self.read_chunks(scene, &left_chunks(a, op, scene.warp.index % 4))?;
         }
         scene.warp.products.started.push_back(started);
         self.wake_siblings(scene);
@@ -141,23 +148,21 @@ impl Worker<'_> {
         }
     }
 
-    /// Shared memory that the product reads must be written, and visible to the asynchronous proxy.
-    fn check_chunks(&self, scene: &Scene<'_>, chunks: &[u32]) -> Stepped {
-        let shared = &scene.cluster.ctas[scene.cta].shared;
+    /// The next product of the warp begins to read chunks of shared memory, until it is waited for.
+    fn read_chunks(&self, scene: &mut Scene<'_>, chunks: &[u32]) -> Stepped {
         for &address in chunks {
-            let index = shared.index(address.into(), CHUNK as u32);
-            let index = index.ok_or_else(|| {
-                shared.outside(
-                    Memory::Shared,
-                    "wgmma read",
-                    0,
-                    address.into(),
-                    CHUNK as u32,
-                )
-            })?;
-            self.check_async_read(scene, scene.cta, index, CHUNK)?;
+            self.chunk(scene, address)?;
         }
-        Ok(())
+        let stamp = Stamp {
+            actor: scene.products_actor(),
+            epoch: scene.warp.products.issued() as u32 + 1,
+            step: scene.path.pc,
+            kind: Kind::ASYNC_READ,
+        };
+        let ranges = chunks
+            .iter()
+            .map(|&at| (shared_index(at.into()) as usize, CHUNK));
+        self.access_to_read(scene, scene.mask, ranges, stamp)
     }
 
     pub(crate) fn group_commit(&mut self, scene: &mut Scene<'_>) -> Stepped {
@@ -191,6 +196,8 @@ impl Worker<'_> {
         products.boundaries.drain(..=last);
         products.started.drain(..(target - products.first) as usize);
         products.first = target;
+        let actor = scene.products_actor();
+        scene.warp.knows.learn(actor, target as u32);
         Ok(Flow::Next)
     }
 
@@ -278,9 +285,6 @@ impl Worker<'_> {
         }
         add_to_accumulators(&mut scene.warp.regs, op, &sums, started.accumulate);
         scene.warp.products.completed += 1;
-        let actor = scene.warp.actor;
-        let reads = &mut scene.cluster.ctas[scene.cta].reads;
-        reads.retain(|read| read.actor != actor || read.step != started.step);
         Ok(())
     }
 

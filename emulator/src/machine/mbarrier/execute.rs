@@ -1,143 +1,23 @@
-//! mbarriers: arrivals, transaction counts, phases (PTX ISA 9.7.13.15).
+//! Instructions on mbarriers.
 
-use super::access::addresses;
-use super::cta::Cluster;
-use super::generic::Target;
-use super::order::Knowledge;
-use super::run::{Flow, Scene, Stepped, Worker};
-use super::warp::{Wait, Warp};
+use super::misuse::{check_bytes, early, excess, misuse, twice, unseen};
+use super::{Arrivals, By, MAX_COUNT, Mbarrier, MbarrierId};
 use crate::fault::{FaultKind, Memory, Trouble};
 use crate::lanes::lanes_of;
+use crate::machine::access::addresses;
+use crate::machine::generic::{Target, shared_owner};
+use crate::machine::order::{Actor, Kind, Knowledge};
+use crate::machine::run::{Flow, Scene, Stepped, Worker};
+use crate::machine::warp::{PhaseName, Wait};
 use crate::program::sync::{MbarrierKind, MbarrierOp};
-use crate::program::{File, NONE};
-
-/// The largest count of arrivals, and of transaction bytes (PTX ISA 9.7.13.15.3).
-const MAX_COUNT: u32 = (1 << 20) - 1;
-
-/// An mbarrier, found by its address. Its memory only says that it is initialised.
-#[derive(Clone, Debug)]
-pub(crate) struct Mbarrier {
-    /// Arrivals that complete a phase.
-    pub(crate) count: u32,
-    /// Arrivals that are missing.
-    pub(crate) pending: u32,
-    /// Bytes that are announced and have not come, or that came before they were announced.
-    pub(crate) bytes: i64,
-    /// Number of the current phase.
-    pub(crate) phase: u64,
-    pub(crate) init_step: u32,
-    arriving: Knowledge,
-    completed: Knowledge,
-}
-
-/// An mbarrier of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MbarrierId {
-    pub(crate) cta: u16,
-    /// Shared address in the CTA.
-    pub(crate) address: u32,
-}
-
-fn misuse(lanes: u32, id: MbarrierId, message: String) -> Box<Trouble> {
-    Box::new(Trouble {
-        kind: FaultKind::Mbarrier,
-        lanes,
-        address: Some(id.address.into()),
-        bytes: Some(8),
-        message,
-    })
-}
-
-impl Cluster {
-    /// The mbarrier at an address.
-    pub(crate) fn mbarrier(&mut self, id: MbarrierId, lanes: u32) -> Stepped<&mut Mbarrier> {
-        let found = self.ctas[usize::from(id.cta)]
-            .mbarriers
-            .get_mut(&id.address);
-        found.ok_or_else(|| {
-            misuse(lanes, id, format!("there is no initialised mbarrier at {:#x}; mbarrier.init comes first, and ends at mbarrier.inval", id.address))
-        })
-    }
-
-    /// Ends the phase when nothing is missing, and lets those who wait for it go on.
-    fn finish_phase(&mut self, id: MbarrierId, running: Option<&mut Warp>) {
-        let Some(mbarrier) = self.ctas[usize::from(id.cta)]
-            .mbarriers
-            .get_mut(&id.address)
-        else {
-            return;
-        };
-        if mbarrier.pending != 0 || mbarrier.bytes != 0 {
-            return;
-        }
-        mbarrier.phase += 1;
-        mbarrier.pending = mbarrier.count;
-        let arrived = std::mem::take(&mut mbarrier.arriving);
-        mbarrier.completed.join(&arrived);
-        self.timeouts = 0;
-        let wake = |warp: &mut Warp| {
-            for path in warp
-                .paths
-                .iter_mut()
-                .filter(|path| path.wait == Wait::Mbarrier(id))
-            {
-                path.wait = Wait::Ready;
-            }
-        };
-        self.ctas
-            .iter_mut()
-            .flat_map(|cta| &mut cta.warps)
-            .for_each(wake);
-        running.map(wake);
-    }
-
-    /// The asynchronous engine has brought `bytes` bytes.
-    pub(crate) fn complete_bytes(&mut self, id: MbarrierId, bytes: u32) -> Stepped {
-        let (engine, epoch) = (usize::from(self.engine()), self.engine_epoch);
-        let actors = engine + 1;
-        let mbarrier = self.mbarrier(id, 0)?;
-        mbarrier.bytes -= i64::from(bytes);
-        mbarrier.arriving.join(&Knowledge::new(actors));
-        mbarrier.arriving.seen[engine] = epoch;
-        check_bytes(mbarrier, id)?;
-        self.finish_phase(id, None);
-        Ok(())
-    }
-}
-
-/// What is wrong with more arrivals than a phase counts.
-fn excess(mbarrier: &Mbarrier, id: MbarrierId, count: u32, bytes: u32) -> String {
-    let (address, phase) = (id.address, mbarrier.phase);
-    let awaited = mbarrier.bytes - i64::from(bytes);
-    if mbarrier.pending == 0 && awaited > 0 {
-        return format!(
-            "an arrival too many at the mbarrier at {address:#x}: phase {phase} has had all {} and still waits for {awaited} bytes of copies",
-            mbarrier.count
-        );
-    }
-    format!(
-        "{count} arrivals at the mbarrier at {address:#x}, whose phase {phase} misses {} of {}",
-        mbarrier.pending, mbarrier.count
-    )
-}
-
-fn check_bytes(mbarrier: &Mbarrier, id: MbarrierId) -> Stepped {
-    if mbarrier.bytes.unsigned_abs() <= MAX_COUNT.into() {
-        return Ok(());
-    }
-    let message = format!(
-        "the transaction count of the mbarrier at {:#x} leaves its range: {} bytes",
-        id.address, mbarrier.bytes
-    );
-    Err(misuse(0, id, message))
-}
+use crate::program::{AccessSpace, File, NONE};
 
 impl Worker<'_> {
     /// The mbarrier that a lane names.
     pub(crate) fn mbarrier_id(
         &self,
         scene: &Scene<'_>,
-        space: crate::program::AccessSpace,
+        space: AccessSpace,
         lane: usize,
         address: u64,
     ) -> Stepped<MbarrierId> {
@@ -161,7 +41,7 @@ impl Worker<'_> {
                 message,
             ));
         }
-        let (cta, address) = super::generic::shared_owner(scene, lane, within[lane])?;
+        let (cta, address) = shared_owner(scene, lane, within[lane])?;
         let shared = &scene.cluster.ctas[cta].shared;
         if shared.index(address, 8).is_none() {
             return Err(shared.outside(Memory::Shared, "mbarrier access", lane, address, 8));
@@ -184,6 +64,47 @@ impl Worker<'_> {
         })
     }
 
+    /// The executing warp uses an mbarrier: that it was made must have come to it.
+    pub(crate) fn use_mbarrier(
+        &self,
+        scene: &mut Scene<'_>,
+        id: MbarrierId,
+        lane: usize,
+    ) -> Stepped {
+        let cta = usize::from(id.cta);
+        if cta != scene.cta {
+            let stamp = scene.stamp(Kind::STRONG_WRITE);
+            self.visit(scene, cta, 1 << lane, stamp)?;
+        }
+        let init = scene.cluster.mbarrier(id, 1 << lane)?.init;
+        let is_known = scene.warp.knows.came.knows(init.actor, init.epoch);
+        if is_known || !self.context.launch.checks.races {
+            return Ok(());
+        }
+        let maker = scene.cluster.name(init.actor);
+        Err(unseen(id, lane, init, &maker))
+    }
+
+    /// What counts in a phase comes after the end of the one before, whatever the order in which warps run.
+    pub(crate) fn check_turn(&self, scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
+        if !self.context.launch.checks.races {
+            return Ok(());
+        }
+        let came = &scene.warp.knows.came;
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        if mbarrier.phase == 0 || came.knows(mbarrier.actor, mbarrier.epoch()) {
+            return Ok(());
+        }
+        let other = mbarrier.before.unknown(came);
+        if other.is_none() && !mbarrier.before.has_bytes {
+            return Ok(());
+        }
+        let other = other.map(|stamp| (stamp, scene.cluster.name(stamp.actor)));
+        let owner = scene.owner(id.cta.into());
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        Err(early(mbarrier, (id, &owner), lane, other))
+    }
+
     pub(crate) fn mbarrier(&mut self, scene: &mut Scene<'_>, op: &MbarrierOp) -> Stepped<Flow> {
         let all = addresses(&scene.warp.regs, &op.base);
         if let MbarrierKind::Wait { .. } = op.kind {
@@ -191,29 +112,19 @@ impl Worker<'_> {
         }
         for lane in lanes_of(scene.mask) {
             let id = self.mbarrier_id(scene, op.space, lane, all[lane])?;
+            if op.kind != MbarrierKind::Init {
+                self.use_mbarrier(scene, id, lane)?;
+            }
             let operand = match op.operand {
                 NONE => 1,
                 slot => scene.warp.regs.words[slot as usize].0[lane],
             };
             match op.kind {
                 MbarrierKind::Init => self.mbarrier_init(scene, id, lane, operand)?,
-                MbarrierKind::Invalidate => {
-                    scene.cluster.mbarrier(id, 1 << lane)?;
-                    scene.cluster.ctas[usize::from(id.cta)]
-                        .mbarriers
-                        .remove(&id.address);
-                }
-                MbarrierKind::Expect => {
-                    let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
-                    mbarrier.bytes += i64::from(operand);
-                    check_bytes(mbarrier, id)?;
-                    finish(scene, id);
-                }
+                MbarrierKind::Invalidate => mbarrier_inval(scene, id, lane)?,
+                MbarrierKind::Expect => self.count_bytes(scene, id, lane, operand.into())?,
                 MbarrierKind::Complete => {
-                    let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
-                    mbarrier.bytes -= i64::from(operand);
-                    check_bytes(mbarrier, id)?;
-                    finish(scene, id);
+                    self.count_bytes(scene, id, lane, -i64::from(operand))?;
                 }
                 MbarrierKind::Arrive {
                     expects,
@@ -252,31 +163,48 @@ impl Worker<'_> {
             );
             return Err(misuse(1 << lane, id, message));
         }
-        let step = scene.path.pc;
+        let init = scene.stamp(Kind::STRONG_WRITE);
+        let actor = scene.cluster.actors.number(Actor::Mbarrier(id));
         let cta = &mut scene.cluster.ctas[usize::from(id.cta)];
         if let Some(old) = cta.mbarriers.get(&id.address) {
-            let place =
-                super::report::name_step(self.context.program, self.context.code, old.init_step);
-            let message = format!(
-                "the mbarrier at {:#x} is initialised again without mbarrier.inval; it was initialised at {place}",
-                id.address
-            );
-            return Err(misuse(1 << lane, id, message));
+            return Err(twice(old, id, lane));
         }
         let mbarrier = Mbarrier {
             count,
             pending: count,
             bytes: 0,
             phase: 0,
-            init_step: step,
+            init,
+            actor,
+            first_epoch: cta.ended_mbarriers.remove(&id.address).unwrap_or(0),
+            counted_by: By::default(),
             arriving: Knowledge::default(),
             completed: Knowledge::default(),
+            current: Arrivals::default(),
+            before: Arrivals::default(),
         };
         cta.mbarriers.insert(id.address, mbarrier);
         if let Some(index) = cta.shared.index(id.address.into(), 8) {
             cta.shared.put(index, u64::from(count).to_le_bytes());
         }
         Ok(())
+    }
+
+    /// Expects bytes, or says that they have come.
+    fn count_bytes(
+        &self,
+        scene: &mut Scene<'_>,
+        id: MbarrierId,
+        lane: usize,
+        bytes: i64,
+    ) -> Stepped {
+        self.check_turn(scene, id, lane)?;
+        let by = scene.by();
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        mbarrier.bytes += bytes;
+        mbarrier.counted_by = by;
+        check_bytes(mbarrier, id)?;
+        finish(scene, id)
     }
 
     /// Arrives, and gives the state before: the number of the phase.
@@ -288,24 +216,31 @@ impl Worker<'_> {
         (count, bytes): (u32, u32),
         (drops, completes, releases): (bool, bool, bool),
     ) -> Stepped<u64> {
-        let knows = scene.warp.knows.clone();
+        let (by, stamp) = (scene.by(), scene.stamp(Kind::STRONG_WRITE));
         let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
         mbarrier.bytes += i64::from(bytes);
+        if bytes > 0 {
+            mbarrier.counted_by = by;
+        }
         check_bytes(mbarrier, id)?;
         if count == 0 || count > mbarrier.pending || !completes && count == mbarrier.pending {
-            let message = excess(mbarrier, id, count, bytes);
-            return Err(misuse(1 << lane, id, message));
+            return Err(excess(mbarrier, 1 << lane, id, (count, bytes)));
         }
+        self.check_turn(scene, id, lane)?;
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
         let state = mbarrier.phase << 21 | u64::from(mbarrier.pending);
         mbarrier.pending -= count;
         if drops {
             mbarrier.count = mbarrier.count.saturating_sub(count);
         }
+        mbarrier.current.add(stamp);
         if releases {
-            mbarrier.arriving.join(&knows);
-            scene.warp.release();
+            mbarrier.arriving.join(&scene.warp.knows);
+        } else {
+            mbarrier.arriving.came.join(&scene.warp.knows.came);
         }
-        finish(scene, id);
+        scene.warp.release();
+        finish(scene, id)?;
         Ok(state)
     }
 
@@ -323,6 +258,7 @@ impl Worker<'_> {
         let mut waits_for = None;
         for lane in lanes_of(scene.mask) {
             let id = self.mbarrier_id(scene, op.space, lane, all[lane])?;
+            self.use_mbarrier(scene, id, lane)?;
             let phase = match op.phase.file {
                 File::Double => scene.warp.regs.doubles[op.phase.slot as usize].0[lane],
                 _ => scene.warp.regs.words[op.phase.slot as usize].0[lane].into(),
@@ -335,14 +271,20 @@ impl Worker<'_> {
             };
             if is_over {
                 done |= 1 << lane;
-                let completed = mbarrier.completed.clone();
-                scene.warp.knows.join(&completed);
+                scene.warp.knows.join(&mbarrier.completed);
             } else {
                 waits_for = waits_for.or(Some(id));
             }
         }
         match waits_for {
-            Some(id) if suspends && !timed_out => return Ok(Flow::Park(Wait::Mbarrier(id))),
+            Some(id) if suspends && !timed_out => {
+                let name = if parity {
+                    PhaseName::Parity
+                } else {
+                    PhaseName::State
+                };
+                return Ok(Flow::Park(Wait::Mbarrier(id, name)));
+            }
             _ => {}
         }
         scene.warp.regs.put_predicate(op.result, scene.mask, done);
@@ -354,6 +296,20 @@ impl Worker<'_> {
     }
 }
 
-fn finish(scene: &mut Scene<'_>, id: MbarrierId) {
-    scene.cluster.finish_phase(id, Some(&mut *scene.warp));
+fn finish(scene: &mut Scene<'_>, id: MbarrierId) -> Stepped {
+    scene.cluster.finish_phase(id, Some(&mut *scene.warp))
+}
+
+/// Ends an mbarrier, on which nothing may be under way.
+fn mbarrier_inval(scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
+    scene.cluster.check_not_expected(id, "this ends")?;
+    let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+    if mbarrier.bytes != 0 {
+        return Err(mbarrier.uneven_bytes(id.address, "this ends an mbarrier").0);
+    }
+    let epoch = mbarrier.epoch();
+    let cta = &mut scene.cluster.ctas[usize::from(id.cta)];
+    cta.mbarriers.remove(&id.address);
+    cta.ended_mbarriers.insert(id.address, epoch);
+    Ok(())
 }

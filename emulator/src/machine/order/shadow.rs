@@ -1,0 +1,343 @@
+//! Who accessed each granule of a memory.
+
+use super::sets::{EMPTY, SetId, Sets};
+use super::{ActorId, Knowledge};
+
+/// What an access does, as far as others exclude it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Kind(u16);
+
+impl Kind {
+    pub(crate) const READ: Self = Self(0);
+    pub(crate) const WRITE: Self = Self(1);
+    /// Atomic, volatile and relaxed accesses, which do not exclude each other.
+    pub(crate) const STRONG_READ: Self = Self(2);
+    pub(crate) const STRONG_WRITE: Self = Self(3);
+    pub(crate) const ASYNC_READ: Self = Self(4);
+    pub(crate) const ASYNC_WRITE: Self = Self(5);
+    /// A reduction by the copy engine.
+    pub(crate) const ASYNC_REDUCTION: Self = Self(7);
+
+    pub(crate) fn is_write(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    pub(crate) fn is_strong(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// By the asynchronous proxy.
+    pub(crate) fn is_async(self) -> bool {
+        self.0 & 4 != 0
+    }
+
+    /// One of the two must come first, and it matters which.
+    pub(super) fn excludes(self, other: Self) -> bool {
+        (self.is_write() || other.is_write()) && !(self.is_strong() && other.is_strong())
+    }
+}
+
+/// An access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) epoch: u32,
+    /// The step that accessed, or that started what did.
+    pub(crate) step: u32,
+    pub(crate) actor: ActorId,
+    pub(crate) kind: Kind,
+}
+
+/// The epoch of an access that is under way and that only its own completion ends.
+pub(crate) const UNDER_WAY: u32 = u32::MAX;
+
+/// What a granule remembers. An epoch of zero is known to everybody: nobody has written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    /// The last access that excluded all others.
+    write: Stamp,
+    /// Those since, which do not exclude each other.
+    others: SetId,
+}
+
+/// Two accesses that race.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conflict {
+    pub(crate) earlier: Stamp,
+    pub(crate) missing: Missing,
+}
+
+/// What is missing between two accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Order,
+    /// `fence.proxy.async`
+    Fence,
+}
+
+/// The accesses to a memory, granule by granule.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shadow {
+    cells: Vec<Cell>,
+    /// Granules have two to this power bytes: the smallest access of the kernel is one.
+    granule_bits: u32,
+    sets: Sets,
+}
+
+/// An access of many places: what was found at one is likely to be found at the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Marker {
+    stamp: Stamp,
+    /// A write that the access may follow.
+    write: (ActorId, u32),
+    /// A set that the access may follow.
+    others: SetId,
+    /// The same with the access.
+    successor: SetId,
+}
+
+impl Shadow {
+    pub(crate) fn new(bytes: usize, granule_bits: u32) -> Self {
+        Self {
+            cells: vec![Cell::default(); bytes.div_ceil(1 << granule_bits)],
+            granule_bits,
+            sets: Sets::default(),
+        }
+    }
+
+    /// Begins an access of any number of places.
+    pub(crate) fn begin(&mut self, stamp: Stamp) -> Marker {
+        if self.sets.are_many() {
+            let used = self.cells.iter_mut().map(|cell| &mut cell.others);
+            self.sets.keep(used);
+        }
+        Marker {
+            stamp,
+            write: (ActorId::default(), 0),
+            others: SetId::NONE,
+            successor: SetId::NONE,
+        }
+    }
+
+    /// Accesses `bytes` bytes from `index`, knowing this much. Gives an access that races with it.
+    #[inline(always)]
+    pub(crate) fn mark(
+        &mut self,
+        marker: &mut Marker,
+        (index, bytes): (usize, usize),
+        knows: &Knowledge,
+    ) -> Result<(), Conflict> {
+        let (stamp, first) = (marker.stamp, index >> self.granule_bits);
+        let last = (index + bytes - 1) >> self.granule_bits;
+        let replaces = stamp.kind.is_write() && !stamp.kind.is_strong();
+        for cell in &mut self.cells[first..=last] {
+            let write = (cell.write.actor, cell.write.epoch);
+            if write != marker.write {
+                check_write(&cell.write, stamp.kind, knows)?;
+                marker.write = write;
+            }
+            if cell.others != marker.others {
+                marker.follow(&mut self.sets, cell.others, knows)?;
+            }
+            if replaces {
+                *cell = Cell {
+                    write: stamp,
+                    others: EMPTY,
+                };
+            } else {
+                cell.others = marker.successor;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was under way has come: it is an access like any other.
+    pub(crate) fn complete(&mut self, (index, bytes): (usize, usize), stamp: Stamp) {
+        let (first, last) = (
+            index >> self.granule_bits,
+            (index + bytes - 1) >> self.granule_bits,
+        );
+        for cell in &mut self.cells[first..=last] {
+            cell.write = stamp;
+        }
+    }
+}
+
+impl Marker {
+    /// May the access follow a set? Then it is the one that places with this set come to.
+    fn follow(
+        &mut self,
+        sets: &mut Sets,
+        others: SetId,
+        knows: &Knowledge,
+    ) -> Result<(), Conflict> {
+        if let Some(earlier) = sets.conflict(others, self.stamp.kind, knows) {
+            return Err(Conflict {
+                earlier,
+                missing: Missing::Order,
+            });
+        }
+        self.others = others;
+        self.successor = sets.with(others, self.stamp, knows);
+        Ok(())
+    }
+}
+
+/// May an access follow a write?
+fn check_write(write: &Stamp, kind: Kind, knows: &Knowledge) -> Result<(), Conflict> {
+    // A copy that has come is over: to write there again, nobody needs to see what it brought.
+    let clock = if write.kind.is_async() && kind.is_write() {
+        &knows.came
+    } else {
+        &knows.seen
+    };
+    let missing = if !clock.knows(write.actor, write.epoch) {
+        Missing::Order
+    } else if kind.is_async()
+        && !write.kind.is_async()
+        && !knows.fenced.knows(write.actor, write.epoch)
+    {
+        Missing::Fence
+    } else {
+        return Ok(());
+    };
+    Err(Conflict {
+        earlier: *write,
+        missing,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: usize = 0;
+    const SECOND: usize = 1;
+
+    fn stamp(actor: usize, epoch: u32, kind: Kind) -> Stamp {
+        Stamp {
+            epoch,
+            step: 0,
+            actor: ActorId::new(actor),
+            kind,
+        }
+    }
+
+    /// Two actors that know themselves, and memory of 64 bytes.
+    struct Bench {
+        shadow: Shadow,
+        knows: [Knowledge; 2],
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let mut knows = [Knowledge::default(), Knowledge::default()];
+            for (actor, knows) in knows.iter_mut().enumerate() {
+                knows.learn(ActorId::new(actor), 1);
+            }
+            Self {
+                shadow: Shadow::new(64, 2),
+                knows,
+            }
+        }
+
+        fn access(&mut self, actor: usize, at: (usize, usize), kind: Kind) -> Option<Stamp> {
+            let mut marker = self.shadow.begin(stamp(actor, 1, kind));
+            let marked = self.shadow.mark(&mut marker, at, &self.knows[actor]);
+            marked.err().map(|conflict| conflict.earlier)
+        }
+
+        /// What the first knows, the second learns.
+        fn meet(&mut self) {
+            let known = self.knows[FIRST].clone();
+            self.knows[SECOND].join(&known);
+        }
+    }
+
+    #[test]
+    fn accesses_exclude_each_other_unless_both_read_or_both_are_strong() {
+        let check = |earlier, later, races: bool| {
+            let mut bench = Bench::new();
+            assert_eq!(bench.access(FIRST, (8, 4), earlier), None);
+            let found = bench.access(SECOND, (8, 4), later);
+            assert_eq!(
+                found,
+                races.then(|| stamp(FIRST, 1, earlier)),
+                "{earlier:?}, {later:?}"
+            );
+            let mut bench = Bench::new();
+            bench.access(FIRST, (8, 4), earlier);
+            bench.meet();
+            assert_eq!(bench.access(SECOND, (8, 4), later), None);
+        };
+        check(Kind::READ, Kind::READ, false);
+        check(Kind::READ, Kind::WRITE, true);
+        check(Kind::WRITE, Kind::READ, true);
+        check(Kind::WRITE, Kind::WRITE, true);
+        check(Kind::STRONG_WRITE, Kind::STRONG_WRITE, false);
+        check(Kind::STRONG_WRITE, Kind::STRONG_READ, false);
+        check(Kind::STRONG_WRITE, Kind::READ, true);
+        check(Kind::READ, Kind::STRONG_WRITE, true);
+        check(Kind::STRONG_READ, Kind::WRITE, true);
+    }
+
+    #[test]
+    fn reads_and_writes_of_other_places_do_not_race() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.access(FIRST, (0, 16), Kind::WRITE), None);
+        assert_eq!(bench.access(SECOND, (16, 16), Kind::WRITE), None);
+        assert!(bench.access(SECOND, (12, 8), Kind::READ).is_some());
+    }
+
+    #[test]
+    fn all_readers_are_remembered() {
+        let mut bench = Bench::new();
+        for actor in 2..40 {
+            bench.knows[FIRST] = Knowledge::default();
+            let mut marker = bench.shadow.begin(stamp(actor, 1, Kind::READ));
+            let knows = Knowledge::default();
+            assert!(bench.shadow.mark(&mut marker, (4, 4), &knows).is_ok());
+        }
+        for actor in 2..39 {
+            bench.knows[FIRST].learn(ActorId::new(actor), 1);
+        }
+        let last = bench.access(FIRST, (4, 4), Kind::WRITE);
+        assert_eq!(last, Some(stamp(39, 1, Kind::READ)));
+    }
+
+    #[test]
+    fn sets_that_are_not_in_use_are_thrown_away() {
+        let mut shadow = Shadow::new(64, 2);
+        let reader = ActorId::new(5);
+        for epoch in 1..20_000 {
+            let mut knows = Knowledge::default();
+            knows.learn(reader, epoch);
+            let mut marker = shadow.begin(stamp(5, epoch, Kind::READ));
+            let at = (epoch as usize % 16 * 4, 4);
+            assert!(shadow.mark(&mut marker, at, &knows).is_ok());
+        }
+        assert!(shadow.sets.len() < 5_000, "{}", shadow.sets.len());
+        let mut writer = Knowledge::default();
+        writer.learn(reader, 19_999);
+        let mut marker = shadow.begin(stamp(6, 1, Kind::WRITE));
+        assert!(shadow.mark(&mut marker, (0, 64), &writer).is_ok());
+        let mut shadow_of_one = Shadow::new(64, 2);
+        let mut marker = shadow_of_one.begin(stamp(5, 20_000, Kind::READ));
+        assert!(shadow_of_one.mark(&mut marker, (60, 4), &writer).is_ok());
+        let mut marker = shadow_of_one.begin(stamp(6, 1, Kind::WRITE));
+        assert!(shadow_of_one.mark(&mut marker, (0, 64), &writer).is_err());
+    }
+
+    #[test]
+    fn the_asynchronous_proxy_needs_a_fence() {
+        let mut bench = Bench::new();
+        bench.access(FIRST, (0, 4), Kind::WRITE);
+        let read = |bench: &mut Bench| {
+            let mut marker = bench.shadow.begin(stamp(9, 1, Kind::ASYNC_READ));
+            let marked = bench.shadow.mark(&mut marker, (0, 4), &bench.knows[FIRST]);
+            marked.err().map(|conflict| conflict.missing)
+        };
+        assert_eq!(read(&mut bench), Some(Missing::Fence));
+        bench.knows[FIRST].fence_async();
+        assert_eq!(read(&mut bench), None);
+    }
+}

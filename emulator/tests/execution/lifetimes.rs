@@ -1,0 +1,272 @@
+//! mbarriers that are counted wrongly, and shared memory that is used before or after its CTA runs.
+
+use crate::kernel::Kernel;
+use emulator::{Fault, FaultKind};
+
+/// `%r1` the thread, `%r2` an mbarrier with a count of `count`, `%r3` a tile; `%p1` in the first thread.
+fn body(count: u32, text: &str) -> String {
+    format!(
+        ".shared .align 8 .b8 bar[8];
+        .shared .align 128 .b8 tile[1024];
+        mov.u32 %r1, %tid.x;
+        mov.u32 %r2, bar;
+        mov.u32 %r3, tile;
+        mov.u32 %r4, %cluster_ctarank;
+        xor.b32 %r5, %r4, 1;
+        setp.eq.u32 %p1, %r1, 0;
+        setp.eq.u32 %p4, %r4, 0;
+        and.pred %p5, %p1, %p4;
+        @%p1 mbarrier.init.shared::cta.b64 [%r2], {count};
+        bar.sync 0;
+        {text}"
+    )
+}
+
+fn check(kernel: &Kernel, kind: FaultKind, expected: &str) -> Box<Fault> {
+    let mut last = None;
+    for seed in 0..4 {
+        let mut kernel = kernel.clone();
+        kernel.launch.seed = seed;
+        let fault = kernel.fault();
+        assert_eq!(
+            (fault.kind, fault.message.as_str()),
+            (kind, expected),
+            "seed {seed}"
+        );
+        assert!(fault.help.is_some());
+        last = Some(fault);
+    }
+    last.unwrap()
+}
+
+fn of_one(count: u32, text: &str) -> Kernel {
+    Kernel::new(&body(count, text)).threads(64).words(0..64)
+}
+
+fn of_a_pair(count: u32, text: &str) -> Kernel {
+    let mut kernel = Kernel::new(&body(count, text)).ctas(2).words(0..64);
+    kernel.launch.cluster = [2, 1, 1];
+    kernel
+}
+
+const WAIT: &str =
+    "$wait: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra $wait;";
+const MEET: &str = "barrier.cluster.arrive.relaxed; barrier.cluster.wait;";
+const COPY: &str = "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%in0], 128, [%r2];";
+
+#[test]
+fn more_arrivals_than_a_phase_counts() {
+    // One arrival of each warp, at an mbarrier that counts one: the second ends a phase of its own.
+    let arrive = "and.b32 %r6, %r1, 31; setp.eq.u32 %p3, %r6, 0; @%p3 mbarrier.arrive.shared::cta.b64 _, [%r2];";
+    let fault = check(
+        &of_one(1, arrive),
+        FaultKind::Mbarrier,
+        "this counts in phase 1 of the mbarrier at 0x400, and nothing orders it behind the end of phase 0: in another order it comes too many to that phase, which counts 1 arrivals",
+    );
+    let seen: Vec<&str> = fault
+        .related
+        .iter()
+        .map(|related| related.text.as_str())
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            "warp 1 arrives in phase 0",
+            "the mbarrier is made here, with a count of 1"
+        ]
+    );
+    for seed in 0..4 {
+        of_one(2, arrive).seed(seed).run();
+        // Behind a barrier, or by one thread, the same is in order.
+        of_one(
+            1,
+            &arrive.replace(
+                "@%p3",
+                "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r2]; bar.sync 0; @%p1",
+            ),
+        )
+        .seed(seed)
+        .run();
+    }
+}
+
+#[test]
+fn arrivals_wait_for_the_copies_of_the_phase_before() {
+    let text = format!(
+        "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128; {COPY}
+        @%p1 mbarrier.arrive.shared::cta.b64 _, [%r2]; {WAIT}"
+    );
+    for seed in 0..4 {
+        let fault = of_one(1, &text).seed(seed).fault();
+        let early = [
+            "phase 0 has had all 1",
+            "nothing orders it behind the end of phase 0",
+        ];
+        let found = early.iter().any(|part| fault.message.contains(part));
+        assert!(
+            fault.kind == FaultKind::Mbarrier && found,
+            "{seed}: {fault}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_no_copy_brings() {
+    check(
+        &of_one(
+            1,
+            "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;",
+        ),
+        FaultKind::Mbarrier,
+        "the kernel ends while phase 0 of the mbarrier at 0x400 expects 64 bytes that no copy has brought",
+    );
+    check(
+        &of_one(
+            1,
+            "@%p1 mbarrier.expect_tx.shared::cta.b64 [%r2], 64; @%p1 mbarrier.inval.shared::cta.b64 [%r2];",
+        ),
+        FaultKind::Mbarrier,
+        "this ends an mbarrier while phase 0 of the mbarrier at 0x400 expects 64 bytes that no copy has brought",
+    );
+}
+
+#[test]
+fn bytes_that_nobody_expects() {
+    // The phase cannot end, so that nobody waits for it; the copy is what is wrong.
+    let late = format!("{COPY} {WAIT}");
+    let fault = of_one(1, &late).fault();
+    assert_eq!(fault.kind, FaultKind::Deadlock);
+    assert!(
+        fault
+            .message
+            .contains("128 bytes more have come than were expected"),
+        "{}",
+        fault.message
+    );
+    // An arrival without bytes ends the phase under the copy.
+    let fault = of_one(
+        1,
+        &format!("{COPY} @%p1 mbarrier.arrive.shared::cta.b64 _, [%r2]; {WAIT}"),
+    )
+    .fault();
+    assert_eq!(
+        (fault.kind, fault.message.as_str()),
+        (
+            FaultKind::Mbarrier,
+            "this ends a phase of the mbarrier at 0x400 while a copy that completes on it is under way, whose bytes it does not expect"
+        ),
+    );
+}
+
+#[test]
+fn a_multicast_to_a_cta_that_does_not_expect_it() {
+    let text = format!(
+        "{MEET} @%p5 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
+        mov.u16 %h1, 3;
+        @%p5 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r3], [%in0], 128, [%r2], %h1;
+        @!%p4 bra $end; {WAIT} $end: {MEET}"
+    );
+    let fault = check(
+        &of_a_pair(1, &text),
+        FaultKind::Race,
+        "CTA 1 of the cluster may end while this copy moves bytes of its shared memory: none of its threads waits until that is over",
+    );
+    assert!(fault.ptx.contains("multicast"), "{}", fault.ptx);
+    let mut lenient = of_a_pair(1, &text);
+    lenient.launch.checks.races = false;
+    check(
+        &lenient,
+        FaultKind::Mbarrier,
+        "the kernel ends with 128 bytes more on phase 0 of the mbarrier at 0x400 than it expects",
+    );
+}
+
+#[test]
+fn a_copy_that_the_cta_does_not_wait_for() {
+    let text = format!("@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128; {COPY}");
+    check(
+        &of_one(1, &text),
+        FaultKind::Race,
+        "the CTA may end while this copy moves bytes of its shared memory: none of its threads waits until that is over",
+    );
+    of_one(1, &format!("{text} {WAIT}")).run();
+}
+
+/// Both CTAs end where the text does, unless the cluster meets.
+const ARRIVE: &str =
+    "mapa.shared::cluster.u32 %r7, %r2, %r5; @%p1 mbarrier.arrive.shared::cluster.b64 _, [%r7];";
+const STORE: &str = "mapa.shared::cluster.u32 %r7, %r3, %r5; shl.b32 %r8, %r1, 2; add.u32 %r7, %r7, %r8; st.shared::cluster.u32 [%r7], %r1;";
+const SEND: &str = "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 4;
+    barrier.cluster.arrive; barrier.cluster.wait;
+    mapa.shared::cluster.u32 %r7, %r3, %r5; mapa.shared::cluster.u32 %r8, %r2, %r5;
+    @%p1 st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r1, [%r8];";
+
+#[test]
+fn what_others_do_to_a_cta_that_may_have_ended() {
+    let check_race = |text: &str| {
+        for seed in 0..4 {
+            let fault = of_a_pair(1, text).seed(seed).fault();
+            let at_end = [
+                "may end while this",
+                "has ended, and its shared memory with it",
+            ];
+            let found = at_end.iter().any(|part| fault.message.contains(part));
+            assert!(fault.kind == FaultKind::Race && found, "{seed}: {fault}");
+            assert!(
+                fault
+                    .help
+                    .as_ref()
+                    .is_some_and(|help| help.contains("let "))
+            );
+        }
+    };
+    let check_good = |text: &str| {
+        for seed in 0..4 {
+            of_a_pair(1, text).seed(seed).run();
+        }
+    };
+    for text in [
+        format!("{MEET}{ARRIVE}"),
+        format!("{MEET}{STORE}"),
+        SEND.to_owned(),
+    ] {
+        check_race(&text);
+        let meets = format!("{text}{MEET}");
+        // That the cluster has met does not say that what was sent has come.
+        if text == SEND {
+            check_race(&meets);
+        } else {
+            check_good(&meets);
+        }
+    }
+    // Or each waits for what the other sends it.
+    check_good(&format!("{MEET}{ARRIVE}{WAIT}"));
+    check_good(&format!("{SEND}{WAIT}"));
+    // A CTA that leaves at once, before the other arrives.
+    check_race(&format!("{MEET} @%p4 ret; {ARRIVE}"));
+    check_race(&format!("{MEET} @!%p4 ret; {STORE}"));
+}
+
+#[test]
+fn what_others_do_to_a_cta_that_may_not_have_begun() {
+    for text in [ARRIVE, STORE] {
+        for seed in 0..4 {
+            let fault = of_a_pair(1, &format!("{text}{MEET}")).seed(seed).fault();
+            let expected = "and nothing says that this CTA has begun";
+            assert!(
+                fault.kind == FaultKind::Race && fault.message.contains(expected),
+                "{fault}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_mbarrier_that_others_may_not_know_of() {
+    let text =
+        body(1, WAIT).replace("bar.sync 0;", "") + "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r2];";
+    for seed in 0..4 {
+        let fault = Kernel::new(&text).threads(64).seed(seed).fault();
+        assert_eq!(fault.kind, FaultKind::Mbarrier, "{fault}");
+    }
+}
