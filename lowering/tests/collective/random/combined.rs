@@ -1,7 +1,7 @@
 //! Steps that bring elements together: reductions, scans, gathers, histograms, orders.
 
 use gluon_lang::elem::DType;
-use gluon_lang::layout::relate;
+use gluon_lang::layout::{Blocked, Layout, relate};
 
 use super::program::{Program, Tile, count, float, float_bits, integer, mask};
 use crate::kernel::{coordinates, number};
@@ -17,7 +17,7 @@ pub(crate) const STEPS: &[(&str, super::movement::Step)] = &[
 ];
 
 /// An operation on two elements that is associative and exact for the elements at hand.
-fn operation(program: &mut Program, tile: &Tile) -> Option<&'static str> {
+pub(crate) fn operation(program: &mut Program, tile: &Tile) -> Option<&'static str> {
     let ops: &[&str] = match tile.dtype {
         _ if tile.is_pointer => return None,
         DType::I1 => &["and", "or", "xor"],
@@ -66,7 +66,7 @@ pub(crate) fn combine(op: &str, a: u64, b: u64, dtype: DType) -> u64 {
 }
 
 /// The lines of elements along an axis: for each the numbers of its elements in order.
-fn lines(shape: &[u32], axis: usize) -> Vec<Vec<usize>> {
+pub(crate) fn lines(shape: &[u32], axis: usize) -> Vec<Vec<usize>> {
     let starts = (0..count(shape)).filter(|&at| coordinates(at, shape)[axis] == 0);
     let line = |at: usize| {
         let mut coords = coordinates(at, shape);
@@ -103,7 +103,7 @@ fn reduce(program: &mut Program, tile: &Tile) -> Option<Tile> {
 }
 
 /// Appends a reduction; gives the first result, and looks at all others.
-fn reduced(
+pub(crate) fn reduced(
     program: &mut Program,
     tile: &Tile,
     axis: usize,
@@ -203,7 +203,7 @@ fn largest(program: &mut Program, tile: &Tile) -> Option<Tile> {
 }
 
 /// Each line with every element combined with those before it.
-fn scanned<T: Copy>(
+pub(crate) fn scanned<T: Copy>(
     values: &[T],
     shape: &[u32],
     (axis, is_reverse): (usize, bool),
@@ -221,7 +221,7 @@ fn scanned<T: Copy>(
     found
 }
 
-fn direction(program: &mut Program, tile: &Tile) -> ((usize, bool), String) {
+pub(crate) fn direction(program: &mut Program, tile: &Tile) -> ((usize, bool), String) {
     let axis = program.dice.below(tile.shape.len());
     let is_reverse = program.dice.once_in(2);
     let reverse = if is_reverse { ", is_reverse=true" } else { "" };
@@ -299,6 +299,28 @@ fn maps(program: &mut Program, tile: &Tile) -> Option<Tile> {
     })
 }
 
+/// A layout for the indices of a tile: its own, or one that CTAs split as they do that.
+fn indices(program: &mut Program, tile: &Tile) -> Option<Layout> {
+    let rank = tile.shape.len();
+    if program.dice.once_in(2) {
+        return Some(tile.layout.clone());
+    }
+    if program.team.cta_bits == 0 {
+        return Some(program.layout(rank));
+    }
+    let Layout::Blocked(blocked) = &tile.layout else {
+        return None;
+    };
+    let bits = program.dice.below(4) as u32;
+    let other = Blocked::new(
+        program.dice.spread(rank, bits),
+        program.dice.spread(rank, 5),
+        program.dice.spread(rank, program.team.warp_bits),
+        program.dice.order(rank),
+    );
+    Some(other.with_ctas(blocked.cta_bases.clone()).into())
+}
+
 fn gather(program: &mut Program, tile: &Tile) -> Option<Tile> {
     let axis = program.dice.below(tile.shape.len());
     let mut shape = tile.shape.clone();
@@ -306,11 +328,7 @@ fn gather(program: &mut Program, tile: &Tile) -> Option<Tile> {
     if count(&shape) > 2048 {
         return None;
     }
-    let layout = if program.dice.once_in(2) && program.team.cta_bits == 0 {
-        program.layout(shape.len())
-    } else {
-        tile.layout.clone()
-    };
+    let layout = indices(program, tile)?;
     let index = program
         .dice
         .pick(&[DType::I32, DType::U8, DType::I64, DType::U16]);

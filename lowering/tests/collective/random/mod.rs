@@ -9,12 +9,15 @@
 
 mod combined;
 mod dice;
+mod frames;
 mod layouts;
 mod movement;
 mod program;
+mod several;
 mod shared;
 mod shared_layouts;
 
+use frames::Frame;
 use gluon_lang::elem::DType;
 use program::{Program, Tile};
 
@@ -37,12 +40,33 @@ fn programs(first: u64, count: u64, program: impl Fn(u64)) {
     }
 }
 
-/// Some steps from a tile on, each looked at.
-fn walk(program: &mut Program, mut tile: Tile, steps: &[(&str, movement::Step)]) {
+/// Some steps from a tile on in any frame, each looked at.
+fn walk(program: &mut Program, tile: Tile, all: &[(&str, movement::Step)]) {
+    let frame = Frame::any(&mut program.dice);
+    walk_in(program, tile, all, frame);
+}
+
+fn walk_in(program: &mut Program, tile: Tile, all: &[(&str, movement::Step)], frame: Frame) {
+    let tile = frame.open(program, tile);
+    steps(program, tile, all);
+    frame.close(program);
+    // Warps without a tile run along, and part only at the end.
+    if program.team.warp_bits >= 2 && program.dice.once_in(4) {
+        let warps = 1 << program.team.warp_bits;
+        let parts = [
+            format!("warp_specialize {{warps=[{warps}, 1], registers=[0, 0]}} () {{"),
+            "yield []\n  } () {\n  yield []\n  }".into(),
+        ];
+        parts.iter().for_each(|line| program.kernel.line(line));
+    }
+    program.check(program.seed);
+}
+
+fn steps(program: &mut Program, mut tile: Tile, all: &[(&str, movement::Step)]) {
     let mut what = String::from("load");
     program.observe(&what, &tile);
     for _ in 0..4 {
-        let (name, step) = program.dice.pick(steps);
+        let (name, step) = program.dice.pick(all);
         let Some(next) = step(program, &tile) else {
             continue;
         };
@@ -50,7 +74,6 @@ fn walk(program: &mut Program, mut tile: Tile, steps: &[(&str, movement::Step)])
         program.observe(&what, &next);
         tile = next;
     }
-    program.check(program.seed);
 }
 
 #[test]
@@ -76,7 +99,7 @@ fn elements_that_meet() {
     programs(0, 60, |seed| {
         let mut program = Program::new(seed, 0);
         let tile = program.any();
-        let steps = [combined::STEPS, &movement::STEPS[..1]].concat();
+        let steps = [combined::STEPS, several::STEPS, &movement::STEPS[..1]].concat();
         walk(&mut program, tile, &steps);
     });
 }
@@ -95,7 +118,11 @@ fn elements_of_several_ctas_that_meet() {
     programs(0, 20, |seed| {
         let mut program = Program::new(seed, 1 + seed as u32 % 3);
         let tile = program.any();
-        walk(&mut program, tile, combined::STEPS);
+        walk(
+            &mut program,
+            tile,
+            &[combined::STEPS, several::STEPS].concat(),
+        );
     });
 }
 
@@ -104,7 +131,18 @@ fn elements_through_memory() {
     programs(0, 60, |seed| {
         let mut program = Program::new(seed, 0);
         let tile = program.any();
-        walk(&mut program, tile, shared::STEPS);
+        // What atomics leave in memory is not the same every time.
+        walk_in(&mut program, tile, shared::STEPS, Frame::Straight);
+    });
+}
+
+#[test]
+fn elements_through_memory_again_and_again() {
+    programs(0, 40, |seed| {
+        let mut program = Program::new(seed, if seed % 5 == 4 { 1 } else { 0 });
+        let tile = program.any();
+        let all = [shared::AGAIN, &combined::STEPS[..1], &movement::STEPS[..1]].concat();
+        walk(&mut program, tile, &all);
     });
 }
 
@@ -113,7 +151,43 @@ fn atomics_of_several_ctas() {
     programs(0, 20, |seed| {
         let mut program = Program::new(seed, 1 + seed as u32 % 3);
         let tile = program.any();
-        walk(&mut program, tile, shared::STEPS);
+        // What atomics leave in memory is not the same every time.
+        walk_in(&mut program, tile, shared::STEPS, Frame::Straight);
+    });
+}
+
+/// Two partitions with steps of their own, at moments of their own.
+#[test]
+fn elements_that_meet_where_warps_part() {
+    programs(0, 30, |seed| {
+        let mut program = Program::of(seed, 2 + seed as u32 % 2, 0);
+        let all = [
+            combined::STEPS,
+            several::STEPS,
+            movement::STEPS,
+            shared::AGAIN,
+        ]
+        .concat();
+        let bits = [program.team.warp_bits, program.dice.pick(&[0, 1, 2])];
+        let warps = bits.map(|bits| 1 << bits);
+        program.kernel.line(&format!(
+            "warp_specialize {{warps={warps:?}, registers=[0, 0]}} () {{"
+        ));
+        for (bits, end) in bits
+            .into_iter()
+            .zip(["yield []\n  } () {", "yield []\n  }"])
+        {
+            program.team.warp_bits = bits;
+            let tile = program.any_of(9);
+            steps(&mut program, tile, &all);
+            program.kernel.line(end);
+        }
+        // Some tiles are too many for the registers of half of the warps.
+        let func = gluon_lang::text::parse("test.tile", &program.text()).expect("what was written");
+        let refused = lowering::compile(func, &lowering::Options::default()).err();
+        if refused.is_none_or(|d| !d.to_string().contains("registers per thread at once")) {
+            program.check(seed);
+        }
     });
 }
 

@@ -49,9 +49,15 @@ pub(crate) const MOVED: &[DType] = &DType::ALL;
 
 impl Program {
     pub(crate) fn new(seed: u64, cta_bits: u32) -> Program {
-        let mut dice = Dice::new(seed);
+        let warp_bits = Dice::new(seed).pick(&[0, 1, 2, 2, 3, 4]);
+        Program::of(seed, warp_bits, cta_bits)
+    }
+
+    /// The same with so many warps.
+    pub(crate) fn of(seed: u64, warp_bits: u32, cta_bits: u32) -> Program {
+        let dice = Dice::new(seed.wrapping_add(1 << 40));
         let team = Team {
-            warp_bits: dice.below(4) as u32,
+            warp_bits,
             cta_bits,
         };
         Program {
@@ -130,9 +136,14 @@ impl Program {
 
     /// A tensor of any shape, layout and element type, loaded.
     pub(crate) fn any(&mut self) -> Tile {
+        self.any_of(11)
+    }
+
+    /// The same with at most so many bits.
+    pub(crate) fn any_of(&mut self, most_bits: usize) -> Tile {
         let dtype = self.dice.pick(MOVED);
         let rank = 1 + self.dice.below(5);
-        let shape = self.shape(rank, 11);
+        let shape = self.shape(rank, most_bits);
         self.loaded(dtype, &shape)
     }
 

@@ -8,6 +8,17 @@ use super::program::{Program, Tile, count, mask};
 use super::{combined, shared_layouts};
 use crate::kernel::{coordinates, number};
 
+/// Steps that leave the same in memory however often they are done.
+pub(crate) const AGAIN: &[(&str, super::movement::Step)] = &[
+    ("masked load", masked_load),
+    ("masked store", masked_store),
+    ("round trip", round_trip),
+    ("trip through a split tile", split_trip),
+    ("shared gather", shared_gather),
+    ("shared scatter", shared_scatter),
+    ("shared counters", counters),
+];
+
 pub(crate) const STEPS: &[(&str, super::movement::Step)] = &[
     ("masked load", masked_load),
     ("masked store", masked_store),

@@ -1,0 +1,92 @@
+//! What stands around the steps of a program: nothing, a loop, a branch, or warps that part.
+
+use super::dice::Dice;
+use super::program::{Program, Tile};
+use gluon_lang::elem::DType;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// Nothing.
+    Straight,
+    /// A loop, each turn of which does the same.
+    Loop,
+    /// The branch that is taken, with another beside it.
+    Branch,
+}
+
+impl Frame {
+    pub(crate) fn any(dice: &mut Dice) -> Frame {
+        dice.pick(&[Frame::Straight, Frame::Straight, Frame::Loop, Frame::Branch])
+    }
+
+    /// Begins it; gives the tile as it is known within.
+    pub(crate) fn open(self, program: &mut Program, tile: Tile) -> Tile {
+        match self {
+            Frame::Straight => tile,
+            Frame::Loop => opened_loop(program, tile),
+            Frame::Branch => {
+                let is_taken = taken(program);
+                program.kernel.line(&format!("if %{is_taken} () {{"));
+                tile
+            }
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn close(self, program: &mut Program) {
+        match self {
+            Frame::Straight => {}
+            Frame::Loop => program.kernel.line("yield []\n  }"),
+            Frame::Branch => program.kernel.line("yield []\n  } () {\n  yield []\n  }"),
+        }
+    }
+}
+
+/// A boolean that is true, which only memory says.
+fn taken(program: &mut Program) -> String {
+    let [from, number, zero, is_taken] =
+        ["flag", "number", "zero", "taken"].map(|hint| program.name(hint));
+    program.kernel.pointer(&from, DType::I32);
+    program.buffer(DType::I32, &[1]);
+    for line in [
+        format!("%{number} = load %{from} : i32"),
+        format!("%{zero} = constant {{value=0}} : i32"),
+        format!("%{is_taken} = compare %{number}, %{zero} {{op=gt}} : i1"),
+    ] {
+        program.kernel.line(&line);
+    }
+    is_taken
+}
+
+/// Each turn takes the tile anew, so that nothing of the turn can be done before the loop.
+fn opened_loop(program: &mut Program, tile: Tile) -> Tile {
+    let turns = 2 + program.dice.below(2);
+    let is_taken = taken(program);
+    let [zero, end, one, turn] = ["zero", "end", "one", "turn"].map(|hint| program.name(hint));
+    for line in [
+        format!("%{zero} = constant {{value=0}} : i32"),
+        format!("%{end} = constant {{value={turns}}} : i32"),
+        format!("%{one} = constant {{value=1}} : i32"),
+        format!("for %{zero}, %{end}, %{one}, [] (%{turn}: i32) {{"),
+    ] {
+        program.kernel.line(&line);
+    }
+    if tile.is_pointer {
+        return tile;
+    }
+    let bits = program.elements(tile.dtype, &tile.shape);
+    let other = program.load(tile.dtype, &tile.shape, &tile.layout, bits);
+    let [is_later, mixed, all] = ["later", "mixed", "all"].map(|hint| program.name(hint));
+    program.kernel.line(&format!(
+        "%{is_later} = compare %{turn}, %{zero} {{op=ge}} : i1"
+    ));
+    program.kernel.line(&format!(
+        "%{mixed} = binary %{is_later}, %{is_taken} {{op=and}} : i1"
+    ));
+    let ty = program.ty_of(&tile.layout, &tile.shape, "i1");
+    program
+        .kernel
+        .line(&format!("%{all} = splat %{mixed} : {ty}"));
+    let text = format!("select %{all}, %{}, %{}", tile.value, other.value);
+    program.define(&text, tile)
+}
