@@ -57,7 +57,9 @@ fn walk_in(program: &mut Program, tile: Tile, all: &[(&str, movement::Step)], fr
             format!("warp_specialize {{warps=[{warps}, 1], registers=[0, 0]}} () {{"),
             "yield []\n  } () {\n  yield []\n  }".into(),
         ];
-        parts.iter().for_each(|line| program.kernel.line(line));
+        for line in &parts {
+            program.kernel.line(line);
+        }
     }
     program.check(program.seed);
 }
@@ -139,7 +141,7 @@ fn elements_through_memory() {
 #[test]
 fn elements_through_memory_again_and_again() {
     programs(0, 40, |seed| {
-        let mut program = Program::new(seed, if seed % 5 == 4 { 1 } else { 0 });
+        let mut program = Program::new(seed, u32::from(seed % 5 == 4));
         let tile = program.any();
         let all = [shared::AGAIN, &combined::STEPS[..1], &movement::STEPS[..1]].concat();
         walk(&mut program, tile, &all);
