@@ -62,7 +62,7 @@ codes! {
     TooLarge = "TK0019", "too-large",
         "A tensor, a parameter list or a launch passes a limit of the language or the hardware.";
     SharedOverflow = "TK0020", "shared-overflow",
-        "The kernel needs more shared memory than a CTA can have: 232448 bytes (227 KiB) on `sm_90`.";
+        "The kernel needs more shared memory than a CTA can have: 232448 bytes (227 KiB) on `sm_90`, or its share where `min_ctas_per_sm` wants several CTAs on an SM.";
     NotUniform = "TK0021", "not-uniform",
         "A branch or loop bound differs between the threads of a CTA where it must be the same, or between the CTAs of a cluster that wait for one another in it; or a scalar differs between CTAs that share a tensor made of it.";
     WrongWarps = "TK0022", "wrong-warps",

@@ -3,13 +3,18 @@
 use gluon_lang::diag::{Code, Diagnostic};
 use gluon_lang::ir::Func;
 
-use super::shared::{MAX_SHARED_BYTES, Need};
+use super::shared::Need;
 
 /// The most rows of the map that are shown; the largest come first.
 const MAX_ROWS: usize = 8;
 
-/// The map of who takes what at the moment when most is taken.
-pub(super) fn report(func: &Func, needs: &[Need], offsets: &[u32], total: u32) -> Diagnostic {
+/// The map of who takes what at the moment when most is taken: `total` bytes, and a CTA can have `most`.
+pub(super) fn report(
+    func: &Func,
+    needs: &[Need],
+    offsets: &[u32],
+    [total, most]: [u32; 2],
+) -> Diagnostic {
     let placed = || needs.iter().zip(offsets);
     let peak = placed().max_by_key(|(need, offset)| *offset + need.block.bytes);
     let moment = peak.map_or(0, |(need, _)| need.block.first);
@@ -19,8 +24,12 @@ pub(super) fn report(func: &Func, needs: &[Need], offsets: &[u32], total: u32) -
         .collect();
     rows.sort_by_key(|(need, offset)| (std::cmp::Reverse(need.block.bytes), *offset));
     let place = peak.and_then(|(need, _)| func.place(need.inst));
+    let several = match func.min_ctas_per_sm {
+        Some(ctas @ 2..) => format!(" where {ctas} fit an SM"),
+        _ => String::new(),
+    };
     let message = format!(
-        "the kernel needs {total} bytes of shared memory, and a CTA can have {MAX_SHARED_BYTES}"
+        "the kernel needs {total} bytes of shared memory, and a CTA can have {most}{several}"
     );
     let mut d = Diagnostic::error(Code::SharedOverflow, place, message);
     for (need, offset) in rows.iter().take(MAX_ROWS) {

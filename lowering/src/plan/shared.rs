@@ -22,7 +22,7 @@ use crate::analysis::shared::Views;
 use crate::emit::scratch::Meeting;
 
 /// The most shared memory that a CTA can be launched with on `sm_90` (CUDA C++ guide, compute capability 9.0: 227 KiB).
-pub(crate) const MAX_SHARED_BYTES: u32 = 232_448;
+const MAX_SHARED_BYTES: u32 = 232_448;
 
 /// Shared memory of an SM that its CTAs share, and what the system takes of it for each of them (same place).
 const SM_SHARED_BYTES: u32 = 228 * 1024;
@@ -55,16 +55,17 @@ pub(super) struct Need {
 
 /// Gives everything its bytes, and the kernel its size.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
+    let most = most_bytes(func);
     let plan = planned(func, found);
     let (needs, offsets, total) = if found.has_errors() {
         plan
-    } else if plan.2 <= MAX_SHARED_BYTES {
+    } else if plan.2 <= most {
         in_fewer_rounds(func, plan)
     } else {
         in_more_rounds(func, plan, found)
     };
-    if total > MAX_SHARED_BYTES {
-        found.push(overflow::report(func, &needs, &offsets, total));
+    if total > most {
+        found.push(overflow::report(func, &needs, &offsets, [total, most]));
     }
     if found.has_errors() {
         return;
@@ -89,8 +90,9 @@ type Plan = (Vec<Need>, Vec<u32>, u32);
 
 /// The plan with conversions in as many rounds as it takes for the kernel to fit, if that is possible.
 fn in_more_rounds(func: &mut Func, mut plan: Plan, found: &mut Diagnostics) -> Plan {
+    let most = most_bytes(func);
     for limit in rounds::FEWER_BYTES {
-        if plan.2 > MAX_SHARED_BYTES && rounds::lessen(func, &plan.0, limit) {
+        if plan.2 > most && rounds::lessen(func, &plan.0, limit) {
             plan = planned(func, found);
         }
     }
@@ -155,8 +157,18 @@ fn budget(func: &Func, least: u32) -> u32 {
     let by_registers = SM_REGISTERS / (threads * least_registers(func));
     let ctas = by_threads.min(by_bytes).min(by_registers);
     let ctas = ctas.max(func.min_ctas_per_sm.unwrap_or(1));
-    let ctas = ctas.clamp(1, MAX_CTAS_PER_SM);
-    let share = SM_SHARED_BYTES / ctas / SHARED_UNIT_BYTES * SHARED_UNIT_BYTES;
+    share_of(ctas)
+}
+
+/// The most that a CTA can have, where the author wants several on an SM the share of each.
+fn most_bytes(func: &Func) -> u32 {
+    share_of(func.min_ctas_per_sm.unwrap_or(1))
+}
+
+/// Bytes that each CTA can use where so many fit an SM.
+fn share_of(ctas: u32) -> u32 {
+    let share = SM_SHARED_BYTES / ctas.clamp(1, MAX_CTAS_PER_SM);
+    let share = share / SHARED_UNIT_BYTES * SHARED_UNIT_BYTES;
     (share - RESERVED_BYTES_PER_CTA).min(MAX_SHARED_BYTES)
 }
 

@@ -60,7 +60,8 @@ fn budgets_of_one_cta_are_refused_where_two_must_fit() {
     assert_eq!(
         gluon_lang::verify::verify(&func, func.stage).to_string(),
         "error[TK0075]: the budgets take 34816 registers (29696 of the kernel's own warps, 5120 of the workers), and the 8 warps of the CTA are launched with 32768 where 2 CTAs fit an SM
-  --> test.tile:3:3"
+  --> test.tile:3:3
+  = help: the budgets of the 2 warpgroups add up to at most 256"
     );
 }
 

@@ -160,6 +160,25 @@ fn more_than_there_is_is_reported_with_a_map() {
 }
 
 #[test]
+fn ctas_that_must_fit_share_the_bytes() {
+    check_error(
+        "plan-shared",
+        "
+        #rows = Swizzled(1, 1, 1, [1, 0])
+        kernel @k() warps(4) min_ctas_per_sm(2) stage(resolved) {
+          %a = smem_alloc : smem<256x128xf32, #rows>
+          smem_keep %a
+          return
+        }",
+        "
+        error[TK0020]: the kernel needs 131072 bytes of shared memory, and a CTA can have 115712 where 2 fit an SM
+          --> test.tile:3:3
+          ::: test.tile:3:3: 131072 bytes at 0 for `a`, smem<256x128xf32, Swizzled(1, 1, 1, [1, 0])>
+          = help: use smaller tiles or elements, or layouts between which less data moves",
+    );
+}
+
+#[test]
 fn barriers_on_a_straight_line() {
     let apart = TWO.replacen("axis=0", "axis=0, scratch=0..16", 1).replacen(
         "axis=0}",
