@@ -164,7 +164,7 @@ fn draw(
         None => terminal.tell(&text(&picture), || {
             json!({
                 "reason": "tilekit-layout", "layout": layout.to_string(), "shape": shape,
-                "picture": text(&picture),
+                "picture": anstream::adapter::strip_str(&text(&picture)).to_string(),
             })
         }),
     }

@@ -103,6 +103,11 @@ fn a_layout_is_an_object_for_machines() {
     assert_eq!(objects.len(), 1, "{}", said.stdout);
     assert_eq!(objects[0]["reason"], "tilekit-layout");
     assert_eq!(objects[0]["layout"], "Blocked([1], [32], [1], [0])");
+    let picture = objects[0]["picture"].as_str().expect("a text");
+    assert!(
+        picture.contains("T31") && !picture.contains('\u{1b}'),
+        "no styles: {picture}"
+    );
 }
 
 /// What the disk had no room for must not look like success; a reader that has gone away is no error.
