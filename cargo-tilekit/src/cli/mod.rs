@@ -274,14 +274,14 @@ pub(crate) enum StageName {
 
 #[derive(Debug, Args)]
 pub(crate) struct Layout {
-    /// The layout, such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])' or 'Nvmma(128, 16)'; or a kernel, whose tensors
+    /// The layout, such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])' or 'Nvmma(128, 16)'; or a kernel, whose tiles
     /// are named, and drawn with --value
     #[arg(value_name = "LAYOUT|KERNEL")]
     pub(crate) target: String,
     /// Extents of the tensor, such as 32x64
     #[arg(long, conflicts_with = "value")]
     pub(crate) shape: Option<TensorShape>,
-    /// The tensor of the kernel to draw
+    /// The tensor, shared tile or tensor map of the kernel to draw
     #[arg(long, value_name = "NAME")]
     pub(crate) value: Option<String>,
     /// What to draw

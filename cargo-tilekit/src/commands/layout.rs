@@ -44,7 +44,7 @@ pub(super) fn layout(
         }
         (None, None) if is_drawing(arguments) => Err(Error::usage(
             "a kernel has many tensors, and --view, --bits and --svg are of one",
-            "choose it with --value; without options, its tensors are named",
+            "choose it with --value; without options, its tiles are named",
         )),
         (None, None) => {
             let kernel = arguments.target.clone();
@@ -131,7 +131,7 @@ fn draw_value(
         .ok_or_else(|| {
             let names: Vec<&str> = values.iter().map(|value| value.name.as_str()).collect();
             Error::usage(
-                format!("`{}` has no tensor `{name}`", arguments.target),
+                format!("`{}` has no tile `{name}`", arguments.target),
                 format!("it has {}", names.join(", ")),
             )
         })?;
@@ -201,6 +201,10 @@ fn undrawn(error: &LayoutError, text: &str, shape: &[u32]) -> Error {
         ),
         _ if is_of_the_picture(error) && shape.len() > 2 => {
             Some("leave out dimensions that the layout treats alike, or make them 1".to_owned())
+        }
+        LayoutError::Parameter { field: "shape", .. } if is_of_the_picture(error) => {
+            let sizes = vec!["32"; shape.len()].join("x");
+            Some(format!("a smaller tensor shows as much: cargo tilekit layout '{text}' --shape {sizes}"))
         }
         _ => None,
     };

@@ -202,13 +202,51 @@ fn machine_code_needs_ptxas_and_says_so() {
     }
 }
 
+const TILED: &str = r#"
+use tilekit::prelude::*;
+
+#[kernel(warps = 4)]
+pub fn tiled(x: Ptr<f32>) {
+    let at = arange(0..1024, Blocked::new([4], [32], [4], [0]));
+    let ring = Smem::<f32>::alloc([3, 1024], Swizzled::plain([0]));
+    ring.index(1).store(x.at(at).load());
+    let wide = Smem::<f32>::alloc([256, 128], Padded::new([[128, 4]], [1, 0]));
+    wide.slice(0, 0..8).reshape([1024]).store(x.at(at).load());
+    x.at(at).store(ring.index(1).load(at.layout()) + wide.slice(0, 0..8).reshape([1024]).load(at.layout()));
+}
+
+#[case]
+fn tiled_case(case: &mut Case) -> CaseResult {
+    let x = case.normal::<f32>("x", [1024]);
+    case.launch(tiled, grid(1u32), (&x,))
+}
+"#;
+
+/// Of a ring one buffer is drawn, and of a tile that is too large the way to a smaller one is told.
+#[test]
+fn shared_memory_of_a_kernel_is_named_and_drawn() {
+    let package = Package::new("tiled-kernels", TILED);
+    package.tilekit("layout tiled").ends_with(0).prints(&[
+        "smem 3x1024xf32   src/lib.rs:7 ",
+        "smem 256x128xf32  src/lib.rs:9 ",
+    ]);
+    package
+        .tilekit("layout tiled --value ring --view banks")
+        .ends_with(0)
+        .prints(&["Swizzled(1, 1, 1, [0]) on 1024", "\n992  0"]);
+    package.tilekit("layout tiled --value wide").ends_with(2).says(&[
+        "at most 16384 elements",
+        "a smaller tensor shows as much: cargo tilekit layout 'Padded([[128, 4]], [1, 0])' --shape 32x32",
+    ]);
+}
+
 #[test]
 fn the_tensors_of_a_kernel_are_named_and_drawn() {
     let package = Package::new("drawn-kernels", SCALE);
     package
         .tilekit("layout scale")
         .ends_with(0)
-        .prints(&["inside       256xi1           Blocked("]);
+        .prints(&["inside  256xi1        src/lib.rs:8  Blocked([2], [32], [4], [0])\n"]);
     package
         .tilekit("layout scale --value at")
         .ends_with(0)
@@ -216,7 +254,7 @@ fn the_tensors_of_a_kernel_are_named_and_drawn() {
     package
         .tilekit("layout scale --value nothing")
         .ends_with(2)
-        .says(&["`scale` has no tensor `nothing`"]);
+        .says(&["`scale` has no tile `nothing`"]);
     package
         .tilekit("layout Nvmma(128,16) --shape 8x64 --bits 16 --view banks --svg banks.svg")
         .ends_with(0)

@@ -20,10 +20,23 @@ pub fn print_with_locations(func: &Func) -> String {
     Printer::new(func, true).kernel()
 }
 
+/// The values of a kernel in order of appearance, with the names that its text gives them.
+pub fn names(func: &Func) -> Vec<(Value, String)> {
+    let mut printer = Printer::new(func, false);
+    printer.write_kernel();
+    let Printer {
+        mut names, named, ..
+    } = printer;
+    let take = |value: Value| (value, names[value].take().unwrap_or_default());
+    named.into_iter().map(take).collect()
+}
+
 struct Printer<'f> {
     func: &'f Func,
     with_locations: bool,
     names: SecondaryMap<Value, Option<String>>,
+    /// Those that have a name, in the order in which they got it.
+    named: Vec<Value>,
     taken: HashMap<String, u32>,
     next_number: u32,
     layouts: Vec<(AnyLayout, String)>,
@@ -36,6 +49,7 @@ impl<'f> Printer<'f> {
             func,
             with_locations,
             names: SecondaryMap::new(),
+            named: Vec::new(),
             taken: HashMap::new(),
             next_number: 0,
             layouts: Vec::new(),
@@ -44,6 +58,17 @@ impl<'f> Printer<'f> {
     }
 
     fn kernel(mut self) -> String {
+        self.write_kernel();
+        let mut text = String::with_capacity(self.out.len() + 128);
+        for (layout, name) in &self.layouts {
+            let _ = writeln!(text, "#{name} = {layout}");
+        }
+        text.push_str(&self.out);
+        text
+    }
+
+    /// Writes all but the layouts, which are known only then.
+    fn write_kernel(&mut self) {
         let f = self.func;
         let _ = write!(self.out, "kernel @{}(", f.name);
         for (i, param) in f.params.iter().enumerate() {
@@ -83,12 +108,6 @@ impl<'f> Printer<'f> {
         self.out.push_str(" {\n");
         self.insts(f.body, 1);
         self.out.push_str("}\n");
-        let mut text = String::with_capacity(self.out.len() + 128);
-        for (layout, name) in &self.layouts {
-            let _ = writeln!(text, "#{name} = {layout}");
-        }
-        text.push_str(&self.out);
-        text
     }
 
     fn contracts(&mut self) {
@@ -312,6 +331,7 @@ impl<'f> Printer<'f> {
             (self.next_number - 1).to_string()
         };
         self.names[value] = Some(name.clone());
+        self.named.push(value);
         name
     }
 }

@@ -1,140 +1,169 @@
-//! The tensors of a kernel with their layouts, for `layout KERNEL` to draw.
+//! The tiles of a kernel with their layouts, for `layout KERNEL` to draw: tensors, shared memory, and what tensor maps move.
 
+use gluon_lang::elem::Elem;
+use gluon_lang::entity::Value;
+use gluon_lang::ir::{Func, Type};
+use gluon_lang::layout::{AnyLayout, Layout, SharedLayout};
+use gluon_lang::text::names;
+use lowering::{Options, run_to};
 use serde_json::json;
 
 use super::inspect::only;
 use crate::error::Error;
 use crate::harness::Exit;
-use crate::harness::artifact::{KEPT_STAGE, ir_text};
+use crate::harness::artifact::KEPT_STAGE;
 use crate::harness::context::{Context, Done};
 
 pub(in crate::harness) fn values(context: &Context, kernel: &str) -> Done {
     let catalog = context.declared_catalog()?;
     let variants = context.variants(&catalog, &[kernel.to_string()])?;
     let variant = only(&variants, kernel, &context.speaker)?;
-    let traced = variant
+    let lowered = variant
         .instance
         .trace()
-        .and_then(|traced| ir_text(traced.func, &KEPT_STAGE));
-    let text = traced.map_err(|error| {
+        .and_then(|traced| run_to(traced.func, &KEPT_STAGE, &Options::default()));
+    let lowered = lowered.map_err(|error| {
         context
             .speaker
             .error(&variant.display, &Error::Kernel(error))
     })?;
-    for tensor in tensors_of(&text) {
-        let Tensor {
-            name,
-            shape,
-            element,
-            layout,
-            bits,
-        } = &tensor;
-        let sizes: Vec<String> = shape.iter().map(u32::to_string).collect();
-        context.speaker.tell(&format!("{name:<12} {:<16} {layout}\n", format!("{}x{element}", sizes.join("x"))), || {
+    let tiles = tiles_of(&lowered.func);
+    let widths = Widths::of(&tiles);
+    for tile in &tiles {
+        context.speaker.tell(&tile.line(&widths), || {
             json!({
-                "reason": "tilekit-value", "variant": variant.display, "value": name, "shape": shape,
-                "element": element, "layout": layout, "bits": bits,
+                "reason": "tilekit-value", "variant": variant.display, "value": tile.name, "type": tile.ty,
+                "shape": tile.shape, "layout": tile.layout.to_string(), "bits": tile.bits, "place": tile.place,
             })
         });
     }
     Ok(Exit::Success)
 }
 
-/// One tensor of the printed IR.
-#[derive(Debug, PartialEq, Eq)]
-struct Tensor {
+/// A value that has a layout.
+struct Tile {
+    /// As the text of the kernel names it.
     name: String,
+    /// What it is, such as `64x32xf32` or `smem 2x512xf32`.
+    ty: String,
+    /// What is drawn: of shared memory one buffer of several, and the whole of which this may be a slice.
     shape: Vec<u32>,
-    element: String,
-    layout: String,
+    /// Who holds which element, or where it lies.
+    layout: AnyLayout,
+    /// Bits of an element in memory.
     bits: u32,
+    /// The author's line, `src/lib.rs:7`; empty where there is none.
+    place: String,
 }
 
-/// Every result of the text whose type is a tensor. The text names values as its readers see them, which the IR itself
-/// does not.
-fn tensors_of(text: &str) -> Vec<Tensor> {
-    let layouts: Vec<(&str, &str)> = text
-        .lines()
-        .filter(|line| line.starts_with('#'))
-        .filter_map(|line| line.split_once(" = "))
-        .collect();
-    let layout = |alias: &str| {
-        layouts
-            .iter()
-            .find(|(name, _)| *name == alias)
-            .map(|(_, layout)| (*layout).to_string())
-    };
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let Some((names, rest)) = line.trim().split_once(" = ") else {
-            continue;
-        };
-        let Some((_, types)) = rest.rsplit_once(" : ") else {
-            continue;
-        };
-        if !names.starts_with('%') {
-            continue;
+/// Letters of the longest name, type and place.
+struct Widths([usize; 3]);
+
+impl Widths {
+    fn of(tiles: &[Tile]) -> Widths {
+        let longest = |text: &dyn Fn(&Tile) -> usize| tiles.iter().map(text).max().unwrap_or(0);
+        Widths([
+            longest(&|tile| tile.name.chars().count()),
+            longest(&|tile| tile.ty.chars().count()),
+            longest(&|tile| tile.place.chars().count()),
+        ])
+    }
+}
+
+impl Tile {
+    fn of(func: &Func, value: Value, name: String) -> Option<Tile> {
+        let described = Described::of(func.ty(value))?;
+        if described.shape.is_empty() || is_unnamed_view(func, value) {
+            return None;
         }
-        for (name, ty) in names.split(", ").zip(split_types(types)) {
-            found.extend(tensor(name.trim_start_matches('%'), ty, &layout));
-        }
+        let place = func.value_place(value);
+        Some(Tile {
+            name,
+            ty: described.text(),
+            shape: described.shape,
+            layout: described.layout,
+            bits: described.elem.bytes() * 8,
+            place: place.map_or_else(String::new, |at| format!("{}:{}", at.file, at.line)),
+        })
     }
-    found
-}
 
-/// `tensor<64x32xf32, #a>` under a name.
-fn tensor(name: &str, ty: &str, layout: &dyn Fn(&str) -> Option<String>) -> Option<Tensor> {
-    let (sizes, alias) = ty
-        .strip_prefix("tensor<")?
-        .strip_suffix('>')?
-        .rsplit_once(", ")?;
-    let mut parts: Vec<&str> = sizes.split('x').collect();
-    // `ptr<f32>` holds no `x`; what is no number belongs to the element.
-    let digits = parts
-        .iter()
-        .take_while(|part| part.parse::<u32>().is_ok())
-        .count();
-    let element = parts.split_off(digits).join("x");
-    let shape = parts.iter().filter_map(|part| part.parse().ok()).collect();
-    Some(Tensor {
-        name: name.to_string(),
-        shape,
-        bits: bits_of(&element),
-        element,
-        layout: layout(alias)?,
-    })
-}
-
-fn bits_of(element: &str) -> u32 {
-    if element.starts_with("ptr") {
-        return 64;
-    }
-    let digits: String = element.chars().filter(char::is_ascii_digit).collect();
-    match (element, digits.parse()) {
-        ("i1" | "e4m3" | "e5m2", _) => 8,
-        (_, Ok(bits)) => bits,
-        _ => 32,
+    fn line(&self, Widths([names, types, places]): &Widths) -> String {
+        let Tile {
+            name,
+            ty,
+            layout,
+            place,
+            ..
+        } = self;
+        format!("{name:<names$}  {ty:<types$}  {place:<places$}  {layout}\n")
     }
 }
 
-/// Types at the commas between them, not at those inside `<>`.
-fn split_types(types: &str) -> Vec<&str> {
-    let mut depth = 0_usize;
-    let mut parts = Vec::new();
-    let mut start = 0;
-    for (at, c) in types.char_indices() {
-        match c {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                parts.push(types[start..at].trim());
-                start = at + 1;
+/// The tiles in the order in which the kernel's text names them.
+fn tiles_of(func: &Func) -> Vec<Tile> {
+    let named = names(func).into_iter();
+    named
+        .filter_map(|(value, name)| Tile::of(func, value, name))
+        .collect()
+}
+
+/// What the type of a value says of it.
+struct Described {
+    /// What it is, if it is no tensor.
+    word: &'static str,
+    elem: Elem,
+    sizes: Vec<u32>,
+    /// The sizes of what is drawn.
+    shape: Vec<u32>,
+    layout: AnyLayout,
+}
+
+impl Described {
+    /// `None` for what has no layout.
+    fn of(ty: &Type) -> Option<Described> {
+        let whole = |word, elem, sizes: &[u32], layout| Described {
+            word,
+            elem,
+            sizes: sizes.to_vec(),
+            shape: sizes.to_vec(),
+            layout,
+        };
+        let distributed = |layout: &Layout| AnyLayout::Distributed(layout.clone());
+        let shared = |layout: &SharedLayout| AnyLayout::Shared(layout.clone());
+        match ty {
+            Type::Tensor(t) => Some(whole("", t.elem, &t.shape, distributed(&t.layout))),
+            Type::InFlight(t) => Some(whole(
+                "in_flight ",
+                t.elem,
+                &t.shape,
+                distributed(&t.layout),
+            )),
+            Type::TensorMap(m) => Some(whole("tensor_map ", m.elem, &m.block, shared(&m.layout))),
+            Type::Smem(s) => {
+                // The first dimension may count buffers, of which the layout knows nothing.
+                let buffers = s.alloc_shape.len().saturating_sub(s.layout.rank());
+                Some(Described {
+                    shape: s.alloc_shape[buffers..].to_vec(),
+                    ..whole("smem ", s.elem, &s.shape, shared(&s.layout))
+                })
             }
-            _ => {}
+            Type::Poison | Type::Scalar(_) => None,
         }
     }
-    parts.push(types[start..].trim());
-    parts
+
+    /// Such as `64x32xf32`.
+    fn text(&self) -> String {
+        let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
+        format!("{}{}x{}", self.word, sizes.join("x"), self.elem)
+    }
+}
+
+/// A view that the author has not named: the tile that it is of stands in the list.
+fn is_unnamed_view(func: &Func, value: Value) -> bool {
+    let is_smem = |value: &Value| func.ty(*value).as_smem().is_some();
+    let inst = func.def_inst(value).filter(|_| is_smem(&value));
+    let is_view = inst.is_some_and(|inst| func.op(inst).operands().iter().any(is_smem));
+    is_view && func.name(value).is_none()
 }
 
 #[cfg(test)]
@@ -142,27 +171,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tensors_are_read_with_their_layouts() {
-        let text = "#a = Blocked([1], [32], [4], [0])\nkernel @k(%n: i32) warps(4) {\n  %n2 = constant {value=1} : i32\n  \
-                    %p = splat %x : tensor<256xptr<f32>, #a>\n  \
-                    %m, %i = reduce [%p, %q] : tensor<8x16xbf16, #a>, tensor<8x16xi32, #a>\n}\n";
-        let found: Vec<_> = tensors_of(text)
+    fn tiles_of_every_kind_are_listed_with_what_is_drawn_of_them() {
+        let text = "#a = Blocked([1], [32], [4], [0])\n\
+                    #s = Swizzled(1, 1, 1, [0])\n\
+                    #m = Nvmma(128, 16)\n\
+                    kernel @k(%m: tensor_map<8x64xbf16, #m>, %x: ptr<f32>) warps(4) stage(resolved) {\n\
+                    %n = constant {value=1} : i32\n\
+                    %p = splat %x : tensor<256xptr<f32>, #a>\n\
+                    %i = arange {start=0, end=256} : tensor<256xi32, #a>\n\
+                    %c = compare %i, %i {op=lt} : tensor<256xi1, #a>\n\
+                    %ring = smem_alloc : smem<3x256xf32, #s>\n\
+                    %0 = smem_index %ring, %n : smem<256xf32, #s>\n\
+                    %half = smem_slice %0 {starts=[128], lengths=[128]} : smem<128xf32, #s, alloc=[256]>\n\
+                    return\n}\n";
+        let func = gluon_lang::text::parse("test", text).expect("a kernel");
+        let found: Vec<String> = tiles_of(&func)
             .iter()
-            .map(|tensor| {
+            .map(|tile| {
                 format!(
-                    "{} {:?} {} {}",
-                    tensor.name, tensor.shape, tensor.element, tensor.bits
+                    "{}: {}, {:?}, {} bits",
+                    tile.name, tile.ty, tile.shape, tile.bits
                 )
             })
             .collect();
         assert_eq!(
             found,
             [
-                "p [256] ptr<f32> 64",
-                "m [8, 16] bf16 16",
-                "i [8, 16] i32 32"
+                "m: tensor_map 8x64xbf16, [8, 64], 16 bits",
+                "p: 256xptr<f32>, [256], 64 bits",
+                "i: 256xi32, [256], 32 bits",
+                "c: 256xi1, [256], 8 bits",
+                "ring: smem 3x256xf32, [256], 32 bits",
+                "half: smem 128xf32, [256], 32 bits",
             ]
         );
-        assert_eq!(tensors_of(text)[0].layout, "Blocked([1], [32], [4], [0])");
     }
 }
