@@ -63,7 +63,11 @@ impl Rewriter {
         let end = quote_spanned!(span=> #state.end(#carry, #then_value, #else_value));
         let (first, second) = (arms.first(), arms.second());
         let (given, others) = arms.values(&value, &other, &then_value);
-        let end = arms.unpack(&value, end);
+        // What is wanted of the value is told where the first arm gives it.
+        let mut all = self.fresh("all");
+        let last = i.then_branch.stmts.last().map(Spanned::span);
+        all.set_span(last.unwrap_or(span).resolved_at(Span::mixed_site()));
+        let end = arms.unpack(&all, &end);
         *expr = parse_quote!({
             let mut #state = #begin;
             #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]

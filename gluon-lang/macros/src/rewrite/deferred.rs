@@ -170,9 +170,9 @@ impl Arms {
     }
 
     /// Gives the variables their values out of what the branch gives; the rest is its value.
-    pub(super) fn unpack(&self, all: &Ident, end: Tokens) -> Tokens {
+    pub(super) fn unpack(&self, all: &Ident, end: &Tokens) -> Tokens {
         if self.given.is_empty() {
-            return end;
+            return quote!(let #all = #end; #all);
         }
         let mut lets = quote!(#all.lets);
         let mut out = quote!(let #all = #end;);
