@@ -58,7 +58,7 @@ codes! {
     StaticAssert = "TK0017", "static-assert",
         "A `static_assert` of the kernel does not hold for this instance.";
     ConstantRange = "TK0018", "constant-range",
-        "A host constant does not fit the element type it is used with.";
+        "A host constant does not fit the element type it is used with, or divides by 0.";
     TooLarge = "TK0019", "too-large",
         "A tensor, a parameter list or a launch passes a limit of the language or the hardware.";
     SharedOverflow = "TK0020", "shared-overflow",

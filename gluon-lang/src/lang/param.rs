@@ -4,7 +4,9 @@ use super::trace::{self, here};
 use super::{Element, IntoDims, Ptr, Scalar, TensorMap};
 use crate::elem::Elem;
 use crate::ir::TensorMapMode;
-use crate::layout::{Nvmma, NvmmaSwizzle, SharedLayout, SplitNvmma};
+use crate::layout::{
+    Nvmma, NvmmaSwizzle, Padded, SharedLayout, SharedLinear, SplitNvmma, Swizzled,
+};
 
 /// A type that a kernel's signature may name: an element type, which is passed by value, a [`Ptr`] or a
 /// [`TensorMap`].
@@ -84,17 +86,22 @@ impl BlockLayout for SplitNvmma {
     }
 }
 
-impl BlockLayout for Nvmma {
-    fn of_block(self, _: u32, _: u32) -> SharedLayout {
-        self.into()
-    }
+macro_rules! whole_layouts {
+    ($($layout:ty)*) => {$(
+        impl BlockLayout for $layout {
+            fn of_block(self, _: u32, _: u32) -> SharedLayout {
+                self.into()
+            }
+        }
+        impl BlockLayout for &$layout {
+            fn of_block(self, _: u32, _: u32) -> SharedLayout {
+                self.into()
+            }
+        }
+    )*};
 }
 
-impl BlockLayout for SharedLayout {
-    fn of_block(self, _: u32, _: u32) -> SharedLayout {
-        self
-    }
-}
+whole_layouts!(SharedLayout Nvmma Swizzled Padded SharedLinear);
 
 /// What the attribute of a parameter says of its blocks.
 #[track_caller]

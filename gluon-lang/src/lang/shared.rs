@@ -4,25 +4,30 @@ use std::ops::Range;
 
 use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, here};
-use super::{Element, HostInt, Int, IntoDims, Smem, Tensor};
+use super::{BlockLayout, Element, HostInt, Int, IntoDims, Smem, Tensor};
 use crate::layout::{Dims, Layout, SharedLayout};
 
 impl<T: Element> Smem<T> {
     /// A new tile in shared memory, its elements undefined. The layout covers all dimensions, or all but the first, which
-    /// then counts buffers and may be any number; all others are powers of two. The tile lives until its last use, and
-    /// its bytes are given to others before and after.
+    /// then counts buffers and may be any number; all others are powers of two. A swizzle alone, `Nvmma::B128`, is one of
+    /// the whole matrix, or of each of several buffers. The tile lives until its last use, and its bytes are given to
+    /// others before and after.
     #[inline]
     #[track_caller]
-    pub fn alloc(shape: impl IntoDims, layout: impl Into<SharedLayout>) -> Self {
-        let (shape, layout) = (shape.into_dims(), layout.into());
+    pub fn alloc(shape: impl IntoDims, layout: impl BlockLayout) -> Self {
+        let shape = shape.into_dims();
+        let rank = shape.rank() as u32;
+        let matrix_rank = if rank > 2 { rank - 1 } else { rank };
+        let layout = layout.of_block(T::DTYPE.bits(), matrix_rank);
         Self::wrap(trace::smem_alloc(T::DTYPE.into(), shape, layout, here()))
     }
 
     /// A new tile in shared memory with the shape and the elements of a tensor.
     #[inline]
     #[track_caller]
-    pub fn alloc_with(init: Tensor<T>, layout: impl Into<SharedLayout>) -> Self {
-        Self::wrap(trace::smem_alloc_with(init.value(), layout.into(), here()))
+    pub fn alloc_with(init: Tensor<T>, layout: impl BlockLayout) -> Self {
+        let layout = layout.of_block(T::DTYPE.bits(), init.rank() as u32);
+        Self::wrap(trace::smem_alloc_with(init.value(), layout, here()))
     }
 
     /// The sizes of the dimensions, in elements.

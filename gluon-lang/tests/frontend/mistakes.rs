@@ -315,6 +315,25 @@ fn panics(out: Ptr<i32>, n: i32) {
 mistake!(host_code_that_panics, panics);
 
 #[kernel(warps = 1)]
+fn panics_in_an_arm(out: Ptr<i32>, n: i32) {
+    let x = if n > 3 {
+        n
+    } else {
+        unreachable!("{n:?} is small")
+    };
+    out.at(0).store(x);
+}
+mistake!(host_code_that_panics_in_an_arm, panics_in_an_arm);
+
+#[kernel(warps = 1)]
+fn divided_by_zero(out: Ptr<i32>, f: Ptr<f32>, n: i32) {
+    out.at(0).store(n / 0);
+    out.at(1).store(out.at(arange(0..32, vector())).load() % 0);
+    f.at(0).store(f.at(1).load() / 0);
+}
+mistake!(divisions_by_the_constant_zero, divided_by_zero);
+
+#[kernel(warps = 1)]
 fn unfit_constants(out: Ptr<u8>, f: Ptr<f16>, i: Ptr<f32>) {
     out.at(0).store(256);
     out.at(1).store(-1);

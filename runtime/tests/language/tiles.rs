@@ -292,6 +292,36 @@ fn accesses_of_two_widths_share_an_index_and_a_mask() -> tilekit::Result<()> {
     Ok(())
 }
 
+#[kernel(warps = 1)]
+fn swizzled_buffers(input: Ptr<i32>, out: Ptr<i32>) {
+    let layout = Blocked::new([1, 4], [4, 8], [1, 1], [1, 0]);
+    let row = arange(0..2, Slice::new(1, layout.clone())).expand_dims(1);
+    let col = arange(0..32, Slice::new(0, layout.clone())).expand_dims(0);
+    let x = input.at(row * 32 + col).load();
+    // The swizzle alone: of each of three matrices, and of one.
+    let buffers = Smem::<i32>::alloc([3, 2, 32], Nvmma::B128);
+    for k in 0..3 {
+        buffers.index(k).store(x + k);
+    }
+    let copy = Smem::alloc_with(buffers.index(2).load(layout.clone()), Nvmma::B64);
+    out.at(row * 32 + col)
+        .store(copy.load(layout.clone()) * 2 + buffers.index(1).load(layout));
+}
+
+#[test]
+fn tiles_take_a_swizzle_alone() {
+    let input: Vec<i32> = (0..64).map(|i| i * 13 % 37).collect();
+    check!(
+        swizzled_buffers,
+        [input],
+        |input: &[i32], out: &mut [i32]| {
+            for (out, x) in out.iter_mut().zip(input) {
+                *out = (x + 2) * 2 + x + 1;
+            }
+        }
+    );
+}
+
 #[kernel(warps = 2)]
 fn reduced_twice(input: Ptr<i32>, out: Ptr<i32>) {
     let x = input.at(arange(0..64, Coalesced)).load();

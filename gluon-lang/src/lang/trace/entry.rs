@@ -186,8 +186,14 @@ impl Trace {
                 None,
             ),
         };
-        let diagnostic = Diagnostic::error(Code::KernelPanicked, at, message)
+        let mut diagnostic = Diagnostic::error(Code::KernelPanicked, at, message)
             .note(format!("while tracing `{}`", self.display));
+        // The kernel itself is a region.
+        if self.builder.depth() > 1 {
+            diagnostic = diagnostic
+                .note("this is inside a loop or branch that the kernel decides at run time, which is traced whatever it decides")
+                .help("`device_assert(condition, \"message\")` stops the kernel when it runs");
+        }
         self.builder.diagnostic(diagnostic);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::operand::Raw;
 use super::super::{At, Trace, with};
+use crate::diag::{Code, OpError, as_written};
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ops::Op;
@@ -9,6 +10,7 @@ use crate::ops::arith::{
     Binary, BinaryOp, Bitcast, Cast, Compare, CompareOp, Fma, InlinePtx, Precision, PtrAdd,
     Rounding, Select, Unary, UnaryOp,
 };
+use crate::ops::create::Const;
 
 /// `lhs op rhs`.
 #[inline(never)]
@@ -27,6 +29,18 @@ pub(crate) fn binary_with(
     at: At,
 ) -> Value {
     with(at, |trace| {
+        let is_division = matches!(op, BinaryOp::Div | BinaryOp::Rem) && elem.is_int();
+        if is_division && matches!(rhs, Raw::Const(Const::Int(0))) {
+            let message = format!(
+                "the divisor of `{}` is the constant 0",
+                as_written(op.name())
+            );
+            let error = OpError::new(Code::ConstantRange, message);
+            return trace.fail(
+                error.note("an integer divided by 0 has no value, on the host or in a kernel"),
+                at,
+            );
+        }
         trace.elementwise(op.name(), &[(lhs, elem), (rhs, elem)], at, |v| {
             Binary {
                 op,
