@@ -3,7 +3,6 @@
 use super::mix::ScalarOperand;
 use super::trace::{self, BulkCore, here};
 use super::{Element, Mbarrier, Offset, Ptr, Scalar, Smem};
-use crate::ops::global::L2Policy;
 use crate::ops::tma::TmaReduceOp;
 
 /// A linear copy being described: `x.bulk(start).count(n).load(ring.index(slot), full)` (PTX ISA 9.7.9.25.4,
@@ -14,7 +13,7 @@ use crate::ops::tma::TmaReduceOp;
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is copied before `load`, `store` or `prefetch`"]
 pub struct BulkCopy<T> {
-    core: BulkCore,
+    pub(super) core: BulkCore,
     element: std::marker::PhantomData<T>,
 }
 
@@ -32,43 +31,11 @@ impl<T: Element> Ptr<T> {
 }
 
 impl<T: Element> BulkCopy<T> {
-    /// How long what is copied should stay in L2.
-    #[inline]
-    pub fn policy(mut self, policy: L2Policy) -> Self {
-        self.core.policy = policy;
-        self
-    }
-
     /// Only the first `count` elements of the tile, which are whole units of 16 bytes; none are copied where it is not above
     /// zero. The barrier of a load expects as many bytes.
     #[inline]
     pub fn count(mut self, count: impl ScalarOperand<i32>) -> Self {
         self.core.count = Some(count.into_raw());
-        self
-    }
-
-    /// Only where a condition holds. A store that does not happen is a group all the same.
-    #[inline]
-    pub fn when(mut self, condition: Scalar<bool>) -> Self {
-        self.core.condition = Some(condition.value());
-        self
-    }
-
-    /// To all CTAs of the cluster whose rank is a bit of `mask`, each at the same place of its own shared memory; there the
-    /// barrier in the same place completes. For loads.
-    #[inline]
-    pub fn multicast(mut self, mask: impl ScalarOperand<i32>) -> Self {
-        self.core.multicast = Some(mask.into_raw());
-        self
-    }
-
-    /// One CTA asks for all that have the same part of the tile: each gets it at the same place of its own shared memory, and there
-    /// the barrier in the same place completes. Without this each loads its part itself. For loads.
-    ///
-    /// The one that asks writes the shared memory of the others, so that it must know that they have read what was there.
-    #[inline]
-    pub fn multicast_copies(mut self) -> Self {
-        self.core.to_copies = true;
         self
     }
 

@@ -20,6 +20,7 @@ mod cast;
 mod checks;
 mod cluster;
 mod compare;
+mod copies;
 mod create;
 mod dims;
 mod dot;

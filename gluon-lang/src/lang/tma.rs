@@ -4,9 +4,8 @@ use smallvec::SmallVec;
 
 use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, Raw, TmaCore, here};
-use super::{Element, Mbarrier, Scalar, Smem, TensorMap};
+use super::{Element, Mbarrier, Smem, TensorMap};
 use crate::layout::{Dims, SharedLayout};
-use crate::ops::global::L2Policy;
 pub use crate::ops::tma::TmaReduceOp;
 
 /// Where a block begins in its tensor: one coordinate in elements for each dimension, the slowest first. An array, or a
@@ -51,7 +50,7 @@ coordinates!((A)(A B)(A B C)(A B C D)(A B C D E));
 #[must_use = "nothing is copied before `load`, `store` or `prefetch`"]
 pub struct TmaCopy<T> {
     map: TensorMap<T>,
-    core: TmaCore,
+    pub(super) core: TmaCore,
 }
 
 impl<T: Element> TensorMap<T> {
@@ -140,38 +139,6 @@ impl<T: Element> TensorMap<T> {
 }
 
 impl<T: Element> TmaCopy<T> {
-    /// How long what is copied should stay in L2.
-    #[inline]
-    pub fn policy(mut self, policy: L2Policy) -> Self {
-        self.core.policy = policy;
-        self
-    }
-
-    /// Only where a condition holds. A store that does not happen is a group all the same.
-    #[inline]
-    pub fn when(mut self, condition: Scalar<bool>) -> Self {
-        self.core.condition = Some(condition.value());
-        self
-    }
-
-    /// To all CTAs of the cluster whose rank is a bit of `mask`, each at the same place of its own shared memory; there the
-    /// barrier in the same place completes. For loads.
-    #[inline]
-    pub fn multicast(mut self, mask: impl ScalarOperand<i32>) -> Self {
-        self.core.multicast = Some(mask.into_raw());
-        self
-    }
-
-    /// One CTA asks for all that have the same part of the block: each gets it at the same place of its own shared memory, and there
-    /// the barrier in the same place completes. Without this each loads its part itself. For loads.
-    ///
-    /// The one that asks writes the shared memory of the others, so that it must know that they have read what was there.
-    #[inline]
-    pub fn multicast_copies(mut self) -> Self {
-        self.core.to_copies = true;
-        self
-    }
-
     /// See [`TensorMap::load`].
     #[inline]
     #[track_caller]

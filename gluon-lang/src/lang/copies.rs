@@ -1,0 +1,47 @@
+//! What can be said of any copy of the copy engine, by a tensor map or of a run.
+
+use super::mix::ScalarOperand;
+use super::{BulkCopy, Element, Scalar, TmaCopy};
+use crate::ops::global::L2Policy;
+
+macro_rules! said_of_copies {
+    ($($copy:ident)*) => {$(
+        impl<T: Element> $copy<T> {
+            /// How long what is copied should stay in L2.
+            #[inline]
+            pub fn policy(mut self, policy: L2Policy) -> Self {
+                self.core.policy = policy;
+                self
+            }
+
+            /// Only where a condition holds. A store that does not happen is a group all the same.
+            #[inline]
+            pub fn when(mut self, condition: Scalar<bool>) -> Self {
+                self.core.condition = Some(condition.value());
+                self
+            }
+
+            /// To all CTAs of the cluster whose rank is a bit of `mask`, each at the same place of its own shared memory;
+            /// there the barrier in the same place completes. For loads.
+            #[inline]
+            pub fn multicast(mut self, mask: impl ScalarOperand<i32>) -> Self {
+                self.core.multicast = Some(mask.into_raw());
+                self
+            }
+
+            /// One CTA asks for all whose layout gives them the same part of the tile: each gets it at the same place of its
+            /// own shared memory, and there the barrier in the same place completes. Without this each loads its part
+            /// itself. For loads.
+            ///
+            /// The one that asks writes the shared memory of the others, so that it must know that they have read what was
+            /// there.
+            #[inline]
+            pub fn multicast_copies(mut self) -> Self {
+                self.core.to_copies = true;
+                self
+            }
+        }
+    )*};
+}
+
+said_of_copies!(BulkCopy TmaCopy);
