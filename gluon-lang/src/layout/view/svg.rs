@@ -99,15 +99,17 @@ impl<'a> Grid<'a> {
                 .map(|cell| letters(&cell.name))
                 .max()
                 .unwrap_or(0);
-            match (letters(&run[0].group_name), own) {
+            let wide = match (letters(&run[0].group_name), own) {
                 (group, 0) => (letters(&run_name(run)).max(group) + 10).div_ceil(run.len()),
                 (0, own) => own + 8,
                 (group, own) => group + own + 14,
-            }
+            };
+            // A box is at least as wide as it is high.
+            wide.max(CELL.div_ceil(run.len()))
         });
         Self {
             panel,
-            cell_width: needed.max().unwrap_or(0).max(CELL),
+            cell_width: needed.max().unwrap_or(CELL),
             left: MARGIN + longest(&panel.rows) * LETTER + 10,
         }
     }
