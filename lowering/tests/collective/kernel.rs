@@ -23,6 +23,8 @@ pub(crate) struct Form {
     name: String,
     layout: usize,
     shape: Vec<u32>,
+    /// The coordinates of its elements along each dimension, where they are known.
+    coordinates: Vec<String>,
 }
 
 impl Form {
@@ -32,9 +34,14 @@ impl Form {
         format!("tensor<{}x{elem}, #l{}>", sizes.join("x"), self.layout)
     }
 
-    /// The row-major numbers of its elements.
+    /// The row-major numbers of its elements, or others that it was made with.
     pub(crate) fn numbers(&self) -> String {
         format!("{}_at", self.name)
+    }
+
+    /// The coordinates of its elements along a dimension.
+    pub(crate) fn coordinate(&self, dim: usize) -> &str {
+        &self.coordinates[dim]
     }
 }
 
@@ -69,20 +76,39 @@ impl Kernel {
             name: String::new(),
             layout: self.layout(layout),
             shape: shape.into(),
+            coordinates: Vec::new(),
         }
     }
 
     /// A form under a name of its own; `%NAME_at` are the row-major numbers of its elements.
     pub(crate) fn form(&mut self, name: &str, layout: &str, shape: &[u32]) -> Form {
-        let form = Form {
+        let mut stride = shape.iter().product::<u32>();
+        let strides: Vec<u32> = shape
+            .iter()
+            .map(|size| {
+                stride /= size;
+                stride
+            })
+            .collect();
+        self.strided(name, layout, shape, &strides)
+    }
+
+    /// The same, `%NAME_at` being the sums of the coordinates times these strides.
+    pub(crate) fn strided(
+        &mut self,
+        name: &str,
+        layout: &str,
+        shape: &[u32],
+        strides: &[u32],
+    ) -> Form {
+        let mut form = Form {
             name: name.into(),
             layout: self.layout(layout),
             shape: shape.into(),
+            coordinates: Vec::new(),
         };
         let (ints, rank) = (form.of("i32"), shape.len());
-        let mut stride = shape.iter().product::<u32>();
-        for (dim, &size) in shape.iter().enumerate() {
-            stride /= size;
+        for (dim, (&size, stride)) in shape.iter().zip(strides).enumerate() {
             let others: Vec<usize> = (0..rank).filter(|&d| d != dim).collect();
             let layout_without = |count: usize| {
                 let gone = others[others.len() - count..].iter().rev();
@@ -108,6 +134,7 @@ impl Kernel {
                 self.line(&format!("%{name}_b{dim} = broadcast %{value} : {ints}"));
                 value = format!("{name}_b{dim}");
             }
+            form.coordinates.push(value.clone());
             self.line(&format!(
                 "%{name}_s{dim} = constant {{value={stride}}} : {ints}"
             ));

@@ -13,6 +13,7 @@ mod frames;
 mod layouts;
 mod movement;
 mod program;
+mod ragged;
 mod several;
 mod shared;
 mod shared_layouts;
@@ -47,9 +48,9 @@ fn walk(program: &mut Program, tile: Tile, all: &[(&str, movement::Step)]) {
 }
 
 fn walk_in(program: &mut Program, tile: Tile, all: &[(&str, movement::Step)], frame: Frame) {
-    let tile = frame.open(program, tile);
+    let (tile, carried) = frame.open(program, tile);
     steps(program, tile, all);
-    frame.close(program);
+    frame.close(program, carried);
     // Warps without a tile run along, and part only at the end.
     if program.team.warp_bits >= 2 && program.dice.once_in(4) {
         let warps = 1 << program.team.warp_bits;
@@ -66,16 +67,23 @@ fn walk_in(program: &mut Program, tile: Tile, all: &[(&str, movement::Step)], fr
 
 fn steps(program: &mut Program, mut tile: Tile, all: &[(&str, movement::Step)]) {
     let mut what = String::from("load");
-    program.observe(&what, &tile);
-    for _ in 0..4 {
+    // What nobody looks at may be done in another place or layout.
+    let looks = program.dice.once_in(2);
+    if looks {
+        program.observe(&what, &tile);
+    }
+    for _ in 0..if looks { 4 } else { 7 } {
         let (name, step) = program.dice.pick(all);
         let Some(next) = step(program, &tile) else {
             continue;
         };
         what = format!("{what}, {name}");
-        program.observe(&what, &next);
+        if looks {
+            program.observe(&what, &next);
+        }
         tile = next;
     }
+    program.observe(&what, &tile);
 }
 
 #[test]
@@ -83,7 +91,23 @@ fn elements_that_move() {
     programs(0, 60, |seed| {
         let mut program = Program::new(seed, 0);
         let tile = program.any();
-        walk(&mut program, tile, movement::STEPS);
+        let all = [movement::STEPS, movement::CHANGES].concat();
+        walk(&mut program, tile, &all);
+    });
+}
+
+#[test]
+fn elements_that_are_converted_and_changed() {
+    programs(0, 60, |seed| {
+        let mut program = Program::new(seed, u32::from(seed % 4 == 3));
+        let tile = program.any();
+        let all = [
+            &movement::STEPS[..3],
+            movement::CHANGES,
+            &combined::STEPS[..1],
+        ]
+        .concat();
+        walk(&mut program, tile, &all);
     });
 }
 
@@ -155,6 +179,16 @@ fn atomics_of_several_ctas() {
         let tile = program.any();
         // What atomics leave in memory is not the same every time.
         walk_in(&mut program, tile, shared::STEPS, Frame::Straight);
+    });
+}
+
+#[test]
+fn parts_of_tensors_with_bounds() {
+    programs(0, 60, |seed| {
+        let mut program = Program::new(seed, u32::from(seed % 4 == 3));
+        let tile = program.any_of(9);
+        let all = [ragged::STEPS, &movement::STEPS[..3]].concat();
+        walk(&mut program, tile, &all);
     });
 }
 

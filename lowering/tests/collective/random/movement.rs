@@ -3,7 +3,8 @@
 use gluon_lang::elem::DType;
 use gluon_lang::layout::relate;
 
-use super::program::{Program, Tile, count};
+use super::combined;
+use super::program::{Program, Tile, count, integer, mask};
 use crate::kernel::{coordinates, number};
 
 /// A step, where it is possible.
@@ -19,6 +20,9 @@ pub(crate) const STEPS: &[(&str, Step)] = &[
     ("join", join),
     ("split", split),
 ];
+
+/// Steps that change elements where they are.
+pub(crate) const CHANGES: &[(&str, Step)] = &[("binary", binary), ("cast", cast)];
 
 /// The elements of a tensor of `shape`, each from where `from` says.
 fn moved(tile: &Tile, shape: &[u32], from: impl Fn(&[usize]) -> Vec<usize>) -> Vec<u64> {
@@ -202,4 +206,43 @@ fn split(program: &mut Program, tile: &Tile) -> Option<Tile> {
         .line(&format!("%{a}, %{b} = split %{} : {ty}, {ty}", tile.value));
     program.observe("second of split", &Tile { value: b, ..second });
     Some(Tile { value: a, ..first })
+}
+
+fn binary(program: &mut Program, tile: &Tile) -> Option<Tile> {
+    let ops: &[&str] = match tile.dtype {
+        _ if tile.is_pointer => return None,
+        DType::I1 => &["and", "or", "xor"],
+        d if d.is_fp8() => return None,
+        d if d.is_float() => &["min", "max"],
+        _ => &["add", "mul", "min", "max", "and", "or", "xor"],
+    };
+    let op = program.dice.pick(ops);
+    let bits = program.elements(tile.dtype, &tile.shape);
+    let other = program.load(tile.dtype, &tile.shape, &tile.layout, bits);
+    let pairs = tile.bits.iter().zip(&other.bits);
+    let bits = pairs
+        .map(|(&a, &b)| combined::combine(op, a, b, tile.dtype))
+        .collect();
+    let text = format!("binary %{}, %{} {{op={op}}}", tile.value, other.value);
+    let to = Tile {
+        bits,
+        ..tile.clone()
+    };
+    Some(program.define(&text, to))
+}
+
+/// To an integer of another width: cut off, or with more bits of its sign.
+fn cast(program: &mut Program, tile: &Tile) -> Option<Tile> {
+    if tile.is_pointer || !tile.dtype.is_int() || tile.dtype == DType::I1 {
+        return None;
+    }
+    let dtypes = [DType::I8, DType::U8, DType::I16, DType::U32, DType::I64];
+    let dtype = program.dice.pick(&dtypes);
+    let cut = |&bits: &u64| integer(bits, tile.dtype) as u64 & mask(dtype);
+    let to = Tile {
+        dtype,
+        bits: tile.bits.iter().map(cut).collect(),
+        ..tile.clone()
+    };
+    Some(program.define(&format!("cast %{}", tile.value), to))
 }
