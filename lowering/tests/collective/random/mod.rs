@@ -192,6 +192,16 @@ fn parts_of_tensors_with_bounds() {
     });
 }
 
+#[test]
+fn atomics_within_bounds() {
+    programs(0, 60, |seed| {
+        let mut program = Program::new(seed, u32::from(seed % 4 == 3));
+        let tile = program.any_of(9);
+        let all = [ragged::ATOMIC, &movement::STEPS[..3]].concat();
+        walk_in(&mut program, tile, &all, Frame::Straight);
+    });
+}
+
 /// Two partitions with steps of their own, at moments of their own.
 #[test]
 fn elements_that_meet_where_warps_part() {

@@ -1,10 +1,17 @@
 //! Tiles of larger tensors of any strides, of which a part is within bounds.
 
+use gluon_lang::elem::DType;
+use gluon_lang::ops::atomic::AtomicOp;
+
 use super::program::{Program, Tile, count};
+use super::{combined, shared};
 use crate::kernel::{Form, coordinates};
 
 pub(crate) const STEPS: &[(&str, super::movement::Step)] =
     &[("ragged load", load), ("ragged store", store)];
+
+/// A step that does something else each time that it is done.
+pub(crate) const ATOMIC: &[(&str, super::movement::Step)] = &[("ragged atomic", atomic)];
 
 /// Where the elements of a tile lie in memory, and which of them may be touched.
 struct Part {
@@ -38,8 +45,8 @@ fn number(program: &mut Program, value: u32) -> String {
         return name;
     }
     let from = program.name("from");
-    program.kernel.pointer(&from, gluon_lang::elem::DType::I32);
-    program.buffer(gluon_lang::elem::DType::I32, &[value.into()]);
+    program.kernel.pointer(&from, DType::I32);
+    program.buffer(DType::I32, &[value.into()]);
     program
         .kernel
         .line(&format!("%{name} = load %{from} : i32"));
@@ -173,5 +180,53 @@ fn store(program: &mut Program, tile: &Tile) -> Option<Tile> {
     ));
     let what = format!("ragged store {:?} in {}", tile.shape, tile.layout);
     program.expect(&what, tile.dtype, &memory);
+    None
+}
+
+/// Each element is counted once, whoever holds copies of it.
+fn atomic(program: &mut Program, tile: &Tile) -> Option<Tile> {
+    if is_large(tile) || !shared::is_held_once(&tile.layout, &tile.shape) {
+        return None;
+    }
+    let dtype = program.dice.pick(&[
+        DType::F32,
+        DType::F16,
+        DType::Bf16,
+        DType::F32,
+        DType::F64,
+        DType::I32,
+        DType::U64,
+    ]);
+    let ops = [AtomicOp::Add, AtomicOp::Add, AtomicOp::Max];
+    let op = program.dice.pick(&ops);
+    if !op.accepts(dtype) {
+        return None;
+    }
+    let bits = program.elements(dtype, &tile.shape);
+    let tile = &program.load(dtype, &tile.shape, &tile.layout, bits);
+    let part = part(program, tile);
+    let mut memory = program.elements(dtype, &[part.len as u32]);
+    program.buffer(dtype, &memory);
+    let buffer = program.newest();
+    for (place, &bits) in part.places.iter().zip(&tile.bits) {
+        if let Some(at) = *place {
+            memory[at] = combined::combine(op.name(), memory[at], bits, dtype);
+        }
+    }
+    let masked = part
+        .mask
+        .map_or(String::new(), |mask| format!(", mask=%{mask}"));
+    let text = format!(
+        "atomic_rmw %{}, %{}{masked} {{op={op}, semantics=relaxed, scope=gpu}}",
+        part.pointers, tile.value
+    );
+    // What nobody uses is not asked for.
+    program.define(&text, tile.clone());
+    program.expect_of(
+        buffer,
+        &format!("ragged atomic {op} of {:?} in {}", tile.shape, tile.layout),
+        dtype,
+        &memory,
+    );
     None
 }

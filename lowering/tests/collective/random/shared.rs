@@ -306,7 +306,7 @@ fn counters(program: &mut Program, _: &Tile) -> Option<Tile> {
 }
 
 /// Does each element lie in one CTA alone, as atomics want it?
-fn is_held_once(layout: &Layout, shape: &[u32]) -> bool {
+pub(crate) fn is_held_once(layout: &Layout, shape: &[u32]) -> bool {
     let map = layout.linear(shape).expect("a layout that fits");
     let bases = map.basis_coords(Axis::Block);
     bases.iter().all(|basis| basis.iter().any(|c| *c != 0))
