@@ -80,7 +80,13 @@ ptx_tuples!(PtxOperands: () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F
 ptx_tuples!(PtxResults: () (A) (A B) (A B C) (A B C D));
 
 /// PTX for each element: `$0`, `$1`, ... stand for the results and then the operands, all of one shape and layout. It must
-/// have no effect but its results, and may be merged, moved and dropped.
+/// have no effect but its results, and may be merged, moved and dropped. Instructions end with `;`. Text that is no PTX, or
+/// that does not fit the types, is an error which names the column (TK0026).
+///
+/// ```text
+/// let sm: Scalar<i32> = inline_ptx("mov.u32 $0, %smid;", ());
+/// let ones: Tensor<i32> = inline_ptx("popc.b32 $0, $1;", words);
+/// ```
 #[inline]
 #[track_caller]
 pub fn inline_ptx<R: PtxResults>(text: &str, operands: impl PtxOperands) -> R {

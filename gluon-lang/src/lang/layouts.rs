@@ -7,8 +7,11 @@ use crate::layout::Layout;
 macro_rules! layout_methods {
     ($($handle:ident)*) => {$(
         impl<T: Element> $handle<T> {
-            /// The same elements in another layout: nothing, a register permutation, shuffles or a trip through shared
-            /// memory, whichever the two layouts need.
+            /// The same elements in another layout of the same shape: nothing, a register permutation, shuffles or a trip
+            /// through shared memory, whichever the two layouts need. `Coalesced` and `Auto` are found by what uses the result.
+            ///
+            /// `cargo tilekit inspect` says what each costs that is left, and `#[kernel(deny(conversions))]` makes one that
+            /// moves data an error (TK0030).
             #[inline]
             #[track_caller]
             pub fn convert_layout(self, layout: impl Into<Layout>) -> Self {

@@ -6,21 +6,24 @@ use super::{Element, IntoDims, Pointers, Scalar, Tensor};
 macro_rules! shape_methods {
     ($($handle:ident)*) => {$(
         impl<T: Element> $handle<T> {
-            /// A dimension of 1 put in before dimension `axis`. The layout must be a slice along `axis`, or open.
+            /// A dimension of 1 put in before dimension `axis`. The layout must be `Slice(axis, parent)`, and the result has
+            /// that of the parent; or open, `Auto` or `Coalesced` (TK0002).
             #[inline]
             #[track_caller]
             pub fn expand_dims(self, axis: usize) -> Self {
                 Self::wrap(trace::expand_dims(self.value(), axis, here()))
             }
 
-            /// Dimensions of 1 repeated until the shape is reached.
+            /// Dimensions of 1 repeated until the shape, of the same rank, is reached. The layout stays, and each thread has
+            /// its elements again: nothing moves.
             #[inline]
             #[track_caller]
             pub fn broadcast_to(self, shape: impl IntoDims) -> Self {
                 Self::wrap(trace::broadcast_to(self.value(), shape.into_dims(), here()))
             }
 
-            /// The same elements in row-major order, counted in another shape. No element moves.
+            /// The same elements in row-major order, counted in another shape of as many (TK0013). No element moves: the
+            /// layout of the result says where they are, by its bases if it has no other name.
             #[inline]
             #[track_caller]
             pub fn reshape(self, shape: impl IntoDims) -> Self {
