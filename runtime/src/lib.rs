@@ -137,7 +137,7 @@ mod book {
         )*};
     }
     pages!(
-        first_kernel layouts masks reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
+        first_kernel control_flow layouts masks reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
         clusters launches cases inspecting emulator errors
     );
 }

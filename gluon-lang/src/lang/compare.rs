@@ -145,3 +145,33 @@ equal_to_other_types! {
     [T: PartialEq, const N: usize] [T], [T; N];
     [T: PartialEq, const N: usize] [T; N], [T];
 }
+
+/// What std would compare a value of the kernel with: nothing. Its comparisons give `bool`s, and the macros write others.
+#[diagnostic::on_unimplemented(
+    message = "values of the kernel are compared in functions under `#[kernel]` or `#[device]`",
+    label = "this function is neither, or a macro hides the comparison",
+    note = "put `#[device]` on the function, or write `x.equal(&y)` of `KernelEq` and `x.less(&y)` of `KernelOrd`"
+)]
+pub trait ComparedWithoutDevice {
+    /// Never called.
+    #[doc(hidden)]
+    fn never(&self) -> !;
+}
+
+macro_rules! not_compared_by_the_host {
+    ($($handle:ident)*) => {$(
+        impl<T: Element, R: ComparedWithoutDevice> PartialEq<R> for $handle<T> {
+            fn eq(&self, rhs: &R) -> bool {
+                rhs.never()
+            }
+        }
+
+        impl<T: Element, R: ComparedWithoutDevice> PartialOrd<R> for $handle<T> {
+            fn partial_cmp(&self, rhs: &R) -> Option<std::cmp::Ordering> {
+                rhs.never()
+            }
+        }
+    )*};
+}
+
+not_compared_by_the_host!(Scalar Tensor);

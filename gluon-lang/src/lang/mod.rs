@@ -64,7 +64,7 @@ pub use cluster::{
     cluster_id, cluster_rank, cluster_size, cluster_wait, launch_dependents, launch_wait,
     num_clusters,
 };
-pub use compare::{KernelEq, KernelOrd};
+pub use compare::{ComparedWithoutDevice, KernelEq, KernelOrd};
 pub use create::{arange, full, full_like, num_programs, program_id, scalar, zeros, zeros_like};
 pub use dims::IntoDims;
 pub use dot::{FmaFactor, WarpFactor, dot_fma, mma_v2, mma_v2_tf32};

@@ -1,4 +1,5 @@
 //! Control flow inside macros is not rewritten: what only the host can decide stays so.
+use tilekit::lang::KernelEq;
 use tilekit::lang::prelude::*;
 
 macro_rules! keep {
@@ -44,4 +45,14 @@ fn as_if_of_the_host(x: Ptr<i32>, n: i32) {
     let second = x[1]; //~ a pointer of a kernel has no index
     let tile = Smem::<i32>::alloc([4, 8], Swizzled::plain([1, 0]));
     let row = tile[n]; //~ a tile of shared memory has no index
+}
+
+/// The macros give comparisons their meaning.
+fn forgotten(x: Tensor<f32>, n: Scalar<i32>) -> Tensor<bool> {
+    let y = x.maximum(0.0);
+    if n == 3 { //~ values of the kernel are compared in functions under
+        let _ = y;
+    }
+    let _ = y < 1.0; //~ values of the kernel are compared in functions under
+    y.equal(&x)
 }
