@@ -67,6 +67,22 @@ pub enum FaultKind {
     RegisterBudget,
 }
 
+impl FaultKind {
+    /// What helps against most faults of a kind, where those who found one know nothing better.
+    pub(crate) fn usual_help(self) -> Option<&'static str> {
+        match self {
+            Self::BarrierDivergence => Some(
+                "a barrier stands where all threads that it counts come by: not in a branch that they take differently, nor behind \
+                 a return of some",
+            ),
+            Self::DivisionByZero => Some(
+                "replace the divisor where it may be zero, also in elements that are masked later",
+            ),
+            _ => None,
+        }
+    }
+}
+
 /// A place in the author's source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {

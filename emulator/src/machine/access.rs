@@ -101,13 +101,11 @@ pub(crate) fn check_aligned(
     let message = format!(
         "{verb} of {bytes} bytes in {memory} memory at {address:#x} is misaligned: the address must be a multiple of {bytes}"
     );
-    Err(Trouble::access(
-        FaultKind::Misaligned,
-        lane,
-        address,
-        bytes,
-        message,
-    ))
+    Err(
+        Trouble::access(FaultKind::Misaligned, lane, address, bytes, message).help(
+            "begin at such a multiple: pad rows to it, and promise no more than holds (`#[multiple_of]`)",
+        ),
+    )
 }
 
 /// Complains about bytes that were read before anything wrote them.
@@ -121,7 +119,14 @@ pub(crate) fn unwritten(
     let message = format!(
         "load of {bytes} bytes from {memory} memory at {address:#x} reads uninitialised memory: nothing has written byte {missing} of it"
     );
-    Trouble::access(FaultKind::Uninitialised, lane, address, bytes, message)
+    let help = match memory {
+        Memory::Shared => {
+            "store to it first; where a copy fills it, wait for the phase that the copy completes (a fresh mbarrier is in phase 0, and a \
+             wait for phase 1 passes at once)"
+        }
+        _ => "write the buffer first, or mask what has not been written",
+    };
+    Trouble::access(FaultKind::Uninitialised, lane, address, bytes, message).help(help)
 }
 
 impl Worker<'_> {
@@ -232,6 +237,7 @@ impl Worker<'_> {
             "{verb} of {bytes} bytes in global memory at {address:#x}{hint} is out of bounds: {place}"
         );
         Trouble::access(FaultKind::OutOfBounds, lane, address, bytes, message)
+            .help("mask the elements that lie outside (`.mask(at < n)`), or pass a buffer that holds them")
     }
 
     /// Refuses to read bytes of global memory that nothing wrote.

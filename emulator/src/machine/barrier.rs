@@ -146,7 +146,7 @@ impl BarrierState {
                 "barrier {id} is waited for by {expected} threads here, but {} threads arrived expecting {}",
                 self.arrived, self.expected
             );
-            return Err(Trouble::new(FaultKind::IllegalOperand, lanes, message));
+            return Err(self.miscounted(lanes, message));
         }
         self.arrived += threads;
         if self.arrived > self.expected {
@@ -154,13 +154,29 @@ impl BarrierState {
                 "{} threads arrive at barrier {id}, which expects {expected}",
                 self.arrived
             );
-            return Err(Trouble::new(FaultKind::IllegalOperand, lanes, message));
+            return Err(self.miscounted(lanes, message));
         }
         self.arrivals.push(arrival);
         self.count += votes.count_ones();
         self.all &= votes == lanes;
         self.any |= votes != 0;
         Ok(())
+    }
+}
+
+impl BarrierState {
+    /// Trouble that shows who came before.
+    fn miscounted(&self, lanes: u32, message: String) -> Box<Trouble> {
+        let trouble = Trouble::new(FaultKind::IllegalOperand, lanes, message).help(
+            "all who come to a barrier give the same number of threads, and that is how many come",
+        );
+        let mut steps: Vec<u32> = self.arrivals.iter().map(|arrival| arrival.step).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        let shown = steps.into_iter();
+        shown.fold(trouble, |trouble, step| {
+            trouble.see(step, "others came here")
+        })
     }
 }
 

@@ -30,9 +30,15 @@ pub(crate) struct BulkGroups {
     has_open: bool,
     /// Groups below are complete as far as the thread knows.
     waited: u64,
+    /// The step of the last store.
+    last_store: u32,
 }
 
 impl BulkGroups {
+    pub(crate) fn last_store(self) -> u32 {
+        self.last_store
+    }
+
     /// The thread has copies that it has not waited for.
     pub(crate) fn is_unfinished(self) -> bool {
         self.has_open || self.waited < self.current
@@ -345,6 +351,7 @@ impl Worker<'_> {
         self.check_pieces_inside(scene, cta, &pending.pieces, lane)?;
         let groups = scene.warp.bulk_groups.entry(lane as u32).or_default();
         groups.has_open = true;
+        groups.last_store = scene.path.pc;
         let number = groups.current;
         let group = Some(number);
         self.start_store(scene, Pending { group, ..pending }, number)

@@ -114,5 +114,6 @@ impl Linear {
             "{verb} of {bytes} bytes in {memory} memory at {address:#x} is out of bounds: {place}"
         );
         Trouble::access(FaultKind::OutOfBounds, lane, address, bytes, message)
+            .help("an index, an offset or a length leads out of what was allocated")
     }
 }

@@ -133,6 +133,8 @@ pub(crate) fn fault(
         place: step_place(program, code, step),
         message: trouble.message,
         related: related.collect(),
-        help: trouble.help,
+        help: trouble
+            .help
+            .or_else(|| trouble.kind.usual_help().map(str::to_owned)),
     })
 }

@@ -135,8 +135,7 @@ impl<'a> Worker<'a> {
                     }
                 }
                 Op::Exit => {
-                    self.check_end(warp, mask)
-                        .map_err(|trouble| Halt { trouble, step: pc })?;
+                    self.check_end(warp, mask, pc)?;
                     warp.end_lanes(path.meeting, mask);
                     if warp.is_done() {
                         cluster.end_warp(cta, warp);
@@ -282,24 +281,32 @@ impl<'a> Worker<'a> {
         Ok(Flow::Next)
     }
 
-    /// Threads must not end with work under way that uses what ends with them.
-    fn check_end(&self, warp: &Warp, lanes: u32) -> Stepped {
+    /// Threads must not end at a step with work under way that uses what ends with them.
+    fn check_end(&self, warp: &Warp, lanes: u32, end: u32) -> Result<(), Halt> {
         if warp.alive & !lanes == 0 {
-            self.check_products_done(warp)?;
+            self.check_products_done(warp)
+                .map_err(|trouble| Halt { trouble, step: end })?;
         }
-        let unfinished = warp
-            .bulk_groups
-            .iter()
-            .filter(|(_, groups)| groups.is_unfinished());
-        let unfinished = unfinished.fold(0u32, |all, (lane, _)| all | 1 << lane) & lanes;
-        if unfinished == 0 || !self.context.launch.checks.races {
+        let threads = warp.bulk_groups.iter();
+        let mut open =
+            threads.filter(|(lane, groups)| lanes >> **lane & 1 != 0 && groups.is_unfinished());
+        let Some((first, groups)) = open.next() else {
+            return Ok(());
+        };
+        if !self.context.launch.checks.races {
             return Ok(());
         }
+        let unfinished = open.fold(1u32 << first, |all, (lane, _)| all | 1 << lane);
         let message = format!(
             "lanes {} end while bulk stores may still read shared memory; cp.async.bulk.wait_group is missing",
             LaneSet(unfinished)
         );
-        Err(Trouble::new(FaultKind::Race, unfinished, message))
+        let trouble = Trouble::new(FaultKind::Race, unfinished, message)
+            .see(end, "the threads end here")
+            .help("the threads that start stores wait for them (`tma_store_wait(0)`): shared memory ends with the CTA");
+        // The author's line is that of the store; where the kernel ends says little.
+        let step = groups.last_store();
+        Err(Halt { trouble, step })
     }
 
     fn check_divisor(&self, scene: &Scene<'_>, file: File, slot: u32, bits: u32) -> Stepped {
@@ -362,5 +369,6 @@ fn check_bound(scene: &Scene<'_>, bound: &IndexBound) -> Stepped {
         "index {first} is outside 0..{}: {}",
         bound.limit, bound.what
     );
-    Err(Trouble::new(FaultKind::OutOfBounds, lanes, message))
+    Err(Trouble::new(FaultKind::OutOfBounds, lanes, message)
+        .help("let the index wrap (`% stages`), or allocate more"))
 }

@@ -6,7 +6,7 @@ use super::run::Worker;
 use super::stats::{Counts, Stats};
 use super::warp::Wait;
 use super::{cluster_life, deadlock, report};
-use crate::fault::{Fault, FaultKind, Trouble};
+use crate::fault::{Fault, Trouble};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -252,8 +252,7 @@ fn run_warp(
 pub(super) fn cluster_fault(
     context: &Context<'_>,
     cluster: &Cluster,
-    kind: FaultKind,
-    message: String,
+    trouble: Trouble,
 ) -> Box<Fault> {
     let first = cluster.ctas.iter().flat_map(|cta| {
         cta.warps
@@ -261,10 +260,5 @@ pub(super) fn cluster_fault(
             .filter_map(|warp| Some((cta.index, warp.index, warp.paths.first()?.pc)))
     });
     let place = first.into_iter().next().unwrap_or_default();
-    report::fault(
-        context.program,
-        context.code,
-        *Trouble::new(kind, 0, message),
-        place,
-    )
+    report::fault(context.program, context.code, trouble, place)
 }

@@ -101,11 +101,19 @@ fn misuse_of_mbarriers() {
 
 #[test]
 fn a_wait_that_nobody_ends() {
-    check_fault(
-        &Kernel::new(&with_mbarrier(2, &format!("@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;{WAIT}"))),
-        FaultKind::Deadlock,
-        "deadlock: every thread that is left waits for something that cannot come
-  warp 0, lanes 0-31: at `mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;`, for phase 0 of the mbarrier at 0x400 (initialised at `@%p1 mbarrier.init.shared::cta.b64 [%r2], 2;`): 1 of 2 arrivals and 64 bytes are missing",
+    let expects = "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;";
+    let fault = Kernel::new(&with_mbarrier(2, &format!("{expects}{WAIT}"))).fault();
+    assert_eq!(
+        (fault.kind, fault.to_string().as_str()),
+        (
+            FaultKind::Deadlock,
+            "deadlock: every thread that is left waits for something that cannot come
+  kernel k, CTA (0,0,0), warp 0
+  PTX line 24: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+  warp 0 waits here for phase 0 of the mbarrier at 0x400: 1 of 2 arrivals and 64 bytes are missing: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+  the mbarrier at 0x400 is made here, with a count of 2: @%p1 mbarrier.init.shared::cta.b64 [%r2], 2;
+  help: somebody who is counted does not arrive, or the mbarrier is made with too high a count"
+        )
     );
 }
 

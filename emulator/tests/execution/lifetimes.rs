@@ -138,10 +138,9 @@ fn bytes_that_nobody_expects() {
     assert_eq!(fault.kind, FaultKind::Deadlock);
     assert!(
         fault
-            .message
+            .to_string()
             .contains("128 bytes more have come than were expected"),
-        "{}",
-        fault.message
+        "{fault}"
     );
     // An arrival without bytes ends the phase under the copy.
     let fault = of_one(

@@ -188,6 +188,21 @@ pub(crate) fn fault<Args>(
         .to_string()
 }
 
+/// Runs a kernel that is wrong in several orders; gives what the emulator says of each.
+#[track_caller]
+pub(crate) fn faults<Args>(
+    kernel: impl KernelFn<Args>,
+    grid: [u32; 3],
+    arguments: &[Argument],
+) -> Vec<Fault> {
+    let ready = ready(kernel);
+    let launch = |seed| {
+        let done = ready.launch(grid, arguments, seed);
+        *done.expect_err("the kernel does what it must not")
+    };
+    (0..4).map(launch).collect()
+}
+
 /// The bytes of a tensor map for a parameter of this type.
 fn map(ty: &Type, address: u64, dims: &[u64], corners: Option<([i16; 3], [i16; 3])>) -> Vec<u8> {
     let Type::TensorMap(m) = ty else {

@@ -12,6 +12,7 @@ mod bounds;
 mod bulk;
 mod cluster;
 mod cp_async;
+mod faulty;
 mod machine;
 mod mbarrier;
 mod remote;
