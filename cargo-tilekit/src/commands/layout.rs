@@ -54,9 +54,11 @@ pub(super) fn layout(
     }
 }
 
-/// Is a layout meant, right or wrong, and no kernel? Names of kernels have no parentheses.
+/// Is a layout meant, right or wrong, and no kernel? Names of kernels have parentheses in their arguments alone, as in
+/// `softmax<(f32, f16)>`.
 fn is_layout(target: &str) -> bool {
-    target.contains('(') || AnyLayout::from_str(target).is_ok()
+    let name = target.split('(').next().unwrap_or(target);
+    name.len() < target.len() && !name.contains('<') || AnyLayout::from_str(target).is_ok()
 }
 
 /// The width of elements that a layout is made for, where it says so.
@@ -235,4 +237,19 @@ fn write(path: &Path, content: &str, terminal: &Terminal) -> Result<()> {
         || json!({"reason": "tilekit-artifact", "kind": "svg", "path": path}),
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_layout;
+
+    #[test]
+    fn a_wrong_layout_is_no_kernel_and_a_kernel_of_tuples_no_layout() {
+        for layout in ["Blocked([1], [32], [4], [0])", "Blockd([1])", "Auto"] {
+            assert!(is_layout(layout), "{layout}");
+        }
+        for kernel in ["softmax", "softmax<bf16, 1024>", "fold<(f32, f16)>"] {
+            assert!(!is_layout(kernel), "{kernel}");
+        }
+    }
 }
