@@ -38,14 +38,24 @@ pub fn cluster_gather(x: Ptr<f32>, order: Ptr<i32>, out: Ptr<f32>) {
     out.at(at).store(found);
 }
 
+/// Where the CTAs of a cluster have the bins: all of them, or each its part.
+fn counters(is_split: bool) -> Blocked {
+    let bins = Blocked::new([1], [32], [4], [0]);
+    if is_split {
+        bins.split_over_ctas(0, CTAS)
+    } else {
+        bins.with_ctas([[0], [0]])
+    }
+}
+
 /// `out[r, b]` counts the elements of `x[r, :]` that are `b`.
 #[kernel(warps = 4, cluster = CTAS)]
-pub fn cluster_histogram<const BINS: usize>(x: Ptr<i32>, out: Ptr<i32>) {
+pub fn cluster_histogram<const BINS: usize, const SPLIT: bool>(x: Ptr<i32>, out: Ptr<i32>) {
     let row = cluster_id(0);
     let numbers = x.at(row * COLS + arange(0..COLS, line())).load();
-    let copies = Blocked::new([1], [32], [4], [0]).with_ctas([[0], [0]]);
-    let counts = numbers.histogram(BINS, copies.clone());
-    out.at(row * BINS + arange(0..BINS, copies)).store(counts);
+    let bins = counters(SPLIT);
+    let counts = numbers.histogram(BINS, bins.clone());
+    out.at(row * BINS + arange(0..BINS, bins)).store(counts);
 }
 
 #[case(sizes(rows = [1, 5]))]
@@ -89,10 +99,15 @@ fn cluster_histogram_case(case: &mut Case) -> CaseResult {
     let rows = case.size("rows");
     let x = case.integers::<i32>("x", [rows, COLS], -3..BINS as i64 + 3);
     let out = case.output::<i32>("out", [rows, BINS]);
-    case.launch(cluster_histogram::<BINS>, grid(rows * CTAS), (&x, &out))?;
+    let split = case.output::<i32>("split", [rows, BINS]);
+    let whole = cluster_histogram::<BINS, false>;
+    case.launch(whole, grid(rows * CTAS), (&x, &out))?;
+    let parts = cluster_histogram::<BINS, true>;
+    case.launch(parts, grid(rows * CTAS), (&x, &split))?;
     let count =
         |[r, b]: [usize; 2]| -> i64 { (0..COLS).filter(|&c| x[[r, c]] == b as i32).count() as i64 };
     case.expect(&out, count, Exactly)?;
-    case.moves_bytes(4 * rows * (COLS + BINS));
+    case.expect(&split, count, Exactly)?;
+    case.moves_bytes(8 * rows * (COLS + BINS));
     Ok(())
 }

@@ -40,6 +40,7 @@ pub mod mma_v2;
 pub mod pdl_chain;
 pub mod rmsnorm;
 pub mod row_sum;
+pub mod short_rows;
 pub mod softmax;
 pub mod softmax_bulk;
 pub mod softmax_cluster;
