@@ -54,6 +54,10 @@ impl Later {
 
     /// Is the variable of this name mentioned, before another one takes the name?
     pub(super) fn mentions(&self, name: &str) -> bool {
+        let now = self.next.checked_sub(1).and_then(|now| self.stmts.get(now));
+        if now.is_some_and(|names| names.bound.contains(name)) {
+            return false;
+        }
         for names in self.stmts.iter().skip(self.next) {
             if names.mentioned.contains(name) {
                 return true;

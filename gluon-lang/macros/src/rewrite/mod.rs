@@ -85,6 +85,8 @@ impl Rewriter {
     }
 
     fn local(&mut self, local: &mut Local) {
+        // The expansion of a branch lends variables of its own, which the author's does not.
+        let written = local.init.as_ref().map(|init| init.expr.clone());
         if let Some(init) = &mut local.init {
             self.visit_expr_mut(&mut init.expr);
             if let Some((_, diverge)) = &mut init.diverge {
@@ -95,10 +97,10 @@ impl Rewriter {
         } else {
             deferred::allow_mut(&mut local.attrs);
         }
-        match &local.init {
-            Some(init) => self
+        match &written {
+            Some(written) => self
                 .scopes
-                .add_matched(&local.pat, &init.expr, &cfgs(&local.attrs)),
+                .add_matched(&local.pat, written, &cfgs(&local.attrs)),
             None => self.scopes.add_declared(&local.pat, &cfgs(&local.attrs)),
         }
     }

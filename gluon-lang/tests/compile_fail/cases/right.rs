@@ -221,3 +221,60 @@ pub fn changing_captures(x: Ptr<i32>, n: i32) {
         x.at(0).store(sum + count + pair.low + pair.high[1]);
     }
 }
+
+/// What arms of the host use up, they may, whatever its name stands for later.
+#[kernel]
+pub fn used_up<const N: usize>(x: Ptr<i32>, n: i32) {
+    #[derive(Default)]
+    struct Builder(Vec<usize>);
+    impl Builder {
+        fn add(mut self, k: usize) -> Builder {
+            self.0.push(k);
+            self
+        }
+        fn done(self) -> usize {
+            self.0.len()
+        }
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+    }
+    let builder = Builder::default();
+    let builder = if N > 3 { builder.add(1) } else { Builder::default() };
+    let other = Builder::default();
+    let count = if N > builder.len() {
+        other.done()
+    } else {
+        let other = builder.len();
+        other + 1
+    };
+    let list = vec![n, n + 1];
+    let all: Vec<Scalar<i32>> = if N > 2 {
+        list.into_iter().map(|k| k + 1).collect()
+    } else {
+        Vec::new()
+    };
+    let text = String::from("a");
+    let long = if N > 4 { text + "b" } else { String::new() };
+    let pairs = all.iter().zip(long.chars());
+    let length = if N > 5 { pairs.count() } else { 0 };
+    let maybe = Some(Builder::default());
+    if let Some(inner) = maybe {
+        if N > 6 {
+            x.at(inner.done()).store(n);
+        }
+    }
+    for (k, item) in [Builder::default(), Builder::default()].into_iter().enumerate() {
+        let item = if k > N { item.add(k) } else { Builder::default() };
+        if n > 3 {
+            x.at(item.len()).store(k);
+        }
+        if N > 7 {
+            x.at(item.done()).store(n);
+        }
+    }
+    let kept = move || builder.len();
+    if n > 4 {
+        x.at(kept()).store(count + length);
+    }
+}
