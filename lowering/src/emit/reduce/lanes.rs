@@ -166,7 +166,10 @@ impl Plan<'_> {
             return partial.tuples;
         }
         let shared: u32 = partial.shares.iter().map(|share| share.number).sum();
-        let lanes: u32 = partial.shares.iter().map(|share| 1 << share.lane_bit).sum();
+        // Lanes that differ in other bits along the dimension have met, and hold the same; so do those with copies.
+        let along = bits_along(&self.source.map, Axis::Lane, self.axis);
+        let alike = self.source.copied_threads & 31;
+        let lanes = along.iter().fold(alike, |all, bit| all | 1 << bit);
         let result = |number: u32| {
             let held_by = partial
                 .shares
