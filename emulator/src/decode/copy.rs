@@ -105,6 +105,10 @@ impl Decoder<'_> {
             i.addr,
             None,
         )?;
+        // How long a thread may be suspended is a matter of time, of which the machine knows nothing.
+        if let Some(time) = i.hint {
+            self.source(time, Type::U32)?;
+        }
         let ty = if parity { Type::U32 } else { Type::B64 };
         op.phase = Phase {
             file: Self::file(ty),

@@ -124,6 +124,20 @@ const SEE: &str = "shl.b32 %r6, %r1, 2; add.u32 %r7, %r3, %r6; ld.shared.u32 %r8
     mul.wide.u32 %rd1, %r1, 4; add.u64 %rd2, %in1, %rd1; st.global.u32 [%rd2], %r8;";
 
 #[test]
+fn waits_may_say_how_long_they_suspend() {
+    // The wait comes back without the phase, and the kernel arrives itself.
+    let body = with_mbarrier(
+        1,
+        "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0, 1000;
+        @%p2 trap;
+        @%p1 mbarrier.arrive.shared::cta.b64 _, [%r2];
+        mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0, %r1;
+        @!%p2 trap;",
+    );
+    Kernel::new(&body).run();
+}
+
+#[test]
 fn bulk_loads_come_when_they_are_waited_for() {
     for seed in 0..5 {
         let kernel = Kernel::new(&with_mbarrier(1, &format!("{BULK}{WAIT}{SEE}")))

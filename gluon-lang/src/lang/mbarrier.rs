@@ -146,12 +146,32 @@ impl Mbarrier {
     #[inline]
     #[track_caller]
     pub fn try_wait(self, phase: impl ScalarOperand<i32>) -> Tried {
-        let at = here();
-        let phase = trace::mbarrier_phase(phase.into_raw(), at);
+        self.tried(phase.into_raw(), None, here())
+    }
+
+    /// The same, and threads for which the phase is not complete may be suspended for about so many nanoseconds first. The
+    /// emulator knows no time: there they come back when the phase is complete, or when nothing else can run.
+    #[inline]
+    #[track_caller]
+    pub fn try_wait_for(
+        self,
+        phase: impl ScalarOperand<i32>,
+        nanoseconds: impl ScalarOperand<i32>,
+    ) -> Tried {
+        self.tried(phase.into_raw(), Some(nanoseconds.into_raw()), here())
+    }
+
+    fn tried(
+        self,
+        phase: Raw,
+        suspend: Option<Raw>,
+        at: &'static std::panic::Location<'static>,
+    ) -> Tried {
+        let phase = trace::mbarrier_phase(phase, at);
         Tried {
             barrier: self.0,
             phase,
-            done: trace::mbarrier_try_wait(self.0, phase, at),
+            done: trace::mbarrier_try_wait(self.0, phase, suspend, at),
         }
     }
 

@@ -225,6 +225,8 @@ define_op! {
         barrier: Value,
         /// The parity: 0 or 1, a scalar of 32 bits.
         phase: Value,
+        /// How long a thread may be suspended, in nanoseconds, a scalar of 32 bits; without it the GPU says.
+        suspend: PackedOption<Value>,
     }
 }
 
@@ -232,6 +234,7 @@ impl OpRules for MbarrierTryWait {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         one_barrier(func, "mbarrier_try_wait", self.barrier)?;
         check_phase(func, self.phase)?;
+        check_time(func, self.suspend)?;
         Ok(smallvec![Type::Scalar(Elem::I1)])
     }
     answers!(effects(ORDERS), shared(barrier: Poll), one_thread, free_layouts);
@@ -247,6 +250,20 @@ fn check_bytes(func: &Func, bytes: Value) -> Result<(), OpError> {
         format!("a number of bytes is an i32, not {ty}"),
     )
     .typed(bytes, ty))
+}
+
+fn check_time(func: &Func, time: PackedOption<Value>) -> Result<(), OpError> {
+    let Some(time) = time.expand() else {
+        return Ok(());
+    };
+    match func.ty(time) {
+        Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => Ok(()),
+        other => Err(OpError::new(
+            Code::ElementMismatch,
+            format!("a time is a scalar of 32 bits in nanoseconds, not {other}"),
+        )
+        .typed(time, other)),
+    }
 }
 
 fn check_phase(func: &Func, phase: Value) -> Result<(), OpError> {

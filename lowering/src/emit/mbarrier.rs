@@ -128,7 +128,11 @@ impl Lower for MbarrierWait {
 
 impl Lower for MbarrierTryWait {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let wait = cx.try_phase(self.barrier, self.phase);
+        let mut wait = cx.try_phase(self.barrier, self.phase);
+        if let Some(time) = self.suspend.expand() {
+            let time = cx.scalar(time);
+            wait.hint = Some(cx.code.operand(time, Elem::I32));
+        }
         let done = wait.done.reg();
         cx.code.push(wait);
         let done = done.expect("the answer was asked for");

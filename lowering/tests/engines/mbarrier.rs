@@ -2,7 +2,7 @@
 
 use gluon_lang::lang::prelude::*;
 
-use crate::machine::{Argument, buffer, numbers, run};
+use crate::machine::{Argument, buffer, numbers, ptx, run};
 
 fn square() -> Blocked {
     Blocked::new([1, 1], [2, 16], [4, 1], [1, 0])
@@ -62,9 +62,11 @@ fn arrivals(out: Ptr<i32>, n: i32) {
     // The phase before the first counts as complete.
     all.wait(1);
     let tried = all.try_wait(0);
+    let longer = all.try_wait_for(0, n * 100);
     all.arrival().when(n > 0).arrive();
     all.arrival().when(n < 0).arrive();
     tried.wait();
+    longer.wait();
     warps.arrival().by(Arrivers::Warp).count(3).arrive();
     groups.arrival().by(Arrivers::Warpgroup).arrive();
     threads.arrival().by(Arrivers::Thread).arrive();
@@ -73,6 +75,17 @@ fn arrivals(out: Ptr<i32>, n: i32) {
     threads.wait(0);
     threads.wait_when(n < 0, 1);
     out.at(at).store(at);
+}
+
+#[test]
+fn a_wait_that_is_tried_says_how_long_it_may_take() {
+    let ptx = ptx(arrivals);
+    let tries = ptx
+        .lines()
+        .filter(|line| line.contains("mbarrier.try_wait"));
+    let operands = |line: &str| line.matches(',').count();
+    let timed = tries.filter(|line| operands(line) == 3).count();
+    assert_eq!(timed, 1, "{ptx}");
 }
 
 #[test]

@@ -111,6 +111,22 @@ impl Trace {
         None
     }
 
+    /// A time that a thread may be suspended.
+    fn nanoseconds(&mut self, time: Raw, at: At) -> Value {
+        if let Raw::Const(Const::Int(..0)) = time {
+            let error = OpError::new(Code::ConstantRange, "a time of less than nothing");
+            return self.fail(
+                error.help("give the nanoseconds that a thread may be suspended"),
+                at,
+            );
+        }
+        match self.fit("try_wait_for", &[(time, Elem::I32)], at) {
+            Some(fitted) => fitted[0],
+            None => self.builder.poison(),
+        }
+    }
+
+    /// The parity of a phase.
     fn phase(&mut self, phase: Raw, at: At) -> Value {
         if let Raw::Const(Const::Int(parity)) = phase
             && !(0..2).contains(&parity)
@@ -139,11 +155,21 @@ pub(crate) fn mbarrier_wait(barrier: Value, phase: Raw, predicate: Option<Value>
     });
 }
 
-/// Asks for a phase.
+/// Asks for a phase, for so many nanoseconds where that is said.
 #[inline(never)]
-pub(crate) fn mbarrier_try_wait(barrier: Value, phase: Value, at: At) -> Value {
+pub(crate) fn mbarrier_try_wait(
+    barrier: Value,
+    phase: Value,
+    suspend: Option<Raw>,
+    at: At,
+) -> Value {
     with(at, |trace| {
-        let op = MbarrierTryWait { barrier, phase };
+        let suspend = suspend.map(|time| trace.nanoseconds(time, at));
+        let op = MbarrierTryWait {
+            barrier,
+            phase,
+            suspend: suspend.into(),
+        };
         trace.push1(op, crate::ir::Type::scalar(Elem::I1), at)
     })
 }
