@@ -37,13 +37,13 @@ pub fn matmul_softmax<const CTAS: usize, const COLUMNS: usize>(
     let left = Smem::<bf16>::alloc([STAGES, ROWS, BK], a.layout());
     let right = Smem::<bf16>::alloc([STAGES, COLUMNS, BK], b.layout());
     let full = Mbarriers::alloc(STAGES, 1);
-    // A stage is empty when the warps of its CTA have done with it. Rows of A are written to all CTAs by the first one, which
-    // counts the warps of all of them.
+    // A stage is empty when the warps of its CTA have done with it. Rows of A are written to all CTAs by one, which counts the
+    // warps of all of them.
     let (empty, read) = (
         Mbarriers::alloc(STAGES, 4),
-        Mbarriers::alloc(STAGES, 4 * CTAS as u32),
+        Mbarriers::alloc(STAGES, 4 * a.copies()),
     );
-    let is_first = cluster_rank() == 0;
+    let is_loader = cluster_rank() == a.loader();
     let row = cluster_id(0) * ROWS;
     let steps = steps_along(k, BK);
     cluster_barrier_relaxed();
@@ -60,7 +60,7 @@ pub fn matmul_softmax<const CTAS: usize, const COLUMNS: usize>(
             let done = empty.at(stage.index).arrival();
             done.by(Arrivers::Warp).arrive();
             let done = read.at(stage.index).arrival();
-            done.by(Arrivers::Warp).in_cta(0).arrive();
+            done.by(Arrivers::Warp).in_cta(a.loader()).arrive();
             stage = stage.next(STAGES);
         }
         let column = arange(0..COLUMNS, Slice::new(0, sums)).expand_dims(0);
@@ -75,7 +75,7 @@ pub fn matmul_softmax<const CTAS: usize, const COLUMNS: usize>(
         let mut stage = Stage::first();
         for step in range(0, steps) {
             empty.at(stage.index).wait(stage.phase ^ 1);
-            read.at(stage.index).wait_when(is_first, stage.phase ^ 1);
+            read.at(stage.index).wait_when(is_loader, stage.phase ^ 1);
             let full = full.at(stage.index);
             full.expect(a.block_bytes() + b.block_bytes());
             let for_all = a.copy().multicast_copies();
@@ -83,9 +83,9 @@ pub fn matmul_softmax<const CTAS: usize, const COLUMNS: usize>(
             b.load([scalar(0), step * BK], right.index(stage.index), full);
             stage = stage.next(STAGES);
         }
-        // The first CTA must not end while others still speak to its barriers: the last arrivals come round once more.
+        // That CTA must not end while others still speak to its barriers: the last arrivals come round once more.
         for _ in 0..STAGES {
-            read.at(stage.index).wait_when(is_first, stage.phase ^ 1);
+            read.at(stage.index).wait_when(is_loader, stage.phase ^ 1);
             stage = stage.next(STAGES);
         }
     };

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, Raw, TmaCore, here};
-use super::{Element, Mbarrier, Smem, TensorMap};
+use super::{Element, Mbarrier, Scalar, Smem, TensorMap};
 use crate::layout::{Dims, SharedLayout};
 pub use crate::ops::tma::TmaReduceOp;
 
@@ -71,6 +71,19 @@ impl<T: Element> TensorMap<T> {
     #[track_caller]
     pub fn block_bytes(self) -> u32 {
         trace::map_block_bytes(self.value(), here())
+    }
+
+    /// How many CTAs of the cluster have the same part of a block: a power of two.
+    #[track_caller]
+    pub fn copies(self) -> u32 {
+        trace::map_copies(self.value(), here())
+    }
+
+    /// The rank of the CTA that loads the part of this one by [`multicast_copies`](TmaCopy::multicast_copies): the first of
+    /// those that have the same. Before it loads again, all of them tell it that they have read what was there.
+    #[track_caller]
+    pub fn loader(self) -> Scalar<i32> {
+        Scalar::wrap(trace::map_loader(self.value(), here()))
     }
 
     /// A copy to be described.

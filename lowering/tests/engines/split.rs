@@ -370,3 +370,26 @@ fn one_cta_asks_for_what_several_get() {
     assert!(!each.contains(".multicast::cluster"), "{each}");
     assert!(once.contains(".multicast::cluster"), "{once}");
 }
+
+/// Who loads for whom, and for how many.
+#[kernel(warps = 4, cluster = 4)]
+fn loaders(
+    #[block([8, 64], Nvmma::PLAIN.with_ctas([[0, 0], [0, 1]]))] a: TensorMap<f16>,
+    #[block([8, 64], Nvmma::PLAIN.with_ctas([[0, 0], [0, 0]]))] b: TensorMap<f16>,
+    #[block([8, 64], Nvmma::PLAIN.with_ctas([[0, 1], [1, 0]]))] c: TensorMap<f16>,
+    out: Ptr<i32>,
+) {
+    for (at, map) in [a, b, c].into_iter().enumerate() {
+        let place = out.at(program_id(0) * 3 + at as i32);
+        place.store(map.loader() * 10 + map.copies() as i32);
+    }
+}
+
+#[test]
+fn the_first_of_those_with_the_same_part_loads_it() {
+    let map = || tensor(&[f16::ZERO; 512], &[8, 64]);
+    let arguments = [map(), map(), map(), buffer(&[0_i32; 12])];
+    let after = run(loaders, [4, 1, 1], &arguments);
+    let wanted = [2, 4, 1, 2, 4, 11, 22, 4, 21, 22, 4, 31];
+    assert_eq!(numbers::<i32>(&after[3]), wanted);
+}

@@ -2,11 +2,13 @@
 
 use super::super::operand::Raw;
 use super::super::{At, Trace, with};
+use super::{binary, cluster_rank};
 use crate::diag::{Code, OpError};
 use crate::elem::Elem;
 use crate::entity::Value;
 use crate::layout::{Nvmma, SharedLayout};
 use crate::ops::Values;
+use crate::ops::arith::BinaryOp;
 use crate::ops::create::Const;
 use crate::ops::global::L2Policy;
 use crate::ops::tma::{TmaLoad, TmaPrefetch, TmaReduceOp, TmaStore, TmaStoreWait};
@@ -42,6 +44,37 @@ pub(crate) fn map_block_bytes(map: Value, at: At) -> u32 {
         let m = trace.ty(map).as_tensor_map();
         m.map_or(0, crate::ir::TensorMapType::block_bytes)
     })
+}
+
+/// The bits of the rank that do not change which part of a block a CTA has.
+fn copied_bits(map: Value, at: At) -> (u32, usize) {
+    with(at, |trace| {
+        let m = trace.ty(map).as_tensor_map();
+        let origins = m.map_or_else(Vec::new, crate::ir::TensorMapType::part_origins);
+        let bits = origins.iter().enumerate();
+        let copies = bits.filter(|(_, origin)| origin.iter().all(|&at| at == 0));
+        let mask = copies.fold(0, |all, (bit, _)| all | 1 << bit);
+        (mask, origins.len())
+    })
+}
+
+/// The number of CTAs that have the same part of a block.
+#[inline(never)]
+pub(crate) fn map_copies(map: Value, at: At) -> u32 {
+    1 << copied_bits(map, at).0.count_ones()
+}
+
+/// The first of the CTAs that have the part of this one.
+#[inline(never)]
+pub(crate) fn map_loader(map: Value, at: At) -> Value {
+    let (copies, bits) = copied_bits(map, at);
+    let rank = cluster_rank(at);
+    if copies == 0 {
+        return rank;
+    }
+    let others = i128::from(((1_u32 << bits) - 1) & !copies);
+    let others = Raw::Const(Const::Int(others));
+    binary(BinaryOp::And, Raw::Value(rank), others, Elem::I32, at)
 }
 
 /// A block into shared memory.
