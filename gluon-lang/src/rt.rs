@@ -10,7 +10,7 @@ use crate::ir::TensorMapMode;
 use crate::lang::here;
 use crate::lang::{BlockLayout, Element, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
 pub use crate::lang::{
-    Branch, Carrier, Carry, Frame, GenericArg, HostCarrier, HostEnd, HostState, IntoLoop,
+    Branch, Carrier, Carry, Decided, Frame, GenericArg, HostCarrier, HostEnd, HostState, IntoLoop,
     KernelEntry, KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam,
     LeftLiteral, Logic, Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, Watcher,
     WhileLoop,
@@ -224,8 +224,8 @@ pub fn body<R>(body: impl FnOnce() -> R) -> R {
 
 /// The value of the second arm of an `if`, which has the type of the first.
 #[inline]
-pub fn as_other_arm<T>(_: &Option<T>, value: T) -> Option<T> {
-    Some(value)
+pub fn as_other_arm<T>(_: &Option<T>, value: T) -> T {
+    value
 }
 
 /// What an arm of an `if` gives where both arms assign variables that had no value before: its own value, and theirs.

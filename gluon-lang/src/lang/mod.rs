@@ -98,10 +98,10 @@ pub use tma::{
     Coordinates, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait, tma_store_wait_read,
 };
 pub use trace::{
-    AfterScalar, Branch, Carrier, Carry, Frame, GenericArg, HostBranch, HostCarrier, HostLogic,
-    HostLoop, HostState, HostWhile, KernelBranch, KernelEntry, KernelHead, KernelInstance,
-    KernelLoop, KernelWhile, Logic, LogicSide, ParamHead, Printed, Question, Raw, ScalarLogic,
-    TensorLogic, Traced, Undecided, Walker, Watcher, WhileLoop,
+    AfterScalar, Branch, Carrier, Carry, Decided, Frame, GenericArg, HostBranch, HostCarrier,
+    HostLogic, HostLoop, HostState, HostWhile, KernelBranch, KernelEntry, KernelHead,
+    KernelInstance, KernelLoop, KernelWhile, Logic, LogicSide, ParamHead, Printed, Question, Raw,
+    ScalarLogic, TensorLogic, Traced, Undecided, Walker, Watcher, WhileLoop,
 };
 pub(crate) use trace::{
     begin_kernel, const_arg, depth, enter, here, leaving, name_value, static_assert_failed,

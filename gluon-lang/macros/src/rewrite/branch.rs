@@ -1,13 +1,14 @@
 //! `if`.
 
-use proc_macro2::Span;
+use proc_macro2::{Ident, Span, TokenStream as Tokens};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
-use syn::{BinOp, Expr, Stmt, parse_quote};
+use syn::{BinOp, Expr, Lifetime, Stmt, parse_quote};
 
 use super::Rewriter;
+use super::deferred::Arms;
 use super::uses::Uses;
 
 /// Is it an `if let`, or a chain with one? Patterns are matched on the host.
@@ -31,12 +32,6 @@ impl Rewriter {
         if let Some((_, otherwise)) = &i.else_branch {
             uses.visit_expr(otherwise);
         }
-        let (state, value) = (self.fresh("if"), self.fresh("value"));
-        let mut other = self.fresh("other");
-        let (mut then_value, mut else_value) = (self.fresh("then"), self.fresh("else"));
-        for ident in [&mut then_value, &mut else_value] {
-            ident.set_span(i.if_token.span.resolved_at(Span::mixed_site()));
-        }
         let carry = self.scopes.carry(&uses, i.if_token.span, false);
         self.visit_expr_mut(&mut i.cond);
         let before = self.fork();
@@ -52,42 +47,30 @@ impl Rewriter {
             quote!({})
         };
         let arms = self.join_arms(&before, then_end, i);
-        let (cond, then) = (&i.cond, &i.then_branch);
-        let other_span = other_span.resolved_at(Span::mixed_site());
-        other.set_span(other_span);
-        let begin = quote_spanned!(i.if_token.span=> ::tilekit::rt::Branch::begin(#cond));
-        // A value that no branch can give is shown at the `if`.
-        let span = i.if_token.span.resolved_at(Span::mixed_site());
-        let lent = quote_spanned!(span=> &mut #then_value);
-        let next = quote_spanned!(span=> #state.otherwise(#carry, #lent));
-        let end = quote_spanned!(span=> #state.end(#carry, #then_value, #else_value));
-        let (first, second) = (arms.first(), arms.second());
-        let (given, others) = arms.values(&value, &other, &then_value);
-        // What is wanted of the value is told where the first arm gives it.
-        let mut all = self.fresh("all");
-        let last = i.then_branch.stmts.last().map(Spanned::span);
-        all.set_span(last.unwrap_or(span).resolved_at(Span::mixed_site()));
-        let end = arms.unpack(&all, &end);
-        *expr = parse_quote!({
-            let mut #state = #begin;
-            #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
-            let mut #then_value = if #state.then(#carry) {
-                #first
-                let #value = #then;
-                ::core::option::Option::Some(#given)
-            } else {
-                ::core::option::Option::None
-            };
-            #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
-            let #else_value = if #next {
-                #second
-                let #other = #otherwise;
-                #others
-            } else {
-                ::core::option::Option::None
-            };
-            #end
-        });
+        let names = self.names(i, other_span, &uses);
+        *expr = names.expand(i, &carry, &otherwise, &arms);
+    }
+
+    /// The names of one expansion. What rustc finds wrong with a value is shown where the author gives it.
+    fn names(&mut self, i: &syn::ExprIf, other: Span, uses: &Uses) -> Names {
+        let at = |span: Span, mut ident: Ident| {
+            ident.set_span(span.resolved_at(Span::mixed_site()));
+            ident
+        };
+        let first = i.if_token.span;
+        let last = i.then_branch.stmts.last().map_or(first, Spanned::span);
+        let label = Lifetime::new(&format!("'{}", self.fresh("arms")), Span::mixed_site());
+        Names {
+            state: self.fresh("if"),
+            value: self.fresh("value"),
+            other: at(other, self.fresh("other")),
+            then_value: at(first, self.fresh("then")),
+            else_value: at(first, self.fresh("else")),
+            // What is wanted of the value is told where the first arm gives it.
+            all: at(last, self.fresh("all")),
+            // A macro may hold a `break`, which could not pass the label.
+            label: (!uses.is_opaque()).then_some(label),
+        }
     }
 
     /// Binds what the patterns of a condition bind.
@@ -133,4 +116,81 @@ impl<'b> Visit<'b> for Lets<'_> {
     }
     fn visit_expr_closure(&mut self, _: &'b syn::ExprClosure) {}
     fn visit_expr_block(&mut self, _: &'b syn::ExprBlock) {}
+}
+
+/// What the expansion of an `if` brings in.
+struct Names {
+    state: Ident,
+    value: Ident,
+    other: Ident,
+    then_value: Ident,
+    else_value: Ident,
+    all: Ident,
+    label: Option<Lifetime>,
+}
+
+impl Names {
+    fn expand(&self, i: &syn::ExprIf, carry: &Tokens, otherwise: &Tokens, arms: &Arms) -> Expr {
+        let Names {
+            state,
+            value,
+            other,
+            then_value,
+            else_value,
+            ..
+        } = self;
+        let (cond, then) = (&i.cond, &i.then_branch);
+        let begin = quote_spanned!(i.if_token.span=> ::tilekit::rt::Branch::begin(#cond));
+        // A value that no branch can give is shown at the `if`.
+        let span = i.if_token.span.resolved_at(Span::mixed_site());
+        let lent = quote_spanned!(span=> &mut #then_value);
+        let next = quote_spanned!(span=> #state.otherwise(#carry, #lent));
+        let end = quote_spanned!(span=> #state.end(#carry, #then_value, #else_value));
+        let (first, second) = (arms.first(), arms.second());
+        let (given, types, others) = arms.values(value, other, then_value);
+        let (given, others) = (self.decided(&given), self.decided(&others));
+        let label = self.label.as_ref().map(|label| quote!(#label:));
+        let result = quote! {
+            #label {
+                let mut #state = #begin;
+                let mut #then_value = ::core::option::Option::None;
+                if #state.then(#carry) {
+                    #first
+                    let #value = #then;
+                    #then_value = #given;
+                }
+                let #else_value = if #next {
+                    #second
+                    let #other = #otherwise;
+                    #types
+                    #others
+                } else {
+                    ::core::option::Option::None
+                };
+                #end
+            }
+        };
+        let result = arms.unpack(&self.all, &result);
+        parse_quote!({ #result })
+    }
+
+    /// After an arm. Where the host decides, it leaves the expansion, so that what it uses up is there for the other.
+    fn decided(&self, given: &Tokens) -> Tokens {
+        let (state, value) = (&self.state, &self.value);
+        let alone = if let Some(label) = &self.label {
+            quote!(break #label #value)
+        } else {
+            quote!(::core::option::Option::Some(#value))
+        };
+        let again = Ident::new("__again", Span::mixed_site());
+        quote! {
+            match #state.decided(#given) {
+                ::tilekit::rt::Decided::Alone(#value) => #alone,
+                ::tilekit::rt::Decided::Both(#value, #again) => {
+                    #state.go_on(#again);
+                    ::core::option::Option::Some(#value)
+                }
+            }
+        }
+    }
 }

@@ -125,20 +125,21 @@ impl Arms {
 
     /// The values of the two arms, `value` and `other`, with those of the variables. The second has the types of the first,
     /// which is in `then`.
-    pub(super) fn values(&self, value: &Ident, other: &Ident, then: &Ident) -> (Tokens, Tokens) {
+    pub(super) fn values(
+        &self,
+        value: &Ident,
+        other: &Ident,
+        then: &Ident,
+    ) -> (Tokens, Tokens, Tokens) {
         let span = other.span();
         if self.given.is_empty() {
             let same = quote_spanned!(span=> ::tilekit::rt::as_other_arm(&#then, #other));
-            return (quote!(#value), same);
+            return (quote!(#value), Tokens::new(), same);
         }
         let same = quote_spanned!(span=> ::tilekit::rt::as_other_value(&#then, #other));
-        let (types, packed) = (self.same_types(then), self.pack(other));
-        let others = quote! {
-            let #other = #same;
-            #types
-            ::core::option::Option::Some(#packed)
-        };
-        (self.pack(value), others)
+        let types = self.same_types(then);
+        let types = quote!(let #other = #same; #types);
+        (self.pack(value), types, self.pack(other))
     }
 
     fn pack(&self, value: &Ident) -> Tokens {
@@ -172,10 +173,17 @@ impl Arms {
     /// Gives the variables their values out of what the branch gives; the rest is its value.
     pub(super) fn unpack(&self, all: &Ident, end: &Tokens) -> Tokens {
         if self.given.is_empty() {
-            return quote!(let #all = #end; #all);
+            return quote! {
+                #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
+                let #all = #end;
+                #all
+            };
         }
         let mut lets = quote!(#all.lets);
-        let mut out = quote!(let #all = #end;);
+        let mut out = quote! {
+            #[allow(unreachable_code, unused_braces, reason = "an arm may leave")]
+            let #all = #end;
+        };
         for (declared, _) in &self.given {
             let ident = &declared.ident;
             out.extend(quote!(#ident = #lets.value;));

@@ -24,8 +24,18 @@ struct Exit {
 
 enum Kind {
     Function,
-    Loop(Option<String>),
-    Block(Option<String>),
+    Loop(Option<Lifetime>),
+    Block(Option<Lifetime>),
+}
+
+impl Exit {
+    /// Names the loop that a `break` or `continue` goes to, and gives its depth.
+    fn go_to(&self, label: &mut Option<Lifetime>) -> Ident {
+        if let (None, Kind::Loop(name)) = (&label, &self.kind) {
+            label.clone_from(name);
+        }
+        self.depth.clone()
+    }
 }
 
 impl Exits {
@@ -46,7 +56,7 @@ impl Exits {
     pub(super) fn enter_loop(&mut self, depth: Ident, label: Option<&Label>) {
         self.0.push(Exit {
             depth,
-            kind: Kind::Loop(label.map(|l| l.name.ident.to_string())),
+            kind: Kind::Loop(label.map(|l| l.name.clone())),
             is_used: false,
             breaks: None,
         });
@@ -55,7 +65,7 @@ impl Exits {
     pub(super) fn enter_block(&mut self, depth: Ident, label: Option<&Label>) {
         self.0.push(Exit {
             depth,
-            kind: Kind::Block(label.map(|l| l.name.ident.to_string())),
+            kind: Kind::Block(label.map(|l| l.name.clone())),
             is_used: false,
             breaks: None,
         });
@@ -75,11 +85,14 @@ impl Exits {
 
     /// The depth that a `break` or `continue` goes to.
     fn target(&mut self, label: Option<&Lifetime>) -> Option<&mut Exit> {
-        let label = label.map(|l| l.ident.to_string());
+        let is_it = |name: &Option<Lifetime>| match (name, label) {
+            (Some(name), Some(label)) => name.ident == label.ident,
+            _ => false,
+        };
         self.find(|kind| match kind {
             Kind::Function => false,
-            Kind::Loop(name) => label.is_none() || *name == label,
-            Kind::Block(name) => label.is_some() && *name == label,
+            Kind::Loop(name) => label.is_none() || is_it(name),
+            Kind::Block(name) => is_it(name),
         })
     }
 
@@ -118,11 +131,12 @@ impl Rewriter {
                 if let Some(value) = &mut e.expr {
                     self.visit_expr_mut(value);
                 }
-                ("break", self.break_to(e.label.as_ref(), span))
+                ("break", self.break_to(&mut e.label, span))
             }
             Expr::Continue(e) => {
                 let exit = self.exits.target(e.label.as_ref());
-                ("continue", exit.map(|exit| exit.depth.clone()))
+                let depth = exit.map(|exit| exit.go_to(&mut e.label));
+                ("continue", depth)
             }
             _ => return,
         };
@@ -133,13 +147,13 @@ impl Rewriter {
         *expr = parse_quote!({ #guard; #expr });
     }
     /// The depth that a `break` goes to, which takes along what is known here.
-    fn break_to(&mut self, label: Option<&Lifetime>, span: Span) -> Option<Ident> {
-        let exit = self.exits.target(label)?;
+    fn break_to(&mut self, label: &mut Option<Lifetime>, span: Span) -> Option<Ident> {
+        let exit = self.exits.target(label.as_ref())?;
         let missing = Missing::new(span, "before this `break`");
         match &mut exit.breaks {
             Some(flow) => flow.meet(missing, &self.scopes.flow, missing),
             None => exit.breaks = Some(self.scopes.flow.clone()),
         }
-        Some(exit.depth.clone())
+        Some(exit.go_to(label))
     }
 }

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
-use syn::{Expr, ExprRange, Pat, RangeLimits, Stmt, parse_quote};
+use syn::{Expr, ExprRange, Label, Lifetime, Pat, RangeLimits, Stmt, Token, parse_quote};
 
 use super::Rewriter;
 use super::branch::has_let;
@@ -42,6 +42,7 @@ fn host_range(iterated: &mut Expr) {
 impl Rewriter {
     pub(super) fn for_loop(&mut self, expr: &mut Expr) {
         let Expr::ForLoop(f) = expr else { return };
+        self.label(&mut f.label);
         let mut uses = Uses::default();
         uses.visit_block(&f.body);
         let (state, depth, item) = (self.fresh("loop"), self.fresh("depth"), self.fresh("item"));
@@ -81,6 +82,7 @@ impl Rewriter {
 
     pub(super) fn while_loop(&mut self, expr: &mut Expr) {
         let Expr::While(w) = expr else { return };
+        self.label(&mut w.label);
         let (state, depth, condition) = (
             self.fresh("while"),
             self.fresh("depth"),
@@ -121,6 +123,7 @@ impl Rewriter {
 
     pub(super) fn endless_loop(&mut self, expr: &mut Expr) {
         let Expr::Loop(l) = expr else { return };
+        self.label(&mut l.label);
         let depth = self.fresh("depth");
         self.exits.enter_loop(depth.clone(), l.label.as_ref());
         let before = self.scopes.flow.clone();
@@ -133,6 +136,18 @@ impl Rewriter {
         if is_left {
             let (record, inner) = (record(&depth), quote!(#l));
             *expr = parse_quote!({ #record #inner });
+        }
+    }
+
+    /// Every loop gets a label: the arms of branches are in blocks that have one, through which a `break` without one cannot
+    /// pass.
+    fn label(&mut self, label: &mut Option<Label>) {
+        if label.is_none() {
+            let name = self.fresh("loop").to_string();
+            *label = Some(Label {
+                name: Lifetime::new(&format!("'{name}"), Span::mixed_site()),
+                colon_token: <Token![:]>::default(),
+            });
         }
     }
 

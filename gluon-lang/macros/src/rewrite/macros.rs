@@ -31,6 +31,31 @@ const OF_EXPRESSIONS: [&str; 18] = [
     "vec",
 ];
 
+/// Others of std's, which leave nothing either.
+const OF_STD: [&str; 12] = [
+    "concat",
+    "column",
+    "dbg",
+    "env",
+    "file",
+    "format_args",
+    "include_str",
+    "line",
+    "matches",
+    "stringify",
+    "write",
+    "writeln",
+];
+
+/// May it hold a `break` or anything else?
+pub(super) fn is_opaque(mac: &Macro) -> bool {
+    let last = mac.path.segments.last();
+    !last.is_some_and(|s| {
+        let known = OF_EXPRESSIONS.iter().chain(&OF_STD);
+        known.into_iter().any(|known| s.ident == known)
+    })
+}
+
 impl Rewriter {
     /// Rewrites the arguments of a macro that is known to take expressions.
     pub(super) fn macro_arguments(&mut self, mac: &mut Macro) {

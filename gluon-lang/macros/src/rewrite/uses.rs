@@ -7,6 +7,8 @@ use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, ExprPath, Macro, PatIdent, UnOp};
 
+use super::macros::is_opaque;
+
 /// Every identifier mentioned, once, in the order of mention; its span is that of the first mention.
 #[derive(Default)]
 pub(super) struct Uses {
@@ -19,6 +21,7 @@ pub(super) struct Uses {
     lent: HashSet<String>,
     /// Fields that are cells and change: `x.field` of `x.field.set(..)`.
     changed_cells: Vec<(String, Expr)>,
+    is_opaque: bool,
     /// Those that may be moved away: mentioned as a whole, and not just lent to a function.
     moved: HashSet<String>,
     /// Those that a pattern in the body binds: what is mentioned may be them.
@@ -43,6 +46,11 @@ impl Uses {
     /// May the variable be gone after the body?
     pub(super) fn moves(&self, name: &str) -> bool {
         self.moved.contains(name)
+    }
+
+    /// Is there a macro in the body that may do anything?
+    pub(super) fn is_opaque(&self) -> bool {
+        self.is_opaque
     }
 
     /// May something in the body look into the variable, and change what it refers to?
@@ -276,6 +284,7 @@ impl<'a> Visit<'a> for Uses {
     }
 
     fn visit_macro(&mut self, mac: &'a Macro) {
+        self.is_opaque |= is_opaque(mac);
         self.tokens(mac.tokens.clone());
     }
 

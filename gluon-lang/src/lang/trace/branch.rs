@@ -1,5 +1,7 @@
 //! `if`: on a host `bool` one arm runs while tracing; on a `Scalar<bool>` both are traced into a branch of the kernel.
 
+use std::convert::Infallible;
+
 use super::carry::{
     Carrier, Carry, HostCarrier, Reach, Snapshot, restore, spare, write_value_of, write_values,
 };
@@ -55,6 +57,14 @@ impl Branch for Scalar<bool> {
     }
 }
 
+/// What follows an arm that has been gone through.
+pub enum Decided<T, A> {
+    /// Nothing: it was the only one.
+    Alone(T),
+    /// The other arm, if there can be an `A`.
+    Both(T, A),
+}
+
 /// An `if` that the host decides.
 pub struct HostBranch(bool);
 
@@ -69,6 +79,18 @@ impl HostBranch {
     #[inline]
     pub fn otherwise<T>(&mut self, _: impl FnMut(&mut HostCarrier), _: &mut Option<T>) -> bool {
         !self.0
+    }
+
+    /// The arm that ran is the only one.
+    #[inline]
+    pub fn decided<T>(&self, value: T) -> Decided<T, Infallible> {
+        Decided::Alone(value)
+    }
+
+    /// Never called, which rustc sees from the types: no arm runs after another.
+    #[inline]
+    pub fn go_on(&self, again: Infallible) -> Infallible {
+        again
     }
 
     /// The value of the arm that ran.
@@ -141,6 +163,16 @@ impl KernelBranch {
             trace.builder.open(&[]);
         });
     }
+
+    /// Both arms are gone through.
+    #[inline]
+    pub fn decided<T>(&self, value: T) -> Decided<T, ()> {
+        Decided::Both(value, ())
+    }
+
+    /// Goes on to what follows the arm.
+    #[inline]
+    pub fn go_on(&self, (): ()) {}
 
     /// Closes the second arm. What the arms made different becomes a result of the branch.
     #[inline]

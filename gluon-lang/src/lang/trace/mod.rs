@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::panic::Location;
 use std::sync::Arc;
 
-pub use branch::{Branch, HostBranch, KernelBranch};
+pub use branch::{Branch, Decided, HostBranch, KernelBranch};
 pub use carry::{Carrier, Carry, HostCarrier, HostState, Walker, Watcher};
 pub(crate) use emit::*;
 pub use entry::{GenericArg, KernelEntry, KernelHead, KernelInstance, ParamHead, Printed, Traced};

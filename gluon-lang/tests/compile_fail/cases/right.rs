@@ -240,7 +240,7 @@ pub fn used_up<const N: usize>(x: Ptr<i32>, n: i32) {
         }
     }
     let builder = Builder::default();
-    let builder = if N > 3 { builder.add(1) } else { Builder::default() };
+    let builder = if N > 3 { builder.add(1) } else { builder };
     let other = Builder::default();
     let count = if N > builder.len() {
         other.done()
@@ -255,17 +255,19 @@ pub fn used_up<const N: usize>(x: Ptr<i32>, n: i32) {
         Vec::new()
     };
     let text = String::from("a");
-    let long = if N > 4 { text + "b" } else { String::new() };
+    let long = if N > 4 { text + "b" } else { text };
     let pairs = all.iter().zip(long.chars());
     let length = if N > 5 { pairs.count() } else { 0 };
     let maybe = Some(Builder::default());
     if let Some(inner) = maybe {
         if N > 6 {
             x.at(inner.done()).store(n);
+        } else {
+            drop(inner);
         }
     }
     for (k, item) in [Builder::default(), Builder::default()].into_iter().enumerate() {
-        let item = if k > N { item.add(k) } else { Builder::default() };
+        let item = if k > N { item.add(k) } else { item };
         if n > 3 {
             x.at(item.len()).store(k);
         }
@@ -277,4 +279,37 @@ pub fn used_up<const N: usize>(x: Ptr<i32>, n: i32) {
     if n > 4 {
         x.at(kept()).store(count + length);
     }
+}
+
+macro_rules! stop {
+    () => {
+        break
+    };
+}
+
+/// A macro may leave a loop from an arm of the host.
+#[kernel]
+pub fn left_by_macros<const N: usize>(x: Ptr<i32>, n: i32) {
+    for k in 0..8 {
+        if k == N {
+            stop!();
+        } else if k > 5 {
+            continue;
+        }
+        x.at(k).store(n);
+    }
+    let mut k = 0;
+    let found = loop {
+        k += 1;
+        if matches!(k, 3..9) {
+            break k;
+        }
+        while k < 2 {
+            if k + N > 3 {
+                break;
+            }
+            k += 2;
+        }
+    };
+    x.at(found).store(k);
 }
