@@ -120,7 +120,7 @@ codes! {
     ImpossibleLaunch = "TK0070", "impossible-launch",
         "A launch does not fit the kernel or the machine.";
     MbarrierMisuse = "TK0071", "mbarrier-misuse",
-        "An mbarrier was used before it was initialised, initialised twice, or counted out of range; or it expects bytes that no copy brings, or a copy completes on it that nobody expects or waits for.";
+        "An mbarrier was used before it was initialised, initialised twice, or counted out of range; or it expects bytes that no copy brings, or a copy completes on it that nobody expects or waits for; or an arrival counts in a phase that it may come too early for, because nothing orders it behind the end of the one before.";
     Race = "TK0072", "race",
         "Two accesses to the same bytes, at least one of them a write, with nothing between them that says which comes first; or shared memory of another CTA with nothing that says that it is there. The message names both; put the barrier, fence or wait between them that it asks for.";
     WgmmaMisuse = "TK0073", "wgmma-misuse",
