@@ -4,9 +4,9 @@
 //! end of every way that leads there. All conditions are the same in every thread of the CTA, so all branches are uniform.
 
 use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ops::arith::BinaryOp as Op;
+use gluon_lang::entity::{Inst, Region, Value};
 use gluon_lang::ops::control::{Condition, For, If, Return, While, Yield, yielded};
+use gluon_lang::ops::{self, arith::BinaryOp as Op};
 use ptx::{Compare, Operand, Predicate, Reg, RegClass};
 
 use crate::analysis::axis::Range;
@@ -38,7 +38,6 @@ impl Lower for For {
         let limit = (!cx.stays_in_type(self)).then(|| cx.code.last_start(high, step, elem));
         cx.code.bind(head);
         if cx.multiplies(self.body) {
-            // A copy of the products for each of several iterations brings nothing: the tensor cores are busy either way.
             cx.code.keep_rolled();
         }
         cx.code.open();
@@ -78,11 +77,13 @@ impl Lower for For {
 }
 
 impl Emitter<'_> {
-    /// Does the region, not counting those inside, start products on the tensor cores?
-    fn multiplies(&self, region: gluon_lang::entity::Region) -> bool {
-        let is_product =
-            |inst: &Inst| matches!(self.func.op(*inst), gluon_lang::ops::Op::WgmmaStart(_));
-        self.func.region(region).insts.iter().any(is_product)
+    /// Does the region start products on the tensor cores? A loop that does is left rolled: copies of its products would write
+    /// the same registers, which ptxas does not survive (see [`wgmma`](super::wgmma)), and the tensor cores are busy either way.
+    fn multiplies(&self, region: Region) -> bool {
+        let mut insts = Vec::new();
+        self.func.walk_region(region, &mut insts);
+        let is_product = |inst: Inst| matches!(self.func.op(inst), ops::Op::WgmmaStart(_));
+        insts.into_iter().any(is_product)
     }
 
     /// Is the first index surely below the bound?
@@ -130,11 +131,13 @@ impl Lower for While {
         let passed: Vec<Slot> = passed.collect();
         let (head, end) = (cx.code.label("while"), cx.code.label("done"));
         cx.code.bind(head);
+        if cx.multiplies(self.before) || cx.multiplies(self.after) {
+            cx.code.keep_rolled();
+        }
         cx.code.open();
         cx.set_params(self.before, &carried);
         cx.region(self.before)?;
-        let Some(gluon_lang::ops::Op::Condition(condition)) = cx.func.terminator(self.before)
-        else {
+        let Some(ops::Op::Condition(condition)) = cx.func.terminator(self.before) else {
             panic!("the verifier ends the test of a `while` in a condition");
         };
         let go_on = cx.scalar(condition.condition);
@@ -271,14 +274,14 @@ impl Emitter<'_> {
         slot
     }
 
-    fn set_params(&mut self, region: gluon_lang::entity::Region, slots: &[Slot]) {
+    fn set_params(&mut self, region: Region, slots: &[Slot]) {
         let params = self.func.region(region).params.clone();
         for (param, slot) in params.iter().zip(slots) {
             self.set(*param, slot.elements());
         }
     }
 
-    fn arm(&mut self, region: gluon_lang::entity::Region, slots: &[Slot]) -> Emitted {
+    fn arm(&mut self, region: Region, slots: &[Slot]) -> Emitted {
         self.code.open();
         self.region(region)?;
         let values = yielded(self.func, region).to_vec();

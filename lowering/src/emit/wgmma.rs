@@ -3,6 +3,10 @@
 //! The registers of an accumulator are the same from its beginning to its last wait: every `wgmma` adds into them in
 //! place, and a loop carries them without a move. ptxas serialises products whose registers anything else touches.
 //!
+//! No registers are written by products in two places with a wait in between: ptxas 13.0 takes what is computed from such a
+//! register after the second wait for what was computed from it after the first, and drops the product. So sums that are
+//! made apart get registers of their own each time, and loops with products are not unrolled.
+//!
 //! A matrix in shared memory is named by a descriptor of two words (PTX ISA, matrix-descriptor format). The upper is a
 //! constant, and so is what the lower adds to the address of the view for each instruction.
 
@@ -216,14 +220,14 @@ impl Emitter<'_> {
     /// Sums over `every` elements of K are made apart and then added in full precision: the tensor cores keep fewer
     /// bits of sums of 8-bit floats than a binary32 has.
     fn promoted(&mut self, product: &Product<'_>, steps: &[Step], sums: &[Reg], every: u32) {
-        let parts: Vec<Reg> = (0..product.registers)
-            .map(|_| self.code.reg(accumulator_class(product.acc.elem)))
-            .collect();
+        let class = accumulator_class(product.acc.elem);
         let chunk = (every / product.k).max(1);
         let count = product.tiles.len() as u32;
         for tile in 0..count {
             let of_tile: Vec<&Step> = steps.iter().filter(|s| s.tile == tile).collect();
             for chunk in of_tile.chunks(chunk as usize) {
+                let parts = (0..product.registers).map(|_| self.code.reg(class));
+                let parts: Vec<Reg> = parts.collect();
                 self.code.push(ptx::WgmmaFence::new());
                 for (at, step) in chunk.iter().enumerate() {
                     let old = Operand::Int(i64::from(at > 0));

@@ -5,7 +5,7 @@ use gluon_lang::elem::DType;
 use gluon_lang::text::parse;
 use lowering::{Options, compile};
 
-use crate::assembler;
+use crate::{assembler, gpu};
 
 /// A kernel in the making. Tensors are addressed by their row-major numbers.
 pub(crate) struct Kernel {
@@ -295,6 +295,10 @@ pub(crate) fn run(text: &str, ctas: u32, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
 pub(crate) fn run_with_seed(text: &str, ctas: u32, seed: u64, buffers: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let func = parse("test.tile", text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let compiled = compile(func, &Options::default()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    if let Some(gpu) = gpu::asked_for() {
+        let done = gpu::launch(gpu, &compiled, ctas, buffers);
+        return done.unwrap_or_else(|e| panic!("{e}\n{text}"));
+    }
     let program = Program::load(&compiled.module).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let emulator = Emulator::new();
     let memory = emulator.memory();

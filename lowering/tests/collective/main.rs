@@ -16,6 +16,8 @@ mod clusters;
 
 mod family;
 mod gathers;
+#[path = "../gpu/mod.rs"]
+mod gpu;
 mod kernel;
 mod partitions;
 mod random;

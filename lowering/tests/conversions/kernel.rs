@@ -7,6 +7,8 @@ use gluon_lang::layout::Layout;
 use gluon_lang::text::parse;
 use lowering::{Compiled, Options, compile};
 
+use crate::gpu;
+
 /// The tensor that is converted.
 pub(crate) struct Tensor<'t> {
     pub(crate) shape: &'t [u32],
@@ -186,6 +188,10 @@ pub(crate) fn compiled(text: &str) -> Compiled {
 /// Runs a kernel on one CTA or one cluster over `data`; an error says at which line of its text it stopped.
 pub(crate) fn run(text: &str, data: &[u8]) -> Result<(), String> {
     let compiled = compiled(text);
+    if let Some(gpu) = gpu::asked_for() {
+        let done = gpu::launch(gpu, &compiled, 1, &[data.to_vec()]);
+        return done.map(drop).map_err(|error| error.to_string());
+    }
     let program = Program::load(&compiled.module).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let emulator = Emulator::new();
     let memory = emulator.memory();

@@ -14,6 +14,8 @@
 mod assembly;
 mod clusters;
 mod family;
+#[path = "../gpu/mod.rs"]
+mod gpu;
 mod kernel;
 #[path = "../../../gluon-lang/tests/layouts/samples.rs"]
 mod samples;

@@ -18,6 +18,8 @@ mod control;
 mod dots;
 mod elementwise;
 mod floats;
+#[path = "../gpu/mod.rs"]
+mod gpu;
 mod indexed;
 mod integers;
 mod machine;

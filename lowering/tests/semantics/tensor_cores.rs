@@ -320,3 +320,25 @@ fn sums_of_fp8_are_promoted() {
         product.check(&product.left_in_registers(), 1.0);
     }
 }
+
+/// ptxas mixes up what is computed from registers that two products write with a wait between them.
+#[test]
+fn sums_made_apart_have_registers_of_their_own() {
+    let mut product = Product::new([DType::E4m3, DType::E4m3, DType::F32], [128, 16, 128]);
+    product.attributes = " {promote_every=32}";
+    let ptx = ptx_of(&product.kernel(&product.plain()));
+    let sums = ptx.lines().filter(|line| line.contains("wgmma.mma_async"));
+    let sums: Vec<&str> = sums
+        .filter_map(|line| line.split(['{', '}']).nth(1))
+        .collect();
+    let different: std::collections::BTreeSet<&str> = sums.iter().copied().collect();
+    assert_eq!((sums.len(), different.len()), (8, 8), "{ptx}");
+}
+
+/// Unrolled by ptxas, the products of a loop would write the same registers.
+#[test]
+fn loops_around_loops_of_products_stay_rolled() {
+    let product = Product::new([DType::Bf16, DType::Bf16, DType::F32], [64, 32, 64]);
+    let ptx = ptx_of(&product.kernel(&rounds_of_products(&product, "")));
+    assert_eq!(ptx.matches(".pragma \"nounroll\"").count(), 2, "{ptx}");
+}

@@ -9,6 +9,7 @@
 
 mod budget;
 mod codes;
+mod dropped;
 mod find;
 mod report;
 mod run;

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use super::budget;
-use super::{AssemblyReport, Message, Ptxas, Severity, Version};
+use super::{AssemblyReport, Message, Ptxas, Severity, Version, budget, dropped};
 use crate::Error;
 use crate::process::output_within;
 
@@ -67,8 +66,8 @@ impl Ptxas {
     /// Assembles PTX text for `sm_90a`.
     ///
     /// # Errors
-    /// [`Error::Ptxas`] for rejected PTX and for notes that mean a slow kernel ([`Code`](super::Code)); [`Error::Tool`]
-    /// if the program could not be run.
+    /// [`Error::Ptxas`] for rejected PTX, for notes that mean a slow kernel ([`Code`](super::Code)), and for code that would hang
+    /// or lacks products; [`Error::Tool`] if the program could not be run.
     pub fn assemble(&self, ptx: &str) -> Result<Assembled, Error> {
         let tool = |reason: String| Error::Tool {
             program: self.path.clone(),
@@ -90,20 +89,8 @@ impl Ptxas {
         let mut said = String::from_utf8_lossy(&run.stderr).into_owned();
         said.push_str(&String::from_utf8_lossy(&run.stdout));
         let report = AssemblyReport::parse(&said);
-        let said_so = report.problems().filter(|m| says_more_than_aborted(m));
         let shortfalls = budget::shortfalls(ptx, &report);
-        let problems: Vec<Problem> = said_so
-            .chain(&shortfalls)
-            .map(|message| locate(message, ptx))
-            .collect();
-        if !problems.is_empty() {
-            let failure = PtxasFailure {
-                program: self.path.clone(),
-                version: self.version,
-                problems,
-            };
-            return Err(Error::Ptxas(Box::new(failure)));
-        }
+        self.expect_none(report.problems().chain(&shortfalls), ptx)?;
         if !run.status.success() {
             return Err(tool(failure(run.status, &said)));
         }
@@ -112,11 +99,30 @@ impl Ptxas {
                 "it ended well and wrote no cubin ({error}); is this ptxas?"
             ))
         })?;
+        self.expect_none(dropped::products(&cubin).iter(), ptx)?;
         Ok(Assembled {
             cubin,
             log: said,
             report,
         })
+    }
+
+    /// An error with all these messages, but for the one that only says that there are others.
+    fn expect_none<'m>(
+        &self,
+        messages: impl Iterator<Item = &'m Message>,
+        ptx: &str,
+    ) -> Result<(), Error> {
+        let messages = messages.filter(|message| says_more_than_aborted(message));
+        let problems: Vec<Problem> = messages.map(|message| locate(message, ptx)).collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Ptxas(Box::new(PtxasFailure {
+            program: self.path.clone(),
+            version: self.version,
+            problems,
+        })))
     }
 }
 

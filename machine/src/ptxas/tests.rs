@@ -264,3 +264,50 @@ fn a_real_ptxas_that_gives_fewer_registers_than_are_handed_around_is_an_error() 
     let fitting = parting.replace(".maxnreg 248", ".maxnreg 128");
     assert!(ptxas.assemble(&fitting).is_ok());
 }
+
+/// Two products into the same registers, and the same sum of what each leaves there.
+const TWO_PRODUCTS: &str = "\
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+.reqntid 128, 1, 1
+{
+ .reg .u64 %out;
+ .reg .b64 %d<3>;
+ .reg .f32 %f<12>;
+ ld.param.u64 %out, [out];
+ mov.b64 %d0, 0x4000004000010000;
+ mov.b64 %d1, 0x4000004000010200;
+ mov.b64 %d2, 0x4000004000010400;
+ wgmma.fence.sync.aligned;
+ wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%f0, %f1, %f2, %f3}, %d0, %d2, 0, 1, 1;
+ wgmma.commit_group.sync.aligned;
+ wgmma.wait_group.sync.aligned 0;
+ add.f32 %f8, %f0, %f1;
+ wgmma.fence.sync.aligned;
+ wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%f0, %f1, %f2, %f3}, %d1, %d2, 0, 1, 1;
+ wgmma.commit_group.sync.aligned;
+ wgmma.wait_group.sync.aligned 0;
+ add.f32 %f9, %f0, %f1;
+ st.global.f32 [%out], %f8;
+ st.global.f32 [%out+4], %f9;
+ ret;
+}
+";
+
+#[test]
+fn a_real_ptxas_that_drops_a_product_is_an_error() {
+    let Ok(ptxas) = Ptxas::find(None) else { return };
+    let apart = TWO_PRODUCTS.replacen("{%f0, %f1, %f2, %f3}, %d1", "{%f4, %f5, %f6, %f7}, %d1", 1);
+    let apart = apart.replace("%f9, %f0, %f1", "%f9, %f4, %f5");
+    assert!(ptxas.assemble(&apart).is_ok());
+    match ptxas.assemble(TWO_PRODUCTS) {
+        // A ptxas without the defect keeps both.
+        Ok(_) => {}
+        Err(error) => assert!(
+            error.to_string().contains("1 wgmma were dropped"),
+            "{error}"
+        ),
+    }
+}
