@@ -2,7 +2,7 @@
 //! there, each the half of a tile, and a warp for each of them lets the copy engine store it. The kernel is persistent: the
 //! copies of the next tile run while the last one is stored, and the warpgroups do nothing but multiply and convert. They
 //! convert one after the other, through one place in shared memory: so the second comes to lag behind the first by what that
-//! takes, and the tensor cores have work while either converts. Barriers are made while the launch before still runs.
+//! takes, and the tensor cores have work while either converts.
 
 use tilekit::prelude::*;
 
@@ -31,7 +31,6 @@ pub fn matmul_warp_specialized<
     n: i32,
     k: i32,
 ) {
-    launch_dependents();
     let ring = Ring::alloc([BM, BN, BK], STAGES, 4 * GROUPS);
     let outbox = Outbox::alloc(c, 1, GROUPS, 4);
     let tiles = Grouped::new(m, n, [BM, BN], 16);
@@ -66,7 +65,6 @@ pub fn matmul_warp_specialized<
         }
     };
     let copy = || {
-        launch_wait();
         let mut stage = Stage::first();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
@@ -99,7 +97,7 @@ where
         } else {
             tiles.min(128)
         };
-        case.launch_programmatic(kernel, programs, arguments)
+        case.launch(kernel, programs, arguments)
     })
 }
 
