@@ -15,7 +15,6 @@ mod shared;
 mod split;
 mod tensor_cores;
 mod tensor_maps;
-#[expect(clippy::manual_is_multiple_of, reason = "authors write the remainder")]
 mod values;
 
 use std::path::PathBuf;
