@@ -164,7 +164,7 @@ pub(crate) fn apply(op: AtomicOp, ty: Type, a: u64, b: u64, c: u64) -> u64 {
         AtomicOp::Add => add(ty, a, b),
         AtomicOp::Min => extremum(ty, a, b, true),
         AtomicOp::Max => extremum(ty, a, b, false),
-        // inc wraps to zero at b; dec wraps to b at zero or above b (PTX ISA 9.7.13.4).
+        // inc wraps to zero at b; dec wraps to b at zero or above b (PTX ISA 9.7.13.5).
         AtomicOp::Inc => u64::from(if a as u32 >= b as u32 {
             0
         } else {
