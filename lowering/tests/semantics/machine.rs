@@ -63,7 +63,7 @@ fn execute(
     );
     assemble(&ptx);
     if let Some(gpu) = gpu::asked_for() {
-        let poison = vec![0; out_bytes];
+        let poison = vec![0x55; out_bytes];
         let buffers: Vec<Vec<u8>> = inputs.iter().map(|i| i.to_vec()).chain([poison]).collect();
         let mut found =
             gpu::launch(gpu, &compiled, 1, &buffers).unwrap_or_else(|e| panic!("{e}\n{text}"));

@@ -99,7 +99,7 @@ impl Ptxas {
                 "it ended well and wrote no cubin ({error}); is this ptxas?"
             ))
         })?;
-        self.expect_none(dropped::products(&cubin).iter(), ptx)?;
+        self.expect_none(dropped::products(ptx, &cubin).iter(), ptx)?;
         Ok(Assembled {
             cubin,
             log: said,
