@@ -1,7 +1,7 @@
 //! `cargo tilekit`: finds the kernels of a package, and checks, builds, runs, compares and shows them.
 //!
 //! The kernels are in the package, so the work is done there: the tool builds the package's harness (the test target
-//! `tests/tilekit.rs`) and tells it by a file what to do. See [`protocol::request`].
+//! `tests/tilekit.rs`) and passes it a request as a file. See [`protocol::request`].
 
 mod cli;
 mod commands;

@@ -1,7 +1,7 @@
 //! Pictures of layouts for a terminal: neighbours of one group are drawn as one cell, such as `t5 r0-3`.
 
 use anstyle::{Color, RgbColor, Style};
-use gluon_lang::layout::view::{Cell, Colour, Panel, Picture, run_name, runs};
+use layout::view::{Cell, Colour, Panel, Picture, run_name, runs};
 
 /// The picture, coloured; the styles are removed where they are not wanted.
 pub(crate) fn text(picture: &Picture) -> String {
@@ -116,7 +116,7 @@ fn number_of(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use gluon_lang::layout::view::{View, picture};
+    use layout::view::{View, picture};
 
     use super::text;
 

@@ -104,7 +104,7 @@ impl Terminal {
     }
 }
 
-/// The flag, else what cargo is told for its own messages. `NO_COLOR` and `CLICOLOR_FORCE` decide what is left to auto.
+/// The flag, else the setting of cargo for its own messages. `NO_COLOR` and `CLICOLOR_FORCE` decide what is left to auto.
 fn color_choice(flag: Option<Color>, cargo: Option<&str>) -> ColorChoice {
     match (flag, cargo) {
         (Some(Color::Always), _) | (None, Some("always")) => ColorChoice::Always,

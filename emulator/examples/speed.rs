@@ -1,6 +1,7 @@
 //! How fast the machine is: `cargo run --release -p tilekit-emulator --example speed`.
 
-use emulator::{Emulator, Launch, Program, TensorAccess, TensorElement, TensorMap};
+use emulator::{Emulator, Launch, Program, encode_tensor_map};
+use ptx::{L2Promotion, TensorAccess, TensorElement, TensorMap};
 use std::time::Instant;
 
 const VECTOR_ADD: &str = include_str!("vector_add.ptx");
@@ -142,8 +143,9 @@ fn matmul(size: u64) -> Result<(), Box<dyn std::error::Error>> {
             },
             swizzle: 128,
             nan_fill: false,
+            l2_promotion: L2Promotion::None,
         };
-        params.extend(map.encode()?);
+        params.extend(encode_tensor_map(&map, emulator.target())?);
     }
     [addresses[2]; 4]
         .iter()

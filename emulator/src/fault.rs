@@ -49,7 +49,7 @@ pub enum FaultKind {
     DivisionByZero,
     /// `trap`, or a failed device assertion.
     Trap,
-    /// Nothing can run any more: every thread waits for something that cannot come.
+    /// No thread can run: each waits for something that cannot happen.
     Deadlock,
     /// The launch executed more instructions than its limit.
     StepLimit,
@@ -57,7 +57,7 @@ pub enum FaultKind {
     Launch,
     /// Misuse of an mbarrier: not initialised, initialised twice, or counts out of range.
     Mbarrier,
-    /// Two accesses of which nothing says which comes first.
+    /// Two conflicting accesses without a happens-before order.
     Race,
     /// Registers or groups of an asynchronous matrix product used before they may be.
     Wgmma,
@@ -68,16 +68,16 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// What helps against most faults of a kind, where those who found one know nothing better.
+    /// The help for most faults of a kind, where the check itself has none.
     pub(crate) fn usual_help(self) -> Option<&'static str> {
         match self {
             Self::BarrierDivergence => Some(
-                "a barrier stands where all threads that it counts come by: not in a branch that they take differently, nor behind \
-                 a return of some",
+                "put the barrier where all threads that it counts execute it: not under divergent control flow, nor after \
+                 some threads have returned",
             ),
-            Self::DivisionByZero => Some(
-                "replace the divisor where it may be zero, also in elements that are masked later",
-            ),
+            Self::DivisionByZero => {
+                Some("replace a divisor that may be zero, also in elements that are masked later")
+            }
             _ => None,
         }
     }
@@ -92,7 +92,7 @@ pub struct Place {
     pub line: u32,
     /// Column, from one; zero when unknown.
     pub column: u32,
-    /// The calls through which the code came here, the innermost first.
+    /// The calls through which the code was inlined, the innermost first.
     pub inlined_at: Vec<CallSite>,
 }
 
@@ -145,7 +145,7 @@ impl fmt::Display for Related {
 
 /// A kernel did something that the PTX ISA forbids or leaves undefined.
 ///
-/// `Display` gives one paragraph: what, who, the instruction, the author's line, other places, and the way out.
+/// `Display` prints one paragraph: what, which warp, the instruction, the author's line, other places, and the help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// What happened.
@@ -170,7 +170,7 @@ pub struct Fault {
     pub place: Option<Place>,
     /// What is wrong, in a sentence.
     pub message: String,
-    /// Other places that matter: the other access of a race, where an mbarrier was made.
+    /// Other places that matter: the other access of a race, where an mbarrier was initialised.
     pub related: Vec<Related>,
     /// What to do.
     pub help: Option<String>,
@@ -233,7 +233,7 @@ impl fmt::Display for LaneSet {
     }
 }
 
-/// What went wrong, before the machine adds who and where.
+/// What went wrong, before the machine adds the warp and the place.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     pub(crate) kind: FaultKind,
@@ -245,6 +245,9 @@ pub(crate) struct Trouble {
     pub(crate) related: Vec<(u32, String)>,
     pub(crate) help: Option<String>,
 }
+
+/// The result of a step. Trouble is rare, and boxed so that results stay small.
+pub(crate) type Stepped<T = ()> = Result<T, Box<Trouble>>;
 
 impl Trouble {
     /// Trouble without an address; boxed, because it is rare and results travel through hot code.

@@ -1,15 +1,36 @@
-//! A machine that executes PTX on the CPU, for `sm_90a`: every instruction that crate `ptx` knows.
+//! A machine that executes PTX on the CPU, for `sm_90a`: every instruction of crate `ptx`.
 //!
-//! - Warps of 32 lanes execute decoded steps, all lanes of a register in one loop. Lanes part at branches and meet
-//!   again at the immediate postdominator; `bar.warp.sync` and the exchanges also bring paths together.
-//! - CTAs run on all cores, the CTAs of a cluster together. Within a cluster everything happens in an order that
-//!   [`Launch::seed`] chooses: which warp runs for how long, and when asynchronous copies and products complete.
+//! - Warps of 32 lanes execute decoded steps, all lanes of a register in one loop. Lanes diverge at branches and
+//!   reconverge at the immediate postdominator, at `bar.warp.sync` and at exchanges between lanes.
+//! - CTAs run on all cores, the CTAs of a cluster together. Within a cluster
+//!   [`Launch::seed`] chooses the order: which warp runs for how long, and when asynchronous copies and products complete.
 //! - It is strict. What the PTX ISA forbids or leaves undefined is a [`Fault`] that names the author's line: accesses
 //!   out of bounds, misaligned, uninitialised or unordered, barriers that part of a warp misses, mbarriers that
-//!   are misused, matrix products read in flight, a missing `fence.proxy.async`, and for a hang who waits for what.
-//! - Shared memory is watched by vector clocks, whatever the order in which warps run: barriers, mbarriers, waits and
-//!   fences carry what a warp knows, and an access must know of those before it that it excludes. Global memory is not
-//!   watched in this way.
+//!   are misused, matrix products read in flight, a missing `fence.proxy.async`, and for a deadlock what each warp waits for.
+//! - Races in shared memory are found by vector clocks, in whatever order warps run here: barriers, mbarriers, waits and
+//!   fences carry happens-before, and of two conflicting accesses one must happen before the other. Races in global memory
+//!   are not looked for.
+//!
+//! Where things are:
+//!
+//! ```text
+//! decode    from a module to steps; flow: where paths reconverge; watch: registers that may be read unwritten
+//! program   what decoding gives: steps, their operands, the windows of the state spaces, the author's places
+//! lanes, numeric   registers as arrays over 32 lanes, and the arithmetic on them
+//! global    device memory and its allocations
+//! tensor_map   the 128 bytes of a tensor map, as this machine lays them out
+//! machine   executes: seven layers, each using only those before it
+//!   order     vector clocks, and the shadow of shared memory: its last accesses
+//!   state     what a launch, a cluster, a CTA and a warp hold, and what is in flight
+//!   memory    loads, stores and atomics of a warp: state spaces, bounds, initialisation, races
+//!   units     tma, cp_async, tensor_cores (wgmma, mma.sync, ldmatrix), mbarrier
+//!   execute   the steps of a warp: guards, branches, exchanges of lanes, barriers
+//!   schedule  which warp runs when and when copies complete; deadlocks; the end of a CTA; from trouble to a fault
+//!   emulator  an emulated device
+//! ```
+//!
+//! A TMA load is issued in `machine::units::tma::copy`, moves its boxes (`pieces`) and counts its bytes in
+//! `machine::units::in_flight`, and ends its phase in `machine::units::mbarrier::phase`. `tests/layers.rs` checks the layers.
 //!
 //! Results are those of IEEE arithmetic with the rounding that an instruction names. Approximate functions are
 //! computed more exactly than the hardware does; products of matrices are exact before each addition to f32.
@@ -63,4 +84,4 @@ pub use fault::{CallSite, Fault, FaultKind, Memory, Place, Related};
 pub use global::{GlobalMemory, MemoryError};
 pub use machine::{Checks, Emulator, Launch, Stats};
 pub use program::{LoadError, Program};
-pub use tensor_map::{TensorAccess, TensorElement, TensorMap, TensorMapError};
+pub use tensor_map::encode_tensor_map;

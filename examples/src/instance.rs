@@ -29,10 +29,10 @@ pub(crate) use row_instance;
 macro_rules! divided_instance {
     ($divisor:ident for $cols:expr, $body:block) => {
         if $cols % 8 == 0 {
-            const $divisor: u32 = 8;
+            const $divisor: usize = 8;
             $body
         } else {
-            const $divisor: u32 = 1;
+            const $divisor: usize = 1;
             $body
         }
     };

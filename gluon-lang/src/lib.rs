@@ -1,18 +1,9 @@
-//! The TileKit language: what a kernel is made of, from the author's handles to the verified tile IR.
+//! The TileKit language: what an author writes, and how a trace of it becomes the tile IR.
 //!
-//! No IO, no GPU, no PTX words. See [`ir`] for the IR itself, [`ops`] for the list of operations, [`layout`] for who holds
-//! which element, [`lang`] for what an author writes, and [`diag`] for what is said when a kernel is wrong.
+//! No IO, no GPU, no PTX words. See [`lang`] for what an author writes, [`build`] for the builder that a trace appends to, and the
+//! crates `ir`, `layout` and `diag` for what it makes.
 #![forbid(unsafe_code)]
 
 pub mod build;
-pub mod diag;
-pub mod elem;
-pub mod entity;
-pub mod ir;
 pub mod lang;
-pub mod layout;
-pub mod nearest;
-pub mod ops;
 pub mod rt;
-pub mod text;
-pub mod verify;

@@ -5,16 +5,18 @@ use std::marker::PhantomData;
 
 pub use inventory;
 
-pub use crate::ir::Contracts;
-use crate::ir::TensorMapMode;
 use crate::lang::here;
-use crate::lang::{BlockLayout, Element, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
+use crate::lang::{
+    BlockLayout, Element, HostInt, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor, TensorMap,
+};
 pub use crate::lang::{
     Branch, Carrier, Carry, Decided, Frame, GenericArg, HostCarrier, HostEnd, HostState, IntoLoop,
     KernelEntry, KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam,
     LeftLiteral, Logic, Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, Watcher,
-    WhileLoop,
+    WhileLoop, WideLiteral,
 };
+pub use ir::Contracts;
+use ir::TensorMapMode;
 
 /// The kernel function says who it is, before anything else.
 #[track_caller]
@@ -49,6 +51,11 @@ pub fn set_im2col<T: Element>(
     layout: impl BlockLayout,
 ) {
     crate::lang::set_block(map, TensorMapMode::Im2col { rank }, block, layout);
+}
+
+/// A number that the attribute of a kernel says. What is no u32 becomes the largest, which the verifier refuses.
+pub fn count(number: impl HostInt) -> u32 {
+    u32::try_from(number.to_i128()).unwrap_or(u32::MAX)
 }
 
 /// The shape of a cluster; what is not said is 1.
@@ -251,12 +258,21 @@ impl<V: Carry, L: Carry> Carry for WithLets<V, L> {
         self.value.walk(walker);
         self.lets.walk(walker);
     }
+    fn fork(&self) -> Option<Self> {
+        let (value, lets) = (self.value.fork()?, self.lets.fork()?);
+        Some(WithLets { value, lets })
+    }
 }
 
 impl<T: Carry, R: Carry> Carry for Lets<T, R> {
     fn walk(&mut self, walker: &mut Walker<'_>) {
         walker.field(self.name, &mut self.value);
         self.rest.walk(walker);
+    }
+    fn fork(&self) -> Option<Self> {
+        let (value, rest) = (self.value.fork()?, self.rest.fork()?);
+        let name = self.name;
+        Some(Lets { name, value, rest })
     }
 }
 
@@ -336,9 +352,11 @@ pub trait WatchOther {
     fn watch<C>(&self, _: &mut C, _: &'static str) {}
 }
 
-impl<T: Carry + Clone> WatchReference for &Watched<'_, &mut T> {
+impl<T: Carry> WatchReference for &Watched<'_, &mut T> {
     fn watch<C: Watcher>(&self, carrier: &mut C, name: &'static str) {
-        carrier.watch(name, &mut T::clone(self.0));
+        if let Some(mut copy) = T::fork(self.0) {
+            carrier.watch(name, &mut copy);
+        }
     }
 }
 

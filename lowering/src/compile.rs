@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::ir::{Func, Stage};
+use diag::Diagnostics;
+use ir::{Func, Stage};
 
 use crate::launch::LaunchInfo;
 use crate::options::Options;

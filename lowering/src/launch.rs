@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use gluon_lang::ir::{Func, Type};
+use ir::{Func, Type};
+use ptx::ParameterOffsets;
 
 use crate::analysis::roots::Roots;
 
@@ -15,7 +16,7 @@ pub struct LaunchInfo {
     pub threads: u32,
     /// CTAs of a cluster in x, y and z; all 1 without clusters.
     pub cluster: [u32; 3],
-    /// Shared memory in bytes that each CTA is launched with, at most 232448.
+    /// Shared memory in bytes that each CTA is launched with, at most [`shared_bytes`](target::CtaLimits::shared_bytes).
     pub shared_bytes: u32,
     /// The parameters, in order.
     pub params: Vec<ParamInfo>,
@@ -47,13 +48,12 @@ pub struct ParamInfo {
 impl LaunchInfo {
     /// What the kernel itself says of its launch.
     pub fn of(func: &Func) -> LaunchInfo {
-        let mut end = 0_u32;
+        let mut list = ParameterOffsets::default();
         let written = Roots::of(func).written(func);
         let params = func.params.iter().enumerate().map(|(at, param)| {
             let ty = func.ty(param.value).clone();
-            let (size, align) = size_and_align(&ty);
-            let offset = end.next_multiple_of(align);
-            end = offset + size;
+            let (size, align) = size_and_align(func, &ty);
+            let offset = list.place(size.into(), align) as u32;
             ParamInfo {
                 name: param.name.clone(),
                 ty,
@@ -74,16 +74,16 @@ impl LaunchInfo {
             cluster: func.cluster,
             shared_bytes: func.shared_bytes,
             params,
-            param_bytes: end,
+            param_bytes: list.bytes() as u32,
         }
     }
 }
 
-/// Bytes that a parameter takes and is aligned to: PTX aligns a number to its own size, and the copy engine wants a
-/// tensor map at a multiple of 64 (PTX ISA 9.7.9.27, "Tensor-map").
-fn size_and_align(ty: &Type) -> (u32, u32) {
+/// Bytes that a parameter takes and is aligned to: PTX aligns a number to its own size.
+fn size_and_align(func: &Func, ty: &Type) -> (u32, u32) {
     if ty.as_tensor_map().is_some() {
-        return (128, 64);
+        let limits = &func.target.tensor_map;
+        return (limits.bytes, limits.alignment_bytes);
     }
     let elem = ty
         .elem()

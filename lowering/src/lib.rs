@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod costs;
 pub mod emit;
 pub mod opt;
 pub mod plan;
@@ -12,6 +13,8 @@ pub mod resolve;
 
 mod compile;
 mod launch;
+#[cfg(test)]
+mod limits;
 mod options;
 mod pipeline;
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::ir::{Func, Stage};
-use gluon_lang::text::print;
-use gluon_lang::verify::Verifier;
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::text::print;
+use ir::verify::Verifier;
+use ir::{Func, Stage};
 
 use crate::options::Options;
 use crate::{opt, plan, resolve};
@@ -34,7 +34,7 @@ pub const PIPELINE: &[Pass] = &[
     // First, so that a value which tracing left unused needs no layout and blames nobody.
     Pass {
         name: "drop-unused",
-        summary: "remove what nobody uses",
+        summary: "remove dead code",
         needs: Stage::Built,
         gives: Stage::Built,
         is_optional: false,
@@ -43,7 +43,7 @@ pub const PIPELINE: &[Pass] = &[
     // Before `Auto`, for what an access chooses is what an open layout beside it follows.
     Pass {
         name: "resolve-coalesced",
-        summary: "choose layouts so that accesses coalesce",
+        summary: "resolve `Coalesced` by what is known of each access",
         needs: Stage::Built,
         gives: Stage::Built,
         is_optional: false,
@@ -51,7 +51,7 @@ pub const PIPELINE: &[Pass] = &[
     },
     Pass {
         name: "resolve-auto",
-        summary: "find every layout left open",
+        summary: "resolve every `Auto` layout",
         needs: Stage::Built,
         gives: Stage::Resolved,
         is_optional: false,
@@ -60,7 +60,7 @@ pub const PIPELINE: &[Pass] = &[
     // Once layouts are final, equal constants are equal: folding before could merge what two layouts must keep apart.
     Pass {
         name: "fold",
-        summary: "compute what is known, and replace what does nothing",
+        summary: "fold constants and identities",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: true,
@@ -69,7 +69,7 @@ pub const PIPELINE: &[Pass] = &[
     // Folding shows what a loop leaves alone, and that shows what is the same everywhere.
     Pass {
         name: "forward-carried",
-        summary: "take values that loops leave alone from before the loop",
+        summary: "forward carried values that the loop does not change",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: true,
@@ -78,7 +78,7 @@ pub const PIPELINE: &[Pass] = &[
     // Before merging, for moved conversions may turn out equal.
     Pass {
         name: "remove-conversions",
-        summary: "convert layouts less often, and fewer bytes",
+        summary: "remove, merge and narrow layout conversions",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: false,
@@ -87,7 +87,7 @@ pub const PIPELINE: &[Pass] = &[
     // Before hoisting, so that one copy is moved and not several.
     Pass {
         name: "merge-equal",
-        summary: "compute once what is computed twice",
+        summary: "merge equal computations",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: true,
@@ -96,7 +96,7 @@ pub const PIPELINE: &[Pass] = &[
     // ptxas moves arithmetic, but no reduction, conversion or read.
     Pass {
         name: "hoist-invariant",
-        summary: "move out of loops what every iteration computes alike",
+        summary: "hoist loop-invariant computations",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: true,
@@ -105,16 +105,25 @@ pub const PIPELINE: &[Pass] = &[
     // The passes before leave what they replaced to this one.
     Pass {
         name: "drop-unused",
-        summary: "remove what nobody uses",
+        summary: "remove dead code",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: true,
         run: opt::unused::run,
     },
+    // Once no pass moves or merges what loops carry: copies of a body must stay apart.
+    Pass {
+        name: "rotate-accumulators",
+        summary: "unroll loops whose accumulators alternate between registers",
+        needs: Stage::Resolved,
+        gives: Stage::Resolved,
+        is_optional: false,
+        run: opt::rotate::run,
+    },
     // Once accesses are those that will be emitted.
     Pass {
         name: "check-accesses",
-        summary: "say which accesses move many more bytes than they use",
+        summary: "report uncoalesced accesses and bank conflicts",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: false,
@@ -123,7 +132,7 @@ pub const PIPELINE: &[Pass] = &[
     // Once exchanges are those that will be emitted.
     Pass {
         name: "check-clusters",
-        summary: "say where CTAs of a cluster part that wait for one another",
+        summary: "reject cluster barriers under CTA-divergent control flow",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: false,
@@ -132,7 +141,7 @@ pub const PIPELINE: &[Pass] = &[
     // Likewise: a store that was dropped does no harm.
     Pass {
         name: "check-readonly",
-        summary: "say which stores write what is promised to be read only",
+        summary: "reject stores to memory that is promised to be read-only",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: false,
@@ -141,7 +150,7 @@ pub const PIPELINE: &[Pass] = &[
     // Once nothing more is added to a partition.
     Pass {
         name: "plan-warps",
-        summary: "share out the registers where warps part",
+        summary: "assign registers to warp-specialized partitions (`setmaxnreg`)",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: false,
@@ -150,7 +159,7 @@ pub const PIPELINE: &[Pass] = &[
     // Once the products are those that will be emitted.
     Pass {
         name: "check-products",
-        summary: "say which products are spelled out, and what makes the tensor cores wait",
+        summary: "report products that are expanded, and waits that serialize `wgmma`",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: false,
@@ -159,7 +168,7 @@ pub const PIPELINE: &[Pass] = &[
     // After everything that adds, moves or removes an op with scratch.
     Pass {
         name: "plan-shared",
-        summary: "give every op its place in shared memory",
+        summary: "allocate shared memory for tiles and scratch",
         needs: Stage::Resolved,
         gives: Stage::Resolved,
         is_optional: false,
@@ -168,7 +177,7 @@ pub const PIPELINE: &[Pass] = &[
     // Last, for only offsets tell which ops could disturb one another.
     Pass {
         name: "place-barriers",
-        summary: "let the threads meet where shared memory is used again",
+        summary: "insert CTA barriers where shared memory is reused",
         needs: Stage::Resolved,
         gives: Stage::Allocated,
         is_optional: false,

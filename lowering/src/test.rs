@@ -1,9 +1,9 @@
 //! How passes are tested: text in, text out.
 
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::ir::Func;
-use gluon_lang::text::{parse, print};
-use gluon_lang::verify::verify;
+use diag::Diagnostics;
+use ir::Func;
+use ir::text::{parse, print};
+use ir::verify::verify;
 
 use crate::pipeline::PIPELINE;
 

@@ -1,8 +1,8 @@
 //! The pipeline as a whole, on kernels as the front end makes them.
 
-use gluon_lang::diag::Code;
-use gluon_lang::ir::Stage;
-use gluon_lang::text::{parse, print};
+use diag::Code;
+use ir::Stage;
+use ir::text::{parse, print};
 
 use crate::test::read;
 use crate::{LaunchInfo, Options, PIPELINE, StopAt, run_to};

@@ -33,10 +33,13 @@ pub struct Key(String);
 
 impl Key {
     /// The key of what `ptxas` of this release makes of this text with these flags.
-    pub fn new(ptx: &str, ptxas: Version, flags: &[&str]) -> Key {
+    pub fn new(ptx: &str, ptxas: Version, flags: &[impl AsRef<str>]) -> Key {
         let mut hash = Sha256::new();
         let release = ptxas.to_string();
-        for part in [ptx, &release].into_iter().chain(flags.iter().copied()) {
+        for part in [ptx, &release]
+            .into_iter()
+            .chain(flags.iter().map(AsRef::as_ref))
+        {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use target::{TARGETS, Target};
+
 use crate::driver::{CudaFailure, version_text};
 use crate::ptxas::{Candidate, Origin, PtxasFailure};
 
@@ -33,8 +35,8 @@ pub enum Error {
         /// How many GPUs the driver sees.
         count: usize,
     },
-    /// The GPU is not of compute capability 9.0, for which `sm_90a` code is made.
-    NotHopper {
+    /// The GPU's compute capability is none for which code is made.
+    UnsupportedGpu {
         /// The GPU's name.
         name: String,
         /// Its compute capability, major and minor.
@@ -89,12 +91,13 @@ impl fmt::Display for Error {
                     "there is no GPU {ordinal}; the driver sees {count}, counted from 0"
                 )
             }
-            Error::NotHopper {
+            Error::UnsupportedGpu {
                 name,
                 capability: (major, minor),
             } => write!(
                 f,
-                "{name} has compute capability {major}.{minor}, and sm_90a code runs on 9.0 (H100, H200) only; use the emulator"
+                "{name} has compute capability {major}.{minor}, and {}; use the emulator",
+                runnable()
             ),
             Error::NoPtxas { rejected } => write_no_ptxas(f, rejected),
             Error::Ptxas(failure) => write!(f, "{failure}"),
@@ -152,4 +155,17 @@ impl From<CudaFailure> for Error {
     fn from(failure: CudaFailure) -> Error {
         Error::Cuda(failure)
     }
+}
+
+/// Which code runs where: `sm_90a code runs on 9.0 (H100, H200) only`.
+fn runnable() -> String {
+    let place = |target: &&Target| {
+        let (major, minor) = target.compute_capability;
+        format!(
+            "{} code runs on {major}.{minor} ({}) only",
+            target.arch, target.gpus
+        )
+    };
+    let places: Vec<String> = TARGETS.iter().map(place).collect();
+    places.join(", ")
 }

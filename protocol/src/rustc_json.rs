@@ -30,7 +30,7 @@ pub struct Code {
     /// Such as `TK0001`.
     pub code: &'static str,
     /// What it means.
-    pub explanation: Option<&'static str>,
+    pub explanation: Option<String>,
 }
 
 /// A stretch of a line.

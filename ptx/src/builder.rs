@@ -9,7 +9,7 @@ use crate::statement::{Instruction, LocId, Location, Stmt};
 use crate::types::{Space, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Makes an [`Entry`] statement by statement.
+/// Builds an [`Entry`] statement by statement.
 #[derive(Clone, Debug)]
 pub struct EntryBuilder {
     name: String,
@@ -74,7 +74,7 @@ impl EntryBuilder {
         self.body.registers.class(reg)
     }
 
-    /// A new label called `$L_hint`, with a number behind it when the name is taken.
+    /// A new label called `$L_hint`, with a number after it when the name is taken.
     pub fn new_label(&mut self, hint: &str) -> Label {
         let clean: String = hint
             .chars()

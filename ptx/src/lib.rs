@@ -1,9 +1,9 @@
-//! PTX as data: what `sm_90a` kernels need of the PTX instruction set, typed, with a printer, a parser and a
+//! PTX as data: what kernels for the GPUs of crate `target` need of the PTX instruction set, typed, with a printer, a parser and a
 //! checker.
 //!
 //! - [`Module`] is a file, [`Entry`] a kernel, [`Body`] its registers, labels, locations and statements.
 //! - [`Inst`] is an instruction: one struct per family, every modifier an enum, no strings.
-//! - [`EntryBuilder`] makes entries; [`Module::to_text`] prints them.
+//! - [`EntryBuilder`] builds entries; [`Module::to_text`] prints them.
 //!
 //! Section numbers in comments are those of the PTX ISA 8.x.
 
@@ -13,12 +13,14 @@ mod check;
 mod inst;
 mod module;
 mod operand;
+mod parameters;
 mod parse;
 mod print;
 mod registers;
 mod spelling;
 mod statement;
 mod stats;
+mod tensor_map;
 mod types;
 
 pub use builder::EntryBuilder;
@@ -26,10 +28,15 @@ pub use check::{CheckError, Problem, Requirement, requirement};
 pub use inst::*;
 pub use module::*;
 pub use operand::*;
+pub use parameters::ParameterOffsets;
 pub use parse::ParseError;
 pub use print::PrintOptions;
 pub use registers::{RegClass, RegGroup, Registers};
 pub use smallvec;
 pub use statement::*;
 pub use stats::Stats;
+pub use target::Target;
+pub use tensor_map::{
+    EncodedTensorMap, L2Promotion, TensorAccess, TensorElement, TensorMap, TensorMapError,
+};
 pub use types::*;

@@ -4,6 +4,7 @@ use crate::operand::{Label, Symbol};
 use crate::registers::Registers;
 use crate::statement::{Location, Stmt};
 use crate::types::{Space, Type};
+use target::{SM_90A, Target};
 
 /// `.version major.minor`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,11 +16,14 @@ pub struct Version {
 }
 
 impl Version {
-    /// The lowest version that knows `sm_90a`.
-    pub const SM_90A: Self = Self { major: 8, minor: 0 };
-
     /// `major.minor`
     pub const fn new(major: u32, minor: u32) -> Self {
+        Self { major, minor }
+    }
+
+    /// The lowest version that knows `machine`.
+    pub const fn least_for(machine: &Target) -> Self {
+        let (major, minor) = machine.least_ptx;
         Self { major, minor }
     }
 }
@@ -30,9 +34,9 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// `.target sm_90a`
+/// The directive `.target` (PTX ISA 11.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
+pub struct TargetDirective {
     /// Compute capability times ten.
     pub sm: u32,
     /// The architecture-specific target with the suffix `a`.
@@ -41,16 +45,25 @@ pub struct Target {
     pub debug: bool,
 }
 
-impl Target {
-    /// Hopper with its own features (wgmma, setmaxnreg).
-    pub const SM_90A: Self = Self {
-        sm: 90,
-        arch_specific: true,
-        debug: false,
-    };
+impl TargetDirective {
+    /// Code for `machine`, with all of its own features.
+    pub const fn of(machine: &Target) -> Self {
+        Self {
+            sm: machine.sm(),
+            arch_specific: true,
+            debug: false,
+        }
+    }
+
+    /// The machine that such code is for, with its features or without; none for one that has no table.
+    pub fn machine(self) -> Option<&'static Target> {
+        target::TARGETS
+            .into_iter()
+            .find(|machine| machine.sm() == self.sm)
+    }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for TargetDirective {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let suffix = if self.arch_specific { "a" } else { "" };
         let debug = if self.debug { ", debug" } else { "" };
@@ -67,7 +80,7 @@ pub struct Module {
     /// `.version`
     pub version: Version,
     /// `.target`
-    pub target: Target,
+    pub target: TargetDirective,
     /// `.file 1 "..."`, and so on.
     pub files: Vec<SourceFile>,
     /// Names of inlined functions, which locations refer to.
@@ -81,11 +94,11 @@ pub struct Module {
 }
 
 impl Module {
-    /// An empty module for `sm_90a` at its lowest version.
-    pub fn new() -> Self {
+    /// An empty module for `machine` at the lowest version that knows it.
+    pub fn new(machine: &Target) -> Self {
         Self {
-            version: Version::SM_90A,
-            target: Target::SM_90A,
+            version: Version::least_for(machine),
+            target: TargetDirective::of(machine),
             files: Vec::new(),
             inlined_functions: Vec::new(),
             globals: Vec::new(),
@@ -131,8 +144,9 @@ impl Module {
 }
 
 impl Default for Module {
+    /// An empty module for `sm_90a`.
     fn default() -> Self {
-        Self::new()
+        Self::new(&SM_90A)
     }
 }
 
@@ -144,7 +158,7 @@ fn intern(list: &mut Vec<String>, text: &str) -> u32 {
     list.len() as u32 - 1
 }
 
-/// Who else may see a variable or a function.
+/// The visibility of a variable or a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Linkage {
     /// This module only.
@@ -195,7 +209,7 @@ pub enum Initializer {
 pub struct Variable {
     /// Its name, unique among the names that its scope can see.
     pub name: String,
-    /// Who else may see it.
+    /// Its visibility.
     pub linkage: Linkage,
     /// Where it lies.
     pub space: Space,
@@ -294,7 +308,13 @@ impl Param {
         }
     }
 
-    /// Bytes passed by value; a tensor map is 128 bytes aligned to 64.
+    /// A tensor map, passed by value (PTX ISA 5.5.8).
+    pub fn tensor_map(name: &str, machine: &Target) -> Self {
+        let limits = &machine.tensor_map;
+        Self::bytes(name, limits.alignment_bytes, limits.bytes.into())
+    }
+
+    /// Bytes passed by value.
     pub fn bytes(name: &str, align: u32, bytes: u64) -> Self {
         Self {
             extent: Extent::Array(bytes),
@@ -379,7 +399,7 @@ pub struct Entry {
 pub struct Func {
     /// Its name.
     pub name: String,
-    /// Who else may see it; [`Linkage::Extern`] has no body.
+    /// Its visibility; [`Linkage::Extern`] has no body.
     pub linkage: Linkage,
     /// Results.
     pub returns: Vec<Param>,

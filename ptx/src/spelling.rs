@@ -94,7 +94,7 @@ impl<'s> Modifiers<'s> {
         self.position += length + 1;
     }
 
-    /// Takes `piece` when it comes next.
+    /// Takes `piece` when it is next.
     ///
     /// `.shared` stands for `.shared::cta` too, which means the same (PTX ISA 5.1.5).
     pub(crate) fn eat(&mut self, piece: &'static str) -> bool {
@@ -119,7 +119,7 @@ impl<'s> Modifiers<'s> {
         }
     }
 
-    /// Takes the longest spelling of `T` that comes next.
+    /// Takes the longest spelling of `T` that is next.
     pub(crate) fn eat_spelled<T: Spelled>(&mut self) -> Option<T> {
         let found = T::SPELLINGS
             .iter()

@@ -20,7 +20,7 @@ pub struct Location {
     pub inlined: Option<Inlined>,
 }
 
-/// The call through which code came to its place.
+/// The call through which code was inlined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Inlined {
     /// Index into [`Module::inlined_functions`](crate::Module::inlined_functions): the function that was called.

@@ -1,15 +1,19 @@
 //! Counts of the instructions that decide how fast a kernel is.
 
 use crate::inst::{BarOp, Inst};
-use crate::module::{Entry, Module};
+use crate::module::{Body, Entry, Module};
+use crate::print::Printer;
+use crate::statement::Stmt;
 use crate::types::{Space, Type, VecWidth};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How often each kind of instruction stands in a text; loops count once.
+/// How often each kind of instruction stands in a text; loops count once. The numbers do not depend on the names of
+/// registers and labels, nor on the order of the instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     counts: BTreeMap<String, u32>,
+    others: BTreeMap<String, u32>,
     instructions: u32,
 }
 
@@ -17,12 +21,8 @@ impl Stats {
     /// The counts of all bodies of a module.
     pub fn of_module(module: &Module) -> Self {
         let mut stats = Self::default();
-        for instruction in module
-            .bodies()
-            .flat_map(|body| &body.statements)
-            .filter_map(|s| s.instruction())
-        {
-            stats.add(&instruction.inst);
+        for body in module.bodies() {
+            stats.add_body(body);
         }
         stats
     }
@@ -30,14 +30,7 @@ impl Stats {
     /// The counts of one entry.
     pub fn of_entry(entry: &Entry) -> Self {
         let mut stats = Self::default();
-        for instruction in entry
-            .body
-            .statements
-            .iter()
-            .filter_map(|statement| statement.instruction())
-        {
-            stats.add(&instruction.inst);
-        }
+        stats.add_body(&entry.body);
         stats
     }
 
@@ -58,13 +51,25 @@ impl Stats {
             .map(|(name, &count)| (name.as_str(), count))
     }
 
-    fn add(&mut self, inst: &Inst) {
-        if matches!(inst, Inst::Bound(_)) {
-            return;
-        }
-        self.instructions += 1;
-        if let Some(name) = kind(inst) {
-            *self.counts.entry(name).or_default() += 1;
+    /// The instructions that have no kind of their own, which compute and move values between registers, by their opcode:
+    /// `add.s32`, `fma.rn.f32`, `ld.param.b64`.
+    pub fn others(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.others
+            .iter()
+            .map(|(opcode, &count)| (opcode.as_str(), count))
+    }
+
+    fn add_body(&mut self, body: &Body) {
+        for instruction in body.statements.iter().filter_map(Stmt::instruction) {
+            if matches!(instruction.inst, Inst::Bound(_)) {
+                continue;
+            }
+            self.instructions += 1;
+            let (counts, name) = match kind(&instruction.inst) {
+                Some(name) => (&mut self.counts, name),
+                None => (&mut self.others, opcode(&instruction.inst)),
+            };
+            *counts.entry(name).or_default() += 1;
         }
     }
 }
@@ -80,6 +85,17 @@ impl fmt::Display for Stats {
     }
 }
 
+/// The opcode with its modifiers: what stands before the operands.
+fn opcode(inst: &Inst) -> String {
+    // Only operands need a module for their names.
+    let module = Module::default();
+    let mut printer = Printer::new(&module);
+    inst.print(&mut printer);
+    let text = printer.into_text();
+    let end = text.find([' ', ';']).unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
 /// The name under which an instruction is counted; none for the many that only compute.
 fn kind(inst: &Inst) -> Option<String> {
     let name = match inst {
@@ -89,6 +105,8 @@ fn kind(inst: &Inst) -> Option<String> {
         Inst::St(st) => return Some(access("st", st.space, st.ty, st.vec)),
         Inst::Atom(_) => "atom",
         Inst::Red(_) => "red",
+        Inst::StAsync(_) => "st.async",
+        Inst::RedAsync(_) => "red.async",
         Inst::Bar(bar) if matches!(bar.op, BarOp::Arrive | BarOp::ArriveDivergent) => "bar.arrive",
         Inst::Bar(_) => "bar.sync",
         Inst::BarRed(_) => "bar.red",

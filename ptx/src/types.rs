@@ -1,6 +1,7 @@
 //! The closed sets of modifiers: types, state spaces, rounding, caching, ordering.
 
 use crate::spelling::spelled;
+use target::MatrixType;
 
 spelled! {
     /// The type of an instruction, a parameter or a variable (PTX ISA 5.2).
@@ -71,7 +72,7 @@ spelled! {
         AcqRel = "acq_rel",
     }
 
-    /// Who observes a memory operation (PTX ISA 8.5).
+    /// The threads that observe a memory operation (PTX ISA 8.5).
     Scope { Cta = "cta", Cluster = "cluster", Gpu = "gpu", Sys = "sys" }
 
     /// Ordering of a fence.
@@ -262,4 +263,27 @@ impl Special {
             _ => Type::U32,
         }
     }
+}
+
+/// The types of A, B and accumulator as crate `target` names them; none where one is no type of a matrix instruction.
+pub fn matrix_types([a, b, sum]: [Type; 3]) -> Option<[MatrixType; 3]> {
+    Some([matrix_type(a)?, matrix_type(b)?, matrix_type(sum)?])
+}
+
+fn matrix_type(ty: Type) -> Option<MatrixType> {
+    Some(match ty {
+        Type::F16 => MatrixType::F16,
+        Type::Bf16 => MatrixType::Bf16,
+        Type::Tf32 => MatrixType::Tf32,
+        Type::F32 => MatrixType::F32,
+        Type::F64 => MatrixType::F64,
+        Type::E4m3 => MatrixType::E4m3,
+        Type::E5m2 => MatrixType::E5m2,
+        Type::S8 => MatrixType::S8,
+        Type::U8 => MatrixType::U8,
+        Type::S4 => MatrixType::S4,
+        Type::U4 => MatrixType::U4,
+        Type::S32 => MatrixType::S32,
+        _ => return None,
+    })
 }

@@ -1,4 +1,4 @@
-//! Modules made by an emitter: their text, and that the text reads back as the same module.
+//! Modules of an emitter: their text, and that the text reads back as the same module.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
 
@@ -25,7 +25,7 @@ fn text_of(mut module: Module, builder: EntryBuilder) -> String {
 
 #[test]
 fn a_kernel_prints_in_a_fixed_form() {
-    let mut module = Module::new();
+    let mut module = Module::default();
     let smem = module.add_global(Variable::dynamic_shared("smem", 16));
     let mut b = EntryBuilder::new("scale");
     b.directives.reqntid = Some([128, 1, 1]);
@@ -153,7 +153,7 @@ fn names_never_collide() {
 /// Code that was inlined twice through different calls at one place.
 #[test]
 fn inlined_locations_read_back() {
-    let mut module = Module::new();
+    let mut module = Module::default();
     let file = module.file("kernel.rs");
     let (outer, inner) = (
         module.inlined_function("outer"),
@@ -245,6 +245,8 @@ fn statistics_count_what_matters() {
         ),
         (9, 2, 0)
     );
+    let others: Vec<_> = stats.others().collect();
+    assert_eq!(others, [("add.u32", 1), ("ld.param.u32", 1), ("ret", 1)]);
     assert_eq!(Stats::of_entry(&module.entries[0]), stats);
 }
 
@@ -389,7 +391,7 @@ fn take(
 proptest! {
     #[test]
     fn random_bodies_read_back(steps in proptest::collection::vec(step(), 0..40)) {
-        let mut module = Module::new();
+        let mut module = Module::default();
         module.file("a.rs");
         module.inlined_function("f");
         let mut b = EntryBuilder::new("k");

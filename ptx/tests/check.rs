@@ -4,7 +4,8 @@
 
 mod support;
 
-use ptx::{Module, RegClass, Stmt, Version};
+use ptx::{Module, RegClass, Space, Stmt, Variable, Version};
+use target::{MatrixType, ProductTypes, SM_90A, Target};
 
 /// The first problem of one line in a kernel of `.version 8.6`.
 fn problem(line: &str) -> String {
@@ -24,7 +25,7 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
-fn classes_and_widths() {
+fn registers_of_a_wrong_class_or_width_are_reported() {
     check(&[
         (
             "add.u32 %r1, %r2, %f1;",
@@ -310,7 +311,7 @@ fn versions_and_targets() {
 
     let mut module =
         Module::parse(&support::kernel("setmaxnreg.dec.sync.aligned.u32 40;")).unwrap();
-    assert_eq!(module.required_version(), Version::SM_90A);
+    assert_eq!(module.required_version(), Version::new(8, 0));
     module.target.arch_specific = false;
     assert_eq!(
         module.check()[0].problem.to_string(),
@@ -380,7 +381,7 @@ fn ptxas_agrees_about_register_classes() {
         .iter()
         .map(|class| format!("%{}1", class.prefix()))
         .collect();
-    // Nothing behind it is reached, so that ptxas checks the lines and does not compile them.
+    // Nothing after it is reached, so that ptxas checks the lines and does not compile them.
     let mut passed = "ret;\n".to_owned();
     let mut rejected = 0;
     for line in LEGAL.iter().flat_map(|lines| lines.lines()) {
@@ -427,4 +428,109 @@ fn variants(line: &str, classes: &[String]) -> Vec<String> {
         }
     }
     variants
+}
+
+/// The first mistake of a kernel with this line on a machine with these limits.
+fn on_machine(machine: &Target, line: &str) -> String {
+    let module = Module::parse(&support::kernel(line)).expect("the line is PTX");
+    assert_eq!(module.check(), [], "{line}");
+    module.check_for(machine)[0].problem.to_string()
+}
+
+#[test]
+fn checks_and_messages_follow_the_limits_of_the_target() {
+    let mut machine = SM_90A;
+    machine.cta.barriers = 4;
+    machine.cta.threads = 512;
+    machine.access.widest_bytes = 8;
+    machine.mbarrier.arrivals = 7;
+    machine.mbarrier.transaction_bytes = 99;
+    machine.registers.most_budget = 128;
+    machine.tensor_map.unit_bytes = 32;
+    machine.wgmma.pending_groups = 1;
+    let check = |line: &str, problem: &str| assert_eq!(on_machine(&machine, line), problem);
+    check(
+        "bar.sync 4;",
+        "operand `barrier` is 4; expected a barrier from 0 to 3",
+    );
+    check(
+        "bar.sync 1, 1024;",
+        "operand `threads` is 1024; expected a multiple of 32 up to 512",
+    );
+    check(
+        "ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];",
+        "`ld.v4.b32` would move 128 bits; sm_90a moves at most 64",
+    );
+    check(
+        "mbarrier.init.shared::cta.b64 [%r1], 8;",
+        "operand `count` is 8; expected 1 to 7 arrivals",
+    );
+    check(
+        "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1], 100;",
+        "operand `bytes` is 100; expected 0 to 99 bytes",
+    );
+    check(
+        "setmaxnreg.inc.sync.aligned.u32 136;",
+        "operand `count` is 136; expected a multiple of 8 from 24 to 128",
+    );
+    check(
+        "cp.async.bulk.prefetch.L2.global [%rd1], 48;",
+        "operand `bytes` is 48; expected a multiple of 32 bytes",
+    );
+    check(
+        "wgmma.wait_group.sync.aligned 2;",
+        "operand `pending` is 2; expected 0 to 1 groups",
+    );
+}
+
+#[test]
+fn matrix_shapes_follow_the_table_of_the_target() {
+    let mut machine = SM_90A;
+    machine.mma.types = &[ProductTypes {
+        name: "bf16",
+        factors: &[MatrixType::Bf16],
+        accumulators: &[MatrixType::F32],
+        shapes: &[[16, 8, 8]],
+    }];
+    let product = |shape: &str, a: &str| {
+        format!(
+            "mma.sync.aligned.{shape}.row.col.f32.bf16.bf16.f32 {{%f0, %f1, %f2, %f3}}, {{{a}}}, {{%r2, %r3}}, {{%f0, %f1, %f2, %f3}};"
+        )
+    };
+    assert_eq!(
+        on_machine(&machine, &product("m16n8k16", "%r0, %r1, %r2, %r3")),
+        "mma with .f32.bf16.bf16.f32 has the shapes m16n8k8, not m16n8k16"
+    );
+    machine.mma.types = &[];
+    assert_eq!(
+        on_machine(&machine, &product("m16n8k16", "%r0, %r1, %r2, %r3")),
+        "there is no mma with .f32.bf16.bf16.f32"
+    );
+}
+
+#[test]
+fn directives_and_arrays_follow_the_limits_of_the_target() {
+    let mut module = Module::parse(&support::kernel("")).expect("an empty kernel is PTX");
+    module.entries[0].directives.reqntid = Some([512, 1, 1]);
+    module.entries[0].directives.reqnctapercluster = Some([8, 1, 1]);
+    let array = Variable::bytes("tile", Space::Shared, 16, 1 << 15);
+    module.entries[0].body.variables.push(array);
+    assert_eq!(module.check(), []);
+    let mut machine = SM_90A;
+    machine.cta.threads = 256;
+    machine.cluster.ctas = 4;
+    machine.cta.static_shared_bytes = 1 << 14;
+    machine.cta.shared_bytes = 1 << 16;
+    machine.cta.long_parameter_bytes = 128;
+    let problems = module.check_for(&machine);
+    let problems: Vec<String> = problems.iter().map(|e| e.problem.to_string()).collect();
+    assert_eq!(
+        problems,
+        [
+            "the parameters take 192 bytes; at most 128 fit",
+            ".reqntid asks for 512 threads; a CTA has 1 to 256",
+            "a cluster has 1 to 4 CTAs, not 8",
+            "32776 bytes of fixed .shared arrays; at most 16384 fit, and up to 65536 as `.extern .shared` memory of the launch",
+        ]
+    );
 }

@@ -206,7 +206,7 @@ $L__func_end0:
 ";
 
 #[test]
-fn blocks_have_names_of_their_own() {
+fn names_of_nested_blocks_are_made_unique() {
     let text = INLINE
         .replace("@%r_is_zero mov.u32 %r2, 0x0;", "mov.u32 %r2, 0x0;")
         .replace("mov.b32 {", "mov.b64 {");

@@ -78,7 +78,7 @@ fn unknown_modifiers_list_those_that_exist() {
 }
 
 #[test]
-fn operands_say_what_fits() {
+fn wrong_operands_list_what_fits() {
     check_line(
         "add.u32 %r1, %r2;",
         17,
@@ -255,6 +255,35 @@ fn truncated_texts_are_errors() {
             result.is_err() || !is_body_open,
             "a text cut at byte {end} was accepted:\n{}",
             &text[..end]
+        );
+    }
+}
+
+#[test]
+fn a_body_with_more_registers_than_the_limit_is_refused_at_the_declaration_that_exceeds_it() {
+    check_line(
+        ".reg .b64 %wide<4294967295>;",
+        11,
+        "with `%wide` the body declares 4294967469 registers; at most 1048576 are supported",
+    );
+    check_line(
+        ".reg .b64 %one<1048000>, %two<1000>;",
+        26,
+        "with `%two` the body declares 1049174 registers; at most 1048576 are supported",
+    );
+}
+
+#[test]
+fn the_name_of_a_register_of_a_range_is_its_number_without_leading_zeros() {
+    check_line(".reg .b32 %r3;", 11, "`%r3` is declared twice");
+    for name in ["%wide8", "%wide01", "%wide", "%wide99999999999"] {
+        let line = format!("{{ .reg .b32 %wide<8>; mov.b32 {name}, 0; }}");
+        let text = support::kernel(&line);
+        let error = Module::parse(&text).expect_err("no register of the range has this name");
+        assert!(
+            error.message.contains(&format!("`{name}`")),
+            "{}",
+            error.message
         );
     }
 }

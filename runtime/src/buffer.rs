@@ -2,10 +2,9 @@
 
 use std::marker::PhantomData;
 
-use crate::cuda;
+use crate::backend::{AnyMemory, On};
 use crate::device::Device;
 use crate::element::DeviceElement;
-use crate::emulated::EmulatedMemory;
 use crate::error::{Error, Result};
 
 /// `len` elements of `T` on a device, freed when dropped.
@@ -15,15 +14,9 @@ use crate::error::{Error, Result};
 /// the methods of [`Stream`](crate::Stream).
 pub struct Buffer<T> {
     device: Device,
-    memory: Memory,
+    memory: AnyMemory,
     len: usize,
     element: PhantomData<fn() -> T>,
-}
-
-/// Where the elements are.
-pub(crate) enum Memory {
-    Cuda(cuda::DeviceMemory),
-    Emulated(EmulatedMemory),
 }
 
 impl<T: DeviceElement> Buffer<T> {
@@ -74,8 +67,8 @@ impl<T: DeviceElement> Buffer<T> {
             });
         }
         match &self.memory {
-            Memory::Cuda(memory) => Ok(memory.write(T::bytes_of(elements))?),
-            Memory::Emulated(memory) => {
+            On::Cuda(memory) => Ok(memory.write(T::bytes_of(elements))?),
+            On::Emulator(memory) => {
                 memory.write(T::bytes_of(elements));
                 Ok(())
             }
@@ -85,8 +78,8 @@ impl<T: DeviceElement> Buffer<T> {
     /// Sets every byte.
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         match &self.memory {
-            Memory::Cuda(memory) => memory.fill_now(byte).map_err(Error::from),
-            Memory::Emulated(memory) => {
+            On::Cuda(memory) => memory.fill_now(byte).map_err(Error::from),
+            On::Emulator(memory) => {
                 memory.fill(byte);
                 Ok(())
             }
@@ -98,16 +91,16 @@ impl<T: DeviceElement> Buffer<T> {
     /// The emulator knows which bytes were written, so there nothing is done: a kernel that reads one is told.
     pub(crate) fn poison(&self) -> Result<()> {
         match &self.memory {
-            Memory::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
-            Memory::Emulated(_) => Ok(()),
+            On::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
+            On::Emulator(_) => Ok(()),
         }
     }
 
     /// The same for a buffer that was written before: what was written counts no more.
     pub(crate) fn forget(&self) -> Result<()> {
         match &self.memory {
-            Memory::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
-            Memory::Emulated(memory) => {
+            On::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
+            On::Emulator(memory) => {
                 memory.fill(T::POISON);
                 Ok(())
             }
@@ -116,7 +109,7 @@ impl<T: DeviceElement> Buffer<T> {
 
     /// Copies the elements to the host, with poison for those that were never written.
     pub(crate) fn to_vec_with_poison(&self) -> Result<Vec<T>> {
-        if let Memory::Emulated(memory) = &self.memory {
+        if let On::Emulator(memory) = &self.memory {
             memory.mark_unwritten(size_of::<T>(), T::POISON);
         }
         self.to_vec()
@@ -125,8 +118,8 @@ impl<T: DeviceElement> Buffer<T> {
     /// Copies the elements to the host.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         T::collect(self.len, |room| match &self.memory {
-            Memory::Cuda(memory) => memory.read(room).map_err(Error::from),
-            Memory::Emulated(memory) => Ok(memory.read(room)),
+            On::Cuda(memory) => memory.read(room).map_err(Error::from),
+            On::Emulator(memory) => Ok(memory.read(room)),
         })
     }
 }
@@ -150,8 +143,8 @@ impl<T> Buffer<T> {
     /// The address that kernels see.
     pub fn address(&self) -> u64 {
         match &self.memory {
-            Memory::Cuda(memory) => memory.address(),
-            Memory::Emulated(memory) => memory.address(),
+            On::Cuda(memory) => memory.address(),
+            On::Emulator(memory) => memory.address(),
         }
     }
 
@@ -160,7 +153,7 @@ impl<T> Buffer<T> {
         &self.device
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &AnyMemory {
         &self.memory
     }
 }

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cuda;
-use crate::device::{Backend, Device, EntryFacts};
-use crate::emulated::{EmulatedCode, EmulatedDevice, EmulatedEntry};
+use target::Target;
+
+use crate::backend::{AnyFunction, Backend, On};
+use crate::cuda::{self, Context};
+use crate::device::{Device, EntryFacts};
+use crate::emulated::{EmulatedCode, EmulatedDevice};
 use crate::error::{Error, Result};
 use crate::launch::{Grid, ParameterBlock};
 use crate::ptxas::{AssemblyReport, EntryReport};
-use crate::stream::{Queue, Stream};
+use crate::stream::Stream;
 use crate::toolchain::Image;
 
 /// A module that a device has loaded.
@@ -19,10 +22,7 @@ pub struct Code {
     assembly: Option<AssemblyReport>,
 }
 
-enum Loaded {
-    Cuda(Arc<cuda::Module>),
-    Emulated(EmulatedCode),
-}
+type Loaded = On<Arc<cuda::Module>, EmulatedCode>;
 
 /// What a launch of an entry is bound to, beside its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,21 +39,19 @@ pub struct EntryShape {
     pub overlaps_previous: bool,
 }
 
-/// The most CTAs that a cluster can have on Hopper (CUDA C++ Programming Guide, "Thread Block Clusters").
-const CLUSTER_LIMIT: u32 = 16;
-
 impl EntryShape {
-    fn check_cluster(&self) -> Result<()> {
+    fn check_cluster(&self, target: &'static Target) -> Result<()> {
         let ctas = self
             .cluster
             .iter()
             .fold(1u32, |ctas, &count| ctas.saturating_mul(count));
-        if (1..=CLUSTER_LIMIT).contains(&ctas) {
+        if (1..=target.cluster.ctas).contains(&ctas) {
             return Ok(());
         }
         Err(Error::ClusterTooLarge {
             kernel: self.name.clone(),
             cluster: self.cluster,
+            target,
         })
     }
 
@@ -79,13 +77,7 @@ pub struct Entry {
     device: Device,
     shape: EntryShape,
     assembly: Option<EntryReport>,
-    function: Function,
-}
-
-#[derive(Clone)]
-enum Function {
-    Cuda(cuda::Function),
-    Emulated(EmulatedEntry),
+    function: AnyFunction,
 }
 
 impl Device {
@@ -96,24 +88,22 @@ impl Device {
     /// [`Error::NotEmulated`] for a cubin there.
     pub fn load(&self, image: &Image) -> Result<Code> {
         match (self.backend(), image) {
-            (Backend::Cuda(context), _) => {
+            (On::Cuda(context), _) => {
                 let assembly = match image {
                     Image::Cubin { assembled, .. } => Some(assembled.report.clone()),
                     Image::Ptx(_) => None,
                 };
-                let module = Loaded::Cuda(cuda::Module::load(context, image.bytes())?);
+                let module = On::Cuda(cuda::Module::load(context, image.bytes())?);
                 Ok(Code {
                     device: self.clone(),
                     module,
                     assembly,
                 })
             }
-            (Backend::Emulator(emulator), Image::Ptx(text)) => {
+            (On::Emulator(emulator), Image::Ptx(text)) => {
                 self.load_emulated(emulator, Arc::new(ptx::Module::parse(text)?))
             }
-            (Backend::Emulator(_), Image::Cubin { .. }) => {
-                Err(Error::NotEmulated { what: "a cubin" })
-            }
+            (On::Emulator(_), Image::Cubin { .. }) => Err(Error::NotEmulated { what: "a cubin" }),
         }
     }
 
@@ -123,16 +113,16 @@ impl Device {
     /// What ptxas, the driver or the emulator has against it.
     pub fn load_ptx(&self, text: &str) -> Result<Code> {
         match self.backend() {
-            Backend::Cuda(_) => self.load(&self.toolchain().image(text)?),
-            Backend::Emulator(_) => self.load(&Image::Ptx(text.to_string())),
+            On::Cuda(_) => self.load(&self.toolchain().image(text)?),
+            On::Emulator(_) => self.load(&Image::Ptx(text.to_string())),
         }
     }
 
     /// Loads a module whose text is `text`.
     pub(crate) fn load_module(&self, module: &Arc<ptx::Module>, text: &str) -> Result<Code> {
         match self.backend() {
-            Backend::Cuda(_) => self.load_ptx(text),
-            Backend::Emulator(emulator) => self.load_emulated(emulator, Arc::clone(module)),
+            On::Cuda(_) => self.load_ptx(text),
+            On::Emulator(emulator) => self.load_emulated(emulator, Arc::clone(module)),
         }
     }
 
@@ -141,7 +131,7 @@ impl Device {
         emulator: &Arc<EmulatedDevice>,
         module: Arc<ptx::Module>,
     ) -> Result<Code> {
-        let module = Loaded::Emulated(EmulatedCode::load(emulator, module)?);
+        let module = On::Emulator(EmulatedCode::load(emulator, module)?);
         Ok(Code {
             device: self.clone(),
             module,
@@ -157,16 +147,14 @@ impl Code {
     /// [`Error::NoSuchEntry`], [`Error::TooMuchSharedMemory`], [`Error::ClusterTooLarge`], or [`Error::DoesNotFit`] for
     /// what the GPU could never start.
     pub fn entry(&self, shape: EntryShape) -> Result<Arc<Entry>> {
-        shape.check_cluster()?;
+        shape.check_cluster(self.device.target())?;
         let function = match &self.module {
-            Loaded::Cuda(module) => {
+            On::Cuda(module) => {
                 let function = module.entry(&shape.name, shape.shared_bytes)?;
                 function.expect_room(shape.threads, shape.cluster)?;
-                Function::Cuda(function)
+                On::Cuda(function)
             }
-            Loaded::Emulated(code) => {
-                Function::Emulated(code.entry(&shape.name, shape.shared_bytes)?)
-            }
+            On::Emulator(code) => On::Emulator(code.entry(&shape.name, shape.shared_bytes)?),
         };
         let assembly = self
             .assembly
@@ -184,16 +172,16 @@ impl Code {
     /// What the driver's compiler noted; empty for a cubin and on the emulator.
     pub fn log(&self) -> &[String] {
         match &self.module {
-            Loaded::Cuda(module) => module.log(),
-            Loaded::Emulated(_) => &[],
+            On::Cuda(module) => module.log(),
+            On::Emulator(_) => &[],
         }
     }
 
     /// How long a GPU took to load it, the driver's compiler included.
     pub fn load_time(&self) -> Option<Duration> {
         match &self.module {
-            Loaded::Cuda(module) => Some(module.load_time()),
-            Loaded::Emulated(_) => None,
+            On::Cuda(module) => Some(module.load_time()),
+            On::Emulator(_) => None,
         }
     }
 }
@@ -220,8 +208,8 @@ impl Entry {
     /// [`Error::NotEmulated`] on the emulator, which executes PTX and has no registers to count.
     pub fn facts(&self) -> Result<EntryFacts> {
         match &self.function {
-            Function::Cuda(function) => Ok(function.facts()?),
-            Function::Emulated(_) => Err(Error::NotEmulated {
+            On::Cuda(function) => Ok(function.facts()?),
+            On::Emulator(_) => Err(Error::NotEmulated {
                 what: "machine code",
             }),
         }
@@ -233,10 +221,10 @@ impl Entry {
     /// [`Error::NotEmulated`] on the emulator.
     pub fn ctas_per_multiprocessor(&self) -> Result<u32> {
         match &self.function {
-            Function::Cuda(function) => {
+            On::Cuda(function) => {
                 Ok(function.ctas_per_multiprocessor(self.shape.threads.iter().product())?)
             }
-            Function::Emulated(_) => Err(Error::NotEmulated {
+            On::Emulator(_) => Err(Error::NotEmulated {
                 what: "machine code",
             }),
         }
@@ -249,10 +237,10 @@ impl Entry {
     /// [`Error::NotEmulated`] on the emulator, which runs any number at a time.
     pub fn max_active_clusters(&self) -> Result<u32> {
         match &self.function {
-            Function::Cuda(function) => {
+            On::Cuda(function) => {
                 Ok(function.max_active_clusters(self.shape.threads, self.shape.cluster)?)
             }
-            Function::Emulated(_) => Err(Error::NotEmulated {
+            On::Emulator(_) => Err(Error::NotEmulated {
                 what: "machine code",
             }),
         }
@@ -287,8 +275,8 @@ impl Entry {
     /// Size of each parameter that the loaded code has, bytes.
     pub fn parameter_bytes(&self) -> &[u32] {
         match &self.function {
-            Function::Cuda(function) => function.parameter_bytes(),
-            Function::Emulated(entry) => entry.parameter_bytes(),
+            On::Cuda(function) => function.parameter_bytes(),
+            On::Emulator(entry) => entry.parameter_bytes(),
         }
     }
 
@@ -314,33 +302,17 @@ impl Entry {
         grid: Grid,
         parameters: &ParameterBlock,
     ) -> Result<()> {
-        stream.expect_own("a kernel", &self.device)?;
+        let both = stream.with("a kernel", &self.device, &self.function)?;
         stream
             .under_way()
             .next(&self.shape.name, self.shape.overlaps_previous, parameters)?;
-        match (&self.function, stream.queue()) {
-            (Function::Cuda(function), Queue::Cuda(stream)) => {
-                let shape = self.launch_shape(grid);
-                function.launch(stream, &shape, parameters)
+        match both {
+            On::Cuda((stream, function)) => {
+                Context::launch(stream, function, &self.shape, grid, parameters)
             }
-            (Function::Emulated(entry), Queue::Immediate(stream)) if stream.is_capturing() => {
-                let (entry, shape) = (entry.clone(), self.shape.clone());
-                let parameters = parameters.clone();
-                stream.run(move || entry.launch(&shape, grid, &parameters))
+            On::Emulator((stream, function)) => {
+                EmulatedDevice::launch(stream, function, &self.shape, grid, parameters)
             }
-            (Function::Emulated(entry), Queue::Immediate(_)) => {
-                entry.launch(&self.shape, grid, parameters)
-            }
-            _ => unreachable!("a stream of the kernel's own device is of the kernel's kind"),
-        }
-    }
-
-    fn launch_shape(&self, grid: Grid) -> cuda::LaunchShape {
-        cuda::LaunchShape {
-            grid: grid.0,
-            threads: self.shape.threads,
-            cluster: self.shape.cluster,
-            overlaps_previous: self.shape.overlaps_previous,
         }
     }
 }

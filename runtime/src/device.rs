@@ -3,9 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::buffer::Memory;
+use ptx::{EncodedTensorMap, TensorMap};
+use target::Target;
+
+use crate::backend::{AnyDevice, AnyMemory, Backend, On};
 use crate::cuda;
-use crate::emulated::{EmulatedDevice, EmulatedMemory};
+use crate::emulated::EmulatedDevice;
 use crate::error::{Error, Result};
 use crate::toolchain::Toolchain;
 
@@ -16,29 +19,19 @@ pub use machine::driver::DeviceFacts;
 pub struct Device(Arc<Inner>);
 
 struct Inner {
-    backend: Backend,
+    backend: AnyDevice,
     why_emulator: Option<Error>,
     toolchain: OnceLock<Toolchain>,
-}
-
-/// What stands behind a device.
-pub(crate) enum Backend {
-    /// A GPU, by its driver.
-    Cuda(Arc<cuda::Context>),
-    /// The emulator.
-    Emulator(Arc<EmulatedDevice>),
 }
 
 impl Device {
     /// GPU number `ordinal`, counted from 0 among those that `CUDA_VISIBLE_DEVICES` shows.
     ///
     /// # Errors
-    /// No driver, a driver that is too old, no such GPU, or one that is not of compute capability 9.0.
+    /// No driver, a driver that is too old, no such GPU, or one whose compute capability is not that of a
+    /// [`Target`].
     pub fn cuda(ordinal: usize) -> Result<Device> {
-        Ok(Device::new(
-            Backend::Cuda(cuda::Context::open(ordinal)?),
-            None,
-        ))
+        Ok(Device::new(On::Cuda(cuda::Context::open(ordinal)?), None))
     }
 
     /// The emulator, with memory of its own.
@@ -49,20 +42,17 @@ impl Device {
     /// The emulator with another order of warps and asynchronous work; 0 is the plain order. A kernel whose result
     /// depends on the seed has a race.
     pub fn emulator_with_seed(seed: u64) -> Device {
-        Device::new(Backend::Emulator(Arc::new(EmulatedDevice::new(seed))), None)
+        Device::new(On::Emulator(Arc::new(EmulatedDevice::new(seed))), None)
     }
 
     /// GPU 0 if it can be used, else the emulator; [`why_emulator`](Device::why_emulator) then says why.
     pub fn auto() -> Device {
         Device::cuda(0).unwrap_or_else(|why| {
-            Device::new(
-                Backend::Emulator(Arc::new(EmulatedDevice::new(0))),
-                Some(why),
-            )
+            Device::new(On::Emulator(Arc::new(EmulatedDevice::new(0))), Some(why))
         })
     }
 
-    fn new(backend: Backend, why_emulator: Option<Error>) -> Device {
+    fn new(backend: AnyDevice, why_emulator: Option<Error>) -> Device {
         Device(Arc::new(Inner {
             backend,
             why_emulator,
@@ -72,7 +62,7 @@ impl Device {
 
     /// Whether it is a GPU.
     pub fn is_cuda(&self) -> bool {
-        matches!(self.backend(), Backend::Cuda(_))
+        matches!(self.backend(), On::Cuda(_))
     }
 
     /// Why [`auto`](Device::auto) did not choose a GPU.
@@ -90,8 +80,8 @@ impl Device {
     /// What is known of it.
     pub fn facts(&self) -> &DeviceFacts {
         match self.backend() {
-            Backend::Cuda(context) => context.facts(),
-            Backend::Emulator(emulator) => emulator.facts(),
+            On::Cuda(context) => context.facts(),
+            On::Emulator(emulator) => emulator.facts(),
         }
     }
 
@@ -101,40 +91,52 @@ impl Device {
     /// What a kernel that ran since the last wait ended with.
     pub fn synchronize(&self) -> Result<()> {
         match self.backend() {
-            Backend::Cuda(context) => Ok(context.synchronize()?),
-            Backend::Emulator(_) => Ok(()),
+            On::Cuda(context) => Backend::synchronize(&**context),
+            On::Emulator(emulator) => emulator.synchronize(),
         }
     }
 
     /// Free and total memory, in bytes.
     pub fn memory_bytes(&self) -> Result<(usize, usize)> {
         match self.backend() {
-            Backend::Cuda(context) => Ok(context.memory_bytes()?),
-            Backend::Emulator(emulator) => Ok(emulator.memory_bytes()),
+            On::Cuda(context) => Backend::memory_bytes(&**context),
+            On::Emulator(emulator) => emulator.memory_bytes(),
         }
     }
 
     /// What the last launch on the emulator did, in counts; none on a GPU, and before any.
     pub fn emulator_stats(&self) -> Option<emulator::Stats> {
         match self.backend() {
-            Backend::Cuda(_) => None,
-            Backend::Emulator(emulator) => emulator.stats(),
+            On::Cuda(_) => None,
+            On::Emulator(emulator) => emulator.stats(),
         }
     }
 
-    pub(crate) fn backend(&self) -> &Backend {
+    /// The machine whose limits hold there.
+    pub(crate) fn target(&self) -> &'static Target {
+        match self.backend() {
+            On::Cuda(context) => context.target(),
+            On::Emulator(emulator) => emulator.target(),
+        }
+    }
+
+    /// The bytes of a tensor map whose rules have been checked.
+    pub(crate) fn encode_tensor_map(&self, map: &TensorMap) -> Result<EncodedTensorMap> {
+        match self.backend() {
+            On::Cuda(context) => context.encode_tensor_map(map),
+            On::Emulator(emulator) => emulator.encode_tensor_map(map),
+        }
+    }
+
+    pub(crate) fn backend(&self) -> &AnyDevice {
         &self.0.backend
     }
 
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory> {
-        match self.backend() {
-            Backend::Cuda(context) => {
-                Ok(Memory::Cuda(cuda::DeviceMemory::allocate(context, bytes)?))
-            }
-            Backend::Emulator(emulator) => {
-                Ok(Memory::Emulated(EmulatedMemory::allocate(emulator, bytes)?))
-            }
-        }
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<AnyMemory> {
+        Ok(match self.backend() {
+            On::Cuda(context) => On::Cuda(context.allocate(bytes)?),
+            On::Emulator(emulator) => On::Emulator(emulator.allocate(bytes)?),
+        })
     }
 }
 
@@ -143,8 +145,8 @@ impl PartialEq for Device {
     fn eq(&self, other: &Device) -> bool {
         match (self.backend(), other.backend()) {
             // A GPU that is opened twice has one primary context and one memory.
-            (Backend::Cuda(this), Backend::Cuda(that)) => this.ordinal() == that.ordinal(),
-            (Backend::Emulator(this), Backend::Emulator(that)) => Arc::ptr_eq(this, that),
+            (On::Cuda(this), On::Cuda(that)) => this.ordinal() == that.ordinal(),
+            (On::Emulator(this), On::Emulator(that)) => Arc::ptr_eq(this, that),
             _ => false,
         }
     }

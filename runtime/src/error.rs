@@ -4,8 +4,9 @@
 
 mod text;
 
-use gluon_lang::diag::Diagnostics;
+use diag::Diagnostics;
 use machine::Error as MachineError;
+use target::Target;
 
 use crate::case::Mismatch;
 use crate::cuda::CudaFailure;
@@ -102,6 +103,8 @@ pub enum Error {
         kernel: String,
         /// CTAs of a cluster in x, y and z.
         cluster: [u32; 3],
+        /// The machine whose limit it is.
+        target: &'static Target,
     },
     /// A kernel that the device can hold nowhere: one CTA, or one cluster, asks for too much.
     DoesNotFit {

@@ -1,11 +1,7 @@
 //! Graphs: work recorded once from a stream and replayed by one call.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use crate::cuda;
+use crate::backend::{AnyGraph, On};
 use crate::device::Device;
-use crate::error::{Error, Result};
 
 /// Work that [`Stream::capture`](crate::Stream::capture) recorded.
 ///
@@ -13,16 +9,8 @@ use crate::error::{Error, Result};
 /// keep doing so. On the emulator it is the list of what was put on the stream, done again in order.
 pub struct Graph {
     pub(crate) device: Device,
-    pub(crate) work: Work,
+    pub(crate) work: AnyGraph,
 }
-
-pub(crate) enum Work {
-    Cuda(cuda::Graph),
-    Emulated(Vec<Step>),
-}
-
-/// Something that the emulator does when a graph is replayed.
-pub(crate) type Step = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
 impl Graph {
     /// How many of its launches may start before the one in front of them has ended
@@ -30,8 +18,8 @@ impl Graph {
     /// graph follows nothing and never does. None on the emulator, where launches follow each other.
     pub fn overlapping(&self) -> usize {
         match &self.work {
-            Work::Cuda(graph) => graph.overlapping(),
-            Work::Emulated(_) => 0,
+            On::Cuda(graph) => graph.overlapping(),
+            On::Emulator(_) => 0,
         }
     }
 
@@ -39,49 +27,6 @@ impl Graph {
     pub fn device(&self) -> &Device {
         &self.device
     }
-}
-
-/// What an emulated stream notes down instead of doing it.
-#[derive(Clone)]
-pub(crate) struct Recording(Arc<RecordingState>);
-
-struct RecordingState {
-    steps: Mutex<Vec<Step>>,
-    is_open: AtomicBool,
-}
-
-impl Recording {
-    /// One without steps.
-    pub(crate) fn begin() -> Recording {
-        Recording(Arc::new(RecordingState {
-            steps: Mutex::default(),
-            is_open: AtomicBool::new(true),
-        }))
-    }
-
-    /// Whether the stream that began it still records.
-    pub(crate) fn is_open(&self) -> bool {
-        self.0.is_open.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn push(&self, step: Step) {
-        self.steps().push(step);
-    }
-
-    /// Ends it, for every stream that joined it, and gives what was noted.
-    pub(crate) fn end(&self) -> Vec<Step> {
-        self.0.is_open.store(false, Ordering::Release);
-        std::mem::take(&mut self.steps())
-    }
-
-    fn steps(&self) -> std::sync::MutexGuard<'_, Vec<Step>> {
-        self.0.steps.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What is asked of a stream that records, and needs a result at once.
-pub(crate) fn refuse_while_capturing(what: &'static str) -> Error {
-    Error::Capturing { what }
 }
 
 #[cfg(test)]

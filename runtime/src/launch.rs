@@ -61,8 +61,8 @@ impl From<[usize; 3]> for Grid {
 }
 
 impl Grid {
-    /// The most CTAs along x, y and z (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
-    pub const LIMIT: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+    /// The most CTAs along x, y and z.
+    pub const LIMIT: [u32; 3] = target::SM_90A.grid;
 
     /// How many CTAs there are in all.
     pub fn ctas(self) -> u64 {

@@ -77,6 +77,7 @@
 //! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel; [`Peer`] and [`Gemm`]: what `bench` times beside it.
 //! - [`Error`]: everything that can go wrong, each with a way out.
 
+mod backend;
 mod buffer;
 pub mod case;
 mod code;
@@ -98,21 +99,21 @@ mod tensor_map;
 mod toolchain;
 mod under_way;
 
+pub use ::diag;
+pub use ::layout;
 pub use buffer::Buffer;
 pub use code::{Code, Entry, EntryShape};
 pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
 pub use device::{Device, DeviceFacts, EntryFacts};
 pub use element::DeviceElement;
 pub use error::{Error, Result};
-pub use gluon_lang::diag;
-pub use gluon_lang::layout;
 /// What the macros expand to.
 #[doc(hidden)]
 pub use gluon_lang::rt;
 pub use graph::Graph;
 pub use kernel::{
-    Argument, Arguments, Compiled, CompiledKernel, Compiler, Instance, Kernel, LoadedKernel,
-    Packing, StepTime,
+    Argument, Arguments, BankConflicts, Coalescing, Compiled, CompiledKernel, Compiler, Instance,
+    Kernel, LoadedKernel, Packing, StepTime,
 };
 pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
 /// What a machine lacks, and what its tools refuse; see [`Error::Machine`].
@@ -121,7 +122,9 @@ pub use machine::{cache, ptxas};
 pub use number::{Number, Reference, Rounding};
 pub use peer::{Gemm, Peer};
 pub use stream::{Event, Stream};
-pub use tensor_map::{L2Promotion, TensorMap, TensorPlace, TensorSource, TensorView, Tiling};
+pub use tensor_map::{
+    L2Promotion, TensorMapDescriptor, TensorPlace, TensorSource, TensorView, Tiling,
+};
 pub use toolchain::{Image, Toolchain};
 
 /// The book and the README, whose code is compiled and run by the documentation's tests.
@@ -137,7 +140,7 @@ mod book {
         )*};
     }
     pages!(
-        first_kernel control_flow layouts masks reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
+        first_kernel control_flow layouts masks math reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
         clusters launches cases inspecting emulator errors
     );
 }

@@ -1,8 +1,8 @@
 //! Values wide enough to hold any element, for references and comparisons.
 
 use gluon_lang::lang::{E4m3, E5m2};
-use gluon_lang::nearest::{nearest_bf16, nearest_f16};
 use half::{bf16, f16};
+use ir::nearest::{nearest_bf16, nearest_f16};
 
 /// A number that holds every element type's values exactly.
 #[derive(Clone, Copy, Debug, PartialEq)]

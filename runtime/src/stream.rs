@@ -1,86 +1,28 @@
 //! Streams and events.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
-
-use crate::buffer::{Buffer, Memory};
-use crate::cuda;
-use crate::device::{Backend, Device};
+use crate::backend::{AnyEvent, AnyGraph, AnyStream, Backend, On};
+use crate::buffer::Buffer;
+use crate::cuda::Context;
+use crate::device::Device;
 use crate::element::DeviceElement;
+use crate::emulated::EmulatedDevice;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Recording, Work, refuse_while_capturing};
+use crate::graph::Graph;
 use crate::under_way::UnderWay;
 
 /// A queue of work that runs in order, beside the work of other streams.
 pub struct Stream {
     device: Device,
-    queue: Queue,
+    queue: AnyStream,
     under_way: UnderWay,
-}
-
-pub(crate) enum Queue {
-    Cuda(cuda::Stream),
-    /// The emulator ends each piece of work before the next is given to it, or notes it down while it is captured.
-    Immediate(Immediate),
-}
-
-/// The stream of an emulator.
-#[derive(Default)]
-pub(crate) struct Immediate {
-    recording: Mutex<Option<Recording>>,
-}
-
-impl Immediate {
-    /// What the stream's work is noted in, while it is captured.
-    fn recording(&self) -> Option<Recording> {
-        self.recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-            .filter(Recording::is_open)
-    }
-
-    fn join(&self, recording: Recording) {
-        *self
-            .recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(recording);
-    }
-
-    /// Does `step` now, or later if the stream is captured.
-    pub(crate) fn run(&self, step: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> {
-        match self.recording() {
-            Some(recording) => {
-                recording.push(Box::new(step));
-                Ok(())
-            }
-            None => step(),
-        }
-    }
-
-    /// Whether the stream is captured.
-    pub(crate) fn is_capturing(&self) -> bool {
-        self.recording().is_some()
-    }
-
-    fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Work> {
-        if self.is_capturing() {
-            return Err(refuse_while_capturing("captured again"));
-        }
-        let recording = Recording::begin();
-        self.join(recording.clone());
-        let done = work();
-        let steps = recording.end();
-        done.map(|()| Work::Emulated(steps))
-    }
 }
 
 impl Stream {
     /// A new stream. It does not order itself after the default stream of CUDA or any other.
     pub fn new(device: &Device) -> Result<Stream> {
         let queue = match device.backend() {
-            Backend::Cuda(context) => Queue::Cuda(cuda::Stream::new(context)?),
-            Backend::Emulator(_) => Queue::Immediate(Immediate::default()),
+            On::Cuda(context) => On::Cuda(context.stream()?),
+            On::Emulator(emulator) => On::Emulator(emulator.stream()?),
         };
         Ok(Stream {
             device: device.clone(),
@@ -94,7 +36,8 @@ impl Stream {
         &self.device
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
+    #[cfg(test)]
+    pub(crate) fn queue(&self) -> &AnyStream {
         &self.queue
     }
 
@@ -109,11 +52,8 @@ impl Stream {
     /// [`Error::Capturing`] inside of [`capture`](Stream::capture), where a GPU gives the driver's own error.
     pub fn synchronize(&self) -> Result<()> {
         match &self.queue {
-            Queue::Cuda(stream) => stream.synchronize()?,
-            Queue::Immediate(stream) if stream.is_capturing() => {
-                return Err(refuse_while_capturing("waited for"));
-            }
-            Queue::Immediate(_) => {}
+            On::Cuda(stream) => Context::synchronize_stream(stream)?,
+            On::Emulator(stream) => EmulatedDevice::synchronize_stream(stream)?,
         }
         self.under_way.end();
         Ok(())
@@ -121,14 +61,9 @@ impl Stream {
 
     /// Sets every byte of `buffer`, after the work before it and before the work behind it.
     pub fn fill_bytes<T: DeviceElement>(&self, buffer: &Buffer<T>, byte: u8) -> Result<()> {
-        self.expect_own("a buffer", buffer.device())?;
-        match (&self.queue, buffer.memory()) {
-            (Queue::Cuda(stream), Memory::Cuda(memory)) => memory.fill(byte, stream)?,
-            (Queue::Immediate(stream), Memory::Emulated(memory)) => {
-                let room = memory.room();
-                stream.run(move || room.fill(byte))?;
-            }
-            _ => unreachable!("{ONE_DEVICE}"),
+        match self.with("a buffer", buffer.device(), buffer.memory())? {
+            On::Cuda((stream, memory)) => Context::fill(stream, memory, byte)?,
+            On::Emulator((stream, memory)) => EmulatedDevice::fill(stream, memory, byte)?,
         }
         // It waits for all launches before it, and the next one waits for it.
         self.under_way.end();
@@ -140,23 +75,23 @@ impl Stream {
     /// # Errors
     /// [`Error::LengthMismatch`] unless both are of one length.
     pub fn copy<T: DeviceElement>(&self, source: &Buffer<T>, target: &Buffer<T>) -> Result<()> {
-        self.expect_own("a buffer", source.device())?;
-        self.expect_own("a buffer", target.device())?;
+        let stream_and_source = self.with("a buffer", source.device(), source.memory())?;
+        let target_memory = self.with("a buffer", target.device(), target.memory())?;
         if source.len() != target.len() {
             return Err(Error::LengthMismatch {
                 buffer: target.len(),
                 host: source.len(),
             });
         }
-        match (&self.queue, source.memory(), target.memory()) {
-            (Queue::Cuda(stream), Memory::Cuda(source), Memory::Cuda(target)) => {
-                target.copy_from(source, stream)?;
+        // Both are parts of this stream's backend.
+        match stream_and_source.with(target_memory) {
+            Some(On::Cuda(((stream, source), (_, target)))) => {
+                Context::copy(stream, source, target)?;
             }
-            (Queue::Immediate(stream), Memory::Emulated(source), Memory::Emulated(target)) => {
-                let (source, target) = (source.room(), target.room());
-                stream.run(move || target.copy_from(&source))?;
+            Some(On::Emulator(((stream, source), (_, target)))) => {
+                EmulatedDevice::copy(stream, source, target)?;
             }
-            _ => unreachable!("{ONE_DEVICE}"),
+            None => return Err(self.mismatch("a buffer", target.device())),
         }
         self.under_way.end();
         Ok(())
@@ -171,17 +106,9 @@ impl Stream {
 
     /// Makes later work of this stream wait for `event`.
     pub fn wait_for(&self, event: &Event) -> Result<()> {
-        self.expect_own("an event", &event.device)?;
-        match (&self.queue, &event.moment) {
-            (Queue::Cuda(stream), Moment::Cuda(event)) => Ok(stream.wait_for(event)?),
-            (Queue::Immediate(stream), Moment::Host(moment)) => {
-                let captured = lock(moment).captured.clone();
-                if let Some(recording) = captured.filter(Recording::is_open) {
-                    stream.join(recording);
-                }
-                Ok(())
-            }
-            _ => unreachable!("{ONE_DEVICE}"),
+        match self.with("an event", &event.device, &event.moment)? {
+            On::Cuda((stream, event)) => Context::wait(stream, event),
+            On::Emulator((stream, event)) => EmulatedDevice::wait(stream, event),
         }
     }
 
@@ -208,9 +135,9 @@ impl Stream {
     /// Those of `work`, and what cannot be recorded, such as waiting: [`Error::Capturing`] on the emulator, and the
     /// driver's error on a GPU.
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        let recorded = self.under_way.apart(|| match &self.queue {
-            Queue::Cuda(stream) => Ok(Work::Cuda(cuda::Graph::capture(stream, work)?)),
-            Queue::Immediate(stream) => stream.capture(work),
+        let recorded: Result<AnyGraph> = self.under_way.apart(|| match &self.queue {
+            On::Cuda(stream) => Ok(On::Cuda(Context::capture(stream, work)?)),
+            On::Emulator(stream) => Ok(On::Emulator(EmulatedDevice::capture(stream, work)?)),
         });
         let work = recorded?;
         Ok(Graph {
@@ -224,16 +151,9 @@ impl Stream {
     /// # Errors
     /// What the driver has against it; on the emulator what the work itself ends with.
     pub fn replay(&self, graph: &Graph) -> Result<()> {
-        self.expect_own("a graph", &graph.device)?;
-        match (&self.queue, &graph.work) {
-            (Queue::Cuda(stream), Work::Cuda(graph)) => graph.launch(stream)?,
-            (Queue::Immediate(stream), Work::Emulated(_)) if stream.is_capturing() => {
-                return Err(refuse_while_capturing("given a graph"));
-            }
-            (Queue::Immediate(_), Work::Emulated(steps)) => {
-                steps.iter().try_for_each(|step| step())?;
-            }
-            _ => unreachable!("{ONE_DEVICE}"),
+        match self.with("a graph", &graph.device, &graph.work)? {
+            On::Cuda((stream, graph)) => Context::replay(stream, graph)?,
+            On::Emulator((stream, graph)) => EmulatedDevice::replay(stream, graph)?,
         }
         // A graph begins when all before it is complete, and ends before what follows it begins.
         self.under_way.end();
@@ -243,65 +163,63 @@ impl Stream {
     /// The driver's handle, for a library that launches on it; none on the emulator.
     pub(crate) fn raw_cuda(&self) -> Option<*mut std::ffi::c_void> {
         match &self.queue {
-            Queue::Cuda(stream) => Some(stream.raw().cast()),
-            Queue::Immediate(_) => None,
+            On::Cuda(stream) => Some(stream.raw().cast()),
+            On::Emulator(_) => None,
         }
     }
 
     /// Makes the device's context the calling thread's, which such a library wants.
     pub(crate) fn bind(&self) -> Result<()> {
         match &self.queue {
-            Queue::Cuda(stream) => Ok(stream.context().bind()?),
-            Queue::Immediate(_) => Ok(()),
+            On::Cuda(stream) => Ok(stream.context().bind()?),
+            On::Emulator(_) => Ok(()),
         }
     }
 
-    /// An error unless `owner` is this stream's device.
-    pub(crate) fn expect_own(&self, what: &'static str, owner: &Device) -> Result<()> {
-        if *owner == self.device {
-            return Ok(());
+    /// The stream and what belongs to `owner`, as parts of one backend.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMismatch`] unless `owner` is this stream's device.
+    #[inline]
+    pub(crate) fn with<'s, C, E>(
+        &'s self,
+        what: &'static str,
+        owner: &Device,
+        part: &'s On<C, E>,
+    ) -> Result<Together<'s, C, E>> {
+        if *owner != self.device {
+            return Err(self.mismatch(what, owner));
         }
-        Err(Error::DeviceMismatch {
+        let both = self.queue.as_ref().with(part.as_ref());
+        both.ok_or_else(|| self.mismatch(what, owner))
+    }
+
+    #[cold]
+    fn mismatch(&self, what: &'static str, owner: &Device) -> Error {
+        Error::DeviceMismatch {
             what,
             belongs_to: owner.facts().name.clone(),
             used_on: self.device.facts().name.clone(),
-        })
+        }
     }
 }
 
-/// What [`Stream::expect_own`] has made sure of.
-const ONE_DEVICE: &str = "stream, buffers and events belong to one device, so they are of one kind";
+/// A stream with something else of its backend.
+pub(crate) type Together<'s, C, E> =
+    On<(&'s <Context as Backend>::Stream, &'s C), (&'s <EmulatedDevice as Backend>::Stream, &'s E)>;
 
 /// A moment on a stream.
 pub struct Event {
     device: Device,
-    moment: Moment,
-}
-
-enum Moment {
-    Cuda(cuda::Event),
-    Host(Mutex<HostMoment>),
-}
-
-/// An event of the emulator.
-#[derive(Default)]
-struct HostMoment {
-    /// The host's time when it was recorded.
-    time: Option<Instant>,
-    /// What it was recorded in, if its stream was captured then.
-    captured: Option<Recording>,
-}
-
-fn lock(moment: &Mutex<HostMoment>) -> std::sync::MutexGuard<'_, HostMoment> {
-    moment.lock().unwrap_or_else(PoisonError::into_inner)
+    moment: AnyEvent,
 }
 
 impl Event {
     /// An event that is not yet on a stream.
     pub fn new(device: &Device) -> Result<Event> {
         let moment = match device.backend() {
-            Backend::Cuda(context) => Moment::Cuda(cuda::Event::new(context)?),
-            Backend::Emulator(_) => Moment::Host(Mutex::default()),
+            On::Cuda(context) => On::Cuda(context.event()?),
+            On::Emulator(emulator) => On::Emulator(emulator.event()?),
         };
         Ok(Event {
             device: device.clone(),
@@ -311,17 +229,9 @@ impl Event {
 
     /// Moves the event behind everything that is on `stream` now.
     pub fn record(&self, stream: &Stream) -> Result<()> {
-        stream.expect_own("an event", &self.device)?;
-        match (&self.moment, stream.queue()) {
-            (Moment::Cuda(event), Queue::Cuda(stream)) => Ok(event.record(stream)?),
-            (Moment::Host(moment), Queue::Immediate(stream)) => {
-                let captured = stream.recording();
-                // As on a GPU, a captured event orders the graph and has no time.
-                let time = captured.is_none().then(Instant::now);
-                *lock(moment) = HostMoment { time, captured };
-                Ok(())
-            }
-            _ => unreachable!("{ONE_DEVICE}"),
+        match stream.with("an event", &self.device, &self.moment)? {
+            On::Cuda((stream, event)) => Context::record(stream, event),
+            On::Emulator((stream, event)) => EmulatedDevice::record(stream, event),
         }
     }
 
@@ -331,21 +241,15 @@ impl Event {
     /// # Errors
     /// What a kernel in between ended with, or [`Error::EventNotRecorded`].
     pub fn milliseconds_since(&self, start: &Event) -> Result<f32> {
-        if self.device != start.device {
-            return Err(Error::DeviceMismatch {
+        let both = self.moment.as_ref().with(start.moment.as_ref());
+        match both.filter(|_| self.device == start.device) {
+            Some(On::Cuda((end, start))) => Context::milliseconds(start, end),
+            Some(On::Emulator((end, start))) => EmulatedDevice::milliseconds(start, end),
+            None => Err(Error::DeviceMismatch {
                 what: "an event",
                 belongs_to: start.device.facts().name.clone(),
                 used_on: self.device.facts().name.clone(),
-            });
-        }
-        match (&self.moment, &start.moment) {
-            (Moment::Cuda(end), Moment::Cuda(start)) => end.milliseconds_since(start),
-            (Moment::Host(end), Moment::Host(start)) => {
-                let (start, end) = (lock(start).time, lock(end).time);
-                let (start, end) = start.zip(end).ok_or(Error::EventNotRecorded)?;
-                Ok(end.saturating_duration_since(start).as_secs_f32() * 1e3)
-            }
-            _ => unreachable!("{ONE_DEVICE}"),
+            }),
         }
     }
 }

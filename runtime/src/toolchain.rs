@@ -2,7 +2,8 @@
 
 use machine::Error as MachineError;
 use machine::cache::{CubinCache, Key};
-use machine::ptxas::{Assembled, Candidate, Environment, FLAGS, Origin, Ptxas};
+use machine::ptxas::{Assembled, Candidate, Environment, Origin, Ptxas, flags};
+use target::SM_90A;
 
 use crate::error::{Error, Result};
 
@@ -90,7 +91,7 @@ impl Toolchain {
         let Some(ptxas) = &self.ptxas else {
             return Err(self.no_ptxas());
         };
-        let key = Key::new(ptx, ptxas.version, &FLAGS);
+        let key = Key::new(ptx, ptxas.version, &flags(&SM_90A));
         if let Some(assembled) = self.cache.get(&key) {
             return Ok(Image::Cubin {
                 assembled,

@@ -8,7 +8,7 @@ use tilekit::{Error, diag};
 fn product() -> Tensor<f32> {
     let ones = || {
         let rows = Blocked::new([1, 8], [4, 8], [4, 1], [1, 0]);
-        Smem::alloc_with(full::<bf16>([64, 64], 1.0, rows), Nvmma::B128.of(16, 2))
+        Smem::alloc_with(full::<bf16>([64, 64], 1.0, rows), Nvmma::B128.of(16))
     };
     let (a, b) = (ones(), ones());
     let acc = Accumulator::<f32>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 16]));

@@ -34,7 +34,8 @@ fn ping_pong(out: Ptr<i32>, rounds: i32) {
             done.sync();
             out.at(arange(0..N, line(4, 1)))
                 .store(tile.load(line(4, 1)));
-        });
+        })
+        .run();
 }
 
 fn reference(rounds: usize) -> Vec<i32> {
@@ -94,7 +95,8 @@ fn forgetful(n: i32) {
             if n > 0 {
                 meeting.sync();
             }
-        });
+        })
+        .run();
 }
 
 #[test]

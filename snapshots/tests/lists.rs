@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gluon_lang::diag::Code;
+use diag::Code;
+use gluon_lang::lang::ACCURACY;
 use lowering::{PIPELINE, Pass};
+use target::{Fact, SM_90A, describe_products};
 
 fn at(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -43,6 +45,80 @@ fn every_code_is_in_the_book() {
     check("docs/src/codes.md", |_| {
         head.to_owned() + &entries.join("\n")
     });
+}
+
+/// A row for each number of the target, which pages name by `<!--=name-->value<!--/-->`.
+#[test]
+fn the_book_lists_the_limits_of_the_target() {
+    let row = |fact: &Fact| format!("| {} | {} | `{}` |\n", fact.meaning, fact.value, fact.name);
+    let rows: String = SM_90A.facts().iter().map(row).collect();
+    let products = describe_products(SM_90A.wgmma.types, |_| true);
+    let of_warps = describe_products(SM_90A.mma.types, |_| true);
+    let head = format!(
+        "# Limits\n\nWhat {} (`{}`: {}) can do. Fields of `target::Target`, with their sources, are in the documentation of crate `target`.\n\n",
+        SM_90A.code_name, SM_90A.arch, SM_90A.gpus
+    );
+    let table = format!("| limit | value | field |\n| --- | --- | --- |\n{rows}\n");
+    let types = format!("`wgmma` multiplies {products}.\n\n`mma.sync` multiplies {of_warps}.\n");
+    check("docs/src/limits.md", |_| head.clone() + &table + &types);
+}
+
+#[test]
+fn pages_take_limits_from_the_table() {
+    for page in fs::read_dir(at("docs/src")).expect("the book is there") {
+        let page = page.expect("it can be read");
+        let name = page.file_name().to_string_lossy().into_owned();
+        check(&format!("docs/src/{name}"), |text| {
+            SM_90A
+                .fill_page(text)
+                .unwrap_or_else(|error| panic!("{name}: {error}"))
+        });
+    }
+}
+
+/// Numbers that can be nothing but a limit stand in a mark, or in a page that is made of the table.
+#[test]
+fn no_page_names_a_limit_of_its_own() {
+    let is_telling = |fact: &&Fact| fact.value.len() >= 5 && fact.value != SM_90A.code_name;
+    let telling: Vec<Fact> = SM_90A
+        .facts()
+        .into_iter()
+        .filter(|f| is_telling(&f))
+        .collect();
+    assert!(telling.len() > 4, "{telling:?}");
+    for page in fs::read_dir(at("docs/src")).expect("the book is there") {
+        let path = page.expect("it can be read").path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if name == "limits.md" || name == "codes.md" {
+            continue;
+        }
+        let text = read(&path);
+        for fact in telling.iter().filter(|fact| fact.name != "arch") {
+            let unmarked = text.replace(&format!("-->{}<!--/-->", fact.value), "");
+            let is_named = unmarked.contains(&fact.value);
+            assert!(!is_named, "{name} names {} ({})", fact.value, fact.name);
+        }
+    }
+}
+
+#[test]
+fn explanations_of_codes_name_fields_that_exist() {
+    for code in Code::ALL {
+        let text = code.explanation();
+        let open = text
+            .split('{')
+            .skip(1)
+            .filter_map(|rest| rest.split_once('}'));
+        let left: Vec<&str> = open
+            .map(|(name, _)| name)
+            .filter(|name| name.contains('.'))
+            .collect();
+        assert!(left.is_empty(), "{}: {left:?}", code.number());
+    }
 }
 
 #[test]
@@ -87,28 +163,56 @@ fn idea(path: &Path) -> String {
     shown.replace("[`", "`")
 }
 
+/// The modules that the file at `path` declares, with and without kernels.
+fn modules(path: &str) -> Vec<String> {
+    let text = read(&at(path));
+    let name = |line: &str| {
+        let line = line.trim_start_matches("pub ").strip_prefix("mod ")?;
+        Some(line.strip_suffix(';')?.to_owned())
+    };
+    text.lines().filter_map(name).collect()
+}
+
+/// One row of a list of examples: the module in the file `path` and its idea.
+fn row(module: &str, path: &str) -> String {
+    let idea = idea(&at(&format!("examples/{path}")));
+    format!("| [{module}]({path}) | {idea} |\n")
+}
+
+/// What the list of examples says of one folder of `examples/src`: its idea, its kernels, and what they share.
+fn theme(folder: &str) -> String {
+    let (mut examples, mut shared) = (String::new(), String::new());
+    for module in modules(&format!("examples/src/{folder}/mod.rs")) {
+        let path = format!("src/{folder}/{module}.rs");
+        let text = read(&at(&format!("examples/{path}")));
+        let has_kernel = text.contains("#[kernel(");
+        *(if has_kernel {
+            &mut examples
+        } else {
+            &mut shared
+        }) += &row(&module, &path);
+    }
+    let said = idea(&at(&format!("examples/src/{folder}/mod.rs")));
+    let text = format!("## {folder}\n\n{said}.\n\n| example | idea |\n| --- | --- |\n{examples}\n");
+    match shared.as_str() {
+        "" => text,
+        shared => format!("{text}| shared | what is in it |\n| --- | --- |\n{shared}\n"),
+    }
+}
+
 #[test]
 fn every_example_is_listed_with_its_idea() {
-    let lib = read(&at("examples/src/lib.rs"));
-    let modules = lib.lines().filter_map(|line| {
-        let line = line.trim_start_matches("pub ");
-        line.strip_prefix("mod ")?.strip_suffix(';')
-    });
-    let (mut examples, mut shared) = (Vec::new(), Vec::new());
-    for module in modules {
-        let path = at(&format!("examples/src/{module}.rs"));
-        let row = format!("| [{module}](src/{module}.rs) | {} |\n", idea(&path));
-        if read(&path).contains("#[kernel(") {
-            examples.push(row);
+    let (mut themes, mut shared) = (String::new(), String::new());
+    for module in modules("examples/src/lib.rs") {
+        if at(&format!("examples/src/{module}")).is_dir() {
+            themes += &theme(&module);
         } else {
-            shared.push(row);
+            shared += &row(&module, &format!("src/{module}.rs"));
         }
     }
     let wanted = format!(
         "# Examples\n\nThe kernels that TileKit ships, one idea a file, each with its case beside it. `cargo tilekit run` runs all, \
-         `cargo tilekit run NAME` one of them.\n\n| example | idea |\n| --- | --- |\n{}\nWhat several of them share:\n\n| file | what is in it |\n| --- | --- |\n{}",
-        examples.concat(),
-        shared.concat()
+         `cargo tilekit run NAME` one of them.\n\n{themes}## Shared by several folders\n\n| file | what is in it |\n| --- | --- |\n{shared}",
     );
     check("examples/README.md", |_| wanted.clone());
 }
@@ -127,6 +231,22 @@ fn the_passes_are_those_of_the_table() {
     let rows: String = PIPELINE.iter().enumerate().map(row).collect();
     let head = "| | pass | what it does | stage after it |\n| --- | --- | --- | --- |\n";
     check("ARCHITECTURE.md", |have| {
+        let begin = have.find(head).expect("the table has its head") + head.len();
+        let end = begin + have[begin..].find("\n\n").expect("text follows") + 1;
+        format!("{}{rows}{}", &have[..begin], &have[end..])
+    });
+}
+
+#[test]
+fn the_bounds_of_functions_are_in_the_book() {
+    let mut sorted = ACCURACY.to_vec();
+    sorted.sort_by_key(|function| function.name);
+    let row = |f: &gluon_lang::lang::Accuracy| {
+        format!("| `{}` | {} | {} |\n", f.name, f.single, f.double)
+    };
+    let rows: String = sorted.iter().filter(|f| f.double > 0.0).map(row).collect();
+    let head = "| function | f32 | f64 |\n| --- | --- | --- |\n";
+    check("docs/src/math.md", |have| {
         let begin = have.find(head).expect("the table has its head") + head.len();
         let end = begin + have[begin..].find("\n\n").expect("text follows") + 1;
         format!("{}{rows}{}", &have[..begin], &have[end..])

@@ -75,7 +75,7 @@ pub(crate) struct CargoOptions {
     pub(crate) offline: bool,
 }
 
-/// How the tool speaks.
+/// Options of the output.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputOptions {
@@ -125,23 +125,23 @@ pub(crate) enum Device {
 pub(crate) enum Command {
     /// Name every kernel and variant of the package
     List(Selection),
-    /// Trace and lower every variant, and report what is wrong; needs no GPU and no ptxas
+    /// Trace and lower every variant and report diagnostics; needs neither GPU nor ptxas
     Check(Selection),
-    /// Write tile IR, PTX and machine code of every variant, and print where
+    /// Write tile IR, PTX and machine code of every variant, and print the paths
     Build(Build),
     /// Run every case and check its results, on a GPU or on the emulator
     Run(Run),
-    /// Check every variant and run every case: all that `cargo test --test tilekit` does, on any device
+    /// Check every variant and run every case, as `cargo test --test tilekit` does, on any device
     Test(Run),
     /// Time the launches of every case: median, fastest, bytes and operations per second
     Bench(Bench),
-    /// Compare IR and PTX with what was accepted before
+    /// Compare facts, IR and PTX with what was accepted before
     Snapshot(Snapshot),
-    /// Show one kernel at one stage, with what it costs
+    /// Show one kernel at one stage, with the cost of its accesses and conversions
     Inspect(Inspect),
-    /// Draw a layout: who holds which element of a tensor, or where it is in shared memory
+    /// Draw a layout: which thread owns each element of a tensor, or its offset in shared memory
     Layout(Layout),
-    /// Say what of this machine and package is ready, and how to mend the rest
+    /// Report what of this machine and package is ready, and how to fix the rest
     Doctor,
     /// Explain an error code, such as TK0001; without a code, list them
     Explain(Explain),
@@ -234,10 +234,10 @@ pub(crate) struct Bench {
 pub(crate) struct Snapshot {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Fail if anything differs, and show how (the default)
+    /// Fail if anything differs or is stale: show the facts that changed, then the lines (the default)
     #[arg(long, conflicts_with_all = ["accept", "review"])]
     pub(crate) check: bool,
-    /// Write what differs
+    /// Write what differs, and remove what is stale
     #[arg(long, conflicts_with = "review")]
     pub(crate) accept: bool,
     /// Show each difference and ask; in CI (environment variable CI) the same as --check

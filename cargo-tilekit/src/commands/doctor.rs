@@ -1,4 +1,4 @@
-//! `doctor`: what is ready, what is not, and how to mend it. It needs no GPU.
+//! `doctor`: what is ready, what is not, and how to fix it. It needs no GPU.
 
 use std::process::Command;
 
@@ -154,7 +154,7 @@ fn graphics(gpu: Result<DeviceFacts, machine::Error>) -> Finding {
             Finding::good("gpu", text)
         }
         Err(error) => {
-            // Our errors end with the way out, behind a semicolon.
+            // Our errors end with the help, behind a semicolon.
             let text = error.to_string();
             let (fact, _) = text.split_once("; ").unwrap_or((&text, ""));
             let fix = "nothing needs it: `run` uses the emulator; for speed, a machine with an H100 or H200 and its driver";
@@ -281,7 +281,7 @@ fn package(cargo: &CargoOptions, format: MessageFormat) -> Vec<Finding> {
         Err(error) => {
             let text = error.render(MessageFormat::Short, false);
             let fact = text.trim_end().trim_start_matches("error: ").to_string();
-            let fix = "see `cargo tilekit list` for the way out";
+            let fix = "`cargo tilekit list` reports the error with its help";
             if is_named {
                 vec![Finding::broken("package", fact, fix)]
             } else {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gluon_lang::diag::Code;
+use diag::Code;
 use machine::ptxas;
 use protocol::Exit;
 use protocol::MessageFormat;
@@ -61,17 +61,14 @@ fn page(code: Code) -> String {
         "{} {}\n\n{}\n",
         code.number(),
         code.slug(),
-        wrapped(code.explanation())
+        wrapped(&code.explanation())
     )
 }
 
 fn table(codes: &[Code]) -> String {
     codes.iter().fold(String::new(), |mut text, code| {
-        let first = code
-            .explanation()
-            .split_inclusive(". ")
-            .next()
-            .unwrap_or_default();
+        let explanation = code.explanation();
+        let first = explanation.split_inclusive(". ").next().unwrap_or_default();
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::str::FromStr;
 
-use gluon_lang::layout::view::{View, picture, svg};
-use gluon_lang::layout::{AnyLayout, LayoutError, SharedLayout};
+use layout::view::{View, picture, svg};
+use layout::{AnyLayout, LayoutError, SharedLayout};
 use protocol::Exit;
 use protocol::Remark;
 use protocol::request::Verb;
@@ -87,7 +87,7 @@ fn parse(text: &str) -> Result<AnyLayout> {
     })
 }
 
-/// A remark with the text that it speaks of, and a mark below the characters that are meant.
+/// A remark that quotes the text in question and underlines the offending characters.
 fn pointed(remark: Remark, text: &str, place: Range<usize>, said: &str) -> Remark {
     let line: String = text
         .chars()

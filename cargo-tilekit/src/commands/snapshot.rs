@@ -19,7 +19,7 @@ pub(super) fn snapshot(
     drive(Verb::Snapshot { filters, mode }.into(), cargo, terminal)
 }
 
-/// Nobody answers a question in CI.
+/// CI cannot answer questions: there `--review` is `--check`.
 fn mode(arguments: &Snapshot, in_ci: bool) -> SnapshotMode {
     if arguments.accept {
         SnapshotMode::Accept

@@ -77,7 +77,7 @@ fn run(mut command: Command, terminal: &Terminal) -> std::io::Result<Ended> {
     }
     let mut child = command.spawn()?;
     let stdout = child.stdout.take().expect("standard output is piped");
-    // Both are read at once, since a pipe that nobody empties stops the build.
+    // Both are read at once, since a pipe that is not drained blocks the build.
     let listener = child.stderr.take().map(|stderr| {
         std::thread::spawn(move || {
             let mut said = Vec::new();

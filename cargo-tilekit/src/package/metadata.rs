@@ -12,7 +12,7 @@ use crate::cli::CargoOptions;
 use crate::error::{Error, Result};
 use crate::foreign::run_cargo;
 
-/// A workspace, as `cargo metadata --no-deps` tells it.
+/// A workspace, as `cargo metadata --no-deps` reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Metadata {
     /// Its members.

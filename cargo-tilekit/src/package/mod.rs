@@ -1,4 +1,4 @@
-//! The package whose kernels are meant: found, its harness built and told what to do.
+//! The selected package: it is found, its harness is built, and gets the request.
 
 mod build;
 mod drive;

@@ -222,7 +222,7 @@ fn tiled_case(case: &mut Case) -> CaseResult {
 }
 "#;
 
-/// Of a ring one buffer is drawn, and of a tile that is too large the way to a smaller one is told.
+/// Of a ring one buffer is drawn; for a tile that is too large the help says how to draw a smaller one.
 #[test]
 fn shared_memory_of_a_kernel_is_named_and_drawn() {
     let package = Package::new("tiled-kernels", TILED);

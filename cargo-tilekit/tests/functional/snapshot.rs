@@ -23,15 +23,17 @@ fn what_was_accepted_is_compared() {
         .cargo("test -q --test tilekit snapshots")
         .ends_with(0)
         .prints(&["test snapshots ... ok"]);
-    let text = package.read("snapshots/scale-256.ptx.snap");
-    assert!(
-        text.starts_with("// kernel: scale<256>\n// launch: 128 threads"),
-        "{text}"
+    let (ir, ptx) = (
+        package.read("snapshots/scale-256.ir.snap"),
+        package.read("snapshots/scale-256.ptx.snap"),
     );
-    assert!(
-        !text.contains("src/lib.rs") && !text.contains(".loc"),
-        "no places: {text}"
-    );
+    let facts = "// kernel: scale<256>\n// launch: 128 threads";
+    assert!(ir.starts_with(facts), "{ir}");
+    assert!(ptx.starts_with("// kernel: scale<256>\n.version "), "{ptx}");
+    for text in [ir, ptx] {
+        let has_places = text.contains("src/lib.rs") || text.contains(".loc");
+        assert!(!has_places, "{text}");
+    }
 
     // An added comment moves lines and changes no snapshot.
     package.edit("src/lib.rs", "#[kernel", "// A remark.\n#[kernel");
@@ -53,16 +55,61 @@ fn what_was_accepted_is_compared() {
     package.edit("src/lib.rs", "load() * 4.0", "load() * 2.0");
     package.edit("src/lib.rs", "scale::<256>", "scale::<512>");
     let said = package.tilekit("snapshot --check").ends_with(104);
-    said.says(&["0 changed, 2 new, 2 orphaned"]);
+    said.says(&["0 changed, 2 new, 2 stale"]);
     package.tilekit("snapshot --accept").ends_with(0);
     package.tilekit("snapshot --check").ends_with(0);
     assert!(!package.root().join("snapshots/scale-256.ir.snap").exists());
 }
 
 #[test]
+fn a_kernel_keeps_the_ptx_of_its_smallest_variant() {
+    let package = Package::new("smallest-kernels", SCALE);
+    let variants = |list: &str| format!("#[kernel(warps = 4, instances({list}))]");
+    package.edit("src/lib.rs", "#[kernel(warps = 4)]", &variants("<1024>"));
+    package.tilekit("snapshot --accept").ends_with(0);
+    let has = |file: &str| package.root().join("snapshots").join(file).exists();
+    assert!(has("scale-256.ir.snap") && has("scale-1024.ir.snap"));
+    assert!(has("scale-256.ptx.snap") && !has("scale-1024.ptx.snap"));
+    let header = "// kernel: scale<256>, the variant with the fewest instructions\n";
+    let ptx = package.read("snapshots/scale-256.ptx.snap");
+    assert!(ptx.starts_with(header), "{ptx}");
+
+    // Another becomes the smallest, also where only one that is not is selected.
+    package.edit("src/lib.rs", "<1024>", "<1024>, <128>");
+    for selected in ["snapshot --check 1024", "snapshot --check"] {
+        package
+            .tilekit(selected)
+            .ends_with(104)
+            .prints(&["scale-128.ptx.snap (new)", "scale-256.ptx.snap (stale)"]);
+    }
+    package.tilekit("snapshot --accept").ends_with(0);
+    assert!(has("scale-128.ptx.snap") && !has("scale-256.ptx.snap"));
+    package.tilekit("snapshot --check").ends_with(0);
+}
+
+#[test]
+fn changed_facts_come_first_and_numbers_of_registers_change_nothing() {
+    let package = Package::new("fact-kernels", SCALE);
+    package.tilekit("snapshot --accept").ends_with(0);
+    let before = package.read("snapshots/scale-256.ptx.snap");
+    package.edit("src/lib.rs", "load() * 2.0", "load() * 2.0 + 1.0");
+    let said = package.tilekit("snapshot").ends_with(104);
+    let facts = said.stdout.find("instructions  ").expect("a fact changed");
+    let lines = said.stdout.find("(accepted)").expect("lines changed");
+    assert!(facts < lines, "{}", said.stdout);
+    package.tilekit("snapshot --accept").ends_with(0);
+    let after = package.read("snapshots/scale-256.ptx.snap");
+    let kept = before
+        .lines()
+        .filter(|line| after.lines().any(|now| now == *line));
+    let changed = before.lines().count() - kept.count();
+    assert!(changed <= 4, "{changed} lines changed:\n{before}\n{after}");
+}
+
+#[test]
 fn registers_are_neither_lost_nor_taken_as_compared_without_their_ptxas() {
     let package = Package::new("figure-kernels", SCALE);
-    let golden = "snapshots/scale-256.ptx.snap";
+    let golden = "snapshots/scale-256.ir.snap";
     package.tilekit("snapshot --accept").ends_with(0);
     let accepted: String = package
         .read(golden)

@@ -93,7 +93,7 @@ fn an_access_out_of_bounds_names_the_authors_line() {
     said.says(&["src/lib.rs:9"]);
 }
 
-/// Machines read one stream, and each line of it is an object, whoever found the mistake.
+/// Machines read one stream, and each line of it is an object, whichever part found the mistake.
 #[test]
 fn every_mistake_is_json_where_json_is_wanted() {
     let package = Package::new("json-kernels", SCALE);
@@ -157,7 +157,7 @@ fn every_mistake_is_json_where_json_is_wanted() {
     error("check", 102, "");
 }
 
-/// A mistake in the configuration is told even where the package does not compile, and so before it is compiled.
+/// A mistake in the configuration is reported even where the package does not compile, and so before it is compiled.
 #[test]
 fn configuration_is_read_before_the_package_is_compiled() {
     let package = Package::new("hasty-kernels", "pub fn broken() -> u32 { \"no\" }\n");
@@ -218,7 +218,7 @@ fn refers(case: &mut Case) -> CaseResult {
 }
 "#;
 
-/// A panic is told once, at the author's line, and in the form that is wanted.
+/// A panic is reported once, at the author's line, and in the form that is wanted.
 #[test]
 fn a_case_that_panics_is_told_at_its_line() {
     let library = format!("{SCALE}{PANICS}");

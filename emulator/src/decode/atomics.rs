@@ -1,8 +1,8 @@
 //! Atomic operations and reductions on memory.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::program::{Atomic, AtomicOp, Op};
-use ptx::{Atom, AtomOp, Operand, Red, Space, Type, Values};
+use ptx::{Atom, AtomOp, Operand, Red, Space, Type, Values, Visit};
 use smallvec::SmallVec;
 
 pub(crate) fn operation(op: AtomOp) -> AtomicOp {
@@ -53,8 +53,8 @@ fn is_known(op: AtomicOp, ty: Type) -> bool {
     }
 }
 
-impl Decoder<'_> {
-    pub(crate) fn atom(&mut self, i: &Atom) -> Decoded {
+impl Visit<Atom> for Decoder<'_> {
+    fn visit(&mut self, i: &Atom) -> Decoded {
         let dsts = i.dst.0.iter().map(|dest| {
             dest.reg()
                 .map(|reg| self.cell(Operand::Reg(reg), i.ty))
@@ -65,13 +65,17 @@ impl Decoder<'_> {
         self.push(Op::Atomic(Box::new(Atomic { dsts, ..atomic })));
         Ok(())
     }
+}
 
-    pub(crate) fn red(&mut self, i: &Red) -> Decoded {
+impl Visit<Red> for Decoder<'_> {
+    fn visit(&mut self, i: &Red) -> Decoded {
         let atomic = self.atomic(i.space, i.addr, i.op, i.ty, &i.b, None)?;
         self.push(Op::Atomic(Box::new(atomic)));
         Ok(())
     }
+}
 
+impl Decoder<'_> {
     fn atomic(
         &mut self,
         space: Option<Space>,

@@ -1,10 +1,10 @@
 //! Bit fields, bytes and funnel shifts.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::lanes::{Exec, Slots, lanes};
 use crate::numeric::integer;
 use crate::program::File;
-use ptx::{Bfi, Dp4a, FunnelShift, Lop3, Operand, PermuteMode, Prmt, Shf, Type};
+use ptx::{Bfi, Dp4a, FunnelShift, Lop3, Operand, PermuteMode, Prmt, Shf, Type, Visit};
 
 fn permute(mode: Option<PermuteMode>) -> Exec {
     // The selector of each named mode, by the two low bits of the third operand (PTX ISA 9.7.9.7).
@@ -41,13 +41,17 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::ternary(d, a, b, c));
         Ok(())
     }
+}
 
-    pub(crate) fn prmt(&mut self, i: &Prmt) -> Decoded {
+impl Visit<Prmt> for Decoder<'_> {
+    fn visit(&mut self, i: &Prmt) -> Decoded {
         self.three_words(permute(i.mode), i.dst, [i.a, i.b, i.selector])
     }
+}
 
+impl Visit<Shf> for Decoder<'_> {
     /// The funnel shift takes the upper half from b.
-    pub(crate) fn shf(&mut self, i: &Shf) -> Decoded {
+    fn visit(&mut self, i: &Shf) -> Decoded {
         let exec = match i.shift {
             FunnelShift::LeftClamp => lanes!(|a: u32, b: u32, n: u32| -> u32 {
                 ((u64::from(b) << 32 | u64::from(a)) << n.min(32) >> 32) as u32
@@ -64,8 +68,10 @@ impl Decoder<'_> {
         };
         self.three_words(exec, i.dst, [i.a, i.b, i.amount])
     }
+}
 
-    pub(crate) fn lop3(&mut self, i: &Lop3) -> Decoded {
+impl Visit<Lop3> for Decoder<'_> {
+    fn visit(&mut self, i: &Lop3) -> Decoded {
         let Operand::Int(table) = i.table else {
             return Err("the table of lop3 must be an immediate".to_owned());
         };
@@ -79,7 +85,9 @@ impl Decoder<'_> {
         };
         self.three_words(exec, i.dst, [i.a, i.b, i.c])
     }
+}
 
+impl Decoder<'_> {
     fn lop3_by_table(&mut self, i: &Lop3) -> Decoded {
         let a = self.source(i.a, Type::B32)?;
         let b = self.source(i.b, Type::B32)?;
@@ -100,8 +108,10 @@ impl Decoder<'_> {
         self.lanes(exec, Slots { d, a, b, c, e });
         Ok(())
     }
+}
 
-    pub(crate) fn bfi(&mut self, i: &Bfi) -> Decoded {
+impl Visit<Bfi> for Decoder<'_> {
+    fn visit(&mut self, i: &Bfi) -> Decoded {
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let (c, e) = (
             self.source(i.pos, Type::U32)?,
@@ -120,8 +130,10 @@ impl Decoder<'_> {
         self.lanes(exec, Slots { d, a, b, c, e });
         Ok(())
     }
+}
 
-    pub(crate) fn dp4a(&mut self, i: &Dp4a) -> Decoded {
+impl Visit<Dp4a> for Decoder<'_> {
+    fn visit(&mut self, i: &Dp4a) -> Decoded {
         macro_rules! dot {
             ($a:ty, $b:ty) => {
                 lanes!(|a: u32, b: u32, c: u32| -> u32 {

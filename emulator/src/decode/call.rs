@@ -1,15 +1,26 @@
-//! Calls: the body of the function is put in place; the two functions of the system are steps.
+//! Calls: the body of the function is inlined; the two functions of the system are steps.
 
+use super::decoder::{CallError, Decoded, Decoder};
 use super::frame::{Base, Location};
-use super::{CallError, Decoded, Decoder};
 use crate::program::{
     Access, AccessSpace, AddressBase, AssertFail, Constant, Extend, File, InlinedCall, Op, Print,
     Site,
 };
-use ptx::{Body, Call, Func, Operand, Param, Symbol};
+use ptx::{Body, Call, Func, Operand, Param, Symbol, Visit};
+
+/// Calls inside each other, each of which takes stack of the host while it is inlined.
+const MAX_CALL_DEPTH: usize = 32;
+/// Steps of a kernel with all calls inlined: a chain of functions that call the next one twice doubles them.
+const MAX_STEPS: usize = 1 << 20;
+
+impl Visit<Call> for Decoder<'_> {
+    fn visit(&mut self, call: &Call) -> Decoded {
+        self.call(call).map_err(CallError::into_message)
+    }
+}
 
 impl<'m> Decoder<'m> {
-    pub(crate) fn call(&mut self, _: &'m Body, call: &Call) -> Result<(), CallError> {
+    fn call(&mut self, call: &Call) -> Result<(), CallError> {
         let Symbol::Function(index) = call.function else {
             return Err(CallError::Here("a call must name a function".to_owned()));
         };
@@ -25,7 +36,7 @@ impl<'m> Decoder<'m> {
             .results(&function.returns, &call.returns.0)
             .map_err(CallError::Here)?;
         match &function.body {
-            Some(body) => self.put_in_place(index, function, body, arguments, results.clone())?,
+            Some(body) => self.inline_call(index, function, body, arguments, results.clone())?,
             None => self
                 .system_call(function, &arguments, &results)
                 .map_err(CallError::Here)?,
@@ -65,8 +76,7 @@ impl<'m> Decoder<'m> {
                 places.push(self.symbol(symbol)?);
                 continue;
             }
-            let place =
-                Location::local(self.new_local(param.align_bytes(), param.size_bytes() as u32));
+            let place = Location::local(self.new_param(param)?);
             let cell = self.cell(argument, param.ty)?;
             let access = self.whole_value(place, param, cell)?;
             self.push(Op::Store(Box::new(access)));
@@ -80,12 +90,16 @@ impl<'m> Decoder<'m> {
         for (param, &result) in params.iter().zip(results) {
             places.push(match result {
                 Operand::Symbol(symbol, 0) => self.symbol(symbol)?,
-                _ => {
-                    Location::local(self.new_local(param.align_bytes(), param.size_bytes() as u32))
-                }
+                _ => Location::local(self.new_param(param)?),
             });
         }
         Ok(places)
+    }
+
+    /// Local memory for a parameter of a call.
+    fn new_param(&mut self, param: &Param) -> Decoded<u32> {
+        let bytes = u32::try_from(param.size_bytes()).unwrap_or(u32::MAX);
+        self.new_local(param.align_bytes(), bytes)
     }
 
     fn fetch_results(
@@ -133,7 +147,7 @@ impl<'m> Decoder<'m> {
         })
     }
 
-    fn put_in_place(
+    fn inline_call(
         &mut self,
         function_index: u32,
         function: &'m Func,
@@ -141,6 +155,13 @@ impl<'m> Decoder<'m> {
         arguments: Vec<Location>,
         results: Vec<Location>,
     ) -> Result<(), CallError> {
+        if self.frames.len() > MAX_CALL_DEPTH || self.steps.len() > MAX_STEPS {
+            let message = format!(
+                "calls are inlined, and with {} this exceeds {MAX_CALL_DEPTH} calls inside each other or {MAX_STEPS} steps",
+                function.name
+            );
+            return Err(CallError::Here(message));
+        }
         let (statement, guard) = (self.statement, self.guard);
         if guard != (0, 0) {
             return Err(CallError::Here(

@@ -1,10 +1,10 @@
 //! Comparisons.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::lanes::{Bf16, Exec, F16, Slots, lanes};
 use crate::numeric::{half, single};
 use crate::program::File;
-use ptx::{BoolOp, Compare, Dest, FloatTest, Operand, Predicate, Set, Setp, Testp, Type};
+use ptx::{BoolOp, Compare, Dest, FloatTest, Operand, Predicate, Set, Setp, Testp, Type, Visit};
 
 macro_rules! ordered {
     ($compare:expr, $ty:ty) => {
@@ -87,8 +87,8 @@ fn combine(op: BoolOp, negate: bool) -> Exec {
     }
 }
 
-impl Decoder<'_> {
-    pub(crate) fn setp(&mut self, i: &Setp) -> Decoded {
+impl Visit<Setp> for Decoder<'_> {
+    fn visit(&mut self, i: &Setp) -> Decoded {
         let is_pair = matches!(i.ty, Type::F16x2 | Type::Bf16x2);
         if is_pair {
             return self.setp_pair(i);
@@ -106,7 +106,9 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::binary(raw, a, b));
         self.combine_into(raw, combined, i.dst.first, second)
     }
+}
 
+impl Decoder<'_> {
     /// Writes the two results of a comparison whose outcome is in `raw`.
     fn combine_into(
         &mut self,
@@ -125,7 +127,7 @@ impl Decoder<'_> {
             File::Predicate,
             Type::Pred,
         )?;
-        // The combining predicate may be a destination, so that both results are made before either is written.
+        // The combining predicate may be a destination, so that both results are computed before either is written.
         let temporaries = self.new_slots(File::Predicate, 2);
         self.lanes(
             combine(op, false),
@@ -178,8 +180,10 @@ impl Decoder<'_> {
             )
         })
     }
+}
 
-    pub(crate) fn set(&mut self, i: &Set) -> Decoded {
+impl Visit<Set> for Decoder<'_> {
+    fn visit(&mut self, i: &Set) -> Decoded {
         let exec = self.comparison(i.compare, i.ty, i.ftz)?;
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.b, i.ty)?);
         let raw = self.new_slots(File::Predicate, 2);
@@ -207,8 +211,10 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::unary(d, raw));
         Ok(())
     }
+}
 
-    pub(crate) fn testp(&mut self, i: &Testp) -> Decoded {
+impl Visit<Testp> for Decoder<'_> {
+    fn visit(&mut self, i: &Testp) -> Decoded {
         macro_rules! form {
             ($ty:ty) => {
                 match i.test {

@@ -1,11 +1,11 @@
 //! Branches and ends.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::program::{NONE, Op};
-use ptx::Bra;
+use ptx::{Bra, Visit};
 
-impl Decoder<'_> {
-    pub(crate) fn bra(&mut self, bra: &Bra) -> Decoded {
+impl Visit<Bra> for Decoder<'_> {
+    fn visit(&mut self, bra: &Bra) -> Decoded {
         let label = self.frame().label_base + bra.target.0;
         self.push(Op::Branch {
             target: label,
@@ -13,8 +13,10 @@ impl Decoder<'_> {
         });
         Ok(())
     }
+}
 
-    /// The end of the thread, or of the function that was put in place here.
+impl Decoder<'_> {
+    /// The end of the thread, or of the function that was inlined here.
     pub(crate) fn ret(&mut self) -> Decoded {
         let frame = self.frame();
         let op = if frame.call == NONE {

@@ -1,7 +1,7 @@
 //! Asynchronous copies, their groups, and mbarriers.
 
 use super::atomics::operation;
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::lanes::{Slots, lanes};
 use crate::program::copy::{
     BulkCopy, BulkKind, GroupOp, RemoteStore, ReplaceField, Spot, TensorBox, ThreadCopy,
@@ -12,9 +12,9 @@ use ptx::{
     AccessSem, Addr, ArriveOp, Base, BulkLoad, BulkPrefetch, BulkReduce, BulkReduceCluster,
     BulkSharedToCluster, BulkStore, CpAsync, CpAsyncMbarrierArrive, CtaMask, FenceProxyTensormap,
     GetCtaRank, Mapa, MbarSpace, MbarrierArrive, MbarrierInit, MbarrierInval, MbarrierPendingCount,
-    MbarrierTx, MbarrierWait, Operand, ProxySpace, RedAsync, SetMaxNReg, SetMaxNRegOp, Space,
-    StAsync, TensorAddr, TensorLoad, TensorMode, TensorPrefetch, TensorReduce, TensorStore,
-    TensormapCpFenceproxy, TensormapReplace, TxOp, Type, WaitOp,
+    MbarrierTx, MbarrierWait, Operand, PrefetchTensormap, ProxySpace, RedAsync, SetMaxNReg,
+    SetMaxNRegOp, Space, StAsync, TensorAddr, TensorLoad, TensorMode, TensorPrefetch, TensorReduce,
+    TensorStore, TensormapCpFenceproxy, TensormapReplace, TxOp, Type, Visit, WaitOp,
 };
 
 fn mbarrier_space(space: Option<MbarSpace>) -> Option<Space> {
@@ -54,20 +54,26 @@ impl Decoder<'_> {
             },
         })
     }
+}
 
-    pub(crate) fn mbarrier_init(&mut self, i: &MbarrierInit) -> Decoded {
+impl Visit<MbarrierInit> for Decoder<'_> {
+    fn visit(&mut self, i: &MbarrierInit) -> Decoded {
         let op = self.mbarrier_op(MbarrierKind::Init, i.space, i.addr, Some(i.count))?;
         self.push(Op::Mbarrier(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn mbarrier_inval(&mut self, i: &MbarrierInval) -> Decoded {
+impl Visit<MbarrierInval> for Decoder<'_> {
+    fn visit(&mut self, i: &MbarrierInval) -> Decoded {
         let op = self.mbarrier_op(MbarrierKind::Invalidate, i.space, i.addr, None)?;
         self.push(Op::Mbarrier(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn mbarrier_tx(&mut self, i: &MbarrierTx) -> Decoded {
+impl Visit<MbarrierTx> for Decoder<'_> {
+    fn visit(&mut self, i: &MbarrierTx) -> Decoded {
         let kind = if i.op == TxOp::Expect {
             MbarrierKind::Expect
         } else {
@@ -77,8 +83,10 @@ impl Decoder<'_> {
         self.push(Op::Mbarrier(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn mbarrier_arrive(&mut self, i: &MbarrierArrive) -> Decoded {
+impl Visit<MbarrierArrive> for Decoder<'_> {
+    fn visit(&mut self, i: &MbarrierArrive) -> Decoded {
         let kind = MbarrierKind::Arrive {
             expects: i.op.is_expect_tx(),
             drops: matches!(
@@ -95,8 +103,10 @@ impl Decoder<'_> {
         self.push(Op::Mbarrier(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn mbarrier_wait(&mut self, i: &MbarrierWait) -> Decoded {
+impl Visit<MbarrierWait> for Decoder<'_> {
+    fn visit(&mut self, i: &MbarrierWait) -> Decoded {
         let parity = i.op.is_parity();
         let suspends = matches!(i.op, WaitOp::Try | WaitOp::TryParity);
         let mut op = self.mbarrier_op(
@@ -118,8 +128,10 @@ impl Decoder<'_> {
         self.push(Op::Mbarrier(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn mbarrier_pending_count(&mut self, i: &MbarrierPendingCount) -> Decoded {
+impl Visit<MbarrierPendingCount> for Decoder<'_> {
+    fn visit(&mut self, i: &MbarrierPendingCount) -> Decoded {
         let a = self.source(i.state, Type::B64)?;
         let d = self.target(i.dst, Type::U32)?;
         self.lanes(
@@ -128,8 +140,10 @@ impl Decoder<'_> {
         );
         Ok(())
     }
+}
 
-    pub(crate) fn cp_async(&mut self, i: &CpAsync) -> Decoded {
+impl Visit<CpAsync> for Decoder<'_> {
+    fn visit(&mut self, i: &CpAsync) -> Decoded {
         let Operand::Int(bytes @ (4 | 8 | 16)) = i.bytes else {
             return Err("cp.async copies 4, 8 or 16 bytes".to_owned());
         };
@@ -146,7 +160,9 @@ impl Decoder<'_> {
         self.push(Op::ThreadCopy(Box::new(copy)));
         Ok(())
     }
+}
 
+impl Decoder<'_> {
     /// Slot of the number of bytes that `cp.async` reads; a predicate in its place means that it reads none.
     fn source_bytes(&mut self, operand: Operand, bytes: u32) -> Decoded<u32> {
         let is_predicate = operand
@@ -182,8 +198,10 @@ impl Decoder<'_> {
         self.push(Op::BulkGroup(op));
         Ok(())
     }
+}
 
-    pub(crate) fn cp_async_mbarrier_arrive(&mut self, i: &CpAsyncMbarrierArrive) -> Decoded {
+impl Visit<CpAsyncMbarrierArrive> for Decoder<'_> {
+    fn visit(&mut self, i: &CpAsyncMbarrierArrive) -> Decoded {
         let spot = self.spot(mbarrier_space(i.space), i.addr)?;
         self.push(Op::CopiesArrive {
             spot: Box::new(spot),
@@ -191,7 +209,9 @@ impl Decoder<'_> {
         });
         Ok(())
     }
+}
 
+impl Decoder<'_> {
     fn mask(&mut self, mask: Option<CtaMask>) -> Decoded<Option<u32>> {
         mask.map(|mask| self.source(mask.0, Type::U16)).transpose()
     }
@@ -217,8 +237,10 @@ impl Decoder<'_> {
         })));
         Ok(())
     }
+}
 
-    pub(crate) fn bulk_load(&mut self, i: &BulkLoad) -> Decoded {
+impl Visit<BulkLoad> for Decoder<'_> {
+    fn visit(&mut self, i: &BulkLoad) -> Decoded {
         let shared = self.spot(Some(Space::SharedCluster), i.dst)?;
         let src = self.spot(Some(Space::Global), i.src)?;
         let bytes = self.source(i.bytes, Type::U32)?;
@@ -230,8 +252,10 @@ impl Decoder<'_> {
             None,
         )
     }
+}
 
-    pub(crate) fn bulk_to_cluster(&mut self, i: &BulkSharedToCluster) -> Decoded {
+impl Visit<BulkSharedToCluster> for Decoder<'_> {
+    fn visit(&mut self, i: &BulkSharedToCluster) -> Decoded {
         let shared = self.spot(Some(Space::SharedCluster), i.dst)?;
         let src = self.spot(Some(Space::Shared), i.src)?;
         let bytes = self.source(i.bytes, Type::U32)?;
@@ -243,15 +267,19 @@ impl Decoder<'_> {
             None,
         )
     }
+}
 
-    pub(crate) fn bulk_store(&mut self, i: &BulkStore) -> Decoded {
+impl Visit<BulkStore> for Decoder<'_> {
+    fn visit(&mut self, i: &BulkStore) -> Decoded {
         let shared = self.spot(Some(Space::Shared), i.src)?;
         let dst = self.spot(Some(Space::Global), i.dst)?;
         let bytes = self.source(i.bytes, Type::U32)?;
         self.push_copy(BulkKind::ToGlobal { dst, bytes }, shared, None, None, None)
     }
+}
 
-    pub(crate) fn bulk_reduce(&mut self, i: &BulkReduce) -> Decoded {
+impl Visit<BulkReduce> for Decoder<'_> {
+    fn visit(&mut self, i: &BulkReduce) -> Decoded {
         let shared = self.spot(Some(Space::Shared), i.src)?;
         let dst = self.spot(Some(Space::Global), i.dst)?;
         let bytes = self.source(i.bytes, Type::U32)?;
@@ -264,8 +292,10 @@ impl Decoder<'_> {
             reduction,
         )
     }
+}
 
-    pub(crate) fn bulk_reduce_cluster(&mut self, i: &BulkReduceCluster) -> Decoded {
+impl Visit<BulkReduceCluster> for Decoder<'_> {
+    fn visit(&mut self, i: &BulkReduceCluster) -> Decoded {
         let shared = self.spot(Some(Space::SharedCluster), i.dst)?;
         let src = self.spot(Some(Space::Shared), i.src)?;
         let bytes = self.source(i.bytes, Type::U32)?;
@@ -278,14 +308,18 @@ impl Decoder<'_> {
             reduction,
         )
     }
+}
 
-    pub(crate) fn bulk_prefetch(&mut self, i: &BulkPrefetch) -> Decoded {
+impl Visit<BulkPrefetch> for Decoder<'_> {
+    fn visit(&mut self, i: &BulkPrefetch) -> Decoded {
         let src = self.spot(Some(Space::Global), i.src)?;
         let bytes = self.source(i.bytes, Type::U32)?;
         self.push(Op::BulkPrefetch(Box::new(src), bytes));
         Ok(())
     }
+}
 
+impl Decoder<'_> {
     fn tensor_box(
         &mut self,
         addr: &TensorAddr,
@@ -313,8 +347,10 @@ impl Decoder<'_> {
             offsets,
         })
     }
+}
 
-    pub(crate) fn tensor_load(&mut self, i: &TensorLoad) -> Decoded {
+impl Visit<TensorLoad> for Decoder<'_> {
+    fn visit(&mut self, i: &TensorLoad) -> Decoded {
         let offsets = i.offsets.as_ref().map_or(&[][..], |offsets| &offsets.0);
         let tensor = self.tensor_box(&i.src, i.mode, offsets)?;
         let shared = self.spot(Some(Space::SharedCluster), i.dst)?;
@@ -326,14 +362,18 @@ impl Decoder<'_> {
             None,
         )
     }
+}
 
-    pub(crate) fn tensor_store(&mut self, i: &TensorStore) -> Decoded {
+impl Visit<TensorStore> for Decoder<'_> {
+    fn visit(&mut self, i: &TensorStore) -> Decoded {
         let tensor = self.tensor_box(&i.dst, i.mode, &[])?;
         let shared = self.spot(Some(Space::Shared), i.src)?;
         self.push_copy(BulkKind::ToTensor(tensor), shared, None, None, None)
     }
+}
 
-    pub(crate) fn tensor_reduce(&mut self, i: &TensorReduce) -> Decoded {
+impl Visit<TensorReduce> for Decoder<'_> {
+    fn visit(&mut self, i: &TensorReduce) -> Decoded {
         let tensor = self.tensor_box(&i.dst, i.mode, &[])?;
         let shared = self.spot(Some(Space::Shared), i.src)?;
         self.push_copy(
@@ -344,15 +384,19 @@ impl Decoder<'_> {
             Some((operation(i.op), None)),
         )
     }
+}
 
-    pub(crate) fn tensor_prefetch(&mut self, i: &TensorPrefetch) -> Decoded {
+impl Visit<TensorPrefetch> for Decoder<'_> {
+    fn visit(&mut self, i: &TensorPrefetch) -> Decoded {
         let offsets = i.offsets.as_ref().map_or(&[][..], |offsets| &offsets.0);
         let tensor = self.tensor_box(&i.src, i.mode, offsets)?;
         self.push(Op::TensorPrefetch(Box::new(tensor)));
         Ok(())
     }
+}
 
-    pub(crate) fn prefetch_tensormap(&mut self, i: &ptx::PrefetchTensormap) -> Decoded {
+impl Visit<PrefetchTensormap> for Decoder<'_> {
+    fn visit(&mut self, i: &PrefetchTensormap) -> Decoded {
         let map = self.spot(i.space, i.addr)?;
         let tensor = TensorBox {
             map,
@@ -363,8 +407,10 @@ impl Decoder<'_> {
         self.push(Op::TensorPrefetch(Box::new(tensor)));
         Ok(())
     }
+}
 
-    pub(crate) fn tensormap_replace(&mut self, i: &TensormapReplace) -> Decoded {
+impl Visit<TensormapReplace> for Decoder<'_> {
+    fn visit(&mut self, i: &TensormapReplace) -> Decoded {
         let space = match i.space {
             None => None,
             Some(ProxySpace::Global) => Some(Space::Global),
@@ -389,8 +435,10 @@ impl Decoder<'_> {
         self.push(Op::ReplaceField(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn publish_map(&mut self, i: &TensormapCpFenceproxy) -> Decoded {
+impl Visit<TensormapCpFenceproxy> for Decoder<'_> {
+    fn visit(&mut self, i: &TensormapCpFenceproxy) -> Decoded {
         if i.bytes != Operand::Int(128) {
             return Err("a tensor map has 128 bytes".to_owned());
         }
@@ -401,14 +449,18 @@ impl Decoder<'_> {
         self.push(Op::PublishMap(Box::new(spots)));
         Ok(())
     }
+}
 
-    pub(crate) fn fence_tensormap(&mut self, i: &FenceProxyTensormap) -> Decoded {
+impl Visit<FenceProxyTensormap> for Decoder<'_> {
+    fn visit(&mut self, i: &FenceProxyTensormap) -> Decoded {
         let acquired = i.addr.map(|addr| self.spot(None, addr)).transpose()?;
         self.push(Op::MapFence(acquired.map(Box::new)));
         Ok(())
     }
+}
 
-    pub(crate) fn st_async(&mut self, i: &StAsync) -> Decoded {
+impl Visit<StAsync> for Decoder<'_> {
+    fn visit(&mut self, i: &StAsync) -> Decoded {
         let sources = self.source_cells(&i.src, i.ty)?;
         let dst = self.spot(Some(Space::SharedCluster), i.addr)?;
         let mbarrier = self.spot(Some(Space::SharedCluster), i.mbar)?;
@@ -422,8 +474,10 @@ impl Decoder<'_> {
         self.push(Op::RemoteStore(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn red_async(&mut self, i: &RedAsync) -> Decoded {
+impl Visit<RedAsync> for Decoder<'_> {
+    fn visit(&mut self, i: &RedAsync) -> Decoded {
         let sources = smallvec::smallvec![self.cell(i.src, i.ty)?];
         let dst = self.spot(Some(Space::SharedCluster), i.addr)?;
         let mbarrier = self.spot(Some(Space::SharedCluster), i.mbar)?;
@@ -438,9 +492,11 @@ impl Decoder<'_> {
         self.push(Op::RemoteStore(Box::new(op)));
         Ok(())
     }
+}
 
-    /// The address in another CTA: its rank plus one stands above the address (see `machine::windows`).
-    pub(crate) fn mapa(&mut self, i: &Mapa) -> Decoded {
+impl Visit<Mapa> for Decoder<'_> {
+    /// The address in another CTA: its rank plus one stands above the address (see `program::windows`).
+    fn visit(&mut self, i: &Mapa) -> Decoded {
         let (a, b) = (self.source(i.a, i.ty)?, self.source(i.cta, Type::U32)?);
         let d = self.target(i.dst, i.ty)?;
         let exec = if Self::file(i.ty) == File::Double {
@@ -451,8 +507,10 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::binary(d, a, b));
         Ok(())
     }
+}
 
-    pub(crate) fn get_cta_rank(&mut self, i: &GetCtaRank) -> Decoded {
+impl Visit<GetCtaRank> for Decoder<'_> {
+    fn visit(&mut self, i: &GetCtaRank) -> Decoded {
         let a = self.source(i.a, i.ty)?;
         let b = self.source(Operand::Special(ptx::Special::ClusterCtaRank), Type::U32)?;
         let d = self.target(i.dst, Type::U32)?;
@@ -470,14 +528,19 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::binary(d, a, b));
         Ok(())
     }
+}
 
-    pub(crate) fn set_max_registers(&mut self, i: &SetMaxNReg) -> Decoded {
+impl Visit<SetMaxNReg> for Decoder<'_> {
+    fn visit(&mut self, i: &SetMaxNReg) -> Decoded {
         let Operand::Int(count) = i.count else {
             return Err("the register count must be an immediate".to_owned());
         };
-        if !(24..=256).contains(&count) || count % 8 != 0 {
+        let limits = &self.machine.registers;
+        let [unit, least, most] =
+            [limits.unit, limits.least_budget, limits.most_budget].map(i64::from);
+        if !(least..=most).contains(&count) || count % unit != 0 {
             return Err(format!(
-                "setmaxnreg {count}: the count must be a multiple of 8 from 24 to 256"
+                "setmaxnreg {count}: the count must be a multiple of {unit} from {least} to {most}"
             ));
         }
         self.push(Op::SetMaxRegisters {

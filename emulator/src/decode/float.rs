@@ -1,9 +1,11 @@
 //! Arithmetic on f32 and f64.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::lanes::{Exec, Slots, lanes};
 use crate::numeric::{Mode, directed, exact, integer, single};
-use ptx::{Binary, BinaryOp, DivPrecision, Rounding, Ternary, TernaryOp, Type, Unary, UnaryOp};
+use ptx::{
+    Binary, BinaryOp, DivPrecision, Rounding, Ternary, TernaryOp, Type, Unary, UnaryOp, Visit,
+};
 
 /// The rounding that a modifier asks for; nearest even when it is absent.
 pub(crate) fn mode(rounding: Option<Rounding>) -> Mode {
@@ -226,8 +228,8 @@ pub(super) fn no_such(op: &str, ty: Type) -> String {
 
 const FLUSH: fn() -> Exec = || lanes!(|a: f32| -> f32 { single::flush(a) });
 
-impl Decoder<'_> {
-    pub(crate) fn binary(&mut self, i: &Binary) -> Decoded {
+impl Visit<Binary> for Decoder<'_> {
+    fn visit(&mut self, i: &Binary) -> Decoded {
         let plan = match i.ty {
             Type::F32 => binary_f32(i),
             Type::F64 => binary_f64(i),
@@ -244,8 +246,10 @@ impl Decoder<'_> {
         let d = self.target(i.dst, i.ty)?;
         self.float_steps(&plan, Slots::binary(d, a, b), 2, i.ftz, i.sat, i.ty)
     }
+}
 
-    pub(crate) fn unary(&mut self, i: &Unary) -> Decoded {
+impl Visit<Unary> for Decoder<'_> {
+    fn visit(&mut self, i: &Unary) -> Decoded {
         let plan = match i.ty {
             Type::F32 => unary_f32(i),
             Type::F64 => unary_f64(i),
@@ -257,8 +261,10 @@ impl Decoder<'_> {
         let d = self.target(i.dst, i.ty)?;
         self.float_steps(&plan, Slots::unary(d, a), 1, i.ftz, false, i.ty)
     }
+}
 
-    pub(crate) fn ternary(&mut self, i: &Ternary) -> Decoded {
+impl Visit<Ternary> for Decoder<'_> {
+    fn visit(&mut self, i: &Ternary) -> Decoded {
         if !i.ty.is_float() {
             return self.integer_ternary(i);
         }
@@ -275,7 +281,9 @@ impl Decoder<'_> {
         let d = self.target(i.dst, i.ty)?;
         self.float_steps(&plan, Slots::ternary(d, a, b, c), 3, i.ftz, i.sat, i.ty)
     }
+}
 
+impl Decoder<'_> {
     fn negated(&mut self, slot: u32, ty: Type) -> u32 {
         let file = Self::file(ty);
         let d = self.new_slots(file, 1);

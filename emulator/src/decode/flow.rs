@@ -1,4 +1,4 @@
-//! Where the paths of a branch meet again: the immediate postdominator of its block.
+//! Where the paths of a branch reconverge: the immediate postdominator of its block.
 
 use crate::program::{NONE, Op, Step};
 
@@ -18,7 +18,7 @@ pub(crate) fn set_joins(steps: &mut [Step]) {
     }
 }
 
-/// Basic blocks; the block behind the last one stands for the end of the thread.
+/// Basic blocks; the block after the last one stands for the end of the thread.
 struct Graph {
     starts: Vec<u32>,
     /// Last step of each block.
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn if_and_else_meet_behind_both() {
+    fn if_and_else_reconverge_after_both() {
         let nop = || step(Op::Nothing, false);
         check(
             vec![
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_meets_behind_itself() {
+    fn the_paths_of_a_loop_reconverge_after_it() {
         let nop = || step(Op::Nothing, false);
         check(
             vec![
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_exit_never_meet() {
+    fn paths_that_exit_do_not_reconverge() {
         check(
             vec![
                 step(branch(2), true),

@@ -1,7 +1,7 @@
 //! Arithmetic on f16 and bf16, single and in pairs.
 
+use super::decoder::{Decoded, Decoder};
 use super::float::{no_such, wide_fma};
-use super::{Decoded, Decoder};
 use crate::lanes::{Bf16, Exec, F16, Slots, lanes};
 use crate::numeric::format::Format;
 use crate::numeric::{half, single};

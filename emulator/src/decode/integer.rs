@@ -1,10 +1,10 @@
 //! Integer arithmetic.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::lanes::{Exec, Registers, Slots, lanes};
 use crate::numeric::integer;
 use crate::program::{File, IndexBound, Op};
-use ptx::{Binary, BinaryOp, Bound, Operand, Ternary, TernaryOp, Type, Unary, UnaryOp};
+use ptx::{Binary, BinaryOp, Bound, Operand, Ternary, TernaryOp, Type, Unary, UnaryOp, Visit};
 
 /// An [`Exec`] for each integer type.
 macro_rules! each_integer {
@@ -432,9 +432,11 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::binary(d, a, b));
         Ok(())
     }
+}
 
+impl Visit<Bound> for Decoder<'_> {
     /// An index and the number that it must stay below.
-    pub(crate) fn bound(&mut self, i: &Bound) -> Decoded {
+    fn visit(&mut self, i: &Bound) -> Decoded {
         let slot = self.source(Operand::Reg(i.index), Type::U32)?;
         self.push(Op::CheckBound(Box::new(IndexBound {
             slot,
@@ -444,7 +446,9 @@ impl Decoder<'_> {
         })));
         Ok(())
     }
+}
 
+impl Decoder<'_> {
     /// Integer operations on three values.
     pub(crate) fn integer_ternary(&mut self, i: &Ternary) -> Decoded {
         let ty = i.ty;

@@ -1,9 +1,9 @@
 //! Matrix moves and products.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::program::matrix::{Element, GroupMultiply, LeftMatrix, MoveMatrix, Multiply};
 use crate::program::{File, Op};
-use ptx::{Fragment, Ldmatrix, MatrixA, Mma, Movmatrix, Operand, Stmatrix, Type, Wgmma};
+use ptx::{Fragment, Ldmatrix, MatrixA, Mma, Movmatrix, Operand, Stmatrix, Type, Visit, Wgmma};
 use smallvec::SmallVec;
 
 impl Decoder<'_> {
@@ -14,8 +14,10 @@ impl Decoder<'_> {
             .map(|&reg| self.operand_in(Operand::Reg(reg), file, Type::B32))
             .collect()
     }
+}
 
-    pub(crate) fn ldmatrix(&mut self, i: &Ldmatrix) -> Decoded {
+impl Visit<Ldmatrix> for Decoder<'_> {
+    fn visit(&mut self, i: &Ldmatrix) -> Decoded {
         let (space, base) = self.address(i.space, i.addr)?;
         let registers = self.fragment(&i.dst, File::Word)?;
         check_count(registers.len(), i.count.registers())?;
@@ -29,8 +31,10 @@ impl Decoder<'_> {
         self.push(Op::MoveMatrix(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn stmatrix(&mut self, i: &Stmatrix) -> Decoded {
+impl Visit<Stmatrix> for Decoder<'_> {
+    fn visit(&mut self, i: &Stmatrix) -> Decoded {
         let (space, base) = self.address(i.space, i.addr)?;
         let registers = self.fragment(&i.src, File::Word)?;
         check_count(registers.len(), i.count.registers())?;
@@ -44,15 +48,19 @@ impl Decoder<'_> {
         self.push(Op::MoveMatrix(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn movmatrix(&mut self, i: &Movmatrix) -> Decoded {
+impl Visit<Movmatrix> for Decoder<'_> {
+    fn visit(&mut self, i: &Movmatrix) -> Decoded {
         let src = self.operand_in(Operand::Reg(i.src), File::Word, Type::B32)?;
         let dst = self.operand_in(Operand::Reg(i.dst), File::Word, Type::B32)?;
         self.push(Op::TransposeMatrix { dst, src });
         Ok(())
     }
+}
 
-    pub(crate) fn mma(&mut self, i: &Mma) -> Decoded {
+impl Visit<Mma> for Decoder<'_> {
+    fn visit(&mut self, i: &Mma) -> Decoded {
         let (Some(a_element), Some(b_element)) = (Element::of(i.a_ty), Element::of(i.b_ty)) else {
             return Err(format!(
                 "the emulator has no mma.sync of .{} and .{}",
@@ -92,8 +100,10 @@ impl Decoder<'_> {
         self.push(Op::Multiply(Box::new(op)));
         Ok(())
     }
+}
 
-    pub(crate) fn wgmma(&mut self, i: &Wgmma) -> Decoded {
+impl Visit<Wgmma> for Decoder<'_> {
+    fn visit(&mut self, i: &Wgmma) -> Decoded {
         let (Some(a_element), Some(b_element)) = (Element::of(i.a_ty), Element::of(i.b_ty)) else {
             return Err(format!(
                 "the emulator has no wgmma of .{} and .{}",
@@ -102,7 +112,7 @@ impl Decoder<'_> {
             ));
         };
         let (n, k) = (usize::from(i.shape.n), usize::from(i.shape.k));
-        check_group_shape(i, a_element, n, k)?;
+        check_group_shape(&self.machine.wgmma, i)?;
         let d: Vec<u32> = self.fragment(&i.d, File::Word)?.into_vec();
         check_count(d.len(), n / 2 / if i.d_ty == Type::F16 { 2 } else { 1 })?;
         let a = match &i.a {
@@ -147,11 +157,14 @@ fn check_count(found: usize, expected: usize) -> Decoded {
     ))
 }
 
-fn check_group_shape(i: &Wgmma, element: Element, n: usize, k: usize) -> Decoded {
-    if i.shape.m != 64 || k * element.bytes() != 32 || n == 0 || n > 256 || !n.is_multiple_of(8) {
+fn check_group_shape(wgmma: &target::Wgmma, i: &Wgmma) -> Decoded {
+    let [m, n, k] = [i.shape.m, i.shape.n, i.shape.k].map(u32::from);
+    let is_integer = i.d_ty == Type::S32;
+    let types = ptx::matrix_types([i.a_ty, i.b_ty, i.d_ty]);
+    let depth = types.and_then(|types| wgmma.depth(types));
+    if m != wgmma.m || depth != Some(k) || !wgmma.has_columns(n, is_integer) {
         return Err(format!(
-            "there is no wgmma of shape m{}n{n}k{k} for .{}",
-            i.shape.m,
+            "there is no wgmma of shape m{m}n{n}k{k} for .{}",
             i.a_ty.text()
         ));
     }

@@ -1,8 +1,8 @@
 //! Loads and stores.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::program::{Access, AccessSpace, AddressBase, Cell, Constant, Extend, File, Op};
-use ptx::{Addr, Base, Dest, Dests, Ld, Operand, Space, St, Type, TypeKind, Values};
+use ptx::{Addr, Base, Dest, Dests, Ld, Operand, Space, St, Type, TypeKind, Values, Visit};
 use smallvec::SmallVec;
 
 impl Decoder<'_> {
@@ -125,7 +125,7 @@ impl Decoder<'_> {
         })
     }
 
-    /// The registers that a load writes; unwanted ones get slots that nobody reads.
+    /// The registers that a load writes; unwanted ones get slots that are never read.
     pub(crate) fn dest_cells(&mut self, dsts: &Dests, ty: Type) -> Decoded<SmallVec<[Cell; 4]>> {
         dsts.0
             .iter()
@@ -157,8 +157,10 @@ impl Decoder<'_> {
     ) -> Decoded<SmallVec<[Cell; 4]>> {
         values.0.iter().map(|&value| self.cell(value, ty)).collect()
     }
+}
 
-    pub(crate) fn ld(&mut self, i: &Ld) -> Decoded {
+impl Visit<Ld> for Decoder<'_> {
+    fn visit(&mut self, i: &Ld) -> Decoded {
         check_vector(i.vec.map(ptx::VecWidth::len), i.dst.0.len())?;
         let cells = self.dest_cells(&i.dst, i.ty)?;
         let access = Access {
@@ -168,8 +170,10 @@ impl Decoder<'_> {
         self.push(Op::Load(Box::new(access)));
         Ok(())
     }
+}
 
-    pub(crate) fn st(&mut self, i: &St) -> Decoded {
+impl Visit<St> for Decoder<'_> {
+    fn visit(&mut self, i: &St) -> Decoded {
         check_vector(i.vec.map(ptx::VecWidth::len), i.src.0.len())?;
         let cells = self.source_cells(&i.src, i.ty)?;
         let access = Access {

@@ -1,6 +1,6 @@
 //! Operands: which slot holds them.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::lanes::{Exec, Slots};
 use crate::program::{Cell, Constant, File, Op};
 use ptx::{Dest, Operand, Reg, Special, Type};
@@ -8,8 +8,9 @@ use ptx::{Dest, Operand, Reg, Special, Type};
 impl Decoder<'_> {
     /// File and slot of a register of the body at hand.
     pub(crate) fn register(&self, reg: Reg) -> Decoded<(File, u32)> {
-        let slot = self.frame().registers.get(reg.0 as usize);
-        slot.copied()
+        let found = self.frame().registers.get(&reg);
+        found
+            .map(|register| (register.file, register.slot))
             .ok_or_else(|| format!("register {} is not declared", reg.0))
     }
 
@@ -111,7 +112,7 @@ impl Decoder<'_> {
         self.operand_in(operand, Self::file(ty), ty)
     }
 
-    /// Slot of a result of type `ty`; an unwanted one gets a slot that nobody reads.
+    /// Slot of a result of type `ty`; an unwanted one gets a slot that is never read.
     pub(crate) fn target(&mut self, dest: Dest, ty: Type) -> Decoded<u32> {
         self.target_in(dest, Self::file(ty))
     }

@@ -1,27 +1,22 @@
 //! Places and contents of variables and parameters.
 
+use super::decoder::{Decoded, Decoder};
 use super::frame::{Base, Location};
-use super::{Decoded, Decoder};
 use crate::program::{AccessSpace, Constant, GlobalImage, ParamSlot};
-use ptx::{Initializer, Param, Space, Symbol, Variable};
+use ptx::{Initializer, Param, ParameterOffsets, Space, Symbol, Variable};
 
-/// Offsets of parameters in the order of the list, each aligned; the driver packs them alike.
+/// Where each parameter lies in the bytes of a launch, and how many those are.
 pub(crate) fn lay_out_params(params: &[Param]) -> (Vec<ParamSlot>, u32) {
-    let mut end = 0u32;
+    let mut list = ParameterOffsets::default();
     let slots = params
         .iter()
-        .map(|param| {
-            let offset = end.next_multiple_of(param.align_bytes());
-            let bytes = param.size_bytes() as u32;
-            end = offset + bytes;
-            ParamSlot {
-                name: param.name.clone(),
-                offset,
-                bytes,
-            }
+        .map(|param| ParamSlot {
+            name: param.name.clone(),
+            offset: list.place_param(param) as u32,
+            bytes: param.size_bytes() as u32,
         })
         .collect();
-    (slots, end)
+    (slots, list.bytes() as u32)
 }
 
 /// What a variable holds at start, when it says so.
@@ -39,6 +34,21 @@ pub(crate) fn initial_bytes(variable: &Variable) -> Option<Vec<u8>> {
     // Elements that the list leaves out are zero (PTX ISA 5.4.4).
     bytes.resize(size, 0);
     Some(bytes)
+}
+
+/// The most initial values of one variable, in bytes: the host holds them twice.
+const MAX_INITIAL_BYTES: u64 = 1 << 30;
+
+/// Refuses initial values that the host could not hold.
+pub(crate) fn check_initial_bytes(variable: &Variable) -> Decoded {
+    let bytes = variable.size_bytes();
+    if variable.init.is_none() || bytes <= MAX_INITIAL_BYTES {
+        return Ok(());
+    }
+    Err(format!(
+        "variable {} has {bytes} bytes of initial values; at most {MAX_INITIAL_BYTES} are supported",
+        variable.name
+    ))
 }
 
 /// A `.global` variable as memory at start; other spaces give an empty image.

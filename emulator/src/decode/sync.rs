@@ -1,11 +1,11 @@
 //! CTA barriers.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::program::{Barrier, BarrierKind, NONE, Op};
-use ptx::{Bar, BarOp, BarRed, BarRedOp, Operand, Type};
+use ptx::{Bar, BarOp, BarRed, BarRedOp, Operand, Type, Visit};
 
-impl Decoder<'_> {
-    pub(crate) fn bar(&mut self, i: &Bar) -> Decoded {
+impl Visit<Bar> for Decoder<'_> {
+    fn visit(&mut self, i: &Bar) -> Decoded {
         let (kind, aligned) = match i.op {
             BarOp::Sync => (BarrierKind::Sync, true),
             BarOp::Arrive => (BarrierKind::Arrive, true),
@@ -27,8 +27,10 @@ impl Decoder<'_> {
         })));
         Ok(())
     }
+}
 
-    pub(crate) fn bar_red(&mut self, i: &BarRed) -> Decoded {
+impl Visit<BarRed> for Decoder<'_> {
+    fn visit(&mut self, i: &BarRed) -> Decoded {
         let (kind, ty) = match i.op {
             BarRedOp::Popc => (BarrierKind::Popc, Type::U32),
             BarRedOp::And => (BarrierKind::And, Type::Pred),
@@ -48,7 +50,9 @@ impl Decoder<'_> {
         })));
         Ok(())
     }
+}
 
+impl Decoder<'_> {
     fn barrier_operands(&mut self, id: Operand, threads: Option<Operand>) -> Decoded<(u32, u32)> {
         let id = self.source(id, Type::U32)?;
         let threads = threads

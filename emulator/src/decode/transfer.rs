@@ -1,10 +1,10 @@
 //! Moves, selections and addresses between state spaces.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::lanes::{Exec, Slots, lanes};
-use crate::machine::windows;
 use crate::program::File;
-use ptx::{Cvta, CvtaSpace, Dest, Isspacep, Mov, Operand, Selp, Slct, Type};
+use crate::program::windows;
+use ptx::{Cvta, CvtaSpace, Dest, Isspacep, Mov, Operand, Selp, Slct, Type, Visit};
 
 fn copy(file: File) -> Exec {
     match file {
@@ -17,8 +17,8 @@ fn copy(file: File) -> Exec {
     }
 }
 
-impl Decoder<'_> {
-    pub(crate) fn mov(&mut self, mov: &Mov) -> Decoded {
+impl Visit<Mov> for Decoder<'_> {
+    fn visit(&mut self, mov: &Mov) -> Decoded {
         match (&mov.dst.0[..], &mov.src.0[..]) {
             ([dst], [src]) if mov.ty == Type::B128 => self.move_wide(*dst, *src),
             ([dst], [src]) => {
@@ -32,7 +32,9 @@ impl Decoder<'_> {
             _ => Err("a move between two lists of registers".to_owned()),
         }
     }
+}
 
+impl Decoder<'_> {
     /// An address may be 64 bits wide in a register of 32 (`mov.u32 %r, smem`), as all shared ones fit.
     fn move_source(&mut self, operand: Operand, ty: Type) -> Decoded<u32> {
         self.source(operand, ty)
@@ -125,8 +127,10 @@ impl Decoder<'_> {
         }
         Ok(())
     }
+}
 
-    pub(crate) fn selp(&mut self, selp: &Selp) -> Decoded {
+impl Visit<Selp> for Decoder<'_> {
+    fn visit(&mut self, selp: &Selp) -> Decoded {
         let (b, c) = (self.source(selp.a, selp.ty)?, self.source(selp.b, selp.ty)?);
         let a = self.source(selp.p, Type::Pred)?;
         let d = self.target(selp.dst, selp.ty)?;
@@ -148,8 +152,10 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::ternary(d, a, b, c));
         Ok(())
     }
+}
 
-    pub(crate) fn slct(&mut self, slct: &Slct) -> Decoded {
+impl Visit<Slct> for Decoder<'_> {
+    fn visit(&mut self, slct: &Slct) -> Decoded {
         let (a, b) = (self.source(slct.a, slct.ty)?, self.source(slct.b, slct.ty)?);
         let c = self.source(slct.c, slct.c_ty)?;
         let d = self.target(slct.dst, slct.ty)?;
@@ -167,7 +173,9 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::ternary(d, a, b, c));
         Ok(())
     }
+}
 
+impl Decoder<'_> {
     /// A cache policy: the machine has no caches, so any value will do.
     pub(crate) fn policy(&mut self, dst: Dest) -> Decoded {
         let a = self.source(Operand::Int(0), Type::B64)?;
@@ -175,8 +183,10 @@ impl Decoder<'_> {
         self.lanes(copy(File::Double), Slots::unary(d, a));
         Ok(())
     }
+}
 
-    pub(crate) fn cvta(&mut self, cvta: &Cvta) -> Decoded {
+impl Visit<Cvta> for Decoder<'_> {
+    fn visit(&mut self, cvta: &Cvta) -> Decoded {
         let a = self.source(cvta.a, cvta.ty)?;
         let d = self.target(cvta.dst, cvta.ty)?;
         if cvta.ty.bits() != 64 {
@@ -200,8 +210,10 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::unary(d, a));
         Ok(())
     }
+}
 
-    pub(crate) fn isspacep(&mut self, isspacep: &Isspacep) -> Decoded {
+impl Visit<Isspacep> for Decoder<'_> {
+    fn visit(&mut self, isspacep: &Isspacep) -> Decoded {
         let a = self.source(isspacep.a, Type::B64)?;
         let d = self.target(isspacep.dst, Type::Pred)?;
         let exec = match isspacep.space {

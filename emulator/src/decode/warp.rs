@@ -1,11 +1,13 @@
 //! Exchange between lanes.
 
-use super::{Decoded, Decoder};
+use super::decoder::{Decoded, Decoder};
 use crate::program::{File, NONE, Op, Shuffle};
-use ptx::{ActiveMask, BarWarpSync, Dest, Elect, Match, MatchOp, Redux, Shfl, Type, Vote, VoteOp};
+use ptx::{
+    ActiveMask, BarWarpSync, Dest, Elect, Match, MatchOp, Redux, Shfl, Type, Visit, Vote, VoteOp,
+};
 
-impl Decoder<'_> {
-    pub(crate) fn shfl(&mut self, i: &Shfl) -> Decoded {
+impl Visit<Shfl> for Decoder<'_> {
+    fn visit(&mut self, i: &Shfl) -> Decoded {
         let in_range = match i.dst.second {
             Some(Dest::Reg(reg)) => self.predicate_reg(reg)?,
             _ => NONE,
@@ -22,8 +24,10 @@ impl Decoder<'_> {
         self.push(Op::Shuffle(Box::new(shuffle)));
         Ok(())
     }
+}
 
-    pub(crate) fn vote(&mut self, i: &Vote) -> Decoded {
+impl Visit<Vote> for Decoder<'_> {
+    fn visit(&mut self, i: &Vote) -> Decoded {
         let (src, flip) = self.condition(i.src)?;
         let members = self.source(i.mask, Type::B32)?;
         let ty = if i.op == VoteOp::Ballot {
@@ -41,8 +45,10 @@ impl Decoder<'_> {
         });
         Ok(())
     }
+}
 
-    pub(crate) fn match_lanes(&mut self, i: &Match) -> Decoded {
+impl Visit<Match> for Decoder<'_> {
+    fn visit(&mut self, i: &Match) -> Decoded {
         let members = self.source(i.mask, Type::B32)?;
         let second = match i.dst.second {
             Some(dest) => self.target(dest, Type::Pred)?,
@@ -60,14 +66,18 @@ impl Decoder<'_> {
         });
         Ok(())
     }
+}
 
-    pub(crate) fn active_mask(&mut self, i: &ActiveMask) -> Decoded {
+impl Visit<ActiveMask> for Decoder<'_> {
+    fn visit(&mut self, i: &ActiveMask) -> Decoded {
         let dst = self.target(i.dst, Type::B32)?;
         self.push(Op::ActiveMask { dst });
         Ok(())
     }
+}
 
-    pub(crate) fn redux(&mut self, i: &Redux) -> Decoded {
+impl Visit<Redux> for Decoder<'_> {
+    fn visit(&mut self, i: &Redux) -> Decoded {
         let members = self.source(i.mask, Type::B32)?;
         let src = self.source(i.src, i.ty)?;
         let dst = self.target(i.dst, i.ty)?;
@@ -80,8 +90,10 @@ impl Decoder<'_> {
         });
         Ok(())
     }
+}
 
-    pub(crate) fn elect(&mut self, i: &Elect) -> Decoded {
+impl Visit<Elect> for Decoder<'_> {
+    fn visit(&mut self, i: &Elect) -> Decoded {
         let members = self.source(i.mask, Type::B32)?;
         let dst = self.target(i.dst.first, Type::B32)?;
         let predicate = match i.dst.second {
@@ -95,8 +107,10 @@ impl Decoder<'_> {
         });
         Ok(())
     }
+}
 
-    pub(crate) fn bar_warp_sync(&mut self, i: &BarWarpSync) -> Decoded {
+impl Visit<BarWarpSync> for Decoder<'_> {
+    fn visit(&mut self, i: &BarWarpSync) -> Decoded {
         let members = self.source(i.mask, Type::B32)?;
         self.push(Op::WarpSync { members });
         Ok(())

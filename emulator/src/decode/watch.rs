@@ -3,31 +3,13 @@
 //! Most registers are written on every path before they are read, which one look at the code proves; only the
 //! others cost anything at run time.
 
-use super::Decoder;
+use super::decoder::Decoder;
+use super::uses::{Use, Uses};
 use crate::program::matrix::LeftMatrix;
 use crate::program::{File, NONE, Op, Step, Watch, Watched};
 use ptx::{Inst, Instruction, Operand, Reg, Role};
 use smallvec::SmallVec;
 use std::collections::HashSet;
-
-/// Registers of all frames that a step reads and writes.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Uses {
-    reads: SmallVec<[Use; 4]>,
-    writes: SmallVec<[u32; 2]>,
-    /// Slots of the 32-bit registers that it reads or writes.
-    words: SmallVec<[u32; 4]>,
-    /// The write happens in every lane that comes here.
-    is_certain: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    unique: u32,
-    reg: Reg,
-    only_if: Option<(u32, bool)>,
-    is_guard: bool,
-}
 
 /// When an instruction reads the registers that it reads and writes.
 #[derive(Clone, Copy)]
@@ -50,14 +32,15 @@ impl Decoder<'_> {
         if self.steps.len() == first_step {
             return;
         }
-        let first_unique = self.frame().first_unique;
+        let registers = &self.frames[self.frames.len() - 1].registers;
+        let unique = |reg: Reg| registers[&reg].unique;
         let mut uses = Uses {
             is_certain: instruction.guard.is_none(),
             ..Uses::default()
         };
         if let Some(guard) = instruction.guard {
             uses.reads.push(Use {
-                unique: first_unique + guard.reg.0,
+                unique: unique(guard.reg),
                 reg: guard.reg,
                 only_if: None,
                 is_guard: true,
@@ -65,7 +48,7 @@ impl Decoder<'_> {
         }
         let mut read = |reg: Reg, only_if| {
             uses.reads.push(Use {
-                unique: first_unique + reg.0,
+                unique: unique(reg),
                 reg,
                 only_if,
                 is_guard: false,
@@ -102,7 +85,7 @@ impl Decoder<'_> {
                 read(reg, None);
             }
             if role != Role::Read {
-                writes.push(first_unique + reg.0);
+                writes.push(unique(reg));
             }
         });
         let mut words = SmallVec::new();

@@ -29,7 +29,7 @@ impl Allocation {
         }
     }
 
-    /// The first address behind it.
+    /// The first address after it.
     pub(crate) fn end(&self) -> u64 {
         self.base + self.bytes
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 #[derive(Debug)]
 pub(crate) struct ByteSet {
     bits: Box<[AtomicU32]>,
-    /// All bytes are in the set, so that nobody need look.
+    /// All bytes are in the set, which makes look-ups unnecessary.
     is_full: AtomicBool,
 }
 

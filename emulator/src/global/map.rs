@@ -1,6 +1,6 @@
 //! Finding the allocation of an address.
 
-use super::Allocation;
+use super::allocation::Allocation;
 use std::sync::Arc;
 
 /// How many freed ranges are remembered for messages.

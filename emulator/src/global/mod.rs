@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
 /// What allocations are aligned to; `cudaMalloc` promises 256.
 const ALIGNMENT: u64 = 512;
-/// Unused bytes behind every allocation, at least, so that an overrun meets no neighbour.
+/// Unused bytes after every allocation, at least, so that an overrun hits no neighbour.
 const GUARD_BYTES: u64 = 64 * 1024;
 
 /// An error of the host's own access to device memory.
@@ -120,7 +120,7 @@ impl GlobalMemory {
         Ok(base)
     }
 
-    /// Frees an allocation by its address; kernels that use it later fault and are told so.
+    /// Frees an allocation by its address; kernels that use it later fault, and the report says that it was freed.
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
         let mut state = self.state();
         match Arc::make_mut(&mut state.map).remove(address) {
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_back() {
+    fn bytes_written_are_read_back() {
         let memory = GlobalMemory::new(1 << 20);
         let address = memory.alloc(1000).unwrap();
         assert_eq!(address % 512, 0);

@@ -1,6 +1,6 @@
 //! How a value of each type lies in the register files.
 
-use super::{LANES, Lanes32, Lanes64, Registers};
+use super::registers::{LANES, Lanes32, Lanes64, Registers};
 
 /// A type whose values registers hold.
 pub(crate) trait Lane: Copy {

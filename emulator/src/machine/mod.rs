@@ -1,170 +1,25 @@
-//! The machine that executes programs.
+//! The machine that executes programs, in layers. A layer uses those above it in this list, and none below.
+//!
+//! ```text
+//! order     who accessed what and what happened before what: vector clocks, and the shadow of shared memory
+//! state     what a launch, a cluster, a CTA and a warp hold; what is in flight
+//! memory    accesses of a warp: state spaces, bounds, races, atomics
+//! units     TMA, cp.async, tensor cores, mbarriers
+//! execute   the steps of a warp: lanes, branches, barriers
+//! schedule  which cluster and which warp runs when; deadlocks; the end of a CTA
+//! emulator  an emulated device and its launches
+//! ```
+//!
+//! `tests/layers.rs` checks this, and that no files import each other in a circle.
 
-mod access;
-mod atomic;
-mod barrier;
-mod budget;
-mod bulk;
-mod cluster_barrier;
-mod cluster_life;
-mod cta;
-mod deadlock;
-mod engine;
-mod exchange;
-mod generic;
-mod lane_group;
-mod launch;
-mod linear;
-mod locks;
-mod map_making;
-mod matrix;
-mod mbarrier;
+mod emulator;
+mod execute;
+mod memory;
 mod order;
-mod print;
-mod races;
-mod report;
-mod run;
 mod schedule;
-mod shared;
-mod stats;
-mod tensor;
-mod thread_copy;
-mod warp;
-pub(crate) mod windows;
+mod state;
+mod units;
 
-pub use launch::{Checks, Launch};
-pub use stats::Stats;
-
-use crate::fault::{Fault, FaultKind};
-use crate::global::{GlobalMemory, MemoryError};
-use crate::program::Program;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
-/// Device memory of an emulated device; an H200 has 141 GB, of which a host rarely has as much.
-const DEFAULT_MEMORY_BYTES: u64 = 16 << 30;
-
-/// An emulated device: memory, and launches that use it.
-///
-/// One launch runs its CTAs on all cores. Launches of different threads may overlap, as on different streams.
-#[derive(Debug)]
-pub struct Emulator {
-    memory: GlobalMemory,
-    output: Mutex<String>,
-    /// Addresses of the `.global` variables of programs that were launched.
-    variables: Mutex<HashMap<u64, Vec<u64>>>,
-}
-
-impl Emulator {
-    /// A device with 16 GiB of memory; the host's memory is only used as it is touched.
-    pub fn new() -> Self {
-        Self::with_memory(DEFAULT_MEMORY_BYTES)
-    }
-
-    /// A device with `bytes` bytes of memory.
-    pub fn with_memory(bytes: u64) -> Self {
-        Self {
-            memory: GlobalMemory::new(bytes),
-            output: Mutex::new(String::new()),
-            variables: Mutex::new(HashMap::new()),
-        }
-    }
-
-    /// Device memory.
-    pub fn memory(&self) -> &GlobalMemory {
-        &self.memory
-    }
-
-    /// Takes what kernels have printed (`vprintf`) since the last call.
-    pub fn take_output(&self) -> String {
-        std::mem::take(&mut self.output.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Runs `entry` of `program` to its end. `params` are the bytes of the parameters, laid out as the entry
-    /// declares them, each at its own alignment.
-    ///
-    /// The fault of the CTA with the lowest number is returned; memory then holds what was stored until then.
-    pub fn launch(
-        &self,
-        program: &Program,
-        entry: &str,
-        launch: &Launch,
-        params: &[u8],
-    ) -> Result<Stats, Box<Fault>> {
-        let refuse = |message: String| Box::new(launch::refusal(entry, message));
-        let code = program.entry(entry).ok_or_else(|| {
-            let known: Vec<&str> = program.entries().collect();
-            refuse(format!(
-                "the program has no kernel {entry}; it has {}",
-                known.join(", ")
-            ))
-        })?;
-        let variables = self
-            .variables(program)
-            .map_err(|error| refuse(error.to_string()))?;
-        let context = launch::Context::new(self, program, code, launch, params, &variables)
-            .map_err(refuse)?;
-        schedule::run(&context)
-    }
-
-    /// Addresses of the `.global` variables of a program, which keep their contents from launch to launch.
-    fn variables(&self, program: &Program) -> Result<Vec<u64>, MemoryError> {
-        let mut known = self
-            .variables
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(addresses) = known.get(&program.id) {
-            return Ok(addresses.clone());
-        }
-        let mut addresses = Vec::new();
-        for image in &program.globals {
-            let address = if image.bytes == 0 {
-                0
-            } else {
-                self.memory.alloc(image.bytes)?
-            };
-            // A variable without contents starts as zeros (PTX ISA 5.4.4).
-            if image.bytes > 0 {
-                let zeros = vec![0; image.bytes as usize];
-                self.memory
-                    .write(address, image.init.as_ref().unwrap_or(&zeros))?;
-            }
-            addresses.push(address);
-        }
-        known.insert(program.id, addresses.clone());
-        Ok(addresses)
-    }
-
-    /// Frees the `.global` variables of a program that will not be launched again.
-    pub fn forget(&self, program: &Program) -> Result<(), MemoryError> {
-        let addresses = self
-            .variables
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&program.id);
-        for address in addresses
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|&address| address != 0)
-        {
-            self.memory.free(address)?;
-        }
-        Ok(())
-    }
-
-    fn print(&self, text: &str) {
-        self.output
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_str(text);
-    }
-}
-
-impl Default for Emulator {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// Kinds of faults whose message already says everything about a launch.
-const LAUNCH: FaultKind = FaultKind::Launch;
+pub use emulator::Emulator;
+pub use state::launch::{Checks, Launch};
+pub use state::stats::Stats;

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn overflow_goes_where_the_mode_says() {
+    fn overflow_rounds_as_the_mode_says() {
         assert_eq!(Format::F16.round(65520.0, Mode::NearestEven), 0x7c00);
         assert_eq!(Format::F16.round(65519.0, Mode::NearestEven), 0x7bff);
         assert_eq!(Format::F16.round(1e9, Mode::Zero), 0x7bff);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn extrema_know_zeros_and_nans() {
+    fn min_and_max_order_zeros_and_ignore_nans() {
         let nan = f32::NAN;
         assert_eq!(min(0.0, -0.0).to_bits(), (-0.0f32).to_bits());
         assert_eq!(max(-0.0, 0.0).to_bits(), 0);

@@ -1,6 +1,6 @@
 //! Steps that start asynchronous copies.
 
-use super::{AccessSpace, AddressBase, AtomicOp};
+use super::operand::{AccessSpace, AddressBase, AtomicOp, Cell};
 use ptx::Type;
 use smallvec::SmallVec;
 
@@ -76,7 +76,7 @@ pub(crate) struct ReplaceField {
     pub(crate) map: Spot,
     pub(crate) field: ptx::TensormapField,
     pub(crate) index: u32,
-    pub(crate) value: super::Cell,
+    pub(crate) value: Cell,
 }
 
 /// Waiting for copies of a thread.
@@ -95,6 +95,6 @@ pub(crate) struct RemoteStore {
     pub(crate) dst: Spot,
     pub(crate) mbarrier: Spot,
     pub(crate) element: u32,
-    pub(crate) sources: SmallVec<[super::Cell; 4]>,
+    pub(crate) sources: SmallVec<[Cell; 4]>,
     pub(crate) reduction: Option<(AtomicOp, Type)>,
 }

@@ -1,7 +1,7 @@
 //! Steps that move or multiply matrices.
 
-use super::AddressBase;
-use crate::program::AccessSpace;
+use super::operand::AccessSpace;
+use super::operand::AddressBase;
 use ptx::Type;
 use smallvec::SmallVec;
 

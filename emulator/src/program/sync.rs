@@ -1,6 +1,6 @@
 //! Steps of mbarriers.
 
-use super::{AccessSpace, AddressBase, File};
+use super::operand::{AccessSpace, AddressBase, File};
 
 /// What is done to an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) enum MbarrierKind {
     Invalidate,
     /// Announces bytes.
     Expect,
-    /// Says that bytes have come.
+    /// `complete_tx`: bytes have been delivered.
     Complete,
     Arrive {
         /// The operand is a number of bytes.
@@ -37,7 +37,7 @@ pub(crate) struct MbarrierOp {
     pub(crate) base: AddressBase,
     /// Slot of a count or a number of bytes, or [`NONE`](super::NONE).
     pub(crate) operand: u32,
-    /// Slot of the state or of the predicate that comes out, or [`NONE`](super::NONE).
+    /// Slot of the result, a state or a predicate, or [`NONE`](super::NONE).
     pub(crate) result: u32,
     /// The phase that is waited for.
     pub(crate) phase: Phase,

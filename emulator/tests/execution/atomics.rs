@@ -3,7 +3,7 @@
 use crate::kernel::Kernel;
 
 #[test]
-fn ctas_count_together() {
+fn atomics_of_all_ctas_sum_up() {
     let body = "mov.u32 %r1, %tid.x;
         atom.global.add.u32 %r2, [%in0], 1;
         red.global.add.u64 [%in0+8], 1;
@@ -63,7 +63,7 @@ fn compare_and_swap_builds_a_lock() {
 }
 
 #[test]
-fn ctas_wait_for_each_other() {
+fn a_cta_that_polls_a_flag_of_another_one_makes_progress() {
     // More CTAs than cores: each waits until all have arrived.
     let body = "mov.u32 %r1, %nctaid.x;
         mov.u32 %r4, %tid.x;

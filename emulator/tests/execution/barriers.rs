@@ -3,7 +3,7 @@
 use crate::kernel::Kernel;
 
 #[test]
-fn stores_before_a_barrier_are_seen_behind_it() {
+fn stores_before_a_barrier_are_visible_after_it() {
     let body = ".shared .b32 cell[256];
         mov.u32 %r1, %tid.x;
         shl.b32 %r2, %r1, 2;

@@ -1,4 +1,4 @@
-//! Branches: lanes part, go their ways and meet again.
+//! Branches: lanes diverge and reconverge.
 
 use crate::kernel::Kernel;
 
@@ -18,7 +18,7 @@ fn check(body: &str, expected: impl Fn(u32) -> u32) {
 }
 
 #[test]
-fn nested_ifs_meet_again() {
+fn paths_of_nested_ifs_reconverge() {
     check(
         "mov.u32 %r0, 0;
         and.b32 %r2, %r1, 1;
@@ -93,7 +93,7 @@ fn a_break_out_of_two_loops() {
 }
 
 #[test]
-fn lanes_that_end_early_leave_the_others() {
+fn lanes_that_exit_early_do_not_affect_the_others() {
     let body = "mov.u32 %r1, %tid.x;
         and.b32 %r2, %r1, 3;
         setp.eq.u32 %p1, %r2, 1;
@@ -137,7 +137,7 @@ fn guarded_instructions_change_only_their_lanes() {
 }
 
 #[test]
-fn uniform_branches_do_not_part() {
+fn uniform_branches_do_not_diverge() {
     check(
         "mov.u32 %r0, 3; bra.uni $over; mov.u32 %r0, 4; $over:",
         |_| 3,
@@ -145,7 +145,7 @@ fn uniform_branches_do_not_part() {
 }
 
 #[test]
-fn functions_are_put_in_place() {
+fn calls_of_functions_are_inlined() {
     let body = ".func (.param .u32 r) square (.param .u32 x)
         {
         .reg .b32 %r<4>;

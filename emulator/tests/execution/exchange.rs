@@ -90,7 +90,7 @@ fn an_elected_lane_is_the_lowest() {
 }
 
 #[test]
-fn parts_of_a_warp_exchange_apart() {
+fn lanes_with_different_member_masks_exchange_separately() {
     check(
         "setp.lt.u32 %p1, %r1, 8;
         @%p1 bra $low;
@@ -105,7 +105,7 @@ fn parts_of_a_warp_exchange_apart() {
 }
 
 #[test]
-fn lanes_on_two_paths_meet_at_a_warp_barrier() {
+fn bar_warp_sync_synchronizes_lanes_on_two_paths() {
     // Each side waits for the other in the middle of its path, and reads what the other stored.
     let body = "
         .shared .b32 cell[32];

@@ -82,7 +82,7 @@ fn uninitialised() {
 }
 
 #[test]
-fn selections_may_hold_unwritten_registers_that_they_do_not_pick() {
+fn selp_may_name_an_unwritten_register_that_it_does_not_select() {
     Kernel::new(
         "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8; @%p1 mov.u32 %r2, 4; selp.u32 %r3, %r2, 9, %p1;
         st.global.u32 [%in0], %r3;",
@@ -105,7 +105,7 @@ fn divisions_by_zero() {
     let fault = check(
         &Kernel::new("mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 15; div.u32 %r3, %r1, %r2;"),
         FaultKind::DivisionByZero,
-        "integer division by zero in lanes 0,16; PTX leaves its result open",
+        "integer division by zero in lanes 0,16; its result is undefined",
     );
     assert_eq!(fault.lanes, 0x0001_0001);
     // Where that is allowed, the result is that of an H200.
@@ -116,7 +116,7 @@ fn divisions_by_zero() {
 }
 
 #[test]
-fn barriers_that_part_of_a_warp_misses() {
+fn a_barrier_that_part_of_a_warp_does_not_reach_is_a_fault() {
     check(
         &Kernel::new("mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8; @%p1 bra $x; bar.sync 0; $x:"),
         FaultKind::BarrierDivergence,
@@ -125,7 +125,7 @@ fn barriers_that_part_of_a_warp_misses() {
     check(
         &Kernel::new("mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8; @%p1 ret; bar.sync 0;"),
         FaultKind::BarrierDivergence,
-        "only lanes 8-31 of the warp reach this barrier: lanes 0-7 have ended",
+        "only lanes 8-31 of the warp reach this barrier: lanes 0-7 have exited",
     );
     check(
         &Kernel::new("bar.sync 16;"),
@@ -168,7 +168,7 @@ fn exchanges_with_wrong_lanes() {
             "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8; @%p1 ret; shfl.sync.idx.b32 %r2, %r1, 3, 31, -1;",
         ),
         FaultKind::IllegalOperand,
-        "lane 8 reads the register of lane 3, which has ended",
+        "lane 8 reads the register of lane 3, which has exited",
     );
 }
 
@@ -177,12 +177,12 @@ fn traps() {
     check(
         &Kernel::new("trap;"),
         FaultKind::Trap,
-        "the kernel stopped itself (trap)",
+        "the kernel executed trap",
     );
 }
 
 #[test]
-fn deadlocks_say_who_waits_for_what() {
+fn a_deadlock_report_names_each_warp_and_what_it_waits_for() {
     let text = ".file 1 \"kernels/sum.rs\"\n---\n.loc 1 7 3\nmov.u32 %r1, %tid.x;\nsetp.lt.u32 %p1, %r1, 32;\n\
         @%p1 bra $one;\nsetp.lt.u32 %p1, %r1, 64;\n@%p1 ret;\n.loc 1 8 5\nbar.sync 2, 64;\nbra $end;\n$one:\n\
         .loc 1 9 5\nbar.sync 3, 96;\n$end:\n";
@@ -190,15 +190,15 @@ fn deadlocks_say_who_waits_for_what() {
         let fault = check(
             &Kernel::new(text).threads(96).seed(seed),
             FaultKind::Deadlock,
-            "deadlock: every thread that is left waits for something that cannot come
-  warp 1 has ended",
+            "deadlock: every thread that has not exited waits for something that cannot happen
+  warp 1 has exited",
         );
         let related: Vec<String> = fault.related.iter().map(ToString::to_string).collect();
         assert_eq!(
             related,
             [
-                "warp 2 waits here at barrier 2, to which 32 of 64 threads have come: kernels/sum.rs:8:5",
-                "warp 0 waits here at barrier 3, to which 32 of 96 threads have come: kernels/sum.rs:9:5",
+                "warp 2 waits here at barrier 2, at which 32 of 64 threads have arrived: kernels/sum.rs:8:5",
+                "warp 0 waits here at barrier 3, at which 32 of 96 threads have arrived: kernels/sum.rs:9:5",
             ]
         );
         assert!(fault.help.is_some());
@@ -218,7 +218,7 @@ fn places_name_the_authors_line() {
   kernel k, CTA (0,0,0), warp 0, lane 0
   at kernels/sum.rs:12:9
   PTX line 17: ld.global.u32 %r1, [%rd1];
-  help: mask the elements that lie outside (`.mask(at < n)`), or pass a buffer that holds them";
+  help: mask the elements that are out of bounds (`.mask(at < n)`), or pass a buffer that holds them";
     assert_eq!(fault.to_string(), expected);
     let printed = ptx::Module::parse(&Kernel::new(text).text())
         .unwrap()
@@ -230,7 +230,7 @@ fn places_name_the_authors_line() {
 }
 
 #[test]
-fn the_lowest_cta_is_reported() {
+fn the_fault_of_the_lowest_cta_is_reported() {
     let body = "mov.u32 %r1, %ctaid.x; setp.gt.u32 %p1, %r1, 4; @%p1 trap;";
     for seed in 0..5 {
         assert_eq!(Kernel::new(body).ctas(64).seed(seed).fault().cta, [5, 0, 0]);
@@ -238,7 +238,7 @@ fn the_lowest_cta_is_reported() {
 }
 
 #[test]
-fn endless_loops_end() {
+fn an_endless_loop_exceeds_the_step_limit() {
     let mut kernel = Kernel::new("$loop: bra $loop;");
     kernel.launch.max_steps = 10_000_000;
     check(

@@ -2,7 +2,8 @@
 //! an H200, so that what they use means the same there.
 
 use crate::kernel::Random;
-use emulator::{Emulator, Fault, Launch, Program, Stats, TensorAccess, TensorElement, TensorMap};
+use emulator::{Emulator, Fault, Launch, Program, Stats, encode_tensor_map};
+use ptx::{L2Promotion, TensorAccess, TensorElement, TensorMap};
 
 /// A matrix of bf16, row by row, on the device and on the host.
 struct Matrix {
@@ -58,8 +59,9 @@ impl Matrix {
             },
             swizzle: 128,
             nan_fill: false,
+            l2_promotion: L2Promotion::None,
         };
-        map.encode().unwrap()
+        encode_tensor_map(&map, &target::SM_90A).unwrap()
     }
 }
 
@@ -240,7 +242,7 @@ fn check_broken(gemm: &Gemm, from: &str, to: &str, expected: &str) {
 }
 
 #[test]
-fn what_a_pipeline_must_not_forget() {
+fn a_pipeline_without_one_of_its_waits_or_arrivals_is_reported() {
     check_broken(
         &PERSISTENT,
         "    fence.proxy.async.shared::cta;\n    bar.sync",
@@ -263,7 +265,7 @@ fn what_a_pipeline_must_not_forget() {
         &PERSISTENT,
         "    wgmma.wait_group.sync.aligned 0;",
         "",
-        "while a matrix product may still read them; a wait for it is missing",
+        "while a matrix product in flight may read them; a wait for it is missing",
     );
     check_broken(
         &PERSISTENT,

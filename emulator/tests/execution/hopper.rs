@@ -1,4 +1,4 @@
-//! mbarriers, asynchronous copies, clusters and register budgets, each by itself.
+//! mbarriers, asynchronous copies, clusters and register budgets, one at a time.
 
 use crate::kernel::Kernel;
 use emulator::FaultKind;
@@ -69,7 +69,7 @@ fn arrivals_complete_phases() {
 }
 
 #[test]
-fn misuse_of_mbarriers() {
+fn misused_mbarriers_are_faults() {
     let check = |body: &str, expected: &str| {
         check_fault(
             &Kernel::new(&with_mbarrier(1, body)),
@@ -83,7 +83,7 @@ fn misuse_of_mbarriers() {
     );
     check(
         "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64; @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 16;",
-        "an arrival too many at the mbarrier at 0x400: phase 0 has had all 1 and still waits for 64 bytes of copies",
+        "one arrival too many at the mbarrier at 0x400: phase 0 has had all 1 and still waits for 64 bytes of copies",
     );
     check(
         "@%p1 mbarrier.init.shared::cta.b64 [%r2], 3;",
@@ -91,7 +91,7 @@ fn misuse_of_mbarriers() {
     );
     check(
         "@%p1 mbarrier.inval.shared::cta.b64 [%r2]; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r2];",
-        "there is no initialised mbarrier at 0x400; mbarrier.init comes first, and ends at mbarrier.inval",
+        "there is no initialised mbarrier at 0x400; it must follow mbarrier.init and precede mbarrier.inval",
     );
     check(
         "@%p1 mbarrier.expect_tx.shared::cta.b64 [%r2], 1048576;",
@@ -100,19 +100,19 @@ fn misuse_of_mbarriers() {
 }
 
 #[test]
-fn a_wait_that_nobody_ends() {
+fn a_wait_for_a_phase_that_cannot_complete_is_a_deadlock() {
     let expects = "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;";
     let fault = Kernel::new(&with_mbarrier(2, &format!("{expects}{WAIT}"))).fault();
     assert_eq!(
         (fault.kind, fault.to_string().as_str()),
         (
             FaultKind::Deadlock,
-            "deadlock: every thread that is left waits for something that cannot come
+            "deadlock: every thread that has not exited waits for something that cannot happen
   kernel k, CTA (0,0,0), warp 0
   PTX line 24: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
   warp 0 waits here for phase 0 of the mbarrier at 0x400: 1 of 2 arrivals and 64 bytes are missing: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
-  the mbarrier at 0x400 is made here, with a count of 2: @%p1 mbarrier.init.shared::cta.b64 [%r2], 2;
-  help: somebody who is counted does not arrive, or the mbarrier is made with too high a count"
+  the mbarrier at 0x400 is initialised here, with a count of 2: @%p1 mbarrier.init.shared::cta.b64 [%r2], 2;
+  help: a thread that is counted does not arrive, or the mbarrier is initialised with too high a count"
         )
     );
 }
@@ -124,8 +124,8 @@ const SEE: &str = "shl.b32 %r6, %r1, 2; add.u32 %r7, %r3, %r6; ld.shared.u32 %r8
     mul.wide.u32 %rd1, %r1, 4; add.u64 %rd2, %in1, %rd1; st.global.u32 [%rd2], %r8;";
 
 #[test]
-fn waits_may_say_how_long_they_suspend() {
-    // The wait comes back without the phase, and the kernel arrives itself.
+fn try_wait_accepts_a_time_limit() {
+    // The wait returns without the phase, and the kernel arrives itself.
     let body = with_mbarrier(
         1,
         "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0, 1000;
@@ -138,7 +138,7 @@ fn waits_may_say_how_long_they_suspend() {
 }
 
 #[test]
-fn bulk_loads_come_when_they_are_waited_for() {
+fn bulk_loads_have_completed_after_the_wait() {
     for seed in 0..5 {
         let kernel = Kernel::new(&with_mbarrier(1, &format!("{BULK}{WAIT}{SEE}")))
             .words(100..132)
@@ -151,12 +151,12 @@ fn bulk_loads_come_when_they_are_waited_for() {
 }
 
 #[test]
-fn bulk_loads_that_are_not_waited_for() {
+fn reads_of_a_bulk_load_in_flight_are_reported() {
     let kernel = Kernel::new(&with_mbarrier(1, &format!("{BULK}{SEE}")))
         .words(100..132)
         .out(128);
     // The copy is to blame, and not that nothing is there yet.
-    let late = "load of 4 bytes in shared memory at 0x480, while a copy still writes them";
+    let late = "load of 4 bytes in shared memory at 0x480, while a copy in flight writes them";
     let fault = kernel.fault();
     assert!(fault.message.starts_with(late), "{}", fault.message);
     let written = "st.shared.u32 [%r3], %r1; fence.proxy.async.shared::cta; bar.sync 0;";
@@ -184,7 +184,7 @@ fn bulk_stores_need_a_proxy_fence() {
             Kernel::new(&body).seed(seed).out(128).run().words(0),
             (0..32).map(|t| t * 3).collect::<Vec<_>>()
         );
-        // The fence may also stand behind the barrier, in the thread that starts the copy.
+        // The fence may also stand after the barrier, in the thread that issues the copy.
         let body = with_mbarrier(
             1,
             &format!("{FILL} bar.sync 0; fence.proxy.async.shared::cta; {STORE}"),
@@ -199,16 +199,16 @@ fn bulk_stores_need_a_proxy_fence() {
 }
 
 #[test]
-fn sources_of_bulk_stores_stay_until_they_are_read() {
+fn a_store_to_the_source_of_a_bulk_store_in_flight_is_reported() {
     let early = "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%in0], [%r3], 128; @%p1 cp.async.bulk.commit_group;";
-    // A wait that leaves the group under way tells nothing of it, however much comes in between.
+    // A wait that leaves the group in flight does not order it, whatever is in between.
     let loose = format!(
         "{FILL} fence.proxy.async.shared::cta; bar.sync 0; {early} @%p1 cp.async.bulk.wait_group.read 1; bar.sync 0; bar.sync 0; st.shared.u32 [%r7], 1;"
     );
     check_fault(
         &Kernel::new(&with_mbarrier(1, &loose)).out(128),
         FaultKind::Race,
-        "store of 4 bytes in shared memory at 0x480, while a bulk store may still read them; a wait for it is missing",
+        "store of 4 bytes in shared memory at 0x480, while a bulk store in flight may read them; a wait for it is missing",
     );
     let body = format!(
         "{FILL} fence.proxy.async.shared::cta; bar.sync 0; {early} st.shared.u32 [%r7], 1; @%p1 cp.async.bulk.wait_group.read 0;"
@@ -217,7 +217,7 @@ fn sources_of_bulk_stores_stay_until_they_are_read() {
     assert!(
         fault
             .message
-            .contains("may still read them; a wait for it is missing"),
+            .contains("may read them; a wait for it is missing"),
         "{}",
         fault.message
     );
@@ -228,7 +228,7 @@ fn sources_of_bulk_stores_stay_until_they_are_read() {
         ))
         .out(128),
         FaultKind::Race,
-        "lanes 0 end while bulk stores may still read shared memory; cp.async.bulk.wait_group is missing",
+        "lanes 0 exit while bulk stores may still read shared memory; cp.async.bulk.wait_group is missing",
     );
 }
 
@@ -467,7 +467,7 @@ fn stores_to_another_cta_count_on_its_mbarrier() {
 }
 
 #[test]
-fn stores_to_another_cta_take_their_time() {
+fn stores_to_another_cta_complete_asynchronously() {
     let body = with_mbarrier(
         1,
         "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 256;
@@ -486,7 +486,7 @@ fn stores_to_another_cta_take_their_time() {
     );
     let fault = cluster(&body, 2).seed(1).fault();
     assert_eq!(fault.kind, FaultKind::Race, "{}", fault.message);
-    let what = "while a copy still writes them; a wait for it is missing";
+    let what = "while a copy in flight writes them; a wait for it is missing";
     assert!(fault.message.contains(what), "{}", fault.message);
 }
 
@@ -523,7 +523,7 @@ fn barriers_of_warps_order_shared_memory() {
 }
 
 #[test]
-fn register_budgets_are_given_and_taken() {
+fn setmaxnreg_moves_registers_between_warps() {
     // Four warpgroups start with 128 registers; one gives back what the others take.
     let body = "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 128; @%p1 bra $small;
         setmaxnreg.inc.sync.aligned.u32 160; bra $end; $small: setmaxnreg.dec.sync.aligned.u32 24; $end:";
@@ -533,7 +533,7 @@ fn register_budgets_are_given_and_taken() {
     let greedy = body.replace("160", "168");
     let fault = Kernel::new(&greedy).threads(512).fault();
     assert_eq!(fault.kind, FaultKind::Deadlock);
-    // 384 threads are launched with 168 each; what the launch left of the file is not handed around.
+    // 384 threads are launched with 168 each; registers that the launch left free cannot be requested.
     let thirds = "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 128; @%p1 bra $small; setp.lt.u32 %p1, %r1, 256;
         @%p1 bra $middle; setmaxnreg.inc.sync.aligned.u32 240; bra $end; $middle: setmaxnreg.inc.sync.aligned.u32 232;
         bra $end; $small: setmaxnreg.dec.sync.aligned.u32 40; $end:";

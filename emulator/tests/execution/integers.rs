@@ -156,7 +156,7 @@ fn integers_of_64_bits() {
 }
 
 #[test]
-fn sixteen_bits_stay_in_their_register() {
+fn arithmetic_of_16_bits_wraps_at_16_bits() {
     check32(
         "mov.b32 {%h1, %h2}, %r1; add.u16 %h0, %h1, %h2; cvt.u32.u16 %r0, %h0;",
         1,

@@ -1,4 +1,4 @@
-//! A kernel under test: a body in PTX, buffers that it works on, and what came out.
+//! A kernel under test: a body in PTX, its buffers, and the results of a run.
 
 use emulator::{Emulator, Fault, Launch, Program, Stats};
 
@@ -16,7 +16,7 @@ enum Buffer {
     Unwritten(usize),
 }
 
-/// What a run left behind.
+/// The results of a run.
 pub(crate) struct Outcome {
     buffers: Vec<Vec<u8>>,
     pub(crate) stats: Stats,

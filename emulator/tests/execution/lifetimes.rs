@@ -61,7 +61,7 @@ fn more_arrivals_than_a_phase_counts() {
     let fault = check(
         &of_one(1, arrive),
         FaultKind::Mbarrier,
-        "this counts in phase 1 of the mbarrier at 0x400, and nothing orders it behind the end of phase 0: in another order it comes too many to that phase, which counts 1 arrivals",
+        "this counts in phase 1 of the mbarrier at 0x400, and nothing orders it after the end of phase 0: in another order it is one arrival too many for that phase, which counts 1",
     );
     let seen: Vec<&str> = fault
         .related
@@ -72,12 +72,12 @@ fn more_arrivals_than_a_phase_counts() {
         seen,
         [
             "warp 1 arrives in phase 0",
-            "the mbarrier is made here, with a count of 1"
+            "the mbarrier is initialised here, with a count of 1"
         ]
     );
     for seed in 0..4 {
         of_one(2, arrive).seed(seed).run();
-        // Behind a barrier, or by one thread, the same is in order.
+        // After a barrier, or by one thread, the same is ordered.
         of_one(
             1,
             &arrive.replace(
@@ -91,7 +91,7 @@ fn more_arrivals_than_a_phase_counts() {
 }
 
 #[test]
-fn arrivals_wait_for_the_copies_of_the_phase_before() {
+fn an_arrival_before_the_copies_of_the_last_phase_is_reported() {
     let text = format!(
         "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128; {COPY}
         @%p1 mbarrier.arrive.shared::cta.b64 _, [%r2]; {WAIT}"
@@ -100,7 +100,7 @@ fn arrivals_wait_for_the_copies_of_the_phase_before() {
         let fault = of_one(1, &text).seed(seed).fault();
         let early = [
             "phase 0 has had all 1",
-            "nothing orders it behind the end of phase 0",
+            "nothing orders it after the end of phase 0",
         ];
         let found = early.iter().any(|part| fault.message.contains(part));
         assert!(
@@ -111,14 +111,14 @@ fn arrivals_wait_for_the_copies_of_the_phase_before() {
 }
 
 #[test]
-fn bytes_that_no_copy_brings() {
+fn expected_bytes_that_no_copy_delivers_are_reported() {
     check(
         &of_one(
             1,
             "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;",
         ),
         FaultKind::Mbarrier,
-        "the kernel ends while phase 0 of the mbarrier at 0x400 expects 64 bytes that no copy has brought",
+        "the kernel exits while phase 0 of the mbarrier at 0x400 expects 64 bytes that no copy has delivered",
     );
     check(
         &of_one(
@@ -126,20 +126,20 @@ fn bytes_that_no_copy_brings() {
             "@%p1 mbarrier.expect_tx.shared::cta.b64 [%r2], 64; @%p1 mbarrier.inval.shared::cta.b64 [%r2];",
         ),
         FaultKind::Mbarrier,
-        "this ends an mbarrier while phase 0 of the mbarrier at 0x400 expects 64 bytes that no copy has brought",
+        "this ends an mbarrier while phase 0 of the mbarrier at 0x400 expects 64 bytes that no copy has delivered",
     );
 }
 
 #[test]
-fn bytes_that_nobody_expects() {
-    // The phase cannot end, so that nobody waits for it; the copy is what is wrong.
+fn delivered_bytes_that_are_not_expected_are_reported() {
+    // The phase cannot complete, and no thread waits for it; the copy is what is wrong.
     let late = format!("{COPY} {WAIT}");
     let fault = of_one(1, &late).fault();
     assert_eq!(fault.kind, FaultKind::Deadlock);
     assert!(
         fault
             .to_string()
-            .contains("128 bytes more have come than were expected"),
+            .contains("128 bytes more have been delivered than were expected"),
         "{fault}"
     );
     // An arrival without bytes ends the phase under the copy.
@@ -152,13 +152,13 @@ fn bytes_that_nobody_expects() {
         (fault.kind, fault.message.as_str()),
         (
             FaultKind::Mbarrier,
-            "this ends a phase of the mbarrier at 0x400 while a copy that completes on it is under way, whose bytes it does not expect"
+            "this ends a phase of the mbarrier at 0x400 while a copy that completes on it is in flight, whose bytes it does not expect"
         ),
     );
 }
 
 #[test]
-fn a_multicast_to_a_cta_that_does_not_expect_it() {
+fn a_multicast_to_a_cta_that_expects_no_bytes_is_reported() {
     let text = format!(
         "{MEET} @%p5 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;
         mov.u16 %h1, 3;
@@ -168,7 +168,7 @@ fn a_multicast_to_a_cta_that_does_not_expect_it() {
     let fault = check(
         &of_a_pair(1, &text),
         FaultKind::Race,
-        "CTA 1 of the cluster may end while this copy moves bytes of its shared memory: none of its threads waits until that is over",
+        "CTA 1 of the cluster may exit while this copy reads or writes its shared memory: none of its threads waits until that is over",
     );
     assert!(fault.ptx.contains("multicast"), "{}", fault.ptx);
     let mut lenient = of_a_pair(1, &text);
@@ -176,22 +176,22 @@ fn a_multicast_to_a_cta_that_does_not_expect_it() {
     check(
         &lenient,
         FaultKind::Mbarrier,
-        "the kernel ends with 128 bytes more on phase 0 of the mbarrier at 0x400 than it expects",
+        "the kernel exits after 128 bytes more have been delivered to phase 0 of the mbarrier at 0x400 than it expects",
     );
 }
 
 #[test]
-fn a_copy_that_the_cta_does_not_wait_for() {
+fn a_copy_without_a_wait_before_the_cta_exits_is_reported() {
     let text = format!("@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128; {COPY}");
     check(
         &of_one(1, &text),
         FaultKind::Race,
-        "the CTA may end while this copy moves bytes of its shared memory: none of its threads waits until that is over",
+        "the CTA may exit while this copy reads or writes its shared memory: none of its threads waits until that is over",
     );
     of_one(1, &format!("{text} {WAIT}")).run();
 }
 
-/// Both CTAs end where the text does, unless the cluster meets.
+/// Both CTAs exit at the end of the text, without a cluster barrier.
 const ARRIVE: &str =
     "mapa.shared::cluster.u32 %r7, %r2, %r5; @%p1 mbarrier.arrive.shared::cluster.b64 _, [%r7];";
 const STORE: &str = "mapa.shared::cluster.u32 %r7, %r3, %r5; shl.b32 %r8, %r1, 2; add.u32 %r7, %r7, %r8; st.shared::cluster.u32 [%r7], %r1;";
@@ -201,13 +201,13 @@ const SEND: &str = "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 4;
     @%p1 st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r1, [%r8];";
 
 #[test]
-fn what_others_do_to_a_cta_that_may_have_ended() {
+fn remote_accesses_to_a_cta_that_may_have_exited_are_reported() {
     let check_race = |text: &str| {
         for seed in 0..4 {
             let fault = of_a_pair(1, text).seed(seed).fault();
             let at_end = [
-                "may end while this",
-                "has ended, and its shared memory with it",
+                "may exit while this",
+                "has exited, and its shared memory with it",
             ];
             let found = at_end.iter().any(|part| fault.message.contains(part));
             assert!(fault.kind == FaultKind::Race && found, "{seed}: {fault}");
@@ -215,7 +215,7 @@ fn what_others_do_to_a_cta_that_may_have_ended() {
                 fault
                     .help
                     .as_ref()
-                    .is_some_and(|help| help.contains("let "))
+                    .is_some_and(|help| help.contains("must "))
             );
         }
     };
@@ -231,7 +231,7 @@ fn what_others_do_to_a_cta_that_may_have_ended() {
     ] {
         check_race(&text);
         let meets = format!("{text}{MEET}");
-        // That the cluster has met does not say that what was sent has come.
+        // A cluster barrier does not order the delivery of what was sent.
         if text == SEND {
             check_race(&meets);
         } else {
@@ -247,11 +247,11 @@ fn what_others_do_to_a_cta_that_may_have_ended() {
 }
 
 #[test]
-fn what_others_do_to_a_cta_that_may_not_have_begun() {
+fn remote_accesses_to_a_cta_that_may_not_have_started_are_reported() {
     for text in [ARRIVE, STORE] {
         for seed in 0..4 {
             let fault = of_a_pair(1, &format!("{text}{MEET}")).seed(seed).fault();
-            let expected = "and nothing says that this CTA has begun";
+            let expected = "and nothing orders it after the start of that CTA";
             assert!(
                 fault.kind == FaultKind::Race && fault.message.contains(expected),
                 "{fault}"
@@ -261,7 +261,7 @@ fn what_others_do_to_a_cta_that_may_not_have_begun() {
 }
 
 #[test]
-fn an_mbarrier_that_others_may_not_know_of() {
+fn uses_of_an_mbarrier_unordered_with_its_initialisation_are_reported() {
     let text =
         body(1, WAIT).replace("bar.sync 0;", "") + "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r2];";
     for seed in 0..4 {

@@ -20,6 +20,7 @@ mod faults;
 mod floats;
 mod gemm;
 mod hopper;
+mod hostile;
 mod integers;
 mod launch;
 mod lifetimes;

@@ -105,7 +105,7 @@ fn matrices_move_between_shared_memory_and_registers() {
         @%p1 ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];").fault();
     assert_eq!(
         fault.message,
-        "a matrix instruction needs the whole warp, and lanes 8-31 do not execute it"
+        "ldmatrix must be executed by all 32 lanes of a warp, and lanes 8-31 do not execute it"
     );
 }
 
@@ -476,7 +476,7 @@ fn products_of_a_warpgroup_of_every_type_and_width() {
 }
 
 #[test]
-fn a_warp_outside_of_a_warpgroup() {
+fn wgmma_by_a_warp_outside_of_a_warpgroup_is_a_fault() {
     let list: Vec<String> = (0..4).map(|i| format!("%f{i}")).collect();
     let body = format!(
         "mov.u64 %rd1, 0; wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {{{}}}, %rd1, %rd1, 0, 1, 1, 0, 0;",

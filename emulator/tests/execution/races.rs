@@ -4,7 +4,7 @@ use crate::kernel::Kernel;
 use emulator::FaultKind;
 
 /// Registers: `%r1` the thread, `%r2` its word, `%r3` the tile, `%r4` the word of the thread 32 further on; `%p1` in the first
-/// thread, `%p2` in the first warp. `met` is an mbarrier that has been made, with a count of `count`.
+/// thread, `%p2` in the first warp. `met` is an initialised mbarrier with a count of `count`.
 fn body(count: u32, text: &str) -> String {
     format!(
         ".shared .align 8 .b8 met[8];
@@ -60,7 +60,7 @@ fn waits(phase: u32) -> String {
 
 #[test]
 fn writes_and_reads_of_other_warps_need_a_barrier() {
-    // Which of the two comes first depends on the order; each is found from either side.
+    // Which of the two is first depends on the order; each is found from either side.
     races(
         1,
         "@%p2 st.shared.u32 [%r3], 7; @!%p2 ld.shared.u32 %r6, [%r3];",
@@ -87,11 +87,11 @@ fn writes_and_reads_of_other_warps_need_a_barrier() {
 }
 
 #[test]
-fn what_was_read_is_not_written_again_without_a_barrier() {
+fn a_write_after_a_read_of_another_warp_needs_a_barrier() {
     let text = "ld.shared.u32 %r6, [%r4]; st.shared.u32 [%r2], 9;";
     races(1, text, "with no barrier in between");
     ordered(1, &text.replace("; st", "; bar.sync 0; st"));
-    // A barrier of one side does not bring the other.
+    // A barrier that only one side executes does not order them.
     races(
         1,
         "@%p2 ld.shared.u32 %r6, [%r3+128]; @%p2 bar.sync 1, 32; @!%p2 st.shared.u32 [%r3+128], 7;",
@@ -100,7 +100,7 @@ fn what_was_read_is_not_written_again_without_a_barrier() {
 }
 
 #[test]
-fn parts_of_a_word_are_accessed_apart() {
+fn accesses_to_different_bytes_of_a_word_do_not_race() {
     let text = "mov.u16 %h1, 5; mov.u32 %r7, 0; selp.u32 %r7, 0, 2, %p2; add.u32 %r7, %r7, %r3; st.shared.u16 [%r7], %h1;";
     ordered(1, text);
     races(
@@ -136,7 +136,7 @@ fn atomics_race_with_other_accesses_and_not_among_themselves() {
 }
 
 #[test]
-fn mbarriers_order_whoever_waits_behind_whoever_arrives() {
+fn a_wait_for_an_mbarrier_is_ordered_after_its_arrivals() {
     let wait = waits(0);
     let text = format!(
         "@!%p2 bra $second; st.shared.u32 [%r3+4], 7; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r10]; bra $end;
@@ -153,7 +153,7 @@ fn mbarriers_order_whoever_waits_behind_whoever_arrives() {
         &relaxed,
         "which warp 0 wrote, with no barrier in between",
     );
-    // Written behind the arrival, which tells nothing of it.
+    // Written after the arrival, which does not order it.
     let late = text.replace("bra $end;", "st.shared.u32 [%r3+4], 8; bra $end;");
     races(1, &late, "with no barrier in between");
 }
@@ -163,7 +163,7 @@ const COPY: &str = "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 12
     @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%in0], 128, [%r10];";
 
 #[test]
-fn copies_overwrite_what_everybody_is_done_with() {
+fn a_copy_over_data_that_is_still_read_is_a_race() {
     let wait = waits(0);
     ordered(1, &format!("{COPY} {wait} ld.shared.u32 %r6, [%r3];"));
     races(
@@ -178,7 +178,7 @@ fn copies_overwrite_what_everybody_is_done_with() {
 }
 
 #[test]
-fn a_ring_of_one_needs_somebody_who_says_that_it_is_free() {
+fn a_ring_of_one_stage_needs_an_empty_barrier() {
     // The second copy starts when the first warp has waited, whether or not the second one has, or has read.
     let text = format!(
         "{COPY} {} @!%p2 ld.shared.u32 %r6, [%r3]; {COPY} {}",
@@ -190,9 +190,9 @@ fn a_ring_of_one_needs_somebody_who_says_that_it_is_free() {
         let message = fault.to_string();
         assert!(
             message.contains("which warp 1 read, with no barrier in between")
-                || message.contains("before warp 1, which waits for phase 0, has gone on")
+                || message.contains("before warp 1, which waits for phase 0, has observed that")
                 || message.contains("that this warp has not waited for")
-                || message.contains("while a copy still writes them"),
+                || message.contains("while a copy in flight writes them"),
             "{message}"
         );
     }
@@ -205,7 +205,7 @@ fn a_ring_of_one_needs_somebody_who_says_that_it_is_free() {
 }
 
 #[test]
-fn a_wait_for_one_copy_tells_nothing_of_another() {
+fn a_wait_for_one_copy_does_not_order_another() {
     // Two copies, each with its mbarrier; only the second is waited for, and it came later.
     let text = format!(
         ".shared .align 8 .b8 other[8]; mov.u32 %r11, other; @%p1 mbarrier.init.shared::cta.b64 [%r11], 1; bar.sync 0;
@@ -218,14 +218,14 @@ fn a_wait_for_one_copy_tells_nothing_of_another() {
 }
 
 #[test]
-fn bulk_stores_are_waited_for_before_their_tile_is_written_again() {
+fn a_write_to_the_source_of_a_bulk_store_in_flight_is_a_race() {
     let store = "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%in0], [%r3], 128; @%p1 cp.async.bulk.commit_group;";
     let wait = "@%p1 cp.async.bulk.wait_group.read 0;";
     ordered(
         1,
         &format!("{store} {wait} bar.sync 0; st.shared.u32 [%r2], 1;"),
     );
-    // Who did not wait must hear of it.
+    // Warps that did not wait need a barrier after the one that did.
     races(
         1,
         &format!("{store} {wait} @!%p2 st.shared.u32 [%r3], 1;"),
@@ -234,6 +234,6 @@ fn bulk_stores_are_waited_for_before_their_tile_is_written_again() {
     races(
         1,
         &format!("{store} bar.sync 0; @!%p2 st.shared.u32 [%r3], 1; bar.sync 0; {wait}"),
-        "bulk store may still read",
+        "bulk store in flight may read",
     );
 }

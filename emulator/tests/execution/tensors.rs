@@ -1,9 +1,9 @@
 //! TMA copies of tensors against brute force: ranks, edges, fills, strides, swizzles, reductions, pixels.
 
 use crate::kernel::Random;
-use emulator::{
-    Emulator, Fault, FaultKind, Launch, Program, TensorAccess, TensorElement, TensorMap,
-};
+use emulator::{Emulator, Fault, FaultKind, Launch, Program, encode_tensor_map};
+use ptx::{L2Promotion, TensorAccess, TensorElement, TensorMap};
+use target::SM_90A;
 
 /// A kernel that copies a box into shared memory and then all of the tile to `out`, or the other way round.
 fn kernel(rank: usize, load: bool, reduction: Option<&str>, im2col: bool) -> String {
@@ -102,7 +102,7 @@ fn run(
     let program =
         Program::load(&ptx::Module::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}")))
             .unwrap();
-    let mut params = copy.map.encode().unwrap().to_vec();
+    let mut params = encode_tensor_map(&copy.map, &SM_90A).unwrap().to_vec();
     params.extend(other.to_le_bytes());
     params.extend(copy.map.tile_bytes().to_le_bytes());
     copy.coords
@@ -210,6 +210,7 @@ fn map(element: TensorElement, dims: &[u64], box_dims: &[u32], swizzle: u32) -> 
         access: TensorAccess::Tiled { box_dims: boxes },
         swizzle,
         nan_fill: false,
+        l2_promotion: L2Promotion::None,
     }
 }
 
@@ -280,7 +281,7 @@ fn stores_are_cut_at_the_edges() {
             seed as u64,
         )
         .unwrap_or_else(|f| panic!("{f}"));
-        // 70 elements of 2 bytes end inside a unit of 16 bytes, and the engine writes all of it, as the H200 does.
+        // 70 elements of 2 bytes end inside a unit of 16 bytes, and TMA writes all of it, as the H200 does.
         let mut written = map;
         written.dims[0] = 72;
         for (index, place) in elements(&copy).iter().enumerate() {
@@ -380,7 +381,7 @@ fn pixels_of_a_convolution() {
 }
 
 #[test]
-fn a_kernel_makes_its_own_map() {
+fn a_kernel_writes_its_own_tensor_map() {
     let emulator = Emulator::new();
     let (good, data) = tensor(
         &emulator,
@@ -430,13 +431,13 @@ fn a_kernel_makes_its_own_map() {
     let fence = "fence.proxy.tensormap::generic.acquire.gpu [%map], 128;";
     let fault = run(&emulator, &copy, &text.replace(fence, ""), out, 0).unwrap_err();
     assert_eq!(fault.kind, FaultKind::Race);
-    let expected = "and a fence.proxy.tensormap to acquire before it is used is missing";
+    let expected = "and the fence.proxy.tensormap to acquire it is missing";
     assert!(fault.message.ends_with(expected), "{}", fault.message);
     // A map that is changed where it is used must be released too.
     let changed = "@%p0 tensormap.replace.tile.rank.global.b1024.b32 [%map], 1;";
     let text = text.replace(fence, &format!("{changed} {fence}"));
     let fault = run(&emulator, &copy, &text, out, 0).unwrap_err();
-    let expected = "and a fence.proxy.tensormap to release after it was made is missing";
+    let expected = "and the fence.proxy.tensormap to release it is missing";
     assert!(fault.message.ends_with(expected), "{}", fault.message);
     let release = "fence.proxy.tensormap::generic.release.gpu;";
     let text = text.replace(changed, &format!("{changed} {release}"));

@@ -7,17 +7,20 @@ use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Fields, Index, Variant};
 
 pub(crate) fn expand(item: &DeriveInput) -> syn::Result<Tokens> {
-    let (walk, look) = match &item.data {
+    let (walk, look, fork) = match &item.data {
         Data::Struct(data) => (
             walk_struct(&data.fields, &Way::WALK),
             walk_struct(&data.fields, &Way::LOOK),
+            fork_struct(&data.fields),
         ),
         Data::Enum(data) => {
             let walks = data.variants.iter().map(|v| walk_variant(v, &Way::WALK));
             let looks = data.variants.iter().map(|v| walk_variant(v, &Way::LOOK));
+            let forks = data.variants.iter().map(fork_variant);
             (
                 quote!(match self { #(#walks)* }),
                 quote!(match self { #(#looks)* }),
+                quote!(match self { #(#forks)* }),
             )
         }
         Data::Union(data) => {
@@ -47,6 +50,9 @@ pub(crate) fn expand(item: &DeriveInput) -> syn::Result<Tokens> {
             }
             fn look(&self, __walker: &mut ::tilekit::rt::Walker<'_>) {
                 #look
+            }
+            fn fork(&self) -> ::core::option::Option<Self> {
+                ::core::option::Option::Some(#fork)
             }
         }
     })
@@ -88,35 +94,59 @@ fn walk_struct(fields: &Fields, way: &Way) -> Tokens {
 
 fn walk_variant(variant: &Variant, way: &Way) -> Tokens {
     let method = way.method();
-    let (ident, form) = (&variant.ident, variant.ident.unraw().to_string());
-    let bound: Vec<_> = (0..variant.fields.len())
-        .map(|i| format_ident!("__field{i}"))
-        .collect();
-    let walks = variant
-        .fields
-        .iter()
-        .zip(&bound)
-        .enumerate()
-        .map(|(i, (field, bound))| {
-            let name = field
-                .ident
-                .as_ref()
-                .map_or_else(|| i.to_string(), |ident| ident.unraw().to_string());
-            quote_spanned!(field.ty.span()=> __walker.#method(#name, #bound);)
-        });
-    let pattern = match &variant.fields {
-        Fields::Named(fields) => {
-            let names = fields.named.iter().map(|f| &f.ident);
-            quote!(Self::#ident { #(#names: #bound),* })
-        }
-        Fields::Unnamed(_) => quote!(Self::#ident(#(#bound),*)),
-        Fields::Unit => quote!(Self::#ident),
-    };
+    let form = variant.ident.unraw().to_string();
+    let (pattern, members) = bind_fields(variant);
+    let walks = variant.fields.iter().zip(&members).enumerate();
+    let walks = walks.map(|(i, (field, (_, bound)))| {
+        let name = match &field.ident {
+            Some(ident) => ident.unraw().to_string(),
+            None => i.to_string(),
+        };
+        quote_spanned!(field.ty.span()=> __walker.#method(#name, #bound);)
+    });
     let says_form = way.is_mut.then(|| quote!(__walker.form(&#form);));
     quote!(#pattern => {
         #says_form
         #(#walks)*
     })
+}
+
+/// A pattern for the variant, and of each field how it is named in an expression and what the pattern binds it to.
+fn bind_fields(variant: &Variant) -> (Tokens, Vec<(Tokens, Ident)>) {
+    let ident = &variant.ident;
+    let members = variant.fields.iter().enumerate().map(|(i, field)| {
+        let member = member(field, i);
+        (member, format_ident!("__field{i}"))
+    });
+    let members: Vec<_> = members.collect();
+    let bound = members
+        .iter()
+        .map(|(member, bound)| quote!(#member: #bound));
+    (quote!(Self::#ident { #(#bound),* }), members)
+}
+
+/// How a field is named in an expression.
+fn member(field: &syn::Field, index: usize) -> Tokens {
+    let index = Index::from(index);
+    let named = field.ident.as_ref().map(|ident| quote!(#ident));
+    named.unwrap_or_else(|| quote!(#index))
+}
+
+fn fork_struct(fields: &Fields) -> Tokens {
+    let forks = fields.iter().enumerate().map(|(i, field)| {
+        let member = member(field, i);
+        quote_spanned!(field.ty.span()=> #member: ::tilekit::rt::Carry::fork(&self.#member)?)
+    });
+    quote!(Self { #(#forks),* })
+}
+
+fn fork_variant(variant: &Variant) -> Tokens {
+    let ident = &variant.ident;
+    let (pattern, members) = bind_fields(variant);
+    let forks = members.iter().zip(&variant.fields).map(|((member, bound), field)| {
+        quote_spanned!(field.ty.span()=> #member: ::tilekit::rt::Carry::fork(#bound)?)
+    });
+    quote!(#pattern => Self::#ident { #(#forks),* },)
 }
 
 fn field_types(data: &Data) -> Vec<syn::Type> {

@@ -199,7 +199,9 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
             continue;
         }
         match promised(&attribute)? {
-            Some(number) => divisor = quote!(::core::option::Option::Some(const { #number })),
+            Some(number) => {
+                divisor = quote!(::core::option::Option::Some(const { (#number) as u32 }));
+            }
             None => kept.push(attribute),
         }
     }
@@ -293,7 +295,7 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &Params) -> syn::Result<syn:
     let option = |value: &Option<Expr>| {
         let some = value
             .as_ref()
-            .map(|value| quote!(::core::option::Option::Some(#value)));
+            .map(|value| quote!(::core::option::Option::Some(::tilekit::rt::count(#value))));
         some.unwrap_or_else(|| quote!(::core::option::Option::None))
     };
     let warps = arguments.warps.clone().unwrap_or_else(|| parse_quote!(4));
@@ -301,17 +303,20 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &Params) -> syn::Result<syn:
         option(&arguments.max_registers),
         option(&arguments.min_ctas_per_sm),
     );
-    let cluster = arguments.cluster.clone().unwrap_or_else(|| parse_quote!(1));
+    let cluster = arguments.cluster.as_ref();
+    let cluster = cluster
+        .map(|cluster| quote!(::core::option::Option::Some(::tilekit::rt::cluster(#cluster))));
+    let cluster = cluster.unwrap_or_else(|| quote!(::core::option::Option::None));
     let contracts = arguments.contracts()?;
     let Params { heads, blocks } = params;
     let generics = generic_arguments(&f.sig.generics);
     let head = quote! {
         &::tilekit::rt::KernelHead {
             name: #name,
-            warps: (#warps) as u32,
+            warps: ::tilekit::rt::count(#warps),
             max_registers: #max_registers,
             min_ctas_per_sm: #min_ctas_per_sm,
-            cluster: ::tilekit::rt::cluster(#cluster),
+            cluster: #cluster,
             contracts: #contracts,
             params: &[#(#heads),*],
         }
@@ -320,7 +325,7 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &Params) -> syn::Result<syn:
     let call =
         quote_spanned!(f.sig.ident.span()=> ::tilekit::rt::begin_kernel(#head, &[#(#generics),*]));
     Ok(parse_quote! {
-        #[allow(clippy::unnecessary_cast, unused_parens, reason = "the number of warps may be any integer")]
+        #[allow(clippy::unnecessary_cast, unused_parens, reason = "a divisor may be any integer")]
         { #call; #(#blocks)* }
     })
 }

@@ -6,11 +6,12 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
-use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
-use crate::entity::{Frame, Loc, Region, Value};
-use crate::ir::{Func, Type};
-use crate::ops::Op;
-use crate::ops::create::{Const, Constant};
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::OpError;
+use ir::entity::{Frame, Loc, Region, Value};
+use ir::ops::Op;
+use ir::ops::create::{Const, Constant};
+use ir::{Func, Type};
 
 /// Builds one [`Func`].
 #[derive(Debug)]
@@ -75,8 +76,10 @@ impl Builder {
     }
 
     fn push_op(&mut self, op: Op, declared: &[Type], at: Loc) -> Results {
-        let poisoned = op.operands().iter().any(|v| self.func.ty(*v).is_poison());
-        let types = if poisoned || declared.iter().any(Type::is_poison) {
+        let mut is_poisoned = false;
+        op.rules()
+            .visit(&mut |v| is_poisoned |= self.func.ty(v).is_poison());
+        let types = if is_poisoned || declared.iter().any(Type::is_poison) {
             declared.iter().map(|_| Type::Poison).collect()
         } else {
             match op.rules().result_types(&self.func, declared) {
@@ -147,7 +150,7 @@ impl Builder {
 
     /// Is `value` visible in the region being filled?
     pub fn in_scope(&self, value: Value) -> bool {
-        use crate::ir::ValueDef;
+        use ir::ValueDef;
         let home = match self.func.def(value) {
             ValueDef::Param(region, _) => region,
             ValueDef::Result(inst, _) if self.func.is_placed(inst) => self.func.parent(inst),

@@ -4,9 +4,11 @@ use std::marker::PhantomData;
 
 use super::mix::{Handle, Operand};
 use super::trace::{self, AccessCore, Raw, here};
-use super::{Element, HostNumber, HostValue, Pointers, Ptr, Scalar, Smem, Tensor, WidensTo};
-use crate::entity::Value;
-use crate::ops::global::{CacheOp, Eviction, L2Policy};
+use super::{
+    Element, HostInt, HostNumber, HostValue, Pointers, Ptr, Scalar, Smem, Tensor, WidensTo,
+};
+use ir::entity::Value;
+use ir::ops::global::{CacheOp, Eviction, L2Policy, PrefetchInto};
 
 /// What is accessed: one element through a [`Ptr`], or a tile through [`Pointers`].
 pub trait Target: Copy {
@@ -159,6 +161,13 @@ impl<P: Target> Access<P> {
         self
     }
 
+    /// Asks for the lines ahead of their use, into this cache. Nothing is read, so the pointers may lie past the end.
+    #[inline]
+    #[track_caller]
+    pub fn prefetch(self, into: PrefetchInto) {
+        trace::prefetch_lines(&self.core, into, here());
+    }
+
     /// Never merged with another access, moved or dropped.
     #[inline]
     pub fn volatile(mut self) -> Self {
@@ -205,8 +214,10 @@ pub fn async_copy_commit() {
 /// What all threads copied is seen after.
 #[inline]
 #[track_caller]
-pub fn async_copy_wait(pending: u32) {
-    trace::async_wait(pending, here());
+pub fn async_copy_wait(pending: impl HostInt) {
+    let at = here();
+    let pending = trace::count_of(pending.to_i128(), "the groups that stay in flight", at);
+    trace::async_wait(pending, at);
 }
 
 macro_rules! direct_access {

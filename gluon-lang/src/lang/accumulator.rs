@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use half::{bf16, f16};
 
 use super::trace::{self, here};
-use super::{Carry, E4m3, E5m2, Element, IntoDims, Scalar, Smem, Tensor, Walker};
-use crate::entity::Value;
-use crate::layout::Wgmma;
-use crate::ops::wgmma::InputPrecision;
+use super::{Carry, E4m3, E5m2, Element, HostInt, IntoDims, Scalar, Smem, Tensor, Walker};
+use ir::entity::Value;
+use ir::ops::wgmma::InputPrecision;
+use layout::Wgmma;
 
 /// A tile of sums that the tensor cores add to, asynchronously (PTX ISA 9.7.15, `wgmma`). Until it is waited for, it offers
 /// no arithmetic and no store.
@@ -33,14 +33,6 @@ pub struct Accumulator<T> {
     promote_every: u32,
     of: PhantomData<*const T>,
 }
-
-impl<T> Clone for Accumulator<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Accumulator<T> {}
 
 impl<T> fmt::Debug for Accumulator<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +67,7 @@ factors! {
 }
 
 /// What may be the left factor: a view of shared memory, or a tensor in the layout
-/// [`DotOperand`](crate::layout::DotOperand) of the accumulator's.
+/// [`DotOperand`](layout::DotOperand) of the accumulator's.
 pub trait LeftFactor {
     /// Its element type.
     type Elem: Element;
@@ -94,6 +86,16 @@ impl<T: Element> LeftFactor for Tensor<T> {
     type Elem = T;
     fn factor(self) -> Value {
         self.value()
+    }
+}
+
+impl<T> Accumulator<T> {
+    /// The same sums once more, for what goes through both arms of a branch.
+    fn same(&self) -> Self {
+        Self {
+            of: PhantomData,
+            ..*self
+        }
     }
 }
 
@@ -136,10 +138,10 @@ impl<T: Element> Accumulator<T> {
     /// Starts `self + a · b`: a group of its own (PTX `wgmma.mma_async` and `wgmma.commit_group`). `a` is `[M, K]` and `b` is
     /// `[K, N]`, K a multiple of 32 bytes.
     ///
-    /// Tiles of shared memory have a layout that the tensor cores read, as [`Nvmma`](crate::layout::Nvmma) is; a view in
+    /// Tiles of shared memory have a layout that the tensor cores read, as [`Nvmma`](layout::Nvmma) is; a view in
     /// another order, as `transpose` gives it, is read as it lies. Factors of 16 bits may be contiguous along either
     /// dimension, all others along K alone. A left factor in registers has the layout
-    /// [`DotOperand`](crate::layout::DotOperand) 0 of the accumulator's, its k width the elements that fill 32 bits.
+    /// [`DotOperand`](layout::DotOperand) 0 of the accumulator's, its k width the elements that fill 32 bits.
     ///
     /// Both tiles must stay as they are until the group is complete: see [`wait`](Accumulator::wait). What ordinary stores
     /// wrote to them is fenced before, within one partition.
@@ -167,33 +169,48 @@ impl<T: Element> Accumulator<T> {
     #[track_caller]
     fn start(self, keep: Option<Value>, a: Value, b: Value) -> Self {
         let settings = (self.precision, self.promote_every);
-        self.with_value(trace::wgmma(self.value, a, b, keep, settings, here()))
+        let value = trace::wgmma(self.value, a, b, keep, settings, here());
+        self.with_value(value)
     }
 
     /// Waits until at most `pending` groups of this warpgroup are under way, 0 to 7 (PTX `wgmma.wait_group`). The tiles that
     /// the others read may then be written again by this warpgroup; another one must be told.
     #[inline]
     #[track_caller]
-    pub fn wait(self, pending: u32) -> Self {
-        self.with_value(trace::wgmma_wait(self.value, pending, false, here()))
+    pub fn wait(self, pending: impl HostInt) -> Self {
+        let value = self.waited(pending, false);
+        self.with_value(value)
     }
 
     /// Waits until no group is under way, and gives the sums in the layout of the accumulator.
     #[inline]
     #[track_caller]
     pub fn wait_all(self) -> Tensor<T> {
-        Tensor::wrap(trace::wgmma_wait(self.value, 0, true, here()))
+        Tensor::wrap(self.waited(0, true))
     }
 
     /// Gives the sums while `later` groups that were started after its own may still be under way.
     #[inline]
     #[track_caller]
-    pub fn wait_older_than(self, later: u32) -> Tensor<T> {
-        Tensor::wrap(trace::wgmma_wait(self.value, later, true, here()))
+    pub fn wait_older_than(self, later: impl HostInt) -> Tensor<T> {
+        Tensor::wrap(self.waited(later, true))
+    }
+
+    /// Replaces it where it stands, behind a `&mut` or in an array: `sums[i].update(|acc| acc.mma(a, b))`.
+    #[inline]
+    pub fn update(&mut self, next: impl FnOnce(Self) -> Self) {
+        *self = next(self.same());
+    }
+
+    #[track_caller]
+    fn waited(&self, pending: impl HostInt, is_done: bool) -> Value {
+        let at = here();
+        let pending = trace::count_of(pending.to_i128(), "the groups that stay in flight", at);
+        trace::wgmma_wait(self.value, pending, is_done, at)
     }
 
     /// The value in the kernel being traced.
-    pub fn value(self) -> Value {
+    pub fn value(&self) -> Value {
         self.value
     }
 }
@@ -207,8 +224,10 @@ impl Accumulator<f32> {
 
     /// Sums of 8-bit floats are added in full precision after every `elements` of K, a multiple of 32: the tensor cores
     /// keep some 14 bits of a sum. The products are then waited for where they are started.
-    pub fn promote_every(mut self, elements: u32) -> Self {
-        self.promote_every = elements;
+    #[track_caller]
+    pub fn promote_every(mut self, elements: impl HostInt) -> Self {
+        let what = "the elements between two promotions";
+        self.promote_every = trace::count_of(elements.to_i128(), what, here());
         self
     }
 }
@@ -216,5 +235,8 @@ impl Accumulator<f32> {
 impl<T> Carry for Accumulator<T> {
     fn walk(&mut self, walker: &mut Walker<'_>) {
         walker.value(&mut self.value);
+    }
+    fn fork(&self) -> Option<Self> {
+        Some(self.same())
     }
 }

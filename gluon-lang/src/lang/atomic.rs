@@ -9,7 +9,7 @@ use super::access::{Access, Fits, Target};
 use super::mix::Handle;
 use super::trace::{self, here};
 use super::{Element, Pointers, Ptr};
-use crate::ops::atomic::{AtomicOp, Scope, Semantics};
+use ir::ops::atomic::{AtomicOp, Scope, Semantics};
 
 /// What an atomic found: [`old`](Old::old) is what was there before. May be left where only the change matters, which is
 /// also faster.

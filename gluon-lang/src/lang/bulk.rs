@@ -3,7 +3,7 @@
 use super::mix::ScalarOperand;
 use super::trace::{self, BulkCore, here};
 use super::{Element, Mbarrier, Offset, Ptr, Scalar, Smem};
-use crate::ops::tma::TmaReduceOp;
+use ir::ops::tma::TmaReduceOp;
 
 /// A linear copy being described: `x.bulk(start).count(n).load(ring.index(slot), full)` (PTX ISA 9.7.9.25.4,
 /// `cp.async.bulk`).

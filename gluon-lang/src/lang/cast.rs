@@ -2,8 +2,8 @@
 
 use super::trace::{self, here};
 use super::{Element, Pointers, Ptr, Scalar, Tensor};
-use crate::elem::{DType, Elem};
-use crate::ops::arith::Rounding;
+use ir::elem::{DType, Elem};
+use ir::ops::arith::Rounding;
 
 /// A type that elements can be converted to: every element type.
 pub trait CastTo: Element {}

@@ -3,8 +3,8 @@
 use super::mix::Operand;
 use super::trace::{self, here};
 use super::{Element, Int, IntoDims, Pointers, Ptr, Scalar, Tensor};
-use crate::entity::Value;
-use crate::ops::debug::HintKind;
+use ir::entity::Value;
+use ir::ops::debug::HintKind;
 
 /// Handles of integers and pointers, about which facts can be stated.
 pub trait Hinted: Copy {

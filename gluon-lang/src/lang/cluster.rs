@@ -3,7 +3,7 @@
 use super::mix::ScalarOperand;
 use super::trace::{self, Grid, Raw, here};
 use super::{Element, Scalar, Smem, Tensor};
-use crate::layout::Layout;
+use layout::Layout;
 
 /// The rank of this CTA in its cluster.
 #[inline]
@@ -30,8 +30,8 @@ pub fn num_clusters(axis: usize) -> Scalar<i32> {
 
 /// The CTAs of a cluster.
 #[track_caller]
-pub fn cluster_size() -> u32 {
-    trace::cluster_size(here())
+pub fn cluster_size() -> usize {
+    trace::cluster_size(here()) as usize
 }
 
 /// All threads of the cluster meet (PTX ISA 9.7.13.3, `barrier.cluster`). What any of them did before, all of them see after.

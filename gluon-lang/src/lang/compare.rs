@@ -4,8 +4,8 @@
 use super::mix::{Handle, Mix, Operand, WithScalar};
 use super::trace::{self, here};
 use super::{Element, HostNumber, HostValue, Scalar, Tensor};
-use crate::elem::Elem;
-use crate::ops::arith::CompareOp;
+use ir::elem::Elem;
+use ir::ops::arith::CompareOp;
 
 #[inline]
 #[track_caller]

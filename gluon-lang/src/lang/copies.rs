@@ -2,7 +2,7 @@
 
 use super::mix::ScalarOperand;
 use super::{BulkCopy, Element, Scalar, TmaCopy};
-use crate::ops::global::L2Policy;
+use ir::ops::global::L2Policy;
 
 macro_rules! said_of_copies {
     ($($copy:ident)*) => {$(

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::mix::ScalarOperand;
 use super::trace::{self, Grid, Raw, here};
-use super::{Element, HostInt, IntoDims, Scalar, Tensor};
-use crate::elem::Elem;
-use crate::layout::Layout;
-use crate::ops::create::Const;
+use super::{Element, HostInt, HostValue, IntoDims, Scalar, Tensor};
+use ir::elem::Elem;
+use ir::ops::create::Const;
+use layout::Layout;
 
 /// A host value as a scalar of the kernel, so that loops and branches of the kernel can change it.
 #[inline]
@@ -20,7 +20,22 @@ pub fn scalar<T: Element>(value: T) -> Scalar<T> {
     ))
 }
 
-/// The integers of the range, one after the other: a vector of `i32`. Its length is a power of two.
+impl<T: Element> Scalar<T> {
+    /// A number of the host as a scalar of `T`, which must hold it: `Scalar::<i32>::of(STAGES - 1)`. Where the number has the
+    /// type already, [`scalar`] is shorter.
+    #[inline]
+    #[track_caller]
+    pub fn of(value: impl HostValue<T>) -> Self {
+        Self::wrap(trace::scalar_constant(
+            value.constant(),
+            Elem::Data(T::DTYPE),
+            here(),
+        ))
+    }
+}
+
+/// The integers of the range, one after the other: a vector of `i32`. Its length is a multiple of what
+/// the threads of its layout cover at once.
 #[inline]
 #[track_caller]
 pub fn arange<H: HostInt>(range: Range<H>, layout: impl Into<Layout>) -> Tensor<i32> {

@@ -1,7 +1,7 @@
 //! Host integers as shapes.
 
 use super::HostInt;
-use crate::layout::Dims;
+use layout::Dims;
 
 /// What can say a shape or one number for each dimension: an array or slice of host integers, or one integer.
 #[diagnostic::on_unimplemented(

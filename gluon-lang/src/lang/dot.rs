@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::trace::{self, here};
 use super::{E4m3, E5m2, Element, Tensor};
-use crate::ops::wgmma::InputPrecision;
+use ir::ops::wgmma::InputPrecision;
 
 /// Element types whose products the tensor cores of one warp add into `Sum` (PTX `mma.sync`): f16 into f16 or f32, bf16
 /// into f32, f64 into f64, 8-bit floats into f16 or f32, 8-bit integers into i32.
@@ -61,8 +61,8 @@ factors! { FmaFactor:
 
 /// `acc + a · b` on the tensor cores, each warp for itself (PTX `mma.sync`): where `wgmma` has no type or the CTA no
 /// warpgroup for it. `a` is `[M, K]`, `b` is `[K, N]`, `acc` is `[M, N]`; all may have a batch dimension before. The layout
-/// of `acc` is a [`Mma`](crate::layout::Mma), those of the factors are its
-/// [`DotOperand`](crate::layout::DotOperand)s, of one k width: at least the elements that fill 32 bits.
+/// of `acc` is a [`Mma`](layout::Mma), those of the factors are its
+/// [`DotOperand`](layout::DotOperand)s, of one k width: at least the elements that fill 32 bits.
 ///
 /// ```text
 /// let layout = Mma::new([2, 2], [16, 8]);
@@ -94,8 +94,8 @@ pub fn mma_v2_tf32(a: Tensor<f32>, b: Tensor<f32>, acc: Tensor<f32>) -> Tensor<f
 
 /// `acc + a · b` by multiplications of single elements, each sum in the order of K and, of floats, with one rounding for each
 /// element of K. `a` is `[M, K]`, `b` is `[K, N]`, `acc` is `[M, N]`; all may have a batch dimension before. The layout of
-/// `acc` is a [`Blocked`](crate::layout::Blocked), those of the factors are its
-/// [`DotOperand`](crate::layout::DotOperand)s of k width 0: a thread holds all of K for its rows and columns. All is spelled
+/// `acc` is a [`Blocked`](layout::Blocked), those of the factors are its
+/// [`DotOperand`](layout::DotOperand)s of k width 0: a thread holds all of K for its rows and columns. All is spelled
 /// out, so a tile is small: more than 2^19 products of elements are warned of.
 #[inline]
 #[track_caller]

@@ -7,8 +7,8 @@ use half::{bf16, f16};
 use super::fp8::{E4m3, E5m2};
 use super::param::KernelParam;
 use super::{Ptr, Scalar};
-use crate::elem::DType;
-use crate::ops::create::Const;
+use ir::elem::DType;
+use ir::ops::create::Const;
 
 /// A Rust type that can be one element of a kernel's scalars and tensors.
 #[diagnostic::on_unimplemented(

@@ -3,7 +3,7 @@
 use super::mix::Operand;
 use super::trace::{self, here};
 use super::{Element, HostInt, Int, Tensor};
-use crate::layout::Layout;
+use layout::Layout;
 
 impl<T: Element> Tensor<T> {
     /// For each index, the element at that coordinate along `axis`, and at the index's own coordinates along the other

@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 
 use super::Element;
 use super::trace::{self, Raw, here};
-use crate::entity::Value;
-use crate::layout::{Dims, Layout};
+use ir::entity::Value;
+use layout::{Dims, Layout};
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {

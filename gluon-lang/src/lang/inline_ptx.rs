@@ -2,8 +2,8 @@
 
 use super::trace::{self, Raw, here};
 use super::{Element, Handle, Scalar, Tensor};
-use crate::elem::Elem;
-use crate::entity::Value;
+use ir::elem::Elem;
+use ir::entity::Value;
 
 /// What can be handed to inline PTX: scalars and tensors, or a tuple of them.
 #[diagnostic::on_unimplemented(
@@ -90,18 +90,18 @@ ptx_tuples!(PtxResults: () (A) (A B) (A B C) (A B C D));
 #[inline]
 #[track_caller]
 pub fn inline_ptx<R: PtxResults>(text: &str, operands: impl PtxOperands) -> R {
-    emit(text, true, operands)
+    record(text, true, operands)
 }
 
 /// The same for PTX with effects, which happen once and in order.
 #[inline]
 #[track_caller]
 pub fn inline_ptx_with_effects<R: PtxResults>(text: &str, operands: impl PtxOperands) -> R {
-    emit(text, false, operands)
+    record(text, false, operands)
 }
 
 #[track_caller]
-fn emit<R: PtxResults>(text: &str, is_pure: bool, operands: impl PtxOperands) -> R {
+fn record<R: PtxResults>(text: &str, is_pure: bool, operands: impl PtxOperands) -> R {
     let (mut raws, mut elems) = (Vec::new(), Vec::new());
     operands.collect(&mut raws);
     R::elems(&mut elems);

@@ -2,7 +2,7 @@
 
 use super::ParamHandle;
 use super::trace::{Traced, here, trace_kernel};
-use crate::diag::Diagnostics;
+use diag::Diagnostics;
 
 /// A function that can be traced to a kernel: it takes handles. `Args` is the tuple of their types.
 #[diagnostic::on_unimplemented(

@@ -2,7 +2,7 @@
 
 use super::trace::{self, here};
 use super::{Element, Pointers, Tensor};
-use crate::layout::Layout;
+use layout::Layout;
 
 macro_rules! layout_methods {
     ($($handle:ident)*) => {$(

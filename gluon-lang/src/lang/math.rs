@@ -3,9 +3,9 @@
 use super::mix::{Condition, Handle, Mix, Operand, ScalarOperand};
 use super::trace::{self, here};
 use super::{Element, Float, Int, Numeric, Scalar, Tensor};
-use crate::elem::Elem;
-use crate::entity::Value;
-use crate::ops::arith::{BinaryOp, Precision, UnaryOp};
+use ir::elem::Elem;
+use ir::entity::Value;
+use ir::ops::arith::{BinaryOp, Precision, UnaryOp};
 
 macro_rules! float_functions {
     (@ $of:ty => $to:ident, $($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
@@ -67,6 +67,12 @@ float_functions! {
     floor = Floor;
     /// The nearest integer above.
     ceil = Ceil;
+    /// The nearest integer, ties to even.
+    rint = Rint;
+    /// The integer next to it towards zero.
+    trunc = Trunc;
+    /// Tangent of radians, within 3 units in the last place in f32, 2 in f64.
+    tan = Tan;
 }
 
 macro_rules! methods {

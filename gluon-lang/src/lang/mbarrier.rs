@@ -2,10 +2,10 @@
 
 use super::mix::ScalarOperand;
 use super::trace::{self, Raw, here};
-use super::{Carry, Scalar, Walker};
-use crate::entity::Value;
-use crate::ops::create::Const;
-pub use crate::ops::mbarrier::Arrivers;
+use super::{Carry, HostInt, Scalar, Walker};
+use ir::entity::Value;
+use ir::ops::create::Const;
+pub use ir::ops::mbarrier::Arrivers;
 
 /// One barrier in shared memory (PTX ISA 9.7.13.15, `mbarrier`). It completes a phase when all arrivals that it counts have
 /// come and all bytes that it expects have been copied, and then begins the next. It takes 8 bytes.
@@ -22,19 +22,41 @@ pub use crate::ops::mbarrier::Arrivers;
 #[derive(Clone, Copy, Debug)]
 pub struct Mbarrier(pub(super) Value);
 
+/// How many arrivals complete a phase: `Mbarriers::alloc(STAGES, Arrivals(4 * GROUPS))`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrivals {
+    count: i128,
+}
+
+/// So many arrivals.
+#[allow(non_snake_case, reason = "it makes an `Arrivals`")]
+pub fn Arrivals(count: impl HostInt) -> Arrivals {
+    Arrivals {
+        count: count.to_i128(),
+    }
+}
+
+impl Arrivals {
+    fn count(self, at: trace::At) -> u32 {
+        trace::count_of(self.count, "the number of arrivals of a phase", at)
+    }
+}
+
 /// An array of barriers, one for each stage of a pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Mbarriers(Value);
 
 impl Mbarriers {
-    /// `len` new barriers, each of which completes a phase after `count` arrivals, 1 to 2^20 - 1. Threads and the copy engine
+    /// `len` new barriers, each of which completes a phase after so many arrivals, 1 to 2^20 - 1. Threads of this CTA and TMA
     /// may use them at once; other CTAs of the cluster after a cluster barrier.
     #[track_caller]
-    pub fn alloc(len: usize, count: u32) -> Self {
+    pub fn alloc(len: impl HostInt, arrivals: Arrivals) -> Self {
         let at = here();
+        let len = trace::count_of(len.to_i128(), "the length of an array of barriers", at);
+        let count = arrivals.count(at);
         let array = trace::mbarrier_alloc(Some(len), at);
         for stage in 0..len {
-            let stage = Raw::Const(Const::Int(stage as i128));
+            let stage = Raw::Const(Const::Int(stage.into()));
             let barrier = trace::smem_index(array, stage, at);
             trace::mbarrier_init(barrier, count, at);
         }
@@ -44,7 +66,7 @@ impl Mbarriers {
     /// The barrier of a stage.
     #[inline]
     #[track_caller]
-    pub fn at(self, stage: impl ScalarOperand<i32>) -> Mbarrier {
+    pub fn index(self, stage: impl ScalarOperand<i32>) -> Mbarrier {
         Mbarrier(trace::smem_index(self.0, stage.into_raw(), here()))
     }
 }
@@ -53,8 +75,9 @@ impl Mbarrier {
     /// A new barrier that completes a phase after `count` arrivals, 1 to 2^20 - 1. Threads and the copy engine may use it at
     /// once; other CTAs of the cluster after a cluster barrier.
     #[track_caller]
-    pub fn alloc(count: u32) -> Self {
+    pub fn alloc(count: impl HostInt) -> Self {
         let at = here();
+        let count = Arrivals(count).count(at);
         let barrier = trace::mbarrier_alloc(None, at);
         trace::mbarrier_init(barrier, count, at);
         Self(barrier)
@@ -63,8 +86,9 @@ impl Mbarrier {
     /// Makes it a fresh barrier again, after [`invalidate`](Mbarrier::invalidate).
     #[inline]
     #[track_caller]
-    pub fn init(self, count: u32) {
-        trace::mbarrier_init(self.0, count, here());
+    pub fn init(self, count: impl HostInt) {
+        let at = here();
+        trace::mbarrier_init(self.0, Arrivals(count).count(at), at);
     }
 
     /// Ends it. Nobody may wait on it any more.
@@ -220,8 +244,9 @@ impl Arrival {
 
     /// How many arrivals each makes.
     #[inline]
-    pub fn count(mut self, count: u32) -> Self {
-        self.count = count;
+    #[track_caller]
+    pub fn count(mut self, count: impl HostInt) -> Self {
+        self.count = Arrivals(count).count(here());
         self
     }
 
@@ -262,11 +287,17 @@ impl Carry for Mbarrier {
     fn walk(&mut self, walker: &mut Walker<'_>) {
         walker.value(&mut self.0);
     }
+    fn fork(&self) -> Option<Self> {
+        Some(*self)
+    }
 }
 
 impl Carry for Mbarriers {
     fn walk(&mut self, walker: &mut Walker<'_>) {
         walker.value(&mut self.0);
+    }
+    fn fork(&self) -> Option<Self> {
+        Some(*self)
     }
 }
 
@@ -275,5 +306,8 @@ impl Carry for Tried {
         walker.value(&mut self.barrier);
         walker.value(&mut self.phase);
         walker.value(&mut self.done);
+    }
+    fn fork(&self) -> Option<Self> {
+        Some(*self)
     }
 }

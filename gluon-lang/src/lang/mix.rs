@@ -2,7 +2,7 @@
 
 use super::trace::Raw;
 use super::{Element, HostNumber, HostValue, Scalar, Tensor, WidensTo};
-use crate::entity::Value;
+use ir::entity::Value;
 
 /// What can stand beside a tensor of `T`: tensors, scalars and host numbers.
 #[diagnostic::on_unimplemented(

@@ -5,7 +5,7 @@
 //! host code, and is gone when the trace ends.
 //!
 //! - **Element types are Rust types.** `Tensor<f16> + Tensor<f32>` does not compile. Shapes and layouts are values,
-//!   checked while tracing; a mistake is a [diagnostic](crate::diag) at the operator, and its result is poison, which
+//!   checked while tracing; a mistake is a [diagnostic](diag) at the operator, and its result is poison, which
 //!   says nothing more.
 //! - **Scalars and host numbers spread.** Where a tensor meets a [`Scalar`] or a host number, each element meets it. Host
 //!   numbers must fit the element type. Dimensions of 1 repeat. An index of 32 bits on the right of one of 64 widens;
@@ -26,12 +26,15 @@ mod dims;
 mod dot;
 mod element;
 mod fp8;
+mod functions;
 mod gather;
 mod handle;
 mod indexing;
 mod inline_ptx;
 mod kernel;
 mod layouts;
+mod literal;
+mod map;
 mod math;
 mod mbarrier;
 mod mix;
@@ -72,15 +75,21 @@ pub use element::{
     Bits, Element, Float, HostInt, HostNumber, HostValue, Index, Int, Numeric, WidensTo,
 };
 pub use fp8::{E4m3, E5m2};
+pub use functions::{
+    ACCURACY, Accuracy, Dp4a, Wide, byte_perm, philox, rand, rand4x, randint, randint4x, randn,
+    randn4x,
+};
 pub use handle::{Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
 pub use indexing::{PointerIndex, TensorIndex, TileIndex};
 pub use inline_ptx::{PtxOperands, PtxResults, inline_ptx, inline_ptx_with_effects};
 pub use kernel::KernelFn;
+pub use literal::WideLiteral;
+pub use map::{Mapped, map_elementwise, map_elementwise_packed};
 pub use math::{
     WithPrecision, cdiv, clamp, div_rn, fdiv, fma, maximum, maximum_nan, minimum, minimum_nan,
     select, umulhi, where_,
 };
-pub use mbarrier::{Arrival, Arrivers, Mbarrier, Mbarriers, Tried};
+pub use mbarrier::{Arrival, Arrivals, Arrivers, Mbarrier, Mbarriers, Tried};
 pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
 pub use named_barrier::NamedBarrier;
 pub use operators::LeftLiteral;

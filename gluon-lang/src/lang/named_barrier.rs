@@ -1,7 +1,8 @@
 //! Barriers that some partitions share.
 
+use super::HostInt;
 use super::trace::{self, here};
-use crate::ops::sync;
+use ir::ops::sync;
 
 /// A barrier of the hardware (PTX `bar.sync`, `bar.arrive`) where the warps of some partitions of
 /// [`warp_specialize`](super::warp_specialize) meet: cheaper than an [`Mbarrier`](super::Mbarrier), since nobody asks again
@@ -23,8 +24,10 @@ impl NamedBarrier {
     /// arrive.
     #[inline]
     #[track_caller]
-    pub fn new(threads: u32) -> Self {
-        Self(trace::name_barrier(threads, here()))
+    pub fn new(threads: impl HostInt) -> Self {
+        let at = here();
+        let threads = trace::count_of(threads.to_i128(), "the threads of a named barrier", at);
+        Self(trace::name_barrier(threads, at))
     }
 
     /// The threads of this partition come, and wait for all others. They then see what the others wrote before they came.

@@ -7,8 +7,8 @@ use half::{bf16, f16};
 use super::mix::{Mix, Operand, ScalarOperand, WithScalar};
 use super::trace::{self, here};
 use super::{Bits, Element, Handle, HostNumber, HostValue, Int, Numeric, Scalar, Tensor};
-use crate::elem::Elem;
-use crate::ops::arith::{BinaryOp, Precision, UnaryOp};
+use ir::elem::Elem;
+use ir::ops::arith::{BinaryOp, Precision, UnaryOp};
 
 #[inline]
 #[track_caller]

@@ -2,11 +2,9 @@
 
 use super::trace::{self, here};
 use super::{Element, IntoDims, Ptr, Scalar, TensorMap};
-use crate::elem::Elem;
-use crate::ir::TensorMapMode;
-use crate::layout::{
-    Nvmma, NvmmaSwizzle, Padded, SharedLayout, SharedLinear, SplitNvmma, Swizzled,
-};
+use ir::TensorMapMode;
+use ir::elem::Elem;
+use layout::{Nvmma, NvmmaSwizzle, Padded, SharedLayout, SharedLinear, SplitNvmma, Swizzled};
 
 /// A type that a kernel's signature may name: an element type, which is passed by value, a [`Ptr`] or a
 /// [`TensorMap`].
@@ -76,13 +74,13 @@ pub trait BlockLayout {
 
 impl BlockLayout for NvmmaSwizzle {
     fn of_block(self, element_bits: u32, rank: u32) -> SharedLayout {
-        self.of(element_bits, rank).into()
+        self.of(element_bits).with_rank(rank).into()
     }
 }
 
 impl BlockLayout for SplitNvmma {
     fn of_block(self, element_bits: u32, rank: u32) -> SharedLayout {
-        self.of(element_bits, rank).into()
+        self.of(element_bits).with_rank(rank).into()
     }
 }
 

@@ -5,8 +5,8 @@ use std::ops::Add;
 use super::access::Access;
 use super::trace::{self, Raw, here};
 use super::{Element, HostInt, Index, Pointers, Ptr, Scalar, Tensor};
-use crate::elem::DType;
-use crate::ops::create::Const;
+use ir::elem::DType;
+use ir::ops::create::Const;
 
 /// What can move a pointer: integers of 32 or 64 bits, or a host integer. They count elements, not bytes.
 #[diagnostic::on_unimplemented(

@@ -3,25 +3,30 @@
 pub use half::{bf16, f16};
 
 pub use super::{
-    Access, Accumulator, Arrival, Arrivers, Bits, E4m3, E5m2, Element, Factor, Float, FmaFactor,
-    Hinted, HostValue, Index, Int, KernelFn, LeftFactor, Mbarrier, Mbarriers, NamedBarrier,
-    Numeric, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor, TensorMap, TmaReduceOp, Tried,
-    WarpFactor, WarpSpecialize, Warps, arange, assume, async_copy_commit, async_copy_wait, cdiv,
-    clamp, cluster_arrive, cluster_arrive_relaxed, cluster_barrier, cluster_barrier_relaxed,
-    cluster_id, cluster_rank, cluster_size, cluster_wait, device_assert, device_print, div_rn,
-    dot_fma, fdiv, fence_async_shared, fma, full, full_like, inline_ptx, inline_ptx_with_effects,
-    join, launch_dependents, launch_wait, maximum, maximum_nan, minimum, minimum_nan, mma_v2,
-    mma_v2_tf32, num_clusters, num_programs, program_id, range, reduce, scalar, select,
-    tma_store_wait, tma_store_wait_read, umulhi, warp_specialize, where_, zeros, zeros_like,
+    Access, Accumulator, Arrival, Arrivals, Arrivers, Bits, E4m3, E5m2, Element, Factor, Float,
+    FmaFactor, Hinted, HostValue, Index, Int, KernelFn, LeftFactor, Mbarrier, Mbarriers,
+    NamedBarrier, Numeric, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor, TensorMap,
+    TmaReduceOp, Tried, WarpFactor, WarpSpecialize, Warps, arange, assume, async_copy_commit,
+    async_copy_wait, cdiv, clamp, cluster_arrive, cluster_arrive_relaxed, cluster_barrier,
+    cluster_barrier_relaxed, cluster_id, cluster_rank, cluster_size, cluster_wait, device_assert,
+    device_print, div_rn, dot_fma, fdiv, fence_async_shared, fma, full, full_like, inline_ptx,
+    inline_ptx_with_effects, join, launch_dependents, launch_wait, maximum, maximum_nan, minimum,
+    minimum_nan, mma_v2, mma_v2_tf32, num_clusters, num_programs, program_id, range, reduce,
+    scalar, select, tma_store_wait, tma_store_wait_read, umulhi, warp_specialize, where_, zeros,
+    zeros_like,
+};
+pub use super::{
+    byte_perm, map_elementwise, map_elementwise_packed, philox, rand, rand4x, randint, randint4x,
+    randn, randn4x,
 };
 pub use super::{scan, scan_reverse};
-pub use crate::layout::{
+pub use crate::{static_assert, static_print};
+pub use gluon_lang_macros::{Aggregate, case, device, kernel};
+pub use ir::ops::arith::Rounding;
+pub use ir::ops::atomic::Scope;
+pub use ir::ops::global::{CacheOp, Eviction, L2Policy, PrefetchInto};
+pub use layout::{
     Auto, Blocked, Coalesced, Dims, DistributedLinear, DotOperand, Layout, Mma, Nvmma, Padded,
     SharedLayout, SharedLinear, Slice, Swizzled, Wgmma,
 };
-pub use crate::ops::arith::Rounding;
-pub use crate::ops::atomic::Scope;
-pub use crate::ops::global::{CacheOp, Eviction, L2Policy};
-pub use crate::{static_assert, static_print};
-pub use gluon_lang_macros::{Aggregate, case, device, kernel};
 pub use std::f64::consts::{LN_2, LOG2_E, PI};

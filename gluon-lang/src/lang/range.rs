@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, HostLoop, KernelLoop, Raw, here};
 use super::{Element, HostInt, HostNumber, HostValue, Index, Scalar};
-use crate::elem::Elem;
-use crate::entity::Value;
+use ir::elem::Elem;
+use ir::entity::Value;
 
 /// The indices of a loop of the kernel: from `low` below `high` by `step`.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,10 @@ pub fn range<L: RangeEnds<H>, H>(low: L, high: H) -> Range<L::Index> {
 }
 
 impl<T> Range<T> {
+    pub(crate) fn same(&self) -> Self {
+        Self { ..*self }
+    }
+
     pub(crate) fn values_mut(&mut self) -> [&mut Value; 3] {
         let RangeValues { low, high, step } = &mut self.values;
         [low, high, step]

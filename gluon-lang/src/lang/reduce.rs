@@ -3,8 +3,8 @@
 
 use super::trace::{self, Combining, here};
 use super::{Bits, Element, Handle, Numeric, Scalar, Tensor};
-use crate::entity::Value;
-use crate::ops::arith::{BinaryOp, CompareOp};
+use ir::entity::Value;
+use ir::ops::arith::{BinaryOp, CompareOp};
 
 /// The number of a dimension, from 0.
 #[diagnostic::on_unimplemented(
@@ -27,7 +27,7 @@ impl Axis for usize {
 
 macro_rules! reductions {
     ($($bound:ident { $($(#[$doc:meta])* $name:ident = $op:ident;)* })*) => {$(
-        /// Reductions along `axis`, which the result does not have: its layout is [`Slice`](crate::layout::Slice) of this one's,
+        /// Reductions along `axis`, which the result does not have: its layout is [`Slice`](layout::Slice) of this one's,
         /// and what is left of a vector has rank 0. They combine within a thread, then within a warp by shuffles, then
         /// between warps through shared memory, each as far as the layout spreads `axis`.
         impl<T: Element> Tensor<T> {

@@ -3,7 +3,7 @@
 use super::mix::ScalarOperand;
 use super::trace::{self, RemoteCore, here};
 use super::{Element, Mbarrier, RemoteSmem, Scalar, Smem, Tensor};
-use crate::ops::tma::TmaReduceOp;
+use ir::ops::tma::TmaReduceOp;
 
 /// A copy into another CTA being described: `tile.in_cta(rank).bulk().count(n).store(from, full)`.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 use super::reduce::combined;
 use super::trace::{self, Combining, here};
 use super::{Element, Numeric, Reducible, Scalar, Tensor};
-use crate::ops::arith::BinaryOp;
+use ir::ops::arith::BinaryOp;
 
 macro_rules! scans {
     ($($(#[$doc:meta])* $name:ident = $op:ident, $is_reverse:literal;)*) => {

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use super::mix::Operand;
 use super::trace::{self, Raw, here};
 use super::{Element, Int, Smem, Tensor};
-use crate::entity::Value;
-use crate::ops::atomic::AtomicOp;
+use ir::entity::Value;
+use ir::ops::atomic::AtomicOp;
 
 /// The places of a shared tile that indices name along one dimension.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ impl<T: Element> Smem<T> {
 }
 
 macro_rules! atomics {
-    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident $fetch:ident = $op:ident;)*) => {
         /// Each as one step for each index, relaxed and among the threads of the CTA: several indices of one place all
         /// count. A barrier stands before what reads the tile.
         impl<T: Element> Indexed<T> {
@@ -55,6 +55,18 @@ macro_rules! atomics {
                     let values = values.into_raw();
                     trace::smem_atomic_scatter(AtomicOp::$op, place, values, self.mask, here());
                 }
+
+                $(#[$doc])*
+                ///
+                /// Gives what was there before; 0 where the mask is false. Several indices of one place come one after
+                /// the other, in an order that is open: each finds what another left.
+                #[inline]
+                #[track_caller]
+                pub fn $fetch(self, values: impl Operand<T>) -> Tensor<T> {
+                    let place = (self.view, self.indices, self.axis);
+                    let values = values.into_raw();
+                    Tensor::wrap(trace::smem_atomic_fetch(AtomicOp::$op, place, values, self.mask, here()))
+                }
             )*
         }
     };
@@ -62,17 +74,17 @@ macro_rules! atomics {
 
 atomics! {
     /// Adds.
-    atomic_add = Add;
+    atomic_add fetch_add = Add;
     /// The smaller stays.
-    atomic_min = Min;
+    atomic_min fetch_min = Min;
     /// The larger stays.
-    atomic_max = Max;
+    atomic_max fetch_max = Max;
     /// Bitwise and.
-    atomic_and = And;
+    atomic_and fetch_and = And;
     /// Bitwise or.
-    atomic_or = Or;
+    atomic_or fetch_or = Or;
     /// Bitwise exclusive or.
-    atomic_xor = Xor;
+    atomic_xor fetch_xor = Xor;
     /// One of the new values stays.
-    atomic_xchg = Exchange;
+    atomic_xchg fetch_xchg = Exchange;
 }

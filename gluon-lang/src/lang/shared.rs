@@ -5,11 +5,11 @@ use std::ops::Range;
 use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, here};
 use super::{BlockLayout, Element, HostInt, Int, IntoDims, Smem, Tensor};
-use crate::layout::{Dims, Layout, SharedLayout};
+use layout::{Dims, Layout, SharedLayout};
 
 impl<T: Element> Smem<T> {
     /// A new tile in shared memory, its elements undefined. The layout covers all dimensions, or all but the first, which
-    /// then counts buffers and may be any number; all others are powers of two. A swizzle alone, `Nvmma::B128`, is one of
+    /// then counts buffers. Rows of a swizzled layout are a whole number of swizzles. A swizzle alone, `Nvmma::B128`, is one of
     /// the whole matrix, or of each of several buffers. The tile lives until its last use, and its bytes are given to
     /// others before and after. A CTA has 227 KiB for what lives at a time (TK0020).
     #[inline]
@@ -51,8 +51,8 @@ impl<T: Element> Smem<T> {
 
     /// Bytes of the allocation that this is a view of, padding included.
     #[track_caller]
-    pub fn bytes(self) -> u32 {
-        trace::smem_bytes(self.value(), here())
+    pub fn bytes(self) -> usize {
+        trace::smem_bytes(self.value(), here()) as usize
     }
 
     /// Reads all elements into registers, each thread those that `layout` gives it: by vectors of up to 16 bytes, or by
@@ -80,8 +80,8 @@ impl<T: Element> Smem<T> {
         Self::wrap(trace::smem_index(self.value(), index.into_raw(), here()))
     }
 
-    /// The elements `range` of dimension `axis`. Their number is a power of two that divides the first; in a dimension that
-    /// counts buffers both are free.
+    /// The elements `range` of dimension `axis`. The first is a multiple of the largest power of two that divides their
+    /// number; in a dimension that counts buffers both are free.
     #[inline]
     #[track_caller]
     pub fn slice<H: HostInt>(self, axis: usize, range: Range<H>) -> Self {

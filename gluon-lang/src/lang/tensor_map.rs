@@ -6,7 +6,7 @@ use super::mix::{Operand, ScalarOperand};
 use super::param::BlockLayout;
 use super::trace::{self, Raw, here};
 use super::{Coordinates, Element, IntoDims, Ptr, TensorMap};
-use crate::ir::{TensorMapMode, TensorMapType};
+use ir::{TensorMapMode, TensorMapType};
 
 /// Steps between the elements of a tensor in global memory: one number of elements for each dimension but the last, the
 /// slowest first. `()` for a tensor of one dimension.

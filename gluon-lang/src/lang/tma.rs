@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, Raw, TmaCore, here};
-use super::{Element, Mbarrier, Scalar, Smem, TensorMap};
-use crate::layout::{Dims, SharedLayout};
-pub use crate::ops::tma::TmaReduceOp;
+use super::{Element, HostInt, Mbarrier, Scalar, Smem, TensorMap};
+pub use ir::ops::tma::TmaReduceOp;
+use layout::{Dims, SharedLayout};
 
 /// Where a block begins in its tensor: one coordinate in elements for each dimension, the slowest first. An array, or a
 /// tuple where host numbers and scalars of the kernel stand side by side.
@@ -69,14 +69,14 @@ impl<T: Element> TensorMap<T> {
     /// Bytes of a block, or of what one CTA has of it where the CTAs of a cluster split it: what the barrier of a load
     /// expects. Elements outside of the tensor count too.
     #[track_caller]
-    pub fn block_bytes(self) -> u32 {
-        trace::map_block_bytes(self.value(), here())
+    pub fn block_bytes(self) -> usize {
+        trace::map_block_bytes(self.value(), here()) as usize
     }
 
     /// How many CTAs of the cluster have the same part of a block: a power of two.
     #[track_caller]
-    pub fn copies(self) -> u32 {
-        trace::map_copies(self.value(), here())
+    pub fn copies(self) -> usize {
+        trace::map_copies(self.value(), here()) as usize
     }
 
     /// The rank of the CTA that loads the part of this one by [`multicast_copies`](TmaCopy::multicast_copies): the first of
@@ -141,6 +141,14 @@ impl<T: Element> TensorMap<T> {
     #[track_caller]
     pub fn store_add(self, at: impl Coordinates, from: Smem<T>) {
         self.copy().store_at(TmaReduceOp::Add, at, from, here());
+    }
+
+    /// Asks for the map itself ahead of the first copy through it (PTX `prefetch.tensormap`), which would otherwise wait for
+    /// it.
+    #[inline]
+    #[track_caller]
+    pub fn prefetch_map(self) {
+        trace::prefetch_map(self.value(), here());
     }
 
     /// Brings the block at `at` into L2.
@@ -222,16 +230,18 @@ impl<T: Element> TmaCopy<T> {
 /// (PTX `cp.async.bulk.wait_group`).
 #[inline]
 #[track_caller]
-pub fn tma_store_wait(pending: u32) {
-    trace::tma_store_wait(pending, false, here());
+pub fn tma_store_wait(pending: impl HostInt) {
+    let at = here();
+    trace::tma_store_wait(pending_of(pending, at), false, at);
 }
 
 /// Waits until at most `pending` stores of the copy engine, the newest, still read shared memory; what the others read may
 /// then be written again (PTX `cp.async.bulk.wait_group.read`).
 #[inline]
 #[track_caller]
-pub fn tma_store_wait_read(pending: u32) {
-    trace::tma_store_wait(pending, true, here());
+pub fn tma_store_wait_read(pending: impl HostInt) {
+    let at = here();
+    trace::tma_store_wait(pending_of(pending, at), true, at);
 }
 
 /// Makes what the threads stored in shared memory so far visible to the copy engine and the tensor cores, which see it
@@ -241,4 +251,8 @@ pub fn tma_store_wait_read(pending: u32) {
 #[track_caller]
 pub fn fence_async_shared() {
     trace::fence_async_shared(here());
+}
+
+fn pending_of(pending: impl HostInt, at: trace::At) -> u32 {
+    trace::count_of(pending.to_i128(), "the stores that stay in flight", at)
 }

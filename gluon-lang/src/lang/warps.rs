@@ -1,8 +1,8 @@
 //! The warps part: what the kernel's own warps and its workers do at the same time.
 
-use crate::entity::Region;
-
+use super::HostInt;
 use super::trace::{self, At, here};
+use ir::entity::Region;
 
 /// Lets the warps part, at the end of a kernel's own body. The kernel's own warps run `main`, and each worker runs on warps
 /// of its own, which the CTA has besides:
@@ -10,7 +10,8 @@ use super::trace::{self, At, here};
 /// ```text
 /// warp_specialize()
 ///     .main(|| { .. })
-///     .worker(Warps(1).registers(40), || { .. });
+///     .worker(Warps(1).registers(40), || { .. })
+///     .run();
 /// ```
 ///
 /// All partitions see the scalars, tensor maps and shared memory made before. A tensor is seen only where it was made (TK0079).
@@ -21,7 +22,6 @@ use super::trace::{self, At, here};
 /// at most, those of all partitions together, and 65536 registers: budgets that do not fit, and a partition that its budget
 /// cannot hold, are errors (TK0075).
 #[track_caller]
-#[must_use = "say what the partitions do: `.main(..).worker(..)`"]
 pub fn warp_specialize() -> WarpSpecialize {
     let at = here();
     trace::begin_parting(at);
@@ -30,29 +30,32 @@ pub fn warp_specialize() -> WarpSpecialize {
         registers: 0,
         main: None,
         workers: Vec::new(),
+        runs: false,
     }
 }
 
-/// Warps that part; they do when all partitions have been said.
+/// Partitions being described. They run at [`run`](WarpSpecialize::run); without it the kernel is refused (TK0078).
+#[must_use = "the partitions run at `.run()`: end the statement with it"]
 pub struct WarpSpecialize {
     at: At,
     registers: u32,
     main: Option<Region>,
-    workers: Vec<(Warps, Region)>,
+    workers: Vec<(u32, u32, Region)>,
+    runs: bool,
 }
 
 /// Warps of one worker, a power of two, and what they get: `Warps(1).registers(40)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warps {
-    count: u32,
+    count: i128,
     registers: u32,
 }
 
 /// So many warps.
 #[allow(non_snake_case, reason = "it makes a `Warps`")]
-pub const fn Warps(count: u32) -> Warps {
+pub fn Warps(count: impl HostInt) -> Warps {
     Warps {
-        count,
+        count: count.to_i128(),
         registers: 0,
     }
 }
@@ -69,14 +72,12 @@ impl Warps {
 
 impl WarpSpecialize {
     /// Registers of each thread of the kernel's own warps. Without it they get what the workers leave.
-    #[must_use]
     pub fn registers(mut self, registers: u32) -> Self {
         self.registers = registers;
         self
     }
 
     /// What the kernel's own warps do.
-    #[must_use]
     #[track_caller]
     pub fn main(mut self, body: impl FnOnce()) -> Self {
         let at = here();
@@ -90,30 +91,29 @@ impl WarpSpecialize {
     }
 
     /// What a worker does.
-    #[allow(
-        clippy::return_self_not_must_use,
-        reason = "the last worker ends the statement"
-    )]
     #[track_caller]
     pub fn worker(mut self, warps: Warps, body: impl FnOnce()) -> Self {
         let at = here();
-        trace::open_partition(Some(warps.count), at);
+        let count = trace::count_of(warps.count, "the warps of a worker", at);
+        trace::open_partition(Some(count), at);
         body();
-        self.workers.push((warps, trace::close_partition(at)));
+        let region = trace::close_partition(at);
+        self.workers.push((count, warps.registers, region));
         self
+    }
+
+    /// Runs the partitions, each on its warps. The kernel ends when all of them have.
+    pub fn run(mut self) {
+        self.runs = true;
+        trace::part(self.registers, self.main, &self.workers, self.at);
     }
 }
 
 impl Drop for WarpSpecialize {
-    /// Where the statement ends, all partitions are known.
+    /// Code of partitions that never run is a mistake, and no operation says where it is.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let workers: Vec<_> = self
-                .workers
-                .iter()
-                .map(|(warps, region)| (warps.count, warps.registers, *region))
-                .collect();
-            trace::part(self.registers, self.main, &workers, self.at);
+        if !self.runs && !std::thread::panicking() {
+            trace::never_run(self.at);
         }
     }
 }

@@ -116,6 +116,8 @@ fn what_cannot_be_written_is_refused_at_its_place() {
         "types.rs",
         "carried.rs",
         "host_only.rs",
+        "in_flight.rs",
+        "moved.rs",
         "right.rs",
     ] {
         check(name, &library);

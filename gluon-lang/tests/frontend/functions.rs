@@ -1,7 +1,7 @@
 //! Device functions, closures and generics.
 
 use gluon_lang::lang::prelude::*;
-use gluon_lang::text::print_with_locations;
+use ir::text::print_with_locations;
 
 use crate::support::{ir, shown};
 

@@ -1,6 +1,6 @@
 //! Kernels that are wrong, and what is said of them: each mistake once, at its place, with a way out.
 
-use gluon_lang::diag::Code;
+use diag::Code;
 use gluon_lang::lang::prelude::*;
 
 use crate::support::mistakes;

@@ -16,7 +16,7 @@ fn tiles<const STAGES: usize>(x: Ptr<f16>, out: Ptr<f16>, n: i32) {
     assert_eq!(stages.shape(), [STAGES as u32, 32, 32]);
     assert_eq!(stages.rank(), 3);
     assert_eq!(stages.layout(), Nvmma::new(64, 16).into());
-    assert_eq!(stages.bytes(), STAGES as u32 * 2048);
+    assert_eq!(stages.bytes(), STAGES * 2048);
     for i in range(0, n) {
         stages.index(i % STAGES).store(x.at(at + i).load());
     }

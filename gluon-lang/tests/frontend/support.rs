@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use gluon_lang::ir::Place;
+use diag::Place;
 use gluon_lang::lang::KernelFn;
-use gluon_lang::text::{parse, print};
+use ir::text::{parse, print};
 
 /// The tile IR of a kernel that must be right. It reads back.
 #[track_caller]

@@ -52,10 +52,73 @@ fn parts(out: Ptr<i32>, n: i32) {
             for i in range(0, n) {
                 out.at(i + 160).store(i);
             }
-        });
+        })
+        .run();
 }
 
 #[test]
 fn partitions_of_warps() {
     insta::assert_snapshot!(ir(parts));
+}
+
+/// Accumulators are moved: round loops, into the arms of branches, through closures and behind references.
+#[kernel]
+fn moved_accumulators(a: Ptr<f32>, n: i32) {
+    let tile = Smem::<bf16>::alloc([64, 64], Nvmma::B128);
+    let sums = || Accumulator::<f32>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 16]));
+    let product = |acc: Accumulator<f32>| acc.mma(tile, tile.transpose());
+    let (mut acc, mut pair) = (sums(), [sums(), sums()]);
+    for i in range(0, n) {
+        if i > 2 {
+            acc = product(acc);
+        }
+        acc = if i > 3 { product(acc) } else { acc };
+        for one in 0..2 {
+            pair[one].update(product);
+        }
+    }
+    let mut add = |times: usize| {
+        for _ in 0..times {
+            acc.update(product);
+        }
+    };
+    for _ in range(0, n) {
+        add(2);
+    }
+    twice(&mut acc, tile);
+    let [first, second] = pair.map(Accumulator::wait_all);
+    a.store((first + second).sum(0).sum(0).scalar());
+    if n > 4 {
+        a.at(1).store(acc.wait_all().sum(0).sum(0).scalar());
+    } else if n > 3 {
+        let sums = acc.mma(tile, tile.transpose()).wait_all();
+        a.at(2).store(sums.sum(0).sum(0).scalar());
+    }
+}
+
+#[device]
+fn twice(acc: &mut Accumulator<f32>, tile: Smem<bf16>) {
+    for _ in range(0, 2) {
+        acc.update(|acc| acc.mma(tile, tile.transpose()));
+    }
+}
+
+/// What follows moves into the `else`, and takes the accumulator along.
+#[kernel]
+fn accumulator_past_a_return(a: Ptr<f32>, n: i32) {
+    let tile = Smem::<bf16>::alloc([64, 64], Nvmma::B128);
+    let mut acc = Accumulator::<f32>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 16]));
+    if n < 1 {
+        return;
+    }
+    for _ in range(0, n) {
+        acc = acc.mma(tile, tile.transpose());
+    }
+    a.store(acc.wait_all().sum(0).sum(0).scalar());
+}
+
+#[test]
+fn accumulators_are_moved() {
+    insta::assert_snapshot!(ir(moved_accumulators));
+    insta::assert_snapshot!(ir(accumulator_past_a_return));
 }

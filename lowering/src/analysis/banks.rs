@@ -1,11 +1,12 @@
 //! What an access to shared memory costs a warp: how wide each thread's accesses are, and how often lanes wait for one
 //! another at a bank.
 
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::layout::convert::AccessKind;
-use gluon_lang::layout::local::{Direction, LocalPlan, Storage, plan_access};
-use gluon_lang::ops::Op;
+use ir::Func;
+use ir::entity::Inst;
+use layout::convert::AccessKind;
+use layout::local::Storage;
+
+use super::access::shared;
 
 /// What one access costs a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,40 +30,20 @@ impl BankCost {
     }
 }
 
-/// The cost of the access that `inst` is; `None` if it moves no tile between registers and shared memory.
+/// The cost of the access that `inst` is; `None` if it moves no tile between registers and its CTA's shared memory, or if
+/// the kernel computes the places.
 pub fn cost(func: &Func, inst: Inst) -> Option<BankCost> {
-    let (view, tile, direction) = moved(func, inst)?;
-    let memory = func.ty(view).as_smem()?;
-    let registers = func.ty(tile).as_tensor()?;
-    let map = registers.layout.linear(&registers.shape).ok()?;
-    let elem_bytes = memory.elem.bytes();
-    let plan: LocalPlan = plan_access(
-        &map,
-        &memory.layout,
-        &memory.alloc_shape,
-        8 * elem_bytes,
-        direction,
-    )
-    .ok()?;
-    let storage = Storage::new(&memory.layout, &memory.alloc_shape, elem_bytes).ok()?;
-    let cost = plan.cost(&storage);
+    let plan = shared::plan(func, inst).filter(|plan| !plan.is_remote)?;
+    let (memory, local) = (func.ty(plan.view).as_smem()?, plan.local?);
+    let storage = Storage::new(&memory.layout, &memory.alloc_shape, memory.elem.bytes()).ok()?;
+    let cost = local.cost(&storage);
     Some(BankCost {
-        kind: plan.kind,
-        thread_bytes: plan.vector * elem_bytes,
+        kind: local.kind,
+        thread_bytes: plan.access.bytes,
         accesses: cost.accesses,
         wavefronts: cost.wavefronts,
         conflicts: cost.conflicts,
     })
-}
-
-/// The view and the tile between which an instruction moves elements.
-fn moved(func: &Func, inst: Inst) -> Option<(Value, Value, Direction)> {
-    match func.op(inst) {
-        Op::SmemLoad(op) => Some((op.view, func.result(inst), Direction::Load)),
-        Op::SmemStore(op) => Some((op.view, op.value, Direction::Store)),
-        Op::SmemAlloc(op) => Some((func.result(inst), op.init.expand()?, Direction::Store)),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! What a layout conversion costs.
+//!
+//! Matches on ops: it is about the op `convert_layout`.
 
 use std::fmt;
 
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::Func;
-use gluon_lang::layout::convert::{Conversion, ConversionPlan, Cost, Scope};
-use gluon_lang::ops::Op;
+use ir::Func;
+use ir::entity::Inst;
+use ir::ops::Op;
+use layout::convert::{ConversionPlan, Cost, Scope};
 
-use crate::emit::scratch;
+use super::scratch::conversion;
 
 /// What one conversion costs a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +27,7 @@ impl ConversionCost {
     pub fn of(plan: &ConversionPlan) -> ConversionCost {
         ConversionCost {
             work: plan.cost(),
-            scope: match &plan.conversion {
-                Conversion::Shared(shared) => Some(shared.scope),
-                Conversion::Registers | Conversion::Shuffle(_) => None,
-            },
+            scope: plan.scope(),
             shared_bytes: plan.scratch_bytes(),
         }
     }
@@ -86,6 +85,6 @@ pub fn cost(func: &Func, inst: Inst) -> Option<ConversionCost> {
     };
     let from = func.ty(op.operand).as_tensor()?;
     let to = func.ty(func.result(inst)).as_tensor()?;
-    let plan = scratch::conversion(op, from, to).ok()?;
+    let plan = conversion::plan(op, from, to).ok()?;
     Some(ConversionCost::of(&plan))
 }

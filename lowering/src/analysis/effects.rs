@@ -1,8 +1,8 @@
 //! The effects of an instruction together with everything in its regions.
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::entity::{Inst, Region};
-use gluon_lang::ir::{Effects, Func};
+use ir::entity::{Inst, Region};
+use ir::{Effects, Func};
 
 /// The effects of every instruction, regions included. The end of a region is no effect: it happens with the region.
 #[derive(Clone, Debug)]

@@ -3,11 +3,13 @@
 //! A run of such a mask holds whole where its last element holds, which saves every other comparison of the run. It is
 //! claimed only where it follows from what is known of both sides, wrapping included: everything else is asked for each
 //! element.
+//!
+//! Matches on ops: a mask that ends is a pattern of comparisons and conjunctions.
 
-use gluon_lang::entity::Value;
-use gluon_lang::ir::Func;
-use gluon_lang::ops::Op;
-use gluon_lang::ops::arith::{BinaryOp, Compare, CompareOp};
+use ir::Func;
+use ir::entity::Value;
+use ir::ops::Op;
+use ir::ops::arith::{BinaryOp, Compare, CompareOp};
 
 use super::axis::Axes;
 

@@ -11,5 +11,6 @@ pub mod effects;
 pub mod mask;
 pub mod pressure;
 pub mod roots;
+pub mod scratch;
 pub mod shared;
 pub mod uses;

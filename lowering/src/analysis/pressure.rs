@@ -5,9 +5,9 @@
 //! counted either. What is counted must be in registers, so the result is a lower bound.
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::{Func, TensorType, Type};
-use gluon_lang::ops::Op;
+use ir::entity::{Inst, Region, Value};
+use ir::{Func, TensorType, Type};
+use layout::linear::Registers;
 
 /// The moment when most registers are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ fn passing(func: &Func, region: Region) -> SecondaryMap<Value, bool> {
     for &inst in &func.region(region).insts {
         let op = func.op(inst);
         stretch += u32::from(!op.regions().is_empty());
-        let is_elementwise = is_elementwise(op);
+        let is_elementwise = op.rules().is_elementwise();
         visit_tiles_used(func, inst, &mut |value| {
             passing[value] &= is_elementwise && made[value] == stretch;
         });
@@ -88,19 +88,6 @@ fn passing(func: &Func, region: Region) -> SecondaryMap<Value, bool> {
         }
     }
     passing
-}
-
-fn is_elementwise(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare(_)
-            | Op::Select(_)
-            | Op::Fma(_)
-            | Op::Cast(_)
-            | Op::Bitcast(_)
-    )
 }
 
 fn larger(a: Peak, b: Peak) -> Peak {
@@ -131,30 +118,29 @@ fn is_tile(func: &Func, value: Value) -> bool {
 fn weight(func: &Func, value: Value) -> u32 {
     match func.ty(value) {
         Type::InFlight(t) => registers(t),
-        Type::Tensor(t) if t.elem.is_float() && !is_made_again(func, value) => registers(t),
+        Type::Tensor(t) if t.elem.is_float() && !is_rematerialized(func, value) => registers(t),
         _ => 0,
     }
 }
 
-fn is_made_again(func: &Func, value: Value) -> bool {
-    let maker = func.def_inst(value).map(|inst| func.op(inst));
-    matches!(
-        maker,
-        Some(Op::Constant(_) | Op::Splat(_) | Op::Broadcast(_) | Op::ExpandDims(_))
-    )
+fn is_rematerialized(func: &Func, value: Value) -> bool {
+    let maker = func.def_inst(value);
+    maker.is_some_and(|inst| func.op(inst).rules().is_rematerializable())
 }
 
+/// Copies in the registers of a thread are one register under several names.
 fn registers(t: &TensorType) -> u32 {
-    let elements = t
-        .layout
-        .linear(&t.shape)
-        .map_or(0, |map| map.num_registers());
-    (elements * t.elem.bits()).div_ceil(32)
+    let Ok(map) = t.layout.linear(&t.shape) else {
+        return 0;
+    };
+    let held = Registers::of(&map);
+    let own = (0..held.count()).filter(|&register| held.is_own(register));
+    (own.count() as u32 * t.elem.bits()).div_ceil(32)
 }
 
 #[cfg(test)]
 mod tests {
-    use gluon_lang::ir::ValueDef;
+    use ir::ValueDef;
 
     use super::of_region;
     use crate::test::read;

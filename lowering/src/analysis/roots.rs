@@ -1,10 +1,10 @@
 //! Which parameters a pointer was made from, and so which buffers an access can touch.
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::{Func, Spaces};
-use gluon_lang::ops::flow;
+use ir::elem::Elem;
+use ir::entity::{Inst, Value};
+use ir::ops::flow;
+use ir::{Func, Spaces};
 
 use super::access;
 
@@ -61,7 +61,7 @@ impl Roots {
         }
         let insts = func.walk();
         // Origins only grow, and each round carries them once round every loop.
-        let mut walk = Walk {
+        let mut walk = OriginPropagation {
             func,
             origins: roots.origins,
             has_grown: true,
@@ -101,13 +101,13 @@ impl Roots {
     }
 }
 
-struct Walk<'f> {
+struct OriginPropagation<'f> {
     func: &'f Func,
     origins: SecondaryMap<Value, Origin>,
     has_grown: bool,
 }
 
-impl Walk<'_> {
+impl OriginPropagation<'_> {
     /// Carries origins from operands to results.
     fn inst(&mut self, inst: Inst) {
         let func = self.func;

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::{Func, SmemType};
-use gluon_lang::layout::relate;
-use gluon_lang::ops::{Scratch, flow};
+use ir::entity::{Inst, Region, Value};
+use ir::ops::{Scratch, flow};
+use ir::{Func, SmemType};
+use layout::relate;
 use smallvec::SmallVec;
 
 /// Allocations, in program order.

@@ -1,8 +1,8 @@
 //! Who uses a value.
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Func;
+use ir::Func;
+use ir::entity::{Inst, Value};
 
 /// The users of every value, in program order. An instruction that uses a value twice stands there twice.
 #[derive(Clone, Debug)]

@@ -1,14 +1,15 @@
 //! Elementwise arithmetic: which rule an element type goes by.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ops::arith::{
-    Binary, BinaryOp as Op, Bitcast, Cast, Compare, CompareOp, Fma, PtrAdd, Select, Unary,
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::arith::{
+    Binary, BinaryOp as Op, Bitcast, Cast, Compare, CompareOp, Direction, Fma, PtrAdd, Rounded,
+    RoundedOp, Select, Unary,
 };
 use ptx::{BinaryOp, Operand, Reg, RegClass, TernaryOp, Type};
 
 use super::code::{Code, move_type};
-use super::element::{Element, class};
+use super::element::{Element, Elements, arithmetic, class};
 use super::{Emitted, Emitter, Lower};
 
 impl Lower for Unary {
@@ -114,9 +115,60 @@ impl Lower for Fma {
         let elem = cx.elem(self.a);
         cx.map(inst, [self.a, self.b, self.c], |code, all| {
             let [a, b, c] = all.map(|e| code.operand(e, elem));
-            code.fma(super::element::arithmetic(elem), a, b, c).into()
+            code.fma(arithmetic(elem), a, b, c).into()
         });
         Ok(())
+    }
+}
+
+impl Lower for Rounded {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let elem = cx.elem(self.operands[0]);
+        let lists: Vec<_> = self.operands.iter().map(|v| cx.elements(*v)).collect();
+        let count = lists[0].len();
+        let results: Vec<Element> = (0..count)
+            .map(|at| {
+                let of_operand = |list: &Elements| cx.code.operand(list[at], elem);
+                let operands: Vec<Operand> = lists.iter().map(of_operand).collect();
+                cx.code.rounded(self, arithmetic(elem), &operands).into()
+            })
+            .collect();
+        cx.set_result(inst, results);
+        Ok(())
+    }
+}
+
+impl Code {
+    fn rounded(&mut self, op: &Rounded, ty: Type, operands: &[Operand]) -> Reg {
+        let rounding = Some(match op.direction {
+            Direction::Nearest => ptx::Rounding::Rn,
+            Direction::Zero => ptx::Rounding::Rz,
+            Direction::Down => ptx::Rounding::Rm,
+            Direction::Up => ptx::Rounding::Rp,
+        });
+        let unary = |op| ptx::Unary {
+            rounding,
+            ..ptx::Unary::new(op, ty, ptx::Dest::Sink, operands[0])
+        };
+        let binary = |op| ptx::Binary {
+            rounding,
+            ..ptx::Binary::new(op, ty, ptx::Dest::Sink, operands[0], operands[1])
+        };
+        match op.op {
+            RoundedOp::Add => self.binary_with(binary(BinaryOp::Add)),
+            RoundedOp::Sub => self.binary_with(binary(BinaryOp::Sub)),
+            RoundedOp::Mul => self.binary_with(binary(BinaryOp::Mul)),
+            RoundedOp::Div => self.binary_with(binary(BinaryOp::Div)),
+            RoundedOp::Sqrt => self.unary_with(unary(ptx::UnaryOp::Sqrt)),
+            RoundedOp::Rcp => self.unary_with(unary(ptx::UnaryOp::Rcp)),
+            RoundedOp::Fma => {
+                let [a, b, c] = [operands[0], operands[1], operands[2]];
+                self.ternary_with(ptx::Ternary {
+                    rounding,
+                    ..ptx::Ternary::new(TernaryOp::Fma, ty, ptx::Dest::Sink, a, b, c)
+                })
+            }
+        }
     }
 }
 

@@ -4,16 +4,13 @@
 //! What a thread orders by `.release` and `.acquire` is what it did itself. So that it holds for the CTA, all threads meet
 //! before a release and after an acquire; barriers make the order pass on.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::Inst;
-use gluon_lang::ops::atomic::{
-    AtomicCas, AtomicLoad, AtomicOp, AtomicRmw, AtomicStore, Scope, Semantics,
-};
+use ir::elem::{DType, Elem};
+use ir::entity::Inst;
+use ir::ops::atomic::{AtomicCas, AtomicLoad, AtomicOp, AtomicRmw, AtomicStore, Scope, Semantics};
 use ptx::{AccessSem, Addr, AtomOp, Compare, Operand, Predicate, Reg, RegClass, Space, Type};
 
 use super::code::Code;
 use super::element::{Element, class};
-use super::scratch::is_used;
 use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
 
@@ -22,9 +19,11 @@ impl Lower for AtomicRmw {
         let elem = cx.elem(self.value);
         let (pointers, values) = (cx.elements(self.ptr), cx.elements(self.value));
         let ty = word(self.op, elem);
-        let wants_result = is_used(cx.func, cx.func.result(inst));
+        let wants_result = cx.is_used(cx.func.result(inst));
         cx.meet_before(self.semantics);
-        if !wants_result && cx.add_runs(self) {
+        let plan = cx.global_plan(inst);
+        if plan.access.bytes > plan.access.elem_bytes {
+            cx.add_runs(self, &plan);
             cx.tell_copies(inst, Vec::new(), self.scratch);
             return Ok(());
         }
@@ -151,7 +150,7 @@ impl Emitter<'_> {
 
 impl Code {
     /// A register for the word that was in memory: 0 in threads that do nothing.
-    fn preset(&mut self, ty: Type, guard: Option<Predicate>) -> Reg {
+    pub(super) fn preset(&mut self, ty: Type, guard: Option<Predicate>) -> Reg {
         let class = RegClass::of(ty);
         let reg = self.reg(class);
         if guard.is_some() {
@@ -246,7 +245,7 @@ impl Code {
     }
 
     /// The element that an atomic instruction left in a register.
-    fn from_atomic_word(&mut self, reg: Reg, elem: Elem) -> Element {
+    pub(super) fn from_atomic_word(&mut self, reg: Reg, elem: Elem) -> Element {
         match elem {
             Elem::Data(DType::I16) => self.convert(Type::S32, Type::S16, None, reg).into(),
             Elem::Data(DType::U16) => self.convert(Type::U32, Type::U16, None, reg).into(),

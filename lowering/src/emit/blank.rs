@@ -2,9 +2,9 @@
 //! is there does not count (PTX ISA, `wgmma`, scale-d). In a loop that is the first iteration; where the loop is not entered
 //! at all, cold code writes the zeroes that were never needed.
 
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ops::Op;
-use gluon_lang::ops::control::For;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::Op;
+use ir::ops::control::For;
 use ptx::{Compare, Operand, Predicate, Reg};
 
 use super::Emitter;

@@ -3,11 +3,11 @@
 //! An index that is too large leads into another allocation, of which no address tells. So the emulator is told what the
 //! author indexed; in PTX this is a comment.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Type;
-use gluon_lang::ops::Op;
-use gluon_lang::ops::shared::SmemIndex;
+use ir::Type;
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::Op;
+use ir::ops::shared::SmemIndex;
 use ptx::{Bound, Operand, Predicate};
 
 use super::Emitter;

@@ -1,12 +1,12 @@
 //! Linear copies of the copy engine (PTX ISA 9.7.9.25.4): one thread asks for the whole run.
 
 use cranelift_entity::packed_option::PackedOption;
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::SmemType;
-use gluon_lang::layout::Dims;
-use gluon_lang::ops::arith::BinaryOp;
-use gluon_lang::ops::bulk::{BulkLoad, BulkPrefetch, BulkStore};
+use ir::SmemType;
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::arith::BinaryOp;
+use ir::ops::bulk::{BulkLoad, BulkPrefetch, BulkStore};
+use layout::Dims;
 use ptx::{Addr, AtomOp, BulkSharedDst, Compare, Operand, Predicate, Type};
 
 use super::element::Element;

@@ -1,8 +1,8 @@
 //! Conversions between all element types.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ops::arith::{Cast, Rounding as Mode};
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::arith::{Cast, Rounding as Mode};
 use ptx::{BinaryOp, Compare, Cvt, Operand, Rounding, Type};
 
 use super::Emitter;

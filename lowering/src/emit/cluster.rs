@@ -1,10 +1,11 @@
 //! Clusters of CTAs, and launches that overlap (PTX ISA 9.7.13.3, 9.7.13.13).
 
-use gluon_lang::entity::Inst;
-use gluon_lang::ops::cluster::{
+use ir::entity::Inst;
+use ir::ops::cluster::{
     ClusterArrive, ClusterBarrier, ClusterRank, ClusterWait, ExchangeInit, LaunchDependents,
     LaunchWait, RemoteLoad, RemoteStore,
 };
+use ir::ops::flow;
 use ptx::{
     AccessSem, Addr, ClusterBar, ClusterBarOp, GridDepControl, GridDepOp, Mapa, MbarSpace, Operand,
     Predicate, Reg, RegClass, Space, Special, Type,
@@ -17,26 +18,44 @@ use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
 
 impl Lower for ClusterBarrier {
-    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        cx.code
-            .push(cluster_barrier(ClusterBarOp::Arrive, self.is_relaxed));
-        cx.code.push(cluster_barrier(ClusterBarOp::Wait, false));
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.cluster_barrier(inst, ClusterBarOp::Arrive, self.is_relaxed);
+        cx.cluster_barrier(inst, ClusterBarOp::Wait, false);
         Ok(())
     }
 }
 
 impl Lower for ClusterArrive {
-    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        cx.code
-            .push(cluster_barrier(ClusterBarOp::Arrive, self.is_relaxed));
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.cluster_barrier(inst, ClusterBarOp::Arrive, self.is_relaxed);
         Ok(())
     }
 }
 
 impl Lower for ClusterWait {
-    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        cx.code.push(cluster_barrier(ClusterBarOp::Wait, false));
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.cluster_barrier(inst, ClusterBarOp::Wait, false);
         Ok(())
+    }
+}
+
+impl Emitter<'_> {
+    fn cluster_barrier(&mut self, inst: Inst, op: ClusterBarOp, is_relaxed: bool) {
+        self.code.push(ClusterBar {
+            sem: is_relaxed.then_some(AccessSem::Relaxed),
+            // A partition that one thread executes joins the others without the rest of its warp.
+            aligned: !self.is_after_join(inst),
+            ..ClusterBar::new(op)
+        });
+    }
+
+    /// Does the instruction stand behind `warp_specialize`?
+    fn is_after_join(&self, inst: Inst) -> bool {
+        let body = &self.func.region(self.func.body).insts;
+        let join = body
+            .iter()
+            .position(|i| flow::is_parallel(self.func.op(*i)));
+        join.is_some_and(|join| body[join..].contains(&inst))
     }
 }
 
@@ -62,8 +81,7 @@ impl Lower for RemoteLoad {
         let result = cx.func.result(inst);
         let distribution = cx.distribution(cx.tensor(result));
         let view = View::of(cx, self.view);
-        // Matrices are read from the CTA's own memory only.
-        let plan = view.vectors(&distribution.map);
+        let plan = cx.local_plan(inst);
         let mut loaded = vec![Element::int(0); distribution.registers()];
         for access in &plan.accesses {
             let addr = cx.access_address(&view, &plan, access.offset);
@@ -84,11 +102,11 @@ impl Lower for RemoteLoad {
 }
 
 impl Lower for RemoteStore {
-    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let view = View::of(cx, self.view);
         let distribution = cx.distribution(cx.tensor(self.value));
         let elements = cx.elements(self.value);
-        let plan = view.vectors(&distribution.map);
+        let plan = cx.local_plan(inst);
         let owner = distribution.owner(&mut cx.code).map(Predicate::is);
         for access in &plan.accesses {
             let addr = cx.access_address(&view, &plan, access.offset);
@@ -100,14 +118,6 @@ impl Lower for RemoteStore {
             cx.code.store(shape, &values, addr, owner, &like);
         }
         Ok(())
-    }
-}
-
-fn cluster_barrier(op: ClusterBarOp, is_relaxed: bool) -> ClusterBar {
-    ClusterBar {
-        sem: is_relaxed.then_some(AccessSem::Relaxed),
-        aligned: true,
-        ..ClusterBar::new(op)
     }
 }
 

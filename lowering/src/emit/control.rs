@@ -3,10 +3,11 @@
 //! What goes round a loop, and what leaves a branch, has one set of registers for its whole life; they are written at the
 //! end of every way that leads there. All conditions are the same in every thread of the CTA, so all branches are uniform.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ops::control::{Condition, For, If, Return, While, Yield, yielded};
-use gluon_lang::ops::{self, arith::BinaryOp as Op};
+use ir::elem::Elem;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::control::{Condition, For, If, Return, While, Yield, yielded};
+use ir::ops::rotation::rotation;
+use ir::ops::{self, arith::BinaryOp as Op};
 use ptx::{Compare, Operand, Predicate, Reg, RegClass};
 
 use crate::analysis::axis::Range;
@@ -46,6 +47,7 @@ impl Lower for For {
             cx.set(*param, slot.elements());
         }
         cx.enter_blank(&blank, self, index);
+        cx.enter_restarted(inst, &carried);
         cx.region(self.body)?;
         let ends: Vec<Value> = yielded(cx.func, self.body).to_vec();
         cx.hand_on(&carried, &ends);
@@ -77,6 +79,19 @@ impl Lower for For {
 }
 
 impl Emitter<'_> {
+    /// Accumulators that end in the loop and begin again have the registers of their slots.
+    fn enter_restarted(&mut self, inst: Inst, carried: &[Slot]) {
+        if !carried.iter().any(|slot| slot.is_in_flight) {
+            return;
+        }
+        let rotation = rotation(self.func, inst)
+            .expect("the verifier lets no loop carry accumulators that exchange registers");
+        for (slot, begin) in rotation.restarted {
+            let registers = carried[slot].regs.clone();
+            self.continued[self.func.result(begin)] = Some(registers);
+        }
+    }
+
     /// Does the region start products on the tensor cores? A loop that does is left rolled: copies of its products would write
     /// the same registers, which ptxas does not survive (see [`wgmma`](super::wgmma)), and the tensor cores are busy either way.
     fn multiplies(&self, region: Region) -> bool {
@@ -218,6 +233,8 @@ struct Slot {
     regs: Vec<Reg>,
     /// Registers hold two half floats each, as memory, arithmetic in pairs and the tensor cores do.
     is_packed: bool,
+    /// They belong to an accumulator in flight.
+    is_in_flight: bool,
 }
 
 impl Slot {
@@ -240,6 +257,7 @@ impl Emitter<'_> {
                 elem,
                 regs: Vec::new(),
                 is_packed: false,
+                is_in_flight: true,
             };
         }
         let count = self.count(ty);
@@ -253,6 +271,7 @@ impl Emitter<'_> {
             elem,
             regs: (0..count).map(|_| self.code.reg(class)).collect(),
             is_packed,
+            is_in_flight: false,
         }
     }
 
@@ -267,6 +286,7 @@ impl Emitter<'_> {
                 elem: self.elem(init),
                 regs: self.in_flight(init),
                 is_packed: false,
+                is_in_flight: true,
             };
         }
         let slot = self.empty_slot(init);

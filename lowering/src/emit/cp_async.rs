@@ -3,48 +3,49 @@
 //!
 //! A mask that ends within a run costs no width: the copy reads fewer bytes, and the machine fills the rest with zeros.
 
-use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Inst;
-use gluon_lang::layout::local::LocalPlan;
-use gluon_lang::ops::cp_async::{AsyncArrive, AsyncCommit, AsyncCopy, AsyncWait};
-use gluon_lang::ops::global::CacheOp;
+use diag::Place;
+use diag::{Code as ErrorCode, Diagnostic};
+use ir::elem::Elem;
+use ir::entity::Inst;
+use ir::ops::cp_async::{AsyncArrive, AsyncCommit, AsyncCopy, AsyncWait};
+use ir::ops::global::CacheOp;
 use ptx::{CpAsyncCache, MbarSpace, Operand, Predicate, Type};
+
+use crate::analysis::access::shared::places;
+use crate::analysis::access::{Cut, GlobalPlan};
 
 use super::code::Code;
 use super::element::Element;
-use super::global::{Cut, l2_prefetch};
+use super::global::l2_prefetch;
 use super::shared::View;
 use super::{Emitted, Emitter, Lower};
 
 /// The bytes that one copy can have.
-const COPY_BYTES: [u32; 3] = [16, 8, 4];
-
-/// Where a register's element lies: the access of the plan that holds it, and its place there.
-type Place = (usize, usize);
+const COPY_BYTES: [u32; 3] = target::SM_90A.access.async_bytes;
 
 impl Lower for AsyncCopy {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let view = View::of(cx, self.view);
         let elem = view.ty.elem;
-        let distribution = cx.distribution(cx.tensor(self.ptr));
-        let plan = view.vectors(&distribution.map);
-        let places = places(&plan, distribution.registers());
         let mask = self.mask.expand();
-        let runs = cx.runs(self.ptr, mask, elem);
-        let width = width(self, cx, inst, &places, &runs.groups, runs.cut, elem)?;
+        let plan = cx.global_plan(inst);
+        check_width(self, &plan, cx.func.place(inst))?;
+        let local = plan.shared.as_ref();
+        let local = local.expect("a copy's plan says where it goes in shared memory");
+        let places = places(local);
         let pointers = cx.elements(self.ptr);
         let masks = mask.map(|m| cx.elements(m));
         let owner = cx.owner_of(self.ptr).map(Predicate::is);
-        for part in runs.groups.iter().flat_map(|run| run.chunks(width)) {
+        for part in &plan.runs {
             let (access, at) = places[part[0]];
-            let mut dst = cx.access_address(&view, &plan, plan.accesses[access].offset);
+            let mut dst = cx.access_address(&view, local, local.accesses[access].offset);
             dst.offset += (at as u32 * elem.bytes()) as i32;
             let src = cx.code.address(pointers[part[0]]);
-            let bytes = width as u32 * elem.bytes();
-            let src_bytes = masks
-                .as_ref()
-                .and_then(|m| cx.code.bytes_in(part.iter().map(|&r| m[r]), runs.cut, elem));
+            let bytes = plan.access.bytes;
+            let src_bytes = masks.as_ref().and_then(|m| {
+                cx.code
+                    .bytes_in(part.iter().map(|&r| m[r]), plan.access.cut, elem)
+            });
             let copy = ptx::CpAsync {
                 prefetch: l2_prefetch(self.prefetch),
                 src_bytes,
@@ -56,32 +57,15 @@ impl Lower for AsyncCopy {
     }
 }
 
-/// Elements of one copy.
-fn width(
-    copy: &AsyncCopy,
-    cx: &Emitter<'_>,
-    inst: Inst,
-    places: &[Place],
-    runs: &[Vec<usize>],
-    cut: Cut,
-    elem: Elem,
-) -> Result<usize, Diagnostic> {
-    let longest = if cut == Cut::Anywhere {
-        1
-    } else {
-        runs[0].len()
-    };
+/// Refuses a copy of a width that the instruction does not have.
+fn check_width(copy: &AsyncCopy, plan: &GlobalPlan, place: Option<Place>) -> Emitted {
     let wanted: &[u32] = if copy.cache == CacheOp::Cg {
         &COPY_BYTES[..1]
     } else {
         &COPY_BYTES
     };
-    let fits = |bytes: &&u32| {
-        let width = (*bytes / elem.bytes()) as usize;
-        width > 0 && width <= longest && lie_together(places, runs, width)
-    };
-    if let Some(bytes) = wanted.iter().find(fits) {
-        return Ok((bytes / elem.bytes()) as usize);
+    if wanted.contains(&plan.access.bytes) {
+        return Ok(());
     }
     let what = match wanted {
         [bytes] => format!("{bytes} bytes at once, as `CacheOp::Cg` asks for"),
@@ -89,10 +73,10 @@ fn width(
     };
     let error = Diagnostic::error(
         ErrorCode::AccessWidth,
-        cx.func.place(inst),
+        place,
         format!("no thread can copy {what}: its elements do not lie together in both memories"),
     );
-    let why = if cut == Cut::Anywhere {
+    let why = if plan.access.cut == Cut::Anywhere {
         "the mask may be different for each element of a thread"
     } else {
         "what lies together follows from the layout of the pointers, from what is known of their offsets and alignment (`multiple_of`), and from the layout of the tile"
@@ -100,26 +84,6 @@ fn width(
     Err(error.note(why).help(
         "give each thread whole runs of a row (`Coalesced` does), and the tile a layout that keeps 16 bytes together",
     ))
-}
-
-/// The place of each register's element.
-fn places(plan: &LocalPlan, registers: usize) -> Vec<Place> {
-    let mut places = vec![(0, 0); registers];
-    for (access, part) in plan.accesses.iter().enumerate() {
-        for (at, &register) in part.registers.iter().enumerate() {
-            places[register as usize] = (access, at);
-        }
-    }
-    places
-}
-
-/// Are all parts of `width` elements of the runs in one piece in shared memory, and aligned there?
-fn lie_together(places: &[Place], runs: &[Vec<usize>], width: usize) -> bool {
-    runs.iter().flat_map(|run| run.chunks(width)).all(|part| {
-        let (access, first) = places[part[0]];
-        let is_next = |(at, &register): (usize, &usize)| places[register] == (access, first + at);
-        first.is_multiple_of(width) && part.iter().enumerate().all(is_next)
-    })
 }
 
 /// Only copies of 16 bytes can pass L1 by, which they then do: what is copied is read from shared memory.

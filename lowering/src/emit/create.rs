@@ -1,9 +1,9 @@
 //! Constants, ranges, splats and the place in the grid.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::Inst;
-use gluon_lang::ops::cluster::{ClusterId, NumClusters};
-use gluon_lang::ops::create::{Arange, Constant, GridAxis, NumPrograms, ProgramId, Splat};
+use ir::elem::{DType, Elem};
+use ir::entity::Inst;
+use ir::ops::cluster::{ClusterId, NumClusters};
+use ir::ops::create::{Arange, Constant, GridAxis, NumPrograms, ProgramId, Splat};
 use ptx::{Operand, Special, Type};
 
 use super::code::Code;

@@ -3,10 +3,10 @@
 //! `vprintf` takes a format and the generic address of its values, which lie behind each other in local memory, each
 //! aligned to its size and promoted as C does it (CUDA C++ Programming Guide, "Formatted Output").
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Type as TileType;
-use gluon_lang::ops::debug::{Assert, Assume, Hint, Print};
+use ir::Type as TileType;
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::debug::{Assert, Assume, Hint, Print};
 use ptx::smallvec::smallvec;
 use ptx::{
     Addr, Arguments, BinaryOp, Call, Cvt, Cvta, CvtaSpace, Exit, Func, Initializer, Linkage,

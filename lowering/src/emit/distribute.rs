@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use gluon_lang::ir::TensorType;
-use gluon_lang::layout::convert::PerThread;
-use gluon_lang::layout::{Axis, LinearLayout};
+use ir::TensorType;
+use layout::convert::PerThread;
+use layout::linear::Registers;
+use layout::{Axis, LinearLayout};
 use ptx::{BinaryOp, Operand, Reg, Type};
 
 use super::code::Code;
@@ -15,8 +16,8 @@ pub(super) struct Distribution {
     pub(super) map: LinearLayout,
     /// The packed coordinates that each register adds to those of its thread.
     pub(super) offsets: Vec<u64>,
-    /// The register bits that add nothing: registers with one of them set hold copies.
-    pub(super) copied_registers: u32,
+    /// The registers that hold elements.
+    pub(super) held: Registers,
     /// The thread bits (lane, then warp) that add nothing: threads with one of them set hold copies.
     pub(super) copied_threads: u32,
 }
@@ -27,10 +28,10 @@ impl Distribution {
         let map = map.expect("layouts of an allocated kernel are concrete and fit their shapes");
         let lane_bits = map.in_bits(Axis::Lane);
         Distribution {
-            offsets: (0..map.num_registers())
+            offsets: (map.registers().into_iter())
                 .map(|r| map.apply_packed(u64::from(r)))
                 .collect(),
-            copied_registers: map.free_mask(Axis::Register),
+            held: Registers::of(&map),
             copied_threads: map.free_mask(Axis::Lane) | map.free_mask(Axis::Warp) << lane_bits,
             map,
         }
@@ -42,7 +43,12 @@ impl Distribution {
 
     /// Is the register no copy of an earlier one?
     pub(super) fn is_own(&self, register: usize) -> bool {
-        register as u32 & self.copied_registers == 0
+        self.held.is_own(register)
+    }
+
+    /// The register of which this one is a copy: itself, unless it is one.
+    pub(super) fn original(&self, register: usize) -> usize {
+        self.held.original(register)
     }
 
     /// The coordinate along `dim` of a packed place.

@@ -2,8 +2,8 @@
 //! here: shifts for powers of two, a multiplication by a reciprocal in fixed point for the rest (Granlund and Montgomery,
 //! Division by Invariant Integers using Multiplication, 1994).
 
-use gluon_lang::elem::Elem;
-use gluon_lang::ops::arith::BinaryOp as Op;
+use ir::elem::Elem;
+use ir::ops::arith::BinaryOp as Op;
 use ptx::{BinaryOp, Operand, Type};
 
 use super::code::Code;

@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::layout::Dims;
-use gluon_lang::ops::arith::BinaryOp as Op;
-use gluon_lang::ops::dot::{DotFma, MmaV2};
-use gluon_lang::ops::wgmma::InputPrecision;
+use ir::elem::Elem;
+use ir::entity::{Inst, Value};
+use ir::ops::arith::BinaryOp as Op;
+use ir::ops::dot::{DotFma, MmaV2};
+use ir::ops::wgmma::InputPrecision;
+use layout::Dims;
 use ptx::{Fragment, MmaLayout, Operand, Reg, RegClass, Shape, TernaryOp};
 
 use super::code::{Code, move_type};
@@ -65,8 +65,8 @@ impl Lower for DotFma {
                 }
             }
         }
-        let copies = !sums.distribution.copied_registers as usize;
-        let elements: Vec<Element> = (0..results.len()).map(|r| results[r & copies]).collect();
+        let original = |r: usize| results[sums.distribution.original(r)];
+        let elements: Vec<Element> = (0..results.len()).map(original).collect();
         cx.set_result(inst, elements);
         Ok(())
     }

@@ -15,9 +15,9 @@
 
 use std::rc::Rc;
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::nearest::{nearest_bf16, nearest_f16};
-use gluon_lang::ops::create::Const;
+use ir::elem::{DType, Elem};
+use ir::nearest::{nearest_bf16, nearest_f16};
+use ir::ops::create::Const;
 use ptx::{BinaryOp, Operand, Reg, RegClass, TernaryOp, Type};
 
 use super::code::{Code, Kind, key, move_type};

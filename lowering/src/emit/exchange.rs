@@ -1,8 +1,8 @@
 //! Exchange through shared memory: every thread writes what it holds, the threads concerned meet, and every thread reads
 //! what it shall hold.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::layout::convert::{Access, AccessKind, PerThread, RemoteRead, Scope, SharedPlan};
+use ir::elem::Elem;
+use layout::convert::{AccessKind, LaneAccess, PerThread, RemoteRead, Scope, SharedPlan};
 use ptx::{Addr, Fragment, MatrixCount, Operand, Predicate, Reg, RegClass, Space};
 
 use super::Emitter;
@@ -72,7 +72,7 @@ impl Emitter<'_> {
         self.code.holders(plan.idle_lanes | plan.idle_warps << 5)
     }
 
-    fn meet_in(&mut self, scope: Scope) {
+    pub(super) fn meet_in(&mut self, scope: Scope) {
         match scope {
             // Warps without tiles read along, what other warps wrote.
             Scope::Warp if self.code.partition.followers > 0 => self.meet(),
@@ -82,7 +82,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn exchange_addr(&mut self, thread: &PerThread, access: &Access, place: u32) -> Addr {
+    fn exchange_addr(&mut self, thread: &PerThread, access: &LaneAccess, place: u32) -> Addr {
         let number = self.code.per_thread(thread);
         let number = self.code.flipped(number, access.xor_bytes);
         let (number, constant) = match number {
@@ -93,7 +93,7 @@ impl Emitter<'_> {
     }
 
     /// The same place in the shared memory of the CTA that the access reads.
-    fn remote_addr(&mut self, addr: Addr, remote: &RemoteRead, access: &Access) -> Addr {
+    fn remote_addr(&mut self, addr: Addr, remote: &RemoteRead, access: &LaneAccess) -> Addr {
         let cta = self.code.per_thread(&remote.thread);
         let cta = self.code.flipped(cta, access.block_xor);
         let ptx::Base::Reg(own) = addr.base else {

@@ -1,17 +1,17 @@
 //! Tensors in scratch, dimension after dimension, without swizzling.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::layout::{Axis, LinearLayout};
+use ir::elem::Elem;
+use layout::{Axis, LinearLayout};
 use ptx::{Addr, BinaryOp, Operand, Predicate, Space, Type};
 
 use super::Emitter;
 use super::distribute::Distribution;
 use super::element::Element;
-use super::numbering::{bits_of, held_by_ctas};
 use super::vector::{Shape, plain_load, plain_store};
+use crate::analysis::scratch::numbering::{bits_of, held_by_ctas};
 
 /// The widest access of one thread (PTX ISA 9.7.9.8).
-const MAX_ACCESS_BYTES: u32 = 16;
+const MAX_ACCESS_BYTES: u32 = target::SM_90A.access.widest_bytes;
 
 /// Where the elements of a tensor that a CTA holds lie: each bit of a coordinate has a bit of its own in the offset, but for
 /// those that the CTA's rank decides.
@@ -41,12 +41,6 @@ impl Flat {
             steps[dim] = bits_of(map, dim).map(of_bit).collect();
         }
         Flat { steps, elem, start }
-    }
-
-    /// Its bytes for a tensor of this layout.
-    pub(super) fn bytes(map: &LinearLayout, elem: Elem) -> u32 {
-        let bits = map.total_out_bits() - held_by_ctas(map).count_ones();
-        elem.bytes() << bits
     }
 
     /// The first byte.
@@ -181,7 +175,7 @@ impl Flat {
                 loaded[register] = element;
             }
         }
-        let copied = held.copied_registers as usize;
+        let copied = held.held.copied() as usize;
         (0..loaded.len()).map(|r| loaded[r & !copied]).collect()
     }
 

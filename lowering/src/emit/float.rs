@@ -2,10 +2,10 @@
 //! of their own goes through f32, which holds their sums, products and quotients with bits to spare, so that rounding
 //! twice is rounding once.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ops::arith::{Binary, BinaryOp as Op, CompareOp, Precision, Unary, UnaryOp};
 use half::{bf16, f16};
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::arith::{Binary, BinaryOp as Op, CompareOp, Precision, Unary, UnaryOp};
 use ptx::{BinaryOp, Cvt, DivPrecision, Operand, Reg, Rounding, Type};
 
 use super::Emitter;
@@ -63,6 +63,9 @@ impl Emitter<'_> {
                 let narrow = code.narrow(&results, elem, Rounding::Rn);
                 self.set_result(inst, narrow);
             }
+            Op::CopySign if is_half => self.half_map(inst, [op.lhs, op.rhs], |code, ty, [a, b]| {
+                code.half_with_sign(ty, b, a)
+            }),
             _ if is_half => self.half_map(inst, [op.lhs, op.rhs], |code, ty, [a, b]| {
                 let (binary, nan) = simple(op.op);
                 code.binary_with(ptx::Binary {
@@ -158,6 +161,7 @@ impl Code {
         match op {
             Op::Div => self.float_quotient(precision, ty, a, b),
             Op::Rem => self.float_remainder(ty, a, b),
+            Op::CopySign => self.with_sign(ty, b, a),
             Op::MinNan | Op::MaxNan if ty == Type::F64 => {
                 // There is no min.NaN.f64.
                 let number = self.binary(simple(op).0, ty, a, b);
@@ -170,6 +174,18 @@ impl Code {
                 self.binary_with(ptx::Binary { nan, ..inst }).into()
             }
         }
+    }
+
+    /// The magnitude of `x` with the sign of `sign`, of one f16 or bf16 or of two: `copysign` is of f32 and f64 alone.
+    fn half_with_sign(&mut self, ty: Type, sign: Operand, x: Operand) -> Reg {
+        let (bits, signs, magnitudes) = if ty.bits() == 16 {
+            (Type::B16, 0x8000_i64, 0x7fff_i64)
+        } else {
+            (Type::B32, 0x8000_8000, 0x7fff_7fff)
+        };
+        let sign = self.binary(BinaryOp::And, bits, sign, signs);
+        let magnitude = self.binary(BinaryOp::And, bits, x, magnitudes);
+        self.binary(BinaryOp::Or, bits, magnitude, sign)
     }
 
     pub(super) fn float_quotient(

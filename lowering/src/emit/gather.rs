@@ -2,21 +2,21 @@
 
 use std::rc::Rc;
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Inst;
-use gluon_lang::layout::Axis;
-use gluon_lang::ops::flow;
-use gluon_lang::ops::gather::Gather;
+use ir::elem::Elem;
+use ir::entity::Inst;
+use ir::ops::flow;
+use ir::ops::gather::Gather;
+use layout::Axis;
 use ptx::{Addr, BinaryOp, Compare, Operand, Reg, ShflMode, Space, Special, Type};
 
 use super::code::Code;
 use super::distribute::Distribution;
 use super::element::{Element, Elements};
 use super::flat::Flat;
-use super::lookup::{Decider, Lookup};
-use super::scratch::{Meeting, gather_way};
 use super::vector::{Shape, plain_load};
 use super::{Emitted, Emitter, Lower};
+use crate::analysis::scratch::lookup::{Decider, Lookup};
+use crate::analysis::scratch::{BarrierScope, gather};
 
 impl Lower for Gather {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -29,13 +29,13 @@ impl Lower for Gather {
         };
         let index_elem = cx.elem(self.indices);
         let indices = cx.elements(self.indices);
-        let way = gather_way(cx.func, self);
+        let way = gather::way(cx.func, self);
         if way.lookup.is_none() {
-            if way.need.meeting == Meeting::Warp && flow::is_in_loop(cx.func, inst) {
+            if way.need.scope == BarrierScope::Warp && flow::is_in_loop(cx.func, inst) {
                 // The planner lets a warp use its own part again without a barrier of the CTA.
                 cx.meet_warp();
             }
-            plan.leave(self, way.need.meeting, cx);
+            plan.leave(self, way.need.scope, cx);
         }
         let mut found = vec![Element::int(0); plan.indices.registers()];
         for register in (0..found.len()).filter(|&r| plan.indices.is_own(r)) {
@@ -45,11 +45,11 @@ impl Lower for Gather {
                 None => plan.read(self, register, index, cx),
             };
         }
-        if way.lookup.is_none() && way.need.meeting == Meeting::Cluster {
+        if way.lookup.is_none() && way.need.scope == BarrierScope::Cluster {
             // Nobody may write here again, or leave, while another CTA still reads.
             cx.meet_cluster();
         }
-        let copied = plan.indices.copied_registers as usize;
+        let copied = plan.indices.held.copied() as usize;
         let results: Vec<Element> = (0..found.len()).map(|r| found[r & !copied]).collect();
         cx.set_result(inst, results);
         Ok(())
@@ -71,11 +71,11 @@ impl Plan {
     }
 
     /// Leaves the source in shared memory.
-    fn leave(&self, op: &Gather, meeting: Meeting, cx: &mut Emitter<'_>) {
+    fn leave(&self, op: &Gather, meeting: BarrierScope, cx: &mut Emitter<'_>) {
         self.flat(op).store(&self.source, &self.elements, cx);
         match meeting {
-            Meeting::Warp => cx.meet_warp(),
-            Meeting::Cluster => cx.meet_cluster(),
+            BarrierScope::Warp => cx.meet_warp(),
+            BarrierScope::Cluster => cx.meet_cluster(),
             _ => cx.meet(),
         }
     }

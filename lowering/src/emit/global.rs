@@ -1,26 +1,22 @@
 //! Loads and stores of global memory.
 //!
-//! The elements of a thread that follow one another in memory are accessed together, up to 16 bytes. Where the mask may cut
-//! such a run, it is accessed as one where all of it is in, and element by element where it is not, so that a ragged edge
-//! costs no width elsewhere.
+//! Which elements of a thread are accessed together is planned by the analysis of accesses. Where the mask may split such a
+//! run, it is accessed as one where the mask holds for all of it, and element by element elsewhere, so that a ragged edge
+//! costs no width in the rest of the tile.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::layout::{Axis, linear::gf2::Span};
-use gluon_lang::ops::arith::BinaryOp;
-use gluon_lang::ops::global::{CacheOp, Eviction, Load, Prefetch, Store};
+use ir::elem::Elem;
+use ir::entity::{Inst, Value};
+use ir::ops::arith::BinaryOp;
+use ir::ops::global::{CacheOp, Eviction, Load, Prefetch, PrefetchInto, PrefetchLines, Store};
+use layout::Axis;
 use ptx::{AccessSem, Addr, L1Eviction, L2Prefetch, LoadCache, Predicate, Reg, Space, StoreCache};
 
-use crate::analysis::mask;
+use crate::analysis::access::Cut;
 
 use super::code::Code;
-use super::distribute::Distribution;
 use super::element::Element;
 use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
-
-/// The widest access of one thread (PTX ISA 9.7.9.8).
-const MAX_ACCESS_BYTES: u32 = 16;
 
 impl Lower for Load {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -35,14 +31,16 @@ impl Lower for Load {
             nc: cx.roots.is_readonly(self.ptr) && !self.is_volatile && self.cache != CacheOp::Cv,
             ..plain_load(Space::Global)
         };
-        let runs = cx.runs(self.ptr, self.mask.expand(), elem);
+        let plan = cx.global_plan(inst);
         let pointers = cx.elements(self.ptr);
         let masks = self.mask.expand().map(|m| cx.elements(m));
         let others = self.other.expand().map(|o| cx.elements(o));
-        let mut loaded = vec![None; runs.copies.len()];
-        for run in &runs.groups {
+        let mut loaded = vec![None; plan.copies.len()];
+        for run in &plan.runs {
             let addr = cx.code.address(pointers[run[0]]);
-            let mask = masks.as_ref().map(|m| runs.mask(run, m));
+            let mask = masks
+                .as_ref()
+                .map(|m| Mask::of_run(plan.access.cut, run, m));
             let other: Vec<Element> = run
                 .iter()
                 .map(|&r| others.as_ref().map_or(zero(elem), |o| o[r]))
@@ -52,7 +50,7 @@ impl Lower for Load {
                 loaded[register] = Some(value);
             }
         }
-        let elements: Vec<Element> = runs
+        let elements: Vec<Element> = plan
             .copies
             .iter()
             .map(|&r| loaded[r].expect("every register that is no copy stands in a run"))
@@ -63,7 +61,7 @@ impl Lower for Load {
 }
 
 impl Lower for Store {
-    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let elem = cx.elem(self.value);
         let like = ptx::St {
             sem: self.is_volatile.then_some(AccessSem::Volatile),
@@ -72,40 +70,21 @@ impl Lower for Store {
             policy: cx.l2_policy(self.policy),
             ..plain_store(Space::Global)
         };
-        let runs = cx.runs(self.ptr, self.mask.expand(), elem);
+        let plan = cx.global_plan(inst);
         let (pointers, values) = (cx.elements(self.ptr), cx.elements(self.value));
         let masks = self.mask.expand().map(|m| cx.elements(m));
         let owner = cx.owner_in_cluster(self.ptr);
-        for run in &runs.groups {
+        for run in &plan.runs {
             let addr = cx.code.address(pointers[run[0]]);
             let stored: Vec<Element> = run.iter().map(|&r| values[r]).collect();
-            let mask = masks.as_ref().map(|m| runs.mask(run, m));
+            let mask = masks
+                .as_ref()
+                .map(|m| Mask::of_run(plan.access.cut, run, m));
             cx.code
                 .store_run(elem, addr, (mask.as_ref(), owner), &stored, &like);
         }
         Ok(())
     }
-}
-
-/// The registers of an access, run by run.
-pub(super) struct Runs {
-    /// Registers that are accessed together, in the order of memory.
-    pub(super) groups: Vec<Vec<usize>>,
-    /// For each register, the one that is accessed for it.
-    copies: Vec<usize>,
-    /// How the mask of every run lies.
-    pub(super) cut: Cut,
-}
-
-/// Where a mask may cut a run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
-    /// Nowhere: it is the same for all elements of the run.
-    Nowhere,
-    /// Once: it holds up to some element and not after it.
-    Once,
-    /// Anywhere.
-    Anywhere,
 }
 
 /// The mask of one run.
@@ -116,13 +95,14 @@ pub(super) struct Mask {
     all: Vec<Element>,
 }
 
-impl Runs {
-    pub(super) fn mask(&self, run: &[usize], elements: &[Element]) -> Mask {
-        let each: Vec<Element> = match self.cut {
+impl Mask {
+    /// The mask of a run, of the elements of the whole mask.
+    pub(super) fn of_run(cut: Cut, run: &[usize], elements: &[Element]) -> Mask {
+        let each: Vec<Element> = match cut {
             Cut::Nowhere => run.iter().map(|_| elements[run[0]]).collect(),
             Cut::Once | Cut::Anywhere => run.iter().map(|&r| elements[r]).collect(),
         };
-        let all = match self.cut {
+        let all = match cut {
             Cut::Anywhere => each.clone(),
             Cut::Nowhere | Cut::Once => each.last().copied().into_iter().collect(),
         };
@@ -131,68 +111,6 @@ impl Runs {
 }
 
 impl Emitter<'_> {
-    /// Which registers are accessed together.
-    pub(super) fn runs(&mut self, pointers: Value, mask: Option<Value>, elem: Elem) -> Runs {
-        let Some(t) = self.func.ty(pointers).as_tensor() else {
-            return Runs {
-                groups: vec![vec![0]],
-                copies: vec![0],
-                cut: Cut::Anywhere,
-            };
-        };
-        let distribution = self.distribution(t);
-        let (dim, steps) = (0..t.rank())
-            .map(|dim| (dim, self.steps_along(dim, pointers, &distribution, elem)))
-            .max_by_key(|(_, steps)| steps.len())
-            .unwrap_or_default();
-        let cut = mask.map_or(Cut::Nowhere, |mask| {
-            self.cut_of(mask, dim, 1 << steps.len())
-        });
-        let copied = distribution.copied_registers as usize;
-        Runs {
-            groups: groups(&distribution, &steps),
-            copies: (0..distribution.registers()).map(|r| r & !copied).collect(),
-            cut,
-        }
-    }
-
-    /// The registers that differ by 1, 2, 4, ... elements along `dim`, as far as one access reaches.
-    fn steps_along(
-        &self,
-        dim: usize,
-        pointers: Value,
-        distribution: &Distribution,
-        elem: Elem,
-    ) -> Vec<u64> {
-        let map = &distribution.map;
-        let mut span = Span::new();
-        for (bit, &basis) in map.bases(Axis::Register).iter().enumerate() {
-            if distribution.copied_registers >> bit & 1 == 0 {
-                span.insert_tagged(basis, 1 << bit);
-            }
-        }
-        let most = MAX_ACCESS_BYTES / elem.bytes();
-        let known = self.axes.contiguity(pointers, dim);
-        let aligned = self.axes.divisibility(pointers, dim) / elem.bytes();
-        let width = most.min(known).min(aligned);
-        let shift = map.out_shift(Axis::dim(dim));
-        let bits = map.out_bits(Axis::dim(dim)).min(width.max(1).ilog2());
-        (0..bits)
-            .map_while(|bit| span.solve(1 << (shift + bit)))
-            .collect()
-    }
-
-    /// Where a mask may cut aligned runs of `len` elements along `dim`.
-    fn cut_of(&self, mask: Value, dim: usize, len: u32) -> Cut {
-        if self.axes.constancy(mask, dim) >= len {
-            Cut::Nowhere
-        } else if mask::ends_within_runs(self.func, self.axes, mask, dim, len) {
-            Cut::Once
-        } else {
-            Cut::Anywhere
-        }
-    }
-
     /// The same among all threads of the cluster, where a tensor is spread over its CTAs.
     fn owner_in_cluster(&mut self, pointers: Value) -> Option<Reg> {
         let owner = self.owner_of(pointers);
@@ -225,8 +143,8 @@ impl Emitter<'_> {
 /// What stands where nothing is loaded and nothing is asked for.
 pub(super) fn zero(elem: Elem) -> Element {
     match elem {
-        Elem::Data(gluon_lang::elem::DType::F32) => Element::Whole(ptx::Operand::F32(0)),
-        Elem::Data(gluon_lang::elem::DType::F64) => Element::Whole(ptx::Operand::F64(0)),
+        Elem::Data(ir::elem::DType::F32) => Element::Whole(ptx::Operand::F32(0)),
+        Elem::Data(ir::elem::DType::F64) => Element::Whole(ptx::Operand::F64(0)),
         _ => Element::int(0),
     }
 }
@@ -249,7 +167,7 @@ impl Code {
         match pointer {
             Element::Sum(reg, add) if i32::try_from(add).is_ok() => Addr::reg(reg, add as i32),
             other => {
-                let reg = self.whole(other, Elem::Data(gluon_lang::elem::DType::U64));
+                let reg = self.whole(other, Elem::Data(ir::elem::DType::U64));
                 Addr::reg(reg, 0)
             }
         }
@@ -288,7 +206,10 @@ impl Code {
     ) -> Vec<Element> {
         let shape = Shape::new(elem, other.len());
         let regs = match self.part_of(mask) {
-            Part::None => return other.to_vec(),
+            Part::None => {
+                self.skip_access();
+                return other.to_vec();
+            }
             Part::All => {
                 let regs = self.vector_regs(shape, None);
                 self.load_into(shape, &regs, addr, None, like);
@@ -360,7 +281,7 @@ impl Code {
             None => p,
         };
         match self.part_of(mask) {
-            Part::None => {}
+            Part::None => self.skip_access(),
             Part::All => self.store(shape, values, addr, owner.map(Predicate::is), like),
             Part::Where(p) => {
                 let p = owned(self, p);
@@ -410,23 +331,6 @@ impl Code {
     }
 }
 
-/// The registers of each run, in the order of their elements; copies are in none.
-fn groups(distribution: &Distribution, steps: &[u64]) -> Vec<Vec<usize>> {
-    let pick = |at: u64| {
-        let taken = steps.iter().enumerate().filter(|&(k, _)| at >> k & 1 == 1);
-        taken.fold(0, |r, (_, s)| r ^ s)
-    };
-    let run_of = |r: u64| (0..1_u64 << steps.len()).map(move |at| (r ^ pick(at)) as usize);
-    let begins =
-        |&r: &u64| distribution.is_own(r as usize) && run_of(r).all(|other| other >= r as usize);
-    let in_order = |r: u64| {
-        let first = run_of(r).min_by_key(|&other| distribution.offsets[other]);
-        run_of(first.unwrap_or(r as usize) as u64).collect()
-    };
-    let registers = 0..distribution.registers() as u64;
-    registers.filter(begins).map(in_order).collect()
-}
-
 /// The address of element `at` of a run.
 pub(super) fn moved(addr: Addr, at: usize, elem: Elem) -> Addr {
     Addr {
@@ -462,6 +366,27 @@ fn l1_eviction(eviction: Eviction) -> Option<L1Eviction> {
         Eviction::Last => Some(L1Eviction::Last),
         Eviction::Unchanged => Some(L1Eviction::Unchanged),
         Eviction::NoAllocate => Some(L1Eviction::NoAllocate),
+    }
+}
+
+impl Lower for PrefetchLines {
+    /// One prefetch for each pointer; threads of a warp that ask for one line do so at once.
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let level = match self.into {
+            PrefetchInto::L2 => ptx::PrefetchLevel::L2,
+            PrefetchInto::L2Last => ptx::PrefetchLevel::L2Last,
+            PrefetchInto::L1 => ptx::PrefetchLevel::L1,
+        };
+        let pointers = cx.elements(self.ptr);
+        for turn in cx.turns(self.ptr, self.mask.expand()) {
+            let from = cx.code.address(pointers[turn.register]);
+            let prefetch = ptx::Prefetch {
+                space: Some(Space::Global),
+                ..ptx::Prefetch::new(level, from)
+            };
+            cx.code.push_guarded(turn.guard, prefetch);
+        }
+        Ok(())
     }
 }
 

@@ -1,9 +1,9 @@
 //! Elements of shared memory at places that the kernel computes: gather, scatter and atomic scatter.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Inst;
-use gluon_lang::ops::atomic::{Scope, Semantics, SmemAtomicScatter};
-use gluon_lang::ops::shared::{SmemGather, SmemScatter};
+use ir::elem::Elem;
+use ir::entity::{Inst, Value};
+use ir::ops::atomic::{AtomicOp, Scope, Semantics, SmemAtomicFetch, SmemAtomicScatter};
+use ir::ops::shared::{SmemGather, SmemScatter};
 use ptx::{Addr, Space};
 
 use super::atomic::{Step, word};
@@ -21,7 +21,7 @@ impl Lower for SmemGather {
         let (elem, indices) = (cx.elem(self.indices), cx.elements(self.indices));
         let mut loaded = vec![Element::int(0); distribution.registers()];
         for register in 0..distribution.registers() {
-            let original = register & !(distribution.copied_registers as usize);
+            let original = distribution.original(register);
             loaded[register] = if original == register {
                 let index = (indices[register], elem);
                 let addr = cx.indexed(&view, &distribution, register, self.axis, index);
@@ -58,16 +58,54 @@ impl Lower for SmemScatter {
 
 impl Lower for SmemAtomicScatter {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        let view = View::of(cx, self.view);
+        let steps = Steps {
+            op: self.op,
+            place: (self.view, self.indices, self.axis),
+            values: self.values,
+            mask: self.mask.expand(),
+        };
+        cx.atomic_steps(&steps, false);
+        Ok(())
+    }
+}
+
+impl Lower for SmemAtomicFetch {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let steps = Steps {
+            op: self.op,
+            place: (self.view, self.indices, self.axis),
+            values: self.values,
+            mask: self.mask.expand(),
+        };
+        let known = cx.atomic_steps(&steps, true);
+        cx.tell_copies(inst, known, self.scratch);
+        Ok(())
+    }
+}
+
+/// Atomics on places of shared memory that indices name.
+struct Steps {
+    op: AtomicOp,
+    place: (Value, Value, u32),
+    values: Value,
+    mask: Option<Value>,
+}
+
+impl Emitter<'_> {
+    /// Does each step once; gives what was there before, by registers, if that is wanted.
+    fn atomic_steps(&mut self, steps: &Steps, wants_old: bool) -> Vec<(usize, Element)> {
+        let (view, indices, axis) = steps.place;
+        let view = View::of(self, view);
         let data = view.ty.elem;
-        let ty = word(self.op, data);
-        let distribution = cx.distribution(cx.tensor(self.indices));
-        let (elem, indices) = (cx.elem(self.indices), cx.elements(self.indices));
-        let values = cx.elements(self.values);
-        for turn in cx.turns(self.indices, self.mask.expand()) {
-            let index = (indices[turn.register], elem);
-            let to = cx.indexed(&view, &distribution, turn.register, self.axis, index);
-            let value = cx.code.atomic_word(values[turn.register], data, ty);
+        let ty = word(steps.op, data);
+        let distribution = self.distribution(self.tensor(indices));
+        let (elem, values) = (self.elem(indices), self.elements(steps.values));
+        let places = self.elements(indices);
+        let mut known = Vec::new();
+        for turn in self.turns(indices, steps.mask) {
+            let index = (places[turn.register], elem);
+            let to = self.indexed(&view, &distribution, turn.register, axis, index);
+            let value = self.code.atomic_word(values[turn.register], data, ty);
             let step = Step {
                 semantics: Semantics::Relaxed,
                 scope: Scope::Cta,
@@ -75,9 +113,13 @@ impl Lower for SmemAtomicScatter {
                 guard: turn.guard,
                 to,
             };
-            cx.code.read_modify_write(self.op, data, value, &step, None);
+            let old = wants_old.then(|| self.code.preset(ty, turn.guard));
+            self.code
+                .read_modify_write(steps.op, data, value, &step, old);
+            let element = old.map(|old| self.code.from_atomic_word(old, data));
+            known.extend(element.map(|element| (turn.register, element)));
         }
-        Ok(())
+        known
     }
 }
 

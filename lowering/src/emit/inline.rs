@@ -3,9 +3,9 @@
 //! `$` may stand in PTX names, so the text is read as it is, as the body of an entry that declares `$0`, `$1`, ...; the
 //! places of errors are those of the text.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ops::arith::InlinePtx;
+use ir::elem::Elem;
+use ir::entity::{Inst, Value};
+use ir::ops::arith::InlinePtx;
 use ptx::{Body, Label, Module, ParseError, Reg, Role, Stmt};
 
 use super::element::{Element, class};

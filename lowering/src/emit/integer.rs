@@ -1,7 +1,7 @@
 //! Integer arithmetic on elements. Integers of 8 and 16 bits are computed in 32 and cut back where bits may be lost.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::ops::arith::{BinaryOp as Op, UnaryOp};
+use ir::elem::{DType, Elem};
+use ir::ops::arith::{BinaryOp as Op, UnaryOp};
 use ptx::{BinaryOp, Compare, Operand, Reg, TernaryOp, Type};
 
 use super::code::Code;
@@ -94,6 +94,7 @@ impl Code {
             Op::Shr => self.shift_right(a, b, elem),
             Op::Div => self.quotient(a, b, elem, false),
             Op::Rem => self.remainder(a, b, elem, false),
+            Op::CopySign => panic!("the verifier admits no sign of integers"),
         }
     }
 

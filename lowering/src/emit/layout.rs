@@ -1,16 +1,18 @@
-//! Layout conversions, as they are planned in `gluon_lang::layout::convert`: registers renamed, words exchanged between
+//! Layout conversions, as they are planned in `layout::convert`: registers renamed, words exchanged between
 //! the lanes of a warp, or a trip through shared memory.
 
-use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
-use gluon_lang::entity::Inst;
-use gluon_lang::layout::convert::{Conversion, ConversionPlan, PerThread};
-use gluon_lang::ops::flow;
-use gluon_lang::ops::layout::{ConvertLayout, SetLayout};
+use diag::{Code as ErrorCode, Diagnostic};
+use ir::elem::Elem;
+use ir::entity::Inst;
+use ir::ops::flow;
+use ir::ops::layout::{ConvertLayout, SetLayout};
+use layout::convert::{Conversion, ConversionPlan, PerThread, PieceConversion, Scope};
 use ptx::{BinaryOp, Operand, Special, Type};
 
 use super::code::Code;
 use super::element::Element;
-use super::{Emitted, Emitter, Lower, scratch};
+use super::{Emitted, Emitter, Lower};
+use crate::analysis::scratch::conversion;
 
 impl Lower for SetLayout {
     fn lower(&self, _: Inst, _: &mut Emitter<'_>) -> Emitted {
@@ -23,33 +25,72 @@ impl Lower for ConvertLayout {
         let plan = plan_of(self, inst, cx)?;
         let elements = cx.elements(self.operand);
         let elem = cx.elem(self.operand);
-        let values = match &plan.conversion {
-            Conversion::Registers => elements.to_vec(),
-            Conversion::Shuffle(shuffle) => cx.shuffle(shuffle, elem, &elements),
-            Conversion::Shared(shared) => {
-                let is_repeated = flow::is_in_loop(cx.func, inst);
-                cx.exchange(shared, elem, &elements, self.scratch.start, is_repeated)
-            }
-        };
-        let picked = plan.results.iter().map(|&value| values[value as usize]);
-        cx.set_result(inst, picked.collect::<Vec<Element>>());
+        let is_repeated = flow::is_in_loop(cx.func, inst);
+        let converted = cx.converted(&plan, elem, &elements, (self.scratch.start, is_repeated));
+        cx.set_result(inst, converted);
         Ok(())
     }
 }
 
-/// The plan, held against the bytes that were planned for it: a kernel edited by hand may give too few.
-fn plan_of(op: &ConvertLayout, inst: Inst, cx: &Emitter<'_>) -> Result<ConversionPlan, Diagnostic> {
-    let fault =
-        |message: String| Diagnostic::error(ErrorCode::BrokenRule, cx.func.place(inst), message);
-    let (from, to) = (cx.tensor(op.operand), cx.tensor(cx.func.result(inst)));
-    let plan = scratch::conversion(op, from, to).map_err(|error| fault(error.to_string()))?;
-    let (needed, given) = (plan.scratch_bytes(), op.scratch.bytes);
-    if needed > given {
-        return Err(fault(format!(
-            "this conversion needs {needed} bytes of scratch, and {given} are planned for it"
-        )));
+impl Emitter<'_> {
+    /// The elements in the registers of the result. `place` is where the scratch begins, and whether the same code may have
+    /// run before.
+    fn converted(
+        &mut self,
+        plan: &ConversionPlan,
+        elem: Elem,
+        elements: &[Element],
+        place: (u32, bool),
+    ) -> Vec<Element> {
+        let values = match &plan.conversion {
+            Conversion::Registers => elements.to_vec(),
+            Conversion::Shuffle(shuffle) => self.shuffle(shuffle, elem, elements),
+            Conversion::Shared(shared) => self.exchange(shared, elem, elements, place.0, place.1),
+            Conversion::Pieces(pieces) => {
+                let meeting = plan.scope().unwrap_or(Scope::Warp);
+                self.pieces(pieces, meeting, elem, elements, place)
+            }
+        };
+        let picked = plan.results.iter().map(|&value| values[value as usize]);
+        picked.collect()
     }
-    Ok(plan)
+
+    /// Parts use the same scratch, one after another: the threads meet between them.
+    fn pieces(
+        &mut self,
+        pieces: &[PieceConversion],
+        meeting: Scope,
+        elem: Elem,
+        elements: &[Element],
+        place: (u32, bool),
+    ) -> Vec<Element> {
+        let mut values = Vec::new();
+        let mut is_scratch_used = false;
+        for piece in pieces {
+            if matches!(piece.plan.conversion, Conversion::Shared(_)) {
+                if is_scratch_used {
+                    self.meet_in(meeting);
+                }
+                is_scratch_used = true;
+            }
+            let held = piece.registers.iter().map(|&r| elements[r as usize]);
+            let held: Vec<Element> = held.collect();
+            values.extend(self.converted(&piece.plan, elem, &held, place));
+        }
+        values
+    }
+}
+
+/// The plan, whose scratch was checked before emission.
+fn plan_of(op: &ConvertLayout, inst: Inst, cx: &Emitter<'_>) -> Result<ConversionPlan, Diagnostic> {
+    let (from, to) = (cx.tensor(op.operand), cx.tensor(cx.func.result(inst)));
+    conversion::plan(op, from, to).map_err(|error| {
+        Diagnostic::error(
+            ErrorCode::BrokenRule,
+            cx.func.place(inst),
+            error.to_string(),
+        )
+    })
 }
 
 impl Code {

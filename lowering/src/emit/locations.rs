@@ -1,8 +1,8 @@
 //! The author's places as `.loc` lines, with the chain of device functions they were inlined through.
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::entity::Loc;
-use gluon_lang::ir::Locations;
+use ir::Locations;
+use ir::entity::Loc;
 use ptx::{EntryBuilder, Inlined, LocId, Location, Module};
 
 /// Which places have a number in the module already.

@@ -1,10 +1,10 @@
 //! Barriers in shared memory (PTX ISA 9.7.13.15), and which one thread of many speaks for the others.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ops::Op;
-use gluon_lang::ops::arith::BinaryOp;
-use gluon_lang::ops::mbarrier::{
+use ir::elem::Elem;
+use ir::entity::{Inst, Value};
+use ir::ops::Op;
+use ir::ops::arith::BinaryOp;
+use ir::ops::mbarrier::{
     Arrivers, MbarrierArrive, MbarrierExpect, MbarrierInit, MbarrierInvalidate, MbarrierTryWait,
     MbarrierWait,
 };

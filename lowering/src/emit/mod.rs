@@ -55,20 +55,18 @@ mod histogram;
 mod indexed;
 mod inline;
 mod integer;
+mod issued;
 mod layout;
 mod locations;
-mod lookup;
+mod map;
 mod math;
 mod mbarrier;
-mod numbering;
 mod owners;
 mod partition;
 mod peers;
 mod reduce;
 mod remote;
-mod runs;
 mod scan;
-pub mod scratch;
 mod shape;
 mod shared;
 mod shuffle;
@@ -85,24 +83,25 @@ mod warps;
 mod wgmma;
 mod wide_red;
 
-use std::cell::OnceCell;
 use std::rc::Rc;
 
+use ::layout::{Axis, Dims, Layout};
 use cranelift_entity::SecondaryMap;
-use gluon_lang::diag::{Code as ErrorCode, Diagnostic, Diagnostics};
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Loc, Region, Value};
-use gluon_lang::for_each_op;
-use gluon_lang::ir::{Func, SmemType, Stage, TensorType, Type};
-use gluon_lang::layout::{Axis, Dims, Layout};
-use gluon_lang::ops::{self, Op};
+use diag::{Code as ErrorCode, Diagnostic, Diagnostics};
+use ir::elem::Elem;
+use ir::entity::{Inst, Loc, Region, Value};
+use ir::for_each_op;
+use ir::ops::{self, Op};
+use ir::{Func, SmemType, Stage, TensorType, Type};
 use ptx::{Linkage, Module, Operand, Param, PtrAttribute, Reg, Space, Symbol, Variable};
 use rustc_hash::FxHashMap;
 
+use crate::analysis::access::{Accesses, GlobalPlan};
 use crate::analysis::axis::Axes;
 use crate::analysis::roots::Roots;
 use crate::analysis::uses::Uses;
 use crate::options::Options;
+use crate::plan;
 use blank::Blank;
 use code::{Code, Kind, key};
 use distribute::Distribution;
@@ -133,7 +132,8 @@ for_each_op!(declare_dispatch);
 /// The PTX of a kernel at stage `Allocated`.
 ///
 /// # Errors
-/// Inline PTX that does not parse or does not fit, at its place.
+/// Shared memory that a kernel edited by hand plans wrongly, and inline PTX that does not parse or does not fit, at its
+/// place.
 ///
 /// # Panics
 /// When the kernel breaks a rule of its stage, which is a bug of the passes before.
@@ -143,6 +143,10 @@ pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
         "a kernel at stage {} cannot be emitted",
         func.stage
     );
+    let found = plan::verify::check(func);
+    if found.has_errors() {
+        return Err(found);
+    }
     let axes = Axes::of(func);
     let roots = Roots::of(func);
     let mut emitter = Emitter::new(func, (&axes, &roots), options);
@@ -163,8 +167,10 @@ struct Emitter<'f> {
     values: SecondaryMap<Value, Option<Elements>>,
     /// Accumulators whose registers hold nothing yet.
     blank: SecondaryMap<Value, Option<Blank>>,
-    /// Who uses a value, once somebody asks.
-    uses: OnceCell<Uses>,
+    /// How wide each access to memory is.
+    pub(super) accesses: Accesses<'f>,
+    /// Registers in which a loop wants an accumulator that its body begins.
+    continued: SecondaryMap<Value, Option<Vec<Reg>>>,
     distributions: FxHashMap<(Layout, Dims), Rc<Distribution>>,
     /// How elements of views are addressed, by the type of the view.
     addressings: Vec<(&'f SmemType, Rc<shared::Addressing>)>,
@@ -192,10 +198,11 @@ impl<'f> Emitter<'f> {
             axes,
             roots,
             code,
-            module: Module::new(),
+            module: Module::new(func.target),
             values: SecondaryMap::with_capacity(func.value_count()),
             blank: SecondaryMap::new(),
-            uses: OnceCell::new(),
+            accesses: Accesses::new(func, axes),
+            continued: SecondaryMap::new(),
             distributions: FxHashMap::default(),
             addressings: Vec::new(),
             locations: locations::Places::new(options.emits_locations),
@@ -237,7 +244,9 @@ impl<'f> Emitter<'f> {
         for &inst in &func.region(region).insts {
             self.place(func.loc(inst));
             self.state_bounds(inst);
+            let mark = self.code.mark();
             lower(func.op(inst), inst, self)?;
+            self.check_issued(inst, &mark);
         }
         Ok(())
     }
@@ -254,7 +263,18 @@ impl<'f> Emitter<'f> {
 
     /// Who uses a value.
     pub(super) fn uses(&self) -> &Uses {
-        self.uses.get_or_init(|| Uses::of(self.func))
+        self.accesses.uses()
+    }
+
+    /// Does any instruction take this value?
+    pub(super) fn is_used(&self, value: Value) -> bool {
+        !self.uses().of_value(value).is_empty()
+    }
+
+    /// How an instruction accesses global memory, whose pointers the verifier has seen.
+    pub(super) fn global_plan(&self, inst: Inst) -> GlobalPlan {
+        let plan = self.accesses.global(inst);
+        plan.expect("an access of a verified kernel has pointers whose layout fits")
     }
 
     /// The elements of a value.
@@ -326,23 +346,30 @@ impl<'f> Emitter<'f> {
     ) {
         let lists = operands.map(|v| self.elements(v));
         let equal = self.equal_registers(self.func.result(inst));
-        let mut elements: Vec<Element> = Vec::with_capacity(lists[0].len());
-        for at in 0..lists[0].len() {
-            let element = if at & equal == 0 {
+        let count = lists[0].len();
+        let mut elements: Vec<Element> = Vec::with_capacity(count);
+        #[expect(
+            clippy::needless_range_loop,
+            reason = "each of the lists is indexed, and their number is generic"
+        )]
+        for at in 0..count {
+            let first = match &equal {
+                Some((distribution, bits)) => distribution.held.without(at, *bits),
+                None => at,
+            };
+            let element = if first == at {
                 make(&mut self.code, std::array::from_fn(|i| lists[i][at]))
             } else {
-                elements[at & !equal]
+                elements[first]
             };
             elements.push(element);
         }
         self.set_result(inst, elements);
     }
 
-    /// The register bits that do not change the element of a value: it is constant along what they move.
-    fn equal_registers(&mut self, value: Value) -> usize {
-        let Some(t) = self.func.ty(value).as_tensor() else {
-            return 0;
-        };
+    /// The register bits that do not change the element of a value, if there are any: it is constant along what they move.
+    fn equal_registers(&mut self, value: Value) -> Option<(Rc<Distribution>, u32)> {
+        let t = self.func.ty(value).as_tensor()?;
         let distribution = self.distribution(t);
         let bases = distribution.map.bases(Axis::Register);
         let stays = |basis: u64| {
@@ -353,8 +380,10 @@ impl<'f> Emitter<'f> {
             })
         };
         let bits = bases.iter().enumerate();
-        bits.filter(|&(_, &basis)| stays(basis))
-            .fold(0, |mask, (bit, _)| mask | 1 << bit)
+        let mask = bits
+            .filter(|&(_, &basis)| stays(basis))
+            .fold(0, |mask, (bit, _)| mask | 1 << bit);
+        (mask != 0).then_some((distribution, mask))
     }
 
     /// The CTA's shared memory, whose size the launch gives.
@@ -389,7 +418,7 @@ impl<'f> Emitter<'f> {
         self.module.version = self.module.version.max(self.module.required_version());
         // Inline PTX was checked where it stands, so what is wrong here is ours.
         #[cfg(debug_assertions)]
-        if let Some(error) = self.module.check().first() {
+        if let Some(error) = self.module.check_for(self.func.target).first() {
             panic!("bug in emission: {error}\n\n{}", self.module.to_text());
         }
         self.module

@@ -1,16 +1,16 @@
 //! What is done once for an element, by the thread that owns it, and told to all that hold copies.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::layout::Axis;
-use gluon_lang::ops::Scratch;
+use ir::elem::Elem;
+use ir::entity::{Inst, Value};
+use ir::ops::Scratch;
+use layout::Axis;
 use ptx::{Addr, Predicate, Reg, ShflMode, Space};
 
 use super::Emitter;
 use super::element::Element;
 use super::global::zero;
-use super::scratch::is_used;
 use super::vector::{Shape, plain_load, plain_store};
+use crate::analysis::scratch::numbering::Numbering;
 
 /// One register whose element a thread may have to work on.
 pub(super) struct Turn {
@@ -38,6 +38,7 @@ impl Emitter<'_> {
         for register in own {
             let mask = masks.as_ref().map(|m| m[register]);
             if mask.is_some_and(|m| m.as_int() == Some(0)) {
+                self.code.skip_access();
                 continue;
             }
             let mask = mask.filter(|m| m.as_int().is_none());
@@ -75,63 +76,69 @@ impl Emitter<'_> {
         for (register, element) in known {
             elements[register] = element;
         }
-        if !is_used(self.func, result) {
+        if !self.is_used(result) {
             self.set(result, elements);
             return false;
         }
-        let (copied_registers, copied_lanes, copied_warps) = self.copies(result);
+        let (copied_lanes, copied_warps) = self.copies(result);
+        let tensor = self.func.ty(result).as_tensor();
+        let distribution = tensor.map(|t| self.distribution(t));
+        let original = |r: usize| distribution.as_ref().map_or(r, |d| d.original(r));
         if copied_warps {
             self.through_scratch(result, &mut elements, scratch);
         } else if copied_lanes != 0 {
             let owner = self.code.lane_with(0, copied_lanes);
-            for register in (0..count).filter(|r| r & copied_registers == 0) {
+            for register in (0..count).filter(|&r| original(r) == r) {
                 let element = elements[register];
                 elements[register] = self.code.shuffled(element, elem, ShflMode::Idx, owner);
             }
         }
-        let told: Vec<Element> = (0..count)
-            .map(|r| elements[r & !copied_registers])
-            .collect();
+        let told: Vec<Element> = (0..count).map(|r| elements[original(r)]).collect();
         self.set(result, told);
         copied_warps
     }
 
-    /// The bits of registers and of lanes that hold copies, and whether warps hold copies.
-    fn copies(&mut self, value: Value) -> (usize, u32, bool) {
+    /// The bits of lanes that hold copies, and whether warps hold copies.
+    fn copies(&mut self, value: Value) -> (u32, bool) {
         let Some(t) = self.func.ty(value).as_tensor() else {
-            return (0, 31, self.func.launch_warps() > 1);
+            return (31, self.func.launch_warps() > 1);
         };
         let is_followed = self.func.launch_warps() > self.func.warps;
         let distribution = self.distribution(t);
         let lanes = (1 << distribution.map.in_bits(Axis::Lane)) - 1;
         (
-            distribution.copied_registers as usize,
             distribution.copied_threads & lanes,
             is_followed || distribution.copied_threads & !lanes != 0,
         )
     }
 
-    /// Owners write their elements in the order of packed places, and every thread reads its own.
+    /// Owners write their elements in the order of their numbers, and every thread reads its own.
     fn through_scratch(&mut self, value: Value, elements: &mut [Element], scratch: Scratch) {
         let elem = self.elem(value);
         let owner = self.owner_of(value).map(Predicate::is);
-        let (offsets, own, thread) = match self.func.ty(value).as_tensor() {
-            None => (vec![0], vec![0], ptx::Operand::Int(0)),
-            Some(t) => {
-                let distribution = self.distribution(t);
-                let bases = distribution.thread_bases();
-                let entries: Vec<u32> = bases.map(|b| b as u32 * elem.bytes()).collect();
-                let registers = 0..distribution.registers();
-                let own = registers.filter(|&r| distribution.is_own(r)).collect();
-                let thread = self.code.of_thread(&entries);
-                (distribution.offsets.clone(), own, thread)
-            }
-        };
+        let (numbers, own, thread): (Vec<u32>, Vec<usize>, _) =
+            match self.func.ty(value).as_tensor() {
+                None => (vec![0], vec![0], ptx::Operand::Int(0)),
+                Some(t) => {
+                    let distribution = self.distribution(t);
+                    let numbering = Numbering::of_elements(&distribution.map);
+                    let bases = distribution.thread_bases();
+                    let entries: Vec<u32> = bases
+                        .map(|basis| numbering.number(basis) * elem.bytes())
+                        .collect();
+                    let registers = 0..distribution.registers();
+                    let own = registers.filter(|&r| distribution.is_own(r)).collect();
+                    let thread = self.code.of_thread(&entries);
+                    let numbers = distribution.offsets.iter();
+                    let numbers = numbers.map(|&place| numbering.number(place));
+                    (numbers.collect(), own, thread)
+                }
+            };
         let base = self.shared_place(scratch.start, thread);
         let shape = Shape::new(elem, 1);
         // A register adds bits that no thread has, so the sum is the XOR.
         let place = |register: usize| Addr {
-            offset: base.offset + (offsets[register] as u32 * elem.bytes()) as i32,
+            offset: base.offset + (numbers[register] * elem.bytes()) as i32,
             ..base
         };
         for &register in &own {

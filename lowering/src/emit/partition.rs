@@ -2,7 +2,7 @@
 //!
 //! Thread numbers, barriers and one-thread guards go through here, so that an op need not know where it stands.
 
-use gluon_lang::ir::Func;
+use ir::Func;
 use ptx::{BinaryOp, Compare, Predicate, Reg, Special, Type};
 
 use super::Emitter;

@@ -8,7 +8,7 @@
 //! read, this time's. Two sets of slots, each with its barrier, take turns: who sends for the time after next has
 //! received for the next time from everybody, and so everybody has read this time's.
 
-use gluon_lang::elem::{DType, Elem};
+use ir::elem::Elem;
 use ptx::{
     Addr, ArriveOp, BinaryOp, Dest, MbarSpace, Operand, Predicate, Reg, RegClass, Special, Type,
     WaitOp,
@@ -17,74 +17,10 @@ use ptx::{
 use super::Emitter;
 use super::code::{Code, move_type};
 use super::element::{Element, class};
+use crate::analysis::scratch::{Area, MBARRIER_BYTES, word};
 
 /// One element of each operand.
 type Tuple = Vec<Element>;
-
-/// Bytes of a barrier in shared memory.
-const MBARRIER_BYTES: u32 = 8;
-
-/// Where the barriers end and the slots begin.
-const FIRST_SLOT: u32 = 16;
-
-/// The shared memory of one exchange: barriers, then one or two sets of slots. A set has, for each operand and each number
-/// that tells apart what a CTA sends, one word from every CTA.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Area {
-    /// How many CTAs exchange.
-    parts: u32,
-    /// How many tuples each of them sends.
-    numbers: u32,
-    /// Where the slots of each operand begin in a set, in bytes.
-    starts: Vec<u32>,
-    /// Bytes of a set.
-    set_bytes: u32,
-    /// The same exchange may be done several times.
-    is_repeated: bool,
-}
-
-impl Area {
-    /// The area for an exchange of `numbers` tuples of these elements between `parts` CTAs.
-    pub(super) fn new(elems: &[Elem], numbers: u32, parts: u32, is_repeated: bool) -> Area {
-        let mut set_bytes: u32 = 0;
-        let starts = elems.iter().map(|&elem| {
-            let start = set_bytes.next_multiple_of(16);
-            set_bytes = start + numbers * parts * word(elem).bytes();
-            start
-        });
-        let starts = starts.collect();
-        Area {
-            parts,
-            numbers,
-            starts,
-            set_bytes: set_bytes.next_multiple_of(16),
-            is_repeated,
-        }
-    }
-
-    /// Its size.
-    pub(super) fn bytes(&self) -> u32 {
-        FIRST_SLOT + self.set_bytes * self.sets()
-    }
-
-    /// Where the barriers lie, in bytes from its beginning.
-    pub(super) fn barriers(&self) -> impl Iterator<Item = u32> {
-        (0..self.sets()).map(|set| set * MBARRIER_BYTES)
-    }
-
-    fn sets(&self) -> u32 {
-        if self.is_repeated { 2 } else { 1 }
-    }
-}
-
-/// An element as it travels: in 32 or 64 bits.
-fn word(elem: Elem) -> Elem {
-    match class(elem) {
-        RegClass::F32 | RegClass::F64 => elem,
-        RegClass::B64 => DType::U64.into(),
-        _ => DType::U32.into(),
-    }
-}
 
 /// One exchange.
 pub(super) struct Exchange<'e> {
@@ -238,8 +174,8 @@ impl Exchange<'_> {
     /// Where the slots of a number begin in the first set, in bytes from the beginning of shared memory.
     fn slot(&self, operand: usize, number: u32) -> u32 {
         let word_bytes = word(self.elems[operand]).bytes();
-        let within = self.area.starts[operand] + number * self.area.parts * word_bytes;
-        self.place + FIRST_SLOT + within
+        let within = self.area.slots(operand) + number * self.area.parts * word_bytes;
+        self.place + within
     }
 
     /// One thread arrives for the CTA, and says how many bytes come.

@@ -1,8 +1,8 @@
 //! Copies and stores into the shared memory of other CTAs that complete on their barriers (PTX ISA 9.7.9.25.4, 9.7.9.12).
 
-use gluon_lang::diag::{Code as ErrorCode, Diagnostic};
-use gluon_lang::entity::Inst;
-use gluon_lang::ops::remote::{RemoteCopy, RemoteStoreAsync};
+use diag::{Code as ErrorCode, Diagnostic};
+use ir::entity::Inst;
+use ir::ops::remote::{RemoteCopy, RemoteStoreAsync};
 use ptx::Predicate;
 
 use super::bulk::reduction;
@@ -45,7 +45,7 @@ impl Lower for RemoteStoreAsync {
         let elem = view.ty.elem;
         let distribution = cx.distribution(cx.tensor(self.value));
         let elements = cx.elements(self.value);
-        let plan = view.vectors(&distribution.map);
+        let plan = cx.local_plan(inst);
         // A barrier counts bytes, so that each place is stored to once.
         let owner = distribution.owner(&mut cx.code).map(Predicate::is);
         let mbar = cx.view_address(self.barrier, 0);

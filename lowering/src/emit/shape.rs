@@ -1,9 +1,9 @@
 //! Shape operations: no element moves, registers are only counted anew.
 
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::layout::relate::registers_in;
-use gluon_lang::layout::{Axis, LinearLayout};
-use gluon_lang::ops::shape::{Broadcast, ExpandDims, Join, Permute, Reshape, Split};
+use ir::entity::{Inst, Value};
+use ir::ops::shape::{Broadcast, ExpandDims, Join, Permute, Reshape, Split};
+use layout::relate::{broadcast, registers_in};
+use layout::{Axis, LinearLayout};
 
 use super::element::Element;
 use super::{Emitted, Emitter, Lower};
@@ -27,9 +27,10 @@ impl Lower for ExpandDims {
 
 impl Lower for Broadcast {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let source = cx.distribution(cx.tensor(self.operand));
         let result = cx.distribution(cx.tensor(cx.func.result(inst)));
-        let shape = cx.tensor(self.operand).shape.clone();
-        relabel(inst, cx, self.operand, |_| result.map.clipped_to(&shape));
+        let registers = broadcast(&source.map, &result.map).expect("a broadcast moves no element");
+        pick(inst, cx, self.operand, &registers);
         Ok(())
     }
 }
@@ -53,7 +54,7 @@ impl Lower for Reshape {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let source = cx.distribution(cx.tensor(self.operand));
         let result = cx.distribution(cx.tensor(cx.func.result(inst)));
-        let (from, to) = (row_major(&source.map), row_major(&result.map));
+        let (from, to) = (source.map.row_major(), result.map.row_major());
         let registers = registers_in(&from, &to).expect("a reshape moves no element");
         pick(inst, cx, self.operand, &registers);
         Ok(())
@@ -110,14 +111,6 @@ impl Lower for Join {
 fn position(outs: &[Axis], axis: Axis) -> Axis {
     let at = outs.iter().position(|&out| out == axis);
     Axis::dim(at.expect("every output was listed"))
-}
-
-/// A map onto one dimension that counts the elements row by row.
-fn row_major(map: &LinearLayout) -> LinearLayout {
-    let reversed: Vec<Axis> = Axis::dims(map.outs().len()).rev().collect();
-    let bits = map.total_out_bits();
-    map.with_outs_ordered(&reversed)
-        .with_outs_reshaped([(Axis::dim(0), bits)])
 }
 
 /// The result is the operand seen through `map`, which says in the operand's coordinates what each place wants.

@@ -7,16 +7,16 @@
 
 use std::rc::Rc;
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::SmemType;
-use gluon_lang::layout::local::{Direction, LocalPlan, Places, Storage, plan_access, plan_local};
-use gluon_lang::layout::{LinearLayout, relate};
-use gluon_lang::ops::arith::BinaryOp as Op;
-use gluon_lang::ops::shared::{
+use ir::SmemType;
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::arith::BinaryOp as Op;
+use ir::ops::shared::{
     SmemAlloc, SmemIndex, SmemKeep, SmemLoad, SmemPermute, SmemReinterpret, SmemReshape, SmemSlice,
     SmemStore,
 };
+use layout::local::{LocalPlan, Places, Storage};
+use layout::relate;
 use ptx::{Addr, Operand, Predicate, Reg, Space};
 
 use super::code::Code;
@@ -38,7 +38,7 @@ impl Lower for SmemAlloc {
         let result = cx.func.result(inst);
         cx.set(result, vec![view]);
         if let Some(init) = self.init.expand() {
-            cx.store_view(result, init);
+            cx.store_view(inst, result, init);
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Lower for SmemLoad {
         let distribution = cx.distribution(cx.tensor(result));
         let view = View::of(cx, self.view);
         let elem = view.ty.elem;
-        let plan = view.plan(&distribution.map, Direction::Load);
+        let plan = cx.local_plan(inst);
         let mut loaded = vec![Element::int(0); distribution.registers()];
         for access in &plan.accesses {
             let addr = cx.access_address(&view, &plan, access.offset);
@@ -67,8 +67,8 @@ impl Lower for SmemLoad {
 }
 
 impl Lower for SmemStore {
-    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        cx.store_view(self.view, self.value);
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        cx.store_view(inst, self.view, self.value);
         Ok(())
     }
 }
@@ -182,6 +182,8 @@ pub(super) struct Addressing {
     storage: Storage,
     /// The bits that the offset of a view's first element may have.
     start_reach: u32,
+    /// Those that a swizzle changes: others that both have add up.
+    swizzled: u32,
     /// From one buffer to the next.
     buffer_bytes: u32,
 }
@@ -194,10 +196,18 @@ impl Addressing {
         let buffer = relate::buffer_size(&ty.layout, &ty.alloc_shape, elem_bytes);
         Addressing {
             start_reach: places.start_reach(&ty.shape),
+            swizzled: places.swizzled(),
             storage: storage.expect(LAYOUTS_FIT),
             buffer_bytes: buffer.expect(LAYOUTS_FIT).bytes,
             places,
         }
+    }
+}
+
+impl Addressing {
+    /// The bytes from a view's first element to another one, where sums of coordinates are sums of places.
+    pub(super) fn bytes(&self, coords: &[u32]) -> u32 {
+        self.storage.bytes(self.places.offset(coords))
     }
 }
 
@@ -228,19 +238,6 @@ impl<'f> View<'f> {
     /// The offsets of its elements.
     pub(super) fn places(&self) -> &Places {
         &self.addressing.places
-    }
-
-    /// How every thread accesses neighbouring elements, and no matrices.
-    pub(super) fn vectors(&self, registers: &LinearLayout) -> LocalPlan {
-        let (bits, alloc_shape) = (self.ty.elem.bytes() * 8, &self.ty.alloc_shape);
-        plan_local(registers, &self.ty.layout, alloc_shape, bits).expect(LAYOUTS_FIT)
-    }
-
-    /// How every thread accesses it.
-    fn plan(&self, registers: &LinearLayout, direction: Direction) -> LocalPlan {
-        let (bits, alloc_shape) = (self.ty.elem.bytes() * 8, &self.ty.alloc_shape);
-        let plan = plan_access(registers, &self.ty.layout, alloc_shape, bits, direction);
-        plan.expect(LAYOUTS_FIT)
     }
 }
 
@@ -327,12 +324,18 @@ impl Emitter<'_> {
         self.code.shared_addr(address, byte_offset)
     }
 
+    /// How an instruction moves a tile between registers and a view, both of which the verifier has seen.
+    pub(super) fn local_plan(&self, inst: Inst) -> LocalPlan {
+        let plan = self.accesses.shared(inst).and_then(|plan| plan.local);
+        plan.expect(LAYOUTS_FIT)
+    }
+
     /// Writes a tensor into a view.
-    fn store_view(&mut self, view: Value, value: Value) {
+    fn store_view(&mut self, inst: Inst, view: Value, value: Value) {
         let view = View::of(self, view);
         let distribution = self.distribution(self.tensor(value));
         let elements = self.elements(value);
-        let plan = view.plan(&distribution.map, Direction::Store);
+        let plan = self.local_plan(inst);
         let owner = distribution.owner(&mut self.code).map(Predicate::is);
         for access in &plan.accesses {
             let addr = self.access_address(&view, &plan, access.offset);
@@ -361,7 +364,7 @@ impl Emitter<'_> {
     /// The address of the element of a view at an offset from its first.
     pub(super) fn moved(&mut self, view: &View<'_>, offset: &Offset) -> Element {
         let reach = offset.reach() | offset.constant;
-        let flips = view.addressing.start_reach & reach;
+        let flips = view.addressing.start_reach & reach & view.addressing.swizzled;
         let storage = &view.addressing.storage;
         let scale = if storage.is_plain() {
             storage.elem_bytes
@@ -370,9 +373,9 @@ impl Emitter<'_> {
         };
         let mut address = view.address;
         if flips != 0 {
-            // Padded layouts order their elements without XOR, so that only plain storage comes here.
-            let flipped = offset.masked(flips, scale);
-            address = self.flipped(address, flips * scale, &flipped);
+            // Padded layouts order their elements without XOR, and other gaps lie above what a swizzle moves.
+            let flipped = offset.masked(flips, storage.elem_bytes);
+            address = self.flipped(address, flips * storage.elem_bytes, &flipped);
         }
         let rest = offset.masked(!flips, scale);
         // Bits that no number has are added as they are; the others change by XOR.

@@ -1,7 +1,7 @@
 //! Exchange between the lanes of a warp, without memory.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::layout::convert::{Round, SelectStage, ShufflePlan};
+use ir::elem::Elem;
+use layout::convert::{Round, SelectStage, ShufflePlan};
 use ptx::{BinaryOp, Compare, Operand, PairDest, Reg, RegClass, ShflMode, Special, Type, UnaryOp};
 use smallvec::SmallVec;
 

@@ -8,20 +8,21 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Inst;
-use gluon_lang::layout::{Axis, LinearLayout, relate};
-use gluon_lang::ops::arith::BinaryOp as Op;
-use gluon_lang::ops::sort::Sort;
+use ir::elem::Elem;
+use ir::entity::Inst;
+use ir::ops::arith::BinaryOp as Op;
+use ir::ops::sort::Sort;
+use layout::{Axis, relate};
 use ptx::{Addr, BinaryOp, Compare, Operand, Predicate, Reg, Space, Special, Type};
 
 use super::code::Code;
 use super::distribute::Distribution;
 use super::element::Element;
 use super::flat::Flat;
-use super::runs::holder_of;
 use super::vector::{Shape, plain_load, plain_store};
 use super::{Emitted, Emitter, Lower};
+use crate::analysis::scratch::runs::holder_of;
+use crate::analysis::scratch::sort::buffer;
 
 /// One element of each operand.
 type Tuple = Vec<Element>;
@@ -86,7 +87,7 @@ impl<'s> Network<'s> {
             tuples: own
                 .map(|r| (r as u32, lists.iter().map(|l| l[r]).collect()))
                 .collect(),
-            gone: source.copied_registers,
+            gone: source.held.copied(),
             exchanges: 0,
             read_by_peers: None,
             source,
@@ -329,22 +330,6 @@ impl<'s> Network<'s> {
         let packed = self.source.offsets[register as usize];
         flat.moved(base, flat.offset(&self.source.map, packed, |_| true))
     }
-}
-
-/// Where each operand begins in one of the two buffers, and the bytes of the buffer.
-fn buffer(map: &LinearLayout, elems: &[Elem]) -> (Vec<u32>, u32) {
-    let mut bytes = 0;
-    let starts = elems.iter().map(|&elem| {
-        let start = bytes;
-        bytes += Flat::bytes(map, elem).next_multiple_of(16);
-        start
-    });
-    (starts.collect(), bytes)
-}
-
-/// Bytes of both buffers for tensors of a layout.
-pub(super) fn scratch_bytes(map: &LinearLayout, elems: &[Elem]) -> u32 {
-    2 * buffer(map, elems).1
 }
 
 impl Code {

@@ -1,9 +1,9 @@
 //! Blocks and tiles that the CTAs of a cluster split, as the copy engine moves them: where the part of a CTA begins, and who
 //! speaks for several CTAs that have the same part.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::layout::Dims;
-use gluon_lang::ops::arith::BinaryOp as Op;
+use ir::elem::{DType, Elem};
+use ir::ops::arith::BinaryOp as Op;
+use layout::Dims;
 use ptx::{BinaryOp, CtaMask, Operand, Predicate, Special, Type};
 
 use super::Emitter;

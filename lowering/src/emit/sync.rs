@@ -1,8 +1,8 @@
 //! Meeting points of threads.
 
-use gluon_lang::entity::Inst;
-use gluon_lang::ops::Op;
-use gluon_lang::ops::sync::{Barrier, NamedArrive, NamedSync};
+use ir::entity::Inst;
+use ir::ops::Op;
+use ir::ops::sync::{Barrier, NamedArrive, NamedSync};
 
 use super::{Emitted, Emitter, Lower};
 

@@ -1,19 +1,19 @@
 //! Tensor maps that a kernel makes (PTX ISA 9.7.9.28): one thread writes all fields, and a pair of fences hands the map to
 //! the copy engine, which reads it through a proxy of its own.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::TensorMapType;
-use gluon_lang::layout::SharedLayout;
-use gluon_lang::ops::arith::BinaryOp;
-use gluon_lang::ops::tensor_map::MakeTensorMap;
+use ir::TensorMapType;
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::arith::BinaryOp;
+use ir::ops::tensor_map::MakeTensorMap;
+use layout::SharedLayout;
 use ptx::{
     Addr, FenceProxyTensormap, FenceSem, Operand, Predicate, ProxySpace, Reg, Scope, Space,
     TensormapField, TensormapReplace, Type, VecWidth,
 };
 
 use super::element::Element;
-use super::tma::{MAP, MAP_BYTES};
+use super::tma::MAP;
 use super::vector::plain_store;
 use super::{Emitted, Emitter, Lower};
 
@@ -41,10 +41,14 @@ struct Maker<'m, 'f> {
 }
 
 impl Maker<'_, '_> {
+    fn map_bytes(&self) -> u32 {
+        self.cx.func.target.tensor_map.bytes
+    }
+
     /// All fields that are never named are zero.
     fn clear(&mut self) {
         let zero = Operand::from(self.cx.code.mov(Type::B64, Operand::Int(0)));
-        for offset in (0..MAP_BYTES as i32).step_by(16) {
+        for offset in (0..self.map_bytes() as i32).step_by(16) {
             let store = ptx::St {
                 vec: Some(VecWidth::V2),
                 ty: Type::B64,
@@ -131,7 +135,7 @@ impl Maker<'_, '_> {
         self.cx.meet();
         let acquire = FenceProxyTensormap {
             addr: Some(Addr::reg(self.place, 0)),
-            bytes: Some(Operand::Int(MAP_BYTES as i64)),
+            bytes: Some(Operand::Int(self.map_bytes().into())),
             ..FenceProxyTensormap::new(FenceSem::Acquire, Scope::Gpu)
         };
         self.cx.code.push(acquire);

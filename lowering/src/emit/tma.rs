@@ -1,12 +1,12 @@
 //! The copy engine (PTX ISA 9.7.9.27): one thread asks for each box of a block.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::{TensorMapMode, TensorMapType};
-use gluon_lang::layout::tma::TmaMessage;
-use gluon_lang::ops::arith::BinaryOp;
-use gluon_lang::ops::global::L2Policy;
-use gluon_lang::ops::tma::{TmaLoad, TmaPrefetch, TmaReduceOp, TmaStore, TmaStoreWait};
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::arith::BinaryOp;
+use ir::ops::global::{L2Policy, L2Priority, L2Rest};
+use ir::ops::tma::{TensorMapPrefetch, TmaLoad, TmaPrefetch, TmaReduceOp, TmaStore, TmaStoreWait};
+use ir::{TensorMapMode, TensorMapType};
+use layout::tma::TmaMessage;
 use ptx::{
     Addr, AtomOp, BulkSharedDst, CachePolicy, Coords, CreatePolicyFractional, CtaMask, Cvta,
     CvtaSpace, Im2colOffsets, L2Eviction, Operand, Param, RegClass, TensorAddr, TensorDim,
@@ -16,10 +16,6 @@ use ptx::{
 use super::code::{Kind, key};
 use super::element::Element;
 use super::{Emitted, Emitter, Lower};
-
-/// Bytes of a tensor map, and what they are aligned to (PTX ISA 5.5.8).
-pub(super) const MAP_BYTES: u64 = 128;
-const MAP_ALIGNMENT: u32 = 64;
 
 /// A map is known by its generic address, which in global memory is the same as there.
 pub(super) const MAP: Elem = Elem::Data(DType::U64);
@@ -136,11 +132,22 @@ impl Lower for TmaPrefetch {
     }
 }
 
+impl Lower for TensorMapPrefetch {
+    fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let guard = cx.one_thread(None);
+        let map = cx.scalar(self.map);
+        let base = cx.code.whole(map, MAP);
+        let prefetch = ptx::PrefetchTensormap::new(Addr::reg(base, 0));
+        cx.code.push_guarded(guard, prefetch);
+        Ok(())
+    }
+}
+
 impl<'f> Emitter<'f> {
     /// A tensor map among the parameters: the engine wants its generic address. The map stays where the launch put it, so
     /// that it needs no fence and its address becomes a place in the constant bank.
     pub(super) fn map_param(&mut self, map: Value, name: &str) {
-        let declared = Param::bytes(name, MAP_ALIGNMENT, MAP_BYTES);
+        let declared = Param::tensor_map(name, self.func.target);
         let symbol = self.code.entry.add_param(declared);
         let address = self.code.in_prologue(|code| {
             let place = code.mov(Type::U64, symbol);
@@ -241,15 +248,35 @@ impl<'f> Emitter<'f> {
 
     /// The L2 policy of an access; those of a kernel are made once.
     pub(super) fn l2_policy(&mut self, policy: L2Policy) -> Option<CachePolicy> {
-        let primary = match policy {
-            L2Policy::Default => return None,
-            L2Policy::EvictFirst => L2Eviction::First,
-            L2Policy::EvictLast => L2Eviction::Last,
+        let (primary, fraction) = policy.parts()?;
+        let primary = match primary {
+            L2Priority::First => L2Eviction::First,
+            L2Priority::Last => L2Eviction::Last,
+            L2Priority::Normal => L2Eviction::Normal,
+            L2Priority::Unchanged => L2Eviction::Unchanged,
         };
+        let secondary = fraction.map(|(_, rest)| match rest {
+            L2Rest::Unchanged => L2Eviction::Unchanged,
+            L2Rest::First => L2Eviction::First,
+        });
+        let share: Option<Operand> = fraction.map(|(share, _)| Operand::f32(share));
         let reg = self.code.in_prologue(|code| {
-            let key = key(Kind::CachePolicy, primary as u8, Type::B64, 0, &[]);
+            let detail = secondary.map_or(0, |s| 1 + s as u32);
+            let operands = share.as_slice();
+            let key = key(
+                Kind::CachePolicy,
+                primary as u8,
+                Type::B64,
+                detail,
+                operands,
+            );
             code.pure(key, RegClass::B64, |reg| {
-                CreatePolicyFractional::new(primary, reg).into()
+                CreatePolicyFractional {
+                    secondary,
+                    fraction: share,
+                    ..CreatePolicyFractional::new(primary, reg)
+                }
+                .into()
             })
         });
         Some(CachePolicy(reg.into()))

@@ -1,6 +1,6 @@
 //! Several neighbouring elements in one access, to whichever memory.
 
-use gluon_lang::elem::Elem;
+use ir::elem::Elem;
 use ptx::{Addr, Operand, Predicate, Reg, RegClass, Space, Type, VecWidth};
 
 use super::code::Code;

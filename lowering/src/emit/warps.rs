@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::Type as TileType;
-use gluon_lang::ops::warps::WarpSpecialize;
+use ir::Type as TileType;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::warps::WarpSpecialize;
 use ptx::{Compare, Label, Predicate, SetMaxNRegOp, Type};
 
 use super::partition::Partition;

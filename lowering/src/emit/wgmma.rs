@@ -12,15 +12,13 @@
 
 use std::rc::Rc;
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::{SmemType, TensorType, Type as TileType};
-use gluon_lang::layout::matrix::{MatrixDescriptor, MatrixTile, plan_matrix};
-use gluon_lang::layout::{Axis, Dims, Layout};
-use gluon_lang::ops::arith::BinaryOp as Op;
-use gluon_lang::ops::wgmma::{
-    AccumulatorBegin, FenceAsyncShared, InputPrecision, WgmmaStart, WgmmaWait,
-};
+use ir::elem::{DType, Elem};
+use ir::entity::{Inst, Value};
+use ir::ops::arith::BinaryOp as Op;
+use ir::ops::wgmma::{AccumulatorBegin, FenceAsyncShared, InputPrecision, WgmmaStart, WgmmaWait};
+use ir::{SmemType, TensorType};
+use layout::matrix::{MatrixDescriptor, MatrixTile, plan_matrix};
+use layout::{Axis, Dims, Layout};
 use ptx::{Binary, BinaryOp, Fragment, MatrixA, Operand, Reg, RegClass, Shape, TernaryOp, Type};
 
 use super::blank::Blank;
@@ -28,9 +26,6 @@ use super::code::Code;
 use super::element::{Element, class};
 use super::shared::Addressing;
 use super::{Emitted, Emitter, Lower};
-
-/// Rows of one instruction, and of one warpgroup.
-const ROWS: u32 = 64;
 
 impl Lower for FenceAsyncShared {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -44,11 +39,12 @@ impl Lower for FenceAsyncShared {
 impl Lower for AccumulatorBegin {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let result = cx.func.result(inst);
+        let continued = cx.continued[result].take();
         let registers = if cx.begins_blank(inst, self.init) {
             cx.blank[result] = Some(Blank::Always);
-            cx.blank_accumulator(self.init)
+            continued.unwrap_or_else(|| cx.blank_accumulator(self.init))
         } else {
-            cx.new_accumulator(self.init)
+            cx.new_accumulator(self.init, continued)
         };
         cx.set_in_flight(result, &registers);
         Ok(())
@@ -58,9 +54,11 @@ impl Lower for AccumulatorBegin {
 impl Lower for WgmmaStart {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let product = Product::of(self, cx);
-        let accumulator = match cx.func.ty(self.accumulator) {
-            TileType::InFlight(_) => cx.in_flight(self.accumulator),
-            _ => cx.new_accumulator(self.accumulator),
+        let accumulator = if cx.func.ty(self.accumulator).as_in_flight().is_some() {
+            cx.in_flight(self.accumulator)
+        } else {
+            let continued = cx.continued[cx.func.result(inst)].take();
+            cx.new_accumulator(self.accumulator, continued)
         };
         let use_old = cx.use_old(self);
         // Everything that is computed stands before the fence, so that nothing but products follows it.
@@ -183,8 +181,8 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// New registers that begin with the elements of a tensor.
-    fn new_accumulator(&mut self, init: Value) -> Vec<Reg> {
+    /// Registers that begin with the elements of a tensor: new ones, or those of the accumulator that it goes on in.
+    fn new_accumulator(&mut self, init: Value, continued: Option<Vec<Reg>>) -> Vec<Reg> {
         let elem = self.elem(init);
         let elements = self.elements(init);
         let operands: Vec<Operand> = if is_packed(elem) {
@@ -193,15 +191,14 @@ impl Emitter<'_> {
             let code = &mut self.code;
             elements.iter().map(|&e| code.operand(e, elem)).collect()
         };
-        let class = accumulator_class(elem);
-        operands
-            .into_iter()
-            .map(|operand| {
-                let reg = self.code.reg(class);
-                self.code.copy(reg, operand);
-                reg
-            })
-            .collect()
+        let registers = continued.unwrap_or_else(|| {
+            let class = accumulator_class(elem);
+            operands.iter().map(|_| self.code.reg(class)).collect()
+        });
+        for (&reg, operand) in registers.iter().zip(operands) {
+            self.code.copy(reg, operand);
+        }
+        registers
     }
 
     /// Zeroes registers where a condition does not hold.
@@ -276,7 +273,8 @@ struct Product<'f> {
     acc: &'f TensorType,
     a_elem: Elem,
     b_ty: &'f SmemType,
-    /// Columns and depth of one instruction.
+    /// Rows, columns and depth of one instruction.
+    m: u32,
     n: u32,
     k: u32,
     /// Steps along K.
@@ -303,8 +301,7 @@ impl<'f> Product<'f> {
         };
         let b_ty = cx.func.ty(op.b).as_smem();
         let b_ty = b_ty.expect("the right factor lies in shared memory");
-        let bits = b_ty.elem.bits();
-        let (n, k) = (layout.n(), 256 / bits);
+        let [m, n, k] = [0, 1, 2].map(|dim| layout.instr_shape[dim]);
         let distribution = cx.distribution(acc);
         let elements = (n / 2) as usize;
         let place = |packed: u64| [0, 1].map(|dim| distribution.coordinate(packed, dim));
@@ -315,6 +312,7 @@ impl<'f> Product<'f> {
             acc,
             a_elem: cx.elem(op.a),
             b_ty,
+            m,
             n,
             k,
             depth: b_ty.shape[0] / k,
@@ -329,7 +327,7 @@ impl<'f> Product<'f> {
             b_plan: plan(b_ty, 1, n, k),
         };
         if let Some(a_ty) = cx.func.ty(op.a).as_smem() {
-            product.a_plan = Some(plan(a_ty, 0, ROWS, k));
+            product.a_plan = Some(plan(a_ty, 0, m, k));
         }
         product
     }
@@ -375,7 +373,7 @@ impl<'f> Product<'f> {
     }
 
     fn instruction(&self, step: &Step, d: &[Reg], use_old: Operand) -> ptx::Wgmma {
-        let shape = Shape::new(ROWS as u16, self.n as u16, self.k as u16);
+        let shape = Shape::new(self.m as u16, self.n as u16, self.k as u16);
         let is_tf32 = self.op.precision == InputPrecision::Tf32;
         let types = [
             element_type(self.acc.elem, false),
@@ -434,7 +432,6 @@ struct Matrix {
     constant: u32,
     high: Reg,
     addressing: Rc<Addressing>,
-    elem_bits: u32,
 }
 
 impl Matrix {
@@ -448,7 +445,6 @@ impl Matrix {
         let ty = cx.func.ty(view).as_smem();
         let ty = ty.expect("a matrix descriptor is made of shared memory");
         let addressing = cx.addressing(ty);
-        let elem_bits = ty.elem.bits();
         let (address, constant) = cx.code.split_address(cx.elements(view)[0]);
         let low = cx.descriptor_address(address);
         let entries: Vec<u32> = groups
@@ -456,7 +452,7 @@ impl Matrix {
             .map(|place| {
                 let mut coords = Dims::filled(0, 2);
                 coords[mn_dim] = place[mn_dim];
-                addressing.places.offset(&coords) * elem_bits / 8 >> 4
+                addressing.bytes(&coords) >> 4
             })
             .collect();
         let low = cx.code.add_of_warpgroup(low, &entries);
@@ -468,13 +464,12 @@ impl Matrix {
             constant: (constant >> 4) + plan.low_word(),
             high,
             addressing,
-            elem_bits,
         }
     }
 
     /// The descriptor of the instruction's tile at a row and column of the view.
     fn descriptor(&self, cx: &mut Emitter<'_>, at: [u32; 2]) -> Reg {
-        let bytes = self.addressing.places.offset(&Dims::from(at)) * self.elem_bits / 8;
+        let bytes = self.addressing.bytes(&at);
         let added = Element::int((self.constant + (bytes >> 4)).into());
         let low = cx
             .code
@@ -499,10 +494,22 @@ impl Code {
             return sum;
         }
         // Bits of the lane and of the warp in its warpgroup add nothing; that all lanes agree shows ptxas a uniform value.
-        let mut of_thread = vec![0; 7];
-        of_thread.extend_from_slice(entries);
+        let of_bits = |bits: &[u32]| [&[0; 7], bits].concat();
+        let all = entries.iter().fold(0, |all, entry| all | entry);
+        if entries.iter().map(|entry| entry.count_ones()).sum::<u32>() == all.count_ones() {
+            return self.add_of_thread(sum, &of_bits(entries));
+        }
+        // Strides that are no powers of two share bits, and add up one after the other.
+        (0..entries.len()).fold(sum, |sum, bit| {
+            let mut alone = vec![0; entries.len()];
+            alone[bit] = entries[bit];
+            self.add_of_thread(sum, &of_bits(&alone))
+        })
+    }
+
+    fn add_of_thread(&mut self, sum: Reg, entries: &[u32]) -> Reg {
         let part = self.in_prologue(|code| {
-            let part = code.of_thread(&of_thread);
+            let part = code.of_thread(entries);
             let part = code.whole(part.into(), Elem::Data(DType::U32));
             code.from_first_lane(part)
         });

@@ -2,9 +2,11 @@
 //! vectors, and with two halves of a word). Each element is a step of its own, as if they were done one by one. A run that
 //! its mask cuts is done one by one, apart from the others.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::ops::atomic::{AtomicOp, AtomicRmw, Semantics};
+use ir::elem::{DType, Elem};
+use ir::ops::atomic::AtomicRmw;
 use ptx::{Addr, AtomOp, Operand, Predicate, Reg, Space, Type, VecWidth};
+
+use crate::analysis::access::GlobalPlan;
 
 use super::Emitter;
 use super::atomic::{access_sem, scope};
@@ -23,23 +25,13 @@ struct Addition<'o> {
 }
 
 impl Emitter<'_> {
-    /// Adds whole runs at once where that can be. `false`, and nothing is emitted, where it cannot.
-    pub(super) fn add_runs(&mut self, op: &AtomicRmw) -> bool {
+    /// Adds whole runs at once: of an atomic whose plan has vectors.
+    pub(super) fn add_runs(&mut self, op: &AtomicRmw, plan: &GlobalPlan) {
         let elem = self.elem(op.value);
-        let is_addition = op.op == AtomicOp::Add
-            && matches!(elem, Elem::Data(DType::F32 | DType::F16 | DType::Bf16))
-            && matches!(op.semantics, Semantics::Relaxed | Semantics::Release);
-        if !is_addition || self.func.ty(op.ptr).as_tensor().is_none() {
-            return false;
-        }
-        let runs = self.runs(op.ptr, op.mask.expand(), elem);
-        if runs.groups.iter().all(|run| run.len() == 1) {
-            return false;
-        }
         let (pointers, values) = (self.elements(op.ptr), self.elements(op.value));
         let masks = op.mask.expand().map(|mask| self.elements(mask));
         let owner = self.owner_of(op.ptr);
-        for run in &runs.groups {
+        for run in &plan.runs {
             let addition = Addition {
                 op,
                 elem,
@@ -47,17 +39,18 @@ impl Emitter<'_> {
                 to: self.code.address(pointers[run[0]]),
                 values: run.iter().map(|&r| values[r]).collect(),
             };
-            let mask = masks.as_ref().map(|masks| runs.mask(run, masks));
+            let mask = masks
+                .as_ref()
+                .map(|masks| Mask::of_run(plan.access.cut, run, masks));
             self.code.add_run(&addition, mask.as_ref());
         }
-        true
     }
 }
 
 impl Code {
     fn add_run(&mut self, addition: &Addition<'_>, mask: Option<&Mask>) {
         match self.part_of(mask) {
-            Part::None => {}
+            Part::None => self.skip_access(),
             Part::All => self.add_whole(addition, None),
             Part::Where(p) => self.add_whole(addition, Some(p)),
             Part::Each(mask) => {

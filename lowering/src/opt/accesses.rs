@@ -1,11 +1,12 @@
 //! `check-accesses`: says which accesses to global memory move many more bytes than they use, and which accesses to shared
 //! memory have lanes wait for one another.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::Func;
-use gluon_lang::layout::convert::AccessKind;
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
+use ir::entity::Inst;
+use layout::convert::AccessKind;
 
+use crate::analysis::access::Accesses;
 use crate::analysis::axis::Axes;
 use crate::analysis::banks::{self, BankCost};
 use crate::analysis::coalescing::{self, AccessCost};
@@ -35,8 +36,9 @@ fn check_global(func: &Func, found: &mut Diagnostics) {
         return;
     }
     let axes = Axes::of(func);
+    let all = Accesses::new(func, &axes);
     for inst in accesses {
-        if let Some(cost) = coalescing::cost(func, &axes, inst)
+        if let Some(cost) = coalescing::cost(&all, inst)
             && cost.excess() >= MAX_EXCESS
         {
             let d = report(func, inst, cost);
@@ -165,6 +167,43 @@ mod tests {
             16,
             true,
             "error[TK0029]: this `store` moves 1024 bytes for each 128 that a warp uses",
+        );
+    }
+
+    /// Nothing is said of loads of `x[at]`, where `offsets` makes `%at` of the numbers `%i`.
+    #[track_caller]
+    fn check_silent(offsets: &str) {
+        let text = format!(
+            "
+            #b = Blocked([1], [32], [4], [0])
+            kernel @k(%x: ptr<f32> {{divisor=16}}, %n: i32) warps(4) deny(uncoalesced) stage(resolved) {{
+              %i = arange {{start=0, end=128}} : tensor<128xi32, #b>
+              {offsets}
+              %s = splat %x : tensor<128xptr<f32>, #b>
+              %p = ptr_add %s, %at : tensor<128xptr<f32>, #b>
+              %v = load %p : tensor<128xf32, #b>
+              print [%v] {{prefix=\"v\"}}
+              return
+            }}"
+        );
+        let (_, found) = apply("check-accesses", &text);
+        assert!(found.is_empty(), "{found}");
+    }
+
+    #[test]
+    fn reversed_lanes_and_broadcasts_waste_nothing() {
+        check_silent(
+            "%last = constant {value=127} : tensor<128xi32, #b>
+              %at = binary %last, %i {op=sub} : tensor<128xi32, #b>",
+        );
+        check_silent(
+            "%ns = splat %n : tensor<128xi32, #b>
+              %at = binary %ns, %i {op=sub} : tensor<128xi32, #b>",
+        );
+        check_silent("%at = splat %n : tensor<128xi32, #b>");
+        check_silent(
+            "%five = constant {value=5} : tensor<128xi32, #b>
+              %at = binary %i, %five {op=shr} : tensor<128xi32, #b>",
         );
     }
 }

@@ -1,13 +1,14 @@
 //! `check-clusters`: the CTAs of a cluster go the same way where they exchange data, and agree on what they share.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::layout::Layout;
-use gluon_lang::ops::Op;
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
+use ir::entity::{Inst, Region};
+use ir::ops::create::Uniform;
+use ir::ops::flow;
+use layout::Layout;
 
 use crate::analysis::apart::Apart;
-use crate::emit::scratch;
+use crate::analysis::scratch::Scratches;
 
 /// Reports exchanges between CTAs to which some of them need not come, and warns of tensors spread over the CTAs that are
 /// made of a scalar which each of them has for itself.
@@ -15,23 +16,28 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     if !func.has_cluster() {
         return;
     }
-    let apart = Apart::of(func);
-    let mut walk = Walk { func, apart, found };
+    let mut walk = AgreementCheck {
+        func,
+        apart: Apart::of(func),
+        scratches: Scratches::of(func),
+        found,
+    };
     walk.region(func.body, None);
 }
 
-struct Walk<'f> {
+struct AgreementCheck<'f> {
     func: &'f Func,
     apart: Apart,
+    scratches: Scratches,
     found: &'f mut Diagnostics,
 }
 
-impl Walk<'_> {
+impl AgreementCheck<'_> {
     /// `parting` is the branch or loop around that the CTAs may take differently.
     fn region(&mut self, region: Region, parting: Option<Inst>) {
         let func = self.func;
         for &inst in &func.region(region).insts {
-            if let Some(parting) = parting.filter(|_| scratch::reaches_peers(func, inst)) {
+            if let Some(parting) = parting.filter(|_| self.scratches.need(inst).reaches_peers()) {
                 self.report(inst, parting);
             }
             self.check_splat(inst);
@@ -49,16 +55,8 @@ impl Walk<'_> {
 
     /// May the CTAs run the regions of this instruction differently often?
     fn parts(&self, inst: Inst) -> bool {
-        let decides = |value: &Value| self.apart.differs(*value);
-        match self.func.op(inst) {
-            Op::If(op) => decides(&op.condition),
-            Op::For(op) => [op.low, op.high, op.step].iter().any(decides),
-            Op::While(op) => match self.func.terminator(op.before) {
-                Some(Op::Condition(end)) => decides(&end.condition),
-                _ => false,
-            },
-            _ => false,
-        }
+        let mut deciding = flow::deciding(self.func, self.func.op(inst)).into_iter();
+        deciding.any(|value| self.apart.differs(value))
     }
 
     fn report(&mut self, inst: Inst, parting: Inst) {
@@ -97,16 +95,18 @@ impl Walk<'_> {
     /// A scalar of each CTA's own in a tensor that they share.
     fn check_splat(&mut self, inst: Inst) {
         let func = self.func;
-        let Op::Splat(op) = func.op(inst) else { return };
+        let Some(Uniform::Scalar(scalar)) = func.op(inst).rules().uniform() else {
+            return;
+        };
         let ctas = func.ty(func.result(inst)).layout().and_then(Layout::ctas);
-        if ctas.is_none_or(|ctas| ctas == 1) || !self.apart.differs(op.value) {
+        if ctas.is_none_or(|ctas| ctas == 1) || !self.apart.differs(scalar) {
             return;
         }
         let message = "every CTA of the cluster has another scalar here for its part of one tensor";
         self.found.push(
             Diagnostic::error(Code::NotUniform, func.place(inst), message)
                 .warning()
-                .related(func.value_place(op.value), "this differs between the CTAs")
+                .related(func.value_place(scalar), "this differs between the CTAs")
                 .help("`cluster_id(0)` is the same in all of them; the elements themselves say which part a CTA has"),
         );
     }

@@ -1,9 +1,9 @@
 //! `forward-carried`: a value that a loop carries round unchanged is the value from before the loop.
 
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::flow::{self, Slot};
+use diag::Diagnostics;
+use ir::Func;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::flow::{self, Slot};
 
 use super::replace::Replaced;
 

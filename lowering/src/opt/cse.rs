@@ -1,9 +1,9 @@
 //! `merge-equal`: computes once what is computed twice, and reads once what is read twice with no write between.
 
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::{Effects, Func, Type};
-use gluon_lang::ops::{Op, flow};
+use diag::Diagnostics;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::{Op, flow};
+use ir::{Effects, Func, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 

@@ -1,10 +1,10 @@
 //! `hoist-invariant`: moves out of a loop what every iteration computes alike.
 
 use cranelift_entity::EntitySet;
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::Op;
+use diag::Diagnostics;
+use ir::Func;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::flow;
 
 use crate::analysis::axis::Axes;
 use crate::analysis::effects::NestedEffects;
@@ -38,7 +38,7 @@ impl Hoist<'_> {
             for inner in self.func.op(inst).regions() {
                 self.region(inner);
             }
-            if gluon_lang::ops::flow::is_loop(self.func.op(inst)) {
+            if flow::is_loop(self.func.op(inst)) {
                 self.hoist_from(inst, &mut new);
             }
             new.push(inst);
@@ -106,15 +106,13 @@ impl Hoist<'_> {
 
     /// Does the region of the loop run at least once?
     fn runs_for_certain(&mut self, inst: Inst, region: usize) -> bool {
-        match self.func.op(inst) {
-            Op::While(_) => region == 0,
-            Op::For(op) => {
-                let axes = self.axes.get_or_insert_with(|| Axes::of(self.func));
-                let bounds = axes.range(op.low).zip(axes.range(op.high));
-                bounds.is_some_and(|(low, high)| low.high < high.low)
-            }
-            _ => false,
-        }
+        let op = self.func.op(inst);
+        let Some(counted) = flow::counted(op) else {
+            return flow::runs_in_any_case(op, region);
+        };
+        let axes = self.axes.get_or_insert_with(|| Axes::of(self.func));
+        let bounds = axes.range(counted.low).zip(axes.range(counted.high));
+        bounds.is_some_and(|(low, high)| low.high < high.low)
     }
 }
 

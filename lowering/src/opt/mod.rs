@@ -9,6 +9,7 @@ pub mod fold;
 pub mod licm;
 pub mod products;
 pub mod readonly;
+pub mod rotate;
 pub mod unused;
 
 mod replace;

@@ -1,38 +1,31 @@
-//! `check-products`: says which products are spelled out at great length, and what makes the tensor cores wait.
+//! `check-products`: reports products that expand to very many instructions, and calls that serialize `wgmma`.
 //!
 //! A print, and an assertion that speaks, call `vprintf`. Behind a call of a function that it does not know, ptxas waits after
 //! every `wgmma` of the kernel (its note C7510), wherever the call stands. The emulator runs such a kernel, so this is a warning
 //! here, and an error where the kernel is to be assembled.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::Func;
-use gluon_lang::ops::Op;
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
+use ir::entity::Inst;
 
 /// Warns of both.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
     let insts = func.walk();
-    let is_product = |inst: &Inst| matches!(func.op(*inst), Op::WgmmaStart(_));
+    let is_product = |inst: &Inst| func.op(*inst).rules().started_product().is_some();
     let product = insts.iter().copied().find(is_product);
     for &inst in &insts {
-        match (func.op(inst), product) {
-            (Op::DotFma(op), _) => {
-                if let Some(products) = op.excess(func) {
-                    found.push(spelled_out(func, inst, products).warning());
-                }
-            }
-            (Op::Print(_), Some(product)) => {
-                found.push(call(func, (inst, "device_print"), product).warning());
-            }
-            (Op::Assert(_), Some(product)) => {
-                found.push(call(func, (inst, "device_assert"), product).warning());
-            }
-            _ => {}
+        let op = func.op(inst).rules();
+        if let Some(products) = op.excess_products(func) {
+            found.push(expanded(func, inst, products).warning());
+        }
+        if let Some(product) = product.filter(|_| op.calls_vprintf()) {
+            found.push(call(func, inst, product).warning());
         }
     }
 }
 
-fn call(func: &Func, (inst, name): (Inst, &str), product: Inst) -> Diagnostic {
+fn call(func: &Func, inst: Inst, product: Inst) -> Diagnostic {
+    let name = func.op(inst).rules().name_in_source();
     let message = format!("`{name}` in a kernel with `wgmma`: no GPU can run it as it is meant");
     Diagnostic::error(Code::CallBesideWgmma, func.place(inst), message)
         .labelled("this calls `vprintf`")
@@ -41,9 +34,10 @@ fn call(func: &Func, (inst, name): (Inst, &str), product: Inst) -> Diagnostic {
         .help("run it with `--device emulator`, store what is of interest and print it in another kernel, or take it out")
 }
 
-fn spelled_out(func: &Func, inst: Inst, products: u64) -> Diagnostic {
+fn expanded(func: &Func, inst: Inst, products: u64) -> Diagnostic {
     let message = format!(
-        "this `dot_fma` spells out {products} products of elements, {} in each thread",
+        "this `{}` expands to {products} products of elements, {} in each thread",
+        func.op(inst).rules().name_in_source(),
         products / u64::from(func.threads())
     );
     Diagnostic::error(Code::TooLarge, func.place(inst), message)
@@ -81,7 +75,7 @@ mod tests {
         check(&product(32), &[]);
         check(
             &product(64),
-            &["spells out 1048576 products of elements, 8192 in each thread"],
+            &["expands to 1048576 products of elements, 8192 in each thread"],
         );
     }
 

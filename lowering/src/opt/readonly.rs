@@ -1,7 +1,7 @@
 //! `check-readonly`: what is promised to be read only is not stored to.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::ir::Func;
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
 
 use crate::analysis::roots::{self, Roots};
 

@@ -2,9 +2,9 @@
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::Values;
+use ir::Func;
+use ir::entity::{Inst, Value};
+use ir::ops::Values;
 
 /// Which value stands for which. A pass that walks in program order rewrites each instruction as it meets it, so one
 /// walk replaces everything.

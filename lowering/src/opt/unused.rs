@@ -1,10 +1,10 @@
 //! `drop-unused`: removes instructions and carried values that nobody uses.
 
 use cranelift_entity::EntitySet;
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::{Func, ValueDef};
-use gluon_lang::ops::flow;
+use diag::Diagnostics;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::flow;
+use ir::{Func, ValueDef};
 
 /// Keeps what has an effect and what that needs, and removes the rest, round loops too: a carried value that only
 /// feeds itself is unused.

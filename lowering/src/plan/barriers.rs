@@ -11,16 +11,17 @@
 //! before anybody sends.
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::{Inst, Region};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::sync::Barrier;
-use gluon_lang::ops::wgmma::FenceAsyncShared;
-use gluon_lang::ops::{Access, Op, Types, flow};
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
+use ir::entity::{Inst, Region};
+use ir::ops::sync::Barrier;
+use ir::ops::wgmma::FenceAsyncShared;
+use ir::ops::{Op, SharedAccess, Types, flow};
 
 use super::bytes::Bytes;
-use super::hazards::{Event, Pending, Wanted, events, told_copies, touched_by_engines};
-use super::{clusters, expectations};
+use super::hazards::{Event, Memory, Pending, Wanted, events, told_copies, touched_by_engines};
+use super::{clusters, expectations, lifetimes};
+use crate::analysis::scratch::Scratches;
 use crate::analysis::shared::Views;
 
 /// Puts a `barrier`, and before it a `fence_async_shared` where engines are concerned, before what needs one.
@@ -28,12 +29,28 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     if func.shared_bytes == 0 {
         return;
     }
-    let views = Views::of(func);
+    let (views, scratches) = (Views::of(func), Scratches::of(func));
     expectations::check(func, &views, found);
-    clusters::check(func, found);
-    let mut walk = Walk {
+    clusters::check(func, &scratches, found);
+    if func.has_cluster() {
+        lifetimes::check(func, found);
+    }
+    let memory = Memory {
         func,
-        views,
+        views: &views,
+        scratches: &scratches,
+    };
+    let wanted = wanted(memory, found);
+    insert(func, func.body, &wanted);
+    clusters::open_exchanges(func, &scratches);
+}
+
+/// What must stand before each instruction, beside the barriers and fences that the kernel has.
+pub(super) fn wanted(memory: Memory<'_>, found: &mut Diagnostics) -> SecondaryMap<Inst, Wanted> {
+    let func = memory.func;
+    let mut walk = BarrierPlacement {
+        func,
+        memory,
         wanted: SecondaryMap::new(),
         engines: Bytes::default(),
         others: Bytes::default(),
@@ -42,14 +59,12 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     };
     walk.engines = walk.engines_of(func.body);
     walk.region(func.body, Pending::default());
-    let wanted = walk.wanted;
-    insert(func, func.body, &wanted);
-    clusters::open_exchanges(func);
+    walk.wanted
 }
 
-struct Walk<'f> {
+struct BarrierPlacement<'f, 'd> {
     func: &'f Func,
-    views: Views,
+    memory: Memory<'f>,
     wanted: SecondaryMap<Inst, Wanted>,
     /// Bytes that engines touch anywhere.
     engines: Bytes,
@@ -57,17 +72,17 @@ struct Walk<'f> {
     others: Bytes,
     /// What threads of other partitions copy, and the barriers that learn of it.
     copied_by_others: (Bytes, Bytes),
-    found: &'f mut Diagnostics,
+    found: &'d mut Diagnostics,
 }
 
-impl Walk<'_> {
+impl BarrierPlacement<'_, '_> {
     /// What is pending at the end of a region that is entered with `pending`.
     fn region(&mut self, region: Region, mut pending: Pending) -> Pending {
         let func = self.func;
         for &inst in &func.region(region).insts {
             let wanted = self.wanted[inst];
             pending.satisfy(wanted);
-            for event in events(func, &self.views, inst) {
+            for event in events(self.memory, inst) {
                 let mut more = pending.wants(&event);
                 // Where the threads meet anyway, a fence saves them another meeting before the engine comes.
                 more.fence |= more.barrier && pending.hides_from_engines(&self.engines);
@@ -156,7 +171,7 @@ impl Walk<'_> {
     /// Warps part: all of them met, and from here each partition is on its own.
     fn partitions(&mut self, inst: Inst, mut pending: Pending) -> Pending {
         let func = self.func;
-        let engines = touched_by_engines(func, &self.views, inst);
+        let engines = touched_by_engines(self.memory, inst);
         if pending.hides_from_engines(&engines) {
             self.want(
                 inst,
@@ -176,7 +191,7 @@ impl Walk<'_> {
         let mut after = Pending::default();
         let copies: Vec<(Bytes, Bytes)> = regions
             .iter()
-            .map(|region| told_copies(func, &self.views, *region))
+            .map(|region| told_copies(self.memory, *region))
             .collect();
         for (at, &region) in regions.iter().enumerate() {
             self.others = union_but(at, of_region.iter());
@@ -193,14 +208,14 @@ impl Walk<'_> {
     fn engines_of(&self, region: Region) -> Bytes {
         let mut all = Bytes::default();
         for &inst in &self.func.region(region).insts {
-            all.add(&touched_by_engines(self.func, &self.views, inst));
+            all.add(&touched_by_engines(self.memory, inst));
         }
         all
     }
 
     /// A thread tells another partition that it may go on: what it wrote for that partition's engines must be fenced.
     fn check_hand_over(&mut self, inst: Inst, event: &Event, pending: &Pending) {
-        let (Event::Touch(Access::Atomic, _) | Event::HandOver) = event else {
+        let (Event::Touch(SharedAccess::Atomic, _) | Event::HandOver) = event else {
             return;
         };
         if pending.hides_when_handed_over(&self.others) {
@@ -217,10 +232,10 @@ impl Walk<'_> {
     fn check_taking_over(&mut self, inst: Inst, event: &Event, pending: &mut Pending) {
         let (copied, barriers) = &self.copied_by_others;
         match event {
-            Event::Touch(Access::Poll, barrier) if barrier.meets(barriers) => {
+            Event::Touch(SharedAccess::Poll, barrier) if barrier.meets(barriers) => {
                 pending.learn_of(copied);
             }
-            Event::Touch(Access::AsyncRead, bytes) if pending.hides_foreign(bytes) => {
+            Event::Touch(SharedAccess::AsyncRead, bytes) if pending.hides_foreign(bytes) => {
                 self.lacks_fence(
                     inst,
                     "an engine reads what threads of another partition copied, and nothing fences it",

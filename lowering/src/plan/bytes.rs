@@ -1,6 +1,6 @@
 //! Sets of bytes of shared memory, in this CTA and in others of its cluster.
 
-use gluon_lang::ops::Scratch;
+use ir::ops::Scratch;
 use smallvec::SmallVec;
 
 /// Bytes of the shared memory of some CTA of the cluster.

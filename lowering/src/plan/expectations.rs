@@ -1,10 +1,10 @@
 //! What can be seen of a barrier in shared memory without running the kernel: that the bytes it expects are copied by
 //! somebody, that copies are expected, and that somebody waits for them.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::{Access, Op};
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
+use ir::entity::{Inst, Value};
+use ir::ops::{Op, SharedAccess};
 
 use crate::analysis::shared::Views;
 
@@ -15,22 +15,14 @@ pub(super) fn check(func: &Func, views: &Views, found: &mut Diagnostics) {
         let of_inst = |&inst: &Inst| wanted(func.op(inst)).map(|barrier| (inst, barrier));
         insts.iter().filter_map(of_inst).collect()
     };
-    let expectations = users(&|op| match op {
-        Op::MbarrierExpect(expect) if expect.bytes > 0 || expect.count.is_some() => {
-            Some(expect.barrier)
-        }
-        _ => None,
-    });
-    let waits = users(&|op| match op {
-        Op::MbarrierWait(wait) => Some(wait.barrier),
-        Op::MbarrierTryWait(wait) => Some(wait.barrier),
-        _ => None,
-    });
-    let copies = users(&|op| {
+    let accessing = |op: &Op, wanted: SharedAccess| {
         let accesses = op.rules().shared_accesses();
-        let completes = accesses.iter().find(|(_, a)| *a == Access::AsyncAtomic);
-        completes.map(|(barrier, _)| *barrier)
-    });
+        let access = accesses.iter().find(|(_, access)| *access == wanted);
+        access.map(|(barrier, _)| *barrier)
+    };
+    let expectations = users(&|op| op.rules().expects_bytes());
+    let waits = users(&|op| accessing(op, SharedAccess::Poll));
+    let copies = users(&|op| accessing(op, SharedAccess::AsyncAtomic));
     let is_met = |(_, barrier): &(Inst, Value), others: &[(Inst, Value)]| {
         let own = views.allocations(*barrier);
         let shares = |(_, other): &(Inst, Value)| {

@@ -16,8 +16,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Are both needed at one moment? Warps that part run at moments of their own.
-    fn meets(&self, other: &Block) -> bool {
+    /// Are both needed at one moment? Partitions run beside each other.
+    pub(super) fn meets(&self, other: &Block) -> bool {
         let apart = self
             .partition
             .zip(other.partition)

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use gluon_lang::entity::{Inst, Region};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::Access;
-use gluon_lang::ops::atomic::AtomicOp;
+use ir::Func;
+use ir::entity::{Inst, Region};
+use ir::ops::SharedAccess;
+use ir::ops::atomic::AtomicOp;
 use smallvec::SmallVec;
 
 use super::bytes::Bytes;
+use crate::analysis::scratch::{BarrierScope, Scratches};
 use crate::analysis::shared::Views;
-use crate::emit::scratch::{self, Meeting};
 
 /// One thing that an instruction does to shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Touches bytes.
-    Touch(Access, Bytes),
+    Touch(SharedAccess, Bytes),
     /// Each warp writes and reads bytes of its own, the same ones whenever this instruction runs.
     ByWarps(Inst, Bytes),
     /// All threads meet.
@@ -112,8 +112,8 @@ impl Pending {
         let by_others = |(inst, theirs): (&Inst, &Bytes)| Some(*inst) != own && theirs.meets(bytes);
         let by_warps = self.by_warps.iter().any(by_others);
         // The thread that makes barriers makes one after the other, without a meeting.
-        let is_initialised =
-            !matches!(event, Event::Touch(Access::Initialise, _)) && self.initialised.meets(bytes);
+        let is_initialised = !matches!(event, Event::Touch(SharedAccess::Initialise, _))
+            && self.initialised.meets(bytes);
         let (read, written, stepped) = (
             self.read.meets(bytes),
             self.written.meets(bytes) || by_warps || is_initialised,
@@ -127,21 +127,23 @@ impl Pending {
             };
         };
         let barrier = match access {
-            Access::Read | Access::RemoteRead | Access::AsyncRead => written || stepped || combined,
-            Access::Write
-            | Access::RemoteWrite
-            | Access::Initialise
-            | Access::Copy
-            | Access::AsyncWrite
-            | Access::AsyncRemoteWrite => read || written || stepped || combined,
-            Access::Atomic | Access::Poll => read || written || combined,
-            Access::Combine(way) => {
+            SharedAccess::Read | SharedAccess::RemoteRead | SharedAccess::AsyncRead => {
+                written || stepped || combined
+            }
+            SharedAccess::Write
+            | SharedAccess::RemoteWrite
+            | SharedAccess::Initialise
+            | SharedAccess::Copy
+            | SharedAccess::AsyncWrite
+            | SharedAccess::AsyncRemoteWrite => read || written || stepped || combined,
+            SharedAccess::Atomic | SharedAccess::Poll => read || written || combined,
+            SharedAccess::Combine(way) => {
                 let has_order = *way == AtomicOp::Exchange || self.way != Some(*way);
                 read || written || stepped || combined && has_order
             }
-            Access::AsyncAtomic => written,
+            SharedAccess::AsyncAtomic => written,
         };
-        let fence = access.is_by_engine() && self.unfenced.meets(bytes);
+        let fence = access.is_asynchronous() && self.unfenced.meets(bytes);
         // Each thread fences its own writes; that all have done so is known once they met.
         Wanted {
             barrier: barrier || fence,
@@ -172,8 +174,10 @@ impl Pending {
             Event::CopiesTold => self.told.add(&self.copied.clone()),
             // That engines have read is known to the threads that waited, and to the others once they met.
             Event::WaitForReads => self.read.add(&std::mem::take(&mut self.async_read)),
-            Event::Touch(Access::Read | Access::RemoteRead, bytes) => self.read.add(bytes),
-            Event::Touch(Access::Write | Access::RemoteWrite, bytes) => {
+            Event::Touch(SharedAccess::Read | SharedAccess::RemoteRead, bytes) => {
+                self.read.add(bytes);
+            }
+            Event::Touch(SharedAccess::Write | SharedAccess::RemoteWrite, bytes) => {
                 self.told = self.told.without(bytes);
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
@@ -186,23 +190,27 @@ impl Pending {
                     self.copied = Bytes::default();
                 }
             }
-            Event::Touch(Access::Copy, bytes) => {
+            Event::Touch(SharedAccess::Copy, bytes) => {
                 self.copied.add(bytes);
                 self.told = self.told.without(bytes);
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }
             Event::BarriersKnown => self.initialised = Bytes::default(),
-            Event::Touch(Access::Initialise, bytes) => self.initialised.add(bytes),
-            Event::Touch(Access::Atomic | Access::Poll, bytes) => self.stepped.add(bytes),
-            Event::Touch(Access::Combine(way), bytes) => {
+            Event::Touch(SharedAccess::Initialise, bytes) => self.initialised.add(bytes),
+            Event::Touch(SharedAccess::Atomic | SharedAccess::Poll, bytes) => {
+                self.stepped.add(bytes);
+            }
+            Event::Touch(SharedAccess::Combine(way), bytes) => {
                 self.combine(bytes, Some(*way));
                 self.unfenced.add(bytes);
             }
-            Event::Touch(Access::AsyncRead, bytes) => self.async_read.add(bytes),
+            Event::Touch(SharedAccess::AsyncRead, bytes) => self.async_read.add(bytes),
             // What an engine writes is known through the barrier that it completes on.
             Event::Touch(
-                Access::AsyncWrite | Access::AsyncRemoteWrite | Access::AsyncAtomic,
+                SharedAccess::AsyncWrite
+                | SharedAccess::AsyncRemoteWrite
+                | SharedAccess::AsyncAtomic,
                 _,
             )
             | Event::HandOver => {}
@@ -240,8 +248,20 @@ impl Pending {
     }
 }
 
+/// What is known of the shared memory of a kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Memory<'f> {
+    /// The kernel.
+    pub func: &'f Func,
+    /// What its views are of.
+    pub views: &'f Views,
+    /// What its ops need.
+    pub scratches: &'f Scratches,
+}
+
 /// What one instruction does to shared memory, in order; its regions not included.
-pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event; 3]> {
+pub(super) fn events(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 3]> {
+    let Memory { func, views, .. } = memory;
     let mut events = SmallVec::new();
     let rules = func.op(inst).rules();
     if rules.named_barrier().is_some() {
@@ -263,13 +283,13 @@ pub(super) fn events(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event;
     if let Some(pending) = rules.waits_for_copies() {
         events.push(Event::WaitForCopies(pending));
     }
-    if rules.tells_of_copies() {
+    if rules.signals_copies() {
         events.push(Event::CopiesTold);
     }
     if !views.is_empty() {
         events.extend(accesses(func, views, inst));
     }
-    events.extend(exchange(func, inst));
+    events.extend(exchange(memory, inst));
     events
 }
 
@@ -288,44 +308,45 @@ fn accesses(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event; 3]> {
     let touched = rules.shared_accesses().into_iter().map(touch);
     let is_initialised = !rules.effects().writes.is_none();
     let made = rules.allocation().filter(|_| is_initialised);
-    let filled = made.map(|planned| Event::Touch(Access::Write, Bytes::of(planned)));
+    let filled = made.map(|planned| Event::Touch(SharedAccess::Write, Bytes::of(planned)));
     touched.chain(filled).collect()
 }
 
 /// What an instruction does to bytes of its own, through which the threads exchange elements.
-fn exchange(func: &Func, inst: Inst) -> SmallVec<[Event; 4]> {
-    let scratch = func.op(inst).rules().scratch().unwrap_or_default();
+fn exchange(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 4]> {
+    let scratch = memory.func.op(inst).rules().scratch().unwrap_or_default();
     let mut events = SmallVec::new();
     if scratch.is_none() {
         return events;
     }
-    let (bytes, meeting) = (Bytes::of(scratch), scratch::need(func, inst).meeting);
-    if meeting == Meeting::Warp {
+    let (bytes, scope) = (Bytes::of(scratch), memory.scratches.need(inst).scope);
+    if scope == BarrierScope::Warp {
         events.push(Event::ByWarps(inst, bytes));
         return events;
     }
-    events.push(Event::Touch(Access::Write, bytes.clone()));
-    if meeting >= Meeting::Cta {
+    events.push(Event::Touch(SharedAccess::Write, bytes.clone()));
+    if scope >= BarrierScope::Cta {
         events.push(Event::Meet);
     }
-    events.push(Event::Touch(Access::Read, bytes));
-    if meeting == Meeting::Cluster {
+    events.push(Event::Touch(SharedAccess::Read, bytes));
+    if scope == BarrierScope::Cluster {
         events.push(Event::Meet);
     }
     events
 }
 
 /// The bytes that engines are asked to touch by an instruction and its regions.
-pub(super) fn touched_by_engines(func: &Func, views: &Views, inst: Inst) -> Bytes {
+pub(super) fn touched_by_engines(memory: Memory<'_>, inst: Inst) -> Bytes {
+    let func = memory.func;
     let mut insts = vec![inst];
     for region in func.op(inst).regions() {
         func.walk_region(region, &mut insts);
     }
     let mut all = Bytes::default();
     for inst in insts {
-        for event in events(func, views, inst) {
+        for event in events(memory, inst) {
             if let Event::Touch(access, bytes) = event
-                && access.is_by_engine()
+                && access.is_asynchronous()
             {
                 all.add(&bytes);
             }
@@ -335,15 +356,16 @@ pub(super) fn touched_by_engines(func: &Func, views: &Views, inst: Inst) -> Byte
 }
 
 /// What threads copy in a region whose copies barriers learn of, and those barriers.
-pub(super) fn told_copies(func: &Func, views: &Views, region: Region) -> (Bytes, Bytes) {
+pub(super) fn told_copies(memory: Memory<'_>, region: Region) -> (Bytes, Bytes) {
+    let func = memory.func;
     let mut insts = Vec::new();
     func.walk_region(region, &mut insts);
     let (mut copied, mut barriers) = (Bytes::default(), Bytes::default());
     for inst in insts {
-        let is_told = func.op(inst).rules().tells_of_copies();
-        for event in events(func, views, inst) {
+        let is_told = func.op(inst).rules().signals_copies();
+        for event in events(memory, inst) {
             match event {
-                Event::Touch(Access::Copy, bytes) => copied.add(&bytes),
+                Event::Touch(SharedAccess::Copy, bytes) => copied.add(&bytes),
                 Event::Touch(_, bytes) if is_told => barriers.add(&bytes),
                 _ => {}
             }

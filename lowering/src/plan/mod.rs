@@ -2,6 +2,7 @@
 
 pub mod barriers;
 pub mod shared;
+pub mod verify;
 pub mod warps;
 
 mod bytes;
@@ -9,6 +10,7 @@ mod clusters;
 mod expectations;
 mod first_fit;
 mod hazards;
+mod lifetimes;
 mod moments;
 mod overflow;
 mod rounds;

@@ -1,11 +1,11 @@
 //! The order of the kernel's text as moments in time.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use gluon_lang::entity::{Inst, Region};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::flow;
+use ir::Func;
+use ir::entity::{Inst, Region};
+use ir::ops::flow;
 
-use crate::emit::scratch::{self, Meeting, ScratchNeed};
+use crate::analysis::scratch::{BarrierScope, ScratchNeed, Scratches};
 
 /// When each instruction runs, counted along the text, and where all threads meet.
 pub(super) struct Moments {
@@ -22,7 +22,7 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    pub(super) fn of(func: &Func) -> Moments {
+    pub(super) fn of(func: &Func, scratches: &Scratches) -> Moments {
         let mut moments = Moments {
             of_inst: SecondaryMap::with_capacity(func.inst_count()),
             end_of_inst: SecondaryMap::with_capacity(func.inst_count()),
@@ -32,18 +32,24 @@ impl Moments {
             allocations: Vec::new(),
             now: 0,
         };
-        moments.region(func, func.body, None);
+        moments.region(func, scratches, func.body, None);
         moments
     }
 
-    fn region(&mut self, func: &Func, region: Region, partition: Option<usize>) {
+    fn region(
+        &mut self,
+        func: &Func,
+        scratches: &Scratches,
+        region: Region,
+        partition: Option<usize>,
+    ) {
         for &inst in &func.region(region).insts {
             self.now += 1;
             self.of_inst[inst] = self.now;
             if partition.is_some() {
                 self.partitions[inst] = partition;
             }
-            self.inst(func, inst);
+            self.inst(func, scratches, inst);
             let op = func.op(inst);
             for (at, inner) in op.regions().into_iter().enumerate() {
                 let inner_partition = if flow::is_parallel(op) {
@@ -51,13 +57,13 @@ impl Moments {
                 } else {
                     partition
                 };
-                self.region(func, inner, inner_partition);
+                self.region(func, scratches, inner, inner_partition);
             }
             self.end_of_inst[inst] = self.now;
         }
     }
 
-    fn inst(&mut self, func: &Func, inst: Inst) {
+    fn inst(&mut self, func: &Func, scratches: &Scratches, inst: Inst) {
         let rules = func.op(inst).rules();
         if rules.effects().is_barrier {
             self.meets.insert(inst);
@@ -66,12 +72,12 @@ impl Moments {
             self.allocations.push(inst);
         }
         if rules.scratch().is_some() {
-            let need = scratch::need(func, inst);
-            if need.meeting >= Meeting::Cta {
+            let need = scratches.need(inst);
+            if need.scope >= BarrierScope::Cta {
                 self.meets.insert(inst);
             }
             if need.bytes > 0 {
-                self.scratches.push((inst, need));
+                self.scratches.push((inst, need.clone()));
             }
         }
     }
@@ -91,7 +97,7 @@ impl Moments {
         self.now
     }
 
-    /// Which of the parted warps run an instruction.
+    /// Which partition runs an instruction.
     pub(super) fn partition(&self, inst: Inst) -> Option<usize> {
         self.partitions[inst]
     }

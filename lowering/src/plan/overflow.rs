@@ -1,7 +1,7 @@
 //! What is said when a kernel needs more shared memory than there is.
 
-use gluon_lang::diag::{Code, Diagnostic};
-use gluon_lang::ir::Func;
+use diag::{Code, Diagnostic};
+use ir::Func;
 
 use super::shared::Need;
 

@@ -1,26 +1,33 @@
 //! Rounds of conversions. A conversion whose tile is larger than what it may take of shared memory takes several rounds
 //! through it, and threads meet twice for each: it gets less where the kernel would not fit otherwise, and more where that
 //! costs nothing.
+//!
+//! Matches on ops: it is about the op `convert_layout`.
 
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::Func;
-use gluon_lang::layout::convert::{Conversion, Limits};
-use gluon_lang::ops::layout::ConvertLayout;
-use gluon_lang::ops::{Op, Scratch};
+use ir::Func;
+use ir::entity::Inst;
+use ir::ops::layout::ConvertLayout;
+use ir::ops::{Op, Scratch};
+use layout::convert::{Conversion, Limits};
 
 use super::shared::Need;
-use crate::emit::scratch;
+use crate::analysis::scratch::{Scratches, conversion};
 
 /// How many bytes conversions may take where a kernel does not fit, tried in turn.
 pub(super) const FEWER_BYTES: [u32; 4] = [16 << 10, 8 << 10, 4 << 10, 2 << 10];
 
 /// Has conversions that need more than `limit` bytes of scratch take several rounds through fewer; `false` if there are
 /// none.
-pub(super) fn lessen(func: &mut Func, needs: &[Need], limit: u32) -> bool {
+pub(super) fn reduce(
+    func: &mut Func,
+    scratches: &mut Scratches,
+    needs: &[Need],
+    limit: u32,
+) -> bool {
     let mut is_changed = false;
     for need in needs.iter().filter(|need| need.block.bytes > limit) {
         if matches!(func.op(need.inst), Op::ConvertLayout(_)) {
-            allow(func, need.inst, limit);
+            allow(func, scratches, need.inst, limit);
             is_changed = true;
         }
     }
@@ -41,20 +48,26 @@ pub(super) fn of_several(func: &Func, needs: &[Need]) -> Vec<(Inst, u32)> {
 }
 
 /// Lets these conversions take as few rounds as they can through `limit` bytes.
-pub(super) fn widen(func: &mut Func, conversions: &[(Inst, u32)], limit: u32) {
+pub(super) fn widen(
+    func: &mut Func,
+    scratches: &mut Scratches,
+    conversions: &[(Inst, u32)],
+    limit: u32,
+) {
     for (inst, bytes) in conversions {
-        allow(func, *inst, limit.min(*bytes));
+        allow(func, scratches, *inst, limit.min(*bytes));
     }
 }
 
-fn allow(func: &mut Func, inst: Inst, bytes: u32) {
+fn allow(func: &mut Func, scratches: &mut Scratches, inst: Inst, bytes: u32) {
     let scratch = Scratch { start: 0, bytes };
     func.op_mut(inst).rules_mut().set_scratch(scratch);
+    scratches.renew(func, inst);
 }
 
 fn bytes_of_all_rounds(func: &Func, inst: Inst, op: &ConvertLayout) -> Option<u32> {
     let (from, to) = (func.ty(op.operand), func.ty(func.result(inst)));
-    let plan = scratch::conversion(op, from.as_tensor()?, to.as_tensor()?).ok()?;
+    let plan = conversion::plan(op, from.as_tensor()?, to.as_tensor()?).ok()?;
     match plan.conversion {
         Conversion::Shared(plan) if plan.exchanges.len() > 1 => {
             Some(plan.scratch_bytes * plan.exchanges.len() as u32)

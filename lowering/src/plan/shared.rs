@@ -7,36 +7,23 @@
 //! room: until all threads of the CTA have met again, so that the next op may write its own scratch at once, without a
 //! barrier of its own.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::{Func, SmemType};
-use gluon_lang::layout::convert::Limits;
-use gluon_lang::layout::{LayoutError, relate};
-use gluon_lang::ops::{Access, Scratch};
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::entity::{Inst, Value};
+use ir::ops::{Scratch, SharedAccess};
+use ir::{Func, SmemType};
+use layout::convert::Limits;
+use layout::{LayoutError, relate};
+use target::{SmLimits, Target};
 
 use super::first_fit::{self, Block};
 use super::moments::Moments;
 use super::{overflow, rounds};
 use crate::analysis::pressure;
+use crate::analysis::scratch::{BarrierScope, ScratchNeed, Scratches};
 use crate::analysis::shared::Views;
-use crate::emit::scratch::Meeting;
 
-/// The most shared memory that a CTA can be launched with on `sm_90` (CUDA C++ guide, compute capability 9.0: 227 KiB).
-const MAX_SHARED_BYTES: u32 = 232_448;
-
-/// Shared memory of an SM that its CTAs share, and what the system takes of it for each of them (same place).
-const SM_SHARED_BYTES: u32 = 228 * 1024;
-const RESERVED_BYTES_PER_CTA: u32 = 1024;
-/// An SM gives shared memory to CTAs in these units (CUDA occupancy calculator, compute capability 9.0).
-const SHARED_UNIT_BYTES: u32 = 128;
-const MAX_THREADS_PER_SM: u32 = 2048;
-const MAX_CTAS_PER_SM: u32 = 32;
-const SM_REGISTERS: u32 = 64 * 1024;
 /// Registers of a thread beside its tiles, at the least: addresses, and what instructions read and write on their way.
 const OTHER_REGISTERS: u32 = 8;
-
-/// The widest shared access.
-const SCRATCH_ALIGNMENT: u32 = 16;
 
 /// Scratch of this size is kept longer even where larger one cannot be.
 const SMALL_SCRATCH_BYTES: u32 = 1024;
@@ -56,13 +43,14 @@ pub(super) struct Need {
 /// Gives everything its bytes, and the kernel its size.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
     let most = most_bytes(func);
-    let plan = planned(func, found);
+    let mut scratches = Scratches::of(func);
+    let plan = planned(func, &scratches, found);
     let (needs, offsets, total) = if found.has_errors() {
         plan
     } else if plan.2 <= most {
-        in_fewer_rounds(func, plan)
+        in_fewer_rounds(func, &mut scratches, plan)
     } else {
-        in_more_rounds(func, plan, found)
+        in_more_rounds(func, &mut scratches, plan, found)
     };
     if total > most {
         found.push(overflow::report(func, &needs, &offsets, [total, most]));
@@ -89,18 +77,23 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
 type Plan = (Vec<Need>, Vec<u32>, u32);
 
 /// The plan with conversions in as many rounds as it takes for the kernel to fit, if that is possible.
-fn in_more_rounds(func: &mut Func, mut plan: Plan, found: &mut Diagnostics) -> Plan {
+fn in_more_rounds(
+    func: &mut Func,
+    scratches: &mut Scratches,
+    mut plan: Plan,
+    found: &mut Diagnostics,
+) -> Plan {
     let most = most_bytes(func);
     for limit in rounds::FEWER_BYTES {
-        if plan.2 > most && rounds::lessen(func, &plan.0, limit) {
-            plan = planned(func, found);
+        if plan.2 > most && rounds::reduce(func, scratches, &plan.0, limit) {
+            plan = planned(func, scratches, found);
         }
     }
     plan
 }
 
 /// The plan with conversions in fewer rounds, as far as that costs no CTA on the SM.
-fn in_fewer_rounds(func: &mut Func, plan: Plan) -> Plan {
+fn in_fewer_rounds(func: &mut Func, scratches: &mut Scratches, plan: Plan) -> Plan {
     let conversions = rounds::of_several(func, &plan.0);
     let Some(largest) = conversions.iter().map(|(_, bytes)| *bytes).max() else {
         return plan;
@@ -110,22 +103,28 @@ fn in_fewer_rounds(func: &mut Func, plan: Plan) -> Plan {
     let limits = std::iter::successors(Some(largest), |limit| Some(limit / 2));
     let limits = limits.take_while(|limit| *limit > least);
     for limit in limits.filter(|limit| *limit <= budget) {
-        rounds::widen(func, &conversions, limit);
-        let wider = planned(func, &mut Diagnostics::default());
+        rounds::widen(func, scratches, &conversions, limit);
+        let wider = planned(func, scratches, &mut Diagnostics::default());
         if wider.2 <= budget {
             return wider;
         }
     }
-    rounds::widen(func, &conversions, least);
+    rounds::widen(func, scratches, &conversions, least);
     plan
 }
 
-fn planned(func: &Func, found: &mut Diagnostics) -> Plan {
-    let moments = Moments::of(func);
-    let mut needs = scratches(func, &moments);
-    allocations(func, &moments, &mut needs, found);
+fn planned(func: &Func, scratches: &Scratches, found: &mut Diagnostics) -> Plan {
+    let needs = needs(func, scratches, found);
     let (offsets, total) = place(func, &needs);
     (needs, offsets, total)
+}
+
+/// Everything that needs shared memory, and when.
+pub(super) fn needs(func: &Func, scratches: &Scratches, found: &mut Diagnostics) -> Vec<Need> {
+    let moments = Moments::of(func, scratches);
+    let mut needs = of_scratches(func, &moments);
+    allocations(func, &moments, &mut needs, found);
+    needs
 }
 
 /// The first of these that does not cost a CTA on the SM: everything kept, small things kept, nothing kept.
@@ -152,24 +151,28 @@ fn place(func: &Func, needs: &[Need]) -> (Vec<u32>, u32) {
 /// and the `least` bytes that it needs allow.
 fn budget(func: &Func, least: u32) -> u32 {
     let threads = func.launch_warps() * 32;
-    let by_threads = MAX_THREADS_PER_SM / threads;
-    let by_bytes = SM_SHARED_BYTES / taken_of_sm(least);
-    let by_registers = SM_REGISTERS / (threads * least_registers(func));
+    let sm = &func.target.sm;
+    let by_threads = sm.threads / threads;
+    let by_bytes = sm.shared_bytes / taken_of_sm(sm, least);
+    let by_registers = sm.registers / (threads * least_registers(func));
     let ctas = by_threads.min(by_bytes).min(by_registers);
     let ctas = ctas.max(func.min_ctas_per_sm.unwrap_or(1));
-    share_of(ctas)
+    share_of(func.target, ctas)
 }
 
 /// The most that a CTA can have, where the author wants several on an SM the share of each.
 fn most_bytes(func: &Func) -> u32 {
-    share_of(func.min_ctas_per_sm.unwrap_or(1))
+    share_of(func.target, func.min_ctas_per_sm.unwrap_or(1))
 }
 
 /// Bytes that each CTA can use where so many fit an SM.
-fn share_of(ctas: u32) -> u32 {
-    let share = SM_SHARED_BYTES / ctas.clamp(1, MAX_CTAS_PER_SM);
-    let share = share / SHARED_UNIT_BYTES * SHARED_UNIT_BYTES;
-    (share - RESERVED_BYTES_PER_CTA).min(MAX_SHARED_BYTES)
+fn share_of(target: &Target, ctas: u32) -> u32 {
+    let sm = &target.sm;
+    let share = sm.shared_bytes / ctas.clamp(1, sm.ctas);
+    let share = share / sm.shared_unit_bytes * sm.shared_unit_bytes;
+    share
+        .saturating_sub(sm.reserved_shared_bytes_per_cta)
+        .min(target.cta.shared_bytes)
 }
 
 /// Registers of a thread, at the least.
@@ -184,25 +187,27 @@ fn least_registers(func: &Func) -> u32 {
 }
 
 /// The bytes of an SM's shared memory that a CTA with so many takes.
-fn taken_of_sm(bytes: u32) -> u32 {
-    bytes.next_multiple_of(SHARED_UNIT_BYTES) + RESERVED_BYTES_PER_CTA
+fn taken_of_sm(sm: &SmLimits, bytes: u32) -> u32 {
+    bytes.next_multiple_of(sm.shared_unit_bytes) + sm.reserved_shared_bytes_per_cta
 }
 
-fn scratches(func: &Func, moments: &Moments) -> Vec<Need> {
-    let need = |&(inst, need): &(Inst, crate::emit::scratch::ScratchNeed)| {
+fn of_scratches(func: &Func, moments: &Moments) -> Vec<Need> {
+    let need = |(inst, need): &(Inst, ScratchNeed)| {
+        let inst = *inst;
         let now = moments.start(inst);
         debug_assert!(
-            need.meeting != Meeting::Nobody || need.is_written_by_peers,
+            need.scope != BarrierScope::None || need.is_written_by_peers(),
             "an op with scratch hands data to other threads"
         );
         let own = Block {
             bytes: need.bytes,
-            alignment: SCRATCH_ALIGNMENT,
+            // The widest shared access.
+            alignment: func.target.access.widest_bytes,
             first: now,
             last: now,
             partition: moments.partition(inst),
         };
-        let (block, kept_until) = if need.is_written_by_peers {
+        let (block, kept_until) = if need.is_written_by_peers() {
             let whole = Block {
                 first: 0,
                 last: moments.last(),
@@ -252,7 +257,7 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
         let accesses = op.rules().shared_accesses();
         for value in op.operands() {
             let mut to_it = accesses.iter().filter(|(view, _)| *view == value);
-            let is_from_peers = to_it.clone().any(|(_, a)| *a == Access::RemoteWrite);
+            let is_from_peers = to_it.clone().any(|(_, a)| *a == SharedAccess::RemoteWrite);
             let stays = to_it.any(|(_, access)| stays(*access));
             for &maker in views.allocations(value) {
                 let need = needs[first..].iter_mut().find(|need| need.inst == maker);
@@ -271,11 +276,11 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
 }
 
 /// Does what happens to the bytes go on beyond the op? A barrier is one as long as the kernel runs.
-fn stays(access: Access) -> bool {
-    access.is_by_engine()
+fn stays(access: SharedAccess) -> bool {
+    access.is_asynchronous()
         || matches!(
             access,
-            Access::Initialise | Access::RemoteRead | Access::RemoteWrite
+            SharedAccess::Initialise | SharedAccess::RemoteRead | SharedAccess::RemoteWrite
         )
 }
 

@@ -4,19 +4,17 @@
 //! take them (PTX ISA, `setmaxnreg`). What the author left open is filled in: workers keep what they start with, and the
 //! kernel's own warps get all that is left.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::{Func, MAX_REGISTERS};
-use gluon_lang::layout::{Dims, Layout};
-use gluon_lang::ops::Op;
-use gluon_lang::ops::warps::WarpSpecialize;
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
+use ir::entity::Inst;
+use ir::ops::flow;
+use ir::ops::warps::WarpSpecialize;
+use layout::{Dims, Layout};
+use target::RegisterLimits;
 
 use crate::analysis::pressure;
 
-/// `setmaxnreg` counts in eights, from 24 to 256.
-const UNIT: u32 = 8;
-const MIN_BUDGET: u32 = 24;
-const MAX_BUDGET: u32 = 256;
+/// Threads of a warpgroup.
 const THREADS_OF_GROUP: u32 = 128;
 
 /// Fills in the budgets, and reports a partition that cannot do with its own, and a product that no thread can hold.
@@ -36,7 +34,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
         return;
     };
     let start = op.registers_at_launch(func);
-    op.registers = budgets(&op, start);
+    op.registers = budgets(&func.target.registers, &op, start);
     func.max_registers = Some(start);
     check_sum(func, inst, &op, found);
     check(func, inst, &op, found);
@@ -44,13 +42,10 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
 }
 
 fn parts(func: &Func, inst: Inst) -> Option<&WarpSpecialize> {
-    match func.op(inst) {
-        Op::WarpSpecialize(op) => Some(op),
-        _ => None,
-    }
+    flow::partitions(func.op(inst))
 }
 
-fn budgets(op: &WarpSpecialize, start: u32) -> Dims {
+fn budgets(limits: &RegisterLimits, op: &WarpSpecialize, start: u32) -> Dims {
     let is_left_open = op.registers.iter().all(|r| *r == 0);
     let mut registers = op.registers.clone();
     for budget in registers.iter_mut().skip(1).filter(|r| **r == 0) {
@@ -60,7 +55,7 @@ fn budgets(op: &WarpSpecialize, start: u32) -> Dims {
         registers[0] = if is_left_open {
             start
         } else {
-            what_is_left(op, &registers, start)
+            what_is_left(limits, op, &registers, start)
         };
     }
     registers
@@ -80,10 +75,11 @@ fn of_workers(op: &WarpSpecialize, registers: &Dims) -> u32 {
 }
 
 /// What the workers' warpgroups leave for each thread of the kernel's own warps.
-fn what_is_left(op: &WarpSpecialize, registers: &Dims, start: u32) -> u32 {
+fn what_is_left(limits: &RegisterLimits, op: &WarpSpecialize, registers: &Dims, start: u32) -> u32 {
     let taken = of_workers(op, registers);
     let left = (start * op.total_warps() * 32).saturating_sub(taken) / (op.warps[0] * 32);
-    (left / UNIT * UNIT).clamp(MIN_BUDGET, MAX_BUDGET)
+    let left = left / limits.unit * limits.unit;
+    left.clamp(limits.least_budget, limits.most_budget)
 }
 
 /// What a thread needs besides the accumulators of one `wgmma`, as ptxas counts it (its fatal note C7602).
@@ -94,10 +90,10 @@ fn check_products(func: &Func, found: &mut Diagnostics) {
     let threads = func.launch_warps() * 32;
     let most = func.registers_of_thread(threads);
     for inst in func.walk() {
-        let Op::WgmmaStart(op) = func.op(inst) else {
+        let Some(accumulator) = func.op(inst).rules().started_product() else {
             continue;
         };
-        let ty = func.ty(op.accumulator);
+        let ty = func.ty(accumulator);
         let Some(acc) = ty.as_in_flight().or_else(|| ty.as_tensor()) else {
             continue;
         };
@@ -115,7 +111,7 @@ fn check_products(func: &Func, found: &mut Diagnostics) {
         found.push(
             Diagnostic::error(Code::RegisterBudget, func.place(inst), message)
                 .related(
-                    func.value_place(op.accumulator),
+                    func.value_place(accumulator),
                     format!("the accumulator is {}", acc.layout),
                 )
                 .help(format!(
@@ -132,7 +128,7 @@ fn check_whole(func: &Func, found: &mut Diagnostics) {
     let multiplies = func
         .walk()
         .into_iter()
-        .any(|inst| matches!(func.op(inst), Op::WgmmaStart(_)));
+        .any(|inst| func.op(inst).rules().started_product().is_some());
     if !multiplies {
         return;
     }
@@ -172,7 +168,7 @@ fn check_sum(func: &Func, inst: Inst, op: &WarpSpecialize, found: &mut Diagnosti
 /// Tiles that are alive at one moment must fit, whatever else is needed.
 fn check(func: &Func, inst: Inst, op: &WarpSpecialize, found: &mut Diagnostics) {
     for (at, &region) in op.partitions.0.iter().enumerate() {
-        let budget = op.registers[at].min(MAX_REGISTERS);
+        let budget = op.registers[at].min(func.target.registers.per_thread);
         let peak = pressure::of_region(func, region);
         if peak.registers <= budget {
             continue;

@@ -1,9 +1,9 @@
 //! How one op carries a layout from one of its values to the others. The op says its rule; the layout module computes.
 
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::{Func, Type, ValueDef};
-use gluon_lang::layout::{Layout, relate};
-use gluon_lang::ops::{LayoutRule, flow};
+use ir::entity::{Inst, Value};
+use ir::ops::{LayoutRule, flow};
+use ir::{Func, Type, ValueDef};
+use layout::{Layout, relate};
 use smallvec::SmallVec;
 
 /// The layouts that follow from one.

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use cranelift_entity::{EntityRef, SecondaryMap};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::{Func, ValueDef};
-use gluon_lang::layout::{AccessFacts, Layout};
+use ir::entity::{Inst, Value};
+use ir::{Func, ValueDef};
+use layout::{AccessFacts, Layout};
 
 use super::remake;
 use crate::analysis::access;

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::{Func, Type};
-use gluon_lang::layout::Layout;
+use ir::entity::{Inst, Value};
+use ir::{Func, Type};
+use layout::Layout;
 
 use super::carry;
 use crate::analysis::uses::Uses;

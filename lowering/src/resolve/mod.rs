@@ -20,11 +20,11 @@ mod tests;
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::entity::{Region, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::layout::Layout;
-use gluon_lang::ops::Op;
+use diag::Diagnostics;
+use ir::Func;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::LayoutRule;
+use layout::Layout;
 
 use crate::opt::unused;
 use coalesced::{Choice, Connections};
@@ -74,11 +74,11 @@ pub fn auto(func: &mut Func, found: &mut Diagnostics) {
     if has_open(func, &Layout::Auto) {
         resolve(func, &Layout::Auto, found, |func, engine| {
             for &inst in &insts {
-                let Op::SetLayout(op) = func.op(inst) else {
+                let Some(operand) = layout_set_for(func, inst) else {
                     continue;
                 };
                 if let Some(layout) = func.ty(func.result(inst)).layout() {
-                    engine.seed(op.operand, layout.clone(), inst);
+                    engine.seed(operand, layout.clone(), inst);
                 }
             }
         });
@@ -139,13 +139,20 @@ fn enter(
     }
 }
 
+/// The operand whose layout the instruction sets.
+fn layout_set_for(func: &Func, inst: Inst) -> Option<Value> {
+    let op = func.op(inst).rules();
+    let sets = op.layout_rule() == LayoutRule::Set;
+    op.moved_operand().filter(|_| sets)
+}
+
 /// Replaces every `set_layout` by its operand, which has its layout now.
 fn erase_set_layouts(func: &mut Func) {
     let mut replaced: SecondaryMap<Value, PackedOption<Value>> = SecondaryMap::new();
     let mut any = false;
     for inst in func.walk() {
-        if let Op::SetLayout(op) = func.op(inst) {
-            let (result, operand) = (func.result(inst), op.operand);
+        if let Some(operand) = layout_set_for(func, inst) {
+            let result = func.result(inst);
             replaced[result] = operand.into();
             any = true;
             if func.name(operand).is_none()
@@ -166,7 +173,7 @@ fn drop_set_layouts(func: &mut Func, region: Region) {
     let kept: Vec<_> = old
         .iter()
         .copied()
-        .filter(|i| !matches!(func.op(*i), Op::SetLayout(_)))
+        .filter(|i| layout_set_for(func, *i).is_none())
         .collect();
     for &inst in &kept {
         for inner in func.op(inst).regions() {

@@ -17,10 +17,10 @@ use std::collections::HashMap;
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::layout::Layout;
-use gluon_lang::ops::{LayoutRule, Op, Values, flow};
+use ir::Func;
+use ir::entity::{Inst, Value};
+use ir::ops::{LayoutRule, Op, Values, flow};
+use layout::Layout;
 
 use super::carry;
 use super::engine::{Conflict, Engine, Entry, Origin};

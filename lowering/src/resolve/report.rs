@@ -1,11 +1,11 @@
 //! What is said when layouts contradict one another, or when nothing decides one.
 
 use cranelift_entity::{SecondaryMap, packed_option::PackedOption};
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics, as_written};
-use gluon_lang::entity::{Inst, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::layout::Layout;
-use gluon_lang::ops::{LayoutRule, Op};
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
+use ir::entity::{Inst, Value};
+use ir::ops::LayoutRule;
+use layout::Layout;
 
 use super::engine::{Conflict, Engine, Entry, Origin};
 
@@ -134,7 +134,7 @@ fn unresolved_makers(func: &Func, engine: &Engine<'_>) -> Vec<Value> {
 /// What the ops say of the layouts that were found: an expansion of what is no slice, a reshape into another place.
 pub(super) fn misfits(func: &Func, engine: &Engine<'_>, found: &mut Diagnostics) {
     for inst in func.walk() {
-        let given: gluon_lang::ops::Types = func
+        let given: ir::ops::Types = func
             .results(inst)
             .iter()
             .map(|v| func.ty(*v).clone())
@@ -224,11 +224,7 @@ fn way(func: &Func, engine: &Engine<'_>, entry: &Entry) -> Option<String> {
 
 /// The op as the author writes it.
 fn mnemonic(func: &Func, inst: Inst) -> &'static str {
-    as_written(match func.op(inst) {
-        Op::Unary(op) => op.op.name(),
-        Op::Binary(op) => op.op.name(),
-        other => other.rules().mnemonic(),
-    })
+    func.op(inst).rules().name_in_source()
 }
 
 /// `` `x`, a 64x32xf32 tensor ``.

@@ -1,8 +1,8 @@
 //! Atomics: each element once whatever holds it, what was there told to everyone, and order between CTAs.
 
-use gluon_lang::elem::DType;
-use gluon_lang::ops::atomic::AtomicOp;
 use half::{bf16, f16};
+use ir::elem::DType;
+use ir::ops::atomic::AtomicOp;
 
 use crate::family::{MATRICES, VECTORS};
 use crate::kernel::{Kernel, from_bytes, noise, to_bytes};

@@ -3,7 +3,7 @@
 mod elements;
 mod shared;
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::assembler;
 use crate::kernel::{

@@ -1,6 +1,6 @@
 //! Gathers along every axis between all kinds of layouts, and histograms.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::family::{MATRICES, SOLIDS, VECTORS};
 use crate::kernel::{Kernel, coordinates, from_bytes, noise, number, to_bytes};

@@ -1,8 +1,8 @@
 //! Kernels as text, and runs of them.
 
 use emulator::{Emulator, Launch, Program};
-use gluon_lang::elem::DType;
-use gluon_lang::text::parse;
+use ir::elem::DType;
+use ir::text::parse;
 use lowering::{Options, compile};
 
 use crate::{assembler, gpu};

@@ -1,6 +1,6 @@
 //! The same where warps part: before that, when some warps have no tile, and after, when each partition is on its own.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::kernel::{from_bytes, run};
 

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use gluon_lang::elem::DType;
-use gluon_lang::layout::{Axis, Layout, relate};
+use ir::elem::DType;
+use layout::{Axis, Layout, relate};
 
 use crate::kernel::{Kernel, noise, number};
 

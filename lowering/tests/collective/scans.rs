@@ -1,7 +1,7 @@
 //! Scans along every axis of every layout, both ways. The functions combined are affine maps, whose composition is
 //! associative and not commutative, so that a wrong order shows.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::family::{MATRICES, SOLIDS, VECTORS};
 use crate::kernel::{Kernel, coordinates, from_bytes, noise, number, to_bytes};

@@ -1,7 +1,7 @@
 //! Sorts along every axis of every layout, both ways, of one tensor and of several, with all or a few elements kept.
 
-use gluon_lang::elem::DType;
-use gluon_lang::layout::relate;
+use ir::elem::DType;
+use layout::relate;
 
 use crate::family::{MATRICES, SOLIDS, VECTORS};
 use crate::kernel::{Kernel, coordinates, from_bytes, noise, number, to_bytes};

@@ -2,8 +2,8 @@
 //! conversions within a warp (392), histograms (5) and gathers (9). Its tables vary the checks of overflow, which this
 //! language has not; here 64-bit elements and reverse scans take their place.
 
-use gluon_lang::elem::DType;
 use half::f16;
+use ir::elem::DType;
 
 use crate::kernel::{Form, Kernel, coordinates, noise, to_bytes};
 use crate::{gathers, scans};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use emulator::{Emulator, Launch, Program};
-use gluon_lang::layout::Layout;
-use gluon_lang::text::parse;
+use ir::text::parse;
+use layout::Layout;
 use lowering::{Compiled, Options, compile};
 
 use crate::gpu;

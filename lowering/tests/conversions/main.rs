@@ -17,7 +17,7 @@ mod family;
 #[path = "../gpu/mod.rs"]
 mod gpu;
 mod kernel;
-#[path = "../../../gluon-lang/tests/layouts/samples.rs"]
+#[path = "../../../layout/tests/layouts/samples.rs"]
 mod samples;
 mod table;
 

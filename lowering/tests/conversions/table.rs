@@ -4,8 +4,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use gluon_lang::layout::Layout;
-use gluon_lang::layout::convert::{Limits, plan_conversion};
+use layout::Layout;
+use layout::convert::{Limits, plan_conversion};
 use lowering::analysis::conversions::ConversionCost;
 
 use crate::kernel::{Tensor, compiled};

@@ -34,10 +34,10 @@ fn row_of_tile(out: Ptr<i32>, row_at: i32) {
 #[kernel(warps = 1)]
 fn engine(#[block([8, 32], Nvmma::new(128, 32))] a: TensorMap<i32>, buffer: i32, barrier: i32) {
     let tiles = Smem::<i32>::alloc([2, 8, 32], a.layout());
-    let full = Mbarriers::alloc(2, 1);
-    full.at(barrier).expect(a.block_bytes());
-    a.load([0, 0], tiles.index(buffer), full.at(barrier));
-    full.at(barrier).wait(0);
+    let full = Mbarriers::alloc(2, Arrivals(1));
+    full.index(barrier).expect(a.block_bytes());
+    a.load([0, 0], tiles.index(buffer), full.index(barrier));
+    full.index(barrier).wait(0);
 }
 
 /// The index of a load that does not happen may be anything, and so may that of a loop without rounds.

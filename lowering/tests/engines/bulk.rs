@@ -135,8 +135,8 @@ fn the_last_tile_has_fewer_elements_or_none() {
 #[kernel(warps = 4)]
 fn ring<const CHUNK: usize, const SLOTS: usize>(x: Ptr<f32>, out: Ptr<f32>, n: i32) {
     let ring = Smem::<f32>::alloc([SLOTS, CHUNK], plain());
-    let full = Mbarriers::alloc(SLOTS, 1);
-    let empty = Mbarriers::alloc(SLOTS, 1);
+    let full = Mbarriers::alloc(SLOTS, Arrivals(1));
+    let empty = Mbarriers::alloc(SLOTS, Arrivals(1));
     let chunks = cdiv(n, CHUNK);
     let row = program_id(0) * n;
     warp_specialize()
@@ -146,13 +146,13 @@ fn ring<const CHUNK: usize, const SLOTS: usize>(x: Ptr<f32>, out: Ptr<f32>, n: i
             for chunk in range(0, chunks) {
                 let tile = ring.index(slot);
                 let count = minimum(n - chunk * CHUNK, CHUNK);
-                full.at(slot).wait(phase);
+                full.index(slot).wait(phase);
                 let at = arange(0..CHUNK, line());
                 let values = select(at < count, tile.load(line()), 0.0);
                 tile.store(values * values.sum(0));
                 out.bulk(row + chunk * CHUNK).count(count).store(tile);
                 tma_store_wait_read(0);
-                empty.at(slot).arrival().by(Arrivers::Warpgroup).arrive();
+                empty.index(slot).arrival().by(Arrivers::Warpgroup).arrive();
                 let is_last = slot == SLOTS - 1;
                 phase = select(is_last, phase ^ 1, phase);
                 slot = select(is_last, 0, slot + 1);
@@ -164,16 +164,17 @@ fn ring<const CHUNK: usize, const SLOTS: usize>(x: Ptr<f32>, out: Ptr<f32>, n: i
             let mut phase = scalar(0);
             for chunk in range(0, chunks) {
                 let count = minimum(n - chunk * CHUNK, CHUNK);
-                empty.at(slot).wait(phase ^ 1);
-                full.at(slot).expect(count * 4);
+                empty.index(slot).wait(phase ^ 1);
+                full.index(slot).expect(count * 4);
                 x.bulk(row + chunk * CHUNK)
                     .count(count)
-                    .load(ring.index(slot), full.at(slot));
+                    .load(ring.index(slot), full.index(slot));
                 let is_last = slot == SLOTS - 1;
                 phase = select(is_last, phase ^ 1, phase);
                 slot = select(is_last, 0, slot + 1);
             }
-        });
+        })
+        .run();
 }
 
 #[test]
@@ -305,5 +306,10 @@ fn what_the_engine_cannot_do_is_reported() {
         "index 128 is outside 0..65: the number of elements that a copy takes of [64] of f32 in shared memory, allocated at",
     );
     check_fault(0, 32, 144, "0 of 1 arrivals and 16 bytes are missing");
-    check_fault(0, 32, 112, "16 bytes more have come than were expected");
+    check_fault(
+        0,
+        32,
+        112,
+        "16 bytes more have been delivered than were expected",
+    );
 }

@@ -1,6 +1,6 @@
 //! Asynchronous copies by the threads.
 
-use gluon_lang::diag::Code;
+use diag::Code;
 use gluon_lang::lang::prelude::*;
 use gluon_lang::lang::{Element, KernelFn};
 use lowering::{Options, compile};
@@ -148,30 +148,30 @@ fn copies_complete_on_barriers() {
 #[kernel(warps = 4)]
 fn handed_over<const TOLD: bool>(x: Ptr<i32>, out: Ptr<i32>, rows: i32) {
     let ring = Smem::<i32>::alloc([2, 512], Swizzled::plain([0]));
-    let full = Mbarriers::alloc(2, if TOLD { 128 } else { 1 });
-    let empty = Mbarriers::alloc(2, 1);
+    let full = Mbarriers::alloc(2, Arrivals(if TOLD { 128 } else { 1 }));
+    let empty = Mbarriers::alloc(2, Arrivals(1));
     let copy = |row: Scalar<i32>| {
-        empty.at(row % 2).wait((row / 2 % 2) ^ 1);
+        empty.index(row % 2).wait((row / 2 % 2) ^ 1);
         let at = row * 512 + arange(0..512, Blocked::new([4], [32], [4], [0]));
         x.at(at).copy_to(ring.index(row % 2));
     };
     warp_specialize()
         .main(|| {
             for row in range(0, rows) {
-                full.at(row % 2).wait(row / 2 % 2);
+                full.index(row % 2).wait(row / 2 % 2);
                 if TOLD {
                     fence_async_shared();
                 }
                 out.bulk(row * 512).store(ring.index(row % 2));
                 tma_store_wait_read(0);
-                empty.at(row % 2).arrive();
+                empty.index(row % 2).arrive();
             }
         })
         .worker(Warps(4), || {
             for row in range(0, rows + if TOLD { 0 } else { 1 }) {
                 if TOLD {
                     copy(row);
-                    full.at(row % 2).arrive_after_copies();
+                    full.index(row % 2).arrive_after_copies();
                 } else {
                     if row < rows {
                         copy(row);
@@ -180,11 +180,12 @@ fn handed_over<const TOLD: bool>(x: Ptr<i32>, out: Ptr<i32>, rows: i32) {
                     if row > 0 {
                         async_copy_wait(1);
                         fence_async_shared();
-                        full.at((row - 1) % 2).arrive();
+                        full.index((row - 1) % 2).arrive();
                     }
                 }
             }
-        });
+        })
+        .run();
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Kernels that are wrong in the ways in which kernels are: the report names the line in Rust, the other line concerned, and the
-//! way out.
+//! help.
 
 use emulator::FaultKind;
 use gluon_lang::lang::KernelFn;
@@ -205,7 +205,7 @@ fn phases_that_end_too_early() {
             &["wrong phase: copied"],
         ),
         &[
-            "while a copy still writes them",
+            "while a copy in flight writes them",
             "which a copy wrote that this warp has not waited for",
             "no barrier in between",
         ],
@@ -233,7 +233,7 @@ fn for_each_order_one_of<Args>(
         assert!(marks.iter().any(|mark| line_of(mark) == at), "{fault}");
         let says = [
             "whose bytes it does not expect",
-            "bytes more have come than were expected",
+            "bytes more have been delivered than were expected",
         ];
         let text = fault.to_string();
         assert!(says.iter().any(|phrase| text.contains(phrase)), "{fault}");
@@ -248,7 +248,8 @@ fn shares_without_a_barrier(out: Ptr<i32>) {
         .main(|| tile.store(tile.load(line()) * 2)) // shares: changes
         .worker(Warps(4), || {
             out.at(arange(0..128, line())).store(tile.load(line())); // shares: reads
-        });
+        })
+        .run();
 }
 
 #[kernel(warps = 4)]
@@ -267,7 +268,8 @@ fn refills_what_is_read(x: Ptr<i32>, out: Ptr<i32>, rounds: i32) {
                 full.expect(tile.bytes()); // refills: expects
                 x.bulk(0).load(tile, full); // refills
             }
-        });
+        })
+        .run();
 }
 
 #[kernel(warps = 4)]
@@ -293,7 +295,8 @@ fn frees_for_one_of_two(x: Ptr<i32>, out: Ptr<i32>, rounds: i32) {
                 full.expect(tile.bytes()); // frees: expects
                 x.bulk(0).load(tile, full); // frees: refills
             }
-        });
+        })
+        .run();
 }
 
 #[kernel(warps = 4)]
@@ -329,7 +332,7 @@ fn tiles_that_are_shared_without_order() {
         (&["refills: expects"], &["refills: made"]),
         &[
             "still waits for 512 bytes of copies",
-            "nothing orders it behind the end of phase 0",
+            "nothing orders it after the end of phase 0",
         ],
     );
     check(
@@ -338,9 +341,9 @@ fn tiles_that_are_shared_without_order() {
         &[FaultKind::Mbarrier, FaultKind::Race],
         (&["frees", "frees: refills", "frees: expects"], &[]),
         &[
-            "in another order it comes too many to that phase",
+            "in another order it is one arrival too many for that phase",
             "read, with no barrier in between",
-            "has gone on: it finds the same parity again",
+            "has observed that: the parity is the same again",
         ],
     );
     check(
@@ -349,7 +352,7 @@ fn tiles_that_are_shared_without_order() {
         &[FaultKind::Race],
         (&["stored: writes", "stored"], &["stored: writes", "stored"]),
         &[
-            "while a bulk store may still read them",
+            "while a bulk store in flight may read them",
             "wrote, with no barrier in between",
         ],
     );
@@ -358,7 +361,7 @@ fn tiles_that_are_shared_without_order() {
         (1, &[words(128)]),
         &[FaultKind::Race],
         (&["leaves: stores"], &["leaves: stores"]),
-        &["end while bulk stores may still read shared memory"],
+        &["exit while bulk stores may still read shared memory"],
     );
 }
 
@@ -374,7 +377,8 @@ fn two_wait_for_each_other(out: Ptr<i32>) {
             second.sync(); // crossed: second
             first.sync();
             out.at(arange(0..128, line())).store(1);
-        });
+        })
+        .run();
 }
 
 #[kernel(warps = 4)]
@@ -391,7 +395,8 @@ fn one_comes_once_more(out: Ptr<i32>, rounds: i32) {
                 met.arrive();
             }
             out.at(arange(0..128, line())).store(1);
-        });
+        })
+        .run();
 }
 
 #[test]
@@ -404,14 +409,14 @@ fn partitions_that_miss_each_other() {
             &["crossed: first", "crossed: second"],
             &["crossed: first", "crossed: second"],
         ),
-        &["of 256 threads have come"],
+        &["of 256 threads have arrived"],
     );
     check(
         one_comes_once_more,
         (1, &[words(128), Argument::Int(2)]),
         &[FaultKind::Deadlock],
         (&["once more"], &["once more"]),
-        &["of 256 threads have come"],
+        &["of 256 threads have arrived"],
     );
 }
 
@@ -448,14 +453,14 @@ fn clusters_that_do_not_agree() {
         (2, &[words(128), Argument::Int(0)]),
         &[FaultKind::Race],
         (&["sends"], &["sends"]),
-        &["may end while this copy moves bytes of its shared memory"],
+        &["may exit while this copy reads or writes its shared memory"],
     );
     check(
         sends_to_one_that_expects_nothing,
         (2, &[words(128), words(128)]),
         &[FaultKind::Race],
         (&["unasked"], &["unasked"]),
-        &["may end while this copy moves bytes of its shared memory"],
+        &["may exit while this copy reads or writes its shared memory"],
     );
 }
 

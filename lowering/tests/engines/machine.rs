@@ -2,12 +2,13 @@
 
 use std::process::Command;
 
-use emulator::{Emulator, Fault, Launch, Program, TensorAccess, TensorElement};
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::ir::{TensorMapMode, TensorMapType, Type};
+use emulator::{Emulator, Fault, Launch, Program, encode_tensor_map};
 use gluon_lang::lang::KernelFn;
-use gluon_lang::text::{parse, print};
+use ir::elem::{DType, Elem};
+use ir::text::{parse, print};
+use ir::{TensorMapMode, TensorMapType, Type};
 use lowering::{Options, compile};
+use ptx::{L2Promotion, TensorAccess, TensorElement};
 
 /// One argument of a launch.
 #[derive(Clone, Debug)]
@@ -220,7 +221,7 @@ fn map(ty: &Type, address: u64, dims: &[u64], corners: Option<([i16; 3], [i16; 3
             strides[at] = stride;
         }
     }
-    let map = emulator::TensorMap {
+    let map = ptx::TensorMap {
         element: element(m.elem),
         rank: rank as u32,
         address,
@@ -229,12 +230,13 @@ fn map(ty: &Type, address: u64, dims: &[u64], corners: Option<([i16; 3], [i16; 3
         element_strides: [1; 5],
         access: access(m, corners),
         swizzle: match &m.layout {
-            gluon_lang::layout::SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
+            layout::SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
             other => panic!("{other} is no layout of the copy engine"),
         },
         nan_fill: false,
+        l2_promotion: L2Promotion::None,
     };
-    map.encode().unwrap().to_vec()
+    encode_tensor_map(&map, &target::SM_90A).unwrap().to_vec()
 }
 
 fn access(m: &TensorMapType, corners: Option<([i16; 3], [i16; 3])>) -> TensorAccess {

@@ -8,9 +8,11 @@
 
 extern crate gluon_lang as tilekit;
 
+mod accumulators;
 mod bounds;
 mod bulk;
 mod cluster;
+mod cluster_partitions;
 mod cp_async;
 mod faulty;
 mod machine;

@@ -51,8 +51,8 @@ fn each_phase_orders_what_was_written_before() {
 #[kernel(warps = 8)]
 fn arrivals(out: Ptr<i32>, n: i32) {
     let at = arange(0..256, Blocked::new([1], [32], [8], [0]));
-    let bars = Mbarriers::alloc(4, 1);
-    let [all, warps, groups, threads] = [0, 1, 2, 3].map(|i| bars.at(i));
+    let bars = Mbarriers::alloc(4, Arrivals(1));
+    let [all, warps, groups, threads] = [0, 1, 2, 3].map(|i| bars.index(i));
     warps.invalidate();
     warps.init(8 * 3);
     groups.invalidate();

@@ -298,7 +298,10 @@ fn product_split<const K: usize, const IN_REGISTERS: bool>(
 ) {
     let left = Smem::<f16>::alloc([2, 128, 64], a.layout());
     let right = Smem::<f16>::alloc([2, 64, 64], b.layout());
-    let (full, empty) = (Mbarriers::alloc(2, 1), Mbarriers::alloc(2, 4));
+    let (full, empty) = (
+        Mbarriers::alloc(2, Arrivals(1)),
+        Mbarriers::alloc(2, Arrivals(4)),
+    );
     let rank = cluster_rank();
     cluster_barrier_relaxed();
     let sums = Wgmma::new([4, 1], [64, 32, 16]).with_ctas([[1, 0], [0, 1]]);
@@ -309,16 +312,16 @@ fn product_split<const K: usize, const IN_REGISTERS: bool>(
         if step >= 2 {
             // All CTAs that this one writes to have read what is there.
             let phase = (step / 2 - 1) as i32 % 2;
-            empty.at(stage).wait_when(rank < 3, phase);
+            empty.index(stage).wait_when(rank < 3, phase);
         }
-        full.at(stage).expect(a.block_bytes() + b.block_bytes());
+        full.index(stage).expect(a.block_bytes() + b.block_bytes());
         a.copy()
             .multicast_copies()
-            .load([0, step as i32 * 64], left, full.at(stage));
+            .load([0, step as i32 * 64], left, full.index(stage));
         b.copy()
             .multicast_copies()
-            .load([0, step as i32 * 64], right, full.at(stage));
-        full.at(stage).wait((step / 2) as i32 % 2);
+            .load([0, step as i32 * 64], right, full.index(stage));
+        full.index(stage).wait((step / 2) as i32 % 2);
         acc = if IN_REGISTERS {
             let words = left.load(DotOperand::new(0, sums.clone(), 2));
             acc.mma(words, right.transpose())
@@ -327,7 +330,7 @@ fn product_split<const K: usize, const IN_REGISTERS: bool>(
         };
         acc = acc.wait(0);
         for (reader, writer, count) in READERS {
-            let arrival = empty.at(stage).arrival().in_cta(writer).count(count);
+            let arrival = empty.index(stage).arrival().in_cta(writer).count(count);
             arrival.when(rank == reader).arrive();
         }
     }

@@ -157,7 +157,7 @@ fn elements_outside_are_zero_or_nan() {
 fn groups(x: Ptr<f32>, out: Ptr<f32>, ends: Ptr<i32>, places: Ptr<u64>, count: i32) {
     let layout = Blocked::new([1, 4], [4, 8], [4, 1], [1, 0]);
     let place = places + program_id(0) * 16;
-    let tile = Smem::<f32>::alloc([16, 32], Nvmma::B128.of(32, 2));
+    let tile = Smem::<f32>::alloc([16, 32], Nvmma::B128.of(32));
     let full = Mbarrier::alloc(1);
     let mut phase = scalar(0);
     for group in range(program_id(0), count).step(num_programs(0)) {
@@ -206,11 +206,11 @@ fn a_map_is_made_for_each_group() {
 fn parted(x: Ptr<f32>, out: Ptr<f32>, places: Ptr<u64>) {
     let a = (x.tensor((16, 32), (32,))).map([16, 32], Nvmma::B128, places);
     let tile = Smem::<f32>::alloc([2, 16, 32], a.layout());
-    let full = Mbarriers::alloc(2, 1);
+    let full = Mbarriers::alloc(2, Arrivals(1));
     warp_specialize()
         .main(|| {
-            full.at(0).wait(0);
-            full.at(1).wait(0);
+            full.index(0).wait(0);
+            full.index(1).wait(0);
             let layout = Blocked::new([1, 4], [4, 8], [4, 1], [1, 0]);
             let sum = tile.index(0).load(layout.clone()) + tile.index(1).load(layout.clone());
             let row = arange(0..16, Slice::new(1, layout.clone())).expand_dims(1);
@@ -218,14 +218,15 @@ fn parted(x: Ptr<f32>, out: Ptr<f32>, places: Ptr<u64>) {
             out.at(row * 32 + col).store(sum);
         })
         .worker(Warps(1), || {
-            full.at(0).expect(a.block_bytes());
-            a.load((0, 0), tile.index(0), full.at(0));
+            full.index(0).expect(a.block_bytes());
+            a.load((0, 0), tile.index(0), full.index(0));
         })
         .worker(Warps(1), || {
             let b = (x.tensor((8, 32), (32,))).map([16, 32], Nvmma::B128, places + 16);
-            full.at(1).expect(b.block_bytes());
-            b.load((0, 0), tile.index(1), full.at(1));
-        });
+            full.index(1).expect(b.block_bytes());
+            b.load((0, 0), tile.index(1), full.index(1));
+        })
+        .run();
 }
 
 #[test]
@@ -277,5 +278,8 @@ fn off_its_place(x: Ptr<f32>, places: Ptr<u64>) {
 fn a_map_lies_at_a_multiple_of_its_size() {
     let arguments = [buffer(&[1.0_f32; 256]), places(2)];
     let off = fault(off_its_place, [1; 3], &arguments);
-    assert!(off.contains("must lie at a multiple of 128 bytes"), "{off}");
+    assert!(
+        off.contains("the address must be a multiple of 128 bytes"),
+        "{off}"
+    );
 }

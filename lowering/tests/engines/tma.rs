@@ -140,24 +140,24 @@ fn ring<const STAGES: usize>(
     blocks: i32,
 ) {
     let tiles = Smem::<f16>::alloc([STAGES, 16, 64], a.layout());
-    let full = Mbarriers::alloc(STAGES, 1);
+    let full = Mbarriers::alloc(STAGES, Arrivals(1));
     for stage in 0..STAGES {
         a.copy()
             .policy(L2Policy::EvictFirst)
             .prefetch((0, stage * 64));
-        full.at(stage)
+        full.index(stage)
             .expect_when(blocks > stage as i32, a.block_bytes());
         a.copy().when(blocks > stage as i32).load(
             (0, stage * 64),
             tiles.index(stage),
-            full.at(stage),
+            full.index(stage),
         );
     }
     let mut sum = zeros::<f32>([16, 64], rows());
     let mut stage = scalar(0);
     let mut phase = scalar(0);
     for i in range(0, blocks) {
-        let full = full.at(stage);
+        let full = full.index(stage);
         full.wait(phase);
         sum += tiles.index(stage).load(rows()).cast::<f32>();
         let next = i + STAGES as i32;

@@ -1,6 +1,6 @@
 //! Casts between all pairs of element types.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::{LEN, check};
 use crate::values::samples;

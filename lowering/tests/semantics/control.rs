@@ -1,6 +1,6 @@
 //! Loops and what they carry.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::run;
 use crate::values::{bytes, values};

@@ -1,7 +1,7 @@
 //! Products of tiles in registers: every type, shape and way from memory to the factors.
 
-use gluon_lang::elem::DType;
-use gluon_lang::text::parse;
+use ir::elem::DType;
+use ir::text::parse;
 use lowering::{Options, compile};
 
 use crate::machine::run;

@@ -1,6 +1,6 @@
 //! What is done alike to integers and floats: comparisons, unary operations, inline PTX.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::{LEN, check};
 use crate::values::{FLOATS, INTS, Number, samples, wrap};

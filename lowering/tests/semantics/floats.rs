@@ -1,6 +1,6 @@
 //! Floats of every width: arithmetic, and functions against the host's in f64.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::{LEN, check, check_near};
 use crate::values::{FLOATS, Number, decode, encode, rounded, samples};

@@ -1,6 +1,6 @@
 //! Integers of every width and sign: arithmetic, shifts, division by anything.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::{LEN, binary_body, check};
 use crate::values::{INTS, Number, mask, samples, wrap};

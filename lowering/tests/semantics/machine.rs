@@ -1,9 +1,9 @@
 //! Kernels of one CTA on the emulator: from text to bytes, and the elementwise ones from samples to numbers.
 
 use emulator::{Emulator, Fault, Launch, Program};
-use gluon_lang::elem::DType;
-use gluon_lang::ir::Func;
-use gluon_lang::text::{parse, print};
+use ir::Func;
+use ir::elem::DType;
+use ir::text::{parse, print};
 use lowering::{Options, compile};
 
 use crate::assembly::assemble;

@@ -13,19 +13,24 @@
 extern crate gluon_lang as tilekit;
 
 mod assembly;
+mod bits;
+mod caching;
 mod casts;
 mod control;
 mod dots;
 mod elementwise;
 mod floats;
+mod functions;
 #[path = "../gpu/mod.rs"]
 mod gpu;
 mod indexed;
 mod integers;
 mod machine;
+mod maps;
 mod masks;
 mod memory;
 mod partitions;
+mod philox;
 mod printing;
 mod random;
 mod reductions;

@@ -1,7 +1,7 @@
 //! Masks of every kind against wide loads and stores: which elements are touched is decided element by element, however
 //! many bytes one instruction moves.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::run;
 use crate::values::{bytes, values};

@@ -1,6 +1,6 @@
 //! Loads and stores of global memory under masks.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::{LEN, elementwise, ptx_of, run};
 use crate::values::{bytes, samples, values};

@@ -1,6 +1,6 @@
 //! Warps that part: each partition has its own threads, barriers and registers.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::{ptx_of, run};
 use crate::values::{Number, bytes, encode, values};

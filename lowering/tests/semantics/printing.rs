@@ -1,7 +1,7 @@
 //! What kernels print, line by line, and what they say when they stop themselves.
 
 use emulator::FaultKind;
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::printed;
 use crate::values::{Number, bytes, encode};

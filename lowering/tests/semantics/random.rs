@@ -1,7 +1,7 @@
 //! Views of random allocations in random shared layouts, read and written in random layouts of registers.
 
 use gluon_lang::lang::prelude::*;
-use gluon_lang::layout::{Dims, Layout, LayoutError, relate};
+use layout::{Dims, Layout, LayoutError, relate};
 
 use crate::indexed;
 use crate::views::{self, Plan, Step, reference};

@@ -1,6 +1,6 @@
 //! Reductions over every axis of every layout, of one operand and of several.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::run;
 use crate::tiles::{LAYOUTS, aliases, pointers};

@@ -1,10 +1,10 @@
 //! Tiles in shared memory: every distributed layout with every shared layout, and views of views.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use gluon_lang::lang::KernelFn;
 use gluon_lang::lang::prelude::*;
-use gluon_lang::text::parse;
+use ir::text::parse;
 use lowering::{Options, compile};
 
 use crate::machine::{run, run_func};
@@ -209,7 +209,7 @@ fn bytes_are_taken_as_another_tile() {
         .unwrap();
     let wanted: Vec<u8> = (0..8192_u32)
         .flat_map(|at| {
-            let place = map.apply(&[(gluon_lang::layout::Axis::Offset, at % 4096)]);
+            let place = map.apply(&[(layout::Axis::Offset, at % 4096)]);
             let number = at / 4096 * 4096 + place[0] * 64 + place[1];
             (number as u16).to_le_bytes()
         })

@@ -1,6 +1,6 @@
 //! Products on the tensor cores: every type, every way that a factor may lie, several tiles and several products.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::machine::{ptx_of, run};
 use crate::values::{Number, bytes, decode, encode, values};

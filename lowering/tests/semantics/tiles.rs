@@ -1,7 +1,7 @@
 //! Tiles of two dimensions in awkward layouts: conversions between all pairs, operations on shapes.
 
-use gluon_lang::elem::DType;
-use gluon_lang::layout::{Layout, relate};
+use ir::elem::DType;
+use layout::{Layout, relate};
 
 use crate::machine::run;
 use crate::values::{bytes, samples, values};

@@ -1,7 +1,7 @@
 //! Numbers of every element type on the host: their bits, their conversions, and samples that show mistakes.
 
-use gluon_lang::elem::DType;
 use half::{bf16, f16};
+use ir::elem::DType;
 
 use crate::machine::LEN;
 

@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-use gluon_lang::elem::DType;
 use gluon_lang::lang::KernelFn;
 use gluon_lang::lang::prelude::*;
+use ir::elem::DType;
 
 use crate::machine::run_func;
 

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_int};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
+use target::{TARGETS, Target};
 
 use super::{CudaFailure, DeviceFacts, Driver, Handle};
 use crate::Error;
@@ -20,20 +21,24 @@ pub struct Context {
     device: sys::CUdevice,
     raw: Handle<sys::CUctx_st>,
     facts: DeviceFacts,
+    target: &'static Target,
 }
 
 impl Context {
-    /// Opens GPU number `ordinal`, which must be of compute capability 9.0.
+    /// Opens GPU number `ordinal`, which must have the compute capability of a [`Target`].
     pub fn open(ordinal: usize) -> Result<Arc<Context>, Error> {
         let driver = Driver::get()?;
         let device = find_device(driver, ordinal)?;
         let facts = read_facts(driver, device)?;
-        if facts.capability != (9, 0) {
-            return Err(Error::NotHopper {
+        let found = TARGETS
+            .into_iter()
+            .find(|target| target.compute_capability == facts.capability);
+        let Some(target) = found else {
+            return Err(Error::UnsupportedGpu {
                 name: facts.name,
                 capability: facts.capability,
             });
-        }
+        };
         let mut raw = std::ptr::null_mut();
         // SAFETY: writes one handle; `device` came from cuDeviceGet.
         let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut raw, device) };
@@ -44,6 +49,7 @@ impl Context {
             device,
             raw: Handle(raw),
             facts,
+            target,
         }))
     }
 
@@ -52,7 +58,12 @@ impl Context {
         self.ordinal
     }
 
-    /// What is known of it.
+    /// The architecture, with its limits.
+    pub fn target(&self) -> &'static Target {
+        self.target
+    }
+
+    /// What the driver says about it.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
     }

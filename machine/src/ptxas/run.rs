@@ -5,15 +5,19 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use target::{SM_90A, Target};
+
 use super::{AssemblyReport, Message, Ptxas, Severity, Version, budget, dropped};
 use crate::Error;
 use crate::process::output_within;
 
-/// The command line, without input and output.
+/// The command line for code of `target`, without input and output.
 ///
 /// `-c`, `-g` and `-O0` are never used: each serialises `wgmma` or drops `setmaxnreg`. `-lineinfo` is not needed: ptxas
 /// keeps the `.loc` lines that it is given.
-pub const FLAGS: [&str; 2] = ["-arch=sm_90a", "-v"];
+pub fn flags(target: &Target) -> [String; 2] {
+    [format!("-arch={}", target.arch), "-v".to_owned()]
+}
 
 /// The largest kernels take ptxas some seconds.
 pub(super) const WORK_LIMIT: Duration = Duration::from_mins(10);
@@ -82,7 +86,11 @@ impl Ptxas {
         std::fs::write(&input, ptx)
             .map_err(|error| tool(format!("{}: {error}", input.display())))?;
         let mut command = Command::new(&self.path);
-        command.args(FLAGS).arg(&input).arg("-o").arg(&output);
+        command
+            .args(flags(&SM_90A))
+            .arg(&input)
+            .arg("-o")
+            .arg(&output);
         let run = output_within(&mut command, WORK_LIMIT)
             .map_err(|error| tool(error.to_string()))?
             .ok_or_else(|| tool(too_long()))?;

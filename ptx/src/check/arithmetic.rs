@@ -5,7 +5,7 @@ use super::forms::{self, Form, RoundingRule};
 use super::legal::Need::{AtLeast, Exact};
 use crate::inst::{
     Bfi, Binary, BinaryOp, Compare, Dp4a, Lop3, Mov, Prmt, Selp, Set, Setp, Shf, Slct, Ternary,
-    TernaryOp, Testp, Unary, UnaryOp,
+    TernaryOp, Testp, Unary, UnaryOp, Visit,
 };
 use crate::operand::{Dest, Operand, Reg};
 use crate::registers::RegClass;
@@ -74,8 +74,10 @@ impl Checker<'_> {
             format!("`{op}` takes either a rounding or an approximation")
         });
     }
+}
 
-    pub(super) fn binary(&mut self, inst: &Binary) {
+impl Visit<Binary> for Checker<'_> {
+    fn visit(&mut self, inst: &Binary) {
         let flags = [
             (inst.ftz, "ftz"),
             (inst.nan, "NaN"),
@@ -100,8 +102,10 @@ impl Checker<'_> {
         let is_shift = matches!(inst.op, BinaryOp::Shl | BinaryOp::Shr);
         self.value("b", &inst.b, Exact(if is_shift { Type::U32 } else { ty }));
     }
+}
 
-    pub(super) fn unary(&mut self, inst: &Unary) {
+impl Visit<Unary> for Checker<'_> {
+    fn visit(&mut self, inst: &Unary) {
         let flags = [(inst.ftz, "ftz")];
         let given = Given {
             rounding: inst.rounding,
@@ -123,8 +127,10 @@ impl Checker<'_> {
         self.result("dst", inst.dst, Exact(op.result_type(ty)));
         self.value("a", &inst.a, Exact(ty));
     }
+}
 
-    pub(super) fn ternary(&mut self, inst: &Ternary) {
+impl Visit<Ternary> for Checker<'_> {
+    fn visit(&mut self, inst: &Ternary) {
         let flags = [(inst.ftz, "ftz"), (inst.sat, "sat"), (inst.relu, "relu")];
         let given = Given {
             rounding: inst.rounding,
@@ -148,15 +154,19 @@ impl Checker<'_> {
         self.value("b", &inst.b, Exact(b));
         self.value("c", &inst.c, Exact(c));
     }
+}
 
+impl Checker<'_> {
     /// The position or length of a bit field.
     fn bit_index(&mut self, operand: &'static str, value: &Operand) {
         self.ranged(operand, value, "0 to 255", |value| {
             (0..256).contains(&value)
         });
     }
+}
 
-    pub(super) fn bfi(&mut self, inst: &Bfi) {
+impl Visit<Bfi> for Checker<'_> {
+    fn visit(&mut self, inst: &Bfi) {
         self.one_of("`bfi`", inst.ty, &[Type::B32, Type::B64]);
         self.result("dst", inst.dst, Exact(inst.ty));
         self.value("a", &inst.a, Exact(inst.ty));
@@ -164,8 +174,10 @@ impl Checker<'_> {
         self.bit_index("pos", &inst.pos);
         self.bit_index("len", &inst.len);
     }
+}
 
-    pub(super) fn lop3(&mut self, inst: &Lop3) {
+impl Visit<Lop3> for Checker<'_> {
+    fn visit(&mut self, inst: &Lop3) {
         self.result("dst", inst.dst, Exact(Type::B32));
         for (name, value) in [("a", &inst.a), ("b", &inst.b), ("c", &inst.c)] {
             self.value(name, value, Exact(Type::B32));
@@ -174,23 +186,29 @@ impl Checker<'_> {
             (0..256).contains(&value)
         });
     }
+}
 
-    pub(super) fn prmt(&mut self, inst: &Prmt) {
+impl Visit<Prmt> for Checker<'_> {
+    fn visit(&mut self, inst: &Prmt) {
         self.result("dst", inst.dst, Exact(Type::B32));
         for (name, value) in [("a", &inst.a), ("b", &inst.b), ("selector", &inst.selector)] {
             self.value(name, value, Exact(Type::B32));
         }
     }
+}
 
-    pub(super) fn shf(&mut self, inst: &Shf) {
+impl Visit<Shf> for Checker<'_> {
+    fn visit(&mut self, inst: &Shf) {
         self.result("dst", inst.dst, Exact(Type::B32));
         for (name, value) in [("a", &inst.a), ("b", &inst.b)] {
             self.value(name, value, Exact(Type::B32));
         }
         self.value("amount", &inst.amount, Exact(Type::U32));
     }
+}
 
-    pub(super) fn dp4a(&mut self, inst: &Dp4a) {
+impl Visit<Dp4a> for Checker<'_> {
+    fn visit(&mut self, inst: &Dp4a) {
         let is_signed = inst.a_ty == Type::S32 || inst.b_ty == Type::S32;
         let c_ty = if is_signed { Type::S32 } else { Type::U32 };
         for ty in [inst.a_ty, inst.b_ty] {
@@ -201,7 +219,9 @@ impl Checker<'_> {
         self.value("b", &inst.b, Exact(inst.b_ty));
         self.value("c", &inst.c, Exact(c_ty));
     }
+}
 
+impl Checker<'_> {
     /// A comparison must exist for its type (PTX ISA 9.3.1).
     fn compare(&mut self, compare: Compare, ty: Type) {
         use Compare::{Eq, Ge, Gt, Hi, Hs, Le, Lo, Ls, Lt, Ne};
@@ -222,8 +242,10 @@ impl Checker<'_> {
             )
         });
     }
+}
 
-    pub(super) fn setp(&mut self, inst: &Setp) {
+impl Visit<Setp> for Checker<'_> {
+    fn visit(&mut self, inst: &Setp) {
         self.one_of("`setp`", inst.ty, COMPARED);
         self.compare(inst.compare, inst.ty);
         self.flush("setp", inst.ftz, inst.ty);
@@ -235,8 +257,10 @@ impl Checker<'_> {
             self.predicate("c", c);
         }
     }
+}
 
-    /// A Boolean operation and its predicate come together.
+impl Checker<'_> {
+    /// A Boolean operation needs its predicate, and the reverse.
     fn combine(&mut self, has_op: bool, has_predicate: bool) {
         self.require(has_op == has_predicate, || {
             "a comparison with .and, .or or .xor takes a predicate as its last operand, others do not".to_owned()
@@ -249,8 +273,10 @@ impl Checker<'_> {
             format!("`{op}` has no modifier .ftz for .{}", ty.text())
         });
     }
+}
 
-    pub(super) fn set(&mut self, inst: &Set) {
+impl Visit<Set> for Checker<'_> {
+    fn visit(&mut self, inst: &Set) {
         self.one_of("`set`", inst.ty, COMPARED);
         let results = match inst.ty {
             Type::F16x2 => &[Type::U32, Type::S32, Type::F16x2][..],
@@ -270,16 +296,20 @@ impl Checker<'_> {
             self.predicate("c", c);
         }
     }
+}
 
-    pub(super) fn selp(&mut self, inst: &Selp) {
+impl Visit<Selp> for Checker<'_> {
+    fn visit(&mut self, inst: &Selp) {
         self.one_of("`selp`", inst.ty, SELECTED);
         self.result("dst", inst.dst, Exact(inst.ty));
         self.value("a", &inst.a, Exact(inst.ty));
         self.value("b", &inst.b, Exact(inst.ty));
         self.value("p", &inst.p, Exact(Type::Pred));
     }
+}
 
-    pub(super) fn slct(&mut self, inst: &Slct) {
+impl Visit<Slct> for Checker<'_> {
+    fn visit(&mut self, inst: &Slct) {
         self.one_of("`slct`", inst.ty, SELECTED);
         self.one_of(
             "the condition of `slct`",
@@ -294,14 +324,18 @@ impl Checker<'_> {
         self.value("b", &inst.b, Exact(inst.ty));
         self.value("c", &inst.c, Exact(inst.c_ty));
     }
+}
 
-    pub(super) fn testp(&mut self, inst: &Testp) {
+impl Visit<Testp> for Checker<'_> {
+    fn visit(&mut self, inst: &Testp) {
         self.one_of("`testp`", inst.ty, &[Type::F32, Type::F64]);
         self.result("dst", inst.dst, Exact(Type::Pred));
         self.value("a", &inst.a, Exact(inst.ty));
     }
+}
 
-    pub(super) fn mov(&mut self, inst: &Mov) {
+impl Visit<Mov> for Checker<'_> {
+    fn visit(&mut self, inst: &Mov) {
         match (inst.dst.0.as_slice(), inst.src.0.as_slice()) {
             ([dst], [src]) => self.mov_scalar(inst.ty, *dst, src),
             (parts, [whole]) => {
@@ -326,7 +360,9 @@ impl Checker<'_> {
             (dsts, _) => self.count("dst", dsts.len(), 1),
         }
     }
+}
 
+impl Checker<'_> {
     fn mov_scalar(&mut self, ty: Type, dst: Dest, src: &Operand) {
         self.one_of("`mov`", ty, MOVED);
         self.result("dst", dst, Exact(ty));

@@ -9,10 +9,14 @@ use crate::operand::{
 use crate::registers::RegClass;
 use crate::statement::Instruction;
 use crate::types::{Space, Type, VecWidth};
+use std::borrow::Cow;
+use target::Target;
 
 /// Collects the errors of one body.
 pub(crate) struct Checker<'m> {
     pub(super) module: &'m Module,
+    /// The machine whose limits hold.
+    pub(super) machine: &'m Target,
     pub(super) body: &'m Body,
     pub(super) params: &'m [Param],
     pub(super) returns: &'m [Param],
@@ -202,9 +206,10 @@ impl<'m> Checker<'m> {
         &mut self,
         operand: &'static str,
         value: &Operand,
-        allowed: &'static str,
+        allowed: impl Into<Cow<'static, str>>,
         is_legal: impl FnOnce(i64) -> bool,
     ) {
+        let allowed = allowed.into();
         match *value {
             Operand::Int(value) if is_legal(value) => {}
             Operand::Int(value) => self.report(Problem::Immediate {
@@ -228,7 +233,7 @@ impl<'m> Checker<'m> {
         &mut self,
         operand: &'static str,
         value: &Operand,
-        allowed: &'static str,
+        allowed: impl Into<Cow<'static, str>>,
         is_legal: impl FnOnce(i64) -> bool,
     ) {
         match *value {

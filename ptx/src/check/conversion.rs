@@ -3,7 +3,7 @@
 use super::arithmetic::roundings;
 use super::context::Checker;
 use super::legal::Need::{AtLeast, Exact};
-use crate::inst::{Cvt, CvtPack};
+use crate::inst::{Cvt, CvtPack, Visit};
 use crate::types::{Rounding, Type};
 use Rounding::{Rm, Rmi, Rn, Rna, Rni, Rp, Rpi, Rz, Rzi};
 
@@ -107,8 +107,8 @@ fn packed_rule(dst: Type, src: Type) -> Option<Rule> {
     }
 }
 
-impl Checker<'_> {
-    pub(super) fn cvt(&mut self, inst: &Cvt) {
+impl Visit<Cvt> for Checker<'_> {
+    fn visit(&mut self, inst: &Cvt) {
         let (dst, src) = (inst.dst_ty, inst.src_ty);
         let pair = format!("`cvt.{}.{}`", dst.text(), src.text());
         let Some(rule) = rule_of(dst, src) else {
@@ -149,7 +149,9 @@ impl Checker<'_> {
         }
         self.cvt_operands(inst, rule.sources);
     }
+}
 
+impl Checker<'_> {
     fn cvt_operands(&mut self, inst: &Cvt, sources: usize) {
         self.count("sources", 1 + usize::from(inst.b.is_some()), sources);
         let need = match inst.dst_ty {
@@ -163,8 +165,10 @@ impl Checker<'_> {
             self.cvt_operand("b", b, inst.src_ty);
         }
     }
+}
 
-    pub(super) fn cvt_pack(&mut self, inst: &CvtPack) {
+impl Visit<CvtPack> for Checker<'_> {
+    fn visit(&mut self, inst: &CvtPack) {
         self.one_of(
             "the result of `cvt.pack`",
             inst.dst_ty,

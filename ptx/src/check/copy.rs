@@ -5,22 +5,27 @@ use super::legal::Need::Exact;
 use crate::inst::{
     AtomOp, BulkLoad, BulkReduce, BulkReduceCluster, BulkSharedToCluster, BulkStore, CpAsync,
     CpAsyncCache, TensorDim, TensorLoad, TensorMode, TensorPrefetch, TensorReduce, TensorStore,
+    Visit,
 };
 use crate::operand::{Addr, CtaMask, Im2colOffsets, Operand, TensorAddr};
 use crate::registers::RegClass;
 use crate::types::{Space, Type};
 
-impl Checker<'_> {
-    pub(super) fn cp_async(&mut self, inst: &CpAsync) {
-        let (allowed, sizes): (_, &[i64]) = match inst.cache {
-            CpAsyncCache::Ca => ("4, 8 or 16 bytes", &[4, 8, 16]),
-            CpAsyncCache::Cg => ("16 bytes", &[16]),
+impl Visit<CpAsync> for Checker<'_> {
+    fn visit(&mut self, inst: &CpAsync) {
+        let [most, middle, least] = self.machine.access.async_bytes;
+        let (allowed, sizes): (_, &[u32]) = match inst.cache {
+            CpAsyncCache::Ca => (
+                format!("{least}, {middle} or {most} bytes"),
+                &[least, middle, most],
+            ),
+            CpAsyncCache::Cg => (format!("{most} bytes"), &[most]),
         };
         self.immediate("bytes", &inst.bytes, allowed, |value| {
-            sizes.contains(&value)
+            sizes.iter().any(|size| i64::from(*size) == value)
         });
         let bytes = if let Operand::Int(bytes) = inst.bytes {
-            bytes.clamp(1, 16) as u32
+            bytes.clamp(1, most.into()) as u32
         } else {
             1
         };
@@ -40,7 +45,9 @@ impl Checker<'_> {
         }
         self.cache_policy(inst.policy.as_ref());
     }
+}
 
+impl Checker<'_> {
     pub(super) fn pending(&mut self, operand: &Operand) {
         self.immediate("pending", operand, "a number of groups", |value| {
             (0..1 << 31).contains(&value)
@@ -48,14 +55,58 @@ impl Checker<'_> {
     }
 
     pub(super) fn wgmma_pending(&mut self, operand: &Operand) {
-        self.immediate("pending", operand, "0 to 7 groups", |value| {
-            (0..8).contains(&value)
+        let most = self.machine.wgmma.pending_groups;
+        let allowed = format!("0 to {most} groups");
+        self.immediate("pending", operand, allowed, |value| {
+            (0..=most.into()).contains(&value)
         });
     }
 
     fn bulk_bytes(&mut self, bytes: &Operand) {
-        let is_legal = |value: i64| value > 0 && value % 16 == 0;
-        self.ranged("bytes", bytes, "a multiple of 16 bytes", is_legal);
+        let unit = self.bulk_unit();
+        let is_legal = |value: i64| value > 0 && value % i64::from(unit) == 0;
+        self.ranged(
+            "bytes",
+            bytes,
+            format!("a multiple of {unit} bytes"),
+            is_legal,
+        );
+    }
+
+    /// What a bulk copy counts and aligns in, in bytes.
+    fn bulk_unit(&self) -> u32 {
+        self.machine.tensor_map.unit_bytes
+    }
+
+    /// The mbarrier that a copy completes on, of any CTA of the cluster.
+    fn completion(&mut self, mbar: Addr) {
+        self.shared(
+            "mbar",
+            mbar,
+            Space::SharedCluster,
+            self.machine.mbarrier.bytes,
+        );
+    }
+
+    /// A box in shared memory.
+    fn tensor_box(&mut self, operand: &'static str, addr: Addr, space: Space) {
+        self.shared(
+            operand,
+            addr,
+            space,
+            self.machine.tensor_map.box_alignment_bytes,
+        );
+    }
+
+    /// What a bulk copy accesses of shared memory.
+    fn bulk_place(&mut self, operand: &'static str, addr: Addr, space: Space) {
+        self.shared(operand, addr, space, self.bulk_unit());
+    }
+
+    /// What a bulk copy accesses of global memory.
+    fn bulk_global(&mut self, operand: &'static str, addr: Addr) {
+        let unit = self.bulk_unit();
+        self.addr(operand, addr, Some(Space::Global), unit, unit);
     }
 
     fn shared(&mut self, operand: &'static str, addr: Addr, space: Space, align: u32) {
@@ -67,36 +118,46 @@ impl Checker<'_> {
             self.value("multicast", mask, Exact(Type::B16));
         }
     }
+}
 
-    pub(super) fn bulk_load(&mut self, inst: &BulkLoad) {
-        self.shared("dst", inst.dst, Space::SharedCluster, 16);
-        self.addr("src", inst.src, Some(Space::Global), 16, 16);
+impl Visit<BulkLoad> for Checker<'_> {
+    fn visit(&mut self, inst: &BulkLoad) {
+        self.bulk_place("dst", inst.dst, Space::SharedCluster);
+        self.bulk_global("src", inst.src);
         self.bulk_bytes(&inst.bytes);
-        self.shared("mbar", inst.mbar, Space::SharedCluster, 8);
+        self.completion(inst.mbar);
         self.multicast(inst.multicast.as_ref());
         self.cache_policy(inst.policy.as_ref());
     }
+}
 
-    pub(super) fn bulk_shared(&mut self, inst: &BulkSharedToCluster) {
-        self.shared("dst", inst.dst, Space::SharedCluster, 16);
-        self.shared("src", inst.src, Space::Shared, 16);
+impl Visit<BulkSharedToCluster> for Checker<'_> {
+    fn visit(&mut self, inst: &BulkSharedToCluster) {
+        self.bulk_place("dst", inst.dst, Space::SharedCluster);
+        self.bulk_place("src", inst.src, Space::Shared);
         self.bulk_bytes(&inst.bytes);
-        self.shared("mbar", inst.mbar, Space::SharedCluster, 8);
+        self.completion(inst.mbar);
     }
+}
 
-    pub(super) fn bulk_store(&mut self, inst: &BulkStore) {
-        self.addr("dst", inst.dst, Some(Space::Global), 16, 16);
-        self.shared("src", inst.src, Space::Shared, 16);
+impl Visit<BulkStore> for Checker<'_> {
+    fn visit(&mut self, inst: &BulkStore) {
+        self.bulk_global("dst", inst.dst);
+        self.bulk_place("src", inst.src, Space::Shared);
         self.bulk_bytes(&inst.bytes);
         self.cache_policy(inst.policy.as_ref());
     }
+}
 
+impl Checker<'_> {
     pub(super) fn bulk_prefetch(&mut self, src: Addr, bytes: &Operand) {
-        self.addr("src", src, Some(Space::Global), 16, 16);
+        self.bulk_global("src", src);
         self.bulk_bytes(bytes);
     }
+}
 
-    pub(super) fn bulk_reduce(&mut self, inst: &BulkReduce) {
+impl Visit<BulkReduce> for Checker<'_> {
+    fn visit(&mut self, inst: &BulkReduce) {
         let types: &[Type] = match inst.op {
             AtomOp::Add => &[Type::U32, Type::S32, Type::U64, Type::F32, Type::F64],
             AtomOp::AddNoFtz => &[Type::F16, Type::Bf16],
@@ -117,13 +178,15 @@ impl Checker<'_> {
             inst.ty,
             types,
         );
-        self.addr("dst", inst.dst, Some(Space::Global), 16, 16);
-        self.shared("src", inst.src, Space::Shared, 16);
+        self.bulk_global("dst", inst.dst);
+        self.bulk_place("src", inst.src, Space::Shared);
         self.bulk_bytes(&inst.bytes);
         self.cache_policy(inst.policy.as_ref());
     }
+}
 
-    pub(super) fn bulk_reduce_cluster(&mut self, inst: &BulkReduceCluster) {
+impl Visit<BulkReduceCluster> for Checker<'_> {
+    fn visit(&mut self, inst: &BulkReduceCluster) {
         let types: &[Type] = match inst.op {
             AtomOp::Add => &[Type::U32, Type::S32, Type::U64],
             AtomOp::Min | AtomOp::Max => &[Type::U32, Type::S32],
@@ -136,19 +199,36 @@ impl Checker<'_> {
             inst.ty,
             types,
         );
-        self.shared("dst", inst.dst, Space::SharedCluster, 16);
-        self.shared("src", inst.src, Space::Shared, 16);
+        self.bulk_place("dst", inst.dst, Space::SharedCluster);
+        self.bulk_place("src", inst.src, Space::Shared);
         self.bulk_bytes(&inst.bytes);
-        self.shared("mbar", inst.mbar, Space::SharedCluster, 8);
+        self.completion(inst.mbar);
     }
+}
 
+impl Checker<'_> {
     /// A tensor map has a generic address, which in global memory is the same; one coordinate per dimension.
     fn tensor(&mut self, tensor: &TensorAddr, dim: TensorDim) {
-        self.addr("map", tensor.map, Some(Space::Global), 128, 64);
+        self.tensor_map("map", tensor.map, Some(Space::Global));
         self.count("coords", tensor.coords.len(), dim.rank());
         for coord in &tensor.coords {
             self.value("coords", coord, Exact(Type::S32));
         }
+    }
+
+    /// An encoded tensor map.
+    pub(super) fn tensor_map(&mut self, operand: &'static str, addr: Addr, space: Option<Space>) {
+        let limits = &self.machine.tensor_map;
+        self.addr(operand, addr, space, limits.bytes, limits.alignment_bytes);
+    }
+
+    /// A tensor needs so many dimensions for an image.
+    fn image(&mut self, is_im2col: bool, dim: TensorDim) {
+        let limits = &self.machine.tensor_map;
+        let (least, most) = (limits.least_im2col_rank, limits.rank);
+        self.require(!is_im2col || dim.rank() >= least as usize, || {
+            format!("im2col needs {least} to {most} dimensions")
+        });
     }
 
     fn im2col(
@@ -163,9 +243,7 @@ impl Checker<'_> {
         self.require(is_im2col == offsets.is_some(), || {
             "im2col offsets belong to .im2col".to_owned()
         });
-        self.require(!is_im2col || dim.rank() >= 3, || {
-            "im2col needs 3 to 5 dimensions".to_owned()
-        });
+        self.image(is_im2col, dim);
         if let Some(Im2colOffsets(offsets)) = offsets {
             self.count("offsets", offsets.len(), dim.rank().saturating_sub(2));
             for offset in offsets {
@@ -183,28 +261,32 @@ impl Checker<'_> {
         self.require(is_known, || {
             "a store is .tile or .im2col_no_offs".to_owned()
         });
-        self.require(!is_im2col || dim.rank() >= 3, || {
-            "im2col needs 3 to 5 dimensions".to_owned()
-        });
+        self.image(is_im2col, dim);
     }
+}
 
-    pub(super) fn tensor_load(&mut self, inst: &TensorLoad) {
-        self.shared("dst", inst.dst, Space::SharedCluster, 128);
+impl Visit<TensorLoad> for Checker<'_> {
+    fn visit(&mut self, inst: &TensorLoad) {
+        self.tensor_box("dst", inst.dst, Space::SharedCluster);
         self.tensor(&inst.src, inst.dim);
-        self.shared("mbar", inst.mbar, Space::SharedCluster, 8);
+        self.completion(inst.mbar);
         self.im2col(inst.dim, inst.mode, inst.offsets.as_ref());
         self.multicast(inst.multicast.as_ref());
         self.cache_policy(inst.policy.as_ref());
     }
+}
 
-    pub(super) fn tensor_store(&mut self, inst: &TensorStore) {
+impl Visit<TensorStore> for Checker<'_> {
+    fn visit(&mut self, inst: &TensorStore) {
         self.tensor(&inst.dst, inst.dim);
-        self.shared("src", inst.src, Space::Shared, 128);
+        self.tensor_box("src", inst.src, Space::Shared);
         self.store_mode(inst.dim, inst.mode);
         self.cache_policy(inst.policy.as_ref());
     }
+}
 
-    pub(super) fn tensor_reduce(&mut self, inst: &TensorReduce) {
+impl Visit<TensorReduce> for Checker<'_> {
+    fn visit(&mut self, inst: &TensorReduce) {
         use AtomOp::{Add, And, Dec, Inc, Max, Min, Or, Xor};
         self.require(
             matches!(inst.op, Add | Min | Max | Inc | Dec | And | Or | Xor),
@@ -216,12 +298,14 @@ impl Checker<'_> {
             },
         );
         self.tensor(&inst.dst, inst.dim);
-        self.shared("src", inst.src, Space::Shared, 128);
+        self.tensor_box("src", inst.src, Space::Shared);
         self.store_mode(inst.dim, inst.mode);
         self.cache_policy(inst.policy.as_ref());
     }
+}
 
-    pub(super) fn tensor_prefetch(&mut self, inst: &TensorPrefetch) {
+impl Visit<TensorPrefetch> for Checker<'_> {
+    fn visit(&mut self, inst: &TensorPrefetch) {
         self.tensor(&inst.src, inst.dim);
         self.im2col(inst.dim, inst.mode, inst.offsets.as_ref());
         self.cache_policy(inst.policy.as_ref());

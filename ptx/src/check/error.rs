@@ -4,6 +4,7 @@ use crate::module::Version;
 use crate::operand::{Label, Reg};
 use crate::registers::RegClass;
 use crate::statement::LocId;
+use std::borrow::Cow;
 use std::fmt;
 
 /// One thing that is wrong, and where.
@@ -68,7 +69,7 @@ pub enum Problem {
         /// Its value.
         value: i64,
         /// What is allowed, in words.
-        allowed: &'static str,
+        allowed: Cow<'static, str>,
     },
     /// A modifier or type that the instruction does not have in this combination.
     Modifier(String),
@@ -105,6 +106,8 @@ pub enum Problem {
     Target {
         /// What needs it.
         feature: &'static str,
+        /// The target that has it.
+        needs: &'static str,
     },
     /// A directive, variable or parameter that cannot be.
     Declaration(String),
@@ -182,7 +185,7 @@ impl fmt::Display for Problem {
                 needs,
                 has,
             } => write!(f, "{feature} needs .version {needs}, the module has {has}"),
-            Self::Target { feature } => write!(f, "{feature} needs .target sm_90a"),
+            Self::Target { feature, needs } => write!(f, "{feature} needs .target {needs}"),
         }
     }
 }

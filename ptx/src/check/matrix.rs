@@ -2,78 +2,37 @@
 
 use super::context::Checker;
 use super::legal::Need::Exact;
-use crate::inst::{Ldmatrix, Mma, Shape, Stmatrix, Wgmma};
+use crate::inst::{Ldmatrix, Mma, Shape, Stmatrix, Visit, Wgmma};
 use crate::operand::{MatrixA, Operand};
-use crate::types::{Space, Type};
+use crate::types::{Space, Type, matrix_types};
 
-/// Types of D, A and B of `wgmma.mma_async`, and the depth of one instruction (PTX ISA 9.7.15.2).
-const WGMMA: &[(&[Type], &[Type], u16)] = &[
-    (&[Type::F16, Type::F32], &[Type::F16], 16),
-    (&[Type::F32], &[Type::Bf16], 16),
-    (&[Type::F32], &[Type::Tf32], 8),
-    (&[Type::F16, Type::F32], &[Type::E4m3, Type::E5m2], 32),
-    (&[Type::S32], &[Type::S8, Type::U8], 32),
-];
-
-/// Widths that integer `wgmma` has besides 8 and 24: the multiples of 16.
-fn has_integer_width(n: u16) -> bool {
-    n == 8 || n == 24 || n.is_multiple_of(16)
-}
-
-/// One line of the `mma.sync` table (PTX ISA 9.7.14.5.1): D and C, A, B, shapes.
-type MmaLine = (&'static [Type], &'static [Type], &'static [(u16, u16, u16)]);
-
-const MMA: &[MmaLine] = &[
-    (
-        &[Type::F16, Type::F32],
-        &[Type::F16],
-        &[(16, 8, 8), (16, 8, 16)],
-    ),
-    (&[Type::F32], &[Type::Bf16], &[(16, 8, 8), (16, 8, 16)]),
-    (&[Type::F32], &[Type::Tf32], &[(16, 8, 4), (16, 8, 8)]),
-    (
-        &[Type::F16, Type::F32],
-        &[Type::E4m3, Type::E5m2],
-        &[(16, 8, 16), (16, 8, 32)],
-    ),
-    (
-        &[Type::S32],
-        &[Type::S8, Type::U8],
-        &[(8, 8, 16), (16, 8, 16), (16, 8, 32)],
-    ),
-    (
-        &[Type::S32],
-        &[Type::S4, Type::U4],
-        &[(8, 8, 32), (16, 8, 32), (16, 8, 64)],
-    ),
-    (
-        &[Type::F64],
-        &[Type::F64],
-        &[(8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)],
-    ),
-];
-
-impl Checker<'_> {
-    pub(super) fn wgmma(&mut self, inst: &Wgmma) {
+impl Visit<Wgmma> for Checker<'_> {
+    fn visit(&mut self, inst: &Wgmma) {
         let name = format!(
             "wgmma with .{}.{}.{}",
             inst.d_ty.text(),
             inst.a_ty.text(),
             inst.b_ty.text()
         );
-        let line = WGMMA.iter().find(|(d, ab, _)| {
-            d.contains(&inst.d_ty) && ab.contains(&inst.a_ty) && ab.contains(&inst.b_ty)
-        });
-        let Some(&(_, _, k)) = line else {
+        let wgmma = &self.machine.wgmma;
+        let types = matrix_types([inst.a_ty, inst.b_ty, inst.d_ty]);
+        let Some(k) = types.and_then(|types| wgmma.depth(types)) else {
             return self.require(false, || format!("there is no {name}"));
         };
-        let Shape { m, n, .. } = inst.shape;
-        let has_width = (8..=256).contains(&n)
-            && n % 8 == 0
-            && (inst.d_ty != Type::S32 || has_integer_width(n));
-        self.require(m == 64 && inst.shape.k == k && has_width, || {
-            format!("{name} has the shapes m64nNk{k} with N a multiple of 8 up to 256{}, not m{m}n{n}k{}",
-                if inst.d_ty == Type::S32 { " (16 above 24)" } else { "" }, inst.shape.k)
+        let is_integer = inst.d_ty == Type::S32;
+        let [m, n, depth] = [inst.shape.m, inst.shape.n, inst.shape.k].map(u32::from);
+        let has_shape = m == wgmma.m && depth == k && wgmma.has_columns(n, is_integer);
+        self.require(has_shape, || {
+            let [_, above] = wgmma.small_integer_n;
+            let widths = if is_integer {
+                format!(" ({} above {above})", wgmma.integer_n_unit)
+            } else {
+                String::new()
+            };
+            format!(
+                "{name} has the shapes m{}nNk{k} with N a multiple of {} up to {}{widths}, not m{m}n{n}k{depth}",
+                wgmma.m, wgmma.n_unit, wgmma.most_n
+            )
         });
         self.require(!inst.satfinite || inst.d_ty == Type::S32, || {
             format!("{name} has no modifier .satfinite")
@@ -85,7 +44,7 @@ impl Checker<'_> {
             Type::F16 => Type::F16x2,
             _ => Type::S32,
         };
-        self.fragment("d", &inst.d, usize::from(n) / 2 / packed, Exact(d_need));
+        self.fragment("d", &inst.d, n as usize / 2 / packed, Exact(d_need));
         match &inst.a {
             MatrixA::Descriptor(reg) => self.reg("a", *reg, Exact(Type::U64)),
             MatrixA::Registers(fragment) => self.fragment("a", fragment, 4, Exact(Type::F16x2)),
@@ -98,7 +57,9 @@ impl Checker<'_> {
             ref value => self.value("scale_d", value, Exact(Type::Pred)),
         }
     }
+}
 
+impl Checker<'_> {
     fn wgmma_immediates(&mut self, inst: &Wgmma, name: &str) {
         self.require(
             inst.has_scales() || !(inst.negate_a || inst.negate_b),
@@ -113,8 +74,10 @@ impl Checker<'_> {
             "A in registers cannot be transposed".to_owned()
         });
     }
+}
 
-    pub(super) fn mma(&mut self, inst: &Mma) {
+impl Visit<Mma> for Checker<'_> {
+    fn visit(&mut self, inst: &Mma) {
         let Shape { m, n, k } = inst.shape;
         let name = format!(
             "mma with .{}.{}.{}.{}",
@@ -123,18 +86,16 @@ impl Checker<'_> {
             inst.b_ty.text(),
             inst.c_ty.text()
         );
-        let line = MMA.iter().find(|(d, ab, _)| {
-            let has_result = d.contains(&inst.d_ty) && inst.c_ty == inst.d_ty;
-            has_result && ab.contains(&inst.a_ty) && ab.contains(&inst.b_ty)
-        });
-        let Some((_, _, shapes)) = line else {
+        let types = matrix_types([inst.a_ty, inst.b_ty, inst.d_ty]);
+        let types = types.filter(|_| inst.c_ty == inst.d_ty);
+        let Some(shapes) = types.and_then(|types| self.machine.mma.shapes(types)) else {
             return self.require(false, || format!("there is no {name}"));
         };
-        let has_shape = shapes.contains(&(m, n, k));
+        let has_shape = shapes.contains(&[m, n, k].map(u32::from));
         self.require(has_shape, || {
             let list: Vec<String> = shapes
                 .iter()
-                .map(|(m, n, k)| format!("m{m}n{n}k{k}"))
+                .map(|[m, n, k]| format!("m{m}n{n}k{k}"))
                 .collect();
             format!(
                 "{name} has the shapes {}, not m{m}n{n}k{k}",
@@ -164,19 +125,25 @@ impl Checker<'_> {
         self.fragment("b", &inst.b, registers(k, n, inst.b_ty), need(inst.b_ty));
         self.fragment("c", &inst.c, registers(m, n, inst.c_ty), need(inst.c_ty));
     }
+}
 
-    pub(super) fn ldmatrix(&mut self, inst: &Ldmatrix) {
+impl Visit<Ldmatrix> for Checker<'_> {
+    fn visit(&mut self, inst: &Ldmatrix) {
         self.matrix_space("ldmatrix", inst.space);
         self.fragment("dst", &inst.dst, inst.count.registers(), Exact(Type::B32));
         self.addr("addr", inst.addr, inst.space, 16, 16);
     }
+}
 
-    pub(super) fn stmatrix(&mut self, inst: &Stmatrix) {
+impl Visit<Stmatrix> for Checker<'_> {
+    fn visit(&mut self, inst: &Stmatrix) {
         self.matrix_space("stmatrix", inst.space);
         self.fragment("src", &inst.src, inst.count.registers(), Exact(Type::B32));
         self.addr("addr", inst.addr, inst.space, 16, 16);
     }
+}
 
+impl Checker<'_> {
     fn matrix_space(&mut self, op: &str, space: Option<Space>) {
         self.require(matches!(space, None | Some(Space::Shared)), || {
             format!("`{op}` works on shared memory")

@@ -4,9 +4,9 @@ use super::context::Checker;
 use super::error::Problem;
 use super::legal::Need::{AtLeast, Exact};
 use crate::inst::{
-    Atom, AtomOp, CreatePolicyFractional, CreatePolicyRange, Cvta, CvtaSpace, Ld, Mapa, Prefetch,
-    PrefetchLevel, PrefetchTensormap, Red, RedAsync, St, StAsync, TensormapCpFenceproxy,
-    TensormapField, TensormapReplace,
+    Atom, AtomOp, Call, CreatePolicyFractional, CreatePolicyRange, Cvta, CvtaSpace, GetCtaRank, Ld,
+    Mapa, Prefetch, PrefetchLevel, PrefetchTensormap, Red, RedAsync, St, StAsync,
+    TensormapCpFenceproxy, TensormapField, TensormapReplace, Visit,
 };
 use crate::operand::{Base, CachePolicy, Operand, Symbol};
 use crate::types::{AccessSem, ProxySpace, Scope, Space, Type, VecWidth};
@@ -39,8 +39,8 @@ struct Access {
     has_eviction: bool,
 }
 
-impl Checker<'_> {
-    pub(super) fn ld(&mut self, inst: &Ld) {
+impl Visit<Ld> for Checker<'_> {
+    fn visit(&mut self, inst: &Ld) {
         let spaces = &[
             None,
             Some(Space::Global),
@@ -79,8 +79,10 @@ impl Checker<'_> {
         let bytes = inst.ty.bytes() * inst.vec.map_or(1, |vec| vec.len() as u32);
         self.addr("addr", inst.addr, inst.space, bytes, bytes.max(1));
     }
+}
 
-    pub(super) fn st(&mut self, inst: &St) {
+impl Visit<St> for Checker<'_> {
+    fn visit(&mut self, inst: &St) {
         let is_writable = !matches!(inst.space, Some(Space::Const));
         self.require(is_writable, || "`st` cannot write .const memory".to_owned());
         self.access(&Access {
@@ -106,7 +108,9 @@ impl Checker<'_> {
         let bytes = inst.ty.bytes() * inst.vec.map_or(1, |vec| vec.len() as u32);
         self.addr("addr", inst.addr, inst.space, bytes, bytes.max(1));
     }
+}
 
+impl Checker<'_> {
     /// Order, scope and caching go together in few ways (PTX ISA 9.7.9.8 and 9.7.9.11).
     fn access(&mut self, access: &Access) {
         let op = access.op;
@@ -155,6 +159,11 @@ impl Checker<'_> {
         });
     }
 
+    /// The widest access in bits.
+    fn widest_bits(&self) -> u32 {
+        8 * self.machine.access.widest_bytes
+    }
+
     fn policy(&mut self, policy: Option<&CachePolicy>) {
         if let Some(CachePolicy(operand)) = policy {
             self.value("cache policy", operand, Exact(Type::U64));
@@ -165,20 +174,24 @@ impl Checker<'_> {
         self.policy(policy);
     }
 
-    /// At most 16 bytes are moved at once on this target.
+    /// No more is moved at once than the widest access.
     fn vector(&mut self, op: &str, vec: Option<VecWidth>, ty: Type) {
         let Some(vec) = vec else { return };
         let bits = ty.bits() * vec.len() as u32;
-        self.require(bits <= 128 && ty != Type::B128, || {
+        let most = self.widest_bits();
+        self.require(bits <= most && ty != Type::B128, || {
             format!(
-                "`{op}.{}.{}` would move {bits} bits; sm_90a moves at most 128",
+                "`{op}.{}.{}` would move {bits} bits; {} moves at most {most}",
                 vec.text(),
-                ty.text()
+                ty.text(),
+                self.machine.arch
             )
         });
     }
+}
 
-    pub(super) fn atom(&mut self, inst: &Atom) {
+impl Visit<Atom> for Checker<'_> {
+    fn visit(&mut self, inst: &Atom) {
         self.atomic("atom", inst.op, inst.ty, inst.vec, inst.space, inst.sem);
         self.require(
             !matches!(inst.sem, Some(AccessSem::Weak | AccessSem::Volatile)),
@@ -198,8 +211,10 @@ impl Checker<'_> {
         let bytes = inst.ty.bytes() * inst.vec.map_or(1, |vec| vec.len() as u32);
         self.addr("addr", inst.addr, inst.space, bytes, bytes.max(1));
     }
+}
 
-    pub(super) fn red(&mut self, inst: &Red) {
+impl Visit<Red> for Checker<'_> {
+    fn visit(&mut self, inst: &Red) {
         self.atomic("red", inst.op, inst.ty, inst.vec, inst.space, inst.sem);
         self.require(
             matches!(
@@ -216,7 +231,9 @@ impl Checker<'_> {
         let bytes = inst.ty.bytes() * inst.vec.map_or(1, |vec| vec.len() as u32);
         self.addr("addr", inst.addr, inst.space, bytes, bytes.max(1));
     }
+}
 
+impl Checker<'_> {
     /// Types and spaces of an atomic operation (PTX ISA 9.7.13.5).
     fn atomic(
         &mut self,
@@ -241,13 +258,16 @@ impl Checker<'_> {
                 format!("`{name}` with a vector works on global memory only")
             });
             let bits = ty.bits() * vec.len() as u32;
-            self.require(bits <= 128, || {
-                format!("`{name}` moves at most 128 bits, not {bits}")
+            let most = self.widest_bits();
+            self.require(bits <= most, || {
+                format!("`{name}` moves at most {most} bits, not {bits}")
             });
         }
     }
+}
 
-    pub(super) fn cvta(&mut self, inst: &Cvta) {
+impl Visit<Cvta> for Checker<'_> {
+    fn visit(&mut self, inst: &Cvta) {
         self.one_of("`cvta`", inst.ty, &[Type::U32, Type::U64]);
         self.result("dst", inst.dst, Exact(inst.ty));
         match inst.a {
@@ -255,7 +275,9 @@ impl Checker<'_> {
             ref value => self.value("a", value, Exact(inst.ty)),
         }
     }
+}
 
+impl Checker<'_> {
     fn cvta_symbol(&mut self, symbol: Symbol, space: CvtaSpace) {
         let space = match space {
             CvtaSpace::Global => Space::Global,
@@ -285,8 +307,10 @@ impl Checker<'_> {
     fn reg_class(&self, operand: &Operand) -> Option<crate::registers::RegClass> {
         operand.reg().and_then(|reg| self.body.registers.get(reg))
     }
+}
 
-    pub(super) fn mapa(&mut self, inst: &Mapa) {
+impl Visit<Mapa> for Checker<'_> {
+    fn visit(&mut self, inst: &Mapa) {
         self.cluster_space("mapa", inst.space);
         self.one_of("`mapa`", inst.ty, &[Type::U32, Type::U64]);
         self.result("dst", inst.dst, Exact(inst.ty));
@@ -296,14 +320,18 @@ impl Checker<'_> {
         }
         self.value("cta", &inst.cta, Exact(Type::U32));
     }
+}
 
+impl Checker<'_> {
     pub(super) fn cluster_space(&mut self, op: &str, space: Option<Space>) {
         self.require(matches!(space, None | Some(Space::SharedCluster)), || {
             format!("`{op}` takes a generic address or one in .shared::cluster")
         });
     }
+}
 
-    pub(super) fn get_cta_rank(&mut self, inst: &crate::inst::GetCtaRank) {
+impl Visit<GetCtaRank> for Checker<'_> {
+    fn visit(&mut self, inst: &GetCtaRank) {
         self.cluster_space("getctarank", inst.space);
         self.one_of("`getctarank`", inst.ty, &[Type::U32, Type::U64]);
         self.result("dst", inst.dst, Exact(Type::U32));
@@ -312,8 +340,10 @@ impl Checker<'_> {
             ref value => self.value("a", value, Exact(inst.ty)),
         }
     }
+}
 
-    pub(super) fn prefetch(&mut self, inst: &Prefetch) {
+impl Visit<Prefetch> for Checker<'_> {
+    fn visit(&mut self, inst: &Prefetch) {
         let evicts = matches!(inst.level, PrefetchLevel::L2Last | PrefetchLevel::L2Normal);
         let is_legal = match inst.space {
             None | Some(Space::Global) => true,
@@ -325,21 +355,19 @@ impl Checker<'_> {
         });
         self.addr("addr", inst.addr, inst.space, 1, 1);
     }
+}
 
-    pub(super) fn prefetch_tensormap(&mut self, inst: &PrefetchTensormap) {
+impl Visit<PrefetchTensormap> for Checker<'_> {
+    fn visit(&mut self, inst: &PrefetchTensormap) {
         self.require(
             matches!(inst.space, None | Some(Space::Const | Space::Param)),
             || "`prefetch.tensormap` takes a generic address, .const or .param".to_owned(),
         );
-        self.addr(
-            "addr",
-            inst.addr,
-            inst.space.or(Some(Space::Global)),
-            128,
-            64,
-        );
+        self.tensor_map("addr", inst.addr, inst.space.or(Some(Space::Global)));
     }
+}
 
+impl Checker<'_> {
     /// `discard` and `applypriority`.
     pub(super) fn line(
         &mut self,
@@ -354,8 +382,10 @@ impl Checker<'_> {
         self.addr("addr", addr, space, 128, 128);
         self.immediate("bytes", bytes, "128", |value| value == 128);
     }
+}
 
-    pub(super) fn create_policy(&mut self, inst: &CreatePolicyFractional) {
+impl Visit<CreatePolicyFractional> for Checker<'_> {
+    fn visit(&mut self, inst: &CreatePolicyFractional) {
         use crate::types::L2Eviction::{First, Unchanged};
         self.result("dst", inst.dst, Exact(Type::U64));
         self.optional("fraction", inst.fraction.as_ref(), Exact(Type::F32));
@@ -365,8 +395,10 @@ impl Checker<'_> {
             || "the secondary priority is .L2::evict_first or .L2::evict_unchanged".to_owned(),
         );
     }
+}
 
-    pub(super) fn create_policy_range(&mut self, inst: &CreatePolicyRange) {
+impl Visit<CreatePolicyRange> for Checker<'_> {
+    fn visit(&mut self, inst: &CreatePolicyRange) {
         use crate::types::L2Eviction::{First, Unchanged};
         self.require(matches!(inst.space, None | Some(Space::Global)), || {
             "`createpolicy.range` is about global memory".to_owned()
@@ -381,8 +413,10 @@ impl Checker<'_> {
         self.value("primary_bytes", &inst.primary_bytes, Exact(Type::U32));
         self.value("total_bytes", &inst.total_bytes, Exact(Type::U32));
     }
+}
 
-    pub(super) fn st_async(&mut self, inst: &StAsync) {
+impl Visit<StAsync> for Checker<'_> {
+    fn visit(&mut self, inst: &StAsync) {
         let types = &[
             Type::B32,
             Type::B64,
@@ -406,8 +440,10 @@ impl Checker<'_> {
         );
         self.addr("mbar", inst.mbar, Some(Space::SharedCluster), 8, 8);
     }
+}
 
-    pub(super) fn red_async(&mut self, inst: &RedAsync) {
+impl Visit<RedAsync> for Checker<'_> {
+    fn visit(&mut self, inst: &RedAsync) {
         let types: &[Type] = match inst.op {
             AtomOp::Inc | AtomOp::Dec => &[Type::U32],
             AtomOp::Min | AtomOp::Max => &[Type::U32, Type::S32],
@@ -426,8 +462,10 @@ impl Checker<'_> {
         );
         self.addr("mbar", inst.mbar, Some(Space::SharedCluster), 8, 8);
     }
+}
 
-    pub(super) fn tensormap_replace(&mut self, inst: &TensormapReplace) {
+impl Visit<TensormapReplace> for Checker<'_> {
+    fn visit(&mut self, inst: &TensormapReplace) {
         use TensormapField::{
             BoxDim, ElementStride, ElementType, Fill, GlobalAddress, GlobalDim, GlobalStride,
         };
@@ -477,16 +515,21 @@ impl Checker<'_> {
             Some(ProxySpace::Global) => Some(Space::Global),
             Some(_) => Some(Space::Shared),
         };
-        self.addr("addr", inst.addr, space, 128, 64);
+        self.tensor_map("addr", inst.addr, space);
     }
+}
 
-    pub(super) fn tensormap_copy(&mut self, inst: &TensormapCpFenceproxy) {
-        self.addr("dst", inst.dst, Some(Space::Global), 128, 128);
-        self.addr("src", inst.src, Some(Space::Shared), 128, 128);
-        self.immediate("bytes", &inst.bytes, "128", |value| value == 128);
+impl Visit<TensormapCpFenceproxy> for Checker<'_> {
+    fn visit(&mut self, inst: &TensormapCpFenceproxy) {
+        let bytes = self.machine.tensor_map.bytes;
+        self.addr("dst", inst.dst, Some(Space::Global), bytes, bytes);
+        self.addr("src", inst.src, Some(Space::Shared), bytes, bytes);
+        self.map_bytes(&inst.bytes);
     }
+}
 
-    pub(super) fn call(&mut self, inst: &crate::inst::Call) {
+impl Visit<Call> for Checker<'_> {
+    fn visit(&mut self, inst: &Call) {
         let Symbol::Function(index) = inst.function else {
             return self.report(Problem::Modifier(
                 "only functions of the module can be called".to_owned(),

@@ -6,6 +6,7 @@ mod conversion;
 mod copy;
 mod error;
 mod forms;
+mod instructions;
 mod legal;
 mod matrix;
 mod memory;

@@ -2,21 +2,15 @@
 
 use super::context::Checker;
 use super::error::{CheckError, Problem};
-use super::legal::Need::Exact;
 use super::requirements::requirement;
 use crate::inst::Inst;
 use crate::module::{Body, Directives, Extent, Linkage, Module, Param, Variable, Version};
 use crate::operand::Label;
+use crate::parameters::ParameterOffsets;
 use crate::statement::{Instruction, Stmt};
-use crate::types::{Space, Type};
+use crate::types::Space;
 use std::collections::HashSet;
-
-/// Shared memory that one CTA can have on this target, in bytes.
-const SHARED_BYTES: u64 = 227 * 1024;
-/// Shared memory that a CTA can declare with fixed arrays, in bytes.
-const STATIC_SHARED_BYTES: u64 = 48 * 1024;
-const PARAMETER_BYTES: u64 = 4096;
-const LONG_PARAMETER_BYTES: u64 = 32764;
+use target::{SM_90A, Target};
 
 impl Module {
     /// Everything that is wrong with the module: classes and widths of registers, vector sizes, immediates,
@@ -24,9 +18,14 @@ impl Module {
     ///
     /// An empty list means that ptxas should accept the text.
     pub fn check(&self) -> Vec<CheckError> {
+        self.check_for(self.target.machine().unwrap_or(&SM_90A))
+    }
+
+    /// The same with the limits of `machine`, which `.target` must name.
+    pub fn check_for(&self, machine: &Target) -> Vec<CheckError> {
         let empty = Body::default();
         let mut errors = Vec::new();
-        let mut checker = Checker::new(self, &empty, "");
+        let mut checker = Checker::new((self, machine), &empty, "");
         checker.header();
         for variable in &self.globals {
             checker.variable(variable);
@@ -34,13 +33,13 @@ impl Module {
         errors.append(&mut checker.errors);
         for function in &self.functions {
             let body = function.body.as_ref().unwrap_or(&empty);
-            let mut checker = Checker::new(self, body, &function.name);
+            let mut checker = Checker::new((self, machine), body, &function.name);
             (checker.params, checker.returns) = (&function.params, &function.returns);
             checker.body();
             errors.append(&mut checker.errors);
         }
         for entry in &self.entries {
-            let mut checker = Checker::new(self, &entry.body, &entry.name);
+            let mut checker = Checker::new((self, machine), &entry.body, &entry.name);
             checker.params = &entry.params;
             checker.parameters(&entry.params);
             checker.directives(&entry.directives);
@@ -52,9 +51,10 @@ impl Module {
 }
 
 impl<'m> Checker<'m> {
-    fn new(module: &'m Module, body: &'m Body, function: &'m str) -> Self {
+    fn new((module, machine): (&'m Module, &'m Target), body: &'m Body, function: &'m str) -> Self {
         Self {
             module,
+            machine,
             body,
             params: &[],
             returns: &[],
@@ -72,15 +72,16 @@ impl<'m> Checker<'m> {
 
     fn header(&mut self) {
         let (version, target) = (self.module.version, self.module.target);
-        if version < Version::SM_90A {
+        let (arch, needs) = (self.machine.arch, Version::least_for(self.machine));
+        if version < needs {
             self.report(Problem::Version {
-                feature: "sm_90a",
-                needs: Version::SM_90A,
+                feature: arch,
+                needs,
                 has: version,
             });
         }
-        self.declare(target.sm == 90, || {
-            format!("target sm_{} is not supported; expected sm_90a", target.sm)
+        self.declare(target.sm == self.machine.sm(), || {
+            format!("target sm_{} is not supported; expected {arch}", target.sm)
         });
         let mut names = HashSet::new();
         let module = self.module;
@@ -117,18 +118,18 @@ impl<'m> Checker<'m> {
     }
 
     fn parameters(&mut self, params: &[Param]) {
-        let mut bytes: u64 = 0;
+        let mut list = ParameterOffsets::default();
         for param in params {
-            bytes =
-                bytes.next_multiple_of(u64::from(param.align_bytes().max(1))) + param.size_bytes();
+            list.place_param(param);
         }
+        let bytes = list.bytes();
         let has_long = self.module.version >= Version::new(8, 1);
         let limit = if has_long {
-            LONG_PARAMETER_BYTES
+            self.machine.cta.long_parameter_bytes
         } else {
-            PARAMETER_BYTES
+            self.machine.cta.parameter_bytes
         };
-        self.declare(bytes <= limit, || {
+        self.declare(bytes <= limit.into(), || {
             format!("the parameters take {bytes} bytes; at most {limit} fit")
         });
     }
@@ -140,14 +141,16 @@ impl<'m> Checker<'m> {
         ] {
             let Some(block) = block else { continue };
             let threads: u64 = block.iter().map(|&size| u64::from(size)).product();
-            self.declare((1..=1024).contains(&threads), || {
-                format!("{name} asks for {threads} threads; a CTA has 1 to 1024")
+            let most = self.machine.cta.threads;
+            self.declare((1..=most.into()).contains(&threads), || {
+                format!("{name} asks for {threads} threads; a CTA has 1 to {most}")
             });
         }
         if let Some(cluster) = directives.reqnctapercluster {
             let ctas: u64 = cluster.iter().map(|&size| u64::from(size)).product();
-            self.declare((1..=16).contains(&ctas), || {
-                format!("a cluster has 1 to 16 CTAs, not {ctas}")
+            let most = self.machine.cluster.ctas;
+            self.declare((1..=most.into()).contains(&ctas), || {
+                format!("a cluster has 1 to {most} CTAs, not {ctas}")
             });
         }
         let has_block = directives.reqntid.is_some() || directives.maxntid.is_some();
@@ -169,10 +172,13 @@ impl<'m> Checker<'m> {
             .filter(is_shared)
             .map(Variable::size_bytes)
             .sum();
-        let limit = STATIC_SHARED_BYTES;
-        self.declare(shared <= limit, || {
+        let (limit, most) = (
+            self.machine.cta.static_shared_bytes,
+            self.machine.cta.shared_bytes,
+        );
+        self.declare(shared <= limit.into(), || {
             format!(
-                "{shared} bytes of fixed .shared arrays; at most {limit} fit, and up to {SHARED_BYTES} as \
+                "{shared} bytes of fixed .shared arrays; at most {limit} fit, and up to {most} as \
                  `.extern .shared` memory of the launch"
             )
         });
@@ -235,112 +241,10 @@ impl<'m> Checker<'m> {
                 });
             }
             if requirement.arch_specific && !self.module.target.arch_specific {
-                self.report(Problem::Target { feature });
+                let needs = self.module.target.machine().unwrap_or(&SM_90A).arch;
+                self.report(Problem::Target { feature, needs });
             }
         }
-        self.operation(&instruction.inst);
-    }
-
-    fn operation(&mut self, inst: &Inst) {
-        match inst {
-            Inst::Mov(i) => self.mov(i),
-            Inst::Binary(i) => self.binary(i),
-            Inst::Unary(i) => self.unary(i),
-            Inst::Ternary(i) => self.ternary(i),
-            Inst::Bfi(i) => self.bfi(i),
-            Inst::Lop3(i) => self.lop3(i),
-            Inst::Prmt(i) => self.prmt(i),
-            Inst::Shf(i) => self.shf(i),
-            Inst::Dp4a(i) => self.dp4a(i),
-            Inst::Setp(i) => self.setp(i),
-            Inst::Set(i) => self.set(i),
-            Inst::Selp(i) => self.selp(i),
-            Inst::Slct(i) => self.slct(i),
-            Inst::Testp(i) => self.testp(i),
-            Inst::Cvt(i) => self.cvt(i),
-            Inst::CvtPack(i) => self.cvt_pack(i),
-            Inst::Ld(i) => self.ld(i),
-            Inst::St(i) => self.st(i),
-            Inst::Atom(i) => self.atom(i),
-            Inst::Red(i) => self.red(i),
-            Inst::Cvta(i) => self.cvta(i),
-            Inst::Isspacep(i) => self.isspacep(i.dst, &i.a, i.space),
-            Inst::Mapa(i) => self.mapa(i),
-            Inst::GetCtaRank(i) => self.get_cta_rank(i),
-            Inst::Prefetch(i) => self.prefetch(i),
-            Inst::PrefetchTensormap(i) => self.prefetch_tensormap(i),
-            Inst::Discard(i) => self.line("discard", i.space, i.addr, &i.bytes),
-            Inst::ApplyPriority(i) => self.line("applypriority", i.space, i.addr, &i.bytes),
-            Inst::CreatePolicyFractional(i) => self.create_policy(i),
-            Inst::CreatePolicyRange(i) => self.create_policy_range(i),
-            Inst::CreatePolicyCvt(i) => {
-                self.result("dst", i.dst, Exact(Type::U64));
-                self.value("a", &i.a, Exact(Type::U64));
-            }
-            Inst::StAsync(i) => self.st_async(i),
-            Inst::RedAsync(i) => self.red_async(i),
-            Inst::TensormapReplace(i) => self.tensormap_replace(i),
-            Inst::TensormapCpFenceproxy(i) => self.tensormap_copy(i),
-            Inst::Call(i) => self.call(i),
-            Inst::Bound(i) => self.reg("index", i.index, Exact(Type::B32)),
-            Inst::Wgmma(i) => self.wgmma(i),
-            Inst::Mma(i) => self.mma(i),
-            Inst::Ldmatrix(i) => self.ldmatrix(i),
-            Inst::Stmatrix(i) => self.stmatrix(i),
-            Inst::Movmatrix(i) => {
-                self.reg("dst", i.dst, Exact(Type::B32));
-                self.reg("src", i.src, Exact(Type::B32));
-            }
-            Inst::WgmmaWaitGroup(i) => self.wgmma_pending(&i.pending),
-            _ => self.synchronisation(inst),
-        }
-    }
-
-    fn synchronisation(&mut self, inst: &Inst) {
-        match inst {
-            Inst::Bar(i) => self.bar(i),
-            Inst::BarRed(i) => self.bar_red(i),
-            Inst::BarWarpSync(i) => self.mask(&i.mask),
-            Inst::ClusterBar(i) => self.cluster_bar(i),
-            Inst::FenceProxyTensormap(i) => self.fence_tensormap(i),
-            Inst::MbarrierInit(i) => self.mbarrier_init(i),
-            Inst::MbarrierInval(i) => self.own_mbarrier("mbarrier.inval", i.addr, i.space),
-            Inst::MbarrierTx(i) => self.mbarrier_tx(i),
-            Inst::MbarrierArrive(i) => self.mbarrier_arrive(i),
-            Inst::MbarrierWait(i) => self.mbarrier_wait(i),
-            Inst::MbarrierPendingCount(i) => {
-                self.result("dst", i.dst, Exact(Type::U32));
-                self.value("state", &i.state, Exact(Type::U64));
-            }
-            Inst::CpAsyncMbarrierArrive(i) => {
-                self.own_mbarrier("cp.async.mbarrier.arrive", i.addr, i.space);
-            }
-            Inst::Nanosleep(i) => self.nanosleep(i),
-            Inst::Shfl(i) => self.shfl(i),
-            Inst::Vote(i) => self.vote(i),
-            Inst::Match(i) => self.matching(i),
-            Inst::ActiveMask(i) => self.result("dst", i.dst, Exact(Type::B32)),
-            Inst::Redux(i) => self.redux(i),
-            Inst::Elect(i) => self.elect(i),
-            Inst::SetMaxNReg(i) => self.set_max_n_reg(i),
-            Inst::CpAsync(i) => self.cp_async(i),
-            Inst::CpAsyncWaitGroup(i) => self.pending(&i.pending),
-            Inst::BulkLoad(i) => self.bulk_load(i),
-            Inst::BulkSharedToCluster(i) => self.bulk_shared(i),
-            Inst::BulkStore(i) => self.bulk_store(i),
-            Inst::BulkPrefetch(i) => {
-                self.bulk_prefetch(i.src, &i.bytes);
-                self.cache_policy(i.policy.as_ref());
-            }
-            Inst::BulkReduce(i) => self.bulk_reduce(i),
-            Inst::BulkReduceCluster(i) => self.bulk_reduce_cluster(i),
-            Inst::TensorLoad(i) => self.tensor_load(i),
-            Inst::TensorStore(i) => self.tensor_store(i),
-            Inst::TensorReduce(i) => self.tensor_reduce(i),
-            Inst::TensorPrefetch(i) => self.tensor_prefetch(i),
-            Inst::BulkWaitGroup(i) => self.pending(&i.pending),
-            // Control flow, fences and group marks have no operands to check; targets are checked at the end.
-            _ => {}
-        }
+        instruction.inst.accept(self);
     }
 }

@@ -1,11 +1,12 @@
 //! Which version and target each instruction needs.
 //!
 //! The numbers were confirmed by assembling every family at every version with ptxas; below 8.0 nothing is
-//! told apart, because `sm_90a` itself needs 8.0.
+//! distinguished, because `sm_90a` itself needs 8.0.
 
 use crate::inst::{BulkSharedDst, Cvt, Inst, MbarrierWait, Mov, TensorLoad, Wgmma};
 use crate::module::{Module, Version};
 use crate::types::{AccessSem, FenceSem, Rounding, Type};
+use target::SM_90A;
 
 /// What an instruction needs beyond `.version 8.0` and `.target sm_90`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub struct Requirement {
     pub feature: &'static str,
     /// Lowest `.version`.
     pub version: Version,
-    /// The target must be `sm_90a`.
+    /// The target must be the architecture-specific one, such as `sm_90a`.
     pub arch_specific: bool,
 }
 
@@ -105,7 +106,7 @@ fn cvt_requirement(cvt: &Cvt) -> Option<Requirement> {
 }
 
 impl Module {
-    /// The lowest `.version` that has every instruction of the module on `sm_90a`.
+    /// The lowest `.version` that has the module's target and every instruction of it.
     pub fn required_version(&self) -> Version {
         let instructions = self
             .bodies()
@@ -114,6 +115,7 @@ impl Module {
         let versions = instructions
             .filter_map(|instruction| requirement(&instruction.inst))
             .map(|r| r.version);
-        versions.fold(Version::SM_90A, Version::max)
+        let machine = self.target.machine().unwrap_or(&SM_90A);
+        versions.fold(Version::least_for(machine), Version::max)
     }
 }

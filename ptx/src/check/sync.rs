@@ -5,15 +5,13 @@ use super::legal::Need::Exact;
 use crate::inst::{
     ArriveOp, Bar, BarOp, BarRed, BarRedOp, ClusterBar, ClusterBarOp, Elect, FenceProxyTensormap,
     Match, MatchOp, MbarSpace, MbarrierArrive, MbarrierInit, MbarrierTx, MbarrierWait, Nanosleep,
-    Redux, ReduxOp, SetMaxNReg, Shfl, Vote, VoteOp, WaitOp,
+    Redux, ReduxOp, SetMaxNReg, Shfl, Visit, Vote, VoteOp, WaitOp,
 };
 use crate::operand::{Addr, Dest, Operand};
 use crate::types::{AccessSem, FenceSem, Scope, Space, Type};
 
-const LARGEST_MBARRIER_COUNT: i64 = (1 << 20) - 1;
-
-impl Checker<'_> {
-    pub(super) fn bar(&mut self, inst: &Bar) {
+impl Visit<Bar> for Checker<'_> {
+    fn visit(&mut self, inst: &Bar) {
         self.barrier(&inst.barrier, inst.threads.as_ref());
         let is_arrive = matches!(inst.op, BarOp::Arrive | BarOp::ArriveDivergent);
         let is_counted = inst
@@ -23,18 +21,26 @@ impl Checker<'_> {
             format!("`{}` needs the number of threads", inst.op.text())
         });
     }
+}
 
+impl Checker<'_> {
     fn barrier(&mut self, barrier: &Operand, threads: Option<&Operand>) {
-        self.ranged("barrier", barrier, "a barrier from 0 to 15", |value| {
-            (0..16).contains(&value)
+        let cta = &self.machine.cta;
+        let (barriers, most) = (i64::from(cta.barriers), i64::from(cta.threads));
+        let allowed = format!("a barrier from 0 to {}", barriers - 1);
+        self.ranged("barrier", barrier, allowed, |value| {
+            (0..barriers).contains(&value)
         });
         if let Some(threads) = threads {
-            let is_legal = |value: i64| value % 32 == 0 && (0..=1024).contains(&value);
-            self.ranged("threads", threads, "a multiple of 32 up to 1024", is_legal);
+            let is_legal = |value: i64| value % 32 == 0 && (0..=most).contains(&value);
+            let allowed = format!("a multiple of 32 up to {most}");
+            self.ranged("threads", threads, allowed, is_legal);
         }
     }
+}
 
-    pub(super) fn bar_red(&mut self, inst: &BarRed) {
+impl Visit<BarRed> for Checker<'_> {
+    fn visit(&mut self, inst: &BarRed) {
         self.barrier(&inst.barrier, inst.threads.as_ref());
         let ty = if inst.op == BarRedOp::Popc {
             Type::U32
@@ -44,8 +50,10 @@ impl Checker<'_> {
         self.result("dst", inst.dst, Exact(ty));
         self.predicate("src", inst.src);
     }
+}
 
-    pub(super) fn cluster_bar(&mut self, inst: &ClusterBar) {
+impl Visit<ClusterBar> for Checker<'_> {
+    fn visit(&mut self, inst: &ClusterBar) {
         let is_legal = match (inst.op, inst.sem) {
             (_, None) => true,
             (ClusterBarOp::Arrive, Some(sem)) => {
@@ -57,29 +65,34 @@ impl Checker<'_> {
             "arrive is .release or .relaxed, wait is .acquire".to_owned()
         });
     }
+}
 
-    pub(super) fn fence_tensormap(&mut self, inst: &FenceProxyTensormap) {
+impl Visit<FenceProxyTensormap> for Checker<'_> {
+    fn visit(&mut self, inst: &FenceProxyTensormap) {
         let acquires = inst.sem == FenceSem::Acquire;
         self.require(
             matches!(inst.sem, FenceSem::Acquire | FenceSem::Release),
             || "a tensormap fence is .acquire or .release".to_owned(),
         );
         self.require(inst.addr.is_some() == acquires && inst.bytes.is_some() == acquires, || {
-            "the acquiring tensormap fence names the map and its 128 bytes, the releasing one nothing".to_owned()
+            "the acquiring tensormap fence names the map and its size, the releasing one nothing".to_owned()
         });
         if let (Some(addr), Some(bytes)) = (inst.addr, &inst.bytes) {
-            self.addr("addr", addr, None, 128, 1);
-            self.immediate("bytes", bytes, "128", |value| value == 128);
+            self.addr("addr", addr, None, self.machine.tensor_map.bytes, 1);
+            self.map_bytes(bytes);
         }
     }
+}
 
+impl Checker<'_> {
     /// The address of an mbarrier.
     pub(super) fn mbarrier(&mut self, addr: Addr, space: Option<MbarSpace>) {
         let space = space.map(|space| match space {
             MbarSpace::Cta => Space::Shared,
             MbarSpace::Cluster => Space::SharedCluster,
         });
-        self.addr("addr", addr, space, 8, 8);
+        let bytes = self.machine.mbarrier.bytes;
+        self.addr("addr", addr, space, bytes, bytes);
     }
 
     /// An mbarrier that must be in the own CTA.
@@ -89,22 +102,45 @@ impl Checker<'_> {
         });
         self.mbarrier(addr, space);
     }
+}
 
-    pub(super) fn mbarrier_init(&mut self, inst: &MbarrierInit) {
+impl Visit<MbarrierInit> for Checker<'_> {
+    fn visit(&mut self, inst: &MbarrierInit) {
         self.own_mbarrier("mbarrier.init", inst.addr, inst.space);
-        let is_legal = |value: i64| (1..=LARGEST_MBARRIER_COUNT).contains(&value);
-        self.ranged("count", &inst.count, "1 to 1048575 arrivals", is_legal);
+        self.arrivals(&inst.count);
+    }
+}
+
+impl Checker<'_> {
+    /// How many arrivals a phase or an instruction counts.
+    fn arrivals(&mut self, count: &Operand) {
+        let most = self.machine.mbarrier.arrivals;
+        let is_legal = |value: i64| (1..=most.into()).contains(&value);
+        self.ranged("count", count, format!("1 to {most} arrivals"), is_legal);
     }
 
-    pub(super) fn mbarrier_tx(&mut self, inst: &MbarrierTx) {
+    /// The size of a tensor map, written as an operand.
+    pub(super) fn map_bytes(&mut self, bytes: &Operand) {
+        let wanted = self.machine.tensor_map.bytes;
+        self.immediate("bytes", bytes, wanted.to_string(), |value| {
+            value == wanted.into()
+        });
+    }
+}
+
+impl Visit<MbarrierTx> for Checker<'_> {
+    fn visit(&mut self, inst: &MbarrierTx) {
         self.mbarrier(inst.addr, inst.space);
         self.mbarrier_order(inst.op.text(), inst.sem, inst.scope, &[AccessSem::Relaxed]);
         self.transaction("bytes", &inst.bytes);
     }
+}
 
+impl Checker<'_> {
     fn transaction(&mut self, operand: &'static str, bytes: &Operand) {
-        let is_legal = |value: i64| (0..=LARGEST_MBARRIER_COUNT).contains(&value);
-        self.ranged(operand, bytes, "0 to 1048575 bytes", is_legal);
+        let most = self.machine.mbarrier.transaction_bytes;
+        let is_legal = |value: i64| (0..=most.into()).contains(&value);
+        self.ranged(operand, bytes, format!("0 to {most} bytes"), is_legal);
     }
 
     fn mbarrier_order(
@@ -132,8 +168,10 @@ impl Checker<'_> {
             format!("`{op}` takes memory order and scope together")
         });
     }
+}
 
-    pub(super) fn mbarrier_arrive(&mut self, inst: &MbarrierArrive) {
+impl Visit<MbarrierArrive> for Checker<'_> {
+    fn visit(&mut self, inst: &MbarrierArrive) {
         let op = inst.op.text();
         self.mbarrier(inst.addr, inst.space);
         self.mbarrier_order(
@@ -162,13 +200,14 @@ impl Checker<'_> {
             if inst.op.is_expect_tx() {
                 self.transaction("count", count);
             } else {
-                let is_legal = |value: i64| (1..=LARGEST_MBARRIER_COUNT).contains(&value);
-                self.ranged("count", count, "1 to 1048575 arrivals", is_legal);
+                self.arrivals(count);
             }
         }
     }
+}
 
-    pub(super) fn mbarrier_wait(&mut self, inst: &MbarrierWait) {
+impl Visit<MbarrierWait> for Checker<'_> {
+    fn visit(&mut self, inst: &MbarrierWait) {
         let op = inst.op.text();
         self.own_mbarrier(op, inst.addr, inst.space);
         self.mbarrier_order(
@@ -191,17 +230,23 @@ impl Checker<'_> {
         });
         self.optional("hint", inst.hint.as_ref(), Exact(Type::U32));
     }
+}
 
-    pub(super) fn nanosleep(&mut self, inst: &Nanosleep) {
+impl Visit<Nanosleep> for Checker<'_> {
+    fn visit(&mut self, inst: &Nanosleep) {
         self.one_of("`nanosleep`", inst.ty, &[Type::U32]);
         self.value("nanoseconds", &inst.nanoseconds, Exact(Type::U32));
     }
+}
 
+impl Checker<'_> {
     pub(super) fn mask(&mut self, mask: &Operand) {
         self.value("mask", mask, Exact(Type::U32));
     }
+}
 
-    pub(super) fn shfl(&mut self, inst: &Shfl) {
+impl Visit<Shfl> for Checker<'_> {
+    fn visit(&mut self, inst: &Shfl) {
         self.pair(inst.dst, Exact(Type::B32), Exact(Type::Pred));
         self.value("a", &inst.a, Exact(Type::B32));
         self.ranged("lane", &inst.lane, "a lane from 0 to 31", |value| {
@@ -215,8 +260,10 @@ impl Checker<'_> {
         );
         self.mask(&inst.mask);
     }
+}
 
-    pub(super) fn vote(&mut self, inst: &Vote) {
+impl Visit<Vote> for Checker<'_> {
+    fn visit(&mut self, inst: &Vote) {
         let ty = if inst.op == VoteOp::Ballot {
             Type::B32
         } else {
@@ -226,8 +273,10 @@ impl Checker<'_> {
         self.predicate("src", inst.src);
         self.mask(&inst.mask);
     }
+}
 
-    pub(super) fn matching(&mut self, inst: &Match) {
+impl Visit<Match> for Checker<'_> {
+    fn visit(&mut self, inst: &Match) {
         self.one_of("`match`", inst.ty, &[Type::B32, Type::B64]);
         self.require(inst.op == MatchOp::All || inst.dst.second.is_none(), || {
             "only `match.all` returns a predicate".to_owned()
@@ -236,8 +285,10 @@ impl Checker<'_> {
         self.value("a", &inst.a, Exact(inst.ty));
         self.mask(&inst.mask);
     }
+}
 
-    pub(super) fn redux(&mut self, inst: &Redux) {
+impl Visit<Redux> for Checker<'_> {
+    fn visit(&mut self, inst: &Redux) {
         let is_bitwise = matches!(inst.op, ReduxOp::And | ReduxOp::Or | ReduxOp::Xor);
         let types: &[Type] = if is_bitwise {
             &[Type::B32]
@@ -250,22 +301,25 @@ impl Checker<'_> {
         self.value("src", &inst.src, Exact(ty));
         self.mask(&inst.mask);
     }
+}
 
-    pub(super) fn elect(&mut self, inst: &Elect) {
+impl Visit<Elect> for Checker<'_> {
+    fn visit(&mut self, inst: &Elect) {
         self.require(inst.dst.second.is_some(), || {
             "`elect.sync` returns `lane|predicate` or `_|predicate`".to_owned()
         });
         self.pair(inst.dst, Exact(Type::U32), Exact(Type::Pred));
         self.mask(&inst.mask);
     }
+}
 
-    pub(super) fn set_max_n_reg(&mut self, inst: &SetMaxNReg) {
-        let is_legal = |value: i64| (24..=256).contains(&value) && value % 8 == 0;
-        self.immediate(
-            "count",
-            &inst.count,
-            "a multiple of 8 from 24 to 256",
-            is_legal,
-        );
+impl Visit<SetMaxNReg> for Checker<'_> {
+    fn visit(&mut self, inst: &SetMaxNReg) {
+        let limits = &self.machine.registers;
+        let [unit, least, most] =
+            [limits.unit, limits.least_budget, limits.most_budget].map(i64::from);
+        let is_legal = |value: i64| (least..=most).contains(&value) && value % unit == 0;
+        let allowed = format!("a multiple of {unit} from {least} to {most}");
+        self.immediate("count", &inst.count, allowed, is_legal);
     }
 }

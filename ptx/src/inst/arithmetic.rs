@@ -41,7 +41,7 @@ spelled! {
         Num = "num", Nan = "nan",
     }
 
-    /// How the result of a comparison meets a further predicate.
+    /// How the result of a comparison is combined with a further predicate.
     BoolOp { And = "and", Or = "or", Xor = "xor" }
 
     /// Direction and overflow of a funnel shift.

@@ -1,4 +1,4 @@
-//! What must hold where the code comes by: no instruction of the ISA, and no work for the hardware.
+//! Bounds that must hold at a place of the code: no instruction of the ISA, and no work for the hardware.
 
 use crate::inst::family::Family;
 use crate::operand::{Reg, Role};
@@ -8,7 +8,7 @@ use crate::spelling::Modifiers;
 
 /// `// bound %r5+1 < 4: text`: the number `index + plus`, unsigned, lies below `limit`.
 ///
-/// In a PTX file it is a comment, which ptxas passes over. A machine that can tell faults with the text where it does not
+/// In a PTX file it is a comment, which ptxas passes over. An emulator reports a fault with the text where it does not
 /// hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
@@ -32,7 +32,7 @@ impl Bound {
     /// Begins the comment.
     const WORD: &'static str = "bound ";
 
-    /// Reads what a comment holds behind its guard; `register` knows names.
+    /// Reads what a comment holds after its guard; `register` resolves names.
     pub(crate) fn parse_comment(
         text: &str,
         register: impl FnOnce(&str) -> Option<Reg>,

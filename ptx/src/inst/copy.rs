@@ -67,7 +67,7 @@ family! {
     BulkStore: ["cp.async.bulk.global.shared::cta.bulk_group" policy ? CachePolicy]
         (in dst: Addr, in src: Addr, in bytes: Operand; in policy);
 
-    /// Brings a range of global memory into L2 (PTX ISA 9.7.9.25.4).
+    /// Prefetches a range of global memory into L2 (PTX ISA 9.7.9.25.4).
     BulkPrefetch: ["cp.async.bulk.prefetch.L2.global" policy ? CachePolicy]
         (in src: Addr, in bytes: Operand; in policy);
 
@@ -95,7 +95,7 @@ family! {
                    mode ? TensorMode, "bulk_group" policy ? CachePolicy]
         (in dst: TensorAddr, in src: Addr; in policy);
 
-    /// Brings a box into L2 (PTX ISA 9.7.9.27).
+    /// Prefetches a box into L2 (PTX ISA 9.7.9.27).
     TensorPrefetch: ["cp.async.bulk.prefetch.tensor" dim: TensorDim, "L2.global" mode ? TensorMode,
                      policy ? CachePolicy]
         (in src: TensorAddr, in offsets ? Im2colOffsets; in policy);

@@ -28,6 +28,18 @@ use crate::print::Printer;
 use crate::spelling::Modifiers;
 use family::Family;
 
+/// Something that is done for every instruction: [`Inst::accept`] finds out which family it is of.
+pub trait Visitor {
+    /// The result for one instruction.
+    type Output;
+}
+
+/// What a [`Visitor`] does for the instructions of family `I`.
+pub trait Visit<I>: Visitor {
+    /// Does it for one of them.
+    fn visit(&mut self, inst: &I) -> Self::Output;
+}
+
 macro_rules! instructions {
     ($($name:ident),+ $(,)?) => {
         /// An instruction.
@@ -36,7 +48,17 @@ macro_rules! instructions {
             $(#[doc = concat!("[`", stringify!($name), "`]")] $name($name),)+
         }
 
+        /// A visitor that knows every family; one that lacks some does not compile.
+        pub trait VisitEach: $(Visit<$name> +)+ {}
+
+        impl<V: $(Visit<$name> +)+> VisitEach for V {}
+
         impl Inst {
+            /// Lets `visitor` do what it does for instructions of this family.
+            pub fn accept<V: VisitEach>(&self, visitor: &mut V) -> V::Output {
+                match self { $(Self::$name(inst) => Visit::<$name>::visit(visitor, inst),)+ }
+            }
+
             pub(crate) fn print(&self, printer: &mut Printer<'_>) {
                 match self { $(Self::$name(inst) => inst.print(printer),)+ }
             }

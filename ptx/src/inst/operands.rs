@@ -232,7 +232,7 @@ impl OperandSyntax for Predicate {
     }
 }
 
-/// The register of an address is read, whatever happens to the memory behind it.
+/// The register of an address is read, whatever happens to the memory at it.
 impl OperandSyntax for Addr {
     fn print(&self, printer: &mut Printer<'_>) {
         printer.text("[");

@@ -6,7 +6,7 @@ use crate::spelling::spelled;
 use crate::types::Type;
 
 spelled! {
-    /// Where a lane's value comes from.
+    /// The lane that a value is read from.
     ShflMode { Up = "up", Down = "down", Bfly = "bfly", Idx = "idx" }
 
     /// What a vote computes.

@@ -16,7 +16,10 @@ use crate::statement::{Instruction, LocId, Stmt};
 use crate::types::Space;
 use std::collections::HashSet;
 
-/// Reads a body; nested blocks become part of it, with names of their own made unique.
+/// Registers that a body may declare: far more than a compiler makes, and little enough to keep a table of.
+const MAX_REGISTERS: u64 = 1 << 20;
+
+/// Reads a body; nested blocks become part of it, with its names made unique.
 pub(super) struct BodyParser<'p, 's> {
     tokens: &'p mut Tokens<'s>,
     scopes: &'p mut Scopes,
@@ -256,11 +259,13 @@ impl<'p, 's> BodyParser<'p, 's> {
         } else {
             None
         };
-        if len.is_some_and(|len| len > 1 << 20) {
-            return Err(self.tokens.error(
-                name.offset,
-                format!("`{}` declares more than 1048576 registers", name.text),
-            ));
+        let declared = self.body.registers.len() as u64 + u64::from(len.unwrap_or(1));
+        if declared > MAX_REGISTERS {
+            let message = format!(
+                "with `{}` the body declares {declared} registers; at most {MAX_REGISTERS} are supported",
+                name.text
+            );
+            return Err(self.tokens.error(name.offset, message));
         }
         let first = len.map_or_else(|| name.text.to_owned(), |_| format!("{}0", name.text));
         if self.scopes.has_local(&first) {
@@ -268,15 +273,14 @@ impl<'p, 's> BodyParser<'p, 's> {
                 .tokens
                 .error(name.offset, format!("`{}` is declared twice", name.text)));
         }
-        let declared = self.body_name(name.text, &first);
-        let regs: Vec<Reg> = match len {
-            Some(len) => self.body.registers.declare_range(declared, class, len),
-            None => vec![self.body.registers.declare(declared, class)],
-        };
-        for (index, reg) in regs.into_iter().enumerate() {
-            let full =
-                len.map_or_else(|| name.text.to_owned(), |_| format!("{}{index}", name.text));
-            self.scopes.add(&full, Meaning::Reg(reg));
+        let declared_name = self.body_name(name.text, &first);
+        let first_reg = Reg(self.body.registers.len() as u32);
+        if let Some(len) = len {
+            self.body.registers.declare_range(declared_name, class, len);
+            self.scopes.add_range(name.text, first_reg, len);
+        } else {
+            self.body.registers.declare(declared_name, class);
+            self.scopes.add(name.text, Meaning::Reg(first_reg));
         }
         Ok(())
     }

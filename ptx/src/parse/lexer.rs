@@ -149,7 +149,7 @@ fn is_word_start(rest: &str) -> bool {
         || (bytes[0] == b'.' && bytes.get(1).is_some_and(|&byte| is_word_byte(byte)))
 }
 
-/// A word goes on over dots and double colons that more of it follows.
+/// A word includes dots and double colons that more of it follows.
 fn word_length(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let is_word_at = |at: usize| bytes.get(at).is_some_and(|&byte| is_word_byte(byte));

@@ -6,7 +6,9 @@ use super::lexer::{Token, TokenKind};
 use super::locations::DebugInfo;
 use super::scope::{Meaning, Scopes};
 use super::tokens::Tokens;
-use crate::module::{Body, Directives, Entry, Func, Linkage, Module, Param, Target, Version};
+use crate::module::{
+    Body, Directives, Entry, Func, Linkage, Module, Param, TargetDirective, Version,
+};
 use crate::operand::Symbol;
 
 const TOP_LEVEL: &str =
@@ -28,7 +30,7 @@ impl<'s> ModuleParser<'s> {
             tokens,
             scopes: Scopes::new(),
             debug,
-            module: Module::new(),
+            module: Module::default(),
         })
     }
 
@@ -81,7 +83,7 @@ impl<'s> ModuleParser<'s> {
         Ok(version)
     }
 
-    fn target(&mut self) -> Result<Target, ParseError> {
+    fn target(&mut self) -> Result<TargetDirective, ParseError> {
         let token = self.tokens.word("a target such as sm_90a")?;
         let name = token.text.strip_prefix("sm_").unwrap_or_default();
         let digits = name.strip_suffix('a').unwrap_or(name);
@@ -89,7 +91,7 @@ impl<'s> ModuleParser<'s> {
             let message = format!("expected a target such as sm_90a, found `{}`", token.text);
             return Err(self.tokens.error(token.offset, message));
         };
-        let mut target = Target {
+        let mut target = TargetDirective {
             sm,
             arch_specific: name.ends_with('a'),
             debug: false,
@@ -153,7 +155,7 @@ impl<'s> ModuleParser<'s> {
         Ok(())
     }
 
-    /// Makes a name known; two things cannot share one.
+    /// Declares a name; two things cannot share one.
     fn declare(&mut self, name: Token<'s>, symbol: Symbol) -> Result<(), ParseError> {
         if self.scopes.has_local(name.text) {
             return Err(self

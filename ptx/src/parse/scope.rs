@@ -31,7 +31,28 @@ impl Meaning {
 #[derive(Default)]
 struct Scope {
     names: HashMap<String, Meaning>,
+    /// Ranges of registers by the part of their names before the number: the first of each, and how many.
+    ranges: HashMap<String, (Reg, u32)>,
     labels: HashMap<String, Label>,
+}
+
+impl Scope {
+    fn find(&self, name: &str) -> Option<Meaning> {
+        let named = self.names.get(name).copied();
+        named.or_else(|| self.member(name).map(Meaning::Reg))
+    }
+
+    /// The member of a range that `name` spells: `%r12` is number 12 of `%r` or number 2 of `%r1`.
+    fn member(&self, name: &str) -> Option<Reg> {
+        let start = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        (start..name.len()).find_map(|at| {
+            let (prefix, digits) = name.split_at(at);
+            let (first, len) = *self.ranges.get(prefix)?;
+            let is_plain = digits == "0" || !digits.starts_with('0');
+            let index: u32 = digits.parse().ok().filter(|_| is_plain)?;
+            (index < len).then(|| Reg(first.0 + index))
+        })
+    }
 }
 
 /// The module's scope, then the function's, then one per open block.
@@ -63,6 +84,14 @@ impl Scopes {
         }
     }
 
+    /// `len` registers `name0`, `name1`, ... from `first` on. Their names are not spelled out, so that a declaration costs
+    /// as much as its text.
+    pub(crate) fn add_range(&mut self, name: &str, first: Reg, len: u32) {
+        if let Some(scope) = self.stack.last_mut() {
+            scope.ranges.insert(name.to_owned(), (first, len));
+        }
+    }
+
     pub(crate) fn add_label(&mut self, name: &str, label: Label) {
         if let Some(scope) = self.stack.last_mut() {
             scope.labels.insert(name.to_owned(), label);
@@ -73,15 +102,11 @@ impl Scopes {
     pub(crate) fn has_local(&self, name: &str) -> bool {
         self.stack
             .last()
-            .is_some_and(|scope| scope.names.contains_key(name))
+            .is_some_and(|scope| scope.find(name).is_some())
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Meaning> {
-        let declared = self
-            .stack
-            .iter()
-            .rev()
-            .find_map(|scope| scope.names.get(name).copied());
+        let declared = self.stack.iter().rev().find_map(|scope| scope.find(name));
         declared
             .or_else(|| self.specials.get(name).copied().map(Meaning::Special))
             .or_else(|| (name == "WARP_SZ").then_some(Meaning::WarpSize))

@@ -65,7 +65,7 @@ impl Opcode<'_> {
 }
 
 impl<'m> Printer<'m> {
-    fn new(module: &'m Module) -> Self {
+    pub(crate) fn new(module: &'m Module) -> Self {
         let out = String::with_capacity(4096);
         Self {
             out,

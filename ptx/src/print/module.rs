@@ -350,7 +350,7 @@ fn place(location: &Location) -> (u32, u32, u32) {
     (location.file, location.line, location.column)
 }
 
-/// With a number behind it, the label of an inlined function's name in the debug section.
+/// With a number after it, the label of an inlined function's name in the debug section.
 const FUNCTION_LABEL: &str = "$L__info_string";
 
 /// The label of an inlined function's name in the debug section.

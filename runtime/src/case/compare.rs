@@ -97,7 +97,7 @@ pub fn compare<T: DeviceElement, R: Reference, const N: usize>(
     tally.verdict(output, shape, tolerance)
 }
 
-/// What is known of the elements looked at so far.
+/// The errors of the elements compared so far.
 #[derive(Default)]
 #[doc(hidden)]
 pub struct Tally {

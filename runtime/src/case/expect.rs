@@ -65,7 +65,7 @@ impl Case {
         self.compare_part(output, part, 1, want, tolerance)
     }
 
-    /// The same for an output that the copy engine writes: it stores rows in whole units of 16 bytes, so that what lies
+    /// The same for an output that TMA stores write: they store rows in whole units of 16 bytes, so that what lies
     /// between the end of a row of the part and the next multiple of 16 bytes may hold anything. All else outside of the
     /// part must be as it was.
     ///

@@ -37,7 +37,7 @@ use beside::{AnyOutput, Beside};
 use chain::Chain;
 use launch::prepare;
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::device::Device;
 use crate::element::DeviceElement;

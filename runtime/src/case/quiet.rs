@@ -1,4 +1,4 @@
-//! Panics that are caught and told later are not printed at once.
+//! Panics that are caught and reported later are not printed at once.
 
 use std::any::Any;
 use std::panic::PanicHookInfo;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, Once, PoisonError};
 /// How many [`Quiet`] there are.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
-/// What panicked and was not told yet.
+/// The panic that was not reported yet.
 static PANICS: Mutex<Vec<Panic>> = Mutex::new(Vec::new());
 
 struct Panic {
@@ -17,7 +17,7 @@ struct Panic {
     place: String,
 }
 
-/// While it lives, panics print nothing; whoever catches them tells them. References are computed on threads of their own,
+/// While it lives, panics print nothing; the code that catches them reports them. References are computed on threads of their own,
 /// so those of all threads are meant. Who asks for a backtrace gets it at once.
 pub(super) struct Quiet(());
 

@@ -26,10 +26,6 @@ pub(crate) struct LaunchShape {
     pub(crate) overlaps_previous: bool,
 }
 
-/// CTAs of a cluster that every GPU with clusters allows; more must be asked for (CUDA C++ Programming Guide,
-/// "Thread Block Clusters").
-const PORTABLE_CLUSTER: u32 = 8;
-
 impl Function {
     /// Puts a launch on `stream`. A failure of the kernel itself shows at a later synchronisation.
     ///
@@ -97,7 +93,7 @@ impl Function {
     /// An error unless the GPU can hold one cluster of this size, which a launch would only call a lack of resources.
     pub(crate) fn expect_room(&self, threads: [u32; 3], cluster: [u32; 3]) -> Result<(), Error> {
         let ctas: u32 = cluster.iter().product();
-        if ctas > PORTABLE_CLUSTER {
+        if ctas > self.context().target().cluster.portable_ctas {
             self.allow_large_clusters()?;
         }
         let threads_of_cta: u32 = threads.iter().product();

@@ -11,6 +11,7 @@
 //! - A kernel's failure is noticed by a later call and poisons the context. A stream remembers what was launched
 //!   last, so that the error names it.
 
+mod backend;
 mod event;
 mod graph;
 mod launch;
@@ -28,7 +29,6 @@ pub use machine::driver::CudaFailure;
 pub(crate) use memory::DeviceMemory;
 pub(crate) use module::{Function, Module};
 pub(crate) use stream::Stream;
-pub(crate) use tensor_map::encode_tensor_map;
 pub use watchdog::{HANG_EXIT_CODE, Watchdog};
 
 #[cfg(test)]

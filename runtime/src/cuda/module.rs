@@ -18,9 +18,6 @@ use machine::driver::{Driver, Handle};
 /// Bytes of each log that the driver's compiler may fill.
 const LOG_BYTES: usize = 16 << 10;
 
-/// Shared memory that a CTA may have without asking for more, in bytes (CUDA C++ Programming Guide, 20.7 "9.0").
-const PLAIN_SHARED_BYTES: u32 = 48 << 10;
-
 /// Code on the GPU.
 pub(crate) struct Module {
     context: Arc<Context>,
@@ -264,7 +261,7 @@ impl Function {
                 limit_bytes,
             });
         }
-        if self.shared_bytes <= PLAIN_SHARED_BYTES {
+        if self.shared_bytes <= self.context().target().cta.static_shared_bytes {
             return Ok(());
         }
         let attribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

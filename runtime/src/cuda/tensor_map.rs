@@ -9,26 +9,33 @@ use cudarc::driver::sys::{
     CUtensorMapInterleave_enum as Interleave, CUtensorMapL2promotion_enum as Promotion,
     CUtensorMapSwizzle_enum as Swizzle,
 };
-use emulator::{TensorAccess, TensorElement, TensorMap};
+use ptx::{EncodedTensorMap, L2Promotion, TensorAccess, TensorElement, TensorMap};
 
 use super::{Context, CudaFailure};
-use crate::tensor_map::L2Promotion;
 
-/// The 128 bytes of a tensor map. The map has been validated.
+/// The bytes of a tensor map whose rules have been checked.
 pub(crate) fn encode_tensor_map(
     context: &Context,
     map: &TensorMap,
-    promotion: L2Promotion,
-) -> Result<[u8; 128], CudaFailure> {
+) -> Result<EncodedTensorMap, CudaFailure> {
     let mut encoded = sys::CUtensorMap { opaque: [0; 16] };
     context.bind()?;
     match map.access {
         TensorAccess::Tiled { box_dims } => {
-            encode_tiled(context, map, &box_dims, promotion, &mut encoded)?;
+            encode_tiled(context, map, &box_dims, &mut encoded)?;
         }
-        TensorAccess::Im2col { .. } => encode_im2col(context, map, promotion, &mut encoded)?,
+        TensorAccess::Im2col {
+            lower_corner,
+            upper_corner,
+            channels,
+            pixels,
+        } => {
+            let corners = [lower_corner, upper_corner].map(|corner| corner.map(c_int::from));
+            let block = [channels, pixels].map(u32::from);
+            encode_im2col(context, map, &corners, block, &mut encoded)?;
+        }
     }
-    let mut bytes = [0; 128];
+    let mut bytes = [0; size_of::<EncodedTensorMap>()];
     for (part, word) in bytes.chunks_exact_mut(8).zip(encoded.opaque) {
         part.copy_from_slice(&word.to_ne_bytes());
     }
@@ -40,7 +47,6 @@ fn encode_tiled(
     context: &Context,
     map: &TensorMap,
     box_dims: &[u32; 5],
-    promotion: L2Promotion,
     encoded: &mut sys::CUtensorMap,
 ) -> Result<(), CudaFailure> {
     // SAFETY: writes one aligned tensor map; each array has at least `rank` entries, the strides `rank` - 1; the
@@ -57,30 +63,21 @@ fn encode_tiled(
             map.element_strides.as_ptr(),
             Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle(map.swizzle),
-            l2_promotion(promotion),
+            l2_promotion(map.l2_promotion),
             fill(map),
         )
     };
     context.driver.check("cuTensorMapEncodeTiled", code)
 }
 
-/// A map of the pixels of an image.
+/// A map of the pixels of an image, between the lower and the upper corner, in blocks of so many channels and pixels.
 fn encode_im2col(
     context: &Context,
     map: &TensorMap,
-    promotion: L2Promotion,
+    [lower, upper]: &[[c_int; 3]; 2],
+    [channels, pixels]: [u32; 2],
     encoded: &mut sys::CUtensorMap,
 ) -> Result<(), CudaFailure> {
-    let TensorAccess::Im2col {
-        lower_corner,
-        upper_corner,
-        channels,
-        pixels,
-    } = map.access
-    else {
-        unreachable!("only maps of pixels are encoded here")
-    };
-    let (lower, upper) = (lower_corner.map(c_int::from), upper_corner.map(c_int::from));
     // SAFETY: as above; a corner has `rank` - 2 entries, 3 at the most.
     let code = unsafe {
         (context.driver.cuTensorMapEncodeIm2col)(
@@ -92,12 +89,12 @@ fn encode_im2col(
             map.strides.as_ptr(),
             lower.as_ptr(),
             upper.as_ptr(),
-            channels.into(),
-            pixels.into(),
+            channels,
+            pixels,
             map.element_strides.as_ptr(),
             Interleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle(map.swizzle),
-            l2_promotion(promotion),
+            l2_promotion(map.l2_promotion),
             fill(map),
         )
     };

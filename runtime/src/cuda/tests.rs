@@ -14,7 +14,7 @@ fn open() -> Option<std::sync::Arc<Context>> {
             error @ (MachineError::NoDriver
             | MachineError::NoDevice
             | MachineError::DriverTooOld { .. }
-            | MachineError::NotHopper { .. }),
+            | MachineError::UnsupportedGpu { .. }),
         ) => {
             let line = error.to_string();
             assert!(!line.contains('\n'), "one line: {line}");

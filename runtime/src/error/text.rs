@@ -64,10 +64,12 @@ impl fmt::Display for Error {
             Error::ClusterTooLarge {
                 kernel,
                 cluster: [x, y, z],
+                target,
             } => write!(
                 f,
-                "`{kernel}` has clusters of {x}×{y}×{z} CTAs, and there can be 16 in one, 8 on every Hopper GPU; use smaller \
-                 clusters"
+                "`{kernel}` has clusters of {x}×{y}×{z} CTAs, and there can be {} in one, {} on every {} GPU; use smaller \
+                 clusters",
+                target.cluster.ctas, target.cluster.portable_ctas, target.code_name
             ),
             Error::DoesNotFit {
                 kernel,

@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::{Func, Stage};
-use gluon_lang::layout::convert::AccessKind;
-use gluon_lang::text::print;
-use lowering::analysis::axis::Axes;
-use lowering::analysis::{banks, coalescing, conversions};
-use lowering::{Options, StopAt, run_to};
+use diag::Diagnostics;
+use ir::text::print;
+use ir::{Func, Stage};
+use lowering::{Options, StopAt, costs, run_to};
 
 use super::catalog::{Catalog, KernelItem, Variant};
 use crate::kernel::Compiled;
@@ -25,52 +21,13 @@ pub(super) fn ir_text(func: Func, stop: &StopAt) -> Result<String, Diagnostics> 
 }
 
 /// What each access to memory and each conversion costs, as lines for a header: of global memory width, sectors and bytes
-/// used of those moved, of shared memory width and bank conflicts, of conversions what is left of them after the passes.
-pub(super) fn accesses(func: Func) -> Result<Vec<String>, Diagnostics> {
-    let func = run_to(
-        func,
-        &StopAt::Pass(CHECKED.to_string()),
-        &Options::default(),
-    )?
-    .func;
-    let axes = Axes::of(&func);
-    let line = |inst| {
-        let cost = cost(&func, &axes, inst)?;
-        let place = func.place(inst).map_or_else(String::new, |place| {
-            format!(" at {}:{}", place.file, place.line)
-        });
-        let mnemonic = func.op(inst).rules().mnemonic();
-        Some(format!("{mnemonic}{place}: {cost}"))
-    };
-    Ok(func.walk().into_iter().filter_map(line).collect())
-}
-
-/// The pass that looks at accesses: before it they are not yet those that will be emitted.
-const CHECKED: &str = "check-accesses";
-
-/// What an instruction costs that accesses memory or converts.
-fn cost(func: &Func, axes: &Axes, inst: Inst) -> Option<String> {
-    if let Some(cost) = coalescing::cost(func, axes, inst) {
-        return Some(format!(
-            "{} bytes a thread, {} sectors a warp, {} of {} bytes used",
-            cost.vector_bytes,
-            cost.sectors,
-            cost.used_bytes,
-            cost.moved_bytes()
-        ));
-    }
-    if let Some(cost) = banks::cost(func, inst) {
-        let kind = match cost.kind {
-            AccessKind::Vector => "",
-            AccessKind::Matrix => " in matrices",
-            AccessKind::Transposed => " in transposed matrices",
-        };
-        return Some(format!(
-            "{} bytes a thread{kind}, {} times, {} wavefronts a warp, {} of them by bank conflicts",
-            cost.thread_bytes, cost.accesses, cost.wavefronts, cost.conflicts
-        ));
-    }
-    conversions::cost(func, inst).map(|cost| cost.to_string())
+/// used of those moved, of shared memory width and bank conflicts, of conversions what is left of them after the passes;
+/// below each what its author can do about it.
+pub(super) fn accesses(func: &Func) -> Result<Vec<String>, Diagnostics> {
+    let entries = costs::of(func)?.into_iter();
+    let lines = entries.map(|entry| entry.to_string());
+    let lines = lines.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    Ok(lines.collect())
 }
 
 /// The stage at which snapshots and `build` keep the IR.
@@ -88,6 +45,39 @@ pub(super) fn facts(compiled: &Compiled) -> Vec<String> {
         ),
         format!("instructions: {}: {stats}", stats.instructions()),
     ]
+}
+
+/// How often each opcode occurs that [`facts`] does not count, as lines for a header: a line for each family, so that a
+/// change is short.
+pub(super) fn opcodes(compiled: &Compiled) -> Vec<String> {
+    let stats = ptx::Stats::of_module(compiled.module());
+    let mut families: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (opcode, count) in stats.others() {
+        let of_family = families.entry(family(opcode)).or_default();
+        of_family.push(format!("{count} {opcode}"));
+    }
+    let line = |(family, opcodes): (&str, Vec<String>)| format!("{family}: {}", opcodes.join(", "));
+    families.into_iter().map(line).collect()
+}
+
+/// The family of an opcode: by what it does, or else by the type that it computes on, which stands last.
+fn family(opcode: &str) -> &'static str {
+    let mut pieces = opcode.split('.');
+    let (first, last) = (
+        pieces.next().unwrap_or_default(),
+        pieces.next_back().unwrap_or_default(),
+    );
+    match (first, last) {
+        ("createpolicy" | "mapa" | "tensormap", _) => "others",
+        ("cvt", _) => "conversions",
+        ("cvta" | "ld" | "mov" | "prmt", _) => "moves",
+        ("selp" | "set" | "setp" | "slct", _) | (_, "pred") => "predicates",
+        (_, kind) if kind.trim_start_matches('b').starts_with('f') => "floats",
+        (_, kind) if kind.starts_with(['b', 's', 'u']) && kind.ends_with(char::is_numeric) => {
+            "integers"
+        }
+        _ => "others",
+    }
 }
 
 /// What ptxas says of an entry, in one line.
@@ -166,7 +156,26 @@ fn plain(arguments: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{plain, without_head};
+    use super::{family, plain, without_head};
+
+    #[test]
+    fn an_opcode_is_of_one_family() {
+        for (opcode, expected) in [
+            ("cvt.rn.bf16x2.f32", "conversions"),
+            ("ld.param.b64", "moves"),
+            ("and.pred", "predicates"),
+            ("setp.lt.f32", "predicates"),
+            ("fma.rn.ftz.bf16x2", "floats"),
+            ("ex2.approx.ftz.f32", "floats"),
+            ("mad.wide.s32", "integers"),
+            ("lop3.b32", "integers"),
+            ("griddepcontrol.wait", "others"),
+            ("mapa.shared::cluster.u32", "others"),
+            ("ret", "others"),
+        ] {
+            assert_eq!(family(opcode), expected, "{opcode}");
+        }
+    }
 
     #[test]
     fn an_old_header_is_left_out() {

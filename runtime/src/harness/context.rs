@@ -25,7 +25,7 @@ pub(super) struct Context {
     sizes_of_command: Vec<SizeOverride>,
 }
 
-/// How a verb ends, or why it ended early: whoever fails says so first.
+/// How a verb ends, or why it ended early; the failure has been reported.
 pub(super) type Done<T = Exit> = Result<T, Exit>;
 
 impl Context {

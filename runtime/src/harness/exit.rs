@@ -25,7 +25,7 @@ fn exit_of_lack(error: &MachineError) -> Exit {
         | MachineError::DriverTooOld { .. }
         | MachineError::NoDevice
         | MachineError::NoSuchDevice { .. }
-        | MachineError::NotHopper { .. } => Exit::NoGpu,
+        | MachineError::UnsupportedGpu { .. } => Exit::NoGpu,
         MachineError::NoPtxas { .. }
         | MachineError::Ptxas(_)
         | MachineError::NoDisassembler

@@ -29,7 +29,7 @@ impl Replaced {
     /// What is kept in `folder`.
     ///
     /// # Errors
-    /// A kept file that cannot be read any more; the way out is to take it back.
+    /// A kept file that cannot be read any more; the help is to reset it.
     pub(super) fn read(folder: &Path) -> Result<Replaced, String> {
         let mut kernels = BTreeMap::new();
         for path in kept_files(folder) {

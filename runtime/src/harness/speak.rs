@@ -1,11 +1,11 @@
-//! Where a harness speaks: requested data to standard output, everything else to standard error.
+//! The output of a harness: requested data to standard output, everything else to standard error.
 
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use gluon_lang::diag::{Diagnostic, Diagnostics};
+use diag::{Diagnostic, Diagnostics};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use protocol::expect_written;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(super) struct Speaker {
 }
 
 impl Speaker {
-    /// Speaks as `options` say, and finds the author's lines in `sources`.
+    /// Writes in the form that `options` select, and quotes the author's lines from `sources`.
     pub(super) fn new(options: OutputOptions, sources: Sources) -> Speaker {
         // What is not wanted of the styles is taken away by the stream.
         let reporter = Reporter {

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::ir::Contracts;
+use diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::lang::Printed;
+use ir::Contracts;
 use lowering::{LaunchInfo, Options};
 
 use super::Instance;

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use gluon_lang::diag::Diagnostics;
+use diag::Diagnostics;
 use gluon_lang::lang::{KernelFn, Traced};
 use gluon_lang::rt::{KernelEntry, KernelInstance};
 
 use super::compile::Compiler;
+use super::costs::{self, BankConflicts, Coalescing};
 use super::typed::CompiledKernel;
 use crate::error::Result;
 
@@ -21,6 +22,41 @@ pub trait Kernel<H>: KernelFn<H> + Send + Sync + 'static {
     /// [`Error::Kernel`](crate::Error::Kernel) with what is wrong with it.
     fn compile(self, compiler: &Compiler) -> Result<CompiledKernel<H>> {
         Ok(CompiledKernel::new(compiler.compile(&Instance::of(self))?))
+    }
+
+    /// What each access to global memory through pointers costs a warp, in the order of the kernel's text: for a test that
+    /// they coalesce. Without a GPU, from the layouts and from what is known of the addresses; of addresses that are not
+    /// known, each lane's counts as a sector of its own.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`](crate::Error::Kernel) with what is wrong with the kernel.
+    ///
+    /// ```
+    /// use tilekit::prelude::*;
+    ///
+    /// #[kernel]
+    /// fn copy(x: Ptr<f32>, out: Ptr<f32>) {
+    ///     let i = arange(0..512, Coalesced);
+    ///     out.at(i).store(x.at(i).load());
+    /// }
+    ///
+    /// for access in copy.coalescing()? {
+    ///     assert_eq!((access.thread_bytes, access.wasted_sectors()), (16, 0));
+    /// }
+    /// # Ok::<(), tilekit::Error>(())
+    /// ```
+    fn coalescing(self) -> Result<Vec<Coalescing>> {
+        costs::coalescing(self)
+    }
+
+    /// What each move of a tile between registers and shared memory costs a warp, in the order of the kernel's text: for a
+    /// test that it has no bank conflicts. Of one layout of registers and one of memory,
+    /// [`bank_conflicts`](crate::layout::local::bank_conflicts) says the same.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`](crate::Error::Kernel) with what is wrong with the kernel.
+    fn bank_conflicts(self) -> Result<Vec<BankConflicts>> {
+        costs::bank_conflicts(self)
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod arguments;
 mod compile;
+mod costs;
 mod instance;
 mod packing;
 mod promises;
@@ -15,6 +16,7 @@ mod typed;
 
 pub use arguments::{Argument, Arguments};
 pub use compile::{Compiled, Compiler, StepTime};
+pub use costs::{BankConflicts, Coalescing};
 pub(crate) use instance::display_of;
 pub use instance::{Instance, Kernel};
 pub use packing::Packing;

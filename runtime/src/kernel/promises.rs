@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gluon_lang::elem::Elem;
+use ir::elem::Elem;
 use lowering::ParamInfo;
 
 use crate::error::{Error, Result};
@@ -106,8 +106,8 @@ fn check_one(kernel: &str, param: &ParamInfo, bytes: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use gluon_lang::elem::DType;
-    use gluon_lang::ir::Type;
+    use ir::Type;
+    use ir::elem::DType;
 
     use super::*;
 

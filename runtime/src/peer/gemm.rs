@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 use rayon::prelude::*;
 
 use super::reference::{Matrix, product};

@@ -1,8 +1,8 @@
 //! Faults of the emulator as diagnostics, so that they are shown at the author's line like any other mistake.
 
+use diag::{Call, Place};
+use diag::{Code, Diagnostic};
 use emulator::{Fault, FaultKind, Related};
-use gluon_lang::diag::{Code, Diagnostic};
-use gluon_lang::ir::{Call, Place};
 
 /// The diagnostic that says what `fault` says: the sentence, the author's lines, who it was, the instruction, the way out.
 pub fn fault_diagnostic(fault: &Fault) -> Diagnostic {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use annotate_snippets::{
     Annotation, AnnotationKind, Element, Group, Level, Origin, Padding, Renderer, Snippet,
 };
-use gluon_lang::diag::{Diagnostic, Severity};
-use gluon_lang::ir::Place;
+use diag::Place;
+use diag::{Diagnostic, Severity};
 
 use super::{Sources, span_at};
 

@@ -1,7 +1,7 @@
 //! Diagnostics in rustc's JSON.
 
-use gluon_lang::diag::{Diagnostic, Label};
-use gluon_lang::ir::Place;
+use diag::Place;
+use diag::{Diagnostic, Label};
 use protocol::rustc_json::{Code, Message, Span, Spot};
 
 use super::short::severity_word;

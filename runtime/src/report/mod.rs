@@ -13,7 +13,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-use gluon_lang::diag::Diagnostic;
+use diag::Diagnostic;
 
 pub use fault::fault_diagnostic;
 pub use lex::span_at;

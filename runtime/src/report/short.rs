@@ -1,6 +1,6 @@
 //! One line a diagnostic, as compilers and editors have always read them.
 
-use gluon_lang::diag::{Diagnostic, Severity};
+use diag::{Diagnostic, Severity};
 
 pub(super) fn render(diagnostic: &Diagnostic) -> String {
     let Diagnostic { code, message, .. } = diagnostic;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use gluon_lang::diag::{Code, Diagnostic};
-use gluon_lang::ir::{Call, Place};
+use diag::{Call, Place};
+use diag::{Code, Diagnostic};
 
 use super::{MessageFormat, Reporter, Sources};
 

@@ -1,7 +1,8 @@
 //! From a tensor and a way to cut it to what the hardware is told, with every rule checked.
 
-use emulator::{TensorAccess, TensorElement};
-use gluon_lang::elem::DType;
+use ir::elem::DType;
+use ptx::{TensorAccess, TensorElement, TensorMap};
+use target::{Target, TensorMapLimits};
 
 use super::{CopyOptions, Cut, TensorPlace};
 
@@ -16,36 +17,39 @@ pub(super) struct Room {
     pub(super) dtype: DType,
 }
 
-/// The map as data, its dimensions innermost first as the hardware counts them, or the rule that is broken.
+/// The map as data, its dimensions innermost first as the hardware counts them, or the rule of `target` that is broken.
 pub(super) fn describe(
+    target: &Target,
     room: Room,
     place: &TensorPlace,
     cut: &Cut,
     options: CopyOptions,
-) -> Result<emulator::TensorMap, String> {
-    check_place(room, place)?;
+) -> Result<TensorMap, String> {
+    let limits = &target.tensor_map;
+    check_place(limits, room, place)?;
     let rank = place.shape.len();
     let element_bytes = room.dtype.bytes() as usize;
-    let map = emulator::TensorMap {
+    let map = TensorMap {
         element: tensor_element(room.dtype),
         rank: rank as u32,
         address: room.address + (place.offset * element_bytes) as u64,
         dims: padded(place.shape.iter().rev().map(|&extent| extent as u64), 1),
-        strides: padded(strides_bytes(place, element_bytes), 0),
+        strides: padded(strides_bytes(limits, place, element_bytes), 0),
         element_strides: padded(cut.steps.iter().rev().copied(), 1),
-        access: access(cut, rank)?,
+        access: access(limits, cut, rank)?,
         swizzle: cut.swizzle_bytes,
         nan_fill: options.fills_with_nan,
+        l2_promotion: options.l2_promotion,
     };
-    map.validate().map_err(|error| error.0)?;
+    map.validate(target).map_err(|error| error.0)?;
     Ok(map)
 }
 
-fn check_place(room: Room, place: &TensorPlace) -> Result<(), String> {
-    let rank = place.shape.len();
-    if !(1..=5).contains(&rank) {
+fn check_place(limits: &TensorMapLimits, room: Room, place: &TensorPlace) -> Result<(), String> {
+    let (rank, most) = (place.shape.len(), limits.rank);
+    if !(1..=most as usize).contains(&rank) {
         return Err(format!(
-            "a tensor of {rank} dimensions; there can be 1 to 5"
+            "a tensor of {rank} dimensions; there can be 1 to {most}"
         ));
     }
     if place.strides.len() != rank {
@@ -71,23 +75,26 @@ fn check_place(room: Room, place: &TensorPlace) -> Result<(), String> {
 
 /// Bytes along every dimension but the innermost, inner ones first. Along a dimension with one index no step is ever
 /// taken, so there any stride will do, and the hardware's rule for it is met.
-fn strides_bytes(place: &TensorPlace, element_bytes: usize) -> impl Iterator<Item = u64> {
+fn strides_bytes(
+    limits: &TensorMapLimits,
+    place: &TensorPlace,
+    element_bytes: usize,
+) -> impl Iterator<Item = u64> {
+    let unit = u64::from(limits.unit_bytes);
+    let most = limits.stride_bytes - unit;
     let outer = place.strides.iter().zip(&place.shape).rev().skip(1);
     outer.map(move |(&stride, &extent)| {
         let bytes = (stride as u64).saturating_mul(element_bytes as u64);
         if extent == 1 {
-            bytes.min(MAX_STRIDE_BYTES).next_multiple_of(16)
+            bytes.min(most).next_multiple_of(unit)
         } else {
             bytes
         }
     })
 }
 
-/// The largest step along a dimension: a multiple of 16 below 2^40 (CUDA driver API, `cuTensorMapEncodeTiled`).
-const MAX_STRIDE_BYTES: u64 = (1 << 40) - 16;
-
 /// The box of a copy, or the pixels.
-fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
+fn access(limits: &TensorMapLimits, cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
     if cut.steps.len() != rank {
         let steps = cut.steps.len();
         return Err(format!(
@@ -100,7 +107,7 @@ fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
         ));
     }
     let Some(window) = &cut.window else {
-        let spans = spans(cut, rank)?;
+        let spans = spans(limits, cut, rank)?;
         let box_dims = padded(spans.into_iter().rev(), 1);
         return Ok(TensorAccess::Tiled { box_dims });
     };
@@ -111,7 +118,12 @@ fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
         ));
     };
     let spatial = rank.saturating_sub(2);
-    let limits = corner_limits(rank)?;
+    let offsets_allowed = limits.corner_offsets(rank).ok_or_else(|| {
+        let (least, most) = (limits.least_im2col_rank, limits.rank);
+        format!(
+            "an image of {rank} dimensions; a batch of images with channels has {least} to {most}"
+        )
+    })?;
     let corner = |name: &str, offsets: &[i32]| -> Result<[i16; 3], String> {
         if offsets.len() != spatial {
             return Err(format!(
@@ -119,11 +131,14 @@ fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
                 offsets.len()
             ));
         }
-        if let Some(offset) = offsets.iter().find(|offset| !limits.contains(offset)) {
+        if let Some(offset) = offsets
+            .iter()
+            .find(|offset| !offsets_allowed.contains(offset))
+        {
             return Err(format!(
                 "a window whose {name} corner is off by {offset}; with {rank} dimensions it can be {} to {}",
-                limits.start(),
-                limits.end()
+                offsets_allowed.start(),
+                offsets_allowed.end()
             ));
         }
         Ok(padded(offsets.iter().rev().map(|&offset| offset as i16), 0))
@@ -138,7 +153,7 @@ fn access(cut: &Cut, rank: usize) -> Result<TensorAccess, String> {
 
 /// The elements that a block reaches over along each dimension, those that its steps pass over included: what the hardware
 /// calls a box (CUDA driver API, `cuTensorMapEncodeTiled`, `elementStrides`).
-fn spans(cut: &Cut, rank: usize) -> Result<Vec<u32>, String> {
+fn spans(limits: &TensorMapLimits, cut: &Cut, rank: usize) -> Result<Vec<u32>, String> {
     let block = cut.block.len();
     if block != rank {
         return Err(format!(
@@ -147,10 +162,10 @@ fn spans(cut: &Cut, rank: usize) -> Result<Vec<u32>, String> {
     }
     let along = cut.block.iter().zip(&cut.steps);
     let span = |(&count, &step): (&u32, &u32)| {
-        let span = count.saturating_mul(step);
-        if span > MAX_SPAN {
+        let (span, most) = (count.saturating_mul(step), limits.box_elements);
+        if span > most {
             return Err(format!(
-                "{count} elements in steps of {step} reach over {span}; a copy reaches over at most {MAX_SPAN}"
+                "{count} elements in steps of {step} reach over {span}; a copy reaches over at most {most}"
             ));
         }
         Ok(span)
@@ -158,23 +173,9 @@ fn spans(cut: &Cut, rank: usize) -> Result<Vec<u32>, String> {
     along.map(span).collect()
 }
 
-/// The most elements that one message reaches over along a dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
-const MAX_SPAN: u32 = 256;
-
-/// How far a corner may be off, by the image's dimensions (CUDA driver API, `cuTensorMapEncodeIm2col`).
-fn corner_limits(rank: usize) -> Result<std::ops::RangeInclusive<i32>, String> {
-    match rank {
-        3 => Ok(-32768..=32767),
-        4 => Ok(-128..=127),
-        5 => Ok(-16..=15),
-        _ => Err(format!(
-            "an image of {rank} dimensions; a batch of images with channels has 3 to 5"
-        )),
-    }
-}
-
 fn within(what: &str, count: u32) -> Result<u16, String> {
-    u16::try_from(count).map_err(|_| format!("a block of {count} {what}; there can be 65535"))
+    u16::try_from(count)
+        .map_err(|_| format!("a block of {count} {what}; there can be {}", u16::MAX))
 }
 
 /// `values` with `rest` behind them.
@@ -183,7 +184,7 @@ fn padded<V: Copy, const N: usize>(values: impl Iterator<Item = V>, rest: V) -> 
     std::array::from_fn(|_| all.next().unwrap_or(rest))
 }
 
-/// The copy engine moves bytes; what it does not know as a number is an unsigned integer of the same width.
+/// The TMA unit moves bytes; what it does not know as a number is an unsigned integer of the same width.
 fn tensor_element(dtype: DType) -> TensorElement {
     match dtype {
         DType::I1 | DType::I8 | DType::U8 | DType::E4m3 | DType::E5m2 => TensorElement::U8,

@@ -6,17 +6,22 @@ mod view;
 
 use describe::{Room, describe};
 pub use place::TensorPlace;
+pub use ptx::L2Promotion;
 pub use view::{TensorSource, TensorView};
 
+use ptx::{EncodedTensorMap, TensorMap};
+use target::SM_90A;
+
 use crate::buffer::Buffer;
-use crate::device::{Backend, Device};
+use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 
 /// How copies cut a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
-    /// Elements of a block along each dimension, the innermost last; 1 to 256 each.
+    /// Elements of a block along each dimension, the innermost last; at most
+    /// [`box_elements`](target::TensorMapLimits::box_elements) each.
     pub block: Vec<u32>,
     /// Bytes over which 16-byte chunks are permuted in shared memory: 0, 32, 64 or 128. The block's innermost dimension
     /// has at most this many bytes, unless it is 0.
@@ -25,20 +30,6 @@ pub struct Tiling {
     pub l2_promotion: L2Promotion,
     /// Whether elements outside the tensor are read as NaN and not as 0; floats only.
     pub fills_with_nan: bool,
-}
-
-/// How much is fetched into L2 at a time. Where it matters, 256 bytes are the best.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum L2Promotion {
-    /// What is asked for.
-    None,
-    /// 64 bytes.
-    Bytes64,
-    /// 128 bytes.
-    Bytes128,
-    /// 256 bytes.
-    #[default]
-    Bytes256,
 }
 
 impl Tiling {
@@ -84,15 +75,15 @@ struct Window {
 /// It keeps the buffer's address and not the buffer, which must live as long as kernels use the map. For a kernel with
 /// a parameter of type `TensorMap<T>` a [`TensorView`] is passed, and the launch makes the map that the kernel wants.
 #[derive(Clone, Debug)]
-pub struct TensorMap {
+pub struct TensorMapDescriptor {
     device: Device,
-    bytes: [u8; 128],
+    bytes: EncodedTensorMap,
     block_bytes: u32,
 }
 
-impl TensorMap {
-    /// What a parameter of this kind is aligned to, bytes (`.param .align 64 .b8 map[128]`).
-    pub const ALIGN: usize = 64;
+impl TensorMapDescriptor {
+    /// What a parameter of this kind is aligned to, in bytes.
+    pub const ALIGN: usize = SM_90A.tensor_map.alignment_bytes as usize;
 
     /// The map of a tensor in `buffer`.
     ///
@@ -102,7 +93,7 @@ impl TensorMap {
         buffer: &Buffer<T>,
         place: &TensorPlace,
         tiling: &Tiling,
-    ) -> Result<TensorMap> {
+    ) -> Result<TensorMapDescriptor> {
         let cut = Cut {
             block: tiling.block.clone(),
             steps: vec![1; place.shape.len()],
@@ -118,25 +109,25 @@ impl TensorMap {
             elements: buffer.len(),
             dtype: T::DTYPE,
         };
-        let map = describe(room, place, &cut, options).map_err(Error::TensorMap)?;
-        TensorMap::encode(buffer.device(), &map, options.l2_promotion)
+        let device = buffer.device();
+        let map =
+            describe(device.target(), room, place, &cut, options).map_err(Error::TensorMap)?;
+        TensorMapDescriptor::encode(device, &map)
     }
 
     /// The bytes of a map whose rules have been checked.
-    fn encode(
-        device: &Device,
-        map: &emulator::TensorMap,
-        promotion: L2Promotion,
-    ) -> Result<TensorMap> {
-        let bytes = match device.backend() {
-            Backend::Cuda(context) => crate::cuda::encode_tensor_map(context, map, promotion)?,
-            Backend::Emulator(_) => map.encode().map_err(|error| Error::TensorMap(error.0))?,
-        };
-        Ok(TensorMap {
+    fn encode(device: &Device, map: &TensorMap) -> Result<TensorMapDescriptor> {
+        Ok(TensorMapDescriptor {
             device: device.clone(),
-            bytes,
+            bytes: device.encode_tensor_map(map)?,
             block_bytes: map.tile_bytes(),
         })
+    }
+
+    /// What a kernel takes as its parameter: `block.push(map.bytes(), TensorMapDescriptor::ALIGN)` appends it to a
+    /// [`ParameterBlock`](crate::ParameterBlock).
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Bytes that a copy of one block writes to shared memory, those outside the tensor included: what its barrier

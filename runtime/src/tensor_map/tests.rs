@@ -4,7 +4,7 @@ use super::*;
 
 fn refused(place: &TensorPlace, tiling: &Tiling) -> String {
     let buffer = Buffer::<f32>::zeros(&Device::emulator(), 1024).unwrap();
-    TensorMap::tiled(&buffer, place, tiling)
+    TensorMapDescriptor::tiled(&buffer, place, tiling)
         .unwrap_err()
         .to_string()
 }
@@ -18,7 +18,7 @@ fn a_step_that_is_never_taken_may_be_any() {
             strides: vec![stride, 1],
             ..TensorPlace::dense(&[1, 32])
         };
-        TensorMap::tiled(&buffer, &place, &Tiling::new(&[1, 32], 0)).unwrap();
+        TensorMapDescriptor::tiled(&buffer, &place, &Tiling::new(&[1, 32], 0)).unwrap();
     }
 }
 

@@ -2,15 +2,14 @@
 
 use std::marker::PhantomData;
 
-use gluon_lang::ir::{TensorMapMode, TensorMapType};
 use gluon_lang::lang;
-use gluon_lang::layout::SharedLayout;
+use ir::{TensorMapMode, TensorMapType};
+use layout::SharedLayout;
 
 use super::describe::{Room, describe};
-use super::{CopyOptions, Cut, L2Promotion, TensorMap, TensorPlace, Window};
+use super::{CopyOptions, Cut, L2Promotion, TensorMapDescriptor, TensorPlace, Window};
 use crate::buffer::Buffer;
 use crate::case::{Input, Output, Shape};
-use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::kernel::{Argument, Packing};
@@ -167,6 +166,7 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
 
     /// Appends the map that the next parameter wants.
     fn pack_map(&self, packing: &mut Packing<'_>) -> Result<()> {
+        let device = packing.device();
         let (address, elements) = self.source.place_on(packing)?;
         let room = Room {
             address,
@@ -178,15 +178,14 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
         let ty = ty.expect("the handle of a tensor map stands for a parameter that is one");
         let map = self
             .cut(ty)
-            .and_then(|cut| describe(room, &self.place, &cut, self.options));
+            .and_then(|cut| describe(device.target(), room, &self.place, &cut, self.options));
         let map = map.map_err(|rule| Error::TensorArgument {
             kernel: packing.kernel().to_string(),
             parameter: param.name.to_string(),
             rule,
         })?;
-        let device: Device = packing.device().clone();
-        let map = TensorMap::encode(&device, &map, self.options.l2_promotion)?;
-        packing.push(&map.bytes, TensorMap::ALIGN);
+        let map = device.encode_tensor_map(&map)?;
+        packing.push(&map, TensorMapDescriptor::ALIGN);
         Ok(())
     }
 

@@ -382,3 +382,46 @@ fn host_numbers_stand_on_either_side() {
         }
     );
 }
+
+/// Literals that no i32 holds take the type of what is beside them: of scalars and tensors, on both sides, and of the host.
+#[kernel(warps = 1)]
+fn wide_literals(input: Ptr<u64>, out: Ptr<u64>) {
+    let a = input.at(0).load();
+    let mut masked = a & 0xffff_ffff;
+    masked |= 1 << 40;
+    let lanes = arange(0..32, Blocked::new([1], [32], [1], [0])).cast::<u64>();
+    let host: u64 = 0x1_0000_0001 & 0xffff_ffff_0000;
+    let of_host = host + 0x1_0000_0000;
+    let is_large = of_host > 0xffff_ffff && 0x7fff_ffff_ffff > of_host;
+    let results = [
+        masked,
+        a + (1 << 40),
+        0xffff_ffff_ffff - (a & 0xff),
+        (lanes * 0x1_0000_0000).sum(0).scalar(),
+        select(a > 0xffff_ffff, a, 0),
+        select(0x1_0000_0000 > a, a, 0),
+        a & !0xffff_ffff_u64,
+        scalar(of_host + u64::from(is_large)),
+    ];
+    for (at, result) in results.into_iter().enumerate() {
+        out.at(at).store(result);
+    }
+}
+
+#[test]
+fn literals_beyond_i32_take_the_type_beside_them() {
+    let inputs = [[0], [u64::from(u32::MAX)], [1 << 32], [u64::MAX >> 2]];
+    check!(wide_literals, inputs, |input: &[u64], out: &mut [u64]| {
+        let a = input[0];
+        out[..8].copy_from_slice(&[
+            a & 0xffff_ffff | 1 << 40,
+            a + (1 << 40),
+            0xffff_ffff_ffff - (a & 0xff),
+            496 << 32,
+            if a > 0xffff_ffff { a } else { 0 },
+            if 0x1_0000_0000 > a { a } else { 0 },
+            a & !0xffff_ffff,
+            (2 << 32) + 1,
+        ]);
+    });
+}

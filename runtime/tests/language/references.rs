@@ -9,7 +9,7 @@ fn each_of_a_list(input: Ptr<i32>, out: Ptr<i32>) {
     let (n, m) = (input.at(0).load(), input.at(1).load());
     let mut list = [n, n, m];
     for item in list.iter_mut() {
-        // Both values are there before: nothing but the branch tells which it is.
+        // Both values are there before: only the branch selects one.
         if m > 3 {
             *item = m;
         }

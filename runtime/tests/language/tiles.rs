@@ -1,4 +1,4 @@
-//! Tensors: shapes, layouts that are left open, reductions, masks.
+//! Tensors: shapes, unresolved layouts, reductions, masks.
 
 use tilekit::prelude::*;
 use tilekit::{Error, Instance};
@@ -71,7 +71,7 @@ fn bias_of_rows(input: Ptr<bf16>, bias: Ptr<f32>, out: Ptr<f32>, rows: i32, cols
     let col = arange(0..256, Coalesced).expand_dims(0);
     let inside = (row < rows) & (col < cols);
     let at = row * 256 + col;
-    // A row of the bias is another shape than the tile, and so another layout: converted where they meet.
+    // A row of the bias is another shape than the tile, and so another layout: converted where both are operands.
     let b = bias
         .at(col)
         .mask(col < cols)

@@ -31,7 +31,8 @@ fn copies_told_of_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
             // The copies may come later than this fence.
             fence_async_shared();
             full.arrive_after_copies();
-        });
+        })
+        .run();
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn a_multicast_comes_before_the_cluster_has_met() {
 #[kernel]
 fn sums_as_a_factor(x: Ptr<f16>) {
     let sums = Wgmma::new([4, 1], [64, 64, 16]);
-    let tile = Smem::<f16>::alloc([64, 64], Nvmma::B128.of(16, 2));
+    let tile = Smem::<f16>::alloc([64, 64], Nvmma::B128.of(16));
     let powers = zeros::<f16>([64, 64], sums.clone());
     let acc = Accumulator::<f32>::zeros([64, 64], sums).mma(powers, tile);
     x.store(acc.wait_all().sum(0).sum(0).scalar().cast::<f16>());

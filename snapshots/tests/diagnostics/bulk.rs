@@ -148,7 +148,8 @@ fn chunk_handed_over_unfenced(x: Ptr<f32>, out: Ptr<f32>) {
             ready.wait(0);
             out.bulk(0).store(tile);
             tma_store_wait(0);
-        });
+        })
+        .run();
 }
 
 #[test]

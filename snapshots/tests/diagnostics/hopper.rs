@@ -1,4 +1,4 @@
-//! The copy engine, barriers in shared memory and clusters, used wrongly.
+//! TMA, mbarriers and clusters, used wrongly.
 
 use tilekit::prelude::*;
 
@@ -198,7 +198,7 @@ fn a_thread_copies_less_than_4_bytes() {
 
 #[kernel]
 fn wait_that_leaves_too_many() {
-    tma_store_wait(1 << 31);
+    tma_store_wait(1_u32 << 31);
 }
 
 #[test]
@@ -213,8 +213,9 @@ fn a_wait_leaves_more_groups_than_an_immediate_holds() {
 fn warps_beyond_numbers() {
     warp_specialize()
         .main(|| {})
-        .worker(Warps(1 << 31), || {})
-        .worker(Warps(1 << 31), || {});
+        .worker(Warps(1_u32 << 31), || {})
+        .worker(Warps(1_u32 << 31), || {})
+        .run();
 }
 
 #[test]

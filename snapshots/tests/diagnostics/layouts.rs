@@ -1,4 +1,4 @@
-//! Layouts that do not meet, or that nothing decides.
+//! Operands whose layouts differ, and layouts that stay unresolved.
 
 use tilekit::prelude::*;
 

@@ -7,6 +7,7 @@ mod control;
 mod costs;
 mod hopper;
 mod layouts;
+mod maps;
 mod named_barriers;
 mod products;
 mod rules;
@@ -19,7 +20,7 @@ mod values;
 
 use std::path::PathBuf;
 
-use gluon_lang::ir::Func;
+use ir::Func;
 use lowering::{Options, compile};
 use tilekit::diag::Diagnostics;
 use tilekit::report::{MessageFormat, Reporter, Sources};

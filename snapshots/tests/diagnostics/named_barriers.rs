@@ -9,7 +9,8 @@ fn barrier_of_half_a_warp() {
     let meeting = NamedBarrier::new(144);
     warp_specialize()
         .main(|| meeting.sync())
-        .worker(Warps(1), || meeting.sync());
+        .worker(Warps(1), || meeting.sync())
+        .run();
 }
 
 #[test]
@@ -23,7 +24,8 @@ fn barrier_that_never_completes() {
     warp_specialize()
         .main(|| meeting.sync())
         .worker(Warps(1), || meeting.arrive())
-        .worker(Warps(4), || {});
+        .worker(Warps(4), || {})
+        .run();
 }
 
 #[test]
@@ -37,7 +39,8 @@ fn barrier_of_fewer_than_come() {
     let meeting = NamedBarrier::new(64);
     warp_specialize()
         .main(|| meeting.sync())
-        .worker(Warps(1), || meeting.arrive());
+        .worker(Warps(1), || meeting.arrive())
+        .run();
 }
 
 #[test]
@@ -52,7 +55,8 @@ fn barrier_before_parting() {
     meeting.sync();
     warp_specialize()
         .main(|| meeting.sync())
-        .worker(Warps(1), || meeting.arrive());
+        .worker(Warps(1), || meeting.arrive())
+        .run();
 }
 
 #[test]
@@ -65,7 +69,8 @@ fn fourteenth_barrier_of_two_partitions() {
     let all: Vec<_> = (0..14).map(|_| NamedBarrier::new(160)).collect();
     warp_specialize()
         .main(|| all.iter().for_each(|b| b.sync()))
-        .worker(Warps(1), || all.iter().for_each(|b| b.arrive()));
+        .worker(Warps(1), || all.iter().for_each(|b| b.arrive()))
+        .run();
 }
 
 #[test]
@@ -79,7 +84,8 @@ fn more_barriers_than_there_are() {
     let all: Vec<_> = (0..20).map(|_| NamedBarrier::new(160)).collect();
     warp_specialize()
         .main(|| all[0].sync())
-        .worker(Warps(1), || all[0].arrive());
+        .worker(Warps(1), || all[0].arrive())
+        .run();
 }
 
 #[test]
@@ -90,7 +96,7 @@ fn a_cta_has_sixteen() {
 
 #[kernel]
 fn unfenced_turn() {
-    let layout = || Nvmma::B128.of(16, 2);
+    let layout = || Nvmma::B128.of(16);
     let a = Smem::<bf16>::alloc([64, 64], layout());
     let b = Smem::<bf16>::alloc([64, 64], layout());
     let turn = NamedBarrier::new(256);
@@ -105,7 +111,8 @@ fn unfenced_turn() {
             let layout = Blocked::new([1, 8], [4, 8], [4, 1], [1, 0]);
             a.store(zeros([64, 64], layout));
             turn.arrive();
-        });
+        })
+        .run();
 }
 
 #[test]

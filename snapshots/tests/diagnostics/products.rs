@@ -147,7 +147,7 @@ fn check_text(name: &str, op: &str, parent: &str, [a, b, sum]: [&str; 3]) {
     );
     crate::check_func(
         name,
-        Ok(gluon_lang::text::parse("kernel.tile", &text).unwrap_or_else(|e| panic!("{e}\n{text}"))),
+        Ok(ir::text::parse("kernel.tile", &text).unwrap_or_else(|e| panic!("{e}\n{text}"))),
     );
 }
 
@@ -182,7 +182,7 @@ fn a_product_is_spelled_out_at_length() {
 #[kernel]
 fn print_beside_wgmma(n: i32) {
     device_assert(n > 0, "there is something to do");
-    let tile = || Smem::<bf16>::alloc([64, 64], Nvmma::B128.of(16, 2));
+    let tile = || Smem::<bf16>::alloc([64, 64], Nvmma::B128.of(16));
     let (a, b) = (tile(), tile());
     let acc = Accumulator::<f32>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 16]));
     device_print("sum", acc.mma(a, b.transpose()).wait_all());
@@ -197,7 +197,8 @@ fn a_print_stops_the_tensor_cores() {
 fn print_in_a_partition(n: i32) {
     warp_specialize()
         .main(|| {})
-        .worker(Warps(1).registers(40), || device_print("n", n));
+        .worker(Warps(1).registers(40), || device_print("n", n))
+        .run();
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn rules_of_matrix_products() {
     let _ = full::<f32>([64, 64], 1.0, Wgmma::new([2, 2], [64, 64, 16]));
     let _ = full::<f32>([64, 64], 1.0, Wgmma::new([4, 1], [64, 64]));
     let _ = full::<f32>([64, 64], 1.0, Wgmma::new([4, 1], [128, 64, 16]));
-    let _ = full::<f32>([64, 64], 1.0, Wgmma::new([4, 1], [64, 96, 16]));
+    let _ = full::<f32>([64, 64], 1.0, Wgmma::new([4, 1], [64, 100, 16]));
     let _ = full::<f32>([64, 64], 1.0, Wgmma::new([4, 1], [64, 64, 64]));
     let _ = full::<f32>(
         [64, 64],
@@ -279,7 +279,8 @@ fn partition_that_meets_the_cluster(x: Ptr<f32>) {
             let all = x.at(at).load().convert_layout(line.with_ctas([[0]]));
             x.at(arange(0..256, all.layout())).store(all);
         })
-        .worker(Warps(4).registers(40), || cluster_barrier());
+        .worker(Warps(4).registers(40), || cluster_barrier())
+        .run();
 }
 
 #[test]
@@ -292,7 +293,7 @@ fn a_partition_has_only_some_threads_of_the_cluster() {
 
 #[kernel(cluster = [2, 1, 1])]
 fn clusters_that_part(x: Ptr<f32>, n: i32) {
-    let line = Blocked::new([1], [32], [4], [0]).split_over_ctas(0, 2);
+    let line = Blocked::new([1], [32], [4], [0]).split_over_ctas([2]);
     let at = program_id(0) * n + arange(0..256, line);
     let tile = x.at(at).load();
     if cluster_rank() == 0 {

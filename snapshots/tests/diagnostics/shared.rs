@@ -25,7 +25,7 @@ fn a_layout_covers_too_few_dimensions() {
 
 #[kernel]
 fn shared_size(x: Ptr<f32>) {
-    let tile = Smem::<f32>::alloc([100], Swizzled::plain([0]));
+    let tile = Smem::<f32>::alloc([100], Padded::new([[32, 1]], [0]));
     x.store(tile.load(line()).sum(0).scalar());
 }
 

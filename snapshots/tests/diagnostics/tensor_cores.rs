@@ -1,4 +1,4 @@
-//! Products in flight, and warps that part.
+//! Products in flight, and warp-specialized partitions.
 
 use tilekit::prelude::*;
 
@@ -9,7 +9,7 @@ fn sums() -> Wgmma {
 }
 
 fn factors() -> (Smem<bf16>, Smem<bf16>) {
-    let layout = || Nvmma::B128.of(16, 2);
+    let layout = || Nvmma::B128.of(16);
     (
         Smem::alloc([64, 64], layout()),
         Smem::alloc([64, 64], layout()),
@@ -31,33 +31,53 @@ fn nobody_waits() {
     check("product_never_waited_for", product_never_waited_for.trace());
 }
 
-#[kernel]
-fn accumulator_taken_twice() {
-    let (a, b) = factors();
-    let acc = new_sums();
-    let first = acc.mma(a, b.transpose()).wait_all();
-    let second = acc.mma(b, a.transpose()).wait_all();
-    device_print("sum", first + second);
+/// A kernel as text, edited by hand: in the language rustc refuses a second use of an accumulator.
+#[track_caller]
+fn check_edited(name: &str, body: &str) {
+    let text = format!(
+        "#rows = Nvmma(128, 16)
+#columns = Nvmma(128, 16, transposed=true)
+#sums = Wgmma([4, 1], [64, 64, 16])
+kernel @{name}(%n: i32) warps(4) {{
+  %a = smem_alloc : smem<64x64xbf16, #rows>
+  %b = smem_permute %a {{order=[1, 0]}} : smem<64x64xbf16, #columns>
+  %zero = constant {{value=0.0}} : tensor<64x64xf32, #sums>
+  %acc = accumulator %zero : in_flight<64x64xf32, #sums>
+{body}  return
+}}
+"
+    );
+    let func = ir::text::parse("kernel.tile", &text);
+    crate::check_func(name, Ok(func.unwrap_or_else(|e| panic!("{e}\n{text}"))));
 }
 
 #[test]
-fn an_accumulator_has_two_futures() {
-    check("accumulator_taken_twice", accumulator_taken_twice.trace());
-}
-
-#[kernel]
-fn accumulator_not_carried(n: i32) {
-    let (a, b) = factors();
-    let acc = new_sums();
-    for _ in range(0, n) {
-        let sum = acc.mma(a, b.transpose()).wait_all();
-        device_print("sum", sum);
-    }
+fn an_accumulator_used_twice_in_edited_ir() {
+    check_edited(
+        "accumulator_taken_twice",
+        "  %x = wgmma %a, %b, %acc {promote_every=0} : in_flight<64x64xf32, #sums>
+  %first = wgmma_wait [%x] {pending=0} : tensor<64x64xf32, #sums>
+  %y = wgmma %a, %b, %acc {promote_every=0} : in_flight<64x64xf32, #sums>
+  %second = wgmma_wait [%y] {pending=0} : tensor<64x64xf32, #sums>
+  print [%first, %second] {prefix=\"sums\"}
+",
+    );
 }
 
 #[test]
-fn a_loop_adds_to_what_it_does_not_carry() {
-    check("accumulator_not_carried", accumulator_not_carried.trace());
+fn an_accumulator_that_a_loop_does_not_carry_in_edited_ir() {
+    check_edited(
+        "accumulator_not_carried",
+        "  %low = constant {value=0} : i32
+  %step = constant {value=1} : i32
+  for %low, %n, %step, [] (%i: i32) {
+    %x = wgmma %a, %b, %acc {promote_every=0} : in_flight<64x64xf32, #sums>
+    %sums = wgmma_wait [%x] {pending=0} : tensor<64x64xf32, #sums>
+    print [%sums] {prefix=\"sums\"}
+    yield []
+  }
+",
+    );
 }
 
 #[kernel]
@@ -65,16 +85,18 @@ fn accumulators_exchanged(n: i32) {
     let (a, b) = factors();
     let mut even = new_sums();
     let mut odd = new_sums();
-    for _ in range(0, n) {
+    let mut left = scalar(0) + n;
+    while left > 0 {
         let next = even.mma(a, b.transpose());
         even = odd.wait(1);
         odd = next;
+        left -= 1;
     }
     device_print("sums", even.wait_all() + odd.wait_all());
 }
 
 #[test]
-fn accumulators_go_round_a_loop_crosswise() {
+fn accumulators_exchange_registers_in_a_while() {
     check("accumulators_exchanged", accumulators_exchanged.trace());
 }
 
@@ -121,7 +143,7 @@ fn tensor_cores_cannot_read_plain_rows() {
 #[kernel]
 fn product_of_other_shapes() {
     let (a, _) = factors();
-    let b = Smem::<bf16>::alloc([128, 64], Nvmma::B128.of(16, 2));
+    let b = Smem::<bf16>::alloc([128, 64], Nvmma::B128.of(16));
     device_print("sum", new_sums().mma(a, b.transpose()).wait_all());
 }
 
@@ -132,7 +154,7 @@ fn factors_do_not_meet() {
 
 #[kernel]
 fn f32_without_tf32() {
-    let layout = Nvmma::B128.of(32, 2);
+    let layout = Nvmma::B128.of(32);
     let (a, b) = (
         Smem::<f32>::alloc([64, 32], layout.clone()),
         Smem::<f32>::alloc([64, 32], layout),
@@ -148,8 +170,8 @@ fn tf32_must_be_said() {
 
 #[kernel(warps = 16)]
 fn product_too_wide_for_its_threads() {
-    let a = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16, 2));
-    let b = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16, 2));
+    let a = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16));
+    let b = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16));
     let layout = Wgmma::new([16, 1], [64, 256, 16]);
     let acc = Accumulator::<f32>::zeros([256, 256], layout);
     device_print("sum", acc.mma(a, b.transpose()).wait_all());
@@ -163,8 +185,8 @@ fn n256_in_512_threads() {
 
 #[kernel(warps = 4)]
 fn two_wide_accumulators() {
-    let a = Smem::<bf16>::alloc([64, 64], Nvmma::B128.of(16, 2));
-    let b = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16, 2));
+    let a = Smem::<bf16>::alloc([64, 64], Nvmma::B128.of(16));
+    let b = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16));
     let layout = Wgmma::new([4, 1], [64, 256, 16]);
     let zeros = || Accumulator::<f32>::zeros([64, 256], layout.clone());
     let (x, y) = (zeros().mma(a, b.transpose()), zeros().mma(a, b.transpose()));
@@ -181,7 +203,8 @@ fn budgets_beyond_the_register_file() {
     warp_specialize()
         .registers(232)
         .main(|| {})
-        .worker(Warps(4).registers(56), || {});
+        .worker(Warps(4).registers(56), || {})
+        .run();
 }
 
 #[test]
@@ -194,7 +217,8 @@ fn budgets_take_more_than_there_is() {
 fn workers_take_all_registers() {
     warp_specialize()
         .main(|| {})
-        .worker(Warps(8).registers(256), || {});
+        .worker(Warps(8).registers(256), || {})
+        .run();
 }
 
 #[test]
@@ -216,7 +240,8 @@ fn partition_over_its_budget() {
             let again = new_sums().mma(a, b.transpose()).wait_all();
             device_print("sums", twice + again);
         })
-        .worker(Warps(1), || {});
+        .worker(Warps(1), || {})
+        .run();
 }
 
 #[test]
@@ -231,9 +256,10 @@ fn a_partition_holds_more_than_it_may() {
 fn nested_partitions() {
     warp_specialize()
         .main(|| {
-            warp_specialize().main(|| {}).worker(Warps(1), || {});
+            warp_specialize().main(|| {}).worker(Warps(1), || {}).run();
         })
-        .worker(Warps(1), || {});
+        .worker(Warps(1), || {})
+        .run();
 }
 
 #[test]
@@ -242,9 +268,22 @@ fn warps_part_twice() {
 }
 
 #[kernel]
+fn partitions_that_never_run() {
+    let _parts = warp_specialize().main(|| {}).worker(Warps(1), || {});
+}
+
+#[test]
+fn partitions_without_run_are_refused() {
+    check(
+        "partitions_that_never_run",
+        partitions_that_never_run.trace(),
+    );
+}
+
+#[kernel]
 fn partitions_in_a_loop(n: i32) {
     for _ in range(0, n) {
-        warp_specialize().main(|| {}).worker(Warps(1), || {});
+        warp_specialize().main(|| {}).worker(Warps(1), || {}).run();
     }
 }
 
@@ -255,7 +294,7 @@ fn warps_part_in_a_loop() {
 
 #[kernel]
 fn partitions_without_workers() {
-    let _ = warp_specialize().main(|| {});
+    warp_specialize().main(|| {}).run();
 }
 
 #[test]
@@ -268,7 +307,7 @@ fn nobody_else_is_there() {
 
 #[kernel]
 fn partition_of_three_warps() {
-    warp_specialize().main(|| {}).worker(Warps(3), || {});
+    warp_specialize().main(|| {}).worker(Warps(3), || {}).run();
 }
 
 #[test]
@@ -283,7 +322,8 @@ fn partition_uses_an_outer_tensor(x: Ptr<f32>) {
         .main(|| {
             x.at(at).store(1.0);
         })
-        .worker(Warps(1), || {});
+        .worker(Warps(1), || {})
+        .run();
 }
 
 #[test]
@@ -301,7 +341,8 @@ fn partition_changes_what_is_outside(x: Ptr<i32>) {
         })
         .worker(Warps(1), || {
             x.at(0).store(count);
-        });
+        })
+        .run();
 }
 
 #[test]
@@ -312,7 +353,7 @@ fn a_partition_sees_what_another_made() {
 
 #[kernel]
 fn code_after_the_partitions(x: Ptr<i32>) {
-    warp_specialize().main(|| {}).worker(Warps(1), || {});
+    warp_specialize().main(|| {}).worker(Warps(1), || {}).run();
     x.at(0).store(1);
 }
 
@@ -338,7 +379,8 @@ fn unfenced_hand_over() {
             let layout = Blocked::new([1, 8], [4, 8], [4, 1], [1, 0]);
             a.store(zeros([64, 64], layout));
             ready.arrive();
-        });
+        })
+        .run();
 }
 
 #[test]

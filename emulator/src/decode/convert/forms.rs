@@ -1,6 +1,6 @@
 //! The steps of conversions, for each combination of types and rounding.
 
-use crate::decode::Decoded;
+use crate::decode::decoder::Decoded;
 use crate::lanes::{Bf16, Exec, F16, lanes};
 use crate::numeric::format::Format;
 use crate::numeric::{Mode, half, integer, single};

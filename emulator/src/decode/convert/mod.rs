@@ -11,15 +11,15 @@ use forms::{
 };
 
 use super::float::{mode, round_to_integral};
-use super::{Decoded, Decoder};
+use crate::decode::decoder::{Decoded, Decoder};
 use crate::lanes::{Bf16, Exec, F16, Slots, lanes};
 use crate::numeric::format::Format;
 use crate::numeric::{Mode, half, integer, single};
 use crate::program::{Cell, File};
-use ptx::{Cvt, CvtPack, Dest, Operand, Rounding, Type};
+use ptx::{Cvt, CvtPack, Dest, Operand, Rounding, Type, Visit};
 
-impl Decoder<'_> {
-    pub(crate) fn cvt(&mut self, i: &Cvt) -> Decoded {
+impl Visit<Cvt> for Decoder<'_> {
+    fn visit(&mut self, i: &Cvt) -> Decoded {
         if let Some(b) = i.b {
             return self.cvt_two(i, b);
         }
@@ -30,7 +30,9 @@ impl Decoder<'_> {
             (true, true) => self.cvt_floats(i),
         }
     }
+}
 
+impl Decoder<'_> {
     fn unsupported(i: &Cvt) -> String {
         format!(
             "the emulator has no such conversion from .{} to .{}",
@@ -308,9 +310,11 @@ impl Decoder<'_> {
         self.lanes(exec, Slots::binary(d, a, b));
         Ok(())
     }
+}
 
+impl Visit<CvtPack> for Decoder<'_> {
     /// Two integers, clamped, below the low bits of c.
-    pub(crate) fn cvt_pack(&mut self, i: &CvtPack) -> Decoded {
+    fn visit(&mut self, i: &CvtPack) -> Decoded {
         let exec = match (i.dst_ty, i.c_ty) {
             (Type::U16, None) => lanes!(|a: i32, b: i32| -> u32 {
                 (a.clamp(0, 0xffff) as u32) << 16 | b.clamp(0, 0xffff) as u32

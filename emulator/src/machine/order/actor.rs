@@ -1,6 +1,5 @@
-//! Who accesses shared memory.
+//! The actors that access shared memory.
 
-use crate::machine::mbarrier::MbarrierId;
 use std::collections::BTreeMap;
 
 /// Number of an actor in its cluster.
@@ -24,7 +23,7 @@ impl ActorId {
 pub(crate) enum Actor {
     /// A warp of a CTA, which accesses by the generic proxy.
     Warp { cta: u16, warp: u16 },
-    /// Copies that count on an mbarrier, whichever was made there.
+    /// Copies that count on an mbarrier, whichever was initialised at that address.
     Mbarrier(MbarrierId),
     /// Asynchronous products of a warpgroup.
     Products { cta: u16, warpgroup: u16 },
@@ -32,7 +31,7 @@ pub(crate) enum Actor {
     BulkGroups { cta: u16, warp: u16, lane: u16 },
 }
 
-/// The actors of a cluster, in the order in which they first acted; warps come first.
+/// The actors of a cluster: its warps, then others in the order in which they first acted.
 #[derive(Debug)]
 pub(crate) struct Actors {
     list: Vec<Actor>,
@@ -63,4 +62,12 @@ impl Actors {
     pub(crate) fn get(&self, id: ActorId) -> Actor {
         self.list[id.index()]
     }
+}
+
+/// An mbarrier of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MbarrierId {
+    pub(crate) cta: u16,
+    /// Shared address in the CTA.
+    pub(crate) address: u32,
 }

@@ -1,20 +1,20 @@
 //! Vector clocks.
 
-use super::ActorId;
+use super::actor::ActorId;
 
-/// Of each actor, the last epoch that is known; of those that are not listed, nothing.
+/// For each actor, the last epoch that happens before; zero for those that are not listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock(Vec<u32>);
 
 impl Clock {
-    /// Is what the actor did in an epoch known?
+    /// An epoch of the actor happens before.
     #[inline(always)]
-    pub(crate) fn knows(&self, actor: ActorId, epoch: u32) -> bool {
+    pub(crate) fn includes(&self, actor: ActorId, epoch: u32) -> bool {
         self.0.get(actor.index()).copied().unwrap_or(0) >= epoch
     }
 
-    /// From now on, what the actor did up to an epoch is known.
-    pub(crate) fn learn(&mut self, actor: ActorId, epoch: u32) {
+    /// From now on, the epochs of the actor up to this one happen before.
+    pub(crate) fn advance(&mut self, actor: ActorId, epoch: u32) {
         let index = actor.index();
         if self.0.len() <= index {
             self.0.resize(index + 1, 0);
@@ -22,7 +22,7 @@ impl Clock {
         self.0[index] = self.0[index].max(epoch);
     }
 
-    /// Adds what another knows.
+    /// The least upper bound of both, component by component.
     pub(crate) fn join(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -32,34 +32,35 @@ impl Clock {
     }
 }
 
-/// What a warp knows, or what a barrier carries: three clocks, each within the one before.
+/// The clocks of a warp, or those that a barrier carries: each at most the one before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Knowledge {
-    /// What has come: reads that are over, arrivals that are counted. Relaxed arrivals and copies carry it too.
-    pub(crate) came: Clock,
-    /// Writes that are visible to the generic proxy.
-    pub(crate) seen: Clock,
-    /// Writes of the generic proxy that are visible to the asynchronous one.
-    pub(crate) fenced: Clock,
+pub(crate) struct Clocks {
+    /// What happens before, whatever its writes look like: reads are over, arrivals are counted. Relaxed arrivals and copies
+    /// carry it too.
+    pub(crate) ordered: Clock,
+    /// Writes that are visible through the generic proxy.
+    pub(crate) visible: Clock,
+    /// Writes of the generic proxy that are visible through the async proxy.
+    pub(crate) visible_async: Clock,
 }
 
-impl Knowledge {
-    /// Adds what another knows.
+impl Clocks {
+    /// The least upper bound of both, component by component.
     pub(crate) fn join(&mut self, other: &Self) {
-        self.came.join(&other.came);
-        self.seen.join(&other.seen);
-        self.fenced.join(&other.fenced);
+        self.ordered.join(&other.ordered);
+        self.visible.join(&other.visible);
+        self.visible_async.join(&other.visible_async);
     }
 
-    /// What the actor did up to an epoch has come, and may be read.
-    pub(crate) fn learn(&mut self, actor: ActorId, epoch: u32) {
-        self.came.learn(actor, epoch);
-        self.seen.learn(actor, epoch);
+    /// What the actor did up to an epoch happens before, and its writes are visible.
+    pub(crate) fn advance(&mut self, actor: ActorId, epoch: u32) {
+        self.ordered.advance(actor, epoch);
+        self.visible.advance(actor, epoch);
     }
 
-    /// `fence.proxy.async`: what may be read, the asynchronous proxy may read.
+    /// `fence.proxy.async`: what is visible through the generic proxy is visible through the async proxy.
     pub(crate) fn fence_async(&mut self) {
-        self.fenced.join(&self.seen);
+        self.visible_async.join(&self.visible);
     }
 }
 
@@ -68,20 +69,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fences_cover_what_has_been_seen() {
+    fn fence_async_makes_visible_writes_visible_to_the_async_proxy() {
         let writer = ActorId::new(7);
-        let mut knows = Knowledge::default();
-        knows.learn(writer, 4);
-        let mut reader = Knowledge::default();
-        reader.join(&knows);
-        assert!(reader.seen.knows(writer, 4) && !reader.seen.knows(writer, 5));
-        assert!(!reader.fenced.knows(writer, 1));
+        let mut clocks = Clocks::default();
+        clocks.advance(writer, 4);
+        let mut reader = Clocks::default();
+        reader.join(&clocks);
+        assert!(reader.visible.includes(writer, 4) && !reader.visible.includes(writer, 5));
+        assert!(!reader.visible_async.includes(writer, 1));
         reader.fence_async();
-        assert!(reader.fenced.knows(writer, 4));
+        assert!(reader.visible_async.includes(writer, 4));
     }
 
     #[test]
-    fn everybody_knows_the_epoch_before_the_first() {
-        assert!(Clock::default().knows(ActorId::new(3), 0));
+    fn an_empty_clock_includes_epoch_zero_of_every_actor() {
+        assert!(Clock::default().includes(ActorId::new(3), 0));
     }
 }

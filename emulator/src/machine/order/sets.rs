@@ -1,7 +1,8 @@
 //! Sets of accesses that do not exclude each other, shared by all words that were accessed alike.
 
-use super::shadow::{Kind, Stamp};
-use super::{ActorId, Knowledge};
+use super::actor::ActorId;
+use super::clock::Clocks;
+use super::stamp::{Kind, Stamp};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -43,21 +44,21 @@ impl Default for Sets {
 
 impl Sets {
     /// An access of a set that excludes a new one and that nothing orders before it.
-    pub(super) fn conflict(&self, id: SetId, kind: Kind, knows: &Knowledge) -> Option<Stamp> {
+    pub(super) fn conflict(&self, id: SetId, kind: Kind, clocks: &Clocks) -> Option<Stamp> {
         let earlier = self.all[id.0 as usize].iter();
         let mut unordered = earlier.filter(|stamp| {
             let clock = if stamp.kind.is_write() {
-                &knows.seen
+                &clocks.visible
             } else {
-                &knows.came
+                &clocks.ordered
             };
-            kind.excludes(stamp.kind) && !clock.knows(stamp.actor, stamp.epoch)
+            kind.excludes(stamp.kind) && !clock.includes(stamp.actor, stamp.epoch)
         });
         unordered.next().copied()
     }
 
     /// The set with one more access.
-    pub(super) fn with(&mut self, id: SetId, new: Stamp, knows: &Knowledge) -> SetId {
+    pub(super) fn with(&mut self, id: SetId, new: Stamp, clocks: &Clocks) -> SetId {
         let is_same =
             |old: &Stamp| (old.actor, old.epoch, old.kind) == (new.actor, new.epoch, new.kind);
         if self.all[id.0 as usize].iter().any(is_same) {
@@ -69,7 +70,7 @@ impl Sets {
         }
         let old = self.all[id.0 as usize].iter();
         let mut set: Set = old
-            .filter(|old| !covers(&new, old, knows))
+            .filter(|old| !covers(&new, old, clocks))
             .copied()
             .collect();
         set.push(new);
@@ -105,12 +106,13 @@ impl Sets {
     }
 }
 
-/// Does whoever knows of the new access know of the old one, and is excluded by the new one where the old one excludes it?
-/// Engines do not hand on what the warp knew that started them.
-fn covers(new: &Stamp, old: &Stamp, knows: &Knowledge) -> bool {
+/// Is an access that is ordered after the new one ordered after the old one too, and does the new one conflict with all that
+/// the old one conflicts with?
+/// Asynchronous work does not carry what happened before its issue.
+fn covers(new: &Stamp, old: &Stamp, clocks: &Clocks) -> bool {
     let follows = old.actor == new.actor
         || !new.kind.is_async()
-            && knows.came.knows(old.actor, old.epoch)
-            && (!old.kind.is_write() || knows.seen.knows(old.actor, old.epoch));
+            && clocks.ordered.includes(old.actor, old.epoch)
+            && (!old.kind.is_write() || clocks.visible.includes(old.actor, old.epoch));
     old.kind == new.kind && follows
 }

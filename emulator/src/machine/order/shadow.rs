@@ -1,56 +1,11 @@
-//! Who accessed each granule of a memory.
+//! The accesses that each granule of a memory remembers.
 
+use super::actor::ActorId;
+use super::clock::Clocks;
 use super::sets::{EMPTY, SetId, Sets};
-use super::{ActorId, Knowledge};
+use super::stamp::{Kind, Range, Stamp};
 
-/// What an access does, as far as others exclude it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Kind(u16);
-
-impl Kind {
-    pub(crate) const READ: Self = Self(0);
-    pub(crate) const WRITE: Self = Self(1);
-    /// Atomic, volatile and relaxed accesses, which do not exclude each other.
-    pub(crate) const STRONG_READ: Self = Self(2);
-    pub(crate) const STRONG_WRITE: Self = Self(3);
-    pub(crate) const ASYNC_READ: Self = Self(4);
-    pub(crate) const ASYNC_WRITE: Self = Self(5);
-    /// A reduction by the copy engine.
-    pub(crate) const ASYNC_REDUCTION: Self = Self(7);
-
-    pub(crate) fn is_write(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    pub(crate) fn is_strong(self) -> bool {
-        self.0 & 2 != 0
-    }
-
-    /// By the asynchronous proxy.
-    pub(crate) fn is_async(self) -> bool {
-        self.0 & 4 != 0
-    }
-
-    /// One of the two must come first, and it matters which.
-    pub(super) fn excludes(self, other: Self) -> bool {
-        (self.is_write() || other.is_write()) && !(self.is_strong() && other.is_strong())
-    }
-}
-
-/// An access.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    pub(crate) epoch: u32,
-    /// The step that accessed, or that started what did.
-    pub(crate) step: u32,
-    pub(crate) actor: ActorId,
-    pub(crate) kind: Kind,
-}
-
-/// The epoch of an access that is under way and that only its own completion ends.
-pub(crate) const UNDER_WAY: u32 = u32::MAX;
-
-/// What a granule remembers. An epoch of zero is known to everybody: nobody has written.
+/// What a granule remembers. An epoch of zero happens before everything: no access has been made.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     /// The last access that excluded all others.
@@ -118,13 +73,13 @@ impl Shadow {
         }
     }
 
-    /// Accesses `bytes` bytes from `index`, knowing this much. Gives an access that races with it.
+    /// Accesses `bytes` bytes from `index` by an actor with these clocks. Returns an earlier access that races with it.
     #[inline(always)]
     pub(crate) fn mark(
         &mut self,
         marker: &mut Marker,
-        (index, bytes): (usize, usize),
-        knows: &Knowledge,
+        (index, bytes): Range,
+        clocks: &Clocks,
     ) -> Result<(), Conflict> {
         let (stamp, first) = (marker.stamp, index >> self.granule_bits);
         let last = (index + bytes - 1) >> self.granule_bits;
@@ -132,11 +87,11 @@ impl Shadow {
         for cell in &mut self.cells[first..=last] {
             let write = (cell.write.actor, cell.write.epoch);
             if write != marker.write {
-                check_write(&cell.write, stamp.kind, knows)?;
+                check_write(&cell.write, stamp.kind, clocks)?;
                 marker.write = write;
             }
             if cell.others != marker.others {
-                marker.follow(&mut self.sets, cell.others, knows)?;
+                marker.follow(&mut self.sets, cell.others, clocks)?;
             }
             if replaces {
                 *cell = Cell {
@@ -150,8 +105,8 @@ impl Shadow {
         Ok(())
     }
 
-    /// What was under way has come: it is an access like any other.
-    pub(crate) fn complete(&mut self, (index, bytes): (usize, usize), stamp: Stamp) {
+    /// A copy in flight has completed: it is an access like any other.
+    pub(crate) fn complete(&mut self, (index, bytes): Range, stamp: Stamp) {
         let (first, last) = (
             index >> self.granule_bits,
             (index + bytes - 1) >> self.granule_bits,
@@ -163,38 +118,33 @@ impl Shadow {
 }
 
 impl Marker {
-    /// May the access follow a set? Then it is the one that places with this set come to.
-    fn follow(
-        &mut self,
-        sets: &mut Sets,
-        others: SetId,
-        knows: &Knowledge,
-    ) -> Result<(), Conflict> {
-        if let Some(earlier) = sets.conflict(others, self.stamp.kind, knows) {
+    /// The set after the access, unless it races with a member.
+    fn follow(&mut self, sets: &mut Sets, others: SetId, clocks: &Clocks) -> Result<(), Conflict> {
+        if let Some(earlier) = sets.conflict(others, self.stamp.kind, clocks) {
             return Err(Conflict {
                 earlier,
                 missing: Missing::Order,
             });
         }
         self.others = others;
-        self.successor = sets.with(others, self.stamp, knows);
+        self.successor = sets.with(others, self.stamp, clocks);
         Ok(())
     }
 }
 
 /// May an access follow a write?
-fn check_write(write: &Stamp, kind: Kind, knows: &Knowledge) -> Result<(), Conflict> {
-    // A copy that has come is over: to write there again, nobody needs to see what it brought.
+fn check_write(write: &Stamp, kind: Kind, clocks: &Clocks) -> Result<(), Conflict> {
+    // A copy that has completed is over: to write there again, its data need not be visible.
     let clock = if write.kind.is_async() && kind.is_write() {
-        &knows.came
+        &clocks.ordered
     } else {
-        &knows.seen
+        &clocks.visible
     };
-    let missing = if !clock.knows(write.actor, write.epoch) {
+    let missing = if !clock.includes(write.actor, write.epoch) {
         Missing::Order
     } else if kind.is_async()
         && !write.kind.is_async()
-        && !knows.fenced.knows(write.actor, write.epoch)
+        && !clocks.visible_async.includes(write.actor, write.epoch)
     {
         Missing::Fence
     } else {
@@ -225,36 +175,36 @@ mod tests {
     /// Two actors that know themselves, and memory of 64 bytes.
     struct Bench {
         shadow: Shadow,
-        knows: [Knowledge; 2],
+        clocks: [Clocks; 2],
     }
 
     impl Bench {
         fn new() -> Self {
-            let mut knows = [Knowledge::default(), Knowledge::default()];
-            for (actor, knows) in knows.iter_mut().enumerate() {
-                knows.learn(ActorId::new(actor), 1);
+            let mut clocks = [Clocks::default(), Clocks::default()];
+            for (actor, clocks) in clocks.iter_mut().enumerate() {
+                clocks.advance(ActorId::new(actor), 1);
             }
             Self {
                 shadow: Shadow::new(64, 2),
-                knows,
+                clocks,
             }
         }
 
         fn access(&mut self, actor: usize, at: (usize, usize), kind: Kind) -> Option<Stamp> {
             let mut marker = self.shadow.begin(stamp(actor, 1, kind));
-            let marked = self.shadow.mark(&mut marker, at, &self.knows[actor]);
+            let marked = self.shadow.mark(&mut marker, at, &self.clocks[actor]);
             marked.err().map(|conflict| conflict.earlier)
         }
 
-        /// What the first knows, the second learns.
+        /// The second actor joins the clocks of the first.
         fn meet(&mut self) {
-            let known = self.knows[FIRST].clone();
-            self.knows[SECOND].join(&known);
+            let known = self.clocks[FIRST].clone();
+            self.clocks[SECOND].join(&known);
         }
     }
 
     #[test]
-    fn accesses_exclude_each_other_unless_both_read_or_both_are_strong() {
+    fn accesses_conflict_unless_both_read_or_both_are_strong() {
         let check = |earlier, later, races: bool| {
             let mut bench = Bench::new();
             assert_eq!(bench.access(FIRST, (8, 4), earlier), None);
@@ -292,32 +242,32 @@ mod tests {
     fn all_readers_are_remembered() {
         let mut bench = Bench::new();
         for actor in 2..40 {
-            bench.knows[FIRST] = Knowledge::default();
+            bench.clocks[FIRST] = Clocks::default();
             let mut marker = bench.shadow.begin(stamp(actor, 1, Kind::READ));
-            let knows = Knowledge::default();
-            assert!(bench.shadow.mark(&mut marker, (4, 4), &knows).is_ok());
+            let clocks = Clocks::default();
+            assert!(bench.shadow.mark(&mut marker, (4, 4), &clocks).is_ok());
         }
         for actor in 2..39 {
-            bench.knows[FIRST].learn(ActorId::new(actor), 1);
+            bench.clocks[FIRST].advance(ActorId::new(actor), 1);
         }
         let last = bench.access(FIRST, (4, 4), Kind::WRITE);
         assert_eq!(last, Some(stamp(39, 1, Kind::READ)));
     }
 
     #[test]
-    fn sets_that_are_not_in_use_are_thrown_away() {
+    fn unused_sets_are_dropped() {
         let mut shadow = Shadow::new(64, 2);
         let reader = ActorId::new(5);
         for epoch in 1..20_000 {
-            let mut knows = Knowledge::default();
-            knows.learn(reader, epoch);
+            let mut clocks = Clocks::default();
+            clocks.advance(reader, epoch);
             let mut marker = shadow.begin(stamp(5, epoch, Kind::READ));
             let at = (epoch as usize % 16 * 4, 4);
-            assert!(shadow.mark(&mut marker, at, &knows).is_ok());
+            assert!(shadow.mark(&mut marker, at, &clocks).is_ok());
         }
         assert!(shadow.sets.len() < 5_000, "{}", shadow.sets.len());
-        let mut writer = Knowledge::default();
-        writer.learn(reader, 19_999);
+        let mut writer = Clocks::default();
+        writer.advance(reader, 19_999);
         let mut marker = shadow.begin(stamp(6, 1, Kind::WRITE));
         assert!(shadow.mark(&mut marker, (0, 64), &writer).is_ok());
         let mut shadow_of_one = Shadow::new(64, 2);
@@ -328,16 +278,16 @@ mod tests {
     }
 
     #[test]
-    fn the_asynchronous_proxy_needs_a_fence() {
+    fn generic_writes_need_a_fence_before_async_reads() {
         let mut bench = Bench::new();
         bench.access(FIRST, (0, 4), Kind::WRITE);
         let read = |bench: &mut Bench| {
             let mut marker = bench.shadow.begin(stamp(9, 1, Kind::ASYNC_READ));
-            let marked = bench.shadow.mark(&mut marker, (0, 4), &bench.knows[FIRST]);
+            let marked = bench.shadow.mark(&mut marker, (0, 4), &bench.clocks[FIRST]);
             marked.err().map(|conflict| conflict.missing)
         };
         assert_eq!(read(&mut bench), Some(Missing::Fence));
-        bench.knows[FIRST].fence_async();
+        bench.clocks[FIRST].fence_async();
         assert_eq!(read(&mut bench), None);
     }
 }

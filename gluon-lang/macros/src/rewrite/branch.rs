@@ -9,6 +9,7 @@ use syn::{BinOp, Expr, Lifetime, Stmt, parse_quote};
 
 use super::Rewriter;
 use super::deferred::Arms;
+use super::owned::Owned;
 use super::uses::Uses;
 
 /// Is it an `if let`, or a chain with one? Patterns are matched on the host.
@@ -28,11 +29,15 @@ impl Rewriter {
             return;
         }
         let mut uses = Uses::default();
+        let (mut first, mut second) = (Uses::default(), Uses::default());
         uses.visit_block(&i.then_branch);
+        first.visit_block(&i.then_branch);
         if let Some((_, otherwise)) = &i.else_branch {
             uses.visit_expr(otherwise);
+            second.visit_expr(otherwise);
         }
-        let carry = self.scopes.carry(&uses, i.if_token.span, false);
+        let owned = self.owned(&uses);
+        let carry = self.scopes.carry(&uses, i.if_token.span, false, &owned);
         self.visit_expr_mut(&mut i.cond);
         let before = self.fork();
         self.visit_block_mut(&mut i.then_branch);
@@ -48,7 +53,12 @@ impl Rewriter {
         };
         let arms = self.join_arms(&before, then_end, i);
         let names = self.names(i, other_span, &uses);
-        *expr = names.expand(i, &carry, &otherwise, &arms);
+        let taken = [first, second].map(|arm| {
+            let taken = owned.iter().map(|owned| owned.take(&names.state, &arm));
+            taken.collect::<Tokens>()
+        });
+        let owned = (owned.iter().map(Owned::put).collect(), taken);
+        *expr = names.expand(i, &carry, &otherwise, &arms, &owned);
     }
 
     /// The names of one expansion. What rustc finds wrong with a value is shown where the author gives it.
@@ -130,7 +140,15 @@ struct Names {
 }
 
 impl Names {
-    fn expand(&self, i: &syn::ExprIf, carry: &Tokens, otherwise: &Tokens, arms: &Arms) -> Expr {
+    /// `owned` is what stands before the branch and in each arm for the accumulators that the arms use up.
+    fn expand(
+        &self,
+        i: &syn::ExprIf,
+        carry: &Tokens,
+        otherwise: &Tokens,
+        arms: &Arms,
+        (put, [take_first, take_second]): &(Tokens, [Tokens; 2]),
+    ) -> Expr {
         let Names {
             state,
             value,
@@ -153,14 +171,17 @@ impl Names {
         let result = quote! {
             #label {
                 let mut #state = #begin;
+                #put
                 let mut #then_value = ::core::option::Option::None;
                 if #state.then(#carry) {
                     #first
+                    #take_first
                     let #value = #then;
                     #then_value = #given;
                 }
                 let #else_value = if #next {
                     #second
+                    #take_second
                     let #other = #otherwise;
                     #types
                     #others

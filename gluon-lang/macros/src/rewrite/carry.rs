@@ -5,6 +5,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::Attribute;
 use syn::ext::IdentExt;
 
+use super::contents::Kind;
+use super::owned::Owned;
 use super::scope::{Binding, Scopes, Variable};
 use super::uses::Uses;
 
@@ -13,19 +15,25 @@ impl Scopes {
     /// at `span`, those about a variable at its first mention.
     ///
     /// Variables that may be a `&mut` or lead to a cell are watched: a loop's iteration would read behind them what the one
-    /// before wrote, an arm what the other wrote. What an arm may have moved away cannot be looked at.
-    pub(super) fn carry(&self, uses: &Uses, span: Span, is_loop: bool) -> Tokens {
+    /// before wrote, an arm what the other wrote. What an arm may have moved away cannot be looked at. The arms have `owned`
+    /// for themselves.
+    pub(super) fn carry(&self, uses: &Uses, span: Span, is_loop: bool, owned: &[Owned]) -> Tokens {
         let span = span.resolved_at(Span::mixed_site());
         let carrier = &Ident::new("__carrier", span);
-        let mentioned = uses.mentioned().iter().flat_map(|ident| {
-            let name = ident.unraw().to_string();
-            let variables = self.get(&name).into_iter();
-            let there = variables.filter(|variable| self.has_value(variable));
-            there.filter_map(move |variable| {
-                let how = self.how(variable, uses, &name, is_loop)?;
-                Some(add(how, (carrier, ident, &name), &variable.cfgs))
-            })
-        });
+        let is_carried = |ident: &&Ident| !owned.iter().any(|owned| owned.ident == **ident);
+        let mentioned = uses
+            .mentioned()
+            .iter()
+            .filter(is_carried)
+            .flat_map(|ident| {
+                let name = ident.unraw().to_string();
+                let variables = self.get(&name).into_iter();
+                let there = variables.filter(|variable| self.has_value(variable));
+                there.filter_map(move |variable| {
+                    let how = self.how(variable, uses, &name, is_loop)?;
+                    Some(add(how, (carrier, ident, &name), &variable.cfgs))
+                })
+            });
         let (fields, cells) = (
             self.changed_fields(uses, carrier, is_loop),
             self.other_cells(uses, carrier),
@@ -37,7 +45,7 @@ impl Scopes {
     fn how(&self, variable: &Variable, uses: &Uses, name: &str, is_loop: bool) -> Option<How> {
         let is_shared = variable.contents.is_shared;
         let is_there = is_loop || is_shared || !uses.moves(name);
-        let is_plain = variable.contents.is_plain;
+        let is_plain = variable.contents.kind == Kind::Plain;
         match variable.binding {
             Binding::Mutable => Some(How::Itself),
             Binding::Reference => Some(How::WhatItRefersTo),
@@ -80,7 +88,7 @@ impl Scopes {
         for name in names {
             let variables = self.get(name);
             let is_cell = |v: &&Variable| {
-                v.contents.is_cell && v.binding == Binding::Fixed && v.cfgs.is_empty()
+                v.contents.kind == Kind::Cell && v.binding == Binding::Fixed && v.cfgs.is_empty()
             };
             let is_mentioned = uses.mentioned().iter().any(|ident| ident == name);
             let Some(cell) = variables.first().filter(|v| is_cell(v)) else {

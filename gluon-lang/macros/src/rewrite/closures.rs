@@ -75,6 +75,17 @@ impl Rewriter {
                 lent.push(ident);
             }
         }
+        let updated = body.updated.into_iter().filter(|ident| {
+            let name = ident.unraw().to_string();
+            !body.bound.contains(&name)
+                && !body.in_macros.contains(&name)
+                && self.can_be_lent(&name)
+        });
+        for ident in updated {
+            if !lent.contains(&ident) {
+                lent.push(ident);
+            }
+        }
         (!lent.is_empty()).then_some(lent)
     }
 
@@ -274,6 +285,8 @@ fn mentions(tokens: Tokens, is_it: &mut dyn FnMut(&Ident) -> bool) -> bool {
 struct Body {
     /// Assigned, or lent as `&mut`.
     changed: Vec<Ident>,
+    /// Changed by `update`: accumulators, and cells, which are not `mut`.
+    updated: Vec<Ident>,
     bound: HashSet<String>,
     in_macros: HashSet<String>,
 }
@@ -300,6 +313,13 @@ impl<'a> Visit<'a> for Body {
             self.changed.extend(root_ident(&reference.expr));
         }
         visit::visit_expr_reference(self, reference);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
+        if call.method == "update" {
+            self.updated.extend(root_ident(&call.receiver));
+        }
+        visit::visit_expr_method_call(self, call);
     }
 
     fn visit_pat_ident(&mut self, pattern: &'a PatIdent) {

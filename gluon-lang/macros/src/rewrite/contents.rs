@@ -8,21 +8,28 @@ use syn::{Expr, PathSegment, Type};
 use super::later::Later;
 use super::scope::Scopes;
 
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(super) enum Kind {
+    #[default]
+    Unknown,
+    /// A number or a handle: nothing in it changes but by its name.
+    Plain,
+    /// A cell, or something that leads to one.
+    Cell,
+    Accumulator,
+}
+
 /// What is known of the type of a variable.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Contents {
-    /// A number or a handle: nothing in it changes but by its name.
-    pub(super) is_plain: bool,
-    /// A cell, or something that leads to one.
-    pub(super) is_cell: bool,
+    pub(super) kind: Kind,
     /// A shared reference, which stays where it is even if it is given away.
     pub(super) is_shared: bool,
 }
 
 impl Contents {
     const PLAIN: Contents = Contents {
-        is_plain: true,
-        is_cell: false,
+        kind: Kind::Plain,
         is_shared: false,
     };
 
@@ -41,8 +48,14 @@ pub(super) fn contents_of_type(ty: &Type) -> Contents {
         Type::Reference(r) if r.mutability.is_none() => contents_of_type(&r.elem).shared(),
         Type::Path(path) if path.path.segments.last().is_some_and(is_plain) => Contents::PLAIN,
         _ => Contents {
-            is_cell: names_a_cell(ty.to_token_stream()),
-            ..Contents::default()
+            kind: if names_a_cell(ty.to_token_stream()) {
+                Kind::Cell
+            } else if is_accumulator_type(ty) {
+                Kind::Accumulator
+            } else {
+                Kind::Unknown
+            },
+            is_shared: false,
         },
     }
 }
@@ -85,6 +98,27 @@ fn names_a_cell(tokens: Tokens) -> bool {
     })
 }
 
+fn is_accumulator_type(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "Accumulator"))
+}
+
+/// Is it `Accumulator::zeros(..)`, or what a method of an accumulator gives back?
+fn makes_an_accumulator(init: &Expr) -> bool {
+    match init {
+        Expr::MethodCall(call) => {
+            ["mma", "mma_if", "tf32", "promote_every"]
+                .iter()
+                .any(|known| call.method == known)
+                || call.method == "wait" && makes_an_accumulator(&call.receiver)
+        }
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => path.path.segments.iter().any(|s| s.ident == "Accumulator"),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 impl Scopes {
     /// What the value of a `let` says.
     pub(super) fn contents_of(&self, init: &Expr) -> Contents {
@@ -98,8 +132,14 @@ impl Scopes {
             }
             Expr::Reference(r) if r.mutability.is_none() => self.contents_of(&r.expr).shared(),
             other => Contents {
-                is_cell: names_a_cell(other.to_token_stream()) || self.mentions_a_cell(other),
-                ..Contents::default()
+                kind: if names_a_cell(other.to_token_stream()) || self.mentions_a_cell(other) {
+                    Kind::Cell
+                } else if makes_an_accumulator(other) {
+                    Kind::Accumulator
+                } else {
+                    Kind::Unknown
+                },
+                is_shared: false,
             },
         }
     }
@@ -119,7 +159,7 @@ impl Scopes {
         let mentioned = Later::of_expression(init);
         let mut scopes = self.open.iter().flatten();
         scopes.any(|(name, variables)| {
-            variables.iter().any(|v| v.contents.is_cell) && mentioned.mentions(name)
+            variables.iter().any(|v| v.contents.kind == Kind::Cell) && mentioned.mentions(name)
         })
     }
 

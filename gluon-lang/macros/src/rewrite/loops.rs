@@ -46,7 +46,7 @@ impl Rewriter {
         let mut uses = Uses::default();
         uses.visit_block(&f.body);
         let (state, depth, item) = (self.fresh("loop"), self.fresh("depth"), self.fresh("item"));
-        let carry = self.scopes.carry(&uses, f.for_token.span, true);
+        let carry = self.scopes.carry(&uses, f.for_token.span, true, &[]);
         let iterated = f.expr.clone();
         self.visit_expr_mut(&mut f.expr);
         host_range(&mut f.expr);
@@ -91,7 +91,7 @@ impl Rewriter {
         let mut uses = Uses::default();
         uses.visit_expr(&w.cond);
         uses.visit_block(&w.body);
-        let carry = self.scopes.carry(&uses, w.while_token.span, true);
+        let carry = self.scopes.carry(&uses, w.while_token.span, true, &[]);
         let is_host = has_let(&w.cond) || matches!(*w.cond, Expr::Const(_));
         self.exits.enter_loop(depth.clone(), w.label.as_ref());
         self.scopes.open_before(Later::again(&w.body));

@@ -11,6 +11,7 @@ mod loops;
 mod macros;
 mod names;
 mod operators;
+mod owned;
 mod references;
 mod returns;
 mod scope;

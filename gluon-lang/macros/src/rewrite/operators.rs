@@ -14,6 +14,7 @@ impl Rewriter {
         let is_chain = has_let(expr);
         let Expr::Binary(b) = expr else { return };
         let is_literal = is_open_literal(&b.left) && !is_open_literal(&b.right);
+        widen(b);
         self.visit_expr_mut(&mut b.left);
         self.visit_expr_mut(&mut b.right);
         let (left, right, span) = (&b.left, &b.right, b.op.span());
@@ -83,6 +84,56 @@ impl Rewriter {
                 }
             }
         }
+    }
+}
+
+/// An integer that is no i32, beside something that is no literal, takes the type of what is beside it: rustc would take it
+/// for an i32, since it may stand beside values of many types.
+fn widen(b: &mut syn::ExprBinary) {
+    let (left, right) = (is_open_literal(&b.left), is_open_literal(&b.right));
+    let literal = match (left, right) {
+        (true, false) => &mut b.left,
+        (false, true) => &mut b.right,
+        _ => return,
+    };
+    let is_shift = matches!(
+        b.op,
+        BinOp::Shl(_) | BinOp::Shr(_) | BinOp::ShlAssign(_) | BinOp::ShrAssign(_)
+    );
+    let Some(value) = integer(literal).filter(|v| i32::try_from(*v).is_err() && !is_shift) else {
+        return;
+    };
+    let value = proc_macro2::Literal::i128_suffixed(value);
+    **literal = Expr::Verbatim(quote_spanned!(literal.span()=> ::tilekit::rt::WideLiteral(#value)));
+}
+
+/// The value of an expression of integer literals. One that divides by zero or leaves i128 is left to rustc.
+fn integer(expr: &Expr) -> Option<i128> {
+    match expr {
+        Expr::Lit(lit) => match &lit.lit {
+            Lit::Int(i) => i.base10_parse().ok(),
+            _ => None,
+        },
+        Expr::Paren(e) => integer(&e.expr),
+        Expr::Unary(e) if matches!(e.op, UnOp::Neg(_)) => integer(&e.expr)?.checked_neg(),
+        Expr::Binary(e) => {
+            let (left, right) = (integer(&e.left)?, integer(&e.right)?);
+            let bits = u32::try_from(right).ok();
+            match e.op {
+                BinOp::Add(_) => left.checked_add(right),
+                BinOp::Sub(_) => left.checked_sub(right),
+                BinOp::Mul(_) => left.checked_mul(right),
+                BinOp::Div(_) => left.checked_div(right),
+                BinOp::Rem(_) => left.checked_rem(right),
+                BinOp::BitAnd(_) => Some(left & right),
+                BinOp::BitOr(_) => Some(left | right),
+                BinOp::BitXor(_) => Some(left ^ right),
+                BinOp::Shl(_) => left.checked_mul(1_i128.checked_shl(bits?)?),
+                BinOp::Shr(_) => left.checked_shr(bits?),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 

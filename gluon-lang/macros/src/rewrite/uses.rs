@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proc_macro2::{Ident, TokenStream as Tokens, TokenTree};
 use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Expr, ExprPath, Macro, PatIdent, UnOp};
+use syn::{BinOp, Expr, ExprPath, Macro, Pat, PatIdent, Stmt, UnOp};
 
 use super::macros::is_opaque;
 
@@ -26,6 +26,14 @@ pub(super) struct Uses {
     moved: HashSet<String>,
     /// Those that a pattern in the body binds: what is mentioned may be them.
     bound: HashSet<String>,
+    /// Those that are assigned as a whole.
+    assigned: HashSet<String>,
+    /// Those that are given away as they are: to a function, a variable, a field, or as the value of a block.
+    given: HashSet<String>,
+    /// Those on which other methods are called, or that a macro mentions: they may change.
+    looked_into: HashSet<String>,
+    /// Those on which a method of an accumulator is called that uses it up.
+    used_up: HashSet<String>,
 }
 
 impl Uses {
@@ -46,6 +54,34 @@ impl Uses {
     /// May the variable be gone after the body?
     pub(super) fn moves(&self, name: &str) -> bool {
         self.moved.contains(name)
+    }
+
+    /// Is the variable assigned as a whole, or is it perhaps another one of this name?
+    pub(super) fn assigns(&self, name: &str) -> bool {
+        self.assigned.contains(name) || self.bound.contains(name)
+    }
+
+    /// Is the variable given away, if it is not `Copy`?
+    pub(super) fn gives_away(&self, name: &str) -> bool {
+        self.given.contains(name) || self.uses_up(name)
+    }
+
+    /// Is the variable given away, and cannot change?
+    pub(super) fn only_gives_away(&self, name: &str) -> bool {
+        self.gives_away(name)
+            && !self.assigns(name)
+            && !self.looked_into.contains(name)
+            && !self.changed_in_part.contains(name)
+            && !self.changed_behind.contains(name)
+    }
+
+    /// Is a method called on the variable that uses an accumulator up?
+    pub(super) fn uses_up(&self, name: &str) -> bool {
+        self.used_up.contains(name)
+    }
+
+    pub(super) fn mentions(&self, name: &str) -> bool {
+        self.mentioned.iter().any(|ident| ident.unraw() == name)
     }
 
     /// Is there a macro in the body that may do anything?
@@ -76,6 +112,7 @@ impl Uses {
             match tree {
                 TokenTree::Ident(ident) => {
                     self.moved.insert(ident.unraw().to_string());
+                    self.looked_into.insert(ident.unraw().to_string());
                     self.add(&ident);
                 }
                 TokenTree::Group(group) => self.tokens(group.stream()),
@@ -91,6 +128,7 @@ impl Uses {
             Expr::Tuple(e) => e.elems.iter().for_each(|e| self.place(e)),
             Expr::Array(e) => e.elems.iter().for_each(|e| self.place(e)),
             _ => match root(place, Of::All) {
+                Some((name, Of::All)) => drop(self.assigned.insert(name)),
                 Some((name, Of::Behind)) => drop(self.changed_behind.insert(name)),
                 Some((name, Of::Part)) => drop(self.changed_in_part.insert(name)),
                 _ => {}
@@ -105,6 +143,13 @@ impl Uses {
             if is_field(receiver) {
                 self.changed_cells.push((name, receiver.clone()));
             }
+        }
+    }
+
+    /// A value that goes somewhere else.
+    fn given(&mut self, value: &Expr) {
+        if let Some((name, Of::All)) = root(value, Of::All) {
+            self.given.insert(name);
         }
     }
 
@@ -187,6 +232,12 @@ fn changes_a_cell(call: &syn::ExprMethodCall) -> bool {
     CHANGE.iter().any(|known| call.method == known) || call.method == "take" && call.args.is_empty()
 }
 
+/// These take an accumulator by value.
+fn uses_an_accumulator_up(method: &Ident) -> bool {
+    const USE_UP: [&str; 4] = ["mma", "mma_if", "wait_all", "wait_older_than"];
+    USE_UP.iter().any(|known| method == known)
+}
+
 /// Collections keep what they are given; other functions and methods are taken to borrow it.
 fn keeps_arguments(method: &Ident) -> bool {
     const KEEP: [&str; 6] = [
@@ -219,6 +270,7 @@ impl<'a> Visit<'a> for Uses {
 
     fn visit_expr_assign(&mut self, assign: &'a syn::ExprAssign) {
         self.place(&assign.left);
+        self.given(&assign.right);
         visit::visit_expr_assign(self, assign);
     }
 
@@ -256,6 +308,7 @@ impl<'a> Visit<'a> for Uses {
         self.visit_expr(&call.func);
         let is_lent = is_function(&call.func);
         for argument in &call.args {
+            self.given(argument);
             if is_lent {
                 self.lent(argument);
             } else {
@@ -268,14 +321,55 @@ impl<'a> Visit<'a> for Uses {
         if changes_a_cell(call) {
             self.part(&call.receiver);
         }
+        if let Some((name, part)) = root(&call.receiver, Of::All) {
+            if matches!(part, Of::All) && uses_an_accumulator_up(&call.method) {
+                self.used_up.insert(name);
+            } else {
+                self.looked_into.insert(name);
+            }
+        }
         self.lent(&call.receiver);
         for argument in &call.args {
+            self.given(argument);
             if keeps_arguments(&call.method) {
                 self.visit_expr(argument);
             } else {
                 self.lent(argument);
             }
         }
+    }
+
+    fn visit_local(&mut self, local: &'a syn::Local) {
+        if let Some(init) = local
+            .init
+            .as_ref()
+            .filter(|_| !matches!(local.pat, Pat::Wild(_)))
+        {
+            self.given(&init.expr);
+        }
+        visit::visit_local(self, local);
+    }
+
+    fn visit_block(&mut self, block: &'a syn::Block) {
+        if let Some(Stmt::Expr(value, None)) = block.stmts.last() {
+            self.given(value);
+        }
+        visit::visit_block(self, block);
+    }
+
+    fn visit_expr_tuple(&mut self, tuple: &'a syn::ExprTuple) {
+        tuple.elems.iter().for_each(|value| self.given(value));
+        visit::visit_expr_tuple(self, tuple);
+    }
+
+    fn visit_expr_array(&mut self, array: &'a syn::ExprArray) {
+        array.elems.iter().for_each(|value| self.given(value));
+        visit::visit_expr_array(self, array);
+    }
+
+    fn visit_field_value(&mut self, field: &'a syn::FieldValue) {
+        self.given(&field.expr);
+        visit::visit_field_value(self, field);
     }
 
     fn visit_pat_ident(&mut self, ident: &'a PatIdent) {

@@ -6,11 +6,12 @@ use super::carry::{
     Carrier, Carry, HostCarrier, Reach, Snapshot, restore, spare, write_value_of, write_values,
 };
 use super::{At, Trace, here, with};
-use crate::diag::{Code, OpError};
-use crate::entity::{Region, Value};
-use crate::ir::Type;
 use crate::lang::Scalar;
-use crate::ops::control::{If, Yield};
+use diag::Code;
+use ir::OpError;
+use ir::Type;
+use ir::entity::{Region, Value};
+use ir::ops::control::{If, Yield};
 
 /// What may stand after `if`.
 #[diagnostic::on_unimplemented(
@@ -79,6 +80,12 @@ impl HostBranch {
     #[inline]
     pub fn otherwise<T>(&mut self, _: impl FnMut(&mut HostCarrier), _: &mut Option<T>) -> bool {
         !self.0
+    }
+
+    /// What the arm that runs uses up.
+    #[inline]
+    pub fn own<T>(&self, slot: &mut Option<T>) -> T {
+        slot.take().expect("one of the two arms of an `if` runs")
     }
 
     /// The arm that ran is the only one.
@@ -164,6 +171,16 @@ impl KernelBranch {
         });
     }
 
+    /// What both arms use up: each gets it for itself.
+    #[inline]
+    #[track_caller]
+    pub fn own<T: Carry>(&self, slot: &mut Option<T>) -> T {
+        let forked = slot.as_ref().and_then(Carry::fork);
+        forked
+            .or_else(|| slot.take())
+            .unwrap_or_else(|| used_up(self.at))
+    }
+
     /// Both arms are gone through.
     #[inline]
     pub fn decided<T>(&self, value: T) -> Decided<T, ()> {
@@ -210,7 +227,7 @@ impl KernelBranch {
             with(self.at, |trace| trace.host_changed(message, self.at));
         }
         let results = with(self.at, |trace| {
-            self.emit(trace, then_region, &then, &after)
+            self.record(trace, then_region, &then, &after)
         });
         let spare = spare(self.at);
         let split = variables.min(results.len());
@@ -218,7 +235,7 @@ impl KernelBranch {
         write_value_of(value, &results[split..], spare);
     }
 
-    fn emit(
+    fn record(
         &self,
         trace: &mut Trace,
         then_region: Region,
@@ -260,7 +277,7 @@ impl KernelBranch {
         out
     }
 
-    fn finish_arm(&self, trace: &mut Trace, region: Region, values: crate::ops::Values) {
+    fn finish_arm(&self, trace: &mut Trace, region: Region, values: ir::ops::Values) {
         trace.builder.reopen(region);
         trace.push(Yield { values }, &[], self.at);
         trace.builder.close();
@@ -302,6 +319,16 @@ impl KernelBranch {
         trace.fail(error, self.at);
         None
     }
+}
+
+/// A value that cannot be there twice is used up by both arms.
+fn used_up(at: At) -> ! {
+    let message = "both arms of this `if` of the kernel use up what there is once";
+    let error = OpError::new(Code::HostStateChanged, message)
+        .note("both arms are traced, whatever the kernel decides when it runs")
+        .help("use it up before or after the `if`");
+    with(at, |trace| trace.fail(error, at));
+    super::end();
 }
 
 fn host_message(name: &str, a: &str, b: &str) -> String {

@@ -5,9 +5,10 @@ use std::fmt::Write;
 
 use super::with;
 use super::{At, Trace};
-use crate::diag::{Code, OpError};
-use crate::entity::Value;
-use crate::ir::{Type, ValueDef};
+use diag::Code;
+use ir::OpError;
+use ir::entity::Value;
+use ir::{Type, ValueDef};
 
 /// A variable that may live across a loop or branch of the kernel: a handle, a host number, or what is made of these.
 #[diagnostic::on_unimplemented(
@@ -21,6 +22,15 @@ pub trait Carry {
 
     /// Shows copies of those that can change behind a shared reference to it: what cells hold.
     fn look(&self, _: &mut Walker<'_>) {}
+
+    /// A second one with the same handles and host values, so that both arms of a branch can use it up and so that what is
+    /// behind a reference can be compared. `None` of what holds a `&mut`, which there is once.
+    fn fork(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 /// A host value that is compared, kept and restored around a loop or branch.
@@ -392,12 +402,15 @@ macro_rules! host_state {
             fn walk(&mut self, walker: &mut Walker<'_>) {
                 walker.host(self);
             }
+            fn fork(&self) -> Option<Self> {
+                Some(self.clone())
+            }
         }
     )*};
 }
 
 host_state!(|a, b| a == b => bool, char, i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, String, &'static str);
-host_state!(|a, b| a == b => crate::layout::Layout, crate::layout::SharedLayout, crate::layout::Dims, crate::layout::Blocked, crate::layout::Slice, crate::layout::DistributedLinear, crate::layout::Mma, crate::layout::Wgmma, crate::layout::DotOperand, crate::layout::Nvmma, crate::layout::Swizzled, crate::layout::Padded, crate::layout::SharedLinear);
+host_state!(|a, b| a == b => layout::Layout, layout::SharedLayout, layout::Dims, layout::Blocked, layout::Slice, layout::DistributedLinear, layout::Mma, layout::Wgmma, layout::DotOperand, layout::Nvmma, layout::Swizzled, layout::Padded, layout::SharedLinear);
 host_state!(|a, b| a.to_bits() == b.to_bits() => f32, f64, half::f16, half::bf16);
 
 macro_rules! carried_handles {
@@ -405,6 +418,9 @@ macro_rules! carried_handles {
         impl<T> Carry for crate::lang::$handle<T> {
             fn walk(&mut self, walker: &mut Walker<'_>) {
                 walker.value(self.value_mut());
+            }
+            fn fork(&self) -> Option<Self> {
+                Some(*self)
             }
         }
     )*};
@@ -417,6 +433,9 @@ impl<T> Carry for crate::lang::Range<T> {
         for value in self.values_mut() {
             walker.value(value);
         }
+    }
+    fn fork(&self) -> Option<Self> {
+        Some(self.same())
     }
 }
 
@@ -437,6 +456,10 @@ impl<T: Carry, const N: usize> Carry for [T; N] {
     }
     fn look(&self, walker: &mut Walker<'_>) {
         self.as_slice().look(walker);
+    }
+    fn fork(&self) -> Option<Self> {
+        let items: Option<Vec<T>> = self.iter().map(Carry::fork).collect();
+        items?.try_into().ok()
     }
 }
 
@@ -461,6 +484,9 @@ impl<T: Carry> Carry for Vec<T> {
     fn look(&self, walker: &mut Walker<'_>) {
         self.as_slice().look(walker);
     }
+    fn fork(&self) -> Option<Self> {
+        self.iter().map(Carry::fork).collect()
+    }
 }
 
 impl<T: Carry + ?Sized> Carry for Box<T> {
@@ -484,6 +510,12 @@ impl<T: Carry> Carry for Option<T> {
             inner.look(walker);
         }
     }
+    fn fork(&self) -> Option<Self> {
+        match self {
+            Some(inner) => inner.fork().map(Some),
+            None => Some(None),
+        }
+    }
 }
 
 impl<T: Carry, E: Carry> Carry for Result<T, E> {
@@ -500,10 +532,19 @@ impl<T: Carry, E: Carry> Carry for Result<T, E> {
             Err(inner) => inner.look(walker),
         }
     }
+    fn fork(&self) -> Option<Self> {
+        match self {
+            Ok(inner) => inner.fork().map(Ok),
+            Err(inner) => inner.fork().map(Err),
+        }
+    }
 }
 
 impl<T: ?Sized> Carry for std::marker::PhantomData<T> {
     fn walk(&mut self, _: &mut Walker<'_>) {}
+    fn fork(&self) -> Option<Self> {
+        Some(*self)
+    }
 }
 
 macro_rules! carried_tuples {
@@ -516,6 +557,9 @@ macro_rules! carried_tuples {
             #[allow(unused_variables, reason = "nothing shows nothing")]
             fn look(&self, walker: &mut Walker<'_>) {
                 $(walker.look(stringify!($index), &self.$index);)*
+            }
+            fn fork(&self) -> Option<Self> {
+                Some(($(self.$index.fork()?,)*))
             }
         }
     )*};

@@ -15,6 +15,9 @@ impl<T: Carry + Copy> Carry for Cell<T> {
     fn look(&self, walker: &mut Walker<'_>) {
         walker.copy(&mut self.get());
     }
+    fn fork(&self) -> Option<Self> {
+        Some(self.clone())
+    }
 }
 
 impl<T: Carry + Clone> Carry for RefCell<T> {
@@ -26,6 +29,10 @@ impl<T: Carry + Clone> Carry for RefCell<T> {
         if let Ok(inner) = self.try_borrow() {
             walker.copy(&mut inner.clone());
         }
+    }
+    fn fork(&self) -> Option<Self> {
+        let inner = self.try_borrow().ok()?;
+        Some(RefCell::new(inner.clone()))
     }
 }
 
@@ -49,6 +56,9 @@ macro_rules! shared {
             }
             fn look(&self, walker: &mut Walker<'_>) {
                 (**self).look(walker);
+            }
+            fn fork(&self) -> Option<Self> {
+                Some(Self::clone(self))
             }
         }
     )*};

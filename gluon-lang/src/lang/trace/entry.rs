@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use super::{At, TRACE, Trace, panic, place, with};
 use crate::build::Builder;
-use crate::diag::{Code, Diagnostic, Diagnostics, OpError};
-use crate::elem::{DType, Elem};
-use crate::entity::Value;
-use crate::ir::{Contracts, Func, Place, Stage, TensorMapMode, TensorMapType, Type};
-use crate::layout::{Dims, Nvmma, SharedLayout};
-use crate::ops::control::Return;
-use crate::verify::{Verifier, check_map};
+use diag::Place;
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::OpError;
+use ir::elem::{DType, Elem};
+use ir::entity::Value;
+use ir::ops::control::Return;
+use ir::verify::{Verifier, check_map};
+use ir::{Contracts, Func, Stage, TensorMapMode, TensorMapType, Type};
+use layout::{Dims, Nvmma, SharedLayout};
 
 /// A kernel of one instance, as traced.
 #[derive(Clone, Debug)]
@@ -46,8 +48,8 @@ pub struct KernelHead {
     pub max_registers: Option<u32>,
     /// CTAs per SM that must fit.
     pub min_ctas_per_sm: Option<u32>,
-    /// CTAs of a cluster in x, y and z.
-    pub cluster: [u32; 3],
+    /// CTAs of a cluster in x, y and z, where the attribute says them.
+    pub cluster: Option<[u32; 3]>,
     /// What the compiler must not do silently.
     pub contracts: Contracts,
     /// The parameters, in order.
@@ -312,7 +314,8 @@ pub(crate) fn begin_kernel(head: &KernelHead, generics: &[GenericArg], at: At) {
         func.warps = head.warps;
         func.max_registers = head.max_registers;
         func.min_ctas_per_sm = head.min_ctas_per_sm;
-        func.cluster = head.cluster;
+        func.cluster = head.cluster.unwrap_or([1; 3]);
+        func.says_cluster = head.cluster.is_some();
         func.contracts = head.contracts;
     });
 }

@@ -1,7 +1,8 @@
 //! Calls of device functions, and ways out of a region that would lose the rest of it.
 
 use super::{At, TRACE, Trace, with};
-use crate::diag::{Code, OpError};
+use diag::Code;
+use ir::OpError;
 
 /// A device function being traced; leaves it when dropped.
 pub struct Frame {

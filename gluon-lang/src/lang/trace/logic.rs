@@ -1,13 +1,13 @@
 //! `&&` and `||`: lazy on the host; in the kernel lazy too where the right side does more than compute.
 
-use super::{At, Trace, emit, here, with};
-use crate::elem::Elem;
-use crate::entity::{Region, Value};
-use crate::ir::Type;
+use super::{At, Trace, here, record, with};
 use crate::lang::{Scalar, Tensor};
-use crate::ops::arith::BinaryOp;
-use crate::ops::control::{If, Yield};
-use crate::ops::create::Const;
+use ir::Type;
+use ir::elem::Elem;
+use ir::entity::{Region, Value};
+use ir::ops::arith::BinaryOp;
+use ir::ops::control::{If, Yield};
+use ir::ops::create::Const;
 
 use super::operand::Raw;
 
@@ -273,7 +273,7 @@ impl TensorLogic {
 
 fn eager(is_and: bool, (left, right): (Raw, Raw), at: At) -> Value {
     let op = if is_and { BinaryOp::And } else { BinaryOp::Or };
-    emit::binary(op, left, right, Elem::I1, at)
+    record::binary(op, left, right, Elem::I1, at)
 }
 
 impl Trace {

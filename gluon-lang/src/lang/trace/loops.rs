@@ -2,14 +2,15 @@
 
 use super::carry::{Carrier, HostCarrier, Reach, Snapshot, restore, spare, write_values};
 use super::{At, Trace, with};
-use crate::diag::{Code, OpError};
-use crate::entity::Value;
-use crate::ir::Type;
 use crate::lang::range::RangeValues;
 use crate::lang::{Index, Scalar};
-use crate::ops::Values;
-use crate::ops::arith::{Binary, BinaryOp, Precision};
-use crate::ops::control::{For, Yield};
+use diag::Code;
+use ir::OpError;
+use ir::Type;
+use ir::entity::Value;
+use ir::ops::Values;
+use ir::ops::arith::{Binary, BinaryOp, Precision};
+use ir::ops::control::{For, Yield};
 
 use std::marker::PhantomData;
 
@@ -119,12 +120,12 @@ impl LoopCore {
         }
         let results = with(at, |trace| {
             trace.check_watched("loop", &body.before, &after, at);
-            self.emit(trace, body, &after)
+            self.record(trace, body, &after)
         });
         write_values(reach, &results, spare(at));
     }
 
-    fn emit(&self, trace: &mut Trace, body: &Body, after: &Snapshot) -> Vec<Value> {
+    fn record(&self, trace: &mut Trace, body: &Body, after: &Snapshot) -> Vec<Value> {
         let (inits, ends, names) = (body.before.values(), after.values(), body.before.names());
         let carried = Carried::find(trace, &inits, &body.params, &ends, &names, self.at);
         let values = carried.pick(&ends);
@@ -225,7 +226,7 @@ impl Carried {
     pub(super) fn finish(
         &self,
         trace: &mut Trace,
-        op: crate::ops::Op,
+        op: ir::ops::Op,
         inits: &[Value],
         names: &[&str],
         at: At,
@@ -280,7 +281,7 @@ impl Trace {
     /// Keeps the first `fixed` parameters of a region and those that are carried.
     pub(super) fn retain_params(
         &mut self,
-        region: crate::entity::Region,
+        region: ir::entity::Region,
         fixed: usize,
         changed: &[bool],
     ) {

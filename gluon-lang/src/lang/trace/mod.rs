@@ -5,13 +5,13 @@
 mod branch;
 mod carry;
 mod cells;
-mod emit;
 mod entry;
 mod frame;
 mod logic;
 mod loops;
 mod operand;
 mod panic;
+mod record;
 mod whiles;
 
 use std::cell::RefCell;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 pub use branch::{Branch, Decided, HostBranch, KernelBranch};
 pub use carry::{Carrier, Carry, HostCarrier, HostState, Walker, Watcher};
-pub(crate) use emit::*;
 pub use entry::{GenericArg, KernelEntry, KernelHead, KernelInstance, ParamHead, Printed, Traced};
 pub(crate) use entry::{
     begin_kernel, const_arg, declare_map, declare_param, set_block, trace_kernel, type_arg,
@@ -32,14 +31,17 @@ pub use logic::{
 };
 pub use loops::{HostLoop, KernelLoop};
 pub use operand::Raw;
+pub(crate) use record::*;
 pub use whiles::{HostWhile, KernelWhile, WhileLoop};
 
 use crate::build::{Builder, Results};
-use crate::diag::{Code, Diagnostic, OpError};
-use crate::entity::{Loc, Value};
-use crate::ir::{Place, Stage, Type};
-use crate::ops::Op;
-use crate::verify::{Verifier, check_tensor};
+use diag::Place;
+use diag::{Code, Diagnostic};
+use ir::OpError;
+use ir::entity::{Loc, Value};
+use ir::ops::Op;
+use ir::verify::{Verifier, check_even, check_tensor};
+use ir::{Stage, Type};
 
 /// A place in the author's source, as `#[track_caller]` gives it.
 pub(crate) type At = &'static Location<'static>;
@@ -187,8 +189,9 @@ impl Trace {
             Type::Tensor(t) => {
                 let warps = self.partition_warps.unwrap_or(func.warps);
                 check_tensor(t, Stage::Built, warps, func.cluster_ctas())
+                    .and_then(|()| check_even(t, warps))
             }
-            Type::Smem(s) => self.verifier.check_smem(s, func.cluster_ctas()),
+            Type::Smem(s) => self.verifier.check_smem(s, func),
             _ => Ok(()),
         };
         if let Err(error) = checked {

@@ -3,15 +3,16 @@
 use smallvec::SmallVec;
 
 use super::{At, Trace};
-use crate::diag::{Code, OpError, as_written};
-use crate::elem::{DType, Elem};
-use crate::entity::Value;
-use crate::ir::{TensorType, Type};
-use crate::layout::{Dims, Layout};
-use crate::ops::arith::{Cast, Rounding};
-use crate::ops::create::{Const, Constant, Splat};
-use crate::ops::layout::SetLayout;
-use crate::ops::shape::Broadcast;
+use diag::{Code, as_written};
+use ir::OpError;
+use ir::elem::{DType, Elem};
+use ir::entity::Value;
+use ir::ops::arith::{Cast, Rounding};
+use ir::ops::create::{Const, Constant, Splat};
+use ir::ops::layout::SetLayout;
+use ir::ops::shape::Broadcast;
+use ir::{TensorType, Type};
+use layout::{Dims, Layout};
 
 /// An operand before it is fitted to the others.
 #[derive(Clone, Copy, Debug)]
@@ -268,7 +269,7 @@ fn bounds(dtype: DType) -> String {
 /// The nearest number of a float type; an 8-bit float that saturates counts as infinite here.
 fn round_to(value: f64, dtype: DType) -> f64 {
     use super::super::fp8::{E4m3, E5m2};
-    use crate::nearest::{nearest_bf16, nearest_f16};
+    use ir::nearest::{nearest_bf16, nearest_f16};
     let saturated = |rounded: f64, largest: f64| {
         if value.abs() > largest {
             f64::INFINITY

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::Once;
 
 use super::TRACE;
-use crate::ir::Place;
+use diag::Place;
 
 /// Tracing was ended by a mistake that is reported already.
 pub(super) struct Ended;

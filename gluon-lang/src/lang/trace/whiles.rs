@@ -3,9 +3,9 @@
 use super::carry::{Carrier, HostCarrier, Reach, Snapshot, restore, spare, write_values};
 use super::loops::Carried;
 use super::{At, Trace, here, with};
-use crate::entity::{Region, Value};
 use crate::lang::Scalar;
-use crate::ops::control::{Condition, While, Yield};
+use ir::entity::{Region, Value};
+use ir::ops::control::{Condition, While, Yield};
 
 /// What may stand after `while`.
 #[diagnostic::on_unimplemented(
@@ -120,7 +120,7 @@ impl KernelWhile {
         self.check_host(&test.before, &passed, reach);
         let body = with(self.at, |trace| {
             // The values are filled in when it is known which are carried.
-            let values = crate::ops::Values::new();
+            let values = ir::ops::Values::new();
             trace.push(Condition { condition, values }, &[], self.at);
             let region = trace.builder.close();
             let params = trace.open_region(None, &test.before, self.at);
@@ -150,12 +150,12 @@ impl KernelWhile {
         self.check_host(&body.test.before, &after, reach);
         let results = with(self.at, |trace| {
             trace.check_watched("loop", &body.test.before, &after, self.at);
-            self.emit(trace, body, &after)
+            self.record(trace, body, &after)
         });
         write_values(reach, &results, spare(self.at));
     }
 
-    fn emit(&self, trace: &mut Trace, body: &Body, after: &Snapshot) -> Vec<Value> {
+    fn record(&self, trace: &mut Trace, body: &Body, after: &Snapshot) -> Vec<Value> {
         let at = self.at;
         let (before, ends) = (&body.test.before, after.values());
         let (inits, names) = (before.values(), before.names());
@@ -194,11 +194,12 @@ impl Carried {
 
 impl Trace {
     /// Says which values the condition of a `while` hands on.
-    fn fill_condition(&mut self, region: Region, values: crate::ops::Values) {
+    fn fill_condition(&mut self, region: Region, values: ir::ops::Values) {
         let func = self.builder.func_mut();
         let last = func.region(region).insts.last().copied();
         let last = last.expect("the test of a `while` ends in its condition");
-        if let crate::ops::Op::Condition(op) = func.op_mut(last) {
+        // Matches on ops: the trace fills in the fields of the op that it made.
+        if let ir::ops::Op::Condition(op) = func.op_mut(last) {
             op.values = values;
         }
     }

@@ -17,7 +17,7 @@ fn types_that_do_not_meet(a: TensorMap<bf16>, b: TensorMap<f16>) {
     let x = Smem::<bf16>::alloc([64, 64], a.layout());
     let y = Smem::<f16>::alloc([64, 64], b.layout());
     let acc = Accumulator::<f32>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 16]));
-    acc.mma(x, y.transpose()); //~ the tensor cores do not multiply
+    acc.mma(x, y.transpose()); //~ mismatched types
     let acc = Accumulator::<bf16>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 16]));
     acc.mma(x, x.transpose()); //~ the tensor cores do not multiply
 }
@@ -27,4 +27,10 @@ fn phases(n: f32) {
     let ready = Mbarrier::alloc(1);
     ready.wait(n); //~ does not
     ready.wait(0.5); //~ does not
+}
+
+#[kernel]
+fn copied() {
+    let acc = Accumulator::<f32>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 16]));
+    let again = acc.clone(); //~ no method named `clone`
 }

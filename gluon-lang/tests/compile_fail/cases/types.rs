@@ -55,7 +55,7 @@ fn tensor_parameter(x: Tensor<f32>) {} //~ a kernel cannot take a `gluon_lang::l
 #[kernel]
 fn eight_bits(x: Ptr<E4m3>) {
     let v = x.at(0).load();
-    let w = v + v; //~ cannot add `gluon_lang::lang::Scalar<gluon_lang::lang::E4m3>`
+    let w = v + v; //~ cannot add `Scalar<gluon_lang::lang::E4m3>`
 }
 
 #[kernel]

@@ -1,13 +1,15 @@
 //! What the author promises with `assume`.
+//!
+//! Matches on ops: a promise is read from the comparisons and masks that authors write it with.
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::entity::Value;
-use gluon_lang::ir::Func;
-use gluon_lang::ops::Op;
-use gluon_lang::ops::arith::{BinaryOp, CompareOp};
-use gluon_lang::ops::create::Const;
+use ir::Func;
+use ir::entity::Value;
+use ir::ops::Op;
+use ir::ops::arith::{BinaryOp, CompareOp};
+use ir::ops::create::Const;
 
-use super::facts::{Facts, Range, divisibility_of};
+use ir::facts::{Facts, Range, divisibility_of};
 
 /// Bounds and divisors of values, from the `assume`s of the kernel's own body, which run in any case.
 #[derive(Debug, Default)]
@@ -87,21 +89,15 @@ impl Assumed {
 pub(crate) fn of(func: &Func) -> Assumed {
     let mut assumed = Assumed::default();
     for &inst in &func.region(func.body).insts {
-        if let Op::Assume(assume) = func.op(inst) {
-            assumed.condition(func, assume.condition);
+        if let Some(condition) = func.op(inst).rules().promise() {
+            assumed.condition(func, condition);
         }
     }
     assumed
 }
 
 fn constant(func: &Func, value: Value) -> Option<i128> {
-    match func.op(func.def_inst(value)?) {
-        Op::Constant(c) => match c.value {
-            Const::Int(i) => Some(i),
-            Const::Float(_) => None,
-        },
-        _ => None,
-    }
+    func.constant(value).and_then(Const::as_int)
 }
 
 /// The comparison with its sides exchanged.

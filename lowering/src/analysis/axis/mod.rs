@@ -1,33 +1,31 @@
 //! Axis analysis: how the elements of a value follow one another along each dimension.
 //!
 //! For each dimension: *contiguity* (aligned runs that count up by one), *divisibility* (what divides the first element of
-//! each run; for pointers, the address in bytes) and *constancy* (aligned runs of equal elements), all powers of two; and
-//! for integers their bounds. Vector widths, coalesced layouts and index widths are decided by this.
+//! each run; for pointers, the address in bytes) and *constancy* (aligned runs of equal elements), all powers of two; the
+//! *stride*, by which all neighbours differ; and for integers their bounds. Vector widths, coalesced layouts and index widths
+//! are decided by this.
 //!
 //! Indices are taken not to wrap within a contiguous run: an index that does leaves the address space of its tensor. A
 //! mask is no index: what is claimed of masks holds for numbers that wrap.
 
-mod arith;
 mod assumed;
-mod facts;
-mod shape;
-mod transfer;
+mod loop_index;
 
 #[cfg(test)]
 mod tests;
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::entity::{Region, Value};
-use gluon_lang::ir::Func;
-use gluon_lang::ops::{Op, flow};
+use ir::Func;
+use ir::entity::{Region, Value};
+use ir::ops::flow;
 
-pub use facts::Range;
-use facts::{DimFacts, Facts, MAX_DIVISIBILITY};
+pub use ir::facts::Range;
+use ir::facts::{self, DimFacts, Facts, KnownFacts, MAX_DIVISIBILITY};
 
 /// What is known of every value of one kernel.
 #[derive(Clone, Debug)]
 pub struct Axes {
-    facts: SecondaryMap<Value, Facts>,
+    facts: KnownFacts,
 }
 
 impl Axes {
@@ -35,7 +33,7 @@ impl Axes {
     pub fn of(func: &Func) -> Axes {
         let facts = SecondaryMap::with_capacity(func.value_count());
         let assumed = assumed::of(func);
-        let mut walk = Walk {
+        let mut walk = FactPropagation {
             func,
             facts,
             assumed,
@@ -60,6 +58,11 @@ impl Axes {
         1 << self.dim(value, dim).constancy
     }
 
+    /// By how much every element along `dim` differs from the one before it, if all do alike; for pointers, in bytes.
+    pub fn stride(&self, value: Value, dim: usize) -> Option<i64> {
+        self.dim(value, dim).stride
+    }
+
     /// What divides every element; for pointers, the address in bytes.
     pub fn divisor(&self, value: Value) -> u32 {
         1 << self.facts[value].divisibility()
@@ -81,13 +84,13 @@ impl Axes {
     }
 }
 
-struct Walk<'f> {
+struct FactPropagation<'f> {
     func: &'f Func,
-    facts: SecondaryMap<Value, Facts>,
+    facts: KnownFacts,
     assumed: assumed::Assumed,
 }
 
-impl Walk<'_> {
+impl FactPropagation<'_> {
     fn params(&mut self) {
         for param in &self.func.params {
             let mut facts = Facts::unknown(self.func.ty(param.value));
@@ -105,17 +108,19 @@ impl Walk<'_> {
     fn region(&mut self, region: Region) {
         let func = self.func;
         for &inst in &func.region(region).insts {
-            match func.op(inst) {
-                Op::For(_) | Op::While(_) => self.repeated(inst),
-                Op::If(_) => self.branches(inst),
-                op => {
-                    for region in op.regions() {
-                        self.region_of_unknown(region);
-                    }
-                    for (at, &result) in func.results(inst).iter().enumerate() {
-                        let facts = transfer::result(func, &self.facts, op, at, func.ty(result));
-                        self.set(result, facts);
-                    }
+            let op = func.op(inst);
+            if flow::is_loop(op) {
+                self.repeated(inst);
+            } else if flow::branch(op).is_some() {
+                self.branches(inst);
+            } else {
+                for region in op.regions() {
+                    self.region_of_unknown(region);
+                }
+                for &result in func.results(inst) {
+                    let ty = func.ty(result);
+                    let facts = op.rules().result_facts(func, &self.facts, ty);
+                    self.set(result, facts.within(ty));
                 }
             }
         }
@@ -129,7 +134,7 @@ impl Walk<'_> {
         self.region(region);
     }
 
-    fn branches(&mut self, inst: gluon_lang::entity::Inst) {
+    fn branches(&mut self, inst: ir::entity::Inst) {
         for region in self.func.op(inst).regions() {
             self.region(region);
         }
@@ -142,7 +147,7 @@ impl Walk<'_> {
     }
 
     /// A loop: starts from what comes in and weakens until going round changes nothing.
-    fn repeated(&mut self, inst: gluon_lang::entity::Inst) {
+    fn repeated(&mut self, inst: ir::entity::Inst) {
         let func = self.func;
         let slots = flow::slots(func, inst);
         for slot in &slots {
@@ -152,9 +157,9 @@ impl Walk<'_> {
             }
         }
         loop {
-            if let Op::For(op) = func.op(inst) {
+            if let Some(op) = flow::counted(func.op(inst)) {
                 let index = func.region(op.body).params[0];
-                let facts = transfer::loop_index(&self.facts, op, func.ty(index));
+                let facts = loop_index::facts(&self.facts, op, func.ty(index));
                 self.set(index, facts);
             }
             for region in func.op(inst).regions() {

@@ -1,12 +1,13 @@
 //! What is claimed holds: of whole kernels as text, and of arithmetic against counting it out.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Value;
-use gluon_lang::ir::{Func, Type};
-use gluon_lang::ops::arith::{BinaryOp, CompareOp};
+use ir::elem::Elem;
+use ir::entity::Value;
+use ir::ops::arith::{BinaryOp, CompareOp};
+use ir::{Func, Type};
 
-use super::facts::{DimFacts, Facts, MAX_DIVISIBILITY, Range};
-use super::{Axes, arith};
+use ir::facts::{self, DimFacts, Facts, MAX_DIVISIBILITY, Range};
+
+use super::Axes;
 use crate::test::read;
 
 fn named(func: &Func, name: &str) -> Value {
@@ -33,7 +34,7 @@ fn shown(func: &Func, axes: &Axes, value: Value) -> String {
     let dims: Vec<String> = (0..rank).map(dim).collect();
     let range = axes
         .range(value)
-        .filter(|r| Some(*r) != super::facts::type_range(func.ty(value)));
+        .filter(|r| Some(*r) != facts::type_range(func.ty(value)));
     let range = range.map_or_else(String::new, |r| format!(" in {}..={}", r.low, r.high));
     format!("[{}]{range}", dims.join(", "))
 }
@@ -235,6 +236,7 @@ fn exact(values: &[i128]) -> Facts {
         contiguity,
         divisibility,
         constancy,
+        stride: stride_of(values),
     }]
     .into_iter()
     .collect();
@@ -242,6 +244,13 @@ fn exact(values: &[i128]) -> Facts {
         dims,
         range: Some(Range::new(low, high)),
     }
+}
+
+/// By how much each number differs from the one before, if all do alike.
+fn stride_of(values: &[i128]) -> Option<i64> {
+    let stride = values[1] - values[0];
+    let is_even = values.windows(2).all(|w| w[1] - w[0] == stride);
+    i64::try_from(stride).ok().filter(|_| is_even)
 }
 
 /// Does everything claimed hold of the vector?
@@ -260,7 +269,8 @@ fn holds(claimed: &Facts, values: &[i128]) -> bool {
     let in_range = claimed
         .range
         .is_none_or(|r| values.iter().all(|v| r.low <= *v && *v <= r.high));
-    counts && stays && divides && in_range
+    let is_even = dim.stride.is_none() || dim.stride == stride_of(values);
+    counts && stays && divides && in_range && is_even
 }
 
 /// Vectors that count up by steps from several starts, in runs, of both signs.
@@ -294,21 +304,21 @@ fn computed(op: BinaryOp, a: i128, b: i128) -> Option<i128> {
         BinaryOp::Shl => shift_is_legal.then(|| a << b),
         BinaryOp::Shr => shift_is_legal.then(|| a >> b),
         BinaryOp::MulHigh => Some((a * b) >> 32),
-        BinaryOp::MinNan | BinaryOp::MaxNan => None,
+        BinaryOp::MinNan | BinaryOp::MaxNan | BinaryOp::CopySign => None,
     }
 }
 
 #[test]
 fn arithmetic_claims_nothing_false() {
     let vectors = vectors();
-    let ty = Type::tensor([LENGTH as u32], Elem::I32, gluon_lang::layout::Layout::Auto);
+    let ty = Type::tensor([LENGTH as u32], Elem::I32, layout::Layout::Auto);
     for &op in BinaryOp::ALL {
         for a in &vectors {
             for b in &vectors {
                 let result: Option<Vec<i128>> =
                     a.iter().zip(b).map(|(a, b)| computed(op, *a, *b)).collect();
                 let Some(result) = result else { continue };
-                let claimed = arith::binary(op, &exact(a), &exact(b), &ty);
+                let claimed = facts::binary(op, &exact(a), &exact(b), &ty);
                 assert!(
                     holds(&claimed, &result),
                     "{op} of {a:?} and {b:?} is {result:?}, not {claimed:?}"
@@ -337,7 +347,7 @@ fn comparisons_claim_nothing_false() {
                     .zip(b)
                     .map(|(a, b)| compare(*a, *b).into())
                     .collect();
-                let claimed = arith::compare(op, &exact(a), &exact(b));
+                let claimed = facts::compare(op, &exact(a), &exact(b));
                 assert!(
                     holds(&claimed, &result),
                     "{op} of {a:?} and {b:?} is {result:?}, not {claimed:?}"
@@ -381,4 +391,90 @@ fn a_rank_lies_in_its_cluster() {
         &[("rank", "[1 1 1] in 0..=7")],
     );
     check(&kernel(""), &[("rank", "[1 any 1] in 0..=0")]);
+}
+
+/// The stride of each named value along each dimension; `-` where there is none.
+#[track_caller]
+fn check_strides(text: &str, expected: &[(&str, &str)]) {
+    let func = read(text);
+    let axes = Axes::of(&func);
+    for (name, wanted) in expected {
+        let value = named(&func, name);
+        let rank = func.ty(value).shape().len().max(1);
+        let shown = |dim| {
+            axes.stride(value, dim)
+                .map_or("-".to_owned(), |by| by.to_string())
+        };
+        let found: Vec<String> = (0..rank).map(shown).collect();
+        assert_eq!(found.join(" "), *wanted, "of %{name}");
+    }
+}
+
+#[test]
+fn strides_are_followed_through_arithmetic_and_shapes() {
+    check_strides(
+        "
+        kernel @k(%x: ptr<f32>, %n: i32, %loaded: ptr<i32>) warps(4) {
+          %i = arange {start=0, end=32} : tensor<32xi32, auto>
+          %last = constant {value=31} : tensor<32xi32, auto>
+          %five = constant {value=5} : tensor<32xi32, auto>
+          %ns = splat %n : tensor<32xi32, auto>
+          %reversed = binary %last, %i {op=sub} : tensor<32xi32, auto>
+          %flipped = binary %i, %last {op=xor} : tensor<32xi32, auto>
+          %mixed = binary %i, %five {op=xor} : tensor<32xi32, auto>
+          %fifth = binary %i, %five {op=mul} : tensor<32xi32, auto>
+          %unknown = binary %i, %ns {op=mul} : tensor<32xi32, auto>
+          %behind = binary %fifth, %ns {op=add} : tensor<32xi32, auto>
+          %negated = unary %i {op=neg} : tensor<32xi32, auto>
+          %wide = cast %behind : tensor<32xi64, auto>
+          %narrow = cast %i : tensor<32xi8, auto>
+          %cut = cast %behind : tensor<32xi8, auto>
+          %row = expand_dims %reversed {axis=0} : tensor<1x32xi32, auto>
+          %rows = broadcast %row : tensor<8x32xi32, auto>
+          %halves = reshape %fifth : tensor<2x16xi32, auto>
+          %whole = reshape %halves : tensor<32xi32, auto>
+          %xs = splat %x : tensor<32xptr<f32>, auto>
+          %p = ptr_add %xs, %reversed : tensor<32xptr<f32>, auto>
+          %ls = splat %loaded : tensor<32xptr<i32>, auto>
+          %read = load %ls : tensor<32xi32, auto>
+          return
+        }",
+        &[
+            ("reversed", "-1"),
+            ("flipped", "-1"),
+            ("mixed", "-"),
+            ("fifth", "5"),
+            ("unknown", "-"),
+            ("behind", "5"),
+            ("negated", "-1"),
+            ("wide", "5"),
+            ("narrow", "1"),
+            ("cut", "-"),
+            ("rows", "0 -1"),
+            ("halves", "80 5"),
+            ("whole", "-"),
+            ("p", "-4"),
+            ("read", "0"),
+        ],
+    );
+}
+
+#[test]
+fn a_stride_that_a_loop_changes_is_unknown() {
+    check_strides(
+        "
+        kernel @k(%n: i32) warps(4) {
+          %zero = constant {value=0} : i32
+          %one = constant {value=1} : i32
+          %i = arange {start=0, end=32} : tensor<32xi32, auto>
+          %by = constant {value=4} : tensor<32xi32, auto>
+          %moved, %grown = for %zero, %n, %one, [%i, %i] (%k: i32, %a: tensor<32xi32, auto>, %b: tensor<32xi32, auto>) {
+            %a2 = binary %a, %by {op=add} : tensor<32xi32, auto>
+            %b2 = binary %b, %by {op=mul} : tensor<32xi32, auto>
+            yield [%a2, %b2]
+          } : tensor<32xi32, auto>, tensor<32xi32, auto>
+          return
+        }",
+        &[("moved", "1"), ("grown", "-"), ("k", "0")],
+    );
 }

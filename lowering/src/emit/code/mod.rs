@@ -25,8 +25,20 @@ pub(super) struct Code {
     scopes: Vec<Known>,
     into: Target,
     loc: Option<LocId>,
+    /// Accesses left out so far, since their mask is known to be false.
+    skipped: u32,
+    /// May threads of a warp take branches differently here?
+    is_divergent: bool,
     /// Who runs the statements.
     pub(super) partition: Partition,
+}
+
+/// A moment of the emission.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    body: usize,
+    cold: usize,
+    skipped: u32,
 }
 
 /// Which list statements go to.
@@ -47,8 +59,35 @@ impl Code {
             scopes: vec![Known::default(), Known::default()],
             into: Target::Body,
             loc: None,
+            skipped: 0,
+            is_divergent: false,
             partition,
         }
+    }
+
+    /// This moment.
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            body: self.body.len(),
+            cold: self.cold.len(),
+            skipped: self.skipped,
+        }
+    }
+
+    /// The instructions issued since then, but for those of the prologue.
+    pub(super) fn since(&self, mark: &Mark) -> impl Iterator<Item = &Inst> {
+        let later = self.body[mark.body..].iter().chain(&self.cold[mark.cold..]);
+        later.filter_map(|statement| Some(&statement.instruction()?.inst))
+    }
+
+    /// Enters that an access is left out, since its mask is known to be false everywhere.
+    pub(super) fn skip_access(&mut self) {
+        self.skipped += 1;
+    }
+
+    /// The accesses left out since then.
+    pub(super) fn skipped_since(&self, mark: &Mark) -> u32 {
+        self.skipped - mark.skipped
     }
 
     /// The place of the statements that follow.
@@ -172,10 +211,20 @@ impl Code {
 
     pub(super) fn branch(&mut self, guard: Option<Predicate>, target: Label, is_uniform: bool) {
         let bra = ptx::Bra {
-            uniform: is_uniform,
+            uniform: is_uniform && !self.is_divergent,
             ..ptx::Bra::new(target)
         };
         self.push_guarded(guard, bra);
+    }
+
+    /// From here on each thread branches by itself. Gives what was so before.
+    pub(super) fn begin_divergent(&mut self) -> bool {
+        std::mem::replace(&mut self.is_divergent, true)
+    }
+
+    /// Branches are taken as they were before [`Code::begin_divergent`].
+    pub(super) fn end_divergent(&mut self, was_divergent: bool) {
+        self.is_divergent = was_divergent;
     }
 
     /// The finished kernel.

@@ -6,22 +6,18 @@ mod shares;
 
 use std::rc::Rc;
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::Func;
-use gluon_lang::layout::Axis;
-use gluon_lang::ops::arith::BinaryOp as Op;
-use gluon_lang::ops::flow;
-use gluon_lang::ops::gather::Histogram;
+use ir::elem::Elem;
+use ir::entity::Inst;
+use ir::ops::arith::BinaryOp as Op;
+use ir::ops::gather::Histogram;
 use ptx::{AccessSem, AtomOp, BinaryOp, Compare, Operand, Predicate, Space, Type};
 
 use super::distribute::Distribution;
 use super::element::Element;
 use super::flat::Flat;
-use super::peers::{Area, Exchange};
+use super::peers::Exchange;
 use super::{Emitted, Emitter, Lower};
-
-pub(super) use shares::Shares;
+use crate::analysis::scratch::histogram::{Shares, Sizes};
 
 impl Lower for Histogram {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -72,42 +68,7 @@ impl Lower for Histogram {
     }
 }
 
-/// The bits of the CTA's rank that tell apart the CTAs which split what is counted.
-fn rank_bits(func: &Func, op: &Histogram) -> Option<Vec<u32>> {
-    let t = func.ty(op.operand).as_tensor()?;
-    let map = t.layout.linear(&t.shape).ok()?;
-    let bases = map.bases(Axis::Block).iter().zip(0..);
-    let bits = bases.filter(|(basis, _)| **basis != 0);
-    Some(bits.map(|(_, bit)| bit).collect())
-}
-
-/// The exchange of counts between the CTAs that split what is counted.
-pub(super) struct Sizes {
-    /// The bits of the CTA's rank that tell those CTAs apart.
-    rank_bits: Vec<u32>,
-    /// Where its memory begins in the scratch.
-    pub(super) start: u32,
-    /// Its memory.
-    pub(super) area: Area,
-}
-
 impl Sizes {
-    /// `None` where each CTA counts all elements, or where the CTAs split the bins.
-    pub(super) fn new(func: &Func, inst: Inst, op: &Histogram) -> Option<Sizes> {
-        if Shares::of(func, inst, op).is_some() {
-            return None;
-        }
-        let rank_bits = rank_bits(func, op)?;
-        let bins = func.ty(func.result(inst)).shape()[0];
-        let is_repeated = flow::is_in_loop(func, inst);
-        let area = Area::new(&[Elem::I32], bins, 1 << rank_bits.len(), is_repeated);
-        (!rank_bits.is_empty()).then(|| Sizes {
-            rank_bits,
-            start: (bins * Elem::I32.bytes()).next_multiple_of(16),
-            area,
-        })
-    }
-
     /// Each CTA sends its counts to all others, and adds up what they send.
     fn add_up(
         &self,
@@ -138,7 +99,7 @@ impl Sizes {
             sum.expect("every part has a count")
         });
         for register in 0..counts.len() {
-            let original = register & !(counters.copied_registers as usize);
+            let original = counters.original(register);
             counts[register] = if original == register {
                 sums.next().expect("every register of its own was sent")
             } else {

@@ -2,47 +2,20 @@
 
 use std::rc::Rc;
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::{Func, TensorType};
-use gluon_lang::layout::convert::PerThread;
-use gluon_lang::layout::{Axis, Blocked, LinearLayout};
-use gluon_lang::ops::arith::BinaryOp as Op;
-use gluon_lang::ops::gather::Histogram;
+use ir::TensorType;
+use ir::elem::Elem;
+use ir::ops::arith::BinaryOp as Op;
+use layout::convert::PerThread;
+use layout::{Axis, Blocked, LinearLayout};
 use ptx::{Addr, BinaryOp, Operand, Space, Special, Type};
 
-use super::rank_bits;
+use crate::analysis::scratch::histogram::Shares;
 use crate::emit::Emitter;
 use crate::emit::distribute::Distribution;
 use crate::emit::element::Element;
 use crate::emit::flat::Flat;
 
-/// Each CTA counts for all bins, and adds up what all counted for the bins that it holds.
-pub(in crate::emit) struct Shares {
-    /// The bits of the CTA's rank that tell apart those who counted other elements.
-    rank_bits: Vec<u32>,
-    /// Bytes of the counters of all bins.
-    pub(in crate::emit) bytes: u32,
-}
-
 impl Shares {
-    /// `None` where each CTA holds all bins.
-    pub(in crate::emit) fn of(func: &Func, inst: Inst, op: &Histogram) -> Option<Shares> {
-        let counters = func.ty(func.result(inst)).as_tensor()?;
-        let map = counters.layout.linear(&counters.shape).ok()?;
-        let is_split = map.bases(Axis::Block).iter().any(|basis| *basis != 0);
-        let rank_bits = rank_bits(func, op)?;
-        is_split.then(|| Shares {
-            rank_bits,
-            bytes: counters.shape[0] * Elem::I32.bytes(),
-        })
-    }
-
-    /// Do the CTAs read what others counted?
-    pub(in crate::emit) fn are_exchanged(&self) -> bool {
-        !self.rank_bits.is_empty()
-    }
-
     /// The counts of the bins that this CTA holds.
     pub(super) fn add_up(
         &self,
@@ -95,7 +68,7 @@ fn added(
     counters: &Distribution,
     cx: &mut Emitter<'_>,
 ) -> Vec<Element> {
-    let copied = counters.copied_registers as usize;
+    let copied = counters.held.copied() as usize;
     let mut both: Vec<Element> = Vec::with_capacity(sums.len());
     for register in 0..sums.len() {
         let original = register & !copied;

@@ -203,7 +203,7 @@ impl Code {
         self.selp(TY, negated, value, is_negative).into()
     }
 
-    fn quarter_turns_f64(&mut self, x: Operand) -> (Operand, Reg) {
+    pub(super) fn quarter_turns_f64(&mut self, x: Operand) -> (Operand, Reg) {
         let turns = self.f64_op(BinaryOp::Mul, x, Operand::f64(std::f64::consts::FRAC_2_PI));
         let whole = self.whole_f64(turns);
         let rest = self.fma(TY, whole, Operand::f64(-std::f64::consts::FRAC_PI_2), x);

@@ -1,6 +1,6 @@
 //! The error function in f32.
 
-use gluon_lang::ops::arith::Precision;
+use ir::ops::arith::Precision;
 use ptx::{BinaryOp, Compare, Operand, Type};
 
 use crate::emit::code::Code;

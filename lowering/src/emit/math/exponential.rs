@@ -1,6 +1,6 @@
 //! `e^x` and `2^x` in f32.
 
-use gluon_lang::ops::arith::Precision;
+use ir::ops::arith::Precision;
 use ptx::{BinaryOp, Operand, RegClass, Rounding, Type};
 
 use crate::emit::code::Code;

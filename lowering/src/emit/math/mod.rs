@@ -9,9 +9,10 @@ mod hyperbolic;
 mod logarithm;
 mod reduction;
 mod remainder;
+mod tangent;
 mod trigonometric;
 
-use gluon_lang::ops::arith::{Precision, UnaryOp};
+use ir::ops::arith::{Precision, UnaryOp};
 use ptx::{BinaryOp, Compare, Operand, Rounding, Type};
 
 use super::code::Code;
@@ -26,6 +27,8 @@ impl Code {
             UnaryOp::Abs => self.unary(ptx::UnaryOp::Abs, ty, x).into(),
             UnaryOp::Floor => self.convert(ty, ty, Some(Rounding::Rmi), x).into(),
             UnaryOp::Ceil => self.convert(ty, ty, Some(Rounding::Rpi), x).into(),
+            UnaryOp::Rint => self.convert(ty, ty, Some(Rounding::Rni), x).into(),
+            UnaryOp::Trunc => self.convert(ty, ty, Some(Rounding::Rzi), x).into(),
             UnaryOp::Sqrt if precision == Precision::Precise => {
                 let inst = ptx::Unary::new(ptx::UnaryOp::Sqrt, ty, ptx::Dest::Sink, x);
                 self.unary_with(ptx::Unary {
@@ -51,6 +54,7 @@ impl Code {
             UnaryOp::Log2 => self.log2(precision, x),
             UnaryOp::Sin => self.sine(precision, x, 0),
             UnaryOp::Cos => self.sine(precision, x, 1),
+            UnaryOp::Tan => self.tangent(precision, x),
             UnaryOp::Tanh => self.tanh(precision, x),
             UnaryOp::Erf => self.erf(precision, x),
             UnaryOp::Not => panic!("the verifier admits no complement of floats"),
@@ -66,6 +70,8 @@ impl Code {
             UnaryOp::Abs => self.unary(ptx::UnaryOp::Abs, ty, x).into(),
             UnaryOp::Floor => self.convert(ty, ty, Some(Rounding::Rmi), x).into(),
             UnaryOp::Ceil => self.convert(ty, ty, Some(Rounding::Rpi), x).into(),
+            UnaryOp::Rint => self.convert(ty, ty, Some(Rounding::Rni), x).into(),
+            UnaryOp::Trunc => self.convert(ty, ty, Some(Rounding::Rzi), x).into(),
             UnaryOp::Sqrt => self.sqrt_f64(x),
             UnaryOp::Rsqrt => {
                 let root = self.sqrt_f64(x);
@@ -77,6 +83,7 @@ impl Code {
             UnaryOp::Log2 => self.log2_f64(x),
             UnaryOp::Sin => self.sine_f64(x, 0),
             UnaryOp::Cos => self.sine_f64(x, 1),
+            UnaryOp::Tan => self.tangent_f64(x),
             UnaryOp::Tanh => self.tanh_f64(x),
             UnaryOp::Erf => self.erf_f64(x),
             UnaryOp::Not => panic!("the verifier admits no complement of floats"),
@@ -137,7 +144,7 @@ impl Code {
     }
 
     /// The magnitude of `x` with the sign of `sign`.
-    fn with_sign(&mut self, ty: Type, sign: Operand, x: Operand) -> Operand {
+    pub(super) fn with_sign(&mut self, ty: Type, sign: Operand, x: Operand) -> Operand {
         // copysign takes the sign from its first operand (PTX ISA 9.7.3).
         self.binary(BinaryOp::CopySign, ty, sign, x).into()
     }

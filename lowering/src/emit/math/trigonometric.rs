@@ -1,6 +1,6 @@
 //! Sine and cosine in f32.
 
-use gluon_lang::ops::arith::Precision;
+use ir::ops::arith::Precision;
 use ptx::{BinaryOp, Compare, Operand, Predicate, Reg, RegClass, Rounding, Type};
 
 use super::reduction::{TWO_OVER_PI_CHUNKS, chunk};
@@ -52,7 +52,7 @@ impl Code {
     }
 
     /// `x = turns * pi/2 + rest` with `|rest| <= pi/4`; both NaN and infinity give NaN.
-    fn quarter_turns(&mut self, x: Operand) -> (Operand, Reg) {
+    pub(super) fn quarter_turns(&mut self, x: Operand) -> (Operand, Reg) {
         const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to whole numbers
         let j = self.fma(
             Type::F32,

@@ -5,8 +5,8 @@
 //! `R - R / 2^s` parts, and leave each lane the sums of `R / 2^s` results. In the end every lane reads each result from one
 //! that has it, unless shared memory brings it the results anyway.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::layout::Axis;
+use ir::elem::Elem;
+use layout::Axis;
 use ptx::{Reg, ShflMode};
 
 use super::{Partial, Plan, Share, Tuple, Tuples, bits_along};
@@ -17,6 +17,14 @@ const SHUFFLE: u32 = 2;
 
 /// What the last round of shuffles must save besides: other warps seldom hide all of its latency.
 const LATENCY: u32 = 10;
+
+/// The bits that part the numbers, which are in ascending order, into halves that differ in nothing else.
+fn halving_bits(numbers: &[u32]) -> impl Iterator<Item = u32> + '_ {
+    let all = numbers.iter().fold(0, |all, number| all | number);
+    let has = |number: u32| numbers.binary_search(&number).is_ok();
+    let parts = move |bit: &u32| all & bit != 0 && numbers.iter().all(|number| has(number ^ bit));
+    (0..32).map(|bit| 1 << bit).filter(parts)
+}
 
 /// How lanes share out the results.
 #[derive(Clone, Copy)]
@@ -38,11 +46,12 @@ struct Weights {
 }
 
 impl Plan<'_> {
-    /// The cheapest way for a thread with parts of so many results; sharing nothing where others are no better.
-    pub(super) fn sharing(&self, results: u32, cx: &Emitter<'_>) -> Sharing {
+    /// The cheapest way for a thread with parts of results with these numbers; sharing nothing where others are no better.
+    pub(super) fn sharing(&self, numbers: &[u32], cx: &Emitter<'_>) -> Sharing {
+        let results = numbers.len() as u32;
         let weights = self.weights(cx);
         let lanes = bits_along(&self.source.map, Axis::Lane, self.axis).len() as u32;
-        let most = lanes.min(results.trailing_zeros());
+        let most = lanes.min(halving_bits(numbers).count() as u32);
         let kept = [false, true]
             .into_iter()
             .filter(|is_kept| *is_kept || !weights.reads.is_empty());
@@ -97,10 +106,8 @@ impl Plan<'_> {
         sharing: Sharing,
         cx: &mut Emitter<'_>,
     ) -> Emitted {
-        let all = partial.numbers.iter().fold(0, |all, number| all | number);
-        let mut bits = (0..32)
-            .filter(|bit| all >> bit & 1 == 1)
-            .map(|bit| 1 << bit);
+        let numbers = partial.numbers.clone();
+        let mut bits = halving_bits(&numbers);
         let lanes = bits_along(&self.source.map, Axis::Lane, self.axis);
         for (step, lane_bit) in (0..).zip(lanes) {
             let number = if step < sharing.steps {

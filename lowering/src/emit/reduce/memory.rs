@@ -1,13 +1,14 @@
 //! Reductions between warps and between CTAs: what they found goes through shared memory.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::layout::Axis;
+use ir::elem::Elem;
+use layout::Axis;
 use ptx::{Addr, Space};
 
 use super::{Partial, Plan, Share, bits_along};
+use crate::analysis::scratch::Area;
 use crate::emit::code::Code;
 use crate::emit::element::Element;
-use crate::emit::peers::{Area, Exchange};
+use crate::emit::peers::Exchange;
 use crate::emit::vector::{Shape, plain_load, plain_store};
 use crate::emit::{Emitted, Emitter};
 

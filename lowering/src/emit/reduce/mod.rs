@@ -11,19 +11,18 @@ mod memory;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::layout::{Axis, LinearLayout};
-use gluon_lang::ops::control::yielded;
-use gluon_lang::ops::flow;
-use gluon_lang::ops::reduce::Reduce;
+use ir::elem::Elem;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::control::yielded;
+use ir::ops::flow;
+use ir::ops::reduce::Reduce;
 use ptx::{Addr, Operand, Type};
 
 use super::distribute::Distribution;
 use super::element::Element;
-use super::numbering::Numbering;
-use super::peers::Area;
 use super::{Emitted, Emitter, Lower};
+use crate::analysis::scratch::bits_along;
+use crate::analysis::scratch::reduce::Sizes;
 
 /// One element of each operand.
 type Tuple = Vec<Element>;
@@ -32,7 +31,7 @@ impl Lower for Reduce {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let plan = Plan::new(self, inst, cx);
         let mut partial = plan.in_threads(cx)?;
-        let sharing = plan.sharing(partial.numbers.len() as u32, cx);
+        let sharing = plan.sharing(&partial.numbers, cx);
         plan.between_lanes(&mut partial, sharing, cx)?;
         if plan.sizes.warp_parts > 1 {
             plan.between_warps(&mut partial, sharing.is_kept, cx)?;
@@ -53,53 +52,6 @@ struct Plan<'r> {
     axis: usize,
     elems: Vec<Elem>,
     sizes: Sizes,
-}
-
-/// How many parts make up a result, and the shared memory that they go through.
-pub(super) struct Sizes {
-    /// Numbers the results of a CTA.
-    results: Numbering,
-    /// How many warps of a CTA hold parts of one result.
-    pub(super) warp_parts: u32,
-    /// If several CTAs hold parts of one result, the memory of their exchange, and where it begins.
-    pub(super) exchange: Option<(u32, Area)>,
-    /// Bytes in all.
-    pub(super) bytes: u32,
-}
-
-impl Sizes {
-    /// The sizes for a reduction along `axis` of tensors of one layout.
-    pub(super) fn new(map: &LinearLayout, axis: usize, elems: &[Elem], is_repeated: bool) -> Sizes {
-        let results = Numbering::of_results(map, axis);
-        let warp_parts = 1 << bits_along(map, Axis::Warp, axis).len();
-        let mut bytes: u32 = 0;
-        if warp_parts > 1 {
-            for elem in elems {
-                // Each operand's part begins at a multiple of 16 bytes.
-                bytes = bytes.next_multiple_of(16) + results.count() * warp_parts * elem.bytes();
-            }
-        }
-        let cta_parts = 1 << bits_along(map, Axis::Block, axis).len();
-        let exchange = (cta_parts > 1).then(|| {
-            let start = bytes.next_multiple_of(16);
-            let area = Area::new(elems, results.count(), cta_parts, is_repeated);
-            bytes = start + area.bytes();
-            (start, area)
-        });
-        Sizes {
-            results,
-            warp_parts,
-            exchange,
-            bytes,
-        }
-    }
-}
-
-/// The bits of `input` that move along dimension `axis`.
-fn bits_along(map: &LinearLayout, input: Axis, axis: usize) -> Vec<u32> {
-    let bases = map.basis_coords(input).into_iter().zip(0..);
-    let along = bases.filter(|(basis, _)| basis[axis] != 0);
-    along.map(|(_, bit)| bit).collect()
 }
 
 /// Tuples of a thread by the number of the result element that they belong to, less what the thread adds to it.
@@ -148,7 +100,7 @@ impl<'r> Plan<'r> {
         self.source.coordinate(packed, self.axis)
     }
 
-    fn in_threads(&self, cx: &mut Emitter<'_>) -> Result<Partial, gluon_lang::diag::Diagnostic> {
+    fn in_threads(&self, cx: &mut Emitter<'_>) -> Result<Partial, diag::Diagnostic> {
         let lists: Vec<_> = self.op.operands.iter().map(|v| cx.elements(*v)).collect();
         let mut groups: BTreeMap<u32, Vec<Tuple>> = BTreeMap::new();
         for register in (0..self.source.registers()).filter(|&r| self.source.is_own(r)) {
@@ -174,7 +126,7 @@ impl<'r> Plan<'r> {
         &self,
         mut tuples: Vec<Tuple>,
         cx: &mut Emitter<'_>,
-    ) -> Result<Tuple, gluon_lang::diag::Diagnostic> {
+    ) -> Result<Tuple, diag::Diagnostic> {
         while tuples.len() > 1 {
             let mut next = Vec::with_capacity(tuples.len().div_ceil(2));
             let mut rest = tuples.into_iter();
@@ -219,7 +171,7 @@ impl Emitter<'_> {
         region: Region,
         left: &[Element],
         right: &[Element],
-    ) -> Result<Tuple, gluon_lang::diag::Diagnostic> {
+    ) -> Result<Tuple, diag::Diagnostic> {
         let params: Vec<Value> = self.func.region(region).params.to_vec();
         for (param, element) in params.into_iter().zip(left.iter().chain(right)) {
             self.set(param, vec![*element]);

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use gluon_lang::diag::Diagnostic;
-use gluon_lang::elem::Elem;
-use gluon_lang::layout::Axis;
-use gluon_lang::ops::arith::BinaryOp as Op;
+use diag::Diagnostic;
+use ir::elem::Elem;
+use ir::ops::arith::BinaryOp as Op;
+use layout::Axis;
 use ptx::{BinaryOp, Operand, Reg, Type};
 
 use super::{Blocks, Level, Plan, Tuple};
+use crate::analysis::scratch::runs::Run;
 use crate::emit::Emitter;
-use crate::emit::runs::Run;
 
 /// What comes before a block.
 #[derive(Clone)]

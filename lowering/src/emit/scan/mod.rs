@@ -12,23 +12,23 @@ mod down;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use gluon_lang::diag::Diagnostic;
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Inst;
-use gluon_lang::layout::Axis;
-use gluon_lang::ops::flow;
-use gluon_lang::ops::scan::Scan;
+use diag::Diagnostic;
+use ir::elem::Elem;
+use ir::entity::Inst;
+use ir::ops::flow;
+use ir::ops::scan::Scan;
+use layout::Axis;
 use ptx::{Addr, Operand, Predicate, Reg, ShflMode, Space};
 
 use down::Before;
 
 use super::distribute::Distribution;
 use super::element::Element;
-use super::numbering::Numbering;
 use super::peers::Exchange;
-use super::runs::{Place, Run, places, runs};
 use super::vector::{Shape, plain_store};
 use super::{Emitted, Emitter, Lower};
+use crate::analysis::scratch::numbering::Numbering;
+use crate::analysis::scratch::runs::{Place, Run, places, runs};
 
 /// One element of each operand.
 type Tuple = Vec<Element>;
@@ -40,7 +40,7 @@ impl Lower for Scan {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let plan = Plan::new(self, inst, cx);
         let scanned = plan.scanned(cx)?;
-        let copied = plan.source.copied_registers;
+        let copied = plan.source.held.copied();
         for (at, result) in cx.func.results(inst).to_vec().into_iter().enumerate() {
             let elements: Vec<Element> = (0..plan.source.registers() as u32)
                 .map(|register| scanned[&(register & !copied)][at])

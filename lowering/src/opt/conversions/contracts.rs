@@ -1,9 +1,9 @@
 //! What the author allows conversions to do, and where one does more.
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::entity::Inst;
-use gluon_lang::ir::Func;
-use gluon_lang::layout::relate;
+use diag::{Code, Diagnostic, Diagnostics};
+use ir::Func;
+use ir::entity::Inst;
+use layout::relate;
 
 use super::conversion;
 use crate::analysis::conversions;

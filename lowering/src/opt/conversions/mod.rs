@@ -7,19 +7,21 @@
 //!   comparison read backward.
 //!
 //! Conversions that must be free, and kernels that allow none, are held to it here.
+//!
+//! Matches on ops: it removes the op `convert_layout`.
 
 mod contracts;
 #[cfg(test)]
 mod tests;
 
 use cranelift_entity::SecondaryMap;
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::{Func, TensorType, Type};
-use gluon_lang::layout::Layout;
-use gluon_lang::ops::create::{Constant, Splat};
-use gluon_lang::ops::layout::ConvertLayout;
-use gluon_lang::ops::{LayoutRule, Op, Scratch, Values};
+use diag::Diagnostics;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::create::Uniform;
+use ir::ops::layout::ConvertLayout;
+use ir::ops::{Op, Scratch, Values};
+use ir::{Func, TensorType, Type};
+use layout::Layout;
 
 use super::replace::Replaced;
 
@@ -179,12 +181,7 @@ impl Moved<'_> {
             .filter(|v| !is_uniform(self.func, *v));
         let moved = others.next()?;
         let is_only_one = others.all(|v| v == moved);
-        let bits = |v: Value| {
-            self.func
-                .ty(v)
-                .elem()
-                .map_or(0, gluon_lang::elem::Elem::bits)
-        };
+        let bits = |v: Value| self.func.ty(v).elem().map_or(0, ir::elem::Elem::bits);
         (is_only_one && bits(moved) < bits(op.operand)).then_some((maker, moved))
     }
 
@@ -250,7 +247,7 @@ impl Moved<'_> {
             from = Some(layout);
             sources.push(source);
         }
-        let bits = |v: Value| func.ty(v).elem().map_or(0, gluon_lang::elem::Elem::bits);
+        let bits = |v: Value| func.ty(v).elem().map_or(0, ir::elem::Elem::bits);
         let before: u32 = sources.iter().map(|v| bits(*v)).sum();
         let is_cheaper = sources.len() > 1 && bits(func.result(inst)) <= before;
         is_cheaper.then(|| from.cloned()).flatten()
@@ -269,20 +266,13 @@ impl Moved<'_> {
     /// What is the same everywhere, made anew in another layout.
     fn made_in(&mut self, operand: Value, layout: &Layout, at: Inst, out: &mut Vec<Inst>) -> Value {
         let ty = in_layout(self.func.ty(operand), layout);
-        let maker = self
-            .func
-            .def_inst(operand)
-            .map(|inst| self.func.op(inst).clone());
-        match maker {
-            Some(Op::Constant(Constant { value })) => {
-                self.make(Constant { value }.into(), ty, at, out)
-            }
-            Some(Op::Splat(Splat { value })) => {
-                self.uses[value] += 1;
-                self.make(Splat { value }.into(), ty, at, out)
-            }
-            _ => operand,
+        let Some(uniform) = uniform(self.func, operand) else {
+            return operand;
+        };
+        if let Uniform::Scalar(scalar) = uniform {
+            self.uses[scalar] += 1;
         }
+        self.make(uniform.into(), ty, at, out)
     }
 
     fn make(&mut self, op: Op, ty: Type, at: Inst, out: &mut Vec<Inst>) -> Value {
@@ -302,27 +292,21 @@ fn conversion(func: &Func, inst: Inst) -> Option<&ConvertLayout> {
     }
 }
 
-/// One result, no effects, every element by itself.
+/// One tensor, every element of it computed by itself.
 fn is_elementwise(func: &Func, inst: Inst) -> bool {
-    let op = func.op(inst);
-    let rules = op.rules();
-    let is_tensor = |v: &Value| func.ty(*v).as_tensor().is_some();
-    let shape_stays = || {
-        let shape = func.ty(func.result(inst)).shape();
-        op.operands().iter().all(|v| func.ty(*v).shape() == shape)
+    let [result] = func.results(inst) else {
+        return false;
     };
-    func.results(inst).len() == 1
-        && rules.effects().is_pure()
-        && rules.layout_rule() == LayoutRule::Same
-        && op.regions().is_empty()
-        && func.results(inst).iter().all(is_tensor)
-        && shape_stays()
+    func.op(inst).rules().is_elementwise() && func.ty(*result).as_tensor().is_some()
 }
 
 /// Is it the same in every element, so that it is as easily made in any layout?
 fn is_uniform(func: &Func, value: Value) -> bool {
-    let maker = func.def_inst(value).map(|inst| func.op(inst));
-    matches!(maker, Some(Op::Constant(_) | Op::Splat(_)))
+    uniform(func, value).is_some()
+}
+
+fn uniform(func: &Func, value: Value) -> Option<Uniform> {
+    func.op(func.def_inst(value)?).rules().uniform()
 }
 
 fn in_layout(ty: &Type, layout: &Layout) -> Type {

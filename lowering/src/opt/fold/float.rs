@@ -1,15 +1,17 @@
 //! Arithmetic of float constants, rounded as the hardware rounds it.
+//!
+//! Matches on ops: it evaluates the arithmetic of each op that has an exact result.
 
 use std::cmp::Ordering;
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::ir::{Func, Type};
-use gluon_lang::nearest::{nearest_bf16, nearest_f16};
-use gluon_lang::ops::Op;
-use gluon_lang::ops::arith::{BinaryOp, CompareOp, Rounding, UnaryOp};
-use gluon_lang::ops::create::Const;
+use ir::elem::{DType, Elem};
+use ir::nearest::{nearest_bf16, nearest_f16};
+use ir::ops::Op;
+use ir::ops::arith::{BinaryOp, CompareOp, Rounding, UnaryOp};
+use ir::ops::create::Const;
+use ir::{Func, Type};
 
-use super::{Outcome, constant};
+use super::Outcome;
 
 /// The result of an op all of whose operands are constants, as far as it is exactly known.
 pub(super) fn computed(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
@@ -35,7 +37,7 @@ pub(super) fn computed(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
         }
         Op::Cast(op) if op.rounding == Rounding::Default => {
             let from = func.ty(op.operand).elem().and_then(Elem::data)?;
-            cast(constant(func, op.operand)?, from, to)
+            cast(func.constant(op.operand)?, from, to)
         }
         _ => None,
     };
@@ -43,8 +45,8 @@ pub(super) fn computed(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
 }
 
 /// A constant as an element of type `dtype` holds it; `None` for 8-bit floats, which nothing computes with.
-fn float(func: &Func, value: gluon_lang::entity::Value, dtype: DType) -> Option<f64> {
-    match constant(func, value)? {
+fn float(func: &Func, value: ir::entity::Value, dtype: DType) -> Option<f64> {
+    match func.constant(value)? {
         Const::Float(bits) => rounded(f64::from_bits(bits), dtype),
         Const::Int(_) => None,
     }
@@ -67,6 +69,8 @@ fn unary(op: UnaryOp, value: f64) -> Option<f64> {
         UnaryOp::Abs => Some(value.abs()),
         UnaryOp::Floor => Some(value.floor()),
         UnaryOp::Ceil => Some(value.ceil()),
+        UnaryOp::Rint => Some(value.round_ties_even()),
+        UnaryOp::Trunc => Some(value.trunc()),
         // The hardware approximates the rest, each in its own way.
         _ => None,
     }

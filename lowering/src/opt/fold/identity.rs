@@ -1,15 +1,15 @@
 //! Arithmetic that leaves one operand as it is, or whose result no operand decides.
+//!
+//! Matches on ops: an algebraic identity is a pattern of certain ops.
 
-use gluon_lang::elem::{DType, Elem};
-use gluon_lang::entity::Value;
-use gluon_lang::ir::{Func, Type};
-use gluon_lang::ops::Op;
-use gluon_lang::ops::arith::{
-    Binary, BinaryOp, Cast, Compare, CompareOp, Rounding, Unary, UnaryOp,
-};
-use gluon_lang::ops::create::Const;
+use ir::elem::{DType, Elem};
+use ir::entity::Value;
+use ir::ops::Op;
+use ir::ops::arith::{Binary, BinaryOp, Cast, Compare, CompareOp, Rounding, Unary, UnaryOp};
+use ir::ops::create::Const;
+use ir::{Func, Type};
 
-use super::{Outcome, constant, integer, is_float};
+use super::{Outcome, integer, is_float};
 
 /// What an op that adds nothing comes to.
 pub(super) fn simplified(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
@@ -54,15 +54,20 @@ fn unary(func: &Func, op: &Unary) -> Option<Outcome> {
         (UnaryOp::Neg, UnaryOp::Neg) | (UnaryOp::Not, UnaryOp::Not) => {
             Some(Outcome::value(inner.operand))
         }
-        (a, b) if a == b && matches!(a, UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil) => {
-            Some(Outcome::value(op.operand))
-        }
+        (a, b) if a == b && is_idempotent(a) => Some(Outcome::value(op.operand)),
         _ => None,
     }
 }
 
+fn is_idempotent(op: UnaryOp) -> bool {
+    matches!(
+        op,
+        UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Rint | UnaryOp::Trunc
+    )
+}
+
 fn binary(func: &Func, op: &Binary, ty: &Type) -> Option<Outcome> {
-    let (lhs, rhs) = (constant(func, op.lhs), constant(func, op.rhs));
+    let (lhs, rhs) = (func.constant(op.lhs), func.constant(op.rhs));
     if lhs.is_some() && rhs.is_none() && op.op.commutes() {
         return Some(Outcome::Op(
             Binary {
@@ -145,7 +150,7 @@ fn all_bits(ty: &Type) -> Option<i128> {
 }
 
 fn compare(func: &Func, op: &Compare, ty: &Type) -> Option<Outcome> {
-    let (lhs, rhs) = (constant(func, op.lhs), constant(func, op.rhs));
+    let (lhs, rhs) = (func.constant(op.lhs), func.constant(op.rhs));
     if lhs.is_some() && rhs.is_none() {
         return Some(Outcome::Op(
             Compare {

@@ -1,11 +1,13 @@
 //! Comparisons that the bounds of a loop around them decide.
+//!
+//! Matches on ops: the bound of a loop is compared with a sum of its index, a pattern of certain ops.
 
-use gluon_lang::entity::Value;
-use gluon_lang::ir::{Func, ValueDef};
-use gluon_lang::ops::Op;
-use gluon_lang::ops::arith::{BinaryOp, CompareOp};
-use gluon_lang::ops::control::For;
-use gluon_lang::ops::create::Const;
+use ir::entity::Value;
+use ir::ops::arith::{BinaryOp, CompareOp};
+use ir::ops::control::For;
+use ir::ops::create::Const;
+use ir::ops::{Op, flow};
+use ir::{Func, ValueDef};
 
 use super::Outcome;
 use crate::analysis::axis::{Axes, Range};
@@ -71,13 +73,10 @@ fn index_and_offset(func: &Func, axes: &Axes, value: Value) -> Option<(Value, Ra
 fn uniform(func: &Func, value: Value) -> Value {
     let mut at = value;
     while let Some(inst) = func.def_inst(at) {
-        at = match func.op(inst) {
-            Op::Splat(op) => op.value,
-            Op::ExpandDims(op) => op.operand,
-            Op::Broadcast(op) => op.operand,
-            Op::ConvertLayout(op) => op.operand,
-            _ => return at,
+        let Some(moved) = func.op(inst).rules().moved_operand() else {
+            return at;
         };
+        at = moved;
     }
     at
 }
@@ -87,8 +86,5 @@ fn loop_of(func: &Func, value: Value) -> Option<&For> {
     let ValueDef::Param(region, 0) = func.def(value) else {
         return None;
     };
-    match func.op(func.region(region).owner.expand()?) {
-        Op::For(op) if op.body == region => Some(op),
-        _ => None,
-    }
+    flow::counted(func.op(func.region(region).owner.expand()?))
 }

@@ -1,9 +1,11 @@
 //! Accesses and checks whose condition is known.
+//!
+//! Matches on ops: what is left of an op whose mask or condition is known is another op of its kind.
 
 use cranelift_entity::packed_option::PackedOption;
-use gluon_lang::ir::Func;
-use gluon_lang::ops::Op;
-use gluon_lang::ops::global::{Load, Store};
+use ir::Func;
+use ir::ops::Op;
+use ir::ops::global::{Load, Store};
 
 use super::{Outcome, integer};
 

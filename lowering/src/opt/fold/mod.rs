@@ -2,6 +2,8 @@
 //!
 //! Integers are taken from the axis analysis, so a comparison whose outcome the bounds decide is folded too. What a
 //! constant condition or trip count leaves of a branch or loop moves into the region around it.
+//!
+//! Matches on ops: promises are made of the ops that `Assumed` reads.
 
 mod control;
 mod float;
@@ -14,13 +16,13 @@ mod moved;
 mod tests;
 
 use cranelift_entity::EntitySet;
-use gluon_lang::diag::Diagnostics;
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::{Inst, Region, Value};
-use gluon_lang::ir::{Func, Type};
-use gluon_lang::ops::arith::BinaryOp;
-use gluon_lang::ops::create::{Const, Constant};
-use gluon_lang::ops::{Op, Values};
+use diag::Diagnostics;
+use ir::elem::Elem;
+use ir::entity::{Inst, Region, Value};
+use ir::ops::arith::BinaryOp;
+use ir::ops::create::{Const, Constant, Uniform};
+use ir::ops::{Op, Values};
+use ir::{Func, Type};
 
 use super::replace::Replaced;
 use crate::analysis::axis::Axes;
@@ -43,10 +45,7 @@ pub fn run(func: &mut Func, _: &mut Diagnostics) {
 fn promises(func: &Func) -> EntitySet<Inst> {
     let insts = func.region(func.body).insts.iter();
     let mut open: Vec<Value> = insts
-        .filter_map(|inst| match func.op(*inst) {
-            Op::Assume(op) => Some(op.condition),
-            _ => None,
-        })
+        .filter_map(|inst| func.op(*inst).rules().promise())
         .collect();
     let mut promised = EntitySet::new();
     while let Some(value) = open.pop() {
@@ -136,7 +135,7 @@ impl Fold<'_> {
     /// One step; nothing is left to do with what a promise is made of, unless it is made of constants.
     fn outcome(&self, inst: Inst) -> Option<Outcome> {
         let operands = self.func.op(inst).operands();
-        let mut constants = operands.iter().map(|v| constant(self.func, *v));
+        let mut constants = operands.iter().map(|v| self.func.constant(*v));
         let is_kept = self.promised.contains(inst) && !constants.all(|c| c.is_some());
         if is_kept {
             return None;
@@ -160,7 +159,7 @@ impl Fold<'_> {
 /// One step; `None` when nothing is left to do.
 fn outcome(func: &Func, axes: &Axes, inst: Inst) -> Option<Outcome> {
     let op = func.op(inst);
-    if matches!(op, Op::Constant(_)) {
+    if matches!(op.rules().uniform(), Some(Uniform::Constant(_))) {
         return None;
     }
     if let Some(value) = known_integer(func, axes, inst) {
@@ -192,17 +191,8 @@ fn known_integer(func: &Func, axes: &Axes, inst: Inst) -> Option<i128> {
     }
 }
 
-/// The number that a value is in every element, if it is a constant or made of one.
-fn constant(func: &Func, value: Value) -> Option<Const> {
-    match func.op(func.def_inst(value)?) {
-        Op::Constant(c) => Some(c.value),
-        Op::Splat(s) => constant(func, s.value),
-        _ => None,
-    }
-}
-
 fn integer(func: &Func, value: Value) -> Option<i128> {
-    constant(func, value).and_then(Const::as_int)
+    func.constant(value).and_then(Const::as_int)
 }
 
 fn is_float(ty: &Type) -> bool {

@@ -28,7 +28,7 @@ fn check_body(body: &str, expected: &str) {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    let text = gluon_lang::text::print(&func);
+    let text = ir::text::print(&func);
     assert_eq!(words(&text), words(&expected), "{text}");
 }
 

@@ -26,9 +26,9 @@ fn check(body: &str, expected: &[&str]) {
     let kernel = format!("{HEAD}{}  return\n}}\n", lines.concat());
     let (planned, found) = crate::test::apply("plan-shared", &kernel);
     assert!(found.is_empty(), "{found}");
-    let (placed, found) = crate::test::apply("place-barriers", &gluon_lang::text::print(&planned));
+    let (placed, found) = crate::test::apply("place-barriers", &ir::text::print(&planned));
     assert!(found.is_empty(), "{found}");
-    let text = gluon_lang::text::print(&placed);
+    let text = ir::text::print(&placed);
     assert_eq!(
         lines_of(&text, &["smem_", "barrier", "for", "reduce"]),
         expected,

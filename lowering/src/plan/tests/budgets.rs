@@ -25,7 +25,7 @@ kernel @k(%x: ptr<f32>) warps({main}) stage(resolved) {{
 fn check(warps: &str, registers: &str, expected: &str, start: u32) {
     let (func, found) = apply("plan-warps", &kernel(warps, registers, 64));
     assert!(found.is_empty(), "{found}");
-    let text = gluon_lang::text::print(&func);
+    let text = ir::text::print(&func);
     assert!(text.contains(&format!("registers={expected}}}")), "{text}");
     assert_eq!(func.max_registers, Some(start), "{text}");
 }
@@ -48,7 +48,7 @@ fn ctas_that_must_fit_share_the_registers() {
     let text = kernel("[4, 1]", "[0, 40]", 64).replace(" stage(", " min_ctas_per_sm(2) stage(");
     let (func, found) = apply("plan-warps", &text);
     assert!(found.is_empty(), "{found}");
-    let printed = gluon_lang::text::print(&func);
+    let printed = ir::text::print(&func);
     assert!(printed.contains("registers=[216, 40]}"), "{printed}");
     assert_eq!(func.max_registers, Some(128), "{printed}");
 }
@@ -56,9 +56,9 @@ fn ctas_that_must_fit_share_the_registers() {
 #[test]
 fn budgets_of_one_cta_are_refused_where_two_must_fit() {
     let text = kernel("[4, 1]", "[232, 40]", 64).replace(" stage(", " min_ctas_per_sm(2) stage(");
-    let func = gluon_lang::text::parse("test.tile", &text).unwrap();
+    let func = ir::text::parse("test.tile", &text).unwrap();
     assert_eq!(
-        gluon_lang::verify::verify(&func, func.stage).to_string(),
+        ir::verify::verify(&func, func.stage).to_string(),
         "error[TK0075]: the budgets take 34816 registers (29696 of the kernel's own warps, 5120 of the workers), and the 8 warps of the CTA are launched with 32768 where 2 CTAs fit an SM
   --> test.tile:3:3
   = help: the budgets of the 2 warpgroups add up to at most 256"

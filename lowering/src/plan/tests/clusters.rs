@@ -34,11 +34,11 @@ fn planned(middle: &str) -> Vec<String> {
     let mut found = found;
     crate::plan::barriers::run(&mut func, &mut found);
     assert!(found.is_empty(), "{found}");
-    func.stage = gluon_lang::ir::Stage::Allocated;
-    let text = gluon_lang::text::print(&func);
-    let again = gluon_lang::text::parse("test.tile", &text).expect("what is planned reads back");
-    assert_eq!(gluon_lang::text::print(&again), text);
-    let broken = gluon_lang::verify::verify(&again, again.stage);
+    func.stage = ir::Stage::Allocated;
+    let text = ir::text::print(&func);
+    let again = ir::text::parse("test.tile", &text).expect("what is planned reads back");
+    assert_eq!(ir::text::print(&again), text);
+    let broken = ir::verify::verify(&again, again.stage);
     assert!(!broken.has_errors(), "{broken}");
     super::lines_of(
         &text,
@@ -114,7 +114,7 @@ fn check_remote(body: &str, expected: &[&str]) {
     let (mut func, mut found) = apply("plan-shared", &text);
     crate::plan::barriers::run(&mut func, &mut found);
     assert!(!found.has_errors(), "{found}");
-    let text = gluon_lang::text::print(&func);
+    let text = ir::text::print(&func);
     let lines = super::lines_of(&text, &["barrier", "remote_", "smem_store", "smem_load"]);
     assert_eq!(lines, expected, "{text}");
 }

@@ -1,6 +1,6 @@
 //! Conversions: bytes, rounds, and who meets.
 
-use gluon_lang::text::print;
+use ir::text::print;
 
 use super::lines_of;
 use crate::test::apply;

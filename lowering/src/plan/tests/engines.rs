@@ -16,7 +16,7 @@ kernel @k(%m: tensor_map<64x64xbf16, #nvmma>, %n: i32, %c: i1, %p: ptr<bf16>) wa
 ";
 
 #[track_caller]
-fn plan(body: &str) -> (String, gluon_lang::diag::Diagnostics) {
+fn plan(body: &str) -> (String, diag::Diagnostics) {
     let body = body
         .replace("SMEM", "smem<64x64xbf16, #nvmma>")
         .replace("BAR", "smem<1xu64, #bar>")
@@ -25,8 +25,8 @@ fn plan(body: &str) -> (String, gluon_lang::diag::Diagnostics) {
     let kernel = format!("{HEAD}{}  return\n}}\n", lines.concat());
     let (planned, found) = crate::test::apply("plan-shared", &kernel);
     assert!(found.is_empty(), "{found}");
-    let (placed, found) = crate::test::apply("place-barriers", &gluon_lang::text::print(&planned));
-    (gluon_lang::text::print(&placed), found)
+    let (placed, found) = crate::test::apply("place-barriers", &ir::text::print(&planned));
+    (ir::text::print(&placed), found)
 }
 
 #[track_caller]

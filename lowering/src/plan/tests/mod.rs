@@ -3,6 +3,7 @@ mod budgets;
 mod clusters;
 mod conversions;
 mod engines;
+mod verify;
 
 use crate::test::{check, check_error};
 
@@ -29,7 +30,7 @@ fn kernel(head: &str, body: &str) -> String {
 fn check_lines(pass: &str, head: &str, body: &str, expected: &[&str]) {
     let (func, found) = crate::test::apply(pass, &kernel(head, body));
     assert!(found.is_empty(), "{found}");
-    let text = gluon_lang::text::print(&func);
+    let text = ir::text::print(&func);
     let words = ["barrier", "reduce", "for", "while", "if", "else"];
     assert_eq!(lines_of(&text, &words), expected, "{text}");
 }

@@ -39,7 +39,7 @@ fn coalesced_follows_what_divides_the_pointers_and_how_many_threads_there_are() 
     let layout_of = |text: &str| {
         let (func, found) = apply("resolve-coalesced", text);
         assert!(found.is_empty(), "{found}");
-        gluon_lang::text::print(&func)
+        ir::text::print(&func)
             .lines()
             .next()
             .unwrap_or("")
@@ -251,7 +251,7 @@ fn a_layout_that_may_vary_yields_to_one_that_may_not() {
         }";
     let (func, found) = apply("resolve-auto", text);
     assert!(found.is_empty(), "{found}");
-    let printed = gluon_lang::text::print(&func);
+    let printed = ir::text::print(&func);
     assert!(
         printed.contains("= Blocked([1, 4], [8, 4], [4, 1], [1, 0])\n"),
         "{printed}"

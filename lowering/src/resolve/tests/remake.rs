@@ -457,7 +457,7 @@ fn loads_of_two_widths_that_share_an_index_agree_where_they_can() {
         }",
     );
     assert!(found.is_empty(), "{found}");
-    let text = gluon_lang::text::print(&func);
+    let text = ir::text::print(&func);
     assert!(
         text.contains("#blocked = Blocked([8], [32], [4], [0])\nkernel"),
         "{text}"

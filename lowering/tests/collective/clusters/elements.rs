@@ -1,6 +1,6 @@
 //! Gathers, sorts and histograms, whose elements go to other CTAs one by one.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use super::{MATRICES, VECTORS};
 use crate::kernel::{Kernel, from_bytes, noise, run_with_seed, to_bytes};

@@ -1,6 +1,6 @@
 //! Tiles of shared memory that CTAs split.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::kernel::{Kernel, from_bytes, noise, run_with_seed, to_bytes};
 

@@ -1,7 +1,7 @@
 //! Steps that bring elements together: reductions, scans, gathers, histograms, orders.
 
-use gluon_lang::elem::DType;
-use gluon_lang::layout::{Blocked, Layout, relate};
+use ir::elem::DType;
+use layout::{Blocked, Layout, relate};
 
 use super::program::{Program, Tile, count, float, float_bits, integer, mask};
 use crate::kernel::{coordinates, number};

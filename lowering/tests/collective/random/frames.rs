@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use super::program::{Program, Tile};
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {

@@ -1,6 +1,6 @@
 //! Random layouts of registers.
 
-use gluon_lang::layout::Layout;
+use layout::Layout;
 
 use super::dice::Dice;
 

@@ -19,7 +19,7 @@ mod shared;
 mod shared_layouts;
 
 use frames::Frame;
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 use program::{Program, Tile};
 
 use crate::kernel::{Kernel, from_bytes, noise, to_bytes};
@@ -202,6 +202,72 @@ fn atomics_within_bounds() {
     });
 }
 
+/// A program with a tile whose extents are no powers of two.
+fn cut_program(seed: u64) -> Program {
+    let mut program = Program::new(seed, 0);
+    program.has_cuts = true;
+    program
+}
+
+#[test]
+fn elements_of_cut_tiles_that_move() {
+    programs(0, 120, |seed| {
+        let mut program = cut_program(seed);
+        let tile = program.any();
+        let all = [movement::STEPS, movement::CHANGES].concat();
+        walk(&mut program, tile, &all);
+    });
+}
+
+#[test]
+fn pointers_of_cut_tiles_that_move() {
+    programs(0, 30, |seed| {
+        let mut program = cut_program(seed);
+        let tile = movement::pointers(&mut program);
+        walk(&mut program, tile, movement::STEPS);
+    });
+}
+
+#[test]
+fn elements_of_cut_tiles_that_meet() {
+    programs(0, 120, |seed| {
+        let mut program = cut_program(seed);
+        let tile = program.any();
+        let reductions = [&combined::STEPS[..2], &several::STEPS[..1]];
+        let all = [&reductions.concat(), &movement::STEPS[..1]].concat();
+        walk(&mut program, tile, &all);
+    });
+}
+
+#[test]
+fn elements_of_cut_tiles_through_memory() {
+    programs(0, 120, |seed| {
+        let mut program = cut_program(seed);
+        let tile = program.any();
+        walk_in(&mut program, tile, shared::STEPS, Frame::Straight);
+    });
+}
+
+#[test]
+fn elements_of_cut_tiles_through_memory_again_and_again() {
+    programs(0, 60, |seed| {
+        let mut program = cut_program(seed);
+        let tile = program.any();
+        let all = [shared::AGAIN, &combined::STEPS[..1], &movement::STEPS[..1]].concat();
+        walk(&mut program, tile, &all);
+    });
+}
+
+#[test]
+fn parts_of_cut_tiles_with_bounds() {
+    programs(0, 60, |seed| {
+        let mut program = cut_program(seed);
+        let tile = program.any_of(9);
+        let all = [ragged::STEPS, ragged::ATOMIC, &movement::STEPS[..3]].concat();
+        walk_in(&mut program, tile, &all, Frame::Straight);
+    });
+}
+
 /// Two partitions with steps of their own, at moments of their own.
 #[test]
 fn elements_that_meet_where_warps_part() {
@@ -233,7 +299,7 @@ fn elements_that_meet_where_warps_part() {
             "registers per thread at once",
             "waits for all threads of the cluster",
         ];
-        let func = gluon_lang::text::parse("test.tile", &program.text()).expect("what was written");
+        let func = ir::text::parse("test.tile", &program.text()).expect("what was written");
         let refused = lowering::compile(func, &lowering::Options::default()).err();
         let refused = refused.map(|found| found.to_string()).unwrap_or_default();
         if !reasons.iter().any(|reason| refused.contains(reason)) {

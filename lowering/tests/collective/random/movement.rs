@@ -1,7 +1,7 @@
 //! Steps that move elements: conversions and changes of shape.
 
-use gluon_lang::elem::DType;
-use gluon_lang::layout::relate;
+use ir::elem::DType;
+use layout::relate;
 
 use super::combined;
 use super::program::{Program, Tile, count, integer, mask};
@@ -101,9 +101,9 @@ fn permute(program: &mut Program, tile: &Tile) -> Option<Tile> {
 
 fn reshape(program: &mut Program, tile: &Tile) -> Option<Tile> {
     let rank = 1 + program.dice.below(5);
-    let shape = program
-        .dice
-        .spread(rank, count(&tile.shape).trailing_zeros());
+    let bits = count(&tile.shape).trailing_zeros();
+    let mut shape = program.dice.spread(rank, bits);
+    shape[0] *= count(&tile.shape) as u32 >> bits;
     let layout = relate::reshape(&tile.layout, &tile.shape, &shape).ok()?;
     let text = format!("reshape %{}", tile.value);
     let to = Tile {
@@ -141,6 +141,9 @@ fn broadcast(program: &mut Program, tile: &Tile) -> Option<Tile> {
     let mut shape = tile.shape.clone();
     for size in shape.iter_mut().filter(|size| **size == 1) {
         *size <<= program.dice.below(5);
+        if program.has_cuts && program.dice.once_in(2) {
+            *size *= 3;
+        }
     }
     if count(&shape) > 2048 || shape == tile.shape {
         return None;

@@ -1,8 +1,8 @@
 //! A program in the making: its text, and what each tensor holds by a reference that knows nothing of layouts.
 
-use gluon_lang::elem::DType;
-use gluon_lang::layout::{Layout, SharedLayout};
 use half::{bf16, f16};
+use ir::elem::DType;
+use layout::{Layout, SharedLayout};
 
 use super::dice::Dice;
 use super::layouts::{self, Team};
@@ -38,6 +38,8 @@ pub(crate) struct Program {
     pub(crate) dice: Dice,
     pub(crate) kernel: Kernel,
     pub(crate) team: Team,
+    /// May extents be no powers of two?
+    pub(crate) has_cuts: bool,
     names: usize,
     buffers: Vec<Vec<u8>>,
     /// What a buffer must hold in the end, and what it is.
@@ -65,6 +67,7 @@ impl Program {
             dice,
             kernel: Kernel::in_cluster(1 << team.warp_bits, 1 << team.cta_bits),
             team,
+            has_cuts: false,
             names: 0,
             buffers: Vec::new(),
             wanted: Vec::new(),
@@ -83,8 +86,24 @@ impl Program {
 
     /// A shape of some rank with at most so many bits.
     pub(crate) fn shape(&mut self, rank: usize, most_bits: usize) -> Vec<u32> {
+        if self.has_cuts {
+            return self.cut_shape(rank, most_bits);
+        }
         let bits = self.dice.below(most_bits + 1) as u32;
         self.dice.spread(rank, bits)
+    }
+
+    /// The same with one dimension or two that are no powers of two.
+    fn cut_shape(&mut self, rank: usize, most_bits: usize) -> Vec<u32> {
+        let several = rank > 1 && self.dice.once_in(3);
+        let odd: &[u32] = if several { &[3, 5] } else { &[3, 5, 7, 11, 13] };
+        let bits = self.dice.below(most_bits - 3) as u32;
+        let mut shape = self.dice.spread(rank, bits);
+        let dims = self.dice.order(rank);
+        for &dim in &dims[..=usize::from(several)] {
+            shape[dim as usize] *= self.dice.pick(odd);
+        }
+        shape
     }
 
     /// The type of a tensor like `tile`.

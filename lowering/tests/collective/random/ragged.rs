@@ -1,7 +1,7 @@
 //! Tiles of larger tensors of any strides, of which a part is within bounds.
 
-use gluon_lang::elem::DType;
-use gluon_lang::ops::atomic::AtomicOp;
+use ir::elem::DType;
+use ir::ops::atomic::AtomicOp;
 
 use super::program::{Program, Tile, count};
 use super::{combined, shared};

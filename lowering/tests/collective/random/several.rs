@@ -1,7 +1,7 @@
 //! Steps that bring together elements of several tensors of different types.
 
-use gluon_lang::elem::DType;
-use gluon_lang::layout::relate;
+use ir::elem::DType;
+use layout::relate;
 
 use super::combined::{combine, direction, lines, operation, reduced, scanned};
 use super::program::{Program, Tile, count, integer};

@@ -1,8 +1,8 @@
 //! Steps through memory: masked loads, tiles in shared memory, atomics.
 
-use gluon_lang::elem::DType;
-use gluon_lang::layout::{Axis, Blocked, Layout, Swizzled};
-use gluon_lang::ops::atomic::AtomicOp;
+use ir::elem::DType;
+use ir::ops::atomic::AtomicOp;
+use layout::{Axis, Blocked, Layout, Swizzled};
 
 use super::program::{Program, Tile, count, mask};
 use super::{combined, shared_layouts};
@@ -168,6 +168,20 @@ fn round_trip(program: &mut Program, tile: &Tile) -> Option<Tile> {
     ))
 }
 
+/// The next odd number that has no divisor in common with `size`: its multiples name each place once.
+fn coprime(odd: u64, size: u64) -> u64 {
+    let divisor = |mut a: u64, mut b: u64| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let mut steps = (odd..).step_by(2);
+    steps
+        .find(|step| divisor(*step, size) == 1)
+        .expect("a prime comes")
+}
+
 /// Indices along an axis of a tile, in a layout of their own, and the numbers of what they name; `is_once` has none named
 /// twice.
 fn indices(program: &mut Program, tile: &Tile, axis: usize, is_once: bool) -> (Tile, Vec<usize>) {
@@ -184,6 +198,7 @@ fn indices(program: &mut Program, tile: &Tile, axis: usize, is_once: bool) -> (T
         2 * program.dice.below(9) as u64 + 1,
         program.dice.bits() % 99,
     );
+    let odd = coprime(odd, size);
     let at: Vec<u64> = (0..count(&shape))
         .map(|place| {
             let coords = coordinates(place, &shape);
@@ -326,7 +341,7 @@ fn places(
         return None;
     }
     let size = count(&shape) as u64;
-    let odd = program.dice.bits() | 1;
+    let odd = coprime(program.dice.bits() | 1, size);
     let slots = if is_once {
         size
     } else {

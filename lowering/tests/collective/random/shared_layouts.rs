@@ -1,11 +1,14 @@
 //! Random layouts of shared memory.
 
-use gluon_lang::layout::SharedLayout;
+use layout::SharedLayout;
 
 use super::dice::Dice;
 
 /// A layout of any kind that fits a shape and the width of its elements.
 pub(crate) fn layout(dice: &mut Dice, shape: &[u32], elem_bits: u32) -> SharedLayout {
+    if shape.iter().any(|size| !size.is_power_of_two()) {
+        return cut(dice, shape, elem_bits);
+    }
     let text = match dice.below(4) {
         0 => swizzled(dice, shape),
         1 => padded(dice, shape),
@@ -13,6 +16,32 @@ pub(crate) fn layout(dice: &mut Dice, shape: &[u32], elem_bits: u32) -> SharedLa
         _ => linear(dice, shape),
     };
     text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+/// A layout that holds a shape which is no powers of two, plain rows if none of a few others does.
+fn cut(dice: &mut Dice, shape: &[u32], elem_bits: u32) -> SharedLayout {
+    let plain = format!("Swizzled(1, 1, 1, {:?})", dice.order(shape.len()));
+    let mut texts: Vec<String> = (0..4).map(|_| swizzled(dice, shape)).collect();
+    if shape.len() > 1 {
+        let swizzles = [0, 32, 64, 128];
+        let nvmma = |dice: &mut Dice| {
+            let (swizzle, turned) = (dice.pick(&swizzles), dice.once_in(2));
+            format!(
+                "Nvmma({swizzle}, {elem_bits}, transposed={turned}, rank={})",
+                shape.len()
+            )
+        };
+        texts.extend((0..4).map(|_| nvmma(dice)));
+    }
+    dice.shuffle(&mut texts);
+    let layouts = texts.iter().chain([&plain]);
+    let mut layouts = layouts.map(|text| {
+        text.parse::<SharedLayout>()
+            .unwrap_or_else(|e| panic!("{text}: {e}"))
+    });
+    layouts
+        .find(|layout| layout.check(shape).is_ok())
+        .expect("plain rows hold any shape")
 }
 
 fn swizzled(dice: &mut Dice, shape: &[u32]) -> String {

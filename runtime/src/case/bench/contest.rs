@@ -162,7 +162,7 @@ impl Contest<'_> {
         })
     }
 
-    /// Replays a graph for about `time`; what is told is the time of one turn.
+    /// Replays a graph for about `time`; returns the time of one turn.
     fn replay_for(&self, slice: &Slice, time: Duration) -> Result<f32> {
         if !self.is_on_gpu() {
             let ms = host_ms(|| self.stream.replay(&slice.graph))?;
@@ -254,8 +254,8 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::On;
     use crate::device::Device;
-    use crate::stream::Queue;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -331,11 +331,11 @@ mod tests {
             check: None,
             overlapping: 0,
             launch: Box::new(move |stream, _| match stream.queue() {
-                Queue::Immediate(stream) => stream.run(move || {
+                On::Emulator(stream) => stream.run(move || {
                     std::thread::sleep(Duration::from_millis(ms));
                     Ok(())
                 }),
-                Queue::Cuda(_) => unreachable!("the stream is of the emulator"),
+                On::Cuda(_) => panic!("the test's device is the emulator"),
             }),
         };
         let contest = Contest {

@@ -1,11 +1,19 @@
-//! Snapshots: the tile IR and the PTX of every variant, as accepted before.
+//! Snapshots of a package's kernels, as accepted before.
 //!
-//! A snapshot is a text with a header of facts that a reviewer reads first. What ptxas says (registers, spills) is a
-//! line of its own that names the release: it is compared only where that release is at hand, so that a snapshot means
-//! the same on a machine without ptxas.
+//! Each variant has its facts and its tile IR; each kernel has the PTX of its smallest variant, the one with the fewest
+//! instructions, and among equals the first by name. More PTX is not kept, since it would be accepted unread: the
+//! facts of the other variants count their instructions.
+//!
+//! What ptxas says (registers, spills) is a line of the facts that names the release: it is compared only where that release
+//! is at hand, so that a snapshot means the same on a machine without ptxas. Names that a printer numbers are not compared.
 
 mod diff;
+mod difference;
+mod facts;
+mod names;
 mod store;
 
 pub(super) use diff::render_diff;
-pub(super) use store::{Difference, Folder, Golden, Kind};
+pub(super) use difference::Difference;
+pub(super) use facts::{Change, changed_facts};
+pub(super) use store::{Folder, Golden, Kind};

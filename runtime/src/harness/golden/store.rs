@@ -1,18 +1,19 @@
-//! The files: one of IR and one of PTX for each variant.
+//! The files: one of facts and IR for each variant, and one of PTX for each kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::harness::files::{remove, write_whole};
+use super::difference::Difference;
+use super::names::with_names_of;
 
 /// What a snapshot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::harness) enum Kind {
-    /// Tile IR after resolution.
+    /// The facts of a variant and its tile IR after resolution.
     Ir,
-    /// PTX without source locations.
+    /// The PTX of a kernel's smallest variant, without source locations.
     Ptx,
 }
 
@@ -22,6 +23,17 @@ impl Kind {
             Kind::Ir => ".ir.snap",
             Kind::Ptx => ".ptx.snap",
         }
+    }
+
+    /// The file of this kind of the variant called `name`.
+    pub(in crate::harness) fn file_name(self, name: &str) -> String {
+        format!("{name}{}", self.suffix())
+    }
+
+    /// Is the file at `path` of this kind?
+    pub(super) fn is_of(self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(self.suffix())
     }
 }
 
@@ -34,11 +46,16 @@ pub(in crate::harness) struct Golden {
     pub(in crate::harness) kind: Kind,
     /// Header and text, without what ptxas says.
     pub(in crate::harness) text: String,
-    /// What ptxas says, if there is one: `ptxas 13.0.88: 16 registers, ...`.
+    /// What ptxas says, a fact of the variant, if there is a ptxas: `ptxas 13.0.88: 16 registers, ...`.
     pub(in crate::harness) assembly: Option<String>,
 }
 
 impl Golden {
+    /// The name of its file.
+    pub(in crate::harness) fn file_name(&self) -> String {
+        self.kind.file_name(&self.name)
+    }
+
     /// The release of ptxas that its figures are of.
     pub(in crate::harness) fn release(&self) -> Option<&str> {
         release(self.assembly.as_deref())
@@ -47,86 +64,6 @@ impl Golden {
 
 /// Begins the line of a snapshot that says what ptxas said.
 const ASSEMBLY: &str = "// ptxas ";
-
-/// How a snapshot differs from what was accepted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::harness) enum Difference {
-    /// Nothing was accepted yet.
-    Missing {
-        /// Where it belongs.
-        path: PathBuf,
-        /// The whole text.
-        new: String,
-    },
-    /// Something else was accepted.
-    Changed {
-        /// Where it is.
-        path: PathBuf,
-        /// What was accepted.
-        old: String,
-        /// What it is now.
-        new: String,
-    },
-    /// No variant has it.
-    Orphaned {
-        /// Where it is.
-        path: PathBuf,
-        /// What was accepted.
-        old: String,
-    },
-}
-
-impl Difference {
-    /// The file.
-    pub(in crate::harness) fn path(&self) -> &Path {
-        match self {
-            Difference::Missing { path, .. }
-            | Difference::Changed { path, .. }
-            | Difference::Orphaned { path, .. } => path,
-        }
-    }
-
-    /// What was accepted and what is now.
-    pub(in crate::harness) fn texts(&self) -> (&str, &str) {
-        match self {
-            Difference::Missing { new, .. } => ("", new),
-            Difference::Changed { old, new, .. } => (old, new),
-            Difference::Orphaned { old, .. } => (old, ""),
-        }
-    }
-
-    /// Would accepting it drop what ptxas said of the text before, with nothing in its place?
-    pub(in crate::harness) fn loses_assembly(&self) -> bool {
-        match self {
-            Difference::Changed { old, new, .. } => {
-                split_assembly(old).1.is_some() && split_assembly(new).1.is_none()
-            }
-            Difference::Missing { .. } | Difference::Orphaned { .. } => false,
-        }
-    }
-
-    /// In a word.
-    pub(in crate::harness) fn word(&self) -> &'static str {
-        match self {
-            Difference::Missing { .. } => "new",
-            Difference::Changed { .. } => "changed",
-            Difference::Orphaned { .. } => "orphaned",
-        }
-    }
-
-    /// Makes it what was accepted.
-    ///
-    /// # Errors
-    /// A file that cannot be written or removed.
-    pub(in crate::harness) fn accept(&self) -> io::Result<()> {
-        match self {
-            Difference::Missing { path, new } | Difference::Changed { path, new, .. } => {
-                write_whole(path, new.as_bytes())
-            }
-            Difference::Orphaned { path, .. } => remove(path),
-        }
-    }
-}
 
 /// The folder of a package's snapshots.
 #[derive(Clone, Debug)]
@@ -146,6 +83,9 @@ impl Folder {
     /// The release of ptxas whose figures were accepted for `golden`, if no figures of that release are at hand to
     /// compare them with.
     pub(in crate::harness) fn uncompared(&self, golden: &Golden) -> Option<String> {
+        if golden.kind == Kind::Ptx {
+            return None;
+        }
         let (_, accepted) = split_assembly(&self.accepted(golden)?);
         let accepted = release(accepted.as_deref())?;
         (golden.release() != Some(accepted)).then(|| accepted.to_string())
@@ -165,50 +105,55 @@ impl Folder {
     fn difference(&self, golden: &Golden, wants_news: bool) -> Option<Difference> {
         let path = self.path(golden);
         let Some(old) = self.accepted(golden) else {
-            let new = with_assembly(&golden.text, golden.assembly.as_deref());
+            let text = with_names_of("", &golden.text, golden.kind);
+            let new = with_assembly(&text, golden.assembly.as_deref());
             return Some(Difference::Missing { path, new });
         };
-        let (old_text, old_assembly) = split_assembly(&old);
-        let is_same_text = old_text == golden.text;
+        let (old_text, old_assembly) = match golden.kind {
+            Kind::Ir => split_assembly(&old),
+            Kind::Ptx => (old.clone(), None),
+        };
+        let text = with_names_of(&old_text, &golden.text, golden.kind);
+        let is_same_text = old_text == text;
         // Registers of another text say nothing of this one.
         let kept = old_assembly.clone().filter(|_| is_same_text);
         let assembly = golden.assembly.clone().or(kept);
         if is_same_text && !is_worse(old_assembly.as_deref(), assembly.as_deref(), wants_news) {
             return None;
         }
-        let new = with_assembly(&golden.text, assembly.as_deref());
+        let new = with_assembly(&text, assembly.as_deref());
         Some(Difference::Changed { path, old, new })
     }
 
-    /// Files of the folder that belong to none of `goldens`.
-    pub(in crate::harness) fn orphans(&self, goldens: &[Golden]) -> Vec<Difference> {
-        let wanted: BTreeSet<PathBuf> = goldens.iter().map(|golden| self.path(golden)).collect();
+    /// The snapshots of the folder that are none of `goldens`, among those that `is_looked_at` by their file's name.
+    pub(in crate::harness) fn stale(
+        &self,
+        goldens: &[Golden],
+        is_looked_at: impl Fn(&str) -> bool,
+    ) -> Vec<Difference> {
+        let wanted: BTreeSet<String> = goldens.iter().map(Golden::file_name).collect();
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let mut paths: Vec<PathBuf> = entries
-            .map(|entry| entry.path())
-            .filter(|path| is_snapshot(path))
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| is_snapshot(name) && !wanted.contains(name) && is_looked_at(name))
             .collect();
-        paths.sort();
-        let orphan = |path: PathBuf| {
+        names.sort();
+        let stale = |name: String| {
+            let path = self.0.join(name);
             let old = fs::read_to_string(&path).unwrap_or_default();
-            Difference::Orphaned { path, old }
+            Difference::Stale { path, old }
         };
-        paths
-            .into_iter()
-            .filter(|path| !wanted.contains(path))
-            .map(orphan)
-            .collect()
+        names.into_iter().map(stale).collect()
     }
 
     fn path(&self, golden: &Golden) -> PathBuf {
-        self.0
-            .join(format!("{}{}", golden.name, golden.kind.suffix()))
+        self.0.join(golden.file_name())
     }
 }
 
-fn is_snapshot(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.ends_with(Kind::Ir.suffix()) || name.ends_with(Kind::Ptx.suffix())
+fn is_snapshot(file_name: &str) -> bool {
+    let path = Path::new(file_name);
+    Kind::Ir.is_of(path) || Kind::Ptx.is_of(path)
 }
 
 /// The text with what ptxas says below the header's other lines.
@@ -225,7 +170,7 @@ fn with_assembly(text: &str, assembly: Option<&str>) -> String {
 }
 
 /// The text without, and what ptxas said.
-fn split_assembly(text: &str) -> (String, Option<String>) {
+pub(super) fn split_assembly(text: &str) -> (String, Option<String>) {
     let mut assembly = None;
     let mut rest = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -256,7 +201,7 @@ mod tests {
     fn golden(text: &str, assembly: Option<&str>) -> Golden {
         Golden {
             name: "add-64".into(),
-            kind: Kind::Ptx,
+            kind: Kind::Ir,
             text: format!("// kernel: add<64>\n{text}\n"),
             assembly: assembly.map(str::to_string),
         }
@@ -336,7 +281,7 @@ mod tests {
     #[test]
     fn the_line_of_ptxas_stands_at_the_end_of_the_header() {
         let Place { folder, _keep } = place(&golden("ret;", Some("ptxas 13.0.88: 16 registers")));
-        let text = fs::read_to_string(folder.0.join("add-64.ptx.snap")).expect("a file");
+        let text = fs::read_to_string(folder.0.join("add-64.ir.snap")).expect("a file");
         assert_eq!(
             text,
             "// kernel: add<64>\n// ptxas 13.0.88: 16 registers\nret;\n"
@@ -350,10 +295,7 @@ mod tests {
             .compare(&golden("exit;", None))
             .expect("a difference");
         assert!(!difference.texts().1.contains("registers"));
-        assert!(
-            difference.loses_assembly(),
-            "which whoever accepts it must know"
-        );
+        assert!(difference.loses_assembly(), "which `--accept` must refuse");
         let difference = folder
             .compare(&golden("exit;", Some("ptxas 12.9.86: 8 registers")))
             .expect("a difference");
@@ -375,7 +317,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_not_taken_for_missing() {
         let Place { folder, _keep } = place(&golden("ret;", None));
-        let path = folder.0.join("add-64.ptx.snap");
+        let path = folder.0.join("add-64.ir.snap");
         fs::write(&path, b"// kernel: \xff\xfe\nret;\n").expect("written");
         let word = || {
             folder
@@ -392,22 +334,36 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("add-64.ptx.snap cannot be written")
+                .contains("add-64.ir.snap cannot be written")
         );
     }
 
     #[test]
-    fn files_of_no_variant_are_orphans_and_are_removed() {
+    fn files_of_no_variant_are_stale_and_are_removed() {
         let Place { folder, _keep } = place(&golden("ret;", None));
         fs::write(folder.0.join("README.md"), "kept").expect("written");
-        assert_eq!(folder.orphans(&[golden("ret;", None)]), []);
-        let orphans = folder.orphans(&[]);
-        assert_eq!(
-            orphans.iter().map(Difference::word).collect::<Vec<_>>(),
-            ["orphaned"]
-        );
-        orphans[0].accept().expect("removed");
-        assert_eq!(folder.orphans(&[]), []);
+        assert_eq!(folder.stale(&[golden("ret;", None)], |_| true), []);
+        assert_eq!(folder.stale(&[], |name| name == "other.ir.snap"), []);
+        let stale = folder.stale(&[], |name| name == "add-64.ir.snap");
+        let words: Vec<_> = stale.iter().map(Difference::word).collect();
+        assert_eq!(words, ["stale"]);
+        stale[0].accept().expect("removed");
+        assert_eq!(folder.stale(&[], |_| true), []);
         assert!(folder.0.join("README.md").exists());
+    }
+
+    #[test]
+    fn numbers_of_registers_are_not_compared() {
+        let ptx = |[a, b]: [u32; 2]| Golden {
+            kind: Kind::Ptx,
+            ..golden(
+                &format!(
+                    "\t.reg .b32 %r<2>;\n\tmov.u32 %r{a}, %tid.x;\n\tadd.u32 %r{b}, %r{a}, 1;"
+                ),
+                None,
+            )
+        };
+        check(&ptx([0, 1]), &ptx([1, 0]), None);
+        check(&ptx([0, 1]), &ptx([0, 0]), Some("changed"));
     }
 }

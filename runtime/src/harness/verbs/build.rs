@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gluon_lang::ir::{TensorMapMode, TensorMapType};
-use gluon_lang::layout::SharedLayout;
+use ir::{TensorMapMode, TensorMapType};
+use layout::SharedLayout;
 use serde_json::{Value, json};
 
 use super::check_variant;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use gluon_lang::ir::Stage;
+use ir::Stage;
 use lowering::{PIPELINE, StopAt};
 use serde_json::json;
 
@@ -34,7 +34,7 @@ pub(in crate::harness) fn inspect(context: &Context, kernel: &str, view: &View) 
         let traced = variant
             .instance
             .trace()
-            .and_then(|traced| accesses(traced.func));
+            .and_then(|traced| accesses(&traced.func));
         header.extend(
             traced.map_err(|error| speaker.error(&variant.display, &Error::Kernel(error)))?,
         );

@@ -1,7 +1,7 @@
 //! `list`: every kernel and its variants.
 
-use gluon_lang::ir::Func;
 use gluon_lang::rt::Traced;
+use ir::Func;
 use serde_json::{Value, json};
 
 use crate::harness::Exit;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use gluon_lang::diag::{Code, Diagnostic, Diagnostics};
-use gluon_lang::ir::Place;
+use diag::Place;
+use diag::{Code, Diagnostic, Diagnostics};
 use lowering::LaunchInfo;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub(in crate::harness) fn replace(context: &Context, what: &Replace) -> Done {
         Replace::Ir(path) => {
             let text = read(path, context)?;
             let name = path.display().to_string();
-            let func = gluon_lang::text::parse(&name, &text).map_err(|error| {
+            let func = ir::text::parse(&name, &text).map_err(|error| {
                 let at = place(path, error.line, error.column);
                 wrong(
                     context,

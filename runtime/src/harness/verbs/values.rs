@@ -1,10 +1,10 @@
 //! The tiles of a kernel with their layouts, for `layout KERNEL` to draw: tensors, shared memory, and what tensor maps move.
 
-use gluon_lang::elem::Elem;
-use gluon_lang::entity::Value;
-use gluon_lang::ir::{Func, Type};
-use gluon_lang::layout::{AnyLayout, Layout, SharedLayout};
-use gluon_lang::text::names;
+use ir::elem::Elem;
+use ir::entity::Value;
+use ir::text::names;
+use ir::{Func, Type};
+use layout::{AnyLayout, Layout, SharedLayout};
 use lowering::{Options, run_to};
 use serde_json::json;
 
@@ -48,7 +48,7 @@ struct Tile {
     ty: String,
     /// What is drawn: of shared memory one buffer of several, and the whole of which this may be a slice.
     shape: Vec<u32>,
-    /// Who holds which element, or where it lies.
+    /// The owner of each element, or its offset.
     layout: AnyLayout,
     /// Bits of an element in memory.
     bits: u32,
@@ -184,7 +184,7 @@ mod tests {
                     %0 = smem_index %ring, %n : smem<256xf32, #s>\n\
                     %half = smem_slice %0 {starts=[128], lengths=[128]} : smem<128xf32, #s, alloc=[256]>\n\
                     return\n}\n";
-        let func = gluon_lang::text::parse("test", text).expect("a kernel");
+        let func = ir::text::parse("test", text).expect("a kernel");
         let found: Vec<String> = tiles_of(&func)
             .iter()
             .map(|tile| {

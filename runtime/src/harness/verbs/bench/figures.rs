@@ -1,6 +1,6 @@
 //! What timing the launches of a run gave.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 use serde_json::{Value, json};
 
 use super::roofline::Roofline;

@@ -76,7 +76,7 @@ fn options(request: &BenchRequest) -> BenchOptions {
     if request.hot { options.hot() } else { options }
 }
 
-/// Checks a run where peers will be compared with its results, times it and tells.
+/// Checks a run where peers will be compared with its results, times it and reports.
 fn bench_run(
     context: &Context,
     (runner, checker): (&Runner, &Runner),

@@ -1,6 +1,6 @@
 //! What a device can do at the most, and how near a launch comes.
 
-use gluon_lang::elem::DType;
+use ir::elem::DType;
 
 use crate::device::DeviceFacts;
 
@@ -24,7 +24,7 @@ fn flops_per_cycle(tensor_cores: Option<DType>) -> Option<f64> {
 }
 
 impl Roofline {
-    /// At the highest clocks that the driver tells, which power may not allow; none for the emulator.
+    /// At the highest clocks that the driver reports, which the power limit may not allow; none for the emulator.
     pub(super) fn of(facts: &DeviceFacts, tensor_cores: Option<DType>) -> Option<Roofline> {
         if facts.clock_khz == 0 || facts.memory_clock_khz == 0 {
             return None;

@@ -1,0 +1,23 @@
+//! Registers that a step reads and writes.
+
+use ptx::Reg;
+use smallvec::SmallVec;
+
+/// Registers of all frames that a step reads and writes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uses {
+    pub(crate) reads: SmallVec<[Use; 4]>,
+    pub(crate) writes: SmallVec<[u32; 2]>,
+    /// Slots of the 32-bit registers that it reads or writes.
+    pub(crate) words: SmallVec<[u32; 4]>,
+    /// The write happens in every lane that comes here.
+    pub(crate) is_certain: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) unique: u32,
+    pub(crate) reg: Reg,
+    pub(crate) only_if: Option<(u32, bool)>,
+    pub(crate) is_guard: bool,
+}

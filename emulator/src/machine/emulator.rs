@@ -1,0 +1,152 @@
+//! An emulated device: its memory, and launches.
+
+use crate::fault::Fault;
+use crate::global::{GlobalMemory, MemoryError};
+use crate::machine::schedule::clusters::run_launch;
+use crate::machine::state::context::Context;
+use crate::machine::state::launch::{Launch, refusal};
+use crate::machine::state::stats::Stats;
+use crate::program::Program;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use target::{SM_90A, Target};
+
+/// Device memory of an emulated device; an H200 has 141 GB, of which a host rarely has as much.
+const DEFAULT_MEMORY_BYTES: u64 = 16 << 30;
+
+/// An emulated device: memory, and launches that use it.
+///
+/// One launch runs its CTAs on all cores. Launches of different threads may overlap, as on different streams.
+#[derive(Debug)]
+pub struct Emulator {
+    /// The machine whose limits hold.
+    target: &'static Target,
+    memory: GlobalMemory,
+    output: Mutex<String>,
+    /// Addresses of the `.global` variables of programs that were launched.
+    variables: Mutex<HashMap<u64, Vec<u64>>>,
+}
+
+impl Emulator {
+    /// A device with 16 GiB of memory; the host's memory is only used as it is touched.
+    pub fn new() -> Self {
+        Self::with_memory(DEFAULT_MEMORY_BYTES)
+    }
+
+    /// A device with `bytes` bytes of memory.
+    pub fn with_memory(bytes: u64) -> Self {
+        Self {
+            target: &SM_90A,
+            memory: GlobalMemory::new(bytes),
+            output: Mutex::new(String::new()),
+            variables: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// The same device with the limits of `target`.
+    #[must_use]
+    pub fn with_target(self, target: &'static Target) -> Self {
+        Self { target, ..self }
+    }
+
+    /// The machine whose limits hold.
+    pub fn target(&self) -> &'static Target {
+        self.target
+    }
+
+    /// Device memory.
+    pub fn memory(&self) -> &GlobalMemory {
+        &self.memory
+    }
+
+    /// Takes what kernels have printed (`vprintf`) since the last call.
+    pub fn take_output(&self) -> String {
+        std::mem::take(&mut self.output.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs `entry` of `program` to its end. `params` are the bytes of the parameters, laid out as the entry
+    /// declares them, each at its own alignment.
+    ///
+    /// The fault of the CTA with the lowest number is returned; memory then holds what was stored until then.
+    pub fn launch(
+        &self,
+        program: &Program,
+        entry: &str,
+        launch: &Launch,
+        params: &[u8],
+    ) -> Result<Stats, Box<Fault>> {
+        let refuse = |message: String| Box::new(refusal(entry, message));
+        let code = program.entry(entry).ok_or_else(|| {
+            let known: Vec<&str> = program.entries().collect();
+            refuse(format!(
+                "the program has no kernel {entry}; it has {}",
+                known.join(", ")
+            ))
+        })?;
+        let variables = self
+            .variables(program)
+            .map_err(|error| refuse(error.to_string()))?;
+        let context = Context::new(
+            (&self.memory, self.target),
+            &self.output,
+            program,
+            code,
+            launch,
+            params,
+            &variables,
+        )
+        .map_err(refuse)?;
+        run_launch(&context)
+    }
+
+    /// Addresses of the `.global` variables of a program, which keep their contents from launch to launch.
+    fn variables(&self, program: &Program) -> Result<Vec<u64>, MemoryError> {
+        let mut known = self
+            .variables
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(addresses) = known.get(&program.id) {
+            return Ok(addresses.clone());
+        }
+        let mut addresses = Vec::new();
+        for image in &program.globals {
+            let address = if image.bytes == 0 {
+                0
+            } else {
+                self.memory.alloc(image.bytes)?
+            };
+            // A variable without contents starts as zeros (PTX ISA 5.4.4).
+            if image.bytes > 0 {
+                let zeros = vec![0; image.bytes as usize];
+                self.memory
+                    .write(address, image.init.as_ref().unwrap_or(&zeros))?;
+            }
+            addresses.push(address);
+        }
+        known.insert(program.id, addresses.clone());
+        Ok(addresses)
+    }
+
+    /// Frees the `.global` variables of a program that will not be launched again.
+    pub fn forget(&self, program: &Program) -> Result<(), MemoryError> {
+        let addresses = self
+            .variables
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&program.id);
+        for address in addresses
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|&address| address != 0)
+        {
+            self.memory.free(address)?;
+        }
+        Ok(())
+    }
+}
+
+impl Default for Emulator {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,332 @@
+//! Executing the steps of a warp.
+
+use crate::fault::{FaultKind, LaneSet, Stepped, Trouble};
+use crate::lanes::{Lanes32, Lanes64, lanes_of};
+use crate::machine::state::cluster::Cluster;
+use crate::machine::state::scene::{Flow, Halt, Scene, Worker};
+use crate::machine::state::warp::{Path, Wait, Warp};
+use crate::program::{File, IndexBound, NONE, Op, Step, Watch};
+use ptx::Special;
+
+impl Worker<'_> {
+    /// Runs a warp until all of its paths wait or its slice ends.
+    pub(crate) fn run(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        slice: u64,
+    ) -> Result<(), Halt> {
+        let start = warp.clock;
+        let end = start + slice;
+        let mut outcome = Ok(());
+        while warp.clock < end {
+            let Some(index) = warp.ready() else { break };
+            let path = Path {
+                wait: Wait::Ready,
+                ..warp.paths.remove(index)
+            };
+            outcome = self.run_path(cluster, cta, warp, path, end);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        cluster.steps += warp.clock - start;
+        outcome
+    }
+
+    /// Runs a path until it waits, ends, merges into another, or the slice ends.
+    fn run_path(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &mut Warp,
+        path: Path,
+        end: u64,
+    ) -> Result<(), Halt> {
+        let code = self.context.code;
+        let mut path = path;
+        let mut reconvergence = warp.reconvergence_pc(&path);
+        loop {
+            if path.pc == reconvergence {
+                let Some(joined) = warp.arrive(&path) else {
+                    return Ok(());
+                };
+                path = joined;
+                reconvergence = warp.reconvergence_pc(&path);
+                continue;
+            }
+            if warp.clock >= end {
+                warp.paths.push(path);
+                return Ok(());
+            }
+            let pc = path.pc;
+            let step = &code.steps[pc as usize];
+            warp.clock += 1;
+            self.counts.steps[pc as usize] += 1;
+            let mask = path.mask & (warp.regs.predicates[step.guard as usize] ^ step.flip);
+            if step.watch != NONE {
+                let watch = &code.watches[step.watch as usize];
+                self.check_reads(warp, watch, path.mask, mask)
+                    .map_err(|trouble| Halt { trouble, step: pc })?;
+            }
+            if step.fragments != NONE && mask != 0 {
+                let slots = &code.fragments[step.fragments as usize];
+                self.check_fragments(warp, slots, pc)
+                    .map_err(|trouble| Halt { trouble, step: pc })?;
+            }
+            match &step.op {
+                Op::Lanes(exec, slots) => {
+                    if mask != 0 {
+                        exec(&mut warp.regs, slots, mask);
+                    }
+                    path.pc += 1;
+                }
+                Op::Branch { target, join } => {
+                    if mask == path.mask {
+                        path.pc = *target;
+                    } else if mask == 0 {
+                        path.pc += 1;
+                    } else {
+                        warp.diverge(&mut path, mask, *target, *join);
+                        reconvergence = warp.reconvergence_pc(&path);
+                    }
+                }
+                Op::Exit => {
+                    self.check_end(warp, mask, pc)?;
+                    warp.end_lanes(path.reconvergence, mask);
+                    if warp.is_done() {
+                        cluster.end_warp(cta, warp);
+                    }
+                    path.mask &= !mask;
+                    if path.mask == 0 {
+                        return Ok(());
+                    }
+                    path.pc += 1;
+                }
+                _ if mask == 0 => path.pc += 1,
+                op => {
+                    let mut scene = Scene {
+                        cluster: &mut *cluster,
+                        cta,
+                        warp: &mut *warp,
+                        path,
+                        mask,
+                    };
+                    let flow = self
+                        .step(&mut scene, op)
+                        .map_err(|trouble| Halt { trouble, step: pc })?;
+                    match flow {
+                        Flow::Next => path.pc += 1,
+                        Flow::Park(wait) => {
+                            warp.paths.push(Path { wait, ..path });
+                            return Ok(());
+                        }
+                        Flow::Yield => {
+                            path.pc += 1;
+                            // At the front, so that the other paths of the warp run first.
+                            warp.paths.insert(0, path);
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            if step.watch != NONE {
+                note_writes(warp, step, &code.watches[step.watch as usize], mask);
+            }
+        }
+    }
+
+    fn check_reads(&self, warp: &Warp, watch: &Watch, active: u32, mask: u32) -> Stepped {
+        if !self.context.launch.checks.uninitialised {
+            return Ok(());
+        }
+        for read in &watch.reads {
+            let lanes = match read.only_if {
+                _ if read.is_guard => active,
+                None => mask,
+                Some((slot, true)) => mask & warp.regs.predicates[slot as usize],
+                Some((slot, false)) => mask & !warp.regs.predicates[slot as usize],
+            };
+            let missing = lanes & !warp.written[read.index as usize];
+            if missing != 0 {
+                return Err(self.unwritten_register(read.reg, missing));
+            }
+        }
+        Ok(())
+    }
+
+    fn unwritten_register(&self, reg: ptx::Reg, lanes: u32) -> Box<Trouble> {
+        let entry = self.context.program.module.entry(&self.context.code.name);
+        let name = entry.map_or_else(
+            || format!("%{}", reg.0),
+            |entry| entry.body.registers.name(reg),
+        );
+        let message = format!(
+            "register {name} is read in lanes {} before anything is written to it",
+            LaneSet(lanes)
+        );
+        Trouble::new(FaultKind::Uninitialised, lanes, message)
+    }
+
+    /// Executes a step that is more than arithmetic; `scene.mask` is not empty.
+    fn step(&mut self, scene: &mut Scene<'_>, op: &Op) -> Stepped<Flow> {
+        match op {
+            Op::Load(access) => self.load(scene, access)?,
+            Op::Store(access) => self.store(scene, access)?,
+            Op::Atomic(atomic) => self.atomic(scene, atomic)?,
+            Op::CheckDivisor { file, slot, bits } => {
+                self.check_divisor(scene, *file, *slot, *bits)?;
+            }
+            Op::CheckBound(bound) => check_bound(scene, bound)?,
+            Op::Nothing | Op::Lanes(..) | Op::Branch { .. } | Op::Exit => {}
+            Op::ReadClock {
+                file,
+                slot,
+                special,
+            } => read_clock(scene, *file, *slot, *special),
+            Op::Trap => {
+                return Err(Trouble::new(
+                    FaultKind::Trap,
+                    scene.mask,
+                    "the kernel executed trap".to_owned(),
+                ));
+            }
+            Op::Shuffle(_)
+            | Op::Vote { .. }
+            | Op::Match { .. }
+            | Op::Redux { .. }
+            | Op::Elect { .. }
+            | Op::WarpSync { .. } => return self.exchange(scene, op),
+            Op::ActiveMask { dst } => {
+                let value = Lanes32([scene.mask; 32]);
+                scene.warp.regs.put32(*dst, scene.mask, &value);
+            }
+            Op::Sleep => return Ok(Flow::Yield),
+            Op::Barrier(barrier) => return self.barrier(scene, barrier),
+            Op::MoveMatrix(op) => self.move_matrix(scene, op)?,
+            Op::TransposeMatrix { dst, src } => self.transpose_matrix(scene, *dst, *src)?,
+            Op::Multiply(op) => self.multiply(scene, op)?,
+            Op::GroupMultiply(op) => self.group_multiply(scene, op)?,
+            Op::GroupFence => self.group_fence(scene)?,
+            Op::GroupCommit => self.group_commit(scene)?,
+            Op::GroupWait(open) => return self.group_wait(scene, *open),
+            Op::Mbarrier(op) => return self.mbarrier(scene, op),
+            Op::ThreadCopy(copy) => self.thread_copy(scene, copy)?,
+            Op::ThreadGroup(op) => self.thread_group(scene, *op)?,
+            Op::CopiesArrive { spot, noinc } => self.copies_arrive(scene, spot, *noinc)?,
+            Op::BulkCopy(copy) => self.bulk_copy(scene, copy)?,
+            Op::BulkGroup(op) => self.bulk_group(scene, *op)?,
+            Op::TensorPrefetch(tensor) => self.tensor_prefetch(scene, tensor)?,
+            Op::BulkPrefetch(src, bytes) => self.bulk_prefetch(scene, src, *bytes)?,
+            Op::RemoteStore(op) => self.remote_store(scene, op)?,
+            Op::ReplaceField(op) => self.replace_field(scene, op)?,
+            Op::MapFence(None) => scene.release_maps(),
+            Op::MapFence(Some(map)) => self.acquire_map(scene, map)?,
+            Op::PublishMap(spots) => self.publish_map(scene, &spots.0, &spots.1)?,
+            Op::ClusterArrive { releases } => self.cluster_arrive(scene, *releases)?,
+            Op::ClusterWait => return self.cluster_wait(scene),
+            Op::FenceAsync => {
+                scene.warp.clocks.fence_async();
+                scene.warp.release();
+            }
+            Op::SetMaxRegisters { count, increases } => {
+                return self.set_max_registers(scene, *count, *increases);
+            }
+            Op::Print(print) => self.print(scene, print)?,
+            Op::Assert(assert) => return Err(self.assert_failed(scene, assert)),
+        }
+        Ok(Flow::Next)
+    }
+
+    /// Threads must not exit with asynchronous work in flight that uses their registers or shared memory.
+    fn check_end(&self, warp: &Warp, lanes: u32, end: u32) -> Result<(), Halt> {
+        if warp.alive & !lanes == 0 {
+            self.check_products_done(warp)
+                .map_err(|trouble| Halt { trouble, step: end })?;
+        }
+        let threads = warp.bulk_groups.iter();
+        let mut open =
+            threads.filter(|(lane, groups)| lanes >> **lane & 1 != 0 && groups.is_unfinished());
+        let Some((first, groups)) = open.next() else {
+            return Ok(());
+        };
+        if !self.context.launch.checks.races {
+            return Ok(());
+        }
+        let unfinished = open.fold(1u32 << first, |all, (lane, _)| all | 1 << lane);
+        let message = format!(
+            "lanes {} exit while bulk stores may still read shared memory; cp.async.bulk.wait_group is missing",
+            LaneSet(unfinished)
+        );
+        let trouble = Trouble::new(FaultKind::Race, unfinished, message)
+            .see(end, "the threads exit here")
+            .help("the threads that issue the stores must wait for them (`tma_store_wait(0)`): shared memory is gone when the CTA exits");
+        // The author's line is that of the store; the exit explains little.
+        let step = groups.last_store();
+        Err(Halt { trouble, step })
+    }
+
+    fn check_divisor(&self, scene: &Scene<'_>, file: File, slot: u32, bits: u32) -> Stepped {
+        if !self.context.launch.checks.division_by_zero {
+            return Ok(());
+        }
+        let keep = u64::MAX >> (64 - bits);
+        let regs = &scene.warp.regs;
+        let is_zero = |lane: &usize| match file {
+            File::Double => regs.doubles[slot as usize].0[*lane] == 0,
+            _ => u64::from(regs.words[slot as usize].0[*lane]) & keep == 0,
+        };
+        let lanes = lanes_of(scene.mask)
+            .filter(is_zero)
+            .fold(0u32, |lanes, lane| lanes | 1 << lane);
+        if lanes == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "integer division by zero in lanes {}; its result is undefined",
+            LaneSet(lanes)
+        );
+        Err(Trouble::new(FaultKind::DivisionByZero, lanes, message))
+    }
+}
+
+fn note_writes(warp: &mut Warp, step: &Step, watch: &Watch, mask: u32) {
+    debug_assert!(step.watch != NONE);
+    for &index in &watch.writes {
+        warp.written[index as usize] |= mask;
+    }
+}
+
+/// Clocks count the steps of the warp: they grow, and a launch gives the same ones every time.
+fn read_clock(scene: &mut Scene<'_>, file: File, slot: u32, special: Special) {
+    let clock = scene.warp.clock;
+    let value = match special {
+        Special::ClockHi | Special::GlobalTimerHi => clock >> 32,
+        _ => clock,
+    };
+    let regs = &mut scene.warp.regs;
+    match file {
+        File::Double => regs.put64(slot, scene.mask, &Lanes64([value; 32])),
+        _ => regs.put32(slot, scene.mask, &Lanes32([value as u32; 32])),
+    }
+}
+
+/// The index in every lane, unsigned, must be below the limit.
+fn check_bound(scene: &Scene<'_>, bound: &IndexBound) -> Stepped {
+    let cells = &scene.warp.regs.words[bound.slot as usize].0;
+    let index = |lane: usize| cells[lane].wrapping_add_signed(bound.plus);
+    let lanes = lanes_of(scene.mask)
+        .filter(|&lane| index(lane) >= bound.limit)
+        .fold(0u32, |lanes, lane| lanes | 1 << lane);
+    if lanes == 0 {
+        return Ok(());
+    }
+    let first = index(lanes.trailing_zeros() as usize) as i32;
+    let message = format!(
+        "index {first} is outside 0..{}: {}",
+        bound.limit, bound.what
+    );
+    Err(Trouble::new(FaultKind::OutOfBounds, lanes, message)
+        .help("reduce the index modulo the length (`% stages`), or allocate more"))
+}

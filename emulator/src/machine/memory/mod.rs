@@ -1,0 +1,14 @@
+//! Accesses of a warp to memory: which bytes an address means, whether they may be accessed, and what lies there.
+//!
+//! [`address`] finds the state space and the owner, [`misuse`] and [`races`] refuse, [`global`] and [`access`] move the data.
+
+pub(crate) mod access;
+pub(crate) mod address;
+pub(crate) mod atomic;
+pub(crate) mod element;
+pub(crate) mod global;
+pub(crate) mod lane_group;
+pub(crate) mod misuse;
+pub(crate) mod races;
+pub(crate) mod remote;
+pub(crate) mod shared;

@@ -1,0 +1,282 @@
+//! What a launch fixes for all its CTAs.
+
+use crate::global::{AllocationMap, GlobalMemory};
+use crate::lanes::{Lanes32, Lanes64, Registers};
+use crate::machine::order::{ActorId, Actors, Clock};
+use crate::machine::state::barrier::{BarrierState, ClusterBarrier};
+use crate::machine::state::cluster::{Cluster, Cta};
+use crate::machine::state::launch::{Launch, check_launch, volume};
+use crate::machine::state::linear::Linear;
+use crate::machine::state::locks::Locks;
+use crate::machine::state::registers_at_entry::registers_at_entry;
+use crate::machine::state::warp::Warp;
+use crate::program::windows::SHARED_BASE;
+use crate::program::{Code, Constant, File, Program};
+use ptx::Special;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use target::Target;
+
+/// Streaming multiprocessors of an H200, for `%nsmid`.
+const SM_COUNT: u32 = 132;
+
+/// A launch that can start.
+pub(crate) struct Context<'a> {
+    /// The machine whose limits hold.
+    pub(crate) target: &'static Target,
+    /// What kernels print.
+    pub(crate) output: &'a Mutex<String>,
+    pub(crate) program: &'a Program,
+    pub(crate) code: &'a Code,
+    pub(crate) launch: &'a Launch,
+    pub(crate) map: Arc<AllocationMap>,
+    pub(crate) params: Linear,
+    pub(crate) constants: Linear,
+    pub(crate) locks: Locks,
+    /// Registers as every warp starts, but for those that depend on the CTA or the warp.
+    template: Registers,
+    /// Special registers that depend on the CTA or the warp: file, slot.
+    varying: Vec<(File, u32, Special)>,
+    shared_bytes: u32,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        (memory, target): (&GlobalMemory, &'static Target),
+        output: &'a Mutex<String>,
+        program: &'a Program,
+        code: &'a Code,
+        launch: &'a Launch,
+        params: &[u8],
+        variables: &[u64],
+    ) -> Result<Self, String> {
+        check_launch(target, code, launch, params)?;
+        // In 64 bits, as both sizes and the alignment may be anything.
+        let dynamic_base = u64::from(SHARED_BASE + code.static_shared_bytes)
+            .next_multiple_of(code.dynamic_shared_align.into());
+        let shared_bytes =
+            dynamic_base - u64::from(SHARED_BASE) + u64::from(launch.dynamic_shared_bytes);
+        let most = target.cta.shared_bytes;
+        if shared_bytes > most.into() {
+            return Err(format!(
+                "the kernel asks for {shared_bytes} bytes of shared memory ({} static, {} dynamic); a CTA can have {most}",
+                code.static_shared_bytes, launch.dynamic_shared_bytes
+            ));
+        }
+        let (dynamic_base, shared_bytes) = (dynamic_base as u32, shared_bytes as u32);
+        let mut context = Self {
+            target,
+            output,
+            program,
+            code,
+            launch,
+            map: memory.snapshot(),
+            params: Linear::filled(0, params.to_vec()),
+            constants: Linear::filled(0, code.const_image.clone()),
+            locks: Locks::new(),
+            template: Registers::default(),
+            varying: Vec::new(),
+            shared_bytes,
+        };
+        context.make_template(variables, dynamic_base);
+        Ok(context)
+    }
+
+    fn make_template(&mut self, variables: &[u64], dynamic_base: u32) {
+        let files = self.code.files;
+        self.template.words = vec![Lanes32([0; 32]); files.words as usize];
+        self.template.doubles = vec![Lanes64([0; 32]); files.doubles as usize];
+        self.template.predicates = vec![0; files.predicates as usize];
+        self.template.predicates[0] = u32::MAX;
+        for &(file, slot, constant) in &self.code.constants {
+            let value = match constant {
+                Constant::Bits(bits) => bits,
+                Constant::Global(index, offset) => {
+                    variables[index as usize].wrapping_add_signed(offset)
+                }
+                Constant::DynamicShared(offset) => {
+                    u64::from(dynamic_base).wrapping_add_signed(offset)
+                }
+                Constant::Special(special) => {
+                    if let Some(value) = self.fixed_special(special) {
+                        value
+                    } else {
+                        self.varying.push((file, slot, special));
+                        continue;
+                    }
+                }
+            };
+            fill(&mut self.template, file, slot, [value; 32]);
+        }
+    }
+
+    /// Special registers that are the same in the whole launch.
+    fn fixed_special(&self, special: Special) -> Option<u64> {
+        let Launch {
+            grid,
+            block,
+            cluster,
+            dynamic_shared_bytes,
+            ..
+        } = *self.launch;
+        let value = match special {
+            Special::NtidX => block[0],
+            Special::NtidY => block[1],
+            Special::NtidZ => block[2],
+            Special::NctaidX => grid[0],
+            Special::NctaidY => grid[1],
+            Special::NctaidZ => grid[2],
+            Special::NwarpId => volume(block).div_ceil(32) as u32,
+            Special::NsmId => SM_COUNT,
+            Special::GridId => 1,
+            Special::NclusterIdX => grid[0] / cluster[0],
+            Special::NclusterIdY => grid[1] / cluster[1],
+            Special::NclusterIdZ => grid[2] / cluster[2],
+            Special::ClusterNctaidX => cluster[0],
+            Special::ClusterNctaidY => cluster[1],
+            Special::ClusterNctaidZ => cluster[2],
+            Special::ClusterNctaRank => volume(cluster) as u32,
+            Special::IsExplicitCluster => {
+                u32::from(volume(cluster) > 1 || self.code.directives.explicitcluster)
+            }
+            Special::DynamicSharedBytes => dynamic_shared_bytes,
+            Special::TotalSharedBytes => self.shared_bytes,
+            _ => return None,
+        };
+        Some(value.into())
+    }
+
+    /// Number of clusters of the launch.
+    pub(crate) fn cluster_count(&self) -> u64 {
+        volume(self.launch.grid) / volume(self.launch.cluster)
+    }
+
+    /// The cluster with number `index`, ready to run.
+    pub(crate) fn cluster(&self, index: u64) -> Cluster {
+        let count = volume(self.launch.cluster) as u32;
+        let ctas = (0..count)
+            .map(|rank| self.cta(self.cta_index(index, rank), rank))
+            .collect();
+        let random = (self.launch.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
+        let warps = volume(self.launch.block).div_ceil(32) as u16;
+        Cluster {
+            index,
+            ctas,
+            actors: Actors::new(count as u16, warps),
+            steps: 0,
+            pending: VecDeque::new(),
+            maps: BTreeMap::new(),
+            timeouts: 0,
+            barrier: ClusterBarrier::default(),
+            random,
+        }
+    }
+
+    /// Coordinates of the CTA with number `rank` of a cluster.
+    pub(crate) fn cta_index(&self, cluster: u64, rank: u32) -> [u32; 3] {
+        let [cx, cy, _] = self.launch.cluster;
+        let per_axis =
+            [0, 1, 2].map(|axis| u64::from(self.launch.grid[axis] / self.launch.cluster[axis]));
+        let position = [
+            cluster % per_axis[0],
+            cluster / per_axis[0] % per_axis[1],
+            cluster / per_axis[0] / per_axis[1],
+        ];
+        let within = [rank % cx, rank / cx % cy, rank / cx / cy];
+        [0, 1, 2].map(|axis| position[axis] as u32 * self.launch.cluster[axis] + within[axis])
+    }
+
+    fn cta(&self, index: [u32; 3], rank: u32) -> Cta {
+        let threads = volume(self.launch.block) as u32;
+        let warps = (0..threads.div_ceil(32))
+            .map(|warp| self.warp(index, rank, warp, threads))
+            .collect();
+        Cta {
+            index,
+            mbarriers: BTreeMap::new(),
+            ended_mbarriers: BTreeMap::new(),
+            remote_accesses: BTreeMap::new(),
+            at_end: Clock::default(),
+            shared: Linear::shared(
+                SHARED_BASE,
+                self.shared_bytes as usize,
+                self.code.shared_granule_bits,
+            ),
+            barriers: std::array::from_fn(|_| BarrierState::default()),
+            warps,
+        }
+    }
+
+    fn warp(&self, cta: [u32; 3], rank: u32, index: u32, threads: u32) -> Warp {
+        let mut regs = self.template.clone();
+        for &(file, slot, special) in &self.varying {
+            let values = std::array::from_fn(|lane| {
+                self.varying_special(special, cta, rank, index * 32 + lane as u32)
+            });
+            fill(&mut regs, file, slot, values);
+        }
+        let lanes = (threads - index * 32).min(32);
+        let stride = self.code.local_bytes.next_multiple_of(16);
+        let mut warp = Warp {
+            index,
+            regs,
+            local: Linear::new(0, stride as usize * 32),
+            local_stride: stride,
+            written: vec![0; self.code.watched_count as usize],
+            ..Warp::default()
+        };
+        let warps = threads.div_ceil(32);
+        warp.actor = ActorId::new((rank * warps + index) as usize);
+        warp.registers = registers_at_entry(self.target, threads, &self.code.directives);
+        warp.registers_at_entry = warp.registers;
+        warp.release();
+        warp.start(u32::MAX >> (32 - lanes));
+        warp
+    }
+
+    fn varying_special(&self, special: Special, cta: [u32; 3], rank: u32, thread: u32) -> u64 {
+        let [bx, by, _] = self.launch.block;
+        let cluster = self.launch.cluster;
+        let lane = thread % 32;
+        let linear = u64::from(cta[0])
+            + u64::from(self.launch.grid[0])
+                * (u64::from(cta[1]) + u64::from(self.launch.grid[1]) * u64::from(cta[2]));
+        let value = match special {
+            Special::TidX => thread % bx,
+            Special::TidY => thread / bx % by,
+            Special::TidZ => thread / bx / by,
+            Special::CtaidX => cta[0],
+            Special::CtaidY => cta[1],
+            Special::CtaidZ => cta[2],
+            Special::LaneId => lane,
+            Special::WarpId => thread / 32,
+            Special::SmId => (linear % u64::from(SM_COUNT)) as u32,
+            Special::LanemaskEq => 1 << lane,
+            Special::LanemaskLt => (1 << lane) - 1,
+            Special::LanemaskLe => u32::MAX >> (31 - lane),
+            Special::LanemaskGe => u32::MAX << lane,
+            Special::LanemaskGt => u32::MAX << lane & !(1 << lane),
+            Special::ClusterIdX => cta[0] / cluster[0],
+            Special::ClusterIdY => cta[1] / cluster[1],
+            Special::ClusterIdZ => cta[2] / cluster[2],
+            Special::ClusterCtaidX => cta[0] % cluster[0],
+            Special::ClusterCtaidY => cta[1] % cluster[1],
+            Special::ClusterCtaidZ => cta[2] % cluster[2],
+            Special::ClusterCtaRank => rank,
+            _ => 0,
+        };
+        value.into()
+    }
+}
+
+/// Sets a register in all lanes.
+fn fill(regs: &mut Registers, file: File, slot: u32, values: [u64; 32]) {
+    let slot = slot as usize;
+    match file {
+        File::Word => regs.words[slot] = Lanes32(values.map(|value| value as u32)),
+        File::Double => regs.doubles[slot] = Lanes64(values),
+        File::Predicate => {
+            regs.predicates[slot] = if values[0] == 0 { 0 } else { u32::MAX };
+        }
+    }
+}

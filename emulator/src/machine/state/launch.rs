@@ -1,0 +1,185 @@
+//! How a kernel is launched, and which launches the machine refuses.
+
+use crate::fault::{Fault, FaultKind};
+use crate::program::Code;
+use target::Target;
+
+/// How a kernel is launched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// CTAs along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a CTA along x, y and z.
+    pub block: [u32; 3],
+    /// CTAs of a cluster along x, y and z; `[1, 1, 1]` for none.
+    pub cluster: [u32; 3],
+    /// Bytes of dynamic shared memory of each CTA.
+    pub dynamic_shared_bytes: u32,
+    /// Decides the order in which warps run and asynchronous work completes. Zero is the plain order.
+    pub seed: u64,
+    /// The most warp instructions that a cluster may execute, against endless loops.
+    pub max_steps: u64,
+    /// What is checked beyond what the machine cannot do without.
+    pub checks: Checks,
+}
+
+/// Checks that a launch can do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checks {
+    /// Integer division by zero, whose result is undefined, is a fault.
+    pub division_by_zero: bool,
+    /// Reads of bytes or registers that nothing has written are faults.
+    pub uninitialised: bool,
+    /// Accesses to shared memory that nothing orders, or that lack a proxy fence, are faults.
+    pub races: bool,
+}
+
+impl Default for Checks {
+    fn default() -> Self {
+        Self {
+            division_by_zero: true,
+            uninitialised: true,
+            races: true,
+        }
+    }
+}
+
+impl Launch {
+    /// A one-dimensional launch without dynamic shared memory.
+    pub fn linear(ctas: u32, threads: u32) -> Self {
+        Self {
+            grid: [ctas, 1, 1],
+            block: [threads, 1, 1],
+            ..Self::default()
+        }
+    }
+}
+
+impl Default for Launch {
+    fn default() -> Self {
+        Self {
+            grid: [1; 3],
+            block: [32, 1, 1],
+            cluster: [1; 3],
+            dynamic_shared_bytes: 0,
+            seed: 0,
+            max_steps: 4_000_000_000,
+            checks: Checks::default(),
+        }
+    }
+}
+
+/// The fault of a launch that cannot start.
+pub(crate) fn refusal(entry: &str, message: String) -> Fault {
+    Fault {
+        kind: FaultKind::Launch,
+        entry: entry.to_owned(),
+        cta: [0; 3],
+        warp: 0,
+        lanes: 0,
+        address: None,
+        bytes: None,
+        ptx_line: None,
+        ptx: String::new(),
+        place: None,
+        message,
+        related: Vec::new(),
+        help: None,
+    }
+}
+
+pub(crate) fn volume(extent: [u32; 3]) -> u64 {
+    let sizes = extent.iter().map(|&n| u64::from(n));
+    sizes.fold(1, u64::saturating_mul)
+}
+
+/// Is a count larger than the limit of its axis?
+fn exceeds(counts: [u32; 3], limits: [u32; 3]) -> bool {
+    let mut axes = counts.iter().zip(limits);
+    axes.any(|(count, limit)| *count > limit)
+}
+
+pub(crate) fn check_launch(
+    target: &Target,
+    code: &Code,
+    launch: &Launch,
+    params: &[u8],
+) -> Result<(), String> {
+    let Launch {
+        grid,
+        block,
+        cluster,
+        ..
+    } = *launch;
+    let threads = volume(block);
+    if volume(grid) == 0 || threads == 0 || volume(cluster) == 0 {
+        return Err(format!(
+            "grid {grid:?}, block {block:?} and cluster {cluster:?} must not have a zero"
+        ));
+    }
+    let (most, [_, _, z]) = (target.cta.threads, target.cta.block);
+    if threads > most.into() || exceeds(block, target.cta.block) {
+        return Err(format!(
+            "block {block:?} has {threads} threads; a CTA can have {most}, and {z} along z"
+        ));
+    }
+    let [x, y, z] = target.grid;
+    if exceeds(grid, [x, y, z]) {
+        return Err(format!(
+            "grid {grid:?} is too large: {x} along x, {y} along y and {z} along z"
+        ));
+    }
+    check_directives(code, launch, threads)?;
+    let clusters = volume(cluster);
+    let most = target.cluster.ctas;
+    if clusters > most.into() {
+        return Err(format!(
+            "a cluster of {clusters} CTAs; {} allows {most}",
+            target.code_name
+        ));
+    }
+    if (0..3).any(|axis| !grid[axis].is_multiple_of(cluster[axis])) {
+        return Err(format!(
+            "grid {grid:?} is not a multiple of cluster {cluster:?}"
+        ));
+    }
+    if params.len() != code.param_bytes as usize {
+        let list: Vec<String> = code
+            .params
+            .iter()
+            .map(|p| format!("{} ({} bytes at {})", p.name, p.bytes, p.offset))
+            .collect();
+        return Err(format!(
+            "the kernel takes {} bytes of parameters, {} were passed; they are {}",
+            code.param_bytes,
+            params.len(),
+            list.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+fn check_directives(code: &Code, launch: &Launch, threads: u64) -> Result<(), String> {
+    let Launch { block, cluster, .. } = *launch;
+    let directives = &code.directives;
+    if let Some(required) = directives.reqntid.filter(|required| *required != block) {
+        return Err(format!(
+            "the kernel requires blocks of {required:?} (.reqntid), the launch has {block:?}"
+        ));
+    }
+    if let Some(most) = directives.maxntid.filter(|most| threads > volume(*most)) {
+        return Err(format!(
+            "the kernel allows {} threads (.maxntid), the launch has {threads}",
+            volume(most)
+        ));
+    }
+    if let Some(required) = directives
+        .reqnctapercluster
+        .filter(|required| *required != cluster)
+    {
+        return Err(format!(
+            "the kernel requires clusters of {required:?} (.reqnctapercluster), the launch has {cluster:?}"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! What an mbarrier holds (PTX ISA 9.7.13.15).
+
+use crate::machine::order::{ActorId, Clock, Clocks, Stamp};
+use smallvec::SmallVec;
+
+/// The largest count of arrivals.
+pub(crate) const MAX_COUNT: u32 = target::SM_90A.mbarrier.arrivals;
+/// The largest count of transaction bytes.
+pub(crate) const MAX_BYTES: u32 = target::SM_90A.mbarrier.transaction_bytes;
+
+/// An mbarrier, found by its address. Its memory only says that it is initialised.
+#[derive(Clone, Debug)]
+pub(crate) struct Mbarrier {
+    /// Arrivals that complete a phase.
+    pub(crate) count: u32,
+    /// Arrivals that are missing.
+    pub(crate) pending: u32,
+    /// The transaction count: bytes expected less bytes delivered, which is negative when they are delivered first.
+    pub(crate) bytes: i64,
+    /// Number of the current phase.
+    pub(crate) phase: u64,
+    /// Its initialisation.
+    pub(crate) init: Stamp,
+    /// As which its copies access memory, and the phases completed by those that were here before.
+    pub(crate) actor: ActorId,
+    pub(crate) first_epoch: u32,
+    /// The warp that changed the transaction count last.
+    pub(crate) counted_by: By,
+    pub(crate) arriving: Clocks,
+    pub(crate) completed: Clocks,
+    /// What the current phase has had, and the one before.
+    pub(crate) current: Arrivals,
+    pub(crate) before: Arrivals,
+}
+
+/// A warp at a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct By {
+    pub(crate) cta: usize,
+    pub(crate) warp: u32,
+    pub(crate) step: u32,
+}
+
+/// What a phase has had.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arrivals {
+    /// The last of each warp.
+    pub(crate) stamps: SmallVec<[Stamp; 4]>,
+    pub(crate) has_bytes: bool,
+}
+
+impl Arrivals {
+    pub(crate) fn add(&mut self, stamp: Stamp) {
+        match self.stamps.iter_mut().find(|old| old.actor == stamp.actor) {
+            Some(old) => *old = stamp,
+            None => self.stamps.push(stamp),
+        }
+    }
+
+    /// An arrival that does not happen before.
+    pub(crate) fn unknown(&self, ordered: &Clock) -> Option<Stamp> {
+        let mut stamps = self.stamps.iter();
+        stamps
+            .find(|stamp| !ordered.includes(stamp.actor, stamp.epoch))
+            .copied()
+    }
+}
+
+impl Mbarrier {
+    /// Phases completed here, of all mbarriers.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.first_epoch + self.phase as u32
+    }
+}

@@ -1,0 +1,16 @@
+//! What a launch, a cluster, a CTA and a warp hold while they run: data, and questions that need nothing else.
+
+pub(crate) mod barrier;
+pub(crate) mod cluster;
+pub(crate) mod context;
+pub(crate) mod copies;
+pub(crate) mod launch;
+pub(crate) mod linear;
+pub(crate) mod locks;
+pub(crate) mod matrix_descriptor;
+pub(crate) mod mbarrier;
+pub(crate) mod products;
+pub(crate) mod registers_at_entry;
+pub(crate) mod scene;
+pub(crate) mod stats;
+pub(crate) mod warp;

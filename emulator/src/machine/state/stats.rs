@@ -1,0 +1,106 @@
+//! What a launch did, in numbers.
+
+use crate::fault::Memory;
+use crate::program::source::instruction_text;
+use crate::program::{Code, Program};
+use std::collections::BTreeMap;
+
+/// Counts of one launch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Instructions executed by warps (one for all lanes), all kinds together.
+    pub warp_instructions: u64,
+    /// Warp instructions by opcode with its modifiers, such as `ld.global.v4.b32`.
+    pub by_opcode: BTreeMap<String, u64>,
+    /// Bytes that threads loaded, by memory.
+    pub loaded_bytes: BTreeMap<Memory, u64>,
+    /// Bytes that threads stored, by memory.
+    pub stored_bytes: BTreeMap<Memory, u64>,
+    /// Barriers of CTAs that completed.
+    pub barriers: u64,
+    /// CTAs that ran.
+    pub ctas: u64,
+}
+
+/// Counts while a worker runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    /// Executions of every step.
+    pub(crate) steps: Vec<u64>,
+    pub(crate) loaded: [u64; 5],
+    pub(crate) stored: [u64; 5],
+    pub(crate) barriers: u64,
+    pub(crate) ctas: u64,
+}
+
+const MEMORIES: [Memory; 5] = [
+    Memory::Global,
+    Memory::Shared,
+    Memory::Local,
+    Memory::Const,
+    Memory::Param,
+];
+
+impl Counts {
+    pub(crate) fn new(steps: usize) -> Self {
+        Self {
+            steps: vec![0; steps],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn load(&mut self, memory: Memory, mask: u32, bytes: u32) {
+        self.loaded[memory as usize] += u64::from(mask.count_ones() * bytes);
+    }
+
+    pub(crate) fn store(&mut self, memory: Memory, mask: u32, bytes: u32) {
+        self.stored[memory as usize] += u64::from(mask.count_ones() * bytes);
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        let pairs = self.steps.iter_mut().zip(&other.steps);
+        pairs.for_each(|(sum, count)| *sum += count);
+        for index in 0..MEMORIES.len() {
+            self.loaded[index] += other.loaded[index];
+            self.stored[index] += other.stored[index];
+        }
+        self.barriers += other.barriers;
+        self.ctas += other.ctas;
+    }
+
+    /// The public form, with instructions named by their opcode.
+    pub(crate) fn finish(&self, program: &Program, code: &Code) -> Stats {
+        let mut stats = Stats {
+            barriers: self.barriers,
+            ctas: self.ctas,
+            ..Stats::default()
+        };
+        for (step, &count) in self.steps.iter().enumerate() {
+            if count == 0 || !code.sites[step].is_lead {
+                continue;
+            }
+            stats.warp_instructions += count;
+            let text = instruction_text(program, code, step as u32);
+            let mut words = text.split([' ', ';']);
+            let first = words.next().unwrap_or_default();
+            let opcode = if first.starts_with('@') {
+                words.next().unwrap_or_default()
+            } else {
+                first
+            }
+            .to_owned();
+            *stats.by_opcode.entry(opcode).or_default() += count;
+        }
+        let pick = |counts: &[u64; 5]| {
+            MEMORIES
+                .iter()
+                .zip(counts)
+                .filter(|(_, count)| **count > 0)
+                .map(|(m, c)| (*m, *c))
+                .collect()
+        };
+        stats.loaded_bytes = pick(&self.loaded);
+        stats.stored_bytes = pick(&self.stored);
+        stats
+    }
+}

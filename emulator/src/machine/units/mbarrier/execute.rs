@@ -1,0 +1,321 @@
+//! Instructions on mbarriers.
+
+use crate::fault::{FaultKind, Memory, Stepped, Trouble};
+use crate::lanes::lanes_of;
+use crate::machine::memory::address::{Target, addresses, shared_owner};
+use crate::machine::order::{Actor, Clocks, Kind, MbarrierId};
+use crate::machine::state::mbarrier::{Arrivals, By, MAX_COUNT, Mbarrier};
+use crate::machine::state::scene::{Flow, Scene, Worker};
+use crate::machine::state::warp::{PhaseName, Wait};
+use crate::machine::units::mbarrier::misuse::{
+    check_bytes, early, excess, misuse, twice, unordered_use,
+};
+use crate::program::sync::{MbarrierKind, MbarrierOp};
+use crate::program::{AccessSpace, File, NONE};
+
+impl Worker<'_> {
+    /// The mbarrier that a lane names.
+    pub(crate) fn mbarrier_id(
+        &self,
+        scene: &Scene<'_>,
+        space: AccessSpace,
+        lane: usize,
+        address: u64,
+    ) -> Stepped<MbarrierId> {
+        let mut rest = 1 << lane;
+        let all = [address; 32];
+        let Some((target, _, within)) = Target::next(space, &all, &mut rest) else {
+            return Err(Trouble::new(
+                FaultKind::Mbarrier,
+                0,
+                "no lane names an mbarrier".to_owned(),
+            ));
+        };
+        if target != Target::Shared {
+            let message =
+                format!("an mbarrier lies in shared memory, and {address:#x} is no address of it");
+            return Err(Trouble::access(
+                FaultKind::OutOfBounds,
+                lane,
+                address,
+                8,
+                message,
+            ));
+        }
+        let (cta, address) = shared_owner(scene, lane, within[lane])?;
+        let shared = &scene.cluster.ctas[cta].shared;
+        if shared.index(address, 8).is_none() {
+            return Err(shared.outside(Memory::Shared, "mbarrier access", lane, address, 8));
+        }
+        if !address.is_multiple_of(8) {
+            let message = format!(
+                "the mbarrier at {address:#x} is misaligned: the address must be a multiple of 8"
+            );
+            return Err(Trouble::access(
+                FaultKind::Misaligned,
+                lane,
+                address,
+                8,
+                message,
+            ));
+        }
+        Ok(MbarrierId {
+            cta: cta as u16,
+            address: address as u32,
+        })
+    }
+
+    /// The executing warp uses an mbarrier, whose initialisation must happen before.
+    pub(crate) fn use_mbarrier(
+        &self,
+        scene: &mut Scene<'_>,
+        id: MbarrierId,
+        lane: usize,
+    ) -> Stepped {
+        let cta = usize::from(id.cta);
+        if cta != scene.cta {
+            let stamp = scene.stamp(Kind::STRONG_WRITE);
+            self.access_remote(scene, cta, 1 << lane, stamp)?;
+        }
+        let init = scene.cluster.mbarrier(id, 1 << lane)?.init;
+        let is_known = scene.warp.clocks.ordered.includes(init.actor, init.epoch);
+        if is_known || !self.context.launch.checks.races {
+            return Ok(());
+        }
+        let maker = scene.cluster.name(init.actor);
+        Err(unordered_use(id, lane, init, &maker))
+    }
+
+    /// What counts in a phase must happen after the end of the phase before, in whatever order warps run here.
+    pub(crate) fn check_phase_order(
+        &self,
+        scene: &mut Scene<'_>,
+        id: MbarrierId,
+        lane: usize,
+    ) -> Stepped {
+        if !self.context.launch.checks.races {
+            return Ok(());
+        }
+        let ordered = &scene.warp.clocks.ordered;
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        if mbarrier.phase == 0 || ordered.includes(mbarrier.actor, mbarrier.epoch()) {
+            return Ok(());
+        }
+        let other = mbarrier.before.unknown(ordered);
+        if other.is_none() && !mbarrier.before.has_bytes {
+            return Ok(());
+        }
+        let other = other.map(|stamp| (stamp, scene.cluster.name(stamp.actor)));
+        let owner = scene.owner(id.cta.into());
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        Err(early(mbarrier, (id, &owner), lane, other))
+    }
+
+    pub(crate) fn mbarrier(&mut self, scene: &mut Scene<'_>, op: &MbarrierOp) -> Stepped<Flow> {
+        let all = addresses(&scene.warp.regs, &op.base);
+        if let MbarrierKind::Wait { .. } = op.kind {
+            return self.mbarrier_wait(scene, op, &all);
+        }
+        for lane in lanes_of(scene.mask) {
+            let id = self.mbarrier_id(scene, op.space, lane, all[lane])?;
+            if op.kind != MbarrierKind::Init {
+                self.use_mbarrier(scene, id, lane)?;
+            }
+            let operand = match op.operand {
+                NONE => 1,
+                slot => scene.warp.regs.words[slot as usize].0[lane],
+            };
+            match op.kind {
+                MbarrierKind::Init => self.mbarrier_init(scene, id, lane, operand)?,
+                MbarrierKind::Invalidate => mbarrier_inval(scene, id, lane)?,
+                MbarrierKind::Expect => self.count_bytes(scene, id, lane, operand.into())?,
+                MbarrierKind::Complete => {
+                    self.count_bytes(scene, id, lane, -i64::from(operand))?;
+                }
+                MbarrierKind::Arrive {
+                    expects,
+                    drops,
+                    completes,
+                    releases,
+                } => {
+                    let (count, bytes) = if expects { (1, operand) } else { (operand, 0) };
+                    let state = self.arrive(
+                        scene,
+                        id,
+                        lane,
+                        (count, bytes),
+                        (drops, completes, releases),
+                    )?;
+                    if op.result != NONE {
+                        scene.warp.regs.doubles[op.result as usize].0[lane] = state;
+                    }
+                }
+                MbarrierKind::Wait { .. } => {}
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn mbarrier_init(
+        &mut self,
+        scene: &mut Scene<'_>,
+        id: MbarrierId,
+        lane: usize,
+        count: u32,
+    ) -> Stepped {
+        if count == 0 || count > MAX_COUNT {
+            let message = format!(
+                "an mbarrier of {count} arrivals; the count must be between 1 and {MAX_COUNT}"
+            );
+            return Err(misuse(1 << lane, id, message));
+        }
+        let init = scene.stamp(Kind::STRONG_WRITE);
+        let actor = scene.cluster.actors.number(Actor::Mbarrier(id));
+        let cta = &mut scene.cluster.ctas[usize::from(id.cta)];
+        if let Some(old) = cta.mbarriers.get(&id.address) {
+            return Err(twice(old, id, lane));
+        }
+        let mbarrier = Mbarrier {
+            count,
+            pending: count,
+            bytes: 0,
+            phase: 0,
+            init,
+            actor,
+            first_epoch: cta.ended_mbarriers.remove(&id.address).unwrap_or(0),
+            counted_by: By::default(),
+            arriving: Clocks::default(),
+            completed: Clocks::default(),
+            current: Arrivals::default(),
+            before: Arrivals::default(),
+        };
+        cta.mbarriers.insert(id.address, mbarrier);
+        if let Some(index) = cta.shared.index(id.address.into(), 8) {
+            cta.shared.put(index, u64::from(count).to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// `expect_tx` and `complete_tx`.
+    fn count_bytes(
+        &self,
+        scene: &mut Scene<'_>,
+        id: MbarrierId,
+        lane: usize,
+        bytes: i64,
+    ) -> Stepped {
+        self.check_phase_order(scene, id, lane)?;
+        let by = scene.by();
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        mbarrier.bytes += bytes;
+        mbarrier.counted_by = by;
+        check_bytes(mbarrier, id)?;
+        finish(scene, id)
+    }
+
+    /// Arrives, and returns the state before: the number of the phase.
+    pub(crate) fn arrive(
+        &mut self,
+        scene: &mut Scene<'_>,
+        id: MbarrierId,
+        lane: usize,
+        (count, bytes): (u32, u32),
+        (drops, completes, releases): (bool, bool, bool),
+    ) -> Stepped<u64> {
+        let (by, stamp) = (scene.by(), scene.stamp(Kind::STRONG_WRITE));
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        mbarrier.bytes += i64::from(bytes);
+        if bytes > 0 {
+            mbarrier.counted_by = by;
+        }
+        check_bytes(mbarrier, id)?;
+        if count == 0 || count > mbarrier.pending || !completes && count == mbarrier.pending {
+            return Err(excess(mbarrier, 1 << lane, id, (count, bytes)));
+        }
+        self.check_phase_order(scene, id, lane)?;
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        let state = mbarrier.phase << 21 | u64::from(mbarrier.pending);
+        mbarrier.pending -= count;
+        if drops {
+            mbarrier.count = mbarrier.count.saturating_sub(count);
+        }
+        mbarrier.current.add(stamp);
+        if releases {
+            mbarrier.arriving.join(&scene.warp.clocks);
+        } else {
+            mbarrier.arriving.ordered.join(&scene.warp.clocks.ordered);
+        }
+        scene.warp.release();
+        finish(scene, id)?;
+        Ok(state)
+    }
+
+    fn mbarrier_wait(
+        &mut self,
+        scene: &mut Scene<'_>,
+        op: &MbarrierOp,
+        all: &[u64; 32],
+    ) -> Stepped<Flow> {
+        let MbarrierKind::Wait { parity, suspends } = op.kind else {
+            return Ok(Flow::Next);
+        };
+        let timed_out = std::mem::take(&mut scene.warp.timed_out);
+        let mut done = 0u32;
+        let mut waits_for = None;
+        for lane in lanes_of(scene.mask) {
+            let id = self.mbarrier_id(scene, op.space, lane, all[lane])?;
+            self.use_mbarrier(scene, id, lane)?;
+            let phase = match op.phase.file {
+                File::Double => scene.warp.regs.doubles[op.phase.slot as usize].0[lane],
+                _ => scene.warp.regs.words[op.phase.slot as usize].0[lane].into(),
+            };
+            let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+            let is_over = if parity {
+                mbarrier.phase & 1 != phase & 1
+            } else {
+                mbarrier.phase != phase >> 21
+            };
+            if is_over {
+                done |= 1 << lane;
+                scene.warp.clocks.join(&mbarrier.completed);
+            } else {
+                waits_for = waits_for.or(Some(id));
+            }
+        }
+        match waits_for {
+            Some(id) if suspends && !timed_out => {
+                let name = if parity {
+                    PhaseName::Parity
+                } else {
+                    PhaseName::State
+                };
+                return Ok(Flow::Park(Wait::Mbarrier(id, name)));
+            }
+            _ => {}
+        }
+        scene.warp.regs.put_predicate(op.result, scene.mask, done);
+        Ok(if waits_for.is_some() {
+            Flow::Yield
+        } else {
+            Flow::Next
+        })
+    }
+}
+
+fn finish(scene: &mut Scene<'_>, id: MbarrierId) -> Stepped {
+    scene.cluster.finish_phase(id, Some(&mut *scene.warp))
+}
+
+/// Invalidates an mbarrier, on which no copy in flight may count.
+fn mbarrier_inval(scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
+    scene.cluster.check_not_expected(id, "this ends")?;
+    let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+    if mbarrier.bytes != 0 {
+        return Err(mbarrier.uneven_bytes(id.address, "this ends an mbarrier").0);
+    }
+    let epoch = mbarrier.epoch();
+    let cta = &mut scene.cluster.ctas[usize::from(id.cta)];
+    cta.mbarriers.remove(&id.address);
+    cta.ended_mbarriers.insert(id.address, epoch);
+    Ok(())
+}

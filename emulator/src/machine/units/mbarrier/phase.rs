@@ -1,0 +1,102 @@
+//! Phases of an mbarrier: when one completes, and which waiting paths then continue.
+
+use crate::fault::Stepped;
+use crate::machine::order::{Clock, Kind, MbarrierId, Stamp};
+use crate::machine::state::cluster::Cluster;
+use crate::machine::state::copies::Destination;
+use crate::machine::state::mbarrier::{By, Mbarrier};
+use crate::machine::state::warp::{PhaseName, Wait, Warp};
+use crate::machine::units::mbarrier::misuse::{check_bytes, not_expected, not_made, overtaken};
+
+impl Cluster {
+    /// The mbarrier at an address.
+    pub(crate) fn mbarrier(&mut self, id: MbarrierId, lanes: u32) -> Stepped<&mut Mbarrier> {
+        let found = self.ctas[usize::from(id.cta)]
+            .mbarriers
+            .get_mut(&id.address);
+        found.ok_or_else(|| not_made(lanes, id))
+    }
+
+    /// An access of a copy that the current phase of an mbarrier counts.
+    pub(crate) fn counted(&mut self, id: MbarrierId, step: u32, kind: Kind) -> Stepped<Stamp> {
+        let mbarrier = self.mbarrier(id, 0)?;
+        Ok(Stamp {
+            actor: mbarrier.actor,
+            epoch: mbarrier.epoch() + 1,
+            step,
+            kind,
+        })
+    }
+
+    /// Completes the phase when no arrivals and bytes are pending, and wakes the paths that wait for it.
+    pub(crate) fn finish_phase(&mut self, id: MbarrierId, running: Option<&mut Warp>) -> Stepped {
+        let mbarrier = self.mbarrier(id, 0)?;
+        if mbarrier.pending != 0 || mbarrier.bytes != 0 {
+            return Ok(());
+        }
+        mbarrier.phase += 1;
+        mbarrier.pending = mbarrier.count;
+        mbarrier.before = std::mem::take(&mut mbarrier.current);
+        let arrived = std::mem::take(&mut mbarrier.arriving);
+        mbarrier.completed.join(&arrived);
+        let (actor, epoch) = (mbarrier.actor, mbarrier.epoch());
+        mbarrier.completed.advance(actor, epoch);
+        self.timeouts = 0;
+        self.check_not_expected(id, "this ends a phase of")?;
+        let warps = self.ctas.iter_mut().flat_map(|cta| &mut cta.warps);
+        let mut overtaken_wait = None;
+        for warp in warps.chain(running) {
+            if let Some(path) = wake(warp, id) {
+                overtaken_wait = Some((warp.actor, path));
+            }
+        }
+        match overtaken_wait {
+            None => Ok(()),
+            Some((warp, path)) => {
+                let name = self.name(warp);
+                Err(overtaken(self.mbarrier(id, 0)?, id, &name, path))
+            }
+        }
+    }
+
+    /// No copy in flight may count on a phase that has completed.
+    pub(crate) fn check_not_expected(&mut self, id: MbarrierId, ends: &str) -> Stepped {
+        let mut in_flight = self.pending.iter();
+        let Some(copy) = in_flight.find(|copy| copy.counts_on(id)) else {
+            return Ok(());
+        };
+        let step = copy.step;
+        Err(not_expected(self.mbarrier(id, 0)?, id, ends, step))
+    }
+
+    /// A copy has delivered `bytes` bytes (`complete_tx`); `ordered` is what happened before its issue.
+    pub(crate) fn complete_bytes(
+        &mut self,
+        to: &Destination,
+        bytes: u32,
+        (by, ordered): (By, &Clock),
+    ) -> Stepped {
+        let id = to.mbarrier;
+        let mbarrier = self.mbarrier(id, 0)?;
+        mbarrier.bytes -= i64::from(bytes);
+        mbarrier.counted_by = by;
+        mbarrier.current.has_bytes = true;
+        mbarrier.arriving.ordered.join(ordered);
+        check_bytes(mbarrier, id)?;
+        self.finish_phase(id, None)
+    }
+}
+
+/// Wakes the paths that wait for the phase that has completed. Returns the step of one that was woken by the phase before and
+/// has not run since: it tests a parity, and would see it unchanged.
+fn wake(warp: &mut Warp, id: MbarrierId) -> Option<u32> {
+    let mut overtaken_wait = None;
+    for path in &mut warp.paths {
+        match path.wait {
+            Wait::Mbarrier(of, name) if of == id => path.wait = Wait::PhaseOver(id, name),
+            Wait::PhaseOver(of, PhaseName::Parity) if of == id => overtaken_wait = Some(path.pc),
+            _ => {}
+        }
+    }
+    overtaken_wait
+}

@@ -1,0 +1,311 @@
+//! `wgmma`: products of a warpgroup, which complete when they are waited for (PTX ISA 9.7.15).
+//!
+//! Each of the four warps has 16 rows of the result. The unit starts when all four have issued a product, and what
+//! one of them has waited for is complete for all.
+
+use crate::fault::{FaultKind, Stepped, Trouble};
+use crate::lanes::Registers;
+use crate::machine::memory::address::shared_index;
+use crate::machine::order::{Actor, ActorId, Kind, Stamp};
+use crate::machine::state::matrix_descriptor::{CHUNK, Descriptor};
+use crate::machine::state::products::ProductInFlight;
+use crate::machine::state::scene::{Flow, Scene, Worker};
+use crate::machine::state::warp::{Wait, Warp};
+use crate::machine::units::tensor_cores::mma::left_fragment;
+use crate::machine::units::tensor_cores::operands::{
+    ROWS, add_to_accumulators, left_chunks, multiply_row, right_chunks,
+};
+use crate::program::matrix::{GroupMultiply, LeftMatrix};
+use crate::program::source::name_step;
+use crate::program::{Code, Op};
+
+impl Scene<'_> {
+    /// The products of the warpgroup as an actor that accesses shared memory.
+    fn products_actor(&mut self) -> ActorId {
+        let (cta, warpgroup) = (self.cta as u16, self.warp.index as u16 / 4);
+        self.cluster
+            .actors
+            .number(Actor::Products { cta, warpgroup })
+    }
+}
+
+impl Worker<'_> {
+    pub(crate) fn group_fence(&mut self, scene: &mut Scene<'_>) -> Stepped {
+        scene.check_whole_warp("wgmma.fence")?;
+        scene.warp.products.has_fenced = true;
+        scene.warp.products.touched.clear();
+        Ok(())
+    }
+
+    pub(crate) fn group_multiply(&mut self, scene: &mut Scene<'_>, op: &GroupMultiply) -> Stepped {
+        scene.check_whole_warp("wgmma")?;
+        self.check_warpgroup(scene)?;
+        self.check_fenced(scene.warp, op)?;
+        let regs = &scene.warp.regs;
+        let b = descriptor(regs, op.b)?;
+        let (a, left) = match &op.a {
+            LeftMatrix::Descriptor(slot) => (Some(descriptor(regs, *slot)?), None),
+            LeftMatrix::Registers(slots) => {
+                (None, Some(left_fragment(regs, slots, op.a_element, op.k)))
+            }
+        };
+        let accumulate = uniform_predicate(regs, op.accumulate)?;
+        let started = ProductInFlight {
+            step: scene.path.pc,
+            left,
+            a,
+            b,
+            accumulate,
+        };
+        self.read_chunks(scene, &right_chunks(&started.b, op))?;
+        if let Some(a) = &started.a {
+            self.read_chunks(scene, &left_chunks(a, op, scene.warp.index % 4))?;
+        }
+        scene.warp.products.started.push_back(started);
+        self.wake_siblings(scene);
+        Ok(())
+    }
+
+    fn check_warpgroup(&self, scene: &Scene<'_>) -> Stepped {
+        let warps = scene.cluster.ctas[scene.cta].warps.len() as u32;
+        if scene.warp.index / 4 * 4 + 3 < warps {
+            return Ok(());
+        }
+        let message = format!(
+            "warp {} is in no warpgroup: the CTA has {warps} warps",
+            scene.warp.index
+        );
+        Err(Trouble::new(FaultKind::Wgmma, scene.mask, message))
+    }
+
+    /// Registers that other instructions accessed need a `wgmma.fence` first (PTX ISA 9.7.15.7.1).
+    fn check_fenced(&self, warp: &Warp, op: &GroupMultiply) -> Stepped {
+        let products = &warp.products;
+        if !products.has_fenced {
+            let message =
+                "wgmma without a wgmma.fence before it: the first product of a warpgroup needs one"
+                    .to_owned();
+            return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message));
+        }
+        let inputs: &[u32] = match &op.a {
+            LeftMatrix::Registers(slots) => slots,
+            LeftMatrix::Descriptor(_) => &[],
+        };
+        let found =
+            op.d.iter()
+                .chain(inputs)
+                .find_map(|slot| products.touched.get(slot));
+        match found {
+            None => Ok(()),
+            Some(&step) => {
+                let place = name_step(self.context.program, self.context.code, step);
+                let message = format!(
+                    "wgmma uses a register that was accessed at {place}, without a wgmma.fence in between"
+                );
+                Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message))
+            }
+        }
+    }
+
+    /// The next product of the warp begins to read chunks of shared memory, until it is waited for.
+    fn read_chunks(&self, scene: &mut Scene<'_>, chunks: &[u32]) -> Stepped {
+        for &address in chunks {
+            self.chunk(scene, address)?;
+        }
+        let stamp = Stamp {
+            actor: scene.products_actor(),
+            epoch: scene.warp.products.issued() as u32 + 1,
+            step: scene.path.pc,
+            kind: Kind::ASYNC_READ,
+        };
+        let ranges = chunks
+            .iter()
+            .map(|&at| (shared_index(at.into()) as usize, CHUNK));
+        self.access_to_read(scene, scene.mask, ranges, stamp)
+    }
+
+    pub(crate) fn group_commit(&mut self, scene: &mut Scene<'_>) -> Stepped {
+        scene.check_whole_warp("wgmma.commit_group")?;
+        let issued = scene.warp.products.issued();
+        scene.warp.products.boundaries.push_back(issued);
+        // Under some seeds the unit is quick.
+        let seeded = self.context.launch.seed != 0;
+        if seeded
+            && scene.cluster.next_random().is_multiple_of(3)
+            && self.have_issued(scene, issued)
+        {
+            self.complete_until(scene, issued)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until at most `pending` groups are open. The unit starts a product when all four warps have issued it.
+    pub(crate) fn group_wait(&mut self, scene: &mut Scene<'_>, pending: u32) -> Stepped<Flow> {
+        scene.check_whole_warp("wgmma.wait_group")?;
+        let boundaries = &scene.warp.products.boundaries;
+        let Some(last) = boundaries.len().checked_sub(pending as usize + 1) else {
+            return Ok(Flow::Next);
+        };
+        let target = boundaries[last];
+        if !self.have_issued(scene, target) {
+            return Ok(Flow::Park(Wait::Warpgroup));
+        }
+        self.complete_until(scene, target)?;
+        let products = &mut scene.warp.products;
+        products.boundaries.drain(..=last);
+        products.started.drain(..(target - products.first) as usize);
+        products.first = target;
+        let actor = scene.products_actor();
+        scene.warp.clocks.advance(actor, target as u32);
+        Ok(Flow::Next)
+    }
+
+    /// The other warps of the group.
+    fn siblings(scene: &Scene<'_>) -> impl Iterator<Item = usize> + use<> {
+        let (own, first) = (scene.warp.index as usize, scene.warp.index as usize / 4 * 4);
+        (first..first + 4).filter(move |&warp| warp != own)
+    }
+
+    fn have_issued(&self, scene: &Scene<'_>, target: u64) -> bool {
+        let warps = &scene.cluster.ctas[scene.cta].warps;
+        Self::siblings(scene).all(|warp| {
+            warps
+                .get(warp)
+                .is_some_and(|warp| warp.products.issued() >= target)
+        })
+    }
+
+    fn wake_siblings(&self, scene: &mut Scene<'_>) {
+        for warp in Self::siblings(scene) {
+            if let Some(warp) = scene.cluster.ctas[scene.cta].warps.get_mut(warp) {
+                let waiting = warp
+                    .paths
+                    .iter_mut()
+                    .filter(|path| path.wait == Wait::Warpgroup);
+                waiting.for_each(|path| path.wait = Wait::Ready);
+            }
+        }
+    }
+
+    /// Completes products of all four warps.
+    fn complete_until(&mut self, scene: &mut Scene<'_>, target: u64) -> Stepped {
+        while scene.warp.products.completed < target {
+            let mut right = None;
+            self.complete_next(scene, &mut right)?;
+            for sibling in Self::siblings(scene) {
+                // The sibling takes the place of the running warp for its part of the product.
+                let other = std::mem::take(&mut scene.cluster.ctas[scene.cta].warps[sibling]);
+                let own = std::mem::replace(scene.warp, other);
+                let outcome = self.complete_next(scene, &mut right);
+                let other = std::mem::replace(scene.warp, own);
+                scene.cluster.ctas[scene.cta].warps[sibling] = other;
+                outcome?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the next product of the scene's warp. `right` keeps matrix B for the warps that follow.
+    fn complete_next(
+        &mut self,
+        scene: &mut Scene<'_>,
+        right: &mut Option<(ProductInFlight, Vec<f32>)>,
+    ) -> Stepped {
+        let products = &scene.warp.products;
+        let started = products.started[(products.completed - products.first) as usize].clone();
+        let Op::GroupMultiply(op) = &self.context.code.steps[started.step as usize].op else {
+            return Ok(());
+        };
+        if let Some((first, _)) = right
+            && (first.step != started.step || first.b != started.b)
+        {
+            let message = "the warps of a warpgroup issue different products".to_owned();
+            return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message));
+        }
+        if right.is_none() {
+            let mut b = vec![0.0; op.k * op.n];
+            self.read_right(scene, op, &started.b, &mut b)?;
+            *right = Some((started.clone(), b));
+        }
+        let Some((_, b)) = right else { return Ok(()) };
+        let a = match (&started.left, &started.a) {
+            (Some(left), _) => left.clone(),
+            (None, Some(descriptor)) => self.read_left(scene, op, descriptor)?,
+            (None, None) => return Ok(()),
+        };
+        let sign = if op.negate_a == op.negate_b {
+            1.0
+        } else {
+            -1.0
+        };
+        let mut sums = vec![0.0f32; ROWS * op.n];
+        for (sums, a) in sums.chunks_exact_mut(op.n).zip(a.chunks_exact(op.k)) {
+            multiply_row(sums, a, b, op.n, sign);
+        }
+        add_to_accumulators(&mut scene.warp.regs, op, &sums, started.accumulate);
+        scene.warp.products.completed += 1;
+        Ok(())
+    }
+
+    /// Other instructions must not touch registers of products in flight; what they touch otherwise is noted.
+    pub(crate) fn check_fragments(&self, warp: &mut Warp, slots: &[u32], step: u32) -> Stepped {
+        let code = self.context.code;
+        let in_use = warp
+            .products
+            .in_flight()
+            .find(|started| slots.iter().any(|slot| uses(code, started.step, *slot)));
+        if let Some(started) = in_use {
+            let place = name_step(self.context.program, code, started.step);
+            let message = format!(
+                "a register of the wgmma at {place} is accessed while that product is in flight; wgmma.wait_group must precede the access"
+            );
+            return Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message));
+        }
+        warp.products
+            .touched
+            .extend(slots.iter().map(|&slot| (slot, step)));
+        Ok(())
+    }
+
+    /// A warp must not end with products in flight.
+    pub(crate) fn check_products_done(&self, warp: &Warp) -> Stepped {
+        let Some(started) = warp.products.in_flight().next() else {
+            return Ok(());
+        };
+        let place = name_step(self.context.program, self.context.code, started.step);
+        let message = format!(
+            "the warp ends while the wgmma at {place} is in flight; wgmma.wait_group is missing"
+        );
+        Err(Trouble::new(FaultKind::Wgmma, u32::MAX, message))
+    }
+}
+
+fn uses(code: &Code, step: u32, slot: u32) -> bool {
+    match &code.steps[step as usize].op {
+        Op::GroupMultiply(op) => {
+            op.d.contains(&slot)
+                || matches!(&op.a, LeftMatrix::Registers(slots) if slots.contains(&slot))
+        }
+        _ => false,
+    }
+}
+
+fn descriptor(regs: &Registers, slot: u32) -> Stepped<Descriptor> {
+    let cells = &regs.doubles[slot as usize].0;
+    if cells.iter().any(|cell| *cell != cells[0]) {
+        let message = "the lanes of a warp give different matrix descriptors".to_owned();
+        return Err(Trouble::new(FaultKind::Descriptor, u32::MAX, message));
+    }
+    Descriptor::new(cells[0], u32::MAX)
+}
+
+fn uniform_predicate(regs: &Registers, slot: u32) -> Stepped<bool> {
+    match regs.predicates[slot as usize] {
+        0 => Ok(false),
+        u32::MAX => Ok(true),
+        mixed => {
+            let message = "the lanes of a warp give different values of scale-d".to_owned();
+            Err(Trouble::new(FaultKind::Wgmma, mixed, message))
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Reading the tensor map of a TMA copy, and checking coordinates against it.
+
+use crate::fault::{FaultKind, Stepped, Trouble};
+use crate::lanes::lanes_of;
+use crate::machine::memory::address::Target;
+use crate::machine::memory::misuse::{check_aligned, unwritten};
+use crate::machine::state::scene::{Scene, Worker};
+use crate::machine::units::tma::spot::{BULK_ALIGN, MAP_BYTES};
+use crate::program::copy::{Spot, TensorBox};
+use crate::program::windows;
+use crate::tensor_map::read_tensor_map;
+use ptx::{EncodedTensorMap, TensorAccess, TensorMap};
+use target::SM_90A;
+
+impl Worker<'_> {
+    /// Reads the tensor map that an address names, in parameters, constants or global memory.
+    pub(crate) fn tensor_map(
+        &self,
+        scene: &Scene<'_>,
+        spot: &Spot,
+        lane: usize,
+    ) -> Stepped<TensorMap> {
+        let Some((target, address)) = self.place(scene, spot, lane) else {
+            return Err(Trouble::new(
+                FaultKind::Descriptor,
+                1 << lane,
+                "no lane names a tensor map".to_owned(),
+            ));
+        };
+        // A parameter's address in its own space is small; as a generic address it is in the window of parameters.
+        let (target, address) = match target {
+            Target::Global if address < windows::CONST => (Target::Param, address),
+            other => (other, address),
+        };
+        check_aligned(
+            target.memory(),
+            "tensor map access",
+            &[address; 32],
+            1 << lane,
+            SM_90A.tensor_map.alignment_bytes,
+        )?;
+        let mut bytes = [0; size_of::<EncodedTensorMap>()];
+        if target == Target::Global {
+            self.check_map_acquired(scene, lane, address)?;
+            self.read_global(address, &mut bytes)?;
+        } else {
+            let (memory, within) = self.memory(scene, target, lane, address)?;
+            let index = memory.index(within, MAP_BYTES);
+            let index = index.ok_or_else(|| {
+                memory.outside(
+                    target.memory(),
+                    "tensor map access",
+                    lane,
+                    within,
+                    MAP_BYTES,
+                )
+            })?;
+            if let Some(missing) = memory.first_unwritten(index, MAP_BYTES) {
+                return Err(unwritten(
+                    target.memory(),
+                    lane,
+                    address,
+                    MAP_BYTES,
+                    missing,
+                ));
+            }
+            bytes = memory.get(index);
+        }
+        let memory = target.memory();
+        let fail =
+            |message| Trouble::access(FaultKind::Descriptor, lane, address, MAP_BYTES, message);
+        let map = read_tensor_map(&bytes).ok_or_else(|| {
+            fail(format!(
+                "the {MAP_BYTES} bytes in {memory} memory at {address:#x} are not a tensor map"
+            ))
+        })?;
+        // The host's maps are checked where they are encoded, those of a kernel here.
+        map.validate(self.context.target).map_err(|error| {
+            fail(format!(
+                "the tensor map in {memory} memory at {address:#x} has {error}"
+            ))
+        })?;
+        Ok(map)
+    }
+
+    /// A prefetch moves nothing here, but its map and coordinates must be right.
+    pub(crate) fn tensor_prefetch(&mut self, scene: &mut Scene<'_>, tensor: &TensorBox) -> Stepped {
+        for lane in lanes_of(scene.mask) {
+            let map = self.tensor_map(scene, &tensor.map, lane)?;
+            if !tensor.coords.is_empty() {
+                check_rank(&map, tensor, lane)?;
+                check_innermost(&map, &tensor_coords(scene, tensor, lane), lane)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn tensor_coords(scene: &Scene<'_>, tensor: &TensorBox, lane: usize) -> Vec<i64> {
+    tensor
+        .coords
+        .iter()
+        .map(|&slot| i64::from(scene.warp.regs.words[slot as usize].0[lane] as i32))
+        .collect()
+}
+
+pub(crate) fn check_rank(map: &TensorMap, tensor: &TensorBox, lane: usize) -> Stepped {
+    let coords = &tensor.coords;
+    if tensor.im2col != matches!(map.access, TensorAccess::Im2col { .. }) {
+        let message = "the copy and its tensor map disagree about im2col".to_owned();
+        return Err(Trouble::new(FaultKind::Descriptor, 1 << lane, message));
+    }
+    if map.rank as usize == coords.len() {
+        return Ok(());
+    }
+    let message = format!(
+        "the copy gives {} coordinates, and its tensor map has {} dimensions",
+        coords.len(),
+        map.rank
+    );
+    Err(Trouble::new(FaultKind::Descriptor, 1 << lane, message))
+}
+
+/// Where a box begins in global memory is a multiple of 16 bytes, and rows begin at such.
+pub(crate) fn check_innermost(map: &TensorMap, coords: &[i64], lane: usize) -> Stepped {
+    let bytes = i64::from(map.element.bytes());
+    let first = coords[0];
+    if first * bytes % i64::from(BULK_ALIGN) == 0 {
+        return Ok(());
+    }
+    let message = format!(
+        "the copy begins at element {first} of the innermost dimension, {bytes} bytes each; it must begin at a multiple of {BULK_ALIGN} bytes"
+    );
+    Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message))
+}

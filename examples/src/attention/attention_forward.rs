@@ -1,0 +1,281 @@
+//! Flash attention, forward: a CTA keeps a block of Q of one head and loops over blocks of K and V, so that the matrix of
+//! scores S never reaches global memory. Two consumer warpgroups own 64 queries each and take turns at the tensor cores:
+//! while one multiplies, the other computes exponentials. A producer warp issues TMA loads of K and V.
+
+use tilekit::prelude::*;
+
+/// Consumer warpgroups, and the queries of each: the rows of one instruction.
+const GROUPS: usize = 2;
+const ROWS: usize = 64;
+const QUERIES: usize = GROUPS * ROWS;
+
+/// Keys of a block. With as many keys as queries, the diagonal and the end of the sequence each cross one block.
+const KEYS: usize = QUERIES;
+const STAGES: usize = 2;
+
+/// Blocks of keys, or of values, in shared memory. They are counted from the first that is loaded.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct Blocks<T> {
+    tiles: Smem<T>,
+    full: Mbarriers,
+    empty: Mbarriers,
+}
+
+impl<T: Element> Blocks<T> {
+    #[device]
+    pub(super) fn alloc(map: TensorMap<T>, groups: usize) -> Self {
+        let [keys, columns] = [1, 2].map(|dim| map.block()[dim] as usize);
+        Blocks {
+            tiles: Smem::alloc([STAGES, keys, columns], swizzle::<T>(2)),
+            full: Mbarriers::alloc(STAGES, Arrivals(1)),
+            empty: Mbarriers::alloc(STAGES, Arrivals(4 * groups)),
+        }
+    }
+
+    /// Issues the TMA load of block `count`, which begins at row `first` of `head`.
+    #[device]
+    pub(super) fn bring(
+        self,
+        count: Scalar<i32>,
+        map: TensorMap<T>,
+        head: Scalar<i32>,
+        first: Scalar<i32>,
+    ) {
+        let stage = count % STAGES;
+        self.empty.index(stage).wait((count / STAGES % 2) ^ 1);
+        self.full.index(stage).expect(map.block_bytes());
+        let tile = self.tiles.index(stage).reshape(map.block());
+        map.load((head, first, 0), tile, self.full.index(stage));
+    }
+
+    /// Block `count`, once its load has completed.
+    #[device]
+    pub(super) fn take(self, count: Scalar<i32>) -> Smem<T> {
+        self.full.index(count % STAGES).wait(count / STAGES % 2);
+        self.tiles.index(count % STAGES)
+    }
+
+    /// Releases block `count`: this warp has read it.
+    #[device]
+    pub(super) fn release(self, count: Scalar<i32>) {
+        let empty = self.empty.index(count % STAGES).arrival();
+        empty.by(Arrivers::Warp).arrive();
+    }
+}
+
+/// Rows of 128 bytes with the 128-byte swizzle, as `wgmma` reads them from shared memory.
+pub(super) fn swizzle<T: Element>(rank: u32) -> Nvmma {
+    Nvmma::B128.of(T::DTYPE.bits()).with_rank(rank)
+}
+
+/// The online softmax of each row so far: P is 2 to the power of each score minus `max`, and `sum` is the sum of P.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct Softmax {
+    pub(super) log2_scale: Scalar<f32>,
+    pub(super) max: Tensor<f32>,
+    pub(super) sum: Tensor<f32>,
+}
+
+impl Softmax {
+    /// P of further scores, and the factor that rescales the accumulator of everything before.
+    #[device]
+    pub(super) fn add(&mut self, scores: Tensor<f32>) -> (Tensor<f32>, Tensor<f32>) {
+        let max = maximum(self.max, scores.max(1));
+        let least = -(max * self.log2_scale).expand_dims(1);
+        let powers = fma(scores, self.log2_scale, least).exp2();
+        let scale = ((self.max - max) * self.log2_scale).exp2();
+        self.sum = self.sum * scale + powers.sum(1);
+        self.max = max;
+        (powers, scale)
+    }
+}
+
+/// `out[h] = softmax(scale · Q[h] · K[h]ᵀ) · V[h]`, all of `[heads, tokens, D]`; `log2_scale` is `scale · log2(e)`. With
+/// `CAUSAL`, a query sees the keys up to its own place.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 64, false>, <bf16, 128, true>))]
+pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL: bool>(
+    #[block([1, QUERIES, D], swizzle::<T>(3))] q: TensorMap<T>,
+    #[block([1, KEYS, D], swizzle::<T>(3))] k: TensorMap<T>,
+    #[block([1, KEYS, D], swizzle::<T>(3))] v: TensorMap<T>,
+    #[block([1, ROWS, D], swizzle::<T>(3))] out: TensorMap<T>,
+    tokens: i32,
+    log2_scale: f32,
+) {
+    // Blocks with the most keys first, and within each the last keys first: only those need a mask.
+    let (block, head) = (num_programs(0) - 1 - program_id(0), program_id(1));
+    let blocks = cdiv(tokens, KEYS);
+    let last = if CAUSAL { block } else { blocks - 1 };
+    let queries = Smem::<T>::alloc([QUERIES, D], swizzle::<T>(2));
+    let asked = Mbarrier::alloc(1);
+    let (keys, values) = (Blocks::alloc(k, GROUPS), Blocks::alloc(v, GROUPS));
+    // A warpgroup waits at its own named barrier for its turn; the other warpgroup arrives there.
+    let turns = [(); GROUPS].map(|()| NamedBarrier::new(GROUPS * 128));
+
+    let attend = |group: usize| {
+        let [of_scores, of_sums] = [KEYS, D].map(|n| Wgmma::new([4, 1], [64, n, 16]));
+        let of_powers = DotOperand::new(0, of_sums.clone(), 2);
+        let of_rows = Slice::new(1, of_scores.clone());
+        let first = block * QUERIES + group * ROWS;
+        let q = queries.slice(0, group * ROWS..(group + 1) * ROWS);
+        let scores = || Accumulator::<f32>::zeros([ROWS, KEYS], of_scores.clone());
+
+        asked.wait(0);
+        let s = scores().mma(q, keys.take(scalar(0)).transpose());
+        let s = s.wait_all();
+        keys.release(scalar(0));
+        let row = first + arange(0..ROWS, of_rows.clone()).expand_dims(1);
+        let of_columns = Slice::new(0, of_scores.clone());
+        let column = last * KEYS + arange(0..KEYS, of_columns).expand_dims(0);
+        let seen = if CAUSAL {
+            column <= row
+        } else {
+            column < tokens
+        };
+        let mut softmax = Softmax {
+            log2_scale,
+            max: full([ROWS], f32::MIN, of_rows.clone()),
+            sum: zeros([ROWS], of_rows),
+        };
+        let (mut powers, _) = softmax.add(select(seen, s, f32::NEG_INFINITY));
+        let mut sums = Accumulator::zeros([ROWS, D], of_sums.clone());
+        // S of a block is computed beside P · V of the block before.
+        let product = |sums: Accumulator<f32>, powers: Tensor<f32>, v: Smem<T>| {
+            let powers = powers.cast::<T>().convert_layout_trivial(of_powers.clone());
+            sums.mma(powers, v)
+        };
+        if group == 1 {
+            turns[0].arrive();
+        }
+        for count in range(0, last) {
+            let (k, v) = (keys.take(count + 1), values.take(count));
+            turns[group].sync();
+            let s = scores().mma(q, k.transpose());
+            sums = product(sums, powers, v);
+            if (group == 0) | (count + 1 < last) {
+                turns[1 - group].arrive();
+            }
+            let s = s.wait_older_than(1);
+            keys.release(count + 1);
+            let (next, scale) = softmax.add(s);
+            let scale = scale.expand_dims(1).convert_layout_trivial(of_sums.clone());
+            let done = sums.wait_all();
+            values.release(count);
+            (sums, powers) = (Accumulator::from_tensor(done * scale), next);
+        }
+        let sums = product(sums, powers, values.take(last)).wait_all();
+        let total = softmax.sum.expand_dims(1);
+        // Only this warpgroup reads these queries.
+        q.store((sums / total.convert_layout_trivial(of_sums)).cast::<T>());
+        out.store((head, first, 0), q.reshape(out.block()));
+        tma_store_wait_read(0);
+    };
+    let copy = || {
+        asked.expect(q.block_bytes());
+        let rows = (head, block * QUERIES, 0);
+        q.load(rows, queries.reshape(q.block()), asked);
+        for count in range(0, last + 1) {
+            keys.bring(count, k, head, (last - count) * KEYS);
+            values.bring(count, v, head, (last - count) * KEYS);
+        }
+    };
+    warp_specialize()
+        .registers(240)
+        .main(|| attend(0))
+        .worker(Warps(4).registers(240), || attend(1))
+        .worker(Warps(1).registers(24), copy)
+        .run();
+}
+
+/// Queries, keys and values of all heads, and what comes out.
+pub(super) struct Attention {
+    pub(super) heads: usize,
+    pub(super) tokens: usize,
+    pub(super) depth: usize,
+    pub(super) is_causal: bool,
+}
+
+impl Attention {
+    pub(super) fn scale(&self) -> f64 {
+        1.0 / (self.depth as f64).sqrt()
+    }
+
+    /// The whole result in f64.
+    pub(super) fn reference(&self, [q, k, v]: [&[f64]; 3]) -> Vec<f64> {
+        let mut all = Vec::with_capacity(q.len());
+        for row in 0..self.heads * self.tokens {
+            let head = row / self.tokens * self.tokens;
+            let seen = if self.is_causal {
+                row - head + 1
+            } else {
+                self.tokens
+            };
+            let of = |x: usize| x * self.depth..(x + 1) * self.depth;
+            let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+            let scores: Vec<f64> = (head..head + seen)
+                .map(|key| dot(&q[of(row)], &k[of(key)]) * self.scale())
+                .collect();
+            let max = scores.iter().copied().fold(f64::MIN, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
+            let mut sums = vec![0.0; self.depth];
+            for (weight, key) in weights.iter().zip(head..) {
+                let values = v[of(key)].iter();
+                sums.iter_mut()
+                    .zip(values)
+                    .for_each(|(sum, v)| *sum += weight * v);
+            }
+            let total: f64 = weights.iter().sum();
+            all.extend(sums.iter().map(|sum| sum / total));
+        }
+        all
+    }
+}
+
+fn attention<T, const D: usize, const CAUSAL: bool>(case: &mut Case) -> CaseResult
+where
+    T: Float + Factor<T, f32> + DeviceElement,
+{
+    let (heads, tokens) = (case.size("heads"), case.size("tokens"));
+    let attention = Attention {
+        heads,
+        tokens,
+        depth: D,
+        is_causal: CAUSAL,
+    };
+    let shape = [heads, tokens, D];
+    let [q, k, v] = ["q", "k", "v"].map(|name| case.normal::<T>(name, shape));
+    let out = case.output::<T>("out", shape);
+    let log2_scale = (attention.scale() * LOG2_E) as f32;
+    case.launch(
+        attention_forward::<T, D, CAUSAL>,
+        grid([tokens.div_ceil(QUERIES), heads]),
+        (&q, &k, &v, &out, tokens as i32, log2_scale),
+    )?;
+    let numbers =
+        |x: &Input<T>| -> Vec<f64> { x.host().iter().map(|x| x.number().to_f64()).collect() };
+    let reference = || attention.reference([&numbers(&q)[..], &numbers(&k), &numbers(&v)]);
+    // Weights and results are rounded to `T`, half a step of 2^-8 each.
+    let tolerance = Close {
+        relative: 8e-3,
+        absolute: 4e-3,
+    };
+    case.expect_part_in_units(&out, shape, reference, tolerance)?;
+    let products = 4 * heads * tokens * tokens * D;
+    case.does_tensor_flops::<T>(if CAUSAL { products / 2 } else { products });
+    case.moves_bytes(4 * size_of::<T>() * heads * tokens * D);
+    Ok(())
+}
+
+#[case(sizes(heads = [1, 3], tokens = [640, 1]))]
+fn attention_forward_bf16(case: &mut Case) -> CaseResult {
+    attention::<bf16, 64, false>(case)
+}
+
+#[case(sizes(heads = [2, 1], tokens = [384, 130]))]
+fn attention_forward_causal(case: &mut Case) -> CaseResult {
+    attention::<bf16, 128, true>(case)
+}
+
+#[case(sizes(heads = [1], tokens = [200]))]
+fn attention_forward_f16(case: &mut Case) -> CaseResult {
+    attention::<f16, 128, false>(case)
+}

@@ -1,0 +1,165 @@
+//! Attention over tiles whose extents are no powers of two: 192 queries by 128 keys with three warpgroups that multiply, and
+//! 128 queries by 176 keys with two. The more keys a block has, the fewer times its sums are scaled; the more queries, the
+//! fewer times keys and values are brought.
+
+use tilekit::prelude::*;
+
+use crate::attention::attention_forward::{Attention, Blocks, Softmax, swizzle};
+
+/// Queries of one warpgroup: the rows of one instruction.
+const ROWS: usize = 64;
+
+/// Registers of a thread that multiplies, for so many warpgroups beside one that copies.
+fn registers(groups: usize) -> u32 {
+    if groups == 3 { 160 } else { 240 }
+}
+
+/// `out[h] = softmax(scale · Q[h] · K[h]ᵀ) · V[h]`, all of `[heads, tokens, D]`, by blocks of `64 * GROUPS` queries and `KEYS`
+/// keys; `log2_scale` is `scale · log2(e)`.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 64, 3, 128>, <bf16, 128, 2, 176>))]
+pub fn attention_tiles<
+    T: Float + Factor<T, f32>,
+    const D: usize,
+    const GROUPS: usize,
+    const KEYS: usize,
+>(
+    #[block([1, GROUPS * ROWS, D], swizzle::<T>(3))] q: TensorMap<T>,
+    #[block([1, KEYS, D], swizzle::<T>(3))] k: TensorMap<T>,
+    #[block([1, KEYS, D], swizzle::<T>(3))] v: TensorMap<T>,
+    #[block([1, ROWS, D], swizzle::<T>(3))] out: TensorMap<T>,
+    tokens: i32,
+    log2_scale: f32,
+) {
+    // The last keys come first: only their block needs a mask.
+    let (block, head) = (program_id(0), program_id(1));
+    let last = cdiv(tokens, KEYS) - 1;
+    let queries = Smem::<T>::alloc([GROUPS * ROWS, D], swizzle::<T>(2));
+    let asked = Mbarrier::alloc(1);
+    let (keys, values) = (Blocks::alloc(k, GROUPS), Blocks::alloc(v, GROUPS));
+    // At its own barrier a group waits for its turn at the tensor cores, which the one before gives.
+    let turns = [(); GROUPS].map(|()| NamedBarrier::new(2 * 128));
+
+    let attend = |group: usize| {
+        let [of_scores, of_sums] = [KEYS, D].map(|n| Wgmma::new([4, 1], [64, n, 16]));
+        let of_powers = DotOperand::new(0, of_sums.clone(), 2);
+        let of_rows = Slice::new(1, of_scores.clone());
+        let q = queries.slice(0, group * ROWS..(group + 1) * ROWS);
+        let scores = || Accumulator::<f32>::zeros([ROWS, KEYS], of_scores.clone());
+
+        asked.wait(0);
+        let s = scores().mma(q, keys.take(scalar(0)).transpose());
+        let s = s.wait_all();
+        keys.release(scalar(0));
+        let of_columns = Slice::new(0, of_scores.clone());
+        let column = last * KEYS + arange(0..KEYS, of_columns).expand_dims(0);
+        let mut softmax = Softmax {
+            log2_scale,
+            max: full([ROWS], f32::MIN, of_rows.clone()),
+            sum: zeros([ROWS], of_rows),
+        };
+        // What goes on to the next product is rounded at once: it has half the registers.
+        let factor = |powers: Tensor<f32>| {
+            let powers = powers.cast::<T>();
+            powers.convert_layout_trivial(of_powers.clone())
+        };
+        let (powers, _) = softmax.add(select(column < tokens, s, f32::NEG_INFINITY));
+        let mut powers = factor(powers);
+        let mut sums = Accumulator::zeros([ROWS, D], of_sums.clone());
+        // The scores of a block are computed beside the product of the powers of the block before with its values.
+        let is_last_group = group + 1 == GROUPS;
+        if is_last_group {
+            turns[0].arrive();
+        }
+        for count in range(0, last) {
+            let (k, v) = (keys.take(count + 1), values.take(count));
+            turns[group].sync();
+            let s = scores().mma(q, k.transpose());
+            sums = sums.mma(powers, v);
+            if !is_last_group | (count + 1 < last) {
+                turns[(group + 1) % GROUPS].arrive();
+            }
+            let s = s.wait_older_than(1);
+            keys.release(count + 1);
+            let (next, scale) = softmax.add(s);
+            let scale = scale.expand_dims(1).convert_layout_trivial(of_sums.clone());
+            let done = sums.wait_all();
+            values.release(count);
+            (sums, powers) = (Accumulator::from_tensor(done * scale), factor(next));
+        }
+        let sums = sums.mma(powers, values.take(last)).wait_all();
+        let total = softmax.sum.expand_dims(1);
+        // Nobody else reads these queries.
+        q.store((sums / total.convert_layout_trivial(of_sums)).cast::<T>());
+        let first = (block * GROUPS + group) * ROWS;
+        out.store((head, first, 0), q.reshape(out.block()));
+        tma_store_wait_read(0);
+    };
+    let copy = || {
+        asked.expect(q.block_bytes());
+        let rows = (head, block * (GROUPS * ROWS), 0);
+        q.load(rows, queries.reshape(q.block()), asked);
+        for count in range(0, last + 1) {
+            keys.bring(count, k, head, (last - count) * KEYS);
+            values.bring(count, v, head, (last - count) * KEYS);
+        }
+    };
+    let of_groups = registers(GROUPS);
+    let parts = warp_specialize().registers(of_groups).main(|| attend(0));
+    let parts = (1..GROUPS).fold(parts, |parts, group| {
+        parts.worker(Warps(4).registers(of_groups), || attend(group))
+    });
+    parts.worker(Warps(4).registers(24), copy).run();
+}
+
+fn attention<const D: usize, const GROUPS: usize, const KEYS: usize>(
+    case: &mut Case,
+) -> CaseResult {
+    let (heads, tokens) = (case.size("heads"), case.size("tokens"));
+    let attention = Attention {
+        heads,
+        tokens,
+        depth: D,
+        is_causal: false,
+    };
+    let shape = [heads, tokens, D];
+    let [q, k, v] = ["q", "k", "v"].map(|name| case.normal::<bf16>(name, shape));
+    let out = case.output::<bf16>("out", shape);
+    let log2_scale = (attention.scale() * LOG2_E) as f32;
+    case.launch(
+        attention_tiles::<bf16, D, GROUPS, KEYS>,
+        grid([tokens.div_ceil(GROUPS * ROWS), heads]),
+        (&q, &k, &v, &out, tokens as i32, log2_scale),
+    )?;
+    let numbers =
+        |x: &Input<bf16>| -> Vec<f64> { x.host().iter().map(|x| x.number().to_f64()).collect() };
+    let reference = || attention.reference([&numbers(&q)[..], &numbers(&k), &numbers(&v)]);
+    // Weights and results are rounded to `bf16`, half a step of 2^-8 each.
+    let tolerance = Close {
+        relative: 8e-3,
+        absolute: 4e-3,
+    };
+    case.expect_part_in_units(&out, shape, reference, tolerance)?;
+    case.does_tensor_flops::<bf16>(4 * heads * tokens * tokens * D);
+    case.moves_bytes(4 * size_of::<bf16>() * heads * tokens * D);
+    Ok(())
+}
+
+#[case(sizes(heads = [2, 1], tokens = [384, 77]))]
+fn attention_of_192_queries_by_128_keys(case: &mut Case) -> CaseResult {
+    attention::<64, 3, 128>(case)
+}
+
+#[case(sizes(heads = [1], tokens = [200, 1]))]
+fn attention_of_192_queries_at_ragged_sizes(case: &mut Case) -> CaseResult {
+    attention::<64, 3, 128>(case)
+}
+
+#[case(sizes(heads = [2, 1], tokens = [352, 100]))]
+fn attention_of_128_queries_by_176_keys(case: &mut Case) -> CaseResult {
+    attention::<128, 2, 176>(case)
+}
+
+#[case(sizes(heads = [1], tokens = [533, 1]))]
+fn attention_of_176_keys_at_ragged_sizes(case: &mut Case) -> CaseResult {
+    attention::<128, 2, 176>(case)
+}

@@ -1,0 +1,4 @@
+//! Launches that overlap, and what a kernel reads of the machine it runs on.
+
+pub mod pdl_chain;
+pub mod special_registers;

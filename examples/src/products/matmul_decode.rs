@@ -1,0 +1,116 @@
+//! `C = A · Bᵀ` with few rows of A, as when a model decodes tokens: the weights B are read once, and there are too few tiles of them to fill the
+//! GPU. So the CTAs of a cluster share the steps along K of one tile. Each stores its partial product into the shared memory of the first
+//! CTA, which adds them. The weights stand on the left of `wgmma`, whose instructions take 64 rows, and the tokens are its columns.
+
+use tilekit::prelude::*;
+
+use crate::products::pipeline::{Ring, Stage, Stages, steps_along};
+use crate::products::product::{Product, product};
+
+/// CTAs of a cluster, and the weights' rows of a tile.
+const CTAS: usize = 4;
+const ROWS: usize = 64;
+const BK: usize = 64;
+const STAGES: usize = 6;
+
+/// A tile of `[TOKENS, ROWS]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` for each cluster. Rows of C are `stride` elements apart.
+#[kernel(warps = 4, cluster = 4, min_ctas_per_sm = 1, instances(<bf16, 16>, <f16, 64>))]
+pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
+    #[block([TOKENS, BK], Nvmma::B128)] a: TensorMap<T>,
+    #[block([ROWS, BK], Nvmma::B128)] b: TensorMap<T>,
+    c: Ptr<T>,
+    #[multiple_of(8)] stride: i32,
+    m: i32,
+    n: i32,
+    k: i32,
+) {
+    let ring = Ring::alloc(
+        [ROWS, TOKENS, BK],
+        Stages {
+            stages: STAGES,
+            releases: 4,
+        },
+    );
+    let parts = Smem::<f32>::alloc([CTAS, ROWS, TOKENS], Swizzled::plain([2, 1, 0]));
+    let received = Mbarrier::alloc(1);
+    let rank = cluster_rank();
+    received.expect_when(rank == 0, parts.bytes());
+    cluster_barrier_relaxed();
+    let steps = steps_along(k, BK);
+    let (tile, tokens) = (cluster_id(0), program_id(1));
+
+    let multiply = || {
+        let layout = Wgmma::new([4, 1], [64, TOKENS, 16]);
+        let mut stage = Stage::first();
+        let mut acc = Accumulator::zeros([ROWS, TOKENS], layout);
+        for _ in range(rank, steps).step(CTAS) {
+            ring.full.index(stage.index).wait(stage.phase);
+            let weights = ring.a.index(stage.index);
+            let tokens = ring.b.index(stage.index).transpose();
+            acc = acc.mma(weights, tokens).wait(0);
+            let done = ring.empty.index(stage.index).arrival();
+            done.by(Arrivers::Warp).arrive();
+            stage = stage.next(STAGES);
+        }
+        parts
+            .index(rank)
+            .in_cta(0)
+            .store_async(acc.wait_all(), received);
+        if rank == 0 {
+            received.wait(0);
+            let by_rows = Blocked::new([1, 1], [32, 1], [2, 2], [0, 1]);
+            let mut sum = parts.index(0).load(by_rows.clone());
+            for part in 1..CTAS {
+                sum += parts.index(part).load(by_rows.clone());
+            }
+            let row = tile * ROWS + arange(0..ROWS, Slice::new(1, by_rows.clone()));
+            let token = tokens * TOKENS + arange(0..TOKENS, Slice::new(0, by_rows));
+            let (row, token) = (row.expand_dims(1), token.expand_dims(0));
+            let inside = (row < n) & (token < m);
+            c.at(token * stride + row)
+                .mask(inside)
+                .store(sum.cast::<T>());
+        }
+    };
+    let copy = || {
+        let mut stage = Stage::first();
+        for step in range(rank, steps).step(CTAS) {
+            ring.fill(stage, [b, a], [tile, tokens, step]);
+            stage = stage.next(STAGES);
+        }
+    };
+    warp_specialize()
+        .main(multiply)
+        .worker(Warps(1).registers(40), copy)
+        .run();
+}
+
+fn decode<T: Float + Factor<T, f32> + DeviceElement, const TOKENS: usize>(
+    case: &mut Case,
+) -> CaseResult {
+    let (m, n) = (case.size("m"), case.size("n"));
+    product::<T>(case, |case, p: &Product<T>| {
+        let [_, stride] = p.strides();
+        let programs = [n.div_ceil(ROWS) * CTAS, m.div_ceil(TOKENS)];
+        let arguments = (
+            p.a_map(),
+            p.b_map(),
+            p.output(),
+            stride,
+            p.m(),
+            p.n(),
+            p.k(),
+        );
+        case.launch(matmul_decode::<T, TOKENS>, programs, arguments)
+    })
+}
+
+#[case(sizes(m = [16, 3, 1], n = [256, 200, 72], k = [2048, 1096, 64]))]
+fn matmul_decode_bf16(case: &mut Case) -> CaseResult {
+    decode::<bf16, 16>(case)
+}
+
+#[case(sizes(m = [64, 70], n = [128, 72], k = [1024, 136]))]
+fn matmul_decode_f16(case: &mut Case) -> CaseResult {
+    decode::<f16, 64>(case)
+}

@@ -1,0 +1,90 @@
+//! `C = A · Bᵀ` with all warps doing the same: the copies of later stages are started before each product, and run while
+//! the tensor cores work.
+
+use tilekit::prelude::*;
+
+use crate::products::pipeline::{Ring, Stage, Stages};
+use crate::products::product::{Product, product};
+
+/// One tile of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program.
+#[kernel(warps = 4, instances(<bf16, 128, 128, 64, 4>, <f16, 64, 256, 64, 3>))]
+pub fn matmul_pipelined<
+    T: Float + Factor<T, f32>,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: usize,
+>(
+    #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
+    #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
+    #[block([BM, BN], Nvmma::B128)] c: TensorMap<T>,
+    k: i32,
+) {
+    let ring = Ring::alloc(
+        [BM, BN, BK],
+        Stages {
+            stages: STAGES,
+            releases: 1,
+        },
+    );
+    let (row, column) = (program_id(0) * BM, program_id(1) * BN);
+    let steps = cdiv(k, BK);
+    let fill = |step: Scalar<i32>, stage: Scalar<i32>| {
+        let is_inside = step < steps;
+        let full = ring.full.index(stage);
+        full.expect_when(is_inside, a.block_bytes() + b.block_bytes());
+        let (a, b) = (a.copy().when(is_inside), b.copy().when(is_inside));
+        a.load([row, step * BK], ring.a.index(stage), full);
+        b.load([column, step * BK], ring.b.index(stage), full);
+    };
+    for step in 0..STAGES - 1 {
+        fill(Scalar::of(step), Scalar::of(step));
+    }
+
+    let mut acc = Accumulator::zeros([BM, BN], Wgmma::new([4, 1], [64, BN, 16]));
+    let mut stage = Stage::first();
+    let mut free = Scalar::of(STAGES - 1);
+    for step in range(0, steps) {
+        ring.full.index(stage.index).wait(stage.phase);
+        let (a, b) = (ring.a.index(stage.index), ring.b.index(stage.index));
+        // With one product in flight the one before is done, and its stage may be filled again.
+        acc = acc.mma(a, b.transpose()).wait(1);
+        fill(step + (STAGES - 1), free);
+        free = stage.index;
+        stage = stage.next(STAGES);
+    }
+    let staging = Smem::alloc_with(acc.wait_all().cast::<T>(), c.layout());
+    c.store([row, column], staging);
+    tma_store_wait(0);
+}
+
+fn matmul<
+    T: Float + Factor<T, f32> + DeviceElement,
+    const BM: usize,
+    const BN: usize,
+    const STAGES: usize,
+>(
+    case: &mut Case,
+) -> CaseResult {
+    product::<T>(case, |case, p: &Product<T>| {
+        let tiles = grid([case.size("m").div_ceil(BM), case.size("n").div_ceil(BN)]);
+        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.k());
+        case.launch(matmul_pipelined::<T, BM, BN, 64, STAGES>, tiles, arguments)
+    })
+}
+
+#[case(sizes(m = [256, 1, 136], n = [128, 1, 264], k = [512, 1, 200]))]
+fn matmul_pipelined_bf16(case: &mut Case) -> CaseResult {
+    matmul::<bf16, 128, 128, 4>(case)
+}
+
+/// Tiles of 192 columns: an instruction has any multiple of 8, and three boxes of 64 columns leave no hole.
+#[case(sizes(m = [128, 100], n = [384, 200], k = [192, 72]))]
+fn matmul_pipelined_of_192_columns(case: &mut Case) -> CaseResult {
+    matmul::<bf16, 128, 192, 4>(case)
+}
+
+#[case(sizes(m = [64, 100], n = [512, 72], k = [128, 72]))]
+fn matmul_pipelined_f16(case: &mut Case) -> CaseResult {
+    matmul::<f16, 64, 256, 3>(case)
+}

@@ -1,0 +1,124 @@
+//! `C = A · Bᵀ` of sizes that fill the GPU about once: a tile a program, and nothing that pays off only over many tiles.
+//! Launches overlap: mbarriers are initialized and tensor maps prefetched while the launch before still runs. Stages that have
+//! been read hold the result, so that the ring is as deep as shared memory allows.
+
+use tilekit::prelude::*;
+
+use crate::products::pipeline::{Ring, Stage, Stages, steps_along};
+use crate::products::product::{Product, product};
+
+/// Rows of a warpgroup that multiplies, those of one instruction, and the depth of a stage. A stage of B then has the bytes
+/// of what a warpgroup stores.
+const ROWS: usize = 64;
+const BK: usize = 64;
+
+/// The tile of `[GROUPS * ROWS, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at this program's row and column of tiles.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 1, 128, 8>, <f16, 1, 128, 8>, <bf16, 2, 64, 8>, <bf16, 2, 256, 4>))]
+pub fn matmul_small<
+    T: Float + Factor<T, f32>,
+    const GROUPS: usize,
+    const BN: usize,
+    const STAGES: usize,
+>(
+    #[block([GROUPS * ROWS, BK], Nvmma::B128)] a: TensorMap<T>,
+    #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
+    #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
+    k: i32,
+) {
+    launch_dependents();
+    let ring = Ring::alloc(
+        [GROUPS * ROWS, BN, BK],
+        Stages {
+            stages: STAGES,
+            releases: 4 * GROUPS,
+        },
+    );
+    let [row, column] = [program_id(0) * (GROUPS * ROWS), program_id(1) * BN];
+    let steps = steps_along(k, BK);
+    // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
+    let pending = if GROUPS == 1 { 1 } else { 0 };
+
+    let multiply = |group: usize| {
+        let first = group * ROWS;
+        let mut stage = Stage::first();
+        let mut before = stage;
+        let sums = Wgmma::new([4, 1], [64, BN, 16]);
+        let mut acc = Accumulator::zeros([ROWS, BN], sums);
+        for step in range(0, steps) {
+            ring.full.index(stage.index).wait(stage.phase);
+            let a = ring.a.index(stage.index).slice(0, first..first + ROWS);
+            let b = ring.b.index(stage.index).transpose();
+            acc = acc.mma(a, b).wait(pending);
+            let done = if pending == 0 { stage } else { before };
+            let empty = ring.empty.index(done.index).arrival();
+            empty.by(Arrivers::Warp).when(step >= pending).arrive();
+            before = stage;
+            stage = stage.next(STAGES);
+        }
+        // The oldest stages are the first that all warpgroups have released: one for the result of each.
+        for _ in 0..group {
+            stage = stage.next(STAGES);
+        }
+        let staging = ring
+            .b
+            .index(stage.index)
+            .reinterpret::<T>(c.block(), c.layout());
+        let result = acc.wait_all().cast::<T>();
+        ring.empty.index(stage.index).wait(stage.phase ^ 1);
+        staging.store(result);
+        c.store([row + first, column], staging);
+        tma_store_wait_read(0);
+    };
+    let copy = || {
+        launch_wait();
+        let mut stage = Stage::first();
+        for step in range(0, steps) {
+            ring.empty.index(stage.index).wait(stage.phase ^ 1);
+            let full = ring.full.index(stage.index);
+            full.expect(a.block_bytes() + b.block_bytes());
+            a.load([row, step * BK], ring.a.index(stage.index), full);
+            b.load([column, step * BK], ring.b.index(stage.index), full);
+            stage = stage.next(STAGES);
+        }
+    };
+    // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
+    let mut parts = warp_specialize().main(copy);
+    for group in 0..GROUPS {
+        parts = parts.worker(Warps(4), || multiply(group));
+    }
+    parts.run();
+}
+
+fn matmul<T, const GROUPS: usize, const BN: usize, const STAGES: usize>(
+    case: &mut Case,
+) -> CaseResult
+where
+    T: Float + Factor<T, f32> + DeviceElement,
+{
+    let (m, n) = (case.size("m"), case.size("n"));
+    let programs = [m.div_ceil(GROUPS * ROWS), n.div_ceil(BN)];
+    product::<T>(case, |case, p: &Product<T>| {
+        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.k());
+        case.launch_programmatic(matmul_small::<T, GROUPS, BN, STAGES>, programs, arguments)
+    })
+}
+
+#[case(sizes(m = [128, 100], n = [256, 200], k = [1024, 72]))]
+fn matmul_small_bf16(case: &mut Case) -> CaseResult {
+    matmul::<bf16, 1, 128, 8>(case)
+}
+
+#[case(sizes(m = [128, 1], n = [256, 1], k = [576, 1]))]
+fn matmul_small_f16(case: &mut Case) -> CaseResult {
+    matmul::<f16, 1, 128, 8>(case)
+}
+
+#[case(sizes(m = [256, 136], n = [128, 72], k = [1024, 200]))]
+fn matmul_small_tall(case: &mut Case) -> CaseResult {
+    matmul::<bf16, 2, 64, 8>(case)
+}
+
+#[case(sizes(m = [256, 200], n = [512, 264], k = [512, 328]))]
+fn matmul_small_large(case: &mut Case) -> CaseResult {
+    matmul::<bf16, 2, 256, 4>(case)
+}

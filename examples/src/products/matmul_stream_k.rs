@@ -1,0 +1,95 @@
+//! Programs share out the steps along K of all tiles, an equal run of steps for each (stream-K), so that no SM idles where
+//! tiles are few, or a few more than there are SMs. A run may begin in the middle of one tile and end in the middle of another: the
+//! partial tiles of several programs are added in memory by TMA reductions.
+
+use tilekit::prelude::*;
+
+use crate::copies::tma_add::clear_row;
+use crate::products::pipeline::{Ring, Stage, Stages, steps_along};
+use crate::products::product::{Product, product_of};
+
+const BM: usize = 128;
+const BN: usize = 128;
+const BK: usize = 64;
+const STAGES: usize = 4;
+
+/// Adds `A[M, K] · B[N, K]ᵀ` to `C[M, N]`.
+#[kernel(warps = 8, min_ctas_per_sm = 1)]
+pub fn matmul_stream_k(
+    #[block([BM, BK], Nvmma::B128)] a: TensorMap<bf16>,
+    #[block([BN, BK], Nvmma::B128)] b: TensorMap<bf16>,
+    #[block([BM, BN], Nvmma::B128)] c: TensorMap<f32>,
+    m: i32,
+    n: i32,
+    k: i32,
+) {
+    let ring = Ring::alloc(
+        [BM, BN, BK],
+        Stages {
+            stages: STAGES,
+            releases: 8,
+        },
+    );
+    let staging = Smem::<f32>::alloc(c.block(), c.layout());
+    let (columns, steps) = (cdiv(n, BN), steps_along(k, BK));
+    // Steps are counted through all tiles.
+    let all = cdiv(m, BM) * columns * steps;
+    let each = cdiv(all, num_programs(0));
+    let first = program_id(0) * each;
+    let last = minimum(first + each, all);
+
+    let multiply = || {
+        let sums = Wgmma::new([8, 1], [64, BN, 16]);
+        let mut stage = Stage::first();
+        let mut at = first;
+        while at < last {
+            let tile = at / steps;
+            let end = minimum(last, (tile + 1) * steps);
+            let mut acc = Accumulator::zeros([BM, BN], sums.clone());
+            for _ in range(at, end) {
+                ring.full.index(stage.index).wait(stage.phase);
+                let b = ring.b.index(stage.index).transpose();
+                acc = acc.mma(ring.a.index(stage.index), b).wait(0);
+                let done = ring.empty.index(stage.index).arrival();
+                done.by(Arrivers::Warp).arrive();
+                stage = stage.next(STAGES);
+            }
+            tma_store_wait_read(0);
+            staging.store(acc.wait_all());
+            c.store_add([tile / columns * BM, tile % columns * BN], staging);
+            at = end;
+        }
+        tma_store_wait_read(0);
+    };
+    let copy = || {
+        let mut stage = Stage::first();
+        for at in range(first, last) {
+            let tile = at / steps;
+            ring.fill(stage, [a, b], [tile / columns, tile % columns, at % steps]);
+            stage = stage.next(STAGES);
+        }
+    };
+    warp_specialize()
+        .main(multiply)
+        .worker(Warps(1), copy)
+        .run();
+}
+
+#[case(sizes(m = [256, 136, 1], n = [256, 72, 1], k = [512, 200, 1]))]
+fn matmul_stream_k_bf16(case: &mut Case) -> CaseResult {
+    let factor = |case: &mut Case, name: &str, shape: [usize; 2]| case.normal::<bf16>(name, shape);
+    product_of::<bf16, f32>(
+        case,
+        factor,
+        |gemm| gemm,
+        |case, p: &Product<bf16, f32>| {
+            let elements = (p.m() * p.strides()[1]) as usize;
+            let cleared = (p.output(), elements as i32);
+            case.launch(clear_row, grid(elements.div_ceil(1024)), cleared)?;
+            // As many programs as SMs; small products have some for each tile all the same.
+            let programs = (3 * p.tiles([BM, BN]) - 1).min(132);
+            let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
+            case.launch(matmul_stream_k, programs, arguments)
+        },
+    )
+}

@@ -1,0 +1,131 @@
+//! `C = A · Bᵀ`, warp-specialized: a producer warp issues TMA loads into a ring of stages, two consumer warpgroups multiply
+//! half of a tile each, and a warp for each of them issues the TMA store of its half. The kernel is persistent: loads of the
+//! next tile are in flight while the last one is stored, and the consumers only multiply and convert. They convert one after
+//! the other, through one buffer in shared memory: so the second lags behind the first by the time of a conversion, and the
+//! tensor cores have work while either converts.
+
+use tilekit::prelude::*;
+
+use crate::products::order::{Grouped, Order};
+use crate::products::pipeline::{Outbox, Ring, Stage, Stages, Turns, steps_along};
+use crate::products::product::{Product, product};
+
+/// Consumer warpgroups, and the rows of each: those of one instruction.
+const GROUPS: usize = 2;
+const ROWS: usize = 64;
+const BM: usize = GROUPS * ROWS;
+
+/// A tile of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at a time. Edges need no code: TMA loads read zeros outside of a
+/// tensor, and TMA stores drop what is written there.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 256, 64, 4>, <f16, 256, 64, 4>, <bf16, 128, 64, 4>))]
+pub fn matmul_warp_specialized<
+    T: Float + Factor<T, f32>,
+    const BN: usize,
+    const BK: usize,
+    const STAGES: usize,
+>(
+    #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
+    #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
+    #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
+    m: i32,
+    n: i32,
+    k: i32,
+) {
+    let ring = Ring::alloc(
+        [BM, BN, BK],
+        Stages {
+            stages: STAGES,
+            releases: 4 * GROUPS,
+        },
+    );
+    let outbox = Outbox::alloc(
+        c,
+        Turns {
+            places: 1,
+            groups: GROUPS,
+            warps: 4,
+        },
+    );
+    let tiles = Grouped::new([m, n], [BM, BN], 16);
+    let steps = steps_along(k, BK);
+
+    let multiply = |group: usize| {
+        let rows = group * ROWS..(group + 1) * ROWS;
+        let (mut stage, mut round) = (Stage::first(), scalar(0));
+        for _ in tiles.of_program() {
+            let sums = Wgmma::new([4, 1], [64, BN, 16]);
+            let mut acc = Accumulator::zeros([ROWS, BN], sums);
+            for _ in range(0, steps) {
+                ring.full.index(stage.index).wait(stage.phase);
+                let a = ring.a.index(stage.index).slice(0, rows.clone());
+                let b = ring.b.index(stage.index).transpose();
+                acc = acc.mma(a, b).wait(0);
+                let done = ring.empty.index(stage.index).arrival();
+                done.by(Arrivers::Warp).arrive();
+                stage = stage.next(STAGES);
+            }
+            outbox.fill(group, round, acc.wait_all().cast::<T>());
+            round ^= 1;
+        }
+    };
+    let store = |group: usize| {
+        let mut round = scalar(0);
+        for tile in tiles.of_program() {
+            let [row, column] = tiles.place(tile);
+            let at = [row * BM + group * ROWS, column * BN];
+            outbox.store(group, round, c, at);
+            round ^= 1;
+        }
+    };
+    let copy = || {
+        let mut stage = Stage::first();
+        for tile in tiles.of_program() {
+            let [row, column] = tiles.place(tile);
+            for step in range(0, steps) {
+                ring.fill(stage, [a, b], [row, column, step]);
+                stage = stage.next(STAGES);
+            }
+        }
+    };
+    warp_specialize()
+        .registers(232)
+        .main(|| multiply(0))
+        .worker(Warps(4).registers(232), || multiply(1))
+        .worker(Warps(1).registers(40), copy)
+        .worker(Warps(1).registers(40), || store(0))
+        .worker(Warps(1).registers(40), || store(1))
+        .run();
+}
+
+fn matmul<T, const BN: usize, const STAGES: usize>(case: &mut Case) -> CaseResult
+where
+    T: Float + Factor<T, f32> + DeviceElement,
+{
+    product::<T>(case, |case, p: &Product<T>| {
+        let kernel = matmul_warp_specialized::<T, BN, 64, STAGES>;
+        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
+        // A wave of whole tiles on an H200. Small products have few programs, so that these make several tiles.
+        let tiles = p.tiles([BM, BN]);
+        let programs = if tiles < 16 {
+            tiles.min(3)
+        } else {
+            tiles.min(128)
+        };
+        case.launch(kernel, programs, arguments)
+    })
+}
+
+#[case(sizes(m = [640, 200], n = [768, 264], k = [256, 72]))]
+fn matmul_warp_specialized_bf16(case: &mut Case) -> CaseResult {
+    matmul::<bf16, 256, 4>(case)
+}
+
+#[case(sizes(m = [256, 1], n = [512, 1], k = [256, 1]))]
+fn matmul_warp_specialized_f16(case: &mut Case) -> CaseResult {
+    matmul::<f16, 256, 4>(case)
+}
+
+#[case(sizes(m = [512, 136], n = [384, 72], k = [320, 200]))]
+fn matmul_warp_specialized_narrow(case: &mut Case) -> CaseResult {
+    matmul::<bf16, 128, 4>(case)
+}

@@ -1,0 +1,22 @@
+//! Matrix products on the tensor cores: tilings, pipelines, schedules, types and epilogues.
+
+pub mod order;
+pub mod pipeline;
+mod product;
+
+pub mod matmul_block_scaled;
+pub mod matmul_cluster;
+pub mod matmul_decode;
+pub mod matmul_fused_epilogue;
+pub mod matmul_int4;
+pub mod matmul_persistent;
+pub mod matmul_ping_pong;
+pub mod matmul_pipelined;
+pub mod matmul_small;
+pub mod matmul_softmax;
+pub mod matmul_stream_k;
+pub mod matmul_types;
+pub mod matmul_warp_specialized;
+pub mod mma_v2;
+pub mod tile_orders;
+pub mod wgmma_tile;

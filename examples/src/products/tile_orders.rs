@@ -1,0 +1,123 @@
+//! Orders of tiles are ordinary Rust: two of them by what they give each tile, and a product that follows a Hilbert curve.
+
+use tilekit::prelude::*;
+
+use crate::products::matmul_fused_epilogue::{BK, BM, BN, IN_TURNS, Part, ROWS, multiply_then};
+use crate::products::matmul_warp_specialized::matmul_warp_specialized;
+use crate::products::order::{Grouped, Listed, Order, hilbert};
+use crate::products::product::{Product, product};
+
+/// `numbers[row, column]` is the number of the tile there.
+#[device]
+fn write_numbers(tiles: impl Order, numbers: Ptr<i32>, columns: Scalar<i32>) {
+    for tile in tiles.of_program() {
+        let [row, column] = tiles.place(tile);
+        numbers.at(row * columns + column).store(tile);
+    }
+}
+
+/// The numbers of [`Grouped`] with groups of `GROUP` rows.
+#[kernel(warps = 1, instances(<1>, <4>))]
+pub fn tiles_grouped<const GROUP: usize>(numbers: Ptr<i32>, rows: i32, columns: i32) {
+    let tiles = Grouped::new([rows, columns], [1, 1], GROUP);
+    write_numbers(tiles, numbers, columns);
+}
+
+/// The numbers of [`Listed`] for `count` tiles in `list`.
+#[kernel(warps = 1)]
+pub fn tiles_listed(#[readonly] list: Ptr<i32>, count: i32, numbers: Ptr<i32>, columns: i32) {
+    write_numbers(Listed::new(list, count), numbers, columns);
+}
+
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` in the order of a list of `count` tiles.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
+pub fn matmul_listed<T: Float + Factor<T, f32>>(
+    #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
+    #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
+    #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
+    #[readonly] list: Ptr<i32>,
+    count: i32,
+    k: i32,
+) {
+    let tiles = Listed::new(list, count);
+    let nothing = |part: Part<T>, _| part.fetched.arrive();
+    multiply_then([a, b, c], k, tiles, IN_TURNS, nothing, |sums, _| {
+        sums.cast::<T>()
+    });
+}
+
+/// An order as the kernels read it.
+fn list_of(case: &mut Case, order: &[i32]) -> Input<i32> {
+    let order = order.to_vec();
+    case.input("list", [order.len()], move |at| order[at])
+}
+
+/// The number of the tile at a place: groups of `group` rows, each column by column, every other one backwards.
+fn number_grouped([rows, columns]: [usize; 2], group: usize, [row, column]: [usize; 2]) -> i32 {
+    let first = row / group * group;
+    let is_forward = (first / group).is_multiple_of(2);
+    let column = if is_forward {
+        column
+    } else {
+        columns - 1 - column
+    };
+    let rows = group.min(rows - first);
+    (first * columns + column * rows + row - first) as i32
+}
+
+fn grouped<const GROUP: usize>(case: &mut Case) -> CaseResult {
+    let [rows, columns] = ["rows", "columns"].map(|name| case.size(name));
+    let numbers = case.output::<i32>("numbers", [rows, columns]);
+    let arguments = (&numbers, rows as i32, columns as i32);
+    case.launch(tiles_grouped::<GROUP>, 3, arguments)?;
+    let number = |place| number_grouped([rows, columns], GROUP, place);
+    case.expect(&numbers, number, Exactly)
+}
+
+#[case(sizes(rows = [9, 1, 3], columns = [5, 7, 1]))]
+fn tiles_grouped_case(case: &mut Case) -> CaseResult {
+    grouped::<4>(case)
+}
+
+#[case(sizes(rows = [6, 1], columns = [4, 1]))]
+fn tiles_row_by_row(case: &mut Case) -> CaseResult {
+    grouped::<1>(case)
+}
+
+#[case(sizes(rows = [8, 5, 1], columns = [8, 3, 6]))]
+fn tiles_along_a_hilbert_curve(case: &mut Case) -> CaseResult {
+    let [rows, columns] = ["rows", "columns"].map(|name| case.size(name));
+    let order = hilbert(rows, columns);
+    let list = list_of(case, &order);
+    let numbers = case.output::<i32>("numbers", [rows, columns]);
+    let arguments = (&list, order.len() as i32, &numbers, columns as i32);
+    case.launch(tiles_listed, 3, arguments)?;
+    let number = |[row, column]: [usize; 2]| {
+        let at = order
+            .iter()
+            .position(|place| *place == (row << 16 | column) as i32);
+        at.map_or(-1, |at| at as i32)
+    };
+    case.expect(&numbers, number, Exactly)
+}
+
+/// Beside it the product in the order of groups.
+#[case(sizes(m = [256, 200], n = [512, 264], k = [256, 72]))]
+fn matmul_hilbert_bf16(case: &mut Case) -> CaseResult {
+    let tiles = [case.size("m").div_ceil(BM), case.size("n").div_ceil(BN)];
+    let order = hilbert(tiles[0], tiles[1]);
+    let list = list_of(case, &order);
+    product::<bf16>(case, |case, p: &Product<bf16>| {
+        let programs = order.len().min(128);
+        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
+        let same = Close {
+            relative: 1e-2,
+            absolute: 1e-2 * f64::from(p.k()).sqrt(),
+        };
+        let grouped = matmul_warp_specialized::<bf16, 256, 64, 4>;
+        case.rival("grouped", same, grouped, programs, arguments)?;
+        let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
+        let arguments = (a, b, c, &list, order.len() as i32, p.k());
+        case.launch(matmul_listed::<bf16>, programs, arguments)
+    })
+}

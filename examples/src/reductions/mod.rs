@@ -1,0 +1,7 @@
+//! Reductions of rows, columns and whole arrays.
+
+pub mod cluster_sum;
+pub mod column_sum;
+pub mod histogram;
+pub mod row_sum;
+pub mod sum_all;

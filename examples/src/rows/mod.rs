@@ -1,0 +1,20 @@
+//! Norms, softmax, scans and sorts along the rows of a matrix.
+
+mod in_registers;
+mod row_case;
+mod span;
+
+pub mod cluster_norm;
+pub mod cluster_order;
+pub mod cross_entropy;
+pub mod cumsum_rows;
+pub mod fused_l2norm;
+pub mod layernorm;
+pub mod rmsnorm;
+pub mod short_rows;
+pub mod softmax;
+pub mod softmax_bulk;
+pub mod softmax_cluster;
+pub mod softmax_cluster_persistent;
+pub mod softmax_long;
+pub mod top_k;

@@ -1,0 +1,147 @@
+//! Facts through shape operations.
+
+use super::{DimFacts, Facts, log2};
+
+/// A dimension of 1 before dimension `axis`.
+pub(crate) fn expand_dims(operand: &Facts, axis: usize) -> Facts {
+    let new = DimFacts {
+        divisibility: operand.divisibility(),
+        stride: Some(0),
+        ..DimFacts::default()
+    };
+    let mut facts = operand.clone();
+    facts.dims.insert(axis.min(facts.dims.len()), new);
+    facts
+}
+
+/// Dimensions of 1 repeated.
+pub(crate) fn broadcast(operand: &Facts, from: &[u32], to: &[u32]) -> Facts {
+    let mut facts = operand.clone();
+    for (dim, (&from, &to)) in facts.dims.iter_mut().zip(from.iter().zip(to)) {
+        if from == 1 && to > 1 {
+            dim.constancy = log2(to);
+            dim.stride = Some(0);
+        }
+    }
+    facts
+}
+
+/// Dimension `i` of the result is dimension `order[i]` of the operand.
+pub(crate) fn permute(operand: &Facts, order: &[u32]) -> Facts {
+    let dims = order.iter().map(|&d| operand.dims[d as usize]).collect();
+    Facts {
+        dims,
+        range: operand.range,
+    }
+}
+
+/// The last dimension, which is 2, taken apart.
+pub(crate) fn split(operand: &Facts) -> Facts {
+    let mut facts = operand.clone();
+    facts.dims.pop();
+    facts
+}
+
+/// Two tensors along a new last dimension.
+pub(crate) fn join(lhs: &Facts, rhs: &Facts) -> Facts {
+    let divisibility = lhs.divisibility().min(rhs.divisibility());
+    let mut facts = lhs.join(rhs);
+    facts.dims.push(DimFacts {
+        divisibility,
+        ..DimFacts::default()
+    });
+    facts
+}
+
+/// The same elements in row-major order in another shape. Dimensions are matched from the last; facts survive
+/// where a dimension of one shape is a whole number of dimensions of the other.
+pub(crate) fn reshape(operand: &Facts, from: &[u32], to: &[u32]) -> Facts {
+    let divisibility = operand.divisibility();
+    let mut dims = smallvec::SmallVec::<[DimFacts; 2]>::new();
+    let mut source = Source {
+        operand,
+        sizes: from,
+        next: from.len(),
+        current: None,
+    };
+    for &size in to.iter().rev() {
+        dims.push(source.take(log2(size), divisibility));
+    }
+    dims.reverse();
+    Facts {
+        dims,
+        range: operand.range,
+    }
+}
+
+/// The operand's dimensions as they are used up, the last first.
+struct Source<'a> {
+    operand: &'a Facts,
+    sizes: &'a [u32],
+    /// Dimensions below this one are untouched.
+    next: usize,
+    /// What is left of the dimension in use: its facts and the logarithm of its remaining size.
+    current: Option<(DimFacts, u8)>,
+}
+
+impl Source<'_> {
+    /// The facts of the next `2^size` elements in row-major order from the back.
+    fn take(&mut self, size: u8, divisibility: u8) -> DimFacts {
+        let unknown = DimFacts {
+            divisibility,
+            ..DimFacts::default()
+        };
+        if size == 0 {
+            return unknown;
+        }
+        let Some((dim, left)) = self.open() else {
+            return unknown;
+        };
+        let taken = size.min(left);
+        let contiguity = dim.contiguity.min(taken);
+        let facts = DimFacts {
+            contiguity,
+            divisibility: dim.divisibility_at(contiguity).max(divisibility),
+            constancy: dim.constancy.min(taken),
+            // A dimension that spans several of the operand's has no one stride.
+            stride: dim.stride.filter(|_| size <= left),
+        };
+        // Along what is left, the elements are `2^taken` apart: they do not count up, but long equal runs go on.
+        let rest = DimFacts {
+            contiguity: 0,
+            divisibility,
+            constancy: dim.constancy.saturating_sub(taken),
+            stride: dim.stride.and_then(|by| by.checked_mul(1 << taken)),
+        };
+        self.current = (left > taken).then_some((rest, left - taken));
+        self.skip(size - taken, divisibility);
+        facts
+    }
+
+    fn open(&mut self) -> Option<(DimFacts, u8)> {
+        while self.current.is_none() && self.next > 0 {
+            self.next -= 1;
+            let size = log2(self.sizes[self.next]);
+            self.current = (size > 0).then(|| (self.operand.dims[self.next], size));
+        }
+        self.current
+    }
+
+    /// Uses up elements of further dimensions, of which nothing is kept.
+    fn skip(&mut self, mut size: u8, divisibility: u8) {
+        while size > 0 {
+            let Some((dim, left)) = self.open() else {
+                return;
+            };
+            let taken = size.min(left);
+            let rest = DimFacts {
+                contiguity: 0,
+                divisibility,
+                constancy: dim.constancy.saturating_sub(taken),
+                stride: dim.stride.and_then(|by| by.checked_mul(1 << taken)),
+            };
+            self.current = (left > taken).then_some((rest, left - taken));
+            size -= taken;
+        }
+    }
+}

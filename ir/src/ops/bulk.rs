@@ -1,0 +1,331 @@
+//! Linear copies by TMA (PTX ISA, `cp.async.bulk`): runs of elements that follow one another both in global and
+//! in shared memory. They need no tensor map.
+//!
+//! As through tensor maps, one thread asks, a load completes bytes on a barrier, and a store is a group that the asking
+//! thread waits for. Both sides begin at multiples of 16 bytes, and so many are moved.
+//!
+//! Of a tile that the CTAs of a cluster split, each CTA moves its part of the run. Of CTAs with the same part all load it, or
+//! one for all of them, and one stores it.
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+
+use super::define::{answers, define_op};
+use super::global::L2Policy;
+use super::mbarrier::{check_predicate, one_barrier};
+use super::shared::descriptor;
+use super::tma::{REDUCTIONS, TmaReduceOp, check_copies, check_multicast};
+use super::tma::{constant_int, is_whole_units};
+use super::{OpRules, SharedAccess, SharedAccesses, Types, Values};
+use crate::OpError;
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::{Effects, Func, SmemType, Spaces, Type};
+use diag::Code;
+use layout::local::{Places, Storage};
+use layout::{Dims, LayoutError};
+
+/// A pointer to one element.
+fn check_pointer(func: &Func, op: &str, ptr: Value) -> Result<DType, OpError> {
+    let ty = func.ty(ptr);
+    match ty {
+        Type::Scalar(Elem::Ptr(pointee)) => Ok(*pointee),
+        _ => Err(OpError::new(
+            Code::ElementMismatch,
+            format!("`{op}` wants a pointer to the first of the elements, this is {ty}"),
+        )
+        .typed(ptr, ty)),
+    }
+}
+
+/// The view holds elements of the pointer's type, one after the other, in whole multiples of TMA's alignment.
+fn check_run<'f>(
+    func: &'f Func,
+    op: &str,
+    ptr: Value,
+    view: Value,
+) -> Result<&'f SmemType, OpError> {
+    let pointee = check_pointer(func, op, ptr)?;
+    let s = descriptor(func, op, view)?;
+    if s.elem != pointee.into() {
+        let message = format!(
+            "`{op}` moves elements as they are, and {} does not point to those of {s}",
+            func.ty(ptr)
+        );
+        return Err(OpError::new(Code::ElementMismatch, message)
+            .typed(ptr, func.ty(ptr))
+            .typed(view, s));
+    }
+    check_together(func, op, s, view)?;
+    Ok(s)
+}
+
+/// The elements of the view follow one another, and its bytes are a multiple of what a bulk copy counts in.
+pub(super) fn check_together(
+    func: &Func,
+    op: &str,
+    s: &SmemType,
+    view: Value,
+) -> Result<(), OpError> {
+    let unit = func.target.tensor_map.unit_bytes;
+    let part = s.part();
+    let part =
+        part.map_err(|e| OpError::new(Code::LayoutMismatch, e.to_string()).typed(view, s))?;
+    let bytes = part.product() * u64::from(s.elem.bytes());
+    if !bytes.is_multiple_of(unit.into()) {
+        let whose = if part == s.shape {
+            ""
+        } else {
+            "each CTA's part of "
+        };
+        let message = format!("`{op}` moves multiples of {unit} bytes, and {whose}{s} has {bytes}");
+        return Err(OpError::new(Code::AccessWidth, message).typed(view, s));
+    }
+    match follow_one_another(s, unit) {
+        Ok(true) => Ok(()),
+        Err(error) => Err(OpError::new(Code::InvalidLayout, error.to_string())),
+        Ok(false) => Err(OpError::new(
+            Code::LayoutMismatch,
+            format!("`{op}` moves elements that lie one after the other, and those of {s} do not"),
+        )
+        .typed(view, s)
+        .help(if s.layout.ctas() == 1 {
+            "allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, and take whole rows of it"
+        } else {
+            "allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, of which each CTA has whole ones that follow one another"
+        })),
+    }
+}
+
+/// Do the elements of a view, or of each CTA's part of it, follow one another in row-major order, and lie so from a multiple of
+/// `unit` bytes on?
+fn follow_one_another(s: &SmemType, unit: u32) -> Result<bool, LayoutError> {
+    let part = s.part()?;
+    let places = Places::new(&s.layout, &s.alloc_shape)?;
+    let storage = Storage::new(&s.layout, &s.alloc_shape, s.elem.bytes())?;
+    if !places.hold_parts(&part, &s.part_origins()?) || !is_run(&part, &s.shape) {
+        return Ok(false);
+    }
+    let has_buffers = s.alloc_shape.rank() > s.layout.rank();
+    let of_buffer: u32 = part.iter().skip(usize::from(has_buffers)).product();
+    let lies_there = |dim: usize, index: u32, stride: u32| {
+        let at = places.offset(&Dims::filled(0, s.shape.rank()).with(dim, index));
+        storage.bytes(at) == index * stride * s.elem.bytes()
+    };
+    let mut stride = 1;
+    for dim in (usize::from(has_buffers)..s.shape.rank()).rev() {
+        let mut bits = 0..part[dim].trailing_zeros();
+        if !bits.all(|bit| lies_there(dim, 1 << bit, stride)) {
+            return Ok(false);
+        }
+        stride *= part[dim];
+    }
+    // Where the view begins must move all of it by whole units, and no element of it against another.
+    let starts_apart = places.start_reach(&s.shape) & (of_buffer - 1) == 0;
+    let has_whole_gaps = storage.gaps.iter().all(|&(shift, bytes)| {
+        1 << shift >= of_buffer && bytes.unsigned_abs().is_multiple_of(unit)
+    });
+    let buffers_follow = !has_buffers || s.shape[0] == 1 || lies_there(0, 1, of_buffer);
+    Ok(starts_apart && has_whole_gaps && buffers_follow)
+}
+
+/// Does a box of a tensor follow in row-major order without others between?
+fn is_run(part: &[u32], shape: &[u32]) -> bool {
+    let cut = (0..shape.len()).rev().find(|&dim| part[dim] != shape[dim]);
+    cut.is_none_or(|cut| part[..cut].iter().all(|&size| size == 1))
+}
+
+/// A number of elements: an i32, whole units of a bulk copy, and no more than there are. What is known while tracing is
+/// checked here, the rest where the kernel runs.
+pub(super) fn check_count(
+    func: &Func,
+    op: &str,
+    elem_bytes: u32,
+    most: Option<u64>,
+    count: PackedOption<Value>,
+) -> Result<(), OpError> {
+    let Some(count) = count.expand() else {
+        return Ok(());
+    };
+    let ty = func.ty(count);
+    if *ty != Type::Scalar(Elem::I32) {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            format!("a number of elements is an i32, not {ty}"),
+        )
+        .typed(count, ty));
+    }
+    let Some(known) = constant_int(func, count) else {
+        return Ok(());
+    };
+    let wrong = |code, message| Err(OpError::new(code, message).origin(count, "this number"));
+    if known <= 0 || most.is_some_and(|most| known > i128::from(most)) {
+        let most = most.map_or(String::new(), |most| format!(" of at most {most}"));
+        let message = format!("`{op}` moves a number of elements{most}, not {known}");
+        return wrong(Code::ConstantRange, message);
+    }
+    if !is_whole_units(func, known, elem_bytes) {
+        let message = format!(
+            "`{op}` moves multiples of {} bytes, and {known} elements of {elem_bytes} bytes are none",
+            func.target.tensor_map.unit_bytes
+        );
+        return wrong(Code::AccessWidth, message);
+    }
+    Ok(())
+}
+
+define_op! {
+    /// Elements from global into shared memory; their bytes complete on `barrier`, which must expect them.
+    pub struct BulkLoad = "bulk_load" {
+        /// How long they should stay in L2.
+        policy: L2Policy,
+        /// The address of the first, a pointer to a multiple of 16 bytes.
+        src: Value,
+        /// Where to.
+        view: Value,
+        /// What completes.
+        barrier: Value,
+        /// How many, an i32 above zero; as many as the view has without it.
+        count: PackedOption<Value>,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
+        /// The CTAs of the cluster that get the elements, each at this view's place in its own shared memory, and whose
+        /// barriers in that place complete: one bit for each rank, an i32. Without it only the CTA that asks.
+        multicast: PackedOption<Value>,
+        /// Whether one CTA loads for all that have the same part of the view; without it each loads its own.
+        to_copies: bool,
+    }
+}
+
+impl OpRules for BulkLoad {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        self.policy.check()?;
+        let s = check_run(func, "bulk_load", self.src, self.view)?;
+        one_barrier(func, "bulk_load", self.barrier)?;
+        let most = Some(s.shape.product());
+        check_count(func, "bulk_load", s.elem.bytes(), most, self.count)?;
+        check_predicate(func, "bulk_load", self.predicate)?;
+        check_multicast(func, self.multicast)?;
+        // What lies together was checked, so that the parts are known.
+        let origins = s.part_origins().unwrap_or_default();
+        let copies = (self.to_copies, self.multicast);
+        check_copies(func, "bulk_load", &origins, self.view, copies)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            reads: Spaces::ALL,
+            writes: Spaces::SHARED,
+            is_ordered: true,
+            is_guarded: true,
+            ..Effects::PURE
+        }
+    }
+    fn shared_accesses(&self) -> SharedAccesses {
+        smallvec![
+            (self.view, SharedAccess::AsyncWrite),
+            (self.barrier, SharedAccess::AsyncAtomic)
+        ]
+    }
+    fn accesses_other_ctas(&self) -> bool {
+        self.multicast.is_some() || self.to_copies
+    }
+    fn shared_by_ctas(&self, func: &Func) -> Values {
+        of_all_ctas(func, self.view, self.src, self.count)
+    }
+    answers!(one_thread, free_layouts);
+}
+
+define_op! {
+    /// Elements from shared into global memory, stored or combined with what is there. They belong to a group of their own,
+    /// committed at once; `tma_store_wait` waits for it.
+    pub struct BulkStore = "bulk_store" {
+        /// How they combine.
+        op: TmaReduceOp,
+        /// How long they should stay in L2.
+        policy: L2Policy,
+        /// Where the first goes to, a pointer to a multiple of 16 bytes.
+        dst: Value,
+        /// Where from.
+        view: Value,
+        /// How many, an i32 above zero; as many as the view has without it.
+        count: PackedOption<Value>,
+        /// Whether at all; a scalar boolean. The group is committed all the same.
+        predicate: PackedOption<Value>,
+    }
+}
+
+impl OpRules for BulkStore {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        self.policy.check()?;
+        let s = check_run(func, "bulk_store", self.dst, self.view)?;
+        match s.elem {
+            Elem::Data(dtype) if self.op.accepts_linear(dtype) => {}
+            elem => {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!("TMA has no `{}` for {elem}", self.op),
+                )
+                .help(format!("{REDUCTIONS}; in linear copies it adds f64 too")));
+            }
+        }
+        let most = Some(s.shape.product());
+        check_count(func, "bulk_store", s.elem.bytes(), most, self.count)?;
+        check_predicate(func, "bulk_store", self.predicate)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            reads: Spaces::ALL,
+            writes: Spaces::ALL,
+            is_ordered: true,
+            is_guarded: true,
+            ..Effects::PURE
+        }
+    }
+    fn shared_by_ctas(&self, func: &Func) -> Values {
+        of_all_ctas(func, self.view, self.dst, self.count)
+    }
+    answers!(shared(view: AsyncRead), one_thread, free_layouts);
+}
+
+/// Where the run begins and how long it is, if the CTAs of the cluster split its tile.
+fn of_all_ctas(func: &Func, view: Value, ptr: Value, count: PackedOption<Value>) -> Values {
+    let s = func.ty(view).as_smem();
+    if s.is_none_or(|s| s.layout.ctas() == 1) {
+        return Values::new();
+    }
+    [Some(ptr), count.expand()].into_iter().flatten().collect()
+}
+
+define_op! {
+    /// Elements from global memory into L2.
+    pub struct BulkPrefetch = "bulk_prefetch" {
+        /// How long they should stay in L2.
+        policy: L2Policy,
+        /// Where the first lies, a pointer to a multiple of 16 bytes.
+        src: Value,
+        /// How many, an i32 above zero.
+        count: Value,
+        /// Whether at all; a scalar boolean.
+        predicate: PackedOption<Value>,
+    }
+}
+
+impl OpRules for BulkPrefetch {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        self.policy.check()?;
+        let pointee = check_pointer(func, "bulk_prefetch", self.src)?;
+        let count = Some(self.count).into();
+        check_count(func, "bulk_prefetch", pointee.bytes(), None, count)?;
+        check_predicate(func, "bulk_prefetch", self.predicate)?;
+        Ok(smallvec![])
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_ordered: true,
+            ..Effects::PURE
+        }
+    }
+    answers!(one_thread, free_layouts);
+}

@@ -1,0 +1,321 @@
+//! Products of tiles in registers: by the tensor cores of each warp (PTX `mma.sync`), and element by element.
+//!
+//! Both want the factors where the accumulator needs them: the layout `DotOperand` of the accumulator's. Then every thread holds
+//! what its own elements of the accumulator are made of, and nothing moves.
+
+use smallvec::smallvec;
+
+use super::cut::nearest_multiples;
+use super::define::{answers, define_op};
+use super::wgmma::{InputPrecision, describe};
+use super::{OpRules, Types};
+use crate::OpError;
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::{Func, TensorType, Type};
+use diag::Code;
+use layout::{DotOperand, Layout};
+
+define_op! {
+    /// `accumulator + a · b` on the tensor cores, each warp for itself (PTX `mma.sync`). `a` is `[M, K]`, `b` is `[K, N]`,
+    /// the accumulator `[M, N]`; all may have a batch dimension before.
+    pub struct MmaV2 = "mma_v2" {
+        /// What 32-bit floats count as.
+        precision: InputPrecision,
+        /// Left factor, in the layout `DotOperand(0, ..)` of the accumulator's.
+        a: Value,
+        /// Right factor, in the layout `DotOperand(1, ..)` of the accumulator's.
+        b: Value,
+        /// What is added to, in a layout `Mma`.
+        accumulator: Value,
+    }
+}
+
+impl OpRules for MmaV2 {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let factors = Factors::of(func, "mma_v2", self.a, self.b, self.accumulator)?;
+        if !matches!(factors.acc.layout, Layout::Mma(_)) {
+            return Err(factors.wrong_accumulator("Mma", "Mma::new([4, 1], [16, 8])"));
+        }
+        factors.check_shapes()?;
+        factors.check_warp_elements(&func.target.mma, self.precision)?;
+        // Lanes hold whole words along K, which is what the tensor cores take.
+        let least = (32 / factors.a.elem.bits()).max(1);
+        let width = factors.check_operands(least)?;
+        factors.check_depth(4 * width)?;
+        factors.check_tile([16, 8])?;
+        Ok(smallvec![Type::Tensor(factors.acc.clone())])
+    }
+    answers!(free_layouts);
+}
+
+define_op! {
+    /// `accumulator + a · b` by multiplications of single elements, for types and sizes that tensor cores do not have. `a`
+    /// is `[M, K]`, `b` is `[K, N]`, the accumulator `[M, N]`; all may have a batch dimension before.
+    pub struct DotFma = "dot_fma" {
+        /// Left factor, in the layout `DotOperand(0, ..)` of the accumulator's.
+        a: Value,
+        /// Right factor, in the layout `DotOperand(1, ..)` of the accumulator's.
+        b: Value,
+        /// What is added to, in a layout `Blocked`.
+        accumulator: Value,
+    }
+}
+
+/// More products of single elements than this in one operation make a kernel that takes long to assemble.
+const MANY_PRODUCTS: u64 = 1 << 19;
+
+impl DotFma {
+    /// The number of products of single elements, where it is more than a kernel should spell out.
+    pub fn excess(&self, func: &Func) -> Option<u64> {
+        let a = func.ty(self.a).shape();
+        let acc = func.ty(self.accumulator).shape();
+        let all = acc.iter().map(|d| u64::from(*d)).product::<u64>() * u64::from(*a.last()?);
+        (all > MANY_PRODUCTS).then_some(all)
+    }
+}
+
+impl OpRules for DotFma {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let factors = Factors::of(func, "dot_fma", self.a, self.b, self.accumulator)?;
+        if !matches!(factors.acc.layout, Layout::Blocked(_)) {
+            let example = "Blocked::new([4, 4], [4, 8], [4, 1], [1, 0])";
+            return Err(factors.wrong_accumulator("Blocked", example));
+        }
+        factors.check_shapes()?;
+        factors.check_fma_elements()?;
+        factors.check_operands(0)?;
+        Ok(smallvec![Type::Tensor(factors.acc.clone())])
+    }
+    answers!(free_layouts);
+    fn excess_products(&self, func: &Func) -> Option<u64> {
+        self.excess(func)
+    }
+}
+
+/// The three tensors of a product.
+struct Factors<'f> {
+    op: &'static str,
+    values: [Value; 3],
+    a: &'f TensorType,
+    b: &'f TensorType,
+    acc: &'f TensorType,
+}
+
+impl<'f> Factors<'f> {
+    fn of(
+        func: &'f Func,
+        op: &'static str,
+        a: Value,
+        b: Value,
+        acc: Value,
+    ) -> Result<Factors<'f>, OpError> {
+        let tensor = |value: Value, what: &str| {
+            func.ty(value).as_tensor().ok_or_else(|| {
+                let ty = func.ty(value);
+                OpError::new(
+                    Code::ElementMismatch,
+                    format!("the {what} of `{op}` is a tensor, not {ty}"),
+                )
+                .typed(value, ty)
+            })
+        };
+        Ok(Factors {
+            op,
+            values: [a, b, acc],
+            a: tensor(a, "left factor")?,
+            b: tensor(b, "right factor")?,
+            acc: tensor(acc, "accumulator")?,
+        })
+    }
+
+    fn wrong_accumulator(&self, kind: &str, example: &str) -> OpError {
+        OpError::new(
+            Code::LayoutMismatch,
+            format!(
+                "the accumulator of `{}` has a layout of `{kind}`, not {}",
+                self.op, self.acc.layout
+            ),
+        )
+        .typed(self.values[2], self.acc)
+        .help(format!("make it with `zeros(shape, {example})`"))
+    }
+
+    fn check_shapes(&self) -> Result<(), OpError> {
+        let (a, b, acc) = (&self.a.shape, &self.b.shape, &self.acc.shape);
+        let rank = acc.rank();
+        let fits = (rank == 2 || rank == 3) && a.rank() == rank && b.rank() == rank && {
+            let (row, column) = (rank - 2, rank - 1);
+            let is_same_batch = a[..row] == acc[..row] && b[..row] == acc[..row];
+            is_same_batch && a[column] == b[row] && a[row] == acc[row] && b[column] == acc[column]
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(OpError::new(
+            Code::ShapeMismatch,
+            format!(
+                "`{}` multiplies [M, K] by [K, N] into [M, N], or that of each batch; these are {a}, {b} and {acc}",
+                self.op
+            ),
+        )
+        .origin(self.values[0], format!("left, {a}"))
+        .origin(self.values[1], format!("right, {b}"))
+        .origin(self.values[2], format!("accumulator, {acc}")))
+    }
+
+    /// Both factors lie as the accumulator wants them, with one k width, which is at least `least` where there is any. Gives
+    /// the width.
+    fn check_operands(&self, least: u32) -> Result<u32, OpError> {
+        let a = self.operand(0, least)?;
+        let b = self.operand(1, least)?;
+        if a.k_width == b.k_width {
+            return Ok(a.k_width);
+        }
+        Err(OpError::new(
+            Code::LayoutMismatch,
+            format!(
+                "the factors have different k widths, {} and {}: elements of different K would be multiplied",
+                a.k_width, b.k_width
+            ),
+        )
+        .origin(self.values[0], format!("left, {}", self.a.layout))
+        .origin(self.values[1], format!("right, {}", self.b.layout))
+        .help(format!("take {} for both", a.k_width.max(b.k_width))))
+    }
+
+    /// The layout of a factor.
+    fn operand(&self, number: u32, least: u32) -> Result<&'f DotOperand, OpError> {
+        let (value, t, side) = match number {
+            0 => (self.values[0], self.a, "left"),
+            _ => (self.values[1], self.b, "right"),
+        };
+        let wanted = DotOperand::new(number, self.acc.layout.clone(), least);
+        let wrong = |message: String| OpError::new(Code::LayoutMismatch, message).typed(value, t);
+        let Layout::DotOperand(found) = &t.layout else {
+            return Err(wrong(format!(
+                "the {side} factor of `{}` has the layout `{wanted}`, not {}",
+                self.op, t.layout
+            ))
+            .help("load it from shared memory with that layout, or `convert_layout` it"));
+        };
+        if found.operand != number {
+            return Err(wrong(format!(
+                "the {side} factor of `{}` is operand {number}, and its layout says {}",
+                self.op, found.operand
+            ))
+            .help(format!("write `DotOperand::new({number}, ..)`")));
+        }
+        if found.parent != self.acc.layout {
+            return Err(wrong(format!(
+                "the {side} factor of `{}` lies for another accumulator: its parent is {}",
+                self.op, found.parent
+            ))
+            .origin(
+                self.values[2],
+                format!("the accumulator is {}", self.acc.layout),
+            )
+            .help("make both from one layout: `DotOperand::new(.., acc.layout(), ..)`"));
+        }
+        if found.k_width < least {
+            return Err(wrong(format!(
+                "the tensor cores take words of 32 bits along K, which are {least} elements of {}, and the k width is {}",
+                t.elem, found.k_width
+            ))
+            .help(format!("write `DotOperand::new({number}, .., {least})`")));
+        }
+        Ok(found)
+    }
+
+    /// Below this depth lanes would hold copies, which would be counted several times.
+    fn check_depth(&self, least: u32) -> Result<(), OpError> {
+        let depth = self.a.shape[self.a.rank() - 1];
+        if depth >= least {
+            return Ok(());
+        }
+        Err(OpError::new(
+            Code::ShapeMismatch,
+            format!("four lanes hold {least} elements along K with this k width, and K is {depth}"),
+        )
+        .typed(self.values[0], self.a)
+        .help("take a smaller k width, or fill K up with zeros"))
+    }
+
+    /// Extents that are no powers of two are made of whole instructions.
+    fn check_tile(&self, [rows, columns]: [u32; 2]) -> Result<(), OpError> {
+        let rank = self.acc.rank();
+        let (m, n) = (self.acc.shape[rank - 2], self.acc.shape[rank - 1]);
+        let fits = |size: u32, of: u32| size.is_power_of_two() || size.is_multiple_of(of);
+        if fits(m, rows) && fits(n, columns) {
+            return Ok(());
+        }
+        let message = format!(
+            "`{}` multiplies {rows} rows by {columns} columns at once, and the accumulator has {}",
+            self.op, self.acc.shape
+        );
+        let help = format!(
+            "M can be {}, N can be {}",
+            nearest_multiples(m, rows),
+            nearest_multiples(n, columns)
+        );
+        Err(OpError::new(Code::NotPowerOfTwo, message)
+            .typed(self.values[2], self.acc)
+            .help(help))
+    }
+
+    /// Types that have an instruction `mma.sync`.
+    fn check_warp_elements(
+        &self,
+        mma: &target::Mma,
+        precision: InputPrecision,
+    ) -> Result<(), OpError> {
+        let types = self.types();
+        let product = types.and_then(|(a, b, sum)| precision.matrix_types([a, b, sum]));
+        let fits = product.is_some_and(|product| mma.shapes(product).is_some());
+        let is_tf32 = precision == InputPrecision::Tf32;
+        if fits && (!is_tf32 || self.a.elem == Elem::F32) {
+            return Ok(());
+        }
+        let error = self.wrong_elements();
+        Err(match types {
+            Some((DType::F32, DType::F32, DType::F32)) => {
+                error.help("f32 is multiplied as tf32 only: say so with `mma_v2_tf32`")
+            }
+            _ => error
+                .note(format!("it multiplies {}", describe(mma.types)))
+                .help("cast the factors, or take `dot_fma`"),
+        })
+    }
+
+    /// What threads multiply: numbers of one type, or small ones into a wider type.
+    fn check_fma_elements(&self) -> Result<(), OpError> {
+        use DType::{Bf16, E4m3, E5m2, F16, F32, I1, I8, I16, I32, U8, U16};
+        let fits = match self.types() {
+            Some((I1 | E4m3 | E5m2, _, _)) => false,
+            Some((a, b, sum)) if a == b && b == sum => true,
+            Some((a, b, F32)) => a == b && matches!(a, F16 | Bf16),
+            Some((I8 | U8, b, I32)) => matches!(b, I8 | U8),
+            Some((I16 | U16, b, I32)) => matches!(b, I16 | U16),
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(self.wrong_elements().note("it multiplies numbers of one type, f16 and bf16 also into f32, and integers of 8 and 16 bits also into i32"))
+    }
+
+    fn types(&self) -> Option<(DType, DType, DType)> {
+        match (self.a.elem, self.b.elem, self.acc.elem) {
+            (Elem::Data(a), Elem::Data(b), Elem::Data(sum)) => Some((a, b, sum)),
+            _ => None,
+        }
+    }
+
+    fn wrong_elements(&self) -> OpError {
+        let (a, b, sum) = (self.a.elem, self.b.elem, self.acc.elem);
+        OpError::new(
+            Code::ElementMismatch,
+            format!("`{}` does not multiply {a} by {b} into {sum}", self.op),
+        )
+    }
+}

@@ -1,0 +1,122 @@
+//! A scalar function of each element.
+
+use super::arith::mismatch;
+use super::control::yielded;
+use super::define::define_op;
+use super::shape::tensor;
+use super::{OpRules, Types, Values};
+use crate::OpError;
+use crate::elem::Elem;
+use crate::entity::{Region, Value};
+use crate::facts::{Facts, KnownFacts};
+use crate::{Func, TensorType, Type};
+use diag::Code;
+use layout::{Axis, Layout};
+
+define_op! {
+    /// Runs the region once for each `pack` elements that a thread holds next to one another. It takes `pack` elements of
+    /// each operand (all of the first, then all of the second) and yields `pack` of each result. It only computes, and may
+    /// branch and loop, each thread by itself.
+    pub struct Map = "map" {
+        /// Elements of an operand in one run.
+        pack: u32,
+        /// Tensors of one shape and layout.
+        operands: Values,
+        /// The function.
+        body: Region,
+    }
+}
+
+impl OpRules for Map {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let Some(&first) = self.operands.first() else {
+            return Err(OpError::new(Code::BrokenRule, "`map` of nothing"));
+        };
+        let t = tensor(func, "map_elementwise", first)?;
+        for &other in &self.operands[1..] {
+            let o = tensor(func, "map_elementwise", other)?;
+            if (&o.shape, &o.layout) != (&t.shape, &t.layout) {
+                let as_first = func.ty(other).with_elem(t.elem);
+                return Err(mismatch(
+                    "map_elementwise",
+                    first,
+                    func.ty(first),
+                    other,
+                    &as_first,
+                ));
+            }
+        }
+        self.check_pack(first, t)?;
+        self.check_params(func)?;
+        let given = yielded(func, self.body);
+        let packs = given.chunks(self.pack as usize);
+        packs
+            .map(|pack| Ok(func.ty(first).with_elem(self.one_elem(func, pack)?)))
+            .collect()
+    }
+    /// The function may ask which thread it is in, or look at neighbours.
+    fn result_facts(&self, _: &Func, _: &KnownFacts, ty: &Type) -> Facts {
+        Facts::unknown(ty)
+    }
+}
+
+impl Map {
+    /// Each thread must hold whole packs.
+    fn check_pack(&self, first: Value, t: &TensorType) -> Result<(), OpError> {
+        let is_power = self.pack.is_power_of_two();
+        let held = match &t.layout {
+            Layout::Auto | Layout::Coalesced => None,
+            layout => layout.linear(&t.shape).ok(),
+        };
+        let held = held.map(|map| 1_u64 << map.bases(Axis::Register).len());
+        let fits = held.is_none_or(|held| held % u64::from(self.pack.max(1)) == 0);
+        if is_power && fits {
+            return Ok(());
+        }
+        let message = match held {
+            Some(held) if is_power => format!(
+                "`map_elementwise` of {} elements at a time, where each thread holds {held}",
+                self.pack
+            ),
+            _ => format!(
+                "`map_elementwise` of {} elements at a time, which is no power of two",
+                self.pack
+            ),
+        };
+        Err(OpError::new(Code::PackedElements, message)
+            .typed(first, t)
+            .help("choose a layout that gives each thread more elements, or take fewer at a time"))
+    }
+
+    fn check_params(&self, func: &Func) -> Result<(), OpError> {
+        let wanted = self.operands.iter().flat_map(|v| {
+            let elem = func.ty(*v).elem();
+            std::iter::repeat_n(elem.map(Type::Scalar), self.pack as usize)
+        });
+        let params = func.region(self.body).params.iter();
+        if params.map(|v| Some(func.ty(*v).clone())).eq(wanted) {
+            return Ok(());
+        }
+        Err(OpError::new(
+            Code::BrokenRule,
+            "the region of `map` takes its operands' elements, as many as the pack of each",
+        ))
+    }
+
+    /// The element type of one result.
+    fn one_elem(&self, func: &Func, pack: &[Value]) -> Result<Elem, OpError> {
+        let first = func.ty(pack[0]);
+        let is_whole = pack.len() == self.pack as usize;
+        let is_one_type = pack.iter().all(|v| func.ty(*v) == first);
+        match first {
+            Type::Scalar(elem) if is_whole && is_one_type => Ok(*elem),
+            _ => Err(OpError::new(
+                Code::BrokenRule,
+                format!(
+                    "the region of `map` yields {} scalars of one type for each result",
+                    self.pack
+                ),
+            )),
+        }
+    }
+}

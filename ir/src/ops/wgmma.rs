@@ -1,0 +1,500 @@
+//! Warpgroup matrix multiply (PTX ISA, `wgmma`): asynchronous, its accumulators in registers.
+//!
+//! What `wgmma` gives is in flight: the tensor cores still write it, and nothing but another `wgmma` and `wgmma_wait` may
+//! take it. That is a type of its own, so that it cannot be read too early.
+
+use cranelift_entity::packed_option::PackedOption;
+use smallvec::smallvec;
+use target::{MatrixType, ProductTypes};
+
+use super::cut::{are_multiples, nearest_multiples};
+use super::define::{answers, attr_enum, define_op};
+use super::mbarrier::check_predicate;
+use super::shared::descriptor;
+use super::{OpRules, Types, Values};
+use crate::OpError;
+use crate::elem::{DType, Elem};
+use crate::entity::Value;
+use crate::{Effects, Func, SmemType, Spaces, TensorType, Type};
+use diag::Code;
+use layout::local::Places;
+use layout::matrix::{MatrixTile, plan_matrix};
+use layout::{Axis, Dims, Layout, Wgmma};
+
+attr_enum! {
+    /// What the tensor cores take 32-bit floats for.
+    pub enum InputPrecision {
+        /// The type's own; for f32 there is none, and tf32 must be named.
+        Own = "own",
+        /// The upper 19 bits of a binary32.
+        Tf32 = "tf32",
+    }
+    unsaid Own
+}
+
+impl InputPrecision {
+    /// What an instruction takes a factor of this type for.
+    fn matrix_type(self, factor: DType) -> Option<MatrixType> {
+        match (factor, self) {
+            (DType::F32, InputPrecision::Tf32) => Some(MatrixType::Tf32),
+            _ => factor.matrix_type(),
+        }
+    }
+
+    /// The types of left factor, right factor and accumulator in an instruction.
+    pub(super) fn matrix_types(self, [a, b, sum]: [DType; 3]) -> Option<[MatrixType; 3]> {
+        Some([
+            self.matrix_type(a)?,
+            self.matrix_type(b)?,
+            sum.matrix_type()?,
+        ])
+    }
+}
+
+/// What instructions multiply, of the types that tiles have: for a note.
+pub(super) fn describe<S>(products: &[ProductTypes<S>]) -> String {
+    let precisions = [InputPrecision::Own, InputPrecision::Tf32];
+    let is_of_tiles = |wanted: MatrixType| {
+        let is_it = |ty: &DType| {
+            precisions
+                .iter()
+                .any(|p| p.matrix_type(*ty) == Some(wanted))
+        };
+        DType::ALL.iter().any(is_it)
+    };
+    target::describe_products(products, is_of_tiles)
+}
+
+define_op! {
+    /// A tensor as the beginning of an accumulator: from here on its registers belong to the tensor cores.
+    pub struct AccumulatorBegin = "accumulator" {
+        /// What it begins with.
+        init: Value,
+    }
+}
+
+impl OpRules for AccumulatorBegin {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let t = accumulator(func, self.init)?;
+        if func.ty(self.init).as_tensor().is_none() {
+            return Err(OpError::new(
+                Code::ElementMismatch,
+                "an accumulator begins with a tensor, and this is one already",
+            ));
+        }
+        Ok(smallvec![Type::InFlight(t.clone())])
+    }
+    fn begins_accumulator(&self) -> bool {
+        true
+    }
+    fn effects(&self) -> Effects {
+        Effects {
+            is_unique: true,
+            ..Effects::PURE
+        }
+    }
+    answers!(free_layouts);
+}
+
+define_op! {
+    /// `accumulator + a · b`, started. `a` is `[M, K]` in shared memory or registers, `b` is `[K, N]` in shared memory, the
+    /// accumulator `[M, N]`. Without `use_accumulator` its old value counts as zero where that is false.
+    pub struct WgmmaStart = "wgmma" {
+        /// What 32-bit floats count as.
+        precision: InputPrecision,
+        /// For 8-bit floats: after how many elements of K partial sums are added in full precision; 0 for never.
+        promote_every: u32,
+        /// Left factor.
+        a: Value,
+        /// Right factor.
+        b: Value,
+        /// A tensor, or what is in flight from another `wgmma`.
+        accumulator: Value,
+        /// Whether the old value counts; a scalar boolean.
+        use_accumulator: PackedOption<Value>,
+    }
+}
+
+impl OpRules for WgmmaStart {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        check_predicate(func, "wgmma", self.use_accumulator)?;
+        let acc = accumulator(func, self.accumulator)?;
+        let b = descriptor(func, "wgmma", self.b)?;
+        let a_ty = func.ty(self.a);
+        let (a_shape, a_elem) = match a_ty {
+            Type::Smem(s) => (&s.shape, s.elem),
+            Type::Tensor(t) => {
+                check_register_operand(self.a, t, acc)?;
+                (&t.shape, t.elem)
+            }
+            other => {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!("the left factor of `wgmma` is a tile, not {other}"),
+                ));
+            }
+        };
+        self.check_shapes(a_shape, b, acc)?;
+        let elems = [a_elem, b.elem, acc.elem];
+        let depth = check_elements(&func.target.wgmma, elems, self.precision)?;
+        self.check_promotion(a_elem, acc.elem)?;
+        self.check_ctas(func, acc, b)?;
+        self.check_tiles(func, acc, b, depth)?;
+        Ok(smallvec![Type::InFlight(acc.clone())])
+    }
+    answers!(effects(TENSOR_CORES), shared(a: AsyncRead, b: AsyncRead), cta_parts, free_layouts);
+    fn in_place_operands(&self) -> &[Value] {
+        std::slice::from_ref(&self.accumulator)
+    }
+    fn started_product(&self) -> Option<Value> {
+        Some(self.accumulator)
+    }
+}
+
+impl WgmmaStart {
+    /// Each CTA of a cluster multiplies what lies in its own shared memory into its part of the accumulator: it has the rows
+    /// of A and the columns of B that belong to that, and all of K.
+    fn check_ctas(&self, func: &Func, acc: &TensorType, b: &SmemType) -> Result<(), OpError> {
+        let Layout::Wgmma(layout) = &acc.layout else {
+            return Ok(());
+        };
+        let a = func.ty(self.a).as_smem();
+        let are_own = layout.cta_bases.is_empty() && b.layout.ctas() == 1;
+        if are_own && a.is_none_or(|a| a.layout.ctas() == 1) {
+            return Ok(());
+        }
+        let Ok(map) = acc.layout.linear(&acc.shape) else {
+            // Wrong layouts are reported where they are made.
+            return Ok(());
+        };
+        let places = map.basis_coords(Axis::Block);
+        let part = part_of(acc, &places);
+        let holds = |s: &SmemType, mn_dim: usize| {
+            let of_k = |at: u32, k: u32| Dims::filled(k, 2).with(mn_dim, at);
+            let origins: Vec<Dims> = places.iter().map(|at| of_k(at[mn_dim], 0)).collect();
+            let part = of_k(part[mn_dim], s.shape[1 - mn_dim]);
+            Places::new(&s.layout, &s.alloc_shape).is_ok_and(|p| p.hold_parts(&part, &origins))
+        };
+        match a {
+            Some(a) if !holds(a, 0) => Err(self.split_otherwise(layout, self.a, a, 0)),
+            _ if !holds(b, 1) => Err(self.split_otherwise(layout, self.b, b, 1)),
+            _ => Ok(()),
+        }
+    }
+
+    fn split_otherwise(&self, sums: &Wgmma, view: Value, s: &SmemType, mn_dim: usize) -> OpError {
+        let (name, seen_as) = [("left", "[M, K]"), ("right", "[K, N]")][mn_dim];
+        let bases = sums.cta_bases.iter();
+        let bases = bases.map(|basis| basis.with(1 - mn_dim, 0).to_string());
+        let bases = bases.collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "the CTAs of the cluster split the {name} factor of `wgmma` in another way than the accumulator: {s} and {sums}"
+        );
+        OpError::new(Code::LayoutMismatch, message)
+            .typed(view, s)
+            .origin(self.accumulator, "accumulator")
+            .help(format!("each CTA multiplies what lies in its own shared memory, and all of K: seen as {seen_as}, it has the CTA bases [{bases}]"))
+    }
+
+    /// Partial sums are worth a second set of registers only where the tensor cores round them.
+    fn check_promotion(&self, a: Elem, acc: Elem) -> Result<(), OpError> {
+        let every = self.promote_every;
+        let is_of_fp8 = matches!(a, Elem::Data(DType::E4m3 | DType::E5m2)) && acc == Elem::F32;
+        if every == 0 || is_of_fp8 && every.is_multiple_of(32) {
+            return Ok(());
+        }
+        let error = OpError::new(
+            Code::ElementMismatch,
+            format!("`promote_every({every})` of products of {a} into {acc}"),
+        );
+        Err(error.note(
+            "sums of 8-bit floats into f32 are promoted, after a multiple of 32 elements of K",
+        ))
+    }
+
+    /// Instructions must tile the accumulator and K, and the tensor cores must be able to read the factors.
+    fn check_tiles(
+        &self,
+        func: &Func,
+        acc: &TensorType,
+        b: &SmemType,
+        depth: u32,
+    ) -> Result<(), OpError> {
+        let Layout::Wgmma(layout) = &acc.layout else {
+            return Ok(());
+        };
+        let wgmma = &func.target.wgmma;
+        let wrong = |message: String| {
+            OpError::new(Code::ShapeMismatch, message)
+                .origin(self.accumulator, format!("accumulator, {}", acc.layout))
+        };
+        let is_integer = acc.elem == Elem::I32;
+        if !wgmma.has_columns(layout.n(), is_integer) {
+            return Err(wrong(format!(
+                "there is no `wgmma` of {} columns for {}; on {} they are multiples of {} up to {}",
+                layout.n(),
+                b.elem,
+                func.target.arch,
+                wgmma.n_unit,
+                wgmma.most_n
+            )));
+        }
+        if layout.instr_shape[2] != depth {
+            return Err(wrong(format!(
+                "one `wgmma` multiplies {depth} elements of {} along K, and the layout says {}",
+                b.elem, layout.instr_shape[2]
+            ))
+            .help(format!(
+                "write `Wgmma::new(.., [{}, {}, {depth}])`",
+                wgmma.m,
+                layout.n()
+            )));
+        }
+        let tile = [wgmma.m, layout.n() * layout.warps[1]];
+        let of_ctas = acc.layout.linear(&acc.shape);
+        let of_ctas = of_ctas.map_or_else(|_| Vec::new(), |map| map.basis_coords(Axis::Block));
+        let part = part_of(acc, &of_ctas);
+        if part[0] < tile[0] || part[1] < tile[1] || b.shape[0] < depth {
+            let whose = if part == acc.shape {
+                ""
+            } else {
+                "of each CTA "
+            };
+            return Err(wrong(format!(
+                "an accumulator {whose}of {part} and a K of {} are smaller than what the warps multiply at once, [{}, {}] by a K of {depth}",
+                b.shape[0], tile[0], tile[1]
+            ))
+            .help("take instructions of fewer columns, or larger tiles"));
+        }
+        if !are_multiples(&part, &tile) || !b.shape[0].is_multiple_of(depth) {
+            let (m, n) = (
+                nearest_multiples(part[0], tile[0]),
+                nearest_multiples(part[1], tile[1]),
+            );
+            return Err(wrong(format!(
+                "an accumulator of {part} and a K of {} are no multiples of what the warps multiply at once, [{}, {}] by a K of {depth}",
+                b.shape[0], tile[0], tile[1]
+            ))
+            .help(format!(
+                "with these instructions M can be {m} and N can be {n}; n may be any multiple of 8 up to 256 that divides N, and K any multiple of {depth}"
+            )));
+        }
+        if let Type::Smem(a) = func.ty(self.a) {
+            check_readable(self.a, a, 0, wgmma.m, depth)?;
+        }
+        check_readable(self.b, b, 1, layout.n(), depth)
+    }
+
+    fn check_shapes(&self, a: &[u32], b: &SmemType, acc: &TensorType) -> Result<(), OpError> {
+        let fits = a.len() == 2
+            && b.shape.rank() == 2
+            && acc.rank() == 2
+            && a[1] == b.shape[0]
+            && a[0] == acc.shape[0]
+            && b.shape[1] == acc.shape[1];
+        if fits {
+            return Ok(());
+        }
+        Err(OpError::new(
+            Code::ShapeMismatch,
+            format!(
+                "`wgmma` multiplies [M, K] by [K, N] into [M, N]; these are {a:?}, {} and {}",
+                b.shape, acc.shape
+            ),
+        )
+        .origin(self.a, format!("left, {a:?}"))
+        .origin(self.b, format!("right, {}", b.shape))
+        .origin(self.accumulator, format!("accumulator, {}", acc.shape))
+        .help(
+            "a tile of `[N, K]` is turned by `b.transpose()`, one of `[K, M]` by `a.transpose()`",
+        ))
+    }
+}
+
+define_op! {
+    /// Waits until at most `pending` groups of this warpgroup are in flight, and gives the accumulators back: as
+    /// tensors those that are done, as in flight those that more will be added to.
+    pub struct WgmmaWait = "wgmma_wait" {
+        /// Groups that may still be in flight.
+        pending: u32,
+        /// What is in flight.
+        accumulators: Values,
+    }
+}
+
+impl OpRules for WgmmaWait {
+    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let most = func.target.wgmma.pending_groups;
+        if self.pending > most {
+            return Err(OpError::new(
+                Code::TooLarge,
+                format!("at most {most} groups may be pending, not {}", self.pending),
+            )
+            .help(format!(
+                "a wait for {most} or fewer lets as many go on; 0 waits for all"
+            )));
+        }
+        let mut types = Types::new();
+        for (i, &value) in self.accumulators.iter().enumerate() {
+            let Some(t) = func.ty(value).as_in_flight() else {
+                return Err(OpError::new(
+                    Code::ElementMismatch,
+                    format!(
+                        "`wait` takes accumulators in flight, not {}",
+                        func.ty(value)
+                    ),
+                )
+                .typed(value, func.ty(value)));
+            };
+            // The author says which accumulators are done: with groups pending, older groups are; and one that goes on
+            // round a loop stays what it is.
+            let stays = match declared.get(i) {
+                Some(ty) => ty.as_in_flight().is_some(),
+                None => self.pending > 0,
+            };
+            types.push(if stays {
+                Type::InFlight(t.clone())
+            } else {
+                Type::Tensor(t.clone())
+            });
+        }
+        Ok(types)
+    }
+    fn waits_for_async_reads(&self) -> bool {
+        true
+    }
+    answers!(effects(TENSOR_CORES), free_layouts);
+    fn in_place_operands(&self) -> &[Value] {
+        &self.accumulators
+    }
+    fn waits_for_products(&self) -> Option<u32> {
+        Some(self.pending)
+    }
+}
+
+define_op! {
+    /// What the threads wrote to shared memory by ordinary stores may be read by TMA and the tensor cores
+    /// (PTX ISA, `fence.proxy.async`). Each writing thread executes it, before the barrier that signals the reader.
+    pub struct FenceAsyncShared = "fence_async_shared" {
+    }
+}
+
+impl OpRules for FenceAsyncShared {
+    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
+        Ok(smallvec![])
+    }
+    fn is_async_fence(&self) -> bool {
+        true
+    }
+    answers!(effects(TENSOR_CORES), free_layouts);
+}
+
+const TENSOR_CORES: Effects = Effects {
+    reads: Spaces::SHARED,
+    writes: Spaces::SHARED,
+    is_ordered: true,
+    is_guarded: true,
+    ..Effects::PURE
+};
+
+/// The accumulator's tensor type; its layout must be the tensor cores' own.
+fn accumulator(func: &Func, value: Value) -> Result<&TensorType, OpError> {
+    let ty = func.ty(value);
+    let Some(t) = ty.as_tensor().or_else(|| ty.as_in_flight()) else {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            format!("the accumulator of `wgmma` is a tensor, not {ty}"),
+        )
+        .typed(value, ty));
+    };
+    match &t.layout {
+        Layout::Wgmma(_) => Ok(t),
+        other => Err(OpError::new(
+            Code::LayoutMismatch,
+            format!("the accumulator of `wgmma` has a layout of `Wgmma`, not {other}"),
+        )
+        .typed(value, t)
+        .help("make it with `Accumulator::zeros(shape, Wgmma::new(..))`")),
+    }
+}
+
+/// What one CTA has of an accumulator whose CTAs begin at the XOR of these places.
+fn part_of(acc: &TensorType, places: &[Dims]) -> Dims {
+    let reached = |dim: usize| places.iter().fold(0, |all, at| all | at[dim]);
+    let sizes = acc.shape.iter().enumerate();
+    sizes
+        .map(|(dim, size)| size >> u32::count_ones(reached(dim)))
+        .collect()
+}
+
+/// The tensor cores read only what some matrix descriptor describes.
+fn check_readable(
+    view: Value,
+    s: &SmemType,
+    mn_dim: usize,
+    mn: u32,
+    k: u32,
+) -> Result<(), OpError> {
+    let tile = MatrixTile {
+        mn_dim,
+        mn,
+        k,
+        elem_bits: s.elem.bits(),
+    };
+    let Err(error) = plan_matrix(&s.layout, &s.alloc_shape, tile) else {
+        return Ok(());
+    };
+    let is_transposable = s.elem.bits() == 16;
+    Err(OpError::new(Code::LayoutMismatch, error.to_string())
+        .typed(view, s)
+        .help(if is_transposable {
+            "give it a layout `Nvmma` with the widest swizzle that fits its rows"
+        } else {
+            "give it a layout `Nvmma` with the widest swizzle that fits its rows, and rows along K; what lies the other way in memory goes through registers: `other.store(tile.load(layout).transpose())`"
+        }))
+}
+
+fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<(), OpError> {
+    let wanted_width = 32 / t.elem.bits();
+    let fits = matches!(&t.layout, Layout::DotOperand(d)
+        if d.operand == 0 && d.k_width == wanted_width && d.parent == acc.layout);
+    if fits {
+        return Ok(());
+    }
+    Err(OpError::new(
+        Code::LayoutMismatch,
+        format!("the left factor in registers has the layout `DotOperand(0, {}, {wanted_width})`, not {}", acc.layout, t.layout),
+    )
+    .typed(a, t)
+    .help(format!(
+        "convert it by `.convert_layout(DotOperand::new(0, acc, {wanted_width}))`, where `acc` is the layout of the accumulator"
+    )))
+}
+
+/// The depth K of the instruction for these types.
+fn check_elements(
+    wgmma: &target::Wgmma,
+    elems: [Elem; 3],
+    precision: InputPrecision,
+) -> Result<u32, OpError> {
+    let [Elem::Data(x), Elem::Data(y), Elem::Data(sum)] = elems else {
+        return Err(OpError::new(
+            Code::ElementMismatch,
+            "`wgmma` multiplies numbers",
+        ));
+    };
+    let types = precision.matrix_types([x, y, sum]);
+    if let Some(depth) = types.and_then(|types| wgmma.depth(types)) {
+        return Ok(depth);
+    }
+    let error = OpError::new(
+        Code::ElementMismatch,
+        format!("`wgmma` does not multiply {x} by {y} into {sum}"),
+    );
+    Err(match (x, precision) {
+        (DType::F32, InputPrecision::Own) => {
+            error.help("f32 is multiplied as tf32 only: say so with `.tf32()`")
+        }
+        _ => error.note(format!("it multiplies {}", describe(wgmma.types))),
+    })
+}

@@ -1,0 +1,166 @@
+//! The parser: tokens to a function. It has no arm for any op.
+
+mod body;
+mod kernel;
+mod types;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::lex::{Spanned, Token, lex};
+use crate::Func;
+use crate::entity::Value;
+use layout::AnyLayout;
+
+/// Where a text leaves the grammar, and what was expected there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// What is there and what was expected.
+    pub message: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Reads one kernel. `file` names the text in the places of its instructions.
+pub fn parse(file: &str, text: &str) -> Result<Func, ParseError> {
+    let tokens =
+        lex(text).map_err(|(at, c)| error_at(text, at, format!("`{c}` begins nothing here")))?;
+    let mut parser = Parser {
+        text,
+        file,
+        tokens,
+        at: 0,
+        layouts: HashMap::new(),
+        scopes: Vec::new(),
+        func: Func::new("", 1),
+    };
+    parser.file_of_one_kernel()?;
+    Ok(parser.func)
+}
+
+fn line_column(text: &str, at: usize) -> (u32, u32) {
+    let before = &text[..at];
+    let line = before.matches('\n').count() as u32 + 1;
+    let start = before.rfind('\n').map_or(0, |i| i + 1);
+    (line, before[start..].chars().count() as u32 + 1)
+}
+
+fn error_at(text: &str, at: usize, message: String) -> ParseError {
+    let (line, column) = line_column(text, at);
+    ParseError {
+        line,
+        column,
+        message,
+    }
+}
+
+type Parsed<T> = Result<T, ParseError>;
+
+/// Where the parser is, and what it has made so far.
+struct Parser<'t> {
+    text: &'t str,
+    file: &'t str,
+    tokens: Vec<Spanned>,
+    /// The next token.
+    at: usize,
+    layouts: HashMap<String, AnyLayout>,
+    /// Values by their names, those of the innermost region last.
+    scopes: Vec<HashMap<String, Value>>,
+    func: Func,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at].token
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.tokens[self.at].token.clone();
+        if self.at + 1 < self.tokens.len() {
+            self.at += 1;
+        }
+        token
+    }
+
+    /// An error at the token read last.
+    fn error_before<T>(&self, message: impl Into<String>) -> Parsed<T> {
+        let start = self.tokens[self.at.saturating_sub(1)].start;
+        Err(error_at(self.text, start, message.into()))
+    }
+
+    /// An error at the next token.
+    fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
+        Err(error_at(
+            self.text,
+            self.tokens[self.at].start,
+            message.into(),
+        ))
+    }
+
+    fn error_from<T>(&self, token: usize, message: String) -> Parsed<T> {
+        Err(error_at(self.text, self.tokens[token].start, message))
+    }
+
+    fn is(&self, c: char) -> bool {
+        *self.peek() == Token::Punct(c)
+    }
+
+    fn eat(&mut self, c: char) -> bool {
+        let is = self.is(c);
+        if is {
+            self.next();
+        }
+        is
+    }
+
+    fn expect(&mut self, c: char) -> Parsed<()> {
+        if self.eat(c) {
+            return Ok(());
+        }
+        self.error(format!("expected `{c}`, found {}", self.peek()))
+    }
+
+    /// Items with commas between them, up to `close`.
+    fn list(&mut self, close: char, mut item: impl FnMut(&mut Self) -> Parsed<()>) -> Parsed<()> {
+        while !self.eat(close) {
+            item(self)?;
+            if !self.is(close) {
+                self.expect(',')?;
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, what: &str) -> Parsed<String> {
+        match self.peek() {
+            Token::Word(_) => match self.next() {
+                Token::Word(w) => Ok(w),
+                _ => self.error_before(format!("expected {what}")),
+            },
+            other => self.error(format!("expected {what}, found {other}")),
+        }
+    }
+
+    fn number(&mut self, what: &str) -> Parsed<u32> {
+        let word = self.word(what)?;
+        word.parse()
+            .or_else(|_| self.error_before(format!("expected {what}, found `{word}`")))
+    }
+
+    /// Is the next token on the line of the last one read?
+    fn continues_line(&self) -> bool {
+        let end = self.tokens[self.at.saturating_sub(1)].end;
+        let start = self.tokens[self.at].start;
+        !self.text[end..start.max(end)].contains('\n')
+    }
+}

@@ -1,0 +1,268 @@
+//! Types, and the obligations of each stage.
+
+use super::broken;
+use super::known::KnownTypes;
+use crate::OpError;
+use crate::entity::{Inst, Value};
+use crate::ops::{LayoutRule, Types};
+use crate::{Func, Stage, TensorMapType, TensorType, Type};
+use diag::{Code, Diagnostic, Diagnostics};
+use layout::{Layout, LayoutError};
+
+/// More elements than this in one tensor would not fit the registers of any CTA.
+const MAX_TENSOR_ELEMENTS: usize = 1 << 20;
+
+pub(super) fn check(
+    func: &Func,
+    insts: &[Inst],
+    stage: Stage,
+    known: &mut KnownTypes,
+    found: &mut Diagnostics,
+) {
+    for &value in &func.region(func.body).params {
+        match func.ty(value) {
+            Type::Scalar(_) => {}
+            Type::TensorMap(m) => {
+                if let Err((code, message)) = known.check_map(m, func.cluster_ctas()) {
+                    let d = Diagnostic::error(code, func.value_place(value), message);
+                    found.push(
+                        d.help("write `#[block([64, 64], Nvmma::B128)]` before the parameter"),
+                    );
+                }
+            }
+            _ => found.push(Diagnostic::error(
+                Code::BrokenRule,
+                None,
+                "a kernel's parameters are scalars and tensor maps",
+            )),
+        }
+    }
+    for &inst in insts {
+        check_inst(func, stage, inst, found);
+        for &value in func.results(inst) {
+            check_value(func, stage, inst, value, known, found);
+        }
+        for region in func.op(inst).regions() {
+            for &value in &func.region(region).params {
+                check_value(func, stage, inst, value, known, found);
+            }
+        }
+    }
+}
+
+fn check_inst(func: &Func, stage: Stage, inst: Inst, found: &mut Diagnostics) {
+    let op = func.op(inst);
+    let given: Types = func
+        .results(inst)
+        .iter()
+        .map(|v| func.ty(*v).clone())
+        .collect();
+    match op.rules().result_types(func, &given) {
+        Err(error) => found.push(func.diagnose(error, func.loc(inst))),
+        Ok(right) if right != given => {
+            let show = |types: &Types| {
+                types
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            let message = format!(
+                "the results of `{}` are ({}), not ({})",
+                op.rules().mnemonic(),
+                show(&right),
+                show(&given)
+            );
+            found.push(broken(func, inst, message));
+        }
+        Ok(_) => {}
+    }
+    if let Some(scratch) = op.rules().scratch()
+        && scratch.end() > func.shared_bytes
+    {
+        let message = format!(
+            "the scratch bytes {scratch} exceed the {} shared bytes of the kernel",
+            func.shared_bytes
+        );
+        found.push(broken(func, inst, message));
+    }
+    if let Err(error) = check_within_cta(func, inst) {
+        found.push(func.diagnose(error, func.loc(inst)));
+    }
+    if stage >= Stage::Resolved && op.rules().layout_rule() == LayoutRule::Set {
+        found.push(broken(
+            func,
+            inst,
+            "`set_layout` is left after the layouts were resolved".into(),
+        ));
+    }
+}
+
+/// A tile of shared memory belongs to one CTA, and so does what most ops move between it and registers.
+fn check_within_cta(func: &Func, inst: Inst) -> Result<(), OpError> {
+    let op = func.op(inst);
+    let rules = op.rules();
+    let is_in_shared = rules.allocation().is_some() || !rules.shared_accesses().is_empty();
+    if !is_in_shared || rules.does_cta_parts() {
+        return Ok(());
+    }
+    let results = func.results(inst).iter().copied();
+    for value in op.operands().into_iter().chain(results) {
+        let layout = func.ty(value).layout();
+        if let Some(ctas) = layout.and_then(Layout::ctas).filter(|&ctas| ctas > 1) {
+            let message = format!(
+                "`{}` moves what one CTA has, and this {} is spread over {ctas}",
+                rules.mnemonic(),
+                func.ty(value)
+            );
+            let error = OpError::new(Code::InvalidLayout, message);
+            return Err(error.help("give each CTA a tile of its own: take a layout without `with_ctas(..)`, and the part of the tensor that `cluster_rank()` names"));
+        }
+    }
+    Ok(())
+}
+
+fn check_value(
+    func: &Func,
+    stage: Stage,
+    inst: Inst,
+    value: Value,
+    known: &mut KnownTypes,
+    found: &mut Diagnostics,
+) {
+    match func.ty(value) {
+        Type::Poison => found.push(broken(
+            func,
+            inst,
+            "a value of a reported mistake is left".into(),
+        )),
+        Type::Scalar(_) => {}
+        Type::TensorMap(m) => {
+            if let Err((code, message)) = known.check_map(m, func.cluster_ctas()) {
+                found.push(Diagnostic::error(code, func.place(inst), message));
+            }
+        }
+        Type::Smem(s) => {
+            if let Err(error) = known.check_smem(s, func) {
+                found.push(func.diagnose(error, func.loc(inst)));
+            }
+        }
+        Type::Tensor(t) | Type::InFlight(t) => {
+            if let Err(error) = check_tensor(t, stage, func.warps_at(inst), func.cluster_ctas()) {
+                found.push(func.diagnose(error, func.loc(inst)));
+            }
+        }
+    }
+}
+
+/// Is this a tensor that may exist at `stage` in a kernel of `warps` warps and clusters of `ctas` CTAs?
+pub fn check_tensor(t: &TensorType, stage: Stage, warps: u32, ctas: u32) -> Result<(), OpError> {
+    check_shape(t)?;
+    if matches!(t.layout, Layout::Auto | Layout::Coalesced) {
+        if stage >= Stage::Resolved {
+            return Err(OpError::new(
+                Code::UnresolvedLayout,
+                format!("nothing decides the layout of this {t}"),
+            ));
+        }
+        return Ok(());
+    }
+    check_layout(t)?;
+    check_spread(t, warps, ctas)
+}
+
+fn check_shape(t: &TensorType) -> Result<(), OpError> {
+    if t.shape.contains(&0) {
+        let message = format!("the shape {} has a dimension without elements", t.shape);
+        return Err(OpError::new(Code::ShapeMismatch, message)
+            .help("a tile has at least one element along each dimension"));
+    }
+    let elements = t
+        .shape
+        .iter()
+        .try_fold(1_usize, |n, &d| n.checked_mul(d as usize));
+    if elements.is_none_or(|n| n > MAX_TENSOR_ELEMENTS) {
+        let error = OpError::new(
+            Code::TooLarge,
+            format!(
+                "a tensor of shape {} has more than {MAX_TENSOR_ELEMENTS} elements",
+                t.shape
+            ),
+        );
+        return Err(error.help("a tensor is the part that one CTA works on: take a smaller one, and more CTAs or a loop"));
+    }
+    Ok(())
+}
+
+/// Does a layout that is known fit the shape?
+fn check_layout(t: &TensorType) -> Result<(), OpError> {
+    if t.layout.rank() != Some(t.rank()) {
+        let rank = t
+            .layout
+            .rank()
+            .map_or_else(|| "any".into(), |r| r.to_string());
+        let error = OpError::new(
+            Code::RankMismatch,
+            format!(
+                "a tensor of {} dimensions with a layout of {rank}: {t}",
+                t.rank()
+            ),
+        );
+        return Err(error.help(
+            "a layout has one entry for each dimension; `Slice::new(axis, parent)` is one with a dimension less than `parent`",
+        ));
+    }
+    t.layout.check(&t.shape).map_err(|e| invalid(&e))
+}
+
+/// What a layout says of a shape.
+pub(super) fn invalid(error: &LayoutError) -> OpError {
+    if !error.is_of_cut() {
+        return OpError::new(Code::InvalidLayout, error.to_string());
+    }
+    OpError::new(Code::NotPowerOfTwo, error.to_string())
+        .help("take extents that are powers of two, or a layout that these fit")
+}
+
+/// Is the layout for so many warps, and for one CTA or as many as a cluster has?
+fn check_spread(t: &TensorType, warps: u32, ctas: u32) -> Result<(), OpError> {
+    check_ctas(t, t.layout.ctas().unwrap_or(1), ctas)?;
+    match t.layout.warps() {
+        Some(n) if n != warps => Err(OpError::new(
+            Code::WrongWarps,
+            format!("the layout of {t} is for {n} warps, and {warps} run this"),
+        )
+        .help(format!(
+            "give the layout {warps} warps, or let {n} run it: `#[kernel(warps = {n})]`, of a worker `Warps({n})`"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Is a layout for `n` CTAs for one, or for as many as a cluster has?
+pub(super) fn check_ctas(of: &impl std::fmt::Display, n: u32, ctas: u32) -> Result<(), OpError> {
+    if n == 1 || n == ctas {
+        return Ok(());
+    }
+    let message = format!(
+        "the layout of {of} is spread over {n} CTAs, and the kernel's clusters have {ctas}"
+    );
+    Err(OpError::new(Code::WrongWarps, message).help(format!(
+        "leave `with_ctas(..)` out, so that each CTA has a tile of its own, or give the kernel `cluster = {n}`"
+    )))
+}
+
+/// Is this a tensor map whose blocks TMA can move, in clusters of so many CTAs?
+pub fn check_map(m: &TensorMapType, ctas: u32) -> Result<(), (Code, String)> {
+    if m.block.is_empty() {
+        return Err((
+            Code::BadDescriptor,
+            "the tensor map of a kernel says what one copy moves, and this one has no block"
+                .to_owned(),
+        ));
+    }
+    m.messages()
+        .map_err(|e| invalid(&e))
+        .map_err(|e| (e.code, e.message))?;
+    check_ctas(m, m.layout.ctas(), ctas).map_err(|e| (e.code, e.message))
+}

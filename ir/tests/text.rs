@@ -1,0 +1,140 @@
+//! The text form reads back, and says where it does not.
+
+use ir::Stage;
+use ir::text::{parse, print};
+use ir::verify::verify;
+
+const KERNEL: &str = "\
+#blocked = Blocked([4], [32], [4], [0])
+kernel @scale(%x: ptr<f32> {divisor=16}, %n: i32) warps(4) stage(resolved) {
+  %0 = constant {value=0} : i32
+  %1 = constant {value=1} : i32
+  %i = arange {start=0, end=512} : tensor<512xi32, #blocked>
+  %2 = splat %n : tensor<512xi32, #blocked>
+  %inside = compare %i, %2 {op=lt} : tensor<512xi1, #blocked>
+  %3 = splat %x : tensor<512xptr<f32>, #blocked>
+  %4 = ptr_add %3, %i : tensor<512xptr<f32>, #blocked>
+  %init = constant {value=-1.5} : tensor<512xf32, #blocked>
+  %sum = for %0, %n, %1, [%init] (%k: i32, %acc: tensor<512xf32, #blocked>) {
+    %5 = load %4, mask=%inside, other=%acc {cache=cg, policy=evict_first} : tensor<512xf32, #blocked>
+    %6 = binary %acc, %5 {op=add} : tensor<512xf32, #blocked>
+    yield [%6]
+  } : tensor<512xf32, #blocked>
+  %total = reduce [%sum] {axis=0} (%a: f32, %b: f32) {
+    %7 = binary %a, %b {op=max} : f32
+    yield [%7]
+  } : f32
+  %8 = compare %n, %1 {op=gt} : i32
+  return
+}
+";
+
+#[test]
+fn reads_what_it_prints() {
+    let text = KERNEL.replace("  %8 = compare %n, %1 {op=gt} : i32\n", "");
+    let func = parse("scale.tile", &text).unwrap();
+    assert_eq!(print(&func), text);
+    assert_eq!(verify(&func, Stage::Resolved).to_string(), "");
+}
+
+#[test]
+fn verifier_compares_declared_results() {
+    let func = parse("scale.tile", KERNEL).unwrap();
+    assert_eq!(
+        verify(&func, Stage::Resolved).to_string(),
+        "error[TK0025]: the results of `compare` are (i1), not (i32)\n  --> scale.tile:20:3"
+    );
+}
+
+#[track_caller]
+fn check_error(from: &str, to: &str, expected: &str) {
+    let text = KERNEL.replacen(from, to, 1);
+    assert_ne!(text, KERNEL, "the edit must change the text");
+    assert_eq!(
+        parse("scale.tile", &text)
+            .expect_err("the text is wrong")
+            .to_string(),
+        expected
+    );
+}
+
+#[test]
+fn names_the_place_of_a_mistake() {
+    check_error("= splat %n", "= splot %n", "6:8: no op is called `splot`");
+    check_error(
+        "ptr_add %3, %i",
+        "ptr_add %3, %j",
+        "9:20: `%j` is not defined here",
+    );
+    check_error(
+        "{op=lt}",
+        "{op=less}",
+        "7:13: `compare`: attribute `op`: `less` is none of [\"eq\", \"ne\", \"lt\", \"le\", \"gt\", \"ge\"]",
+    );
+    check_error(
+        "compare %i, %2",
+        "compare %i",
+        "7:13: `compare`: missing operand `rhs`",
+    );
+    check_error(
+        "compare %i, %2",
+        "compare %i, %2, %2",
+        "7:13: `compare`: too many operands",
+    );
+    check_error(
+        "{axis=0}",
+        "{axis=0, axes=1}",
+        "16:12: `reduce`: attribute `axes` does not belong to this op",
+    );
+    check_error("%2 = splat", "%i = splat", "6:3: `%i` is defined twice");
+    check_error("warps(4)", "wraps(4)", "2:56: a kernel has no `wraps`");
+    check_error(
+        "512xi32, #blocked>\n  %2",
+        "512xi32, #bloc>\n  %2",
+        "5:52: no layout is called `#bloc`",
+    );
+    check_error("  return\n}\n", "  return\n", "22:1: expected `}`");
+    check_error(
+        "%init = constant {value=-1.5}",
+        "%init = constant {value=x}",
+        "10:11: `constant`: attribute `value`: `x` is not a number",
+    );
+}
+
+#[test]
+fn verifier_sees_scopes_terminators_and_stages() {
+    #[track_caller]
+    fn check(from: &str, to: &str, expected: &str) {
+        let text = KERNEL
+            .replace("  %8 = compare %n, %1 {op=gt} : i32\n", "")
+            .replacen(from, to, 1);
+        let func = parse("scale.tile", &text).unwrap();
+        let found = verify(&func, Stage::Resolved).to_string();
+        assert!(found.contains(expected), "{found}");
+    }
+    check(
+        "    yield [%6]\n",
+        "",
+        "a region must end in `yield`, not `binary`",
+    );
+    check(
+        "tensor<512xf32, #blocked>\n    yield [%6]",
+        "tensor<512xf32, #blocked>\n    yield [%6, %6]",
+        "a region of `for` yields 2 values, not 1",
+    );
+    check(
+        "%0 = constant {value=0} : i32",
+        "%0 = constant {value=0} : i64",
+        "the bounds of a loop are scalars of one integer type",
+    );
+    check(
+        "{axis=0}",
+        "{axis=1}",
+        "error[TK0010]: a reduction over dimension 1 of a tensor of rank 1",
+    );
+    check(
+        "warps(4)",
+        "warps(8)",
+        "error[TK0022]: the layout of tensor<512xi32",
+    );
+}

@@ -1,0 +1,523 @@
+//! Exchange through shared memory.
+
+use smallvec::SmallVec;
+
+use super::cost::{Cost, exchange_cost};
+use super::pull::Pull;
+use super::swizzle::{self, Matrices, Order, ROW_BYTES, Side, ways};
+use super::{Limits, PerThread};
+use crate::linear::gf2::Span;
+use crate::{Axis, LinearLayout};
+
+/// An exchange through `scratch_bytes` of shared memory per CTA, aligned to 16 bytes.
+///
+/// ```text
+/// for exchange in exchanges:
+///     (all but the first: a barrier of `scope`, so that all threads have loaded)
+///     threads with lane & idle_lanes == 0 and warp & idle_warps == 0:
+///         for access in exchange.stores: write the registers to store_thread ^ access.xor_bytes + access.add_bytes
+///     a barrier of `scope`
+///     for access in exchange.loads: read the values from load_thread ^ access.xor_bytes + access.add_bytes
+/// ```
+///
+/// No thread may be using the scratch when the first store happens, nor use it again before all threads of `scope` have
+/// loaded; these two barriers are the caller's, which knows the accesses before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedPlan {
+    /// Bytes of shared memory per CTA.
+    pub scratch_bytes: u32,
+    /// Who must wait for whom.
+    pub scope: Scope,
+    /// How the stores are made.
+    pub store_kind: AccessKind,
+    /// How the loads are made.
+    pub load_kind: AccessKind,
+    /// The rounds; one unless shared memory is to be saved.
+    pub exchanges: Vec<Exchange>,
+    /// The part of a store's byte offset that depends on the thread.
+    pub store_thread: PerThread,
+    /// The part of a load's byte offset that depends on the thread.
+    pub load_thread: PerThread,
+    /// Elements of a thread per store.
+    pub store_vec: u32,
+    /// Elements of a thread per load.
+    pub load_vec: u32,
+    /// Wavefronts per store beyond those that its bytes need.
+    pub store_conflicts: u32,
+    /// Wavefronts per load beyond those that its bytes need.
+    pub load_conflicts: u32,
+    /// Lane bits that only tell copies apart: threads where one is set do not store.
+    pub idle_lanes: u32,
+    /// Warp bits that only tell copies apart: threads where one is set do not store.
+    pub idle_warps: u32,
+    /// Whose scratch the loads read, when [`Scope::Cluster`]; else everyone reads its own CTA's.
+    pub remote: Option<RemoteRead>,
+}
+
+/// The threads that exchange data with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Each warp by itself, in its own part of the scratch: `bar.warp.sync`.
+    Warp,
+    /// All warps of the CTA.
+    Cta,
+    /// All CTAs of the cluster; loads go to distributed shared memory.
+    Cluster,
+}
+
+/// One round of stores and loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What every storing thread writes.
+    pub stores: Vec<LaneAccess>,
+    /// What every thread reads.
+    pub loads: Vec<LaneAccess>,
+}
+
+/// One access; the byte offset that a lane gives is `(thread part ^ xor_bytes) + add_bytes`, a multiple of the vector's
+/// size or of a matrix row's 16 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneAccess {
+    /// The registers, the first at the lowest address. For a store these are the source's registers, for a load the
+    /// values that the results pick from.
+    pub registers: SmallVec<[u32; 8]>,
+    /// The part of the offset in bits that the thread part has too.
+    pub xor_bytes: u32,
+    /// The part of the offset in other bits: an immediate of the instruction.
+    pub add_bytes: u32,
+    /// The access's own part of the CTA to read from: see [`RemoteRead`].
+    pub block_xor: u32,
+}
+
+/// The CTA whose scratch a load reads is `thread ^ access.block_xor`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteRead {
+    /// The part that depends on the thread.
+    pub thread: PerThread,
+}
+
+impl LaneAccess {
+    /// The byte offset in a thread with the given part.
+    pub fn offset_bytes(&self, thread_part: u32) -> u32 {
+        (thread_part ^ self.xor_bytes) + self.add_bytes
+    }
+}
+
+/// How a warp accesses shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// `ld.shared`, `st.shared`: every lane accesses its own registers at its own offset.
+    Vector,
+    /// `ldmatrix`, `stmatrix` without `.trans` (PTX ISA 9.7.14.5.15): an access moves one, two or four matrices of eight
+    /// rows of 16 bytes. Lane `8 * m + r` gives the offset of row `r` of matrix `m`; lane `l` holds the bytes
+    /// `4 * (l % 4)` to `4 * (l % 4) + 3` of row `l / 4` of every matrix. The registers of an access are listed matrix by
+    /// matrix, within one from the lowest byte.
+    Matrix,
+    /// The same with `.trans`, for elements of 16 bits: lane `l` holds the elements `l / 4` of the rows `2 * (l % 4)` and
+    /// `2 * (l % 4) + 1`, in this order.
+    Transposed,
+}
+
+impl SharedPlan {
+    /// The cheapest plan; registers are numbered as [`Pull`] does, stores name the source's own.
+    pub(super) fn new(pull: &Pull, elem_bits: u32, limits: Limits) -> Self {
+        let elements = Elements::new(pull);
+        let (store, load) = (side(&elements.stored), side(&elements.loaded));
+        // Matrices move within one CTA, and every lane takes part.
+        let is_near = scope(pull) != Scope::Cluster;
+        let matrices = Matrices {
+            store: is_near && elements.idle_lanes == 0,
+            load: is_near,
+        };
+        let drafts = ways(&store, &load, elem_bits / 8, matrices)
+            .into_iter()
+            .map(|access| {
+                let draft = Draft::new(access, elements.bits, elem_bits, limits);
+                let bytes = draft.offsets.round_bytes().max(limits.scratch_bytes);
+                ((bytes, draft.cost(elem_bits, scope(pull)).total()), draft)
+            });
+        // The first of equals: plain accesses before matrices.
+        let best = drafts.reduce(|best, next| if next.0 < best.0 { next } else { best });
+        let (_, draft) = best.expect("vectors of one element suit every layout");
+        Self::of(&draft, pull, &elements)
+    }
+
+    fn of(draft: &Draft, pull: &Pull, elements: &Elements) -> Self {
+        let offsets = &draft.offsets;
+        let values: Vec<u32> = (0..pull.dst.num_registers()).collect();
+        let (access, blocks) = (&draft.access, &elements.remote.register);
+        let (store_thread, stores) = one_side(
+            &elements.stored,
+            &access.store,
+            access.store_bits,
+            offsets,
+            &pull.src_registers,
+            &[],
+        );
+        let (load_thread, loads) = one_side(
+            &elements.loaded,
+            &access.load,
+            access.load_bits,
+            offsets,
+            &values,
+            blocks,
+        );
+        let elements_of = |lists: &[Vec<LaneAccess>]| lists[0][0].registers.len() as u32;
+        let block_of = |at| elements.remote.block_of(pull.map.apply_packed(at));
+        Self {
+            scratch_bytes: offsets.round_bytes(),
+            scope: scope(pull),
+            store_kind: access.store.kind,
+            load_kind: access.load.kind,
+            store_conflicts: draft.store_conflicts,
+            load_conflicts: draft.load_conflicts,
+            store_vec: elements_of(&stores),
+            load_vec: elements_of(&loads),
+            exchanges: stores
+                .into_iter()
+                .zip(loads)
+                .map(|(stores, loads)| Exchange { stores, loads })
+                .collect(),
+            store_thread,
+            load_thread,
+            idle_lanes: elements.idle_lanes,
+            idle_warps: elements.idle_warps,
+            remote: (scope(pull) == Scope::Cluster).then(|| RemoteRead {
+                thread: PerThread::collect(&pull.map, block_of),
+            }),
+        }
+    }
+}
+
+/// A candidate for the exchange, computed as far as its cost needs.
+struct Draft {
+    access: swizzle::AccessScheme,
+    offsets: Offsets,
+    store_conflicts: u32,
+    load_conflicts: u32,
+}
+
+impl Draft {
+    fn new(access: swizzle::AccessScheme, bits: u32, elem_bits: u32, limits: Limits) -> Self {
+        let elem_bytes = elem_bits / 8;
+        let order = Order::new(&access, bits, elem_bytes, limits.scratch_bytes);
+        let offsets = Offsets::new(&order, elem_bytes);
+        Self {
+            store_conflicts: conflicts(&access.store, &offsets, access.store_bits),
+            load_conflicts: conflicts(&access.load, &offsets, access.load_bits),
+            access,
+            offsets,
+        }
+    }
+
+    fn cost(&self, elem_bits: u32, scope: Scope) -> Cost {
+        let at_once = |side: &Side, bits: u32| {
+            if side.kind == AccessKind::Vector {
+                return 1 << bits;
+            }
+            let matrices = side.register.len() as u32 - side.word.len() as u32;
+            let matrices = matrices - self.offsets.round_bits;
+            1_u32 << (side.word.len() as u32 + matrices.min(2))
+        };
+        let (store, load) = (&self.access.store, &self.access.load);
+        let (store_vec, load_vec) = (
+            at_once(store, self.access.store_bits),
+            at_once(load, self.access.load_bits),
+        );
+        exchange_cost(
+            scope,
+            1 << self.offsets.round_bits,
+            elem_bits,
+            [
+                (
+                    (1 << store.register.len()) / store_vec,
+                    store_vec,
+                    self.store_conflicts,
+                ),
+                (
+                    (1 << load.register.len()) / load_vec,
+                    load_vec,
+                    self.load_conflicts,
+                ),
+            ],
+        )
+    }
+}
+
+/// The thread's part of the offsets and the accesses of every round.
+fn one_side(
+    map: &LinearLayout,
+    side: &Side,
+    vector_bits: u32,
+    offsets: &Offsets,
+    names: &[u32],
+    blocks: &[u32],
+) -> (PerThread, Vec<Vec<LaneAccess>>) {
+    if side.kind != AccessKind::Vector {
+        return matrix_accesses(map, side, offsets, names);
+    }
+    let thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
+    let lists = accesses(map, offsets, vector_bits, &thread, names, blocks);
+    (thread, lists)
+}
+
+/// Register bits of a matrix access: those within a 32-bit register, up to two that tell matrices apart, the others.
+fn matrix_accesses(
+    map: &LinearLayout,
+    side: &Side,
+    offsets: &Offsets,
+    names: &[u32],
+) -> (PerThread, Vec<Vec<LaneAccess>>) {
+    let registers = map.bases(Axis::Register);
+    let bits_where = |wanted: &dyn Fn(u64) -> bool| -> SmallVec<[usize; 8]> {
+        (0..registers.len())
+            .filter(|&bit| wanted(registers[bit]))
+            .collect()
+    };
+    let in_word = |unit: u64| side.word.contains(&unit);
+    let mut word = bits_where(&in_word);
+    word.sort_by_key(|&bit| offsets.number(registers[bit]));
+    let mut others = bits_where(&|unit| !in_word(unit) && offsets.round(unit) == 0);
+    let matrices: SmallVec<[usize; 2]> = others.drain(..others.len().min(2)).collect();
+    let rounds = bits_where(&|unit| !in_word(unit) && offsets.round(unit) != 0);
+    others.extend(rounds);
+
+    let offset_of_register = |bit: Option<&usize>| bit.map_or(0, |&bit| offsets.of(registers[bit]));
+    let mut thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
+    // The lanes that give the addresses of a matrix's rows, in their order: those that hold the rows, or where these run
+    // through a register and four lanes, their stand-ins.
+    let rows: SmallVec<[u32; 5]> = match side.kind {
+        AccessKind::Transposed => [offset_of_register(word.first())]
+            .into_iter()
+            .chain(thread.lane[..2].iter().copied())
+            .collect(),
+        AccessKind::Vector | AccessKind::Matrix => thread.lane[2..].iter().copied().collect(),
+    };
+    thread.lane = rows;
+    thread.lane.extend([
+        offset_of_register(matrices.first()),
+        offset_of_register(matrices.get(1)),
+    ]);
+    let reach = thread.reach();
+
+    let spread = |number: usize, bits: &[usize]| {
+        bits.iter()
+            .enumerate()
+            .filter(|&(at, _)| number >> at & 1 == 1)
+            .fold(0, |all, (_, bit)| all | 1_usize << bit)
+    };
+    let mut lists = vec![Vec::new(); 1 << offsets.round_bits];
+    for number in 0..1_usize << others.len() {
+        let base = spread(number, &others);
+        let element = map.apply_packed(base as u64);
+        let offset = offsets.of(element);
+        let matrix = |at: usize| (0..1_usize << word.len()).map(move |within| (at, within));
+        let within = (0..1_usize << matrices.len()).flat_map(matrix);
+        lists[offsets.round(element)].push(LaneAccess {
+            registers: within
+                .map(|(at, within)| names[base | spread(at, &matrices) | spread(within, &word)])
+                .collect(),
+            xor_bytes: offset & reach,
+            add_bytes: offset & !reach,
+            block_xor: 0,
+        });
+    }
+    (thread, lists)
+}
+
+fn scope(pull: &Pull) -> Scope {
+    if pull.stays_in_warp() {
+        Scope::Warp
+    } else if pull.stays_in_block() {
+        Scope::Cta
+    } else {
+        Scope::Cluster
+    }
+}
+
+/// The elements that one CTA stores, numbered by the source's places: one bit per register, lane and warp bit that
+/// tells them apart.
+struct Elements {
+    bits: u32,
+    /// From the source's places to elements; block bits tell CTAs apart, not elements.
+    stored: LinearLayout,
+    /// From the result's places to elements (of the CTA that `remote` names).
+    loaded: LinearLayout,
+    idle_lanes: u32,
+    idle_warps: u32,
+    remote: Blocks,
+}
+
+/// The place of the block number within a packed place of the source, and its result registers' parts.
+struct Blocks {
+    shift: u32,
+    /// The block part of each register bit of the result.
+    register: SmallVec<[u32; 8]>,
+}
+
+impl Blocks {
+    fn block_of(&self, place: u64) -> u32 {
+        (place >> self.shift) as u32
+    }
+}
+
+impl Elements {
+    fn new(pull: &Pull) -> Self {
+        let src = &pull.src;
+        // Where warps keep to themselves, each has a part of its own, even those that hold copies.
+        let alone = pull.stays_in_warp();
+        let telling = telling_bits(src, alone);
+        let bits = telling.len() as u32;
+        let number = |place: u64| -> u64 {
+            telling
+                .iter()
+                .enumerate()
+                .filter(|&(_, &unit)| place & unit != 0)
+                .map(|(to, _)| 1 << to)
+                .sum()
+        };
+        let outs = [(Axis::Offset, bits)];
+        let stored = (0..src.total_in_bits()).map(|at| number(1 << at));
+        let loaded = pull.map.columns().iter().map(|&place| number(place));
+        let shift = src.in_shift(Axis::Block);
+        Self {
+            bits,
+            stored: LinearLayout::from_columns(src.ins(), outs, stored),
+            loaded: LinearLayout::from_columns(pull.map.ins(), outs, loaded),
+            idle_lanes: src.free_mask(Axis::Lane),
+            idle_warps: if alone { 0 } else { src.free_mask(Axis::Warp) },
+            remote: Blocks {
+                shift,
+                register: pull
+                    .map
+                    .bases(Axis::Register)
+                    .iter()
+                    .map(|&place| (place >> shift) as u32)
+                    .collect(),
+            },
+        }
+    }
+}
+
+/// The place bits of one CTA that tell stored elements apart, as packed places.
+fn telling_bits(src: &LinearLayout, warps_alone: bool) -> SmallVec<[u64; 20]> {
+    let warps = src.in_shift(Axis::Warp)..src.in_shift(Axis::Block);
+    let mut span = Span::new();
+    let places = src.columns().iter().zip(0_u32..).take(warps.end as usize);
+    let telling =
+        places.filter(|&(&column, at)| span.insert(column) || warps_alone && warps.contains(&at));
+    telling.map(|(_, at)| 1 << at).collect()
+}
+
+fn side(map: &LinearLayout) -> Side {
+    Side {
+        kind: AccessKind::Vector,
+        register: map.bases(Axis::Register).iter().copied().collect(),
+        lane: map.bases(Axis::Lane).iter().copied().collect(),
+        word: SmallVec::new(),
+    }
+}
+
+/// The byte offset of every element, rounds left out.
+struct Offsets {
+    span: Span,
+    elem_bytes: u32,
+    round_shift: u32,
+    round_bits: u32,
+}
+
+impl Offsets {
+    fn new(order: &Order, elem_bytes: u32) -> Self {
+        Self {
+            span: Span::of(order.basis.iter().copied()),
+            elem_bytes,
+            round_shift: order.basis.len() as u32 - order.round_bits,
+            round_bits: order.round_bits,
+        }
+    }
+
+    /// The bytes of one round.
+    fn round_bytes(&self) -> u32 {
+        self.elem_bytes << self.round_shift
+    }
+
+    /// The element's number, with the round in the highest bits.
+    fn number(&self, element: u64) -> u32 {
+        self.span
+            .solve(element)
+            .expect("the order numbers every element") as u32
+    }
+
+    /// The byte offset within a round.
+    fn of(&self, element: u64) -> u32 {
+        (self.number(element) & ((1 << self.round_shift) - 1)) * self.elem_bytes
+    }
+
+    fn round(&self, element: u64) -> usize {
+        (self.number(element) >> self.round_shift) as usize
+    }
+}
+
+/// The accesses of one side, one list per round, each of ascending offset for a thread at 0. `blocks` are the parts of
+/// the register bits in the CTA to read from.
+fn accesses(
+    map: &LinearLayout,
+    offsets: &Offsets,
+    vector_bits: u32,
+    thread: &PerThread,
+    names: &[u32],
+    blocks: &[u32],
+) -> Vec<Vec<LaneAccess>> {
+    let rounds = 1_usize << offsets.round_bits;
+    let vec_bytes = offsets.elem_bytes << vector_bits;
+    let mut by_place: Vec<(usize, u32, u32, u32)> = (0..map.num_registers())
+        .map(|register| {
+            let element = map.apply_packed(u64::from(register));
+            (
+                offsets.round(element),
+                parity_sum(blocks, register),
+                offsets.of(element),
+                register,
+            )
+        })
+        .collect();
+    by_place.sort_unstable();
+    let reach = thread.reach();
+    let mut lists = vec![Vec::new(); rounds];
+    for group in
+        by_place.chunk_by(|a, b| (a.0, a.1, a.2 / vec_bytes) == (b.0, b.1, b.2 / vec_bytes))
+    {
+        let (round, block_xor, offset, _) = group[0];
+        lists[round].push(LaneAccess {
+            registers: group
+                .iter()
+                .map(|&(.., register)| names[register as usize])
+                .collect(),
+            xor_bytes: offset & reach,
+            add_bytes: offset & !reach,
+            block_xor,
+        });
+    }
+    lists
+}
+
+fn parity_sum(entries: &[u32], bits: u32) -> u32 {
+    entries
+        .iter()
+        .enumerate()
+        .filter(|&(bit, _)| bits >> bit & 1 == 1)
+        .fold(0, |sum, (_, entry)| sum ^ entry)
+}
+
+/// Extra wavefronts per access: lanes of one wavefront in one bank, at different words.
+fn conflicts(side: &Side, offsets: &Offsets, vector_bits: u32) -> u32 {
+    let words: SmallVec<[u64; 5]> = side
+        .wavefront(vector_bits, offsets.elem_bytes)
+        .iter()
+        .map(|&lane| u64::from(offsets.of(lane) / 4))
+        .collect();
+    let banks = u64::from(ROW_BYTES / 4 - 1);
+    let different = Span::of(words.iter().copied()).rank();
+    let spread = Span::of(words.iter().map(|word| word & banks)).rank();
+    (1 << (different - spread)) - 1
+}

@@ -1,0 +1,42 @@
+//! The ops without scratch: they have no field for it. An op that is missing here and has no answer of its own does not
+//! compile.
+
+use ir::ops;
+
+use super::{Asked, NeedsScratch, ScratchNeed};
+
+macro_rules! no_scratch {
+    ($($family:ident: $($op:ident)*;)*) => {$($(
+        impl NeedsScratch for ops::$family::$op {
+            const HAS_SCRATCH: bool = false;
+
+            fn need(&self, _: &Asked<'_>) -> ScratchNeed {
+                ScratchNeed::default()
+            }
+        }
+    )*)*};
+}
+
+no_scratch! {
+    create: Constant Arange Splat ProgramId NumPrograms;
+    arith: Unary Binary Compare Select Fma Cast Bitcast PtrAdd InlinePtx Rounded;
+    map: Map;
+    shape: ExpandDims Broadcast Reshape Permute Split Join;
+    global: Load Store PrefetchLines;
+    atomic: AtomicStore SmemAtomicScatter;
+    shared: SmemAlloc SmemLoad SmemStore SmemIndex SmemSlice SmemPermute SmemReshape SmemReinterpret SmemGather SmemScatter SmemKeep;
+    cp_async: AsyncCopy AsyncCommit AsyncWait AsyncArrive;
+    mbarrier: MbarrierInit MbarrierInvalidate MbarrierExpect MbarrierArrive MbarrierWait MbarrierTryWait;
+    tensor_map: MakeTensorMap;
+    tma: TmaLoad TmaStore TmaStoreWait TmaPrefetch TensorMapPrefetch;
+    bulk: BulkLoad BulkStore BulkPrefetch;
+    wgmma: AccumulatorBegin WgmmaStart WgmmaWait FenceAsyncShared;
+    dot: MmaV2 DotFma;
+    cluster: ClusterBarrier ClusterArrive ClusterWait ClusterRank ClusterId NumClusters ExchangeInit RemoteLoad RemoteStore LaunchWait LaunchDependents;
+    remote: RemoteCopy RemoteStoreAsync;
+    warps: WarpSpecialize;
+    layout: SetLayout;
+    debug: Hint Assume Assert Print;
+    sync: Barrier NamedSync NamedArrive;
+    control: For While If Yield Condition Return;
+}

@@ -1,0 +1,102 @@
+//! The driver as a backend.
+
+use std::sync::Arc;
+
+use ptx::{EncodedTensorMap, TensorMap};
+use target::Target;
+
+use super::{Context, DeviceMemory, Event, Function, Graph, LaunchShape, Stream, tensor_map};
+use crate::backend::Backend;
+use crate::code::EntryShape;
+use crate::device::DeviceFacts;
+use crate::error::Result;
+use crate::launch::{Grid, ParameterBlock};
+
+impl Backend for Context {
+    type Memory = DeviceMemory;
+    type Stream = Stream;
+    type Event = Event;
+    type Graph = Graph;
+    type Function = Function;
+
+    fn facts(&self) -> &DeviceFacts {
+        Context::facts(self)
+    }
+
+    fn target(&self) -> &'static Target {
+        Context::target(self)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(Context::synchronize(self)?)
+    }
+
+    fn memory_bytes(&self) -> Result<(usize, usize)> {
+        Ok(Context::memory_bytes(self)?)
+    }
+
+    fn encode_tensor_map(&self, map: &TensorMap) -> Result<EncodedTensorMap> {
+        Ok(tensor_map::encode_tensor_map(self, map)?)
+    }
+
+    fn allocate(self: &Arc<Self>, bytes: usize) -> Result<DeviceMemory> {
+        DeviceMemory::allocate(self, bytes)
+    }
+
+    fn stream(self: &Arc<Self>) -> Result<Stream> {
+        Ok(Stream::new(self)?)
+    }
+
+    fn event(self: &Arc<Self>) -> Result<Event> {
+        Ok(Event::new(self)?)
+    }
+
+    fn synchronize_stream(stream: &Stream) -> Result<()> {
+        stream.synchronize()
+    }
+
+    fn fill(stream: &Stream, memory: &DeviceMemory, byte: u8) -> Result<()> {
+        Ok(memory.fill(byte, stream)?)
+    }
+
+    fn copy(stream: &Stream, source: &DeviceMemory, target: &DeviceMemory) -> Result<()> {
+        Ok(target.copy_from(source, stream)?)
+    }
+
+    fn record(stream: &Stream, event: &Event) -> Result<()> {
+        Ok(event.record(stream)?)
+    }
+
+    fn wait(stream: &Stream, event: &Event) -> Result<()> {
+        Ok(stream.wait_for(event)?)
+    }
+
+    fn milliseconds(start: &Event, end: &Event) -> Result<f32> {
+        end.milliseconds_since(start)
+    }
+
+    fn capture(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+        Graph::capture(stream, work)
+    }
+
+    fn replay(stream: &Stream, graph: &Graph) -> Result<()> {
+        Ok(graph.launch(stream)?)
+    }
+
+    #[inline]
+    fn launch(
+        stream: &Stream,
+        function: &Function,
+        shape: &EntryShape,
+        grid: Grid,
+        parameters: &ParameterBlock,
+    ) -> Result<()> {
+        let shape = LaunchShape {
+            grid: grid.0,
+            threads: shape.threads,
+            cluster: shape.cluster,
+            overlaps_previous: shape.overlaps_previous,
+        };
+        function.launch(stream, &shape, parameters)
+    }
+}

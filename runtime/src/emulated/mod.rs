@@ -1,0 +1,312 @@
+//! The emulator as a device: memory at made-up addresses, launches that end before they return.
+
+mod backend;
+mod recording;
+mod stream;
+
+use std::io::Write;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use emulator::{Emulator, Launch, MemoryError, Program, Stats};
+
+use crate::code::EntryShape;
+use crate::device::DeviceFacts;
+use crate::error::Error;
+use crate::launch::{Grid, ParameterBlock};
+
+/// The emulator with its memory, and what the last launch did.
+pub(crate) struct EmulatedDevice {
+    emulator: Emulator,
+    facts: DeviceFacts,
+    seed: u64,
+    stats: Mutex<Option<Stats>>,
+}
+
+/// Device memory of the emulator, bytes. It is taken from the host only as it is used.
+const MEMORY_BYTES: u64 = 64 << 30;
+
+impl EmulatedDevice {
+    /// A device whose warps and asynchronous work are scheduled as `seed` says; 0 is the plain order.
+    pub(crate) fn new(seed: u64) -> EmulatedDevice {
+        let emulator = Emulator::with_memory(MEMORY_BYTES);
+        let target = emulator.target();
+        let (major, minor) = target.compute_capability;
+        EmulatedDevice {
+            emulator,
+            facts: DeviceFacts {
+                name: "emulator".to_string(),
+                capability: (major, minor),
+                multiprocessors: std::thread::available_parallelism()
+                    .map_or(1, |count| count.get() as u32),
+                memory_bytes: MEMORY_BYTES as usize,
+                l2_bytes: 0,
+                shared_bytes_per_cta: target.cta.shared_bytes,
+                clock_khz: 0,
+                memory_clock_khz: 0,
+                memory_bus_bits: 0,
+                driver_version: None,
+            },
+            seed,
+            stats: Mutex::new(None),
+        }
+    }
+
+    /// Free and total memory, in bytes.
+    fn free_and_total_bytes(&self) -> (usize, usize) {
+        let memory = self.emulator.memory();
+        let total = memory.limit_bytes();
+        (
+            total.saturating_sub(memory.used_bytes()) as usize,
+            total as usize,
+        )
+    }
+
+    /// What the last launch that ended well did.
+    pub(crate) fn stats(&self) -> Option<Stats> {
+        self.stats
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// An allocation in the emulator's memory, freed when dropped. Zero bytes have address 0, as on a GPU.
+pub(crate) struct EmulatedMemory {
+    device: Arc<EmulatedDevice>,
+    address: u64,
+    bytes: usize,
+}
+
+/// A buffer's own range is inside its own allocation, which lives as long as the buffer.
+const OWN: &str = "an allocation holds its own bytes";
+
+impl EmulatedMemory {
+    /// Allocates `bytes` that count as not yet written.
+    pub(crate) fn allocate(
+        device: &Arc<EmulatedDevice>,
+        bytes: usize,
+    ) -> Result<EmulatedMemory, Error> {
+        let memory = device.emulator.memory();
+        let address = if bytes == 0 {
+            Ok(0)
+        } else {
+            memory.alloc(bytes as u64)
+        };
+        let (free_bytes, total_bytes) = device.free_and_total_bytes();
+        let address = address.map_err(|_| Error::OutOfMemory {
+            asked_bytes: bytes,
+            free_bytes,
+            total_bytes,
+        })?;
+        Ok(EmulatedMemory {
+            device: Arc::clone(device),
+            address,
+            bytes,
+        })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Copies from the host.
+    pub(crate) fn write(&self, source: &[u8]) {
+        self.access(|memory| memory.write(self.address, source));
+    }
+
+    /// Copies to the host and returns the bytes as initialised.
+    pub(crate) fn read<'a>(&self, target: &'a mut [MaybeUninit<u8>]) -> &'a mut [u8] {
+        target.write_copy_of_slice(&self.content())
+    }
+
+    /// Sets every byte.
+    pub(crate) fn fill(&self, byte: u8) {
+        self.access(|memory| memory.fill(self.address, self.bytes as u64, byte));
+    }
+
+    /// Where it lies, for work that may come after it is freed.
+    pub(crate) fn room(&self) -> Room {
+        Room {
+            device: Arc::clone(&self.device),
+            address: self.address,
+            bytes: self.bytes,
+        }
+    }
+
+    /// Sets every element of `element_bytes` bytes of which some byte was never written to `byte`, so that it can be
+    /// told from a written one.
+    pub(crate) fn mark_unwritten(&self, element_bytes: usize, byte: u8) {
+        let element_bytes = element_bytes as u64;
+        let end = self.address + self.bytes as u64;
+        let mut start = self.address;
+        self.access(|memory| {
+            while start < end
+                && let Some(offset) = memory.first_uninitialised(start, end - start)?
+            {
+                let element = (start + offset - self.address) / element_bytes;
+                let at = self.address + element * element_bytes;
+                memory.fill(at, element_bytes, byte)?;
+                start = at + element_bytes;
+            }
+            Ok(())
+        });
+    }
+
+    fn content(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.bytes];
+        self.access(|memory| memory.read(self.address, &mut bytes));
+        bytes
+    }
+
+    fn access(&self, access: impl FnOnce(&emulator::GlobalMemory) -> Result<(), MemoryError>) {
+        if self.bytes > 0 {
+            access(self.device.emulator.memory()).expect(OWN);
+        }
+    }
+}
+
+impl Drop for EmulatedMemory {
+    fn drop(&mut self) {
+        self.access(|memory| memory.free(self.address));
+    }
+}
+
+/// The place of an allocation, which may be freed in between.
+pub(crate) struct Room {
+    device: Arc<EmulatedDevice>,
+    address: u64,
+    bytes: usize,
+}
+
+impl Room {
+    /// Sets every byte.
+    pub(crate) fn fill(&self, byte: u8) -> Result<(), Error> {
+        self.access(|memory| memory.fill(self.address, self.bytes as u64, byte))
+    }
+
+    /// Copies the whole of `source`, which is as long.
+    pub(crate) fn copy_from(&self, source: &Room) -> Result<(), Error> {
+        let mut bytes = vec![0; source.bytes];
+        source.access(|memory| memory.read(source.address, &mut bytes))?;
+        self.access(|memory| memory.write(self.address, &bytes))
+    }
+
+    fn access(
+        &self,
+        access: impl FnOnce(&emulator::GlobalMemory) -> Result<(), MemoryError>,
+    ) -> Result<(), Error> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        access(self.device.emulator.memory()).map_err(|_| Error::BufferGone {
+            address: self.address,
+        })
+    }
+}
+
+/// A module that the emulator can execute.
+pub(crate) struct EmulatedCode {
+    device: Arc<EmulatedDevice>,
+    module: Arc<ptx::Module>,
+    program: Arc<LoadedProgram>,
+}
+
+/// A program and the device that holds its variables, which are freed with it.
+struct LoadedProgram {
+    device: Arc<EmulatedDevice>,
+    program: Program,
+}
+
+/// An entry of such a module.
+#[derive(Clone)]
+pub(crate) struct EmulatedEntry {
+    program: Arc<LoadedProgram>,
+    parameter_bytes: Box<[u32]>,
+}
+
+impl EmulatedCode {
+    /// Decodes a module.
+    pub(crate) fn load(
+        device: &Arc<EmulatedDevice>,
+        module: Arc<ptx::Module>,
+    ) -> Result<EmulatedCode, Error> {
+        let program = Program::load(&module)?;
+        let program = LoadedProgram {
+            device: Arc::clone(device),
+            program,
+        };
+        Ok(EmulatedCode {
+            device: Arc::clone(device),
+            module,
+            program: Arc::new(program),
+        })
+    }
+
+    /// The entry `name`, to be launched with `shared_bytes` of dynamic shared memory per CTA.
+    pub(crate) fn entry(&self, name: &str, shared_bytes: u32) -> Result<EmulatedEntry, Error> {
+        let no_such_entry = || Error::NoSuchEntry {
+            name: name.to_string(),
+        };
+        let entry = self.module.entry(name).ok_or_else(no_such_entry)?;
+        let limit_bytes = self.device.facts.shared_bytes_per_cta;
+        if shared_bytes > limit_bytes {
+            let kernel = name.to_string();
+            return Err(Error::TooMuchSharedMemory {
+                kernel,
+                asked_bytes: shared_bytes,
+                limit_bytes,
+            });
+        }
+        Ok(EmulatedEntry {
+            program: Arc::clone(&self.program),
+            parameter_bytes: entry
+                .params
+                .iter()
+                .map(|param| param.size_bytes() as u32)
+                .collect(),
+        })
+    }
+}
+
+impl EmulatedEntry {
+    /// Size of each parameter, bytes.
+    pub(crate) fn parameter_bytes(&self) -> &[u32] {
+        &self.parameter_bytes
+    }
+
+    /// Runs the entry to its end, and prints what it printed.
+    pub(crate) fn launch(
+        &self,
+        shape: &EntryShape,
+        grid: Grid,
+        parameters: &ParameterBlock,
+    ) -> Result<(), Error> {
+        let LoadedProgram { device, program } = &*self.program;
+        let launch = Launch {
+            grid: grid.0,
+            block: shape.threads,
+            cluster: shape.cluster,
+            dynamic_shared_bytes: shape.shared_bytes,
+            seed: device.seed,
+            ..Launch::default()
+        };
+        let ended = device
+            .emulator
+            .launch(program, &shape.name, &launch, parameters.bytes());
+        // As on a GPU: what kernels print goes to the standard output, and nobody can be told if that is closed.
+        let _ = std::io::stdout().write_all(device.emulator.take_output().as_bytes());
+        let stats = ended?;
+        *device.stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(stats);
+        Ok(())
+    }
+}
+
+impl Drop for LoadedProgram {
+    fn drop(&mut self) {
+        self.device
+            .emulator
+            .forget(&self.program)
+            .expect("a program's variables are allocations of its device");
+    }
+}

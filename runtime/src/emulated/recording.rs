@@ -1,0 +1,52 @@
+//! What a captured stream of the emulator notes down.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+
+/// Something that the emulator does when a graph is replayed.
+pub(crate) type Step = Box<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// What an emulated stream notes down instead of doing it.
+#[derive(Clone)]
+pub(crate) struct Recording(Arc<RecordingState>);
+
+struct RecordingState {
+    steps: Mutex<Vec<Step>>,
+    is_open: AtomicBool,
+}
+
+impl Recording {
+    /// One without steps.
+    pub(crate) fn begin() -> Recording {
+        Recording(Arc::new(RecordingState {
+            steps: Mutex::default(),
+            is_open: AtomicBool::new(true),
+        }))
+    }
+
+    /// Whether the stream that began it still records.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_open.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn push(&self, step: Step) {
+        self.steps().push(step);
+    }
+
+    /// Ends it, for every stream that joined it, and gives what was noted.
+    pub(crate) fn end(&self) -> Vec<Step> {
+        self.0.is_open.store(false, Ordering::Release);
+        std::mem::take(&mut self.steps())
+    }
+
+    fn steps(&self) -> std::sync::MutexGuard<'_, Vec<Step>> {
+        self.0.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is asked of a stream that records, and needs a result at once.
+pub(crate) fn refuse_while_capturing(what: &'static str) -> Error {
+    Error::Capturing { what }
+}

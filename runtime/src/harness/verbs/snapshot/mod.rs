@@ -1,0 +1,229 @@
+//! `snapshot`: compares facts, IR and PTX with what was accepted.
+
+mod make;
+mod show;
+
+use std::io::{BufRead, IsTerminal};
+
+use serde_json::json;
+
+use crate::harness::Exit;
+use crate::harness::catalog::Catalog;
+use crate::harness::context::{Context, Done};
+use crate::harness::golden::{Difference, Folder};
+use crate::harness::request::SnapshotMode;
+use crate::harness::speak::{Speaker, count};
+use crate::report::Remark;
+use make::Now;
+use show::{name, show, show_facts, shown};
+
+pub(in crate::harness) fn snapshot(
+    context: &Context,
+    filters: &[String],
+    mode: SnapshotMode,
+) -> Done {
+    let catalog = context.declared_catalog()?;
+    let now = Now::make(context, &catalog, filters)?;
+    now.remark_uncompared(&context.speaker);
+    let compare = if mode == SnapshotMode::Accept {
+        Folder::refresh
+    } else {
+        Folder::compare
+    };
+    let differences = now.differences(compare);
+    if differences.is_empty() {
+        context
+            .speaker
+            .remark(&Remark::note("all snapshots are as accepted"));
+        return Ok(Exit::Success);
+    }
+    if mode == SnapshotMode::Check {
+        return Ok(refuse(&differences, &context.speaker));
+    }
+    keep_assembly(&differences, &context.speaker)?;
+    if mode == SnapshotMode::Accept {
+        accept(&differences, &context.speaker)
+    } else {
+        review(&differences, &context.speaker)
+    }
+}
+
+/// Everything that differs from what was accepted.
+pub(in crate::harness) fn differences(
+    context: &Context,
+    catalog: &Catalog,
+) -> Done<Vec<Difference>> {
+    let now = Now::make(context, catalog, &[])?;
+    Ok(now.differences(Folder::compare))
+}
+
+/// Refuses to write snapshots that would lose their line of registers and spills.
+fn keep_assembly(differences: &[Difference], speaker: &Speaker) -> Done<()> {
+    let losing = differences
+        .iter()
+        .filter(|difference| difference.loses_assembly())
+        .count();
+    if losing == 0 {
+        return Ok(());
+    }
+    let text = format!(
+        "no ptxas was found: {} would lose the line of registers and spills, and nothing was written",
+        count(losing, "snapshot")
+    );
+    let help = "set PTXAS or CUDA_HOME, or `pip install nvidia-cuda-nvcc`; \
+                to do without, delete the line `// ptxas ...` of these snapshots first";
+    speaker.failure(&Remark::error(text).with_help(help));
+    Err(Exit::Toolchain)
+}
+
+/// Shows the facts of all that changed, then each difference.
+fn refuse(differences: &[Difference], speaker: &Speaker) -> Exit {
+    for difference in differences {
+        show_facts(difference, speaker);
+    }
+    for difference in differences {
+        match difference {
+            Difference::Changed { .. } => show(difference, speaker),
+            // A whole file is read where it is accepted.
+            Difference::Missing { .. } | Difference::Stale { .. } => name(difference, speaker),
+        }
+    }
+    let of = |word: &str| {
+        differences
+            .iter()
+            .filter(|difference| difference.word() == word)
+            .count()
+    };
+    let text = format!(
+        "{} not as accepted: {} changed, {} new, {} stale",
+        count(differences.len(), "snapshot"),
+        of("changed"),
+        of("new"),
+        of("stale")
+    );
+    let help = "look at each with `cargo tilekit snapshot --review`, or take all with --accept";
+    speaker.failure(&Remark::error(text).with_help(help));
+    Exit::Snapshots
+}
+
+fn accept(differences: &[Difference], speaker: &Speaker) -> Done {
+    for difference in differences {
+        take(difference, speaker)?;
+    }
+    Ok(Exit::Success)
+}
+
+fn take(difference: &Difference, speaker: &Speaker) -> Done<()> {
+    let path = shown(difference);
+    difference
+        .accept()
+        .map_err(|error| speaker.failure(&Remark::error(error.to_string())))?;
+    speaker.tell(
+        &format!("{path}\n"),
+        || json!({ "reason": "tilekit-accepted", "status": difference.word(), "path": path }),
+    );
+    Ok(())
+}
+
+fn review(differences: &[Difference], speaker: &Speaker) -> Done {
+    if !std::io::stdin().is_terminal() {
+        let remark = Remark::error("--review asks questions, and standard input is no terminal");
+        speaker.failure(&remark.with_help("use --check or --accept"));
+        return Err(Exit::Usage);
+    }
+    let mut answers = std::io::stdin().lock().lines().map_while(Result::ok);
+    review_with(differences, &mut answers, speaker)
+}
+
+/// Asks for each; what is left over counts as not accepted.
+fn review_with(
+    differences: &[Difference],
+    answers: &mut dyn Iterator<Item = String>,
+    speaker: &Speaker,
+) -> Done {
+    let mut left = 0;
+    for (at, difference) in differences.iter().enumerate() {
+        show_facts(difference, speaker);
+        show(difference, speaker);
+        match ask(at + 1, differences.len(), answers, speaker) {
+            Answer::Accept => take(difference, speaker)?,
+            Answer::Skip => left += 1,
+            Answer::Quit => {
+                left += differences.len() - at;
+                break;
+            }
+        }
+    }
+    if left == 0 {
+        return Ok(Exit::Success);
+    }
+    speaker.remark(&Remark::note(format!(
+        "{left} snapshots are left as they were"
+    )));
+    Ok(Exit::Snapshots)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Accept,
+    Skip,
+    Quit,
+}
+
+fn ask(
+    at: usize,
+    total: usize,
+    answers: &mut dyn Iterator<Item = String>,
+    speaker: &Speaker,
+) -> Answer {
+    loop {
+        speaker.say(&format!(
+            "[{at}/{total}] a = accept, s = skip (leave it as it was), q = quit: "
+        ));
+        let Some(line) = answers.next() else {
+            return Answer::Quit;
+        };
+        match line.trim() {
+            "a" | "accept" => return Answer::Accept,
+            "s" | "skip" | "r" | "reject" => return Answer::Skip,
+            "q" | "quit" => return Answer::Quit,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::request::OutputOptions;
+    use crate::report::Sources;
+
+    #[test]
+    fn answers_decide_what_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let missing = |name: &str| Difference::Missing {
+            path: folder.path().join(name),
+            new: "x\n".into(),
+        };
+        let differences = [missing("a"), missing("b"), missing("c"), missing("d")];
+        let speaker = Speaker::new(
+            OutputOptions {
+                quiet: true,
+                ..OutputOptions::default()
+            },
+            Sources::default(),
+        );
+        let mut answers = ["what?", "a", "s", "accept"].into_iter().map(String::from);
+        let exit = review_with(&differences, &mut answers, &speaker);
+        assert_eq!(
+            exit,
+            Ok(Exit::Snapshots),
+            "one was skipped, and the answers ended before the last"
+        );
+        let exists: Vec<bool> = differences
+            .iter()
+            .map(|difference| difference.path().exists())
+            .collect();
+        assert_eq!(exists, [true, false, true, false]);
+    }
+}
