@@ -321,8 +321,9 @@ impl OpRules for SmemAtomicFetch {
     fn effects(&self) -> Effects {
         SHARED_RMW
     }
-    // What it finds is what all accesses before it left, and what comes after finds all that it did.
-    answers!(shared(view: Read, view: Write), scratch, cta_parts);
+    // A write, to whoever else accesses the bytes: it finds what all accesses before it left, and what comes after finds all
+    // that it did.
+    answers!(shared(view: Write), scratch, cta_parts);
 }
 
 /// The rules of atomics on places of a view that indices name.

@@ -115,10 +115,7 @@ fn check_barriers(func: &Func, scratches: &Scratches, found: &mut Diagnostics) {
     // Bytes that other CTAs write are an exchange's own as long as the kernel runs, and mbarriers order it.
     let is_ordered = |inst: &Inst| {
         let need = scratches.need(*inst);
-        let has_own_views = !func.op(*inst).rules().shared_accesses().is_empty();
-        // An op with views and scratch clashes with itself in this walk; `place-barriers` has seen both.
         need.is_written_by_peers() && need.scope == BarrierScope::None
-            || has_own_views && need.bytes > 0
     };
     for inst in func.walk().into_iter().filter(|inst| !is_ordered(inst)) {
         let Wanted { barrier, fence } = wanted[inst];

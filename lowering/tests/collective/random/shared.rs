@@ -2,7 +2,7 @@
 
 use ir::elem::DType;
 use ir::ops::atomic::AtomicOp;
-use layout::{Axis, Blocked, Layout, Swizzled};
+use layout::{Axis, Blocked, Layout, SharedLayout, Swizzled};
 
 use super::program::{Program, Tile, count, mask};
 use super::{combined, shared_layouts};
@@ -105,7 +105,10 @@ fn split_trip(program: &mut Program, tile: &Tile) -> Option<Tile> {
     let (vec, per_phase, max_phase) = (power(4), power(4), power(4));
     let order = program.dice.order(rank);
     let swizzled = Swizzled::new(vec, per_phase, max_phase, order).with_ctas(bases.clone());
-    let ty = program.ty_of_shared(&swizzled.into(), &tile.shape, &tile.elem());
+    let swizzled = SharedLayout::from(swizzled);
+    // Not every swizzle holds an extent that is no power of two.
+    swizzled.check(&tile.shape).ok()?;
+    let ty = program.ty_of_shared(&swizzled, &tile.shape, &tile.elem());
     let name = program.name("s");
     program
         .kernel
