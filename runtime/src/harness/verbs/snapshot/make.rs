@@ -185,15 +185,16 @@ impl<'a> Maker<'a> {
         if !self.toolchain.assembles() {
             return Ok(None);
         }
-        let Some(version) = self.toolchain.ptxas().map(|ptxas| ptxas.version) else {
-            return Ok(None);
-        };
         match self.toolchain.assemble(ptx) {
-            Ok(Image::Cubin { assembled, .. }) => Ok(assembled.report.entry(entry).map(|report| {
-                let messages = assembled.report.messages.iter();
-                let said = messages.map(|message| format!(", warning: {}", message.text));
-                assembly_line(report, version) + &said.collect::<String>()
-            })),
+            Ok(Image::Cubin { assembled, .. }) => {
+                let version = self.toolchain.ptxas().map(|ptxas| ptxas.version);
+                let line = assembled.report.entry(entry).zip(version);
+                Ok(line.map(|(report, version)| {
+                    let messages = assembled.report.messages.iter();
+                    let said = messages.map(|message| format!(", warning: {}", message.text));
+                    assembly_line(report, version) + &said.collect::<String>()
+                }))
+            }
             Ok(Image::Ptx(_)) => unreachable!("assembling gives a cubin or fails"),
             Err(error) => Err(self.speaker.error(entry, &error)),
         }
