@@ -360,11 +360,17 @@ fn every_pair_converts_on(shape: [u32; 2]) {
         }
     }
     let maps: Vec<Held> = maps.into_iter().map(Held::new).collect();
-    for (src, dst) in maps
+    // Pieces of a cut shape are shapes of powers of two, which have all widths; there each pair has one.
+    let is_cut = CUT_SHAPES.contains(&shape);
+    let pairs = maps
         .iter()
-        .flat_map(|src| maps.iter().map(move |dst| (src, dst)))
-    {
-        for elem_bits in [8, 16, 32, 64] {
+        .flat_map(|src| maps.iter().map(move |dst| (src, dst)));
+    for (at, (src, dst)) in pairs.enumerate() {
+        let widths: &[u32] = match at % 4 {
+            at if is_cut => &[8, 16, 32, 64][at..=at],
+            _ => &[8, 16, 32, 64],
+        };
+        for &elem_bits in widths {
             let plan = check(src, dst, elem_bits, Limits::default());
             // Where lanes hold copies, fewer accesses may be worth a conflict.
             let has_copies = [src, dst].map(|held| held.map.free_mask(Axis::Lane) != 0);
