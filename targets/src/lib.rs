@@ -66,7 +66,7 @@ impl Target {
     /// Registers that each thread of a CTA with so many threads starts with: an equal share of the SM's where so many CTAs must fit,
     /// in the unit in which warps are given registers.
     pub const fn registers_of_thread(&self, threads: u32, ctas: u32) -> u32 {
-        let together = threads.next_multiple_of(32).saturating_mul(ctas);
+        let together = threads.div_ceil(32).saturating_mul(32).saturating_mul(ctas);
         let together = if together == 0 { 1 } else { together };
         let share = self.sm.registers / together;
         if share < self.registers.per_thread {
