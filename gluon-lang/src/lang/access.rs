@@ -161,7 +161,7 @@ impl<P: Target> Access<P> {
         self
     }
 
-    /// Asks for the lines ahead of their use, into this cache. Nothing is read, so the pointers may lie past the end.
+    /// Prefetches the lines ahead of their use, into this cache. Nothing is read, so the pointers may lie past the end.
     #[inline]
     #[track_caller]
     pub fn prefetch(self, into: PrefetchInto) {
@@ -210,8 +210,8 @@ pub fn async_copy_commit() {
     trace::async_commit(here());
 }
 
-/// Waits until at most `pending` groups of [copies](Access::copy_to), the newest, are under way (PTX `cp.async.wait_group`).
-/// What all threads copied is seen after.
+/// Waits until at most `pending` groups of [copies](Access::copy_to), the newest, are in flight (PTX `cp.async.wait_group`).
+/// What all threads copied is visible after it.
 #[inline]
 #[track_caller]
 pub fn async_copy_wait(pending: impl HostInt) {
@@ -229,7 +229,7 @@ macro_rules! direct_access {
                 Access::new(self).mask(mask)
             }
 
-            /// The elements pointed to, to be loaded or stored with more said.
+            /// The elements pointed to, for a load or store with settings.
             #[inline]
             pub fn access(self) -> Access<Self> {
                 Access::new(self)

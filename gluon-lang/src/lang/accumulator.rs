@@ -155,7 +155,7 @@ impl<T: Element> Accumulator<T> {
         self.start(None, a.factor(), b.value())
     }
 
-    /// The same where `keep` holds; where it does not, what was there before counts as zero.
+    /// [`mma`](Accumulator::mma) where `keep` holds; where it does not, the sums before count as zero.
     #[inline]
     #[track_caller]
     pub fn mma_if<A, B>(self, keep: Scalar<bool>, a: A, b: Smem<B>) -> Self
@@ -173,7 +173,7 @@ impl<T: Element> Accumulator<T> {
         self.with_value(value)
     }
 
-    /// Waits until at most `pending` groups of this warpgroup are under way, 0 to 7 (PTX `wgmma.wait_group`). The tiles that
+    /// Waits until at most `pending` groups of this warpgroup are in flight, 0 to 7 (PTX `wgmma.wait_group`). The tiles that
     /// the others read may then be written again by this warpgroup; another one must be told.
     #[inline]
     #[track_caller]
@@ -182,14 +182,14 @@ impl<T: Element> Accumulator<T> {
         self.with_value(value)
     }
 
-    /// Waits until no group is under way, and gives the sums in the layout of the accumulator.
+    /// Waits until no group is in flight, and gives the sums in the layout of the accumulator.
     #[inline]
     #[track_caller]
     pub fn wait_all(self) -> Tensor<T> {
         Tensor::wrap(self.waited(0, true))
     }
 
-    /// Gives the sums while `later` groups that were started after its own may still be under way.
+    /// Gives the sums while `later` groups that were started after its own may still be in flight.
     #[inline]
     #[track_caller]
     pub fn wait_older_than(self, later: impl HostInt) -> Tensor<T> {

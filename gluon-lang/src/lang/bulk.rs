@@ -1,4 +1,4 @@
-//! Linear copies of the copy engine: runs of elements between global and shared memory, without a tensor map.
+//! Linear bulk copies by TMA: runs of elements between global and shared memory, without a tensor map.
 
 use super::mix::ScalarOperand;
 use super::trace::{self, BulkCore, here};
@@ -18,8 +18,8 @@ pub struct BulkCopy<T> {
 }
 
 impl<T: Element> Ptr<T> {
-    /// The elements from `offset` on, one after the other, to be copied by the copy engine in one piece. One thread asks
-    /// for it. Tiles of shared memory hold them in plain rows: `Swizzled::plain([0])`.
+    /// The elements from `offset` on, one after the other, to be copied by TMA in one piece. One elected thread issues
+    /// it. Tiles of shared memory hold them in plain rows: `Swizzled::plain([0])`.
     #[inline]
     #[track_caller]
     pub fn bulk<O: Offset<Moved<T> = Ptr<T>>>(self, offset: O) -> BulkCopy<T> {

@@ -34,23 +34,23 @@ pub fn cluster_size() -> usize {
     trace::cluster_size(here()) as usize
 }
 
-/// All threads of the cluster meet (PTX ISA 9.7.13.3, `barrier.cluster`). What any of them did before, all of them see after.
-/// Every thread of every CTA must come.
+/// All threads of the cluster synchronize (PTX ISA 9.7.13.3, `barrier.cluster`). What any of them did before it, all of them
+/// observe after it. Every thread of every CTA must arrive.
 #[inline]
 #[track_caller]
 pub fn cluster_barrier() {
     trace::cluster_barrier(false, here());
 }
 
-/// All threads of the cluster meet, and no memory is ordered. It is cheaper, and enough after barriers in shared memory were
-/// made, and before a CTA ends that others still speak to.
+/// All threads of the cluster synchronize, without release or acquire semantics. It is cheaper, and suffices after mbarriers
+/// were initialised, and before a CTA exits whose shared memory others still access.
 #[inline]
 #[track_caller]
 pub fn cluster_barrier_relaxed() {
     trace::cluster_barrier(true, here());
 }
 
-/// The first half of [`cluster_barrier`]: says that this CTA has come, and goes on.
+/// The first half of [`cluster_barrier`]: arrives, and continues.
 #[inline]
 #[track_caller]
 pub fn cluster_arrive() {
@@ -64,7 +64,7 @@ pub fn cluster_arrive_relaxed() {
     trace::cluster_arrive(true, here());
 }
 
-/// The second half of a meeting of the cluster: waits until all have come.
+/// The second half of [`cluster_barrier`]: waits until all threads of the cluster have arrived.
 #[inline]
 #[track_caller]
 pub fn cluster_wait() {

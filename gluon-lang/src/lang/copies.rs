@@ -1,4 +1,4 @@
-//! What can be said of any copy of the copy engine, by a tensor map or of a run.
+//! Settings of any TMA copy, through a tensor map or linear.
 
 use super::mix::ScalarOperand;
 use super::{BulkCopy, Element, Scalar, TmaCopy};

@@ -120,7 +120,7 @@ macro_rules! shaped {
                 self.shape().len()
             }
 
-            /// Who holds which element; `Auto` or `Coalesced` while that is open.
+            /// The owner of each element; `Auto` or `Coalesced` while it is unresolved.
             #[track_caller]
             pub fn layout(self) -> Layout {
                 trace::layout_of(self.value(), here())

@@ -28,7 +28,7 @@ pub struct Arrivals {
     count: i128,
 }
 
-/// So many arrivals.
+/// This many arrivals.
 #[allow(non_snake_case, reason = "it makes an `Arrivals`")]
 pub fn Arrivals(count: impl HostInt) -> Arrivals {
     Arrivals {
@@ -114,7 +114,7 @@ impl Mbarrier {
         trace::mbarrier_expect(self.0, bytes.into_raw(), condition, here());
     }
 
-    /// One arrival of all threads: they meet, and then one of them arrives.
+    /// One arrival of all threads: a barrier of the partition, then one elected thread arrives.
     #[inline]
     #[track_caller]
     pub fn arrive(self) {
@@ -165,7 +165,7 @@ impl Mbarrier {
         trace::mbarrier_wait(self.0, phase.into_raw(), Some(condition.value()), here());
     }
 
-    /// Asks whether the phase of this parity is complete, and goes on at once. The threads may get different answers, so
+    /// Tests whether the phase of this parity is complete, and continues at once. The threads may get different answers, so
     /// that all there is to be done with it is to [wait](Tried::wait) later.
     #[inline]
     #[track_caller]

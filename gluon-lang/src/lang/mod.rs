@@ -55,6 +55,7 @@ mod tensor_map;
 mod tma;
 mod trace;
 mod warps;
+mod written;
 
 pub use access::{Access, Target, async_copy_commit, async_copy_wait};
 pub use accumulator::{Accumulator, Factor, LeftFactor};
@@ -117,3 +118,4 @@ pub(crate) use trace::{
     static_print, type_arg,
 };
 pub use warps::{WarpSpecialize, Warps, warp_specialize};
+pub use written::{WRITTEN, Written, WrittenOp};

@@ -20,7 +20,7 @@ use ir::ops::sync;
 pub struct NamedBarrier(sync::NamedBarrier);
 
 impl NamedBarrier {
-    /// A new barrier to which `threads` come each time, a multiple of 32: those of all partitions that wait and all that only
+    /// A new barrier at which `threads` arrive each time, a multiple of 32: those of all partitions that wait and all that only
     /// arrive.
     #[inline]
     #[track_caller]
@@ -30,14 +30,14 @@ impl NamedBarrier {
         Self(trace::name_barrier(threads, at))
     }
 
-    /// The threads of this partition come, and wait for all others. They then see what the others wrote before they came.
+    /// The threads of this partition arrive, and wait for all others. They then observe what the others wrote before they arrived.
     #[inline]
     #[track_caller]
     pub fn sync(self) {
         trace::come_to(self.0, true, here());
     }
 
-    /// The threads of this partition come, and go on. Those who wait here see what these wrote before.
+    /// The threads of this partition arrive, and continue. Threads that wait here observe what these wrote before.
     #[inline]
     #[track_caller]
     pub fn arrive(self) {

@@ -1,4 +1,4 @@
-//! The copy engine (TMA): blocks between a tensor in global memory and shared memory.
+//! TMA: blocks between a tensor in global memory and shared memory.
 
 use smallvec::SmallVec;
 
@@ -105,7 +105,7 @@ impl<T: Element> TensorMap<T> {
         self.copy().load_at(at, &[], to, barrier, here());
     }
 
-    /// The same through an im2col map: `offsets` say which tap of the filter, one for each spatial dimension.
+    /// [`load`](TensorMap::load) through an im2col map: `offsets` say which tap of the filter, one for each spatial dimension.
     #[inline]
     #[track_caller]
     pub fn load_im2col(
@@ -143,7 +143,7 @@ impl<T: Element> TensorMap<T> {
         self.copy().store_at(TmaReduceOp::Add, at, from, here());
     }
 
-    /// Asks for the map itself ahead of the first copy through it (PTX `prefetch.tensormap`), which would otherwise wait for
+    /// Prefetches the map itself ahead of the first copy through it (PTX `prefetch.tensormap`), which would otherwise wait for
     /// it.
     #[inline]
     #[track_caller]
@@ -226,7 +226,7 @@ impl<T: Element> TmaCopy<T> {
     }
 }
 
-/// Waits until at most `pending` stores of the copy engine, the newest, are under way, and what the others wrote is seen
+/// Waits until at most `pending` TMA stores, the newest, are in flight; what the others wrote is visible after it
 /// (PTX `cp.async.bulk.wait_group`).
 #[inline]
 #[track_caller]
@@ -235,7 +235,7 @@ pub fn tma_store_wait(pending: impl HostInt) {
     trace::tma_store_wait(pending_of(pending, at), false, at);
 }
 
-/// Waits until at most `pending` stores of the copy engine, the newest, still read shared memory; what the others read may
+/// Waits until at most `pending` TMA stores, the newest, still read shared memory; what the others read may
 /// then be written again (PTX `cp.async.bulk.wait_group.read`).
 #[inline]
 #[track_caller]
@@ -244,8 +244,8 @@ pub fn tma_store_wait_read(pending: impl HostInt) {
     trace::tma_store_wait(pending_of(pending, at), true, at);
 }
 
-/// Makes what the threads stored in shared memory so far visible to the copy engine and the tensor cores, which see it
-/// through a proxy of their own (PTX `fence.proxy.async`). Within one group of warps this is done where it is needed; where another group is told to go
+/// Makes what the threads stored in shared memory so far visible through the async proxy, to TMA and the tensor cores
+/// (PTX `fence.proxy.async`). Within one group of warps this is done where it is needed; where another group is told to go
 /// on, it must be said: without it the hand-over is an error (TK0077).
 #[inline]
 #[track_caller]

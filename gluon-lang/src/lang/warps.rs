@@ -1,10 +1,10 @@
-//! The warps part: what the kernel's own warps and its workers do at the same time.
+//! Warp specialization: what the kernel's own warps and its workers do at the same time.
 
 use super::HostInt;
 use super::trace::{self, At, here};
 use ir::entity::Region;
 
-/// Lets the warps part, at the end of a kernel's own body. The kernel's own warps run `main`, and each worker runs on warps
+/// Specializes warps, at the end of a kernel's own body. The kernel's own warps run `main`, and each worker runs on warps
 /// of its own, which the CTA has besides:
 ///
 /// ```text
@@ -51,7 +51,7 @@ pub struct Warps {
     registers: u32,
 }
 
-/// So many warps.
+/// The warps of a worker, a power of two.
 #[allow(non_snake_case, reason = "it makes a `Warps`")]
 pub fn Warps(count: impl HostInt) -> Warps {
     Warps {

@@ -272,6 +272,8 @@ impl From<&str> for Text {
 pub trait OpDef: Sized {
     /// Name in the textual IR.
     const MNEMONIC: &'static str;
+    /// The lines of its documentation.
+    const DOC: &'static [&'static str];
     /// Reads the fields.
     fn read(from: &mut FieldReader) -> Result<Self, String>;
 }
@@ -299,6 +301,7 @@ macro_rules! define_op {
         $vis struct $name { $($(#[$meta])* pub $field: $ty,)* }
         impl $crate::ops::define::OpDef for $name {
             const MNEMONIC: &'static str = $mnemonic;
+            const DOC: &'static [&'static str] = &[$($doc),+];
             fn read(_from: &mut $crate::ops::define::FieldReader) -> Result<Self, String> {
                 Ok(Self { $($field: $crate::ops::define::Field::read(_from, stringify!($field))?,)* })
             }

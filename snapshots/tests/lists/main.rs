@@ -1,5 +1,8 @@
 //! Lists for readers that are made of what they list. `UPDATE_LISTS=1 cargo test -p snapshots --test lists` writes them.
 
+mod operations;
+mod source;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
