@@ -349,16 +349,21 @@ impl Func {
 
     /// The warps that run a region.
     pub fn warps_in(&self, region: Region) -> u32 {
+        self.partition_of(region).unwrap_or(self.warps)
+    }
+
+    /// The warps of the partition that a region belongs to; none outside of partitions.
+    pub fn partition_of(&self, region: Region) -> Option<u32> {
         let mut region = region;
         while let Some(owner) = self.regions[region].owner.expand() {
             if let Some(w) = flow::partitions(self.op(owner))
                 && let Some(at) = w.partitions.0.iter().position(|r| *r == region)
             {
-                return w.warps[at];
+                return Some(w.warps[at]);
             }
             region = self.parent(owner);
         }
-        self.warps
+        None
     }
 
     /// The position of an instruction in its region.

@@ -8,7 +8,7 @@
 use super::access::{Access, Fits, Target};
 use super::mix::Handle;
 use super::trace::{self, here};
-use super::{Element, Pointers, Ptr};
+use super::{Element, Pointers, Ptr, Scalar};
 use ir::ops::atomic::{AtomicOp, Scope, Semantics};
 
 /// What an atomic found: [`old`](Old::old) is what was there before. May be left where only the change matters, which is
@@ -20,6 +20,19 @@ impl<H: Handle> Old<H> {
     /// What was there before; 0 where the mask is false.
     #[inline]
     pub fn old(self) -> H {
+        self.0
+    }
+}
+
+/// What a [poll](Access::atomic_poll) waited for: [`seen`](Seen::seen) is the value that made its test true. May be left
+/// where only the wait matters: where several warps hold copies of the value, using it takes a CTA barrier.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<H>(H);
+
+impl<H: Handle> Seen<H> {
+    /// The value that made the test true; 0 where the mask is false.
+    #[inline]
+    pub fn seen(self) -> H {
         self.0
     }
 }
@@ -93,6 +106,27 @@ macro_rules! read_modify_writes {
                 P::Loaded::from_value(trace::atomic_load(&self.core, here()))
             }
 
+            /// Reads again and again, as one step each time, until `until` of what was read is true:
+            /// `flag.at(0).relaxed().atomic_poll(|seen| seen >= 3)`. Acquires unless it is relaxed.
+            ///
+            /// Each warp waits by itself for the elements that its lanes hold, one lane for each, and then its lanes
+            /// synchronize (`bar.warp.sync`). All threads of the CTA, or of the partition, acquire. Through a scalar pointer
+            /// every warp waits for it, and in a partition of one warp that one waits: neither takes a CTA barrier. A tensor of
+            /// flags of which warps hold different ones takes one barrier at the end, unless it is relaxed.
+            ///
+            /// `until` only computes with scalars (TK0034), and may branch. The element may change again once the wait is over.
+            #[inline]
+            #[track_caller]
+            pub fn atomic_poll(
+                self,
+                until: impl FnOnce(Scalar<P::Element>) -> Scalar<bool>,
+            ) -> Seen<P::Loaded> {
+                let at = here();
+                let (fitted, read) = trace::open_poll(&self.core, at);
+                let answer = until(Scalar::wrap(read)).value();
+                Seen(P::Loaded::from_value(trace::close_poll(&self.core, fitted, answer, at)))
+            }
+
             /// Writes as one step. Releases unless it is relaxed.
             #[inline]
             #[track_caller]
@@ -133,6 +167,16 @@ macro_rules! read_modify_writes {
             #[track_caller]
             pub fn atomic_load(self) -> <Self as Target>::Loaded {
                 Access::new(self).atomic_load()
+            }
+
+            /// Reads again and again until `until` of what was read is true, and acquires; see [`Access::atomic_poll`].
+            #[inline]
+            #[track_caller]
+            pub fn atomic_poll(
+                self,
+                until: impl FnOnce(Scalar<T>) -> Scalar<bool>,
+            ) -> Seen<<Self as Target>::Loaded> {
+                Access::new(self).atomic_poll(until)
             }
 
             /// Writes as one step, and releases.

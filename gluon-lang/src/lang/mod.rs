@@ -59,7 +59,7 @@ mod written;
 
 pub use access::{Access, Target, async_copy_commit, async_copy_wait};
 pub use accumulator::{Accumulator, Factor, LeftFactor};
-pub use atomic::Old;
+pub use atomic::{Old, Seen};
 pub use bulk::BulkCopy;
 pub use cast::CastTo;
 pub use checks::{Hinted, Printable, assume, device_assert, device_print};

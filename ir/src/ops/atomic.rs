@@ -79,7 +79,7 @@ attr_enum! {
     unsaid Gpu
 }
 
-const GLOBAL_RMW: Effects = Effects {
+pub(super) const GLOBAL_RMW: Effects = Effects {
     reads: Spaces::GLOBAL,
     writes: Spaces::GLOBAL,
     is_ordered: true,
@@ -190,16 +190,7 @@ define_op! {
 
 impl OpRules for AtomicLoad {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
-        if !matches!(self.semantics, Semantics::Acquire | Semantics::Relaxed) {
-            return Err(OpError::new(
-                Code::AccessWidth,
-                format!(
-                    "an atomic load is acquire or relaxed, not {}",
-                    self.semantics
-                ),
-            )
-            .help("a load has nothing to release: release with the store or read-modify-write that others wait for"));
-        }
+        check_load("load", self.semantics)?;
         Ok(smallvec![data_of(
             func,
             "atomic_load",
@@ -364,8 +355,22 @@ fn help_for(op: AtomicOp) -> &'static str {
     }
 }
 
+/// An atomic that only reads acquires or orders nothing.
+pub(super) fn check_load(what: &str, semantics: Semantics) -> Result<(), OpError> {
+    if matches!(semantics, Semantics::Acquire | Semantics::Relaxed) {
+        return Ok(());
+    }
+    Err(OpError::new(
+        Code::AccessWidth,
+        format!("an atomic {what} is acquire or relaxed, not {semantics}"),
+    )
+    .help(format!(
+        "a {what} has nothing to release: release with the store or read-modify-write that others wait for"
+    )))
+}
+
 /// The type behind the pointers, which the values must have.
-fn data_of(
+pub(super) fn data_of(
     func: &Func,
     op: &str,
     ptr: Value,

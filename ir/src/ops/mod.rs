@@ -18,6 +18,7 @@ pub mod l2;
 pub mod layout;
 pub mod map;
 pub mod mbarrier;
+pub mod poll;
 pub mod reduce;
 pub mod remote;
 pub mod rotation;
@@ -135,6 +136,7 @@ macro_rules! for_each_op {
             AtomicRmw     in atomic,
             AtomicCas     in atomic,
             AtomicLoad    in atomic,
+            AtomicPoll    in poll,
             AtomicStore   in atomic,
             SmemAlloc     in shared,
             SmemLoad      in shared,

@@ -141,7 +141,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn meet_after(&mut self, semantics: Semantics, have_met: bool) {
+    pub(super) fn meet_after(&mut self, semantics: Semantics, have_met: bool) {
         if !have_met && matches!(semantics, Semantics::Acquire | Semantics::AcqRel) {
             self.meet();
         }

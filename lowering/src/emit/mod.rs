@@ -64,6 +64,7 @@ mod mbarrier;
 mod owners;
 mod partition;
 mod peers;
+mod poll;
 mod reduce;
 mod remote;
 mod scan;

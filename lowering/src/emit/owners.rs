@@ -25,6 +25,16 @@ impl Emitter<'_> {
     /// their element and have a true mask.
     pub(super) fn turns(&mut self, like: Value, mask: Option<Value>) -> Vec<Turn> {
         let owner = self.owner_of(like);
+        self.turns_of(owner, like, mask)
+    }
+
+    /// The same, each with the threads for which `owner` holds: with all threads if there is none.
+    pub(super) fn turns_of(
+        &mut self,
+        owner: Option<Reg>,
+        like: Value,
+        mask: Option<Value>,
+    ) -> Vec<Turn> {
         let masks = mask.map(|mask| self.elements(mask));
         let own: Vec<usize> = match self.func.ty(like).as_tensor() {
             None => vec![0],
@@ -100,10 +110,12 @@ impl Emitter<'_> {
 
     /// The bits of lanes that hold copies, and whether warps hold copies.
     fn copies(&mut self, value: Value) -> (u32, bool) {
+        let partition = self.code.partition;
+        let is_followed = partition.followers > 0;
         let Some(t) = self.func.ty(value).as_tensor() else {
-            return (31, self.func.launch_warps() > 1);
+            let lanes = if partition.is_one_thread { 0 } else { 31 };
+            return (lanes, partition.warps > 1 || is_followed);
         };
-        let is_followed = self.func.launch_warps() > self.func.warps;
         let distribution = self.distribution(t);
         let lanes = (1 << distribution.map.in_bits(Axis::Lane)) - 1;
         (

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use ir::Type as TileType;
 use ir::entity::{Inst, Region, Value};
+use ir::ops::Scratch;
 use ir::ops::warps::WarpSpecialize;
 use ptx::{Compare, Label, Predicate, SetMaxNRegOp, Type};
 
@@ -125,7 +126,7 @@ impl Emitter<'_> {
             let op = func.op(inst);
             let mut regions = op.regions().into_iter();
             op.rules().suits_one_thread()
-                && op.rules().scratch().is_none()
+                && op.rules().scratch().is_none_or(Scratch::is_none)
                 && op
                     .operands()
                     .iter()

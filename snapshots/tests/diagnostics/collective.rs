@@ -196,3 +196,23 @@ fn atomic_in_two_ctas(x: Ptr<i32>) {
 fn two_ctas_hold_what_an_atomic_does_once() {
     check("atomic_in_two_ctas", atomic_in_two_ctas.trace());
 }
+
+#[kernel]
+fn poll_that_releases(flag: Ptr<i32>) {
+    flag.access().release().atomic_poll(|seen| seen == 1);
+}
+
+#[test]
+fn a_poll_releases() {
+    check("poll_that_releases", poll_that_releases.trace());
+}
+
+#[kernel]
+fn poll_that_loads(flag: Ptr<i32>, wanted: Ptr<i32>) {
+    flag.atomic_poll(|seen| seen == wanted.load());
+}
+
+#[test]
+fn the_test_of_a_poll_loads() {
+    check("poll_that_loads", poll_that_loads.trace());
+}

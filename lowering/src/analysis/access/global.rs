@@ -84,6 +84,7 @@ fn through(accesses: &Accesses<'_>, inst: Inst) -> Option<Through> {
         Op::AtomicRmw(op) => (op.ptr, op.mask, Instruction::Element),
         Op::AtomicCas(op) => (op.ptr, op.mask, Instruction::Element),
         Op::AtomicLoad(op) => (op.ptr, op.mask, Instruction::Element),
+        Op::AtomicPoll(op) => (op.ptr, op.mask, Instruction::Element),
         Op::AtomicStore(op) => (op.ptr, op.mask, Instruction::Element),
         _ => return None,
     };

@@ -3,6 +3,7 @@
 
 use ir::Type;
 use ir::ops::atomic::{AtomicCas, AtomicLoad, AtomicRmw, SmemAtomicFetch};
+use ir::ops::poll::AtomicPoll;
 use layout::Axis;
 
 use super::numbering::Numbering;
@@ -20,7 +21,7 @@ macro_rules! results_go_to_copies {
     )*};
 }
 
-results_go_to_copies! { AtomicRmw AtomicCas AtomicLoad SmemAtomicFetch }
+results_go_to_copies! { AtomicRmw AtomicCas AtomicLoad AtomicPoll SmemAtomicFetch }
 
 fn result_to_copies(asked: &Asked<'_>) -> ScratchNeed {
     let func = asked.func;
@@ -31,12 +32,13 @@ fn result_to_copies(asked: &Asked<'_>) -> ScratchNeed {
                 return ScratchNeed::default();
             };
             let is_copied = map.free_mask(Axis::Warp) != 0;
-            // Warps that are idle until partitions begin run along, and must know what the others know.
-            let is_followed = func.launch_warps() > func.warps;
             let slots = Numbering::of_elements(&map).count();
-            (t.elem, slots, is_copied || is_followed)
+            (t.elem, slots, is_copied || asked.is_followed())
         }
-        Type::Scalar(elem) => (*elem, 1, func.launch_warps() > 1),
+        Type::Scalar(elem) => {
+            let is_in_warps = func.warps_at(asked.inst) > 1 || asked.is_followed();
+            (*elem, 1, is_in_warps)
+        }
         _ => return ScratchNeed::default(),
     };
     if !is_in_warps || !asked.is_used(result) {

@@ -99,6 +99,15 @@ impl Asked<'_> {
         !uses.of_value(value).is_empty()
     }
 
+    /// Do warps that are idle until partitions begin run along, so that they must know what the others know?
+    fn is_followed(&self) -> bool {
+        let is_before = self
+            .func
+            .partition_of(self.func.parent(self.inst))
+            .is_none();
+        is_before && self.func.launch_warps() > self.func.warps
+    }
+
     /// May the same instruction run several times?
     fn is_repeated(&self) -> bool {
         flow::is_in_loop(self.func, self.inst)

@@ -3,9 +3,12 @@
 use super::super::operand::Raw;
 use super::super::{At, Trace, with};
 use super::memory::{AccessCore, refuse};
+use ir::Type;
 use ir::entity::Value;
 use ir::ops::Scratch;
 use ir::ops::atomic::{AtomicCas, AtomicLoad, AtomicOp, AtomicRmw, AtomicStore, Semantics};
+use ir::ops::control::Yield;
+use ir::ops::poll::AtomicPoll;
 
 /// Reads, combines with a value, writes.
 #[inline(never)]
@@ -65,6 +68,55 @@ pub(crate) fn atomic_load(access: &AccessCore, at: At) -> Value {
             mask: fitted.get(1).copied().into(),
         };
         trace.push1(load, ty, at)
+    })
+}
+
+/// Opens the test of a poll; gives the pointers and the mask, `None` after a mistake, and one element that was read.
+#[inline(never)]
+pub(crate) fn open_poll(access: &AccessCore, at: At) -> (Option<Vec<Value>>, Value) {
+    with(at, |trace| {
+        let fitted = trace.fit_atomic(access, [], at);
+        let read = match &fitted {
+            Some(_) => Type::Scalar(access.pointee.into()),
+            None => Type::Poison,
+        };
+        let loc = trace.loc(at);
+        let (_, elements) = trace.builder.open(&[read]);
+        trace.builder.func_mut().set_value_loc(elements[0], loc);
+        (fitted.map(|fitted| fitted.to_vec()), elements[0])
+    })
+}
+
+/// Closes it with the answer, and polls.
+#[inline(never)]
+pub(crate) fn close_poll(
+    access: &AccessCore,
+    fitted: Option<Vec<Value>>,
+    answer: Value,
+    at: At,
+) -> Value {
+    const TEST: (&str, &str) = (
+        "the test of a poll",
+        "take what was read apart in the test; load before the poll or after it",
+    );
+    with(at, |trace| {
+        let is_lost = trace.is_poison(answer);
+        let values = [answer].into_iter().collect();
+        trace.push(Yield { values }, &[], at);
+        let until = trace.builder.close();
+        let Some(fitted) = fitted.filter(|_| !is_lost && trace.only_computes(until, TEST)) else {
+            return trace.builder.poison();
+        };
+        let ty = trace.ty(fitted[0]).with_elem(access.pointee);
+        let poll = AtomicPoll {
+            semantics: access.semantics.unwrap_or(Semantics::Acquire),
+            scope: access.scope.unwrap_or_default(),
+            scratch: Scratch::NONE,
+            ptr: fitted[0],
+            mask: fitted.get(1).copied().into(),
+            until,
+        };
+        trace.push1(poll, ty, at)
     })
 }
 

@@ -69,6 +69,12 @@ pub(crate) fn open_map(operands: &[Value], pack: usize, at: At) -> Vec<Value> {
     })
 }
 
+/// What a function of elements is called, and what helps where it does more than compute.
+const FUNCTION: (&str, &str) = (
+    "a function of elements",
+    "load before, and give the tensor to the function as one more operand",
+);
+
 /// Closes it with `pack` elements of each result, and applies it.
 #[inline(never)]
 pub(crate) fn close_map(operands: &[Value], pack: usize, given: &[Value], at: At) -> Vec<Value> {
@@ -86,7 +92,7 @@ pub(crate) fn close_map(operands: &[Value], pack: usize, given: &[Value], at: At
         let (Some(elems), false) = (elems, is_lost) else {
             return (0..count).map(|_| trace.builder.poison()).collect();
         };
-        if !trace.check_mapped(body) {
+        if !trace.only_computes(body, FUNCTION) {
             return (0..count).map(|_| trace.builder.poison()).collect();
         }
         let form = trace.ty(operands[0]).clone();
@@ -101,8 +107,9 @@ pub(crate) fn close_map(operands: &[Value], pack: usize, given: &[Value], at: At
 }
 
 impl Trace {
-    /// A function of elements computes, and may branch; anything else in it is reported at its place.
-    fn check_mapped(&mut self, body: Region) -> bool {
+    /// A function that each thread runs by itself computes, and may branch; anything else in it is reported at its place, with
+    /// what the function is and what helps.
+    pub(super) fn only_computes(&mut self, body: Region, (what, help): (&str, &str)) -> bool {
         let func = self.builder.func();
         let mut insts = Vec::new();
         func.walk_region(body, &mut insts);
@@ -117,9 +124,7 @@ impl Trace {
         });
         let Some(inst) = wrong else { return true };
         let mnemonic = func.op(inst).rules().mnemonic();
-        let message =
-            format!("`{mnemonic}` in a function of elements, which may only compute with scalars");
-        let help = "load before, and give the tensor to the function as one more operand";
+        let message = format!("`{mnemonic}` in {what}, which may only compute with scalars");
         let error = OpError::new(Code::CombineEffect, message).help(help);
         let diagnostic = func.diagnose(error, func.loc(inst));
         self.builder.diagnostic(diagnostic);

@@ -1,0 +1,97 @@
+//! Waiting for global memory: one lane of each warp for each element repeats a load until a test of it is true.
+//!
+//! The lane that read is the one that acquires. `bar.warp.sync` passes the order on to the other lanes of its warp (PTX ISA
+//! 9.7.13.3: it orders memory accesses among the threads that take part). Through a scalar pointer every warp waits, so that
+//! no barrier of the CTA is needed; where warps wait for different elements, one makes all of them acquire.
+
+use ir::elem::Elem;
+use ir::entity::{Inst, Value};
+use ir::ops::control::yielded;
+use ir::ops::poll::AtomicPoll;
+use layout::Axis;
+use ptx::{Addr, Predicate, Reg, Space};
+
+use super::atomic::{access_sem, scope};
+use super::element::Element;
+use super::vector::{Shape, plain_load};
+use super::{Emitted, Emitter, Lower};
+
+/// The bits of a thread's number in its warp.
+const LANE_BITS: u32 = 31;
+
+impl Lower for AtomicPoll {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let elem = cx.elem(cx.func.result(inst));
+        let pointers = cx.elements(self.ptr);
+        let mut known = Vec::new();
+        let waiting = cx.waiting_lanes(self.ptr);
+        for turn in cx.turns_of(waiting, self.ptr, self.mask.expand()) {
+            let from = cx.code.address(pointers[turn.register]);
+            let reg = cx.guarded_result(elem, turn.guard);
+            cx.poll(self, from, reg, turn.guard)?;
+            let element = cx.code.vector_elements(Shape::new(elem, 1), &[reg])[0];
+            known.push((turn.register, element));
+        }
+        cx.meet_warp();
+        let have_met = cx.tell_copies(inst, known, self.scratch);
+        let all_acquired = have_met || !cx.differs_between_warps(self.ptr);
+        cx.meet_after(self.semantics, all_acquired);
+        Ok(())
+    }
+}
+
+impl Emitter<'_> {
+    /// One lane of each warp for each element that the warp holds; none where every lane holds its own.
+    fn waiting_lanes(&mut self, pointers: Value) -> Option<Reg> {
+        let copied = match self.func.ty(pointers).as_tensor() {
+            _ if self.code.partition.is_one_thread => return None,
+            None => LANE_BITS,
+            Some(t) => self.distribution(t).map.free_mask(Axis::Lane),
+        };
+        let all_wait = copied == 0 && self.code.partition.followers == 0;
+        (!all_wait).then(|| self.code.thread_bits_clear(copied))
+    }
+
+    /// Do warps hold different elements of a value?
+    fn differs_between_warps(&mut self, value: Value) -> bool {
+        let Some(t) = self.func.ty(value).as_tensor() else {
+            return false;
+        };
+        let map = &self.distribution(t).map;
+        map.free_mask(Axis::Warp) != (1 << map.in_bits(Axis::Warp)) - 1
+    }
+
+    /// The loop, in the threads that the guard lets in.
+    fn poll(&mut self, op: &AtomicPoll, from: Addr, reg: Reg, guard: Option<Predicate>) -> Emitted {
+        let load = ptx::Ld {
+            sem: Some(access_sem(op.semantics)),
+            scope: Some(scope(op.scope)),
+            ..plain_load(Space::Global)
+        };
+        let param = self.func.region(op.until).params[0];
+        let shape = Shape::new(self.elem(param), 1);
+        let (again, over) = (self.code.label("poll"), self.code.label("polled"));
+        if let Some(guard) = guard {
+            let skip = Predicate {
+                negated: !guard.negated,
+                ..guard
+            };
+            self.code.branch(Some(skip), over, false);
+        }
+        self.code.bind(again);
+        self.code.open();
+        let was_divergent = self.code.begin_divergent();
+        self.code.load_into(shape, &[reg], from, None, &load);
+        let element: Element = self.code.vector_elements(shape, &[reg])[0];
+        self.set(param, vec![element]);
+        self.region(op.until)?;
+        let answer = yielded(self.func, op.until)[0];
+        let done = self.scalar(answer);
+        let done = self.code.whole(done, Elem::I1);
+        self.code.branch(Some(Predicate::not(done)), again, false);
+        self.code.end_divergent(was_divergent);
+        self.code.close();
+        self.code.bind(over);
+        Ok(())
+    }
+}
