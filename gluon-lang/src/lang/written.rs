@@ -3,8 +3,8 @@
 
 use ir::ops::{
     OpDef, arith, atomic, bulk, cluster, control, cp_async, create, debug, dot, gather, global,
-    layout, map, mbarrier, reduce, remote, scan, shape, shared, sort, sync, tensor_map, tma, warps,
-    wgmma,
+    layout, map, mbarrier, poll, reduce, remote, scan, shape, shared, sort, sync, tensor_map, tma,
+    warps, wgmma,
 };
 
 /// How an op comes into a kernel.
@@ -59,6 +59,7 @@ written! {
     atomic::AtomicRmw: "`Access::atomic_add`, `Access::atomic_min`, `Access::atomic_max`, `Access::atomic_and`, `Access::atomic_or`, `Access::atomic_xor`, `Access::atomic_xchg`";
     atomic::AtomicCas: "`Access::atomic_cas`";
     atomic::AtomicLoad: "`Access::atomic_load`";
+    poll::AtomicPoll: "`Access::atomic_poll`";
     atomic::AtomicStore: "`Access::atomic_store`";
     shared::SmemAlloc: "`Smem::alloc`, `Smem::alloc_with`, `Mbarrier::alloc`, `Mbarriers::alloc`";
     shared::SmemLoad: "`Smem::load`";
