@@ -1,6 +1,7 @@
 //! Lists for readers that are made of what they list. `UPDATE_LISTS=1 cargo test -p snapshots --test lists` writes them.
 
 mod operations;
+mod path;
 mod source;
 
 use std::fs;
