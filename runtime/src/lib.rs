@@ -74,6 +74,7 @@
 //! - [`Kernel`], [`Compiler`], [`LoadedKernel`]: from a kernel function to a launch; [`TensorView`] is what a tensor map is
 //!   made of.
 //! - [`Toolchain`], [`ptxas`], [`cache`]: from PTX to code that a GPU loads.
+//! - [`library`]: pipelines, tile schedulers and epilogues, written in the language.
 //! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel; [`Peer`] and [`Gemm`]: what `bench` times beside it.
 //! - [`Error`]: everything that can go wrong, each with a way out.
 
@@ -101,6 +102,7 @@ mod under_way;
 
 pub use ::diag;
 pub use ::layout;
+pub use ::library;
 pub use buffer::Buffer;
 pub use code::{Code, Entry, EntryShape};
 pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};

@@ -1,6 +1,7 @@
 //! Everything that kernels and their cases use, to be imported at once.
 
 pub use gluon_lang::lang::prelude::*;
+pub use library::prelude::*;
 
 pub use crate::buffer::Buffer;
 pub use crate::case::Tolerance::{self, Absolute, Close, Exactly, Frobenius, Relative, Ulps};

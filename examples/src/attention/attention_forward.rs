@@ -13,81 +13,31 @@ const QUERIES: usize = GROUPS * ROWS;
 const KEYS: usize = QUERIES;
 const STAGES: usize = 2;
 
-/// Blocks of keys, or of values, in shared memory. They are counted from the first that is loaded.
-#[derive(Clone, Copy, Aggregate)]
-pub(super) struct Blocks<T> {
-    tiles: Smem<T>,
-    full: Mbarriers,
-    empty: Mbarriers,
+/// Blocks of keys, or of values, some stages deep, which `groups` warpgroups read.
+#[device]
+pub(super) fn blocks_of<T: Element>(map: TensorMap<T>, groups: usize) -> Pipeline<Smem<T>> {
+    let [keys, columns] = [1, 2].map(|dim| map.block()[dim] as usize);
+    let tiles = Smem::alloc([STAGES, keys, columns], swizzle::<T>(2));
+    Pipeline::new(tiles, Producers::Tma, Consumers::warpgroups(groups))
 }
 
-impl<T: Element> Blocks<T> {
-    #[device]
-    pub(super) fn alloc(map: TensorMap<T>, groups: usize) -> Self {
-        let [keys, columns] = [1, 2].map(|dim| map.block()[dim] as usize);
-        Blocks {
-            tiles: Smem::alloc([STAGES, keys, columns], swizzle::<T>(2)),
-            full: Mbarriers::alloc(STAGES, Arrivals(1)),
-            empty: Mbarriers::alloc(STAGES, Arrivals(4 * groups)),
-        }
-    }
-
-    /// Issues the TMA load of block `count`, which begins at row `first` of `head`.
-    #[device]
-    pub(super) fn bring(
-        self,
-        count: Scalar<i32>,
-        map: TensorMap<T>,
-        head: Scalar<i32>,
-        first: Scalar<i32>,
-    ) {
-        let stage = count % STAGES;
-        self.empty.index(stage).wait((count / STAGES % 2) ^ 1);
-        self.full.index(stage).expect(map.block_bytes());
-        let tile = self.tiles.index(stage).reshape(map.block());
-        map.load((head, first, 0), tile, self.full.index(stage));
-    }
-
-    /// Block `count`, once its load has completed.
-    #[device]
-    pub(super) fn take(self, count: Scalar<i32>) -> Smem<T> {
-        self.full.index(count % STAGES).wait(count / STAGES % 2);
-        self.tiles.index(count % STAGES)
-    }
-
-    /// Releases block `count`: this warp has read it.
-    #[device]
-    pub(super) fn release(self, count: Scalar<i32>) {
-        let empty = self.empty.index(count % STAGES).arrival();
-        empty.by(Arrivers::Warp).arrive();
-    }
+/// Issues the TMA load of block `count`, which begins at row `first` of `head`.
+#[device]
+pub(super) fn load_block<T: Element>(
+    pipeline: Pipeline<Smem<T>>,
+    count: Scalar<i32>,
+    map: TensorMap<T>,
+    [head, first]: [Scalar<i32>; 2],
+) {
+    let stage = pipeline.producer_acquire(pipeline.of_fill(count));
+    let tile = stage.tiles.reshape(map.block());
+    map.load((head, first, 0), tile, stage.full);
+    pipeline.commit(stage);
 }
 
 /// Rows of 128 bytes with the 128-byte swizzle, as `wgmma` reads them from shared memory.
 pub(super) fn swizzle<T: Element>(rank: u32) -> Nvmma {
     Nvmma::B128.of(T::DTYPE.bits()).with_rank(rank)
-}
-
-/// The online softmax of each row so far: P is 2 to the power of each score minus `max`, and `sum` is the sum of P.
-#[derive(Clone, Copy, Aggregate)]
-pub(super) struct Softmax {
-    pub(super) log2_scale: Scalar<f32>,
-    pub(super) max: Tensor<f32>,
-    pub(super) sum: Tensor<f32>,
-}
-
-impl Softmax {
-    /// P of further scores, and the factor that rescales the accumulator of everything before.
-    #[device]
-    pub(super) fn add(&mut self, scores: Tensor<f32>) -> (Tensor<f32>, Tensor<f32>) {
-        let max = maximum(self.max, scores.max(1));
-        let least = -(max * self.log2_scale).expand_dims(1);
-        let powers = fma(scores, self.log2_scale, least).exp2();
-        let scale = ((self.max - max) * self.log2_scale).exp2();
-        self.sum = self.sum * scale + powers.sum(1);
-        self.max = max;
-        (powers, scale)
-    }
 }
 
 /// `out[h] = softmax(scale · Q[h] · K[h]ᵀ) · V[h]`, all of `[heads, tokens, D]`; `log2_scale` is `scale · log2(e)`. With
@@ -107,9 +57,8 @@ pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL
     let last = if CAUSAL { block } else { blocks - 1 };
     let queries = Smem::<T>::alloc([QUERIES, D], swizzle::<T>(2));
     let asked = Mbarrier::alloc(1);
-    let (keys, values) = (Blocks::alloc(k, GROUPS), Blocks::alloc(v, GROUPS));
-    // A warpgroup waits at its own named barrier for its turn; the other warpgroup arrives there.
-    let turns = [(); GROUPS].map(|()| NamedBarrier::new(GROUPS * 128));
+    let (keys, values) = (blocks_of(k, GROUPS), blocks_of(v, GROUPS));
+    let turns = NamedTurns::<GROUPS>::new(128);
 
     let attend = |group: usize| {
         let [of_scores, of_sums] = [KEYS, D].map(|n| Wgmma::new([4, 1], [64, n, 16]));
@@ -120,9 +69,9 @@ pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL
         let scores = || Accumulator::<f32>::zeros([ROWS, KEYS], of_scores.clone());
 
         asked.wait(0);
-        let s = scores().mma(q, keys.take(scalar(0)).transpose());
-        let s = s.wait_all();
-        keys.release(scalar(0));
+        let first_keys = keys.consumer_wait(keys.of_fill(scalar(0)));
+        let s = scores().mma(q, first_keys.tiles.transpose()).wait_all();
+        keys.consumer_release(first_keys);
         let row = first + arange(0..ROWS, of_rows.clone()).expand_dims(1);
         let of_columns = Slice::new(0, of_scores.clone());
         let column = last * KEYS + arange(0..KEYS, of_columns).expand_dims(0);
@@ -131,11 +80,7 @@ pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL
         } else {
             column < tokens
         };
-        let mut softmax = Softmax {
-            log2_scale,
-            max: full([ROWS], f32::MIN, of_rows.clone()),
-            sum: zeros([ROWS], of_rows),
-        };
+        let mut softmax = OnlineSoftmax::new(ROWS, log2_scale, of_rows);
         let (mut powers, _) = softmax.add(select(seen, s, f32::NEG_INFINITY));
         let mut sums = Accumulator::zeros([ROWS, D], of_sums.clone());
         // S of a block is computed beside P · V of the block before.
@@ -143,27 +88,27 @@ pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL
             let powers = powers.cast::<T>().convert_layout_trivial(of_powers.clone());
             sums.mma(powers, v)
         };
-        if group == 1 {
-            turns[0].arrive();
-        }
+        turns.begin(group);
         for count in range(0, last) {
-            let (k, v) = (keys.take(count + 1), values.take(count));
-            turns[group].sync();
-            let s = scores().mma(q, k.transpose());
-            sums = product(sums, powers, v);
+            let k = keys.consumer_wait(keys.of_fill(count + 1));
+            let v = values.consumer_wait(values.of_fill(count));
+            turns.wait(group);
+            let s = scores().mma(q, k.tiles.transpose());
+            sums = product(sums, powers, v.tiles);
             if (group == 0) | (count + 1 < last) {
-                turns[1 - group].arrive();
+                turns.pass(group);
             }
             let s = s.wait_older_than(1);
-            keys.release(count + 1);
+            keys.consumer_release(k);
             let (next, scale) = softmax.add(s);
             let scale = scale.expand_dims(1).convert_layout_trivial(of_sums.clone());
             let done = sums.wait_all();
-            values.release(count);
+            values.consumer_release(v);
             (sums, powers) = (Accumulator::from_tensor(done * scale), next);
         }
-        let sums = product(sums, powers, values.take(last)).wait_all();
-        let total = softmax.sum.expand_dims(1);
+        let v = values.consumer_wait(values.of_fill(last));
+        let sums = product(sums, powers, v.tiles).wait_all();
+        let total = softmax.sum().expand_dims(1);
         // Only this warpgroup reads these queries.
         q.store((sums / total.convert_layout_trivial(of_sums)).cast::<T>());
         out.store((head, first, 0), q.reshape(out.block()));
@@ -174,8 +119,9 @@ pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL
         let rows = (head, block * QUERIES, 0);
         q.load(rows, queries.reshape(q.block()), asked);
         for count in range(0, last + 1) {
-            keys.bring(count, k, head, (last - count) * KEYS);
-            values.bring(count, v, head, (last - count) * KEYS);
+            let first = (last - count) * KEYS;
+            load_block(keys, count, k, [head, first]);
+            load_block(values, count, v, [head, first]);
         }
     };
     warp_specialize()

@@ -4,7 +4,7 @@
 
 use tilekit::prelude::*;
 
-use crate::attention::attention_forward::{Attention, Blocks, Softmax, swizzle};
+use crate::attention::attention_forward::{Attention, blocks_of, load_block, swizzle};
 
 /// Queries of one warpgroup: the rows of one instruction.
 const ROWS: usize = 64;
@@ -35,9 +35,8 @@ pub fn attention_tiles<
     let last = cdiv(tokens, KEYS) - 1;
     let queries = Smem::<T>::alloc([GROUPS * ROWS, D], swizzle::<T>(2));
     let asked = Mbarrier::alloc(1);
-    let (keys, values) = (Blocks::alloc(k, GROUPS), Blocks::alloc(v, GROUPS));
-    // At its own barrier a group waits for its turn at the tensor cores, which the one before gives.
-    let turns = [(); GROUPS].map(|()| NamedBarrier::new(2 * 128));
+    let (keys, values) = (blocks_of(k, GROUPS), blocks_of(v, GROUPS));
+    let turns = NamedTurns::<GROUPS>::new(128);
 
     let attend = |group: usize| {
         let [of_scores, of_sums] = [KEYS, D].map(|n| Wgmma::new([4, 1], [64, n, 16]));
@@ -47,16 +46,12 @@ pub fn attention_tiles<
         let scores = || Accumulator::<f32>::zeros([ROWS, KEYS], of_scores.clone());
 
         asked.wait(0);
-        let s = scores().mma(q, keys.take(scalar(0)).transpose());
-        let s = s.wait_all();
-        keys.release(scalar(0));
+        let first_keys = keys.consumer_wait(keys.of_fill(scalar(0)));
+        let s = scores().mma(q, first_keys.tiles.transpose()).wait_all();
+        keys.consumer_release(first_keys);
         let of_columns = Slice::new(0, of_scores.clone());
         let column = last * KEYS + arange(0..KEYS, of_columns).expand_dims(0);
-        let mut softmax = Softmax {
-            log2_scale,
-            max: full([ROWS], f32::MIN, of_rows.clone()),
-            sum: zeros([ROWS], of_rows),
-        };
+        let mut softmax = OnlineSoftmax::new(ROWS, log2_scale, of_rows);
         // What goes on to the next product is rounded at once: it has half the registers.
         let factor = |powers: Tensor<f32>| {
             let powers = powers.cast::<T>();
@@ -67,27 +62,27 @@ pub fn attention_tiles<
         let mut sums = Accumulator::zeros([ROWS, D], of_sums.clone());
         // The scores of a block are computed beside the product of the powers of the block before with its values.
         let is_last_group = group + 1 == GROUPS;
-        if is_last_group {
-            turns[0].arrive();
-        }
+        turns.begin(group);
         for count in range(0, last) {
-            let (k, v) = (keys.take(count + 1), values.take(count));
-            turns[group].sync();
-            let s = scores().mma(q, k.transpose());
-            sums = sums.mma(powers, v);
+            let k = keys.consumer_wait(keys.of_fill(count + 1));
+            let v = values.consumer_wait(values.of_fill(count));
+            turns.wait(group);
+            let s = scores().mma(q, k.tiles.transpose());
+            sums = sums.mma(powers, v.tiles);
             if !is_last_group | (count + 1 < last) {
-                turns[(group + 1) % GROUPS].arrive();
+                turns.pass(group);
             }
             let s = s.wait_older_than(1);
-            keys.release(count + 1);
+            keys.consumer_release(k);
             let (next, scale) = softmax.add(s);
             let scale = scale.expand_dims(1).convert_layout_trivial(of_sums.clone());
             let done = sums.wait_all();
-            values.release(count);
+            values.consumer_release(v);
             (sums, powers) = (Accumulator::from_tensor(done * scale), factor(next));
         }
-        let sums = sums.mma(powers, values.take(last)).wait_all();
-        let total = softmax.sum.expand_dims(1);
+        let v = values.consumer_wait(values.of_fill(last));
+        let sums = sums.mma(powers, v.tiles).wait_all();
+        let total = softmax.sum().expand_dims(1);
         // Nobody else reads these queries.
         q.store((sums / total.convert_layout_trivial(of_sums)).cast::<T>());
         let first = (block * GROUPS + group) * ROWS;
@@ -99,8 +94,9 @@ pub fn attention_tiles<
         let rows = (head, block * (GROUPS * ROWS), 0);
         q.load(rows, queries.reshape(q.block()), asked);
         for count in range(0, last + 1) {
-            keys.bring(count, k, head, (last - count) * KEYS);
-            values.bring(count, v, head, (last - count) * KEYS);
+            let first = (last - count) * KEYS;
+            load_block(keys, count, k, [head, first]);
+            load_block(values, count, v, [head, first]);
         }
     };
     let of_groups = registers(GROUPS);

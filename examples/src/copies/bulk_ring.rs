@@ -3,8 +3,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::pipeline::Stage;
-
 /// `out[i] = x[i] * factor` for `i < n`, which is a multiple of 16 bytes.
 #[kernel(warps = 4, instances(<f32, 4096, 4>, <bf16, 8192, 4>))]
 pub fn bulk_ring<T: Float, const CHUNK: usize, const SLOTS: usize>(
@@ -17,40 +15,38 @@ pub fn bulk_ring<T: Float, const CHUNK: usize, const SLOTS: usize>(
     // Behind a short chunk lies what was there before, which is read and not stored.
     let rows = Blocked::new([1, unit], [1, 32], [1, 4], [1, 0]);
     let ring = Smem::alloc_with(zeros::<T>([SLOTS, CHUNK], rows), Swizzled::plain([0]));
-    let full = Mbarriers::alloc(SLOTS, Arrivals(1));
-    let empty = Mbarriers::alloc(SLOTS, Arrivals(1));
+    let readers = Consumers::issuers_of_warpgroups(1);
+    let pipeline = Pipeline::new(ring, Producers::Tma, readers);
     let chunks = || range(program_id(0), cdiv(n, CHUNK)).step(num_programs(0));
 
     let scale = || {
-        let mut slot = Stage::first();
-        let mut last = slot.index;
+        let mut at = pipeline.start();
+        let mut last = pipeline.nothing_held(&at);
         for chunk in chunks() {
-            let tile = ring.index(slot.index);
-            full.index(slot.index).wait(slot.phase);
+            let slot = pipeline.consumer_wait(at);
+            let tile = slot.tiles;
             let layout = Blocked::new([unit], [32], [4], [0]);
             tile.store((tile.load(layout).cast::<f32>() * factor).cast::<T>());
             let start = chunk * CHUNK;
             let rest = out.bulk(start).count(minimum(n - start, CHUNK));
             rest.store(tile);
-            // The bulk store of the chunk before this one has read its slot. The thread that issued it arrives at `empty`.
+            // The bulk store of the chunk before this one has read its slot. The thread that issued it releases the slot.
             tma_store_wait_read(1);
-            let free = empty.index(last).arrival().by(Arrivers::Warpgroup);
-            free.when(chunk > program_id(0)).arrive();
-            last = slot.index;
-            slot = slot.next(SLOTS);
+            pipeline.consumer_release_when(chunk > program_id(0), last);
+            last = slot.hold();
+            at = last.next();
         }
         tma_store_wait(0);
     };
     let fill = || {
-        let mut slot = Stage::first();
+        let mut at = pipeline.start();
         for chunk in chunks() {
             let start = chunk * CHUNK;
             let count = minimum(n - start, CHUNK);
-            empty.index(slot.index).wait(slot.phase ^ 1);
-            full.index(slot.index).expect(count * T::DTYPE.bytes());
+            let slot = pipeline.producer_acquire_bytes(at, count * T::DTYPE.bytes());
             let run = x.bulk(start).count(count).policy(L2Policy::EvictLast);
-            run.load(ring.index(slot.index), full.index(slot.index));
-            slot = slot.next(SLOTS);
+            run.load(slot.tiles, slot.full);
+            at = pipeline.commit(slot).advance();
         }
     };
     warp_specialize()

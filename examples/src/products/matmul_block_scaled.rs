@@ -4,9 +4,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::order::{Grouped, Order};
-use crate::products::pipeline::{Ring, Stage, Stages, steps_along};
-
 /// Consumer warpgroups, and the rows of each.
 const GROUPS: usize = 2;
 const ROWS: usize = 64;
@@ -28,53 +25,45 @@ pub fn matmul_block_scaled(
     n: i32,
     k: i32,
 ) {
-    let ring = Ring::alloc(
-        [BM, BN, BLOCK],
-        Stages {
-            stages: STAGES,
-            releases: 4 * GROUPS,
-        },
-    );
+    let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(GROUPS));
     let staging = [(); GROUPS].map(|()| Smem::<bf16>::alloc(c.block(), c.layout()));
-    let tiles = Grouped::new([m, n], [BM, BN], 16);
+    let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     let steps = steps_along(k, BLOCK);
 
     let multiply = |group: usize| {
         let layout = Wgmma::new([4, 1], [64, BN, 32]);
         let rows = group * ROWS..(group + 1) * ROWS;
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             let first = row * BM + group * ROWS;
-            let at = first + arange(0..ROWS, Slice::new(1, layout.clone()));
+            let place = first + arange(0..ROWS, Slice::new(1, layout.clone()));
             let scale_of = |step: Scalar<i32>| {
-                let of_rows = a_scale.at(step * m + at).mask(at < m).other(0.0).load();
+                let of_rows = a_scale
+                    .at(step * m + place)
+                    .mask(place < m)
+                    .other(0.0)
+                    .load();
                 of_rows * b_scale.at(step * cdiv(n, BLOCK) + column).load()
             };
-            let start = |stage: Stage| {
-                ring.full.index(stage.index).wait(stage.phase);
-                let a = ring.a.index(stage.index).slice(0, rows.clone());
-                let b = ring.b.index(stage.index).transpose();
-                Accumulator::zeros([ROWS, BN], layout.clone()).mma(a, b)
-            };
-            let release = |stage: Stage| {
-                let done = ring.empty.index(stage.index).arrival();
-                done.by(Arrivers::Warp).arrive();
+            let start = |at: PipelineState| {
+                let stage = pipeline.consumer_wait(at);
+                let (a, b) = stage.tiles;
+                let zeros = Accumulator::zeros([ROWS, BN], layout.clone());
+                let product = zeros.mma(a.slice(0, rows.clone()), b.transpose());
+                (product, stage.hold())
             };
             let mut total = zeros([ROWS, BN], layout.clone());
-            let (mut pending, mut scale) = (start(stage), scale_of(scalar(0)));
+            let ((mut pending, mut held), mut scale) = (start(at), scale_of(scalar(0)));
             for step in range(1, steps) {
-                let before = stage;
-                stage = stage.next(STAGES);
-                let (next, next_scale) = (start(stage), scale_of(step));
+                let ((next, next_held), next_scale) = (start(held.next()), scale_of(step));
                 let products = pending.wait_older_than(1);
-                release(before);
+                pipeline.consumer_release(held);
                 total += products * scale.expand_dims(1);
-                (pending, scale) = (next, next_scale);
+                (pending, held, scale) = (next, next_held, next_scale);
             }
             total += pending.wait_all() * scale.expand_dims(1);
-            release(stage);
-            stage = stage.next(STAGES);
+            at = pipeline.consumer_release(held).advance();
             tma_store_wait_read(0);
             staging[group].store(total.cast::<bf16>());
             c.store([first, column * BN], staging[group]);
@@ -82,12 +71,15 @@ pub fn matmul_block_scaled(
         tma_store_wait_read(0);
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                ring.fill(stage, [a, b], [row, column, step]);
-                stage = stage.next(STAGES);
+                let stage = pipeline.producer_acquire(at);
+                let (a_tile, b_tile) = stage.tiles;
+                a.load([row * BM, step * BLOCK], a_tile, stage.full);
+                b.load([column * BN, step * BLOCK], b_tile, stage.full);
+                at = pipeline.commit(stage).advance();
             }
         }
     };

@@ -4,8 +4,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::order::{Grouped, Order};
-use crate::products::pipeline::{Outbox, Ring, Stage, Stages, Turns, steps_along};
 use crate::products::product::{Product, product};
 
 /// CTAs of a cluster.
@@ -33,80 +31,67 @@ pub fn matmul_cluster<
     k: i32,
 ) {
     static_assert!(HALF * CTAS == BN, "each CTA reads its share of the columns");
-    // A stage is empty when the warps of both CTAs have released it: a multicast load writes both.
-    let ring = Ring::alloc(
-        [BM, BN, BK],
-        Stages {
-            stages: STAGES,
-            releases: CTAS * 4 * GROUPS,
-        },
+    // The consumers of both CTAs release a stage: a multicast load writes both.
+    let tiles = (
+        Smem::alloc([STAGES, BM, BK], a.layout()),
+        Smem::alloc([STAGES, BN, BK], b.layout()),
     );
-    let outbox = Outbox::alloc(
-        c,
-        Turns {
-            places: 1,
-            groups: GROUPS,
-            warps: 4,
-        },
-    );
+    let consumers = Consumers::warpgroups(GROUPS).of_ctas(CTAS);
+    let pipeline = Pipeline::new(tiles, Producers::Tma, consumers);
+    let turns = Turns {
+        buffers: 1,
+        groups: GROUPS,
+        warps: 4,
+    };
+    let epilogue = EpilogueStore::alloc(c, turns);
     let rank = cluster_rank();
-    let tiles = Grouped::new([m, n], [CTAS * BM, BN], 8);
+    let tiles = GroupedRows::new([m, n], [CTAS * BM, BN], 8);
     let steps = steps_along(k, BK);
     cluster_barrier_relaxed();
 
     let multiply = |group: usize| {
         let rows = group * ROWS..(group + 1) * ROWS;
-        let (mut stage, mut round) = (Stage::first(), scalar(0));
+        let (mut at, mut turn) = (pipeline.start(), epilogue.start());
         for _ in tiles.of_cluster(CTAS) {
             let sums = Wgmma::new([4, 1], [64, BN, 16]);
             let mut acc = Accumulator::zeros([ROWS, BN], sums);
             for _ in range(0, steps) {
-                ring.full.index(stage.index).wait(stage.phase);
-                let a = ring.a.index(stage.index).slice(0, rows.clone());
-                let b = ring.b.index(stage.index).transpose();
-                acc = acc.mma(a, b).wait(0);
-                for cta in 0..CTAS {
-                    let done = ring.empty.index(stage.index).arrival();
-                    done.by(Arrivers::Warp).in_cta(cta).arrive();
-                }
-                stage = stage.next(STAGES);
+                let stage = pipeline.consumer_wait(at);
+                let (a, b) = stage.tiles;
+                acc = acc.mma(a.slice(0, rows.clone()), b.transpose()).wait(0);
+                at = pipeline.consumer_release(stage).advance();
             }
-            outbox.fill(group, round, acc.wait_all().cast::<T>());
-            round ^= 1;
+            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
         }
     };
     let store = |group: usize| {
-        let mut round = scalar(0);
+        let mut turn = epilogue.start();
         for tile in tiles.of_cluster(CTAS) {
             let [row, column] = tiles.place(tile);
             let row = (row * CTAS + rank) * BM + group * ROWS;
-            outbox.store(group, round, c, [row, column * BN]);
-            round ^= 1;
+            turn = epilogue.store(group, turn, c, [row, column * BN]);
         }
     };
     let copy = || {
         let shares = [STAGES * CTAS, HALF, BK];
-        let shares = ring.b.reinterpret::<T>(shares, b.layout());
-        let mut stage = Stage::first();
+        let (_, b_tiles) = pipeline.payload();
+        let shares = b_tiles.reinterpret::<T>(shares, b.layout());
+        let mut at = pipeline.start();
         for tile in tiles.of_cluster(CTAS) {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                ring.empty.index(stage.index).wait(stage.phase ^ 1);
-                let full = ring.full.index(stage.index);
-                full.expect(a.block_bytes() + CTAS * b.block_bytes());
+                let stage = pipeline.producer_acquire(at);
+                let (a_tile, _) = stage.tiles;
                 let row = (row * CTAS + rank) * BM;
-                a.load([row, step * BK], ring.a.index(stage.index), full);
-                let share = shares.index(stage.index * CTAS + rank);
+                a.load([row, step * BK], a_tile, stage.full);
+                let share = shares.index(stage.index() * CTAS + rank);
                 let to_both = b.copy().multicast((1 << CTAS) - 1);
-                to_both.load([column * BN + rank * HALF, step * BK], share, full);
-                stage = stage.next(STAGES);
+                let column = column * BN + rank * HALF;
+                to_both.load([column, step * BK], share, stage.full);
+                at = pipeline.commit(stage).advance();
             }
         }
-        // A CTA must not exit while the other still arrives at its mbarriers: it waits for the last releases.
-        for _ in 0..STAGES {
-            ring.empty.index(stage.index).wait(stage.phase ^ 1);
-            stage = stage.next(STAGES);
-        }
+        pipeline.producer_tail(at);
     };
     warp_specialize()
         .registers(232)

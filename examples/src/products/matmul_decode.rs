@@ -4,7 +4,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::pipeline::{Ring, Stage, Stages, steps_along};
 use crate::products::product::{Product, product};
 
 /// CTAs of a cluster, and the weights' rows of a tile.
@@ -24,13 +23,7 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
     n: i32,
     k: i32,
 ) {
-    let ring = Ring::alloc(
-        [ROWS, TOKENS, BK],
-        Stages {
-            stages: STAGES,
-            releases: 4,
-        },
-    );
+    let pipeline = Pipeline::tma((b, a), STAGES, Consumers::warpgroups(1));
     let parts = Smem::<f32>::alloc([CTAS, ROWS, TOKENS], Swizzled::plain([2, 1, 0]));
     let received = Mbarrier::alloc(1);
     let rank = cluster_rank();
@@ -41,16 +34,13 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
 
     let multiply = || {
         let layout = Wgmma::new([4, 1], [64, TOKENS, 16]);
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         let mut acc = Accumulator::zeros([ROWS, TOKENS], layout);
         for _ in range(rank, steps).step(CTAS) {
-            ring.full.index(stage.index).wait(stage.phase);
-            let weights = ring.a.index(stage.index);
-            let tokens = ring.b.index(stage.index).transpose();
-            acc = acc.mma(weights, tokens).wait(0);
-            let done = ring.empty.index(stage.index).arrival();
-            done.by(Arrivers::Warp).arrive();
-            stage = stage.next(STAGES);
+            let stage = pipeline.consumer_wait(at);
+            let (weights, tokens) = stage.tiles;
+            acc = acc.mma(weights, tokens.transpose()).wait(0);
+            at = pipeline.consumer_release(stage).advance();
         }
         parts
             .index(rank)
@@ -73,10 +63,13 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
         }
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for step in range(rank, steps).step(CTAS) {
-            ring.fill(stage, [b, a], [tile, tokens, step]);
-            stage = stage.next(STAGES);
+            let stage = pipeline.producer_acquire(at);
+            let (b_tile, a_tile) = stage.tiles;
+            b.load([tile * ROWS, step * BK], b_tile, stage.full);
+            a.load([tokens * TOKENS, step * BK], a_tile, stage.full);
+            at = pipeline.commit(stage).advance();
         }
     };
     warp_specialize()

@@ -6,8 +6,6 @@ use tilekit::prelude::*;
 
 use crate::elementwise::gelu_bias::gelu_of_twice;
 use crate::products::matmul_warp_specialized::matmul_warp_specialized;
-use crate::products::order::{Grouped, Order};
-use crate::products::pipeline::{Outbox, Ring, Stage, Stages, Turns, steps_along};
 use crate::products::product::{Product, product_then};
 
 /// Consumer warpgroups, and the rows of each.
@@ -29,19 +27,19 @@ pub struct Depth {
     /// Stages of the ring.
     stages: usize,
     /// Buffers of the epilogue.
-    places: usize,
+    buffers: usize,
 }
 
 /// Warpgroups take turns with one epilogue buffer, which leaves room for a stage more.
 pub(crate) const IN_TURNS: Depth = Depth {
     stages: 4,
-    places: 1,
+    buffers: 1,
 };
 
 /// Each warpgroup has an epilogue buffer, into which an operand may be loaded during the mainloop.
-const PLACES_OF_THEIR_OWN: Depth = Depth {
+const BUFFERS_OF_THEIR_OWN: Depth = Depth {
     stages: 3,
-    places: GROUPS,
+    buffers: GROUPS,
 };
 
 /// The part of a tile that a warpgroup makes.
@@ -53,14 +51,14 @@ pub struct Part<T> {
     round: Scalar<i32>,
     /// Completes a phase when the fetched operand has been loaded.
     pub fetched: Mbarrier,
-    outbox: Outbox<T>,
+    epilogue: EpilogueStore<T>,
 }
 
 impl<T: Element> Part<T> {
     /// What the result will fill, once it is this part's turn. It may hold an operand until then.
     #[device]
     fn room(self) -> Smem<T> {
-        self.outbox.place(self.group, self.round)
+        self.epilogue.buffer(self.group, self.round)
     }
 }
 
@@ -70,26 +68,18 @@ impl<T: Element> Part<T> {
 pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
     [a, b, c]: [TensorMap<T>; 3],
     k: Scalar<i32>,
-    tiles: impl Order,
-    Depth { stages, places }: Depth,
+    tiles: impl TileScheduler,
+    Depth { stages, buffers }: Depth,
     fetch: impl Fn(Part<T>, [Scalar<i32>; 2]),
     finish: impl Fn(Tensor<f32>, Part<T>) -> Tensor<T>,
 ) {
-    let ring = Ring::alloc(
-        [BM, BN, BK],
-        Stages {
-            stages,
-            releases: 4 * GROUPS,
-        },
-    );
-    let outbox = Outbox::alloc(
-        c,
-        Turns {
-            places,
-            groups: GROUPS,
-            warps: 4,
-        },
-    );
+    let pipeline = Pipeline::tma((a, b), stages, Consumers::warpgroups(GROUPS));
+    let turns = Turns {
+        buffers,
+        groups: GROUPS,
+        warps: 4,
+    };
+    let epilogue = EpilogueStore::alloc(c, turns);
     let fetched = Mbarriers::alloc(GROUPS, Arrivals(1));
     let steps = steps_along(k, BK);
 
@@ -97,46 +87,44 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
         group,
         round,
         fetched: fetched.index(group),
-        outbox,
+        epilogue,
     };
 
     let multiply = |group: usize| {
         let rows = group * ROWS..(group + 1) * ROWS;
-        let (mut stage, mut round) = (Stage::first(), scalar(0));
+        let (mut at, mut turn) = (pipeline.start(), epilogue.start());
         for _ in tiles.of_program() {
             let mut acc = Accumulator::zeros([ROWS, BN], sums());
             for _ in range(0, steps) {
-                ring.full.index(stage.index).wait(stage.phase);
-                let a = ring.a.index(stage.index).slice(0, rows.clone());
-                let b = ring.b.index(stage.index).transpose();
-                acc = acc.mma(a, b).wait(0);
-                let done = ring.empty.index(stage.index).arrival();
-                done.by(Arrivers::Warp).arrive();
-                stage = stage.next(stages);
+                let stage = pipeline.consumer_wait(at);
+                let (a, b) = stage.tiles;
+                acc = acc.mma(a.slice(0, rows.clone()), b.transpose()).wait(0);
+                at = pipeline.consumer_release(stage).advance();
             }
-            fetched.index(group).wait(round);
-            let result = finish(acc.wait_all(), part(group, round));
-            outbox.fill(group, round, result);
-            round ^= 1;
+            fetched.index(group).wait(turn.parity());
+            let result = finish(acc.wait_all(), part(group, turn.parity()));
+            turn = epilogue.fill(group, turn, result);
         }
     };
     let store = |group: usize| {
-        let mut round = scalar(0);
+        let mut turn = epilogue.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             let at = [row * BM + group * ROWS, column * BN];
-            fetch(part(group, round), at);
-            outbox.store(group, round, c, at);
-            round ^= 1;
+            fetch(part(group, turn.parity()), at);
+            turn = epilogue.store(group, turn, c, at);
         }
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                ring.fill(stage, [a, b], [row, column, step]);
-                stage = stage.next(stages);
+                let stage = pipeline.producer_acquire(at);
+                let (a_tile, b_tile) = stage.tiles;
+                a.load([row * BM, step * BK], a_tile, stage.full);
+                b.load([column * BN, step * BK], b_tile, stage.full);
+                at = pipeline.commit(stage).advance();
             }
         }
     };
@@ -166,7 +154,7 @@ pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
         part.fetched.expect(bias.block_bytes());
         bias.load([column], biases.index(part.group), part.fetched);
     };
-    let tiles = Grouped::new([m, n], [BM, BN], 16);
+    let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     multiply_then([a, b, c], k, tiles, IN_TURNS, fetch, |product, part| {
         let bias = biases.index(part.group).load(Slice::new(0, sums()));
         gelu_of_twice(product * 0.5 + bias.expand_dims(0) * 0.5).cast::<T>()
@@ -186,13 +174,13 @@ pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
     k: i32,
 ) {
     // The residual is loaded into the buffer of the result.
-    let depth = PLACES_OF_THEIR_OWN;
+    let depth = BUFFERS_OF_THEIR_OWN;
     let fetch = |part: Part<T>, at| {
         let room = part.room();
         part.fetched.expect(residual.block_bytes());
         residual.load(at, room, part.fetched);
     };
-    let tiles = Grouped::new([m, n], [BM, BN], 16);
+    let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     multiply_then([a, b, c], k, tiles, depth, fetch, |product, part| {
         let residual = part.room().load(sums()).cast::<f32>();
         (product * scale + residual).cast::<T>()

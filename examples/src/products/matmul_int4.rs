@@ -4,8 +4,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::pipeline::{Stage, steps_along};
-
 /// Weight rows of a program, and tokens.
 const ROWS: usize = 128;
 const TOKENS: usize = 64;
@@ -23,10 +21,7 @@ pub fn matmul_int4(
     n: i32,
     k: i32,
 ) {
-    let packed = Smem::<u8>::alloc([STAGES, ROWS, BK / 2], w.layout());
-    let tokens = Smem::<bf16>::alloc([STAGES, TOKENS, BK], x.layout());
-    let full = Mbarriers::alloc(STAGES, Arrivals(1));
-    let empty = Mbarriers::alloc(STAGES, Arrivals(8));
+    let pipeline = Pipeline::tma((w, x), STAGES, Consumers::warpgroups(2));
     let [row, token] = [program_id(0) * ROWS, program_id(1) * TOKENS];
     let steps = steps_along(k, BK);
 
@@ -35,19 +30,16 @@ pub fn matmul_int4(
         // A thread has neighbours along K two by two, and so a byte of both.
         let [bytes, pairs] = [1, 2].map(|width| DotOperand::new(0, sums.clone(), width));
         let mut acc = Accumulator::<f32>::zeros([ROWS, TOKENS], sums.clone());
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for _ in range(0, steps) {
-            full.index(stage.index).wait(stage.phase);
-            let both = packed.index(stage.index).load(bytes.clone());
+            let stage = pipeline.consumer_wait(at);
+            let (packed, tokens) = stage.tiles;
+            let both = packed.load(bytes.clone());
             let [low, high] = [both & 15, both >> 4].map(|half| half.cast::<bf16>() - 8);
             let weights = join(low, high).reshape([ROWS, BK]);
             let weights = weights.convert_layout_trivial(pairs.clone());
-            acc = acc
-                .mma(weights, tokens.index(stage.index).transpose())
-                .wait(0);
-            let done = empty.index(stage.index).arrival();
-            done.by(Arrivers::Warp).arrive();
-            stage = stage.next(STAGES);
+            acc = acc.mma(weights, tokens.transpose()).wait(0);
+            at = pipeline.consumer_release(stage).advance();
         }
         let place = row + arange(0..ROWS, Slice::new(1, sums));
         let scale = scales.at(place).mask(place < n).other(0.0).load();
@@ -58,14 +50,13 @@ pub fn matmul_int4(
         tma_store_wait_read(0);
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for step in range(0, steps) {
-            empty.index(stage.index).wait(stage.phase ^ 1);
-            let full = full.index(stage.index);
-            full.expect(w.block_bytes() + x.block_bytes());
-            w.load([row, step * (BK / 2)], packed.index(stage.index), full);
-            x.load([token, step * BK], tokens.index(stage.index), full);
-            stage = stage.next(STAGES);
+            let stage = pipeline.producer_acquire(at);
+            let (packed, tokens) = stage.tiles;
+            w.load([row, step * (BK / 2)], packed, stage.full);
+            x.load([token, step * BK], tokens, stage.full);
+            at = pipeline.commit(stage).advance();
         }
     };
     warp_specialize()

@@ -3,8 +3,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::order::{Grouped, Order};
-use crate::products::pipeline::{Ring, Stage, Stages, steps_along};
 use crate::products::product::{Product, product};
 
 /// Tiles of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ`.
@@ -23,25 +21,18 @@ pub fn matmul_persistent<
     n: i32,
     k: i32,
 ) {
-    let ring = Ring::alloc(
-        [BM, BN, BK],
-        Stages {
-            stages: STAGES,
-            releases: 1,
-        },
-    );
+    let pipeline = LoadAhead::tma((a, b), STAGES);
     let staging = Smem::<T>::alloc(c.block(), c.layout());
-    let tiles = Grouped::new([m, n], [BM, BN], 16);
+    let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     let (steps, all) = (steps_along(k, BK), tiles.count());
     // Starts the copies of step `step` of a tile, unless there is no such tile or step.
-    let fill = |tile: Scalar<i32>, step: Scalar<i32>, stage: Scalar<i32>| {
+    let fill = |tile: Scalar<i32>, step: Scalar<i32>, index: Scalar<i32>| {
         let is_inside = (tile < all) & (step < steps);
         let [row, column] = tiles.place(tile);
-        let full = ring.full.index(stage);
-        full.expect_when(is_inside, a.block_bytes() + b.block_bytes());
-        let (a, b) = (a.copy().when(is_inside), b.copy().when(is_inside));
-        a.load([row * BM, step * BK], ring.a.index(stage), full);
-        b.load([column * BN, step * BK], ring.b.index(stage), full);
+        let stage = pipeline.load_when(is_inside, index);
+        let (a_tile, b_tile) = stage.tiles;
+        stage.load(a, [row * BM, step * BK], a_tile);
+        stage.load(b, [column * BN, step * BK], b_tile);
     };
     // A tile with fewer steps than the ring has stages does not use the later stages.
     let ahead = minimum(steps, STAGES - 1);
@@ -49,20 +40,20 @@ pub fn matmul_persistent<
         fill(program_id(0), step, step);
     }
 
-    let mut stage = Stage::first();
+    let mut at = pipeline.start();
     for tile in tiles.of_program() {
         let mut acc = Accumulator::zeros([BM, BN], Wgmma::new([8, 1], [64, BN, 16]));
         for step in range(0, steps) {
-            ring.full.index(stage.index).wait(stage.phase);
-            let (a, b) = (ring.a.index(stage.index), ring.b.index(stage.index));
+            let stage = pipeline.wait(at);
+            let (a, b) = stage.tiles;
             acc = acc.mma(a, b.transpose()).wait(1);
             // The stage before this one is free: the next step that is missing is loaded there.
-            fill(tile, step + ahead, (stage.index + ahead) % STAGES);
-            stage = stage.next(STAGES);
+            fill(tile, step + ahead, (stage.index() + ahead) % STAGES);
+            at = stage.advance();
         }
         let sums = acc.wait_all();
         for step in range(0, ahead) {
-            fill(tile + num_programs(0), step, (stage.index + step) % STAGES);
+            fill(tile + num_programs(0), step, (at.index() + step) % STAGES);
         }
         let [row, column] = tiles.place(tile);
         tma_store_wait_read(0);

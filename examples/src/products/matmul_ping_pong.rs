@@ -4,8 +4,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::order::{Grouped, Order};
-use crate::products::pipeline::{Ring, Stage, Stages};
 use crate::products::product::{Product, product};
 
 /// The tile of one warpgroup.
@@ -25,46 +23,38 @@ pub fn matmul_ping_pong<T: Float + Factor<T, f32>>(
     n: i32,
     k: i32,
 ) {
-    let ring = Ring::alloc(
-        [BM, BN, BK],
-        Stages {
-            stages: STAGES,
-            releases: 4,
-        },
-    );
+    // Each stage is read by one of the warpgroups.
+    let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(1));
     let staging = Smem::<T>::alloc([GROUPS, BM, BN], c.layout());
-    let tiles = Grouped::new([m, n], [BM, BN], 16);
+    let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     let (steps, all) = (cdiv(k, BK), tiles.count());
-    // A warpgroup waits at its own named barrier for its turn; the other warpgroup arrives there.
-    let turns = [(); GROUPS].map(|()| NamedBarrier::new(GROUPS * 128));
+    let turns = NamedTurns::<GROUPS>::new(128);
 
     let multiply = |group: usize| {
-        let (staging, other) = (staging.index(group), turns[1 - group]);
-        if group == 1 {
-            other.arrive();
-        }
+        let staging = staging.index(group);
+        turns.begin(group);
         let mut position = steps * group;
         let own = range(program_id(0) + num_programs(0) * group, all);
         for tile in own.step(num_programs(0) * GROUPS) {
             let sums = Wgmma::new([4, 1], [64, BN, 16]);
             let mut acc = Accumulator::zeros([BM, BN], sums);
-            let mut stage = stage_at(position);
-            let mut before = stage;
-            turns[group].sync();
+            let mut at = pipeline.of_fill(position);
+            let mut before = pipeline.nothing_held(&at);
+            turns.wait(group);
             for step in range(0, steps) {
-                ring.full.index(stage.index).wait(stage.phase);
-                let (a, b) = (ring.a.index(stage.index), ring.b.index(stage.index));
+                let stage = pipeline.consumer_wait(at);
+                let (a, b) = stage.tiles;
                 acc = acc.mma(a, b.transpose()).wait(1);
                 // With one product in flight the one before is done.
-                release(ring, before, step > 0);
-                before = stage;
-                stage = stage.next(STAGES);
+                pipeline.consumer_release_when(step > 0, before);
+                before = stage.hold();
+                at = before.next();
             }
             if tile + num_programs(0) < all {
-                other.arrive();
+                turns.pass(group);
             }
             let sums = acc.wait_all();
-            release(ring, before, scalar(true));
+            pipeline.consumer_release(before);
             tma_store_wait_read(0);
             staging.store(sums.cast::<T>());
             let [row, column] = tiles.place(tile);
@@ -74,12 +64,15 @@ pub fn matmul_ping_pong<T: Float + Factor<T, f32>>(
         tma_store_wait_read(0);
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                ring.fill(stage, [a, b], [row, column, step]);
-                stage = stage.next(STAGES);
+                let stage = pipeline.producer_acquire(at);
+                let (a_tile, b_tile) = stage.tiles;
+                a.load([row * BM, step * BK], a_tile, stage.full);
+                b.load([column * BN, step * BK], b_tile, stage.full);
+                at = pipeline.commit(stage).advance();
             }
         }
     };
@@ -89,22 +82,6 @@ pub fn matmul_ping_pong<T: Float + Factor<T, f32>>(
         .worker(Warps(4).registers(240), || multiply(1))
         .worker(Warps(1).registers(24), copy)
         .run();
-}
-
-/// The stage of step `position`, counted over all tiles of the program.
-#[device]
-fn stage_at(position: Scalar<i32>) -> Stage {
-    Stage {
-        index: position % STAGES,
-        phase: position / STAGES % 2,
-    }
-}
-
-/// Releases a stage that the warps of this group have read.
-#[device]
-fn release<T: Element>(ring: Ring<T>, stage: Stage, is_done: Scalar<bool>) {
-    let arrival = ring.empty.index(stage.index).arrival();
-    arrival.by(Arrivers::Warp).when(is_done).arrive();
 }
 
 fn matmul<T: Float + Factor<T, f32> + DeviceElement>(case: &mut Case) -> CaseResult {

@@ -3,7 +3,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::pipeline::{Ring, Stage, Stages};
 use crate::products::product::{Product, product};
 
 /// One tile of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program.
@@ -20,38 +19,30 @@ pub fn matmul_pipelined<
     #[block([BM, BN], Nvmma::B128)] c: TensorMap<T>,
     k: i32,
 ) {
-    let ring = Ring::alloc(
-        [BM, BN, BK],
-        Stages {
-            stages: STAGES,
-            releases: 1,
-        },
-    );
+    let pipeline = LoadAhead::tma((a, b), STAGES);
     let (row, column) = (program_id(0) * BM, program_id(1) * BN);
     let steps = cdiv(k, BK);
-    let fill = |step: Scalar<i32>, stage: Scalar<i32>| {
-        let is_inside = step < steps;
-        let full = ring.full.index(stage);
-        full.expect_when(is_inside, a.block_bytes() + b.block_bytes());
-        let (a, b) = (a.copy().when(is_inside), b.copy().when(is_inside));
-        a.load([row, step * BK], ring.a.index(stage), full);
-        b.load([column, step * BK], ring.b.index(stage), full);
+    let fill = |step: Scalar<i32>, index: Scalar<i32>| {
+        let stage = pipeline.load_when(step < steps, index);
+        let (a_tile, b_tile) = stage.tiles;
+        stage.load(a, [row, step * BK], a_tile);
+        stage.load(b, [column, step * BK], b_tile);
     };
     for step in 0..STAGES - 1 {
         fill(Scalar::of(step), Scalar::of(step));
     }
 
     let mut acc = Accumulator::zeros([BM, BN], Wgmma::new([4, 1], [64, BN, 16]));
-    let mut stage = Stage::first();
+    let mut at = pipeline.start();
     let mut free = Scalar::of(STAGES - 1);
     for step in range(0, steps) {
-        ring.full.index(stage.index).wait(stage.phase);
-        let (a, b) = (ring.a.index(stage.index), ring.b.index(stage.index));
+        let stage = pipeline.wait(at);
+        let (a, b) = stage.tiles;
         // With one product in flight the one before is done, and its stage may be filled again.
         acc = acc.mma(a, b.transpose()).wait(1);
         fill(step + (STAGES - 1), free);
-        free = stage.index;
-        stage = stage.next(STAGES);
+        free = stage.index();
+        at = stage.advance();
     }
     let staging = Smem::alloc_with(acc.wait_all().cast::<T>(), c.layout());
     c.store([row, column], staging);

@@ -4,7 +4,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::pipeline::{Ring, Stage, Stages, steps_along};
 use crate::products::product::{Product, product};
 
 /// Rows of a warpgroup that multiplies, those of one instruction, and the depth of a stage. A stage of B then has the bytes
@@ -26,13 +25,7 @@ pub fn matmul_small<
     k: i32,
 ) {
     launch_dependents();
-    let ring = Ring::alloc(
-        [GROUPS * ROWS, BN, BK],
-        Stages {
-            stages: STAGES,
-            releases: 4 * GROUPS,
-        },
-    );
+    let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(GROUPS));
     let [row, column] = [program_id(0) * (GROUPS * ROWS), program_id(1) * BN];
     let steps = steps_along(k, BK);
     // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
@@ -40,45 +33,41 @@ pub fn matmul_small<
 
     let multiply = |group: usize| {
         let first = group * ROWS;
-        let mut stage = Stage::first();
-        let mut before = stage;
+        let mut at = pipeline.start();
+        let mut before = pipeline.nothing_held(&at);
         let sums = Wgmma::new([4, 1], [64, BN, 16]);
         let mut acc = Accumulator::zeros([ROWS, BN], sums);
         for step in range(0, steps) {
-            ring.full.index(stage.index).wait(stage.phase);
-            let a = ring.a.index(stage.index).slice(0, first..first + ROWS);
-            let b = ring.b.index(stage.index).transpose();
-            acc = acc.mma(a, b).wait(pending);
-            let done = if pending == 0 { stage } else { before };
-            let empty = ring.empty.index(done.index).arrival();
-            empty.by(Arrivers::Warp).when(step >= pending).arrive();
-            before = stage;
-            stage = stage.next(STAGES);
+            let stage = pipeline.consumer_wait(at);
+            let (a, b) = stage.tiles;
+            let a = a.slice(0, first..first + ROWS);
+            acc = acc.mma(a, b.transpose()).wait(pending);
+            let held = stage.hold();
+            at = held.next();
+            let done = if pending == 0 {
+                held
+            } else {
+                std::mem::replace(&mut before, held)
+            };
+            pipeline.consumer_release_when(step >= pending, done);
         }
-        // The oldest stages are the first that all warpgroups have released: one for the result of each.
-        for _ in 0..group {
-            stage = stage.next(STAGES);
-        }
-        let staging = ring
-            .b
-            .index(stage.index)
-            .reinterpret::<T>(c.block(), c.layout());
         let result = acc.wait_all().cast::<T>();
-        ring.empty.index(stage.index).wait(stage.phase ^ 1);
+        // The oldest stages are the first that all warpgroups have released: one for the result of each.
+        let (_, b_tile) = pipeline.wait_released(at.skip(group));
+        let staging = b_tile.reinterpret::<T>(c.block(), c.layout());
         staging.store(result);
         c.store([row + first, column], staging);
         tma_store_wait_read(0);
     };
     let copy = || {
         launch_wait();
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for step in range(0, steps) {
-            ring.empty.index(stage.index).wait(stage.phase ^ 1);
-            let full = ring.full.index(stage.index);
-            full.expect(a.block_bytes() + b.block_bytes());
-            a.load([row, step * BK], ring.a.index(stage.index), full);
-            b.load([column, step * BK], ring.b.index(stage.index), full);
-            stage = stage.next(STAGES);
+            let stage = pipeline.producer_acquire(at);
+            let (a_tile, b_tile) = stage.tiles;
+            a.load([row, step * BK], a_tile, stage.full);
+            b.load([column, step * BK], b_tile, stage.full);
+            at = pipeline.commit(stage).advance();
         }
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.

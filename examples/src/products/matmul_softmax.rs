@@ -5,8 +5,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::pipeline::{Stage, steps_along};
-
 /// Rows of a cluster: those of one instruction.
 const ROWS: usize = 64;
 const BK: usize = 64;
@@ -34,16 +32,8 @@ pub fn matmul_softmax<const CTAS: usize, const COLUMNS: usize>(
     k: i32,
     log2_scale: f32,
 ) {
-    let left = Smem::<bf16>::alloc([STAGES, ROWS, BK], a.layout());
-    let right = Smem::<bf16>::alloc([STAGES, COLUMNS, BK], b.layout());
-    let full = Mbarriers::alloc(STAGES, Arrivals(1));
-    // A stage is empty when the warps of its CTA have released it. One CTA multicasts rows of A to all, and so its mbarrier
-    // counts the warps of all.
-    let (empty, read) = (
-        Mbarriers::alloc(STAGES, Arrivals(4)),
-        Mbarriers::alloc(STAGES, Arrivals(4 * a.copies())),
-    );
-    let is_loader = cluster_rank() == a.loader();
+    // The warps of a CTA release a stage to it, and to the CTA that multicasts rows of A to all.
+    let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(1)).multicasting(a);
     let row = cluster_id(0) * ROWS;
     let steps = steps_along(k, BK);
     cluster_barrier_relaxed();
@@ -52,16 +42,12 @@ pub fn matmul_softmax<const CTAS: usize, const COLUMNS: usize>(
         let columns_of_cta = COLUMNS / CTAS;
         let sums = Wgmma::new([4, 1], [64, columns_of_cta, 16]).with_ctas(split(CTAS, 1));
         let mut acc = Accumulator::<f32>::zeros([ROWS, COLUMNS], sums.clone());
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for _ in range(0, steps) {
-            full.index(stage.index).wait(stage.phase);
-            let right = right.index(stage.index).transpose();
-            acc = acc.mma(left.index(stage.index), right).wait(0);
-            let done = empty.index(stage.index).arrival();
-            done.by(Arrivers::Warp).arrive();
-            let done = read.index(stage.index).arrival();
-            done.by(Arrivers::Warp).in_cta(a.loader()).arrive();
-            stage = stage.next(STAGES);
+            let stage = pipeline.consumer_wait(at);
+            let (left, right) = stage.tiles;
+            acc = acc.mma(left, right.transpose()).wait(0);
+            at = pipeline.consumer_release(stage).advance();
         }
         let column = arange(0..COLUMNS, Slice::new(0, sums)).expand_dims(0);
         let x = select(column < n, acc.wait_all() * log2_scale, f32::NEG_INFINITY);
@@ -72,24 +58,16 @@ pub fn matmul_softmax<const CTAS: usize, const COLUMNS: usize>(
         tma_store_wait_read(0);
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for step in range(0, steps) {
-            empty.index(stage.index).wait(stage.phase ^ 1);
-            read.index(stage.index)
-                .wait_when(is_loader, stage.phase ^ 1);
-            let full = full.index(stage.index);
-            full.expect(a.block_bytes() + b.block_bytes());
+            let stage = pipeline.producer_acquire(at);
+            let (left, right) = stage.tiles;
             let for_all = a.copy().multicast_copies();
-            for_all.load([row, step * BK], left.index(stage.index), full);
-            b.load([scalar(0), step * BK], right.index(stage.index), full);
-            stage = stage.next(STAGES);
+            for_all.load([row, step * BK], left, stage.full);
+            b.load([scalar(0), step * BK], right, stage.full);
+            at = pipeline.commit(stage).advance();
         }
-        // That CTA must not exit while others still arrive at its mbarriers: it waits for the last arrivals.
-        for _ in 0..STAGES {
-            read.index(stage.index)
-                .wait_when(is_loader, stage.phase ^ 1);
-            stage = stage.next(STAGES);
-        }
+        pipeline.producer_tail(at);
     };
     warp_specialize()
         .main(multiply)

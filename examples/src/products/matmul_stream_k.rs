@@ -5,7 +5,6 @@
 use tilekit::prelude::*;
 
 use crate::copies::tma_add::clear_row;
-use crate::products::pipeline::{Ring, Stage, Stages, steps_along};
 use crate::products::product::{Product, product_of};
 
 const BM: usize = 128;
@@ -23,13 +22,7 @@ pub fn matmul_stream_k(
     n: i32,
     k: i32,
 ) {
-    let ring = Ring::alloc(
-        [BM, BN, BK],
-        Stages {
-            stages: STAGES,
-            releases: 8,
-        },
-    );
+    let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(2));
     let staging = Smem::<f32>::alloc(c.block(), c.layout());
     let (columns, steps) = (cdiv(n, BN), steps_along(k, BK));
     // Steps are counted through all tiles.
@@ -40,19 +33,17 @@ pub fn matmul_stream_k(
 
     let multiply = || {
         let sums = Wgmma::new([8, 1], [64, BN, 16]);
-        let mut stage = Stage::first();
+        let mut state = pipeline.start();
         let mut at = first;
         while at < last {
             let tile = at / steps;
             let end = minimum(last, (tile + 1) * steps);
             let mut acc = Accumulator::zeros([BM, BN], sums.clone());
             for _ in range(at, end) {
-                ring.full.index(stage.index).wait(stage.phase);
-                let b = ring.b.index(stage.index).transpose();
-                acc = acc.mma(ring.a.index(stage.index), b).wait(0);
-                let done = ring.empty.index(stage.index).arrival();
-                done.by(Arrivers::Warp).arrive();
-                stage = stage.next(STAGES);
+                let stage = pipeline.consumer_wait(state);
+                let (a, b) = stage.tiles;
+                acc = acc.mma(a, b.transpose()).wait(0);
+                state = pipeline.consumer_release(stage).advance();
             }
             tma_store_wait_read(0);
             staging.store(acc.wait_all());
@@ -62,11 +53,15 @@ pub fn matmul_stream_k(
         tma_store_wait_read(0);
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut state = pipeline.start();
         for at in range(first, last) {
             let tile = at / steps;
-            ring.fill(stage, [a, b], [tile / columns, tile % columns, at % steps]);
-            stage = stage.next(STAGES);
+            let (row, column, step) = (tile / columns, tile % columns, at % steps);
+            let stage = pipeline.producer_acquire(state);
+            let (a_tile, b_tile) = stage.tiles;
+            a.load([row * BM, step * BK], a_tile, stage.full);
+            b.load([column * BN, step * BK], b_tile, stage.full);
+            state = pipeline.commit(stage).advance();
         }
     };
     warp_specialize()

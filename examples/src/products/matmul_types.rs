@@ -4,8 +4,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::order::{Grouped, Order};
-use crate::products::pipeline::{Ring, Stage, Stages};
 use crate::products::product::{Product, product_of};
 
 /// Consumer warpgroups, and the rows of each.
@@ -30,42 +28,37 @@ fn multiply_each<T: Factor<T, S>, S: Element>(
     store: impl Fn(Tensor<S>, usize, [Scalar<i32>; 2]),
 ) {
     let depth = 128 / size_of::<T>();
-    let ring = Ring::alloc(
-        [BM, BN, depth],
-        Stages {
-            stages,
-            releases: 4 * GROUPS,
-        },
-    );
-    let tiles = Grouped::new([m, n], [BM, BN], 16);
+    let pipeline = Pipeline::tma((a, b), stages, Consumers::warpgroups(GROUPS));
+    let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     let steps = cdiv(k, depth);
 
     let multiply = |group: usize| {
         let first = group * ROWS;
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             let mut acc = begin();
             for _ in range(0, steps) {
-                ring.full.index(stage.index).wait(stage.phase);
-                let a = ring.a.index(stage.index).slice(0, first..first + ROWS);
-                let b = ring.b.index(stage.index).transpose();
-                acc = acc.mma(a, b).wait(0);
-                let done = ring.empty.index(stage.index).arrival();
-                done.by(Arrivers::Warp).arrive();
-                stage = stage.next(stages);
+                let stage = pipeline.consumer_wait(at);
+                let (a, b) = stage.tiles;
+                let a = a.slice(0, first..first + ROWS);
+                acc = acc.mma(a, b.transpose()).wait(0);
+                at = pipeline.consumer_release(stage).advance();
             }
             store(acc.wait_all(), group, [row * BM + first, column * BN]);
         }
         tma_store_wait_read(0);
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                ring.fill(stage, [a, b], [row, column, step]);
-                stage = stage.next(stages);
+                let stage = pipeline.producer_acquire(at);
+                let (a_tile, b_tile) = stage.tiles;
+                a.load([row * BM, step * depth], a_tile, stage.full);
+                b.load([column * BN, step * depth], b_tile, stage.full);
+                at = pipeline.commit(stage).advance();
             }
         }
     };

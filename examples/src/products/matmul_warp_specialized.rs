@@ -6,8 +6,6 @@
 
 use tilekit::prelude::*;
 
-use crate::products::order::{Grouped, Order};
-use crate::products::pipeline::{Outbox, Ring, Stage, Stages, Turns, steps_along};
 use crate::products::product::{Product, product};
 
 /// Consumer warpgroups, and the rows of each: those of one instruction.
@@ -31,59 +29,49 @@ pub fn matmul_warp_specialized<
     n: i32,
     k: i32,
 ) {
-    let ring = Ring::alloc(
-        [BM, BN, BK],
-        Stages {
-            stages: STAGES,
-            releases: 4 * GROUPS,
-        },
-    );
-    let outbox = Outbox::alloc(
-        c,
-        Turns {
-            places: 1,
-            groups: GROUPS,
-            warps: 4,
-        },
-    );
-    let tiles = Grouped::new([m, n], [BM, BN], 16);
+    let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(GROUPS));
+    let turns = Turns {
+        buffers: 1,
+        groups: GROUPS,
+        warps: 4,
+    };
+    let epilogue = EpilogueStore::alloc(c, turns);
+    let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     let steps = steps_along(k, BK);
 
     let multiply = |group: usize| {
         let rows = group * ROWS..(group + 1) * ROWS;
-        let (mut stage, mut round) = (Stage::first(), scalar(0));
+        let (mut at, mut turn) = (pipeline.start(), epilogue.start());
         for _ in tiles.of_program() {
             let sums = Wgmma::new([4, 1], [64, BN, 16]);
             let mut acc = Accumulator::zeros([ROWS, BN], sums);
             for _ in range(0, steps) {
-                ring.full.index(stage.index).wait(stage.phase);
-                let a = ring.a.index(stage.index).slice(0, rows.clone());
-                let b = ring.b.index(stage.index).transpose();
-                acc = acc.mma(a, b).wait(0);
-                let done = ring.empty.index(stage.index).arrival();
-                done.by(Arrivers::Warp).arrive();
-                stage = stage.next(STAGES);
+                let stage = pipeline.consumer_wait(at);
+                let (a, b) = stage.tiles;
+                acc = acc.mma(a.slice(0, rows.clone()), b.transpose()).wait(0);
+                at = pipeline.consumer_release(stage).advance();
             }
-            outbox.fill(group, round, acc.wait_all().cast::<T>());
-            round ^= 1;
+            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
         }
     };
     let store = |group: usize| {
-        let mut round = scalar(0);
+        let mut turn = epilogue.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             let at = [row * BM + group * ROWS, column * BN];
-            outbox.store(group, round, c, at);
-            round ^= 1;
+            turn = epilogue.store(group, turn, c, at);
         }
     };
     let copy = || {
-        let mut stage = Stage::first();
+        let mut at = pipeline.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
             for step in range(0, steps) {
-                ring.fill(stage, [a, b], [row, column, step]);
-                stage = stage.next(STAGES);
+                let stage = pipeline.producer_acquire(at);
+                let (a_tile, b_tile) = stage.tiles;
+                a.load([row * BM, step * BK], a_tile, stage.full);
+                b.load([column * BN, step * BK], b_tile, stage.full);
+                at = pipeline.commit(stage).advance();
             }
         }
     };

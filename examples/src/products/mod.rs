@@ -1,7 +1,5 @@
 //! Matrix products on the tensor cores: tilings, pipelines, schedules, types and epilogues.
 
-pub mod order;
-pub mod pipeline;
 mod product;
 
 pub mod matmul_block_scaled;

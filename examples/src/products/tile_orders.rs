@@ -4,22 +4,21 @@ use tilekit::prelude::*;
 
 use crate::products::matmul_fused_epilogue::{BK, BM, BN, IN_TURNS, Part, ROWS, multiply_then};
 use crate::products::matmul_warp_specialized::matmul_warp_specialized;
-use crate::products::order::{Grouped, Listed, Order, hilbert};
 use crate::products::product::{Product, product};
 
 /// `numbers[row, column]` is the number of the tile there.
 #[device]
-fn write_numbers(tiles: impl Order, numbers: Ptr<i32>, columns: Scalar<i32>) {
+fn write_numbers(tiles: impl TileScheduler, numbers: Ptr<i32>, columns: Scalar<i32>) {
     for tile in tiles.of_program() {
         let [row, column] = tiles.place(tile);
         numbers.at(row * columns + column).store(tile);
     }
 }
 
-/// The numbers of [`Grouped`] with groups of `GROUP` rows.
+/// The numbers of [`GroupedRows`] with groups of `GROUP` rows.
 #[kernel(warps = 1, instances(<1>, <4>))]
 pub fn tiles_grouped<const GROUP: usize>(numbers: Ptr<i32>, rows: i32, columns: i32) {
-    let tiles = Grouped::new([rows, columns], [1, 1], GROUP);
+    let tiles = GroupedRows::new([rows, columns], [1, 1], GROUP);
     write_numbers(tiles, numbers, columns);
 }
 

@@ -1,0 +1,128 @@
+//! Epilogue buffers from which results are stored by TMA.
+
+use gluon_lang::lang::prelude::*;
+
+/// Epilogue buffers in shared memory, from which the results of several groups of warps are stored by TMA. Consumers fill a buffer
+/// and go on; another warp stores it. There may be fewer buffers than groups: then the groups take turns, and lag behind each other by the time
+/// of a turn, so that the tensor cores have work while one of them converts.
+///
+/// ```text
+/// consumers of group g:   turn = epilogue.fill(g, turn, sums.cast::<T>());
+/// a warp for group g:     turn = epilogue.store(g, turn, c, [row, column]);
+/// ```
+///
+/// `filled` counts one arrival of each warp of a group, which follows a fence of the async proxy, so that TMA reads what the threads
+/// stored. `ready` counts one: of the warp that has waited until the TMA store before has read the buffer.
+#[derive(Clone, Copy, Aggregate)]
+pub struct EpilogueStore<T> {
+    tiles: Smem<T>,
+    /// Complete a phase when it is the turn of a group.
+    ready: Mbarriers,
+    /// Complete a phase when a group has filled its buffer.
+    filled: Mbarriers,
+    turns: Turns,
+}
+
+/// Who takes turns at epilogue buffers.
+#[derive(Clone, Copy, Aggregate)]
+pub struct Turns {
+    /// Buffers in shared memory: as many as groups, or a divisor of that.
+    pub buffers: usize,
+    /// Groups of warps with a result each.
+    pub groups: usize,
+    /// Warps of a group.
+    pub warps: usize,
+}
+
+/// The turns that a group has had, by their parity. It is moved, so that a turn is not taken twice.
+#[derive(Aggregate, Debug)]
+#[must_use = "the next turn needs it"]
+pub struct EpilogueTurn {
+    parity: Scalar<i32>,
+}
+
+impl EpilogueTurn {
+    /// The parity of the turns so far: the phase of what completes once a turn, such as the barrier of a fetched operand.
+    pub fn parity(&self) -> Scalar<i32> {
+        self.parity
+    }
+
+    #[track_caller]
+    fn next(self) -> Self {
+        EpilogueTurn {
+            parity: self.parity ^ 1,
+        }
+    }
+}
+
+impl<T: Element> EpilogueStore<T> {
+    /// Buffers for blocks of `map`.
+    #[track_caller]
+    pub fn alloc(map: TensorMap<T>, turns: Turns) -> Self {
+        let Turns {
+            buffers,
+            groups,
+            warps,
+        } = turns;
+        static_assert!(
+            buffers > 0 && groups.is_multiple_of(buffers),
+            "{groups} groups cannot keep a buffer each of {buffers}: expected a divisor of the groups"
+        );
+        EpilogueStore {
+            tiles: Smem::alloc(map.block().with_inserted(0, buffers.max(1)), map.layout()),
+            ready: Mbarriers::alloc(groups, Arrivals(1)),
+            filled: Mbarriers::alloc(groups, Arrivals(warps)),
+            turns,
+        }
+    }
+
+    /// The first turn of any group.
+    #[track_caller]
+    pub fn start(self) -> EpilogueTurn {
+        EpilogueTurn { parity: scalar(0) }
+    }
+
+    /// The buffer of `group` when it is its turn, after turns of that [parity](EpilogueTurn::parity). An operand may be loaded there
+    /// before it is filled.
+    #[track_caller]
+    pub fn buffer(self, group: usize, parity: Scalar<i32>) -> Smem<T> {
+        // No group passes a buffer on to those that come first.
+        let is_first = group < self.turns.buffers;
+        let passed_on = if is_first { parity ^ 1 } else { parity };
+        self.ready.index(group).wait(passed_on);
+        self.tile(group)
+    }
+
+    /// Fills the buffer of `group` when it is its turn. All warps of the group come here.
+    #[track_caller]
+    pub fn fill(self, group: usize, turn: EpilogueTurn, result: Tensor<T>) -> EpilogueTurn {
+        self.buffer(group, turn.parity).store(result);
+        fence_async_shared();
+        let filled = self.filled.index(group).arrival();
+        filled.by(Arrivers::Warp).arrive();
+        turn.next()
+    }
+
+    /// Stores what `group` has filled its buffer with to the block of `map` at `at`, and passes the buffer on. One warp for each group comes
+    /// here.
+    #[track_caller]
+    pub fn store(
+        self,
+        group: usize,
+        turn: EpilogueTurn,
+        map: TensorMap<T>,
+        at: [Scalar<i32>; 2],
+    ) -> EpilogueTurn {
+        self.filled.index(group).wait(turn.parity);
+        map.store(at, self.tile(group));
+        tma_store_wait_read(0);
+        let next = (group + self.turns.buffers) % self.turns.groups;
+        self.ready.index(next).arrive();
+        turn.next()
+    }
+
+    #[track_caller]
+    fn tile(self, group: usize) -> Smem<T> {
+        self.tiles.index(group % self.turns.buffers)
+    }
+}

@@ -1,0 +1,23 @@
+//! The standard library of TileKit: what most Hopper kernels are made of, written in the language itself.
+//!
+//! Kernels get it by `use tilekit::prelude::*`; whatever the prelude leaves out is in `tilekit::library`. Nothing here is known to
+//! the compiler, so that any of it can be copied and changed.
+//!
+//! - [`pipeline`]: circular buffers in shared memory between producers and consumers.
+//! - [`schedule`]: which program makes which tile of a result, and in which order.
+//! - [`epilogue`]: from accumulators to global memory.
+//! - [`NamedTurns`]: groups of warps that take turns; [`OnlineSoftmax`]: softmax block by block.
+#![forbid(unsafe_code)]
+
+// The macros expand to paths of `::tilekit`.
+extern crate gluon_lang as tilekit;
+
+pub mod epilogue;
+mod named_turns;
+pub mod pipeline;
+pub mod prelude;
+pub mod schedule;
+mod softmax;
+
+pub use named_turns::NamedTurns;
+pub use softmax::OnlineSoftmax;

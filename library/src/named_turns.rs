@@ -1,0 +1,64 @@
+//! Groups of warps that take turns.
+
+use gluon_lang::lang::prelude::*;
+
+/// Turns of `GROUPS` partitions in a circle: 0, 1, .., `GROUPS - 1`, 0, .. Each waits at a named barrier of its own, at which the
+/// group before it arrives. With products in a turn and everything else outside, one group multiplies while the others compute or
+/// store (ping-pong).
+///
+/// ```text
+/// turns.begin(group);                  // once, before the loop
+/// for .. {
+///     turns.wait(group);               // its turn
+///     ..                               // what only one group does at a time
+///     if another_turn_follows { turns.pass(group); }
+/// }
+/// ```
+///
+/// A barrier counts the threads of two groups, those that wait and those that arrive, and orders memory between them (PTX ISA 9.7.13.1,
+/// `barrier.sync` and `barrier.arrive`). Every wait has one `pass` or `begin` of the group before; an arrival that nobody waits for
+/// is reported by the emulator. A CTA has 16 named barriers.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedTurns<const GROUPS: usize> {
+    barriers: [NamedBarrier; GROUPS],
+}
+
+impl<const GROUPS: usize> NamedTurns<GROUPS> {
+    /// Turns of groups of `threads` threads each, a multiple of 32.
+    #[track_caller]
+    pub fn new(threads: usize) -> Self {
+        static_assert!(
+            GROUPS > 1,
+            "{GROUPS} groups take no turns: expected two or more"
+        );
+        // No closure here: a barrier is made where the turns are.
+        let mut barriers = Vec::with_capacity(GROUPS);
+        for _ in 0..GROUPS {
+            barriers.push(NamedBarrier::new(2 * threads));
+        }
+        match barriers.try_into() {
+            Ok(barriers) => NamedTurns { barriers },
+            Err(_) => unreachable!("a barrier for each group"),
+        }
+    }
+
+    /// Gives the first turn to group 0. Every group comes here once before its first turn.
+    #[track_caller]
+    pub fn begin(self, group: usize) {
+        if group + 1 == GROUPS {
+            self.pass(group);
+        }
+    }
+
+    /// Waits for the turn of `group`.
+    #[track_caller]
+    pub fn wait(self, group: usize) {
+        self.barriers[group].sync();
+    }
+
+    /// Gives the turn to the group after `group`.
+    #[track_caller]
+    pub fn pass(self, group: usize) {
+        self.barriers[(group + 1) % GROUPS].arrive();
+    }
+}

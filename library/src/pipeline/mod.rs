@@ -1,0 +1,332 @@
+//! Pipelines: a circular buffer of stages in shared memory, which producers fill while consumers read what was filled before.
+//!
+//! ```text
+//! producer:  producer_acquire(state) -> Filling --TMA loads, cp.async or stores--> commit -> Done --advance--> state
+//! consumer:  consumer_wait(state)    -> Full    --products, loads---------------> consumer_release -> Done --advance--> state
+//! ```
+//!
+//! Each stage has two mbarriers (PTX ISA 9.7.13.15). `full` completes a phase when the stage is filled, `empty` when it has been
+//! read. Who arrives, and so how many arrivals complete a phase, follows from [`Producers`] and [`Consumers`]:
+//!
+//! | | `full` counts | `empty` counts |
+//! | --- | --- | --- |
+//! | [`Producers::Tma`] | 1 arrival, of the elected thread, and the bytes of a stage | |
+//! | [`Producers::Copies`] | each thread of its warps | |
+//! | [`Producers::Stores`] | 1 arrival of each warp | |
+//! | [`Consumers::warps`], [`Consumers::warpgroups`] | | 1 arrival of each warp |
+//! | [`Consumers::issuers_of_warpgroups`] | | 1 arrival of each warpgroup |
+//! | [`Consumers::of_ctas`] | | the same times the CTAs |
+//! | [`Pipeline::multicasting`] | | the same in its own CTA; and those of all copies at the CTA that loads for them |
+//!
+//! # Order of memory
+//!
+//! - What producers wrote to a stage happens before [`consumer_wait`](Pipeline::consumer_wait) returns: TMA loads complete on `full`
+//!   (`mbarrier.complete_tx`), `cp.async` and stores before the arrival (release), which the wait acquires.
+//! - What consumers read of a stage happens before [`producer_acquire`](Pipeline::producer_acquire) returns.
+//! - Stores and `cp.async` write through the generic proxy, which `wgmma` and TMA do not observe without a fence
+//!   (`fence.proxy.async`). Stores are fenced by [`commit`](Pipeline::commit), `cp.async` by `consumer_wait`, for only who waited
+//!   observes their completion.
+
+mod ahead;
+mod participants;
+mod payload;
+mod state;
+
+use gluon_lang::lang::prelude::*;
+
+pub use ahead::{LoadAhead, LoadInto, Loaded};
+pub use participants::{Consumers, Producers};
+pub use payload::{Payload, StageMaps};
+pub use state::{Done, Filling, Full, Held, PipelineState};
+
+/// A circular buffer of stages between producers and consumers, which are partitions of
+/// [`warp_specialize`](gluon_lang::lang::warp_specialize).
+///
+/// ```
+/// use tilekit::prelude::*;
+///
+/// /// Adds the rows of `x`, `[rows, 64]`, in steps of 16 rows; `out` has 64 sums.
+/// #[kernel(warps = 4)]
+/// fn column_sums(#[block([16, 64], Nvmma::PLAIN)] x: TensorMap<f32>, out: Ptr<f32>, rows: i32) {
+///     let pipeline = Pipeline::tma(x, 3, Consumers::warpgroups(1));
+///     let steps = cdiv(rows, 16);
+///     warp_specialize()
+///         .main(|| {
+///             let layout = Blocked::new([16, 1], [1, 32], [1, 4], [1, 0]);
+///             let mut sums = zeros::<f32>([64], Slice::new(0, layout.clone()));
+///             let mut at = pipeline.start();
+///             for _ in range(0, steps) {
+///                 let stage = pipeline.consumer_wait(at);
+///                 sums += stage.tiles.load(layout.clone()).sum(0);
+///                 at = pipeline.consumer_release(stage).advance();
+///             }
+///             out.at(arange(0..64, Slice::new(0, layout))).store(sums);
+///         })
+///         .worker(Warps(1), || {
+///             let mut at = pipeline.start();
+///             for step in range(0, steps) {
+///                 let stage = pipeline.producer_acquire(at);
+///                 x.load((step * 16, 0), stage.tiles, stage.full);
+///                 at = pipeline.commit(stage).advance();
+///             }
+///         })
+///         .run();
+/// }
+///
+/// # fn main() -> tilekit::Result<()> {
+/// let device = Device::emulator();
+/// let numbers: Vec<f32> = (0..100 * 64).map(|i| (i % 7) as f32).collect();
+/// let x = Buffer::from_slice(&device, &numbers)?;
+/// let out = Buffer::<f32>::zeros(&device, 64)?;
+/// let kernel = column_sums.compile(&Compiler::default())?.load(&device)?;
+/// kernel.launch(&Stream::new(&device)?, grid(1u32), (x.tensor([100, 64]), &out, 100))?;
+/// let sum = |column: usize| (0..100).map(|row| numbers[row * 64 + column]).sum();
+/// assert_eq!(out.to_vec()?, (0..64).map(sum).collect::<Vec<f32>>());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Aggregate)]
+pub struct Pipeline<P> {
+    payload: P,
+    /// Complete a phase when a stage is full.
+    full: Mbarriers,
+    /// Complete a phase when a stage is empty.
+    empty: Mbarriers,
+    /// What one CTA loads for several.
+    copies: Option<Copies>,
+    parties: Parties,
+}
+
+/// The CTAs that have the same part of a tile, which one of them loads for all.
+#[derive(Clone, Copy, Aggregate)]
+struct Copies {
+    /// Complete a phase when all of these CTAs have read a stage; used in the CTA that loads.
+    read: Mbarriers,
+    loader: Scalar<i32>,
+    is_loader: Scalar<bool>,
+}
+
+/// Both sides of a pipeline, and its size.
+#[derive(Clone, Copy)]
+struct Parties {
+    producers: Producers,
+    consumers: Consumers,
+    stages: usize,
+    /// Bytes of a stage.
+    bytes: usize,
+}
+
+impl tilekit::rt::Carry for Parties {
+    fn walk(&mut self, _: &mut tilekit::rt::Walker<'_>) {}
+    fn fork(&self) -> Option<Self> {
+        Some(*self)
+    }
+}
+
+impl<P: Payload> Pipeline<P> {
+    /// A pipeline of `stages` stages, each of which TMA loads fill with a block of every map.
+    #[track_caller]
+    pub fn tma<M>(maps: M, stages: usize, consumers: Consumers) -> Self
+    where
+        M: StageMaps<Payload = P>,
+    {
+        Pipeline::new(maps.alloc(stages), Producers::Tma, consumers)
+    }
+
+    /// A pipeline through buffers that were allocated before. CTAs of a cluster that release to each other synchronize after this
+    /// ([`cluster_barrier_relaxed`]), so that they observe the initialized mbarriers.
+    #[track_caller]
+    pub fn new(payload: P, producers: Producers, consumers: Consumers) -> Self {
+        let stages = payload.stages();
+        Pipeline {
+            payload,
+            full: Mbarriers::alloc(stages, Arrivals(producers.arrivals())),
+            empty: Mbarriers::alloc(stages, Arrivals(consumers.arrivals())),
+            copies: None,
+            parties: Parties {
+                producers,
+                consumers,
+                stages,
+                bytes: payload.stage_bytes(),
+            },
+        }
+    }
+
+    /// Says that one CTA loads blocks of `map` for all CTAs with the same part of them
+    /// ([`multicast_copies`](gluon_lang::lang::TmaCopy::multicast_copies)): the consumers of all release to it, besides to their own CTA.
+    #[track_caller]
+    pub fn multicasting<T: Element>(mut self, map: TensorMap<T>) -> Self {
+        let arrivals = self.parties.consumers.arrivals_of_cta() * map.copies();
+        let read = Mbarriers::alloc(self.parties.stages, Arrivals(arrivals));
+        self.copies = Some(Copies::new(read, map.loader()));
+        self
+    }
+
+    /// The buffers of all stages.
+    pub fn payload(self) -> P {
+        self.payload
+    }
+
+    /// The first stage: where each producer and each consumer begins.
+    #[track_caller]
+    pub fn start(self) -> PipelineState {
+        PipelineState::first(self.parties.stages)
+    }
+
+    /// The stage of fill number `count`, from 0, for loops that count fills themselves instead of carrying a state.
+    #[track_caller]
+    pub fn of_fill(self, count: Scalar<i32>) -> PipelineState {
+        PipelineState::of_fill(count, self.parties.stages)
+    }
+
+    /// Waits until a stage is empty. In the first round it is at once. Of a pipeline by TMA the stage then expects all its bytes.
+    #[track_caller]
+    pub fn producer_acquire(self, at: PipelineState) -> Filling<P::Stage> {
+        let Parties {
+            producers, bytes, ..
+        } = self.parties;
+        let full = self.wait_empty(&at);
+        if producers == Producers::Tma {
+            full.expect(bytes);
+        }
+        self.filling(at, full)
+    }
+
+    /// The same for bulk copies of `bytes` bytes into the stage, where its buffers are not filled whole.
+    #[track_caller]
+    pub fn producer_acquire_bytes(
+        self,
+        at: PipelineState,
+        bytes: Scalar<i32>,
+    ) -> Filling<P::Stage> {
+        static_assert!(
+            self.parties.producers == Producers::Tma,
+            "only TMA and bulk copies complete bytes on a barrier"
+        );
+        let full = self.wait_empty(&at);
+        full.expect(bytes);
+        self.filling(at, full)
+    }
+
+    /// Says that a stage is filled: what was stored, copied or loaded into it so far completes it.
+    #[track_caller]
+    pub fn commit<S>(self, stage: Filling<S>) -> Done {
+        match self.parties.producers {
+            // The loads complete what `producer_acquire` expects.
+            Producers::Tma => {}
+            Producers::Copies { .. } => stage.full.arrive_after_copies(),
+            Producers::Stores { .. } => {
+                fence_async_shared();
+                stage.full.arrival().by(Arrivers::Warp).arrive();
+            }
+        }
+        Done(stage.state)
+    }
+
+    /// Waits until all stages have been released. In a cluster a CTA that others release to ends with this: it must not exit
+    /// while they still arrive at its mbarriers.
+    #[track_caller]
+    pub fn producer_tail(self, mut at: PipelineState) {
+        for _ in 0..self.parties.stages {
+            match self.copies {
+                Some(copies) => copies.wait(&at),
+                None => self.empty.index(at.index()).wait(at.phase() ^ 1),
+            }
+            at = at.next();
+        }
+    }
+
+    /// Waits until a stage is full.
+    #[track_caller]
+    pub fn consumer_wait(self, at: PipelineState) -> Full<P::Stage> {
+        self.full.index(at.index()).wait(at.phase());
+        if matches!(self.parties.producers, Producers::Copies { .. }) {
+            fence_async_shared();
+        }
+        Full {
+            tiles: self.payload.stage(at.index()),
+            state: at,
+        }
+    }
+
+    /// Releases a stage: each warp that the pipeline counts has read it, once it comes here.
+    #[track_caller]
+    pub fn consumer_release(self, stage: impl Into<Held>) -> Done {
+        self.release(stage.into(), None)
+    }
+
+    /// The same where a condition holds.
+    #[track_caller]
+    pub fn consumer_release_when(self, condition: Scalar<bool>, stage: impl Into<Held>) -> Done {
+        self.release(stage.into(), Some(condition))
+    }
+
+    /// A stage to begin a loop with that releases the stage of the step before: nothing is held, and its release must be
+    /// conditional.
+    #[track_caller]
+    pub fn nothing_held(self, at: &PipelineState) -> Held {
+        Held(at.same())
+    }
+
+    /// Waits until all consumers have released the fill before the one that `at` names, so that its stage may be used for something
+    /// else. Producers fill no more stages.
+    #[track_caller]
+    pub fn wait_released(self, at: PipelineState) -> P::Stage {
+        self.empty.index(at.index()).wait(at.phase() ^ 1);
+        self.payload.stage(at.index())
+    }
+
+    /// Waits until a stage is empty, and gives its `full`.
+    #[track_caller]
+    fn wait_empty(self, at: &PipelineState) -> Mbarrier {
+        self.empty.index(at.index()).wait(at.phase() ^ 1);
+        if let Some(copies) = self.copies {
+            copies.wait(at);
+        }
+        self.full.index(at.index())
+    }
+
+    #[track_caller]
+    fn filling(self, at: PipelineState, full: Mbarrier) -> Filling<P::Stage> {
+        Filling {
+            tiles: self.payload.stage(at.index()),
+            full,
+            state: at,
+        }
+    }
+
+    #[track_caller]
+    fn release(self, Held(at): Held, condition: Option<Scalar<bool>>) -> Done {
+        let consumers = self.parties.consumers;
+        consumers.release(self.empty.index(at.index()), condition);
+        if let Some(Copies { read, loader, .. }) = self.copies {
+            consumers.release_to(loader, read.index(at.index()), condition);
+        }
+        Done(at)
+    }
+}
+
+impl Copies {
+    #[device]
+    fn new(read: Mbarriers, loader: Scalar<i32>) -> Self {
+        Copies {
+            read,
+            loader,
+            is_loader: cluster_rank() == loader,
+        }
+    }
+
+    /// The CTA that loads waits until all have read a stage.
+    #[track_caller]
+    fn wait(self, at: &PipelineState) {
+        let read = self.read.index(at.index());
+        read.wait_when(self.is_loader, at.phase() ^ 1);
+    }
+}
+
+/// The steps of `depth` elements along `k`, which is positive: no tensor map has a dimension of 0.
+#[device]
+pub fn steps_along(k: Scalar<i32>, depth: usize) -> Scalar<i32> {
+    assume((k > 0) & (k <= 1 << 30));
+    cdiv(k, depth)
+}
