@@ -79,7 +79,7 @@ pub use state::{Done, Filling, Full, Held, PipelineState};
 /// let x = Buffer::from_slice(&device, &numbers)?;
 /// let out = Buffer::<f32>::zeros(&device, 64)?;
 /// let kernel = column_sums.compile(&Compiler::default())?.load(&device)?;
-/// kernel.launch(&Stream::new(&device)?, grid(1u32), (x.tensor([100, 64]), &out, 100))?;
+/// kernel.launch(&Stream::new(&device)?, grid(1u32), (x.view([100, 64]), &out, 100))?;
 /// let sum = |column: usize| (0..100).map(|row| numbers[row * 64 + column]).sum();
 /// assert_eq!(out.to_vec()?, (0..64).map(sum).collect::<Vec<f32>>());
 /// # Ok(())

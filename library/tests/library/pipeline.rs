@@ -1,0 +1,224 @@
+//! Pipelines of every kind of producer, whose stages are reused several times, and fewer steps than stages.
+
+use tilekit::prelude::*;
+
+use crate::{launch, mistakes, numbers};
+
+/// Rows and columns of a block.
+const SIDE: usize = 64;
+const STEPS: [usize; 4] = [1, 2, 5, 9];
+
+/// `out = X · Xᵀ` by blocks of columns of X from the pipeline.
+#[device]
+fn gram(pipeline: Pipeline<Smem<f16>>, steps: Scalar<i32>, out: Ptr<f32>) {
+    let sums = Wgmma::new([4, 1], [64, SIDE, 16]);
+    let mut acc = Accumulator::<f32>::zeros([SIDE, SIDE], sums.clone());
+    let mut at = pipeline.start();
+    for _ in range(0, steps) {
+        let stage = pipeline.consumer_wait(at);
+        acc = acc.mma(stage.tiles, stage.tiles.transpose()).wait(0);
+        at = pipeline.consumer_release(stage).advance();
+    }
+    let row = arange(0..SIDE, Slice::new(1, sums.clone())).expand_dims(1);
+    let column = arange(0..SIDE, Slice::new(0, sums)).expand_dims(0);
+    out.at(row * SIDE + column).store(acc.wait_all());
+}
+
+/// Where the elements of a block lie: rows, and columns from `first` on.
+fn places(layout: &Blocked, first: Scalar<i32>) -> (Tensor<i32>, Tensor<i32>) {
+    let row = arange(0..SIDE, Slice::new(1, layout.clone())).expand_dims(1);
+    let column = arange(0..SIDE, Slice::new(0, layout.clone())).expand_dims(0);
+    (row, column + first)
+}
+
+fn alloc<const STAGES: usize>(producers: Producers) -> Pipeline<Smem<f16>> {
+    let tiles = Smem::<f16>::alloc([STAGES, SIDE, SIDE], Nvmma::B128);
+    Pipeline::new(tiles, producers, Consumers::warpgroups(1))
+}
+
+#[kernel(warps = 4)]
+fn gram_by_copies<const STAGES: usize>(x: Ptr<f16>, out: Ptr<f32>, #[multiple_of(8)] k: i32) {
+    let pipeline = alloc::<STAGES>(Producers::Copies { warps: 2 });
+    let steps = steps_along(k, SIDE);
+    let copy = || {
+        let layout = Blocked::new([1, 8], [4, 8], [2, 1], [1, 0]);
+        let mut at = pipeline.start();
+        for step in range(0, steps) {
+            let stage = pipeline.producer_acquire(at);
+            let (row, column) = places(&layout, step * SIDE);
+            let block = x.at(row * k + column).mask(column < k);
+            block.copy_to(stage.tiles);
+            at = pipeline.commit(stage).advance();
+        }
+    };
+    warp_specialize()
+        .main(|| gram(pipeline, steps, out))
+        .worker(Warps(2), copy)
+        .run();
+}
+
+#[kernel(warps = 4)]
+fn gram_by_stores<const STAGES: usize>(x: Ptr<f16>, out: Ptr<f32>, k: i32) {
+    let pipeline = alloc::<STAGES>(Producers::Stores { warps: 4 });
+    let steps = steps_along(k, SIDE);
+    let store = || {
+        let layout = Blocked::new([1, 2], [1, 32], [4, 1], [1, 0]);
+        let mut at = pipeline.start();
+        for step in range(0, steps) {
+            let (row, column) = places(&layout, step * SIDE);
+            let block = x.at(row * k + column).mask(column < k).other(0).load();
+            let stage = pipeline.producer_acquire(at);
+            stage.tiles.store(block);
+            at = pipeline.commit(stage).advance();
+        }
+    };
+    warp_specialize()
+        .main(|| gram(pipeline, steps, out))
+        .worker(Warps(4), store)
+        .run();
+}
+
+/// `X · Xᵀ` for `X` of 64 rows.
+fn reference(x: &[f32], k: usize) -> Vec<f32> {
+    let row = |i: usize| &x[i * k..(i + 1) * k];
+    let dot = |i, j| row(i).iter().zip(row(j)).map(|(a, b)| a * b).sum();
+    let places = (0..SIDE).flat_map(|i| (0..SIDE).map(move |j| (i, j)));
+    places.map(|(i, j)| dot(i, j)).collect()
+}
+
+/// Runs with as many columns as [`STEPS`] blocks, of which the last has `last`.
+fn check_gram(last: usize, run: impl Fn(&Device, &Buffer<f16>, &Buffer<f32>, i32)) {
+    let device = Device::emulator();
+    for steps in STEPS {
+        let k = (steps - 1) * SIDE + last;
+        let x = numbers(SIDE * k);
+        let halves: Vec<f16> = x.iter().map(|x| f16::from_f32(*x)).collect();
+        let input = Buffer::from_slice(&device, &halves).expect("memory of the host");
+        let out = Buffer::<f32>::zeros(&device, SIDE * SIDE).expect("memory of the host");
+        run(&device, &input, &out, k as i32);
+        let found = out.to_vec().expect("it has run");
+        assert!(found == reference(&x, k), "{steps} steps");
+    }
+}
+
+#[test]
+fn copies_of_threads_fill_stages() {
+    check_gram(40, |device, x, out, k| {
+        launch(device, gram_by_copies::<3>, grid(1u32), (x, out, k)).expect("3 stages");
+        launch(device, gram_by_copies::<1>, grid(1u32), (x, out, k)).expect("1 stage");
+    });
+}
+
+#[test]
+fn stores_of_threads_fill_stages() {
+    check_gram(23, |device, x, out, k| {
+        launch(device, gram_by_stores::<2>, grid(1u32), (x, out, k)).expect("2 stages");
+        launch(device, gram_by_stores::<4>, grid(1u32), (x, out, k)).expect("4 stages");
+    });
+}
+
+/// A block of rows, and a factor for each column of it.
+#[derive(Clone, Copy, Aggregate)]
+struct Scaled {
+    rows: Smem<f32>,
+    factors: Smem<f32>,
+}
+
+impl Payload for Scaled {
+    type Stage = Scaled;
+    fn stages(self) -> usize {
+        (self.rows, self.factors).stages()
+    }
+    fn stage(self, index: Scalar<i32>) -> Scaled {
+        let (rows, factors) = (self.rows, self.factors).stage(index);
+        Scaled { rows, factors }
+    }
+    fn stage_bytes(self) -> usize {
+        (self.rows, self.factors).stage_bytes()
+    }
+}
+
+/// `out[c] = sum over r of x[r, c] · f[r / 16, c]`, of `rows` rows of 64.
+#[kernel(warps = 4)]
+fn scaled_sums(
+    #[block([16, 64], Nvmma::PLAIN)] x: TensorMap<f32>,
+    #[block([1, 64], Nvmma::PLAIN)] f: TensorMap<f32>,
+    out: Ptr<f32>,
+    rows: i32,
+) {
+    let payload = Scaled {
+        rows: Smem::alloc([3, 16, 64], x.layout()),
+        factors: Smem::alloc([3, 1, 64], f.layout()),
+    };
+    let pipeline = Pipeline::new(payload, Producers::Tma, Consumers::warps(4));
+    let steps = cdiv(rows, 16);
+    let add = || {
+        let layout = Blocked::new([16, 1], [1, 32], [1, 4], [1, 0]);
+        let mut sums = zeros::<f32>([SIDE], Slice::new(0, layout.clone()));
+        let mut at = pipeline.start();
+        // Releases lag behind by a stage.
+        let mut before = pipeline.nothing_held(&at);
+        for step in range(0, steps) {
+            let stage = pipeline.consumer_wait(at);
+            let Scaled { rows, factors } = stage.tiles;
+            let factors = factors.load(layout.clone()).sum(0);
+            sums += rows.load(layout.clone()).sum(0) * factors;
+            pipeline.consumer_release_when(step > 0, before);
+            before = stage.hold();
+            at = before.next();
+        }
+        pipeline.consumer_release(before);
+        out.at(arange(0..SIDE, Slice::new(0, layout))).store(sums);
+    };
+    let copy = || {
+        let mut at = pipeline.start();
+        for step in range(0, steps) {
+            let stage = pipeline.producer_acquire(at);
+            x.load((step * 16, 0), stage.tiles.rows, stage.full);
+            f.load((step, 0), stage.tiles.factors, stage.full);
+            at = pipeline.commit(stage).advance();
+        }
+        pipeline.producer_tail(at);
+    };
+    warp_specialize().main(add).worker(Warps(1), copy).run();
+}
+
+#[test]
+fn a_struct_of_an_author_is_a_payload() {
+    let device = Device::emulator();
+    for rows in [1, 16, 33, 160] {
+        let steps = (rows as usize).div_ceil(16);
+        let (x, f) = (numbers(rows as usize * SIDE), numbers(steps * SIDE));
+        let buffers = [&x, &f].map(|x| Buffer::from_slice(&device, x).expect("memory of the host"));
+        let out = Buffer::<f32>::zeros(&device, SIDE).expect("memory of the host");
+        let maps = (
+            buffers[0].view([rows as usize, SIDE]),
+            buffers[1].view([steps, SIDE]),
+        );
+        let arguments = (maps.0, maps.1, &out, rows);
+        launch(&device, scaled_sums, grid(1u32), arguments).expect("it runs");
+        let term = |r: usize, c: usize| x[r * SIDE + c] * f[r / 16 * SIDE + c];
+        let sum = |c| (0..rows as usize).map(|r| term(r, c)).sum::<f32>();
+        let expected: Vec<f32> = (0..SIDE).map(sum).collect();
+        assert_eq!(out.to_vec().expect("it has run"), expected, "{rows} rows");
+    }
+}
+
+#[kernel(warps = 4)]
+fn stages_that_differ(out: Ptr<f32>) {
+    let tiles = (
+        Smem::<f16>::alloc([3, 64, 64], Nvmma::B128),
+        Smem::<f16>::alloc([4, 64, 64], Nvmma::B128),
+    );
+    let pipeline = Pipeline::new(tiles, Producers::Tma, Consumers::warps(4));
+    out.store(pipeline.start().index().cast::<f32>());
+}
+
+#[test]
+fn buffers_have_the_same_stages() {
+    let found = mistakes(stages_that_differ);
+    assert!(
+        found.contains("the buffers of a pipeline have 3 and 4 stages"),
+        "{found}"
+    );
+}
