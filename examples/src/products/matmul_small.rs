@@ -53,7 +53,7 @@ pub fn matmul_small<
         }
         let result = acc.wait_all().cast::<T>();
         // The oldest stages are the first that all warpgroups have released: one for the result of each.
-        let (_, b_tile) = pipeline.wait_released(at.skip(group));
+        let (_, b_tile) = pipeline.wait_released(&at.skip(group));
         let staging = b_tile.reinterpret::<T>(c.block(), c.layout());
         staging.store(result);
         c.store([row + first, column], staging);

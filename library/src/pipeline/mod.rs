@@ -155,6 +155,7 @@ impl<P: Payload> Pipeline<P> {
     /// Says that one CTA loads blocks of `map` for all CTAs with the same part of them
     /// ([`multicast_copies`](gluon_lang::lang::TmaCopy::multicast_copies)): the consumers of all release to it, besides to their own CTA.
     #[track_caller]
+    #[must_use]
     pub fn multicasting<T: Element>(mut self, map: TensorMap<T>) -> Self {
         let arrivals = self.parties.consumers.arrivals_of_cta() * map.copies();
         let read = Mbarriers::alloc(self.parties.stages, Arrivals(arrivals));
@@ -271,7 +272,7 @@ impl<P: Payload> Pipeline<P> {
     /// Waits until all consumers have released the fill before the one that `at` names, so that its stage may be used for something
     /// else. Producers fill no more stages.
     #[track_caller]
-    pub fn wait_released(self, at: PipelineState) -> P::Stage {
+    pub fn wait_released(self, at: &PipelineState) -> P::Stage {
         self.empty.index(at.index()).wait(at.phase() ^ 1);
         self.payload.stage(at.index())
     }
