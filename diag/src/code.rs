@@ -71,7 +71,7 @@ codes! {
     NotUniform = "TK0021", "not-uniform",
         "A branch condition or loop bound is not uniform: it differs between the threads of a CTA, or between the CTAs of a cluster around an operation that synchronizes the cluster; or a scalar differs between CTAs that share a tensor made of it.";
     WrongWarps = "TK0022", "wrong-warps",
-        "The number of warps of the kernel and of a layout differ, or it is not a power of two from 1 to 32.";
+        "The number of warps of the kernel and of a layout differ, or it is not a power of two from 1 to {cta.warps}.";
     NotTraced = "TK0023", "not-traced",
         "An operation of the language was used outside of a kernel. Handles exist only while a `#[kernel]` function is traced.";
     BadText = "TK0024", "bad-text",

@@ -117,12 +117,15 @@ pub struct Func {
 }
 
 impl Func {
-    /// An empty kernel for `sm_90a`.
+    /// What a kernel is compiled for whose text names no target.
+    pub const DEFAULT_TARGET: &'static Target = &SM_90A;
+
+    /// An empty kernel for the default target.
     pub fn new(name: &str, warps: u32) -> Func {
         let mut regions = PrimaryMap::new();
         let body = regions.push(RegionData::default());
         Func {
-            target: &SM_90A,
+            target: Func::DEFAULT_TARGET,
             name: name.into(),
             warps,
             max_registers: None,

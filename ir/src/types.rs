@@ -5,6 +5,7 @@ use std::fmt;
 use crate::elem::Elem;
 use layout::tma::{BoxKind, TmaMessage, tma_box, tma_messages, tma_messages_in};
 use layout::{Dims, Layout, LayoutError, SharedLayout};
+use target::Target;
 
 /// The type of a value. The layout is part of a tensor's type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,26 +51,49 @@ impl TensorMapType {
     ///
     /// # Errors
     /// A layout or block that TMA cannot move.
-    pub fn box_dims(&self) -> Result<Dims, LayoutError> {
-        tma_box(&self.block, &self.layout, self.elem.bits(), self.box_kind())
+    pub fn box_dims(&self, target: &Target) -> Result<Dims, LayoutError> {
+        tma_box(
+            target,
+            &self.block,
+            &self.layout,
+            self.elem.bits(),
+            self.box_kind(),
+        )
     }
 
     /// The messages that move a block.
     ///
     /// # Errors
     /// A layout or block that TMA cannot move.
-    pub fn messages(&self) -> Result<Vec<TmaMessage>, LayoutError> {
-        tma_messages(&self.block, &self.layout, self.elem.bits(), self.box_kind())
+    pub fn messages(&self, target: &Target) -> Result<Vec<TmaMessage>, LayoutError> {
+        tma_messages(
+            target,
+            &self.block,
+            &self.layout,
+            self.elem.bits(),
+            self.box_kind(),
+        )
     }
 
     /// The messages that move a block between the tensor and a view of shared memory.
     ///
     /// # Errors
     /// A view in which the boxes are not laid out as TMA moves them.
-    pub fn messages_in(&self, view: &SmemType) -> Result<Vec<TmaMessage>, LayoutError> {
+    pub fn messages_in(
+        &self,
+        target: &Target,
+        view: &SmemType,
+    ) -> Result<Vec<TmaMessage>, LayoutError> {
         let held = (&view.layout, &view.alloc_shape[..]);
         let bits = self.elem.bits();
-        tma_messages_in(held, &self.block, &self.layout, bits, self.box_kind())
+        tma_messages_in(
+            target,
+            held,
+            &self.block,
+            &self.layout,
+            bits,
+            self.box_kind(),
+        )
     }
 
     /// Bytes of a block, or of what one CTA has of it where the CTAs of a cluster split it: what the barrier of a load

@@ -1,8 +1,8 @@
 //! The text form reads back, and says where it does not.
 
-use ir::Stage;
 use ir::text::{parse, print};
 use ir::verify::verify;
+use ir::{Func, Stage};
 
 const KERNEL: &str = "\
 #blocked = Blocked([4], [32], [4], [0])
@@ -136,5 +136,22 @@ fn verifier_sees_scopes_terminators_and_stages() {
         "warps(4)",
         "warps(8)",
         "error[TK0022]: the layout of tensor<512xi32",
+    );
+}
+
+#[test]
+fn the_text_names_a_target_that_is_not_the_default() {
+    let mut func = parse("scale.tile", KERNEL).unwrap();
+    assert!(!print(&func).contains("target("));
+    let mut target = Func::DEFAULT_TARGET.clone();
+    target.arch = "sm_other";
+    func.target = Box::leak(Box::new(target));
+    assert!(print(&func).contains(") warps(4) target(sm_other) stage(resolved) {"));
+    let named = KERNEL.replace("warps(4)", "warps(4) target(sm_90a)");
+    assert_eq!(parse("scale.tile", &named).unwrap().target.arch, "sm_90a");
+    check_error(
+        "warps(4)",
+        "warps(4) target(sm_other)",
+        "2:71: `sm_other` is no target; there is `sm_90a`",
     );
 }

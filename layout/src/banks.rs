@@ -1,14 +1,13 @@
 //! The banks of shared memory.
 
-/// Shared memory has 32 banks of 4 bytes, one word of each per wavefront.
-pub(super) const BANKS: u32 = target::SM_90A.access.banks;
+pub(super) use target::{BANK_BYTES, BANKS};
 
-/// Bytes of one bank's word.
-pub(super) const BANK_BYTES: u32 = target::SM_90A.access.bank_bytes;
+/// Bytes of one wavefront: one word of each bank.
+pub(super) const WAVEFRONT_BYTES: u32 = BANKS * BANK_BYTES;
 
 /// The lanes that the hardware serves together: all for accesses of up to 4 bytes, fewer for wider ones.
 pub(super) fn lanes_together(bytes: u32) -> u32 {
-    BANKS * BANK_BYTES / bytes.max(BANK_BYTES)
+    WAVEFRONT_BYTES / bytes.max(BANK_BYTES)
 }
 
 /// The most different words in one bank, for accesses of `words` words each.

@@ -3,9 +3,6 @@
 use super::linear::cut::granule;
 use super::{Blocked, Dims};
 
-/// The widest access of one thread (PTX ISA 9.7.9.8: `.v4.b32`, `.v2.b64`).
-const MAX_ACCESS_BITS: u32 = 8 * target::SM_90A.access.widest_bytes;
-
 const LANES: u32 = 32;
 
 /// What an analysis knows of the addresses of one memory operation.
@@ -19,6 +16,8 @@ pub struct AccessFacts {
     pub contiguity: Dims,
     /// Per dimension, a power of two that divides the address in bytes of the first element of each such run.
     pub divisibility_bytes: Dims,
+    /// Bytes of the widest access of a thread.
+    pub widest_bytes: u32,
     /// Loads may take more per thread than they can vectorise; everything else may not.
     pub is_load: bool,
 }
@@ -43,7 +42,7 @@ impl AccessFacts {
             floor_power_of_two(self.contiguity[fastest].min(granule(self.shape[fastest])));
         aligned
             .min(contiguous)
-            .min(MAX_ACCESS_BITS / self.elem_bits.max(8))
+            .min(8 * self.widest_bytes / self.elem_bits.max(8))
     }
 
     /// Step 3: how many elements one thread gets along the fastest dimension. `others` are the accesses of this one's

@@ -1,7 +1,5 @@
 //! Verifier rules that several layouts share.
 
-use target::SM_90A;
-
 use super::linear::cut::bits_below;
 use super::{Axis, BasisFault, Dims, LayoutError};
 
@@ -76,23 +74,18 @@ pub(super) fn permutation(layout: &'static str, order: &Dims) -> Result<(), Layo
 /// More dimensions than any tensor has; a limit keeps every map within 64 bits.
 const MAX_RANK: usize = 8;
 
-/// Warps of a CTA.
-const MAX_WARPS: u64 = SM_90A.cta.warps() as u64;
-
 /// Elements of one thread, far above its registers; a limit keeps every map within 64 bits.
 const MAX_PER_THREAD: u64 = 1 << 16;
-
-/// CTAs of a cluster.
-const MAX_CTAS: u64 = SM_90A.cluster.ctas as u64;
 
 /// No more dimensions than a layout can have.
 pub(super) fn rank(layout: &'static str, rank: usize) -> Result<(), LayoutError> {
     at_most(layout, "rank", rank as u64, MAX_RANK as u64, "dimensions")
 }
 
-/// No more warps than a CTA can have.
+/// No more warps than a CTA of any target can have; those of a kernel are checked against its own.
 pub(super) fn warps(layout: &'static str, warps: u64) -> Result<(), LayoutError> {
-    at_most(layout, "warps", warps, MAX_WARPS, "warps in a CTA")
+    let most = target::most(|target| target.cta.warps());
+    at_most(layout, "warps", warps, most.into(), "warps in a CTA")
 }
 
 /// No more elements than a thread can have.
@@ -135,10 +128,11 @@ pub(super) fn offset_bases(layout: &'static str, bases: &[Dims]) -> Result<(), L
     at_most(layout, "offset", bases.len() as u64, 20, "offset bits")
 }
 
-/// Few enough CTAs for a cluster.
+/// Few enough CTAs for a cluster of some target.
 pub(super) fn block_count(layout: &'static str, bases: &[Dims]) -> Result<(), LayoutError> {
     let ctas = 1_u64.checked_shl(bases.len() as u32).unwrap_or(u64::MAX);
-    at_most(layout, "cta", ctas, MAX_CTAS, "CTAs in a cluster")
+    let most = target::most(|target| target.cluster.ctas);
+    at_most(layout, "cta", ctas, most.into(), "CTAs in a cluster")
 }
 
 /// The CTA bases of a layout: few enough for a cluster, and a permutation.

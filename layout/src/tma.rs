@@ -3,21 +3,12 @@
 //! The kernel asks for the messages and the host makes the tensor map with the same box, so both take it from here.
 //! Where the CTAs of a cluster split a block, each moves its own part: what is cut into boxes is the part of one CTA.
 
-use target::SM_90A;
+use target::{Target, TensorMapLimits};
 
 use super::linear::cut::{bits_below, granule};
 use super::local::{Places, Storage};
 use super::relate::shared_alignment;
 use super::{Dims, LayoutError, Nvmma, SharedLayout};
-
-/// The most elements of a box along a dimension (CUDA driver API, `cuTensorMapEncodeTiled`).
-const MAX_BOX: u32 = SM_90A.tensor_map.box_elements;
-
-/// The most pixels of an im2col box (CUDA driver API, `cuTensorMapEncodeIm2col`).
-const MAX_PIXELS: u32 = SM_90A.tensor_map.pixels;
-
-/// The least bytes that a box has along its innermost dimension, and what they are a multiple of.
-const MIN_ROW_BYTES: u32 = SM_90A.tensor_map.unit_bytes;
 
 /// How a block is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,24 +28,30 @@ pub struct TmaMessage {
     pub offset_bytes: u32,
 }
 
-/// The box of one message: the block with at most 256 elements along each dimension, and as wide as the swizzle along
+/// The box of one message: the block with at most
+/// [`box_elements`](TensorMapLimits::box_elements) along each dimension, and as wide as the swizzle along
 /// the innermost. An im2col box keeps all its pixels. Boxes are all of one size, so that of a longer dimension which is no
 /// power of two a box has what divides it.
 ///
 /// # Errors
 /// A layout or block that TMA cannot move.
 pub fn tma_box(
+    target: &Target,
     block: &[u32],
     layout: &SharedLayout,
     elem_bits: u32,
     kind: BoxKind,
 ) -> Result<Dims, LayoutError> {
-    let nvmma = engine_layout(layout, elem_bits)?;
+    let nvmma = tma_layout(layout, elem_bits)?;
     layout.check(block)?;
-    check_block(block, layout, kind)?;
+    let limits = &target.tensor_map;
+    check_block(limits, block, layout, kind)?;
     let part = layout.part_of(block)?;
-    check_part(block, &part, layout, elem_bits, kind)?;
-    let mut dims: Dims = part.iter().map(|&size| along_box(size)).collect();
+    check_part(limits, (block, &part), layout, elem_bits, kind)?;
+    let mut dims: Dims = part
+        .iter()
+        .map(|&size| along_box(size, limits.box_elements))
+        .collect();
     if kind == BoxKind::Im2col {
         dims[0] = part[0];
     }
@@ -67,13 +64,13 @@ pub fn tma_box(
 
 /// Elements of a box along a dimension of this size: all, or the most that divide it and fit a box. A multiple of 8, if it can
 /// be, lets each box begin where a swizzle does.
-fn along_box(size: u32) -> u32 {
-    if size <= MAX_BOX || size.is_power_of_two() {
-        return size.min(MAX_BOX);
+fn along_box(size: u32, most_elements: u32) -> u32 {
+    if size <= most_elements || size.is_power_of_two() {
+        return size.min(most_elements);
     }
     let divides = |of: &u32| size.is_multiple_of(*of);
     let step = granule(size).min(8);
-    let most = (1..=MAX_BOX / step)
+    let most = (1..=most_elements / step)
         .rev()
         .map(|boxes| boxes * step)
         .find(divides);
@@ -85,12 +82,13 @@ fn along_box(size: u32) -> u32 {
 /// # Errors
 /// Those of [`tma_box`], and a block whose boxes are not laid out in shared memory as TMA writes them.
 pub fn tma_messages(
+    target: &Target,
     block: &[u32],
     layout: &SharedLayout,
     elem_bits: u32,
     kind: BoxKind,
 ) -> Result<Vec<TmaMessage>, LayoutError> {
-    tma_messages_in((layout, block), block, layout, elem_bits, kind)
+    tma_messages_in(target, (layout, block), block, layout, elem_bits, kind)
 }
 
 /// The same where a view holds the block: a view of the block's shape of an allocation with this layout and shape. A part of
@@ -99,13 +97,14 @@ pub fn tma_messages(
 /// # Errors
 /// Those of [`tma_messages`].
 pub fn tma_messages_in(
+    target: &Target,
     (view, alloc_shape): (&SharedLayout, &[u32]),
     block: &[u32],
     layout: &SharedLayout,
     elem_bits: u32,
     kind: BoxKind,
 ) -> Result<Vec<TmaMessage>, LayoutError> {
-    let size = tma_box(block, layout, elem_bits, kind)?;
+    let size = tma_box(target, block, layout, elem_bits, kind)?;
     let part = layout.part_of(block)?;
     let places = Places::new(view, alloc_shape)?;
     if !places.hold_parts(&part, &layout.part_origins(block)?) {
@@ -152,7 +151,7 @@ fn refuse(layout: &SharedLayout, why: String) -> LayoutError {
 }
 
 /// The parameters of a layout that TMA writes.
-fn engine_layout(layout: &SharedLayout, elem_bits: u32) -> Result<&Nvmma, LayoutError> {
+fn tma_layout(layout: &SharedLayout, elem_bits: u32) -> Result<&Nvmma, LayoutError> {
     let SharedLayout::Nvmma(nvmma) = layout else {
         return Err(refuse(layout, "it writes `Nvmma` layouts only".to_owned()));
     };
@@ -170,14 +169,19 @@ fn engine_layout(layout: &SharedLayout, elem_bits: u32) -> Result<&Nvmma, Layout
     Ok(nvmma)
 }
 
-fn check_block(block: &[u32], layout: &SharedLayout, kind: BoxKind) -> Result<(), LayoutError> {
+fn check_block(
+    limits: &TensorMapLimits,
+    block: &[u32],
+    layout: &SharedLayout,
+    kind: BoxKind,
+) -> Result<(), LayoutError> {
     let rank = block.len();
     if kind == BoxKind::Im2col && rank != 2 {
         let why = format!("an im2col block has pixels and channels, not {rank} dimensions");
         return Err(refuse(layout, why));
     }
-    if rank > 5 {
-        let why = format!("a block has 1 to 5 dimensions, not {rank}");
+    if rank > limits.rank as usize {
+        let why = format!("a block has 1 to {} dimensions, not {rank}", limits.rank);
         return Err(refuse(layout, why));
     }
     Ok(())
@@ -185,8 +189,8 @@ fn check_block(block: &[u32], layout: &SharedLayout, kind: BoxKind) -> Result<()
 
 /// What one CTA moves of a block; all of it without a cluster.
 fn check_part(
-    block: &[u32],
-    part: &Dims,
+    limits: &TensorMapLimits,
+    (block, part): (&[u32], &Dims),
     layout: &SharedLayout,
     elem_bits: u32,
     kind: BoxKind,
@@ -195,23 +199,24 @@ fn check_part(
         let why = "the CTAs of a cluster split its pixels, and where a part of them begins depends on the image; split the channels, or give each CTA a block of its own";
         return Err(refuse(layout, why.to_owned()));
     }
-    if kind == BoxKind::Im2col && part[0] > MAX_PIXELS {
+    if kind == BoxKind::Im2col && part[0] > limits.pixels {
         let why = format!(
-            "an im2col block has at most {MAX_PIXELS} pixels, not {}",
-            part[0]
+            "an im2col block has at most {} pixels, not {}",
+            limits.pixels, part[0]
         );
         return Err(refuse(layout, why));
     }
     let row_bytes = part[part.rank() - 1] * elem_bits / 8;
-    if row_bytes < MIN_ROW_BYTES {
+    if row_bytes < limits.unit_bytes {
         let whose = if part[..] == *block {
             ""
         } else {
             "of a CTA's part "
         };
         let why = format!(
-            "a row {whose}of the block {} has {row_bytes} bytes, and TMA moves multiples of {MIN_ROW_BYTES}",
-            Dims::from(block)
+            "a row {whose}of the block {} has {row_bytes} bytes, and TMA moves multiples of {}",
+            Dims::from(block),
+            limits.unit_bytes
         );
         return Err(refuse(layout, why));
     }

@@ -70,6 +70,7 @@ impl Wgmma {
             found: self.instr_shape.to_string(),
             wanted: wanted.to_owned(),
         };
+        // No other target has the instruction; the op compares with the kernel's.
         let wgmma = &SM_90A.wgmma;
         let (rows, least, most) = (wgmma.m, wgmma.n_unit, wgmma.most_n);
         let &[m, n, k] = &*self.instr_shape else {
@@ -88,9 +89,11 @@ impl Wgmma {
             ));
         }
         if !wgmma.depths().contains(&k) {
-            return Err(fault(
-                "k must be 8 (tf32), 16 (f16, bf16) or 32 (8-bit elements)",
-            ));
+            let lines = wgmma.types.iter();
+            let depths: Vec<String> = lines
+                .map(|line| format!("{} ({})", line.shapes, line.name))
+                .collect();
+            return Err(fault(&format!("k must be {}", depths.join(", "))));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ir::{Func, Type};
 use ptx::ParameterOffsets;
+use target::{TENSOR_MAP_ALIGNMENT_BYTES, TENSOR_MAP_BYTES, Target};
 
 use crate::analysis::roots::Roots;
 
@@ -12,6 +13,8 @@ use crate::analysis::roots::Roots;
 pub struct LaunchInfo {
     /// The name of the PTX entry.
     pub entry: Arc<str>,
+    /// What it was compiled for.
+    pub target: &'static Target,
     /// Threads in a CTA.
     pub threads: u32,
     /// CTAs of a cluster in x, y and z; all 1 without clusters.
@@ -52,7 +55,7 @@ impl LaunchInfo {
         let written = Roots::of(func).written(func);
         let params = func.params.iter().enumerate().map(|(at, param)| {
             let ty = func.ty(param.value).clone();
-            let (size, align) = size_and_align(func, &ty);
+            let (size, align) = size_and_align(&ty);
             let offset = list.place(size.into(), align) as u32;
             ParamInfo {
                 name: param.name.clone(),
@@ -70,6 +73,7 @@ impl LaunchInfo {
         let params = params.collect();
         LaunchInfo {
             entry: func.name.clone(),
+            target: func.target,
             threads: func.launch_warps() * 32,
             cluster: func.cluster,
             shared_bytes: func.shared_bytes,
@@ -80,10 +84,9 @@ impl LaunchInfo {
 }
 
 /// Bytes that a parameter takes and is aligned to: PTX aligns a number to its own size.
-fn size_and_align(func: &Func, ty: &Type) -> (u32, u32) {
+fn size_and_align(ty: &Type) -> (u32, u32) {
     if ty.as_tensor_map().is_some() {
-        let limits = &func.target.tensor_map;
-        return (limits.bytes, limits.alignment_bytes);
+        return (TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT_BYTES);
     }
     let elem = ty
         .elem()

@@ -118,3 +118,79 @@ fn shapes_and_types_of_a_wgmma() {
         "it multiplies bf16 into f32, and tf32 into f32",
     );
 }
+
+/// A copy of 128 `f32` whose addresses allow 16 bytes a thread.
+const COPY: &str = "#b = Blocked([4], [32], [1], [0])
+kernel @k(%x: ptr<f32> {divisor=16}, %y: ptr<f32> {divisor=16}) warps(1) {
+  %i = arange {start=0, end=128} : tensor<128xi32, #b>
+  %xs = splat %x : tensor<128xptr<f32>, #b>
+  %p = ptr_add %xs, %i : tensor<128xptr<f32>, #b>
+  %v = load %p : tensor<128xf32, #b>
+  %ys = splat %y : tensor<128xptr<f32>, #b>
+  %q = ptr_add %ys, %i : tensor<128xptr<f32>, #b>
+  store %q, %v
+  return
+}
+";
+
+/// The PTX of a kernel on `sm_90a` with this change.
+fn ptx(change: impl FnOnce(&mut Target), text: &str) -> String {
+    let mut func = parse("test.tile", text).expect("the text is right");
+    let mut target = SM_90A;
+    change(&mut target);
+    func.target = Box::leak(Box::new(target));
+    let compiled = compile(func, &Options::default()).expect("the kernel is right");
+    compiled.module.to_text()
+}
+
+#[test]
+fn width_of_an_access() {
+    for (bytes, load) in [
+        (16, "ld.global.v4"),
+        (8, "ld.global.v2"),
+        (4, "ld.global.f32"),
+    ] {
+        let text = ptx(|target| target.access.widest_bytes = bytes, COPY);
+        assert!(text.contains(load), "{bytes}: {text}");
+        assert_eq!(text.contains(".v4"), bytes == 16);
+    }
+}
+
+const ASYNC_COPY: &str = "#b = Blocked([2], [32], [1], [0])
+#s = Swizzled(1, 1, 1, [0])
+kernel @k(%x: ptr<f32> {divisor=16}) warps(1) {
+  %s = smem_alloc : smem<64xf32, #s>
+  %i = arange {start=0, end=64} : tensor<64xi32, #b>
+  %xs = splat %x : tensor<64xptr<f32>, #b>
+  %p = ptr_add %xs, %i : tensor<64xptr<f32>, #b>
+  async_copy %s, %p
+  async_commit
+  async_wait {pending=0}
+  return
+}
+";
+
+#[test]
+fn widths_of_an_asynchronous_copy() {
+    let widths = |target: &mut Target| target.access.async_bytes = [64, 32, 16];
+    check(
+        widths,
+        ASYNC_COPY,
+        "no thread can copy 16 bytes at once, the least that an asynchronous copy moves",
+    );
+    check(widths, ASYNC_COPY, "a layout that keeps 64 bytes together");
+}
+
+const MAP: &str = "#s = Nvmma(0, 16)
+kernel @k(%m: tensor_map<256x64xf16, #s>) warps(1) {
+  return
+}
+";
+
+#[test]
+fn blocks_of_tensor_maps() {
+    let rank = |target: &mut Target| target.tensor_map.rank = 1;
+    check(rank, MAP, "a block has 1 to 1 dimensions, not 2");
+    let unit = |target: &mut Target| target.tensor_map.unit_bytes = 256;
+    check(unit, MAP, "TMA moves multiples of 256");
+}

@@ -4,7 +4,7 @@ use crate::operand::{Label, Symbol};
 use crate::registers::Registers;
 use crate::statement::{Location, Stmt};
 use crate::types::{Space, Type};
-use target::{SM_90A, Target};
+use target::{SM_90A, TENSOR_MAP_ALIGNMENT_BYTES, TENSOR_MAP_BYTES, Target};
 
 /// `.version major.minor`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -309,9 +309,8 @@ impl Param {
     }
 
     /// A tensor map, passed by value (PTX ISA 5.5.8).
-    pub fn tensor_map(name: &str, machine: &Target) -> Self {
-        let limits = &machine.tensor_map;
-        Self::bytes(name, limits.alignment_bytes, limits.bytes.into())
+    pub fn tensor_map(name: &str) -> Self {
+        Self::bytes(name, TENSOR_MAP_ALIGNMENT_BYTES, TENSOR_MAP_BYTES.into())
     }
 
     /// Bytes passed by value.

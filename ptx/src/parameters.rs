@@ -32,14 +32,13 @@ impl ParameterOffsets {
 mod tests {
     use super::*;
     use crate::types::Type;
-    use target::SM_90A;
 
     #[test]
     fn each_parameter_lies_at_the_next_multiple_of_its_alignment() {
         let mut list = ParameterOffsets::default();
         let params = [
             Param::scalar("n", Type::U32),
-            Param::tensor_map("map", &SM_90A),
+            Param::tensor_map("map"),
             Param::scalar("flag", Type::U8),
             Param::global_ptr("out", 16),
         ];

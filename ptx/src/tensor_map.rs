@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-use target::{SM_90A, Target, TensorMapLimits};
+use target::{MOST_TENSOR_RANK, TENSOR_MAP_BYTES, Target, TensorMapLimits};
 
 use crate::types::Type;
 
 /// A tensor map as a kernel takes it: bytes that only who made them can read.
-pub type EncodedTensorMap = [u8; SM_90A.tensor_map.bytes as usize];
+pub type EncodedTensorMap = [u8; TENSOR_MAP_BYTES as usize];
 
-/// The most dimensions of a tensor.
-const RANK: usize = SM_90A.tensor_map.rank as usize;
+/// Room for the dimensions of a tensor.
+const RANK: usize = MOST_TENSOR_RANK;
 
 /// Type of the elements of a tensor (`CUtensorMapDataType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -328,6 +328,7 @@ fn power(value: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use target::SM_90A;
 
     fn tiled() -> TensorMap {
         TensorMap {

@@ -55,8 +55,8 @@ impl EntryShape {
         })
     }
 
-    fn check_grid(&self, grid: Grid) -> Result<()> {
-        grid.check(&self.name)?;
+    fn check_grid(&self, grid: Grid, target: &Target) -> Result<()> {
+        grid.check(&self.name, target)?;
         for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
             let (count, cluster) = (grid.0[at], self.cluster[at]);
             if !count.is_multiple_of(cluster) {
@@ -282,7 +282,7 @@ impl Entry {
 
     /// Whether the grid can be, and the arguments are as many and as large as the loaded code's parameters.
     pub(crate) fn check(&self, grid: Grid, parameters: &ParameterBlock) -> Result<()> {
-        self.shape.check_grid(grid)?;
+        self.shape.check_grid(grid, self.device.target())?;
         let wanted = self.parameter_bytes().iter();
         let given = parameters.places().iter().map(|place| &place.bytes);
         if given.clone().eq(wanted) {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ptx::ParameterOffsets;
 use smallvec::SmallVec;
+use target::Target;
 
 use crate::code::Entry;
 use crate::error::{Error, Result};
@@ -61,17 +63,14 @@ impl From<[usize; 3]> for Grid {
 }
 
 impl Grid {
-    /// The most CTAs along x, y and z.
-    pub const LIMIT: [u32; 3] = target::SM_90A.grid;
-
     /// How many CTAs there are in all.
     pub fn ctas(self) -> u64 {
         self.0.iter().map(|&count| u64::from(count)).product()
     }
 
-    /// An error that names the kernel unless every count is from 1 to its limit.
-    pub fn check(self, kernel: &str) -> Result<()> {
-        for (axis, (&count, &limit)) in ["x", "y", "z"].iter().zip(self.0.iter().zip(&Grid::LIMIT))
+    /// An error that names the kernel unless every count is from 1 to the limit of `target`.
+    pub fn check(self, kernel: &str, target: &Target) -> Result<()> {
+        for (axis, (&count, &limit)) in ["x", "y", "z"].iter().zip(self.0.iter().zip(&target.grid))
         {
             if count == 0 || count > limit {
                 return Err(Error::BadGrid {
@@ -102,6 +101,7 @@ impl fmt::Display for Grid {
 #[derive(Clone, Debug)]
 pub struct ParameterBlock {
     bytes: SmallVec<[u8; 512]>,
+    ends: ParameterOffsets,
     places: SmallVec<[ParameterPlace; 16]>,
     /// For each parameter the size of the buffer that it points to, bytes; 0 for what is no pointer to a buffer.
     reaches: SmallVec<[u64; 16]>,
@@ -131,6 +131,7 @@ impl ParameterBlock {
     pub fn new() -> ParameterBlock {
         ParameterBlock {
             bytes: SmallVec::new(),
+            ends: ParameterOffsets::default(),
             places: SmallVec::new(),
             reaches: SmallVec::new(),
             readonly: 0,
@@ -141,10 +142,10 @@ impl ParameterBlock {
     /// Appends a parameter, little-endian, aligned to `align` bytes.
     #[inline]
     pub fn push(&mut self, parameter: &[u8], align: usize) {
-        self.bytes
-            .resize(self.bytes.len().next_multiple_of(align), 0);
+        let offset = self.ends.place(parameter.len() as u64, align as u32);
+        self.bytes.resize(offset as usize, 0);
         self.places.push(ParameterPlace {
-            offset: self.bytes.len() as u32,
+            offset: offset as u32,
             bytes: parameter.len() as u32,
         });
         self.reaches.push(0);
@@ -288,6 +289,7 @@ impl PreparedLaunch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use target::SM_90A;
 
     #[test]
     fn parameters_are_aligned_as_ptx_aligns_them() {
@@ -303,9 +305,21 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_is_held_to_the_limits_of_its_target() {
+        let mut target = SM_90A;
+        target.grid = [8, 4, 2];
+        assert!(grid([8usize, 4, 2]).check("k", &target).is_ok());
+        let line = grid([8usize, 5, 2])
+            .check("k", &target)
+            .unwrap_err()
+            .to_string();
+        assert!(line.contains('4') && line.contains('5'), "{line}");
+    }
+
+    #[test]
     fn a_grid_outside_the_limits_names_kernel_and_axis() {
-        assert!(grid(1u32).check("k").is_ok());
-        assert!(Grid([i32::MAX as u32, 65_535, 65_535]).check("k").is_ok());
+        assert!(grid(1u32).check("k", &SM_90A).is_ok());
+        assert!(Grid(SM_90A.grid).check("k", &SM_90A).is_ok());
         for (bad, axis) in [
             (grid(0u32), "x"),
             (grid(-3), "x"),
@@ -313,7 +327,7 @@ mod tests {
             (grid([1, 65_536]), "y"),
             (grid([1, 1, 0]), "z"),
         ] {
-            let line = bad.check("k").unwrap_err().to_string();
+            let line = bad.check("k", &SM_90A).unwrap_err().to_string();
             assert!(
                 line.contains("`k`") && line.contains(&format!(" {axis}")),
                 "{line}"

@@ -103,6 +103,7 @@ mod under_way;
 pub use ::diag;
 pub use ::layout;
 pub use ::library;
+pub use ::target;
 pub use buffer::Buffer;
 pub use code::{Code, Entry, EntryShape};
 pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};

@@ -3,7 +3,6 @@
 use machine::Error as MachineError;
 use machine::cache::{CubinCache, Key};
 use machine::ptxas::{Assembled, Candidate, Environment, Origin, Ptxas, flags};
-use target::SM_90A;
 
 use crate::error::{Error, Result};
 
@@ -91,7 +90,7 @@ impl Toolchain {
         let Some(ptxas) = &self.ptxas else {
             return Err(self.no_ptxas());
         };
-        let key = Key::new(ptx, ptxas.version, &flags(&SM_90A));
+        let key = Key::new(ptx, ptxas.version, &flags(ptx));
         if let Some(assembled) = self.cache.get(&key) {
             return Ok(Image::Cubin {
                 assembled,

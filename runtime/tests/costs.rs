@@ -3,6 +3,7 @@
 use tilekit::layout::local::{Direction, bank_conflicts};
 use tilekit::layout::{Blocked, Layout, SharedLayout, Swizzled};
 use tilekit::prelude::*;
+use tilekit::target::SM_90A;
 
 /// Lanes read the 32 numbers of a warp from the last to the first.
 #[kernel(warps = 1)]
@@ -59,7 +60,7 @@ fn bank_conflicts_of_two_layouts_are_counted() {
     let columns: Layout = Blocked::new([1, 1], [32, 1], [1, 4], [0, 1]).into();
     let conflicts = |phases: u32| {
         let shared: SharedLayout = Swizzled::new(1, 1, phases, [1, 0]).into();
-        let cost = bank_conflicts(&columns, &shared, &[32, 32], 4, Direction::Store);
+        let cost = bank_conflicts(&SM_90A, &columns, &shared, &[32, 32], 4, Direction::Store);
         cost.expect("the layouts fit").conflicts
     };
     assert_eq!(conflicts(32), 0);

@@ -1,6 +1,6 @@
 //! The numbers of a target by name, for texts: explanations of diagnostics and pages of the book.
 
-use crate::Target;
+use crate::{BANKS, TENSOR_MAP_BYTES, Target};
 
 /// One number of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,10 +47,8 @@ impl Target {
             cluster.portable_ctas => "CTAs of a cluster that each GPU of the architecture can run";
             access.widest_bytes => "widest access of a thread, bytes";
             access.sector_bytes => "sector of global memory, bytes";
-            access.banks => "banks of shared memory";
             mbarrier.arrivals => "arrivals of a phase of an mbarrier";
             mbarrier.transaction_bytes => "bytes that a phase of an mbarrier expects";
-            tensor_map.bytes => "a tensor map, bytes";
             tensor_map.rank => "dimensions of a tensor map";
             tensor_map.unit_bytes => "what addresses, strides and sizes of TMA copies are multiples of, bytes";
             tensor_map.box_elements => "elements of a TMA box along one dimension";
@@ -60,12 +58,25 @@ impl Target {
             wgmma.most_n => "columns of one `wgmma`";
             wgmma.pending_groups => "groups of `wgmma` that a wait leaves pending";
         };
-        let kib = |bytes: u32| format!("{} KiB", bytes >> 10);
-        all.push(Fact {
-            name: "cta.shared_bytes:KiB",
-            value: kib(self.cta.shared_bytes),
-            meaning: "shared memory of a CTA",
-        });
+        let more = [
+            ("cta.warps", self.cta.warps().to_string(), "warps of a CTA"),
+            (
+                "cta.shared_bytes:KiB",
+                format!("{} KiB", self.cta.shared_bytes >> 10),
+                "shared memory of a CTA",
+            ),
+            ("banks", BANKS.to_string(), "banks of shared memory"),
+            (
+                "tensor_map.bytes",
+                TENSOR_MAP_BYTES.to_string(),
+                "a tensor map, bytes",
+            ),
+        ];
+        all.extend(more.map(|(name, value, meaning)| Fact {
+            name,
+            value,
+            meaning,
+        }));
         all
     }
 

@@ -6,11 +6,16 @@
 //! What every NVIDIA GPU has in common is no limit of a target and not here: 32 threads of a warp, whose masks are 32-bit words,
 //! and 4 warps of a warpgroup (PTX ISA 9.7.15.1).
 
+mod every_target;
 mod facts;
 mod limits;
 mod products;
 mod sm_90a;
 
+pub use every_target::{
+    BANK_BYTES, BANKS, MBARRIER_BYTES, MOST_TENSOR_RANK, TENSOR_MAP_ALIGNMENT_BYTES,
+    TENSOR_MAP_BYTES, WIDEST_ACCESS_BYTES, most,
+};
 pub use facts::Fact;
 pub use limits::{
     AccessLimits, ClusterLimits, CtaLimits, MbarrierLimits, RegisterLimits, SmLimits, SwizzleSpans,
@@ -128,10 +133,6 @@ mod tests {
             assert_eq!(registers.least_budget % registers.unit, 0);
             assert_eq!(registers.most_budget % registers.unit, 0);
             assert!(target.cluster.portable_ctas <= target.cluster.ctas);
-            assert_eq!(
-                target.tensor_map.bytes % target.tensor_map.alignment_bytes,
-                0
-            );
             assert!(
                 target
                     .access

@@ -11,8 +11,6 @@ pub struct CtaLimits {
     pub shared_bytes: u32,
     /// Shared memory that it can have as arrays of fixed size, or without the attribute that allows more, in bytes (same place).
     pub static_shared_bytes: u32,
-    /// Bytes at the beginning of the shared window that the system keeps: the address of the first byte of the CTA's own.
-    pub shared_window_start: u32,
     /// Barriers of `barrier.cta` and `bar`, counted from 0 (PTX ISA 9.7.13.1).
     pub barriers: u32,
     /// Parameters of an entry in bytes (PTX ISA 5.1.6).
@@ -76,17 +74,11 @@ pub struct AccessLimits {
     pub async_bytes: [u32; 3],
     /// The sector in bytes, in which global memory is read and written (CUDA C++ Best Practices Guide, "Coalesced Access").
     pub sector_bytes: u32,
-    /// Banks of shared memory (CUDA C++ Programming Guide, "Shared Memory").
-    pub banks: u32,
-    /// Bytes of one bank in one cycle (same place).
-    pub bank_bytes: u32,
 }
 
 /// mbarriers (PTX ISA 9.7.13.15).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MbarrierLimits {
-    /// The object in bytes, and its alignment (PTX ISA 9.7.13.15.1).
-    pub bytes: u32,
     /// Arrivals of one phase (PTX ISA 9.7.13.15.2).
     pub arrivals: u32,
     /// Bytes that one phase may expect of asynchronous copies (same place).
@@ -96,10 +88,6 @@ pub struct MbarrierLimits {
 /// Tensor maps (PTX ISA 5.5.8; CUDA driver API, `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`) and the TMA unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorMapLimits {
-    /// The encoded map in bytes.
-    pub bytes: u32,
-    /// What an encoded map is aligned to as a parameter, in bytes.
-    pub alignment_bytes: u32,
     /// Dimensions of a tensor.
     pub rank: u32,
     /// The fewest dimensions of an image in im2col mode.

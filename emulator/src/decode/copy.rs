@@ -16,6 +16,7 @@ use ptx::{
     SetMaxNRegOp, Space, StAsync, TensorAddr, TensorLoad, TensorMode, TensorPrefetch, TensorReduce,
     TensorStore, TensormapCpFenceproxy, TensormapReplace, TxOp, Type, Visit, WaitOp,
 };
+use target::TENSOR_MAP_BYTES;
 
 fn mbarrier_space(space: Option<MbarSpace>) -> Option<Space> {
     space.map(|space| match space {
@@ -144,17 +145,22 @@ impl Visit<MbarrierPendingCount> for Decoder<'_> {
 
 impl Visit<CpAsync> for Decoder<'_> {
     fn visit(&mut self, i: &CpAsync) -> Decoded {
-        let Operand::Int(bytes @ (4 | 8 | 16)) = i.bytes else {
-            return Err("cp.async copies 4, 8 or 16 bytes".to_owned());
+        let widths = &self.machine.access.async_bytes;
+        let asked = match i.bytes {
+            Operand::Int(bytes) => u32::try_from(bytes).ok(),
+            _ => None,
+        };
+        let Some(bytes) = asked.filter(|bytes| widths.contains(bytes)) else {
+            return Err(format!("cp.async copies one of {widths:?} bytes"));
         };
         let src_bytes = i
             .src_bytes
-            .map(|operand| self.source_bytes(operand, bytes as u32))
+            .map(|operand| self.source_bytes(operand, bytes))
             .transpose()?;
         let copy = ThreadCopy {
             dst: self.spot(Some(Space::Shared), i.dst)?,
             src: self.spot(Some(Space::Global), i.src)?,
-            bytes: bytes as u32,
+            bytes,
             src_bytes,
         };
         self.push(Op::ThreadCopy(Box::new(copy)));
@@ -439,8 +445,8 @@ impl Visit<TensormapReplace> for Decoder<'_> {
 
 impl Visit<TensormapCpFenceproxy> for Decoder<'_> {
     fn visit(&mut self, i: &TensormapCpFenceproxy) -> Decoded {
-        if i.bytes != Operand::Int(128) {
-            return Err("a tensor map has 128 bytes".to_owned());
+        if i.bytes != Operand::Int(TENSOR_MAP_BYTES.into()) {
+            return Err(format!("a tensor map has {TENSOR_MAP_BYTES} bytes"));
         }
         let spots = (
             self.spot(Some(Space::Global), i.dst)?,

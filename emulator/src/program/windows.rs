@@ -26,5 +26,6 @@ pub(crate) fn of(address: u64) -> (AccessSpace, u64) {
     }
 }
 
-/// Where the shared memory of a CTA starts in its window; the hardware keeps the bytes before to itself.
-pub(crate) const SHARED_BASE: u32 = target::SM_90A.cta.shared_window_start;
+/// Where the shared memory of a CTA starts in its window. Like the windows it is the emulator's choice: not 0, so that a null
+/// address faults, and aligned for every swizzle.
+pub(crate) const SHARED_BASE: u32 = 0x400;

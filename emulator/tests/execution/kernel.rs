@@ -1,6 +1,7 @@
 //! A kernel under test: a body in PTX, its buffers, and the results of a run.
 
 use emulator::{Emulator, Fault, Launch, Program, Stats};
+use target::{SM_90A, Target};
 
 /// A kernel with pointer parameters `p0`, `p1`, ... whose values are in `%in0`, `%in1`, ...
 #[derive(Clone)]
@@ -8,6 +9,7 @@ pub(crate) struct Kernel {
     text: String,
     buffers: Vec<Buffer>,
     pub(crate) launch: Launch,
+    target: &'static Target,
 }
 
 #[derive(Clone)]
@@ -39,7 +41,17 @@ impl Kernel {
             text: body.to_owned(),
             buffers: Vec::new(),
             launch: Launch::linear(1, 32),
+            target: &SM_90A,
         }
+    }
+
+    /// The kernel on a device with a changed limit.
+    pub(crate) fn on(mut self, change: impl FnOnce(&mut Target)) -> Self {
+        let mut target = SM_90A;
+        change(&mut target);
+        // A device names its target for as long as the program runs.
+        self.target = Box::leak(Box::new(target));
+        self
     }
 
     pub(crate) fn threads(mut self, threads: u32) -> Self {
@@ -100,7 +112,7 @@ impl Kernel {
 
     pub(crate) fn try_run(&self) -> Result<Outcome, Box<Fault>> {
         let program = self.program();
-        let emulator = Emulator::with_memory(1 << 30);
+        let emulator = Emulator::with_memory(1 << 30).with_target(self.target);
         let memory = emulator.memory();
         let mut addresses = Vec::new();
         for buffer in &self.buffers {

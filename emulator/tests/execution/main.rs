@@ -24,6 +24,7 @@ mod hostile;
 mod integers;
 mod launch;
 mod lifetimes;
+mod limits;
 mod matrices;
 mod memory;
 mod printing;

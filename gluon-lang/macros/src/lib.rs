@@ -22,12 +22,12 @@ use quote::quote;
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `warps = 4` | warps in a CTA, a power of two up to 32; may name a const generic |
+/// | `warps = 4` | warps in a CTA, a power of two; may name a const generic |
 /// | `instances(<1024>, <2048>)` | the generic arguments to build ahead of time |
 /// | `deny(conversions, uncoalesced, bank_conflicts, spills)` | what the compiler must not do silently |
-/// | `max_registers = 128` | cap on registers per thread, 24 to 255 |
+/// | `max_registers = 128` | cap on registers per thread |
 /// | `min_ctas_per_sm = 2` | CTAs that must fit an SM: they share its registers, also those that partitions hand around |
-/// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z, up to 16 in all |
+/// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z |
 ///
 /// A parameter is an element type, which is a scalar in the body, a `Ptr` or a `TensorMap`. `#[multiple_of(16)] n: i32` and
 /// `#[align(4)] p: Ptr<f32>` say what every launch promises; pointers are 16-byte aligned unless said otherwise.

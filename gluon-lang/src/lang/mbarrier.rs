@@ -47,7 +47,7 @@ impl Arrivals {
 pub struct Mbarriers(Value);
 
 impl Mbarriers {
-    /// `len` new barriers, each of which completes a phase after so many arrivals, 1 to 2^20 - 1. Threads of this CTA and TMA
+    /// `len` new barriers, each of which completes a phase after so many arrivals. Threads of this CTA and TMA
     /// may use them at once; other CTAs of the cluster after a cluster barrier.
     #[track_caller]
     pub fn alloc(len: impl HostInt, arrivals: Arrivals) -> Self {
@@ -72,8 +72,7 @@ impl Mbarriers {
 }
 
 impl Mbarrier {
-    /// A new barrier that completes a phase after `count` arrivals, 1 to 2^20 - 1. Threads and the copy engine may use it at
-    /// once; other CTAs of the cluster after a cluster barrier.
+    /// A new barrier that completes a phase after `count` arrivals. Threads and TMA may use it at once; other CTAs of the cluster after a cluster barrier.
     #[track_caller]
     pub fn alloc(count: impl HostInt) -> Self {
         let at = here();
@@ -98,7 +97,7 @@ impl Mbarrier {
         trace::mbarrier_invalidate(self.0, here());
     }
 
-    /// One arrival, which also says that copies of so many bytes complete the phase: at most 2^20 - 1 (PTX
+    /// One arrival, which also says that copies of so many bytes complete the phase (PTX
     /// `mbarrier.arrive.expect_tx`). One thread says it. The emulator reports a phase whose copies bring other bytes.
     #[inline]
     #[track_caller]

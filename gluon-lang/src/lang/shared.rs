@@ -11,7 +11,7 @@ impl<T: Element> Smem<T> {
     /// A new tile in shared memory, its elements undefined. The layout covers all dimensions, or all but the first, which
     /// then counts buffers. Rows of a swizzled layout are a whole number of swizzles. A swizzle alone, `Nvmma::B128`, is one of
     /// the whole matrix, or of each of several buffers. The tile lives until its last use, and its bytes are given to
-    /// others before and after. A CTA has 227 KiB for what lives at a time (TK0020).
+    /// others before and after. What lives at a time must fit the shared memory of a CTA (TK0020).
     #[inline]
     #[track_caller]
     pub fn alloc(shape: impl IntoDims, layout: impl BlockLayout) -> Self {
@@ -55,7 +55,7 @@ impl<T: Element> Smem<T> {
         trace::smem_bytes(self.value(), here()) as usize
     }
 
-    /// Reads all elements into registers, each thread those that `layout` gives it: by vectors of up to 16 bytes, or by
+    /// Reads all elements into registers, each thread those that `layout` gives it: by vectors as wide as an access can be, or by
     /// `ldmatrix` where that takes fewer accesses. With `Auto`, what uses the tensor decides its layout. What other threads
     /// of the partition stored is seen: a barrier is placed where it is needed.
     #[inline]
@@ -64,7 +64,7 @@ impl<T: Element> Smem<T> {
         Tensor::wrap(trace::smem_load(self.value(), layout.into(), here()))
     }
 
-    /// Writes a tensor of this shape, in any layout, by vectors of up to 16 bytes or by `stmatrix`. What several threads
+    /// Writes a tensor of this shape, in any layout, by vectors as wide as an access can be or by `stmatrix`. What several threads
     /// hold one of them writes.
     #[inline]
     #[track_caller]

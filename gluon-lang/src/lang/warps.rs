@@ -15,12 +15,12 @@ use ir::entity::Region;
 /// ```
 ///
 /// All partitions see the scalars, tensor maps and shared memory made before. A tensor is seen only where it was made (TK0079).
-/// What they tell each other goes through shared memory, [`Mbarrier`](super::Mbarrier)s and
+/// They communicate through shared memory, [`Mbarrier`](super::Mbarrier)s and
 /// [`NamedBarrier`](super::NamedBarrier)s.
 ///
-/// It is the last thing that a kernel's own body does, once, with one `main` and at least one worker (TK0078). A CTA has 32 warps
-/// at most, those of all partitions together, and 65536 registers: budgets that do not fit, and a partition that its budget
-/// cannot hold, are errors (TK0075).
+/// It is the last thing that a kernel's own body does, once, with one `main` and at least one worker (TK0078). The warps of all
+/// partitions together are those of one CTA, whose registers they share: budgets that do not fit, and a partition that its
+/// budget cannot hold, are errors (TK0075).
 #[track_caller]
 pub fn warp_specialize() -> WarpSpecialize {
     let at = here();
@@ -61,7 +61,7 @@ pub fn Warps(count: impl HostInt) -> Warps {
 }
 
 impl Warps {
-    /// Registers of each thread, a multiple of 8 from 24 to 256 (PTX `setmaxnreg`). Warps that share a warpgroup have the largest of theirs.
+    /// Registers of each thread, in the range and unit of PTX `setmaxnreg`. Warps that share a warpgroup have the largest of theirs.
     /// Without it they keep what all warps start with, an equal share.
     #[must_use]
     pub const fn registers(mut self, registers: u32) -> Self {

@@ -271,7 +271,7 @@ define_op! {
 impl OpRules for ExchangeInit {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         check_cluster(func, "exchange_init")?;
-        let bytes = func.target.mbarrier.bytes;
+        let bytes = target::MBARRIER_BYTES;
         match self
             .barriers
             .iter()

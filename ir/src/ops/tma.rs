@@ -240,7 +240,7 @@ fn check_view(
     if s.shape != m.block {
         return Err(differ(Code::ShapeMismatch, "block"));
     }
-    if m.messages_in(s).is_ok() {
+    if m.messages_in(func.target, s).is_ok() {
         return Ok(());
     }
     let is_part = s.alloc_shape != s.shape;

@@ -276,7 +276,8 @@ impl WgmmaStart {
                 b.shape[0], tile[0], tile[1]
             ))
             .help(format!(
-                "with these instructions M can be {m} and N can be {n}; n may be any multiple of 8 up to 256 that divides N, and K any multiple of {depth}"
+                "with these instructions M can be {m} and N can be {n}; n may be any multiple of {} up to {} that divides N, and K any multiple of {depth}",
+                wgmma.n_unit, wgmma.most_n
             )));
         }
         if let Type::Smem(a) = func.ty(self.a) {

@@ -88,6 +88,9 @@ impl<'f> Printer<'f> {
             }
         }
         let _ = write!(self.out, ") warps({})", f.warps);
+        if f.target.arch != Func::DEFAULT_TARGET.arch {
+            let _ = write!(self.out, " target({})", f.target.arch);
+        }
         if let Some(n) = f.max_registers {
             let _ = write!(self.out, " max_registers({n})");
         }

@@ -25,9 +25,9 @@ impl KnownTypes {
     pub(crate) fn check_map(
         &mut self,
         ty: &TensorMapType,
-        ctas: u32,
+        func: &Func,
     ) -> Result<(), (Code, String)> {
-        judged_once(&mut self.maps, ty, |ty| check_map(ty, ctas))
+        judged_once(&mut self.maps, ty, |ty| check_map(ty, func))
     }
 }
 

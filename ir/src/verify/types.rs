@@ -23,7 +23,7 @@ pub(super) fn check(
         match func.ty(value) {
             Type::Scalar(_) => {}
             Type::TensorMap(m) => {
-                if let Err((code, message)) = known.check_map(m, func.cluster_ctas()) {
+                if let Err((code, message)) = known.check_map(m, func) {
                     let d = Diagnostic::error(code, func.value_place(value), message);
                     found.push(
                         d.help("write `#[block([64, 64], Nvmma::B128)]` before the parameter"),
@@ -138,7 +138,7 @@ fn check_value(
         )),
         Type::Scalar(_) => {}
         Type::TensorMap(m) => {
-            if let Err((code, message)) = known.check_map(m, func.cluster_ctas()) {
+            if let Err((code, message)) = known.check_map(m, func) {
                 found.push(Diagnostic::error(code, func.place(inst), message));
             }
         }
@@ -252,8 +252,8 @@ pub(super) fn check_ctas(of: &impl std::fmt::Display, n: u32, ctas: u32) -> Resu
     )))
 }
 
-/// Is this a tensor map whose blocks TMA can move, in clusters of so many CTAs?
-pub fn check_map(m: &TensorMapType, ctas: u32) -> Result<(), (Code, String)> {
+/// Is this a tensor map whose blocks TMA can move, on the kernel's target and in its clusters?
+pub fn check_map(m: &TensorMapType, func: &Func) -> Result<(), (Code, String)> {
     if m.block.is_empty() {
         return Err((
             Code::BadDescriptor,
@@ -261,8 +261,8 @@ pub fn check_map(m: &TensorMapType, ctas: u32) -> Result<(), (Code, String)> {
                 .to_owned(),
         ));
     }
-    m.messages()
+    m.messages(func.target)
         .map_err(|e| invalid(&e))
         .map_err(|e| (e.code, e.message))?;
-    check_ctas(m, m.layout.ctas(), ctas).map_err(|e| (e.code, e.message))
+    check_ctas(m, m.layout.ctas(), func.cluster_ctas()).map_err(|e| (e.code, e.message))
 }

@@ -11,7 +11,8 @@ use crate::{
     Swizzled, Unpadded, rules,
 };
 
-/// The largest box of one TMA copy along a dimension (PTX ISA 5.5.2: boxDim).
+/// Rows and columns of the boxes that `Nvmma` is made of: those of Hopper's TMA. That is what the layout means, on any target: where
+/// another cuts blocks otherwise, [`tma_messages`](crate::tma::tma_messages) refuses what does not lie as it writes.
 const TMA_BOX: u32 = target::SM_90A.tensor_map.box_elements;
 
 impl SharedLayout {

@@ -1,6 +1,7 @@
 //! What a conversion costs, so that the cheapest can be taken and the rest can be reported.
 
 use super::{Scope, SharedPlan, ShufflePlan};
+use crate::banks::WAVEFRONT_BYTES;
 
 /// The work of one warp. [`Cost::total`] weighs it in cycles of the SM's load/store pipe, which moves 128 bytes per
 /// cycle, for shuffles as for shared memory.
@@ -103,7 +104,7 @@ pub(super) fn exchange_cost(
 ) -> Cost {
     let wavefronts = |(accesses, elements, extra): (u32, u32, u32)| {
         let bytes = accesses * elements * elem_bits / 8 * 32;
-        bytes.div_ceil(128).max(accesses) * (1 + extra)
+        bytes.div_ceil(WAVEFRONT_BYTES).max(accesses) * (1 + extra)
     };
     let barriers = 2 * rounds - 1;
     let is_warp = scope == Scope::Warp;

@@ -19,6 +19,7 @@ mod shuffle;
 mod swizzle;
 
 use smallvec::SmallVec;
+use target::Target;
 
 use super::relate::registers_in;
 use super::{Axis, LayoutError, LinearLayout};
@@ -67,13 +68,16 @@ pub struct PieceConversion {
 pub struct Limits {
     /// Above this many bytes of shared memory, the exchange is done in several rounds if it can be.
     pub scratch_bytes: u32,
+    /// The widest access of a thread.
+    pub widest_bytes: u32,
 }
 
-impl Default for Limits {
-    /// A quarter of what a CTA has at two CTAs per SM.
-    fn default() -> Self {
+impl Limits {
+    /// A quarter of the shared memory that a CTA has at two CTAs per SM, in whole KiB; accesses as wide as the target's.
+    pub fn of(target: &Target) -> Self {
         Self {
-            scratch_bytes: 28 << 10,
+            scratch_bytes: target.cta.shared_bytes / 8 >> 10 << 10,
+            widest_bytes: target.access.widest_bytes,
         }
     }
 }

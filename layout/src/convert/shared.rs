@@ -4,8 +4,9 @@ use smallvec::SmallVec;
 
 use super::cost::{Cost, exchange_cost};
 use super::pull::Pull;
-use super::swizzle::{self, Matrices, Order, ROW_BYTES, Side, ways};
+use super::swizzle::{self, Allowed, Order, Side, ways};
 use super::{Limits, PerThread};
+use crate::banks::BANKS;
 use crate::linear::gf2::Span;
 use crate::{Axis, LinearLayout};
 
@@ -125,11 +126,12 @@ impl SharedPlan {
         let (store, load) = (side(&elements.stored), side(&elements.loaded));
         // Matrices move within one CTA, and every lane takes part.
         let is_near = scope(pull) != Scope::Cluster;
-        let matrices = Matrices {
-            store: is_near && elements.idle_lanes == 0,
-            load: is_near,
+        let allowed = Allowed {
+            widest_bytes: limits.widest_bytes,
+            store_matrices: is_near && elements.idle_lanes == 0,
+            load_matrices: is_near,
         };
-        let drafts = ways(&store, &load, elem_bits / 8, matrices)
+        let drafts = ways(&store, &load, elem_bits / 8, allowed)
             .into_iter()
             .map(|access| {
                 let draft = Draft::new(access, elements.bits, elem_bits, limits);
@@ -516,7 +518,7 @@ fn conflicts(side: &Side, offsets: &Offsets, vector_bits: u32) -> u32 {
         .iter()
         .map(|&lane| u64::from(offsets.of(lane) / 4))
         .collect();
-    let banks = u64::from(ROW_BYTES / 4 - 1);
+    let banks = u64::from(BANKS - 1);
     let different = Span::of(words.iter().copied()).rank();
     let spread = Span::of(words.iter().map(|word| word & banks)).rank();
     (1 << (different - spread)) - 1

@@ -9,13 +9,9 @@
 use smallvec::SmallVec;
 
 use super::AccessKind;
+use crate::banks::WAVEFRONT_BYTES;
 use crate::linear::gf2::Span;
-
-/// Banks times bytes of a bank (PTX ISA does not number them; every device since compute capability 2.0 has these).
-pub(super) const ROW_BYTES: u32 = 128;
-
-/// Bytes of the widest vector, and of the row of a matrix.
-pub(super) const WIDEST_BYTES: u32 = target::SM_90A.access.widest_bytes;
+use crate::local::MATRIX_ROW_BYTES;
 
 /// One side's bases, as vectors of elements.
 #[derive(Clone)]
@@ -96,9 +92,9 @@ pub(super) fn ways(
     store: &Side,
     load: &Side,
     elem_bytes: u32,
-    matrices: Matrices,
+    allowed: Allowed,
 ) -> Vec<AccessScheme> {
-    let mut found = vectors(store, load, elem_bytes);
+    let mut found = vectors(store, load, elem_bytes, allowed.widest_bytes);
     let kinds = |allowed: bool| {
         let count = if allowed { 3 } else { 1 };
         [
@@ -109,25 +105,29 @@ pub(super) fn ways(
         .into_iter()
         .take(count)
     };
-    for store_kind in kinds(matrices.store) {
-        for load_kind in kinds(matrices.load) {
+    for store_kind in kinds(allowed.store_matrices) {
+        for load_kind in kinds(allowed.load_matrices) {
             found.extend(rows(store, load, (store_kind, load_kind), elem_bytes));
         }
     }
     found
 }
 
-/// Which sides may be accessed as matrices.
+/// Which accesses may be taken.
 #[derive(Clone, Copy)]
-pub(super) struct Matrices {
-    pub(super) store: bool,
-    pub(super) load: bool,
+pub(super) struct Allowed {
+    /// Bytes of the widest vector.
+    pub(super) widest_bytes: u32,
+    /// `stmatrix`.
+    pub(super) store_matrices: bool,
+    /// `ldmatrix`.
+    pub(super) load_matrices: bool,
 }
 
 /// Vectors of what both sides hold in registers, and beyond that of what one side does: the other one then accesses a
 /// part of the vector at a time.
-fn vectors(store: &Side, load: &Side, elem_bytes: u32) -> Vec<AccessScheme> {
-    let most = (WIDEST_BYTES / elem_bytes).trailing_zeros() as usize;
+fn vectors(store: &Side, load: &Side, elem_bytes: u32, widest_bytes: u32) -> Vec<AccessScheme> {
+    let most = (widest_bytes / elem_bytes).trailing_zeros() as usize;
     let common: SmallVec<[u64; 8]> = common_units(&store.register, &load.register);
     let shared = common.len().min(most);
     let access = |units: &[u64], store_bits: usize, load_bits: usize| AccessScheme {
@@ -194,7 +194,7 @@ fn rows(
     };
     let (store_bits, load_bits) = (held(&store)?, held(&load)?);
     let mut span = Span::new();
-    let is_row = units.len() as u32 == (WIDEST_BYTES / elem_bytes).trailing_zeros();
+    let is_row = units.len() as u32 == (MATRIX_ROW_BYTES / elem_bytes).trailing_zeros();
     (is_row && units.iter().all(|&unit| span.insert(unit))).then_some(AccessScheme {
         store,
         load,
@@ -232,7 +232,7 @@ impl Order {
             &mut chosen,
         );
         basis.extend(&sub_word);
-        let row = bits.min((ROW_BYTES / elem_bytes).trailing_zeros());
+        let row = bits.min((WAVEFRONT_BYTES / elem_bytes).trailing_zeros());
         let segments = (bits - row) as usize;
 
         let wanted_rounds =

@@ -1,6 +1,10 @@
 //! What the accesses of a plan cost a warp.
 
-use super::{AccessKind, Direction, LocalAccess, LocalPlan, Storage, plan_access, xor_of};
+use target::Target;
+
+use super::{
+    AccessKind, Direction, LocalAccess, LocalPlan, MATRIX_ROW_BYTES, Storage, plan_access, xor_of,
+};
 use crate::banks::{BANK_BYTES, lanes_together, most_in_one_bank};
 use crate::{Layout, LayoutError, SharedLayout};
 
@@ -32,6 +36,7 @@ impl LocalCost {
 /// # Errors
 /// A layout that does not fit the shape.
 pub fn bank_conflicts(
+    target: &Target,
     registers: &Layout,
     shared: &SharedLayout,
     shape: &[u32],
@@ -39,7 +44,7 @@ pub fn bank_conflicts(
     direction: Direction,
 ) -> Result<LocalCost, LayoutError> {
     let map = registers.linear(shape)?;
-    let plan = plan_access(&map, shared, shape, 8 * elem_bytes, direction)?;
+    let plan = plan_access(target, &map, shared, shape, 8 * elem_bytes, direction)?;
     Ok(plan.cost(&Storage::new(shared, shape, elem_bytes)?))
 }
 
@@ -51,7 +56,7 @@ impl LocalPlan {
                 let bytes = self.vector * storage.elem_bytes;
                 (lanes_together(bytes), bytes)
             }
-            AccessKind::Matrix | AccessKind::Transposed => (ROWS, 16),
+            AccessKind::Matrix | AccessKind::Transposed => (ROWS, MATRIX_ROW_BYTES),
         };
         let lanes = match self.kind {
             AccessKind::Vector => 32,

@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use super::{AccessKind, Direction, LocalAccess, LocalPlan, Tile, xor_of};
 
-/// Bytes of a row of a matrix.
-const ROW_BYTES: u32 = 16;
+/// Bytes of a row of a matrix (PTX ISA 9.7.14.5.15).
+pub(crate) const MATRIX_ROW_BYTES: u32 = 16;
 
 /// Register bits as sets of the tile's: those within 32 bits, and the others.
 struct Registers {
@@ -32,7 +32,7 @@ impl Tile {
     }
 
     fn row(&self) -> u32 {
-        ROW_BYTES * 8 / self.elem_bits
+        MATRIX_ROW_BYTES * 8 / self.elem_bits
     }
 
     /// Does neither padding nor the view's place nor another warp reach into a row?

@@ -6,9 +6,11 @@ mod matrix;
 mod places;
 
 use smallvec::SmallVec;
+use target::Target;
 
 pub use cost::{LocalCost, bank_conflicts};
 pub(crate) use cut::cut_fields;
+pub(crate) use matrix::MATRIX_ROW_BYTES;
 pub use places::{Places, Storage};
 
 use super::convert::AccessKind;
@@ -16,9 +18,6 @@ use super::linear::cut::is_cut;
 use super::linear::gf2::Span;
 use super::relate::covered;
 use super::{Axis, LayoutError, LinearLayout, SharedLayout};
-
-/// The widest access of one thread, in bits (PTX ISA, `ld.shared.v4.b32`).
-const MAX_ACCESS_BITS: u32 = 8 * target::SM_90A.access.widest_bytes;
 
 /// The direction of the move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,17 +64,18 @@ pub struct LocalAccess {
     pub registers: SmallVec<[u32; 8]>,
 }
 
-/// The cheapest accesses of a tensor with the map `registers`, whose shape is that of a view, to that view of an allocation
+/// The cheapest accesses on `target` of a tensor with the map `registers`, whose shape is that of a view, to that view of an allocation
 /// of `alloc_shape` with the layout `shared`; both have the rank of the layout, or one dimension more in front that counts
 /// buffers. A boolean counts 8 bits.
 pub fn plan_access(
+    target: &Target,
     registers: &LinearLayout,
     shared: &SharedLayout,
     alloc_shape: &[u32],
     elem_bits: u32,
     direction: Direction,
 ) -> Result<LocalPlan, LayoutError> {
-    let tile = Tile::new(registers, shared, alloc_shape, elem_bits)?;
+    let tile = Tile::new(target, registers, shared, alloc_shape, elem_bits)?;
     let storage = Storage::new(shared, alloc_shape, elem_bits / 8)?;
     let mut best = tile.vectors();
     let mut least = best.cost(&storage).total();
@@ -90,17 +90,20 @@ pub fn plan_access(
 
 /// The same with vectors alone.
 pub fn plan_local(
+    target: &Target,
     registers: &LinearLayout,
     shared: &SharedLayout,
     alloc_shape: &[u32],
     elem_bits: u32,
 ) -> Result<LocalPlan, LayoutError> {
-    Ok(Tile::new(registers, shared, alloc_shape, elem_bits)?.vectors())
+    Ok(Tile::new(target, registers, shared, alloc_shape, elem_bits)?.vectors())
 }
 
 /// A tensor in registers, seen from a view: the offset of each bit of a place, in elements and before padding.
 struct Tile {
     elem_bits: u32,
+    /// Bits of the widest access of a thread.
+    widest_bits: u32,
     register: SmallVec<[u32; 10]>,
     lane: SmallVec<[u32; 10]>,
     warp: SmallVec<[u32; 10]>,
@@ -119,6 +122,7 @@ struct Tile {
 
 impl Tile {
     fn new(
+        target: &Target,
         registers: &LinearLayout,
         shared: &SharedLayout,
         alloc_shape: &[u32],
@@ -137,6 +141,7 @@ impl Tile {
         };
         Ok(Tile {
             elem_bits,
+            widest_bits: 8 * target.access.widest_bytes,
             register: offsets_of(Axis::Register),
             lane: offsets_of(Axis::Lane),
             warp: offsets_of(Axis::Warp),
@@ -231,7 +236,7 @@ impl Tile {
     /// may begin inside such a run.
     fn steps(&self, others: u32) -> SmallVec<[u32; 4]> {
         let span = self.span();
-        let most = (MAX_ACCESS_BITS / self.elem_bits).min(self.unbroken);
+        let most = (self.widest_bits / self.elem_bits).min(self.unbroken);
         let mut steps = SmallVec::new();
         while 1 << (steps.len() + 1) <= most && others >> steps.len() & 1 == 0 {
             let Some(registers) = span.solve(1 << steps.len()) else {

@@ -75,11 +75,8 @@ fn padding(offsets: u64, [interval, padding]: [u32; 2]) -> u64 {
     offsets.saturating_sub(1) / u64::from(interval) * u64::from(padding)
 }
 
-/// The widest access of one thread (PTX ISA, `ld.shared.v4.b32`).
-const WIDEST_ACCESS_BYTES: u32 = target::SM_90A.access.widest_bytes;
-
-/// The alignment in bytes that an allocation and each of its buffers need: the layout's own, and so much that the bytes
-/// that a swizzle exchanges are not moved apart by the address.
+/// The alignment in bytes that an allocation and each of its buffers need: the layout's own, that of the widest access of any
+/// target, and so much that the bytes that a swizzle exchanges are not moved apart by the address.
 pub fn shared_alignment(
     layout: &SharedLayout,
     alloc_shape: &[u32],
@@ -94,7 +91,7 @@ fn alignment(layout: &SharedLayout, places: &Places, elem_bytes: u32) -> u32 {
     layout
         .alignment_bytes()
         .max(period)
-        .max(WIDEST_ACCESS_BYTES)
+        .max(target::WIDEST_ACCESS_BYTES)
 }
 
 /// The bytes of a whole allocation.

@@ -1,15 +1,12 @@
 //! Where elements lie in shared memory.
 
 use super::{Cell, Colour, Panel, Picture, fault, names, sizes, tensor_panels};
-use crate::banks::{BANK_BYTES, BANKS};
+use crate::banks::{BANK_BYTES, BANKS, WAVEFRONT_BYTES};
 use crate::local::Storage;
 use crate::{Axis, LayoutError, LinearLayout, SharedLayout};
 
 /// Bytes that swizzles move together, and that stay one group of a picture.
 const VECTOR_BYTES: u32 = 16;
-
-/// The bytes of one row of all banks.
-const LINE_BYTES: u32 = BANKS * BANK_BYTES;
 
 /// The tensor, each element with its bank, or with its offset and coloured by its 16-byte vector within the line.
 pub(super) fn tensor(
@@ -21,7 +18,10 @@ pub(super) fn tensor(
     let memory = Memory::new(layout, shape, elem_bits)?;
     let cell = |coords: &[u32]| {
         let (byte, block) = memory.place(coords);
-        let (bank, vector) = (byte / BANK_BYTES % BANKS, byte % LINE_BYTES / VECTOR_BYTES);
+        let (bank, vector) = (
+            byte / BANK_BYTES % BANKS,
+            byte % WAVEFRONT_BYTES / VECTOR_BYTES,
+        );
         let cta = if memory.ctas > 1 {
             format!("C{block} ")
         } else {
@@ -70,7 +70,7 @@ pub(super) fn lines(
     elem_bits: u32,
 ) -> Result<Picture, LayoutError> {
     let memory = Memory::new(layout, shape, elem_bits)?;
-    let per_line = (LINE_BYTES / memory.elem_bytes).max(1);
+    let per_line = (WAVEFRONT_BYTES / memory.elem_bytes).max(1);
     let panel = |block: u32| {
         let places = memory.contents(block);
         let line = |line: usize, places: &[Option<Vec<u32>>]| -> Vec<Cell> {
@@ -92,7 +92,7 @@ pub(super) fn lines(
             } else {
                 String::new()
             },
-            rows: names((0..cells.len() as u32).map(|line| line * LINE_BYTES)),
+            rows: names((0..cells.len() as u32).map(|line| line * WAVEFRONT_BYTES)),
             columns: (0..per_line)
                 .map(|at| column_name(at * memory.elem_bytes))
                 .collect(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use layout::local::{LocalPlan, Storage, plan_local};
 use layout::{Axis, Layout, Padded, SharedLayout, Swizzled};
 use serde::Deserialize;
+use target::SM_90A;
 
 use crate::convert::extra_wavefronts;
 use crate::family::layout;
@@ -25,7 +26,7 @@ fn table() -> Table {
 
 fn plan(registers: &Layout, shared: &SharedLayout, shape: &[u32], elem_bits: u32) -> LocalPlan {
     let map = registers.linear(shape).unwrap();
-    plan_local(&map, shared, shape, elem_bits).unwrap()
+    plan_local(&SM_90A, &map, shared, shape, elem_bits).unwrap()
 }
 
 /// Wavefronts of lanes that are served together beyond the one that their bytes need.

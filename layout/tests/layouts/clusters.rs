@@ -2,6 +2,7 @@
 
 use layout::convert::{Conversion, Limits, Scope};
 use layout::{Axis, Dims, LinearLayout};
+use target::SM_90A;
 
 use crate::convert::{Held, check};
 
@@ -64,15 +65,18 @@ fn all_bits_may_move_between_ctas() {
         let mut next = || Held::new(without_copies(&layout(&mut noise, block_bits)));
         let (src, dst) = (next(), next());
         for elem_bits in [8, 16, 32, 64] {
-            let plan = check(&src, &dst, elem_bits, Limits::default());
+            let plan = check(&src, &dst, elem_bits, Limits::of(&SM_90A));
             match &plan.conversion {
                 Conversion::Shared(shared) if shared.scope == Scope::Cluster => beyond += 1,
                 _ => within += 1,
             }
         }
-        let small = Limits { scratch_bytes: 256 };
+        let small = Limits {
+            scratch_bytes: 256,
+            ..Limits::of(&SM_90A)
+        };
         check(&src, &dst, 32, small);
-        assert!(check(&src, &src, 16, Limits::default()).is_nothing());
+        assert!(check(&src, &src, 16, Limits::of(&SM_90A)).is_nothing());
     }
     // CTAs that split the result alike, or have copies, need nothing of each other.
     assert!(

@@ -13,6 +13,7 @@ fn facts(
         elem_bits,
         contiguity: contiguity.into(),
         divisibility_bytes: divisibility_bytes.into(),
+        widest_bytes: 16,
         is_load: true,
     }
 }

@@ -5,6 +5,7 @@ use layout::convert::{
     SharedPlan, ShufflePlan, plan_conversion,
 };
 use layout::{Axis, LinearLayout};
+use target::SM_90A;
 
 use crate::family::{CUT_SHAPES, MATRIX_LAYOUTS, MATRIX_SHAPES, layout};
 
@@ -345,7 +346,7 @@ pub(crate) fn check(src: &Held, dst: &Held, elem_bits: u32, limits: Limits) -> C
 
 fn check_text(src: &str, dst: &str, shape: &[u32], elem_bits: u32) -> ConversionPlan {
     let held = |text: &str| Held::new(layout(text).linear(shape).unwrap());
-    check(&held(src), &held(dst), elem_bits, Limits::default())
+    check(&held(src), &held(dst), elem_bits, Limits::of(&SM_90A))
 }
 
 /// All pairs of the family on one shape; the shapes are tests of their own, so that they run beside each other.
@@ -371,7 +372,7 @@ fn every_pair_converts_on(shape: [u32; 2]) {
             _ => &[8, 16, 32, 64],
         };
         for &elem_bits in widths {
-            let plan = check(src, dst, elem_bits, Limits::default());
+            let plan = check(src, dst, elem_bits, Limits::of(&SM_90A));
             // Where lanes hold copies, fewer accesses may be worth a conflict.
             let has_copies = [src, dst].map(|held| held.map.free_mask(Axis::Lane) != 0);
             if let Conversion::Shared(shared) = &plan.conversion
@@ -467,6 +468,7 @@ fn small_scratch_takes_several_rounds() {
             32,
             Limits {
                 scratch_bytes: limit,
+                ..Limits::of(&SM_90A)
             },
         );
         let Conversion::Shared(shared) = &plan.conversion else {
@@ -561,7 +563,7 @@ fn layouts_of_different_tensors_are_refused() {
     let map = |text: &str, shape: &[u32]| layout(text).linear(shape).unwrap();
     let four = map("Blocked([1], [32], [4], [0])", &[128]);
     let plan = |src, dst, bits| {
-        plan_conversion(src, dst, bits, Limits::default())
+        plan_conversion(src, dst, bits, Limits::of(&SM_90A))
             .unwrap_err()
             .to_string()
     };

@@ -10,6 +10,7 @@ use layout::relate::{
 };
 use layout::tma::{BoxKind, tma_box, tma_messages};
 use layout::{Axis, Dims, Layout, LinearLayout, Nvmma, SharedLayout};
+use target::SM_90A;
 
 use crate::family::{CUT_SHAPES, MATRIX_LAYOUTS, layout, row_major};
 
@@ -415,7 +416,8 @@ fn tensors_move_between_registers_and_memory() {
         for text in MATRIX_LAYOUTS.iter().step_by(8) {
             let map = layout(text).linear(&block).unwrap();
             for direction in [Direction::Load, Direction::Store] {
-                let plan = plan_access(&map, &shared, &block, 8 * bytes, direction).unwrap();
+                let plan =
+                    plan_access(&SM_90A, &map, &shared, &block, 8 * bytes, direction).unwrap();
                 kinds.insert(format!("{:?} of {}", plan.kind, plan.vector));
                 check_local(&map, &shared, &block, bytes, &plan);
             }
@@ -438,7 +440,8 @@ fn accumulators_are_stored_as_matrices() {
             .linear(&[64, columns])
             .unwrap();
         let shared: SharedLayout = Nvmma::new(swizzle, 16).into();
-        let plan = plan_access(&map, &shared, &[64, columns], 16, Direction::Store).unwrap();
+        let plan =
+            plan_access(&SM_90A, &map, &shared, &[64, columns], 16, Direction::Store).unwrap();
         assert_eq!(
             (plan.kind, plan.vector),
             (AccessKind::Matrix, 8),
@@ -510,8 +513,8 @@ fn boxes_of_the_copy_engine_cover_a_block() {
     for (shared, block, bytes) in shared_blocks() {
         let kind = BoxKind::Tiled;
         let (Ok(size), Ok(messages)) = (
-            tma_box(&block, &shared, 8 * bytes, kind),
-            tma_messages(&block, &shared, 8 * bytes, kind),
+            tma_box(&SM_90A, &block, &shared, 8 * bytes, kind),
+            tma_messages(&SM_90A, &block, &shared, 8 * bytes, kind),
         ) else {
             continue;
         };
@@ -548,9 +551,15 @@ fn boxes_of_the_copy_engine_cover_a_block() {
         }
     }
     let size = |block: &[u32]| {
-        tma_box(block, &Nvmma::new(128, 16).into(), 16, BoxKind::Tiled)
-            .unwrap()
-            .to_string()
+        tma_box(
+            &SM_90A,
+            block,
+            &Nvmma::new(128, 16).into(),
+            16,
+            BoxKind::Tiled,
+        )
+        .unwrap()
+        .to_string()
     };
     assert_eq!(
         [size(&[192, 64]), size(&[384, 128]), size(&[320, 64])],

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use layout::convert::AccessKind;
 use layout::local::{Direction, LocalCost, LocalPlan, Places, Storage, plan_access, plan_local};
 use layout::{Axis, Layout, SharedLayout};
+use target::SM_90A;
 
 /// Follows the plan thread by thread and compares each place with that of the element's coordinates; gives the vector
 /// width.
@@ -15,7 +16,8 @@ fn check(registers: &str, shared: &str, shape: &[u32], alloc: &[u32], elem_bits:
         .expect("the layout is written as it is read");
     let shared: SharedLayout = shared.parse().expect("the layout is written as it is read");
     let map = registers.linear(shape).expect("the layout fits the shape");
-    let plan = plan_local(&map, &shared, alloc, elem_bits).expect("the tile lies in the buffer");
+    let plan =
+        plan_local(&SM_90A, &map, &shared, alloc, elem_bits).expect("the tile lies in the buffer");
     let places = Places::new(&shared, alloc).expect("the layout fits the buffer");
     let offsets = shared.linear(alloc).expect("the layout fits the buffer");
     let mut written = HashMap::new();
@@ -184,7 +186,8 @@ fn check_access(
     let registers: Layout = registers.parse().expect("a layout as it is written");
     let shared: SharedLayout = shared.parse().expect("a layout as it is written");
     let map = registers.linear(shape).expect("the layout fits the shape");
-    let plan = plan_access(&map, &shared, alloc, elem_bits, direction).expect("the tile fits");
+    let plan =
+        plan_access(&SM_90A, &map, &shared, alloc, elem_bits, direction).expect("the tile fits");
     let places = Places::new(&shared, alloc).expect("the layout fits the buffer");
     let mut held = vec![false; map.num_registers() as usize];
     for access in &plan.accesses {

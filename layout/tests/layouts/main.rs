@@ -11,6 +11,7 @@ mod cut;
 mod family;
 mod golden;
 mod hostile;
+mod limits;
 mod local;
 mod matrix;
 mod pictures;

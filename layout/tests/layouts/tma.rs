@@ -1,7 +1,8 @@
-//! Blocks cut into the boxes of the copy engine.
+//! Blocks cut into the boxes of the TMA unit.
 
 use layout::tma::{BoxKind, tma_box, tma_messages, tma_messages_in};
 use layout::{Nvmma, NvmmaSwizzle, SharedLayout, Swizzled};
+use target::SM_90A;
 
 fn layout(swizzle: NvmmaSwizzle, bits: u32, block: &[u32]) -> SharedLayout {
     swizzle.of(bits).with_rank(block.len() as u32).into()
@@ -9,11 +10,11 @@ fn layout(swizzle: NvmmaSwizzle, bits: u32, block: &[u32]) -> SharedLayout {
 
 /// The box, and of each message its origin and offset in bytes.
 fn cut(block: &[u32], layout: &SharedLayout, bits: u32, kind: BoxKind) -> String {
-    let size = match tma_box(block, layout, bits, kind) {
+    let size = match tma_box(&SM_90A, block, layout, bits, kind) {
         Ok(size) => size,
         Err(error) => return error.to_string(),
     };
-    let messages = match tma_messages(block, layout, bits, kind) {
+    let messages = match tma_messages(&SM_90A, block, layout, bits, kind) {
         Ok(messages) => messages,
         Err(error) => return error.to_string(),
     };
@@ -168,7 +169,7 @@ fn what_the_engine_cannot_move_is_said() {
 fn held(block: &[u32], alloc_shape: &[u32]) -> String {
     let of = |shape: &[u32]| layout(Nvmma::B128, 16, shape);
     let held = (&of(alloc_shape), alloc_shape);
-    match tma_messages_in(held, block, &of(block), 16, BoxKind::Tiled) {
+    match tma_messages_in(&SM_90A, held, block, &of(block), 16, BoxKind::Tiled) {
         Ok(messages) => format!(
             "{:?}",
             messages.iter().map(|m| m.offset_bytes).collect::<Vec<_>>()

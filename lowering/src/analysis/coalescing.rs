@@ -1,7 +1,7 @@
 //! What an access to global memory costs: how wide each thread's accesses are, and how many bytes a warp moves for those
 //! it uses.
 //!
-//! A warp's request moves whole sectors of 32 bytes, each once however many lanes access it (CUDA C++ best practices guide,
+//! A warp's request moves whole sectors, each once however many lanes access it (CUDA C++ best practices guide,
 //! coalesced access). The sectors are counted out lane by lane, by the strides of the addresses where they are known, and
 //! by their aligned runs where they are not; of two addresses of which neither is known, each is counted with sectors of
 //! its own.
@@ -15,9 +15,6 @@ use layout::{Axis, Dims, LinearLayout};
 use super::access::{Accesses, pointers};
 use super::axis::Axes;
 
-/// Bytes that are moved together.
-const SECTOR_BYTES: u32 = target::SM_90A.access.sector_bytes;
-
 /// What one access costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessCost {
@@ -27,17 +24,19 @@ pub struct AccessCost {
     pub sectors: u32,
     /// Bytes of them that the warp's lanes use, each counted once.
     pub used_bytes: u32,
+    /// Bytes of a sector, which are moved together.
+    pub sector_bytes: u32,
 }
 
 impl AccessCost {
     /// Bytes moved for a warp's request.
     pub fn moved_bytes(self) -> u32 {
-        self.sectors * SECTOR_BYTES
+        self.sectors * self.sector_bytes
     }
 
     /// How many times the sectors are moved that the bytes used would fill.
     pub fn excess(self) -> u32 {
-        self.sectors / self.used_bytes.div_ceil(SECTOR_BYTES).max(1)
+        self.sectors / self.used_bytes.div_ceil(self.sector_bytes).max(1)
     }
 }
 
@@ -47,7 +46,7 @@ pub fn cost(accesses: &Accesses<'_>, inst: Inst) -> Option<AccessCost> {
     let plan = accesses.global(inst)?;
     let t = accesses.func().ty(pointers).as_tensor()?;
     let map = t.layout.linear(&t.shape).ok()?;
-    let addresses = Addresses::of(accesses.axes(), pointers, plan.access.elem_bytes, &map);
+    let addresses = Addresses::of(accesses, pointers, plan.access.elem_bytes, &map);
     let vector_bytes = plan.access.bytes;
     let requests = addresses.distinct(&plan.runs).into_iter();
     let requests = requests.map(|register| addresses.request(register, vector_bytes));
@@ -56,11 +55,13 @@ pub fn cost(accesses: &Accesses<'_>, inst: Inst) -> Option<AccessCost> {
         vector_bytes,
         sectors,
         used_bytes,
+        sector_bytes: addresses.sector_bytes,
     })
 }
 
 /// Where the elements of a tensor of pointers lie.
 struct Addresses<'m> {
+    sector_bytes: u32,
     map: &'m LinearLayout,
     registers: Registers,
     along: Vec<Along>,
@@ -107,10 +108,17 @@ struct Address {
 }
 
 impl<'m> Addresses<'m> {
-    fn of(axes: &Axes, pointers: Value, elem_bytes: u32, map: &'m LinearLayout) -> Addresses<'m> {
+    fn of(
+        accesses: &Accesses<'_>,
+        pointers: Value,
+        elem_bytes: u32,
+        map: &'m LinearLayout,
+    ) -> Addresses<'m> {
+        let axes = accesses.axes();
         let dims = 0..map.outs().len();
         let alignments = dims.clone().map(|dim| axes.divisibility(pointers, dim));
         Addresses {
+            sector_bytes: accesses.func().target.access.sector_bytes,
             map,
             registers: Registers::of(map),
             // Each dimension bounds the same address, so the best one counts.
@@ -157,7 +165,10 @@ impl<'m> Addresses<'m> {
         for run in runs {
             let packed = self.of_register(run[0]);
             let is_moved = packed & self.lanes == 0;
-            let within = self.place(packed).bytes.rem_euclid(SECTOR_BYTES.into());
+            let within = self
+                .place(packed)
+                .bytes
+                .rem_euclid(self.sector_bytes.into());
             let key = if is_moved {
                 (0, within)
             } else {
@@ -198,12 +209,12 @@ impl<'m> Addresses<'m> {
             let touched = starts.iter().flat_map(|start| {
                 let first = start + i64::from(shift);
                 let last = first + i64::from(bytes) - 1;
-                let sector = i64::from(SECTOR_BYTES);
+                let sector = i64::from(self.sector_bytes);
                 first.div_euclid(sector)..=last.div_euclid(sector)
             });
             touched.collect::<BTreeSet<_>>().len() as u32
         };
-        let shifts = (0..SECTOR_BYTES).step_by(self.alignment.min(SECTOR_BYTES) as usize);
+        let shifts = (0..self.sector_bytes).step_by(self.alignment.min(self.sector_bytes) as usize);
         shifts.map(at).min().unwrap_or(0)
     }
 }

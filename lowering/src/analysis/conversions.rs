@@ -85,6 +85,6 @@ pub fn cost(func: &Func, inst: Inst) -> Option<ConversionCost> {
     };
     let from = func.ty(op.operand).as_tensor()?;
     let to = func.ty(func.result(inst)).as_tensor()?;
-    let plan = conversion::plan(op, from, to).ok()?;
+    let plan = conversion::plan(func.target, op, from, to).ok()?;
     Some(ConversionCost::of(&plan))
 }

@@ -11,7 +11,6 @@ use ir::ops::Op;
 
 use super::checked;
 use crate::analysis::access::blame::{self, Culprit};
-use crate::analysis::access::plan::MAX_ACCESS_BYTES;
 use crate::analysis::access::{AccessPlan, Accesses, Cut, GlobalPlan, Limit};
 use crate::analysis::axis::Axes;
 
@@ -106,7 +105,8 @@ impl Advice<'_> {
     fn alignment(&self, plan: &GlobalPlan, known: u32) -> String {
         let (func, axes) = (self.func(), self.accesses.axes());
         let (pointers, dim) = (plan.pointers, plan.dim);
-        let culprits = blame::divisibility(func, axes, pointers, dim, MAX_ACCESS_BYTES);
+        let culprits =
+            blame::divisibility(func, axes, pointers, dim, func.target.access.widest_bytes);
         let (fixed, open): (Vec<Culprit>, Vec<Culprit>) = culprits
             .iter()
             .partition(|culprit| axes.constant(culprit.value).is_some());
@@ -162,7 +162,7 @@ impl Advice<'_> {
         let known = axes
             .contiguity(plan.pointers, plan.dim)
             .min(axes.divisibility(plan.pointers, plan.dim) / elem_bytes)
-            .min(MAX_ACCESS_BYTES / elem_bytes);
+            .min(func.target.access.widest_bytes / elem_bytes);
         let tensor = func.ty(plan.pointers).as_tensor();
         let len = tensor.map_or(1, |t| t.len() as u32);
         let threads = func.warps_at(self.inst) * 32;

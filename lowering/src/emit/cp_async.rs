@@ -1,5 +1,5 @@
 //! Asynchronous copies by the threads themselves (PTX ISA 9.7.9.25.3): the elements of a thread that lie together both in
-//! global and in shared memory are one copy of 4, 8 or 16 bytes.
+//! global and in shared memory are one copy, of a width that the target has.
 //!
 //! A mask that ends within a run costs no width: the copy reads fewer bytes, and the machine fills the rest with zeros.
 
@@ -20,16 +20,15 @@ use super::global::l2_prefetch;
 use super::shared::View;
 use super::{Emitted, Emitter, Lower};
 
-/// The bytes that one copy can have.
-const COPY_BYTES: [u32; 3] = target::SM_90A.access.async_bytes;
-
 impl Lower for AsyncCopy {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let view = View::of(cx, self.view);
         let elem = view.ty.elem;
         let mask = self.mask.expand();
         let plan = cx.global_plan(inst);
-        check_width(self, &plan, cx.func.place(inst))?;
+        let widths = &cx.func.target.access.async_bytes;
+        let widest = widths[0];
+        check_width(self, &plan, widths, cx.func.place(inst))?;
         let local = plan.shared.as_ref();
         let local = local.expect("a copy's plan says where it goes in shared memory");
         let places = places(local);
@@ -49,7 +48,12 @@ impl Lower for AsyncCopy {
             let copy = ptx::CpAsync {
                 prefetch: l2_prefetch(self.prefetch),
                 src_bytes,
-                ..ptx::CpAsync::new(cache(self.cache, bytes), dst, src, Operand::from(bytes))
+                ..ptx::CpAsync::new(
+                    cache(self.cache, bytes == widest),
+                    dst,
+                    src,
+                    Operand::from(bytes),
+                )
             };
             cx.code.push_guarded(owner, copy);
         }
@@ -58,19 +62,27 @@ impl Lower for AsyncCopy {
 }
 
 /// Refuses a copy of a width that the instruction does not have.
-fn check_width(copy: &AsyncCopy, plan: &GlobalPlan, place: Option<Place>) -> Emitted {
+fn check_width(
+    copy: &AsyncCopy,
+    plan: &GlobalPlan,
+    widths: &[u32],
+    place: Option<Place>,
+) -> Emitted {
     let wanted: &[u32] = if copy.cache == CacheOp::Cg {
-        &COPY_BYTES[..1]
+        &widths[..1]
     } else {
-        &COPY_BYTES
+        widths
     };
     if wanted.contains(&plan.access.bytes) {
         return Ok(());
     }
-    let what = match wanted {
-        [bytes] => format!("{bytes} bytes at once, as `CacheOp::Cg` asks for"),
-        _ => "4 bytes at once, the least that an asynchronous copy moves".to_owned(),
+    let why_so_many = if copy.cache == CacheOp::Cg {
+        "as `CacheOp::Cg` asks for"
+    } else {
+        "the least that an asynchronous copy moves"
     };
+    let least = wanted.last().unwrap_or(&0);
+    let what = format!("{least} bytes at once, {why_so_many}");
     let error = Diagnostic::error(
         ErrorCode::AccessWidth,
         place,
@@ -81,14 +93,15 @@ fn check_width(copy: &AsyncCopy, plan: &GlobalPlan, place: Option<Place>) -> Emi
     } else {
         "what lies together follows from the layout of the pointers, from what is known of their offsets and alignment (`multiple_of`), and from the layout of the tile"
     };
-    Err(error.note(why).help(
-        "give each thread whole runs of a row (`Coalesced` does), and the tile a layout that keeps 16 bytes together",
-    ))
+    Err(error.note(why).help(format!(
+        "give each thread whole runs of a row (`Coalesced` does), and the tile a layout that keeps {} bytes together",
+        widths[0]
+    )))
 }
 
-/// Only copies of 16 bytes can pass L1 by, which they then do: what is copied is read from shared memory.
-fn cache(asked: CacheOp, bytes: u32) -> CpAsyncCache {
-    if bytes == 16 && asked != CacheOp::Ca {
+/// Only the widest copies can pass L1 by, which they then do: what is copied is read from shared memory.
+fn cache(asked: CacheOp, is_widest: bool) -> CpAsyncCache {
+    if is_widest && asked != CacheOp::Ca {
         CpAsyncCache::Cg
     } else {
         CpAsyncCache::Ca

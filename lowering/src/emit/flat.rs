@@ -10,9 +10,6 @@ use super::element::Element;
 use super::vector::{Shape, plain_load, plain_store};
 use crate::analysis::scratch::numbering::{bits_of, held_by_ctas};
 
-/// The widest access of one thread (PTX ISA 9.7.9.8).
-const MAX_ACCESS_BYTES: u32 = target::SM_90A.access.widest_bytes;
-
 /// Where the elements of a tensor that a CTA holds lie: each bit of a coordinate has a bit of its own in the offset, but for
 /// those that the CTA's rank decides.
 pub(super) struct Flat {
@@ -111,10 +108,10 @@ impl Flat {
 
     /// Sets of registers that are accessed together, with their offset in elements; every register that is no copy stands
     /// in one.
-    fn accesses(&self, held: &Distribution) -> Vec<(u32, Vec<usize>)> {
+    fn accesses(&self, held: &Distribution, widest_bytes: u32) -> Vec<(u32, Vec<usize>)> {
         let offset = |packed: u64| self.offset(&held.map, packed, |_| true);
         let bases = held.map.bases(Axis::Register);
-        let most = MAX_ACCESS_BYTES / self.elem.bytes();
+        let most = widest_bytes / self.elem.bytes();
         let mut steps: Vec<usize> = Vec::new();
         while 1 << (steps.len() + 1) <= most {
             let wanted = 1 << steps.len();
@@ -140,7 +137,7 @@ impl Flat {
     pub(super) fn store(&self, held: &Distribution, elements: &[Element], cx: &mut Emitter<'_>) {
         let owner = held.owner(&mut cx.code).map(Predicate::is);
         let base = self.thread_address(held, |_| true, cx);
-        for (offset, registers) in self.accesses(held) {
+        for (offset, registers) in self.accesses(held, cx.func.target.access.widest_bytes) {
             let values: Vec<Element> = registers.iter().map(|&r| elements[r]).collect();
             let shape = Shape::new(self.elem, values.len());
             let to = self.moved(base, offset);
@@ -164,7 +161,7 @@ impl Flat {
         cx: &mut Emitter<'_>,
     ) -> Vec<Element> {
         let mut loaded = vec![Element::int(0); held.registers()];
-        for (offset, registers) in self.accesses(held) {
+        for (offset, registers) in self.accesses(held, cx.func.target.access.widest_bytes) {
             let shape = Shape::new(self.elem, registers.len());
             let regs = cx.code.vector_regs(shape, None);
             let from = self.moved(base, offset);

@@ -84,7 +84,7 @@ impl Emitter<'_> {
 /// The plan, whose scratch was checked before emission.
 fn plan_of(op: &ConvertLayout, inst: Inst, cx: &Emitter<'_>) -> Result<ConversionPlan, Diagnostic> {
     let (from, to) = (cx.tensor(op.operand), cx.tensor(cx.func.result(inst)));
-    conversion::plan(op, from, to).map_err(|error| {
+    conversion::plan(cx.func.target, op, from, to).map_err(|error| {
         Diagnostic::error(
             ErrorCode::BrokenRule,
             cx.func.place(inst),

@@ -13,11 +13,12 @@ use ptx::{
     Addr, ArriveOp, BinaryOp, Dest, MbarSpace, Operand, Predicate, Reg, RegClass, Special, Type,
     WaitOp,
 };
+use target::MBARRIER_BYTES;
 
 use super::Emitter;
 use super::code::{Code, move_type};
 use super::element::{Element, class};
-use crate::analysis::scratch::{Area, MBARRIER_BYTES, word};
+use crate::analysis::scratch::{Area, word};
 
 /// One element of each operand.
 type Tuple = Vec<Element>;
@@ -223,7 +224,7 @@ impl Exchange<'_> {
                 panic!("shared memory is addressed through a register");
             };
             let from = Addr::reg(cx.code.moved_by(base, turn.set), from.offset);
-            let words = cx.code.load_parts(from, word(elem), parts);
+            let words = cx.load_parts(from, word(elem), parts);
             let elements = words.into_iter().map(|w| cx.code.arrived(w, elem));
             lists.push(elements.collect());
         }

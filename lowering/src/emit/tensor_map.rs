@@ -11,6 +11,7 @@ use ptx::{
     Addr, FenceProxyTensormap, FenceSem, Operand, Predicate, ProxySpace, Reg, Scope, Space,
     TensormapField, TensormapReplace, Type, VecWidth,
 };
+use target::TENSOR_MAP_BYTES;
 
 use super::element::Element;
 use super::tma::MAP;
@@ -41,14 +42,10 @@ struct Maker<'m, 'f> {
 }
 
 impl Maker<'_, '_> {
-    fn map_bytes(&self) -> u32 {
-        self.cx.func.target.tensor_map.bytes
-    }
-
     /// All fields that are never named are zero.
     fn clear(&mut self) {
         let zero = Operand::from(self.cx.code.mov(Type::B64, Operand::Int(0)));
-        for offset in (0..self.map_bytes() as i32).step_by(16) {
+        for offset in (0..TENSOR_MAP_BYTES as i32).step_by(16) {
             let store = ptx::St {
                 vec: Some(VecWidth::V2),
                 ty: Type::B64,
@@ -84,7 +81,7 @@ impl Maker<'_, '_> {
 
     /// What one copy moves, and how it lies in shared memory.
     fn copies(&mut self, m: &TensorMapType, fills_with_nan: bool) {
-        let size = m.box_dims();
+        let size = m.box_dims(self.cx.func.target);
         let size = size.expect("the blocks of a verified map can be moved");
         self.set(
             TensormapField::Rank,
@@ -135,7 +132,7 @@ impl Maker<'_, '_> {
         self.cx.meet();
         let acquire = FenceProxyTensormap {
             addr: Some(Addr::reg(self.place, 0)),
-            bytes: Some(Operand::Int(self.map_bytes().into())),
+            bytes: Some(Operand::Int(TENSOR_MAP_BYTES.into())),
             ..FenceProxyTensormap::new(FenceSem::Acquire, Scope::Gpu)
         };
         self.cx.code.push(acquire);

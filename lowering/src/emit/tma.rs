@@ -147,7 +147,7 @@ impl<'f> Emitter<'f> {
     /// A tensor map among the parameters: the engine wants its generic address. The map stays where the launch put it, so
     /// that it needs no fence and its address becomes a place in the constant bank.
     pub(super) fn map_param(&mut self, map: Value, name: &str) {
-        let declared = Param::tensor_map(name, self.func.target);
+        let declared = Param::tensor_map(name);
         let symbol = self.code.entry.add_param(declared);
         let address = self.code.in_prologue(|code| {
             let place = code.mov(Type::U64, symbol);
@@ -176,7 +176,7 @@ impl<'f> Emitter<'f> {
     }
 
     fn messages(&self, map: Value) -> Vec<TmaMessage> {
-        let messages = self.map_type(map).messages();
+        let messages = self.map_type(map).messages(self.func.target);
         messages.expect("the blocks of a verified map can be moved")
     }
 
@@ -184,7 +184,7 @@ impl<'f> Emitter<'f> {
     fn messages_in(&self, map: Value, view: Value) -> Vec<TmaMessage> {
         let view = self.func.ty(view).as_smem();
         let view = view.expect("the verifier admits only shared memory here");
-        let messages = self.map_type(map).messages_in(view);
+        let messages = self.map_type(map).messages_in(self.func.target, view);
         messages.expect("the verifier admits only views that hold blocks as the engine moves them")
     }
 

@@ -5,6 +5,7 @@ use diag::{Code, Diagnostic, Diagnostics};
 use ir::Func;
 use ir::entity::Inst;
 use layout::convert::AccessKind;
+use target::BANKS;
 
 use crate::analysis::access::Accesses;
 use crate::analysis::axis::Axes;
@@ -63,7 +64,7 @@ fn conflict(func: &Func, inst: Inst, cost: BankCost) -> Diagnostic {
         AccessKind::Matrix | AccessKind::Transposed => "of matrices",
     };
     let note = format!(
-        "each thread moves {} bytes at once {by}, {} times; lanes whose words lie in one of the 32 banks wait for one another",
+        "each thread moves {} bytes at once {by}, {} times; lanes whose words lie in one of the {BANKS} banks wait for one another",
         cost.thread_bytes, cost.accesses
     );
     Diagnostic::error(Code::BankConflict, func.place(inst), message)
@@ -81,10 +82,11 @@ fn report(func: &Func, inst: Inst, cost: AccessCost) -> Diagnostic {
     let AccessCost {
         vector_bytes,
         sectors,
+        sector_bytes,
         ..
     } = cost;
     Diagnostic::error(Code::UncoalescedAccess, func.place(inst), message)
-        .note(format!("each thread accesses {vector_bytes} bytes at once, and a warp touches {sectors} sectors of 32 bytes"))
+        .note(format!("each thread accesses {vector_bytes} bytes at once, and a warp touches {sectors} sectors of {sector_bytes} bytes"))
         .help("let neighbouring lanes access neighbouring elements: take the layout `Coalesced`, or convert to another one after the load or before the store")
 }
 

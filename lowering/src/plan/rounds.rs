@@ -37,7 +37,7 @@ pub(super) fn reduce(
 /// The conversions that take several rounds, with the bytes of their tiles.
 pub(super) fn of_several(func: &Func, needs: &[Need]) -> Vec<(Inst, u32)> {
     // A round takes more than half of what it may.
-    let least = Limits::default().scratch_bytes / 2;
+    let least = Limits::of(func.target).scratch_bytes / 2;
     let large = needs.iter().filter(|need| need.block.bytes > least);
     let insts = large.map(|need| need.inst);
     let several = insts.filter_map(|inst| match func.op(inst) {
@@ -67,7 +67,7 @@ fn allow(func: &mut Func, scratches: &mut Scratches, inst: Inst, bytes: u32) {
 
 fn bytes_of_all_rounds(func: &Func, inst: Inst, op: &ConvertLayout) -> Option<u32> {
     let (from, to) = (func.ty(op.operand), func.ty(func.result(inst)));
-    let plan = conversion::plan(op, from.as_tensor()?, to.as_tensor()?).ok()?;
+    let plan = conversion::plan(func.target, op, from.as_tensor()?, to.as_tensor()?).ok()?;
     match plan.conversion {
         Conversion::Shared(plan) if plan.exchanges.len() > 1 => {
             Some(plan.scratch_bytes * plan.exchanges.len() as u32)

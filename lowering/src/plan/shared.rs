@@ -99,7 +99,7 @@ fn in_fewer_rounds(func: &mut Func, scratches: &mut Scratches, plan: Plan) -> Pl
         return plan;
     };
     let budget = budget(func, plan.2);
-    let least = Limits::default().scratch_bytes;
+    let least = Limits::of(func.target).scratch_bytes;
     let limits = std::iter::successors(Some(largest), |limit| Some(limit / 2));
     let limits = limits.take_while(|limit| *limit > least);
     for limit in limits.filter(|limit| *limit <= budget) {

@@ -7,6 +7,7 @@ use std::path::Path;
 use layout::Layout;
 use layout::convert::{Limits, plan_conversion};
 use lowering::analysis::conversions::ConversionCost;
+use target::SM_90A;
 
 use crate::kernel::{Tensor, compiled};
 
@@ -165,6 +166,7 @@ impl Row {
         // In a kernel of its own, a conversion gets the memory for one round.
         let limits = Limits {
             scratch_bytes: 64 << 10,
+            ..Limits::of(&SM_90A)
         };
         let plan = plan_conversion(&from, &to, self.elem.1, limits).unwrap();
         ConversionCost::of(&plan)

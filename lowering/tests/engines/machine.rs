@@ -240,7 +240,7 @@ fn map(ty: &Type, address: u64, dims: &[u64], corners: Option<([i16; 3], [i16; 3
 }
 
 fn access(m: &TensorMapType, corners: Option<([i16; 3], [i16; 3])>) -> TensorAccess {
-    let size = m.box_dims().unwrap();
+    let size = m.box_dims(&target::SM_90A).unwrap();
     match (m.mode, corners) {
         (TensorMapMode::Tiled, None) => {
             let mut box_dims = [1; 5];

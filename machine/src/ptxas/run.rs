@@ -11,12 +11,16 @@ use super::{AssemblyReport, Message, Ptxas, Severity, Version, budget, dropped};
 use crate::Error;
 use crate::process::output_within;
 
-/// The command line for code of `target`, without input and output.
+/// The command line for PTX text, without input and output: `-arch` is the target that it names, and `sm_90a` where that is an
+/// architecture that others build on, such as `sm_90`.
 ///
 /// `-c`, `-g` and `-O0` are never used: each serialises `wgmma` or drops `setmaxnreg`. `-lineinfo` is not needed: ptxas
 /// keeps the `.loc` lines that it is given.
-pub fn flags(target: &Target) -> [String; 2] {
-    [format!("-arch={}", target.arch), "-v".to_owned()]
+pub fn flags(ptx: &str) -> [String; 2] {
+    let line = ptx.lines().find_map(|line| line.strip_prefix(".target "));
+    let named = line.and_then(|line| Target::named(line.split(',').next()?.trim()));
+    let arch = named.unwrap_or(&SM_90A).arch;
+    [format!("-arch={arch}"), "-v".to_owned()]
 }
 
 /// The largest kernels take ptxas some seconds.
@@ -67,7 +71,7 @@ pub struct SourcePlace {
 }
 
 impl Ptxas {
-    /// Assembles PTX text for `sm_90a`.
+    /// Assembles PTX text for the target that it names.
     ///
     /// # Errors
     /// [`Error::Ptxas`] for rejected PTX, for notes that mean a slow kernel ([`Code`](super::Code)), and for code that would hang
@@ -86,11 +90,7 @@ impl Ptxas {
         std::fs::write(&input, ptx)
             .map_err(|error| tool(format!("{}: {error}", input.display())))?;
         let mut command = Command::new(&self.path);
-        command
-            .args(flags(&SM_90A))
-            .arg(&input)
-            .arg("-o")
-            .arg(&output);
+        command.args(flags(ptx)).arg(&input).arg("-o").arg(&output);
         let run = output_within(&mut command, WORK_LIMIT)
             .map_err(|error| tool(error.to_string()))?
             .ok_or_else(|| tool(too_long()))?;

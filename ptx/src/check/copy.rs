@@ -10,6 +10,7 @@ use crate::inst::{
 use crate::operand::{Addr, CtaMask, Im2colOffsets, Operand, TensorAddr};
 use crate::registers::RegClass;
 use crate::types::{Space, Type};
+use target::{MBARRIER_BYTES, TENSOR_MAP_ALIGNMENT_BYTES, TENSOR_MAP_BYTES};
 
 impl Visit<CpAsync> for Checker<'_> {
     fn visit(&mut self, inst: &CpAsync) {
@@ -80,12 +81,7 @@ impl Checker<'_> {
 
     /// The mbarrier that a copy completes on, of any CTA of the cluster.
     fn completion(&mut self, mbar: Addr) {
-        self.shared(
-            "mbar",
-            mbar,
-            Space::SharedCluster,
-            self.machine.mbarrier.bytes,
-        );
+        self.shared("mbar", mbar, Space::SharedCluster, MBARRIER_BYTES);
     }
 
     /// A box in shared memory.
@@ -218,8 +214,13 @@ impl Checker<'_> {
 
     /// An encoded tensor map.
     pub(super) fn tensor_map(&mut self, operand: &'static str, addr: Addr, space: Option<Space>) {
-        let limits = &self.machine.tensor_map;
-        self.addr(operand, addr, space, limits.bytes, limits.alignment_bytes);
+        self.addr(
+            operand,
+            addr,
+            space,
+            TENSOR_MAP_BYTES,
+            TENSOR_MAP_ALIGNMENT_BYTES,
+        );
     }
 
     /// A tensor needs so many dimensions for an image.

@@ -521,7 +521,7 @@ impl Visit<TensormapReplace> for Checker<'_> {
 
 impl Visit<TensormapCpFenceproxy> for Checker<'_> {
     fn visit(&mut self, inst: &TensormapCpFenceproxy) {
-        let bytes = self.machine.tensor_map.bytes;
+        let bytes = target::TENSOR_MAP_BYTES;
         self.addr("dst", inst.dst, Some(Space::Global), bytes, bytes);
         self.addr("src", inst.src, Some(Space::Shared), bytes, bytes);
         self.map_bytes(&inst.bytes);

@@ -78,7 +78,7 @@ impl Visit<FenceProxyTensormap> for Checker<'_> {
             "the acquiring tensormap fence names the map and its size, the releasing one nothing".to_owned()
         });
         if let (Some(addr), Some(bytes)) = (inst.addr, &inst.bytes) {
-            self.addr("addr", addr, None, self.machine.tensor_map.bytes, 1);
+            self.addr("addr", addr, None, target::TENSOR_MAP_BYTES, 1);
             self.map_bytes(bytes);
         }
     }
@@ -91,7 +91,7 @@ impl Checker<'_> {
             MbarSpace::Cta => Space::Shared,
             MbarSpace::Cluster => Space::SharedCluster,
         });
-        let bytes = self.machine.mbarrier.bytes;
+        let bytes = target::MBARRIER_BYTES;
         self.addr("addr", addr, space, bytes, bytes);
     }
 
@@ -121,7 +121,7 @@ impl Checker<'_> {
 
     /// The size of a tensor map, written as an operand.
     pub(super) fn map_bytes(&mut self, bytes: &Operand) {
-        let wanted = self.machine.tensor_map.bytes;
+        let wanted = target::TENSOR_MAP_BYTES;
         self.immediate("bytes", bytes, wanted.to_string(), |value| {
             value == wanted.into()
         });

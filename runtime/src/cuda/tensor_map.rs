@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "foreign functions of the driver")]
 
 use std::ffi::{c_int, c_void};
+use target::MOST_TENSOR_RANK;
 
 use cudarc::driver::sys::{
     self, CUtensorMapDataType_enum as DataType, CUtensorMapFloatOOBfill_enum as Fill,
@@ -46,7 +47,7 @@ pub(crate) fn encode_tensor_map(
 fn encode_tiled(
     context: &Context,
     map: &TensorMap,
-    box_dims: &[u32; 5],
+    box_dims: &[u32; MOST_TENSOR_RANK],
     encoded: &mut sys::CUtensorMap,
 ) -> Result<(), CudaFailure> {
     // SAFETY: writes one aligned tensor map; each array has at least `rank` entries, the strides `rank` - 1; the

@@ -14,10 +14,12 @@ pub struct Coalescing {
     pub line: u32,
     /// Bytes that a thread accesses at once.
     pub thread_bytes: u32,
-    /// Sectors of 32 bytes that the costliest request of a warp touches, each counted once however many lanes access it.
+    /// Sectors of [`sector_bytes`](Self::sector_bytes) that the costliest request of a warp touches, each counted once however many lanes access it.
     pub sectors: u32,
     /// Bytes of these sectors that the warp's lanes use, each counted once.
     pub used_bytes: u32,
+    /// Bytes of a sector, in which global memory is read and written.
+    pub sector_bytes: u32,
     /// What keeps the access from being wider, and what would widen it; one line each.
     pub advice: Vec<String>,
 }
@@ -25,7 +27,11 @@ pub struct Coalescing {
 impl Coalescing {
     /// Sectors beyond those that the bytes used would fill.
     pub fn wasted_sectors(&self) -> u32 {
-        self.sectors - self.used_bytes.div_ceil(32).min(self.sectors)
+        self.sectors
+            - self
+                .used_bytes
+                .div_ceil(self.sector_bytes)
+                .min(self.sectors)
     }
 }
 
@@ -38,7 +44,7 @@ pub struct BankConflicts {
     pub line: u32,
     /// Bytes that a thread moves by one instruction.
     pub thread_bytes: u32,
-    /// How often the warp goes through the 32 banks.
+    /// How often the warp goes through the banks.
     pub wavefronts: u32,
     /// Wavefronts of these beyond those that the bytes need.
     pub conflicts: u32,
@@ -54,6 +60,7 @@ pub(super) fn coalescing<H, K: Kernel<H>>(kernel: K) -> Result<Vec<Coalescing>> 
             thread_bytes: cost.vector_bytes,
             sectors: cost.sectors,
             used_bytes: cost.used_bytes,
+            sector_bytes: cost.sector_bytes,
             advice: entry.advice,
         }),
         Cost::Shared(..) | Cost::Conversion(_) => None,

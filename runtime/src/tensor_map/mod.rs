@@ -10,7 +10,7 @@ pub use ptx::L2Promotion;
 pub use view::{TensorSource, TensorView};
 
 use ptx::{EncodedTensorMap, TensorMap};
-use target::SM_90A;
+use target::TENSOR_MAP_ALIGNMENT_BYTES;
 
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -83,7 +83,7 @@ pub struct TensorMapDescriptor {
 
 impl TensorMapDescriptor {
     /// What a parameter of this kind is aligned to, in bytes.
-    pub const ALIGN: usize = SM_90A.tensor_map.alignment_bytes as usize;
+    pub const ALIGN: usize = TENSOR_MAP_ALIGNMENT_BYTES as usize;
 
     /// The map of a tensor in `buffer`.
     ///

@@ -1,6 +1,7 @@
 //! Tensors as a launch passes them for a kernel's tensor maps.
 
 use std::marker::PhantomData;
+use target::Target;
 
 use gluon_lang::lang;
 use ir::{TensorMapMode, TensorMapType};
@@ -177,7 +178,7 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
         let ty = param.ty.as_tensor_map();
         let ty = ty.expect("the handle of a tensor map stands for a parameter that is one");
         let map = self
-            .cut(ty)
+            .cut(device.target(), ty)
             .and_then(|cut| describe(device.target(), room, &self.place, &cut, self.options));
         let map = map.map_err(|rule| Error::TensorArgument {
             kernel: packing.kernel().to_string(),
@@ -190,7 +191,7 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
     }
 
     /// What the kernel's parameter takes of this tensor.
-    fn cut(&self, ty: &TensorMapType) -> Result<Cut, String> {
+    fn cut(&self, target: &Target, ty: &TensorMapType) -> Result<Cut, String> {
         let rank = self.place.shape.len();
         if rank != ty.coordinates() {
             return Err(format!(
@@ -213,7 +214,7 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
                 Some(window.clone().unwrap_or_else(none))
             }
         };
-        let block = ty.box_dims().map_err(|error| error.to_string())?;
+        let block = ty.box_dims(target).map_err(|error| error.to_string())?;
         let swizzle_bytes = match &ty.layout {
             SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
             _ => 0,

@@ -2,7 +2,7 @@
 
 use crate::fault::{FaultKind, LaneSet, Stepped, Trouble};
 use crate::lanes::{LANES, Lanes32, lanes_of};
-use crate::machine::state::barrier::{Arrival, BARRIERS, BarrierResult, BarrierState};
+use crate::machine::state::barrier::{Arrival, BarrierResult, BarrierState};
 use crate::machine::state::cluster::Cta;
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{Wait, Warp};
@@ -101,12 +101,13 @@ fn uniform(scene: &Scene<'_>, slot: u32, what: &str) -> Stepped<u32> {
 
 fn barrier_id(scene: &Scene<'_>, barrier: &Barrier) -> Stepped<u32> {
     let id = uniform(scene, barrier.id, "barrier number")?;
-    if (id as usize) < BARRIERS {
+    let barriers = scene.cluster.ctas[scene.cta].barriers.len();
+    if (id as usize) < barriers {
         return Ok(id);
     }
     let message = format!(
         "barrier {id} does not exist; a CTA has barriers 0 to {}",
-        BARRIERS - 1
+        barriers - 1
     );
     Err(Trouble::new(FaultKind::IllegalOperand, scene.mask, message))
 }

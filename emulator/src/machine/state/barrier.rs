@@ -2,9 +2,6 @@
 
 use crate::machine::order::Clocks;
 
-/// Barriers of a CTA (PTX ISA 9.7.13.1).
-pub(crate) const BARRIERS: usize = target::SM_90A.cta.barriers as usize;
-
 /// One phase of a CTA barrier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BarrierState {

@@ -1,18 +1,21 @@
 //! CTAs and clusters while they run.
 
 use crate::machine::order::{Actor, ActorId, Actors, Clock, MbarrierId, Stamp};
-use crate::machine::state::barrier::{BARRIERS, BarrierState, ClusterBarrier};
+use crate::machine::state::barrier::{BarrierState, ClusterBarrier};
 use crate::machine::state::copies::Pending;
 use crate::machine::state::linear::Linear;
 use crate::machine::state::mbarrier::Mbarrier;
 use crate::machine::state::warp::Warp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use target::Target;
 
 /// CTAs that run together and see each other's shared memory; one CTA when the launch names no cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     /// Number of the cluster in the order of the grid.
     pub(crate) index: u64,
+    /// The machine whose limits hold.
+    pub(crate) target: &'static Target,
     pub(crate) ctas: Vec<Cta>,
     /// Warp steps so far.
     pub(crate) steps: u64,
@@ -35,7 +38,8 @@ pub(crate) struct Cta {
     /// Coordinates in the grid.
     pub(crate) index: [u32; 3],
     pub(crate) shared: Linear,
-    pub(crate) barriers: [BarrierState; BARRIERS],
+    /// As many as the target has.
+    pub(crate) barriers: Box<[BarrierState]>,
     pub(crate) warps: Vec<Warp>,
     /// mbarriers by shared address.
     pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,

@@ -161,6 +161,7 @@ impl<'a> Context<'a> {
         let warps = volume(self.launch.block).div_ceil(32) as u16;
         Cluster {
             index,
+            target: self.target,
             ctas,
             actors: Actors::new(count as u16, warps),
             steps: 0,
@@ -202,7 +203,7 @@ impl<'a> Context<'a> {
                 self.shared_bytes as usize,
                 self.code.shared_granule_bits,
             ),
-            barriers: std::array::from_fn(|_| BarrierState::default()),
+            barriers: vec![BarrierState::default(); self.target.cta.barriers as usize].into(),
             warps,
         }
     }

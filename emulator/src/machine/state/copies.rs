@@ -16,7 +16,7 @@ pub(crate) struct Piece {
 }
 
 /// The most that one thread stores by one instruction.
-pub(crate) const MAX_GIVEN_BYTES: usize = 16;
+pub(crate) const MAX_GIVEN_BYTES: usize = target::WIDEST_ACCESS_BYTES as usize;
 
 /// The other side of a piece.
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,6 @@
 use crate::machine::order::{ActorId, Clock, Clocks, Stamp};
 use smallvec::SmallVec;
 
-/// The largest count of arrivals.
-pub(crate) const MAX_COUNT: u32 = target::SM_90A.mbarrier.arrivals;
-/// The largest count of transaction bytes.
-pub(crate) const MAX_BYTES: u32 = target::SM_90A.mbarrier.transaction_bytes;
-
 /// An mbarrier, found by its address. Its memory only says that it is initialised.
 #[derive(Clone, Debug)]
 pub(crate) struct Mbarrier {

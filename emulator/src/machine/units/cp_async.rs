@@ -9,6 +9,7 @@ use crate::machine::state::copies::CopyInFlight;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::machine::units::in_flight::deposit;
 use crate::program::copy::{GroupOp, Spot, ThreadCopy};
+use target::WIDEST_ACCESS_BYTES;
 
 impl Worker<'_> {
     pub(crate) fn thread_copy(&mut self, scene: &mut Scene<'_>, copy: &ThreadCopy) -> Stepped {
@@ -93,7 +94,7 @@ impl Worker<'_> {
         lane: usize,
     ) -> Stepped {
         let (cta, index, address, read) = copy.moves[lane];
-        let mut data = [0; 16];
+        let mut data = [0; WIDEST_ACCESS_BYTES as usize];
         if read > 0 {
             self.read_global(address, &mut data[..read as usize])?;
         }

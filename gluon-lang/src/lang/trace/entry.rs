@@ -224,7 +224,7 @@ pub(crate) fn declare_map(index: usize, elem: DType, at: At) -> Value {
     })
 }
 
-/// What one copy through a map moves. A block that the engine cannot move is reported here, once.
+/// What one copy through a map moves. A block that TMA cannot move is reported here, once.
 #[inline(never)]
 pub(crate) fn set_block(
     map: Value,
@@ -244,21 +244,19 @@ pub(crate) fn set_block(
             elem: m.elem,
         };
         let func = trace.builder.func_mut();
-        let ctas = func.cluster_ctas();
-        let checked = check_map(&ty, ctas);
-        match checked {
+        match check_map(&ty, func) {
             Ok(()) => func.set_ty(map, Type::TensorMap(ty)),
             Err((code, message)) => {
                 func.set_ty(map, Type::Poison);
-                let error = OpError::new(code, message);
-                trace.fail(with_fitting_swizzle(error, &ty, ctas), at);
+                let error = with_fitting_swizzle(OpError::new(code, message), &ty, func);
+                trace.fail(error, at);
             }
         }
     });
 }
 
 /// Names the swizzle that a refused block could have, if that helps.
-pub(super) fn with_fitting_swizzle(error: OpError, m: &TensorMapType, ctas: u32) -> OpError {
+pub(super) fn with_fitting_swizzle(error: OpError, m: &TensorMapType, func: &Func) -> OpError {
     if error.code == Code::WrongWarps {
         return error.help(format!(
             "give the layout CTA bases for as many CTAs, or the kernel `cluster = {}`",
@@ -274,7 +272,7 @@ pub(super) fn with_fitting_swizzle(error: OpError, m: &TensorMapType, ctas: u32)
         layout: fitting(m).into(),
         ..m.clone()
     };
-    if !is_as_written && check_map(&fitting_map, ctas).is_ok() {
+    if !is_as_written && check_map(&fitting_map, func).is_ok() {
         error.help(format!("`Nvmma::{name}` fits this block"))
     } else {
         error

@@ -6,6 +6,7 @@ use super::{Parsed, Parser, Token};
 use crate::Func;
 use crate::elem::Elem;
 use layout::AnyLayout;
+use target::{TARGETS, Target};
 
 impl Parser<'_> {
     pub(super) fn file_of_one_kernel(&mut self) -> Parsed<()> {
@@ -108,6 +109,7 @@ impl Parser<'_> {
         self.expect('(')?;
         match word.as_str() {
             "warps" => self.func.warps = self.number("the number of warps")?,
+            "target" => self.target()?,
             "max_registers" => self.func.max_registers = Some(self.number("registers")?),
             "min_ctas_per_sm" => self.func.min_ctas_per_sm = Some(self.number("CTAs")?),
             "cluster" => self.cluster()?,
@@ -120,6 +122,18 @@ impl Parser<'_> {
             _ => return self.error_before(format!("a kernel has no `{word}`")),
         }
         self.expect(')')
+    }
+
+    fn target(&mut self) -> Parsed<()> {
+        let arch = self.word("a target")?;
+        let Some(target) = Target::named(&arch) else {
+            let known = TARGETS
+                .map(|target| format!("`{}`", target.arch))
+                .join(", ");
+            return self.error_before(format!("`{arch}` is no target; there is {known}"));
+        };
+        self.func.target = target;
+        Ok(())
     }
 
     fn cluster(&mut self) -> Parsed<()> {

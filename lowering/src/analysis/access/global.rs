@@ -1,23 +1,22 @@
 //! Accesses through pointers to global memory.
 //!
-//! The elements of a thread that follow one another in memory are accessed together, up to 16 bytes. How many do so
+//! The elements of a thread that follow one another in memory are accessed together, up to the target's widest access. How many do so
 //! follows from what is known of the addresses, and from which elements the layout gives to one thread.
 //!
 //! Matches on ops: each kind of access has its own forms of instructions, as emission has.
 
-use ir::TensorType;
 use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::Op;
 use ir::ops::atomic::{AtomicOp, AtomicRmw, Semantics};
+use ir::{Func, TensorType};
 use layout::linear::Registers;
 use layout::linear::gf2::Span;
 use layout::local::{LocalPlan, plan_local};
 use layout::{Axis, LinearLayout};
 
-use super::plan::{AccessPlan, Cut, Limit, MAX_ACCESS_BYTES, Memory};
+use super::plan::{AccessPlan, Cut, Limit, Memory};
 use super::{Accesses, shared};
-use crate::analysis::axis::Axes;
 use crate::analysis::mask;
 
 /// How each thread accesses global memory by one instruction of the tile IR.
@@ -172,7 +171,7 @@ fn vectors(
     map: &LinearLayout,
 ) -> GlobalPlan {
     let held = Held::of(map);
-    let along = |dim| (dim, Along::of(accesses.axes, through, &held, dim));
+    let along = |dim| (dim, Along::of(accesses, through, &held, dim));
     let (dim, along) = (0..t.rank())
         .map(along)
         .max_by_key(|(_, along)| along.rank())
@@ -182,7 +181,7 @@ fn vectors(
         .mask
         .map_or(Cut::Nowhere, |mask| cut_of(accesses, mask, dim, len));
     let runs = held.runs(&along.steps);
-    let limit = along.limit(through.elem.bytes());
+    let limit = along.limit(accesses.func, through.elem.bytes());
     with_runs(through, dim, (runs, held.copies()), cut, limit)
 }
 
@@ -208,7 +207,14 @@ fn copies(
     let mut plan = vectors(accesses, through, t, map);
     let memory = accesses.func.ty(view).as_smem()?;
     let bits = 8 * memory.elem.bytes();
-    let local = plan_local(map, &memory.layout, &memory.alloc_shape, bits).ok()?;
+    let local = plan_local(
+        accesses.func.target,
+        map,
+        &memory.layout,
+        &memory.alloc_shape,
+        bits,
+    )
+    .ok()?;
     let places = shared::places(&local);
     let longest = if plan.access.cut == Cut::Anywhere {
         1
@@ -247,9 +253,10 @@ struct Along {
 }
 
 impl Along {
-    fn of(axes: &Axes, through: &Through, held: &Held<'_>, dim: usize) -> Along {
+    fn of(accesses: &Accesses<'_>, through: &Through, held: &Held<'_>, dim: usize) -> Along {
+        let axes = accesses.axes;
         let elem_bytes = through.elem.bytes();
-        let most = MAX_ACCESS_BYTES / elem_bytes;
+        let most = accesses.func.target.access.widest_bytes / elem_bytes;
         let contiguity = axes.contiguity(through.pointers, dim);
         let aligned_bytes = axes.divisibility(through.pointers, dim);
         let width = most.min(contiguity).min(aligned_bytes / elem_bytes).max(1);
@@ -273,9 +280,9 @@ impl Along {
     }
 
     /// What keeps the runs from being longer: the addresses before the layout, which follows them where it is `Coalesced`.
-    fn limit(&self, elem_bytes: u32) -> Limit {
+    fn limit(&self, func: &Func, elem_bytes: u32) -> Limit {
         let len = 1 << self.steps.len();
-        if len * elem_bytes >= MAX_ACCESS_BYTES {
+        if len * elem_bytes >= func.target.access.widest_bytes {
             Limit::Widest
         } else if self.contiguity <= len {
             Limit::Contiguity(self.contiguity)

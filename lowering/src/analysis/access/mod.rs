@@ -95,6 +95,7 @@ pub fn facts(func: &Func, axes: &Axes, inst: Inst, pointers: Value) -> AccessFac
         elem_bits: pointee.map_or(8, |d| d.bytes() * 8),
         contiguity: per_dim(&|d| axes.contiguity(pointers, d)),
         divisibility_bytes: per_dim(&|d| axes.divisibility(pointers, d)),
+        widest_bytes: func.target.access.widest_bytes,
         is_load: func.op(inst).rules().effects().writes.is_none(),
     }
 }

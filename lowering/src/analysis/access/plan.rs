@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-/// The widest access of one thread in bytes (PTX ISA 9.7.9.8: `.v4.b32`, `.v2.b64`).
-pub const MAX_ACCESS_BYTES: u32 = target::SM_90A.access.widest_bytes;
-
 /// Which memory an access goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {

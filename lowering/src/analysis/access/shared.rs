@@ -9,9 +9,10 @@ use ir::{Func, SmemType, TensorType};
 use layout::convert::AccessKind;
 use layout::linear::Registers;
 use layout::local::{Direction, LocalPlan, plan_access, plan_local};
+use target::Target;
 
 use super::global::is_float_extreme;
-use super::plan::{AccessPlan, Cut, Limit, MAX_ACCESS_BYTES, Memory};
+use super::plan::{AccessPlan, Cut, Limit, Memory};
 
 /// How each thread moves its elements of a tile to or from shared memory.
 #[derive(Clone, Debug)]
@@ -57,26 +58,33 @@ pub fn plan(func: &Func, inst: Inst) -> Option<SharedPlan> {
         _ => return None,
     };
     let (memory, tensor) = (func.ty(view).as_smem()?, func.ty(tile).as_tensor()?);
-    let local = local(memory, tensor, instructions)?;
+    let local = local(func.target, memory, tensor, instructions)?;
     Some(SharedPlan {
-        access: whole(&local, memory.elem.bytes()),
+        access: whole(func.target, &local, memory.elem.bytes()),
         view,
         is_remote: matches!(instructions, Instructions::Vectors),
         local: Some(local),
     })
 }
 
-fn local(memory: &SmemType, tensor: &TensorType, by: Instructions) -> Option<LocalPlan> {
+fn local(
+    target: &Target,
+    memory: &SmemType,
+    tensor: &TensorType,
+    by: Instructions,
+) -> Option<LocalPlan> {
     let map = tensor.layout.linear(&tensor.shape).ok()?;
     let (layout, shape) = (&memory.layout, &memory.alloc_shape);
     let bits = 8 * memory.elem.bytes();
     match by {
-        Instructions::Any(direction) => plan_access(&map, layout, shape, bits, direction).ok(),
-        Instructions::Vectors => plan_local(&map, layout, shape, bits).ok(),
+        Instructions::Any(direction) => {
+            plan_access(target, &map, layout, shape, bits, direction).ok()
+        }
+        Instructions::Vectors => plan_local(target, &map, layout, shape, bits).ok(),
     }
 }
 
-fn whole(local: &LocalPlan, elem_bytes: u32) -> AccessPlan {
+fn whole(target: &Target, local: &LocalPlan, elem_bytes: u32) -> AccessPlan {
     let bytes = local.vector * elem_bytes;
     AccessPlan {
         memory: Memory::Shared,
@@ -85,7 +93,7 @@ fn whole(local: &LocalPlan, elem_bytes: u32) -> AccessPlan {
         runs: local.accesses.len() as u32,
         instructions: 1,
         cut: Cut::Nowhere,
-        limit: if bytes == MAX_ACCESS_BYTES {
+        limit: if bytes == target.access.widest_bytes {
             Limit::Widest
         } else {
             Limit::Layout(local.vector)

@@ -1,12 +1,11 @@
 //! The shared memory of an exchange between the CTAs of a cluster.
 
 use ir::elem::{DType, Elem};
-
-/// Bytes of an mbarrier in shared memory.
-pub(crate) const MBARRIER_BYTES: u32 = target::SM_90A.mbarrier.bytes;
+use target::MBARRIER_BYTES;
+use target::WIDEST_ACCESS_BYTES;
 
 /// Where the mbarriers end and the slots begin.
-const FIRST_SLOT: u32 = 16;
+const FIRST_SLOT: u32 = (2 * MBARRIER_BYTES).next_multiple_of(WIDEST_ACCESS_BYTES);
 
 /// mbarriers, then one or two sets of slots. A set has, for each operand and each number that tells apart what a CTA sends,
 /// one word from every CTA.
@@ -29,7 +28,7 @@ impl Area {
     pub(crate) fn new(elems: &[Elem], numbers: u32, parts: u32, is_repeated: bool) -> Area {
         let mut set_bytes: u32 = 0;
         let starts = elems.iter().map(|&elem| {
-            let start = set_bytes.next_multiple_of(16);
+            let start = set_bytes.next_multiple_of(WIDEST_ACCESS_BYTES);
             set_bytes = start + numbers * parts * word(elem).bytes();
             start
         });
@@ -38,7 +37,7 @@ impl Area {
             parts,
             numbers,
             starts,
-            set_bytes: set_bytes.next_multiple_of(16),
+            set_bytes: set_bytes.next_multiple_of(WIDEST_ACCESS_BYTES),
             is_repeated,
         }
     }

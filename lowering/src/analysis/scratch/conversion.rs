@@ -4,6 +4,7 @@ use ir::TensorType;
 use ir::ops::layout::ConvertLayout;
 use layout::LayoutError;
 use layout::convert::{ConversionPlan, Limits, Scope, plan_conversion};
+use target::Target;
 
 use super::{Asked, BarrierScope, NeedsScratch, ScratchNeed};
 
@@ -13,22 +14,20 @@ use super::{Asked, BarrierScope, NeedsScratch, ScratchNeed};
 /// # Errors
 /// Layouts that do not spread the tensor over the same threads.
 pub(crate) fn plan(
+    target: &Target,
     op: &ConvertLayout,
     from: &TensorType,
     to: &TensorType,
 ) -> Result<ConversionPlan, LayoutError> {
-    let limits = if op.scratch.is_none() {
-        Limits::default()
-    } else {
-        Limits {
-            scratch_bytes: op.scratch.bytes,
-        }
-    };
-    let (source, target) = (
+    let mut limits = Limits::of(target);
+    if !op.scratch.is_none() {
+        limits.scratch_bytes = op.scratch.bytes;
+    }
+    let (source, result) = (
         from.layout.linear(&from.shape)?,
         to.layout.linear(&to.shape)?,
     );
-    plan_conversion(&source, &target, 8 * from.elem.bytes(), limits)
+    plan_conversion(&source, &result, 8 * from.elem.bytes(), limits)
 }
 
 impl NeedsScratch for ConvertLayout {
@@ -39,7 +38,7 @@ impl NeedsScratch for ConvertLayout {
         let func = asked.func;
         let (from, to) = (func.ty(self.operand), func.ty(func.result(asked.inst)));
         let tensors = from.as_tensor().zip(to.as_tensor());
-        let plan = tensors.and_then(|(from, to)| plan(self, from, to).ok());
+        let plan = tensors.and_then(|(from, to)| plan(func.target, self, from, to).ok());
         let Some((plan, scope)) = plan.and_then(|plan| plan.scope().map(|scope| (plan, scope)))
         else {
             return ScratchNeed::default();

@@ -6,6 +6,7 @@ use ir::entity::Inst;
 use ir::ops::flow;
 use ir::ops::gather::Histogram;
 use layout::Axis;
+use target::WIDEST_ACCESS_BYTES;
 
 use super::{Area, Asked, BarrierScope, NeedsScratch, ScratchNeed};
 
@@ -67,7 +68,7 @@ impl Sizes {
         let area = Area::new(&[Elem::I32], bins, 1 << rank_bits.len(), is_repeated);
         (!rank_bits.is_empty()).then(|| Sizes {
             rank_bits,
-            start: (bins * Elem::I32.bytes()).next_multiple_of(16),
+            start: (bins * Elem::I32.bytes()).next_multiple_of(WIDEST_ACCESS_BYTES),
             area,
         })
     }

@@ -29,7 +29,7 @@ use ir::{Func, TensorType, for_each_op};
 use layout::{Axis, LinearLayout};
 use smallvec::SmallVec;
 
-pub(crate) use area::{Area, MBARRIER_BYTES, word};
+pub(crate) use area::{Area, word};
 
 use super::uses::Uses;
 

@@ -4,6 +4,7 @@
 use ir::elem::Elem;
 use ir::ops::reduce::Reduce;
 use layout::{Axis, LinearLayout};
+use target::WIDEST_ACCESS_BYTES;
 
 use super::numbering::Numbering;
 use super::{Area, Asked, BarrierScope, NeedsScratch, ScratchNeed, bits_along, map_and_elems};
@@ -28,13 +29,14 @@ impl Sizes {
         let mut bytes: u32 = 0;
         if warp_parts > 1 {
             for elem in elems {
-                // Each operand's part begins at a multiple of 16 bytes.
-                bytes = bytes.next_multiple_of(16) + results.count() * warp_parts * elem.bytes();
+                // Each operand's part begins where the widest access can.
+                bytes = bytes.next_multiple_of(WIDEST_ACCESS_BYTES)
+                    + results.count() * warp_parts * elem.bytes();
             }
         }
         let cta_parts = 1 << bits_along(map, Axis::Block, axis).len();
         let exchange = (cta_parts > 1).then(|| {
-            let start = bytes.next_multiple_of(16);
+            let start = bytes.next_multiple_of(WIDEST_ACCESS_BYTES);
             let area = Area::new(elems, results.count(), cta_parts, is_repeated);
             bytes = start + area.bytes();
             (start, area)

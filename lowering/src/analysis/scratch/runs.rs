@@ -2,6 +2,7 @@
 
 use ir::elem::Elem;
 use layout::{Axis, LinearLayout};
+use target::WIDEST_ACCESS_BYTES;
 
 use super::Area;
 use super::numbering::{Numbering, held_by_ctas};
@@ -143,7 +144,7 @@ pub(crate) fn places(
             Axis::Block => {
                 let tuples = Numbering::new(rest);
                 let area = Area::new(elems, tuples.count(), run.len(), is_repeated);
-                let start = end.next_multiple_of(16);
+                let start = end.next_multiple_of(WIDEST_ACCESS_BYTES);
                 Place::Ctas {
                     tuples,
                     start,
@@ -162,7 +163,7 @@ pub(crate) fn places(
 fn in_slots(slots: Numbering, elems: &[Elem], start: u32) -> Place {
     let mut end = start;
     let starts = elems.iter().map(|elem| {
-        let start = end.next_multiple_of(16);
+        let start = end.next_multiple_of(WIDEST_ACCESS_BYTES);
         end = start + elem.bytes() * slots.count();
         start
     });

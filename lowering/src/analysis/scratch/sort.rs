@@ -3,6 +3,7 @@
 use ir::elem::Elem;
 use ir::ops::sort::Sort;
 use layout::{Axis, LinearLayout};
+use target::WIDEST_ACCESS_BYTES;
 
 use super::numbering::held_bytes;
 use super::{Asked, BarrierScope, NeedsScratch, ScratchNeed, bits_along, map_and_elems};
@@ -12,7 +13,7 @@ pub(crate) fn buffer(map: &LinearLayout, elems: &[Elem]) -> (Vec<u32>, u32) {
     let mut bytes = 0;
     let starts = elems.iter().map(|&elem| {
         let start = bytes;
-        bytes += held_bytes(map, elem).next_multiple_of(16);
+        bytes += held_bytes(map, elem).next_multiple_of(WIDEST_ACCESS_BYTES);
         start
     });
     (starts.collect(), bytes)

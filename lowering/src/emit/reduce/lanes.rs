@@ -71,11 +71,12 @@ impl Plan<'_> {
         let of_each = |weight: fn(Elem) -> u32| self.elems.iter().map(|&elem| weight(elem)).sum();
         let insts = cx.func.region(self.op.combine).insts.len() as u32;
         let combination = insts - 1;
+        let widest_bytes = cx.func.target.access.widest_bytes;
         let reads = |parts: u32| {
             let loads = self
                 .elems
                 .iter()
-                .map(|elem| (parts * elem.bytes()).div_ceil(16));
+                .map(|elem| (parts * elem.bytes()).div_ceil(widest_bytes));
             SHUFFLE * loads.sum::<u32>() + (parts - 1) * combination
         };
         let ctas = 1 << bits_along(&self.source.map, Axis::Block, self.axis).len();

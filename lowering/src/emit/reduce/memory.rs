@@ -3,10 +3,10 @@
 use ir::elem::Elem;
 use layout::Axis;
 use ptx::{Addr, Space};
+use target::WIDEST_ACCESS_BYTES;
 
 use super::{Partial, Plan, Share, bits_along};
 use crate::analysis::scratch::Area;
-use crate::emit::code::Code;
 use crate::emit::element::Element;
 use crate::emit::peers::Exchange;
 use crate::emit::vector::{Shape, plain_load, plain_store};
@@ -35,7 +35,7 @@ impl Plan<'_> {
                 .zip(&self.elems)
                 .map(|(&addr, &elem)| {
                     let from = self.slot(addr, number, elem);
-                    cx.code.load_parts(from, elem, self.sizes.warp_parts)
+                    cx.load_parts(from, elem, self.sizes.warp_parts)
                 })
                 .collect();
             let parts = (0..self.sizes.warp_parts as usize)
@@ -108,9 +108,10 @@ impl Plan<'_> {
     fn place(&self, operand: usize) -> u32 {
         let parts = self.sizes.results.count() * self.sizes.warp_parts;
         let before = self.elems[..operand].iter();
-        before.fold(self.op.scratch.start.next_multiple_of(16), |place, elem| {
-            (place + parts * elem.bytes()).next_multiple_of(16)
-        })
+        before.fold(
+            self.op.scratch.start.next_multiple_of(WIDEST_ACCESS_BYTES),
+            |place, elem| (place + parts * elem.bytes()).next_multiple_of(WIDEST_ACCESS_BYTES),
+        )
     }
 
     /// What each bit of the thread's number adds to the numbers of its results, or of its share of them.
@@ -167,7 +168,7 @@ impl Partial {
     }
 }
 
-impl Code {
+impl Emitter<'_> {
     /// Neighbouring elements of shared memory, as wide as they can be loaded.
     pub(in crate::emit) fn load_parts(
         &mut self,
@@ -175,7 +176,7 @@ impl Code {
         elem: Elem,
         count: u32,
     ) -> Vec<Element> {
-        let at_once = count.min(16 / elem.bytes());
+        let at_once = count.min(self.func.target.access.widest_bytes / elem.bytes());
         let shape = Shape::new(elem, at_once as usize);
         let mut elements = Vec::new();
         for first in (0..count).step_by(at_once as usize) {
@@ -183,9 +184,10 @@ impl Code {
                 offset: addr.offset + (first * elem.bytes()) as i32,
                 ..addr
             };
-            let regs = self.vector_regs(shape, None);
-            self.load_into(shape, &regs, from, None, &plain_load(Space::Shared));
-            elements.extend(self.vector_elements(shape, &regs));
+            let code = &mut self.code;
+            let regs = code.vector_regs(shape, None);
+            code.load_into(shape, &regs, from, None, &plain_load(Space::Shared));
+            elements.extend(code.vector_elements(shape, &regs));
         }
         elements
     }

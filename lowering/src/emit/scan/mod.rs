@@ -304,7 +304,7 @@ impl<'s> Plan<'s> {
             let lists: Vec<Vec<Element>> = operands
                 .map(|(&addr, &elem)| {
                     let addr = self.slot_of(slots, key, elem, addr);
-                    cx.code.load_parts(addr, elem, run.len())
+                    cx.load_parts(addr, elem, run.len())
                 })
                 .collect();
             let tuple = |part: usize| lists.iter().map(|list| list[part]).collect();

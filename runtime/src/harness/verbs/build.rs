@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ir::{TensorMapMode, TensorMapType};
 use layout::SharedLayout;
 use serde_json::{Value, json};
+use target::Target;
 
 use super::check_variant;
 use crate::error::Error;
@@ -141,7 +142,7 @@ fn describe(compiled: &Compiled, assembled: Option<&Assembled>) -> Value {
                 "name": &*param.name, "type": param.ty.to_string(), "offset_bytes": param.offset,
                 "size_bytes": param.size, "divisor": param.divisor,
                 "readonly": param.is_readonly, "written": param.is_written,
-                "tensor_map": param.ty.as_tensor_map().and_then(describe_map),
+                "tensor_map": param.ty.as_tensor_map().and_then(|map| describe_map(info.target, map)),
             })
         })
         .collect();
@@ -164,12 +165,12 @@ fn describe(compiled: &Compiled, assembled: Option<&Assembled>) -> Value {
 
 /// What the host makes a tiled tensor map with: the box of one message in row-major order, and the swizzle. Maps of pixels are
 /// made of more than the kernel knows.
-fn describe_map(map: &TensorMapType) -> Option<Value> {
+fn describe_map(target: &Target, map: &TensorMapType) -> Option<Value> {
     let swizzle_bytes = match &map.layout {
         SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
         _ => 0,
     };
-    let extents = map.box_dims().ok()?.to_vec();
+    let extents = map.box_dims(target).ok()?.to_vec();
     (map.mode == TensorMapMode::Tiled).then(
         || json!({ "element": map.elem.to_string(), "box": extents, "swizzle_bytes": swizzle_bytes }),
     )

@@ -4,7 +4,7 @@ use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::lanes_of;
 use crate::machine::memory::address::{Target, addresses, shared_owner};
 use crate::machine::order::{Actor, Clocks, Kind, MbarrierId};
-use crate::machine::state::mbarrier::{Arrivals, By, MAX_COUNT, Mbarrier};
+use crate::machine::state::mbarrier::{Arrivals, By, Mbarrier};
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{PhaseName, Wait};
 use crate::machine::units::mbarrier::misuse::{
@@ -12,6 +12,7 @@ use crate::machine::units::mbarrier::misuse::{
 };
 use crate::program::sync::{MbarrierKind, MbarrierOp};
 use crate::program::{AccessSpace, File, NONE};
+use target::MBARRIER_BYTES;
 
 impl Worker<'_> {
     /// The mbarrier that a lane names.
@@ -38,24 +39,30 @@ impl Worker<'_> {
                 FaultKind::OutOfBounds,
                 lane,
                 address,
-                8,
+                MBARRIER_BYTES,
                 message,
             ));
         }
         let (cta, address) = shared_owner(scene, lane, within[lane])?;
         let shared = &scene.cluster.ctas[cta].shared;
-        if shared.index(address, 8).is_none() {
-            return Err(shared.outside(Memory::Shared, "mbarrier access", lane, address, 8));
+        if shared.index(address, MBARRIER_BYTES).is_none() {
+            return Err(shared.outside(
+                Memory::Shared,
+                "mbarrier access",
+                lane,
+                address,
+                MBARRIER_BYTES,
+            ));
         }
-        if !address.is_multiple_of(8) {
+        if !address.is_multiple_of(MBARRIER_BYTES.into()) {
             let message = format!(
-                "the mbarrier at {address:#x} is misaligned: the address must be a multiple of 8"
+                "the mbarrier at {address:#x} is misaligned: the address must be a multiple of {MBARRIER_BYTES}"
             );
             return Err(Trouble::access(
                 FaultKind::Misaligned,
                 lane,
                 address,
-                8,
+                MBARRIER_BYTES,
                 message,
             ));
         }
@@ -163,10 +170,10 @@ impl Worker<'_> {
         lane: usize,
         count: u32,
     ) -> Stepped {
-        if count == 0 || count > MAX_COUNT {
-            let message = format!(
-                "an mbarrier of {count} arrivals; the count must be between 1 and {MAX_COUNT}"
-            );
+        let most = self.context.target.mbarrier.arrivals;
+        if count == 0 || count > most {
+            let message =
+                format!("an mbarrier of {count} arrivals; the count must be between 1 and {most}");
             return Err(misuse(1 << lane, id, message));
         }
         let init = scene.stamp(Kind::STRONG_WRITE);
@@ -209,7 +216,7 @@ impl Worker<'_> {
         let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
         mbarrier.bytes += bytes;
         mbarrier.counted_by = by;
-        check_bytes(mbarrier, id)?;
+        check_bytes(mbarrier, id, self.context.target.mbarrier.transaction_bytes)?;
         finish(scene, id)
     }
 
@@ -228,7 +235,7 @@ impl Worker<'_> {
         if bytes > 0 {
             mbarrier.counted_by = by;
         }
-        check_bytes(mbarrier, id)?;
+        check_bytes(mbarrier, id, self.context.target.mbarrier.transaction_bytes)?;
         if count == 0 || count > mbarrier.pending || !completes && count == mbarrier.pending {
             return Err(excess(mbarrier, 1 << lane, id, (count, bytes)));
         }

@@ -2,7 +2,7 @@
 
 use crate::fault::{FaultKind, Stepped, Trouble};
 use crate::machine::order::{MbarrierId, Stamp};
-use crate::machine::state::mbarrier::{By, MAX_BYTES, Mbarrier};
+use crate::machine::state::mbarrier::{By, Mbarrier};
 
 pub(crate) fn misuse(lanes: u32, id: MbarrierId, message: String) -> Box<Trouble> {
     Box::new(Trouble {
@@ -142,8 +142,9 @@ pub(crate) fn early(
     )
 }
 
-pub(crate) fn check_bytes(mbarrier: &Mbarrier, id: MbarrierId) -> Stepped {
-    if mbarrier.bytes.unsigned_abs() <= MAX_BYTES.into() {
+/// The transaction count lies within `most` bytes of 0 (PTX ISA 9.7.13.15.2).
+pub(crate) fn check_bytes(mbarrier: &Mbarrier, id: MbarrierId, most: u32) -> Stepped {
+    if mbarrier.bytes.unsigned_abs() <= most.into() {
         return Ok(());
     }
     let message = format!(

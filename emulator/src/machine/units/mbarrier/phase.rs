@@ -77,12 +77,13 @@ impl Cluster {
         (by, ordered): (By, &Clock),
     ) -> Stepped {
         let id = to.mbarrier;
+        let most = self.target.mbarrier.transaction_bytes;
         let mbarrier = self.mbarrier(id, 0)?;
         mbarrier.bytes -= i64::from(bytes);
         mbarrier.counted_by = by;
         mbarrier.current.has_bytes = true;
         mbarrier.arriving.ordered.join(ordered);
-        check_bytes(mbarrier, id)?;
+        check_bytes(mbarrier, id, most)?;
         self.finish_phase(id, None)
     }
 }

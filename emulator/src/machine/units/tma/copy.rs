@@ -7,15 +7,11 @@ use crate::machine::memory::misuse::check_aligned;
 use crate::machine::order::MbarrierId;
 use crate::machine::state::copies::{Destination, Fill, Other, Pending, Piece, Work};
 use crate::machine::state::scene::{Scene, Worker};
-use crate::machine::units::tma::map::{check_innermost, check_rank, tensor_coords};
+use crate::machine::units::tma::map::{check_rank, tensor_coords};
 use crate::machine::units::tma::pieces::pieces;
-use crate::machine::units::tma::spot::BULK_ALIGN;
 use crate::program::copy::{BulkCopy, BulkKind, Spot};
 use crate::tensor_map::written_in_whole_units;
 use ptx::Type;
-
-/// Alignment of the tile of a TMA copy in shared memory.
-const TILE_ALIGN: u32 = target::SM_90A.tensor_map.box_alignment_bytes;
 
 /// What one copy moves.
 struct Moved {
@@ -41,12 +37,18 @@ impl Moved {
     }
 }
 
-/// Refuses an address at which a bulk copy cannot begin.
-fn check_bulk(memory: Memory, address: u64, lane: usize) -> Stepped {
-    check_aligned(memory, "bulk copy", &[address; 32], 1 << lane, BULK_ALIGN)
-}
-
 impl Worker<'_> {
+    /// Bytes that addresses and sizes of bulk copies are multiples of.
+    fn bulk_unit(&self) -> u32 {
+        self.context.target.tensor_map.unit_bytes
+    }
+
+    /// Refuses an address at which a bulk copy cannot begin.
+    fn check_bulk(&self, memory: Memory, address: u64, lane: usize) -> Stepped {
+        let unit = self.bulk_unit();
+        check_aligned(memory, "bulk copy", &[address; 32], 1 << lane, unit)
+    }
+
     pub(crate) fn bulk_copy(&mut self, scene: &mut Scene<'_>, copy: &BulkCopy) -> Stepped {
         for lane in lanes_of(scene.mask) {
             self.bulk_copy_of_lane(scene, copy, lane)?;
@@ -63,8 +65,10 @@ impl Worker<'_> {
         let (cta, shared) =
             self.shared_place(scene, &copy.shared, lane, "the tile of a bulk copy")?;
         let align = match copy.kind {
-            BulkKind::FromTensor(_) | BulkKind::ToTensor(_) => TILE_ALIGN,
-            _ => BULK_ALIGN,
+            BulkKind::FromTensor(_) | BulkKind::ToTensor(_) => {
+                self.context.target.tensor_map.box_alignment_bytes
+            }
+            _ => self.bulk_unit(),
         };
         check_aligned(Memory::Shared, "bulk copy", &[shared; 32], 1 << lane, align)?;
         let Moved {
@@ -131,13 +135,13 @@ impl Worker<'_> {
                 let bytes = self.bulk_bytes(scene, *bytes, lane)?;
                 let place = self.place(scene, other, lane);
                 let address = place.map_or(0, |(_, address)| address);
-                check_bulk(Memory::Global, address, lane)?;
+                self.check_bulk(Memory::Global, address, lane)?;
                 Ok(Moved::run(shared, bytes, Other::Global(address)))
             }
             BulkKind::ToCluster { src, bytes } => {
                 let bytes = self.bulk_bytes(scene, *bytes, lane)?;
                 let (_, from) = self.shared_place(scene, src, lane, "the source of a bulk copy")?;
-                check_bulk(Memory::Shared, from, lane)?;
+                self.check_bulk(Memory::Shared, from, lane)?;
                 self.inside(scene, scene.cta, from, bytes, lane)?;
                 Ok(Moved::run(shared, bytes, Other::Shared(shared_index(from))))
             }
@@ -148,7 +152,7 @@ impl Worker<'_> {
                 }
                 let coords = tensor_coords(scene, tensor, lane);
                 check_rank(&map, tensor, lane)?;
-                check_innermost(&map, &coords, lane)?;
+                self.check_innermost(&map, &coords, lane)?;
                 let words = &scene.warp.regs.words;
                 let offset = |&slot: &u32| words[slot as usize].0[lane] as u16;
                 let offsets: Vec<u16> = tensor.offsets.iter().map(offset).collect();
@@ -258,11 +262,12 @@ impl Worker<'_> {
 
     fn bulk_bytes(&self, scene: &Scene<'_>, slot: u32, lane: usize) -> Stepped<u32> {
         let bytes = scene.warp.regs.words[slot as usize].0[lane];
-        if bytes != 0 && bytes.is_multiple_of(BULK_ALIGN) {
+        let unit = self.bulk_unit();
+        if bytes != 0 && bytes.is_multiple_of(unit) {
             return Ok(bytes);
         }
         let message = format!(
-            "a bulk copy of {bytes} bytes; the size must be a multiple of {BULK_ALIGN} above zero"
+            "a bulk copy of {bytes} bytes; the size must be a multiple of {unit} above zero"
         );
         Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message))
     }
@@ -280,7 +285,13 @@ impl Worker<'_> {
                 .place(scene, src, lane)
                 .map_or(0, |(_, address)| address);
             let (all, lanes) = ([address; 32], 1 << lane);
-            check_aligned(Memory::Global, "bulk prefetch", &all, lanes, BULK_ALIGN)?;
+            check_aligned(
+                Memory::Global,
+                "bulk prefetch",
+                &all,
+                lanes,
+                self.bulk_unit(),
+            )?;
         }
         Ok(())
     }

@@ -5,12 +5,11 @@ use crate::lanes::lanes_of;
 use crate::machine::memory::address::Target;
 use crate::machine::memory::misuse::{check_aligned, unwritten};
 use crate::machine::state::scene::{Scene, Worker};
-use crate::machine::units::tma::spot::{BULK_ALIGN, MAP_BYTES};
 use crate::program::copy::{Spot, TensorBox};
 use crate::program::windows;
 use crate::tensor_map::read_tensor_map;
 use ptx::{EncodedTensorMap, TensorAccess, TensorMap};
-use target::SM_90A;
+use target::{TENSOR_MAP_ALIGNMENT_BYTES, TENSOR_MAP_BYTES};
 
 impl Worker<'_> {
     /// Reads the tensor map that an address names, in parameters, constants or global memory.
@@ -37,7 +36,7 @@ impl Worker<'_> {
             "tensor map access",
             &[address; 32],
             1 << lane,
-            SM_90A.tensor_map.alignment_bytes,
+            TENSOR_MAP_ALIGNMENT_BYTES,
         )?;
         let mut bytes = [0; size_of::<EncodedTensorMap>()];
         if target == Target::Global {
@@ -45,33 +44,40 @@ impl Worker<'_> {
             self.read_global(address, &mut bytes)?;
         } else {
             let (memory, within) = self.memory(scene, target, lane, address)?;
-            let index = memory.index(within, MAP_BYTES);
+            let index = memory.index(within, TENSOR_MAP_BYTES);
             let index = index.ok_or_else(|| {
                 memory.outside(
                     target.memory(),
                     "tensor map access",
                     lane,
                     within,
-                    MAP_BYTES,
+                    TENSOR_MAP_BYTES,
                 )
             })?;
-            if let Some(missing) = memory.first_unwritten(index, MAP_BYTES) {
+            if let Some(missing) = memory.first_unwritten(index, TENSOR_MAP_BYTES) {
                 return Err(unwritten(
                     target.memory(),
                     lane,
                     address,
-                    MAP_BYTES,
+                    TENSOR_MAP_BYTES,
                     missing,
                 ));
             }
             bytes = memory.get(index);
         }
         let memory = target.memory();
-        let fail =
-            |message| Trouble::access(FaultKind::Descriptor, lane, address, MAP_BYTES, message);
+        let fail = |message| {
+            Trouble::access(
+                FaultKind::Descriptor,
+                lane,
+                address,
+                TENSOR_MAP_BYTES,
+                message,
+            )
+        };
         let map = read_tensor_map(&bytes).ok_or_else(|| {
             fail(format!(
-                "the {MAP_BYTES} bytes in {memory} memory at {address:#x} are not a tensor map"
+                "the {TENSOR_MAP_BYTES} bytes in {memory} memory at {address:#x} are not a tensor map"
             ))
         })?;
         // The host's maps are checked where they are encoded, those of a kernel here.
@@ -89,10 +95,24 @@ impl Worker<'_> {
             let map = self.tensor_map(scene, &tensor.map, lane)?;
             if !tensor.coords.is_empty() {
                 check_rank(&map, tensor, lane)?;
-                check_innermost(&map, &tensor_coords(scene, tensor, lane), lane)?;
+                self.check_innermost(&map, &tensor_coords(scene, tensor, lane), lane)?;
             }
         }
         Ok(())
+    }
+
+    /// A box begins in global memory at a multiple of the TMA unit's, and rows begin at such.
+    pub(crate) fn check_innermost(&self, map: &TensorMap, coords: &[i64], lane: usize) -> Stepped {
+        let unit = self.context.target.tensor_map.unit_bytes;
+        let bytes = i64::from(map.element.bytes());
+        let first = coords[0];
+        if first * bytes % i64::from(unit) == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "the copy begins at element {first} of the innermost dimension, {bytes} bytes each; it must begin at a multiple of {unit} bytes"
+        );
+        Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message))
     }
 }
 
@@ -119,17 +139,4 @@ pub(crate) fn check_rank(map: &TensorMap, tensor: &TensorBox, lane: usize) -> St
         map.rank
     );
     Err(Trouble::new(FaultKind::Descriptor, 1 << lane, message))
-}
-
-/// Where a box begins in global memory is a multiple of 16 bytes, and rows begin at such.
-pub(crate) fn check_innermost(map: &TensorMap, coords: &[i64], lane: usize) -> Stepped {
-    let bytes = i64::from(map.element.bytes());
-    let first = coords[0];
-    if first * bytes % i64::from(BULK_ALIGN) == 0 {
-        return Ok(());
-    }
-    let message = format!(
-        "the copy begins at element {first} of the innermost dimension, {bytes} bytes each; it must begin at a multiple of {BULK_ALIGN} bytes"
-    );
-    Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message))
 }

@@ -3,6 +3,7 @@
 use crate::machine::state::copies::{Other, Piece};
 use crate::program::windows::SHARED_BASE;
 use ptx::{TensorAccess, TensorMap};
+use target::MOST_TENSOR_RANK;
 
 /// Bytes that swizzling moves as a whole.
 const CHUNK: u32 = 16;
@@ -32,7 +33,12 @@ struct Row {
 }
 
 /// Calls `f` with every row of a box and its number.
-fn tiled(map: &TensorMap, box_dims: &[u32; 5], coords: &[i64], mut f: impl FnMut(&Row, u32)) {
+fn tiled(
+    map: &TensorMap,
+    box_dims: &[u32; MOST_TENSOR_RANK],
+    coords: &[i64],
+    mut f: impl FnMut(&Row, u32),
+) {
     let rank = map.rank as usize;
     let counts: Vec<u32> = (0..rank)
         .map(|axis| box_dims[axis].div_ceil(map.element_strides[axis]))

@@ -6,12 +6,6 @@ use crate::machine::order::MbarrierId;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::copy::Spot;
 
-/// Alignment of both sides of a bulk copy, and of its size.
-pub(crate) const BULK_ALIGN: u32 = target::SM_90A.tensor_map.unit_bytes;
-
-/// Bytes of an encoded tensor map.
-pub(crate) const MAP_BYTES: u32 = target::SM_90A.tensor_map.bytes;
-
 impl Worker<'_> {
     /// The address of a spot in a lane, in the memory that it means.
     pub(crate) fn place(

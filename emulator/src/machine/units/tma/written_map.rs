@@ -7,11 +7,11 @@ use crate::machine::order::Kind;
 use crate::machine::state::cluster::WrittenMap;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::machine::units::in_flight::deposit;
-use crate::machine::units::tma::spot::MAP_BYTES;
 use crate::program::File;
 use crate::program::copy::{ReplaceField, Spot};
 use crate::tensor_map::{MARK, replacement};
 use std::collections::BTreeSet;
+use target::TENSOR_MAP_BYTES;
 
 impl Scene<'_> {
     /// The warp releases the tensor maps that it wrote.
@@ -50,7 +50,7 @@ impl Worker<'_> {
             FaultKind::Race,
             lane,
             address,
-            MAP_BYTES,
+            TENSOR_MAP_BYTES,
             message,
         ))
     }
@@ -86,15 +86,15 @@ impl Worker<'_> {
     /// A map is one word of 1024 bits, which lies as others do.
     fn check_place(&self, scene: &Scene<'_>, map: &Spot, lane: usize) -> Stepped {
         match self.place(scene, map, lane) {
-            Some((_, address)) if !address.is_multiple_of(MAP_BYTES.into()) => {
+            Some((_, address)) if !address.is_multiple_of(TENSOR_MAP_BYTES.into()) => {
                 let message = format!(
-                    "the tensor map at {address:#x} is misaligned: the address must be a multiple of {MAP_BYTES} bytes"
+                    "the tensor map at {address:#x} is misaligned: the address must be a multiple of {TENSOR_MAP_BYTES} bytes"
                 );
                 Err(Trouble::access(
                     FaultKind::Misaligned,
                     lane,
                     address,
-                    MAP_BYTES,
+                    TENSOR_MAP_BYTES,
                     message,
                 ))
             }

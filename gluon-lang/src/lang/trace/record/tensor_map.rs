@@ -22,9 +22,9 @@ pub(crate) fn make_tensor_map(
     at: At,
 ) -> Value {
     with(at, |trace| {
-        let ctas = trace.builder.func().cluster_ctas();
-        if let Err((code, message)) = check_map(&ty, ctas) {
-            let error = with_fitting_swizzle(OpError::new(code, message), &ty, ctas);
+        let func = trace.builder.func();
+        if let Err((code, message)) = check_map(&ty, func) {
+            let error = with_fitting_swizzle(OpError::new(code, message), &ty, func);
             return trace.fail(error, at);
         }
         let op = MakeTensorMap {
