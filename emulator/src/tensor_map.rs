@@ -151,7 +151,10 @@ pub(crate) fn replacement(
         Field::ElementStride => byte(68 + axis, value.min(255) as u8),
         Field::BoxDim => Ok((
             74 + 2 * axis,
-            (value.min(65_535) as u16).to_le_bytes().to_vec(),
+            u16::try_from(value)
+                .unwrap_or(u16::MAX)
+                .to_le_bytes()
+                .to_vec(),
         )),
     }
 }

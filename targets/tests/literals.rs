@@ -16,10 +16,15 @@ const LIMITS: [&str; 7] = [
 
 #[test]
 fn no_source_but_the_tables_spells_a_limit() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let root = root.expect("the crate lies in the repository");
     let mut files = Vec::new();
-    for room in fs::read_dir(&root).expect("the repository can be read") {
+    for room in fs::read_dir(root).expect("the repository can be read") {
         let sources = room.expect("the repository can be read").path();
+        // Numbers of kernels are their authors'.
+        if sources.ends_with("examples") {
+            continue;
+        }
         for folder in ["src", "macros/src"] {
             collect(&sources.join(folder), &mut files);
         }

@@ -251,7 +251,8 @@ impl Function {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// Raises the entry's limit of dynamic shared memory, which launches and occupancy questions above 48 KiB need.
+    /// Raises the entry's limit of dynamic shared memory, which launches and occupancy questions beyond
+    /// [`static_shared_bytes`](target::CtaLimits::static_shared_bytes) need.
     fn allow_shared_memory(&self) -> Result<(), Error> {
         let limit_bytes = self.context().facts().shared_bytes_per_cta;
         if self.shared_bytes > limit_bytes {
