@@ -35,7 +35,7 @@ impl TileScheduler for Listed {
 /// so do runs that follow each other.
 ///
 /// # Panics
-/// For more than 32767 rows or 65535 columns, which an entry does not hold.
+/// For `1 << 15` rows or `1 << 16` columns and more, which an entry does not hold.
 pub fn hilbert(rows: usize, columns: usize) -> Vec<i32> {
     assert!(rows < 1 << 15 && columns < 1 << 16, "an entry has 32 bits");
     let side = rows.max(columns).next_power_of_two();
