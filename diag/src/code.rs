@@ -53,7 +53,7 @@ codes! {
     InvalidLayout = "TK0012", "invalid-layout",
         "A layout breaks its own rules: ranks of its parts differ, an order is no permutation, a number is no power of two, or it does not fit the shape or the number of warps of the kernel.";
     ShapeChange = "TK0013", "shape-change",
-        "A shape operation does not fit its operand: a reshape must keep the number of elements, a permutation must name each dimension once, a split wants a last dimension of 2.";
+        "A shape operation does not fit its operand: a reshape must keep the number of elements, a permutation must name each dimension once, a split wants a last dimension of 2, a slice lies inside its tensor and in the threads that hold it.";
     OutOfScope = "TK0014", "out-of-scope",
         "A value is used where it does not exist: it was made inside a loop, branch or closure of the kernel and used outside. Carry it out through a `let mut` variable declared before.";
     EarlyExit = "TK0015", "early-exit",

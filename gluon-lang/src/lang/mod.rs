@@ -100,9 +100,9 @@ pub use pointer::Offset;
 pub use range::{HostEnd, IntoLoop, NoEnd, Range, RangeEnds, Reversed, range};
 pub use reduce::{Axis, Reducible, reduce};
 pub use remote::RemoteCopy;
-pub use scan::{scan, scan_reverse};
+pub use scan::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use scatter::Indexed;
-pub use shape::join;
+pub use shape::{cat, interleave, join};
 pub use tensor_map::{GlobalTensor, Strides};
 pub use tma::{
     Coordinates, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait, tma_store_wait_read,

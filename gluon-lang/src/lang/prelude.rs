@@ -19,7 +19,8 @@ pub use super::{
     byte_perm, map_elementwise, map_elementwise_packed, philox, rand, rand4x, randint, randint4x,
     randn, randn4x,
 };
-pub use super::{scan, scan_reverse};
+pub use super::{cat, interleave};
+pub use super::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use crate::{static_assert, static_print};
 pub use gluon_lang_macros::{Aggregate, case, device, kernel};
 pub use ir::ops::arith::Rounding;

@@ -178,11 +178,36 @@ pub(super) fn combined<R: Reducible>(
     combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
     at: trace::At,
 ) -> R {
+    R::results(&all_combined(combining, operands, axis, combine, at))
+}
+
+/// Scans with a combine function, and gives the totals too.
+pub(super) fn combined_with_totals<R: Reducible>(
+    is_reverse: bool,
+    operands: R,
+    axis: usize,
+    combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
+    at: trace::At,
+) -> (R, R) {
+    let combining = Combining::Scan {
+        is_reverse,
+        has_totals: true,
+    };
+    let results = all_combined(combining, operands, axis, combine, at);
+    let (scanned, totals) = results.split_at(results.len() / 2);
+    (R::results(scanned), R::results(totals))
+}
+
+fn all_combined<R: Reducible>(
+    combining: Combining,
+    operands: R,
+    axis: usize,
+    combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
+    at: trace::At,
+) -> Vec<Value> {
     let operands = trace::fit_combined(combining, &operands.operands(), at);
     let elements = trace::open_combine(&operands, at);
     let (left, right) = elements.split_at(operands.len());
     let combined = R::combined(combine(R::elements(left), R::elements(right)));
-    R::results(&trace::close_combine(
-        combining, axis, &operands, &combined, at,
-    ))
+    trace::close_combine(combining, axis, &operands, &combined, at)
 }

@@ -3,7 +3,7 @@
 //! A combine function must be associative; it need not be commutative, and gets what the scan came to first on its left.
 //! The order of combination depends on the layout alone, so a scan gives the same bits in every run.
 
-use super::reduce::combined;
+use super::reduce::{combined, combined_with_totals};
 use super::trace::{self, Combining, here};
 use super::{Element, Numeric, Reducible, Scalar, Tensor};
 use ir::ops::arith::BinaryOp;
@@ -16,7 +16,7 @@ macro_rules! scans {
                 #[inline]
                 #[track_caller]
                 pub fn $name(self, axis: usize) -> Tensor<T> {
-                    let combining = Combining::Scan { is_reverse: $is_reverse };
+                    let combining = Combining::Scan { is_reverse: $is_reverse, has_totals: false };
                     Tensor::wrap(trace::combine_with(combining, BinaryOp::$op, self.value(), axis, here()))
                 }
             )*
@@ -72,7 +72,10 @@ pub fn scan<R: Reducible>(
     axis: usize,
     combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
 ) -> R {
-    let combining = Combining::Scan { is_reverse: false };
+    let combining = Combining::Scan {
+        is_reverse: false,
+        has_totals: false,
+    };
     combined(combining, operands, axis, combine, here())
 }
 
@@ -84,6 +87,59 @@ pub fn scan_reverse<R: Reducible>(
     axis: usize,
     combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
 ) -> R {
-    let combining = Combining::Scan { is_reverse: true };
+    let combining = Combining::Scan {
+        is_reverse: true,
+        has_totals: false,
+    };
     combined(combining, operands, axis, combine, here())
+}
+
+/// The same as [`scan`], and what all elements along `axis` come to: the total, which a reduction would give, without combining
+/// anything once more. The function need not be commutative.
+#[inline]
+#[track_caller]
+pub fn scan_with_total<R: Reducible>(
+    operands: R,
+    axis: usize,
+    combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
+) -> (R, R) {
+    combined_with_totals(false, operands, axis, combine, here())
+}
+
+/// The same from the last element on.
+#[inline]
+#[track_caller]
+pub fn scan_reverse_with_total<R: Reducible>(
+    operands: R,
+    axis: usize,
+    combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
+) -> (R, R) {
+    combined_with_totals(true, operands, axis, combine, here())
+}
+
+impl<T: Element> Tensor<T> {
+    /// Each element along `axis` combined with all before it, and what all come to: see [`scan_with_total`].
+    #[inline]
+    #[track_caller]
+    pub fn scan_with_total(
+        self,
+        axis: usize,
+        combine: impl Fn(Scalar<T>, Scalar<T>) -> Scalar<T>,
+    ) -> (Tensor<T>, Tensor<T>) {
+        scan_with_total(self, axis, combine)
+    }
+}
+
+impl<T: Numeric> Tensor<T> {
+    /// Each element plus all before it along `axis`, and the sum of all, as [`sum`](Tensor::sum) has it: in one pass.
+    #[inline]
+    #[track_caller]
+    pub fn cumsum_with_total(self, axis: usize) -> (Tensor<T>, Tensor<T>) {
+        let combining = Combining::Scan {
+            is_reverse: false,
+            has_totals: true,
+        };
+        let results = trace::combine_all_with(combining, BinaryOp::Add, self.value(), axis, here());
+        (Tensor::wrap(results[0]), Tensor::wrap(results[1]))
+    }
 }

@@ -1,7 +1,8 @@
 //! Shapes: nothing here computes.
 
 use super::trace::{self, here};
-use super::{Element, IntoDims, Pointers, Scalar, Tensor};
+use super::{Element, HostInt, IntoDims, Pointers, Scalar, Tensor};
+use std::ops::Range;
 
 macro_rules! shape_methods {
     ($($handle:ident)*) => {$(
@@ -59,6 +60,40 @@ macro_rules! shape_methods {
                 (Self::wrap(first), Self::wrap(second))
             }
 
+            /// The elements `range` of dimension `axis`. No element moves: lanes and warps must step within the largest power of
+            /// two that divides where the range begins, and within its length; larger steps are taken by registers (TK0013).
+            #[inline]
+            #[track_caller]
+            pub fn slice<H: HostInt>(self, axis: usize, range: Range<H>) -> Self {
+                let (start, end) = (range.start.to_i128(), range.end.to_i128());
+                Self::wrap(trace::slice_of(self.value(), axis, start, end, here()))
+            }
+
+            /// `N` pieces of equal length of dimension `axis`, each a [slice](Self::slice).
+            #[inline]
+            #[track_caller]
+            pub fn chunks<const N: usize>(self, axis: usize) -> [Self; N] {
+                const { assert!(N > 0, "there is one piece at least") };
+                let pieces = trace::chunks(self.value(), axis, N, here());
+                std::array::from_fn(|piece| Self::wrap(pieces[piece]))
+            }
+
+            /// This and then `other` along dimension `axis`; see [`cat`].
+            #[inline]
+            #[track_caller]
+            pub fn cat(self, other: Self, axis: usize) -> Self {
+                Self::wrap(trace::cat(&[self.value(), other.value()], axis, here()))
+            }
+
+            /// This and `other`, element by element in turn along the last dimension, which becomes twice as long.
+            #[inline]
+            #[track_caller]
+            pub fn interleave(self, other: Self) -> Self {
+                let at = here();
+                let joined = trace::join(self.value(), other.value(), at);
+                Self::wrap(trace::merge_last(joined, at))
+            }
+
             /// This and `other` side by side along a new last dimension of 2.
             #[inline]
             #[track_caller]
@@ -76,6 +111,23 @@ shape_methods!(Tensor Pointers);
 #[track_caller]
 pub fn join<T: Element>(first: Tensor<T>, second: Tensor<T>) -> Tensor<T> {
     first.join(second)
+}
+
+/// Tensors one after the other along dimension `axis`; their shapes are equal elsewhere. No element moves: each thread holds
+/// of the result what it held. The layout is that of the first, whose missing steps along the dimension registers take; the
+/// others must lie as their ranges of it do (TK0001).
+#[inline]
+#[track_caller]
+pub fn cat<T: Element, const N: usize>(parts: [Tensor<T>; N], axis: usize) -> Tensor<T> {
+    const { assert!(N > 0, "there is one part at least") };
+    Tensor::wrap(trace::cat(&parts.map(Tensor::value), axis, here()))
+}
+
+/// Two tensors, element by element in turn along the last dimension, which becomes twice as long.
+#[inline]
+#[track_caller]
+pub fn interleave<T: Element>(first: Tensor<T>, second: Tensor<T>) -> Tensor<T> {
+    first.interleave(second)
 }
 
 impl<T: Element> Tensor<T> {

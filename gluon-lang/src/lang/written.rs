@@ -3,8 +3,8 @@
 
 use ir::ops::{
     OpDef, arith, atomic, bulk, cluster, control, cp_async, create, debug, dot, gather, global,
-    layout, map, mbarrier, poll, reduce, remote, scan, shape, shared, sort, sync, tensor_map, tma,
-    warps, wgmma,
+    layout, map, mbarrier, part, poll, reduce, remote, scan, shape, shared, sort, sync, tensor_map,
+    tma, warps, wgmma,
 };
 
 /// How an op comes into a kernel.
@@ -47,12 +47,14 @@ written! {
     shape::Reshape: "`reshape`, `ravel`";
     shape::Permute: "`permute`, `transpose`";
     shape::Split: "`split`";
+    part::Part: "`slice`, `chunks`";
+    part::Cat: "`cat`";
     shape::Join: "`join`";
     global::Load: "`Access::load`";
     global::Store: "`Access::store`";
     global::PrefetchLines: "`Access::prefetch`";
     reduce::Reduce: "`Tensor::reduce`, `Tensor::sum`, `Tensor::product`, `Tensor::max`, `Tensor::min`, `Tensor::reduce_or`, `Tensor::reduce_and`, `Tensor::xor_sum`, `Tensor::argmax`, `Tensor::argmin`";
-    scan::Scan: "`Tensor::scan`, `Tensor::scan_reverse`, `Tensor::cumsum`, `Tensor::cumprod`, `Tensor::cummax`, `Tensor::cummin`, `Tensor::cumsum_reverse`, `Tensor::cumprod_reverse`";
+    scan::Scan: "`Tensor::scan`, `Tensor::scan_with_total`, `Tensor::cumsum_with_total`, `Tensor::scan_reverse`, `Tensor::cumsum`, `Tensor::cumprod`, `Tensor::cummax`, `Tensor::cummin`, `Tensor::cumsum_reverse`, `Tensor::cumprod_reverse`";
     sort::Sort: "`Tensor::sort`, `Tensor::sort_descending`, `Tensor::top_k`";
     gather::Gather: "`Tensor::gather`";
     gather::Histogram: "`Tensor::histogram`, `Tensor::histogram_where`";

@@ -16,7 +16,7 @@ use crate::ops::create::Const;
 
 pub(crate) use arith::contiguity_of_sum;
 pub use arith::{binary, compare};
-pub(crate) use shape::{broadcast, expand_dims, join, permute, reshape, split};
+pub(crate) use shape::{broadcast, cat, expand_dims, join, part, permute, reshape, split};
 
 /// The facts about every value reached so far.
 pub type KnownFacts = SecondaryMap<Value, Facts>;

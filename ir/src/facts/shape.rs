@@ -1,6 +1,9 @@
 //! Facts through shape operations.
 
 use super::{DimFacts, Facts, log2};
+use crate::Type;
+use crate::elem::Elem;
+use layout::relate::Part;
 
 /// A dimension of 1 before dimension `axis`.
 pub(crate) fn expand_dims(operand: &Facts, axis: usize) -> Facts {
@@ -51,6 +54,56 @@ pub(crate) fn join(lhs: &Facts, rhs: &Facts) -> Facts {
         ..DimFacts::default()
     });
     facts
+}
+
+/// A range of a dimension: runs that are aligned there are aligned in the whole if they are no longer than what divides the
+/// start.
+pub(crate) fn part(operand: &Facts, range: Part, ty: &Type) -> Facts {
+    let mut facts = operand.clone();
+    let start = match range.start {
+        0 => u8::MAX,
+        start => start.trailing_zeros() as u8,
+    };
+    if let Some(dim) = facts.dims.get_mut(range.axis) {
+        *dim = within(*dim, start.min(log2(range.length.next_power_of_two())), ty);
+    }
+    facts
+}
+
+/// Tensors one after the other.
+pub(crate) fn cat(parts: &[&Facts], ranges: &[Part], ty: &Type) -> Facts {
+    let Some((first, rest)) = parts.split_first() else {
+        return Facts::default();
+    };
+    let mut facts = rest
+        .iter()
+        .fold((*first).clone(), |all, part| all.join(part));
+    let ends = ranges.iter().map(|range| range.start + range.length);
+    let run = ends.map(|end| end.trailing_zeros() as u8).min();
+    let axis = ranges.first().map_or(0, |range| range.axis);
+    if let Some(dim) = facts.dims.get_mut(axis) {
+        *dim = within(*dim, run.unwrap_or(0), ty);
+        dim.stride = None;
+    }
+    facts
+}
+
+/// What is known of runs that are no longer than `2^run`. Pointers count up by the size of an element.
+fn within(dim: DimFacts, run: u8, ty: &Type) -> DimFacts {
+    let contiguity = dim.contiguity.min(run);
+    let pointee = ty.elem().and_then(Elem::pointee);
+    let step = pointee.map_or(0, |dtype| log2(dtype.bytes()));
+    let divisibility = if contiguity < dim.contiguity {
+        dim.divisibility.min(contiguity + step)
+    } else {
+        dim.divisibility
+    };
+    DimFacts {
+        contiguity,
+        divisibility,
+        constancy: dim.constancy.min(run),
+        stride: dim.stride,
+    }
 }
 
 /// The same elements in row-major order in another shape. Dimensions are matched from the last; facts survive

@@ -18,6 +18,7 @@ pub mod l2;
 pub mod layout;
 pub mod map;
 pub mod mbarrier;
+pub mod part;
 pub mod poll;
 pub mod reduce;
 pub mod remote;
@@ -125,6 +126,8 @@ macro_rules! for_each_op {
             Permute       in shape,
             Split         in shape,
             Join          in shape,
+            Part          in part,
+            Cat           in part,
             Load          in global,
             Store         in global,
             PrefetchLines in global,
@@ -532,6 +535,11 @@ pub enum LayoutRule {
     Same,
     /// All tensor operands and results have one layout, and elements along a dimension are combined.
     Along,
+    /// The same, and results follow, as many as operands, that have the slice of that layout along `axis`.
+    AlongWithTotals {
+        /// The dimension that they lack.
+        axis: u32,
+    },
     /// The operands have one layout, and the results are the first elements along a dimension, where they are.
     Keep,
     /// The operands have a parent layout, the results its slice along `axis`.
@@ -557,6 +565,13 @@ pub enum LayoutRule {
     Join,
     /// The operand, whose layout was open, takes that of the result.
     Set,
+    /// The result is a range of the operand's dimension, where it is.
+    Part(::layout::relate::Part),
+    /// The operands are ranges of the result's dimension, where they are, one after the other.
+    Cat {
+        /// The dimension.
+        axis: usize,
+    },
     /// The indices and the result have one layout, the source its own.
     Gather,
     /// A control-flow op: the values that flow together have one layout.

@@ -63,13 +63,7 @@ impl OpRules for Reduce {
         }
         let mut types = smallvec![];
         for &operand in &self.operands {
-            let elem = tensor(func, "reduce", operand)?.elem;
-            types.push(if t.rank() == 1 {
-                Type::Scalar(elem)
-            } else {
-                let shape = t.shape.without(axis);
-                Type::tensor(shape, elem, relate::reduce(&t.layout, axis))
-            });
+            types.push(reduced(func.ty(operand), axis));
         }
         Ok(types)
     }
@@ -77,4 +71,16 @@ impl OpRules for Reduce {
         LayoutRule::Reduce { axis: self.axis }
     }
     answers!(scratch);
+}
+
+/// The type of what the elements of a tensor along `axis` come to: a scalar, if it has no other dimension.
+pub(super) fn reduced(ty: &Type, axis: usize) -> Type {
+    match ty {
+        Type::Tensor(t) if t.rank() == 1 => Type::Scalar(t.elem),
+        Type::Tensor(t) => {
+            let shape = t.shape.without(axis);
+            Type::tensor(shape, t.elem, relate::reduce(&t.layout, axis))
+        }
+        other => other.clone(),
+    }
 }

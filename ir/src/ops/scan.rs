@@ -4,6 +4,7 @@ use smallvec::smallvec;
 
 use super::cut::powers_of_two;
 use super::define::{answers, define_op};
+use super::reduce::reduced;
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types, Values};
 use crate::OpError;
@@ -15,11 +16,15 @@ define_op! {
     /// Each element becomes the combination of all up to itself along `axis`, several tensors at once if wanted. The
     /// region takes two elements of each operand (all earlier ones, then all later ones) and yields one of each; it must
     /// be associative. From the end if `is_reverse`. CTAs of a cluster that split the dimension exchange what they found.
+    /// With `has_totals`, what all elements along `axis` come to follows, in a result for each operand whose type is that of
+    /// a reduction.
     pub struct Scan = "scan" {
         /// The dimension along which it runs.
         axis: u32,
         /// From the last element to the first.
         is_reverse: bool,
+        /// Does it give totals too?
+        has_totals: bool,
         /// Shared memory for what goes between warps and between CTAs.
         scratch: Scratch,
         /// Tensors of one shape and layout.
@@ -61,10 +66,19 @@ impl OpRules for Scan {
             }
             types.push(func.ty(operand).clone());
         }
+        if self.has_totals {
+            let axis = self.axis as usize;
+            let totals: Vec<Type> = types.iter().map(|ty| reduced(ty, axis)).collect();
+            types.extend(totals);
+        }
         Ok(types)
     }
     fn layout_rule(&self) -> LayoutRule {
-        LayoutRule::Along
+        if self.has_totals {
+            LayoutRule::AlongWithTotals { axis: self.axis }
+        } else {
+            LayoutRule::Along
+        }
     }
     answers!(scratch);
 }

@@ -1,8 +1,9 @@
-//! Which layout a result has so that no data moves: slices, permutations, reshapes, joins and splits.
+//! Which layout a result has so that no data moves: slices, permutations, reshapes, joins and splits, parts.
 //!
 //! Every relation passes placeholders through, so that inference can run before layouts are resolved.
 
 mod join_split;
+mod part;
 mod permute;
 mod registers;
 mod reshape;
@@ -10,6 +11,7 @@ mod shared;
 mod slice;
 
 pub use join_split::{join, split};
+pub use part::{Part, part, registers_of_part, whole};
 pub use permute::{inverse_order, permute};
 pub use registers::{broadcast, registers_in};
 pub use reshape::reshape;

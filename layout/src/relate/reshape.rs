@@ -1,7 +1,7 @@
 //! Reshapes: the same elements in row-major order under another shape.
 
 use super::{named_or_linear, no_relation};
-use crate::linear::cut::{bits_below, is_cut, same_but_ones};
+use crate::linear::cut::{bits_below, same_but_ones};
 use crate::{Axis, Blocked, Dims, Layout, LayoutError, LinearLayout, rules};
 
 /// The layout of a tensor of `dst_shape` that holds, in the same registers, the elements of a tensor of `src_shape`
@@ -20,14 +20,13 @@ pub fn reshape(
     if layout.rank().is_none() || from == to {
         return Ok(layout.clone());
     }
-    let is_cut_within = |shape: &&[u32]| is_cut(shape.get(1..).unwrap_or_default());
-    if [src_shape, dst_shape].iter().any(is_cut_within) {
+    if !keeps_cuts(src_shape, dst_shape) {
         if let Some(dims) = same_but_ones(src_shape, dst_shape) {
             let map = layout.linear(src_shape)?.with_dims(&dims);
             return Ok(named_or_linear(&map, dst_shape, blocked_like(layout, &map)));
         }
         let why = format!(
-            "of {from} and {to}, only the first dimension may be no power of two, or dimensions of 1 may come and go"
+            "of the dimensions of {from} that become one of {to}, or several, only the first may be no power of two"
         );
         return Err(no_relation("reshape", layout, why));
     }
@@ -35,7 +34,42 @@ pub fn reshape(
     Ok(named_or_linear(&map, dst_shape, blocked_like(layout, &map)))
 }
 
+/// Do extents that are no powers of two stay first among the dimensions that are merged, and among those that one is taken
+/// apart into? Then row-major numbers are put together from bits.
+fn keeps_cuts(from: &[u32], to: &[u32]) -> bool {
+    let (mut from, mut to) = (from.iter().copied(), to.iter().copied());
+    loop {
+        let (Some(a), Some(b)) = (from.next(), to.next()) else {
+            // What is left on one side are dimensions of 1.
+            return true;
+        };
+        let (mut a, mut b) = (u64::from(a), u64::from(b));
+        while a != b {
+            let (smaller, rest) = if a < b {
+                (&mut a, &mut from as &mut dyn Iterator<Item = u32>)
+            } else {
+                (&mut b, &mut to as &mut dyn Iterator<Item = u32>)
+            };
+            match rest.next() {
+                Some(size) if size.is_power_of_two() => *smaller *= u64::from(size),
+                _ => return false,
+            }
+        }
+    }
+}
+
 impl LinearLayout {
+    /// The same registers and threads, seen through another shape of as many elements in row-major order; `None` where it
+    /// merges or takes apart extents that are no powers of two.
+    #[must_use]
+    pub fn reshaped(&self, shape: &Dims) -> Option<Self> {
+        let own = self.out_sizes();
+        if keeps_cuts(&own, shape) {
+            return Some(reshape_map(self, shape));
+        }
+        same_but_ones(&own, shape).map(|dims| self.with_dims(&dims))
+    }
+
     /// The map onto one dimension that numbers the elements row by row. Of the sizes, only the first may be no power of two.
     #[must_use]
     pub fn row_major(&self) -> Self {
@@ -52,7 +86,7 @@ fn reshape_map(map: &LinearLayout, shape: &Dims) -> LinearLayout {
     let sizes = Axis::dims(shape.rank())
         .zip(shape.iter().map(|&size| bits_below(size)))
         .rev();
-    // Elements that a cut of the first dimension leaves out come after all others in row-major order.
+    // Elements that a cut leaves out come after all others among the dimensions that it is the first of.
     let whole = map.clone().uncut();
     let reshaped = whole
         .with_outs_ordered(&last_first)

@@ -623,6 +623,6 @@ fn what_cannot_be_cut_is_said() {
     assert!(
         why.unwrap_err()
             .to_string()
-            .contains("only the first dimension may be no power of two")
+            .contains("only the first may be no power of two")
     );
 }

@@ -1,7 +1,8 @@
 //! Layout relations against brute force: after the operation, every thread holds the same elements as before.
 
 use layout::relate::{
-    expand_dims, inverse_order, join, permute, reduce, registers_in, reshape, split,
+    Part, expand_dims, inverse_order, join, part, permute, reduce, registers_in, registers_of_part,
+    reshape, split, whole,
 };
 use layout::{Axis, Dims, Layout};
 
@@ -248,4 +249,81 @@ fn registers_of_other_threads_are_not_offered() {
         .linear(&shape)
         .unwrap();
     assert_eq!(registers_in(&rows, &columns), None);
+}
+
+/// Ranges of both dimensions of a matrix.
+fn ranges(shape: &[u32]) -> Vec<Part> {
+    let mut found = Vec::new();
+    for (axis, &size) in shape.iter().enumerate() {
+        for start in [0, 1, 2, 4, 8, 16, 32, 48] {
+            for length in [1, 2, 3, 8, 16, 24, 32] {
+                if start + length <= size {
+                    found.push(Part {
+                        axis,
+                        start,
+                        length,
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_part_lies_in_the_threads_of_the_whole() {
+    let (mut kept, mut refused) = (0, 0);
+    let cut = crate::family::CUT_SHAPES;
+    let layouts = crate::family::MATRIX_LAYOUTS
+        .iter()
+        .map(|text| layout(text));
+    let odd = layouts.flat_map(|l| {
+        cut.iter()
+            .map(move |shape| (l.clone(), Dims::from(&shape[..])))
+    });
+    for (turn, (source, shape)) in matrices().chain(odd).enumerate() {
+        let Ok(all) = source.linear(&shape) else {
+            continue;
+        };
+        // A share of the ranges for each, so that all come up often.
+        for range in ranges(&shape).into_iter().skip(turn % 23).step_by(23) {
+            let Ok(result) = part(&source, &shape, range) else {
+                refused += 1;
+                continue;
+            };
+            kept += 1;
+            let part_shape = shape.with(range.axis, range.length);
+            let own = result.linear(&part_shape).unwrap();
+            let registers = registers_of_part(&all, &own, range.axis, range.start).unwrap();
+            let (numbers, existing) = (own.registers(), all.registers());
+            for place in places(&own) {
+                let Ok(index) = numbers.binary_search(&place[0].1) else {
+                    continue;
+                };
+                let mut there = place;
+                there[0].1 = existing[registers[index] as usize];
+                let mut wanted = own.apply(&place);
+                wanted[range.axis] += range.start;
+                assert_eq!(
+                    all.apply(&there),
+                    wanted,
+                    "{range:?} of {source} on {shape}: {result}"
+                );
+            }
+            if range.start == 0 {
+                // Such a whole has the part where it is; which one it is, is open.
+                let back = whole(&result, &part_shape, range, shape[range.axis]);
+                let back = back.ok().and_then(|l| l.linear(&shape).ok());
+                let there = back.and_then(|back| registers_of_part(&back, &own, range.axis, 0));
+                assert!(
+                    there.is_some(),
+                    "{range:?} of {source} on {shape}: {result}"
+                );
+            }
+        }
+    }
+    assert!(
+        kept > 300 && refused > 300,
+        "{kept} kept, {refused} refused"
+    );
 }

@@ -1,8 +1,9 @@
 //! Shape operations: no element moves, registers are only counted anew.
 
 use ir::entity::{Inst, Value};
+use ir::ops::part::{Cat, Part, ranges};
 use ir::ops::shape::{Broadcast, ExpandDims, Join, Permute, Reshape, Split};
-use layout::relate::{broadcast, registers_in};
+use layout::relate::{broadcast, registers_in, registers_of_part};
 use layout::{Axis, LinearLayout};
 
 use super::element::Element;
@@ -54,8 +55,9 @@ impl Lower for Reshape {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let source = cx.distribution(cx.tensor(self.operand));
         let result = cx.distribution(cx.tensor(cx.func.result(inst)));
-        let (from, to) = (source.map.row_major(), result.map.row_major());
-        let registers = registers_in(&from, &to).expect("a reshape moves no element");
+        let seen = source.map.reshaped(&result.map.out_sizes());
+        let seen = seen.expect("the verifier knows the layouts of reshapes");
+        let registers = registers_in(&seen, &result.map).expect("a reshape moves no element");
         pick(inst, cx, self.operand, &registers);
         Ok(())
     }
@@ -106,6 +108,43 @@ impl Lower for Join {
         Ok(())
     }
 }
+
+impl Lower for Part {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let whole = cx.distribution(cx.tensor(self.operand));
+        let part = cx.distribution(cx.tensor(cx.func.result(inst)));
+        let place = (self.axis as usize, self.start);
+        let registers = registers_of_part(&whole.map, &part.map, place.0, place.1);
+        pick(inst, cx, self.operand, &registers.expect(NOTHING_MOVES));
+        Ok(())
+    }
+}
+
+impl Lower for Cat {
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let whole = cx.distribution(cx.tensor(cx.func.result(inst)));
+        let mut elements = vec![None; whole.registers()];
+        for (&operand, range) in
+            self.operands
+                .iter()
+                .zip(ranges(cx.func, &self.operands, self.axis as usize))
+        {
+            let part = cx.distribution(cx.tensor(operand));
+            let registers = registers_of_part(&whole.map, &part.map, range.axis, range.start);
+            let own = cx.elements(operand);
+            for (&register, &element) in registers.expect(NOTHING_MOVES).iter().zip(own.iter()) {
+                elements[register as usize] = Some(element);
+            }
+        }
+        // Registers that hold copies take what the first of them does.
+        let originals = (0..elements.len()).map(|register| elements[whole.original(register)]);
+        let all: Option<Vec<Element>> = originals.collect();
+        cx.set_result(inst, all.expect("the parts make up the whole"));
+        Ok(())
+    }
+}
+
+const NOTHING_MOVES: &str = "the verifier knows that a part lies where the whole does";
 
 /// The dimension that stands at the place of `axis` in `outs`.
 fn position(outs: &[Axis], axis: Axis) -> Axis {

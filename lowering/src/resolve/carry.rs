@@ -1,7 +1,7 @@
 //! How one op carries a layout from one of its values to the others. The op says its rule; the layout module computes.
 
 use ir::entity::{Inst, Value};
-use ir::ops::{LayoutRule, flow};
+use ir::ops::{LayoutRule, flow, part};
 use ir::{Func, Type, ValueDef};
 use layout::{Layout, relate};
 use smallvec::SmallVec;
@@ -41,6 +41,22 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
         LayoutRule::Same | LayoutRule::Along => {
             sides.to_operands(Some(layout.clone()), &mut layouts);
             sides.to_results(Some(layout.clone()), &mut layouts);
+        }
+        LayoutRule::AlongWithTotals { axis } => {
+            let axis = *axis as usize;
+            let results = func.results(inst);
+            let totals = &results[results.len() / 2..];
+            let own = if totals.contains(&value) {
+                relate::expand_dims(layout, axis).ok()
+            } else {
+                Some(layout.clone())
+            };
+            if let Some(own) = own {
+                let total = relate::reduce(&own, axis);
+                layouts.extend(totals.iter().map(|v| (*v, total.clone())));
+                layouts.extend(results[..totals.len()].iter().map(|v| (*v, own.clone())));
+                sides.to_operands(Some(own), &mut layouts);
+            }
         }
         LayoutRule::Keep => {
             let other = sides.shape_of_other_side();
@@ -83,6 +99,14 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
             let down = |l: &Layout| relate::join(l, shape).ok();
             sides.both(layout, &mut layouts, down, |l| relate::split(l, shape).ok());
         }
+        LayoutRule::Part(range) => {
+            let extent = sides.shape_of_other_side();
+            let down = |l: &Layout| relate::part(l, shape, *range).ok();
+            sides.both(layout, &mut layouts, down, |l| {
+                relate::whole(l, shape, *range, extent[range.axis]).ok()
+            });
+        }
+        LayoutRule::Cat { axis } => along_cat(&sides, *axis, (value, layout), &mut layouts),
         LayoutRule::Gather => {
             let operands = func.op(inst).operands();
             let source = operands.first();
@@ -104,8 +128,42 @@ pub(super) fn along(func: &Func, inst: Inst, value: Value, layout: &Layout) -> C
 fn fits_several(rule: &LayoutRule) -> bool {
     matches!(
         rule,
-        LayoutRule::Permute { .. } | LayoutRule::Reshape | LayoutRule::Split | LayoutRule::Join
+        LayoutRule::Permute { .. }
+            | LayoutRule::Reshape
+            | LayoutRule::Split
+            | LayoutRule::Join
+            | LayoutRule::Part(_)
+            | LayoutRule::Cat { .. }
     )
+}
+
+/// The whole has the layout that follows from one part, and the other parts are ranges of it.
+fn along_cat(
+    sides: &Sides<'_>,
+    axis: usize,
+    (value, layout): (Value, &Layout),
+    out: &mut SmallVec<[(Value, Layout); 4]>,
+) {
+    let func = sides.func;
+    let operands = func.op(sides.inst).operands();
+    let result = func.result(sides.inst);
+    let shape = func.ty(result).shape();
+    let ranges = part::ranges(func, &operands, axis);
+    let parts: Vec<_> = operands.into_iter().zip(ranges).collect();
+    let whole = match parts.iter().find(|(operand, _)| *operand == value) {
+        Some((_, range)) if !sides.is_result => {
+            let own = func.ty(value).shape();
+            relate::whole(layout, own, *range, shape[range.axis]).ok()
+        }
+        _ => Some(layout.clone()),
+    };
+    let Some(whole) = whole else { return };
+    for (operand, range) in parts {
+        if let Ok(own) = relate::part(&whole, shape, range) {
+            out.push((operand, own));
+        }
+    }
+    out.push((result, whole));
 }
 
 /// What flows together has one layout.

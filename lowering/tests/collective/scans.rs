@@ -19,16 +19,34 @@ fn affine(
     kernel.load("a", dtype, &form);
     kernel.load("b", dtype, &form);
     let reverse = if is_reverse { ", is_reverse=true" } else { "" };
+    let others = shape.iter().enumerate().filter(|(dim, _)| *dim != axis);
+    let others: Vec<u32> = others.map(|(_, size)| *size).collect();
+    let of_totals = match &others[..] {
+        [] => None,
+        left => Some(kernel.form("t", &format!("Slice({axis}, {layout})"), left)),
+    };
+    let total = of_totals
+        .as_ref()
+        .map_or_else(|| dtype.to_string(), |form| form.of(dtype.name()));
     kernel.line(&format!(
-        "%sa, %sb = scan [%a_v, %b_v] {{axis={axis}{reverse}}} (%la: {dtype}, %lb: {dtype}, %ra: {dtype}, %rb: {dtype}) {{"
+        "%sa, %sb, %ta, %tb = scan [%a_v, %b_v] {{axis={axis}{reverse}, has_totals=true}} (%la: {dtype}, %lb: {dtype}, %ra: {dtype}, %rb: {dtype}) {{"
     ));
     kernel.line(&format!("  %p = binary %la, %ra {{op=mul}} : {dtype}"));
     kernel.line(&format!("  %q = binary %lb, %ra {{op=mul}} : {dtype}"));
     kernel.line(&format!("  %t = binary %q, %rb {{op=add}} : {dtype}"));
     kernel.line("  yield [%p, %t]");
-    kernel.line(&format!("}} : {ty}, {ty}", ty = form.of(dtype.name())));
+    let ty = form.of(dtype.name());
+    kernel.line(&format!("}} : {ty}, {ty}, {total}, {total}"));
     kernel.store("outa", dtype, &form, "sa");
     kernel.store("outb", dtype, &form, "sb");
+    for name in ["ta", "tb"] {
+        if let Some(form) = &of_totals {
+            kernel.store(&format!("out{name}"), dtype, form, name);
+        } else {
+            kernel.pointer(&format!("out{name}"), dtype);
+            kernel.line(&format!("store %out{name}, %{name}"));
+        }
+    }
     kernel
 }
 
@@ -75,11 +93,14 @@ pub(crate) fn check_kernel(
     let (a, b) = (cut(noise(count, 1)), cut(noise(count, 2)));
     let blank = vec![0; count * dtype.bytes() as usize];
     let kernel = affine(kernel, layout, shape, dtype, scan);
+    let of_totals = vec![0; blank.len() / shape[scan.0] as usize];
     let buffers = [
         to_bytes(&a, dtype),
         to_bytes(&b, dtype),
         blank.clone(),
         blank,
+        of_totals.clone(),
+        of_totals,
     ];
     let found = kernel.run(&buffers);
     let pairs: Vec<(u64, u64)> = a.into_iter().zip(b).collect();
@@ -89,11 +110,27 @@ pub(crate) fn check_kernel(
             l.1.wrapping_mul(r.0).wrapping_add(r.1) & mask,
         )
     });
-    let found: Vec<(u64, u64)> = from_bytes(&found[2], dtype)
-        .into_iter()
-        .zip(from_bytes(&found[3], dtype))
-        .collect();
-    assert_eq!(found, wanted, "{scan:?} of {shape:?} {dtype} in {layout}");
+    let pairs = |at: usize| -> Vec<(u64, u64)> {
+        let firsts = from_bytes(&found[at], dtype).into_iter();
+        firsts.zip(from_bytes(&found[at + 1], dtype)).collect()
+    };
+    assert_eq!(
+        pairs(2),
+        wanted,
+        "{scan:?} of {shape:?} {dtype} in {layout}"
+    );
+    let last = if scan.1 {
+        0
+    } else {
+        shape[scan.0] as usize - 1
+    };
+    let is_last = |at: &usize| coordinates(*at, shape)[scan.0] == last;
+    let totals: Vec<(u64, u64)> = (0..count).filter(is_last).map(|at| wanted[at]).collect();
+    assert_eq!(
+        pairs(4),
+        totals,
+        "totals, {scan:?} of {shape:?} {dtype} in {layout}"
+    );
     kernel
 }
 

@@ -30,6 +30,7 @@ mod maps;
 mod masks;
 mod memory;
 mod partitions;
+mod parts;
 mod philox;
 mod printing;
 mod random;

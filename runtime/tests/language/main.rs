@@ -10,6 +10,7 @@ mod assigned;
 mod attributes;
 mod control;
 mod functions;
+mod pieces;
 mod polls;
 mod references;
 mod tiles;

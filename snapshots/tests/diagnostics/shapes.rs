@@ -127,3 +127,76 @@ fn stored_shape(x: Ptr<f32>) {
 fn a_stored_tensor_has_another_length_than_its_pointers() {
     check("stored_shape", stored_shape.trace());
 }
+
+fn lanes_along_columns() -> Blocked {
+    Blocked::new([1, 1], [1, 32], [4, 1], [1, 0])
+}
+
+#[kernel]
+fn slice_across_lanes(out: Ptr<f32>) {
+    let tile = zeros::<f32>([16, 64], lanes_along_columns());
+    out.store(tile.slice(1, 16..32).sum(0).sum(0).scalar());
+}
+
+#[test]
+fn a_slice_crosses_lanes() {
+    check("slice_across_lanes", slice_across_lanes.trace());
+}
+
+#[kernel]
+fn slice_past_the_end(out: Ptr<f32>) {
+    let tile = zeros::<f32>([16, 64], lanes_along_columns());
+    out.store(tile.slice(1, 32..96).sum(0).sum(0).scalar());
+}
+
+#[test]
+fn a_slice_leaves_the_tensor() {
+    check("slice_past_the_end", slice_past_the_end.trace());
+}
+
+#[kernel]
+fn slice_of_nothing(out: Ptr<f32>) {
+    let tile = zeros::<f32>([16, 64], lanes_along_columns());
+    out.store(tile.slice(2, 0..0).sum(0).sum(0).scalar());
+}
+
+#[test]
+fn a_slice_is_empty() {
+    check("slice_of_nothing", slice_of_nothing.trace());
+}
+
+#[kernel]
+fn chunks_of_a_rest(out: Ptr<f32>) {
+    let tile = zeros::<f32>([16, 64], lanes_along_columns());
+    let [a, b, c] = tile.chunks::<3>(1);
+    out.store((a + b + c).sum(0).sum(0).scalar());
+}
+
+#[test]
+fn pieces_are_not_equal() {
+    check("chunks_of_a_rest", chunks_of_a_rest.trace());
+}
+
+#[kernel]
+fn cat_of_two_widths(out: Ptr<f32>) {
+    let a = zeros::<f32>([16, 64], lanes_along_columns());
+    let b = zeros::<f32>([32, 64], lanes_along_columns());
+    out.store(a.cat(b, 1).sum(0).sum(0).scalar());
+}
+
+#[test]
+fn tensors_of_two_heights_are_put_side_by_side() {
+    check("cat_of_two_widths", cat_of_two_widths.trace());
+}
+
+#[kernel]
+fn cat_of_two_layouts(out: Ptr<f32>) {
+    let a = zeros::<f32>([16, 64], lanes_along_columns());
+    let b = zeros::<f32>([16, 64], Blocked::new([1, 4], [4, 8], [4, 1], [1, 0]));
+    out.store(cat([a, b], 1).sum(0).sum(0).scalar());
+}
+
+#[test]
+fn tensors_of_two_layouts_are_put_side_by_side() {
+    check("cat_of_two_layouts", cat_of_two_layouts.trace());
+}

@@ -22,6 +22,7 @@ no_scratch! {
     arith: Unary Binary Compare Select Fma Cast Bitcast PtrAdd InlinePtx Rounded;
     map: Map;
     shape: ExpandDims Broadcast Reshape Permute Split Join;
+    part: Part Cat;
     global: Load Store PrefetchLines;
     atomic: AtomicStore SmemAtomicScatter;
     shared: SmemAlloc SmemLoad SmemStore SmemIndex SmemSlice SmemPermute SmemReshape SmemReinterpret SmemGather SmemScatter SmemKeep;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use diag::Diagnostic;
 use ir::elem::Elem;
-use ir::entity::Inst;
+use ir::entity::{Inst, Value};
 use ir::ops::flow;
 use ir::ops::scan::Scan;
 use layout::Axis;
@@ -39,9 +39,12 @@ type Blocks = BTreeMap<u32, Tuple>;
 impl Lower for Scan {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let plan = Plan::new(self, inst, cx);
-        let scanned = plan.scanned(cx)?;
+        let (scanned, totals) = plan.scanned(cx)?;
         let copied = plan.source.held.copied();
-        for (at, result) in cx.func.results(inst).to_vec().into_iter().enumerate() {
+        let results = cx.func.results(inst).to_vec();
+        let (own, of_totals) = results.split_at(self.operands.len());
+        plan.set_totals(of_totals, &totals, cx);
+        for (at, result) in own.iter().copied().enumerate() {
             let elements: Vec<Element> = (0..plan.source.registers() as u32)
                 .map(|register| scanned[&(register & !copied)][at])
                 .collect();
@@ -86,15 +89,15 @@ impl<'s> Plan<'s> {
         }
     }
 
-    /// The results of a thread, by register.
-    fn scanned(&self, cx: &mut Emitter<'_>) -> Result<Blocks, Diagnostic> {
+    /// The results of a thread, by register, and what all elements come to, if that is asked for.
+    fn scanned(&self, cx: &mut Emitter<'_>) -> Result<(Blocks, Blocks), Diagnostic> {
         let lists: Vec<_> = self.op.operands.iter().map(|v| cx.elements(*v)).collect();
         let own = (0..self.source.registers()).filter(|&r| self.source.is_own(r));
         let mut blocks: Blocks = own
             .map(|r| (r as u32, lists.iter().map(|l| l[r]).collect()))
             .collect();
         if self.runs.is_empty() {
-            return Ok(blocks);
+            return Ok((blocks.clone(), blocks));
         }
         let mut levels = Vec::new();
         for at in 0..self.runs.len() {
@@ -102,14 +105,40 @@ impl<'s> Plan<'s> {
             levels.push(level);
             blocks = larger;
         }
-        let mut before: BTreeMap<u32, Before> = blocks
-            .into_keys()
-            .map(|key| (key, Before::Nothing))
-            .collect();
+        let mut before: BTreeMap<u32, Before> =
+            blocks.keys().map(|&key| (key, Before::Nothing)).collect();
+        if self.op.has_totals
+            && let Some(last) = self.runs.last()
+            && last.holder == Axis::Lane
+        {
+            self.from_last_lane(last, &mut blocks, cx);
+        }
         for at in (1..self.runs.len()).rev() {
             before = self.down(at, &levels[at], &before, cx)?;
         }
-        self.results(&levels[0], &before, cx)
+        Ok((self.results(&levels[0], &before, cx)?, blocks))
+    }
+
+    /// Enters what all elements along the axis come to: every thread knows it of the elements that it holds.
+    fn set_totals(&self, results: &[Value], totals: &Blocks, cx: &mut Emitter<'_>) {
+        let axis = self.op.axis as usize;
+        let place = self.source.by_offset();
+        for (at, &result) in results.iter().enumerate() {
+            let elements: Vec<Element> = match cx.func.ty(result).as_tensor() {
+                None => vec![totals[&0][at]],
+                Some(t) => {
+                    let distribution = cx.distribution(t);
+                    let key = |&offset: &u64| {
+                        let coords = distribution.map.unpack_out(offset);
+                        let in_source = coords.with_inserted(axis, 0);
+                        place[&self.source.map.pack_out(&in_source)] as u32
+                    };
+                    let keys = distribution.offsets.iter().map(key);
+                    keys.map(|key| totals[&key][at]).collect()
+                }
+            };
+            cx.set(result, elements);
+        }
     }
 
     /// The place of a block in its run counted from where the scan begins.

@@ -22,7 +22,7 @@ pub(crate) enum Combining {
     /// All elements become one.
     Reduce,
     /// Each element is combined with all before it, or with all behind it.
-    Scan { is_reverse: bool },
+    Scan { is_reverse: bool, has_totals: bool },
 }
 
 impl Combining {
@@ -31,6 +31,17 @@ impl Combining {
             Combining::Reduce => "reduce",
             Combining::Scan { .. } => "scan",
         }
+    }
+
+    /// Does it give as many totals as other results?
+    fn has_totals(self) -> bool {
+        matches!(
+            self,
+            Combining::Scan {
+                has_totals: true,
+                ..
+            }
+        )
     }
 
     fn noun(self) -> &'static str {
@@ -86,6 +97,18 @@ pub(crate) fn combine_with(
     axis: usize,
     at: At,
 ) -> Value {
+    combine_all_with(combining, op, operand, axis, at)[0]
+}
+
+/// The same with all results: a scan that gives totals has two.
+#[inline(never)]
+pub(crate) fn combine_all_with(
+    combining: Combining,
+    op: BinaryOp,
+    operand: Value,
+    axis: usize,
+    at: At,
+) -> Vec<Value> {
     with(at, |trace| {
         let operands = [operand];
         let elements = trace.open_combine(&operands, at);
@@ -97,7 +120,7 @@ pub(crate) fn combine_with(
             rhs: elements[1],
         };
         let combined = trace.push1(binary, ty, at);
-        trace.close_combine(combining, axis, &operands, &[combined], at)[0]
+        trace.close_combine(combining, axis, &operands, &[combined], at)
     })
 }
 
@@ -141,7 +164,8 @@ impl Trace {
         self.push(Yield { values }, &[], at);
         let combine = self.builder.close();
         if is_lost || !self.check_combine(combining, combine) {
-            return operands.iter().map(|_| self.builder.poison()).collect();
+            let results = operands.len() * if combining.has_totals() { 2 } else { 1 };
+            return (0..results).map(|_| self.builder.poison()).collect();
         }
         let declared: Vec<Type> = operands.iter().map(|v| self.ty(*v).clone()).collect();
         let (axis, scratch) = (u32::try_from(axis).unwrap_or(u32::MAX), Scratch::NONE);
@@ -154,14 +178,23 @@ impl Trace {
                 combine,
             }
             .into(),
-            Combining::Scan { is_reverse } => Scan {
+            Combining::Scan {
+                is_reverse,
+                has_totals,
+            } => Scan {
                 axis,
                 is_reverse,
+                has_totals,
                 scratch,
                 operands,
                 combine,
             }
             .into(),
+        };
+        let declared = if combining.has_totals() {
+            [&declared[..], &declared].concat()
+        } else {
+            declared
         };
         self.push(op, &declared, at).to_vec()
     }

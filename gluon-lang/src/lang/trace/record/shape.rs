@@ -6,6 +6,7 @@ use ir::OpError;
 use ir::Type;
 use ir::entity::Value;
 use ir::ops::layout::{ConvertLayout, SetLayout};
+use ir::ops::part::{Cat, Part};
 use ir::ops::shape::{Broadcast, ExpandDims, Join, Permute, Reshape, Split};
 use layout::{Dims, Layout};
 
@@ -90,6 +91,92 @@ pub(crate) fn join(lhs: Value, rhs: Value, at: At) -> Value {
             }
             .into()
         })
+    })
+}
+
+/// Elements `start..end` of a dimension.
+#[inline(never)]
+pub(crate) fn slice_of(operand: Value, axis: usize, start: i128, end: i128, at: At) -> Value {
+    with(at, |trace| {
+        let ty = trace.ty(operand).clone();
+        let bounds = (u32::try_from(start), u32::try_from(end - start));
+        let (Ok(start), Ok(length @ 1..)) = bounds else {
+            if trace.is_poison(operand) {
+                return operand;
+            }
+            let message = format!("`slice({axis}, {start}..{end})` has no element");
+            return trace.fail(OpError::new(Code::ConstantRange, message), at);
+        };
+        let op = Part {
+            axis: u32::try_from(axis).unwrap_or(u32::MAX),
+            start,
+            length,
+            operand,
+        };
+        trace.push1(op, ty, at)
+    })
+}
+
+/// `count` equal pieces of a dimension. After a mistake, which is reported once, all are poison.
+#[inline(never)]
+pub(crate) fn chunks(operand: Value, axis: usize, count: usize, at: At) -> Vec<Value> {
+    let size = with(at, |trace| {
+        let size = *trace.ty(operand).shape().get(axis).unwrap_or(&1);
+        if (size as usize).is_multiple_of(count) || axis >= trace.ty(operand).shape().len() {
+            return Some(size);
+        }
+        let message =
+            format!("{count} equal pieces of dimension {axis}, which has {size} elements");
+        let error = OpError::new(Code::ShapeChange, message)
+            .origin(operand, "it was made here")
+            .help("`slice` takes pieces of unequal lengths");
+        trace.fail(error, at);
+        None
+    });
+    let length = size.map(|size| (i128::from(size) / count as i128).max(1));
+    let mut pieces = Vec::with_capacity(count);
+    let mut is_wrong = length.is_none();
+    for piece in 0..count {
+        let length = length.unwrap_or(1);
+        let start = piece as i128 * length;
+        let value = if is_wrong {
+            with(at, |trace| trace.builder.poison())
+        } else {
+            slice_of(operand, axis, start, start + length, at)
+        };
+        is_wrong = is_wrong || with(at, |trace| trace.is_poison(value));
+        pieces.push(value);
+    }
+    pieces
+}
+
+/// Tensors one after the other along a dimension.
+#[inline(never)]
+pub(crate) fn cat(operands: &[Value], axis: usize, at: At) -> Value {
+    with(at, |trace| {
+        let ty = trace.ty(operands[0]).clone();
+        let op = Cat {
+            axis: u32::try_from(axis).unwrap_or(u32::MAX),
+            operands: operands.iter().copied().collect(),
+        };
+        trace.push1(op, ty, at)
+    })
+}
+
+/// The last two dimensions as one.
+#[inline(never)]
+pub(crate) fn merge_last(operand: Value, at: At) -> Value {
+    with(at, |trace| {
+        let Type::Tensor(t) = trace.ty(operand).clone() else {
+            return operand;
+        };
+        let [.., rows, columns] = t.shape[..] else {
+            return operand;
+        };
+        let last = t.rank() - 1;
+        let shape = t.shape.without(last).with(last - 1, rows * columns);
+        let ty = Type::tensor(shape, t.elem, Layout::Auto);
+        trace.push1(Reshape { operand }, ty, at)
     })
 }
 
