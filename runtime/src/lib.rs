@@ -144,6 +144,6 @@ mod book {
     }
     pages!(
         first_kernel control_flow layouts masks math reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
-        clusters library launches cases inspecting emulator errors
+        clusters library launches cases inspecting emulator errors coming_from persistent
     );
 }

@@ -245,8 +245,8 @@ pub fn tma_store_wait_read(pending: impl HostInt) {
 }
 
 /// Makes what the threads stored in shared memory so far visible through the async proxy, to TMA and the tensor cores
-/// (PTX `fence.proxy.async`). Within one group of warps this is done where it is needed; where another group is told to go
-/// on, it must be said: without it the hand-over is an error (TK0077).
+/// (PTX `fence.proxy.async`). Within one partition the compiler inserts it where it is needed; where another partition is
+/// signalled, the author writes it: a missing fence is an error (TK0077).
 #[inline]
 #[track_caller]
 pub fn fence_async_shared() {
