@@ -12,7 +12,13 @@ fn defined() -> BTreeSet<String> {
     for source in language() {
         names.extend(source.items.into_iter().flat_map(|item| item.names));
     }
-    for folder in ["gluon-lang/src", "layout/src", "runtime/src", "ir/src/ops"] {
+    for folder in [
+        "gluon-lang/src",
+        "layout/src",
+        "library/src",
+        "runtime/src",
+        "ir/src/ops",
+    ] {
         collect(&at(folder), &mut names);
     }
     let rust =

@@ -3,13 +3,19 @@
 use gluon_lang::lang::{WRITTEN, WrittenOp};
 
 use super::check;
-use super::source::{Item, Source, first_sentence, language};
+use super::source::{Item, Source, first_sentence, language, library};
 
 const HEAD: &str = "# All operations
 
 What a kernel can say, with the first sentence of its documentation; the crate `tilekit` documents each in full
 (`cargo doc --open -p tilekit`). Generated from the sources of the language. The last column names the [op of the IR](#ops-of-the-ir)
 that it becomes, as `cargo tilekit inspect` shows it; without one it is made of others.
+
+";
+
+const LIBRARY: &str = "## The library
+
+[The library](library.md) is written in these operations.
 
 ";
 
@@ -59,22 +65,23 @@ fn row(item: &Item) -> String {
     format!("| {} | {} | {ops} |\n", names.join(", "), cell(&item.doc))
 }
 
-fn section(source: &Source) -> String {
+fn section(mark: &str, source: &Source) -> String {
     let rows: String = source.items.iter().map(row).collect();
     let idea = &source.idea;
     let head = "| in a kernel | what it does | op |\n| --- | --- | --- |\n";
-    format!("## `{}`\n\n{idea}.\n\n{head}{rows}\n", source.name)
+    format!("{mark} `{}`\n\n{idea}.\n\n{head}{rows}\n", source.name)
 }
 
 #[test]
 fn every_operation_is_in_the_book() {
-    let sections: String = language().iter().map(section).collect();
+    let sections: String = language().iter().map(|s| section("##", s)).collect();
+    let library: String = library().iter().map(|s| section("###", s)).collect();
     let op = |op: &WrittenOp| {
         let (doc, written) = (cell(&first_sentence(op.doc)), cell(op.written));
         format!("| `{}` | {doc} | {written} |\n", op.mnemonic)
     };
     let ops: String = WRITTEN.iter().map(op).collect();
-    let page = format!("{HEAD}{sections}{OPS}{ops}");
+    let page = format!("{HEAD}{sections}{LIBRARY}{library}{OPS}{ops}");
     check("docs/src/operations.md", |_| page.clone());
 }
 

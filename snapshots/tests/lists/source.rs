@@ -39,13 +39,23 @@ pub(crate) struct Source {
 const NOT_WRITTEN: &[&str] = &["value"];
 
 /// Traits whose methods authors call; those of others bound what may stand somewhere.
-const TRAITS_OF_METHODS: &[&str] = &["Hinted"];
+const TRAITS_OF_METHODS: &[&str] = &["Hinted", "TileScheduler"];
 
 /// The files of the language that offer something, by name.
 pub(crate) fn language() -> Vec<Source> {
+    sources(&["gluon-lang/src/lang", "gluon-lang/src/lang/functions"])
+}
+
+/// Those of the library.
+pub(crate) fn library() -> Vec<Source> {
+    let folders = ["", "/epilogue", "/pipeline", "/schedule"];
+    sources(&folders.map(|folder| format!("library/src{folder}")))
+}
+
+fn sources(folders: &[impl AsRef<str>]) -> Vec<Source> {
     let mut files = Vec::new();
-    for folder in ["gluon-lang/src/lang", "gluon-lang/src/lang/functions"] {
-        let entries = std::fs::read_dir(at(folder)).expect("the language is there");
+    for folder in folders {
+        let entries = std::fs::read_dir(at(folder.as_ref())).expect("the sources are there");
         let paths = entries.map(|entry| entry.expect("it can be read").path());
         files.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "rs")));
     }
