@@ -1,9 +1,14 @@
 //! What kernels use of the library, to be imported at once.
 
-pub use crate::epilogue::{EpilogueStore, EpilogueTurn, Turns};
+pub use crate::epilogue::{
+    ClusterSum, EpilogueStore, EpilogueTurn, Turns, columns_of, load_along, rows_of,
+};
 pub use crate::pipeline::{
     Consumers, Filling, Full, Held, LoadAhead, Payload, Pipeline, PipelineState, Producers,
     StageMaps, steps_along,
 };
-pub use crate::schedule::{GroupedRows, Listed, TileScheduler, hilbert};
+pub use crate::schedule::{
+    DynamicTile, DynamicTiles, GroupedRows, Listed, RaggedTile, RaggedTiles, Resident, StreamK,
+    StreamKWork, TileScheduler, hilbert,
+};
 pub use crate::{NamedTurns, OnlineSoftmax};

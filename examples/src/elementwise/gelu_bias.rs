@@ -1,26 +1,9 @@
 //! An activation fused with the addition before it: `gelu(x + bias)`, in the tanh form that models are trained with.
 
+use tilekit::library::epilogue::gelu;
 use tilekit::prelude::*;
 
 use crate::matrix::row_stride;
-
-/// `sqrt(2 / π)` and the cubic coefficient of the tanh form.
-const SQRT_2_OVER_PI: f32 = 0.797_884_6;
-const CUBIC: f32 = 0.044_715;
-
-/// `gelu(x) = x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`, with the hardware's tanh.
-#[device]
-pub fn gelu(x: Tensor<f32>) -> Tensor<f32> {
-    gelu_of_twice(x * 0.5)
-}
-
-/// `gelu(2 · half)`: a caller that scales `x` anyway folds the factor 1/2 into its scale.
-#[device]
-pub fn gelu_of_twice(half: Tensor<f32>) -> Tensor<f32> {
-    const LINEAR: f32 = 2.0 * SQRT_2_OVER_PI;
-    let inner = half * (half * half * (4.0 * CUBIC * LINEAR) + LINEAR);
-    half * inner.fast().tanh() + half
-}
 
 /// `out[r, j] = gelu(x[r, j] + bias[j])` for `rows` rows of `cols` elements, a tile of `ROWS × COLS` per program.
 #[kernel(warps = 4)]

@@ -24,10 +24,8 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
     k: i32,
 ) {
     let pipeline = Pipeline::tma((b, a), STAGES, Consumers::warpgroups(1));
-    let parts = Smem::<f32>::alloc([CTAS, ROWS, TOKENS], Swizzled::plain([2, 1, 0]));
-    let received = Mbarrier::alloc(1);
+    let partial = ClusterSum::<CTAS>::new([ROWS, TOKENS]);
     let rank = cluster_rank();
-    received.expect_when(rank == 0, parts.bytes());
     cluster_barrier_relaxed();
     let steps = steps_along(k, BK);
     let (tile, tokens) = (cluster_id(0), program_id(1));
@@ -42,20 +40,12 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
             acc = acc.mma(weights, tokens.transpose()).wait(0);
             at = pipeline.consumer_release(stage).advance();
         }
-        parts
-            .index(rank)
-            .in_cta(0)
-            .store_async(acc.wait_all(), received);
+        partial.send(acc.wait_all());
         if rank == 0 {
-            received.wait(0);
             let by_rows = Blocked::new([1, 1], [32, 1], [2, 2], [0, 1]);
-            let mut sum = parts.index(0).load(by_rows.clone());
-            for part in 1..CTAS {
-                sum += parts.index(part).load(by_rows.clone());
-            }
-            let row = tile * ROWS + arange(0..ROWS, Slice::new(1, by_rows.clone()));
-            let token = tokens * TOKENS + arange(0..TOKENS, Slice::new(0, by_rows));
-            let (row, token) = (row.expand_dims(1), token.expand_dims(0));
+            let sum = partial.add(by_rows.clone());
+            let row = rows_of(by_rows.clone(), tile * ROWS, ROWS);
+            let token = columns_of(by_rows, tokens * TOKENS, TOKENS);
             let inside = (row < n) & (token < m);
             c.at(token * stride + row)
                 .mask(inside)

@@ -2,9 +2,9 @@
 //! memory traffic but that of its own operands, which are loaded during the mainloop: the warps that store a tile issue the
 //! TMA loads of what the next one needs.
 
+use tilekit::library::epilogue::gelu_of_twice;
 use tilekit::prelude::*;
 
-use crate::elementwise::gelu_bias::gelu_of_twice;
 use crate::products::matmul_warp_specialized::matmul_warp_specialized;
 use crate::products::product::{Product, product_then};
 

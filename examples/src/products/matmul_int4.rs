@@ -41,9 +41,8 @@ pub fn matmul_int4(
             acc = acc.mma(weights, tokens.transpose()).wait(0);
             at = pipeline.consumer_release(stage).advance();
         }
-        let place = row + arange(0..ROWS, Slice::new(1, sums));
-        let scale = scales.at(place).mask(place < n).other(0.0).load();
-        let result = acc.wait_all() * scale.expand_dims(1);
+        let scale = load_along(scales, rows_of(sums, row, ROWS), n);
+        let result = acc.wait_all() * scale;
         let tile = Smem::<bf16>::alloc(out.block(), out.layout());
         tile.transpose().store(result.cast::<bf16>());
         out.store([token, row], tile);

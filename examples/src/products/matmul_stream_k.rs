@@ -1,5 +1,5 @@
-//! Programs share out the steps along K of all tiles, an equal run of steps for each (stream-K), so that no SM idles where
-//! tiles are few, or a few more than there are SMs. A run may begin in the middle of one tile and end in the middle of another: the
+//! Programs share out the steps along K of the tiles that fill no whole wave, an equal run of steps for each (stream-K), so that no SM idles
+//! where tiles are few, or a few more than there are SMs. A run may begin in the middle of one tile and end in the middle of another: the
 //! partial tiles of several programs are added in memory by TMA reductions.
 
 use tilekit::prelude::*;
@@ -25,43 +25,41 @@ pub fn matmul_stream_k(
     let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(2));
     let staging = Smem::<f32>::alloc(c.block(), c.layout());
     let (columns, steps) = (cdiv(n, BN), steps_along(k, BK));
-    // Steps are counted through all tiles.
-    let all = cdiv(m, BM) * columns * steps;
-    let each = cdiv(all, num_programs(0));
-    let first = program_id(0) * each;
-    let last = minimum(first + each, all);
+    let shares = StreamK::new(cdiv(m, BM) * columns, steps);
 
     let multiply = || {
         let sums = Wgmma::new([8, 1], [64, BN, 16]);
-        let mut state = pipeline.start();
-        let mut at = first;
-        while at < last {
-            let tile = at / steps;
-            let end = minimum(last, (tile + 1) * steps);
+        let mut at = pipeline.start();
+        let mut work = shares.start();
+        while work.steps_left() > 0 {
             let mut acc = Accumulator::zeros([BM, BN], sums.clone());
-            for _ in range(at, end) {
-                let stage = pipeline.consumer_wait(state);
+            for _ in range(work.first(), work.end()) {
+                let stage = pipeline.consumer_wait(at);
                 let (a, b) = stage.tiles;
                 acc = acc.mma(a, b.transpose()).wait(0);
-                state = pipeline.consumer_release(stage).advance();
+                at = pipeline.consumer_release(stage).advance();
             }
             tma_store_wait_read(0);
             staging.store(acc.wait_all());
+            let tile = work.tile();
             c.store_add([tile / columns * BM, tile % columns * BN], staging);
-            at = end;
+            work = shares.next(work);
         }
         tma_store_wait_read(0);
     };
     let copy = || {
-        let mut state = pipeline.start();
-        for at in range(first, last) {
-            let tile = at / steps;
-            let (row, column, step) = (tile / columns, tile % columns, at % steps);
-            let stage = pipeline.producer_acquire(state);
-            let (a_tile, b_tile) = stage.tiles;
-            a.load([row * BM, step * BK], a_tile, stage.full);
-            b.load([column * BN, step * BK], b_tile, stage.full);
-            state = pipeline.commit(stage).advance();
+        let mut at = pipeline.start();
+        let mut work = shares.start();
+        while work.steps_left() > 0 {
+            let (row, column) = (work.tile() / columns, work.tile() % columns);
+            for step in range(work.first(), work.end()) {
+                let stage = pipeline.producer_acquire(at);
+                let (a_tile, b_tile) = stage.tiles;
+                a.load([row * BM, step * BK], a_tile, stage.full);
+                b.load([column * BN, step * BK], b_tile, stage.full);
+                at = pipeline.commit(stage).advance();
+            }
+            work = shares.next(work);
         }
     };
     warp_specialize()

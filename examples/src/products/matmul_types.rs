@@ -103,8 +103,8 @@ fn store_sums<T: Element, S: Element>(
     sums: Tensor<S>,
     [row, column]: [Scalar<i32>; 2],
 ) {
-    let i = (row + arange(0..ROWS, Slice::new(1, self::sums::<T>()))).expand_dims(1);
-    let j = (column + arange(0..BN, Slice::new(0, self::sums::<T>()))).expand_dims(0);
+    let i = rows_of(self::sums::<T>(), row, ROWS);
+    let j = columns_of(self::sums::<T>(), column, BN);
     c.at(i * stride + j)
         .mask((i < m) & (j < stride))
         .store(sums);

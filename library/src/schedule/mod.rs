@@ -2,15 +2,24 @@
 //! columns of B in L2, and so should what runs next.
 //!
 //! A scheduler is a value that all partitions use alike. [`GroupedRows`] and [`Listed`] number the tiles, and a program takes every
-//! `num_programs`-th ([`TileScheduler::of_program`]).
+//! `num_programs`-th ([`TileScheduler::of_program`]). The others go from one tile to the next: [`DynamicTiles`] draws them from a
+//! counter, [`RaggedTiles`] finds them in groups of different lengths, and [`StreamK`] shares out the steps along K.
 
+mod dynamic;
+mod grid;
 mod grouped_rows;
 mod listed;
+mod ragged;
+mod stream_k;
 
 use gluon_lang::lang::prelude::*;
 
+pub use dynamic::{DynamicTile, DynamicTiles};
+pub use grid::Resident;
 pub use grouped_rows::GroupedRows;
 pub use listed::{Listed, hilbert};
+pub use ragged::{RaggedTile, RaggedTiles};
+pub use stream_k::{StreamK, StreamKWork};
 
 /// Numbers for the tiles of a result. A program takes every `num_programs`-th, so that neighbours in number run at the same
 /// time, a wave of them.

@@ -2,6 +2,7 @@
 
 mod epilogue;
 mod pipeline;
+mod schedule;
 mod softmax;
 mod turns;
 

@@ -1,0 +1,123 @@
+//! Tiles of which programs share the steps along K.
+
+use gluon_lang::lang::prelude::*;
+
+/// Steps along K shared out equally (stream-K; Osama et al., 2023), where tiles do not fill the last wave of programs. Whole waves but the last are
+/// data-parallel, a tile for each program, so that what is shared out, and added up in memory, is less than two waves of tiles.
+///
+/// ```text
+/// let mut work = tiles.start();
+/// while work.steps_left() > 0 {
+///     let tile = work.tile();                     // its number, for GroupedRows::place
+///     for step in range(work.first(), work.end()) { .. }
+///     ..                                          // add to the tile, or store it if work.is_whole()
+///     work = tiles.next(work);
+/// }
+/// ```
+///
+/// All programs have the same steps but for the rounding of the shares. A tile whose steps several programs have is the sum of what
+/// they make: by [`store_add`](TensorMap::store_add) onto zeros, for example.
+#[derive(Clone, Copy, Aggregate)]
+pub struct StreamK {
+    /// Steps of a tile.
+    steps: Scalar<i32>,
+    /// Steps of all tiles that are shared out, and of all tiles; counted through the tiles one by one, as all positions are.
+    shared: Scalar<i32>,
+    all: Scalar<i32>,
+    /// The share of this program.
+    first: Scalar<i32>,
+    last: Scalar<i32>,
+}
+
+/// Steps of one tile.
+#[derive(Clone, Copy, Aggregate, Debug)]
+pub struct StreamKWork {
+    at: Scalar<i32>,
+    end: Scalar<i32>,
+    /// Where the next whole tile of the program begins.
+    whole: Scalar<i32>,
+    steps: Scalar<i32>,
+}
+
+impl StreamKWork {
+    /// How many steps it has; 0 when nothing is left.
+    #[track_caller]
+    pub fn steps_left(&self) -> Scalar<i32> {
+        self.end - self.at
+    }
+
+    /// The number of its tile.
+    #[track_caller]
+    pub fn tile(&self) -> Scalar<i32> {
+        self.at / self.steps
+    }
+
+    /// Its first step of the tile.
+    #[track_caller]
+    pub fn first(&self) -> Scalar<i32> {
+        self.at % self.steps
+    }
+
+    /// The step behind its last one.
+    #[track_caller]
+    pub fn end(&self) -> Scalar<i32> {
+        self.first() + self.steps_left()
+    }
+
+    /// Whether it is all steps of its tile.
+    #[device]
+    pub fn is_whole(&self) -> Scalar<bool> {
+        self.end - self.at == self.steps
+    }
+}
+
+impl StreamK {
+    /// `tiles` tiles of `steps` steps each, both positive.
+    #[device]
+    pub fn new(tiles: Scalar<i32>, steps: Scalar<i32>) -> Self {
+        let programs = num_programs(0);
+        // The rest is shared out with the last whole wave, if there is one; nothing is if there is no rest.
+        let rest = tiles % programs;
+        let wave = select(tiles > programs, programs, 0);
+        let shared = select(rest == 0, 0, rest + wave) * steps;
+        let each = cdiv(shared, programs);
+        let first = minimum(program_id(0) * each, shared);
+        StreamK {
+            steps,
+            shared,
+            all: tiles * steps,
+            first,
+            last: minimum(first + each, shared),
+        }
+    }
+
+    /// The first work of this program.
+    #[device]
+    pub fn start(self) -> StreamKWork {
+        self.work(self.first, self.shared + program_id(0) * self.steps)
+    }
+
+    /// The work of this program after `work`.
+    #[device]
+    pub fn next(self, work: StreamKWork) -> StreamKWork {
+        // Work among whole tiles ends behind all that is shared out, and so behind the share of this program.
+        self.work(work.end, work.whole)
+    }
+
+    /// The work at `at`, if that is within the share of this program, or else its next whole tile, which begins at `whole`.
+    #[device]
+    fn work(self, at: Scalar<i32>, whole: Scalar<i32>) -> StreamKWork {
+        let StreamK {
+            steps, all, last, ..
+        } = self;
+        let is_shared = at < last;
+        let begin = minimum(select(is_shared, at, whole), all);
+        let limit = select(is_shared, last, all);
+        StreamKWork {
+            at: begin,
+            end: minimum((begin / steps + 1) * steps, limit),
+            whole: select(is_shared, whole, whole + num_programs(0) * steps),
+            steps,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Tile schedulers: every tile is made once, and the work is even.
+
+use tilekit::prelude::*;
+
+use crate::launch;
+
+fn zeros_of(device: &Device, len: usize) -> Buffer<i32> {
+    Buffer::zeros(device, len.max(1)).expect("memory of the host")
+}
+
+/// Each of two partitions marks the tiles that it sees.
+#[kernel(warps = 4)]
+fn dynamic(counter: Ptr<i32>, drawn: Ptr<i32>, wide: Ptr<i32>, narrow: Ptr<i32>, count: i32) {
+    let tiles = DynamicTiles::new(counter, count, Consumers::warps(4 + 1));
+    let see = |marks: Ptr<i32>, warps: usize| {
+        let mut tile = tiles.start();
+        while tile.number() < tiles.count() {
+            marks.at(tile.number()).relaxed().atomic_add(1);
+            tile = tiles.receive(tile, warps);
+        }
+    };
+    let draw = || {
+        let mut tile = tiles.start();
+        while tile.number() < tiles.count() {
+            let next = tiles.draw();
+            drawn.at(tile.number()).relaxed().atomic_add(1);
+            tile = tiles.send(tile, next);
+        }
+    };
+    warp_specialize()
+        .main(|| see(wide, 4))
+        .worker(Warps(1), draw)
+        .worker(Warps(1), || see(narrow, 1))
+        .run();
+}
+
+#[test]
+fn drawn_tiles_are_made_once_by_all_partitions() {
+    let device = Device::emulator();
+    for count in [1, 2, 7, 20] {
+        for programs in [1, 3, 8] {
+            let [counter, drawn, wide, narrow] =
+                [1, count, count, count].map(|len| zeros_of(&device, len));
+            // The second launch finds the counter as the first one left it.
+            for launches in 1..3 {
+                let arguments = (&counter, &drawn, &wide, &narrow, count as i32);
+                launch(&device, dynamic, grid(programs as u32), arguments).expect("it runs");
+                for marks in [&drawn, &wide, &narrow] {
+                    assert_eq!(marks.to_vec().expect("it has run"), vec![launches; count]);
+                }
+                assert_eq!(counter.to_vec().expect("it has run"), [0]);
+            }
+        }
+    }
+}
+
+/// Tiles of a group that are marked: more than any has.
+const ROWS: usize = 8;
+const COLUMNS: usize = 3;
+
+#[kernel(warps = 1)]
+fn ragged(offsets: Ptr<i32>, marks: Ptr<i32>, bounds: Ptr<i32>, groups: i32, n: i32) {
+    let tiles = RaggedTiles::new(offsets, groups, n, [16, 32]);
+    let mut tile = tiles.start();
+    while tile.group() < groups {
+        let [row, column] = tile.place();
+        let mark = (tile.group() * ROWS + row) * COLUMNS + column;
+        marks.at(mark).relaxed().atomic_add(1);
+        bounds.at(tile.group() * 2).store(tile.first_row());
+        bounds.at(tile.group() * 2 + 1).store(tile.end_row());
+        tile = tiles.next(tile);
+    }
+}
+
+#[test]
+fn tiles_of_groups_of_any_length() {
+    let device = Device::emulator();
+    let n = 2 * 32 + 5;
+    for lengths in [
+        vec![0],
+        vec![1],
+        vec![16, 0, 0, 17, 100],
+        vec![0, 0, 3],
+        vec![33, 0],
+    ] {
+        let mut offsets = vec![5_i32];
+        for length in &lengths {
+            offsets.push(offsets[offsets.len() - 1] + length);
+        }
+        let groups = lengths.len();
+        let places = Buffer::from_slice(&device, &offsets).expect("memory of the host");
+        for programs in [1, 2, 5, 40] {
+            let marks = zeros_of(&device, groups * ROWS * COLUMNS);
+            let bounds = zeros_of(&device, groups * 2);
+            let arguments = (&places, &marks, &bounds, groups as i32, n);
+            launch(&device, ragged, grid(programs as u32), arguments).expect("it runs");
+            let marks = marks.to_vec().expect("it has run");
+            let bounds = bounds.to_vec().expect("it has run");
+            for (group, length) in lengths.iter().enumerate() {
+                let rows = (*length as usize).div_ceil(16);
+                for row in 0..ROWS {
+                    let first = (group * ROWS + row) * COLUMNS;
+                    let expected = [i32::from(row < rows); COLUMNS];
+                    assert_eq!(
+                        marks[first..first + COLUMNS],
+                        expected,
+                        "{lengths:?} {group} {row}"
+                    );
+                }
+                if *length > 0 {
+                    assert_eq!(bounds[group * 2..group * 2 + 2], offsets[group..group + 2]);
+                }
+            }
+        }
+    }
+}
+
+/// Marks each step that a program has, counts its steps, and marks tiles that one work has whole.
+#[kernel(warps = 1)]
+fn stream_k(marks: Ptr<i32>, made: Ptr<i32>, whole: Ptr<i32>, tiles: i32, steps: i32) {
+    let shares = StreamK::new(tiles, steps);
+    let mut work = shares.start();
+    while work.steps_left() > 0 {
+        for step in range(work.first(), work.end()) {
+            marks.at(work.tile() * steps + step).relaxed().atomic_add(1);
+        }
+        made.at(program_id(0))
+            .relaxed()
+            .atomic_add(work.steps_left());
+        if work.is_whole() {
+            whole.at(work.tile()).relaxed().atomic_add(1);
+        }
+        work = shares.next(work);
+    }
+}
+
+#[test]
+fn steps_are_shared_out_evenly() {
+    let device = Device::emulator();
+    for (tiles, steps) in [(1, 1), (1, 9), (3, 4), (5, 1), (8, 3), (23, 5)] {
+        for programs in [1, 2, 3, 4, 7, 11] {
+            let (all, waves) = (tiles * steps, tiles / programs);
+            let [marks, made, whole] = [all, programs, tiles].map(|len| zeros_of(&device, len));
+            let arguments = (&marks, &made, &whole, tiles as i32, steps as i32);
+            launch(&device, stream_k, grid(programs as u32), arguments).expect("it runs");
+            let what = format!("{tiles} tiles of {steps} steps by {programs} programs");
+            assert_eq!(marks.to_vec().expect("it has run"), vec![1; all], "{what}");
+            // Whole waves but the last are data-parallel, and all of them where no rest is left.
+            let rest = tiles % programs;
+            let parallel = if rest == 0 {
+                tiles
+            } else {
+                waves.saturating_sub(1) * programs
+            };
+            let whole = whole.to_vec().expect("it has run");
+            assert!(
+                whole[tiles - parallel..].iter().all(|&whole| whole == 1),
+                "{what}"
+            );
+            // No program has more than its share.
+            let share = (all - parallel * steps).div_ceil(programs) + parallel / programs * steps;
+            let most = made.to_vec().expect("it has run").into_iter().max();
+            assert!(most <= Some(share as i32), "{what}: {most:?} of {share}");
+        }
+    }
+}
