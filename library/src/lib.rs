@@ -6,18 +6,25 @@
 //! - [`pipeline`]: circular buffers in shared memory between producers and consumers.
 //! - [`schedule`]: which program makes which tile of a result, and in which order.
 //! - [`epilogue`]: from accumulators to global memory.
-//! - [`NamedTurns`]: groups of warps that take turns; [`OnlineSoftmax`]: softmax block by block.
+//! - [`NamedTurns`]: groups of warps that take turns; [`OnlineSoftmax`]: softmax block by block;
+//!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums.
 #![forbid(unsafe_code)]
 
 // The macros expand to paths of `::tilekit`.
 extern crate gluon_lang as tilekit;
 
 pub mod epilogue;
+mod look_back;
 mod named_turns;
 pub mod pipeline;
 pub mod prelude;
 pub mod schedule;
 mod softmax;
+mod statistics;
+mod top_k;
 
+pub use look_back::LookBack;
 pub use named_turns::NamedTurns;
 pub use softmax::OnlineSoftmax;
+pub use statistics::RowStatistics;
+pub use top_k::merge_top_k;

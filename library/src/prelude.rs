@@ -11,4 +11,4 @@ pub use crate::schedule::{
     DynamicTile, DynamicTiles, GroupedRows, Listed, RaggedTile, RaggedTiles, Resident, StreamK,
     StreamKWork, TileScheduler, hilbert,
 };
-pub use crate::{NamedTurns, OnlineSoftmax};
+pub use crate::{LookBack, NamedTurns, OnlineSoftmax, RowStatistics, merge_top_k};

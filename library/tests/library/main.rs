@@ -2,6 +2,7 @@
 
 mod epilogue;
 mod pipeline;
+mod rows;
 mod schedule;
 mod softmax;
 mod turns;

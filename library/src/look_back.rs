@@ -1,0 +1,92 @@
+//! Prefix sums over tiles in one pass.
+
+use gluon_lang::lang::prelude::*;
+
+/// Tiles before this one that are looked at together, one by each lane.
+const WINDOW: usize = 32;
+
+/// The word of a tile holds its sum alone, or the sum of all tiles up to it.
+const HAS_SUM: u32 = 1;
+const HAS_PREFIX: u32 = 2;
+
+/// Prefix sums over tiles in one pass, by decoupled look-back (Merrill and Garland, 2016). Each program publishes the sum of its tile, adds
+/// up the sums of the tiles before until it finds one whose prefix is known, and publishes its own prefix.
+///
+/// ```text
+/// let look_back = LookBack::new(words, ticket, WARPS);
+/// let tile = look_back.tile();
+/// let sums = x.at(tile * BLOCK + lane).load().cumsum(0);
+/// let before = look_back.exclusive(tile, total);
+/// out.at(..).store(sums + before);
+/// ```
+///
+/// `words` has a u64 for each tile and `ticket` one i32; all are 0 before the launch, which leaves other numbers behind. A program takes its
+/// tile by the ticket, so that the tiles it waits for belong to programs that run: no grid is too large. One program makes one tile, and all
+/// threads of it come to each function.
+///
+/// State and sum of a tile are one word, written and read as one, so that relaxed atomics are enough; nothing else is ordered. Sums are i32,
+/// u32 or f32. Those of f32 depend in their last bits on which prefixes were known, so they differ from run to run.
+#[derive(Clone, Copy, Aggregate)]
+pub struct LookBack {
+    words: Ptr<u64>,
+    ticket: Ptr<i32>,
+    warps: usize,
+}
+
+impl LookBack {
+    /// For a kernel, or partition, of `warps` warps.
+    pub fn new(words: Ptr<u64>, ticket: Ptr<i32>, warps: usize) -> Self {
+        LookBack {
+            words,
+            ticket,
+            warps,
+        }
+    }
+
+    /// The tile of this program, from 0.
+    #[track_caller]
+    pub fn tile(self) -> Scalar<i32> {
+        self.ticket.at(0).relaxed().atomic_add(1).old()
+    }
+
+    /// The sum of all tiles before `tile`, of which `sum` is the sum.
+    #[device]
+    pub fn exclusive<T: Numeric>(self, tile: Scalar<i32>, sum: Scalar<T>) -> Scalar<T> {
+        static_assert!(
+            T::DTYPE.bits() == 32,
+            "the sum of a tile shares a word with its state: expected 32 bits"
+        );
+        let mut before = scalar(0).cast::<T>();
+        if tile > 0 {
+            self.publish(tile, HAS_SUM, sum);
+            let lanes = Blocked::new([1], [32], [self.warps], [0]);
+            let lane = arange(0..WINDOW, lanes);
+            let mut last = tile - 1;
+            let mut is_found = scalar(false);
+            while !is_found {
+                let at = last - lane;
+                let is_tile = at >= 0;
+                let words = self.words.at(at).mask(is_tile).relaxed();
+                let words = words.atomic_poll(|word| (word >> 32) != 0).seen();
+                // The nearest tile with a prefix, which has the sums of all before.
+                let is_prefix = is_tile & ((words >> 32) == u64::from(HAS_PREFIX));
+                let nearest = select(is_prefix, lane, WINDOW as i32).min(0).scalar();
+                let sums = words.cast::<u32>().bitcast::<T>();
+                before += select(is_tile & (lane <= nearest), sums, scalar(0).cast::<T>())
+                    .sum(0)
+                    .scalar();
+                is_found = nearest < WINDOW as i32;
+                last -= WINDOW as i32;
+            }
+        }
+        self.publish(tile, HAS_PREFIX, before + sum);
+        before
+    }
+
+    #[device]
+    fn publish<T: Numeric>(self, tile: Scalar<i32>, state: u32, sum: Scalar<T>) {
+        let bits = sum.bitcast::<u32>().cast::<u64>();
+        let word = bits | (u64::from(state) << 32);
+        self.words.at(tile).relaxed().atomic_store(word);
+    }
+}
