@@ -3,7 +3,7 @@
 use gluon_lang::lang::prelude::*;
 
 /// How many elements each row has, their mean, and the sum of their squared distances from it. Blocks are merged by the formula of Chan,
-/// Golub and LeVeque (1979), of which Welford's is the case of one element: it loses nothing where the mean is far from 0, unlike a sum of squares.
+/// Golub and `LeVeque` (1979), of which Welford's is the case of one element: it loses nothing where the mean is far from 0, unlike a sum of squares.
 ///
 /// ```text
 /// let mut statistics = RowStatistics::none(ROWS, Slice::new(1, layout));

@@ -43,7 +43,7 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
         partial.send(acc.wait_all());
         if rank == 0 {
             let by_rows = Blocked::new([1, 1], [32, 1], [2, 2], [0, 1]);
-            let sum = partial.add(by_rows.clone());
+            let sum = partial.receive(by_rows.clone());
             let row = rows_of(by_rows.clone(), tile * ROWS, ROWS);
             let token = columns_of(by_rows, tokens * TOKENS, TOKENS);
             let inside = (row < n) & (token < m);

@@ -3,7 +3,7 @@
 use gluon_lang::lang::prelude::*;
 
 /// The sum of a tile that each CTA of a cluster has a part of, as when they share the steps along K (split-K). Every CTA
-/// [sends](ClusterSum::send) its part to the first one, which [adds](ClusterSum::add) them in the order of ranks, so that the sum has
+/// [sends](ClusterSum::send) its part to the first one, which [adds](ClusterSum::receive) them in the order of ranks, so that the sum has
 /// the same bits in every run. It is used once in a kernel.
 ///
 /// ```text
@@ -11,10 +11,10 @@ use gluon_lang::lang::prelude::*;
 /// cluster_barrier_relaxed();              // all CTAs have started, and observe the initialized mbarrier
 /// ..
 /// sum.send(part);
-/// if cluster_rank() == 0 { out.store(sum.add(layout)); }
+/// if cluster_rank() == 0 { out.store(sum.receive(layout)); }
 /// ```
 ///
-/// Parts are sent by `st.async`, whose bytes complete on an mbarrier of the first CTA; it expects those of all parts, and `add` waits
+/// Parts are sent by `st.async`, whose bytes complete on an mbarrier of the first CTA; it expects those of all parts, and `receive` waits
 /// for them. So the other CTAs neither wait nor need a cluster barrier at the end, and the first one exits after all bytes have come.
 #[derive(Clone, Copy, Aggregate)]
 pub struct ClusterSum<const CTAS: usize> {
@@ -46,7 +46,7 @@ impl<const CTAS: usize> ClusterSum<CTAS> {
 
     /// Waits for all parts and adds them, in the CTA of rank 0.
     #[track_caller]
-    pub fn add(self, layout: impl Into<Layout>) -> Tensor<f32> {
+    pub fn receive(self, layout: impl Into<Layout>) -> Tensor<f32> {
         let layout = layout.into();
         self.received.wait(0);
         let first = self.parts.index(0).load(layout.clone());

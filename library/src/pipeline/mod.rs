@@ -40,7 +40,7 @@ pub use payload::{Payload, StageMaps};
 pub use state::{Done, Filling, Full, Held, PipelineState};
 
 /// A circular buffer of stages between producers and consumers, which are partitions of
-/// [`warp_specialize`](gluon_lang::lang::warp_specialize).
+/// [`warp_specialize`].
 ///
 /// ```
 /// use tilekit::prelude::*;
