@@ -1,34 +1,16 @@
-//! Reductions along one dimension. A combine function must be associative and commutative, for the order of combination
+//! Reductions along one dimension, several or all. A combine function must be associative and commutative, for the order of combination
 //! is the layout's; with one layout the result has the same bits in every run.
 
+use super::axes::{Axes, Axis};
 use super::trace::{self, Combining, here};
 use super::{Bits, Element, Handle, Numeric, Scalar, Tensor};
 use ir::entity::Value;
 use ir::ops::arith::{BinaryOp, CompareOp};
 
-/// The number of a dimension, from 0.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not number a dimension",
-    label = "expected the dimension to go along, a host `usize`",
-    note = "`max` and `min` of a tensor go along a dimension; of two values, element by element, these are `maximum` and `minimum`"
-)]
-pub trait Axis {
-    /// The number.
-    #[doc(hidden)]
-    fn index(self) -> usize;
-}
-
-impl Axis for usize {
-    #[inline]
-    fn index(self) -> usize {
-        self
-    }
-}
-
 macro_rules! reductions {
     ($($bound:ident { $($(#[$doc:meta])* $name:ident = $op:ident;)* })*) => {$(
         /// Reductions along `axis`, which the result does not have: its layout is [`Slice`](layout::Slice) of this one's,
-        /// and what is left of a vector has rank 0. They combine within a thread, then within a warp by shuffles, then
+        /// and what is left of a vector has rank 0. `x.sum((0, 2))` goes over several dimensions, and `x.sum(..)` over all. They combine within a thread, then within a warp by shuffles, then
         /// between warps through shared memory, each as far as the layout spreads `axis`.
         impl<T: Element> Tensor<T> {
             $(
@@ -39,8 +21,7 @@ macro_rules! reductions {
                 where
                     T: $bound,
                 {
-                    let axis = axis.index();
-                    Tensor::wrap(trace::combine_with(Combining::Reduce, BinaryOp::$op, self.value(), axis, here()))
+                    Tensor::wrap(reduced_with(BinaryOp::$op, self.value(), axis.axes(), here()))
                 }
             )*
         }
@@ -69,18 +50,32 @@ reductions! {
 }
 
 impl<T: Numeric> Tensor<T> {
-    /// The coordinate along `axis` of the largest element, the lowest of several. With NaN among them, any coordinate.
+    /// The coordinate along `axis` of the largest element, of equal ones (as -0 and 0 are) the lowest. NaN counts as negative
+    /// infinity, so that any other number goes before it. Over several dimensions, or all with `..`, the number among their
+    /// elements in row-major order.
     #[inline]
     #[track_caller]
-    pub fn argmax(self, axis: usize) -> Tensor<i32> {
-        Tensor::wrap(trace::arg_reduce(CompareOp::Gt, self.value(), axis, here()))
+    pub fn argmax(self, axis: impl Axis) -> Tensor<i32> {
+        Tensor::wrap(trace::arg_reduce(
+            CompareOp::Gt,
+            self.value(),
+            axis.axes(),
+            here(),
+        ))
     }
 
-    /// The coordinate along `axis` of the smallest element, the lowest of several. With NaN among them, any coordinate.
+    /// The coordinate along `axis` of the smallest element, of equal ones (as -0 and 0 are) the lowest. NaN counts as infinity,
+    /// so that any other number goes before it. Over several dimensions, or all with `..`, the number among their elements in
+    /// row-major order.
     #[inline]
     #[track_caller]
-    pub fn argmin(self, axis: usize) -> Tensor<i32> {
-        Tensor::wrap(trace::arg_reduce(CompareOp::Lt, self.value(), axis, here()))
+    pub fn argmin(self, axis: impl Axis) -> Tensor<i32> {
+        Tensor::wrap(trace::arg_reduce(
+            CompareOp::Lt,
+            self.value(),
+            axis.axes(),
+            here(),
+        ))
     }
 }
 
@@ -92,7 +87,7 @@ impl<T: Element> Tensor<T> {
     #[track_caller]
     pub fn reduce(
         self,
-        axis: usize,
+        axis: impl Axis,
         combine: impl Fn(Scalar<T>, Scalar<T>) -> Scalar<T>,
     ) -> Tensor<T> {
         reduce(self, axis, combine)
@@ -159,15 +154,35 @@ macro_rules! reducible_tuples {
 
 reducible_tuples!((A 0 B 1) (A 0 B 1 C 2) (A 0 B 1 C 2 D 3));
 
-/// Several tensors reduced together along `axis`: the combine function gets one element of each from either side.
+/// Several tensors reduced together along `axis`, along several dimensions as `(0, 1)` or along all as `..`: the combine function
+/// gets one element of each from either side.
 #[inline]
 #[track_caller]
 pub fn reduce<R: Reducible>(
     operands: R,
-    axis: usize,
+    axis: impl Axis,
     combine: impl Fn(R::Elements, R::Elements) -> R::Elements,
 ) -> R {
-    combined(Combining::Reduce, operands, axis, combine, here())
+    let at = here();
+    let operands = trace::fit_combined(Combining::Reduce, &operands.operands(), at);
+    let Some((mut values, axes)) = trace::passes(&operands, axis.axes(), at) else {
+        let poison: Vec<Value> = operands.iter().map(|_| trace::poison(at)).collect();
+        return R::results(&poison);
+    };
+    for axis in axes {
+        values = combined_fitted::<R>(Combining::Reduce, &values, axis, &combine, at);
+    }
+    R::results(&values)
+}
+
+/// A reduction with one operation.
+fn reduced_with(op: BinaryOp, operand: Value, axes: Axes, at: trace::At) -> Value {
+    match trace::passes(&[operand], axes, at) {
+        None => trace::poison(at),
+        Some((operands, axes)) => axes.into_iter().fold(operands[0], |value, axis| {
+            trace::combine_with(Combining::Reduce, op, value, axis, at)
+        }),
+    }
 }
 
 /// Reduces or scans with a combine function.
@@ -206,8 +221,19 @@ fn all_combined<R: Reducible>(
     at: trace::At,
 ) -> Vec<Value> {
     let operands = trace::fit_combined(combining, &operands.operands(), at);
-    let elements = trace::open_combine(&operands, at);
+    combined_fitted::<R>(combining, &operands, axis, &combine, at)
+}
+
+/// The same of operands of one shape and layout.
+fn combined_fitted<R: Reducible>(
+    combining: Combining,
+    operands: &[Value],
+    axis: usize,
+    combine: &impl Fn(R::Elements, R::Elements) -> R::Elements,
+    at: trace::At,
+) -> Vec<Value> {
+    let elements = trace::open_combine(operands, at);
     let (left, right) = elements.split_at(operands.len());
     let combined = R::combined(combine(R::elements(left), R::elements(right)));
-    trace::close_combine(combining, axis, &operands, &combined, at)
+    trace::close_combine(combining, axis, operands, &combined, at)
 }

@@ -8,6 +8,7 @@
 mod arithmetic;
 mod assigned;
 mod attributes;
+mod axes;
 mod control;
 mod functions;
 mod pieces;

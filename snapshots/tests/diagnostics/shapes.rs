@@ -200,3 +200,25 @@ fn cat_of_two_layouts(out: Ptr<f32>) {
 fn tensors_of_two_layouts_are_put_side_by_side() {
     check("cat_of_two_layouts", cat_of_two_layouts.trace());
 }
+
+#[kernel]
+fn one_axis_twice(out: Ptr<f32>) {
+    let tile = zeros::<f32>([16, 64], lanes_along_columns());
+    out.store(tile.sum((1, 1)).sum(0).scalar());
+}
+
+#[test]
+fn a_reduction_names_an_axis_twice() {
+    check("one_axis_twice", one_axis_twice.trace());
+}
+
+#[kernel]
+fn third_axis_of_two(out: Ptr<f32>) {
+    let tile = zeros::<f32>([16, 64], lanes_along_columns());
+    out.store(tile.max((0, 2)).scalar());
+}
+
+#[test]
+fn one_of_several_axes_is_not_there() {
+    check("third_axis_of_two", third_axis_of_two.trace());
+}

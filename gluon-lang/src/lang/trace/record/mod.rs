@@ -2,6 +2,7 @@
 
 mod arith;
 mod atomic;
+mod axes;
 mod bulk;
 mod checks;
 mod cluster;
@@ -23,6 +24,7 @@ mod warps;
 
 pub(crate) use arith::*;
 pub(crate) use atomic::*;
+pub(crate) use axes::*;
 pub(crate) use bulk::*;
 pub(crate) use checks::*;
 pub(crate) use cluster::*;

@@ -124,20 +124,6 @@ pub(crate) fn combine_all_with(
     })
 }
 
-/// The index of the greatest or least element, the lowest of several.
-#[inline(never)]
-pub(crate) fn arg_reduce(op: CompareOp, operand: Value, axis: usize, at: At) -> Value {
-    with(at, |trace| {
-        let Some(index) = trace.index_along("a reduction", operand, axis, at) else {
-            return trace.builder.poison();
-        };
-        let operands = [operand, index];
-        let elements = trace.open_combine(&operands, at);
-        let combined = trace.better(op, &elements, at);
-        trace.close_combine(Combining::Reduce, axis, &operands, &combined, at)[1]
-    })
-}
-
 impl Trace {
     fn open_combine(&mut self, operands: &[Value], at: At) -> Vec<Value> {
         let element = |v: &Value| self.ty(*v).elem().map_or(Type::Poison, Type::Scalar);
@@ -227,6 +213,19 @@ impl Trace {
         );
         self.builder.diagnostic(diagnostic);
         false
+    }
+
+    /// Reduces elements and their indices to those of the greatest or least element, of several the one of the lowest index.
+    pub(super) fn reduce_to_better(
+        &mut self,
+        op: CompareOp,
+        pair: &[Value],
+        axis: usize,
+        at: At,
+    ) -> Vec<Value> {
+        let elements = self.open_combine(pair, at);
+        let combined = self.better(op, &elements, at);
+        self.close_combine(Combining::Reduce, axis, pair, &combined, at)
     }
 
     /// Element and index of the better one of two: greater (or less), or equal and of lower index.
