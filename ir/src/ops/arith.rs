@@ -403,6 +403,7 @@ impl OpRules for Rounded {
                 .help("arithmetic with a direction of rounding is of f32 and f64: cast first")),
         }
     }
+    answers!(elementwise);
 }
 
 attr_enum! {

@@ -1,7 +1,10 @@
 //! Kernels in, lines of `inspect` out.
 
 use super::of;
+use crate::analysis::access::Accesses;
+use crate::analysis::axis::Axes;
 use crate::test::read;
+use crate::{Options, compile};
 
 /// What is said of the accesses of a kernel with these parameters and this body, below the cost of each.
 #[track_caller]
@@ -268,4 +271,35 @@ fn rows_that_a_tile_holds_by_columns_go_to_shared_memory_one_by_one() {
         body,
         &["4 bytes: the layouts of the tile and of the memory keep 1 element together in both"],
     );
+}
+
+#[test]
+fn atomics_on_places_of_shared_memory_cost_what_they_issue_with_and_without_results() {
+    // Two warps hold copies, so that results pass through scratch, which is no access of the op.
+    let text = "#wide = Blocked([2], [32], [2], [0])
+        #s = Swizzled(1, 1, 1, [0])
+        kernel @k(%out: ptr<f32> {divisor=16}) warps(2) {
+          %s = smem_alloc : smem<64xf32, #s>
+          %i = arange {start=0, end=64} : tensor<64xi32, #wide>
+          %v = constant {value=1.0} : tensor<64xf32, #wide>
+          smem_store %s, %v
+          smem_atomic_scatter %s, %v, %i {op=max, axis=0}
+          %old = smem_atomic_fetch %s, %v, %i {op=max, axis=0} : tensor<64xf32, #wide>
+          %ps = splat %out : tensor<64xptr<f32>, #wide>
+          %p = ptr_add %ps, %i : tensor<64xptr<f32>, #wide>
+          store %p, %old
+          return
+        }";
+    let func = read(&text);
+    let axes = Axes::of(&func);
+    let accesses = Accesses::new(&func, &axes);
+    let plans = func.walk().into_iter().filter_map(|inst| {
+        let name = func.op(inst).rules().mnemonic();
+        let plan = accesses.plan(inst)?;
+        name.starts_with("smem_atomic")
+            .then_some((plan.bytes, plan.runs, plan.instructions))
+    });
+    assert_eq!(plans.collect::<Vec<_>>(), [(4, 2, 2), (4, 2, 2)]);
+    // Emission asserts that it issued what is planned.
+    assert!(compile(func, &Options::default()).is_ok());
 }

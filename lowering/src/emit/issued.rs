@@ -20,6 +20,9 @@ impl Emitter<'_> {
         let bytes = self
             .code
             .since(mark)
+            .filter(|inst| {
+                !plan.is_atomic || matches!(inst, ptx::Inst::Atom(_) | ptx::Inst::Red(_))
+            })
             .filter_map(|inst| moved(inst, plan.memory));
         let bytes: Vec<u32> = bytes.collect();
         let skipped = self.code.skipped_since(mark);

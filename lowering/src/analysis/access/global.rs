@@ -146,6 +146,7 @@ fn with_runs(
             elem_bytes,
             runs: runs.len() as u32,
             instructions: through.instructions,
+            is_atomic: false,
             cut,
             limit,
         },

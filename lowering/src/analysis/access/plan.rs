@@ -24,6 +24,8 @@ pub struct AccessPlan {
     pub runs: u32,
     /// Instructions of each access: 2 where floats below zero and above it take different ones.
     pub instructions: u32,
+    /// Only atomics are its accesses: results pass through scratch in the same memory.
+    pub is_atomic: bool,
     /// Where the mask may split what one access moves.
     pub cut: Cut,
     /// What keeps the accesses from being wider.

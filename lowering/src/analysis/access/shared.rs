@@ -55,6 +55,12 @@ pub fn plan(func: &Func, inst: Inst) -> Option<SharedPlan> {
         Op::SmemAtomicScatter(op) => {
             return indexed(func, op.view, op.indices, steps_of(func, op.op, op.view));
         }
+        Op::SmemAtomicFetch(op) => {
+            let steps = steps_of(func, op.op, op.view);
+            let mut plan = indexed(func, op.view, op.indices, steps)?;
+            plan.access.is_atomic = true;
+            return Some(plan);
+        }
         _ => return None,
     };
     let (memory, tensor) = (func.ty(view).as_smem()?, func.ty(tile).as_tensor()?);
@@ -92,6 +98,7 @@ fn whole(target: &Target, local: &LocalPlan, elem_bytes: u32) -> AccessPlan {
         elem_bytes,
         runs: local.accesses.len() as u32,
         instructions: 1,
+        is_atomic: false,
         cut: Cut::Nowhere,
         limit: if bytes == target.access.widest_bytes {
             Limit::Widest
@@ -121,6 +128,7 @@ fn indexed(func: &Func, view: Value, indices: Value, instructions: u32) -> Optio
             elem_bytes,
             runs: own.count() as u32,
             instructions,
+            is_atomic: false,
             cut: Cut::Nowhere,
             limit: Limit::Element,
         },

@@ -72,6 +72,25 @@ fn two_side_by_side_sink() {
 }
 
 #[test]
+fn two_before_arithmetic_with_a_direction_of_rounding_sink() {
+    check_body(
+        "%f = cast %a : tensor<512xf32, #blocked>
+            %g = unary %f {op=neg} : tensor<512xf32, #blocked>
+            %c = convert_layout %f : tensor<512xf32, #blocked1>
+            %d = convert_layout %g : tensor<512xf32, #blocked1>
+            %s = rounded [%c, %d] {op=add, direction=rz} : tensor<512xf32, #blocked1>
+            print [%s] {prefix=\"s\"}",
+        "%f = cast %a : tensor<512xf32, #blocked>
+            %g = unary %f {op=neg} : tensor<512xf32, #blocked>
+            %c = convert_layout %f : tensor<512xf32, #blocked1>
+            %d = convert_layout %g : tensor<512xf32, #blocked1>
+            %0 = rounded [%f, %g] {op=add, direction=rz} : tensor<512xf32, #blocked>
+            %s = convert_layout %0 : tensor<512xf32, #blocked1>
+            print [%s] {prefix=\"s\"}",
+    );
+}
+
+#[test]
 fn a_conversion_rises_above_a_widening_cast() {
     check_body(
         "%w = cast %a : tensor<512xi64, #blocked>
