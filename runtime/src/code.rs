@@ -304,7 +304,7 @@ impl Entry {
     ) -> Result<()> {
         let both = stream.with("a kernel", &self.device, &self.function)?;
         stream
-            .under_way()
+            .in_flight()
             .next(&self.shape.name, self.shape.overlaps_previous, parameters)?;
         match both {
             On::Cuda((stream, function)) => {

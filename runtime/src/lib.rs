@@ -89,6 +89,7 @@ mod emulated;
 mod error;
 mod graph;
 pub mod harness;
+mod in_flight;
 mod kernel;
 mod launch;
 mod number;
@@ -98,7 +99,6 @@ pub mod report;
 mod stream;
 mod tensor_map;
 mod toolchain;
-mod under_way;
 
 pub use ::diag;
 pub use ::layout;

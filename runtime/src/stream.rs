@@ -8,13 +8,13 @@ use crate::element::DeviceElement;
 use crate::emulated::EmulatedDevice;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
-use crate::under_way::UnderWay;
+use crate::in_flight::InFlight;
 
 /// A queue of work that runs in order, beside the work of other streams.
 pub struct Stream {
     device: Device,
     queue: AnyStream,
-    under_way: UnderWay,
+    in_flight: InFlight,
 }
 
 impl Stream {
@@ -27,7 +27,7 @@ impl Stream {
         Ok(Stream {
             device: device.clone(),
             queue,
-            under_way: UnderWay::default(),
+            in_flight: InFlight::default(),
         })
     }
 
@@ -41,8 +41,8 @@ impl Stream {
         &self.queue
     }
 
-    pub(crate) fn under_way(&self) -> &UnderWay {
-        &self.under_way
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.in_flight
     }
 
     /// Waits for everything that was put on it.
@@ -55,7 +55,7 @@ impl Stream {
             On::Cuda(stream) => Context::synchronize_stream(stream)?,
             On::Emulator(stream) => EmulatedDevice::synchronize_stream(stream)?,
         }
-        self.under_way.end();
+        self.in_flight.end();
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Stream {
             On::Emulator((stream, memory)) => EmulatedDevice::fill(stream, memory, byte)?,
         }
         // It waits for all launches before it, and the next one waits for it.
-        self.under_way.end();
+        self.in_flight.end();
         Ok(())
     }
 
@@ -93,7 +93,7 @@ impl Stream {
             }
             None => return Err(self.mismatch("a buffer", target.device())),
         }
-        self.under_way.end();
+        self.in_flight.end();
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl Stream {
     /// Those of `work`, and what cannot be recorded, such as waiting: [`Error::Capturing`] on the emulator, and the
     /// driver's error on a GPU.
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        let recorded: Result<AnyGraph> = self.under_way.apart(|| match &self.queue {
+        let recorded: Result<AnyGraph> = self.in_flight.apart(|| match &self.queue {
             On::Cuda(stream) => Ok(On::Cuda(Context::capture(stream, work)?)),
             On::Emulator(stream) => Ok(On::Emulator(EmulatedDevice::capture(stream, work)?)),
         });
@@ -156,7 +156,7 @@ impl Stream {
             On::Emulator((stream, graph)) => EmulatedDevice::replay(stream, graph)?,
         }
         // A graph begins when all before it is complete, and ends before what follows it begins.
-        self.under_way.end();
+        self.in_flight.end();
         Ok(())
     }
 

@@ -48,7 +48,8 @@ fn add_behind(x: Ptr<i32>, #[readonly] y: Ptr<i32>, out: Ptr<i32>) {
 }
 
 #[test]
-fn what_an_overlapping_launch_only_reads_no_launch_under_way_writes() -> tilekit::Result<()> {
+fn readonly_inputs_of_an_overlapping_launch_are_written_by_no_launch_in_flight()
+-> tilekit::Result<()> {
     for device in devices() {
         let stream = Stream::new(&device)?;
         let one = || Buffer::from_slice(&device, &[1i32; 32]);

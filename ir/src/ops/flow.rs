@@ -19,19 +19,19 @@ pub struct Slot {
     /// Its region parameters; none for a branch.
     pub params: SmallVec<[Value; 2]>,
     /// What each region yields, with the region.
-    pub handed_on: SmallVec<[(Region, Value); 2]>,
+    pub yielded: SmallVec<[(Region, Value); 2]>,
     /// The result of the op.
     pub result: Value,
 }
 
 impl Slot {
-    /// All of its values: init, parameters, what is handed on, and the result.
+    /// All of its values: init, parameters, what is yielded, and the result.
     pub fn values(&self) -> impl Iterator<Item = Value> + '_ {
-        let handed_on = self.handed_on.iter().map(|(_, v)| *v);
+        let yielded = self.yielded.iter().map(|(_, v)| *v);
         self.init
             .into_iter()
             .chain(self.params.iter().copied())
-            .chain(handed_on)
+            .chain(yielded)
             .chain([self.result])
     }
 }
@@ -97,7 +97,7 @@ fn slot_in(func: &Func, inst: Inst, parts: &Parts<'_>, at: usize) -> Slot {
             .iter()
             .map(|(region, first)| func.region(*region).params[first + at])
             .collect(),
-        handed_on: parts
+        yielded: parts
             .regions
             .iter()
             .map(|&r| (r, super::control::yielded(func, r)[at]))
@@ -181,7 +181,7 @@ pub fn is_loop(op: &Op) -> bool {
 }
 
 /// Does the op run its regions at the same time, each by warps of its own?
-pub fn is_parallel(op: &Op) -> bool {
+pub fn has_partitions(op: &Op) -> bool {
     partitions(op).is_some()
 }
 
@@ -194,7 +194,7 @@ pub fn replace_in_slot(func: &mut Func, inst: Inst, at: usize, old: Value, new: 
         }
     };
     for region in parts(func.op(inst)).regions {
-        change_handed_on(func, region, replace);
+        change_yielded(func, region, replace);
     }
     change_inits(func, inst, replace);
 }
@@ -209,13 +209,13 @@ pub fn retain_slots(func: &mut Func, inst: Inst, mut keep: impl FnMut(usize) -> 
         func.retain_region_params(region, |at, _| at < first || kept[at - first]);
     }
     for region in regions {
-        change_handed_on(func, region, |values| retain(values, &kept));
+        change_yielded(func, region, |values| retain(values, &kept));
     }
     change_inits(func, inst, |inits| retain(inits, &kept));
     func.retain_results(inst, |at, _| kept[at]);
 }
 
-fn change_handed_on(func: &mut Func, region: Region, change: impl FnOnce(&mut Values)) {
+fn change_yielded(func: &mut Func, region: Region, change: impl FnOnce(&mut Values)) {
     let last = func.region(region).insts.last().copied();
     match last.map(|last| func.op_mut(last)) {
         Some(Op::Yield(end)) => change(&mut end.values),

@@ -46,7 +46,7 @@ pub fn rotation(func: &Func, inst: Inst) -> Option<Rotation> {
     let carried: SmallVec<[usize; 2]> = (0..slots.len()).filter(in_flight).collect();
     let Op::For(op) = func.op(inst) else {
         let stays = |at: &usize| {
-            let mut yielded = slots[*at].handed_on.iter();
+            let mut yielded = slots[*at].yielded.iter();
             yielded.all(|(_, v)| {
                 let home = home(func, inst, *v);
                 home == Home::Slot(*at) || home == Home::Settled
@@ -54,7 +54,7 @@ pub fn rotation(func: &Func, inst: Inst) -> Option<Rotation> {
         };
         return carried.iter().all(stays).then(Rotation::none);
     };
-    let yielded = |at: usize| slots[at].handed_on[0].1;
+    let yielded = |at: usize| slots[at].yielded[0].1;
     let next: SmallVec<[(usize, Home); 2]> = carried
         .iter()
         .map(|&at| (at, home(func, inst, yielded(at))))
@@ -192,7 +192,7 @@ fn home(func: &Func, inst: Inst, mut value: Value) -> Home {
             Op::AccumulatorBegin(_) | Op::WgmmaStart(_) => return Home::Begun(maker),
             Op::WgmmaWait(op) => op.accumulators[at],
             _ => match flow::slot(func, maker, at) {
-                Some(slot) => slot.init.unwrap_or(slot.handed_on[0].1),
+                Some(slot) => slot.init.unwrap_or(slot.yielded[0].1),
                 None => return Home::Outside,
             },
         };

@@ -56,7 +56,7 @@ impl Groups<'_> {
         };
         let init = slot.init.map(|init| self.after(init, region, start));
         let yielded = slot
-            .handed_on
+            .yielded
             .iter()
             .map(|&(inner, value)| self.after(value, inner, func.region(inner).insts.len()));
         yielded.chain(init).min().unwrap_or(0)
@@ -77,11 +77,11 @@ impl Groups<'_> {
         self.visited.push(value);
         let outer = (func.parent(owner), func.index_in_region(owner));
         let init = slot.init.map(|init| self.after(init, outer.0, outer.1));
-        let handed_on = slot
-            .handed_on
+        let yielded = slot
+            .yielded
             .iter()
             .map(|&(inner, value)| self.after(value, inner, func.region(inner).insts.len()));
-        let fewest = handed_on.chain(init).min().unwrap_or(0);
+        let fewest = yielded.chain(init).min().unwrap_or(0);
         self.visited.pop();
         fewest
     }

@@ -132,7 +132,7 @@ impl AccumulatorCheck<'_> {
                 continue;
             }
             let homes: Vec<Option<Value>> =
-                slot.handed_on.iter().map(|(_, v)| self.homes[*v]).collect();
+                slot.yielded.iter().map(|(_, v)| self.homes[*v]).collect();
             if homes.windows(2).any(|pair| pair[0] != pair[1]) {
                 self.moved(
                     inst,
@@ -176,7 +176,7 @@ impl AccumulatorCheck<'_> {
             return;
         }
         for slot in slots.iter().filter(|s| is_in_flight(func, s.result)) {
-            for (_, value) in &slot.handed_on {
+            for (_, value) in &slot.yielded {
                 if self.homes[*value] != self.homes[slot.result] {
                     self.moved(inst, *value, "accumulators exchange registers in this loop");
                     return;
@@ -228,7 +228,7 @@ impl AccumulatorCheck<'_> {
         }
         let at = func.results(inst).iter().position(|v| *v == value);
         let slot = at.and_then(|at| flow::slot(func, inst, at));
-        slot.is_some_and(|s| s.handed_on.iter().any(|(_, v)| self.is_unfinished(*v)))
+        slot.is_some_and(|s| s.yielded.iter().any(|(_, v)| self.is_unfinished(*v)))
     }
 
     /// A tensor that a wait with groups pending gives must have been finished by then.

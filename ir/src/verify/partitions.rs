@@ -12,7 +12,7 @@ pub(super) fn check(func: &Func, insts: &[Inst], found: &mut Diagnostics) {
     let body = &func.region(func.body).insts;
     for &inst in insts {
         let op = func.op(inst);
-        if !flow::is_parallel(op) {
+        if !flow::has_partitions(op) {
             continue;
         }
         let at = body.iter().position(|i| *i == inst);

@@ -121,7 +121,7 @@ impl Views {
         grew
     }
 
-    /// What a loop or branch hands on.
+    /// What a loop or branch yields.
     fn flow(&mut self, func: &Func, inst: Inst, regions: &[Region]) -> bool {
         let mut slots = flow::slots(func, inst);
         slots.retain(|slot| is_view(func, slot.result));
@@ -134,10 +134,10 @@ impl Views {
             grew |= self.walk(func, inner);
         }
         for slot in &slots {
-            let handed_on = slot.handed_on.iter().map(|(_, v)| *v).chain(slot.init);
+            let yielded = slot.yielded.iter().map(|(_, v)| *v).chain(slot.init);
             let into: SmallVec<[Value; 4]> =
                 slot.params.iter().copied().chain([slot.result]).collect();
-            grew |= self.tie(handed_on, &into);
+            grew |= self.tie(yielded, &into);
         }
         grew
     }

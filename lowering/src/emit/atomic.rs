@@ -20,11 +20,11 @@ impl Lower for AtomicRmw {
         let (pointers, values) = (cx.elements(self.ptr), cx.elements(self.value));
         let ty = word(self.op, elem);
         let wants_result = cx.is_used(cx.func.result(inst));
-        cx.meet_before(self.semantics);
+        cx.barrier_before_release(self.semantics);
         let plan = cx.global_plan(inst);
         if plan.access.bytes > plan.access.elem_bytes {
             cx.add_runs(self, &plan);
-            cx.tell_copies(inst, Vec::new(), self.scratch);
+            cx.broadcast_to_copies(inst, Vec::new(), self.scratch);
             return Ok(());
         }
         let mut known = Vec::new();
@@ -43,8 +43,8 @@ impl Lower for AtomicRmw {
             let element = old.map(|old| cx.code.from_atomic_word(old, elem));
             known.extend(element.map(|element| (turn.register, element)));
         }
-        let have_met = cx.tell_copies(inst, known, self.scratch);
-        cx.meet_after(self.semantics, have_met);
+        let is_synchronized = cx.broadcast_to_copies(inst, known, self.scratch);
+        cx.barrier_after_acquire(self.semantics, is_synchronized);
         Ok(())
     }
 }
@@ -58,7 +58,7 @@ impl Lower for AtomicCas {
             16 => Type::B16,
             bits => word_of(bits),
         };
-        cx.meet_before(self.semantics);
+        cx.barrier_before_release(self.semantics);
         let mut known = Vec::new();
         for turn in cx.turns(self.ptr, self.mask.expand()) {
             let to = cx.code.address(pointers[turn.register]);
@@ -75,8 +75,8 @@ impl Lower for AtomicCas {
             cx.code.push_guarded(turn.guard, cas);
             known.push((turn.register, cx.code.from_atomic_word(old, elem)));
         }
-        let have_met = cx.tell_copies(inst, known, self.scratch);
-        cx.meet_after(self.semantics, have_met);
+        let is_synchronized = cx.broadcast_to_copies(inst, known, self.scratch);
+        cx.barrier_after_acquire(self.semantics, is_synchronized);
         Ok(())
     }
 }
@@ -98,8 +98,8 @@ impl Lower for AtomicLoad {
             cx.code.load_into(shape, &regs, from, turn.guard, &like);
             known.push((turn.register, cx.code.vector_elements(shape, &regs)[0]));
         }
-        let have_met = cx.tell_copies(inst, known, self.scratch);
-        cx.meet_after(self.semantics, have_met);
+        let is_synchronized = cx.broadcast_to_copies(inst, known, self.scratch);
+        cx.barrier_after_acquire(self.semantics, is_synchronized);
         Ok(())
     }
 }
@@ -113,7 +113,7 @@ impl Lower for AtomicStore {
             scope: Some(scope(self.scope)),
             ..plain_store(Space::Global)
         };
-        cx.meet_before(self.semantics);
+        cx.barrier_before_release(self.semantics);
         for turn in cx.turns(self.ptr, self.mask.expand()) {
             let to = cx.code.address(pointers[turn.register]);
             let value = [values[turn.register]];
@@ -135,15 +135,15 @@ pub(super) struct Step {
 }
 
 impl Emitter<'_> {
-    fn meet_before(&mut self, semantics: Semantics) {
+    fn barrier_before_release(&mut self, semantics: Semantics) {
         if matches!(semantics, Semantics::Release | Semantics::AcqRel) {
-            self.meet();
+            self.sync_partition();
         }
     }
 
-    pub(super) fn meet_after(&mut self, semantics: Semantics, have_met: bool) {
-        if !have_met && matches!(semantics, Semantics::Acquire | Semantics::AcqRel) {
-            self.meet();
+    pub(super) fn barrier_after_acquire(&mut self, semantics: Semantics, is_synchronized: bool) {
+        if !is_synchronized && matches!(semantics, Semantics::Acquire | Semantics::AcqRel) {
+            self.sync_partition();
         }
     }
 }

@@ -54,7 +54,7 @@ impl Emitter<'_> {
         let body = &self.func.region(self.func.body).insts;
         let join = body
             .iter()
-            .position(|i| flow::is_parallel(self.func.op(*i)));
+            .position(|i| flow::has_partitions(self.func.op(*i)));
         join.is_some_and(|join| body[join..].contains(&inst))
     }
 }

@@ -27,11 +27,11 @@ impl Emitter<'_> {
         let storing = self.storing(plan);
         if plan.scope == Scope::Warp && is_repeated {
             // The planner lets a warp use its own part again without a barrier of the CTA.
-            self.meet_in(Scope::Warp);
+            self.sync_scope(Scope::Warp);
         }
         for (at, exchange) in plan.exchanges.iter().enumerate() {
             if at > 0 {
-                self.meet_in(plan.scope);
+                self.sync_scope(plan.scope);
             }
             for access in &exchange.stores {
                 let held: Vec<Element> = access
@@ -42,7 +42,7 @@ impl Emitter<'_> {
                 let addr = self.exchange_addr(&plan.store_thread, access, place);
                 self.store_shared(plan.store_kind, elem, &held, addr, storing);
             }
-            self.meet_in(plan.scope);
+            self.sync_scope(plan.scope);
             for access in &exchange.loads {
                 let addr = self.exchange_addr(&plan.load_thread, access, place);
                 let addr = match &plan.remote {
@@ -62,7 +62,7 @@ impl Emitter<'_> {
         }
         if plan.scope == Scope::Cluster {
             // Nobody may write here again, or leave, while another CTA still reads.
-            self.meet_cluster();
+            self.sync_cluster();
         }
         got
     }
@@ -72,13 +72,13 @@ impl Emitter<'_> {
         self.code.holders(plan.idle_lanes | plan.idle_warps << 5)
     }
 
-    pub(super) fn meet_in(&mut self, scope: Scope) {
+    pub(super) fn sync_scope(&mut self, scope: Scope) {
         match scope {
             // Warps without tiles read along, what other warps wrote.
-            Scope::Warp if self.code.partition.followers > 0 => self.meet(),
-            Scope::Warp => self.meet_warp(),
-            Scope::Cta => self.meet(),
-            Scope::Cluster => self.meet_cluster(),
+            Scope::Warp if self.code.partition.followers > 0 => self.sync_partition(),
+            Scope::Warp => self.sync_warp(),
+            Scope::Cta => self.sync_partition(),
+            Scope::Cluster => self.sync_cluster(),
         }
     }
 

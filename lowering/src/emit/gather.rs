@@ -33,7 +33,7 @@ impl Lower for Gather {
         if way.lookup.is_none() {
             if way.need.scope == BarrierScope::Warp && flow::is_in_loop(cx.func, inst) {
                 // The planner lets a warp use its own part again without a barrier of the CTA.
-                cx.meet_warp();
+                cx.sync_warp();
             }
             plan.leave(self, way.need.scope, cx);
         }
@@ -47,7 +47,7 @@ impl Lower for Gather {
         }
         if way.lookup.is_none() && way.need.scope == BarrierScope::Cluster {
             // Nobody may write here again, or leave, while another CTA still reads.
-            cx.meet_cluster();
+            cx.sync_cluster();
         }
         let copied = plan.indices.held.copied() as usize;
         let results: Vec<Element> = (0..found.len()).map(|r| found[r & !copied]).collect();
@@ -74,9 +74,9 @@ impl Plan {
     fn leave(&self, op: &Gather, meeting: BarrierScope, cx: &mut Emitter<'_>) {
         self.flat(op).store(&self.source, &self.elements, cx);
         match meeting {
-            BarrierScope::Warp => cx.meet_warp(),
-            BarrierScope::Cluster => cx.meet_cluster(),
-            _ => cx.meet(),
+            BarrierScope::Warp => cx.sync_warp(),
+            BarrierScope::Cluster => cx.sync_cluster(),
+            _ => cx.sync_partition(),
         }
     }
 

@@ -78,7 +78,7 @@ impl Lower for SmemAtomicFetch {
             mask: self.mask.expand(),
         };
         let known = cx.atomic_steps(&steps, true);
-        cx.tell_copies(inst, known, self.scratch);
+        cx.broadcast_to_copies(inst, known, self.scratch);
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ impl Emitter<'_> {
         for piece in pieces {
             if matches!(piece.plan.conversion, Conversion::Shared(_)) {
                 if is_scratch_used {
-                    self.meet_in(meeting);
+                    self.sync_scope(meeting);
                 }
                 is_scratch_used = true;
             }

@@ -76,12 +76,12 @@ impl Lower for MbarrierArrive {
         let predicate = self.predicate.expand();
         let guard = match self.by {
             Arrivers::Partition => {
-                cx.meet();
+                cx.sync_partition();
                 cx.one_thread(predicate)
             }
             Arrivers::Warp => {
                 // The arrival speaks for all lanes, which need not have come together.
-                cx.meet_warp();
+                cx.sync_warp();
                 cx.thread_where_clear(LANE_BITS, predicate)
             }
             Arrivers::Warpgroup => cx.thread_where_clear(WARPGROUP_BITS, predicate),

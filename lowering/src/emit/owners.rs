@@ -73,7 +73,7 @@ impl Emitter<'_> {
 
     /// Enters the result of an instruction, of which the owners know the elements in these registers; the elements of
     /// other registers that are no copies are 0. Gives whether all threads of the CTA met on the way.
-    pub(super) fn tell_copies(
+    pub(super) fn broadcast_to_copies(
         &mut self,
         inst: Inst,
         known: Vec<(usize, Element)>,
@@ -159,7 +159,7 @@ impl Emitter<'_> {
             self.code
                 .store(shape, &element, place(register), owner, &store);
         }
-        self.meet();
+        self.sync_partition();
         for &register in &own {
             let regs = self.code.vector_regs(shape, None);
             let load = plain_load(Space::Shared);

@@ -139,7 +139,7 @@ impl Emitter<'_> {
     }
 
     /// All threads of the partition meet. One warp needs no more than itself.
-    pub(super) fn meet(&mut self) {
+    pub(super) fn sync_partition(&mut self) {
         let Partition {
             warps,
             barrier,
@@ -148,7 +148,7 @@ impl Emitter<'_> {
             ..
         } = self.code.partition;
         if is_one_thread || warps == 1 && followers == 0 {
-            self.meet_warp();
+            self.sync_warp();
         } else if barrier == 0 {
             self.code.push(ptx::Bar::new(ptx::BarOp::Sync, 0));
         } else {

@@ -32,10 +32,10 @@ impl Lower for AtomicPoll {
             let element = cx.code.vector_elements(Shape::new(elem, 1), &[reg])[0];
             known.push((turn.register, element));
         }
-        cx.meet_warp();
-        let have_met = cx.tell_copies(inst, known, self.scratch);
-        let all_acquired = have_met || !cx.differs_between_warps(self.ptr);
-        cx.meet_after(self.semantics, all_acquired);
+        cx.sync_warp();
+        let is_synchronized = cx.broadcast_to_copies(inst, known, self.scratch);
+        let all_acquired = is_synchronized || !cx.differs_between_warps(self.ptr);
+        cx.barrier_after_acquire(self.semantics, all_acquired);
         Ok(())
     }
 }

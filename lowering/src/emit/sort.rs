@@ -105,14 +105,14 @@ impl<'s> Network<'s> {
         }
         if self.read_by_peers.is_some() {
             // Nobody may write here again, or leave, while another CTA still reads.
-            cx.meet_cluster();
+            cx.sync_cluster();
         } else if self
             .holders
             .iter()
             .any(|(holder, _)| *holder == Axis::Block)
         {
             // Planning counts on a meeting after the last read of a sort across CTAs; here other warps may still read.
-            cx.meet();
+            cx.sync_partition();
         }
     }
 
@@ -268,16 +268,16 @@ impl<'s> Network<'s> {
     ) -> Vec<(u32, Tuple)> {
         let buffer = self.exchanges % 2;
         if self.read_by_peers == Some(buffer) {
-            cx.meet_cluster();
+            cx.sync_cluster();
             self.read_by_peers = None;
         }
         let flats = self.flats();
         self.leave(&flats, cx);
         if holder == Axis::Block {
-            cx.meet_cluster();
+            cx.sync_cluster();
             self.read_by_peers = Some(buffer);
         } else {
-            cx.meet();
+            cx.sync_partition();
         }
         self.exchanges += 1;
         let mut others: Vec<(u32, Tuple)> =

@@ -129,7 +129,7 @@ impl Maker<'_, '_> {
     fn publish(&mut self) {
         let release = FenceProxyTensormap::new(FenceSem::Release, Scope::Gpu);
         self.cx.code.push_guarded(self.guard, release);
-        self.cx.meet();
+        self.cx.sync_partition();
         let acquire = FenceProxyTensormap {
             addr: Some(Addr::reg(self.place, 0)),
             bytes: Some(Operand::Int(TENSOR_MAP_BYTES.into())),

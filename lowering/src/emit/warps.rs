@@ -14,7 +14,7 @@ use super::{Emitted, Emitter, Lower};
 impl Lower for WarpSpecialize {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
         // What the author prepared is there for all from here on.
-        cx.meet();
+        cx.sync_partition();
         let start = cx
             .func
             .max_registers

@@ -56,12 +56,12 @@ fn unchanged(slot: &Slot, replaced: &Replaced) -> Option<Value> {
     let mut others = slot
         .init
         .into_iter()
-        .chain(slot.handed_on.iter().map(|(_, v)| *v))
+        .chain(slot.yielded.iter().map(|(_, v)| *v))
         .map(|v| replaced.current(v))
         .filter(|v| !slot.params.contains(v));
     let value = others.next()?;
     let is_the_only_one = others.all(|other| other == value);
-    // What a branch hands on may be made inside of it; then both cannot agree, for neither sees the other.
+    // What a branch yields may be made inside of it; then both cannot agree, for neither sees the other.
     is_the_only_one.then_some(value)
 }
 
@@ -70,9 +70,9 @@ fn is_twin(a: &Slot, b: &Slot, replaced: &Replaced) -> bool {
     let same = |x: Value, y: Value| replaced.current(x) == replaced.current(y);
     let inits = a.init.zip(b.init).is_some_and(|(x, y)| same(x, y));
     inits
-        && a.handed_on
+        && a.yielded
             .iter()
-            .zip(&b.handed_on)
+            .zip(&b.yielded)
             .all(|((_, x), (_, y))| same(*x, *y))
 }
 

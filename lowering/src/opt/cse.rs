@@ -53,7 +53,7 @@ impl Merge<'_> {
     fn keeps(&mut self, inst: Inst) -> bool {
         self.replaced.apply(self.func, inst);
         let regions = self.func.op(inst).regions();
-        if flow::is_parallel(self.func.op(inst)) {
+        if flow::has_partitions(self.func.op(inst)) {
             // A partition has threads of its own, and no tile of anyone else's.
             let outer = std::mem::take(&mut self.scopes);
             self.inner(inst, &regions);

@@ -1,14 +1,13 @@
-//! `place-barriers`: all threads meet where one could otherwise write shared memory that another still reads, or read
-//! what another has not written yet; and generic writes are fenced where an engine will touch them.
+//! `place-barriers`: inserts a CTA barrier between conflicting accesses of different threads to shared memory, and a proxy
+//! fence between generic writes and accesses through the async proxy.
 //!
-//! The walk keeps what is pending in shared memory (`Pending`). An instruction that clashes with it gets a barrier
-//! before it, and no other does. Loops are walked until what is pending at their start settles, so that the end of one
-//! iteration is held against the beginning of the next; a barrier that only the first iteration wants stands before the
-//! loop. Warps that part meet among themselves only: what goes from one partition to another is ordered by the
-//! author's barriers in shared memory, and a fence that is missing there is reported.
+//! The walk keeps the accesses that are pending (`Pending`). An instruction that conflicts with them gets a barrier before it,
+//! and no other does. A loop is walked to a fixed point, so that the end of one iteration is compared with the beginning of the
+//! next; a barrier that only the first iteration needs stands before the loop. Barriers of a partition synchronize its own warps
+//! only: data between partitions is ordered by the author's mbarriers, and a fence that is missing there is reported.
 //!
-//! Where CTAs of a cluster exchange data, the barriers of the exchanges are made first of all, and the cluster meets
-//! before anybody sends.
+//! Where CTAs of a cluster exchange data, the mbarriers of the exchanges are initialized at the beginning of the kernel, and a
+//! cluster barrier stands before the first exchange.
 
 use cranelift_entity::SecondaryMap;
 use diag::{Code, Diagnostic, Diagnostics};
@@ -19,12 +18,14 @@ use ir::ops::wgmma::FenceAsyncShared;
 use ir::ops::{Op, SharedAccess, Types, flow};
 
 use super::bytes::Bytes;
-use super::hazards::{Event, Memory, Pending, Wanted, events, told_copies, touched_by_engines};
+use super::hazards::{
+    Event, Memory, Pending, Wanted, events, signalled_copies, touched_by_async_proxy,
+};
 use super::{clusters, expectations, lifetimes};
 use crate::analysis::scratch::Scratches;
 use crate::analysis::shared::Views;
 
-/// Puts a `barrier`, and before it a `fence_async_shared` where engines are concerned, before what needs one.
+/// Inserts a `barrier`, and before it a `fence_async_shared` for the async proxy, before each instruction that needs one.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
     if func.shared_bytes == 0 {
         return;
@@ -52,12 +53,12 @@ pub(super) fn wanted(memory: Memory<'_>, found: &mut Diagnostics) -> SecondaryMa
         func,
         memory,
         wanted: SecondaryMap::new(),
-        engines: Bytes::default(),
+        async_bytes: Bytes::default(),
         others: Bytes::default(),
-        copied_by_others: Default::default(),
+        foreign_copies: Default::default(),
         found,
     };
-    walk.engines = walk.engines_of(func.body);
+    walk.async_bytes = walk.async_proxy_bytes(func.body);
     walk.region(func.body, Pending::default());
     walk.wanted
 }
@@ -66,12 +67,12 @@ struct BarrierPlacement<'f, 'd> {
     func: &'f Func,
     memory: Memory<'f>,
     wanted: SecondaryMap<Inst, Wanted>,
-    /// Bytes that engines touch anywhere.
-    engines: Bytes,
-    /// Bytes that engines touch on behalf of other partitions than the one walked.
+    /// Bytes that are accessed through the async proxy anywhere.
+    async_bytes: Bytes,
+    /// Bytes that other partitions than the one walked access through the async proxy.
     others: Bytes,
-    /// What threads of other partitions copy, and the barriers that learn of it.
-    copied_by_others: (Bytes, Bytes),
+    /// What `cp.async` of other partitions writes, and the mbarriers that signal it.
+    foreign_copies: (Bytes, Bytes),
     found: &'d mut Diagnostics,
 }
 
@@ -84,14 +85,14 @@ impl BarrierPlacement<'_, '_> {
             pending.satisfy(wanted);
             for event in events(self.memory, inst) {
                 let mut more = pending.wants(&event);
-                // Where the threads meet anyway, a fence saves them another meeting before the engine comes.
-                more.fence |= more.barrier && pending.hides_from_engines(&self.engines);
+                // Where a barrier stands anyway, a fence before it saves another barrier later.
+                more.fence |= more.barrier && pending.hides_from_async_proxy(&self.async_bytes);
                 if more != Wanted::default() {
                     self.want(inst, more);
                     pending.satisfy(more);
                 }
-                self.check_hand_over(inst, &event, &pending);
-                self.check_taking_over(inst, &event, &mut pending);
+                self.check_signal(inst, &event, &pending);
+                self.check_wait(inst, &event, &mut pending);
                 pending.after(&event);
             }
             if !func.op(inst).regions().is_empty() {
@@ -110,7 +111,7 @@ impl BarrierPlacement<'_, '_> {
     /// What is pending after the regions of an instruction that has some.
     fn inner(&mut self, inst: Inst, pending: Pending) -> Pending {
         let op = self.func.op(inst);
-        if flow::is_parallel(op) {
+        if flow::has_partitions(op) {
             return self.partitions(inst, pending);
         }
         if flow::is_loop(op) {
@@ -123,7 +124,7 @@ impl BarrierPlacement<'_, '_> {
         after
     }
 
-    /// A loop: first as if nothing were pending before it. If what is pending wants more, it is settled before the loop.
+    /// A loop: first as if nothing were pending before it. If pending accesses need more, a barrier stands before the loop.
     fn repeated(&mut self, inst: Inst, pending: Pending) -> Pending {
         let alone = self.settled(inst, Pending::default());
         if pending.is_empty() {
@@ -137,7 +138,7 @@ impl BarrierPlacement<'_, '_> {
         self.wanted = without;
         let wanted = Wanted {
             barrier: true,
-            fence: pending.hides_from_engines(&self.engines),
+            fence: pending.hides_from_async_proxy(&self.async_bytes),
         };
         self.want(inst, wanted);
         let mut pending = pending;
@@ -145,7 +146,7 @@ impl BarrierPlacement<'_, '_> {
         self.settled(inst, pending)
     }
 
-    /// Walks a loop until what is pending at its start does not grow.
+    /// Walks a loop until the pending accesses at its start are a fixed point.
     fn settled(&mut self, inst: Inst, pending: Pending) -> Pending {
         let regions = self.func.op(inst).regions();
         let mut start = pending;
@@ -168,11 +169,11 @@ impl BarrierPlacement<'_, '_> {
         }
     }
 
-    /// Warps part: all of them met, and from here each partition is on its own.
+    /// The partitions of `warp_specialize`: a CTA barrier stands before them, and from there each is walked by itself.
     fn partitions(&mut self, inst: Inst, mut pending: Pending) -> Pending {
         let func = self.func;
-        let engines = touched_by_engines(self.memory, inst);
-        if pending.hides_from_engines(&engines) {
+        let async_bytes = touched_by_async_proxy(self.memory, inst);
+        if pending.hides_from_async_proxy(&async_bytes) {
             self.want(
                 inst,
                 Wanted {
@@ -182,63 +183,63 @@ impl BarrierPlacement<'_, '_> {
             );
             pending.after(&Event::Fence);
         }
-        pending.after(&Event::Meet);
+        pending.after(&Event::CtaBarrier);
         let regions = func.op(inst).regions();
         let of_region: Vec<Bytes> = regions
             .iter()
-            .map(|region| self.engines_of(*region))
+            .map(|region| self.async_proxy_bytes(*region))
             .collect();
         let mut after = Pending::default();
         let copies: Vec<(Bytes, Bytes)> = regions
             .iter()
-            .map(|region| told_copies(self.memory, *region))
+            .map(|region| signalled_copies(self.memory, *region))
             .collect();
         for (at, &region) in regions.iter().enumerate() {
             self.others = union_but(at, of_region.iter());
             let copied = union_but(at, copies.iter().map(|(copied, _)| copied));
             let barriers = union_but(at, copies.iter().map(|(_, barriers)| barriers));
-            self.copied_by_others = (copied, barriers);
+            self.foreign_copies = (copied, barriers);
             after.add(&self.region(region, pending.clone()));
         }
-        self.copied_by_others = Default::default();
+        self.foreign_copies = Default::default();
         self.others = Bytes::default();
         after
     }
 
-    fn engines_of(&self, region: Region) -> Bytes {
+    fn async_proxy_bytes(&self, region: Region) -> Bytes {
         let mut all = Bytes::default();
         for &inst in &self.func.region(region).insts {
-            all.add(&touched_by_engines(self.memory, inst));
+            all.add(&touched_by_async_proxy(self.memory, inst));
         }
         all
     }
 
-    /// A thread tells another partition that it may go on: what it wrote for that partition's engines must be fenced.
-    fn check_hand_over(&mut self, inst: Inst, event: &Event, pending: &Pending) {
-        let (Event::Touch(SharedAccess::Atomic, _) | Event::HandOver) = event else {
+    /// A signal to another partition: writes that the partition accesses through the async proxy must be fenced before it.
+    fn check_signal(&mut self, inst: Inst, event: &Event, pending: &Pending) {
+        let (Event::Touch(SharedAccess::Atomic, _) | Event::Signal) = event else {
             return;
         };
-        if pending.hides_when_handed_over(&self.others) {
+        if pending.hides_when_signalled(&self.others) {
             self.lacks_fence(
                 inst,
-                "another partition is told to go on before what was written here is fenced for its engines",
+                "this signals another partition before the writes here are fenced for its accesses through the async proxy",
                 "write `fence_async_shared()` after the stores and before this",
             );
         }
     }
 
-    /// A thread lets engines read what threads of another partition copied: who was told that copies are complete fences
-    /// them, for those who copied knew no moment to do so.
-    fn check_taking_over(&mut self, inst: Inst, event: &Event, pending: &mut Pending) {
-        let (copied, barriers) = &self.copied_by_others;
+    /// A read through the async proxy of what `cp.async` of another partition wrote: the partition that waited for the copies
+    /// fences them, since the copying threads do not know when they complete.
+    fn check_wait(&mut self, inst: Inst, event: &Event, pending: &mut Pending) {
+        let (copied, barriers) = &self.foreign_copies;
         match event {
-            Event::Touch(SharedAccess::Poll, barrier) if barrier.meets(barriers) => {
-                pending.learn_of(copied);
+            Event::Touch(SharedAccess::Poll, barrier) if barrier.overlaps(barriers) => {
+                pending.observe(copied);
             }
             Event::Touch(SharedAccess::AsyncRead, bytes) if pending.hides_foreign(bytes) => {
                 self.lacks_fence(
                     inst,
-                    "an engine reads what threads of another partition copied, and nothing fences it",
+                    "the async proxy reads what `cp.async` of another partition copied, without a proxy fence",
                     "write `fence_async_shared()` after the wait for the copies and before this",
                 );
             }
@@ -258,7 +259,7 @@ impl BarrierPlacement<'_, '_> {
         }
         let d = Diagnostic::error(Code::MissingFence, place, message);
         self.found.push(
-            d.note("ordinary stores and the copy engine or tensor cores see shared memory through different proxies")
+            d.note("ordinary stores access shared memory through the generic proxy, TMA and the tensor cores through the async proxy")
                 .help(help),
         );
     }

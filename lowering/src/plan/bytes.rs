@@ -13,7 +13,7 @@ struct Range {
 }
 
 impl Range {
-    fn meets(&self, other: &Range) -> bool {
+    fn overlaps(&self, other: &Range) -> bool {
         self.ctas & other.ctas != 0 && self.start < other.end && other.start < self.end
     }
 }
@@ -43,8 +43,8 @@ impl Bytes {
         self.0.is_empty()
     }
 
-    pub(super) fn meets(&self, other: &Bytes) -> bool {
-        self.0.iter().any(|a| other.0.iter().any(|b| a.meets(b)))
+    pub(super) fn overlaps(&self, other: &Bytes) -> bool {
+        self.0.iter().any(|a| other.0.iter().any(|b| a.overlaps(b)))
     }
 
     /// These bytes but for those that may be among the others.
@@ -52,7 +52,7 @@ impl Bytes {
         let mut left = self.0.clone();
         for gone in &other.0 {
             let cut = |range: Range| {
-                if !range.meets(gone) {
+                if !range.overlaps(gone) {
                     return [
                         range,
                         Range {

@@ -22,7 +22,7 @@ pub(super) fn check(func: &Func, scratches: &Scratches, found: &mut Diagnostics)
 
 fn check_partitions(func: &Func, scratches: &Scratches, found: &mut Diagnostics) {
     for parting in func.walk() {
-        if !flow::is_parallel(func.op(parting)) {
+        if !flow::has_partitions(func.op(parting)) {
             continue;
         }
         let mut inner = Vec::new();

@@ -1,5 +1,5 @@
-//! What can be seen of a barrier in shared memory without running the kernel: that the bytes it expects are copied by
-//! somebody, that copies are expected, and that somebody waits for them.
+//! Checks of mbarriers without running the kernel: some copy completes the bytes that are expected, copies are expected, and
+//! some thread waits for them.
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Func;
@@ -8,7 +8,7 @@ use ir::ops::{Op, SharedAccess};
 
 use crate::analysis::shared::Views;
 
-/// Reports every barrier whose phases can never complete, or whose completion nobody asks for.
+/// Reports every mbarrier whose phases can never complete, or for whose completion no thread waits.
 pub(super) fn check(func: &Func, views: &Views, found: &mut Diagnostics) {
     let insts = func.walk();
     let users = |wanted: &dyn Fn(&Op) -> Option<Value>| -> Vec<(Inst, Value)> {
@@ -34,16 +34,16 @@ pub(super) fn check(func: &Func, views: &Views, found: &mut Diagnostics) {
     for one in expectations.iter().filter(|one| !is_met(one, &copies)) {
         let message =
             "the barrier expects bytes here, and no copy completes on it: its phase never ends";
-        let help = "let a copy of the copy engine complete on this barrier, or `arrive` without expecting bytes";
+        let help = "let a TMA load complete on this barrier, or `arrive` without expecting bytes";
         found.push(report(func, views, *one, message, help));
     }
     for one in copies.iter().filter(|one| !is_met(one, &expectations)) {
         let message = "a copy completes on a barrier that expects no bytes";
-        let help = "`barrier.expect(bytes)` before the copy says how many it brings: `map.block_bytes()` through a tensor map";
+        let help = "`barrier.expect(bytes)` before the copy says how many it copies: `map.block_bytes()` through a tensor map";
         found.push(report(func, views, *one, message, help));
     }
     for one in copies.iter().filter(|one| !is_met(one, &waits)) {
-        let message = "nobody waits for the barrier on which this copy completes, so that nobody may read what it brings";
+        let message = "no thread waits for the barrier on which this copy completes, so that no thread may read what it copies";
         let help = "`barrier.wait(phase)` before the tile is read, and before the kernel ends";
         found.push(report(func, views, *one, message, help));
     }

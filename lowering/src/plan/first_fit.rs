@@ -17,7 +17,7 @@ pub(super) struct Block {
 
 impl Block {
     /// Are both needed at one moment? Partitions run beside each other.
-    pub(super) fn meets(&self, other: &Block) -> bool {
+    pub(super) fn overlaps(&self, other: &Block) -> bool {
         let apart = self
             .partition
             .zip(other.partition)
@@ -40,7 +40,7 @@ pub(super) fn place(blocks: &[Block]) -> (Vec<u32>, u32) {
         let block = &blocks[at];
         let mut taken: Vec<(u32, u32)> = placed
             .iter()
-            .filter(|&&other| blocks[other].meets(block))
+            .filter(|&&other| blocks[other].overlaps(block))
             .map(|&other| (offsets[other], offsets[other] + blocks[other].bytes))
             .collect();
         taken.sort_unstable();
@@ -131,7 +131,7 @@ mod tests {
             for (b, &other) in blocks.iter().zip(&offsets) {
                 let apart = at + a.bytes <= other || other + b.bytes <= at;
                 assert!(
-                    std::ptr::eq(a, b) || apart || !a.meets(b),
+                    std::ptr::eq(a, b) || apart || !a.overlaps(b),
                     "{a:?} at {at}, {b:?} at {other}"
                 );
             }

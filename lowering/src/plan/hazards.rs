@@ -1,4 +1,4 @@
-//! What is pending in shared memory: done by some thread, and not yet known to be done by the others.
+//! Pending accesses to shared memory: done by some thread, and not yet ordered before those of the others.
 
 use std::collections::BTreeMap;
 
@@ -12,60 +12,60 @@ use super::bytes::Bytes;
 use crate::analysis::scratch::{BarrierScope, Scratches};
 use crate::analysis::shared::Views;
 
-/// One thing that an instruction does to shared memory.
+/// One effect of an instruction on shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Touches bytes.
+    /// Accesses bytes.
     Touch(SharedAccess, Bytes),
     /// Each warp writes and reads bytes of its own, the same ones whenever this instruction runs.
     ByWarps(Inst, Bytes),
-    /// All threads meet.
-    Meet,
-    /// Another partition is told to go on.
-    HandOver,
-    /// Generic writes so far become visible to engines.
+    /// A CTA barrier.
+    CtaBarrier,
+    /// Another partition is signalled.
+    Signal,
+    /// A proxy fence: generic writes so far become visible to the async proxy.
     Fence,
-    /// All threads know of the barriers that were made; nothing else is ordered.
+    /// Initialized mbarriers are visible to all threads; nothing else is ordered.
     BarriersKnown,
-    /// Engines have read what they were asked to read.
+    /// Reads by the async proxy are complete.
     WaitForReads,
-    /// Each thread's copies are complete, but for so many groups.
+    /// Each thread's `cp.async` copies are complete, but for so many groups.
     WaitForCopies(u32),
-    /// A barrier learns of each thread's copies when they are complete.
-    CopiesTold,
+    /// An mbarrier is signalled when each thread's copies are complete.
+    CopiesSignalled,
 }
 
 /// What must stand before an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// All threads must meet.
+    /// A CTA barrier.
     pub barrier: bool,
-    /// Generic writes must become visible to engines, before the threads meet.
+    /// A proxy fence, before the barrier.
     pub fence: bool,
 }
 
-/// What was done to shared memory since all threads met last, and what engines have not seen or not done yet.
+/// Accesses since the last CTA barrier, and what the async proxy has not observed or not completed yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pending {
     read: Bytes,
     written: Bytes,
-    /// Made barriers of, by the one thread that makes all of them.
+    /// Initialized as mbarriers, by the one thread that initializes all of them.
     initialised: Bytes,
-    /// Changed by atomic steps, which need no order among themselves.
+    /// Changed by atomics, which need no order among themselves.
     stepped: Bytes,
-    /// Combined with values by atomic steps.
+    /// Combined with values by atomics.
     combined: Bytes,
-    /// How, if all of it was combined in one way.
+    /// By which operation, if by one.
     way: Option<AtomicOp>,
-    /// Written by threads with no fence since: engines may see what was there before.
+    /// Written through the generic proxy with no fence since: the async proxy may observe what was there before.
     unfenced: Bytes,
-    /// Asked of engines, with no wait since.
+    /// Reads issued to the async proxy, with no wait since.
     async_read: Bytes,
-    /// Copied by threads at moments of their own, with no wait for all of it since.
+    /// Written by `cp.async`, with no wait for all groups since.
     copied: Bytes,
-    /// Of these, what a barrier learns of: who waits for it fences.
-    told: Bytes,
-    /// Copied by threads of another partition, as a barrier said, with no fence since.
+    /// Of these, what an mbarrier signals: its waiter fences.
+    signalled: Bytes,
+    /// Written by `cp.async` of another partition, as an mbarrier signalled, with no fence since.
     foreign: Bytes,
     /// Written and read within warps, by instruction.
     by_warps: BTreeMap<Inst, Bytes>,
@@ -82,7 +82,7 @@ impl Pending {
         self.unfenced.add(&other.unfenced);
         self.async_read.add(&other.async_read);
         self.copied.add(&other.copied);
-        self.told.add(&other.told);
+        self.signalled.add(&other.signalled);
         self.foreign.add(&other.foreign);
         for (&inst, bytes) in &other.by_warps {
             self.by_warps.entry(inst).or_default().add(bytes);
@@ -109,17 +109,18 @@ impl Pending {
             Event::ByWarps(inst, bytes) => (bytes, Some(*inst)),
             _ => return Wanted::default(),
         };
-        let by_others = |(inst, theirs): (&Inst, &Bytes)| Some(*inst) != own && theirs.meets(bytes);
+        let by_others =
+            |(inst, theirs): (&Inst, &Bytes)| Some(*inst) != own && theirs.overlaps(bytes);
         let by_warps = self.by_warps.iter().any(by_others);
-        // The thread that makes barriers makes one after the other, without a meeting.
+        // One thread initializes all mbarriers, one after the other, without a barrier between.
         let is_initialised = !matches!(event, Event::Touch(SharedAccess::Initialise, _))
-            && self.initialised.meets(bytes);
+            && self.initialised.overlaps(bytes);
         let (read, written, stepped) = (
-            self.read.meets(bytes),
-            self.written.meets(bytes) || by_warps || is_initialised,
-            self.stepped.meets(bytes),
+            self.read.overlaps(bytes),
+            self.written.overlaps(bytes) || by_warps || is_initialised,
+            self.stepped.overlaps(bytes),
         );
-        let combined = self.combined.meets(bytes);
+        let combined = self.combined.overlaps(bytes);
         let Event::Touch(access, _) = event else {
             return Wanted {
                 barrier: read || written || stepped || combined,
@@ -143,8 +144,8 @@ impl Pending {
             }
             SharedAccess::AsyncAtomic => written,
         };
-        let fence = access.is_asynchronous() && self.unfenced.meets(bytes);
-        // Each thread fences its own writes; that all have done so is known once they met.
+        let fence = access.is_asynchronous() && self.unfenced.overlaps(bytes);
+        // Each thread fences its own writes; a CTA barrier after it covers those of all.
         Wanted {
             barrier: barrier || fence,
             fence,
@@ -154,7 +155,7 @@ impl Pending {
     /// After an instruction has done this.
     pub(super) fn after(&mut self, event: &Event) {
         match event {
-            Event::Meet => {
+            Event::CtaBarrier => {
                 self.read = Bytes::default();
                 self.written = Bytes::default();
                 self.initialised = Bytes::default();
@@ -171,19 +172,19 @@ impl Pending {
                 self.unfenced = Bytes::default();
                 self.foreign = Bytes::default();
             }
-            Event::CopiesTold => self.told.add(&self.copied.clone()),
-            // That engines have read is known to the threads that waited, and to the others once they met.
+            Event::CopiesSignalled => self.signalled.add(&self.copied.clone()),
+            // The waiting threads observe that the reads are complete; the others, after a CTA barrier.
             Event::WaitForReads => self.read.add(&std::mem::take(&mut self.async_read)),
             Event::Touch(SharedAccess::Read | SharedAccess::RemoteRead, bytes) => {
                 self.read.add(bytes);
             }
             Event::Touch(SharedAccess::Write | SharedAccess::RemoteWrite, bytes) => {
-                self.told = self.told.without(bytes);
+                self.signalled = self.signalled.without(bytes);
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }
             Event::WaitForCopies(pending) => {
-                // Only now can a thread tell the others, and engines, that its copies are there.
+                // From here on the copies are writes of the waiting thread, to be ordered as such.
                 self.written.add(&self.copied);
                 self.unfenced.add(&self.copied);
                 if *pending == 0 {
@@ -192,7 +193,7 @@ impl Pending {
             }
             Event::Touch(SharedAccess::Copy, bytes) => {
                 self.copied.add(bytes);
-                self.told = self.told.without(bytes);
+                self.signalled = self.signalled.without(bytes);
                 self.written.add(bytes);
                 self.unfenced.add(bytes);
             }
@@ -206,49 +207,49 @@ impl Pending {
                 self.unfenced.add(bytes);
             }
             Event::Touch(SharedAccess::AsyncRead, bytes) => self.async_read.add(bytes),
-            // What an engine writes is known through the barrier that it completes on.
+            // Writes by the async proxy are ordered by the mbarrier that they complete on.
             Event::Touch(
                 SharedAccess::AsyncWrite
                 | SharedAccess::AsyncRemoteWrite
                 | SharedAccess::AsyncAtomic,
                 _,
             )
-            | Event::HandOver => {}
+            | Event::Signal => {}
         }
     }
 
-    /// After what was wanted has been put in.
+    /// After the wanted barrier and fence are inserted.
     pub(super) fn satisfy(&mut self, wanted: Wanted) {
         if wanted.fence {
             self.after(&Event::Fence);
         }
         if wanted.barrier {
-            self.after(&Event::Meet);
+            self.after(&Event::CtaBarrier);
         }
     }
 
-    /// Does it hold writes that an engine touching these bytes would not see?
-    pub(super) fn hides_from_engines(&self, bytes: &Bytes) -> bool {
-        self.unfenced.meets(bytes)
+    /// Does it hold writes to these bytes that the async proxy would not observe?
+    pub(super) fn hides_from_async_proxy(&self, bytes: &Bytes) -> bool {
+        self.unfenced.overlaps(bytes)
     }
 
-    /// The same of writes that whoever is told now takes for fenced: copies tell of themselves later.
-    pub(super) fn hides_when_handed_over(&self, bytes: &Bytes) -> bool {
-        self.unfenced.without(&self.told).meets(bytes)
+    /// The same of writes that a signal to another partition claims to be fenced; copies are signalled by themselves, later.
+    pub(super) fn hides_when_signalled(&self, bytes: &Bytes) -> bool {
+        self.unfenced.without(&self.signalled).overlaps(bytes)
     }
 
-    /// Threads of another partition have copied these bytes, and this one knows it.
-    pub(super) fn learn_of(&mut self, copied: &Bytes) {
+    /// A wait observes that `cp.async` of another partition wrote these bytes.
+    pub(super) fn observe(&mut self, copied: &Bytes) {
         self.foreign.add(copied);
     }
 
-    /// Does an engine that reads these bytes miss what another partition's threads copied?
+    /// Would a read of these bytes by the async proxy miss copies of another partition?
     pub(super) fn hides_foreign(&self, bytes: &Bytes) -> bool {
-        self.foreign.meets(bytes)
+        self.foreign.overlaps(bytes)
     }
 }
 
-/// What is known of the shared memory of a kernel.
+/// Facts about the shared memory of a kernel.
 #[derive(Clone, Copy)]
 pub(super) struct Memory<'f> {
     /// The kernel.
@@ -259,16 +260,16 @@ pub(super) struct Memory<'f> {
     pub scratches: &'f Scratches,
 }
 
-/// What one instruction does to shared memory, in order; its regions not included.
+/// The effects of one instruction on shared memory, in order; its regions not included.
 pub(super) fn events(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 3]> {
     let Memory { func, views, .. } = memory;
     let mut events = SmallVec::new();
     let rules = func.op(inst).rules();
     if rules.named_barrier().is_some() {
-        events.push(Event::HandOver);
+        events.push(Event::Signal);
     }
     if rules.effects().is_barrier {
-        events.push(Event::Meet);
+        events.push(Event::CtaBarrier);
         return events;
     }
     if rules.is_async_fence() {
@@ -284,7 +285,7 @@ pub(super) fn events(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 3]> {
         events.push(Event::WaitForCopies(pending));
     }
     if rules.signals_copies() {
-        events.push(Event::CopiesTold);
+        events.push(Event::CopiesSignalled);
     }
     if !views.is_empty() {
         events.extend(accesses(func, views, inst));
@@ -293,7 +294,7 @@ pub(super) fn events(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 3]> {
     events
 }
 
-/// What an instruction does to tiles: to those that it has views of, and to one that it makes with elements.
+/// Accesses of an instruction to tiles: through its views, and of a tile that it allocates with elements.
 fn accesses(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event; 3]> {
     let rules = func.op(inst).rules();
     let ctas = rules.rank_of_views(func).map_or(u32::MAX, |rank| 1 << rank);
@@ -312,7 +313,7 @@ fn accesses(func: &Func, views: &Views, inst: Inst) -> SmallVec<[Event; 3]> {
     touched.chain(filled).collect()
 }
 
-/// What an instruction does to bytes of its own, through which the threads exchange elements.
+/// Accesses of an instruction to its scratch, through which threads exchange elements.
 fn exchange(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 4]> {
     let scratch = memory.func.op(inst).rules().scratch().unwrap_or_default();
     let mut events = SmallVec::new();
@@ -326,17 +327,17 @@ fn exchange(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 4]> {
     }
     events.push(Event::Touch(SharedAccess::Write, bytes.clone()));
     if scope >= BarrierScope::Cta {
-        events.push(Event::Meet);
+        events.push(Event::CtaBarrier);
     }
     events.push(Event::Touch(SharedAccess::Read, bytes));
     if scope == BarrierScope::Cluster {
-        events.push(Event::Meet);
+        events.push(Event::CtaBarrier);
     }
     events
 }
 
-/// The bytes that engines are asked to touch by an instruction and its regions.
-pub(super) fn touched_by_engines(memory: Memory<'_>, inst: Inst) -> Bytes {
+/// The bytes that an instruction and its regions access through the async proxy.
+pub(super) fn touched_by_async_proxy(memory: Memory<'_>, inst: Inst) -> Bytes {
     let func = memory.func;
     let mut insts = vec![inst];
     for region in func.op(inst).regions() {
@@ -355,18 +356,18 @@ pub(super) fn touched_by_engines(memory: Memory<'_>, inst: Inst) -> Bytes {
     all
 }
 
-/// What threads copy in a region whose copies barriers learn of, and those barriers.
-pub(super) fn told_copies(memory: Memory<'_>, region: Region) -> (Bytes, Bytes) {
+/// The bytes that `cp.async` of a region writes and mbarriers signal, and those mbarriers.
+pub(super) fn signalled_copies(memory: Memory<'_>, region: Region) -> (Bytes, Bytes) {
     let func = memory.func;
     let mut insts = Vec::new();
     func.walk_region(region, &mut insts);
     let (mut copied, mut barriers) = (Bytes::default(), Bytes::default());
     for inst in insts {
-        let is_told = func.op(inst).rules().signals_copies();
+        let is_signalled = func.op(inst).rules().signals_copies();
         for event in events(memory, inst) {
             match event {
                 Event::Touch(SharedAccess::Copy, bytes) => copied.add(&bytes),
-                Event::Touch(_, bytes) if is_told => barriers.add(&bytes),
+                Event::Touch(_, bytes) if is_signalled => barriers.add(&bytes),
                 _ => {}
             }
         }

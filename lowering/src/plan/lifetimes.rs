@@ -84,7 +84,7 @@ impl Lifetimes<'_> {
     fn end_inner(&mut self, inst: Inst, arrives: bool) -> bool {
         let op = self.func.op(inst);
         let regions = op.regions();
-        if flow::is_parallel(op) {
+        if flow::has_partitions(op) {
             let waits = |r: &Region| {
                 let mut insts = self.func.region(*r).insts.iter();
                 insts.any(|inst| self.func.op(*inst).rules().waits_at_cluster_barrier())

@@ -1,4 +1,4 @@
-//! The order of the kernel's text as moments in time.
+//! Program points: the order of the kernel's text, counted.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::Func;
@@ -7,12 +7,12 @@ use ir::ops::flow;
 
 use crate::analysis::scratch::{BarrierScope, ScratchNeed, Scratches};
 
-/// When each instruction runs, counted along the text, and where all threads meet.
+/// When each instruction runs, counted along the text, and which are CTA barriers.
 pub(super) struct Moments {
     of_inst: SecondaryMap<Inst, u32>,
     /// The last moment within an instruction, regions included.
     end_of_inst: SecondaryMap<Inst, u32>,
-    meets: EntitySet<Inst>,
+    barriers: EntitySet<Inst>,
     partitions: SecondaryMap<Inst, Option<usize>>,
     /// Instructions with scratch, and what they need.
     pub scratches: Vec<(Inst, ScratchNeed)>,
@@ -26,7 +26,7 @@ impl Moments {
         let mut moments = Moments {
             of_inst: SecondaryMap::with_capacity(func.inst_count()),
             end_of_inst: SecondaryMap::with_capacity(func.inst_count()),
-            meets: EntitySet::new(),
+            barriers: EntitySet::new(),
             partitions: SecondaryMap::new(),
             scratches: Vec::new(),
             allocations: Vec::new(),
@@ -52,7 +52,7 @@ impl Moments {
             self.inst(func, scratches, inst);
             let op = func.op(inst);
             for (at, inner) in op.regions().into_iter().enumerate() {
-                let inner_partition = if flow::is_parallel(op) {
+                let inner_partition = if flow::has_partitions(op) {
                     Some(at)
                 } else {
                     partition
@@ -66,7 +66,7 @@ impl Moments {
     fn inst(&mut self, func: &Func, scratches: &Scratches, inst: Inst) {
         let rules = func.op(inst).rules();
         if rules.effects().is_barrier {
-            self.meets.insert(inst);
+            self.barriers.insert(inst);
         }
         if rules.allocation().is_some() {
             self.allocations.push(inst);
@@ -74,7 +74,7 @@ impl Moments {
         if rules.scratch().is_some() {
             let need = scratches.need(inst);
             if need.scope >= BarrierScope::Cta {
-                self.meets.insert(inst);
+                self.barriers.insert(inst);
             }
             if need.bytes > 0 {
                 self.scratches.push((inst, need.clone()));
@@ -102,15 +102,14 @@ impl Moments {
         self.partitions[inst]
     }
 
-    /// The moment of the next instruction at which all threads meet for certain, going on in the regions around; the
-    /// end of the kernel if there is none.
-    pub(super) fn next_meeting(&self, func: &Func, inst: Inst) -> u32 {
+    /// The moment of the next unconditional CTA barrier, going on in the enclosing regions; the end of the kernel if there is none.
+    pub(super) fn next_barrier(&self, func: &Func, inst: Inst) -> u32 {
         let mut at = inst;
         loop {
             let region = func.parent(at);
             let insts = &func.region(region).insts;
             let after = insts.partition_point(|i| self.of_inst[*i] <= self.of_inst[at]);
-            if let Some(next) = insts[after..].iter().find(|i| self.meets.contains(**i)) {
+            if let Some(next) = insts[after..].iter().find(|i| self.barriers.contains(**i)) {
                 return self.of_inst[*next];
             }
             match func.region(region).owner.expand() {
@@ -120,8 +119,8 @@ impl Moments {
         }
     }
 
-    /// From when to when something made by `maker` is needed that `user` uses. Made inside of a loop and used outside of
-    /// it or in the next iteration, it is needed as long as the loop runs.
+    /// The live range of what `maker` defines and `user` uses. What is defined inside of a loop and used outside of it or in the
+    /// next iteration is live as long as the loop runs.
     pub(super) fn span(&self, func: &Func, maker: Inst, user: Inst) -> (u32, u32) {
         let mut from = maker;
         loop {

@@ -1,5 +1,5 @@
 //! Rounds of conversions. A conversion whose tile is larger than what it may take of shared memory takes several rounds
-//! through it, and threads meet twice for each: it gets less where the kernel would not fit otherwise, and more where that
+//! through it, with two barriers each: it gets less where the kernel would not fit otherwise, and more where that
 //! costs nothing.
 //!
 //! Matches on ops: it is about the op `convert_layout`.

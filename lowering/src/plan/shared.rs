@@ -1,11 +1,9 @@
-//! `plan-shared`: where in the CTA's shared memory everything lies.
+//! `plan-shared`: assigns offsets in the CTA's shared memory.
 //!
-//! An allocation is needed from where it is made to its last use; one that engines read or write at moments of their own
-//! to the end of the kernel; one that other CTAs write into from the beginning, for they may be further on than this one.
-//! An op's scratch is needed while the op runs; one that other CTAs of the cluster write into is needed as long as the
-//! kernel runs, for they come to the op at moments of their own. It is kept a little longer where there is
-//! room: until all threads of the CTA have met again, so that the next op may write its own scratch at once, without a
-//! barrier of its own.
+//! An allocation is live from its definition to its last use; one that is accessed asynchronously, to the end of the kernel; one
+//! that other CTAs write, from the beginning, since they may be ahead of this one. The scratch of an op is live while the op
+//! runs; scratch that other CTAs of the cluster write, for the whole kernel, since they reach the op at another time. Where
+//! there is room scratch is kept to the next CTA barrier, so that the next op may write its own scratch without a barrier.
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::entity::{Inst, Value};
@@ -34,7 +32,7 @@ pub(super) struct Need {
     pub inst: Inst,
     /// At the least.
     pub block: Block,
-    /// The last moment if it is kept until all threads have met.
+    /// The last moment if it is kept to the next CTA barrier.
     kept_until: u32,
     /// Scratch, and not an allocation of the author's.
     pub is_scratch: bool,
@@ -177,7 +175,7 @@ fn share_of(target: &Target, ctas: u32) -> u32 {
 
 /// Registers of a thread, at the least.
 fn least_registers(func: &Func) -> u32 {
-    // Warps that part share out the registers as they need them.
+    // Partitions have register budgets of their own (`setmaxnreg`).
     if func.launch_warps() > func.warps {
         return OTHER_REGISTERS;
     }
@@ -216,7 +214,7 @@ fn of_scratches(func: &Func, moments: &Moments) -> Vec<Need> {
             };
             (whole, moments.last())
         } else {
-            (own, moments.next_meeting(func, inst))
+            (own, moments.next_barrier(func, inst))
         };
         Need {
             inst,

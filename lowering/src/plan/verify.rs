@@ -91,7 +91,7 @@ fn check_overlaps(func: &Func, needs: &[Need], found: &mut Diagnostics) {
     for (at, (bytes, need)) in placed.iter().enumerate() {
         let later = placed[at + 1..].iter();
         let over = later.take_while(|(other, _)| other.start < bytes.end());
-        for (other, user) in over.filter(|(_, user)| user.block.meets(&need.block)) {
+        for (other, user) in over.filter(|(_, user)| user.block.overlaps(&need.block)) {
             let message = format!(
                 "{} has the bytes {other} of shared memory, and {} has {bytes} at the same time",
                 what(func, user),

@@ -1,7 +1,7 @@
 //! `plan-warps`: how many registers the warps of each partition have.
 //!
 //! All warps of a CTA start with the same number. Where warps part, workers give registers up and the kernel's own warps
-//! take them (PTX ISA, `setmaxnreg`). What the author left open is filled in: workers keep what they start with, and the
+//! take them (PTX ISA, `setmaxnreg`). Without a budget of the author's, workers keep what they start with, and the
 //! kernel's own warps get all that is left.
 
 use diag::{Code, Diagnostic, Diagnostics};

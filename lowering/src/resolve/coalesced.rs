@@ -41,10 +41,10 @@ pub(super) fn choices(func: &Func, connections: Connections) -> Vec<Choice> {
         return Vec::new();
     }
     let axes = Axes::of(func);
-    let remakeable = remake::remakeable(func, &Layout::Coalesced);
+    let rematerializable = remake::rematerializable(func, &Layout::Coalesced);
     let connects = |value: Value| {
         connections == Connections::All
-            || func.ty(value).as_tensor().is_some() && !remakeable.contains(value)
+            || func.ty(value).as_tensor().is_some() && !rematerializable.contains(value)
     };
     let slices = Slices::of(func, &insts, connects);
     let mut by_slice: HashMap<Inst, Vec<AccessFacts>> = HashMap::new();

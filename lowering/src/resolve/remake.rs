@@ -42,15 +42,16 @@ pub(super) fn cut(func: &Func, engine: &Engine<'_>, conflict: &Conflict) -> Opti
         first,
         second,
     } = conflict;
-    let remakeable = remakeable(func, engine.open());
-    let along = |moving, staying| along_way((func, engine), &remakeable, *value, moving, staying);
+    let rematerializable = rematerializable(func, engine.open());
+    let along =
+        |moving, staying| along_way((func, engine), &rematerializable, *value, moving, staying);
     along(second, &first.layout).or_else(|| along(first, &second.layout))
 }
 
 /// Follows the way on which `moving` came to `value`, as if `value` had the layout `staying`.
 fn along_way(
     (func, engine): (&Func, &Engine<'_>),
-    remakeable: &EntitySet<Value>,
+    rematerializable: &EntitySet<Value>,
     value: Value,
     moving: &Entry,
     staying: &Layout,
@@ -68,7 +69,7 @@ fn along_way(
             layout,
             tied_to,
         };
-        if uses(at) && remakeable.contains(at) {
+        if uses(at) && rematerializable.contains(at) {
             return Some(cut_at(at, entry.layout, from));
         }
         let from = from?;
@@ -78,7 +79,7 @@ fn along_way(
         }
         let carried = carry::along(func, user, at, &layout);
         layout = layout_of(from, carried)?;
-        if uses(from) && remakeable.contains(from) {
+        if uses(from) && rematerializable.contains(from) {
             return Some(cut_at(from, layout, Some(at)));
         }
         entry = engine.entry(from)?.clone();
@@ -93,7 +94,7 @@ fn layout_of(value: Value, carried: carry::Carried) -> Option<Layout> {
 }
 
 /// The values with an open layout that are made, all the way from scalars, by ops that are as good done twice.
-pub(super) fn remakeable(func: &Func, open: &Layout) -> EntitySet<Value> {
+pub(super) fn rematerializable(func: &Func, open: &Layout) -> EntitySet<Value> {
     let mut values = EntitySet::with_capacity(func.value_count());
     // Makers come before their users.
     for inst in func.walk() {

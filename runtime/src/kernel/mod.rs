@@ -20,5 +20,5 @@ pub use costs::{BankConflicts, Coalescing};
 pub(crate) use instance::display_of;
 pub use instance::{Instance, Kernel};
 pub use packing::Packing;
-pub(crate) use promises::meet;
+pub(crate) use promises::overlap;
 pub use typed::{CompiledKernel, LoadedKernel};

@@ -49,7 +49,7 @@ pub(crate) fn check(
 /// An error if a buffer that the kernel stores to overlaps one that is only read.
 fn check_apart(kernel: &str, params: &[ParamInfo], block: &ParameterBlock) -> Result<()> {
     for (readonly, read) in block.readonly() {
-        if let Some((written, _)) = block.written().find(|(_, stored)| meet(&read, stored)) {
+        if let Some((written, _)) = block.written().find(|(_, stored)| overlap(&read, stored)) {
             return Err(Error::ReadonlyOverlap {
                 kernel: kernel.to_string(),
                 readonly: params[readonly].name.to_string(),
@@ -61,7 +61,7 @@ fn check_apart(kernel: &str, params: &[ParamInfo], block: &ParameterBlock) -> Re
 }
 
 /// Whether two buffers have a byte in common.
-pub(crate) fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
+pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }
 

@@ -73,7 +73,7 @@ struct Test {
 /// The body being traced.
 struct Body {
     test: Test,
-    /// What the condition hands on.
+    /// What the condition yields.
     passed: Vec<Value>,
     region: Region,
     params: Vec<Value>,
@@ -193,7 +193,7 @@ impl Carried {
 }
 
 impl Trace {
-    /// Says which values the condition of a `while` hands on.
+    /// Says which values the condition of a `while` yields.
     fn fill_condition(&mut self, region: Region, values: ir::ops::Values) {
         let func = self.builder.func_mut();
         let last = func.region(region).insts.last().copied();

@@ -101,7 +101,7 @@ struct CulpritSearch<'f> {
     func: &'f Func,
     axes: &'f Axes,
     culprits: Vec<Culprit>,
-    /// Values on the way: a loop hands a value to itself.
+    /// Values on the way: a loop passes a value to itself.
     seen: Vec<Value>,
 }
 

@@ -139,7 +139,7 @@ impl FactPropagation<'_> {
             self.region(region);
         }
         for slot in flow::slots(self.func, inst) {
-            let mut ends = slot.handed_on.iter().map(|(_, v)| &self.facts[*v]);
+            let mut ends = slot.yielded.iter().map(|(_, v)| &self.facts[*v]);
             let first = ends.next().cloned().unwrap_or_default();
             let joined = ends.fold(first, |all, end| all.join(end));
             self.set(slot.result, joined);
@@ -180,10 +180,10 @@ impl FactPropagation<'_> {
         }
     }
 
-    /// Joins what is handed on into the parameters of a slot; `true` if they knew it.
+    /// Joins what is yielded into the parameters of a slot; `true` if they knew it.
     fn go_round(&mut self, slot: &flow::Slot) -> bool {
         let mut joined = self.facts[slot.params[0]].clone();
-        for (_, value) in &slot.handed_on {
+        for (_, value) in &slot.yielded {
             joined = joined.join(&self.facts[*value]);
         }
         let ty = self.func.ty(slot.result);

@@ -31,7 +31,7 @@ impl Lower for Histogram {
         let flat = Flat::new(&all.map, 0, Elem::I32, self.scratch.start);
         let zeros = vec![Element::int(0); all.registers()];
         flat.store(&all, &zeros, cx);
-        cx.meet();
+        cx.sync_partition();
         let elem = cx.elem(self.operand);
         let values = cx.elements(self.operand);
         let base = cx.shared_place(self.scratch.start, Operand::Int(0));
@@ -58,7 +58,7 @@ impl Lower for Histogram {
             cx.set_result(inst, counts);
             return Ok(());
         }
-        cx.meet();
+        cx.sync_partition();
         let mut counts = flat.load(&counters, cx);
         if let Some(sizes) = Sizes::new(cx.func, inst, self) {
             sizes.add_up(self, &counters, &mut counts, cx);

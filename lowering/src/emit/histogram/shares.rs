@@ -25,10 +25,10 @@ impl Shares {
     ) -> Vec<Element> {
         let own = flat.address_in_cluster(counters, cx);
         if !self.are_exchanged() {
-            cx.meet();
+            cx.sync_partition();
             return flat.load_from(counters, own, Space::Shared, cx);
         }
-        cx.meet_cluster();
+        cx.sync_cluster();
         let mut sums: Option<Vec<Element>> = None;
         for part in 0..1 << self.rank_bits.len() {
             let rank = self.rank(part, cx);
@@ -40,7 +40,7 @@ impl Shares {
             });
         }
         // Nobody may count again, or leave, while another CTA still reads.
-        cx.meet_cluster();
+        cx.sync_cluster();
         sums.expect("one CTA counts at least")
     }
 

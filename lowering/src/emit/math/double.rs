@@ -335,7 +335,7 @@ impl Code {
             Operand::f64(1.0),
         );
         let far = self.with_sign(TY, x, far);
-        // The comparison fails for NaN, which the first range hands on.
+        // The comparison fails for NaN, which the first range yields.
         self.choose(
             (Compare::Ge, t, Operand::f64(0.843_75)),
             TY,

@@ -31,7 +31,7 @@ impl Code {
         let reciprocal = self.approx(ptx::UnaryOp::Rcp, denominator);
         let far = self.fma(ty, reciprocal, Operand::f32(-2.0), Operand::f32(1.0));
         let far = self.with_sign(ty, x, far.into());
-        // The comparison fails for NaN, which the polynomial hands on.
+        // The comparison fails for NaN, which the polynomial yields.
         self.choose(
             (Compare::Ge, magnitude, Operand::f32(0.599_609_4)),
             ty,

@@ -117,7 +117,7 @@ impl Plan<'_> {
                 None
             };
             match number {
-                None => self.meet(1 << lane_bit, &mut partial.tuples, cx)?,
+                None => self.combine_lanes(1 << lane_bit, &mut partial.tuples, cx)?,
                 Some(number) => {
                     self.halve(Share { lane_bit, number }, &mut partial.tuples, cx)?;
                     partial.shares.push(Share { lane_bit, number });
@@ -128,7 +128,7 @@ impl Plan<'_> {
     }
 
     /// Both lanes of a pair combine all that they have.
-    fn meet(&self, lane: u32, tuples: &mut Tuples, cx: &mut Emitter<'_>) -> Emitted {
+    fn combine_lanes(&self, lane: u32, tuples: &mut Tuples, cx: &mut Emitter<'_>) -> Emitted {
         for tuple in tuples.values_mut() {
             let other = self.exchanged(tuple, lane, cx);
             *tuple = cx.combine(self.op.combine, tuple, &other)?;
@@ -200,8 +200,8 @@ impl Weights {
             (results >> (step + 1)) * (self.shuffles + 2 * self.selects + self.combination)
         };
         let shared = results >> way.steps;
-        let meeting = shared * (self.shuffles + self.combination);
-        let mut cost = (0..way.steps).map(halving).sum::<u32>() + (lanes - way.steps) * meeting;
+        let exchange = shared * (self.shuffles + self.combination);
+        let mut cost = (0..way.steps).map(halving).sum::<u32>() + (lanes - way.steps) * exchange;
         let mut held = shared;
         for reads in &self.reads {
             let stores = held * self.stores;

@@ -22,7 +22,7 @@ impl Plan<'_> {
         cx: &mut Emitter<'_>,
     ) -> Emitted {
         self.leave(partial, cx);
-        cx.meet();
+        cx.sync_partition();
         if !is_kept {
             partial.shares.clear();
         }

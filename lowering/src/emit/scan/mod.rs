@@ -324,7 +324,7 @@ impl<'s> Plan<'s> {
                     .store(shape, &[tuple[operand]], addr, writer, &store);
             }
         }
-        cx.meet();
+        cx.sync_partition();
         let from: Vec<Addr> = (0..self.elems.len())
             .map(|operand| self.address(run, (slots, starts), operand, false, cx))
             .collect();

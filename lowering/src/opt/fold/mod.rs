@@ -72,7 +72,7 @@ enum Outcome {
     Values(Values),
     /// It does nothing.
     Nothing,
-    /// Its results are what these instructions, which run in any case, hand on.
+    /// Its results are what these instructions, which run in any case, yield.
     Inline {
         region: Region,
         /// What the parameters of the region are.
@@ -143,7 +143,7 @@ impl Fold<'_> {
         outcome(self.func, &self.axes, inst)
     }
 
-    /// Moves the instructions of `region` out; what it hands on are the results of `inst`.
+    /// Moves the instructions of `region` out; what it yields are the results of `inst`.
     fn inline(&mut self, inst: Inst, region: Region, params: &[Value], out: &mut Vec<Inst>) {
         let declared = self.func.region(region).params.clone();
         for (param, &value) in declared.into_iter().zip(params) {
@@ -151,8 +151,8 @@ impl Fold<'_> {
         }
         self.insts(region, out);
         let end = out.pop().expect("a region ends in its terminator");
-        let handed_on = self.func.op(end).operands();
-        self.replaced.replace_results(self.func, inst, &handed_on);
+        let yielded = self.func.op(end).operands();
+        self.replaced.replace_results(self.func, inst, &yielded);
     }
 }
 

@@ -72,7 +72,7 @@ fn taken(program: &mut Program) -> String {
     is_taken
 }
 
-/// What a loop hands on.
+/// What a loop yields.
 pub(crate) struct Carried {
     tile: Tile,
     /// The name of the loop's result.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::kernel::meet;
+use crate::kernel::overlap;
 use crate::launch::ParameterBlock;
 
 /// The buffers that launches write which the next one on the stream may overlap (programmatic dependent launch).
@@ -12,11 +12,11 @@ use crate::launch::ParameterBlock;
 /// Such a launch may begin before the one in front of it has waited for those before that, so that all of them count, back
 /// to the last one that waited to begin.
 #[derive(Default)]
-pub(crate) struct UnderWay {
+pub(crate) struct InFlight {
     written: Mutex<Vec<Range<u64>>>,
 }
 
-impl UnderWay {
+impl InFlight {
     /// Takes note of the next launch.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl UnderWay {
         let mut written = self.written();
         if overlaps_previous {
             let mut readonly = parameters.readonly();
-            let is_written = |read: &Range<u64>| written.iter().any(|w| meet(read, w));
+            let is_written = |read: &Range<u64>| written.iter().any(|w| overlap(read, w));
             if let Some((index, _)) = readonly.find(|(_, read)| is_written(read)) {
                 return Err(Error::ReadonlyWrittenBefore {
                     kernel: kernel.to_string(),
@@ -54,7 +54,7 @@ impl UnderWay {
         self.written().clear();
     }
 
-    /// Does `work`, whose launches are recorded and not under way; the first of them follows nothing.
+    /// Does `work`, whose launches are recorded and not in flight; the first of them follows nothing.
     pub(crate) fn apart<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = std::mem::take(&mut *self.written());
         let done = work();
@@ -81,8 +81,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_under_way_counts_back_to_a_launch_that_waited() {
-        let stream = UnderWay::default();
+    fn launches_in_flight_count_back_to_one_that_waited() {
+        let stream = InFlight::default();
         let next = |overlaps, read, write| {
             let next = stream.next("k", overlaps, &block(read, write));
             next.map_or_else(|e| e.to_string(), |()| "goes".to_owned())
@@ -97,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_or_complete_is_not_under_way() {
-        let stream = UnderWay::default();
+    fn recorded_and_complete_launches_are_not_in_flight() {
+        let stream = InFlight::default();
         let next = |overlaps, read, write| stream.next("k", overlaps, &block(read, write));
         next(true, 0x1000, 0x2000).unwrap();
         stream.apart(|| {
