@@ -1,6 +1,6 @@
 //! From the tile IR to PTX: resolve layouts, optimise, plan shared memory and barriers, emit.
 //!
-//! [`PIPELINE`] is the one list of passes. [`compile`] runs all of it and emits; [`run_to`] stops where it is told, for
+//! [`PIPELINE`] is the one list of passes. [`compile`] runs all of it and emits; [`run_to`] stops after a given pass, for
 //! looking at what a pass leaves.
 #![forbid(unsafe_code)]
 

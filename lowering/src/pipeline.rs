@@ -43,7 +43,7 @@ pub const PIPELINE: &[Pass] = &[
     // Before `Auto`, for what an access chooses is what an open layout beside it follows.
     Pass {
         name: "resolve-coalesced",
-        summary: "resolve `Coalesced` by what is known of each access",
+        summary: "resolve `Coalesced` from the facts about each access",
         needs: Stage::Built,
         gives: Stage::Built,
         is_optional: false,

@@ -27,7 +27,7 @@ pub fn find() -> Result<String, String> {
 /// what the loader knows.
 ///
 /// # Errors
-/// Where there is none: the way out, and what is wrong with those that were found.
+/// Where there is none: the help, and what is wrong with those that were found.
 pub fn search<T>(
     folders: impl Iterator<Item = Option<PathBuf>>,
     load: impl Fn(&Path, &Path) -> Result<T, String>,

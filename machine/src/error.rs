@@ -1,6 +1,6 @@
 //! What a machine lacks, and what its tools refuse.
 //!
-//! Each variant is one fact, its text is one clear line, and where there is a way out the line ends with it.
+//! Each variant is one fact, its text is one clear line, and where there is a help the line ends with it.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -88,7 +88,7 @@ impl<T: DeviceElement> Buffer<T> {
 
     /// Prepares a buffer whose unwritten elements are to be found by [`to_vec_with_poison`](Buffer::to_vec_with_poison).
     ///
-    /// The emulator knows which bytes were written, so there nothing is done: a kernel that reads one is told.
+    /// The emulator knows which bytes were written, so nothing is done there: a kernel that reads one faults.
     pub(crate) fn poison(&self) -> Result<()> {
         match &self.memory {
             On::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),

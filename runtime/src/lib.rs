@@ -76,7 +76,7 @@
 //! - [`Toolchain`], [`ptxas`], [`cache`]: from PTX to code that a GPU loads.
 //! - [`library`]: pipelines, tile schedulers and epilogues, written in the language.
 //! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel; [`Peer`] and [`Gemm`]: what `bench` times beside it.
-//! - [`Error`]: everything that can go wrong, each with a way out.
+//! - [`Error`]: everything that can go wrong, each with a help.
 
 mod backend;
 mod buffer;

@@ -82,7 +82,7 @@ handle! {
 }
 
 handle! {
-    /// A tensor in global memory as the copy engine (TMA) knows it: a parameter of a kernel, whose attribute says what one
+    /// A tensor in global memory as TMA takes it: a parameter of a kernel, whose attribute says what one
     /// copy moves and how that lies in shared memory, or [made](super::GlobalTensor::map) by the kernel.
     ///
     /// ```text

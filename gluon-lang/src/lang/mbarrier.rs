@@ -121,7 +121,7 @@ impl Mbarrier {
     }
 
     /// Every thread arrives once its [copies](super::Access::copy_to) so far are complete. The barrier counts every thread.
-    /// Another partition that waits for it says [`fence_async_shared`](super::fence_async_shared) before engines or tensor
+    /// Another partition that waits for it says [`fence_async_shared`](super::fence_async_shared) before TMA or tensor
     /// cores read what was copied.
     #[inline]
     #[track_caller]

@@ -4,18 +4,18 @@ use super::HostInt;
 use super::trace::{self, here};
 use ir::ops::sync;
 
-/// A barrier of the hardware (PTX `bar.sync`, `bar.arrive`) where the warps of some partitions of
-/// [`warp_specialize`](super::warp_specialize) meet: cheaper than an [`Mbarrier`](super::Mbarrier), since nobody asks again
-/// and again, and without phases. A CTA has 16: one of all its threads, one of each partition, and the rest for these.
+/// A barrier of the hardware (PTX `bar.sync`, `bar.arrive`) that synchronizes the warps of some partitions of
+/// [`warp_specialize`](super::warp_specialize): cheaper than an [`Mbarrier`](super::Mbarrier), since no thread polls, and
+/// without phases. Of the barriers of a CTA one is of all its threads, one of each partition, and the rest are for these.
 ///
 /// ```text
 /// let turn = NamedBarrier::new(2 * 128);
 /// warp_specialize()
-///     .main(|| { ..; turn.arrive(); .. })          // 128 threads come and go on
-///     .worker(Warps(4), || { turn.sync(); .. });   // 128 threads wait until all 256 came
+///     .main(|| { ..; turn.arrive(); .. })          // 128 threads arrive and continue
+///     .worker(Warps(4), || { turn.sync(); .. });   // 128 threads wait until all 256 arrived
 /// ```
 ///
-/// It completes when all threads that it counts have come, and then begins anew.
+/// It completes when all threads that it counts have arrived, and then begins anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedBarrier(sync::NamedBarrier);
 

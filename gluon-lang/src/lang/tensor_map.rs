@@ -42,7 +42,7 @@ strides!(()(A)(A B)(A B C)(A B C D));
 
 /// A tensor in global memory, of which the kernel is about to make a map.
 #[derive(Clone, Debug)]
-#[must_use = "a tensor is seen by the copy engine through a `map` of it"]
+#[must_use = "TMA takes a tensor through a `map` of it"]
 pub struct GlobalTensor<T> {
     base: Ptr<T>,
     shape: SmallVec<[Raw; 5]>,

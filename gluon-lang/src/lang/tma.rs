@@ -128,7 +128,7 @@ impl<T: Element> TensorMap<T> {
     }
 
     /// Combines a tile of shared memory with the block at `at`, element by element, each step atomic and relaxed
-    /// (PTX `cp.reduce.async.bulk.tensor`). Waited for as a store. An operation that the engine lacks for the element type is
+    /// (PTX `cp.reduce.async.bulk.tensor`). Waited for as a store. An operation that TMA lacks for the element type is
     /// an error (TK0011).
     #[inline]
     #[track_caller]

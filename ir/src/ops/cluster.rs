@@ -260,8 +260,8 @@ impl OpRules for NumClusters {
 }
 
 define_op! {
-    /// One thread makes the barriers on which exchanges between the CTAs of the cluster complete. The other CTAs may send
-    /// once the cluster has met after it. Planning puts it at the beginning of the kernel.
+    /// One thread initializes the mbarriers on which exchanges between the CTAs of the cluster complete. The other CTAs may send
+    /// after a cluster barrier that follows. Planning inserts it at the beginning of the kernel.
     pub struct ExchangeInit = "exchange_init" {
         /// Where they lie, in bytes of the CTA's shared memory.
         barriers: Dims,

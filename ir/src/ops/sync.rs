@@ -18,7 +18,7 @@ impl OpRules for Barrier {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    /// It has met itself.
+    /// One thread needs no barrier.
     fn suits_one_thread(&self) -> bool {
         true
     }

@@ -269,7 +269,7 @@ impl ConversionPlan {
         self.conversion == Conversion::Registers
     }
 
-    /// The threads that meet while data goes through shared memory; `None` where none does. Parts use the same memory one after
+    /// The scope of the barriers while data goes through shared memory; `None` where none does. Parts use the same memory one after
     /// another, and what belongs to a warp lies elsewhere for each, so that several parts are the whole CTA's.
     pub fn scope(&self) -> Option<Scope> {
         match &self.conversion {

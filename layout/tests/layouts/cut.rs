@@ -286,9 +286,9 @@ fn memory_holds_every_element_and_nothing_else() {
     assert!(count > 60, "{count} layouts fit");
 }
 
-/// What the layouts of Nvidia's engines are, said once more: boxes as wide as the swizzle, all rows of one before the next.
+/// The layouts of TMA and `wgmma`, from their definition: boxes as wide as the swizzle, all rows of one before the next.
 #[test]
-fn swizzled_blocks_lie_as_the_engines_have_them() {
+fn swizzled_blocks_lie_as_tma_writes_them() {
     for (shared, block, bytes) in shared_blocks() {
         let SharedLayout::Nvmma(nvmma) = &shared else {
             continue;
@@ -509,7 +509,7 @@ fn the_tensor_cores_read_tiles_of_any_multiple_of_8_columns() {
 }
 
 #[test]
-fn boxes_of_the_copy_engine_cover_a_block() {
+fn boxes_of_tma_cover_a_block() {
     for (shared, block, bytes) in shared_blocks() {
         let kind = BoxKind::Tiled;
         let (Ok(size), Ok(messages)) = (
@@ -519,7 +519,7 @@ fn boxes_of_the_copy_engine_cover_a_block() {
             continue;
         };
         let SharedLayout::Nvmma(nvmma) = &shared else {
-            panic!("the engine writes Nvmma layouts")
+            panic!("TMA writes Nvmma layouts")
         };
         let row_bytes = size[1] * bytes;
         let mut written = HashMap::new();

@@ -101,7 +101,7 @@ fn an_im2col_block_keeps_its_pixels_together() {
 }
 
 #[test]
-fn what_the_engine_cannot_move_is_said() {
+fn blocks_that_tma_cannot_move_are_refused() {
     check(
         &[64, 32],
         Nvmma::B128,

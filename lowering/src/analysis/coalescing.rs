@@ -324,7 +324,7 @@ mod tests {
                 let found = cost_of(layout, row, column);
                 let func = kernel(layout, row, column);
                 let requests = requests(&func, row.into(), column.into());
-                // What is known of a pointer decides where it may lie: the best place of those is counted.
+                // The facts about a pointer decide where it may lie: the best place of those is counted.
                 let best = |step: usize| {
                     let of = |addresses: &Vec<i64>| {
                         let places = (0..32).step_by(step);

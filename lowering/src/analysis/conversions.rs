@@ -16,7 +16,7 @@ use super::scratch::conversion;
 pub struct ConversionCost {
     /// Instructions and barriers; all 0 where registers are renamed.
     pub work: Cost,
-    /// Whose threads meet, if any.
+    /// The scope of its barriers, if it has any.
     pub scope: Option<Scope>,
     /// Bytes of shared memory of a CTA.
     pub shared_bytes: u32,

@@ -1,8 +1,8 @@
 //! Atomic operations, above all on global memory (PTX ISA 9.7.13.5): each element once, by one thread that holds it, and its result
-//! told to the others.
+//! broadcast to the others.
 //!
-//! What a thread orders by `.release` and `.acquire` is what it did itself. So that it holds for the CTA, all threads meet
-//! before a release and after an acquire; barriers make the order pass on.
+//! `.release` and `.acquire` order the accesses of one thread. For those of the partition a barrier stands before a release and
+//! after an acquire, since causality order passes through barriers (PTX ISA 8.9).
 
 use ir::elem::{DType, Elem};
 use ir::entity::Inst;

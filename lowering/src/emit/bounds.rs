@@ -1,7 +1,7 @@
 //! What must hold of indices into shared memory, where what they choose is accessed.
 //!
-//! An index that is too large leads into another allocation, of which no address tells. So the emulator is told what the
-//! author indexed; in PTX this is a comment.
+//! An index that is too large leads into another allocation, which no address shows. So a comment in the PTX gives the emulator
+//! what the author indexed.
 
 use ir::Type;
 use ir::elem::{DType, Elem};
@@ -111,8 +111,8 @@ impl Emitter<'_> {
                 if (0..i64::from(s.shape[0])).contains(&known) {
                     return;
                 }
-                // Tracing has looked at what the author wrote; this is known since constants were folded, and may stand
-                // where nobody comes.
+                // Tracing has checked what the author wrote; this became constant by folding, and may stand in code that
+                // never runs.
                 (self.code.mov(ptx::Type::U32, known as u32), 0)
             }
         };

@@ -1,4 +1,4 @@
-//! Linear copies of the copy engine (PTX ISA 9.7.9.25.4): one thread asks for the whole run.
+//! Linear TMA copies, `cp.async.bulk` (PTX ISA 9.7.9.25.4): one elected thread issues the whole run.
 
 use cranelift_entity::packed_option::PackedOption;
 use ir::SmemType;
@@ -79,7 +79,7 @@ impl Lower for BulkPrefetch {
     }
 }
 
-/// How the engine calls a combination of elements (PTX ISA, `cp.reduce.async.bulk`).
+/// TMA's name of a reduction (PTX ISA, `cp.reduce.async.bulk`).
 pub(super) fn reduction(op: AtomOp, elem: Option<Elem>) -> (AtomOp, Type) {
     let dtype = elem.and_then(Elem::data).expect("shared memory holds data");
     let is_bitwise = matches!(op, AtomOp::And | AtomOp::Or | AtomOp::Xor);

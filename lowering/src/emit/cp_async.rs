@@ -91,7 +91,7 @@ fn check_width(
     let why = if plan.access.cut == Cut::Anywhere {
         "the mask may be different for each element of a thread"
     } else {
-        "what lies together follows from the layout of the pointers, from what is known of their offsets and alignment (`multiple_of`), and from the layout of the tile"
+        "what lies together follows from the layout of the pointers, from the facts about their offsets and alignment (`multiple_of`), and from the layout of the tile"
     };
     Err(error.note(why).help(format!(
         "give each thread whole runs of a row (`Coalesced` does), and the tile a layout that keeps {} bytes together",

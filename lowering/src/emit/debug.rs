@@ -29,7 +29,7 @@ impl Lower for Hint {
 
 impl Lower for Assume {
     fn lower(&self, _: Inst, _: &mut Emitter<'_>) -> Emitted {
-        // The analyses have read it; ptxas has no way to be told.
+        // Analyses have used it; PTX has no such hint.
         Ok(())
     }
 }
@@ -55,7 +55,7 @@ impl Lower for Assert {
             cx.code
                 .branch(Some(Predicate::not(condition)), failed, false);
         }
-        // Of a scalar one lane of each warp speaks: the CTA's first thread need not be among those that come here.
+        // One lane of each warp prints a scalar: the CTA's first thread need not execute this.
         let speaker = match &distribution {
             Some(distribution) => distribution.owner(&mut cx.code),
             None => Some(cx.code.thread_bits_clear(31)),
@@ -67,7 +67,7 @@ impl Lower for Assert {
         let printer = cx.printer(&escaped(&format), 0);
         cx.code.in_cold(|code| {
             code.bind(failed);
-            // A copy must not stop the kernel before the owner has spoken, nor may it go on.
+            // A thread with a copy must neither trap before the owner has printed nor continue.
             if let Some(speaker) = speaker {
                 code.push_guarded(Some(Predicate::not(speaker)), Exit::new());
             }

@@ -1,4 +1,4 @@
-//! Exchange through shared memory: every thread writes what it holds, the threads concerned meet, and every thread reads
+//! Exchange through shared memory: every thread writes what it holds, a barrier of their scope, and every thread reads
 //! what it shall hold.
 
 use ir::elem::Elem;

@@ -57,7 +57,7 @@ impl Run {
     }
 }
 
-/// The guard of an instruction that sets an engine or a barrier going and writes no register.
+/// The guard of an instruction that issues an asynchronous operation or arrives at a barrier, and writes no register.
 fn guard(statement: &Stmt) -> Option<Predicate> {
     let Instruction { guard, inst, .. } = statement.instruction()?;
     let is_of_one_thread = matches!(

@@ -47,19 +47,19 @@ impl Emitter<'_> {
             Conversion::Shuffle(shuffle) => self.shuffle(shuffle, elem, elements),
             Conversion::Shared(shared) => self.exchange(shared, elem, elements, place.0, place.1),
             Conversion::Pieces(pieces) => {
-                let meeting = plan.scope().unwrap_or(Scope::Warp);
-                self.pieces(pieces, meeting, elem, elements, place)
+                let scope = plan.scope().unwrap_or(Scope::Warp);
+                self.pieces(pieces, scope, elem, elements, place)
             }
         };
         let picked = plan.results.iter().map(|&value| values[value as usize]);
         picked.collect()
     }
 
-    /// Parts use the same scratch, one after another: the threads meet between them.
+    /// Pieces use the same scratch, one after another, with a barrier between them.
     fn pieces(
         &mut self,
         pieces: &[PieceConversion],
-        meeting: Scope,
+        scope: Scope,
         elem: Elem,
         elements: &[Element],
         place: (u32, bool),
@@ -69,7 +69,7 @@ impl Emitter<'_> {
         for piece in pieces {
             if matches!(piece.plan.conversion, Conversion::Shared(_)) {
                 if is_scratch_used {
-                    self.sync_scope(meeting);
+                    self.sync_scope(scope);
                 }
                 is_scratch_used = true;
             }

@@ -1,4 +1,4 @@
-//! Barriers in shared memory (PTX ISA 9.7.13.15), and which one thread of many speaks for the others.
+//! mbarriers (PTX ISA 9.7.13.15), and the election of the thread that arrives for a warp, warpgroup or partition.
 
 use ir::elem::Elem;
 use ir::entity::{Inst, Value};
@@ -29,7 +29,7 @@ impl Lower for MbarrierInit {
         };
         cx.code.push_guarded(guard, init);
         if !cx.is_followed_by_init(inst) {
-            // The copy engine and other CTAs learn of the barriers through this fence, once it has made them all.
+            // One fence after the last initialization makes all mbarriers visible to TMA and to other CTAs.
             cx.code.push_guarded(guard, ptx::FenceMbarrierInit::new());
         }
         Ok(())
@@ -80,7 +80,7 @@ impl Lower for MbarrierArrive {
                 cx.one_thread(predicate)
             }
             Arrivers::Warp => {
-                // The arrival speaks for all lanes, which need not have come together.
+                // The elected lane arrives for all lanes of the warp, which may have diverged before.
                 cx.sync_warp();
                 cx.thread_where_clear(LANE_BITS, predicate)
             }

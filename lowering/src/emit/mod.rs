@@ -305,7 +305,7 @@ impl<'f> Emitter<'f> {
         elem.expect("a value of a verified kernel has elements")
     }
 
-    /// The type of what a thread holds of a value: its elements, and the address of a map or of what lies in shared memory.
+    /// The type of the registers of a value: those of its elements, or the address of a map or of shared memory.
     pub(super) fn held(&self, value: Value) -> Elem {
         match self.func.ty(value) {
             Type::Smem(_) => shared::ADDRESS,

@@ -1,4 +1,4 @@
-//! What is done once for an element, by the thread that owns it, and told to all that hold copies.
+//! Operations done once for each element, by the thread that owns it; the result is broadcast to the threads with copies.
 
 use ir::elem::Elem;
 use ir::entity::{Inst, Value};
@@ -71,8 +71,8 @@ impl Emitter<'_> {
             .vector_regs(shape, preset.as_ref().map(|p| &p[..]))[0]
     }
 
-    /// Enters the result of an instruction, of which the owners know the elements in these registers; the elements of
-    /// other registers that are no copies are 0. Gives whether all threads of the CTA met on the way.
+    /// Sets the result of an instruction from the elements that the owners have in these registers; the elements of other
+    /// registers that are no copies are 0. Returns whether a barrier of the partition was passed.
     pub(super) fn broadcast_to_copies(
         &mut self,
         inst: Inst,
@@ -103,8 +103,8 @@ impl Emitter<'_> {
                 elements[register] = self.code.shuffled(element, elem, ShflMode::Idx, owner);
             }
         }
-        let told: Vec<Element> = (0..count).map(|r| elements[original(r)]).collect();
-        self.set(result, told);
+        let all: Vec<Element> = (0..count).map(|r| elements[original(r)]).collect();
+        self.set(result, all);
         copied_warps
     }
 

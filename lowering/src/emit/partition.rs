@@ -1,4 +1,4 @@
-//! The warps that run the code being emitted: all of the CTA, or those of one partition where warps part.
+//! The warps that run the code being emitted: all of the CTA, or those of one partition of `warp_specialize`.
 //!
 //! Thread numbers, barriers and one-thread guards go through here, so that an op need not know where it stands.
 
@@ -13,13 +13,13 @@ use super::code::{Code, Kind, key};
 pub(super) struct Partition {
     /// The first warp, counted in the CTA.
     pub(super) first_warp: u32,
-    /// Its warps: a power of two. Before the warps part these are the kernel's own, and the workers' run along.
+    /// Its warps: a power of two. Before `warp_specialize` these are those of `main`, and the workers' run along.
     pub(super) warps: u32,
-    /// The hardware barrier where these warps meet; barrier 0 belongs to the whole CTA.
+    /// The named barrier that synchronizes these warps; barrier 0 belongs to the whole CTA.
     pub(super) barrier: u32,
     /// Warps of the CTA that run the same code without any tile of their own.
     pub(super) followers: u32,
-    /// One thread runs the code for all, and the others are gone: it need not say who does what.
+    /// One thread runs the code, and the others have exited: nothing is predicated on the thread.
     pub(super) is_one_thread: bool,
 }
 
@@ -73,8 +73,8 @@ impl Code {
         let followers = partition.follower_bits();
         self.in_prologue(|code| {
             if mask == partition.threads() - 1 {
-                // Said like this, ptxas knows that it is one thread, and spares the loops over lanes around what engines
-                // are asked for.
+                // From this comparison ptxas sees that one thread remains, and emits no loop over lanes around asynchronous
+                // instructions.
                 let thread = code.mov(Type::U32, Special::TidX);
                 return code.setp(Compare::Eq, Type::U32, thread, partition.first_warp * 32);
             }
@@ -138,7 +138,7 @@ impl Emitter<'_> {
         result
     }
 
-    /// All threads of the partition meet. One warp needs no more than itself.
+    /// A barrier of all threads of the partition: `bar.warp.sync` where that is one warp.
     pub(super) fn sync_partition(&mut self) {
         let Partition {
             warps,

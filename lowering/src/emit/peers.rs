@@ -1,8 +1,8 @@
-//! Exchange between the CTAs of a cluster: each sends what it found to all that need it, and waits for what they send.
+//! Exchange between the CTAs of a cluster: each sends its partial results to the CTAs that need them, and waits for theirs.
 //!
 //! A thread stores into the shared memory of another CTA by `st.async`, which counts the bytes on a barrier there (PTX ISA
-//! 9.7.9.12). So nobody waits for more than the data, no memory is flushed, and a CTA that has all that it waits for may
-//! end: nobody sends it anything more.
+//! 9.7.9.12). So no CTA waits for more than the data, no memory is flushed, and a CTA that has received everything may
+//! exit: no more stores are in flight to it.
 //!
 //! Where the same exchange is done again, a CTA that is ahead sends for the next time while others still wait for, or
 //! read, this time's. Two sets of slots, each with its barrier, take turns: who sends for the time after next has

@@ -23,7 +23,7 @@ use super::code::Code;
 use super::element::Element;
 use super::{Emitted, Emitter, Lower};
 
-/// What a thread holds of a view: its address.
+/// A view in a thread: its address.
 pub(super) const ADDRESS: Elem = Elem::Data(DType::U32);
 
 /// The dynamic shared memory of a CTA begins at a multiple of this, as its declaration asks.

@@ -28,14 +28,14 @@ pub(super) fn sink_into_cold(code: &mut Code) {
         wanted,
         statements: Vec::new(),
     };
-    // Backwards, so that what only a moved instruction read is met after it.
+    // Backwards, so that what only a moved instruction read is visited after it.
     found.take_from(body);
     found.take_from(prologue);
     found.statements.reverse();
     *cold = found.place(std::mem::take(cold));
 }
 
-/// What moves, and what is known of the registers.
+/// What moves, and facts about the registers.
 struct Sunk {
     /// How often hot code reads a register.
     reads: FxHashMap<Reg, u32>,

@@ -67,7 +67,7 @@ struct Network<'s> {
     gone: u32,
     /// Exchanges through shared memory so far: they take turns in two buffers, so that one barrier each is enough.
     exchanges: u32,
-    /// The buffer that another CTA may still read, for all that the cluster has met since.
+    /// The buffer that another CTA may still read despite the cluster barriers since.
     read_by_peers: Option<u32>,
 }
 
@@ -111,7 +111,7 @@ impl<'s> Network<'s> {
             .iter()
             .any(|(holder, _)| *holder == Axis::Block)
         {
-            // Planning counts on a meeting after the last read of a sort across CTAs; here other warps may still read.
+            // Planning expects a barrier after the last read of a sort across CTAs; here other warps may still read.
             cx.sync_partition();
         }
     }

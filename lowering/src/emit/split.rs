@@ -1,5 +1,5 @@
-//! Blocks and tiles that the CTAs of a cluster split, as the copy engine moves them: where the part of a CTA begins, and who
-//! speaks for several CTAs that have the same part.
+//! Blocks and tiles that the CTAs of a cluster split, as TMA moves them: where the part of a CTA begins, and which
+//! CTA issues the multicast for several that have the same part.
 
 use ir::elem::{DType, Elem};
 use ir::ops::arith::BinaryOp as Op;

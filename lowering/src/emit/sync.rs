@@ -1,4 +1,4 @@
-//! Meeting points of threads.
+//! Barriers of warps, CTAs and clusters.
 
 use ir::entity::Inst;
 use ir::ops::Op;
@@ -46,14 +46,14 @@ impl Emitter<'_> {
         });
     }
 
-    /// The lanes of each warp meet.
+    /// `bar.warp.sync` of all lanes.
     pub(super) fn sync_warp(&mut self) {
         if !self.code.partition.is_one_thread {
             self.code.push(ptx::BarWarpSync::new(u32::MAX));
         }
     }
 
-    /// All threads of all CTAs of the cluster meet, and see what the others wrote.
+    /// A cluster barrier with release and acquire semantics.
     pub(super) fn sync_cluster(&mut self) {
         for op in [ptx::ClusterBarOp::Arrive, ptx::ClusterBarOp::Wait] {
             self.code.push(ptx::ClusterBar {

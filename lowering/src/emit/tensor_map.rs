@@ -1,5 +1,5 @@
-//! Tensor maps that a kernel makes (PTX ISA 9.7.9.28): one thread writes all fields, and a pair of fences hands the map to
-//! the copy engine, which reads it through a proxy of its own.
+//! Tensor maps that a kernel makes (PTX ISA 9.7.9.28): one thread writes all fields, and a pair of fences makes them
+//! visible to TMA, which reads the map through the tensormap proxy.
 
 use ir::TensorMapType;
 use ir::elem::{DType, Elem};
@@ -93,7 +93,7 @@ impl Maker<'_, '_> {
             self.set(TensormapField::ElementStride, Some(dim), Operand::Int(1));
         }
         let SharedLayout::Nvmma(layout) = &m.layout else {
-            panic!("the verifier admits only layouts of the copy engine");
+            panic!("the verifier admits only layouts that TMA writes");
         };
         let modes = [
             (TensormapField::ElementType, element_type(m.elem)),
@@ -125,7 +125,7 @@ impl Maker<'_, '_> {
         self.cx.code.push_guarded(self.guard, replace);
     }
 
-    /// Whoever asks for copies later has met the thread that made the map, and sees what it wrote.
+    /// Release by the thread that wrote the map, a barrier, acquire by all threads: copies issued later observe its fields.
     fn publish(&mut self) {
         let release = FenceProxyTensormap::new(FenceSem::Release, Scope::Gpu);
         self.cx.code.push_guarded(self.guard, release);
@@ -139,7 +139,7 @@ impl Maker<'_, '_> {
     }
 }
 
-/// The instruction's number of an element type. What the engine does not know as a number is an unsigned integer of the
+/// The instruction's number of an element type. A type that TMA does not have is the unsigned integer of the
 /// same width.
 fn element_type(elem: Elem) -> i64 {
     let dtype = elem.data().expect("a tensor holds data");

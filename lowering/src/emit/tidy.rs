@@ -1,4 +1,4 @@
-//! Clean-up of what was emitted: computations whose results nobody reads are dropped.
+//! Clean-up of what was emitted: dead computations are dropped.
 //!
 //! ptxas drops them too; here it is for whoever reads the PTX, and for the emulator, which executes every line.
 
@@ -16,7 +16,7 @@ pub(super) fn remove_unused(code: &mut Code) {
     }
     for list in code.lists_mut().into_iter().rev() {
         let mut is_kept = vec![true; list.len()];
-        // Backwards, so that what only a dropped instruction read is met after it. A loop may hold reads that stand before
+        // Backwards, so that what only a dropped instruction read is visited after it. A loop may hold reads that stand before
         // the write; these keep their instruction, which costs a line at most.
         for (statement, is_kept) in list.iter().zip(&mut is_kept).rev() {
             let Some(i) = statement.instruction() else {

@@ -1,4 +1,4 @@
-//! The copy engine (PTX ISA 9.7.9.27): one thread asks for each box of a block.
+//! TMA copies (PTX ISA 9.7.9.27): one elected thread issues a copy for each box of a block.
 
 use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
@@ -144,7 +144,7 @@ impl Lower for TensorMapPrefetch {
 }
 
 impl<'f> Emitter<'f> {
-    /// A tensor map among the parameters: the engine wants its generic address. The map stays where the launch put it, so
+    /// A tensor map among the parameters: TMA takes its generic address. The map stays where the launch put it, so
     /// that it needs no fence and its address becomes a place in the constant bank.
     pub(super) fn map_param(&mut self, map: Value, name: &str) {
         let declared = Param::tensor_map(name);
@@ -163,7 +163,7 @@ impl<'f> Emitter<'f> {
             })
         });
         self.set(map, vec![address.into()]);
-        // The engine needs it soon, and it is far away.
+        // The first copy would wait for the map to be fetched from memory.
         let guard = self.one_thread(None);
         let addr = Addr::reg(address, 0);
         self.code
@@ -185,7 +185,7 @@ impl<'f> Emitter<'f> {
         let view = self.func.ty(view).as_smem();
         let view = view.expect("the verifier admits only shared memory here");
         let messages = self.map_type(map).messages_in(self.func.target, view);
-        messages.expect("the verifier admits only views that hold blocks as the engine moves them")
+        messages.expect("the verifier admits only views that hold blocks as TMA moves them")
     }
 
     /// Where the box of a message begins in its tensor, innermost first.

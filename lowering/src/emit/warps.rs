@@ -1,4 +1,4 @@
-//! The warps part: each partition gets code and registers of its own.
+//! `warp_specialize`: a branch by the warp's number to the code of its partition, with its register budget (`setmaxnreg`).
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::{Emitted, Emitter, Lower};
 
 impl Lower for WarpSpecialize {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        // What the author prepared is there for all from here on.
+        // All partitions observe what was written before.
         cx.sync_partition();
         let start = cx
             .func
@@ -113,7 +113,7 @@ impl Emitter<'_> {
         self.in_partition(partition, |cx| cx.region(region))
     }
 
-    /// Can one thread do all that a region says, because it says nothing of tensors and lets nobody meet?
+    /// Can one thread run a whole region, since it has no tensors and no barriers?
     fn suits_one_thread(&self, region: Region) -> bool {
         let func = self.func;
         let is_of_one = |&value: &Value| {

@@ -1,4 +1,4 @@
-//! Atomic additions of floats whose results nobody takes, several neighbours at a time (PTX ISA 9.7.13.6: `red` with
+//! Atomic additions of floats whose results are unused, several neighbours at a time (PTX ISA 9.7.13.6: `red` with
 //! vectors, and with two halves of a word). Each element is a step of its own, as if they were done one by one. A run that
 //! its mask cuts is done one by one, apart from the others.
 

@@ -1,4 +1,5 @@
-//! `check-clusters`: the CTAs of a cluster go the same way where they exchange data, and agree on what they share.
+//! `check-clusters`: no exchange between the CTAs of a cluster stands under CTA-divergent control flow, and values that they share
+//! are the same in all of them.
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Func;
@@ -10,8 +11,8 @@ use layout::Layout;
 use crate::analysis::apart::Apart;
 use crate::analysis::scratch::Scratches;
 
-/// Reports exchanges between CTAs to which some of them need not come, and warns of tensors spread over the CTAs that are
-/// made of a scalar which each of them has for itself.
+/// Reports exchanges between CTAs that some of them may not execute, and warns of tensors spread over the CTAs that are made of a
+/// scalar which differs between them.
 pub fn run(func: &mut Func, found: &mut Diagnostics) {
     if !func.has_cluster() {
         return;

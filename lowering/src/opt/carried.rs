@@ -8,7 +8,7 @@ use ir::ops::flow::{self, Slot};
 use super::replace::Replaced;
 
 /// Replaces carried values that never change, two that are always equal, and branch results that both branches agree
-/// on. What that leaves unused goes with everything else that nobody uses.
+/// on. `drop-unused` removes what that leaves dead.
 pub fn run(func: &mut Func, _: &mut Diagnostics) {
     let mut replaced = Replaced::default();
     forward_in(func, func.body, &mut replaced);
@@ -65,7 +65,7 @@ fn unchanged(slot: &Slot, replaced: &Replaced) -> Option<Value> {
     is_the_only_one.then_some(value)
 }
 
-/// Do both start and go on with the same values?
+/// Do both have the same initial and yielded values?
 fn is_twin(a: &Slot, b: &Slot, replaced: &Replaced) -> bool {
     let same = |x: Value, y: Value| replaced.current(x) == replaced.current(y);
     let inits = a.init.zip(b.init).is_some_and(|(x, y)| same(x, y));

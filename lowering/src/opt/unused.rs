@@ -1,4 +1,4 @@
-//! `drop-unused`: removes instructions and carried values that nobody uses.
+//! `drop-unused`: removes dead instructions and dead carried values.
 
 use cranelift_entity::EntitySet;
 use diag::Diagnostics;

@@ -1,6 +1,5 @@
-//! Rounds of conversions. A conversion whose tile is larger than what it may take of shared memory takes several rounds
-//! through it, with two barriers each: it gets less where the kernel would not fit otherwise, and more where that
-//! costs nothing.
+//! Passes of conversions. A conversion whose tile is larger than its scratch takes several passes, with two barriers each: it
+//! gets less scratch where the kernel would not fit otherwise, and more where that costs no CTA on the SM.
 //!
 //! Matches on ops: it is about the op `convert_layout`.
 

@@ -1,8 +1,8 @@
 //! `plan-warps`: how many registers the warps of each partition have.
 //!
-//! All warps of a CTA start with the same number. Where warps part, workers give registers up and the kernel's own warps
-//! take them (PTX ISA, `setmaxnreg`). Without a budget of the author's, workers keep what they start with, and the
-//! kernel's own warps get all that is left.
+//! All warps of a CTA start with the same number. In `warp_specialize` workers release registers and the warps of `main`
+//! take them (PTX ISA 9.7.19.5, `setmaxnreg`). Without a budget of the author's, workers keep what they start with, and
+//! `main` gets all that is left.
 
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::Func;

@@ -1,4 +1,4 @@
-//! Layouts that the author left open become concrete.
+//! Resolves the layouts `Auto` and `Coalesced`.
 //!
 //! `resolve-coalesced` lets each load and store through `Coalesced` pointers choose; `resolve-auto` starts from every
 //! `set_layout`. Both let layouts travel along the ties of ops, forward and backward and round loops, until nothing
@@ -31,7 +31,7 @@ use coalesced::{Choice, Connections};
 use engine::Engine;
 use remake::Copies;
 
-/// More than the layouts that meet in one kernel.
+/// More than the layouts of one kernel.
 const MAX_ROUNDS_PER_INST: usize = 4;
 
 /// `resolve-coalesced`: accesses choose the layouts of their tensors.

@@ -43,16 +43,16 @@ pub(super) fn conflict(
     ))
 }
 
-/// Values whose layout is still open. Of those that one layout would decide together, the first is told.
+/// Values whose layout is unresolved. Of those that one layout would resolve together, the first is reported.
 pub(super) fn unresolved(func: &Func, engine: &Engine<'_>, open: &Layout, found: &mut Diagnostics) {
     let mut groups = Groups::of(func, engine);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for value in unresolved_makers(func, engine) {
         let group = groups.root(value);
-        if told.contains(&group) {
+        if reported.contains(&group) {
             continue;
         }
-        told.push(group);
+        reported.push(group);
         let place = func.value_place(value);
         let d = Diagnostic::error(Code::UnresolvedLayout, place, undecided(func, value, open));
         let d = d.labelled("made here, and no operation on it leads to a layout");
@@ -175,11 +175,11 @@ fn with_origins(
     values: &[Value],
     mut d: Diagnostic,
 ) -> Diagnostic {
-    let mut told: Vec<(Inst, &Layout)> = Vec::new();
+    let mut reported: Vec<(Inst, &Layout)> = Vec::new();
     for entry in values.iter().filter_map(|v| engine.entry(*v)) {
         let seed = engine.seed_of(entry);
-        if !told.contains(&(seed, &entry.layout)) {
-            told.push((seed, &entry.layout));
+        if !reported.contains(&(seed, &entry.layout)) {
+            reported.push((seed, &entry.layout));
             let text = match way(func, engine, entry) {
                 Some(way) => format!(
                     "{} follows from the `{}` here, through {way}",

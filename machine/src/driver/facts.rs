@@ -1,6 +1,6 @@
-//! What is known of a device.
+//! Facts about a device.
 
-/// What is known of a device.
+/// Facts about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
     /// Its name, such as `NVIDIA H200`.

@@ -18,7 +18,7 @@ impl Code {
         matches!(self.0, 7500..=7699)
     }
 
-    /// What happened and the way out, for the codes whose causes are known.
+    /// What happened and the help, for the codes whose causes are known.
     pub fn explanation(self) -> Option<&'static str> {
         Some(match self.0 {
             7504 => {

@@ -1,4 +1,4 @@
-//! What each error says: one clear line, with the way out at its end where there is one.
+//! What each error says: one clear line, with the help at its end where there is one.
 
 use std::fmt;
 

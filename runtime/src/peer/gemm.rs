@@ -1,4 +1,4 @@
-//! A matrix product, as libraries are told of it.
+//! A matrix product, as libraries take it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 
 /// `C = A·B` of a case's tensors: A is `[M, K]`, B `[K, N]` and C `[M, N]`, all row-major.
 ///
-/// It is what a library is told ([`Peer::Cublas`](crate::Peer::Cublas)), and computes the reference.
+/// It is what a library is given ([`Peer::Cublas`](crate::Peer::Cublas)), and computes the reference.
 ///
 /// ```
 /// # use tilekit::prelude::*;

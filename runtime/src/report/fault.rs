@@ -4,9 +4,9 @@ use diag::{Call, Place};
 use diag::{Code, Diagnostic};
 use emulator::{Fault, FaultKind, Related};
 
-/// The diagnostic that says what `fault` says: the sentence, the author's lines, who it was, the instruction, the way out.
+/// The diagnostic that says what `fault` says: the sentence, the author's lines, who it was, the instruction, the help.
 pub fn fault_diagnostic(fault: &Fault) -> Diagnostic {
-    // Places and the way out have forms of their own; what else the fault says stays.
+    // Places and the help have forms of their own; what else the fault says stays.
     let told = Fault {
         place: None,
         related: Vec::new(),

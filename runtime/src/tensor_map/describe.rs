@@ -1,4 +1,4 @@
-//! From a tensor and a way to cut it to what the hardware is told, with every rule checked.
+//! From a tensor and its boxes to the tensor map that the hardware takes, with every rule checked.
 
 use ir::elem::DType;
 use ptx::{TensorAccess, TensorElement, TensorMap};

@@ -36,7 +36,7 @@ fn copies_told_of_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
 }
 
 #[test]
-fn an_engine_reads_what_another_partition_copied_unfenced() {
+fn tma_reads_unfenced_copies_of_another_partition() {
     check("copies_told_of_unfenced", copies_told_of_unfenced.trace());
 }
 

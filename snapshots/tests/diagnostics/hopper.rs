@@ -81,7 +81,7 @@ fn reduction_missing(#[block([64, 32], Nvmma::B128)] a: TensorMap<f32>) {
 }
 
 #[test]
-fn the_engine_has_no_minimum_of_f32() {
+fn tma_has_no_minimum_of_f32() {
     check("reduction_missing", reduction_missing.trace());
 }
 

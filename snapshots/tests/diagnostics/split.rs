@@ -29,7 +29,7 @@ fn split_pixels(
 }
 
 #[test]
-fn parts_that_the_engine_cannot_move() {
+fn parts_that_tma_cannot_move() {
     check("split_pixels", split_pixels.trace());
 }
 

@@ -1,4 +1,4 @@
-//! Which values keep what is known of an access from being more.
+//! Which values limit the width of an access.
 //!
 //! The walk goes from the pointers to what they are made of, and asks each operand for what its user lacks. It ends at values
 //! of which only the author can know more: parameters, numbers that were loaded, constants.

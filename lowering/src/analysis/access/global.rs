@@ -1,7 +1,7 @@
 //! Accesses through pointers to global memory.
 //!
 //! The elements of a thread that follow one another in memory are accessed together, up to the target's widest access. How many do so
-//! follows from what is known of the addresses, and from which elements the layout gives to one thread.
+//! follows from the facts about the addresses, and from which elements the layout gives to one thread.
 //!
 //! Matches on ops: each kind of access has its own forms of instructions, as emission has.
 

@@ -85,7 +85,7 @@ pub fn pointers(func: &Func, inst: Inst) -> Option<Value> {
     op.operands().into_iter().find(is_pointers)
 }
 
-/// What is known of the addresses of an access through `pointers`.
+/// Facts about the addresses of an access through `pointers`.
 pub fn facts(func: &Func, axes: &Axes, inst: Inst, pointers: Value) -> AccessFacts {
     let ty = func.ty(pointers);
     let per_dim = |of: &dyn Fn(usize) -> u32| (0..ty.shape().len()).map(of).collect();

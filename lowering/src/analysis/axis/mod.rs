@@ -22,7 +22,7 @@ use ir::ops::flow;
 pub use ir::facts::Range;
 use ir::facts::{self, DimFacts, Facts, KnownFacts, MAX_DIVISIBILITY};
 
-/// What is known of every value of one kernel.
+/// Facts about every value of one kernel.
 #[derive(Clone, Debug)]
 pub struct Axes {
     facts: KnownFacts,
@@ -100,7 +100,7 @@ impl FactPropagation<'_> {
         }
     }
 
-    /// Enters what is known of a value, together with what the author says of it.
+    /// Enters the facts about a value, together with what the author says of it.
     fn set(&mut self, value: Value, facts: Facts) {
         self.facts[value] = self.assumed.refine(value, facts);
     }

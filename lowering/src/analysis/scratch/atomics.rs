@@ -1,5 +1,4 @@
-//! Atomics with results: what only the threads that own an element know goes through shared memory where other warps hold
-//! copies.
+//! Atomics with results: the owner of an element broadcasts its result through shared memory where other warps hold copies.
 
 use ir::Type;
 use ir::ops::atomic::{AtomicCas, AtomicLoad, AtomicRmw, SmemAtomicFetch};

@@ -59,7 +59,7 @@ pub struct ScratchNeed {
 }
 
 impl ScratchNeed {
-    /// Do other CTAs of the cluster write into it, when they come to the op: before this CTA does, or while it still reads?
+    /// Do other CTAs of the cluster write into it, before this CTA executes the op or while it still reads?
     pub fn is_written_by_peers(&self) -> bool {
         !self.mbarriers.is_empty()
     }
@@ -99,7 +99,7 @@ impl Asked<'_> {
         !uses.of_value(value).is_empty()
     }
 
-    /// Do warps that are idle until partitions begin run along, so that they must know what the others know?
+    /// Do the warps of workers run along until their partitions begin, so that they need the results too?
     fn is_followed(&self) -> bool {
         let is_before = self
             .func

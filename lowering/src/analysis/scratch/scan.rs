@@ -1,4 +1,4 @@
-//! Scans: warps leave what their blocks come to, and CTAs send it, for every run of the coordinate that they hold.
+//! Scans: warps store the totals of their blocks, and CTAs send them, for every run of the coordinate that they hold.
 
 use ir::ops::scan::Scan;
 

@@ -33,7 +33,7 @@ pub(super) struct Code {
     pub(super) partition: Partition,
 }
 
-/// A moment of the emission.
+/// A position in the emitted code.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     body: usize,

@@ -31,7 +31,7 @@ fn halving_bits(numbers: &[u32]) -> impl Iterator<Item = u32> + '_ {
 pub(super) struct Sharing {
     /// In how many steps.
     steps: u32,
-    /// Do they read from shared memory only what they have a share of, and tell one another of it in the end?
+    /// Do they read only their shares from shared memory, and exchange them by shuffles in the end?
     pub(super) is_kept: bool,
 }
 
@@ -174,7 +174,7 @@ impl Plan<'_> {
             return partial.tuples;
         }
         let shared: u32 = partial.shares.iter().map(|share| share.number).sum();
-        // Lanes that differ in other bits along the dimension have met, and hold the same; so do those with copies.
+        // Lanes that differ in other bits along the dimension were combined, and hold the same; so do those with copies.
         let along = bits_along(&self.source.map, Axis::Lane, self.axis);
         let alike = self.source.copied_threads & 31;
         let lanes = along.iter().fold(alike, |all, bit| all | 1 << bit);

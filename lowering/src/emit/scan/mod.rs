@@ -2,8 +2,8 @@
 //! of a cluster.
 //!
 //! The coordinate along the axis falls into [`Run`]s of bits held by registers, lanes, warps or CTAs. On the way up, each run
-//! turns the blocks that the runs below made into larger ones, and keeps what each block comes to together with those
-//! before it in its run. On the way down, each run tells its blocks what comes before them. So a thread combines about
+//! turns the blocks that the runs below made into larger ones, and keeps the inclusive prefix of each block within its
+//! run. On the way down, each run passes to its blocks their exclusive prefix. So a thread combines about
 //! twice per element, and once or twice per step between lanes, whatever the layout is. The order never changes: of two
 //! elements that are combined, the left one comes first. A reverse scan counts every coordinate from its end.
 
@@ -67,7 +67,7 @@ struct Plan<'s> {
 struct Level {
     /// Each block together with those before it in its run; for warps and CTAs, the block alone.
     inclusive: Blocks,
-    /// For warps and CTAs: what the first block, the first two blocks, ... come to.
+    /// For warps and CTAs: the inclusive prefixes of the first block, the first two blocks, ...
     chains: BTreeMap<u32, Vec<Tuple>>,
 }
 
@@ -89,7 +89,7 @@ impl<'s> Plan<'s> {
         }
     }
 
-    /// The results of a thread, by register, and what all elements come to, if that is asked for.
+    /// The results of a thread, by register, and the totals, if the op has them.
     fn scanned(&self, cx: &mut Emitter<'_>) -> Result<(Blocks, Blocks), Diagnostic> {
         let lists: Vec<_> = self.op.operands.iter().map(|v| cx.elements(*v)).collect();
         let own = (0..self.source.registers()).filter(|&r| self.source.is_own(r));
@@ -119,7 +119,7 @@ impl<'s> Plan<'s> {
         Ok((self.results(&levels[0], &before, cx)?, blocks))
     }
 
-    /// Enters what all elements along the axis come to: every thread knows it of the elements that it holds.
+    /// Sets the totals along the axis: every thread has those of the elements that it holds.
     fn set_totals(&self, results: &[Value], totals: &Blocks, cx: &mut Emitter<'_>) {
         let axis = self.op.axis as usize;
         let place = self.source.by_offset();
@@ -158,7 +158,7 @@ impl<'s> Plan<'s> {
         cx: &mut Emitter<'_>,
     ) -> Result<(Level, Blocks), Diagnostic> {
         let run = &self.runs[at];
-        // What lanes came to is known to the last of them; warps hand it on from there.
+        // The last lane has the total of its warp, and passes it on between warps.
         if at > 0 && self.runs[at - 1].holder == Axis::Lane && run.holder != Axis::Warp {
             self.from_last_lane(&self.runs[at - 1], &mut blocks, cx);
         }
@@ -259,7 +259,7 @@ impl<'s> Plan<'s> {
             .collect()
     }
 
-    /// Every thread learns what the blocks of all warps or CTAs of the run come to, and combines them from the first one on.
+    /// Every thread reads the totals of the blocks of all warps or CTAs of the run, and combines them from the first one on.
     fn along_many(
         &self,
         at: usize,
@@ -303,8 +303,8 @@ impl<'s> Plan<'s> {
         Ok(chains)
     }
 
-    /// Every warp leaves what its blocks come to in shared memory, and every thread reads what all warps of the run left,
-    /// for each block.
+    /// Every warp stores the totals of its blocks to shared memory, and every thread reads those of all warps of the run, for
+    /// each block.
     fn between_warps(
         &self,
         run: &Run,
@@ -342,7 +342,7 @@ impl<'s> Plan<'s> {
         blocks.keys().map(parts_of).collect()
     }
 
-    /// What the first part, the first two parts, ... come to.
+    /// The inclusive prefixes of the first part, the first two parts, ...
     fn chain(
         &self,
         run: &Run,
@@ -361,7 +361,7 @@ impl<'s> Plan<'s> {
         Ok(chain)
     }
 
-    /// One thread writes for all that hold the same block: the last lane that the scan comes to.
+    /// One thread writes for all that hold the same block: the last lane of the scan.
     fn writer(&self, run: &Run, cx: &mut Emitter<'_>) -> Option<Predicate> {
         let lane_bits = self.source.map.in_bits(Axis::Lane);
         let below = self.runs.iter().take_while(|other| other.below < run.below);

@@ -1,4 +1,4 @@
-//! Exchanges between the CTAs of a cluster: what is written by others is nobody else's, and the cluster meets in time.
+//! Exchanges between the CTAs of a cluster: shared memory that other CTAs write is not reused, and a cluster barrier stands before the first exchange.
 
 use crate::test::apply;
 
@@ -63,7 +63,7 @@ fn what_others_write_is_kept_for_them() {
 }
 
 #[test]
-fn the_cluster_meets_before_the_loop_in_which_it_exchanges() {
+fn the_cluster_barrier_stands_before_the_loop_of_the_exchange() {
     // Two sets of slots take turns; the barrier lets all threads read before any of them sends again.
     assert_eq!(
         planned("for %zero, %n, %one, [] (%i: i32) {\n%s = SUM_B\nstore %x, %s\nyield []\n}"),

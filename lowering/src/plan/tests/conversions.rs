@@ -1,4 +1,4 @@
-//! Conversions: bytes, rounds, and who meets.
+//! Conversions: bytes, passes, and barrier scopes.
 
 use ir::text::print;
 

@@ -1,4 +1,4 @@
-//! The copy engine and the tensor cores: fences, and what only waits and barriers in memory order.
+//! TMA and the tensor cores: fences, and what only waits and barriers in memory order.
 
 use super::lines_of;
 
@@ -260,7 +260,7 @@ fn a_fence_between_partitions_is_the_authors() {
     assert!(
         found
             .to_string()
-            .starts_with("error[TK0077]: another partition is told to go on before"),
+            .starts_with("error[TK0077]: this signals another partition before"),
         "{found}"
     );
 }

@@ -1,4 +1,4 @@
-//! Linear copies of the copy engine.
+//! Linear TMA copies.
 
 use super::super::operand::Raw;
 use super::super::{At, with};
@@ -53,7 +53,7 @@ impl BulkCore {
     }
 }
 
-/// How many elements are copied, and whether at all: the engine is not asked for 0 of them, which only the run can know.
+/// How many elements are copied, and whether at all: no copy is issued for 0 of them, a count that may be known at run time only.
 pub(super) fn extent(count: Option<Raw>, condition: Option<Value>, at: At) -> Extent {
     let Some(raw) = count else {
         return Extent {

@@ -26,7 +26,7 @@ pub(crate) fn cluster_size(at: At) -> u32 {
     with(at, |trace| trace.builder.func().cluster.iter().product())
 }
 
-/// A meeting.
+/// A cluster barrier.
 #[inline(never)]
 pub(crate) fn cluster_barrier(is_relaxed: bool, at: At) {
     with(at, |trace| {
@@ -34,7 +34,7 @@ pub(crate) fn cluster_barrier(is_relaxed: bool, at: At) {
     });
 }
 
-/// The first half of a meeting.
+/// The arrival at a cluster barrier.
 #[inline(never)]
 pub(crate) fn cluster_arrive(is_relaxed: bool, at: At) {
     with(at, |trace| {
@@ -42,7 +42,7 @@ pub(crate) fn cluster_arrive(is_relaxed: bool, at: At) {
     });
 }
 
-/// The second half of a meeting.
+/// The wait at a cluster barrier.
 #[inline(never)]
 pub(crate) fn cluster_wait(at: At) {
     with(at, |trace| trace.push(ClusterWait {}, &[], at));
@@ -60,7 +60,7 @@ pub(crate) fn launch_dependents(at: At) {
     with(at, |trace| trace.push(LaunchDependents {}, &[], at));
 }
 
-/// Makes what threads stored visible to engines.
+/// A proxy fence: makes stores of threads visible to the async proxy.
 #[inline(never)]
 pub(crate) fn fence_async_shared(at: At) {
     with(at, |trace| trace.push(FenceAsyncShared {}, &[], at));

@@ -140,7 +140,7 @@ pub(crate) fn name_barrier(threads: u32, at: At) -> NamedBarrier {
 
 fn one_too_many(barriers: u32) -> OpError {
     let message = format!(
-        "this is named barrier {barriers}, and a CTA has {barriers} barriers: one is where all its threads meet"
+        "this is named barrier {barriers}, and a CTA has {barriers} barriers: one is of all its threads"
     );
     OpError::new(Code::NamedBarrier, message)
         .help("take an `Mbarrier`, of which there are as many as shared memory holds")
