@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use library::schedule::Resident;
 use target::Target;
 
 use crate::backend::{AnyFunction, Backend, On};
@@ -246,6 +247,19 @@ impl Entry {
         }
     }
 
+    /// The CTAs of this entry that the device runs at a time: what a persistent kernel's grid is made from.
+    ///
+    /// # Errors
+    /// [`Error::NotEmulated`] on the emulator, which runs any number at a time.
+    pub fn resident(&self) -> Result<Resident> {
+        let cluster: u32 = self.shape.cluster.iter().product();
+        let ctas = self.max_active_clusters()? * cluster;
+        Ok(Resident {
+            ctas: ctas as usize,
+            cluster: cluster as usize,
+        })
+    }
+
     /// The same entry, but a launch may start before the one in front of it on the stream has ended (programmatic
     /// dependent launch, CUDA C++ Programming Guide). Its code must wait for that one by `griddepcontrol.wait` before it
     /// touches what that one writes, or writes what that one reads. On the emulator launches follow each other.
@@ -413,8 +427,19 @@ mod tests {
             count(&Device::emulator()),
             Err(Error::NotEmulated { .. })
         ));
+        let resident = |device: &Device| {
+            let code = device.load_ptx(KERNEL).unwrap();
+            code.entry(shape([2, 1, 1])).unwrap().resident()
+        };
+        assert!(matches!(
+            resident(&Device::emulator()),
+            Err(Error::NotEmulated { .. })
+        ));
         if let Ok(device) = Device::cuda(0) {
-            assert!(count(&device).unwrap() >= device.facts().multiprocessors / 2);
+            let clusters = count(&device).unwrap();
+            assert!(clusters >= device.facts().multiprocessors / 2);
+            let Resident { ctas, cluster } = resident(&device).unwrap();
+            assert_eq!((ctas, cluster), (clusters as usize * 2, 2));
         }
     }
 

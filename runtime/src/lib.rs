@@ -126,7 +126,7 @@ pub use number::{Number, Reference, Rounding};
 pub use peer::{Gemm, Peer};
 pub use stream::{Event, Stream};
 pub use tensor_map::{
-    L2Promotion, TensorMapDescriptor, TensorPlace, TensorSource, TensorView, Tiling,
+    KeptMap, L2Promotion, TensorMapDescriptor, TensorPlace, TensorSource, TensorView, Tiling,
 };
 pub use toolchain::{Image, Toolchain};
 

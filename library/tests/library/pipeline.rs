@@ -222,3 +222,43 @@ fn buffers_have_the_same_stages() {
         "{found}"
     );
 }
+
+/// Consumers that forget to release: the producer waits for ever once all stages are full.
+#[kernel(warps = 4)]
+fn never_released(#[block([16, 64], Nvmma::PLAIN)] x: TensorMap<f32>, out: Ptr<f32>, steps: i32) {
+    let pipeline = Pipeline::tma(x, 2, Consumers::warpgroups(1));
+    let read = || {
+        let layout = Blocked::new([16, 1], [1, 32], [1, 4], [1, 0]);
+        let mut sums = zeros::<f32>([SIDE], Slice::new(0, layout.clone()));
+        for step in range(0, steps) {
+            let stage = pipeline.consumer_wait(pipeline.of_fill(step));
+            sums += stage.tiles.load(layout.clone()).sum(0);
+        }
+        out.at(arange(0..SIDE, Slice::new(0, layout))).store(sums);
+    };
+    let copy = || {
+        let mut at = pipeline.start();
+        for step in range(0, steps) {
+            let stage = pipeline.producer_acquire(at);
+            x.load((step * 16, 0), stage.tiles, stage.full);
+            at = pipeline.commit(stage).advance();
+        }
+    };
+    warp_specialize().main(read).worker(Warps(1), copy).run();
+}
+
+/// The emulator reports it where the author waits, not in the library.
+#[test]
+fn a_forgotten_release_is_a_deadlock_at_the_authors_line() {
+    let device = Device::emulator();
+    let x = Buffer::<f32>::zeros(&device, 80 * SIDE).expect("memory of the host");
+    let out = Buffer::<f32>::zeros(&device, SIDE).expect("memory of the host");
+    let run = |steps| {
+        let arguments = (x.view([80, SIDE]), &out, steps);
+        launch(&device, never_released, grid(1u32), arguments)
+    };
+    run(2).expect("there are stages for two steps");
+    let stuck = run(5).expect_err("nobody releases a stage").to_string();
+    assert!(stuck.contains("tests/library/pipeline.rs"), "{stuck}");
+    assert!(!stuck.contains("src/pipeline"), "{stuck}");
+}

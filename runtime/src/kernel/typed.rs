@@ -3,6 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use library::schedule::Resident;
+
 use super::{Arguments, Compiled, Packing};
 use crate::code::Entry;
 use crate::device::Device;
@@ -120,6 +122,15 @@ impl<H> LoadedKernel<H> {
             entry: self.entry.overlapping(),
             handles: PhantomData,
         })
+    }
+
+    /// The CTAs of this kernel that the device runs at a time: a persistent kernel is launched with
+    /// `kernel.resident()?.programs(tiles)` programs.
+    ///
+    /// # Errors
+    /// [`Error::NotEmulated`](crate::Error::NotEmulated) on the emulator, which runs any number at a time.
+    pub fn resident(&self) -> Result<Resident> {
+        self.entry.resident()
     }
 
     /// The entry, for its facts and for untyped launches.

@@ -1,10 +1,12 @@
 //! Tensor maps: what a TMA copy knows of a tensor in global memory (PTX ISA 5.5.8 "Tensor-map").
 
 mod describe;
+mod kept;
 mod place;
 mod view;
 
 use describe::{Room, describe};
+pub use kept::KeptMap;
 pub use place::TensorPlace;
 pub use ptx::L2Promotion;
 pub use view::{TensorSource, TensorView};

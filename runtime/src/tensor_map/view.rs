@@ -8,7 +8,10 @@ use ir::{TensorMapMode, TensorMapType};
 use layout::SharedLayout;
 
 use super::describe::{Room, describe};
-use super::{CopyOptions, Cut, L2Promotion, TensorMapDescriptor, TensorPlace, Window};
+use super::kept::KeptMap;
+use super::{
+    CopyOptions, Cut, EncodedTensorMap, L2Promotion, TensorMapDescriptor, TensorPlace, Window,
+};
 use crate::buffer::Buffer;
 use crate::case::{Input, Output, Shape};
 use crate::element::DeviceElement;
@@ -165,29 +168,47 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
         self
     }
 
+    /// A view whose maps are made once, for a sequence of launches.
+    pub fn kept(self) -> KeptMap<'s, T, S> {
+        KeptMap::new(self)
+    }
+
     /// Appends the map that the next parameter wants.
     fn pack_map(&self, packing: &mut Packing<'_>) -> Result<()> {
+        let map = self.make_map(packing)?;
+        packing.push(&map, TensorMapDescriptor::ALIGN);
+        Ok(())
+    }
+
+    /// What the next parameter wants of a tensor.
+    pub(super) fn wanted<'p>(packing: &Packing<'p>) -> &'p TensorMapType {
+        let ty = packing.parameter().ty.as_tensor_map();
+        ty.expect("the handle of a tensor map stands for a parameter that is one")
+    }
+
+    /// Address and number of elements of the buffer that it is in.
+    pub(super) fn place_on(&self, packing: &Packing<'_>) -> Result<(u64, usize)> {
+        self.source.place_on(packing)
+    }
+
+    /// Makes the map that the next parameter wants.
+    pub(super) fn make_map(&self, packing: &Packing<'_>) -> Result<EncodedTensorMap> {
         let device = packing.device();
-        let (address, elements) = self.source.place_on(packing)?;
+        let (address, elements) = self.place_on(packing)?;
         let room = Room {
             address,
             elements,
             dtype: T::DTYPE,
         };
-        let param = packing.parameter();
-        let ty = param.ty.as_tensor_map();
-        let ty = ty.expect("the handle of a tensor map stands for a parameter that is one");
         let map = self
-            .cut(device.target(), ty)
+            .cut(device.target(), Self::wanted(packing))
             .and_then(|cut| describe(device.target(), room, &self.place, &cut, self.options));
         let map = map.map_err(|rule| Error::TensorArgument {
             kernel: packing.kernel().to_string(),
-            parameter: param.name.to_string(),
+            parameter: packing.parameter().name.to_string(),
             rule,
         })?;
-        let map = device.encode_tensor_map(&map)?;
-        packing.push(&map, TensorMapDescriptor::ALIGN);
-        Ok(())
+        device.encode_tensor_map(&map)
     }
 
     /// What the kernel's parameter takes of this tensor.
