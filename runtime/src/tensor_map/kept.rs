@@ -82,18 +82,16 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> KeptMap<'s, T, S> {
         let ty = TensorView::<T, S>::wanted(packing);
         let is_it =
             |made: &Made| made.address == address && made.ty == *ty && made.device == *device;
-        let at = match maps.iter().position(is_it) {
-            Some(at) => at,
-            None => {
-                maps.push(Made {
-                    device: device.clone(),
-                    address,
-                    ty: ty.clone(),
-                    map: self.view.make_map(packing)?,
-                });
-                maps.len() - 1
-            }
-        };
+        let found = maps.iter().position(is_it);
+        let at = found.unwrap_or(maps.len());
+        if found.is_none() {
+            maps.push(Made {
+                device: device.clone(),
+                address,
+                ty: ty.clone(),
+                map: self.view.make_map(packing)?,
+            });
+        }
         packing.push(&maps[at].map, TensorMapDescriptor::ALIGN);
         Ok(())
     }
