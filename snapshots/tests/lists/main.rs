@@ -3,6 +3,7 @@
 mod gluon;
 mod operations;
 mod path;
+mod pictures;
 mod source;
 
 use std::fs;
@@ -19,6 +20,17 @@ fn at(path: &str) -> PathBuf {
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The pages of the book, by name.
+fn pages() -> Vec<PathBuf> {
+    let entries = fs::read_dir(at("docs/src")).expect("the book is there");
+    let paths = entries.map(|page| page.expect("it can be read").path());
+    let mut pages: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
+    pages.sort();
+    pages
 }
 
 /// The file at `path` says what `wanted` makes of it.
@@ -70,9 +82,12 @@ fn the_book_lists_the_limits_of_the_target() {
 
 #[test]
 fn pages_take_limits_from_the_table() {
-    for page in fs::read_dir(at("docs/src")).expect("the book is there") {
-        let page = page.expect("it can be read");
-        let name = page.file_name().to_string_lossy().into_owned();
+    for page in pages() {
+        let name = page
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         check(&format!("docs/src/{name}"), |text| {
             SM_90A
                 .fill_page(text)
@@ -91,8 +106,7 @@ fn no_page_names_a_limit_of_its_own() {
         .filter(|f| is_telling(&f))
         .collect();
     assert!(telling.len() > 4, "{telling:?}");
-    for page in fs::read_dir(at("docs/src")).expect("the book is there") {
-        let path = page.expect("it can be read").path();
+    for path in pages() {
         let name = path
             .file_name()
             .unwrap_or_default()
@@ -140,8 +154,7 @@ fn every_page_of_the_book_is_listed_and_its_code_tested() {
         .expect("the pages are there")
         .split_whitespace()
         .collect();
-    for page in fs::read_dir(at("docs/src")).expect("the book is there") {
-        let path = page.expect("it can be read").path();
+    for path in pages() {
         let name = path
             .file_stem()
             .unwrap_or_default()

@@ -1,6 +1,6 @@
 //! The book's path to a fast product: its figures are those that were recorded, and its excerpts stand in the examples.
 
-use super::{at, check, read};
+use super::{at, check, pages, read};
 
 /// The rows of the table in `text` whose head begins with `head`, by cells.
 fn table(text: &str, head: &str) -> Vec<Vec<String>> {
@@ -52,8 +52,7 @@ fn stands_in(excerpt: &str, file: &str) -> bool {
 #[test]
 fn excerpts_stand_in_the_files_they_name() {
     let mut excerpts = 0;
-    for page in std::fs::read_dir(at("docs/src")).expect("the book is there") {
-        let path = page.expect("it can be read").path();
+    for path in pages() {
         for excerpt in read(&path).split("<!--source=").skip(1) {
             let (file, rest) = excerpt.split_once("-->").expect("the mark ends");
             let code = rest.split_once("```text\n").expect("an excerpt follows").1;
@@ -68,8 +67,7 @@ fn excerpts_stand_in_the_files_they_name() {
 /// Links of the book to other pages and to files of the repository lead somewhere.
 #[test]
 fn links_of_the_book_lead_to_files() {
-    for page in std::fs::read_dir(at("docs/src")).expect("the book is there") {
-        let path = page.expect("it can be read").path();
+    for path in pages() {
         let text = read(&path);
         for target in text
             .split("](")
