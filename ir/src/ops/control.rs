@@ -223,6 +223,20 @@ fn check_params(func: &Func, op: &str, region: Region, expected: &[Type]) -> Res
     ))
 }
 
+/// The region of a reduction or a scan makes one element of two, of each operand.
+pub(super) fn check_combine(
+    func: &Func,
+    op: &str,
+    combine: Region,
+    operands: &[Value],
+) -> Result<(), OpError> {
+    let elems = operands.iter().filter_map(|v| func.ty(*v).elem());
+    let elems: Types = elems.map(Type::Scalar).collect();
+    let both: Types = elems.iter().chain(&elems).cloned().collect();
+    check_params(func, op, combine, &both)?;
+    check_yield(func, op, combine, &elems)
+}
+
 fn check_yield(func: &Func, op: &str, region: Region, expected: &[Type]) -> Result<(), OpError> {
     let given = yielded(func, region);
     if given.len() != expected.len() {

@@ -81,6 +81,8 @@ pub trait Field: Sized {
 
 /// A compile-time attribute, printed as `name=text`.
 pub trait Attr: Sized + fmt::Display + FromStr<Err: fmt::Display> {
+    /// Which texts it reads, where its error does not say so.
+    const WANTED: &'static str = "";
     /// The value that is meant when the text does not mention the attribute, and that is therefore not printed.
     fn unsaid() -> Option<Self> {
         None
@@ -91,8 +93,12 @@ pub trait Attr: Sized + fmt::Display + FromStr<Err: fmt::Display> {
     }
 }
 
-impl Attr for u32 {}
-impl Attr for i64 {}
+impl Attr for u32 {
+    const WANTED: &'static str = "a whole number from 0 to 4294967295";
+}
+impl Attr for i64 {
+    const WANTED: &'static str = "a whole number of 64 bits";
+}
 impl Attr for Elem {}
 impl Attr for Dims {}
 
@@ -110,7 +116,10 @@ impl<T: Attr> Field for T {
         match from.attrs.iter().position(|(n, _)| n == name) {
             Some(at) => {
                 let (_, text) = from.attrs.remove(at);
-                text.parse().map_err(|e| format!("attribute `{name}`: {e}"))
+                text.parse().map_err(|e| match T::WANTED {
+                    "" => format!("attribute `{name}`: {e}"),
+                    wanted => format!("attribute `{name}` is `{text}`, and must be {wanted}"),
+                })
             }
             None => T::unsaid().ok_or_else(|| format!("missing attribute `{name}`")),
         }

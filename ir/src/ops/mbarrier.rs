@@ -12,6 +12,7 @@ use super::cluster::{check_cluster, check_rank};
 use super::debug::scalar_bool;
 use super::define::{answers, attr_enum, define_op};
 use super::shared::descriptor;
+use super::tma::constant_int;
 use super::{OpRules, Types};
 use crate::OpError;
 use crate::elem::{DType, Elem};
@@ -266,11 +267,24 @@ fn check_time(func: &Func, time: PackedOption<Value>) -> Result<(), OpError> {
 
 fn check_phase(func: &Func, phase: Value) -> Result<(), OpError> {
     match func.ty(phase) {
-        Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => Ok(()),
+        Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => check_parity(func, phase),
         other => Err(OpError::new(
             Code::ElementMismatch,
             format!("a phase is a scalar of 32 bits, 0 or 1, not {other}"),
         )
         .typed(phase, other)),
+    }
+}
+
+/// What is known while tracing is checked here; the hardware takes the lowest bit of the rest.
+fn check_parity(func: &Func, phase: Value) -> Result<(), OpError> {
+    match constant_int(func, phase) {
+        Some(parity) if !(0..=1).contains(&parity) => Err(OpError::new(
+            Code::ConstantRange,
+            format!("a wait for the phase of parity {parity}, which is 0 or 1"),
+        )
+        .origin(phase, "this parity")
+        .help("count phases from 0 and wait for `phase & 1`")),
+        _ => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 use smallvec::smallvec;
 
+use super::control::check_combine;
 use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types, Values};
@@ -61,6 +62,7 @@ impl OpRules for Reduce {
                 t.rank() - 1
             )));
         }
+        check_combine(func, "reduce", self.combine, &self.operands)?;
         let mut types = smallvec![];
         for &operand in &self.operands {
             types.push(reduced(func.ty(operand), axis));

@@ -2,6 +2,7 @@
 
 use smallvec::smallvec;
 
+use super::control::check_combine;
 use super::cut::powers_of_two;
 use super::define::{answers, define_op};
 use super::reduce::reduced;
@@ -52,6 +53,7 @@ impl OpRules for Scan {
                 .typed(first, t)
                 .help("dimensions count from 0"));
         }
+        check_combine(func, "scan", self.combine, &self.operands)?;
         let mut types = smallvec![];
         for &operand in &self.operands {
             let o = tensor(func, "scan", operand)?;

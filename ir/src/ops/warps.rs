@@ -26,14 +26,18 @@ define_op! {
 impl WarpSpecialize {
     /// Warps of the CTA: each partition begins at a whole warpgroup, so that registers can be moved between them.
     pub fn total_warps(&self) -> u32 {
-        let own = self.own_warps();
-        let workers: u32 = self.warps.iter().skip(1).sum();
-        own + workers.next_multiple_of(4)
+        // Of what is no partition yet, the sum need not fit a number.
+        let sum = |warps: &[u32]| warps.iter().fold(0_u32, |sum, n| sum.saturating_add(*n));
+        let in_groups = |warps: u32| warps.div_ceil(4).saturating_mul(4);
+        let (own, workers) = self.warps.split_at(self.warps.rank().min(1));
+        in_groups(sum(own)).saturating_add(in_groups(sum(workers)))
     }
 
     /// The kernel's own warps, and with them where the workers begin.
     pub fn own_warps(&self) -> u32 {
-        self.warps.first().copied().unwrap_or(0).next_multiple_of(4)
+        self.warps
+            .first()
+            .map_or(0, |own| own.div_ceil(4).saturating_mul(4))
     }
 
     /// The first warp of a partition: the kernel's own warps come first, then the workers, larger ones before smaller

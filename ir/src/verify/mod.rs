@@ -43,9 +43,13 @@ impl Verifier {
         check_size(func, &mut found);
         check_share_of_sm(func, &mut found);
         structure::check(func, &mut found);
+        if found.has_errors() {
+            return found;
+        }
+        let insts = func.walk();
+        types::check(func, &insts, stage, &mut self.known, &mut found);
+        // These follow values through ops, of which only right ones say where.
         if !found.has_errors() {
-            let insts = func.walk();
-            types::check(func, &insts, stage, &mut self.known, &mut found);
             in_flight::check(func, &insts, &mut found);
             partitions::check(func, &insts, &mut found);
             named_barriers::check(func, &insts, &mut found);
@@ -72,6 +76,15 @@ fn check_size(func: &Func, found: &mut Diagnostics) {
                 powers_of_two(most)
             ),
         ));
+    }
+    let most = func.target.cta.shared_bytes;
+    if func.shared_bytes > most {
+        let d = Diagnostic::error(
+            Code::SharedOverflow,
+            None,
+            format!("a kernel with `shared_bytes({})`", func.shared_bytes),
+        );
+        found.push(d.help(format!("a CTA has {}", target::bytes_with_kib(most))));
     }
     let ctas = func
         .cluster

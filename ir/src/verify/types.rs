@@ -1,9 +1,12 @@
 //! Types, and the obligations of each stage.
 
+use cranelift_entity::EntitySet;
+
 use super::broken;
 use super::known::KnownTypes;
 use crate::OpError;
 use crate::entity::{Inst, Value};
+use crate::ops::control::yielded;
 use crate::ops::{LayoutRule, Types};
 use crate::{Func, Stage, TensorMapType, TensorType, Type};
 use diag::{Code, Diagnostic, Diagnostics};
@@ -37,16 +40,41 @@ pub(super) fn check(
             )),
         }
     }
+    // An op is asked about values that may exist, and about no others: it may compute with their shapes and layouts.
+    let mut broken_values = EntitySet::new();
     for &inst in insts {
-        check_inst(func, stage, inst, found);
-        for &value in func.results(inst) {
+        let mut is_broken = false;
+        let regions = func.op(inst).regions();
+        let params = regions.iter().flat_map(|r| &func.region(*r).params);
+        for &value in func.results(inst).iter().chain(params) {
+            let before = found.0.len();
             check_value(func, stage, inst, value, known, found);
-        }
-        for region in func.op(inst).regions() {
-            for &value in &func.region(region).params {
-                check_value(func, stage, inst, value, known, found);
+            if found.0.len() > before {
+                forget_repeated(found, before);
+                broken_values.insert(value);
+                is_broken = true;
             }
         }
+        let mut visit = |value| is_broken |= broken_values.contains(value);
+        func.op(inst).rules().visit(&mut visit);
+        for &region in &regions {
+            yielded(func, region).iter().for_each(|v| visit(*v));
+        }
+        if !is_broken {
+            check_inst(func, stage, inst, found);
+        }
+    }
+}
+
+/// A layout that cannot be is said once, where its first tensor is made.
+fn forget_repeated(found: &mut Diagnostics, first_new: usize) {
+    let (old, new) = found.0.split_at(first_new);
+    let is_said = |d: &Diagnostic| {
+        old.iter()
+            .any(|o| (o.code, &o.message) == (d.code, &d.message))
+    };
+    if new.iter().all(is_said) {
+        found.0.truncate(first_new);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The owner of each element.
 
-use super::{Cell, Colour, Panel, Picture, names, sizes, tensor_panels};
+use super::{Cell, Colour, MOST_CELLS, Panel, Picture, fault, names, sizes, tensor_panels};
 use crate::{Axis, Layout, LayoutError, LinearLayout};
 
 /// The tensor, each element with its thread and register.
@@ -66,11 +66,25 @@ fn owner_cell(map: &LinearLayout, registers: &[u32], place: &[u32]) -> Cell {
     }
 }
 
+/// Copies have places too, so that a small tensor may fill a large picture.
+fn check_places(registers: usize, threads: u32) -> Result<(), LayoutError> {
+    let most = 4 * MOST_CELLS;
+    if registers as u64 * u64::from(threads) <= most {
+        return Ok(());
+    }
+    Err(fault(
+        "places",
+        format!("{registers} registers of {threads} threads"),
+        format!("at most {most} can be drawn; the tensor itself is drawn without its copies"),
+    ))
+}
+
 /// The machine: a panel per warp, lanes as rows, registers as columns, in each cell the element.
 pub(super) fn hardware(layout: &Layout, shape: &[u32]) -> Result<Picture, LayoutError> {
     let map = layout.linear(shape)?;
     let registers = map.registers();
     let (warps, blocks) = (map.in_size(Axis::Warp), map.in_size(Axis::Block));
+    check_places(registers.len(), 32 * warps * blocks)?;
     let cell = |place: [u32; 4]| {
         let inputs = [Axis::Register, Axis::Lane, Axis::Warp, Axis::Block];
         let coords = map.apply(&inputs.into_iter().zip(place).collect::<Vec<_>>());

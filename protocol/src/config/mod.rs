@@ -78,9 +78,17 @@ impl Config {
             None => Config::default(),
         };
         match read(&root.join("tilekit.toml"))? {
-            Some((file, text)) => Ok(base.overlaid(parse(&file, &text)?)),
+            Some((file, text)) => Ok(base.overlaid(Config::of_text(&file, &text)?)),
             None => Ok(base),
         }
+    }
+
+    /// What the text of a `tilekit.toml` says; `file` names it in mistakes.
+    ///
+    /// # Errors
+    /// A text that is no TOML, an unknown key, or a value of the wrong kind, at its place.
+    pub fn of_text(file: &Path, text: &str) -> Result<Config, ConfigError> {
+        parse(file, text)
     }
 
     /// `self` where `other` says nothing.

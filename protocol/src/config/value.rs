@@ -2,32 +2,77 @@
 
 use std::fmt;
 
-use serde::de::{Error as _, Unexpected, Visitor};
+use serde::de::{Error as _, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::request::DeviceChoice;
 
 /// One value or several.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a whole number or a list of them that is not empty"
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values {
     /// One.
     One(usize),
-    /// Several, at least one.
-    #[serde(deserialize_with = "at_least_one")]
+    /// Several, at least one: a case without a value for its size would never run.
     Several(Vec<usize>),
 }
 
-/// A case without a value for its size would never run.
-fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<usize>, D::Error> {
-    let values = Vec::deserialize(deserializer)?;
-    if values.is_empty() {
-        return Err(D::Error::custom("no values"));
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OneOrSeveral)
     }
-    Ok(values)
+}
+
+const VALUES: &str = "expected a whole number or a list of them that is not empty";
+
+struct OneOrSeveral;
+
+impl<'de> Visitor<'de> for OneOrSeveral {
+    type Value = Values;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(VALUES)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Values, E> {
+        usize::try_from(number)
+            .map(Values::One)
+            .map_err(|_| E::custom(VALUES))
+    }
+
+    // What is neither is told what is wanted, not what Rust calls it.
+    fn visit_i128<E: serde::de::Error>(self, _: i128) -> Result<Values, E> {
+        Err(E::custom(VALUES))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Values, E> {
+        Err(E::custom(VALUES))
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Values, E> {
+        Err(E::custom(VALUES))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Values, E> {
+        Err(E::custom(VALUES))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Values, A::Error> {
+        Err(A::Error::custom(VALUES))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Values, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = items.next_element()? {
+            match value {
+                Values::One(value) => values.push(value),
+                Values::Several(_) => return Err(A::Error::custom(VALUES)),
+            }
+        }
+        if values.is_empty() {
+            return Err(A::Error::custom(VALUES));
+        }
+        Ok(Values::Several(values))
+    }
 }
 
 impl Values {

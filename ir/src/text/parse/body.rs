@@ -9,6 +9,9 @@ use crate::Type;
 use crate::entity::{Region, Value};
 use crate::ops::{FieldReader, Op, TextOperand};
 
+/// Regions inside each other: passes walk them on the stack. Loops and branches of a kernel stand some ten deep.
+const DEEPEST: usize = 64;
+
 impl Parser<'_> {
     /// `%name: type`
     pub(super) fn declaration(&mut self) -> Parsed<(String, Type)> {
@@ -189,6 +192,11 @@ impl Parser<'_> {
     }
 
     fn region(&mut self) -> Parsed<Region> {
+        if self.scopes.len() > DEEPEST {
+            return self.error(format!(
+                "this region stands inside {DEEPEST} others, and more are not read"
+            ));
+        }
         let region = self.func.new_region();
         self.scopes.push(HashMap::new());
         self.expect('(')?;

@@ -8,6 +8,13 @@ use crate::elem::Elem;
 use layout::AnyLayout;
 use target::{TARGETS, Target};
 
+/// Is it a name in PTX (PTX ISA, Identifiers)? A sign before the first letter has a meaning there or none.
+fn is_identifier(name: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
+    let begins = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$') && name.len() > 1;
+    name.starts_with(begins) && name.chars().all(is_of_name)
+}
+
 impl Parser<'_> {
     pub(super) fn file_of_one_kernel(&mut self) -> Parsed<()> {
         while let Token::Alias(_) = self.peek() {
@@ -54,6 +61,11 @@ impl Parser<'_> {
         let Token::Symbol(name) = self.next() else {
             return self.error_before("expected the kernel's name as `@name`");
         };
+        if !is_identifier(&name) {
+            return self.error_before(format!(
+                "a kernel's name is an identifier of PTX: a letter and then letters, digits, `_` and `$`, not `@{name}`"
+            ));
+        }
         self.func = Func::new(&name, 4);
         self.scopes.push(HashMap::new());
         self.expect('(')?;
@@ -68,6 +80,12 @@ impl Parser<'_> {
     fn kernel_param(&mut self) -> Parsed<()> {
         let named_at = self.at;
         let (name, ty) = self.declaration()?;
+        // Its name in PTX is the kernel's with this behind it.
+        if !is_identifier(&format!("k_{name}")) {
+            let message =
+                format!("a parameter's name has letters, digits, `_` and `$`, not `%{name}`");
+            return self.error_from(named_at, message);
+        }
         let (mut divisor, mut is_readonly) = (1, false);
         if self.eat('{') {
             loop {

@@ -117,7 +117,15 @@ impl Parser<'_> {
         let mut shape = Dims::default();
         let mut rest = word.as_str();
         while let Some((dim, tail)) = rest.split_once('x') {
-            let Ok(dim) = dim.parse::<u32>() else { break };
+            if dim.is_empty() || !dim.bytes().all(|c| c.is_ascii_digit()) {
+                break;
+            }
+            let Ok(dim) = dim.parse() else {
+                return self.error_before(format!(
+                    "a dimension of {dim} elements, and there can be {} at most",
+                    u32::MAX
+                ));
+            };
             shape.push(dim);
             rest = tail;
         }
