@@ -23,7 +23,7 @@ fn check(surface: Surface, mutants: u64) {
 
 #[test]
 fn mutated_ir_gives_diagnostics() {
-    check(Surface::Ir, 250);
+    check(Surface::Ir, 400);
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) fn check(func: &Func, insts: &[Inst], found: &mut Diagnostics) {
         outside: EntitySet::new(),
     };
     walk.region(func.body);
-    walk.check_waited();
+    walk.check_waited(insts);
 }
 
 fn is_in_flight(func: &Func, value: Value) -> bool {
@@ -194,12 +194,12 @@ impl AccumulatorCheck<'_> {
     }
 
     /// What is started is waited for: shared memory that it reads must not be given to others before.
-    fn check_waited(&mut self) {
+    fn check_waited(&mut self, insts: &[Inst]) {
         let func = self.func;
-        for value in func.values() {
-            let Some(inst) = func.def_inst(value).filter(|i| func.is_placed(*i)) else {
-                continue;
-            };
+        let made = insts
+            .iter()
+            .flat_map(|&inst| func.results(inst).iter().map(move |&value| (inst, value)));
+        for (inst, value) in made {
             if self.used[value].is_some() || !self.is_unfinished(value) {
                 continue;
             }

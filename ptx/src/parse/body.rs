@@ -14,7 +14,7 @@ use crate::registers::RegClass;
 use crate::spelling::Spelled as _;
 use crate::statement::{Instruction, LocId, Stmt};
 use crate::types::Space;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Registers that a body may declare: far more than a compiler makes, and little enough to keep a table of.
 const MAX_REGISTERS: u64 = 1 << 20;
@@ -28,9 +28,14 @@ pub(super) struct BodyParser<'p, 's> {
     locations: LocationTable,
     loc: Option<LocId>,
     label_names: HashSet<String>,
+    /// The number behind the last label of a name.
+    label_numbers: HashMap<String, u32>,
     placed: HashSet<Label>,
     depth: usize,
 }
+
+/// Blocks inside each other: the end of each is looked for where it opens.
+const DEEPEST: usize = 64;
 
 impl<'p, 's> BodyParser<'p, 's> {
     pub(super) fn new(
@@ -46,6 +51,7 @@ impl<'p, 's> BodyParser<'p, 's> {
             locations: LocationTable::default(),
             loc: None,
             label_names: HashSet::new(),
+            label_numbers: HashMap::new(),
             placed: HashSet::new(),
             depth: 0,
         }
@@ -84,11 +90,13 @@ impl<'p, 's> BodyParser<'p, 's> {
 
     fn new_label(&mut self, name: &str) {
         let mut unique = name.to_owned();
-        let mut number = 1;
+        // Each search begins where the last one for the name ended: one name may stand in many blocks.
+        let mut number = self.label_numbers.get(name).copied().unwrap_or(1);
         while !self.label_names.insert(unique.clone()) {
             number += 1;
             unique = format!("{name}_{number}");
         }
+        self.label_numbers.insert(name.to_owned(), number);
         self.scopes
             .add_label(name, Label(self.body.labels.len() as u32));
         self.body.labels.push(unique);
@@ -110,6 +118,11 @@ impl<'p, 's> BodyParser<'p, 's> {
                 self.depth -= 1;
             }
             (TokenKind::Mark('{'), _) => {
+                if self.depth >= DEEPEST {
+                    let message =
+                        format!("this block stands inside {DEEPEST} others, and more are not read");
+                    return Err(self.tokens.error(token.offset, message));
+                }
                 self.tokens.skip_raw();
                 self.open_block();
             }
