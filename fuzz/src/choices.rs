@@ -3,7 +3,7 @@
 /// A source of choices, which repeats itself for the same beginning.
 #[derive(Clone, Debug)]
 pub enum Choices<'b> {
-    /// The numbers of SplitMix64.
+    /// The numbers of `SplitMix64`.
     Seeded(u64),
     /// A fuzzer's bytes, each a choice; zeros after the last.
     Bytes(&'b [u8]),
@@ -38,7 +38,7 @@ impl Choices<'_> {
     }
 }
 
-/// The next number of SplitMix64 (Steele, Lea and Flood 2014).
+/// The next number of `SplitMix64` (Steele, Lea and Flood 2014).
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

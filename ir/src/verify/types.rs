@@ -58,7 +58,9 @@ pub(super) fn check(
         let mut visit = |value| is_broken |= broken_values.contains(value);
         func.op(inst).rules().visit(&mut visit);
         for &region in &regions {
-            yielded(func, region).iter().for_each(|v| visit(*v));
+            for &value in yielded(func, region) {
+                visit(value);
+            }
         }
         if !is_broken {
             check_inst(func, stage, inst, found);
