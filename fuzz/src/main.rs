@@ -85,20 +85,20 @@ impl Search {
             match attempt(self.surface, &text, LIMIT) {
                 Ok(Answer::Accepted) => drop(self.accepted.fetch_add(1, Ordering::Relaxed)),
                 Ok(Answer::Refused(_)) => {}
-                Err(failure) => self.failed(number, &text, failure),
+                Err(failure) => self.failed(number, &text, &failure),
             }
         }
     }
 
-    fn failed(&self, number: u64, text: &str, failure: Failure) {
+    fn failed(&self, number: u64, text: &str, failure: &Failure) {
         let mut failures = self.failures.lock().expect("no job ends by a panic");
-        if failures.iter().any(|known| known.is_like(&failure)) {
+        if failures.iter().any(|known| known.is_like(failure)) {
             return;
         }
         failures.push(failure.clone());
         drop(failures);
         let is_same = |text: &str| {
-            attempt(self.surface, text, LIMIT).is_err_and(|other| other.is_like(&failure))
+            attempt(self.surface, text, LIMIT).is_err_and(|other| other.is_like(failure))
         };
         let small = if matches!(failure, Failure::Slow(_)) {
             text.to_owned()
