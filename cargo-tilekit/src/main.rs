@@ -35,11 +35,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help that was asked for, or a mistake in the command line.
+/// Help that was requested, or a mistake in the command line.
 fn wrong_line(error: &clap::Error) -> ExitCode {
     let terminal = Terminal::new(OutputOptions::of_wrong_line(std::env::args_os()));
     if error.exit_code() == 0 {
-        // Help was asked for: clap would not notice that it could not be written.
+        // Help was requested: clap would not notice that it could not be written.
         terminal.print(&error.render().ansi().to_string());
         return Exit::Success.into();
     }

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_the_middle_are_told_from_it() {
+    fn neighbours_of_the_middle_are_distinguished_from_it() {
         for bits in 0..0x7bff_u16 {
             let of = |bits| f16::from_bits(bits).to_f64();
             let nearest = |x| nearest_f16(x).to_f64();

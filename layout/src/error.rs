@@ -169,9 +169,9 @@ pub enum LayoutError {
         /// The other.
         to: Dims,
     },
-    /// The relation asked for does not exist between these layouts.
+    /// The relation requested does not exist between these layouts.
     NoRelation {
-        /// What was asked for.
+        /// What was requested.
         operation: &'static str,
         /// The layout, printed.
         layout: String,

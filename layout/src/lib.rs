@@ -1,6 +1,6 @@
 //! The layout algebra: which thread owns each element of a tensor.
 //!
-//! A layout is an ordinary value. It can be computed, printed, parsed, compared, drawn and asked for its bank
+//! A layout is an ordinary value. It can be computed, printed, parsed, compared, drawn and requested its bank
 //! conflicts on the host, without a kernel:
 //!
 //! ```

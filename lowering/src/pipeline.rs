@@ -251,7 +251,7 @@ fn passes_to_name(name: &str) -> Result<&'static [Pass], Diagnostics> {
     Ok(&PIPELINE[..=at])
 }
 
-/// Runs `passes`, but only those that the kernel's stage has before it: a kernel read from text goes on from there.
+/// Runs `passes`, but only those that the kernel's stage has before it: a kernel read from text continues from there.
 pub(crate) fn run(func: Func, passes: &[Pass], options: &Options) -> Result<Lowered, Diagnostics> {
     let start = func.stage;
     let lowered = Lowered {

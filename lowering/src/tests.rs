@@ -46,7 +46,7 @@ fn the_text_reads_back_after_every_pass() {
 
 /// Whatever text one stops at, going on from it gives the same kernel as not stopping.
 #[test]
-fn a_kernel_goes_on_from_any_stage() {
+fn a_kernel_continues_from_any_stage() {
     let options = Options::default();
     let end = StopAt::Stage(Stage::Allocated);
     for kernel in KERNELS {

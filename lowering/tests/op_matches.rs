@@ -87,7 +87,7 @@ fn code_outside_of_ops_and_emission_asks_ops_or_says_why_not() {
 }
 
 #[test]
-fn variants_of_op_are_told_from_other_enums() {
+fn variants_of_op_are_distinguished_from_other_enums() {
     for line in [
         "Op::Load(op) => 1,",
         "if matches!(op, Op::If(_)) {",

@@ -114,7 +114,7 @@ impl CubinCache {
     /// Keeps `assembled` under `key`, then removes what was used longest ago if the folder has grown too large.
     ///
     /// # Errors
-    /// What the file system says; the cache is then as it was, and a caller may go on without it.
+    /// What the file system says; the cache is then as it was, and a caller may continue without it.
     pub fn put(&self, key: &Key, assembled: &Assembled) -> io::Result<()> {
         let (Some(folder), Some(path)) = (&self.folder, self.path(key)) else {
             return Ok(());

@@ -28,9 +28,9 @@ pub enum Error {
     },
     /// The driver works and sees no GPU.
     NoDevice,
-    /// A GPU was asked for by a number that is not there.
+    /// A GPU was requested by a number that is not there.
     NoSuchDevice {
-        /// The number asked for.
+        /// The number requested.
         ordinal: usize,
         /// How many GPUs the driver sees.
         count: usize,
@@ -47,7 +47,7 @@ pub enum Error {
         /// Programs that were looked at, each with what is wrong with it.
         rejected: Vec<Candidate>,
     },
-    /// ptxas rejected PTX, or noted that it is not what was asked for.
+    /// ptxas rejected PTX, or noted that it is not what was requested.
     Ptxas(Box<PtxasFailure>),
     /// Neither `nvdisasm` nor `cuobjdump` was found.
     NoDisassembler,

@@ -1,4 +1,4 @@
-//! Programs that may hang, or say more than anybody can read.
+//! Child processes with limits of time and output.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};

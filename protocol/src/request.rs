@@ -1,4 +1,4 @@
-//! What `cargo tilekit` asks of a harness: a file of JSON, named by an environment variable.
+//! Requests of `cargo tilekit` to a harness: a file of JSON, named by an environment variable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ struct Version {
     protocol: u32,
 }
 
-/// Everything that a harness is told.
+/// A request to a harness, whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// [`PROTOCOL`] of the asking side.
@@ -161,7 +161,7 @@ fn size_value(text: &str) -> Result<usize, String> {
     })
 }
 
-/// What a harness can be asked to do.
+/// The verbs of a harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case")]
 pub enum Verb {

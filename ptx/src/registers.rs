@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 spelled! {
     /// What a register holds. PTX has typed registers; here signedness belongs to the instructions and only
-    /// the width and float-or-not stay (`.b32` may be used wherever 32 bits are asked for, PTX ISA 9.4).
+    /// the width and float-or-not stay (`.b32` may be used wherever 32 bits are requested, PTX ISA 9.4).
     RegClass {
         Pred = "pred",
         B16 = "b16" | "u16" | "s16" | "f16" | "bf16",

@@ -28,7 +28,7 @@ pub(crate) trait Backend: Sized {
     /// A kernel's entry in loaded code.
     type Function;
 
-    /// What is known of the device.
+    /// Facts about the device.
     fn facts(&self) -> &DeviceFacts;
     /// The machine whose limits hold.
     fn target(&self) -> &'static Target;

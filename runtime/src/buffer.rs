@@ -23,7 +23,7 @@ impl<T: DeviceElement> Buffer<T> {
     /// `len` elements of undefined content.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] with the bytes asked for and free.
+    /// [`Error::OutOfMemory`] with the bytes requested and free.
     pub fn new(device: &Device, len: usize) -> Result<Buffer<T>> {
         let bytes = len.saturating_mul(size_of::<T>());
         let memory = device.allocate(bytes)?;

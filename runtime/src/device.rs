@@ -77,7 +77,7 @@ impl Device {
             .get_or_init(|| Toolchain::find(self.facts().driver_version))
     }
 
-    /// What is known of it.
+    /// Facts about it.
     pub fn facts(&self) -> &DeviceFacts {
         match self.backend() {
             On::Cuda(context) => context.facts(),

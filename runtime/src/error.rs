@@ -22,7 +22,7 @@ pub enum Error {
     Machine(MachineError),
     /// An allocation did not fit.
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         asked_bytes: usize,
         /// Bytes that were free at that moment.
         free_bytes: usize,
@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// A module has no entry of this name.
     NoSuchEntry {
-        /// The name asked for.
+        /// The name requested.
         name: String,
     },
     /// A grid that no GPU can launch.
@@ -63,7 +63,7 @@ pub enum Error {
         kernel: String,
         /// `x`, `y` or `z`.
         axis: &'static str,
-        /// CTAs asked for along it.
+        /// CTAs requested along it.
         count: u32,
         /// The most that there can be.
         limit: u32,
@@ -81,7 +81,7 @@ pub enum Error {
     TooMuchSharedMemory {
         /// The entry's name.
         kernel: String,
-        /// Dynamic shared memory asked for, bytes per CTA.
+        /// Dynamic shared memory requested, bytes per CTA.
         asked_bytes: u32,
         /// What the GPU allows, bytes per CTA.
         limit_bytes: u32,
@@ -119,7 +119,7 @@ pub enum Error {
         /// Shared memory of a CTA, bytes.
         shared_bytes: u32,
     },
-    /// Overlap with the launch before was asked for a kernel that never waits for it.
+    /// Overlap with the launch before was requested a kernel that never waits for it.
     NeverWaits {
         /// The kernel.
         kernel: String,
@@ -141,12 +141,12 @@ pub enum Error {
     },
     /// PTX text that could not be read.
     PtxText(Box<ptx::ParseError>),
-    /// Something that only a GPU can do was asked of the emulator.
+    /// Something that only a GPU can do was requested of the emulator.
     NotEmulated {
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
     },
-    /// Something was asked of a stream that is being captured, which has done nothing yet.
+    /// Something was requested of a stream that is being captured, which has done nothing yet.
     Capturing {
         /// What was done to it.
         what: &'static str,
@@ -156,7 +156,7 @@ pub enum Error {
         /// Where the buffer was.
         address: u64,
     },
-    /// Time was asked of an event that was never recorded.
+    /// Time was requested of an event that was never recorded.
     EventNotRecorded,
     /// A copy between host and device of different lengths.
     LengthMismatch {
@@ -210,7 +210,7 @@ pub enum Error {
     },
     /// A size for which a case has no instance of its kernel.
     NoInstance {
-        /// What was asked for.
+        /// What was requested.
         wanted: usize,
         /// The largest there is.
         largest: usize,

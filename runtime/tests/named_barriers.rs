@@ -100,7 +100,7 @@ fn forgetful(n: i32) {
 }
 
 #[test]
-fn who_waits_for_whom_is_told() {
+fn a_deadlock_names_the_waiting_partitions() {
     let device = Device::emulator();
     let kernel = forgetful.compile(&Compiler::default()).unwrap();
     let kernel = kernel.load(&device).unwrap();

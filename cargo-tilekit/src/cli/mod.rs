@@ -334,7 +334,7 @@ impl Cli {
     /// Reads the command line of this process.
     ///
     /// # Errors
-    /// A mistake in it, or help that was asked for.
+    /// A mistake in it, or help that was requested.
     pub(crate) fn of_process() -> Result<Cli, clap::Error> {
         Cli::read(std::env::args_os())
     }

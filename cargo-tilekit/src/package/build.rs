@@ -150,7 +150,7 @@ struct Message {
     executable: Option<PathBuf>,
 }
 
-/// The last program that cargo names: the harness is what was asked for, and everything else comes before it.
+/// The last program that cargo names: the harness is what was requested, and everything else comes before it.
 fn read_messages(lines: impl BufRead, terminal: &Terminal) -> Option<PathBuf> {
     let mut found = None;
     for line in lines.lines().map_while(std::io::Result::ok) {

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_of_binaries_is_told_to_make_a_library() {
+    fn a_package_of_binaries_gets_the_help_to_make_a_library() {
         check_selected(
             &workspace(&["root:bin:tilekit"], None),
             None,

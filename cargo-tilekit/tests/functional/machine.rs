@@ -23,7 +23,7 @@ fn ptxas(package: &Package, name: &str, script: &str) -> String {
 }
 
 #[test]
-fn a_ptxas_that_cannot_be_used_is_named_with_the_way_out() {
+fn a_ptxas_that_cannot_be_used_is_named_with_a_help() {
     let package = Package::new("ptxas-kernels", SCALE);
     package.write("text", "no program");
     let text = package.root().join("text").display().to_string();

@@ -42,7 +42,7 @@ fn a_package_without_kernels_is_an_error_with_the_reason() {
 }
 
 #[test]
-fn a_package_of_binaries_is_told_to_make_a_library() {
+fn a_package_of_binaries_gets_the_help_to_make_a_library() {
     let package = Package::without_stub("only-binary", "");
     std::fs::remove_file(package.root().join("src/lib.rs")).expect("removed");
     package.write("src/main.rs", "fn main() {}\n");
@@ -106,7 +106,7 @@ mod minus {
 "#;
 
 #[test]
-fn kernels_of_one_name_are_told_apart_by_their_modules() {
+fn kernels_of_one_name_are_distinguished_by_their_modules() {
     let package = Package::new("twin-kernels", TWINS);
     package.tilekit("inspect set").ends_with(2).says(&[
         "`set` can mean 2 variants",

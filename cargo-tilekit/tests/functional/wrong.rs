@@ -220,7 +220,7 @@ fn refers(case: &mut Case) -> CaseResult {
 
 /// A panic is reported once, at the author's line, and in the form that is wanted.
 #[test]
-fn a_case_that_panics_is_told_at_its_line() {
+fn a_case_that_panics_is_reported_at_its_line() {
     let library = format!("{SCALE}{PANICS}");
     let line_of = |part: &str| {
         let at = library.lines().position(|line| line.contains(part));

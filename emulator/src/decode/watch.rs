@@ -232,7 +232,7 @@ fn suspects(steps: &[Step], uses: &[Uses], count: usize) -> Vec<bool> {
             if !falls_through || at == steps.len() {
                 break;
             }
-            // Only places that something jumps to need a merged state; elsewhere the walk simply goes on.
+            // Only places that something jumps to need a merged state; elsewhere the walk simply continues.
             if let Some(known) = &mut entry[at] {
                 if !merge_into(known, &written) {
                     break;

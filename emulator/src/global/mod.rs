@@ -22,7 +22,7 @@ const GUARD_BYTES: u64 = 64 * 1024;
 pub enum MemoryError {
     /// The limit of the device's memory is passed.
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: u64,
         /// Bytes that are left.
         available: u64,

@@ -26,7 +26,7 @@ use quote::quote;
 /// | `instances(<1024>, <2048>)` | the generic arguments to build ahead of time |
 /// | `deny(conversions, uncoalesced, bank_conflicts, spills)` | what the compiler must not do silently |
 /// | `max_registers = 128` | cap on registers per thread |
-/// | `min_ctas_per_sm = 2` | CTAs that must fit an SM: they share its registers, also those that partitions hand around |
+/// | `min_ctas_per_sm = 2` | CTAs that must fit an SM: they share its registers, also those that partitions redistribute |
 /// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z |
 ///
 /// A parameter is an element type, which is a scalar in the body, a `Ptr` or a `TensorMap`. `#[multiple_of(16)] n: i32` and
@@ -62,7 +62,7 @@ pub fn aggregate(item: TokenStream) -> TokenStream {
         .into()
 }
 
-/// On a mistake the author's own tokens stay, so that an editor goes on working.
+/// On a mistake the author's own tokens stay, so that an editor continues working.
 fn expand(
     attribute: TokenStream,
     item: TokenStream,

@@ -202,7 +202,7 @@ impl<T: Element> Access<Pointers<T>> {
     }
 }
 
-/// The [copies](Access::copy_to) asked for since the last commit become a group (PTX `cp.async.commit_group`). One without
+/// The [copies](Access::copy_to) requested since the last commit become a group (PTX `cp.async.commit_group`). One without
 /// copies is a group too, so that a loop may count groups.
 #[inline]
 #[track_caller]

@@ -1,6 +1,6 @@
 //! Atomics on global memory: `counter.at(0).relaxed().atomic_add(1)`.
 //!
-//! Each element is done once, however many threads hold it, and all of them see the result. Unless less is asked for, an
+//! Each element is done once, however many threads hold it, and all of them see the result. Unless less is requested, an
 //! atomic acquires and releases among all threads of the GPU, for the whole CTA: what any thread of it wrote before is
 //! seen by whoever acquires, and no access of any thread after it comes earlier. That takes two barriers and a fence;
 //! counting needs no more than [`relaxed`](Access::relaxed).
@@ -63,9 +63,9 @@ macro_rules! orders {
 orders! {
     /// Orders nothing: for counting and adding up.
     relaxed = Relaxed;
-    /// What comes after stays behind it: sees what the one wrote that it reads from.
+    /// Accesses after it are ordered after it, and observe what was released by the write that it reads.
     acquire = Acquire;
-    /// What comes before stays before it: whoever acquires from it sees that.
+    /// Accesses before it are ordered before it: a thread that acquires from it observes them.
     release = Release;
     /// Both.
     acq_rel = AcqRel;

@@ -80,7 +80,7 @@ pub fn launch_wait() {
     trace::launch_wait(here());
 }
 
-/// The next launch in the stream may begin once every CTA has said this or ended (PTX `griddepcontrol.launch_dependents`). It
+/// The next launch in the stream may begin once every CTA has executed this or exited (PTX `griddepcontrol.launch_dependents`). It
 /// orders no memory: what this launch writes is seen by the next one behind its own [`launch_wait`].
 #[inline]
 #[track_caller]

@@ -29,11 +29,11 @@ macro_rules! said_of_copies {
                 self
             }
 
-            /// One CTA asks for all whose layout gives them the same part of the tile: each gets it at the same place of its
+            /// One CTA issues the multicast for all whose layout gives them the same part of the tile: each gets it at the same place of its
             /// own shared memory, and there the barrier in the same place completes. Without this each loads its part
             /// itself. For loads.
             ///
-            /// The one that asks writes the shared memory of the others, so that it must know that they have read what was
+            /// The issuing CTA writes the shared memory of the others, so that it must have waited until they have read what was
             /// there.
             #[inline]
             pub fn multicast_copies(mut self) -> Self {

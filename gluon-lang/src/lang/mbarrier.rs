@@ -98,7 +98,7 @@ impl Mbarrier {
     }
 
     /// One arrival, which also says that copies of so many bytes complete the phase (PTX
-    /// `mbarrier.arrive.expect_tx`). One thread says it. The emulator reports a phase whose copies bring other bytes.
+    /// `mbarrier.arrive.expect_tx`). One elected thread executes it. The emulator reports a phase whose copies have other bytes.
     #[inline]
     #[track_caller]
     pub fn expect(self, bytes: impl ScalarOperand<i32>) {
@@ -121,7 +121,7 @@ impl Mbarrier {
     }
 
     /// Every thread arrives once its [copies](super::Access::copy_to) so far are complete. The barrier counts every thread.
-    /// Another partition that waits for it says [`fence_async_shared`](super::fence_async_shared) before TMA or tensor
+    /// Another partition that waits for it executes [`fence_async_shared`](super::fence_async_shared) before TMA or tensor
     /// cores read what was copied.
     #[inline]
     #[track_caller]

@@ -34,13 +34,13 @@ impl NamedBarrier {
     #[inline]
     #[track_caller]
     pub fn sync(self) {
-        trace::come_to(self.0, true, here());
+        trace::named_barrier_arrive(self.0, true, here());
     }
 
     /// The threads of this partition arrive, and continue. Threads that wait here observe what these wrote before.
     #[inline]
     #[track_caller]
     pub fn arrive(self) {
-        trace::come_to(self.0, false, here());
+        trace::named_barrier_arrive(self.0, false, here());
     }
 }

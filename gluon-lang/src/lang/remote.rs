@@ -23,9 +23,9 @@ impl<T: Element> RemoteSmem<T> {
         }
     }
 
-    /// Writes a tensor of this shape, in any layout in which a thread has 4 bytes that lie together, and goes on at once. The
+    /// Writes a tensor of this shape, in any layout in which a thread has 4 bytes that lie together, and continues at once. The
     /// bytes complete on the barrier in the place of `barrier` in the other CTA, which must [expect](Mbarrier::expect)
-    /// them; who waits for it there sees them.
+    /// them; a thread that waits for it there observes them.
     #[inline]
     #[track_caller]
     pub fn store_async(self, value: Tensor<T>, barrier: Mbarrier) {

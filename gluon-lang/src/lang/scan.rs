@@ -1,6 +1,6 @@
 //! Scans along one dimension: each element combined with all before it, or with all behind it.
 //!
-//! A combine function must be associative; it need not be commutative, and gets what the scan came to first on its left.
+//! A combine function must be associative; it need not be commutative, and gets what the scan combined first on its left.
 //! The order of combination depends on the layout alone, so a scan gives the same bits in every run.
 
 use super::reduce::{combined, combined_with_totals};
@@ -94,7 +94,7 @@ pub fn scan_reverse<R: Reducible>(
     combined(combining, operands, axis, combine, here())
 }
 
-/// The same as [`scan`], and what all elements along `axis` come to: the total, which a reduction would give, without combining
+/// The same as [`scan`], and the totals along `axis`, which a reduction would give, without combining
 /// anything once more. The function need not be commutative.
 #[inline]
 #[track_caller]
@@ -118,7 +118,7 @@ pub fn scan_reverse_with_total<R: Reducible>(
 }
 
 impl<T: Element> Tensor<T> {
-    /// Each element along `axis` combined with all before it, and what all come to: see [`scan_with_total`].
+    /// Each element along `axis` combined with all before it, and the total: see [`scan_with_total`].
     #[inline]
     #[track_caller]
     pub fn scan_with_total(

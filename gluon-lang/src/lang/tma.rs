@@ -80,7 +80,7 @@ impl<T: Element> TensorMap<T> {
     }
 
     /// The rank of the CTA that loads the part of this one by [`multicast_copies`](TmaCopy::multicast_copies): the first of
-    /// those that have the same. Before it loads again, all of them tell it that they have read what was there.
+    /// those that have the same. Before it loads again, all of them signal that they have read what was there.
     #[track_caller]
     pub fn loader(self) -> Scalar<i32> {
         Scalar::wrap(trace::map_loader(self.value(), here()))
@@ -96,7 +96,7 @@ impl<T: Element> TensorMap<T> {
     }
 
     /// Copies the block at `at` into a tile of shared memory; elements outside of the tensor become zero (PTX ISA 9.7.9.27,
-    /// `cp.async.bulk.tensor`). One thread asks for it, and all go on. The tile has the block's shape, element type and layout.
+    /// `cp.async.bulk.tensor`). One elected thread issues it, and all continue. The tile has the block's shape, element type and layout.
     /// Its bytes complete on `barrier`, which must [expect](Mbarrier::expect) [so many](TensorMap::block_bytes). Of a block that the CTAs of a cluster split, each copies its
     /// part, and `at` is where the whole block begins.
     #[inline]

@@ -1,5 +1,5 @@
-//! Cells, alone and behind what leads to them: what a loop or branch of the kernel changes in them is told of, however it
-//! gets there, and what nothing changes is left alone.
+//! Cells, alone and behind what leads to them: a change by a loop or branch of the kernel is reported, on whatever path, and
+//! what nothing changes is not.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -202,7 +202,7 @@ fn left_alone(out: Ptr<i32>, n: i32) {
     let zero = scalar(0);
     let (cell, list) = (Cell::new(n), Rc::new(RefCell::new(vec![zero, n])));
     let counter = Counter::new(n);
-    // What is read is not changed, and what the host decides is its own affair.
+    // Reads change nothing, and branches taken at trace time may change cells.
     for i in range(0, n) {
         out.at(i)
             .store(cell.get() + list.borrow()[1] + counter.count.get());

@@ -1,4 +1,4 @@
-//! Loops and branches: what the host decides and what the kernel decides.
+//! Loops and branches: at trace time, and of the kernel.
 
 use gluon_lang::lang::prelude::*;
 

@@ -88,7 +88,7 @@ pub(crate) fn cat(parts: &[&Facts], ranges: &[Part], ty: &Type) -> Facts {
     facts
 }
 
-/// What is known of runs that are no longer than `2^run`. Pointers count up by the size of an element.
+/// The facts about runs that are no longer than `2^run`. Pointers count up by the size of an element.
 fn within(dim: DimFacts, run: u8, ty: &Type) -> DimFacts {
     let contiguity = dim.contiguity.min(run);
     let pointee = ty.elem().and_then(Elem::pointee);
@@ -159,7 +159,7 @@ impl Source<'_> {
             // A dimension that spans several of the operand's has no one stride.
             stride: dim.stride.filter(|_| size <= left),
         };
-        // Along what is left, the elements are `2^taken` apart: they do not count up, but long equal runs go on.
+        // Along what is left, the elements are `2^taken` apart: they do not count up, but long equal runs continue.
         let rest = DimFacts {
             contiguity: 0,
             divisibility,

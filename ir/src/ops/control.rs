@@ -61,7 +61,7 @@ impl OpRules for For {
 }
 
 define_op! {
-    /// Runs `before` with the carried values; it ends in a `condition` that says whether to go on, and with which values.
+    /// Runs `before` with the carried values; it ends in a `condition` that says whether to continue, and with which values.
     /// While it says so, `after` takes these and yields the next carried values. The results are the last passed on.
     pub struct While = "while" {
         /// The carried values before the first test.
@@ -142,7 +142,7 @@ impl OpRules for Yield {
 }
 
 define_op! {
-    /// Ends the test of a `while`: go on or not, and the values passed on.
+    /// Ends the test of a `while`: continue or not, and the values passed on.
     pub struct Condition = "condition" {
         /// A scalar boolean.
         condition: Value,

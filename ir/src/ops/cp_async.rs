@@ -86,7 +86,7 @@ impl OpRules for AsyncCopy {
 }
 
 define_op! {
-    /// The copies asked for since the last commit become a group.
+    /// The copies requested since the last commit become a group.
     pub struct AsyncCommit = "async_commit" {
     }
 }

@@ -286,7 +286,7 @@ pub trait Registered {}
 
 /// What each op must say about itself.
 pub trait OpRules: OpFields + Registered {
-    /// The types that the results must have, given the operands and the types asked for.
+    /// The types that the results must have, given the operands and the types requested.
     ///
     /// The builder asks before an op exists, with the types it would like; the verifier asks again with the types that
     /// stand there, which must be the answer. An op whose operands decide its results ignores `declared`; one that is

@@ -75,7 +75,7 @@ impl OpRules for Reduce {
     answers!(scratch);
 }
 
-/// The type of what the elements of a tensor along `axis` come to: a scalar, if it has no other dimension.
+/// The type of the results of a reduction along `axis`: a scalar, if it has no other dimension.
 pub(super) fn reduced(ty: &Type, axis: usize) -> Type {
     match ty {
         Type::Tensor(t) if t.rank() == 1 => Type::Scalar(t.elem),

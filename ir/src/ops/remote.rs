@@ -129,7 +129,7 @@ impl OpRules for RemoteCopy {
 }
 
 define_op! {
-    /// The threads store a tensor into the place of a view in another CTA and go on at once. The bytes complete on the
+    /// The threads store a tensor into the place of a view in another CTA and continue at once. The bytes complete on the
     /// barrier in the place of `barrier` there, which must expect them. Of a tensor that the CTAs of the cluster split, each
     /// stores its part where the other has its own.
     pub struct RemoteStoreAsync = "remote_store_async" {

@@ -17,7 +17,7 @@ define_op! {
     /// Each element becomes the combination of all up to itself along `axis`, several tensors at once if wanted. The
     /// region takes two elements of each operand (all earlier ones, then all later ones) and yields one of each; it must
     /// be associative. From the end if `is_reverse`. CTAs of a cluster that split the dimension exchange what they found.
-    /// With `has_totals`, what all elements along `axis` come to follows, in a result for each operand whose type is that of
+    /// With `has_totals`, the totals along `axis` follow, in a result for each operand whose type is that of
     /// a reduction.
     pub struct Scan = "scan" {
         /// The dimension along which it runs.

@@ -158,7 +158,7 @@ impl WarpSpecialize {
         most / unit * unit
     }
 
-    /// Registers that the partitions share. `setmaxnreg` hands around what the launch took and nothing else, so that a
+    /// Registers that the partitions share. `setmaxnreg` redistributes what the launch took and nothing else, so that a
     /// partition that asks for more would wait for ever.
     pub fn registers_of_cta(&self, func: &Func) -> u32 {
         self.registers_at_launch(func) * self.total_warps() * 32

@@ -347,7 +347,7 @@ impl OpRules for WgmmaWait {
                 )
                 .typed(value, func.ty(value)));
             };
-            // The author says which accumulators are done: with groups pending, older groups are; and one that goes on
+            // The author says which accumulators are done: with groups pending, older groups are; and one that continues
             // round a loop stays what it is.
             let stays = match declared.get(i) {
                 Some(ty) => ty.as_in_flight().is_some(),

@@ -194,7 +194,7 @@ impl Reader<'_> {
         self.skip_spaces();
         let found = self.peek() == Some(wanted);
         if !found {
-            // Spaces behind a value do not belong to it: a reader of a prefix goes on from here.
+            // Spaces behind a value do not belong to it: a reader of a prefix continues from here.
             self.at = start;
         }
         found

@@ -3,7 +3,7 @@
 use gluon_lang::lang::prelude::*;
 
 /// Epilogue buffers in shared memory, from which the results of several groups of warps are stored by TMA. Consumers fill a buffer
-/// and go on; another warp stores it. There may be fewer buffers than groups: then the groups take turns, and lag behind each other by the time
+/// and continue; another warp stores it. There may be fewer buffers than groups: then the groups take turns, and lag behind each other by the time
 /// of a turn, so that the tensor cores have work while one of them converts.
 ///
 /// ```text

@@ -67,7 +67,7 @@ impl PipelineState {
     }
 }
 
-/// A stage that has been filled or released: go on by [`advance`](Done::advance).
+/// A stage that has been filled or released: continue by [`advance`](Done::advance).
 #[derive(Aggregate, Debug)]
 pub struct Done(pub(super) PipelineState);
 

@@ -74,7 +74,7 @@ impl DynamicTiles {
         }
     }
 
-    /// Draws the number of a tile. The partition goes on, and waits where it uses the number. Each program draws once for each tile
+    /// Draws the number of a tile. The partition continues, and waits where it uses the number. Each program draws once for each tile
     /// that it makes.
     #[device]
     pub fn draw(self) -> Scalar<i32> {
@@ -85,7 +85,7 @@ impl DynamicTiles {
         drawn + num_programs(0)
     }
 
-    /// Sends the number that was drawn to the other partitions, and goes on with it. Waits while the slots are full.
+    /// Sends the number that was drawn to the other partitions, and continues with it. Waits while the slots are full.
     #[track_caller]
     pub fn send(self, tile: DynamicTile, drawn: Scalar<i32>) -> DynamicTile {
         let slot = self.slots.producer_acquire(tile.state);

@@ -1,7 +1,7 @@
 //! Masks that end: along a dimension they hold up to some element and not after it, as `index < bound` does.
 //!
 //! A run of such a mask holds whole where its last element holds, which saves every other comparison of the run. It is
-//! claimed only where it follows from the facts about both sides, wrapping included: everything else is asked for each
+//! claimed only where it follows from the facts about both sides, wrapping included: everything else is requested each
 //! element.
 //!
 //! Matches on ops: a mask that ends is a pattern of comparisons and conjunctions.

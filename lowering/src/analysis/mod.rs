@@ -1,4 +1,4 @@
-//! Facts about a kernel, without running it. An analysis is computed when asked for and passed on; nothing of it is
+//! Facts about a kernel, without running it. An analysis is computed when requested and passed on; nothing of it is
 //! kept in the IR.
 
 pub mod access;

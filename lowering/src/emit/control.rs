@@ -50,7 +50,7 @@ impl Lower for For {
         cx.enter_restarted(inst, &carried);
         cx.region(self.body)?;
         let ends: Vec<Value> = yielded(cx.func, self.body).to_vec();
-        cx.hand_on(&carried, &ends);
+        cx.yield_values(&carried, &ends);
         // Neither the index nor the test is remembered: the register is written again.
         let again = cx.code.reg(RegClass::Pred);
         let test = |bound: Operand| {
@@ -158,12 +158,12 @@ impl Lower for While {
         let go_on = cx.scalar(condition.condition);
         let go_on = cx.code.whole(go_on, Elem::I1);
         let values = yielded(cx.func, self.before).to_vec();
-        cx.hand_on(&passed, &values);
+        cx.yield_values(&passed, &values);
         cx.code.branch(Some(Predicate::not(go_on)), end, true);
         cx.set_params(self.after, &passed);
         cx.region(self.after)?;
         let ends = yielded(cx.func, self.after).to_vec();
-        cx.hand_on(&carried, &ends);
+        cx.yield_values(&carried, &ends);
         cx.code.branch(None, head, true);
         cx.code.close();
         cx.code.bind(end);
@@ -290,7 +290,7 @@ impl Emitter<'_> {
             };
         }
         let slot = self.empty_slot(init);
-        self.hand_on(std::slice::from_ref(&slot), &[init]);
+        self.yield_values(std::slice::from_ref(&slot), &[init]);
         slot
     }
 
@@ -305,13 +305,13 @@ impl Emitter<'_> {
         self.code.open();
         self.region(region)?;
         let values = yielded(self.func, region).to_vec();
-        self.hand_on(slots, &values);
+        self.yield_values(slots, &values);
         self.code.close();
         Ok(())
     }
 
     /// Writes values into slots, all at once: a value may be what another slot held before.
-    fn hand_on(&mut self, slots: &[Slot], values: &[Value]) {
+    fn yield_values(&mut self, slots: &[Slot], values: &[Value]) {
         let mut moves: Vec<(Reg, Operand)> = Vec::new();
         for (slot, &value) in slots.iter().zip(values) {
             let elements = self.elements(value);

@@ -140,7 +140,7 @@ impl Emitter<'_> {
     }
 }
 
-/// What stands where nothing is loaded and nothing is asked for.
+/// What stands where nothing is loaded and nothing is requested.
 pub(super) fn zero(elem: Elem) -> Element {
     match elem {
         Elem::Data(ir::elem::DType::F32) => Element::Whole(ptx::Operand::F32(0)),

@@ -3,7 +3,7 @@
 //! through shared memory; where the CTA's rank does, through that of the other CTA.
 //!
 //! Blocks of as many elements as are kept are sorted, every other one the other way round. Then pairs of blocks become one
-//! that has the better half of both, which is sorted again; both halves of the threads go on with copies of it.
+//! that has the better half of both, which is sorted again; both halves of the threads continue with copies of it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -15,14 +15,14 @@ impl Lower for Barrier {
 
 impl Lower for NamedSync {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        cx.come_to(ptx::BarOp::Sync, self.number, self.threads);
+        cx.arrive_at_named(ptx::BarOp::Sync, self.number, self.threads);
         Ok(())
     }
 }
 
 impl Lower for NamedArrive {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        cx.come_to(ptx::BarOp::Arrive, self.number, self.threads);
+        cx.arrive_at_named(ptx::BarOp::Arrive, self.number, self.threads);
         Ok(())
     }
 }
@@ -30,7 +30,7 @@ impl Lower for NamedArrive {
 impl Emitter<'_> {
     /// The barriers that the author named come after those of the CTA and of its partitions. An immediate tells ptxas that
     /// no others are used.
-    fn come_to(&mut self, op: ptx::BarOp, number: u32, threads: u32) {
+    fn arrive_at_named(&mut self, op: ptx::BarOp, number: u32, threads: u32) {
         let parting = self
             .func
             .walk()

@@ -181,7 +181,7 @@ impl Emitter<'_> {
             .collect()
     }
 
-    /// Registers that begin with the elements of a tensor: new ones, or those of the accumulator that it goes on in.
+    /// Registers that begin with the elements of a tensor: new ones, or those of the accumulator that it continues in.
     fn new_accumulator(&mut self, init: Value, continued: Option<Vec<Reg>>) -> Vec<Reg> {
         let elem = self.elem(init);
         let elements = self.elements(init);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_where_ctas_part_are_refused() {
+    fn exchanges_under_cta_divergent_control_flow_are_refused() {
         check_error(
             "check-clusters",
             &kernel(

@@ -81,7 +81,7 @@ mod tests {
     use crate::test::check;
 
     #[test]
-    fn what_never_changes_comes_from_before() {
+    fn loop_invariant_carried_values_are_forwarded() {
         check(
             "forward-carried",
             "

@@ -273,7 +273,7 @@ fn allocations(func: &Func, moments: &Moments, needs: &mut Vec<Need>, found: &mu
     }
 }
 
-/// Does what happens to the bytes go on beyond the op? A barrier is one as long as the kernel runs.
+/// Does what happens to the bytes continue beyond the op? A barrier is one as long as the kernel runs.
 fn stays(access: SharedAccess) -> bool {
     access.is_asynchronous()
         || matches!(

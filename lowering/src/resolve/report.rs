@@ -56,7 +56,7 @@ pub(super) fn unresolved(func: &Func, engine: &Engine<'_>, open: &Layout, found:
         let place = func.value_place(value);
         let d = Diagnostic::error(Code::UnresolvedLayout, place, undecided(func, value, open));
         let d = d.labelled("made here, and no operation on it leads to a layout");
-        found.push(d.help(way_out(open)));
+        found.push(d.help(help(open)));
     }
 }
 
@@ -103,7 +103,7 @@ fn undecided(func: &Func, value: Value, open: &Layout) -> String {
     }
 }
 
-fn way_out(open: &Layout) -> &'static str {
+fn help(open: &Layout) -> &'static str {
     match open {
         Layout::Coalesced => {
             "`Coalesced` is for what goes into a load or store; give this a layout, or `Auto` if another value decides it"

@@ -271,7 +271,7 @@ fn loads_and_stores_of_all_types() {
 }
 
 #[test]
-fn every_thread_that_holds_an_element_is_told() {
+fn results_of_atomics_are_broadcast_to_all_copies() {
     // A row of results is repeated over a matrix, so that the copies of it are what is stored.
     for &(layout, warps) in MATRICES {
         for (axis, length) in [(0, 32), (1, 16)] {

@@ -126,7 +126,7 @@ fn a_folded_index_counts_where_it_is_used() {
 }
 
 #[test]
-fn what_the_engine_and_barriers_are_given_is_inside_too() {
+fn indices_of_tma_copies_and_mbarriers_are_checked_too() {
     let a = tensor(&[0_i32; 256], &[8, 32]);
     let given = |buffer, barrier| [a.clone(), Argument::Int(buffer), Argument::Int(barrier)];
     run(engine, [1; 3], &given(1, 1));

@@ -290,7 +290,7 @@ fn check_fault(start: i32, count: i32, expected: i32, message: &str) {
 }
 
 #[test]
-fn what_the_engine_cannot_do_is_reported() {
+fn reductions_that_tma_lacks_are_reported() {
     check_fault(1, 32, 128, "bulk copy of 16 bytes in global memory at");
     check_fault(
         0,

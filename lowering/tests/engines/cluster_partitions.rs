@@ -177,7 +177,7 @@ fn barrier_in_a_branch(out: Ptr<i32>, n: i32) {
 
 /// The bytes are counted by an mbarrier on which nobody waits.
 #[kernel(warps = 4, cluster = 2)]
-fn nobody_waits() {
+fn no_thread_waits() {
     let got = Smem::<i32>::alloc([128], plain());
     let received = Mbarrier::alloc(1);
     received.expect(got.bytes());
@@ -192,7 +192,7 @@ fn accesses_that_nothing_ends_in_time_are_refused() {
     refused(access_after_the_arrival, &[LATE]);
     refused(barrier_in_a_branch, &["before a cluster barrier", LATE]);
     refused(
-        nobody_waits,
+        no_thread_waits,
         &["nobody waits for the barrier on which this copy completes"],
     );
 }

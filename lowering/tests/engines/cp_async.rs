@@ -189,7 +189,7 @@ fn handed_over<const TOLD: bool>(x: Ptr<i32>, out: Ptr<i32>, rows: i32) {
 }
 
 #[test]
-fn copies_are_handed_over_to_the_engine_of_another_partition() {
+fn copies_are_read_by_tma_of_another_partition() {
     let from: Vec<i32> = (0..5 * 512).collect();
     for rows in [0, 1, 5] {
         let inputs = [

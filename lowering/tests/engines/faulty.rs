@@ -79,7 +79,7 @@ fn copies_crooked(x: Ptr<i32>, out: Ptr<i32>, from: i32) {
 }
 
 #[kernel(warps = 4)]
-fn reads_what_nobody_wrote(out: Ptr<i32>) {
+fn reads_unwritten_elements(out: Ptr<i32>) {
     let tile = Smem::<i32>::alloc([128], plain());
     out.at(arange(0..128, line())).store(tile.load(line())); // reads unwritten
 }
@@ -108,7 +108,7 @@ fn places_that_are_not_there() {
         &["the address must be a multiple of 16"],
     );
     check(
-        reads_what_nobody_wrote,
+        reads_unwritten_elements,
         (1, &[words(128)]),
         &[FaultKind::Uninitialised],
         (&["reads unwritten"], &[]),
@@ -382,7 +382,7 @@ fn two_wait_for_each_other(out: Ptr<i32>) {
 }
 
 #[kernel(warps = 4)]
-fn one_comes_once_more(out: Ptr<i32>, rounds: i32) {
+fn one_thread_arrives_twice(out: Ptr<i32>, rounds: i32) {
     let met = NamedBarrier::new(256);
     warp_specialize()
         .main(|| {
@@ -412,7 +412,7 @@ fn partitions_that_miss_each_other() {
         &["of 256 threads have arrived"],
     );
     check(
-        one_comes_once_more,
+        one_thread_arrives_twice,
         (1, &[words(128), Argument::Int(2)]),
         &[FaultKind::Deadlock],
         (&["once more"], &["once more"]),

@@ -367,7 +367,7 @@ fn ctas_multiply_their_parts_of_one_product() {
 }
 
 #[test]
-fn one_cta_asks_for_what_several_get() {
+fn one_cta_issues_a_multicast_for_several() {
     let each = ptx(move_split::<f16, 4, 5, 0, 8, 32, false>);
     let once = ptx(move_split::<f16, 4, 5, 0, 8, 32, true>);
     assert!(!each.contains(".multicast::cluster"), "{each}");

@@ -240,7 +240,7 @@ fn partitions_make_and_share_maps() {
 }
 
 #[test]
-fn maps_that_the_engine_would_refuse_are_reported() {
+fn maps_that_tma_would_refuse_are_reported() {
     let arguments = |stride: i32, height: i32| {
         [
             buffer(&[1.0_f32; 1024]),

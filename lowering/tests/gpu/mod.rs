@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use lowering::Compiled;
 use runtime::{Buffer, Device, EntryShape, ParameterBlock, PreparedLaunch, Stream, grid};
 
-/// The GPU, where it is asked for.
+/// The GPU, where it is requested.
 pub(crate) fn asked_for() -> Option<&'static Device> {
     static GPU: OnceLock<Option<Device>> = OnceLock::new();
     let gpu = || match std::env::var("TILEKIT_TEST_DEVICE").as_deref() {

@@ -55,7 +55,7 @@ fn hints(operators: &[&str]) -> Vec<String> {
 
 /// Hints change no result, and every one is accepted by ptxas at every width.
 #[test]
-fn caches_can_be_told_how_long_to_keep_what_is_accessed() {
+fn accesses_take_eviction_priorities() {
     for dtype in [DType::I8, DType::F32, DType::F64] {
         let data = samples(dtype, 14);
         let raw = bytes(&data, dtype);

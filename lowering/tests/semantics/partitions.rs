@@ -56,7 +56,7 @@ fn partitions_of_every_size_run_beside_each_other() {
 }
 
 #[test]
-fn tiles_before_the_warps_part_are_those_of_the_kernels_own_warps() {
+fn tiles_before_warp_specialize_are_those_of_main() {
     // 12 warps run what stands before, and only the kernel's own four store, once each.
     let text = "\
 #b = Blocked([1], [32], [4], [0])
@@ -94,7 +94,7 @@ kernel @k(%x: ptr<i32> {divisor=16}, %out: ptr<i32> {divisor=16}) warps(4) {
     assert_eq!(found, wanted);
 }
 
-/// A worker of one warp waits for the others and does as `body` says, then lets them go on and store.
+/// A worker of one warp waits for the others and does as `body` says, then lets them continue and store.
 fn worker(body: &str) -> String {
     format!(
         "\

@@ -113,7 +113,7 @@ const FRAGMENTS: [&str; 8] = [
 ];
 
 #[test]
-fn fragments_of_the_tensor_cores_meet_every_shared_layout() {
+fn fragments_of_the_tensor_cores_load_from_every_shared_layout() {
     for dtype in [DType::E4m3, DType::Bf16, DType::F32] {
         let raw = data(dtype);
         for shared in shared_layouts(dtype) {

@@ -1,11 +1,11 @@
 //! Whether code gets the registers that its `setmaxnreg` count on.
 //!
-//! `setmaxnreg` hands around what the launch took (PTX ISA 9.7.19.5). Where ptxas gives threads fewer registers than
+//! `setmaxnreg` redistributes what the launch took (PTX ISA 9.7.19.5). Where ptxas gives threads fewer registers than
 //! `.maxnreg` says, because more CTAs must fit (`.minnctapersm`), warps that ask for more wait for ever.
 
 use super::{AssemblyReport, Message, Severity};
 
-/// Entries that start with fewer registers than their code hands around.
+/// Entries that start with fewer registers than their code redistributes.
 pub(super) fn shortfalls(ptx: &str, report: &AssemblyReport) -> Vec<Message> {
     let mut found = Vec::new();
     let mut entry = None;

@@ -13,7 +13,7 @@ impl Code {
         digits.parse().ok().map(Code)
     }
 
-    /// Whether the note means that the code is not what was asked for.
+    /// Whether the note means that the code is not what was requested.
     pub fn is_fatal(self) -> bool {
         matches!(self.0, 7500..=7699)
     }

@@ -69,7 +69,7 @@ impl AssemblyReport {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// Messages that mean the code is wrong or not what was asked for.
+    /// Messages that mean the code is wrong or not what was requested.
     pub fn problems(&self) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(|message| {
             message.severity == Severity::Error || message.code.is_some_and(Code::is_fatal)

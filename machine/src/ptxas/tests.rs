@@ -68,7 +68,7 @@ fn messages_keep_severity_line_and_code() {
 }
 
 #[test]
-fn every_code_in_the_table_is_fatal_and_says_a_way_out() {
+fn every_code_in_the_table_is_fatal_and_has_a_help() {
     let explained: Vec<Code> = (0..10_000)
         .map(Code)
         .filter(|code| code.explanation().is_some())
@@ -245,7 +245,7 @@ fn a_real_ptxas_note_of_slow_code_is_an_error() {
 }
 
 #[test]
-fn a_real_ptxas_that_gives_fewer_registers_than_are_handed_around_is_an_error() {
+fn fewer_registers_from_ptxas_than_setmaxnreg_redistributes_are_an_error() {
     let Ok(ptxas) = Ptxas::find(None) else { return };
     let parting = KERNEL
         .replace(
@@ -302,7 +302,7 @@ fn a_real_ptxas_that_drops_a_product_is_an_error() {
     let apart = TWO_PRODUCTS.replacen("{%f0, %f1, %f2, %f3}, %d1", "{%f4, %f5, %f6, %f7}, %d1", 1);
     let apart = apart.replace("%f9, %f0, %f1", "%f9, %f4, %f5");
     assert!(ptxas.assemble(&apart).is_ok());
-    // What nobody uses may go.
+    // Dead products may be removed.
     let unused = apart.replace("%f9, %f4, %f5", "%f9, %f0, %f0");
     assert!(ptxas.assemble(&unused).is_ok());
     let found = ptxas

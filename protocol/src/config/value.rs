@@ -1,4 +1,4 @@
-//! Values of keys, whose mistakes are told in an author's words and not in those of Rust's types.
+//! Values of keys, whose mistakes are reported in an author's words and not in those of Rust's types.
 
 use std::fmt;
 

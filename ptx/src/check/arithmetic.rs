@@ -393,7 +393,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Bits of a register; none for what takes the width that is asked for.
+    /// Bits of a register; none for what takes the width that is requested.
     fn width(&self, reg: Option<Reg>) -> Option<u32> {
         reg.and_then(|reg| self.body.registers.get(reg))
             .map(RegClass::bits)

@@ -21,7 +21,7 @@ spelled! {
     /// Reductions over a warp.
     ReduxOp { Add = "add", Min = "min", Max = "max", And = "and", Or = "or", Xor = "xor" }
 
-    /// Registers given back or asked for.
+    /// Registers given back or requested.
     SetMaxNRegOp { Inc = "setmaxnreg.inc.sync.aligned.u32", Dec = "setmaxnreg.dec.sync.aligned.u32" }
 }
 

@@ -28,7 +28,7 @@ struct InputData<T> {
     device: Copies<T>,
 }
 
-/// The copies of a tensor on its case's device, made when they are first asked for. Checks use the first alone; timed
+/// The copies of a tensor on its case's device, made when they are first requested. Checks use the first alone; timed
 /// launches take several in turn.
 type Copies<T> = Mutex<Vec<Arc<Buffer<T>>>>;
 

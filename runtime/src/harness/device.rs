@@ -10,7 +10,7 @@ use crate::device::Device;
 /// The chosen device.
 ///
 /// # Errors
-/// No GPU that can be used where one was asked for.
+/// No GPU that can be used where one was requested.
 pub(super) fn open(choice: DeviceChoice, speaker: &Speaker) -> Result<Device, Exit> {
     match choice {
         DeviceChoice::Auto => Ok(Device::auto()),

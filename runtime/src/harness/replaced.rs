@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_file_that_is_broken_says_the_way_out() {
+    fn a_kept_file_that_is_broken_has_a_help() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("k.ptx"), "nonsense").expect("written");
         let error = Replaced::read(folder.path()).expect_err("no PTX");

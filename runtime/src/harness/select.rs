@@ -89,7 +89,7 @@ fn names(catalog: &Catalog) -> Vec<String> {
     kernels.chain(variants).chain(cases).collect()
 }
 
-/// The names nearest to what was asked for and not found.
+/// The names nearest to what was requested and not found.
 pub(super) fn near(filters: &[String], catalog: &Catalog) -> Vec<String> {
     let mut names = names(catalog);
     names.sort();

@@ -25,7 +25,7 @@ pub trait Kernel<H>: KernelFn<H> + Send + Sync + 'static {
     }
 
     /// What each access to global memory through pointers costs a warp, in the order of the kernel's text: for a test that
-    /// they coalesce. Without a GPU, from the layouts and from what is known of the addresses; of addresses that are not
+    /// they coalesce. Without a GPU, from the layouts and from the facts about the addresses; of addresses that are not
     /// known, each lane's counts as a sector of its own.
     ///
     /// # Errors

@@ -319,7 +319,7 @@ fn divides(input: Ptr<i32>, out: Ptr<i32>) {
 }
 
 #[test]
-fn a_division_by_zero_is_told_at_its_line() {
+fn a_division_by_zero_is_reported_at_its_line() {
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
     let kernel = divides

@@ -16,7 +16,7 @@ fn a_block_begins_within_the_pattern_of_the_swizzle() {
 }
 
 #[kernel]
-fn copies_told_of_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
+fn copies_signalled_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
     let line = Blocked::new([4], [32], [4], [0]);
     let tile = Smem::<i32>::alloc([512], Swizzled::plain([0]));
     let full = Mbarrier::alloc(128);
@@ -37,7 +37,7 @@ fn copies_told_of_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
 
 #[test]
 fn tma_reads_unfenced_copies_of_another_partition() {
-    check("copies_told_of_unfenced", copies_told_of_unfenced.trace());
+    check("copies_told_of_unfenced", copies_signalled_unfenced.trace());
 }
 
 #[kernel(cluster = 2)]
@@ -71,7 +71,7 @@ fn multicast_too_soon(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
 }
 
 #[test]
-fn a_multicast_comes_before_the_cluster_has_met() {
+fn a_multicast_before_any_cluster_barrier() {
     check("multicast_too_soon", multicast_too_soon.trace());
 }
 

@@ -135,7 +135,7 @@ fn a_run_is_stored_where_all_is_only_read() {
 }
 
 #[kernel]
-fn chunk_handed_over_unfenced(x: Ptr<f32>, out: Ptr<f32>) {
+fn chunk_signalled_unfenced(x: Ptr<f32>, out: Ptr<f32>) {
     let tile = Smem::<f32>::alloc([128], plain());
     let ready = Mbarrier::alloc(1);
     let line = Blocked::new([1], [32], [4], [0]);
@@ -156,12 +156,12 @@ fn chunk_handed_over_unfenced(x: Ptr<f32>, out: Ptr<f32>) {
 fn another_partition_stores_what_was_not_fenced() {
     check(
         "chunk_handed_over_unfenced",
-        chunk_handed_over_unfenced.trace(),
+        chunk_signalled_unfenced.trace(),
     );
 }
 
 #[kernel]
-fn copy_to_nobody() {
+fn copy_to_no_cta() {
     let (own, got) = (
         Smem::<i32>::alloc([64], plain()),
         Smem::<i32>::alloc([64], plain()),
@@ -174,7 +174,7 @@ fn copy_to_nobody() {
 
 #[test]
 fn a_copy_goes_to_a_cta_that_is_not_there() {
-    check("copy_to_nobody", copy_to_nobody.trace());
+    check("copy_to_nobody", copy_to_no_cta.trace());
 }
 
 #[kernel(cluster = 2)]
@@ -243,6 +243,6 @@ fn other_cta_not_there(out: Ptr<f32>) {
 }
 
 #[test]
-fn a_store_meets_a_cta_that_need_not_be_there() {
+fn a_store_to_a_cta_that_may_have_exited() {
     check("other_cta_not_there", other_cta_not_there.trace());
 }

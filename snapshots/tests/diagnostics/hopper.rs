@@ -123,7 +123,7 @@ fn bytes_without_a_copy(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: 
 }
 
 #[test]
-fn a_barrier_expects_bytes_that_nobody_copies() {
+fn a_barrier_expects_bytes_that_no_copy_completes() {
     check("bytes_without_a_copy", bytes_without_a_copy.trace());
 }
 
@@ -142,7 +142,7 @@ fn a_copy_is_neither_expected_nor_waited_for() {
 }
 
 #[kernel]
-fn multicast_to_nobody(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+fn multicast_to_no_cta(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
     let full = Mbarrier::alloc(1);
     full.expect(a.block_bytes());
@@ -152,8 +152,8 @@ fn multicast_to_nobody(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
 }
 
 #[test]
-fn a_kernel_without_clusters_speaks_to_others() {
-    check("multicast_to_nobody", multicast_to_nobody.trace());
+fn a_kernel_without_clusters_accesses_other_ctas() {
+    check("multicast_to_nobody", multicast_to_no_cta.trace());
 }
 
 #[kernel(cluster = [8, 4, 1])]

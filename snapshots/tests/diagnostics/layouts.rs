@@ -23,7 +23,7 @@ fn mixed_layouts(out: Ptr<f32>) {
 }
 
 #[test]
-fn two_layouts_meet_in_one_operation() {
+fn two_layouts_in_one_operation() {
     check("mixed_layouts", mixed_layouts.trace());
 }
 

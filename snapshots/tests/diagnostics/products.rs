@@ -105,7 +105,7 @@ fn lanes_would_hold_copies() {
 }
 
 #[kernel]
-fn factors_that_do_not_meet() {
+fn factors_of_unequal_k() {
     let a = zeros::<bf16>([64, 32], DotOperand::new(0, sums(), 2));
     let b = zeros::<bf16>([64, 64], DotOperand::new(1, sums(), 2));
     device_print("sum", mma_v2(a, b, zeros::<f32>([64, 64], sums())));
@@ -113,7 +113,7 @@ fn factors_that_do_not_meet() {
 
 #[test]
 fn shapes_of_factors_differ() {
-    check("factors_that_do_not_meet", factors_that_do_not_meet.trace());
+    check("factors_that_do_not_meet", factors_of_unequal_k.trace());
 }
 
 #[test]

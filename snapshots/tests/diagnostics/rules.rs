@@ -271,7 +271,7 @@ fn a_tile_of_shared_memory_belongs_to_a_cta() {
 }
 
 #[kernel(cluster = [2, 1, 1])]
-fn partition_that_meets_the_cluster(x: Ptr<f32>) {
+fn partition_with_a_cluster_wide_op(x: Ptr<f32>) {
     warp_specialize()
         .main(|| {
             let line = Blocked::new([1], [32], [4], [0]);
@@ -287,12 +287,12 @@ fn partition_that_meets_the_cluster(x: Ptr<f32>) {
 fn a_partition_has_only_some_threads_of_the_cluster() {
     check(
         "partition_that_meets_the_cluster",
-        partition_that_meets_the_cluster.trace(),
+        partition_with_a_cluster_wide_op.trace(),
     );
 }
 
 #[kernel(cluster = [2, 1, 1])]
-fn clusters_that_part(x: Ptr<f32>, n: i32) {
+fn cta_divergent_exchange(x: Ptr<f32>, n: i32) {
     let line = Blocked::new([1], [32], [4], [0]).split_over_ctas([2]);
     let at = program_id(0) * n + arange(0..256, line);
     let tile = x.at(at).load();
@@ -303,5 +303,5 @@ fn clusters_that_part(x: Ptr<f32>, n: i32) {
 
 #[test]
 fn an_exchange_to_which_one_cta_comes() {
-    check("clusters_that_part", clusters_that_part.trace());
+    check("clusters_that_part", cta_divergent_exchange.trace());
 }

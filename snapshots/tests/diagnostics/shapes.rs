@@ -20,7 +20,7 @@ fn shape_mismatch(x: Ptr<f32>) {
 }
 
 #[test]
-fn two_lengths_meet() {
+fn two_lengths_in_one_operation() {
     check("shape_mismatch", shape_mismatch.trace());
 }
 
@@ -35,7 +35,7 @@ fn rank_mismatch(x: Ptr<f32>) {
 }
 
 #[test]
-fn a_vector_meets_a_matrix() {
+fn a_vector_and_a_matrix_in_one_operation() {
     check("rank_mismatch", rank_mismatch.trace());
 }
 

@@ -108,7 +108,9 @@ fn each_cta_names_another_place_for_what_they_copy_together() {
 }
 
 #[kernel(cluster = 2)]
-fn copies_before_a_meeting(#[block([64, 64], Nvmma::B128.with_ctas([[0, 0]]))] a: TensorMap<f16>) {
+fn copies_before_a_cluster_barrier(
+    #[block([64, 64], Nvmma::B128.with_ctas([[0, 0]]))] a: TensorMap<f16>,
+) {
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
     let full = Mbarrier::alloc(1);
     full.expect(a.block_bytes());
@@ -119,7 +121,10 @@ fn copies_before_a_meeting(#[block([64, 64], Nvmma::B128.with_ctas([[0, 0]]))] a
 
 #[test]
 fn one_cta_loads_for_others_that_need_not_be_there() {
-    check("copies_before_a_meeting", copies_before_a_meeting.trace());
+    check(
+        "copies_before_a_meeting",
+        copies_before_a_cluster_barrier.trace(),
+    );
 }
 
 #[kernel(cluster = 2)]
@@ -132,6 +137,6 @@ fn multicast_too_early(#[block([64, 64], Nvmma::B128.with_ctas([[0, 0]]))] a: Te
 }
 
 #[test]
-fn one_cta_loads_for_all_before_they_have_met() {
+fn one_cta_multicasts_before_a_cluster_barrier() {
     check("multicast_too_early", multicast_too_early.trace());
 }

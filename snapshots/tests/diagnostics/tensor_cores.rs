@@ -27,7 +27,7 @@ fn product_never_waited_for() {
 }
 
 #[test]
-fn nobody_waits() {
+fn no_thread_waits() {
     check("product_never_waited_for", product_never_waited_for.trace());
 }
 
@@ -148,7 +148,7 @@ fn product_of_other_shapes() {
 }
 
 #[test]
-fn factors_do_not_meet() {
+fn factors_differ_in_k() {
     check("product_of_other_shapes", product_of_other_shapes.trace());
 }
 
@@ -263,7 +263,7 @@ fn nested_partitions() {
 }
 
 #[test]
-fn warps_part_twice() {
+fn warps_are_specialized_twice() {
     check("nested_partitions", nested_partitions.trace());
 }
 
@@ -288,7 +288,7 @@ fn partitions_in_a_loop(n: i32) {
 }
 
 #[test]
-fn warps_part_in_a_loop() {
+fn warps_are_specialized_in_a_loop() {
     check("partitions_in_a_loop", partitions_in_a_loop.trace());
 }
 
@@ -298,7 +298,7 @@ fn partitions_without_workers() {
 }
 
 #[test]
-fn nobody_else_is_there() {
+fn warp_specialize_without_workers() {
     check(
         "partitions_without_workers",
         partitions_without_workers.trace(),
@@ -358,7 +358,7 @@ fn code_after_the_partitions(x: Ptr<i32>) {
 }
 
 #[test]
-fn the_kernel_goes_on_after_parting() {
+fn code_after_warp_specialize() {
     check(
         "code_after_the_partitions",
         code_after_the_partitions.trace(),

@@ -76,7 +76,7 @@ impl Rewriter {
             other: at(other, self.fresh("other")),
             then_value: at(first, self.fresh("then")),
             else_value: at(first, self.fresh("else")),
-            // What is wanted of the value is told where the first arm gives it.
+            // A wrong type is reported where the first arm gives the value.
             all: at(last, self.fresh("all")),
             // A macro may hold a `break`, which could not pass the label.
             label: (!uses.is_opaque()).then_some(label),
@@ -195,7 +195,7 @@ impl Names {
         parse_quote!({ #result })
     }
 
-    /// After an arm. Where the host decides, it leaves the expansion, so that what it uses up is there for the other.
+    /// After an arm. Where the condition is known at trace time, it leaves the expansion, so that what it uses up is there for the other.
     fn decided(&self, given: &Tokens) -> Tokens {
         let (state, value) = (&self.state, &self.value);
         let alone = if let Some(label) = &self.label {

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Accumulator,
 }
 
-/// What is known of the type of a variable.
+/// Facts about the type of a variable.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Contents {
     pub(super) kind: Kind,

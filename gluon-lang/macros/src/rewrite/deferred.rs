@@ -231,7 +231,7 @@ impl Rewriter {
         then
     }
 
-    /// Judges two arms by what they end with, and goes on where they meet.
+    /// Judges two arms by what they end with, and continues where they meet.
     pub(super) fn join_arms(&mut self, before: &Fork, then: Fork, branch: &syn::ExprIf) -> Arms {
         let touched = |from: usize, to: usize, variable: usize| {
             self.scopes.assignments[from..to].contains(&variable)
@@ -318,7 +318,7 @@ impl Rewriter {
         }
     }
 
-    /// After these nothing goes on.
+    /// After these nothing continues.
     pub(super) fn ends(&mut self, mac: &Macro) {
         const END: [&str; 4] = ["panic", "unreachable", "todo", "unimplemented"];
         let last = mac.path.segments.last();

@@ -25,7 +25,7 @@ pub(super) struct Owned {
 }
 
 impl Rewriter {
-    /// The variables that the arms of a branch may use up, if they hold accumulators. One that goes on behind the branch and
+    /// The variables that the arms of a branch may use up, if they hold accumulators. One that continues behind the branch and
     /// that an arm assigns is carried instead.
     pub(super) fn owned(&mut self, uses: &Uses) -> Vec<Owned> {
         let mut found = Vec::new();

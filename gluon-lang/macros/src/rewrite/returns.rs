@@ -34,7 +34,7 @@ fn lift(mut stmts: Vec<Stmt>) -> Vec<Stmt> {
         },
         None => Vec::new(),
     };
-    // What follows goes on in the arm that does not return.
+    // What follows continues in the arm that does not return.
     let goes_on = if ends_in_return(&then_branch.stmts) {
         &mut otherwise
     } else {

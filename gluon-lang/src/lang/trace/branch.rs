@@ -66,7 +66,7 @@ pub enum Decided<T, A> {
     Both(T, A),
 }
 
-/// An `if` that the host decides.
+/// An `if` on a host `bool`, decided at trace time.
 pub struct HostBranch(bool);
 
 impl HostBranch {
@@ -113,7 +113,7 @@ impl HostBranch {
     }
 }
 
-/// An `if` that the kernel decides: both arms are traced from the same state.
+/// An `if` on a kernel value: both arms are traced from the same state.
 pub struct KernelBranch {
     condition: Value,
     at: At,

@@ -144,7 +144,7 @@ impl Carrier<'_> {
     }
 }
 
-/// Stands in for [`Carrier`] where the host decides: variables of any type may be mentioned.
+/// Stands in for [`Carrier`] where the condition is known at trace time: variables of any type may be mentioned.
 pub struct HostCarrier;
 
 impl HostCarrier {

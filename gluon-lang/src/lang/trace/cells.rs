@@ -1,5 +1,5 @@
 //! What changes behind shared references: cells, and what leads to them. A loop or branch cannot carry it, since others may
-//! hold it too, so a change in one is told of.
+//! hold it too, so a change in one is reported.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;

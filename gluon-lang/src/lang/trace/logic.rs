@@ -277,7 +277,7 @@ fn eager(is_and: bool, (left, right): (Raw, Raw), at: At) -> Value {
 }
 
 impl Trace {
-    /// May everything in the region being filled run although nobody asked for it?
+    /// May everything in the region being filled run although nobody requested it?
     fn is_speculatable(&self) -> bool {
         let func = self.builder.func();
         let insts = &func.region(self.builder.region()).insts;

@@ -14,7 +14,7 @@ use ir::ops::control::{For, Yield};
 
 use std::marker::PhantomData;
 
-/// A loop that the host runs.
+/// A loop that is unrolled at trace time.
 pub struct HostLoop<I>(pub(crate) I);
 
 impl<I: Iterator> HostLoop<I> {

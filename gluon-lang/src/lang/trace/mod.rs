@@ -61,7 +61,7 @@ thread_local! {
 pub(crate) struct Trace {
     pub(crate) builder: Builder,
     verifier: Verifier,
-    /// The kernel function, or who asked for the trace.
+    /// The kernel function, or who requested the trace.
     at: At,
     /// The kernel's name with its generic arguments, for people.
     display: Arc<str>,
@@ -82,7 +82,7 @@ pub(crate) struct Trace {
     panicked: Option<panic::Panicked>,
 }
 
-/// Works on the kernel being traced. Outside a kernel there is none, and no way to go on.
+/// Works on the kernel being traced. Outside a kernel there is none, and no way to continue.
 pub(crate) fn with<R>(at: At, work: impl FnOnce(&mut Trace) -> R) -> R {
     TRACE.with(|trace| match trace.borrow_mut().as_mut() {
         Some(trace) => work(trace),

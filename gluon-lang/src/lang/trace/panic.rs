@@ -29,7 +29,7 @@ pub(super) fn run(body: &mut dyn FnMut()) -> Result<(), ()> {
     outcome.map_err(drop)
 }
 
-/// Panics of a thread that traces are kept instead of printed; all others go on to whoever was asked before.
+/// Panics of a thread that traces are kept instead of printed; all others continue to whoever was asked before.
 fn watch() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

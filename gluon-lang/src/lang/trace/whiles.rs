@@ -40,7 +40,7 @@ impl WhileLoop for Scalar<bool> {
     }
 }
 
-/// A `while` that the host runs.
+/// A `while` that is unrolled at trace time.
 pub struct HostWhile;
 
 impl HostWhile {

@@ -9,7 +9,7 @@ fn not_a_value(n: i32) {
     for i in range(0, n) {
         opaque.0 += 1; //~ `Opaque` cannot live across a loop or branch of the kernel
     }
-    // Where the host decides, anything goes.
+    // Where the condition is known at trace time, anything goes.
     for i in 0..3 {
         opaque.0 += 1;
     }

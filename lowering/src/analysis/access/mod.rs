@@ -23,7 +23,7 @@ pub use global::GlobalPlan;
 pub use plan::{AccessPlan, Cut, Limit, Memory};
 pub use shared::SharedPlan;
 
-/// The accesses of one kernel, planned as they are asked for.
+/// The accesses of one kernel, planned as they are requested.
 #[derive(Debug)]
 pub struct Accesses<'f> {
     func: &'f Func,

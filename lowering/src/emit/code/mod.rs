@@ -171,7 +171,7 @@ impl Code {
         result
     }
 
-    /// Code behind the end of the kernel that is entered at `label` and goes on at `back`.
+    /// Code behind the end of the kernel that is entered at `label` and continues at `back`.
     pub(super) fn out_of_line(&mut self, label: Label, back: Label, make: impl FnOnce(&mut Code)) {
         assert!(
             self.into != Target::Cold,

@@ -1,6 +1,6 @@
 //! Reductions between the lanes of a warp.
 //!
-//! Lanes that all have parts of `R` results need not exchange all of them in every step: where two lanes meet, one goes on
+//! Lanes that all have parts of `R` results need not exchange all of them in every step: where two lanes meet, one continues
 //! with a half of the results and the other with the other half, each with what both had of it. So `s` steps move
 //! `R - R / 2^s` parts, and leave each lane the sums of `R / 2^s` results. In the end every lane reads each result from one
 //! that has it, unless shared memory brings it the results anyway.

@@ -188,7 +188,7 @@ fn casts_through_a_wider_type_disappear() {
 }
 
 #[test]
-fn masks_that_are_known_go() {
+fn constant_masks_are_folded() {
     check_body(
         "%yes = constant {value=1} : i1
         %no = constant {value=0} : i1

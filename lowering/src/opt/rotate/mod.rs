@@ -391,7 +391,7 @@ impl<'f> Unroll<'f> {
         self.func.results(inst).to_vec()
     }
 
-    /// Ends a region that was filled in `out`, and goes on with what stood there.
+    /// Ends a region that was filled in `out`, and continues with what stood there.
     fn close(&mut self, region: Region, values: Values, outside: Vec<Inst>) {
         self.push(Yield { values });
         let insts = std::mem::replace(&mut self.out, outside);

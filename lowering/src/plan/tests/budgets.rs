@@ -79,7 +79,7 @@ fn a_partition_that_cannot_hold_its_tiles_is_reported() {
 }
 
 #[test]
-fn a_kernel_that_does_not_part_stays_as_it_is() {
+fn a_kernel_without_warp_specialize_is_unchanged() {
     let text = "kernel @k(%x: ptr<f32>) warps(4) stage(resolved) {\n  return\n}";
     let (func, found) = apply("plan-warps", text);
     assert!(found.is_empty() && func.max_registers.is_none());

@@ -80,7 +80,7 @@ fn the_cluster_barrier_stands_before_the_loop_of_the_exchange() {
 }
 
 #[test]
-fn a_meeting_of_the_author_comes_after_the_one_that_opens_exchanges() {
+fn a_cluster_barrier_of_the_author_follows_the_one_that_opens_exchanges() {
     assert_eq!(
         planned("cluster_barrier {is_relaxed=true}\n%s = SUM_B\nstore %x, %s"),
         [

@@ -135,7 +135,7 @@ fn a_buffer_is_filled_again_only_when_all_have_read_it() {
 }
 
 #[test]
-fn stores_are_fenced_before_the_engine_reads_them() {
+fn stores_are_fenced_before_async_reads() {
     check(
         "%a = smem_alloc init=%v : SMEM
         tma_store %m, [%zero, %zero], %a
@@ -205,7 +205,7 @@ fn runs_of_elements_are_ordered_as_blocks_are() {
 }
 
 #[test]
-fn operands_of_wgmma_are_free_once_waited_for_and_met() {
+fn operands_of_wgmma_are_reused_after_a_wait_and_a_barrier() {
     check(
         "%a = smem_alloc init=%v : SMEM
         %acc = wgmma %a, %a, %init {promote_every=0} : in_flight<ACC>

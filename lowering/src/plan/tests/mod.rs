@@ -67,7 +67,7 @@ fn scratch_that_is_still_read_is_not_given_away() {
 }
 
 #[test]
-fn scratch_is_free_again_once_all_have_met() {
+fn scratch_is_reused_after_a_barrier() {
     let three = format!("{TWO}\n%z = reduce [%a] {{axis=0}} MAX : f32");
     check_lines(
         "plan-shared",

@@ -193,7 +193,7 @@ fn two_accumulators_start_from_one_constant_in_two_layouts() {
 }
 
 #[test]
-fn branches_and_whiles_hand_on_the_copy_that_is_meant() {
+fn branches_and_whiles_yield_the_right_copy() {
     // One value comes into two slots of each: only the use in the slot of the other layout is moved.
     check(
         "resolve-auto",

@@ -121,7 +121,7 @@ fn pointers_that_move() {
 }
 
 #[test]
-fn elements_that_meet() {
+fn elements_exchanged_between_threads() {
     programs(0, 60, |seed| {
         let mut program = Program::new(seed, 0);
         let tile = program.any();
@@ -140,7 +140,7 @@ fn elements_that_move_between_ctas() {
 }
 
 #[test]
-fn elements_of_several_ctas_that_meet() {
+fn elements_exchanged_between_ctas() {
     programs(0, 20, |seed| {
         let mut program = Program::new(seed, 1 + seed as u32 % 3);
         let tile = program.any();
@@ -229,7 +229,7 @@ fn pointers_of_cut_tiles_that_move() {
 }
 
 #[test]
-fn elements_of_cut_tiles_that_meet() {
+fn elements_of_cut_tiles_are_exchanged() {
     programs(0, 120, |seed| {
         let mut program = cut_program(seed);
         let tile = program.any();
@@ -270,7 +270,7 @@ fn parts_of_cut_tiles_with_bounds() {
 
 /// Two partitions with steps of their own, at moments of their own.
 #[test]
-fn elements_that_meet_where_warps_part() {
+fn elements_exchanged_between_partitions() {
     programs(0, 30, |seed| {
         let mut program = Program::of(seed, 2 + seed as u32 % 2, u32::from(seed % 3 == 2));
         let all = [

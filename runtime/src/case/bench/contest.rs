@@ -37,7 +37,7 @@ const GRAPH_MS: f32 = 1.0;
 /// The most turns of a graph.
 const MOST_TURNS: f32 = 2000.0;
 
-/// How often each goes on for the sustained time.
+/// How often each continues for the sustained time.
 const SUSTAINED_ROUNDS: usize = 2;
 
 impl Contest<'_> {
@@ -98,7 +98,7 @@ impl Contest<'_> {
         (0..self.contestants.len()).filter(is_final).collect()
     }
 
-    /// Who was meant to overlap, and does not: its times are not those that were asked for.
+    /// Who was meant to overlap, and does not: its times are not those that were requested.
     fn notes_on_overlap(&self, slices: &[Slice]) -> Vec<String> {
         let pairs = self.contestants.iter().zip(slices);
         let missing = pairs.filter_map(|(contestant, slice)| {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_family_only_the_fastest_back_to_back_goes_on() {
+    fn of_a_family_only_the_fastest_back_to_back_is_sustained() {
         let stream = Stream::new(&Device::emulator()).unwrap();
         let contestant = |name: &str, family: Option<&str>, ms: u64| Contestant {
             name: name.to_string(),

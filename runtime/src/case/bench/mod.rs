@@ -114,7 +114,7 @@ pub struct Entrant {
     pub single: Series,
     /// Launches back to back, a slice each.
     pub back_to_back: Series,
-    /// Launches that went on for longer; empty where that was not asked for.
+    /// Launches that went on for longer; empty where that was not requested.
     pub sustained: Series,
     /// How often the graph that is replayed does the work.
     pub turns: usize,

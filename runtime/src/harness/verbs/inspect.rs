@@ -81,7 +81,7 @@ fn clear_name(
     }
 }
 
-/// Code where it is asked for; otherwise only what ptxas says, where it is found. With the exit that it leads to: what is
+/// Code where it is requested; otherwise only what ptxas says, where it is found. With the exit that it leads to: what is
 /// shown without ptxas is shown even if it fails.
 fn assembled(
     compiled: &Compiled,

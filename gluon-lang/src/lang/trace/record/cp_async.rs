@@ -6,10 +6,10 @@ use ir::entity::Value;
 use ir::ops::cp_async::{AsyncArrive, AsyncCommit, AsyncCopy, AsyncWait};
 use ir::ops::global::{Eviction, L2Policy};
 
-/// What an asynchronous copy is called, and what it does instead of what is said of loads.
+/// The name of an asynchronous copy, and how its options differ from those of loads.
 const COPY: (&str, &str) = (
     "an asynchronous copy",
-    "where its mask is false it writes zeros; caches are told by `.cache(..)` and `.l2_prefetch(..)`",
+    "where its mask is false it writes zeros; caches are chosen by `.cache(..)` and `.l2_prefetch(..)`",
 );
 
 /// What has no meaning in an asynchronous copy.

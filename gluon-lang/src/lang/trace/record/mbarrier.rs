@@ -132,7 +132,7 @@ impl Trace {
         if let Raw::Const(Const::Int(parity)) = phase
             && !(0..2).contains(&parity)
         {
-            let message = format!("a phase is told by its parity, 0 or 1, not {parity}");
+            let message = format!("a phase is named by its parity, 0 or 1, not {parity}");
             let error = OpError::new(Code::ConstantRange, message);
             return self.fail(error.help("count the phases and wait for `count % 2`"), at);
         }
@@ -175,7 +175,7 @@ pub(crate) fn mbarrier_try_wait(
     })
 }
 
-/// Waits for a phase that was asked for.
+/// Waits for a phase that was requested.
 #[inline(never)]
 pub(crate) fn mbarrier_finish(barrier: Value, phase: Value, done: Value, at: At) {
     with(at, |trace| {

@@ -10,14 +10,14 @@ use ir::ops::define::Regions;
 use ir::ops::sync::{NamedArrive, NamedBarrier, NamedSync, check_threads};
 use ir::ops::warps::WarpSpecialize;
 
-/// The kernel's body alone may part.
+/// `warp_specialize` stands in the kernel's body alone.
 #[inline(never)]
 pub(crate) fn begin_parting(at: At) {
     with(at, |trace| {
         if trace.partition_warps.is_some() {
             let error = OpError::new(
                 Code::MisplacedPartition,
-                "`warp_specialize` inside a partition: warps part once",
+                "`warp_specialize` inside a partition: warps are specialized once",
             );
             trace.fail(error.help("give the outer one another worker"), at);
         } else if trace.builder.depth() > 1 {
@@ -146,9 +146,9 @@ fn one_too_many(barriers: u32) -> OpError {
         .help("take an `Mbarrier`, of which there are as many as shared memory holds")
 }
 
-/// The threads come to a barrier that partitions share, and wait there or go on.
+/// The threads arrive at a named barrier, and wait there or continue.
 #[inline(never)]
-pub(crate) fn come_to(barrier: NamedBarrier, waits: bool, at: At) {
+pub(crate) fn named_barrier_arrive(barrier: NamedBarrier, waits: bool, at: At) {
     with(at, |trace| {
         let NamedBarrier { number, threads } = barrier;
         if threads == 0 {

@@ -190,7 +190,7 @@ pub(super) fn lines(timing: &Timing) -> Vec<Line<'_>> {
             name: format!("{family}, best of {}", members.len()),
             single: best(members.iter().map(|member| &member.single)),
             back_to_back: best(members.iter().map(|member| &member.back_to_back)),
-            // Those that did not go on have no median, which comes behind every number.
+            // Those that did not continue have no median, which comes behind every number.
             sustained: best(members.iter().map(|member| &member.sustained)),
         });
     }

@@ -83,7 +83,7 @@ fn row(name: &str, width: usize, cells: &[String]) -> String {
 /// A heading, and the series below it.
 type Column = (&'static str, for<'r> fn(&Line<'r>) -> &'r Series);
 
-/// The last only where it was asked for.
+/// The last only where it was requested.
 const COLUMNS: [Column; 3] = [
     ("single launches", |line| line.single),
     ("back to back", |line| line.back_to_back),
