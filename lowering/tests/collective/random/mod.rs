@@ -270,7 +270,7 @@ fn parts_of_cut_tiles_with_bounds() {
 
 /// Two partitions with steps of their own, at moments of their own.
 #[test]
-fn elements_exchanged_between_partitions() {
+fn elements_exchanged_within_partitions() {
     programs(0, 30, |seed| {
         let mut program = Program::of(seed, 2 + seed as u32 % 2, u32::from(seed % 3 == 2));
         let all = [
