@@ -231,7 +231,7 @@ fn map(ty: &Type, address: u64, dims: &[u64], corners: Option<([i16; 3], [i16; 3
         access: access(m, corners),
         swizzle: match &m.layout {
             layout::SharedLayout::Nvmma(nvmma) => nvmma.swizzle_bytes,
-            other => panic!("{other} is no layout of the copy engine"),
+            other => panic!("{other} is no layout that TMA writes"),
         },
         nan_fill: false,
         l2_promotion: L2Promotion::None,
