@@ -6,6 +6,7 @@ pub mod matmul_block_scaled;
 pub mod matmul_cluster;
 pub mod matmul_decode;
 pub mod matmul_fused_epilogue;
+pub mod matmul_grouped;
 pub mod matmul_int4;
 pub mod matmul_naive;
 pub mod matmul_persistent;

@@ -23,6 +23,8 @@ pub struct RaggedTiles {
     groups: Scalar<i32>,
     columns: Scalar<i32>,
     rows_of_tile: usize,
+    /// CTAs that make a tile together.
+    ctas: usize,
 }
 
 /// A tile of a group.
@@ -75,7 +77,15 @@ impl RaggedTiles {
             groups,
             columns: cdiv(n, block[1]),
             rows_of_tile: block[0],
+            ctas: 1,
         }
+    }
+
+    /// The same tiles, made by clusters of `ctas` instead of programs.
+    #[must_use]
+    pub fn of_cluster(mut self, ctas: usize) -> Self {
+        self.ctas = ctas;
+        self
     }
 
     /// The first tile of this program.
@@ -83,7 +93,7 @@ impl RaggedTiles {
     pub fn start(self) -> RaggedTile {
         self.seek(RaggedTile {
             group: scalar(0),
-            within: program_id(0),
+            within: program_id(0) / self.ctas,
             first_row: self.offsets.at(0).load(),
             end_row: self.offsets.at(1).load(),
             rows_of_tile: self.rows_of_tile,
@@ -93,7 +103,7 @@ impl RaggedTiles {
     /// The tile of this program after `tile`.
     #[device]
     pub fn next(self, tile: RaggedTile) -> RaggedTile {
-        let within = tile.within + num_programs(0);
+        let within = tile.within + num_programs(0) / self.ctas;
         self.seek(RaggedTile { within, ..tile })
     }
 

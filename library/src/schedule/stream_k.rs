@@ -24,9 +24,11 @@ pub struct StreamK {
     /// Steps of all tiles that are shared out, and of all tiles; counted through the tiles one by one, as all positions are.
     shared: Scalar<i32>,
     all: Scalar<i32>,
-    /// The share of this program.
+    /// The share of this program, or cluster; its number, and how many there are.
     first: Scalar<i32>,
     last: Scalar<i32>,
+    program: Scalar<i32>,
+    programs: Scalar<i32>,
 }
 
 /// Steps of one tile.
@@ -73,28 +75,36 @@ impl StreamKWork {
 
 impl StreamK {
     /// `tiles` tiles of `steps` steps each, both positive.
-    #[device]
+    #[track_caller]
     pub fn new(tiles: Scalar<i32>, steps: Scalar<i32>) -> Self {
-        let programs = num_programs(0);
+        StreamK::of_cluster(tiles, steps, 1)
+    }
+
+    /// The same shared out among clusters of `ctas` instead of programs.
+    #[device]
+    pub fn of_cluster(tiles: Scalar<i32>, steps: Scalar<i32>, ctas: usize) -> Self {
+        let (program, programs) = (program_id(0) / ctas, num_programs(0) / ctas);
         // The rest is shared out with the last whole wave, if there is one; nothing is if there is no rest.
         let rest = tiles % programs;
         let wave = select(tiles > programs, programs, 0);
         let shared = select(rest == 0, 0, rest + wave) * steps;
         let each = cdiv(shared, programs);
-        let first = minimum(program_id(0) * each, shared);
+        let first = minimum(program * each, shared);
         StreamK {
             steps,
             shared,
             all: tiles * steps,
             first,
             last: minimum(first + each, shared),
+            program,
+            programs,
         }
     }
 
     /// The first work of this program.
     #[device]
     pub fn start(self) -> StreamKWork {
-        self.work(self.first, self.shared + program_id(0) * self.steps)
+        self.work(self.first, self.shared + self.program * self.steps)
     }
 
     /// The work of this program after `work`.
@@ -116,7 +126,7 @@ impl StreamK {
         StreamKWork {
             at: begin,
             end: minimum((begin / steps + 1) * steps, limit),
-            whole: select(is_shared, whole, whole + num_programs(0) * steps),
+            whole: select(is_shared, whole, whole + self.programs * steps),
             steps,
         }
     }

@@ -164,3 +164,44 @@ fn steps_are_shared_out_evenly() {
         }
     }
 }
+
+/// The first CTA of each cluster marks what its cluster makes: steps of [`StreamK`], and tiles of [`RaggedTiles`].
+#[kernel(warps = 1, cluster = 2)]
+fn of_clusters(offsets: Ptr<i32>, steps_made: Ptr<i32>, tiles_made: Ptr<i32>, groups: i32) {
+    let shares = StreamK::of_cluster(scalar(7), scalar(3), 2);
+    let mut work = shares.start();
+    let is_first = cluster_rank() == 0;
+    while work.steps_left() > 0 {
+        for step in range(work.first(), work.end()) {
+            let mark = steps_made.at(work.tile() * 3 + step).relaxed();
+            mark.mask(is_first).atomic_add(1);
+        }
+        work = shares.next(work);
+    }
+    let tiles = RaggedTiles::new(offsets, groups, scalar(32), [16, 32]).of_cluster(2);
+    let mut tile = tiles.start();
+    while tile.group() < groups {
+        let [row, _] = tile.place();
+        let mark = tiles_made.at(tile.group() * ROWS + row).relaxed();
+        mark.mask(is_first).atomic_add(1);
+        tile = tiles.next(tile);
+    }
+}
+
+#[test]
+fn clusters_make_tiles_together() {
+    let device = Device::emulator();
+    let places = Buffer::from_slice(&device, &[0, 40, 40, 57]).expect("memory of the host");
+    for clusters in [1_u32, 2, 3, 5] {
+        let [steps, tiles] = [21, 3 * ROWS].map(|len| zeros_of(&device, len));
+        let arguments = (&places, &steps, &tiles, 3);
+        launch(&device, of_clusters, grid(clusters * 2), arguments).expect("it runs");
+        assert_eq!(steps.to_vec().expect("it has run"), vec![1; 21]);
+        let made = tiles.to_vec().expect("it has run");
+        let rows = made
+            .chunks(ROWS)
+            .map(|marks| marks.iter().filter(|&&mark| mark == 1).count());
+        assert_eq!(rows.collect::<Vec<_>>(), [3, 0, 2], "{clusters} clusters");
+        assert_eq!(made.iter().sum::<i32>(), 5);
+    }
+}
