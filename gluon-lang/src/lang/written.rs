@@ -54,7 +54,7 @@ written! {
     global::Store: "`Access::store`";
     global::PrefetchLines: "`Access::prefetch`";
     reduce::Reduce: "`Tensor::reduce`, `Tensor::sum`, `Tensor::product`, `Tensor::max`, `Tensor::min`, `Tensor::reduce_or`, `Tensor::reduce_and`, `Tensor::xor_sum`, `Tensor::argmax`, `Tensor::argmin`";
-    scan::Scan: "`Tensor::scan`, `Tensor::scan_with_total`, `Tensor::cumsum_with_total`, `Tensor::scan_reverse`, `Tensor::cumsum`, `Tensor::cumprod`, `Tensor::cummax`, `Tensor::cummin`, `Tensor::cumsum_reverse`, `Tensor::cumprod_reverse`";
+    scan::Scan: "`Tensor::scan`, `Tensor::scan_with_total`, `Tensor::cumsum_with_total`, `scan_with_total`, `scan_reverse_with_total`, `Tensor::scan_reverse`, `Tensor::cumsum`, `Tensor::cumprod`, `Tensor::cummax`, `Tensor::cummin`, `Tensor::cumsum_reverse`, `Tensor::cumprod_reverse`";
     sort::Sort: "`Tensor::sort`, `Tensor::sort_descending`, `Tensor::top_k`";
     gather::Gather: "`Tensor::gather`";
     gather::Histogram: "`Tensor::histogram`, `Tensor::histogram_where`";

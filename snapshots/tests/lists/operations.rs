@@ -123,6 +123,8 @@ impl<T: Element, const N: usize> Smem<T> {
         dead_code
     )]
     pub fn store(self) {}
+    /// The same where it must.
+    pub fn store_when(self) {}
     /// Hidden.
     #[doc(hidden)]
     pub fn hidden(self) {}
@@ -144,6 +146,7 @@ directions! {
             "[\"reduce_or\"] None The bitwise or along `axis`: of booleans, whether any is true",
             "[\"first\", \"second\"] None Twice",
             "[\"store\"] Some(\"Smem\") As `this`, then that",
+            "[\"store_when\"] Some(\"Smem\") As `Smem::store`, where it must",
             "[\"add_ru\", \"sub_ru\"] None Arithmetic rounded up",
         ]
     );

@@ -155,6 +155,20 @@ impl Reader {
         }
     }
 
+    /// `The same where ..` is said of the item before, which a row of a list does not show.
+    fn beside_the_one_before(&self, doc: String) -> String {
+        let rest = doc.strip_prefix("The same").unwrap_or_default();
+        let ways = [",", " where ", " of ", " for ", " from "];
+        let goes_on = ways.iter().any(|way| rest.starts_with(way));
+        match self.items.last() {
+            Some(before) if goes_on => {
+                let name = before.shown(&before.names[0]);
+                format!("As `{name}`, {}", rest.trim_start_matches([',', ' ']))
+            }
+            _ => doc,
+        }
+    }
+
     /// The next item, unless it is one again: a macro gives several types the methods that one has.
     fn push(&mut self, names: Vec<String>, doc: String, is_row: bool) {
         let of = if is_row {
@@ -163,6 +177,7 @@ impl Reader {
             self.of.clone()
         };
         let is_again = |item: &Item| (item.of == of || of.is_none()) && item.names == names;
+        let doc = self.beside_the_one_before(doc);
         let is_for_authors = !NOT_WRITTEN.contains(&names[0].as_str());
         if is_for_authors && !doc.starts_with("See `") && !self.items.iter().any(is_again) {
             self.items.push(Item { names, of, doc });
