@@ -22,7 +22,7 @@ const HAS_PREFIX: u32 = 2;
 ///
 /// `words` has a u64 for each tile and `ticket` one i32; all are 0 before the launch, which leaves other numbers behind. A program takes its
 /// tile by the ticket, so that the tiles it waits for belong to programs that run: no grid is too large. One program makes one tile, and all
-/// threads of it come to each function.
+/// threads of it call each function.
 ///
 /// State and sum of a tile are one word, written and read as one, so that relaxed atomics are enough; nothing else is ordered. Sums are i32,
 /// u32 or f32. Those of f32 depend in their last bits on which prefixes were known, so they differ from run to run.

@@ -42,7 +42,7 @@ impl<const GROUPS: usize> NamedTurns<GROUPS> {
         }
     }
 
-    /// Gives the first turn to group 0. Every group comes here once before its first turn.
+    /// Gives the first turn to group 0. Every group calls it once before its first turn.
     #[track_caller]
     pub fn begin(self, group: usize) {
         if group + 1 == GROUPS {

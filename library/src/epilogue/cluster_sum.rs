@@ -15,7 +15,7 @@ use gluon_lang::lang::prelude::*;
 /// ```
 ///
 /// Parts are sent by `st.async`, whose bytes complete on an mbarrier of the first CTA; it expects those of all parts, and `receive` waits
-/// for them. So the other CTAs neither wait nor need a cluster barrier at the end, and the first one exits after all bytes have come.
+/// for them. So the other CTAs neither wait nor need a cluster barrier at the end, and the first one exits after all bytes have completed.
 #[derive(Clone, Copy, Aggregate)]
 pub struct ClusterSum<const CTAS: usize> {
     parts: Smem<f32>,

@@ -11,7 +11,7 @@
 //! - [`gelu`], [`silu`], [`relu`] and others: activations.
 //! - [`ClusterSum`]: partial results of the CTAs of a cluster. Those of other programs are added in memory, by
 //!   [`store_add`](gluon_lang::lang::TensorMap::store_add).
-//! - Casts round as [`cast_rounded`](gluon_lang::lang::Tensor::cast_rounded) is told.
+//! - Casts round as the argument of [`cast_rounded`](gluon_lang::lang::Tensor::cast_rounded) says.
 
 mod activation;
 mod cluster_sum;

@@ -93,7 +93,7 @@ impl<T: Element> EpilogueStore<T> {
         self.tile(group)
     }
 
-    /// Fills the buffer of `group` when it is its turn. All warps of the group come here.
+    /// Fills the buffer of `group` when it is its turn. All warps of the group call it.
     #[track_caller]
     pub fn fill(self, group: usize, turn: EpilogueTurn, result: Tensor<T>) -> EpilogueTurn {
         self.buffer(group, turn.parity).store(result);
@@ -103,8 +103,8 @@ impl<T: Element> EpilogueStore<T> {
         turn.next()
     }
 
-    /// Stores what `group` has filled its buffer with to the block of `map` at `at`, and passes the buffer on. One warp for each group comes
-    /// here.
+    /// Stores what `group` has filled its buffer with to the block of `map` at `at`, and passes the buffer on. One warp for each group calls
+    /// it.
     #[track_caller]
     pub fn store(
         self,

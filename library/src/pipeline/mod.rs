@@ -250,7 +250,7 @@ impl<P: Payload> Pipeline<P> {
         }
     }
 
-    /// Releases a stage: each warp that the pipeline counts has read it, once it comes here.
+    /// Releases a stage: each warp that the pipeline counts arrives, and has read it.
     #[track_caller]
     pub fn consumer_release(self, stage: impl Into<Held>) -> Done {
         self.release(stage.into(), None)

@@ -4,7 +4,7 @@ use gluon_lang::lang::prelude::*;
 
 use crate::pipeline::{Consumers, Pipeline, PipelineState, Producers};
 
-/// Drawn tiles that are on their way to the partitions at a time.
+/// Drawn tiles that partitions have not all received yet.
 const SLOTS: usize = 2;
 
 /// Tiles drawn from a counter, for tiles that take different times: a program that is done early makes more of them. One partition
