@@ -4,7 +4,6 @@ use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
 use super::create::one_declared;
-use super::cut::powers_of_two;
 use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types};
@@ -36,8 +35,6 @@ impl OpRules for Gather {
             tensor(func, "gather", self.source)?,
             tensor(func, "gather", self.indices)?,
         );
-        powers_of_two("gather", self.source, s)?;
-        powers_of_two("gather", self.indices, i)?;
         let error = |code, message: String| {
             OpError::new(code, message)
                 .typed(self.source, s)
@@ -112,7 +109,6 @@ define_op! {
 impl OpRules for Histogram {
     fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
         let t = tensor(func, "histogram", self.operand)?;
-        powers_of_two("histogram", self.operand, t)?;
         let is_counted = matches!(t.elem, Elem::Data(DType::I32 | DType::U32));
         if !is_counted || t.rank() != 1 {
             return Err(OpError::new(

@@ -3,7 +3,6 @@
 use smallvec::smallvec;
 
 use super::control::check_combine;
-use super::cut::powers_of_two;
 use super::define::{answers, define_op};
 use super::reduce::reduced;
 use super::shape::tensor;
@@ -41,7 +40,6 @@ impl OpRules for Scan {
             return Err(OpError::new(Code::BrokenRule, "`scan` of nothing"));
         };
         let t = tensor(func, "scan", first)?;
-        powers_of_two("scan", first, t)?;
         if self.axis as usize >= t.rank() {
             let message = format!(
                 "`scan` along dimension {} of a tensor of rank {}, which has 0 to {}",

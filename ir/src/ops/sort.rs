@@ -38,6 +38,8 @@ impl OpRules for Sort {
             return Err(OpError::new(Code::BrokenRule, "`sort` of nothing"));
         };
         let t = tensor(func, "sort", first)?;
+        // Sorting networks exchange places that differ in one bit of the coordinate, and across a cut one of two may be
+        // missing. What would stand there must be larger than all keys, and integers have no such key to spare.
         powers_of_two("sort", first, t)?;
         let error = |code, message: String| OpError::new(code, message).typed(first, t);
         let axis = self.axis as usize;

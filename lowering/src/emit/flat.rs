@@ -112,22 +112,26 @@ impl Flat {
         let offset = |packed: u64| self.offset(&held.map, packed, |_| true);
         let bases = held.map.bases(Axis::Register);
         let most = widest_bytes / self.elem.bytes();
-        let mut steps: Vec<usize> = Vec::new();
+        let mut steps: Vec<u32> = Vec::new();
         while 1 << (steps.len() + 1) <= most {
             let wanted = 1 << steps.len();
             match bases.iter().position(|&basis| offset(basis) == wanted) {
-                Some(bit) => steps.push(1 << bit),
-                None => break,
+                // Across a cut, the other register need not exist.
+                Some(bit) if held.held.cut() >> bit & 1 == 0 => steps.push(1_u32 << bit),
+                _ => break,
             }
         }
-        let within: usize = steps.iter().sum();
-        let first = (0..held.registers()).filter(|r| held.is_own(*r) && r & within == 0);
+        let within: u32 = steps.iter().sum();
+        let is_first = |r: &usize| held.is_own(*r) && held.held.number(*r) & within == 0;
+        let first = (0..held.registers()).filter(is_first);
         let access = |first: usize| {
             let step = |at: usize| {
                 let set = steps.iter().enumerate().filter(|(k, _)| at >> k & 1 == 1);
-                set.map(|(_, step)| step).sum::<usize>()
+                set.map(|(_, step)| step).sum::<u32>()
             };
-            let registers = (0..1 << steps.len()).map(|at| first + step(at)).collect();
+            let registers = (0..1 << steps.len())
+                .map(|at| held.held.across(first, step(at)))
+                .collect();
             (offset(held.offsets[first]), registers)
         };
         first.map(access).collect()
@@ -172,8 +176,9 @@ impl Flat {
                 loaded[register] = element;
             }
         }
-        let copied = held.held.copied() as usize;
-        (0..loaded.len()).map(|r| loaded[r & !copied]).collect()
+        (0..loaded.len())
+            .map(|register| loaded[held.original(register)])
+            .collect()
     }
 
     /// The address so many elements further on.

@@ -49,8 +49,8 @@ impl Lower for Gather {
             // Nobody may write here again, or leave, while another CTA still reads.
             cx.sync_cluster();
         }
-        let copied = plan.indices.held.copied() as usize;
-        let results: Vec<Element> = (0..found.len()).map(|r| found[r & !copied]).collect();
+        let originals = (0..found.len()).map(|r| plan.indices.original(r));
+        let results: Vec<Element> = originals.map(|r| found[r]).collect();
         cx.set_result(inst, results);
         Ok(())
     }

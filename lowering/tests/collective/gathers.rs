@@ -256,3 +256,50 @@ fn histograms_count_each_element_once() {
         }
     }
 }
+
+#[test]
+fn extents_that_are_no_powers_of_two() {
+    const ROWS: &str = "Blocked([1, 4], [4, 8], [2, 1], [1, 0])";
+    const COLUMNS: &str = "Blocked([4, 1], [8, 4], [1, 2], [0, 1])";
+    for (axis, source, indices) in [
+        (0, (ROWS, &[48_u32, 80][..]), (ROWS, &[48_u32, 80][..])),
+        (1, (ROWS, &[48, 80]), (COLUMNS, &[48, 64])),
+        (1, (ROWS, &[32, 64]), (COLUMNS, &[32, 176])),
+        (0, (COLUMNS, &[7, 16]), (ROWS, &[96, 16])),
+    ] {
+        for (dtype, index) in [
+            (DType::I32, DType::I32),
+            (DType::I16, DType::I64),
+            (DType::I64, DType::I32),
+        ] {
+            let case = Case {
+                warps: 2,
+                axis,
+                source,
+                indices,
+                dtype,
+                index,
+            };
+            case.check();
+        }
+    }
+    // Within a thread and within a warp, where powers of two are looked up by shuffles.
+    Case {
+        warps: 1,
+        axis: 0,
+        source: ("Blocked([1], [32], [1], [0])", &[96]),
+        indices: ("Blocked([1], [32], [1], [0])", &[160]),
+        dtype: DType::I32,
+        index: DType::I32,
+    }
+    .check();
+    let counted = ("Blocked([4], [32], [4], [0])", 4);
+    for length in [384, 176, 7] {
+        check_histogram(
+            counted,
+            "Blocked([1], [32], [4], [0])",
+            (length, 64),
+            length == 176,
+        );
+    }
+}

@@ -277,3 +277,27 @@ fn what_a_scan_gives_is_not_alike_where_its_operand_is() {
         .collect();
     assert_eq!(from_bytes(&found[0], DType::I32), wanted);
 }
+
+#[test]
+fn extents_that_are_no_powers_of_two() {
+    for (layout, warps, shape) in [
+        ("Blocked([4], [32], [4], [0])", 4, &[384_u32][..]),
+        ("Blocked([1], [32], [4], [0])", 4, &[176]),
+        ("Blocked([2], [32], [2], [0])", 2, &[7]),
+        ("Blocked([1, 4], [4, 8], [2, 1], [1, 0])", 2, &[48, 80]),
+        ("Blocked([2, 2], [8, 4], [1, 2], [0, 1])", 2, &[24, 96]),
+        (
+            "Slice(1, Blocked([1, 4, 1], [2, 4, 4], [2, 1, 1], [2, 0, 1]))",
+            2,
+            &[12, 40],
+        ),
+        ("Wgmma([4, 1], [64, 176, 16])", 4, &[64, 176]),
+    ] {
+        for axis in 0..shape.len() {
+            for (dtype, is_reverse) in [(DType::I32, false), (DType::I64, true), (DType::I16, true)]
+            {
+                check(layout, warps, shape, dtype, (axis, is_reverse));
+            }
+        }
+    }
+}

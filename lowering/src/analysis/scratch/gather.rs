@@ -36,7 +36,9 @@ pub(crate) fn way(func: &Func, op: &Gather) -> GatherWay {
     let (Ok(from), Ok(at)) = maps else {
         return nothing;
     };
-    let lookup = Lookup::new(&from, &at, op.axis as usize);
+    // A lookup tells registers apart by bits of an index, and across a cut not all that these name exist.
+    let is_cut = from.is_cut() || at.is_cut();
+    let lookup = Lookup::new(&from, &at, op.axis as usize).filter(|_| !is_cut);
     // Only owners write, so no warp may hold copies of what another one owns, nor be idle until partitions begin.
     let stays_in_warp =
         lookup.is_some() && from.free_mask(Axis::Warp) == 0 && func.launch_warps() == func.warps;

@@ -63,10 +63,12 @@ impl Plan<'_> {
         let number = (0..run.len())
             .find(is_this)
             .expect("a block has a place in its run");
-        if number == 0 {
+        let mut earlier = (0..number)
+            .rev()
+            .map(|number| start | run.spread(self.place(run, number)));
+        let Some(previous) = earlier.find(|block| level.inclusive.contains_key(block)) else {
             return Ok(outer.clone());
-        }
-        let previous = start | run.spread(self.place(run, number - 1));
+        };
         let tuple = self.joined(outer, &level.inclusive[&previous], cx)?;
         Ok(Before::Always(tuple))
     }

@@ -33,7 +33,9 @@ use crate::analysis::scratch::runs::{Place, Run, places, runs};
 /// One element of each operand.
 type Tuple = Vec<Element>;
 
-/// Tuples of a thread, by the register that a block begins with: the one with zeros in all bits below the block's run.
+/// Tuples of a thread, by the number of the register that a block begins with: the one with zeros in all bits below the
+/// block's run. Of an extent that is no power of two, some blocks do not exist; the places of those that do are a prefix of
+/// their run, for the coordinate bits that are cut belong to registers.
 type Blocks = BTreeMap<u32, Tuple>;
 
 impl Lower for Scan {
@@ -45,8 +47,9 @@ impl Lower for Scan {
         let (own, of_totals) = results.split_at(self.operands.len());
         plan.set_totals(of_totals, &totals, cx);
         for (at, result) in own.iter().copied().enumerate() {
-            let elements: Vec<Element> = (0..plan.source.registers() as u32)
-                .map(|register| scanned[&(register & !copied)][at])
+            let held = &plan.source.held;
+            let elements: Vec<Element> = (0..plan.source.registers())
+                .map(|register| scanned[&(held.number(register) & !copied)][at])
                 .collect();
             cx.set(result, elements);
         }
@@ -94,7 +97,12 @@ impl<'s> Plan<'s> {
         let lists: Vec<_> = self.op.operands.iter().map(|v| cx.elements(*v)).collect();
         let own = (0..self.source.registers()).filter(|&r| self.source.is_own(r));
         let mut blocks: Blocks = own
-            .map(|r| (r as u32, lists.iter().map(|l| l[r]).collect()))
+            .map(|r| {
+                (
+                    self.source.held.number(r),
+                    lists.iter().map(|l| l[r]).collect(),
+                )
+            })
             .collect();
         if self.runs.is_empty() {
             return Ok((blocks.clone(), blocks));
@@ -131,7 +139,8 @@ impl<'s> Plan<'s> {
                     let key = |&offset: &u64| {
                         let coords = distribution.map.unpack_out(offset);
                         let in_source = coords.with_inserted(axis, 0);
-                        place[&self.source.map.pack_out(&in_source)] as u32
+                        let register = place[&self.source.map.pack_out(&in_source)];
+                        self.source.held.number(register)
                     };
                     let keys = distribution.offsets.iter().map(key);
                     keys.map(|key| totals[&key][at]).collect()
@@ -195,9 +204,12 @@ impl<'s> Plan<'s> {
             let mut total: Option<Tuple> = None;
             for number in 0..run.len() {
                 let block = key | run.spread(self.place(run, number));
+                let Some(own) = blocks.get(&block) else {
+                    continue;
+                };
                 let sum = match total {
-                    None => blocks[&block].clone(),
-                    Some(total) => cx.combine(self.op.combine, &total, &blocks[&block])?,
+                    None => own.clone(),
+                    Some(total) => cx.combine(self.op.combine, &total, own)?,
                 };
                 blocks.insert(block, sum.clone());
                 total = Some(sum);
@@ -287,7 +299,7 @@ impl<'s> Plan<'s> {
                     thread_numbers: &numbers,
                     elems: &self.elems,
                 };
-                let number = |key: &u32| tuples.number(self.source.offsets[*key as usize]);
+                let number = |key: &u32| tuples.number(self.offset_of(*key));
                 let sent: Vec<_> = blocks
                     .iter()
                     .map(|(key, tuple)| (number(key), tuple))
@@ -406,8 +418,14 @@ impl<'s> Plan<'s> {
         cx.shared_place(self.op.scratch.start + starts[operand], thread)
     }
 
+    /// The packed coordinates that a block's first register adds to those of its thread.
+    fn offset_of(&self, key: u32) -> u64 {
+        let register = self.source.held.with_number(key);
+        self.source.offsets[register.expect("a block begins with a register that exists")]
+    }
+
     fn slot_of(&self, slots: &Numbering, key: u32, elem: Elem, addr: Addr) -> Addr {
-        let slot = slots.number(self.source.offsets[key as usize]);
+        let slot = slots.number(self.offset_of(key));
         Addr {
             offset: addr.offset + (slot * elem.bytes()) as i32,
             ..addr
