@@ -59,7 +59,7 @@ fn threads_of_a_cta_and_an_sm() {
     check(
         warps,
         text,
-        "a kernel of 8 warps: the hardware runs 1, 2 or 4 in a CTA",
+        "a kernel of 8 warps: tiles are shared among 1, 2 or 4 warps of a CTA",
     );
     let threads = |target: &mut Target| target.sm.threads = 1024;
     check(threads, text, "an SM runs 1024 threads at once");

@@ -67,15 +67,16 @@ impl Verifier {
 fn check_size(func: &Func, found: &mut Diagnostics) {
     let most = func.target.cta.warps();
     if !func.warps.is_power_of_two() || func.warps > most {
-        found.push(Diagnostic::error(
+        let d = Diagnostic::error(
             Code::WrongWarps,
             None,
             format!(
-                "a kernel of {} warps: the hardware runs {} in a CTA",
+                "a kernel of {} warps: tiles are shared among {} warps of a CTA",
                 func.warps,
                 powers_of_two(most)
             ),
-        ));
+        );
+        found.push(d.help(other_warps(func.warps, most)));
     }
     let most = func.target.cta.shared_bytes;
     if func.shared_bytes > most {
@@ -101,6 +102,21 @@ fn check_size(func: &Func, found: &mut Diagnostics) {
         found.push(d.help(format!(
             "take 1 to {most} CTAs; up to {portable} fit everywhere"
         )));
+    }
+}
+
+/// What a kernel of so many warps could have instead.
+fn other_warps(warps: u32, most: u32) -> String {
+    let below = 1 << warps.max(1).ilog2();
+    let rest = warps - warps.min(below);
+    match (warps, rest) {
+        (0, _) => "take 1 warp or more".to_owned(),
+        _ if warps > most => format!("take {most} at most"),
+        (4.., 1 | 2 | 4 | 8) => format!(
+            "take {below} or {}, or have a CTA of {warps} in parts: {below} of the kernel's own and workers of {rest}, by `warp_specialize`",
+            2 * below
+        ),
+        _ => format!("take {below} or {}", 2 * below),
     }
 }
 
