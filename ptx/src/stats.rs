@@ -127,6 +127,7 @@ fn kind(inst: &Inst) -> Option<String> {
         Inst::TensorLoad(_) => "tma.load",
         Inst::TensorStore(_) => "tma.store",
         Inst::TensorReduce(_) => "tma.reduce",
+        Inst::Wgmma(wgmma) if wgmma.sparse.is_some() => "wgmma.sp",
         Inst::Wgmma(_) => "wgmma",
         Inst::WgmmaWaitGroup(_) => "wgmma.wait_group",
         Inst::Mma(_) => "mma",

@@ -287,6 +287,32 @@ fn matrix_shapes_and_types() {
     for (line, expected) in &cases {
         assert_eq!(problem(line), *expected, "\n{line}");
     }
+    let sparse = |rest: &str| format!("wgmma.mma_async.sp.sync.aligned.{rest};");
+    let cases = [
+        (
+            "m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd2, %r1, 0, %p1, 1, 1, 0, 0",
+            "sparse wgmma with .f32.bf16.bf16 has the shapes m64nNk32 with N a multiple of 8 up to 256, not m64n8k16",
+        ),
+        (
+            "m64n8k32.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd2, %rd1, 0, %p1, 1, 1, 0, 0",
+            "operand `metadata` is a .b64 register; expected a 32-bit register for .b32",
+        ),
+        (
+            "m64n8k64.s32.s8.s8 {%r4, %r5, %r6, %r7}, %rd1, %rd2, %r1, 1, %p1",
+            "sparse wgmma with .s32.s8.s8 has the sparsity selector 0, not 1",
+        ),
+        (
+            "m64n8k64.f32.e4m3.e4m3 {%f0, %f1, %f2, %f3}, %rd1, %rd2, %r1, 1, %p1, 1, 1",
+            "sparse wgmma with .f32.e4m3.e4m3 has the sparsity selector 0, not 1",
+        ),
+        (
+            "m64n8k16.f32.tf32.tf32 {%f0, %f1, %f2, %f3}, %rd1, %rd2, %r1, 1, %p1, 1, 1",
+            "",
+        ),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(problem(&sparse(line)), expected, "\n{line}");
+    }
     check(&[
         (
             "mma.sync.aligned.m16n8k4.row.col.f32.bf16.bf16.f32 {%f0}, {%r0}, {%r1}, {%f1};",

@@ -57,6 +57,7 @@ impl Target {
             wgmma.n_unit => "columns of one `wgmma` are a multiple of, and at least";
             wgmma.most_n => "columns of one `wgmma`";
             wgmma.pending_groups => "groups of `wgmma` that a wait leaves pending";
+            wgmma.sparse_depth_factor => "K of a sparse `wgmma`, in units of that of a dense one";
         };
         let more = [
             ("cta.warps", self.cta.warps().to_string(), "warps of a CTA"),

@@ -81,6 +81,9 @@ pub struct Wgmma {
     pub pending_groups: u32,
     /// Pairs of types, each with the depth K of one instruction.
     pub types: &'static [ProductTypes<u32>],
+    /// A sparse product is so many times as deep as the dense one of its types: A keeps one of as many elements
+    /// (PTX ISA 9.7.15.6, `wgmma.mma_async.sp`).
+    pub sparse_depth_factor: u32,
 }
 
 impl Wgmma {
@@ -89,7 +92,12 @@ impl Wgmma {
         Some(self.types.iter().find(|line| line.has(types))?.shapes)
     }
 
-    /// The depths K that instructions have, each once, in ascending order.
+    /// The depth K of one sparse instruction for these types, counted in elements of B.
+    pub fn sparse_depth(&self, types: [MatrixType; 3]) -> Option<u32> {
+        Some(self.depth(types)? * self.sparse_depth_factor)
+    }
+
+    /// The depths K that dense instructions have, each once, in ascending order.
     pub fn depths(&self) -> Vec<u32> {
         let mut depths: Vec<u32> = self.types.iter().map(|line| line.shapes).collect();
         depths.sort_unstable();

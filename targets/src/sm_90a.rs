@@ -76,6 +76,7 @@ pub const SM_90A: Target = Target {
             product("8-bit floats", &[E4m3, E5m2], &[F16, F32], 32),
             product("8-bit integers", &[S8, U8], &[S32], 32),
         ],
+        sparse_depth_factor: 2,
     },
     mma: Mma {
         types: &[

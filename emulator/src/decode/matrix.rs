@@ -1,7 +1,9 @@
 //! Matrix moves and products.
 
 use super::decoder::{Decoded, Decoder};
-use crate::program::matrix::{Element, GroupMultiply, LeftMatrix, MoveMatrix, Multiply};
+use crate::program::matrix::{
+    Element, GroupMultiply, LeftMatrix, MoveMatrix, Multiply, SparseRows,
+};
 use crate::program::{File, Op};
 use ptx::{Fragment, Ldmatrix, MatrixA, Mma, Movmatrix, Operand, Stmatrix, Type, Visit, Wgmma};
 use smallvec::SmallVec;
@@ -127,9 +129,22 @@ impl Visit<Wgmma> for Decoder<'_> {
                 LeftMatrix::Registers(registers)
             }
         };
+        let sparse = match i.sparse {
+            Some(sparse) => Some(SparseRows {
+                metadata: self.operand_in(Operand::Reg(sparse.metadata), File::Word, Type::B32)?,
+                selector: sparse.selector,
+            }),
+            None => None,
+        };
+        let compression = match sparse {
+            Some(_) => self.machine.wgmma.sparse_depth_factor as usize,
+            None => 1,
+        };
         let op = GroupMultiply {
             n,
             k,
+            columns: k / compression,
+            sparse,
             a_element,
             b_element,
             d_type: i.d_ty,
@@ -161,10 +176,14 @@ fn check_group_shape(wgmma: &target::Wgmma, i: &Wgmma) -> Decoded {
     let [m, n, k] = [i.shape.m, i.shape.n, i.shape.k].map(u32::from);
     let is_integer = i.d_ty == Type::S32;
     let types = ptx::matrix_types([i.a_ty, i.b_ty, i.d_ty]);
-    let depth = types.and_then(|types| wgmma.depth(types));
+    let depth = types.and_then(|types| match i.sparse {
+        Some(_) => wgmma.sparse_depth(types),
+        None => wgmma.depth(types),
+    });
     if m != wgmma.m || depth != Some(k) || !wgmma.has_columns(n, is_integer) {
         return Err(format!(
-            "there is no wgmma of shape m{m}n{n}k{k} for .{}",
+            "there is no {}wgmma of shape m{m}n{n}k{k} for .{}",
+            if i.sparse.is_some() { "sparse " } else { "" },
             i.a_ty.text()
         ));
     }

@@ -81,7 +81,16 @@ pub(crate) enum LeftMatrix {
     Registers(SmallVec<[u32; 4]>),
 }
 
-/// `wgmma.mma_async`, the part of one warp.
+/// The metadata of a sparse A.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SparseRows {
+    /// Slot of the metadata.
+    pub(crate) metadata: u32,
+    /// The lanes of the upper half of each four give it.
+    pub(crate) selector: bool,
+}
+
+/// `wgmma.mma_async` and `wgmma.mma_async.sp`, the part of one warp.
 #[derive(Clone, Debug)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -89,7 +98,11 @@ pub(crate) enum LeftMatrix {
 )]
 pub(crate) struct GroupMultiply {
     pub(crate) n: usize,
+    /// Rows of B.
     pub(crate) k: usize,
+    /// Columns of A as it is stored: half of K if it is sparse.
+    pub(crate) columns: usize,
+    pub(crate) sparse: Option<SparseRows>,
     pub(crate) a_element: Element,
     pub(crate) b_element: Element,
     /// f32, f16 or s32.

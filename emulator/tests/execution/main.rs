@@ -29,4 +29,5 @@ mod matrices;
 mod memory;
 mod printing;
 mod races;
+mod sparse;
 mod tensors;

@@ -4,7 +4,7 @@ use crate::kernel::{Kernel, Random};
 use emulator::FaultKind;
 
 /// Elements of a type: random patterns that are small numbers, and their values.
-fn elements(ty: &str, count: usize, seed: u64) -> (Vec<u8>, Vec<f64>) {
+pub(crate) fn elements(ty: &str, count: usize, seed: u64) -> (Vec<u8>, Vec<f64>) {
     let mut random = Random(seed);
     let mut bytes = Vec::new();
     let mut values = Vec::new();
@@ -28,7 +28,7 @@ fn elements(ty: &str, count: usize, seed: u64) -> (Vec<u8>, Vec<f64>) {
 }
 
 /// Small integers as f16: the exponent is that of the leading bit.
-fn f16_bits(value: i32) -> u16 {
+pub(crate) fn f16_bits(value: i32) -> u16 {
     let magnitude = value.unsigned_abs() as u16;
     if magnitude == 0 {
         return 0;
@@ -214,10 +214,10 @@ fn products_of_a_warp() {
 }
 
 /// Where element (`row`, `depth`) of an operand lies in shared memory, as TMA puts it there.
-struct Layout {
-    swizzle: usize,
-    transposed: bool,
-    rows: usize,
+pub(crate) struct Layout {
+    pub(crate) swizzle: usize,
+    pub(crate) transposed: bool,
+    pub(crate) rows: usize,
 }
 
 impl Layout {
@@ -240,7 +240,7 @@ impl Layout {
         at ^ ((at >> 7 & mask) << 4)
     }
 
-    fn descriptor(&self, start: u64, size: usize) -> u64 {
+    pub(crate) fn descriptor(&self, start: u64, size: usize) -> u64 {
         let (leading, stride) = match (self.swizzle, self.transposed) {
             (0, false) => (128, 256),
             (0, true) => (self.rows * size * 8, 128),
@@ -256,7 +256,7 @@ impl Layout {
         start >> 4 | (leading as u64 >> 4) << 16 | (stride as u64 >> 4) << 32 | mode << 62
     }
 
-    fn image(&self, bytes: &[u8], depth: usize, size: usize) -> Vec<u8> {
+    pub(crate) fn image(&self, bytes: &[u8], depth: usize, size: usize) -> Vec<u8> {
         let mut image = vec![0; 65536];
         let mut end = 0;
         for row in 0..self.rows {

@@ -152,7 +152,7 @@ impl<T: Element> Accumulator<T> {
         A: LeftFactor,
         A::Elem: Factor<B, T>,
     {
-        self.start(None, a.factor(), b.value())
+        self.start(None, [a.factor(), b.value()], None)
     }
 
     /// [`mma`](Accumulator::mma) where `keep` holds; where it does not, the sums before count as zero.
@@ -163,13 +163,49 @@ impl<T: Element> Accumulator<T> {
         A: LeftFactor,
         A::Elem: Factor<B, T>,
     {
-        self.start(Some(keep.value()), a.factor(), b.value())
+        self.start(Some(keep.value()), [a.factor(), b.value()], None)
+    }
+
+    /// Starts `self + a · b` with a sparse left factor, at twice the rate (PTX `wgmma.mma_async.sp`, ISA 9.7.15.6). Of
+    /// `[M, K]`, `a` has the kept half of each row, `[M, K / 2]`: two of four elements side by side, or one of two that have
+    /// 4 bytes. `b` is `[K, N]` as in [`mma`](Accumulator::mma), K a multiple of 64 bytes; the k of the accumulator's layout
+    /// counts kept elements, so that it is the same as of a dense product.
+    ///
+    /// `metadata` says which elements were kept: 4 bits for each group, and so `[M, K / 16]`, or `[M, K / 8]` for elements
+    /// of 4 bytes, in the layout [`sparse_metadata`](super::sparse_metadata). On the host, `tilekit::sparse::Compressed`
+    /// makes both of a matrix.
+    #[inline]
+    #[track_caller]
+    pub fn mma_sparse<A, B>(self, a: A, metadata: Tensor<u16>, b: Smem<B>) -> Self
+    where
+        A: LeftFactor,
+        A::Elem: Factor<B, T>,
+    {
+        self.start(None, [a.factor(), b.value()], Some(metadata.value()))
+    }
+
+    /// [`mma_sparse`](Accumulator::mma_sparse) where `keep` holds; where it does not, the sums before count as zero.
+    #[inline]
+    #[track_caller]
+    pub fn mma_sparse_if<A, B>(
+        self,
+        keep: Scalar<bool>,
+        a: A,
+        metadata: Tensor<u16>,
+        b: Smem<B>,
+    ) -> Self
+    where
+        A: LeftFactor,
+        A::Elem: Factor<B, T>,
+    {
+        let metadata = Some(metadata.value());
+        self.start(Some(keep.value()), [a.factor(), b.value()], metadata)
     }
 
     #[track_caller]
-    fn start(self, keep: Option<Value>, a: Value, b: Value) -> Self {
+    fn start(self, keep: Option<Value>, factors: [Value; 2], metadata: Option<Value>) -> Self {
         let settings = (self.precision, self.promote_every);
-        let value = trace::wgmma(self.value, a, b, keep, settings, here());
+        let value = trace::wgmma(self.value, factors, metadata, keep, settings, here());
         self.with_value(value)
     }
 
@@ -222,7 +258,7 @@ impl Accumulator<f32> {
         self
     }
 
-    /// Sums of 8-bit floats are added in full precision after every `elements` of K, a multiple of 32: the tensor cores
+    /// Sums of 8-bit floats are added in full precision after every `elements` of K, a multiple of 32, or of 64 where they are sparse: the tensor cores
     /// keep some 14 bits of a sum. The products are then waited for where they are started.
     #[track_caller]
     pub fn promote_every(mut self, elements: impl HostInt) -> Self {

@@ -52,6 +52,7 @@ mod scatter;
 mod shape;
 mod shared;
 mod sort;
+mod sparse;
 mod tensor_map;
 mod tma;
 mod trace;
@@ -105,6 +106,7 @@ pub use remote::RemoteCopy;
 pub use scan::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use scatter::Indexed;
 pub use shape::{cat, interleave, join};
+pub use sparse::sparse_metadata;
 pub use tensor_map::{GlobalTensor, Strides};
 pub use tma::{
     Coordinates, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait, tma_store_wait_read,

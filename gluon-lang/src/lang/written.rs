@@ -96,7 +96,7 @@ written! {
     bulk::BulkStore: "`BulkCopy::store`, `BulkCopy::reduce`, `BulkCopy::store_add`";
     bulk::BulkPrefetch: "`BulkCopy::prefetch`";
     wgmma::AccumulatorBegin: "`Accumulator::zeros`, `Accumulator::from_tensor`";
-    wgmma::WgmmaStart: "`Accumulator::mma`, `Accumulator::mma_if`";
+    wgmma::WgmmaStart: "`Accumulator::mma`, `Accumulator::mma_if`, `Accumulator::mma_sparse`, `Accumulator::mma_sparse_if`";
     wgmma::WgmmaWait: "`Accumulator::wait`, `Accumulator::wait_all`, `Accumulator::wait_older_than`";
     wgmma::FenceAsyncShared: "`fence_async_shared`";
     dot::MmaV2: "`mma_v2`, `mma_v2_tf32`";

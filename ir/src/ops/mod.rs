@@ -28,6 +28,7 @@ pub mod scratch;
 pub mod shape;
 pub mod shared;
 pub mod sort;
+mod sparse;
 mod split;
 pub mod sync;
 pub mod tensor_map;

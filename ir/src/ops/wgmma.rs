@@ -11,6 +11,7 @@ use super::cut::{are_multiples, nearest_multiples};
 use super::define::{answers, attr_enum, define_op};
 use super::mbarrier::check_predicate;
 use super::shared::descriptor;
+use super::sparse::check_metadata;
 use super::{OpRules, Types, Values};
 use crate::OpError;
 use crate::elem::{DType, Elem};
@@ -98,7 +99,8 @@ impl OpRules for AccumulatorBegin {
 
 define_op! {
     /// `accumulator + a · b`, started. `a` is `[M, K]` in shared memory or registers, `b` is `[K, N]` in shared memory, the
-    /// accumulator `[M, N]`. Without `use_accumulator` its old value counts as zero where that is false.
+    /// accumulator `[M, N]`. Without `use_accumulator` its old value counts as zero where that is false. With `metadata`, `a`
+    /// is sparse: `[M, K / 2]`, the kept elements.
     pub struct WgmmaStart = "wgmma" {
         /// What 32-bit floats count as.
         precision: InputPrecision,
@@ -112,6 +114,8 @@ define_op! {
         accumulator: Value,
         /// Whether the old value counts; a scalar boolean.
         use_accumulator: PackedOption<Value>,
+        /// Which elements of its rows `a` has, half of K of each: a tensor of 16-bit numbers with four chunks of a row each.
+        metadata: PackedOption<Value>,
     }
 }
 
@@ -134,12 +138,15 @@ impl OpRules for WgmmaStart {
                 ));
             }
         };
-        self.check_shapes(a_shape, b, acc)?;
+        self.check_shapes(a_shape, b, acc, self.compression(func))?;
         let elems = [a_elem, b.elem, acc.elem];
         let depth = check_elements(&func.target.wgmma, elems, self.precision)?;
-        self.check_promotion(a_elem, acc.elem)?;
+        self.check_promotion(a_elem, acc.elem, depth * self.compression(func))?;
         self.check_ctas(func, acc, b)?;
         self.check_tiles(func, acc, b, depth)?;
+        if let Some(metadata) = self.metadata.expand() {
+            check_metadata(func, metadata, [a_elem.bits(), b.shape[0]], acc)?;
+        }
         Ok(smallvec![Type::InFlight(acc.clone())])
     }
     answers!(effects(TENSOR_CORES), shared(a: AsyncRead, b: AsyncRead), cta_parts, free_layouts);
@@ -152,6 +159,14 @@ impl OpRules for WgmmaStart {
 }
 
 impl WgmmaStart {
+    /// K of B over that of A: above 1 where A is sparse and keeps one of so many elements.
+    pub fn compression(&self, func: &Func) -> u32 {
+        match self.metadata.expand() {
+            Some(_) => func.target.wgmma.sparse_depth_factor,
+            None => 1,
+        }
+    }
+
     /// Each CTA of a cluster multiplies what lies in its own shared memory into its part of the accumulator: it has the rows
     /// of A and the columns of B that belong to that, and all of K.
     fn check_ctas(&self, func: &Func, acc: &TensorType, b: &SmemType) -> Result<(), OpError> {
@@ -197,19 +212,20 @@ impl WgmmaStart {
     }
 
     /// Partial sums are worth a second set of registers only where the tensor cores round them.
-    fn check_promotion(&self, a: Elem, acc: Elem) -> Result<(), OpError> {
+    fn check_promotion(&self, a: Elem, acc: Elem, depth: u32) -> Result<(), OpError> {
         let every = self.promote_every;
         let is_of_fp8 = matches!(a, Elem::Data(DType::E4m3 | DType::E5m2)) && acc == Elem::F32;
-        if every == 0 || is_of_fp8 && every.is_multiple_of(32) {
+        if every == 0 || is_of_fp8 && every.is_multiple_of(depth) {
             return Ok(());
         }
         let error = OpError::new(
             Code::ElementMismatch,
             format!("`promote_every({every})` of products of {a} into {acc}"),
         );
-        Err(error.note(
-            "sums of 8-bit floats into f32 are promoted, after a multiple of 32 elements of K",
-        ))
+        let depth = if is_of_fp8 { depth } else { 32 };
+        Err(error.note(format!(
+            "sums of 8-bit floats into f32 are promoted, after a multiple of {depth} elements of K"
+        )))
     }
 
     /// Instructions must tile the accumulator and K, and the tensor cores must be able to read the factors.
@@ -228,6 +244,8 @@ impl WgmmaStart {
             OpError::new(Code::ShapeMismatch, message)
                 .origin(self.accumulator, format!("accumulator, {}", acc.layout))
         };
+        // Of a sparse product, A has half of the K of B.
+        let depth_of_b = depth * self.compression(func);
         let is_integer = acc.elem == Elem::I32;
         if !wgmma.has_columns(layout.n(), is_integer) {
             return Err(wrong(format!(
@@ -240,8 +258,9 @@ impl WgmmaStart {
             )));
         }
         if layout.instr_shape[2] != depth {
+            let which = if depth_of_b == depth { "" } else { "kept " };
             return Err(wrong(format!(
-                "one `wgmma` multiplies {depth} elements of {} along K, and the layout says {}",
+                "one `wgmma` multiplies {depth} {which}elements of {} along K, and the layout says {}",
                 b.elem, layout.instr_shape[2]
             ))
             .help(format!(
@@ -254,61 +273,78 @@ impl WgmmaStart {
         let of_ctas = acc.layout.linear(&acc.shape);
         let of_ctas = of_ctas.map_or_else(|_| Vec::new(), |map| map.basis_coords(Axis::Block));
         let part = part_of(acc, &of_ctas);
-        if part[0] < tile[0] || part[1] < tile[1] || b.shape[0] < depth {
+        if part[0] < tile[0] || part[1] < tile[1] || b.shape[0] < depth_of_b {
             let whose = if part == acc.shape {
                 ""
             } else {
                 "of each CTA "
             };
             return Err(wrong(format!(
-                "an accumulator {whose}of {part} and a K of {} are smaller than what the warps multiply at once, [{}, {}] by a K of {depth}",
+                "an accumulator {whose}of {part} and a K of {} are smaller than what the warps multiply at once, [{}, {}] by a K of {depth_of_b}",
                 b.shape[0], tile[0], tile[1]
             ))
             .help("take instructions of fewer columns, or larger tiles"));
         }
-        if !are_multiples(&part, &tile) || !b.shape[0].is_multiple_of(depth) {
+        if !are_multiples(&part, &tile) || !b.shape[0].is_multiple_of(depth_of_b) {
             let (m, n) = (
                 nearest_multiples(part[0], tile[0]),
                 nearest_multiples(part[1], tile[1]),
             );
             return Err(wrong(format!(
-                "an accumulator of {part} and a K of {} are no multiples of what the warps multiply at once, [{}, {}] by a K of {depth}",
+                "an accumulator of {part} and a K of {} are no multiples of what the warps multiply at once, [{}, {}] by a K of {depth_of_b}",
                 b.shape[0], tile[0], tile[1]
             ))
             .help(format!(
-                "with these instructions M can be {m} and N can be {n}; n may be any multiple of {} up to {} that divides N, and K any multiple of {depth}",
+                "with these instructions M can be {m} and N can be {n}; n may be any multiple of {} up to {} that divides N, and K any multiple of {depth_of_b}",
                 wgmma.n_unit, wgmma.most_n
             )));
         }
         if let Type::Smem(a) = func.ty(self.a) {
             check_readable(self.a, a, 0, wgmma.m, depth)?;
         }
-        check_readable(self.b, b, 1, layout.n(), depth)
+        check_readable(self.b, b, 1, layout.n(), depth_of_b)
     }
 
-    fn check_shapes(&self, a: &[u32], b: &SmemType, acc: &TensorType) -> Result<(), OpError> {
+    fn check_shapes(
+        &self,
+        a: &[u32],
+        b: &SmemType,
+        acc: &TensorType,
+        compression: u32,
+    ) -> Result<(), OpError> {
         let fits = a.len() == 2
             && b.shape.rank() == 2
             && acc.rank() == 2
-            && a[1] == b.shape[0]
+            && a[1].checked_mul(compression) == Some(b.shape[0])
             && a[0] == acc.shape[0]
             && b.shape[1] == acc.shape[1];
         if fits {
             return Ok(());
         }
+        let (what, left, help) = if compression == 1 {
+            (
+                "`wgmma` multiplies [M, K] by [K, N]",
+                "left",
+                "a tile of `[N, K]` is turned by `b.transpose()`, one of `[K, M]` by `a.transpose()`",
+            )
+        } else {
+            (
+                "a sparse `wgmma` multiplies [M, K / 2] with its metadata by [K, N]",
+                "left, the kept half of each row",
+                "`tilekit::sparse::Compressed` keeps half of each row on the host; a tile of `[N, K]` is turned by `b.transpose()`",
+            )
+        };
         Err(OpError::new(
             Code::ShapeMismatch,
             format!(
-                "`wgmma` multiplies [M, K] by [K, N] into [M, N]; these are {a:?}, {} and {}",
+                "{what} into [M, N]; these are {a:?}, {} and {}",
                 b.shape, acc.shape
             ),
         )
-        .origin(self.a, format!("left, {a:?}"))
+        .origin(self.a, format!("{left}, {a:?}"))
         .origin(self.b, format!("right, {}", b.shape))
         .origin(self.accumulator, format!("accumulator, {}", acc.shape))
-        .help(
-            "a tile of `[N, K]` is turned by `b.transpose()`, one of `[K, M]` by `a.transpose()`",
-        ))
+        .help(help))
     }
 }
 

@@ -17,5 +17,6 @@ mod matrix;
 mod pictures;
 mod relate;
 mod samples;
+mod sparse;
 mod text;
 mod tma;

@@ -73,6 +73,7 @@ mod shared;
 mod shuffle;
 mod sink;
 mod sort;
+mod sparse;
 mod split;
 mod sync;
 mod tensor_map;

@@ -25,6 +25,7 @@ use super::blank::Blank;
 use super::code::Code;
 use super::element::{Element, class};
 use super::shared::Addressing;
+use super::sparse::Metadata;
 use super::{Emitted, Emitter, Lower};
 
 impl Lower for FenceAsyncShared {
@@ -218,7 +219,7 @@ impl Emitter<'_> {
     /// bits of sums of 8-bit floats than a binary32 has.
     fn promoted(&mut self, product: &Product<'_>, steps: &[Step], sums: &[Reg], every: u32) {
         let class = accumulator_class(product.acc.elem);
-        let chunk = (every / product.k).max(1);
+        let chunk = (every / product.k_of_b).max(1);
         let count = product.tiles.len() as u32;
         for tile in 0..count {
             let of_tile: Vec<&Step> = steps.iter().filter(|s| s.tile == tile).collect();
@@ -265,6 +266,7 @@ struct Step {
     k: u32,
     a: MatrixA,
     b: Reg,
+    sparse: Option<ptx::Sparse>,
 }
 
 /// A product as its instructions see it.
@@ -273,10 +275,12 @@ struct Product<'f> {
     acc: &'f TensorType,
     a_elem: Elem,
     b_ty: &'f SmemType,
-    /// Rows, columns and depth of one instruction.
+    /// Rows, columns and depth of one instruction, the last counted in elements of A.
     m: u32,
     n: u32,
     k: u32,
+    /// Depth of one instruction in elements of B: that of A, unless A is sparse.
+    k_of_b: u32,
     /// Steps along K.
     depth: u32,
     /// Registers of one tile of the accumulator.
@@ -302,6 +306,7 @@ impl<'f> Product<'f> {
         let b_ty = cx.func.ty(op.b).as_smem();
         let b_ty = b_ty.expect("the right factor lies in shared memory");
         let [m, n, k] = [0, 1, 2].map(|dim| layout.instr_shape[dim]);
+        let k_of_b = k * op.compression(cx.func);
         let distribution = cx.distribution(acc);
         let elements = (n / 2) as usize;
         let place = |packed: u64| [0, 1].map(|dim| distribution.coordinate(packed, dim));
@@ -315,7 +320,8 @@ impl<'f> Product<'f> {
             m,
             n,
             k,
-            depth: b_ty.shape[0] / k,
+            k_of_b,
+            depth: b_ty.shape[0] / k_of_b,
             registers: if is_packed(acc.elem) {
                 elements / 2
             } else {
@@ -324,7 +330,7 @@ impl<'f> Product<'f> {
             tiles: tiles.map(|&packed| place(packed)).collect(),
             groups: warps.iter().skip(2).map(|&packed| place(packed)).collect(),
             a_plan: None,
-            b_plan: plan(b_ty, 1, n, k),
+            b_plan: plan(b_ty, 1, n, k_of_b),
         };
         if let Some(a_ty) = cx.func.ty(op.a).as_smem() {
             product.a_plan = Some(plan(a_ty, 0, m, k));
@@ -347,6 +353,8 @@ impl<'f> Product<'f> {
             Factor::Words(cx.code.factor_words(&elements, self.a_elem))
         };
         let b = Matrix::of(cx, self.op.b, self.b_plan, 1, &self.groups);
+        let metadata = self.op.metadata.expand();
+        let metadata = metadata.map(|value| Metadata::of(cx, value, self.a_elem.bits()));
         let mut rows: Vec<u32> = self.tiles.iter().map(|tile| tile[0]).collect();
         rows.sort_unstable();
         rows.dedup();
@@ -364,16 +372,23 @@ impl<'f> Product<'f> {
                         MatrixA::Registers(words[first..first + 4].iter().copied().collect())
                     }
                 };
-                let b = b.descriptor(cx, [k * self.k, column]);
+                let b = b.descriptor(cx, [k * self.k_of_b, column]);
+                let sparse = metadata.as_ref().map(|m| m.word(cx, row, k * self.k_of_b));
                 let tile = tile as u32;
-                steps.push(Step { tile, k, a, b });
+                steps.push(Step {
+                    tile,
+                    k,
+                    a,
+                    b,
+                    sparse,
+                });
             }
         }
         steps
     }
 
     fn instruction(&self, step: &Step, d: &[Reg], use_old: Operand) -> ptx::Wgmma {
-        let shape = Shape::new(self.m as u16, self.n as u16, self.k as u16);
+        let shape = Shape::new(self.m as u16, self.n as u16, self.k_of_b as u16);
         let is_tf32 = self.op.precision == InputPrecision::Tf32;
         let types = [
             element_type(self.acc.elem, false),
@@ -384,6 +399,7 @@ impl<'f> Product<'f> {
         ptx::Wgmma {
             trans_a: self.a_plan.is_some_and(|plan| plan.is_mn_major),
             trans_b: self.b_plan.is_mn_major,
+            sparse: step.sparse,
             ..ptx::Wgmma::new(shape, types, d, step.a.clone(), step.b, use_old)
         }
     }

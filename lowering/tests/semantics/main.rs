@@ -36,6 +36,7 @@ mod printing;
 mod random;
 mod reductions;
 mod shared;
+mod sparse;
 mod tensor_cores;
 mod tiles;
 mod values;

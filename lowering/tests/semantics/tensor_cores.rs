@@ -141,7 +141,7 @@ impl Product {
     }
 }
 
-fn of(number: f64, dtype: DType) -> Number {
+pub(crate) fn of(number: f64, dtype: DType) -> Number {
     if dtype.is_float() {
         Number::Float(number)
     } else {
@@ -149,14 +149,19 @@ fn of(number: f64, dtype: DType) -> Number {
     }
 }
 
-fn pointers(base: &str, dtype: DType, [rows, columns]: [u32; 2], layout: &str) -> String {
+pub(crate) fn pointers(
+    base: &str,
+    dtype: DType,
+    [rows, columns]: [u32; 2],
+    layout: &str,
+) -> String {
     let len = rows * columns;
     format!(
         "  %{base}i = arange {{start=0, end={len}}} : tensor<{len}xi32, auto>\n  %{base}r = reshape %{base}i : tensor<{rows}x{columns}xi32, auto>\n  %{base}at = set_layout %{base}r : tensor<{rows}x{columns}xi32, {layout}>\n  %{base}s = splat %{base} : tensor<{rows}x{columns}xptr<{dtype}>, {layout}>\n  %{base}p = ptr_add %{base}s, %{base}at : tensor<{rows}x{columns}xptr<{dtype}>, {layout}>\n"
     )
 }
 
-const TYPES: [[DType; 3]; 11] = [
+pub(crate) const TYPES: [[DType; 3]; 11] = [
     [DType::Bf16, DType::Bf16, DType::F32],
     [DType::F16, DType::F16, DType::F32],
     [DType::F16, DType::F16, DType::F16],

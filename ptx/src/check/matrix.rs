@@ -9,14 +9,19 @@ use crate::types::{Space, Type, matrix_types};
 impl Visit<Wgmma> for Checker<'_> {
     fn visit(&mut self, inst: &Wgmma) {
         let name = format!(
-            "wgmma with .{}.{}.{}",
+            "{}wgmma with .{}.{}.{}",
+            if inst.sparse.is_some() { "sparse " } else { "" },
             inst.d_ty.text(),
             inst.a_ty.text(),
             inst.b_ty.text()
         );
         let wgmma = &self.machine.wgmma;
         let types = matrix_types([inst.a_ty, inst.b_ty, inst.d_ty]);
-        let Some(k) = types.and_then(|types| wgmma.depth(types)) else {
+        let depth_of = |types| match inst.sparse {
+            Some(_) => wgmma.sparse_depth(types),
+            None => wgmma.depth(types),
+        };
+        let Some(k) = types.and_then(depth_of) else {
             return self.require(false, || format!("there is no {name}"));
         };
         let is_integer = inst.d_ty == Type::S32;
@@ -50,6 +55,14 @@ impl Visit<Wgmma> for Checker<'_> {
             MatrixA::Registers(fragment) => self.fragment("a", fragment, 4, Exact(Type::F16x2)),
         }
         self.reg("b", inst.b, Exact(Type::U64));
+        if let Some(sparse) = inst.sparse {
+            self.reg("metadata", sparse.metadata, Exact(Type::B32));
+            // All four lanes give metadata of 8-bit elements.
+            let has_selector = !sparse.selector || inst.a_ty.bits() > 8;
+            self.require(has_selector, || {
+                format!("{name} has the sparsity selector 0, not 1")
+            });
+        }
         match inst.scale_d {
             Operand::Int(_) => self.immediate("scale_d", &inst.scale_d, "0 or 1", |value| {
                 matches!(value, 0 | 1)

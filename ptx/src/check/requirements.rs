@@ -39,6 +39,7 @@ const fn arch(feature: &'static str, minor: u32) -> Requirement {
 pub fn requirement(inst: &Inst) -> Option<Requirement> {
     Some(match inst {
         // PTX ISA 9.7.15 and 9.7.19.5: only the architecture-specific target has warpgroup instructions.
+        Inst::Wgmma(wgmma) if wgmma.sparse.is_some() => arch("wgmma.sp", wgmma_minor(wgmma)),
         Inst::Wgmma(wgmma) => arch("wgmma", wgmma_minor(wgmma)),
         Inst::WgmmaFence(_) | Inst::WgmmaCommitGroup(_) | Inst::WgmmaWaitGroup(_) => {
             arch("wgmma", 0)
@@ -93,7 +94,11 @@ fn is_fp8(ty: Type) -> bool {
 
 fn wgmma_minor(wgmma: &Wgmma) -> u32 {
     let is_mixed = wgmma.d_ty == Type::S32 && wgmma.a_ty != wgmma.b_ty;
-    if is_mixed { 4 } else { 0 }
+    match (is_mixed, wgmma.sparse) {
+        (true, _) => 4,
+        (false, Some(_)) => 2,
+        (false, None) => 0,
+    }
 }
 
 fn cvt_requirement(cvt: &Cvt) -> Option<Requirement> {

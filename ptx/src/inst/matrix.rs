@@ -94,7 +94,17 @@ family! {
     Movmatrix: [; "movmatrix.sync.aligned.m8n8.trans.b16"] (out dst: Reg, in src: Reg);
 }
 
-/// A warpgroup-level matrix product `d = a * b (+ d)`, asynchronous (PTX ISA 9.7.15.5.2).
+/// What the sparse form of [`Wgmma`] has besides (PTX ISA 9.7.15.6): A is packed to half of its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sparse {
+    /// The places of the packed elements in their rows.
+    pub metadata: Reg,
+    /// The sparsity selector: which lanes of each four give the metadata. False for the first ones.
+    pub selector: bool,
+}
+
+/// A warpgroup-level matrix product `d = a * b (+ d)`, asynchronous (PTX ISA 9.7.15.5.2), or that of a sparse A
+/// (`wgmma.mma_async.sp`, 9.7.15.6.3).
 ///
 /// The immediates exist only for some types: both scales for floating-point inputs, transposition for f16 and
 /// bf16 (of A only when A is in shared memory).
@@ -120,6 +130,8 @@ pub struct Wgmma {
     pub a: MatrixA,
     /// Descriptor of matrix B in shared memory.
     pub b: Reg,
+    /// For a sparse A.
+    pub sparse: Option<Sparse>,
     /// False: `d = a * b`. A predicate register or an immediate.
     pub scale_d: Operand,
     /// A is negated.
@@ -151,6 +163,7 @@ impl Wgmma {
             d,
             a,
             b,
+            sparse: None,
             scale_d: scale_d.into(),
             negate_a: false,
             negate_b: false,

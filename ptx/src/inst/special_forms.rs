@@ -2,7 +2,7 @@
 
 use super::control::Call;
 use super::family::Family;
-use super::matrix::Wgmma;
+use super::matrix::{Sparse, Wgmma};
 use super::operands::OperandSyntax as _;
 use crate::operand::{Arguments, Fragment, MatrixA, Operand, Reg, Role};
 use crate::parse::{OperandParser, Reject};
@@ -11,6 +11,7 @@ use crate::spelling::{Mismatch, Modifier as _, Modifiers, Spelled as _};
 use crate::types::Type;
 
 const WGMMA: &str = "wgmma.mma_async.sync.aligned";
+const SPARSE_WGMMA: &str = "wgmma.mma_async.sp.sync.aligned";
 
 fn required<T: crate::spelling::Modifier>(modifiers: &mut Modifiers<'_>) -> Result<T, Mismatch> {
     T::parse(modifiers).ok_or(Mismatch)
@@ -19,7 +20,10 @@ fn required<T: crate::spelling::Modifier>(modifiers: &mut Modifiers<'_>) -> Resu
 impl Family for Wgmma {
     fn print(&self, printer: &mut Printer<'_>) {
         let mut opcode = printer.opcode();
-        opcode.piece(WGMMA);
+        opcode.piece(match self.sparse {
+            Some(_) => SPARSE_WGMMA,
+            None => WGMMA,
+        });
         self.shape.print(&mut opcode);
         if self.satfinite {
             opcode.piece("satfinite");
@@ -30,6 +34,10 @@ impl Family for Wgmma {
         printer.operand(&self.d);
         printer.operand(&self.a);
         printer.operand(&self.b);
+        if let Some(sparse) = &self.sparse {
+            printer.operand(&sparse.metadata);
+            printer.operand(&Operand::Int(sparse.selector.into()));
+        }
         printer.operand(&self.scale_d);
         if self.has_scales() {
             printer.operand(&Operand::Int(if self.negate_a { -1 } else { 1 }));
@@ -47,7 +55,10 @@ impl Family for Wgmma {
         modifiers: &mut Modifiers<'_>,
         operands: &mut OperandParser<'_, '_>,
     ) -> Result<Self, Reject> {
-        modifiers.require(WGMMA)?;
+        let is_sparse = modifiers.eat(SPARSE_WGMMA);
+        if !is_sparse {
+            modifiers.require(WGMMA)?;
+        }
         let shape = required(modifiers)?;
         let satfinite = modifiers.eat("satfinite");
         let types = [
@@ -56,14 +67,24 @@ impl Family for Wgmma {
             required(modifiers)?,
         ];
         modifiers.end()?;
-        operands.begin(4);
+        operands.begin(if is_sparse { 6 } else { 4 });
         let (d, a) = (
             operands.required::<Fragment>()?,
             operands.required::<MatrixA>()?,
         );
-        let (b, scale_d) = (operands.required::<Reg>()?, operands.required::<Operand>()?);
+        let b = operands.required::<Reg>()?;
+        let sparse = if is_sparse {
+            Some(Sparse {
+                metadata: operands.required()?,
+                selector: operands.choice([0, 1])?,
+            })
+        } else {
+            None
+        };
+        let scale_d = operands.required::<Operand>()?;
         let mut inst = Self {
             satfinite,
+            sparse,
             ..Self::new(shape, types, d, a, b, scale_d)
         };
         if inst.has_scales() {
@@ -84,6 +105,9 @@ impl Family for Wgmma {
         self.d.visit(Role::ReadWrite, f);
         self.a.visit(Role::Read, f);
         self.b.visit(Role::Read, f);
+        if let Some(sparse) = &self.sparse {
+            sparse.metadata.visit(Role::Read, f);
+        }
         self.scale_d.visit(Role::Read, f);
     }
 
@@ -91,6 +115,9 @@ impl Family for Wgmma {
         self.d.visit_mut(Role::ReadWrite, f);
         self.a.visit_mut(Role::Read, f);
         self.b.visit_mut(Role::Read, f);
+        if let Some(sparse) = &mut self.sparse {
+            sparse.metadata.visit_mut(Role::Read, f);
+        }
         self.scale_d.visit_mut(Role::Read, f);
     }
 }

@@ -43,7 +43,8 @@ impl Descriptor {
         address ^ ((address >> 7 & (self.span / 16 - 1)) << 4)
     }
 
-    /// Address of a chunk of a matrix whose rows run along K: half `chunk` of the 32 bytes of `row`.
+    /// Address of a chunk of a matrix whose rows run along K: 16 bytes of `row`, which has two of them, or four in a sparse
+    /// product.
     pub(crate) fn along_k(&self, row: u32, chunk: u32) -> u32 {
         let offset = if self.span == 16 {
             row % 8 * 16 + row / 8 * self.stride + chunk * self.leading

@@ -9,6 +9,8 @@ pub(crate) struct ProductInFlight {
     pub(crate) step: u32,
     /// Widened rows of A when its operand is in registers.
     pub(crate) left: Option<Vec<f32>>,
+    /// For each packed element of the rows of a sparse A, its place in the row.
+    pub(crate) places: Option<Vec<u8>>,
     pub(crate) a: Option<Descriptor>,
     pub(crate) b: Descriptor,
     pub(crate) accumulate: bool,

@@ -4,4 +4,5 @@ pub(crate) mod element;
 pub(crate) mod ldmatrix;
 pub(crate) mod mma;
 pub(crate) mod operands;
+pub(crate) mod sparse;
 pub(crate) mod wgmma;

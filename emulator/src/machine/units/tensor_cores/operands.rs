@@ -36,7 +36,7 @@ impl Worker<'_> {
         op: &GroupMultiply,
         descriptor: &Descriptor,
     ) -> Stepped<Vec<f32>> {
-        let mut values = vec![0.0; ROWS * op.k];
+        let mut values = vec![0.0; ROWS * op.columns];
         let chunks = left_chunks(descriptor, op, scene.warp.index % 4);
         let per_chunk = CHUNK / op.a_element.bytes();
         let mut part = [0.0; CHUNK];
@@ -44,9 +44,9 @@ impl Worker<'_> {
             widen(op.a_element, &self.chunk(scene, address)?, &mut part);
             if op.a_transposed {
                 let (depth, row) = (index / 2, index % 2 * 8);
-                (0..8).for_each(|i| values[(row + i) * op.k + depth] = part[i]);
+                (0..8).for_each(|i| values[(row + i) * op.columns + depth] = part[i]);
             } else {
-                let at = index / 2 * op.k + index % 2 * per_chunk;
+                let at = index / 2 * op.columns + index % 2 * per_chunk;
                 values[at..at + per_chunk].copy_from_slice(&part[..per_chunk]);
             }
         }
@@ -71,7 +71,8 @@ impl Worker<'_> {
                 let at = index / per_row * op.n + index % per_row * 8;
                 out[at..at + 8].copy_from_slice(&part[..8]);
             } else {
-                let (column, depth) = (index / 2, index % 2 * per_chunk);
+                let per_row = op.k / per_chunk;
+                let (column, depth) = (index / per_row, index % per_row * per_chunk);
                 (0..per_chunk).for_each(|i| out[(depth + i) * op.n + column] = part[i]);
             }
         }
@@ -82,7 +83,7 @@ impl Worker<'_> {
 /// Chunks of the rows of A that warp `quarter` of the group reads.
 pub(crate) fn left_chunks(descriptor: &Descriptor, op: &GroupMultiply, quarter: u32) -> Vec<u32> {
     if op.a_transposed {
-        return (0..op.k as u32 * 2)
+        return (0..op.columns as u32 * 2)
             .map(|i| descriptor.along_mn(i / 2, quarter * 2 + i % 2))
             .collect();
     }
@@ -98,8 +99,9 @@ pub(crate) fn right_chunks(descriptor: &Descriptor, op: &GroupMultiply) -> Vec<u
             .map(|i| descriptor.along_mn(i / per_row, i % per_row))
             .collect();
     }
-    (0..op.n as u32 * 2)
-        .map(|i| descriptor.along_k(i / 2, i % 2))
+    let per_row = (op.k * op.b_element.bytes() / CHUNK) as u32;
+    (0..op.n as u32 * per_row)
+        .map(|i| descriptor.along_k(i / per_row, i % per_row))
         .collect()
 }
 

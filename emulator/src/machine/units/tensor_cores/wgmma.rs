@@ -15,6 +15,7 @@ use crate::machine::units::tensor_cores::mma::left_fragment;
 use crate::machine::units::tensor_cores::operands::{
     ROWS, add_to_accumulators, left_chunks, multiply_row, right_chunks,
 };
+use crate::machine::units::tensor_cores::sparse::{multiply_sparse_row, places_of_kept};
 use crate::program::matrix::{GroupMultiply, LeftMatrix};
 use crate::program::source::name_step;
 use crate::program::{Code, Op};
@@ -45,14 +46,17 @@ impl Worker<'_> {
         let b = descriptor(regs, op.b)?;
         let (a, left) = match &op.a {
             LeftMatrix::Descriptor(slot) => (Some(descriptor(regs, *slot)?), None),
-            LeftMatrix::Registers(slots) => {
-                (None, Some(left_fragment(regs, slots, op.a_element, op.k)))
-            }
+            LeftMatrix::Registers(slots) => (
+                None,
+                Some(left_fragment(regs, slots, op.a_element, op.columns)),
+            ),
         };
         let accumulate = uniform_predicate(regs, op.accumulate)?;
+        let places = op.sparse.map(|sparse| places_of_kept(regs, op, sparse));
         let started = ProductInFlight {
             step: scene.path.pc,
             left,
+            places: places.transpose()?,
             a,
             b,
             accumulate,
@@ -239,8 +243,15 @@ impl Worker<'_> {
             -1.0
         };
         let mut sums = vec![0.0f32; ROWS * op.n];
-        for (sums, a) in sums.chunks_exact_mut(op.n).zip(a.chunks_exact(op.k)) {
-            multiply_row(sums, a, b, op.n, sign);
+        let rows = sums.chunks_exact_mut(op.n).zip(a.chunks_exact(op.columns));
+        for (row, (sums, a)) in rows.enumerate() {
+            match &started.places {
+                Some(places) => {
+                    let places = &places[row * op.columns..][..op.columns];
+                    multiply_sparse_row(sums, a, places, b, sign);
+                }
+                None => multiply_row(sums, a, b, op.n, sign),
+            }
         }
         add_to_accumulators(&mut scene.warp.regs, op, &sums, started.accumulate);
         scene.warp.products.completed += 1;

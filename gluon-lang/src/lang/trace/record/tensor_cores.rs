@@ -39,8 +39,8 @@ pub(crate) fn accumulator_of(init: Value, at: At) -> Value {
 #[inline(never)]
 pub(crate) fn wgmma(
     accumulator: Value,
-    a: Value,
-    b: Value,
+    [a, b]: [Value; 2],
+    metadata: Option<Value>,
     keep: Option<Value>,
     (precision, promote_every): (InputPrecision, u32),
     at: At,
@@ -54,6 +54,7 @@ pub(crate) fn wgmma(
             b,
             accumulator,
             use_accumulator: keep.into(),
+            metadata: metadata.into(),
         };
         trace.push1(op, ty, at)
     })
