@@ -73,6 +73,7 @@
 //! - [`Device`], [`Buffer`], [`Stream`], [`Event`], [`Graph`]: memory, queues and recorded work, on a GPU or on the emulator.
 //! - [`Kernel`], [`Compiler`], [`LoadedKernel`]: from a kernel function to a launch; [`TensorView`] is what a tensor map is
 //!   made of.
+//! - [`sparse`]: matrices compressed for the sparse products of the tensor cores.
 //! - [`Toolchain`], [`ptxas`], [`cache`]: from PTX to code that a GPU loads.
 //! - [`library`]: pipelines, tile schedulers and epilogues, written in the language.
 //! - [`case`]: what `cargo tilekit run`, `test` and `bench` do with a kernel; [`Peer`] and [`Gemm`]: what `bench` times beside it.
@@ -96,6 +97,7 @@ mod number;
 mod peer;
 pub mod prelude;
 pub mod report;
+pub mod sparse;
 mod stream;
 mod tensor_map;
 mod toolchain;
