@@ -1,0 +1,167 @@
+//! `C = A · Bᵀ` with a left factor of which half of each row is kept, two of four elements (2:4), at up to twice the rate: the
+//! kernel of [`matmul_warp_specialized`] with `mma_sparse`. A stage has the kept elements of a block of A, the block of B,
+//! and the metadata that says where the elements were. That comes by a bulk copy: the host writes it tile after tile.
+
+use tilekit::prelude::*;
+use tilekit::sparse::Compressed;
+
+use crate::products::matmul_warp_specialized::matmul_warp_specialized;
+
+/// Consumer warpgroups, and the rows of each: those of one instruction.
+const GROUPS: usize = 2;
+const ROWS: usize = 64;
+const BM: usize = GROUPS * ROWS;
+const BN: usize = 256;
+/// The depth of a stage, of which A keeps half, and the numbers of metadata for it: one for 16 elements of a row.
+const BK: usize = 64;
+const NUMBERS: usize = BK / 16;
+const STAGES: usize = 4;
+
+/// A tile of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at a time. `kept` is `[M, K / 2]`, `metadata` has tiles of
+/// `[BM, NUMBERS]`, those of the same rows side by side. Edges need no code: TMA loads read zeros outside of a tensor, TMA stores
+/// drop what is written there, and the metadata ends with a whole tile.
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
+pub fn matmul_sparse<T: Float + Factor<T, f32>>(
+    #[block([BM, BK / 2], Nvmma::B64)] kept: TensorMap<T>,
+    metadata: Ptr<u16>,
+    #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
+    #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
+    m: i32,
+    n: i32,
+    k: i32,
+) {
+    let buffers = (
+        Smem::<T>::alloc([STAGES, BM, BK / 2], kept.layout()),
+        Smem::<T>::alloc([STAGES, BN, BK], b.layout()),
+        Smem::<u16>::alloc([STAGES, BM * NUMBERS], Swizzled::plain([0])),
+    );
+    let pipeline = Pipeline::new(buffers, Producers::Tma, Consumers::warpgroups(GROUPS));
+    let turns = Turns {
+        buffers: 1,
+        groups: GROUPS,
+        warps: 4,
+    };
+    let epilogue = EpilogueStore::alloc(c, turns);
+    let tiles = GroupedRows::new([m, n], [BM, BN], 16);
+    let steps = steps_along(k, BK);
+
+    let multiply = |group: usize| {
+        let rows = group * ROWS..(group + 1) * ROWS;
+        let sums = Wgmma::new([4, 1], [64, BN, 16]);
+        let (mut at, mut turn) = (pipeline.start(), epilogue.start());
+        for _ in tiles.of_program() {
+            let mut acc = Accumulator::zeros([ROWS, BN], sums.clone());
+            for _ in range(0, steps) {
+                let stage = pipeline.consumer_wait(at);
+                let (a, b, places) = stage.tiles;
+                let places = places.reshape([BM, NUMBERS]).slice(0, rows.clone());
+                let places = places.load(sparse_metadata::<T>(&sums, [ROWS, BK]));
+                let a = a.slice(0, rows.clone());
+                acc = acc.mma_sparse(a, places, b.transpose()).wait(0);
+                at = pipeline.consumer_release(stage).advance();
+            }
+            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
+        }
+    };
+    let store = |group: usize| {
+        let mut turn = epilogue.start();
+        for tile in tiles.of_program() {
+            let [row, column] = tiles.place(tile);
+            let at = [row * BM + group * ROWS, column * BN];
+            turn = epilogue.store(group, turn, c, at);
+        }
+    };
+    let copy = || {
+        let mut at = pipeline.start();
+        for tile in tiles.of_program() {
+            let [row, column] = tiles.place(tile);
+            for step in range(0, steps) {
+                let stage = pipeline.producer_acquire(at);
+                let (a_tile, b_tile, places) = stage.tiles;
+                kept.load([row * BM, step * (BK / 2)], a_tile, stage.full);
+                b.load([column * BN, step * BK], b_tile, stage.full);
+                let tile = metadata.bulk((row * steps + step) * (BM * NUMBERS));
+                tile.load(places, stage.full);
+                at = pipeline.commit(stage).advance();
+            }
+        }
+    };
+    warp_specialize()
+        .registers(232)
+        .main(|| multiply(0))
+        .worker(Warps(4).registers(232), || multiply(1))
+        .worker(Warps(1).registers(40), copy)
+        .worker(Warps(1).registers(40), || store(0))
+        .worker(Warps(1).registers(40), || store(1))
+        .run();
+}
+
+/// Elements from one row to the next, so that rows begin at multiples of 16 bytes.
+fn stride(columns: usize) -> usize {
+    columns.next_multiple_of(8)
+}
+
+/// A sparse product beside the dense products of the same matrix, in which zeroes stand where nothing is kept: by our own
+/// kernel, and by cuBLAS.
+fn sparse<T: Float + Factor<T, f32> + DeviceElement>(
+    case: &mut Case,
+    factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
+    tolerance: impl FnOnce(&Gemm) -> Tolerance,
+) -> CaseResult {
+    let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
+    let whole = factor(case, "whole", [m, stride(k)]);
+    let compressed = Compressed::of(whole.host(), stride(k));
+    let (dense, kept) = (compressed.dense(), compressed.kept().to_vec());
+    let numbers = compressed.metadata_tiles([BM, BK]);
+    let shape = [m, compressed.kept_columns()];
+    let a = case.input("a", [m, stride(k)], move |at| dense[at]);
+    let kept = case.input("kept", shape, move |at| kept[at]);
+    let metadata = case.input("metadata", [numbers.len()], move |at| numbers[at]);
+    let b = factor(case, "b", [n, stride(k)]);
+    let c = case.output::<T>("c", [m, stride(n)]);
+
+    let gemm = Gemm::new(&a, &b, &c).transposed_b().with_size([m, n, k]);
+    case.peer(Peer::Cublas(gemm.clone()));
+    let strided = [stride(k), 1];
+    let b_map = || b.view().with_shape([n, k]).with_strides(strided);
+    let c_map = || c.view().with_shape([m, n]).with_strides([stride(n), 1]);
+    let programs = (m.div_ceil(BM) * n.div_ceil(BN)).min(128);
+    let size = [m, n, k].map(|size| size as i32);
+    let a_map = a.view().with_shape([m, k]).with_strides(strided);
+    let arguments = (a_map, b_map(), c_map(), size[0], size[1], size[2]);
+    let twin = matmul_warp_specialized::<T, 256, 64, 4>;
+    case.rival("dense", gemm.tolerance(), twin, programs, arguments)?;
+    // Of the rows' last group all is read, for it has its own metadata.
+    let columns = k.div_ceil(4) * 2;
+    let kept_map = kept.view().with_shape([m, columns]);
+    let kept_map = kept_map.with_strides([shape[1], 1]);
+    let arguments = (
+        kept_map,
+        &metadata,
+        b_map(),
+        c_map(),
+        size[0],
+        size[1],
+        size[2],
+    );
+    case.launch(matmul_sparse::<T>, programs, arguments)?;
+    let tolerance = tolerance(&gemm);
+    case.expect_part_in_units(&c, [m, n], || gemm.reference(), tolerance)?;
+    case.does_tensor_flops::<T>(2 * m * n * k);
+    case.moves_bytes(size_of::<T>() * (m * k / 2 + n * k + m * n) + m * k / 8);
+    Ok(())
+}
+
+#[case(sizes(m = [640, 200, 1], n = [768, 264, 1], k = [256, 72, 1]))]
+fn matmul_sparse_bf16(case: &mut Case) -> CaseResult {
+    let factor = |case: &mut Case, name: &str, shape: [usize; 2]| case.normal::<bf16>(name, shape);
+    sparse(case, factor, Gemm::tolerance)
+}
+
+/// Small whole numbers, whose sums are exact.
+#[case(sizes(m = [256, 136], n = [512, 72], k = [320, 200]))]
+fn matmul_sparse_exact(case: &mut Case) -> CaseResult {
+    let factor =
+        |case: &mut Case, name: &str, shape: [usize; 2]| case.integers::<f16>(name, shape, -3..4);
+    sparse(case, factor, |_| Exactly)
+}
