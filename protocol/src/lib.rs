@@ -1,5 +1,5 @@
 //! What `cargo tilekit` and a package's harness share: the [`request`] that one makes of the other, the [`Exit`] that comes
-//! back, the package's [`config`], and the forms in which both speak.
+//! back, the package's [`config`], and the forms of messages.
 //!
 //! It knows no kernel, so that the tool is built without the compiler and the emulator that every harness is linked with.
 #![forbid(unsafe_code)]

@@ -3,8 +3,8 @@
 //! Lowering, the PTX checker, the emulator, the runtime, the verifier, diagnostics and the book read their limits here, so that
 //! each number stands once. A second architecture is a second table beside [`SM_90A`], and the ops of its own instructions.
 //!
-//! What every NVIDIA GPU has in common is no limit of a target and not here: 32 threads of a warp, whose masks are 32-bit words,
-//! and 4 warps of a warpgroup (PTX ISA 9.7.15.1).
+//! Formats of PTX and facts of all NVIDIA GPUs are no limits of a target: banks, mbarriers and encoded tensor maps have constants
+//! here ([`BANKS`]), and 32 threads of a warp, whose masks are 32-bit words, and 4 warps of a warpgroup (PTX ISA 9.7.15.1) have none.
 
 mod every_target;
 mod facts;

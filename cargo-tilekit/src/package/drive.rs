@@ -39,7 +39,7 @@ impl From<Verb> for Order {
     }
 }
 
-/// Finds the package, builds its harness and has it carry the order out.
+/// Finds the package, builds its harness and has it execute the request.
 ///
 /// # Errors
 /// No package, one without kernels or with a mistake in its configuration, or one that does not compile.

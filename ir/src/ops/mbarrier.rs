@@ -194,8 +194,8 @@ impl OpRules for MbarrierArrive {
 }
 
 define_op! {
-    /// Waits until the barrier has completed the phase of the given parity. What arrivers and copies did before is seen
-    /// after.
+    /// Waits until the barrier has completed the phase of the given parity. Writes before the arrivals and those of
+    /// the copies are visible after it.
     pub struct MbarrierWait = "mbarrier_wait" {
         /// The barrier.
         barrier: Value,

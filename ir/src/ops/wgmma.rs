@@ -349,8 +349,8 @@ impl WgmmaStart {
 }
 
 define_op! {
-    /// Waits until at most `pending` groups of this warpgroup are in flight, and gives the accumulators back: as
-    /// tensors those that are done, as in flight those that more will be added to.
+    /// Waits until at most `pending` groups of this warpgroup are in flight. Its results are the accumulators:
+    /// tensors where the products are complete, in-flight accumulators where more products follow.
     pub struct WgmmaWait = "wgmma_wait" {
         /// Groups that may still be in flight.
         pending: u32,

@@ -76,7 +76,7 @@ impl Limits {
     /// A quarter of the shared memory that a CTA has at two CTAs per SM, in whole KiB; accesses as wide as the target's.
     pub fn of(target: &Target) -> Self {
         Self {
-            scratch_bytes: target.cta.shared_bytes / 8 >> 10 << 10,
+            scratch_bytes: target.cta.shared_bytes / 8 / 1024 * 1024,
             widest_bytes: target.access.widest_bytes,
         }
     }

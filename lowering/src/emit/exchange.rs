@@ -1,5 +1,5 @@
-//! Exchange through shared memory: every thread writes what it holds, a barrier of their scope, and every thread reads
-//! what it shall hold.
+//! Exchange through shared memory: every thread stores its elements, a barrier of the exchange's scope follows, and every
+//! thread loads the elements that the new layout gives it.
 
 use ir::elem::Elem;
 use layout::convert::{AccessKind, LaneAccess, PerThread, RemoteRead, Scope, SharedPlan};

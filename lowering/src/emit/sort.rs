@@ -148,7 +148,7 @@ impl<'s> Network<'s> {
         }
     }
 
-    /// Of pairs of elements whose coordinates differ in `bit`, both places get the one that comes first.
+    /// Of each pair of elements whose coordinates differ in `bit`, both places get the one that sorts first.
     fn merge(&mut self, bit: usize, cx: &mut Emitter<'_>) {
         if let (Axis::Register, r) = self.holders[bit] {
             for low in self.registers_without(1 << r) {

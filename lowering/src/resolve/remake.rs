@@ -48,7 +48,7 @@ pub(super) fn cut(func: &Func, engine: &Engine<'_>, conflict: &Conflict) -> Opti
     along(second, &first.layout).or_else(|| along(first, &second.layout))
 }
 
-/// Follows the way on which `moving` came to `value`, as if `value` had the layout `staying`.
+/// Follows the path along which `moving` reached `value`, as if `value` had the layout `staying`.
 fn along_way(
     (func, engine): (&Func, &Engine<'_>),
     rematerializable: &EntitySet<Value>,

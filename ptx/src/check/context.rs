@@ -1,4 +1,4 @@
-//! The body under examination, and the questions that every family asks about its operands.
+//! The function body being checked, and the checks of operands that all families share.
 
 use super::error::{CheckError, Problem};
 use super::legal::Need;

@@ -40,7 +40,7 @@ impl TensorDim {
 }
 
 family! {
-    /// Copies 4, 8 or 16 bytes from global to shared memory (PTX ISA 9.7.9.25.3). `src_bytes` may be fewer
+    /// Copies as many bytes as [`async_bytes`](target::AccessLimits::async_bytes) allows from global to shared memory (PTX ISA 9.7.9.25.3). `src_bytes` may be fewer
     /// (the rest becomes zero), or a predicate that skips the source.
     CpAsync: ["cp.async" cache: CpAsyncCache, "shared" "global" policy ? CachePolicy, prefetch ? L2Prefetch]
         (in dst: Addr, in src: Addr, in bytes: Operand, in src_bytes ? Operand; in policy);

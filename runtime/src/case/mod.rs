@@ -141,7 +141,7 @@ impl Case {
     /// A run of the case `name`.
     ///
     /// # Errors
-    /// What making a stream on the device ended with.
+    /// The error of creating a stream on the device.
     pub fn new(name: &str, sizes: Sizes, mode: Mode) -> Result<Case> {
         let stream = match &mode {
             Mode::Describe => None,

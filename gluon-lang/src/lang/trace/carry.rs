@@ -78,7 +78,7 @@ impl Walker<'_> {
         (self.visit)(&self.path, Leaf::Form(form));
     }
 
-    /// Something behind a reference or in a cell: it is seen through this copy, and cannot be put back.
+    /// A value behind a reference or in a cell: this copy shows it, and cannot be restored into its place.
     pub fn copy(&mut self, copy: &mut dyn Carry) {
         let visit = &mut *self.visit;
         let mut watching = |path: &str, leaf: Leaf<'_>| match leaf {

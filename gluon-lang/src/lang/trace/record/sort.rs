@@ -1,4 +1,4 @@
-//! Sorting: floats as integers of the same order, and elements together with where they stood in one word.
+//! Sorting: floats as integers of the same order, and elements packed with their index into one word.
 
 use super::super::{At, Trace, with};
 use diag::Code;
