@@ -43,7 +43,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let name = path.file_name().and_then(|name| name.to_str());
         if path.is_dir() && name != Some("tests") {
             collect(&path, files);
-        } else if name.is_some_and(|name| name.ends_with(".rs") && name != "tests.rs") {
+        } else if name != Some("tests.rs") && path.extension().is_some_and(|e| e == "rs") {
             files.push(path);
         }
     }

@@ -290,7 +290,7 @@ fn atomics_on_places_of_shared_memory_cost_what_they_issue_with_and_without_resu
           store %p, %old
           return
         }";
-    let func = read(&text);
+    let func = read(text);
     let axes = Axes::of(&func);
     let accesses = Accesses::new(&func, &axes);
     let plans = func.walk().into_iter().filter_map(|inst| {

@@ -57,8 +57,8 @@ impl Trace {
             Axes::All => (0..t.rank()).collect(),
         };
         dims.sort_unstable_by(|a, b| b.cmp(a));
-        if let Some(pair) = dims.windows(2).find(|pair| pair[0] == pair[1]) {
-            let message = format!("a reduction over dimension {} twice", pair[0]);
+        if let Some([twice, ..]) = dims.windows(2).find(|pair| pair[0] == pair[1]) {
+            let message = format!("a reduction over dimension {twice} twice");
             let error = OpError::new(Code::NoSuchAxis, message);
             self.fail(error.typed(operands[0], &t), at);
             return None;
