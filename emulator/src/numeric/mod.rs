@@ -8,6 +8,16 @@ pub(crate) mod integer;
 pub(crate) mod single;
 mod wide;
 
+/// The bits of an f32 rounded to the nearest tf32, ties to even; NaN stays NaN.
+pub(crate) fn tf32_to_nearest(bits: u32) -> u32 {
+    let value = f32::from_bits(bits);
+    if value.is_finite() {
+        bits.wrapping_add(0x0fff + (bits >> 13 & 1)) & !0x1fff
+    } else {
+        bits & !0x1fff | u32::from(value.is_nan()) << 22
+    }
+}
+
 /// How a result that a format cannot hold is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {

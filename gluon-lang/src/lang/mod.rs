@@ -38,11 +38,13 @@ mod literal;
 mod map;
 mod math;
 mod mbarrier;
+mod microscaling;
 mod mix;
 mod named_barrier;
 mod operators;
 mod param;
 mod pointer;
+mod precision;
 pub mod prelude;
 pub(crate) mod range;
 mod reduce;
@@ -94,12 +96,14 @@ pub use math::{
     select, umulhi, where_,
 };
 pub use mbarrier::{Arrival, Arrivals, Arrivers, Mbarrier, Mbarriers, Tried};
+pub use microscaling::mma_v2_scaled;
 pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
 pub use named_barrier::NamedBarrier;
 pub use operators::LeftLiteral;
 pub(crate) use param::set_block;
 pub use param::{BlockLayout, KernelParam, Param, ParamHandle};
 pub use pointer::Offset;
+pub use precision::{mma_v2_bf16x3, mma_v2_tf32x3};
 pub use range::{HostEnd, IntoLoop, NoEnd, Range, RangeEnds, Reversed, range};
 pub use reduce::{Reducible, reduce};
 pub use remote::RemoteCopy;

@@ -20,6 +20,7 @@ pub use super::{
     randn, randn4x,
 };
 pub use super::{cat, interleave, sparse_metadata};
+pub use super::{mma_v2_bf16x3, mma_v2_scaled, mma_v2_tf32x3};
 pub use super::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use crate::{static_assert, static_print};
 pub use gluon_lang_macros::{Aggregate, case, device, kernel};

@@ -48,6 +48,7 @@ pub struct GlobalTensor<T> {
     shape: SmallVec<[Raw; 5]>,
     strides: SmallVec<[Raw; 5]>,
     fills_with_nan: bool,
+    rounds_to_tf32: bool,
 }
 
 impl<T: Element> Ptr<T> {
@@ -60,6 +61,7 @@ impl<T: Element> Ptr<T> {
             shape: shape.into_coordinates(),
             strides: strides.into_strides(),
             fills_with_nan: false,
+            rounds_to_tf32: false,
         }
     }
 }
@@ -93,7 +95,18 @@ impl<T: Element> GlobalTensor<T> {
         };
         let pointers = (place.value(), self.base.value());
         let sizes = (&self.shape[..], &self.strides[..]);
-        let map = trace::make_tensor_map(ty, pointers, sizes, self.fills_with_nan, here());
+        let modes = (self.fills_with_nan, self.rounds_to_tf32);
+        let map = trace::make_tensor_map(ty, pointers, sizes, modes, here());
         TensorMap::wrap(map)
+    }
+}
+
+impl GlobalTensor<f32> {
+    /// Loads round each element to the nearest tf32, as the tensor cores want factors: without it they leave the lower bits
+    /// out. What is loaded are f32 whose lower 13 bits are 0.
+    #[inline]
+    pub fn rounded_to_tf32(mut self) -> Self {
+        self.rounds_to_tf32 = true;
+        self
     }
 }

@@ -18,6 +18,8 @@ define_op! {
     pub struct MakeTensorMap = "make_tensor_map" {
         /// Elements outside of the tensor are loaded as NaN and not as zero.
         fills_with_nan: bool,
+        /// Elements of f32 are rounded to the nearest tf32 as they are loaded.
+        rounds_to_tf32: bool,
         /// Where the map is kept: a pointer to 16 u64, at a multiple of 128 bytes.
         place: Value,
         /// The first element of the tensor, at a multiple of 16 bytes.
@@ -46,6 +48,10 @@ impl OpRules for MakeTensorMap {
         if self.fills_with_nan && !m.elem.is_float() {
             let message = format!("{} has no NaN to be loaded outside of the tensor", m.elem);
             return Err(OpError::new(Code::ElementMismatch, message).help("only floats have one"));
+        }
+        if self.rounds_to_tf32 && m.elem != Elem::F32 {
+            let message = format!("{} cannot be rounded to tf32 as it is loaded", m.elem);
+            return Err(OpError::new(Code::ElementMismatch, message).help("only f32 can"));
         }
         self.check_dimensions(func, m)?;
         Ok(smallvec![to.clone()])

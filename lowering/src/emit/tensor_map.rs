@@ -27,7 +27,7 @@ impl Lower for MakeTensorMap {
         let mut maker = Maker { cx, place, guard };
         maker.clear();
         maker.tensor(self);
-        maker.copies(maker.cx.map_type(map), self.fills_with_nan);
+        maker.copies(self, maker.cx.map_type(map));
         maker.publish();
         cx.set(map, vec![place.into()]);
         Ok(())
@@ -80,7 +80,7 @@ impl Maker<'_, '_> {
     }
 
     /// What one copy moves, and how it lies in shared memory.
-    fn copies(&mut self, m: &TensorMapType, fills_with_nan: bool) {
+    fn copies(&mut self, op: &MakeTensorMap, m: &TensorMapType) {
         let size = m.box_dims(self.cx.func.target);
         let size = size.expect("the blocks of a verified map can be moved");
         self.set(
@@ -95,11 +95,16 @@ impl Maker<'_, '_> {
         let SharedLayout::Nvmma(layout) = &m.layout else {
             panic!("the verifier admits only layouts that TMA writes");
         };
+        let element = if op.rounds_to_tf32 {
+            TF32
+        } else {
+            element_type(m.elem)
+        };
         let modes = [
-            (TensormapField::ElementType, element_type(m.elem)),
+            (TensormapField::ElementType, element),
             (TensormapField::Interleave, 0),
             (TensormapField::Swizzle, swizzle_mode(layout.swizzle_bytes)),
-            (TensormapField::Fill, fills_with_nan.into()),
+            (TensormapField::Fill, op.fills_with_nan.into()),
         ];
         for (field, mode) in modes {
             self.set(field, None, Operand::Int(mode));
@@ -138,6 +143,9 @@ impl Maker<'_, '_> {
         self.cx.code.push(acquire);
     }
 }
+
+/// The instruction's number of f32 that is rounded to tf32 (PTX ISA, `tensormap.replace`).
+const TF32: i64 = 11;
 
 /// The instruction's number of an element type. A type that TMA does not have is the unsigned integer of the
 /// same width.

@@ -30,7 +30,7 @@ pub(super) fn describe(
     let rank = place.shape.len();
     let element_bytes = room.dtype.bytes() as usize;
     let map = TensorMap {
-        element: tensor_element(room.dtype),
+        element: element_of(room.dtype, options)?,
         rank: rank as u32,
         address: room.address + (place.offset * element_bytes) as u64,
         dims: padded(place.shape.iter().rev().map(|&extent| extent as u64), 1),
@@ -182,6 +182,17 @@ fn within(what: &str, count: u32) -> Result<u16, String> {
 fn padded<V: Copy, const N: usize>(values: impl Iterator<Item = V>, rest: V) -> [V; N] {
     let mut all = values.chain(std::iter::repeat(rest));
     std::array::from_fn(|_| all.next().unwrap_or(rest))
+}
+
+/// The type of the elements, which a load may round.
+fn element_of(dtype: DType, options: CopyOptions) -> Result<TensorElement, String> {
+    match (options.rounds_to_tf32, dtype) {
+        (false, dtype) => Ok(tensor_element(dtype)),
+        (true, DType::F32) => Ok(TensorElement::Tf32),
+        (true, dtype) => Err(format!(
+            "elements of {dtype} rounded to tf32 as they are loaded; only f32 can be"
+        )),
+    }
 }
 
 /// The TMA unit moves bytes; what it does not know as a number is an unsigned integer of the same width.

@@ -32,6 +32,8 @@ pub struct Tiling {
     pub l2_promotion: L2Promotion,
     /// Whether elements outside the tensor are read as NaN and not as 0; floats only.
     pub fills_with_nan: bool,
+    /// Whether loads round elements of f32 to the nearest tf32; f32 only.
+    pub rounds_to_tf32: bool,
 }
 
 impl Tiling {
@@ -42,6 +44,7 @@ impl Tiling {
             swizzle_bytes,
             l2_promotion: L2Promotion::default(),
             fills_with_nan: false,
+            rounds_to_tf32: false,
         }
     }
 }
@@ -51,6 +54,7 @@ impl Tiling {
 struct CopyOptions {
     l2_promotion: L2Promotion,
     fills_with_nan: bool,
+    rounds_to_tf32: bool,
 }
 
 /// What one message of a copy takes of a tensor.
@@ -105,6 +109,7 @@ impl TensorMapDescriptor {
         let options = CopyOptions {
             l2_promotion: tiling.l2_promotion,
             fills_with_nan: tiling.fills_with_nan,
+            rounds_to_tf32: tiling.rounds_to_tf32,
         };
         let room = Room {
             address: buffer.address(),

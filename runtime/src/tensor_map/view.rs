@@ -141,6 +141,14 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
         self
     }
 
+    /// Loads round each element to the nearest tf32, as the tensor cores want factors; for f32. The elements stay f32, whose
+    /// lower 13 bits are 0 in shared memory (`CU_TENSOR_MAP_DATA_TYPE_TFLOAT32`).
+    #[must_use]
+    pub fn rounded_to_tf32(mut self) -> Self {
+        self.options.rounds_to_tf32 = true;
+        self
+    }
+
     /// How much is fetched into L2 around what a copy asks for; 256 bytes unless it is said.
     #[must_use]
     pub fn with_l2_promotion(mut self, promotion: L2Promotion) -> Self {

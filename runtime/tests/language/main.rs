@@ -11,8 +11,10 @@ mod attributes;
 mod axes;
 mod control;
 mod functions;
+mod microscaling;
 mod pieces;
 mod polls;
+mod precision;
 mod references;
 mod tiles;
 

@@ -210,3 +210,44 @@ fn partitions_print_as_they_like() {
     let warnings = compiled.unwrap().warnings;
     assert!(warnings.0.is_empty(), "{warnings}");
 }
+
+#[kernel]
+fn scales_of_another_shape(out: Ptr<f32>) {
+    let warps = Mma::new([4, 1], [16, 8]);
+    let a = zeros::<bf16>([64, 64], DotOperand::new(0, warps.clone(), 2));
+    let b = zeros::<bf16>([64, 8], DotOperand::new(1, warps.clone(), 2));
+    let tile = Blocked::new([1, 1], [32, 1], [4, 1], [0, 1]);
+    let (of_a, of_b) = (
+        zeros::<u8>([64, 4], tile.clone()),
+        zeros::<u8>([2, 8], tile),
+    );
+    let sum = mma_v2_scaled(a, of_a, b, of_b, zeros::<f32>([64, 8], warps));
+    out.store(sum.sum(..).scalar());
+}
+
+#[test]
+fn scales_do_not_fit_their_factor() {
+    check("scales_of_another_shape", scales_of_another_shape.trace());
+}
+
+#[kernel]
+fn groups_that_are_not_whole(out: Ptr<f32>) {
+    let warps = Mma::new([4, 1], [16, 8]);
+    let a = zeros::<bf16>([64, 16], DotOperand::new(0, warps.clone(), 2));
+    let b = zeros::<bf16>([16, 8], DotOperand::new(1, warps.clone(), 2));
+    let tile = Blocked::new([1, 1], [32, 1], [4, 1], [0, 1]);
+    let (of_a, of_b) = (
+        zeros::<u8>([64, 1], tile.clone()),
+        zeros::<u8>([1, 8], tile),
+    );
+    let sum = mma_v2_scaled(a, of_a, b, of_b, zeros::<f32>([64, 8], warps));
+    out.store(sum.sum(..).scalar());
+}
+
+#[test]
+fn groups_of_scales_are_not_whole() {
+    check(
+        "groups_that_are_not_whole",
+        groups_that_are_not_whole.trace(),
+    );
+}

@@ -267,15 +267,9 @@ pub(super) fn f32_to_tf32(rounding: Option<Rounding>) -> Option<Exec> {
                 a.to_bits() & !0x1fff | u32::from(a.is_nan()) << 22
             }
         }),
-        Some(Rounding::Rn) => lanes!(|a: f32| -> u32 {
-            let bits = a.to_bits();
-            let rounded = bits.wrapping_add(0x0fff + (bits >> 13 & 1)) & !0x1fff;
-            if a.is_finite() {
-                rounded
-            } else {
-                bits & !0x1fff | u32::from(a.is_nan()) << 22
-            }
-        }),
+        Some(Rounding::Rn) => {
+            lanes!(|a: f32| -> u32 { crate::numeric::tf32_to_nearest(a.to_bits()) })
+        }
         Some(Rounding::Rz) => {
             lanes!(|a: f32| -> u32 { a.to_bits() & !0x1fff | u32::from(a.is_nan()) << 22 })
         }

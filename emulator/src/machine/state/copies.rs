@@ -37,6 +37,8 @@ pub(crate) enum Work {
     Load {
         targets: Vec<Destination>,
         fill: Fill,
+        /// Each word is an f32 that is rounded to tf32.
+        rounds_to_tf32: bool,
         bytes: u32,
     },
     /// To global memory.

@@ -99,11 +99,15 @@ impl Worker<'_> {
             Work::Load {
                 targets,
                 fill,
+                rounds_to_tf32,
                 bytes,
             } => {
                 let mut buffer = Vec::new();
                 for piece in &pending.pieces {
                     self.fetch(cluster, pending.cta, piece, *fill, &mut buffer)?;
+                    if *rounds_to_tf32 {
+                        round_to_tf32(&mut buffer);
+                    }
                     for target in targets {
                         let shared = &mut cluster.ctas[target.cta].shared;
                         let index = piece.shared as usize;
@@ -224,6 +228,14 @@ pub(crate) fn deposit(
         shared.bytes[index..index + data.len()].copy_from_slice(data);
     }
     shared.written[index..index + data.len()].fill(1);
+}
+
+/// Rounds words that are f32 to the nearest tf32, ties to even.
+fn round_to_tf32(bytes: &mut [u8]) {
+    for word in bytes.chunks_exact_mut(4) {
+        let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+        word.copy_from_slice(&crate::numeric::tf32_to_nearest(value).to_le_bytes());
+    }
 }
 
 fn nan_bytes(ty: Type) -> Vec<u8> {

@@ -11,7 +11,7 @@ use crate::machine::units::tma::map::{check_rank, tensor_coords};
 use crate::machine::units::tma::pieces::pieces;
 use crate::program::copy::{BulkCopy, BulkKind, Spot};
 use crate::tensor_map::written_in_whole_units;
-use ptx::Type;
+use ptx::{TensorElement, Type};
 
 /// What one copy moves.
 struct Moved {
@@ -19,6 +19,8 @@ struct Moved {
     fill: Fill,
     /// The type of the elements where a tensor map says it.
     element: Option<Type>,
+    /// A load rounds f32 to tf32.
+    rounds_to_tf32: bool,
 }
 
 impl Moved {
@@ -33,6 +35,7 @@ impl Moved {
             pieces: vec![piece],
             fill: Fill::Zero,
             element: None,
+            rounds_to_tf32: false,
         }
     }
 }
@@ -75,6 +78,7 @@ impl Worker<'_> {
             pieces,
             fill,
             element,
+            rounds_to_tf32,
         } = self.moved(scene, copy, shared, lane)?;
         let total: u32 = pieces.iter().map(|piece| piece.bytes).sum();
         let reduction = copy
@@ -101,6 +105,7 @@ impl Worker<'_> {
                 let work = Work::Load {
                     targets,
                     fill,
+                    rounds_to_tf32,
                     bytes: total,
                 };
                 self.start_checked_load(
@@ -165,6 +170,10 @@ impl Worker<'_> {
                         Fill::Zero
                     },
                     element: Some(element),
+                    rounds_to_tf32: matches!(
+                        map.element,
+                        TensorElement::Tf32 | TensorElement::Tf32Ftz
+                    ),
                 })
             }
         }

@@ -47,6 +47,7 @@ impl Worker<'_> {
                 work: Work::Load {
                     targets: vec![Destination { cta, mbarrier: id }],
                     fill: Fill::Zero,
+                    rounds_to_tf32: false,
                     bytes,
                 },
                 shared_reduction: op.reduction,

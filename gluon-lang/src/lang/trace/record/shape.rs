@@ -180,6 +180,43 @@ pub(crate) fn merge_last(operand: Value, at: At) -> Value {
     })
 }
 
+/// Is dimension `axis` made of whole groups of `of` elements? If not, that is reported, with what wants them.
+#[inline(never)]
+pub(crate) fn has_groups(value: Value, axis: usize, of: u32, what: &str, at: At) -> bool {
+    with(at, |trace| {
+        let size = trace.ty(value).shape().get(axis).copied();
+        if trace.is_poison(value) || size.is_some_and(|size| size.is_multiple_of(of)) {
+            return !trace.is_poison(value);
+        }
+        let found = match size {
+            Some(size) => format!("{size} elements"),
+            None => "none".to_owned(),
+        };
+        let message =
+            format!("{what} takes groups of {of} elements of dimension {axis}, which has {found}");
+        let error = OpError::new(Code::ShapeMismatch, message).origin(value, "it was made here");
+        trace.fail(error, at);
+        false
+    })
+}
+
+/// Has the tensor this shape? If not, that is reported.
+#[inline(never)]
+pub(crate) fn has_shape(value: Value, wanted: &Dims, what: &str, at: At) -> bool {
+    with(at, |trace| {
+        if trace.is_poison(value) || trace.ty(value).shape() == &wanted[..] {
+            return !trace.is_poison(value);
+        }
+        let message = format!(
+            "{what} are {wanted}, these are {}",
+            Dims::from(trace.ty(value).shape())
+        );
+        let error = OpError::new(Code::ShapeMismatch, message).origin(value, "they were made here");
+        trace.fail(error, at);
+        false
+    })
+}
+
 /// The same elements in another layout.
 #[inline(never)]
 pub(crate) fn convert_layout(operand: Value, layout: Layout, is_trivial: bool, at: At) -> Value {

@@ -18,7 +18,7 @@ pub(crate) fn make_tensor_map(
     ty: TensorMapType,
     (place, base): (Value, Value),
     (shape, strides): (&[Raw], &[Raw]),
-    fills_with_nan: bool,
+    (fills_with_nan, rounds_to_tf32): (bool, bool),
     at: At,
 ) -> Value {
     with(at, |trace| {
@@ -29,6 +29,7 @@ pub(crate) fn make_tensor_map(
         }
         let op = MakeTensorMap {
             fills_with_nan,
+            rounds_to_tf32,
             place,
             base,
             shape: trace.scalars(shape, at),
