@@ -57,7 +57,7 @@ codes! {
     OutOfScope = "TK0014", "out-of-scope",
         "A value is used where it does not exist: it was made inside a loop, branch or closure of the kernel and used outside. Carry it out through a `let mut` variable declared before.";
     EarlyExit = "TK0015", "early-exit",
-        "`return`, `break`, `continue` or `?` inside a loop or branch that the kernel decides at run time. Such code is traced once, and leaving it while tracing would lose the rest. Use a mask or an `if` around the rest; `if cond { return; }` is allowed as a statement of the kernel's own body.";
+        "An exit that the kernel decides at run time, and that it cannot take: a `break` or `continue` of a loop that the host unrolls, a `?`, an exit out of a macro or the test of a `while`, or one past an accumulator in flight. Such code is traced once, and leaving it while tracing would lose the rest. `break` and `continue` of loops over `range(..)` and of `while`, and `return`, may stand anywhere.";
     KernelPanicked = "TK0016", "kernel-panicked",
         "The kernel function panicked while it was traced: host code inside it (an index, an unwrap, an assert) failed.";
     StaticAssert = "TK0017", "static-assert",

@@ -7,13 +7,14 @@ pub use inventory;
 
 use crate::lang::here;
 use crate::lang::{
-    BlockLayout, Element, HostInt, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor, TensorMap,
+    BlockLayout, Element, HostInt, HostNumber, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor,
+    TensorMap,
 };
 pub use crate::lang::{
-    Branch, Carrier, Carry, Decided, Frame, GenericArg, HostCarrier, HostEnd, HostState, IntoLoop,
-    KernelEntry, KernelEq, KernelFn, KernelHead, KernelInstance, KernelOrd, KernelParam,
-    LeftLiteral, Logic, Param, ParamHandle, ParamHead, Printed, Question, Traced, Walker, Watcher,
-    WhileLoop, WideLiteral,
+    Branch, Carrier, Carry, Decided, Ended, ExitTarget, Frame, FunctionScope, GenericArg,
+    HostCarrier, HostEnd, HostState, Inside, IntoLoop, KernelEntry, KernelEq, KernelFn, KernelHead,
+    KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic, Param, ParamHandle, ParamHead,
+    Printed, Question, Traced, Walker, Watcher, WhileLoop, WideLiteral,
 };
 pub use ir::Contracts;
 use ir::TensorMapMode;
@@ -105,6 +106,35 @@ pub fn question<T: Question>(value: T, depth: usize) -> T {
     value
 }
 
+/// After an `if` of which no arm goes on, if there can be a `K`.
+#[inline]
+pub fn left<K>(left: K) -> K {
+    left
+}
+
+/// A variable that a function was lent, or captures.
+pub struct Lent<'a, T: ?Sized>(pub &'a mut T);
+
+/// Handing on what a kernel can carry.
+pub trait AddCarried {
+    /// Shows it to the carrier.
+    fn add_lent(&mut self, carrier: &mut Carrier<'_>, name: &'static str);
+}
+
+/// Anything else: a function that is left where the kernel decides cannot change it.
+pub trait AddOther {
+    /// Nothing.
+    fn add_lent(&mut self, _: &mut Carrier<'_>, _: &'static str) {}
+}
+
+impl<T: Carry + ?Sized> AddCarried for &mut Lent<'_, T> {
+    fn add_lent(&mut self, carrier: &mut Carrier<'_>, name: &'static str) {
+        carrier.add(name, &mut *self.0);
+    }
+}
+
+impl<T: ?Sized> AddOther for Lent<'_, T> {}
+
 /// What `as` converts.
 #[diagnostic::on_unimplemented(
     message = "`as` converts numbers of the host, and no `{Self}`",
@@ -154,42 +184,69 @@ impl<T> CheckHostCast for &Casted<'_, T> {}
 
 /// What a `match` can compare with numbers.
 #[diagnostic::on_unimplemented(
-    message = "a `match` is decided while tracing, when a `{Self}` is not known",
-    label = "the kernel knows this when it runs",
-    note = "a chain of `if x == 0`, `else if x < 4` and `else` is decided by the kernel, and `select(condition, yes, no)` for each element"
+    message = "a `match` compares one number with its patterns, and no `{Self}`",
+    label = "this is not one number",
+    note = "where a tensor decides for each element, use `select(condition, yes, no)` or a mask; a rank-0 tensor becomes a scalar by `.scalar()`"
 )]
-pub trait Matched {
-    /// Itself.
+pub trait Matched<M> {
+    /// What patterns are compared with.
+    type Number: Copy;
+    /// The type of the patterns.
     type Host;
-    /// What the patterns are compared with.
-    fn host(self) -> Self::Host;
+    /// The number.
+    fn number(&self) -> Self::Number;
 }
 
-macro_rules! matched {
-    ($($ty:ty)*) => {$(
-        impl Matched for $ty {
-            type Host = $ty;
-            #[inline]
-            fn host(self) -> $ty {
-                self
-            }
-        }
-        impl<'a> Matched for &'a $ty {
-            type Host = &'a $ty;
-            #[inline]
-            fn host(self) -> &'a $ty {
-                self
-            }
-        }
-    )*};
+/// The `M` of a host number.
+pub struct OfHost;
+
+/// The `M` of a reference to one.
+pub struct OfReference;
+
+/// The `M` of a number of the kernel.
+pub struct OfKernel;
+
+impl<T: HostNumber> Matched<OfHost> for T {
+    type Number = T;
+    type Host = T;
+    #[inline]
+    fn number(&self) -> T {
+        *self
+    }
 }
 
-matched!(bool char i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
+impl<T: HostNumber> Matched<OfReference> for &T {
+    type Number = T;
+    type Host = T;
+    #[inline]
+    fn number(&self) -> T {
+        **self
+    }
+}
 
-/// The value of a `match` of which patterns are numbers.
+impl<T: Element> Matched<OfKernel> for Scalar<T> {
+    type Number = Scalar<T>;
+    type Host = T;
+    #[inline]
+    fn number(&self) -> Scalar<T> {
+        *self
+    }
+}
+
+/// The number of a `match`.
 #[inline]
-pub fn matched<T: Matched>(value: T) -> T::Host {
-    value.host()
+pub fn matched<M, T: Matched<M>>(value: &T) -> T::Number {
+    value.number()
+}
+
+/// A number of the type of the patterns. Never called: rustc checks by it that a `match` is exhaustive.
+pub fn number_of<M, T: Matched<M>>(_: &T) -> T::Host {
+    unreachable!("patterns are only checked")
+}
+
+/// A guard of which rustc knows nothing.
+pub fn guard() -> bool {
+    true
 }
 
 /// What the host can assert.

@@ -2,6 +2,8 @@
 //!
 //! Nothing here is generic, and nothing is inlined: a crate of a hundred kernels must build in seconds.
 
+mod structure;
+
 use std::panic::Location;
 
 use smallvec::SmallVec;
@@ -12,6 +14,8 @@ use ir::entity::{Frame, Loc, Region, Value};
 use ir::ops::Op;
 use ir::ops::create::{Const, Constant};
 use ir::{Func, Type};
+
+pub(crate) use structure::{Blocked, Exits, Leave};
 
 /// Builds one [`Func`].
 #[derive(Debug)]
@@ -101,6 +105,15 @@ impl Builder {
     #[inline(never)]
     pub fn push1(&mut self, op: impl Into<Op>, declared: Type, at: Loc) -> Value {
         self.push_op(op.into(), &[declared], at)[0]
+    }
+
+    /// Appends an op whose regions are left early, so that it is checked only when the ways out are structured.
+    pub(crate) fn push_unchecked(&mut self, op: impl Into<Op>, types: &[Type], at: Loc) -> Results {
+        let types = types.iter().cloned().collect();
+        let inst = self.func.make_inst(op, types, Some(at));
+        let region = self.region();
+        self.func.append(region, inst);
+        self.func.results(inst).into()
     }
 
     /// A poison value, for what was reported already. It stands in no region, and no valid function holds it.

@@ -22,6 +22,18 @@ pub(crate) struct RangeValues {
     pub(crate) low: Value,
     pub(crate) high: Value,
     pub(crate) step: Value,
+    pub(crate) direction: Direction,
+}
+
+/// Which way a range goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Its step is positive.
+    Up,
+    /// Its step is negative.
+    Down,
+    /// The kernel knows when it runs.
+    Either,
 }
 
 /// Two ends of a range: scalars of one integer type of 32 or 64 bits, or host integers. Host integers take the type of
@@ -81,7 +93,9 @@ impl<T> Range<T> {
     }
 
     pub(crate) fn values_mut(&mut self) -> [&mut Value; 3] {
-        let RangeValues { low, high, step } = &mut self.values;
+        let RangeValues {
+            low, high, step, ..
+        } = &mut self.values;
         [low, high, step]
     }
 }
@@ -98,11 +112,15 @@ impl<T: Index> Range<T> {
         Reversed(self)
     }
 
-    /// Every `step`-th index. A step is positive.
+    /// The indices `low`, `low + step`, `low + 2 * step` and so on: below `high` where the step is positive, above `high` where it is
+    /// negative, as in Python. A host number of 0 is an error. A step that the kernel computes may have either sign, and where it is 0 the
+    /// loop does not run; one made of the counts of the grid alone, as `num_programs(0)`, is taken to be positive, which costs nothing.
     #[inline]
     #[track_caller]
     pub fn step(mut self, step: impl ScalarOperand<T>) -> Self {
-        self.values.step = trace::range_step(step.into_raw(), Elem::Data(T::DTYPE), here());
+        let (step, direction) = trace::range_step(step.into_raw(), Elem::Data(T::DTYPE), here());
+        self.values.step = step;
+        self.values.direction = direction;
         self
     }
 }
@@ -133,7 +151,9 @@ impl<T: Index> IntoLoop for Range<T> {
     #[inline]
     #[track_caller]
     fn into_loop(self) -> KernelLoop<T> {
-        KernelLoop::new(self.values, None, here())
+        let at = here();
+        let (values, map) = trace::loop_range(self.values, T::DTYPE, at);
+        KernelLoop::new(values, None, map, at)
     }
 }
 
@@ -142,9 +162,10 @@ impl<T: Index> IntoLoop for Reversed<T> {
     #[inline]
     #[track_caller]
     fn into_loop(self) -> KernelLoop<T> {
-        let (values, at) = (self.0.values, here());
-        let ends = trace::range_ends(values, T::DTYPE, at);
-        KernelLoop::new(values, Some(ends), at)
+        let at = here();
+        let (values, map) = trace::loop_range(self.0.values, T::DTYPE, at);
+        let ends = trace::range_ends(values, map.counted(T::DTYPE), at);
+        KernelLoop::new(values, Some(ends), map, at)
     }
 }
 

@@ -29,6 +29,7 @@ written! {
     create::Constant: "`scalar`, `Scalar::of`, `zeros`, `zeros_like`, `full`, and host numbers beside values of the kernel";
     create::Arange: "`arange`";
     create::Splat: "`full`, `full_like`, and scalars beside tensors";
+    create::Undefined: "nothing: what a way that leaves early does not give";
     create::ProgramId: "`program_id`";
     create::NumPrograms: "`num_programs`";
     arith::Unary: "`-x`, `!x`, `abs`, `exp`, `exp2`, `log`, `log2`, `sin`, `cos`, `tan`, `tanh`, `erf`, `sqrt`, `rsqrt`, `floor`, `ceil`, `rint`, `trunc`";
@@ -128,7 +129,7 @@ written! {
     control::While: "`while condition { .. }`";
     control::If: "`if condition { .. } else { .. }`, `&&`, `||`";
     control::Yield: "nothing: the end of a branch or of the body of a loop";
-    control::Condition: "nothing: the test of a loop `while condition { .. }`";
+    control::Condition: "nothing: the test of a loop `while condition { .. }`, and the end of a loop that may stop";
     control::Return: "nothing: the end of the kernel";
 }
 

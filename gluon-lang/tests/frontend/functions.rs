@@ -195,8 +195,8 @@ fn return_deep_in_closure(out: Ptr<i32>, n: i32) {
 }
 
 #[test]
-fn a_return_in_a_loop_of_a_closure_is_refused() {
-    insta::assert_snapshot!(crate::support::mistakes(return_deep_in_closure));
+fn a_return_in_a_loop_of_a_closure() {
+    insta::assert_snapshot!(ir(return_deep_in_closure));
 }
 
 #[kernel(warps = 1)]

@@ -234,24 +234,73 @@ fn escapes_by_cell(out: Ptr<i32>, n: i32) {
 mistake!(a_value_that_leaves_its_loop, escapes_by_cell);
 
 #[kernel(warps = 1)]
-fn returns_in_loop(out: Ptr<i32>, n: i32) {
+fn question_in_loop(out: Ptr<i32>, n: i32) {
+    let first = |k: i32| {
+        for i in range(0, n) {
+            if i > 3 {
+                out.at(i).store(k);
+                None?;
+            }
+        }
+        Some(k)
+    };
+    let _ = first(1);
+}
+mistake!(a_question_in_a_loop, question_in_loop);
+
+#[kernel(warps = 1)]
+fn breaks_out_of_a_host_loop(out: Ptr<i32>, n: i32) {
+    for k in 0..3 {
+        if n > k {
+            break;
+        }
+        out.at(k).store(n);
+    }
+}
+mistake!(a_break_of_a_host_loop, breaks_out_of_a_host_loop);
+
+#[kernel(warps = 1)]
+fn returns_before_partitions(out: Ptr<i32>, n: i32) {
     for i in range(0, n) {
-        if i > 3 {
+        if i == 3 {
             return;
         }
         out.at(i).store(i);
     }
+    warp_specialize()
+        .main(|| out.at(0).store(1))
+        .worker(Warps(1), || out.at(1).store(1))
+        .run();
 }
-mistake!(a_return_in_a_loop, returns_in_loop);
+mistake!(a_return_before_partitions, returns_before_partitions);
 
 #[kernel(warps = 1)]
-fn breaks(out: Ptr<i32>, n: i32) {
+fn other_type_at_a_break(out: Ptr<i32>, n: i32) {
+    let mut x = full::<i32>([32], 1, Coalesced);
     for i in range(0, n) {
-        out.at(i).store(i);
-        break;
+        if i == 3 {
+            x = full::<i32>([64], 2, Coalesced);
+            break;
+        }
+        x += i;
     }
+    out.at(arange(0..32, Coalesced)).store(x);
 }
-mistake!(a_break_in_a_loop, breaks);
+mistake!(another_shape_at_a_break, other_type_at_a_break);
+
+#[kernel(warps = 1)]
+fn host_state_at_a_break(out: Ptr<i32>, n: i32) {
+    let mut stage = 0;
+    for i in range(0, n) {
+        if i == 3 {
+            stage = 1;
+            break;
+        }
+        out.at(i).store(stage);
+    }
+    out.at(0).store(stage);
+}
+mistake!(a_host_variable_changed_at_a_break, host_state_at_a_break);
 
 #[kernel(warps = 1)]
 fn continues(out: Ptr<i32>, n: i32) {

@@ -13,7 +13,8 @@ use diag::Code;
 
 define_op! {
     /// For each index from `low` below `high` by `step`: runs the body with the index and the carried values. The body
-    /// yields the next carried values; the last ones are the results. A step is positive.
+    /// yields the next carried values; the last ones are the results. A step is positive. A body that ends in a `condition`
+    /// says besides whether the loop goes on: where it does not, it ends with these values, as after a `break`.
     pub struct For = "for" {
         /// First index.
         low: Value,
@@ -58,11 +59,15 @@ impl OpRules for For {
     fn layout_rule(&self) -> LayoutRule {
         LayoutRule::Flow
     }
+    fn may_stop(&self, _: usize) -> bool {
+        true
+    }
 }
 
 define_op! {
     /// Runs `before` with the carried values; it ends in a `condition` that says whether to continue, and with which values.
-    /// While it says so, `after` takes these and yields the next carried values. The results are the last passed on.
+    /// While it says so, `after` takes these and yields the next carried values. The results are the last passed on. Where
+    /// `after` ends in a `condition` that says not to continue, the loop ends with its values, without another test.
     pub struct While = "while" {
         /// The carried values before the first test.
         inits: Values,
@@ -91,6 +96,9 @@ impl OpRules for While {
         } else {
             Terminator::Yield
         }
+    }
+    fn may_stop(&self, at: usize) -> bool {
+        at == 1
     }
 }
 
@@ -142,7 +150,7 @@ impl OpRules for Yield {
 }
 
 define_op! {
-    /// Ends the test of a `while`: continue or not, and the values passed on.
+    /// Ends the test of a `while`, or the body of a loop that may stop: continue or not, and the values passed on.
     pub struct Condition = "condition" {
         /// A scalar boolean.
         condition: Value,
@@ -192,9 +200,14 @@ fn carried_types(func: &Func, inits: &[Value]) -> Types {
 
 /// The values that a region yields at its end; none if it has no terminator yet.
 pub fn yielded(func: &Func, region: Region) -> &[Value] {
-    match func.terminator(region) {
-        Some(super::Op::Yield(y)) => &y.values,
-        Some(super::Op::Condition(c)) => &c.values,
+    func.terminator(region).map_or(&[], handed_on_by)
+}
+
+/// The values that the end of a region hands on.
+pub fn handed_on_by(end: &super::Op) -> &[Value] {
+    match end {
+        super::Op::Yield(y) => &y.values,
+        super::Op::Condition(c) => &c.values,
         _ => &[],
     }
 }

@@ -126,6 +126,31 @@ impl OpRules for Constant {
 }
 
 define_op! {
+    /// A value that nothing reads: it stands where one way through a branch or loop gives a value and the other leaves early.
+    /// It may be anything.
+    pub struct Undefined = "undefined" {
+    }
+}
+
+impl OpRules for Undefined {
+    fn result_types(&self, _: &Func, declared: &[Type]) -> Result<Types, OpError> {
+        let ty = one_declared(declared, "undefined")?;
+        if ty.as_in_flight().is_some() {
+            return Err(OpError::new(
+                Code::BrokenRule,
+                "an accumulator in flight cannot be undefined",
+            ));
+        }
+        Ok(smallvec![ty.clone()])
+    }
+    answers!(free_layouts);
+    answers!(rematerializable);
+    fn result_facts(&self, _: &Func, _: &KnownFacts, ty: &Type) -> Facts {
+        Facts::unknown(ty)
+    }
+}
+
+define_op! {
     /// The integers from `start` to `end`, one after the other; the result has rank 1 and `end - start` elements.
     pub struct Arange = "arange" {
         /// The first element.

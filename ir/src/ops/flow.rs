@@ -161,12 +161,32 @@ pub fn partitions(op: &Op) -> Option<&WarpSpecialize> {
 pub fn deciding(func: &Func, op: &Op) -> Values {
     match op {
         Op::If(b) => smallvec![b.condition],
-        Op::For(l) => smallvec![l.low, l.high, l.step],
-        Op::While(l) => match func.terminator(l.before) {
-            Some(Op::Condition(end)) => smallvec![end.condition],
-            _ => Values::new(),
-        },
+        Op::For(l) => {
+            let bounds = [l.low, l.high, l.step];
+            bounds.into_iter().chain(condition(func, l.body)).collect()
+        }
+        Op::While(l) => {
+            let conditions = [l.before, l.after].map(|region| condition(func, region));
+            conditions.into_iter().flatten().collect()
+        }
         _ => Values::new(),
+    }
+}
+
+/// The scalar that says at the end of a region of a loop whether the loop goes on.
+pub fn condition(func: &Func, region: Region) -> Option<Value> {
+    match func.terminator(region) {
+        Some(Op::Condition(end)) => Some(end.condition),
+        _ => None,
+    }
+}
+
+/// Does the loop end early where the end of its body says so?
+pub fn stops_early(func: &Func, op: &Op) -> bool {
+    match op {
+        Op::For(l) => condition(func, l.body).is_some(),
+        Op::While(l) => condition(func, l.after).is_some(),
+        _ => false,
     }
 }
 

@@ -108,6 +108,7 @@ macro_rules! for_each_op {
             Constant      in create,
             Arange        in create,
             Splat         in create,
+            Undefined     in create,
             ProgramId     in create,
             NumPrograms   in create,
             Unary         in arith,
@@ -502,6 +503,11 @@ pub trait OpRules: OpFields + Registered {
     /// What its region number `at` ends in.
     fn end_of_region(&self, _at: usize) -> Terminator {
         Terminator::Yield
+    }
+
+    /// May its region number `at` end in `condition` instead, which says whether the loop goes on?
+    fn may_stop(&self, _at: usize) -> bool {
+        false
     }
 }
 

@@ -65,11 +65,17 @@ pub fn rotation(func: &Func, inst: Inst) -> Option<Rotation> {
     }
     let ends = |slot: usize| end_in_body(func, inst, op.body, slot);
     let begins = |begin: Inst| position(func, op.body, begin);
-    let mut rotation = (1..=MAX_PERIOD).find_map(|period| after(period, &next, &ends, &begins))?;
+    let stops = flow::stops_early(func, func.op(inst));
+    let longest = if stops { 1 } else { MAX_PERIOD };
+    let mut rotation = (1..=longest).find_map(|period| after(period, &next, &ends, &begins))?;
     rotation.ended = carried
         .into_iter()
         .filter(|at| ends(*at).is_some())
         .collect();
+    // A copy of the body could not leave the loop.
+    if stops && !is_settled(func, inst, &rotation) {
+        return None;
+    }
     Some(rotation)
 }
 

@@ -15,7 +15,7 @@ pub(super) fn check(func: &Func, found: &mut Diagnostics) {
         visible: EntitySet::new(),
         seen: EntitySet::new(),
     };
-    walk.region(func.body, Terminator::Return);
+    walk.region(func.body, Terminator::Return, false);
 }
 
 struct ScopeCheck<'f> {
@@ -26,7 +26,8 @@ struct ScopeCheck<'f> {
 }
 
 impl ScopeCheck<'_> {
-    fn region(&mut self, region: Region, end: Terminator) {
+    /// `may_stop` says that it may end in a `condition` too.
+    fn region(&mut self, region: Region, end: Terminator, may_stop: bool) {
         if !self.seen.insert(region) {
             let d = Diagnostic::error(
                 Code::BrokenRule,
@@ -42,7 +43,7 @@ impl ScopeCheck<'_> {
             self.visible.insert(value);
         }
         for (i, &inst) in data.insts.iter().enumerate() {
-            self.inst(inst, i + 1 == data.insts.len(), end);
+            self.inst(inst, i + 1 == data.insts.len(), end, may_stop);
             for &value in self.func.results(inst) {
                 self.visible.insert(value);
                 made.push(value);
@@ -61,7 +62,7 @@ impl ScopeCheck<'_> {
         }
     }
 
-    fn inst(&mut self, inst: Inst, is_last: bool, end: Terminator) {
+    fn inst(&mut self, inst: Inst, is_last: bool, end: Terminator, may_stop: bool) {
         let op = self.func.op(inst);
         let mut hidden = Values::new();
         op.rules().visit(&mut |value| {
@@ -85,7 +86,8 @@ impl ScopeCheck<'_> {
             .help("carry it out through a `let mut` variable declared before the loop or branch");
             self.found.push(d);
         }
-        if is_last && op.rules().terminator() != Some(end) {
+        let ends = |found: Terminator| found == end || may_stop && found == Terminator::Condition;
+        if is_last && !op.rules().terminator().is_some_and(ends) {
             let message = format!(
                 "a region must end in `{}`, not `{}`",
                 end.name(),
@@ -101,7 +103,7 @@ impl ScopeCheck<'_> {
             self.found.push(broken(self.func, inst, message));
         }
         for (i, region) in op.regions().into_iter().enumerate() {
-            self.region(region, op.rules().end_of_region(i));
+            self.region(region, op.rules().end_of_region(i), op.rules().may_stop(i));
         }
     }
 }

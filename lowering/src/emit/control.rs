@@ -6,14 +6,16 @@
 use ir::elem::Elem;
 use ir::entity::{Inst, Region, Value};
 use ir::ops::control::{Condition, For, If, Return, While, Yield, yielded};
+use ir::ops::create::Const;
 use ir::ops::rotation::rotation;
-use ir::ops::{self, arith::BinaryOp as Op};
+use ir::ops::{self, arith::BinaryOp as Op, flow};
 use ptx::{Compare, Operand, Predicate, Reg, RegClass};
 
 use crate::analysis::axis::Range;
 
 use super::code::Code;
 use super::element::{Element, Elements, arithmetic, class};
+use super::loop_end::Ways;
 use super::{Emitted, Emitter, Lower};
 
 impl Lower for For {
@@ -48,9 +50,18 @@ impl Lower for For {
         }
         cx.enter_blank(&blank, self, index);
         cx.enter_restarted(inst, &carried);
-        cx.region(self.body)?;
-        let ends: Vec<Value> = yielded(cx.func, self.body).to_vec();
-        cx.yield_values(&carried, &ends);
+        let stops = flow::stops_early(cx.func, cx.func.op(inst));
+        let again = if stops { cx.code.label("again") } else { head };
+        let ways = Ways {
+            carried: &carried,
+            again,
+            left: &carried,
+            done: end,
+        };
+        cx.loop_body(self.body, &ways)?;
+        if stops {
+            cx.code.bind(again);
+        }
         // Neither the index nor the test is remembered: the register is written again.
         let again = cx.code.reg(RegClass::Pred);
         let test = |bound: Operand| {
@@ -159,11 +170,18 @@ impl Lower for While {
         let go_on = cx.code.whole(go_on, Elem::I1);
         let values = yielded(cx.func, self.before).to_vec();
         cx.yield_values(&passed, &values);
-        cx.code.branch(Some(Predicate::not(go_on)), end, true);
+        // The test of a `loop` says nothing.
+        if cx.func.constant(condition.condition) != Some(Const::Int(1)) {
+            cx.code.branch(Some(Predicate::not(go_on)), end, true);
+        }
         cx.set_params(self.after, &passed);
-        cx.region(self.after)?;
-        let ends = yielded(cx.func, self.after).to_vec();
-        cx.yield_values(&carried, &ends);
+        let ways = Ways {
+            carried: &carried,
+            again: head,
+            left: &passed,
+            done: end,
+        };
+        cx.loop_body(self.after, &ways)?;
         cx.code.branch(None, head, true);
         cx.code.close();
         cx.code.bind(end);
@@ -228,7 +246,7 @@ impl Lower for Return {
 }
 
 /// The registers of one variable that is written more than once.
-struct Slot {
+pub(super) struct Slot {
     elem: Elem,
     regs: Vec<Reg>,
     /// Registers hold two half floats each, as memory, arithmetic in pairs and the tensor cores do.
@@ -311,7 +329,7 @@ impl Emitter<'_> {
     }
 
     /// Writes values into slots, all at once: a value may be what another slot held before.
-    fn yield_values(&mut self, slots: &[Slot], values: &[Value]) {
+    pub(super) fn yield_values(&mut self, slots: &[Slot], values: &[Value]) {
         let mut moves: Vec<(Reg, Operand)> = Vec::new();
         for (slot, &value) in slots.iter().zip(values) {
             let elements = self.elements(value);

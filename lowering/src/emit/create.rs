@@ -3,7 +3,9 @@
 use ir::elem::{DType, Elem};
 use ir::entity::Inst;
 use ir::ops::cluster::{ClusterId, NumClusters};
-use ir::ops::create::{Arange, Constant, GridAxis, NumPrograms, ProgramId, Splat};
+use ir::ops::create::{
+    Arange, Const, Constant, GridAxis, NumPrograms, ProgramId, Splat, Undefined,
+};
 use ptx::{Operand, Special, Type};
 
 use super::code::Code;
@@ -18,6 +20,20 @@ impl Lower for Constant {
         };
         let count = cx.count(cx.func.ty(result));
         cx.set(result, vec![Element::constant(self.value, dtype); count]);
+        Ok(())
+    }
+}
+
+impl Lower for Undefined {
+    /// It is zero, so that copies of it read something.
+    fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
+        let result = cx.func.result(inst);
+        let zero = match cx.held(result) {
+            Elem::Data(dtype) if dtype.is_float() => Element::constant(Const::float(0.0), dtype),
+            _ => Element::int(0),
+        };
+        let count = cx.count(cx.func.ty(result));
+        cx.set(result, vec![zero; count]);
         Ok(())
     }
 }

@@ -58,6 +58,7 @@ mod integer;
 mod issued;
 mod layout;
 mod locations;
+mod loop_end;
 mod map;
 mod math;
 mod mbarrier;
@@ -242,8 +243,21 @@ impl<'f> Emitter<'f> {
 
     /// Emits the instructions of a region, its terminator included.
     pub(super) fn region(&mut self, region: Region) -> Emitted {
+        self.insts(&self.func.region(region).insts)
+    }
+
+    /// The same but for the branch in front of the end of the region, and that end.
+    pub(super) fn region_but_its_branch(&mut self, region: Region) -> Emitted {
+        let insts = &self.func.region(region).insts;
+        let branch = insts.len().saturating_sub(2);
+        self.insts(&insts[..branch])?;
+        self.place(self.func.loc(insts[branch]));
+        Ok(())
+    }
+
+    fn insts(&mut self, insts: &[Inst]) -> Emitted {
         let func = self.func;
-        for &inst in &func.region(region).insts {
+        for &inst in insts {
             self.place(func.loc(inst));
             self.state_bounds(inst);
             let mark = self.code.mark();

@@ -114,8 +114,8 @@ fn a_value_leaves_its_loop_by_a_cell() {
 
 #[kernel]
 fn break_in_loop(x: Ptr<f32>, n: i32) {
-    for i in range(0, n) {
-        if i > 4 {
+    for i in 0..8 {
+        if n > i {
             break;
         }
         x.at(i).store(0.0);
@@ -123,14 +123,14 @@ fn break_in_loop(x: Ptr<f32>, n: i32) {
 }
 
 #[test]
-fn a_break_leaves_a_loop_of_the_kernel() {
+fn a_break_leaves_a_loop_that_the_host_unrolls() {
     check("break_in_loop", break_in_loop.trace());
 }
 
 #[kernel]
 fn continue_in_loop(x: Ptr<f32>, n: i32) {
-    for i in range(0, n) {
-        if i == 4 {
+    for i in 0..8 {
+        if n == i {
             continue;
         }
         x.at(i).store(0.0);
@@ -138,23 +138,42 @@ fn continue_in_loop(x: Ptr<f32>, n: i32) {
 }
 
 #[test]
-fn a_continue_skips_the_rest_of_a_loop_of_the_kernel() {
+fn a_continue_skips_the_rest_of_a_loop_that_the_host_unrolls() {
     check("continue_in_loop", continue_in_loop.trace());
 }
 
 #[kernel]
-fn return_in_loop(x: Ptr<f32>, n: i32) {
+fn question_in_loop(x: Ptr<f32>, n: i32) {
+    let store = |value: Option<f32>| {
+        for i in range(0, n) {
+            x.at(i).store(value?);
+        }
+        Some(())
+    };
+    let _ = store(None);
+}
+
+#[test]
+fn a_question_mark_leaves_a_loop_of_the_kernel() {
+    check("question_in_loop", question_in_loop.trace());
+}
+
+#[kernel]
+fn return_before_partitions(x: Ptr<f32>, n: i32) {
     for i in range(0, n) {
         if i == 4 {
             return;
         }
-        x.at(i).store(0.0);
     }
+    warp_specialize()
+        .main(|| x.store(0.0))
+        .worker(Warps(1), || x.at(1).store(0.0))
+        .run();
 }
 
 #[test]
-fn a_return_leaves_the_kernel_from_a_loop() {
-    check("return_in_loop", return_in_loop.trace());
+fn partitions_follow_a_return() {
+    check("return_before_partitions", return_before_partitions.trace());
 }
 
 #[kernel]

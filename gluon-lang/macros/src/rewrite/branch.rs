@@ -9,6 +9,7 @@ use syn::{BinOp, Expr, Lifetime, Stmt, parse_quote};
 
 use super::Rewriter;
 use super::deferred::Arms;
+use super::exits::Arm;
 use super::owned::Owned;
 use super::uses::Uses;
 
@@ -36,33 +37,49 @@ impl Rewriter {
             uses.visit_expr(otherwise);
             second.visit_expr(otherwise);
         }
+        let written_exits = leaves(&i.then_branch)
+            && matches!(&i.else_branch, Some((_, e)) if matches!(&**e, Expr::Block(b) if leaves(&b.block)));
         let owned = self.owned(&uses);
         let carry = self.scopes.carry(&uses, i.if_token.span, false, &owned);
         self.visit_expr_mut(&mut i.cond);
         let before = self.fork();
-        self.visit_block_mut(&mut i.then_branch);
+        let state = self.fresh("if");
+        let (then_label, then_goes) = self.arm(&state, (&uses, false), |this| {
+            this.visit_block_mut(&mut i.then_branch);
+        });
         let then_end = self.other_arm(&before);
         // Where the arms disagree, it is the second that rustc complains of.
         let mut other_span = i.if_token.span;
+        let mut left = Left {
+            then: then_goes.map(|_| then_label),
+            ..Left::default()
+        };
+        let mut goes_to = then_goes;
         let otherwise = if let Some((token, otherwise)) = &mut i.else_branch {
             other_span = value_span(otherwise).unwrap_or(token.span);
-            self.visit_expr_mut(otherwise);
+            let (label, goes) = self.arm(&state, (&uses, true), |this| {
+                this.visit_expr_mut(otherwise);
+            });
+            left.otherwise = goes.map(|_| label);
+            goes_to = goes_to.into_iter().chain(goes).min();
             quote!(#otherwise)
         } else {
             quote!({})
         };
+        left.is_nothing = written_exits;
+        left.way_on = goes_to.map(|target| self.way_on(target));
         let arms = self.join_arms(&before, then_end, i);
-        let names = self.names(i, other_span, &uses);
+        let names = self.names(i, other_span, &uses, state);
         let taken = [first, second].map(|arm| {
             let taken = owned.iter().map(|owned| owned.take(&names.state, &arm));
             taken.collect::<Tokens>()
         });
         let owned = (owned.iter().map(Owned::put).collect(), taken);
-        *expr = names.expand(i, &carry, &otherwise, &arms, &owned);
+        *expr = names.expand(i, &carry, &otherwise, &arms, &owned, &left);
     }
 
     /// The names of one expansion. What rustc finds wrong with a value is shown where the author gives it.
-    fn names(&mut self, i: &syn::ExprIf, other: Span, uses: &Uses) -> Names {
+    fn names(&mut self, i: &syn::ExprIf, other: Span, uses: &Uses, state: Ident) -> Names {
         let at = |span: Span, mut ident: Ident| {
             ident.set_span(span.resolved_at(Span::mixed_site()));
             ident
@@ -71,7 +88,7 @@ impl Rewriter {
         let last = i.then_branch.stmts.last().map_or(first, Spanned::span);
         let label = Lifetime::new(&format!("'{}", self.fresh("arms")), Span::mixed_site());
         Names {
-            state: self.fresh("if"),
+            state,
             value: self.fresh("value"),
             other: at(other, self.fresh("other")),
             then_value: at(first, self.fresh("then")),
@@ -81,6 +98,31 @@ impl Rewriter {
             // A macro may hold a `break`, which could not pass the label.
             label: (!uses.is_opaque()).then_some(label),
         }
+    }
+
+    /// Goes through an arm; gives the label of its end, and the outermost of those that an exit in it goes to.
+    fn arm(
+        &mut self,
+        state: &Ident,
+        (uses, is_last): (&Uses, bool),
+        visit: impl FnOnce(&mut Self),
+    ) -> (Lifetime, Option<usize>) {
+        let label = Lifetime::new(&format!("'{}", self.fresh("arm")), Span::mixed_site());
+        let jump = if is_last {
+            quote!(break #label ::core::option::Option::None)
+        } else {
+            quote!(break #label)
+        };
+        let depth = self.fresh("depth");
+        let arm = Arm {
+            state: state.clone(),
+            jump,
+            uses: uses.clone(),
+            goes_to: None,
+        };
+        self.exits.enter_arm(depth, arm);
+        visit(self);
+        (label, self.exits.leave_arm())
     }
 
     /// Binds what the patterns of a condition bind.
@@ -128,6 +170,18 @@ impl<'b> Visit<'b> for Lets<'_> {
     fn visit_expr_block(&mut self, _: &'b syn::ExprBlock) {}
 }
 
+/// How the arms of an `if` are left early.
+#[derive(Default)]
+struct Left {
+    /// The ends of the arms that are.
+    then: Option<Lifetime>,
+    otherwise: Option<Lifetime>,
+    /// What comes after the `if` where no arm goes on; none if no arm is left.
+    way_on: Option<Tokens>,
+    /// Both arms end in exits, so that no value says which type it has.
+    is_nothing: bool,
+}
+
 /// What the expansion of an `if` brings in.
 struct Names {
     state: Ident,
@@ -148,6 +202,7 @@ impl Names {
         otherwise: &Tokens,
         arms: &Arms,
         (put, [take_first, take_second]): &(Tokens, [Tokens; 2]),
+        left: &Left,
     ) -> Expr {
         let Names {
             state,
@@ -163,11 +218,27 @@ impl Names {
         let span = i.if_token.span.resolved_at(Span::mixed_site());
         let lent = quote_spanned!(span=> &mut #then_value);
         let next = quote_spanned!(span=> #state.otherwise(#carry, #lent));
-        let end = quote_spanned!(span=> #state.end(#carry, #then_value, #else_value));
+        let end = match &left.way_on {
+            None => quote_spanned!(span=> #state.end(#carry, #then_value, #else_value)),
+            Some(way_on) => quote_spanned! {span=>
+                match #state.end_left(#carry, #then_value, #else_value) {
+                    ::tilekit::rt::Ended::Value(__value) => __value,
+                    ::tilekit::rt::Ended::Left(__left) => {
+                        let _ = ::tilekit::rt::left(__left);
+                        #way_on
+                    }
+                }
+            },
+        };
+        let (first_end, second_end) = (
+            labelled(left.then.as_ref()),
+            labelled(left.otherwise.as_ref()),
+        );
         let (first, second) = (arms.first(), arms.second());
         let (given, types, others) = arms.values(value, other, then_value);
         let (given, others) = (self.decided(&given), self.decided(&others));
         let label = self.label.as_ref().map(|label| quote!(#label:));
+        let nothing = left.is_nothing.then(|| quote!(: ()));
         let result = quote! {
             #label {
                 let mut #state = #begin;
@@ -176,15 +247,19 @@ impl Names {
                 if #state.then(#carry) {
                     #first
                     #take_first
-                    let #value = #then;
-                    #then_value = #given;
+                    #first_end {
+                        let #value #nothing = #then;
+                        #then_value = #given;
+                    }
                 }
                 let #else_value = if #next {
                     #second
                     #take_second
-                    let #other = #otherwise;
-                    #types
-                    #others
+                    #second_end {
+                        let #other = #otherwise;
+                        #types
+                        #others
+                    }
                 } else {
                     ::core::option::Option::None
                 };
@@ -214,4 +289,20 @@ impl Names {
             }
         }
     }
+}
+
+fn labelled(end: Option<&Lifetime>) -> Option<Tokens> {
+    end.map(|label| quote!(#label:))
+}
+
+/// Does a block end in an exit?
+fn leaves(block: &syn::Block) -> bool {
+    let last = block.stmts.last();
+    matches!(
+        last,
+        Some(Stmt::Expr(
+            Expr::Return(_) | Expr::Break(_) | Expr::Continue(_),
+            _
+        ))
+    )
 }

@@ -18,13 +18,30 @@ impl Scopes {
     /// before wrote, an arm what the other wrote. What an arm may have moved away cannot be looked at. The arms have `owned`
     /// for themselves.
     pub(super) fn carry(&self, uses: &Uses, span: Span, is_loop: bool, owned: &[Owned]) -> Tokens {
+        let is_carried = |ident: &Ident| !owned.iter().any(|owned| owned.ident == *ident);
+        let closure = self.carry_where(uses, span, is_loop, &is_carried);
+        let carrier = &closure.carrier;
+        let (fields, cells) = (
+            self.changed_fields(uses, carrier, is_loop),
+            self.other_cells(uses, carrier),
+        );
+        closure.with(&quote!(#fields #cells))
+    }
+
+    /// The same of the variables that `is_carried` names.
+    pub(super) fn carry_where(
+        &self,
+        uses: &Uses,
+        span: Span,
+        is_loop: bool,
+        is_carried: &dyn Fn(&Ident) -> bool,
+    ) -> CarryClosure {
         let span = span.resolved_at(Span::mixed_site());
         let carrier = &Ident::new("__carrier", span);
-        let is_carried = |ident: &&Ident| !owned.iter().any(|owned| owned.ident == **ident);
         let mentioned = uses
             .mentioned()
             .iter()
-            .filter(is_carried)
+            .filter(|ident| is_carried(ident))
             .flat_map(|ident| {
                 let name = ident.unraw().to_string();
                 let variables = self.get(&name).into_iter();
@@ -34,11 +51,10 @@ impl Scopes {
                     Some(add(how, (carrier, ident, &name), &variable.cfgs))
                 })
             });
-        let (fields, cells) = (
-            self.changed_fields(uses, carrier, is_loop),
-            self.other_cells(uses, carrier),
-        );
-        quote_spanned!(span=> |#carrier: &mut _| { let _ = &#carrier; #(#mentioned)* #fields #cells })
+        CarryClosure {
+            carrier: carrier.clone(),
+            statements: mentioned.collect(),
+        }
     }
 
     /// How a region deals with a variable that it mentions.
@@ -99,6 +115,28 @@ impl Scopes {
             }
         }
         out
+    }
+}
+
+/// The closure that hands variables to a carrier.
+pub(super) struct CarryClosure {
+    carrier: Ident,
+    statements: Tokens,
+}
+
+impl CarryClosure {
+    /// The closure, with further statements.
+    pub(super) fn with(&self, others: &Tokens) -> Tokens {
+        let CarryClosure {
+            carrier,
+            statements,
+        } = self;
+        quote_spanned!(carrier.span()=> |#carrier: &mut _| { let _ = &#carrier; #statements #others })
+    }
+
+    /// Does it hand on nothing?
+    pub(super) fn is_empty(&self) -> bool {
+        self.statements.is_empty()
     }
 }
 

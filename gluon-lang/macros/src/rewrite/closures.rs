@@ -103,6 +103,53 @@ impl Rewriter {
     }
 }
 
+/// The body that the author wrote of a closure, and what it is lent at each call.
+pub(super) fn own_body(body: &mut Expr) -> (Vec<Ident>, &mut Expr) {
+    let mut lent = Vec::new();
+    if let Expr::Block(block) = &*body {
+        for stmt in &block.block.stmts {
+            match stmt {
+                Stmt::Local(local) if is_lent(local) => {
+                    if let Pat::Ident(pattern) = &local.pat {
+                        lent.push(pattern.ident.clone());
+                    }
+                }
+                _ => break,
+            }
+        }
+    }
+    if lent.is_empty() {
+        return (lent, body);
+    }
+    let Expr::Block(block) = body else {
+        unreachable!("the body of a closure that is lent variables is a block");
+    };
+    match block.block.stmts.last_mut() {
+        Some(Stmt::Expr(own, None)) => (lent, own),
+        _ => unreachable!("the author's body stands at the end of the block"),
+    }
+}
+
+/// `let x = ::tilekit::rt::lent(..)`
+fn is_lent(local: &syn::Local) -> bool {
+    let Some(init) = &local.init else {
+        return false;
+    };
+    let Expr::Call(call) = &*init.expr else {
+        return false;
+    };
+    let Expr::Path(path) = &*call.func else {
+        return false;
+    };
+    let names: Vec<String> = path
+        .path
+        .segments
+        .iter()
+        .map(|s| s.ident.to_string())
+        .collect();
+    names == ["tilekit", "rt", "lent"]
+}
+
 /// `let name = |..| ..;`
 fn bound_closure(stmt: &mut Stmt) -> Option<(&Ident, &mut ExprClosure)> {
     let Stmt::Local(local) = stmt else {

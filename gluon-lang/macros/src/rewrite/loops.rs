@@ -1,6 +1,8 @@
 //! `for`, `while` and `loop`.
 
-use proc_macro2::{Ident, Span};
+use std::collections::HashSet;
+
+use proc_macro2::{Ident, Span, TokenStream as Tokens};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -11,7 +13,7 @@ use syn::{Expr, ExprRange, Label, Lifetime, Pat, RangeLimits, Stmt, Token, parse
 use super::Rewriter;
 use super::branch::has_let;
 use super::deferred::{Flow, Missing};
-use super::exits::record;
+use super::exits::{Found, Loop, record};
 use super::later::Later;
 use super::uses::Uses;
 
@@ -50,7 +52,8 @@ impl Rewriter {
         let iterated = f.expr.clone();
         self.visit_expr_mut(&mut f.expr);
         host_range(&mut f.expr);
-        self.exits.enter_loop(depth.clone(), f.label.as_ref());
+        let has_exits = Found::in_block(&f.body).any;
+        self.enter_loop(&depth, f.label.as_ref(), Some(&state), uses, has_exits);
         self.scopes.open_before(Later::again(&f.body));
         self.scopes.open();
         self.scopes.add_items(&f.pat, &iterated);
@@ -93,10 +96,15 @@ impl Rewriter {
         uses.visit_block(&w.body);
         let carry = self.scopes.carry(&uses, w.while_token.span, true, &[]);
         let is_host = has_let(&w.cond) || matches!(*w.cond, Expr::Const(_));
-        self.exits.enter_loop(depth.clone(), w.label.as_ref());
+        let has_exits = Found::in_block(&w.body).any;
+        let followed = (!is_host).then_some(&state);
+        self.enter_loop(&depth, w.label.as_ref(), followed, uses, has_exits);
         self.scopes.open_before(Later::again(&w.body));
         self.scopes.open();
+        let test = self.fresh("depth");
+        self.exits.enter_test(test);
         self.visit_expr_mut(&mut w.cond);
+        self.exits.leave_function();
         self.bind_lets(&w.cond);
         let before = self.scopes.flow.clone();
         self.visit_block_mut(&mut w.body);
@@ -125,7 +133,7 @@ impl Rewriter {
         let Expr::Loop(l) = expr else { return };
         self.label(&mut l.label);
         let depth = self.fresh("depth");
-        self.exits.enter_loop(depth.clone(), l.label.as_ref());
+        self.enter_loop(&depth, l.label.as_ref(), None, Uses::default(), false);
         let before = self.scopes.flow.clone();
         self.scopes.open_before(Later::again(&l.body));
         self.visit_block_mut(&mut l.body);
@@ -137,6 +145,45 @@ impl Rewriter {
             let (record, inner) = (record(&depth), quote!(#l));
             *expr = parse_quote!({ #record #inner });
         }
+    }
+
+    fn enter_loop(
+        &mut self,
+        depth: &Ident,
+        label: Option<&Label>,
+        state: Option<&Ident>,
+        uses: Uses,
+        has_exits: bool,
+    ) {
+        let entered = Loop {
+            name: label.map(|l| l.name.clone()),
+            state: state.cloned(),
+            uses,
+            scopes: self.scopes.depth(),
+            has_exits,
+        };
+        self.exits.enter_loop(depth.clone(), entered);
+    }
+
+    /// In front of a `let`: the loops around keep the variables that it hides.
+    pub(super) fn hide(&self, pattern: &Pat) -> Vec<Stmt> {
+        let mut bound = Bound::default();
+        bound.visit_pat(pattern);
+        let mut out = Vec::new();
+        for (l, state) in self.exits.loops().filter(|(l, _)| l.has_exits) {
+            let is_hidden = |ident: &Ident| {
+                let name = ident.unraw().to_string();
+                bound.0.contains(&name) && !self.scopes.is_hidden(&name, l.scopes)
+            };
+            let closure = self
+                .scopes
+                .carry_where(&l.uses, Span::mixed_site(), true, &is_hidden);
+            if !closure.is_empty() {
+                let closure = closure.with(&Tokens::new());
+                out.push(parse_quote!(#state.hide(#closure);));
+            }
+        }
+        out
     }
 
     /// Every loop gets a label: the arms of branches are in blocks that have one, through which a `break` without one cannot
@@ -178,4 +225,17 @@ impl Rewriter {
         }
         is_left.then(|| record(depth))
     }
+}
+
+/// The names that a pattern binds.
+#[derive(Default)]
+struct Bound(HashSet<String>);
+
+impl<'a> Visit<'a> for Bound {
+    fn visit_pat_ident(&mut self, ident: &'a syn::PatIdent) {
+        self.0.insert(ident.ident.unraw().to_string());
+        syn::visit::visit_pat_ident(self, ident);
+    }
+
+    fn visit_expr(&mut self, _: &'a Expr) {}
 }

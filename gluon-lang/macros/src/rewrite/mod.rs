@@ -9,6 +9,7 @@ mod exits;
 mod later;
 mod loops;
 mod macros;
+mod matches;
 mod names;
 mod operators;
 mod owned;
@@ -20,13 +21,13 @@ mod uses;
 use std::collections::VecDeque;
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
-use quote::{ToTokens, format_ident, quote_spanned};
+use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Block, Expr, Lit, Local, Pat, PatIdent, Signature, Stmt, parse_quote};
+use syn::{Attribute, Block, Expr, Lifetime, Local, Pat, ReturnType, Signature, Stmt, parse_quote};
 
 use deferred::{Flow, Missing};
-use exits::Exits;
+use exits::{Exits, Found, Lent, Scope};
 use later::Later;
 use scope::Scopes;
 
@@ -55,9 +56,15 @@ pub(crate) fn rewrite(signature: &Signature, body: &mut Block) -> Tokens {
         rewriter.scopes.add_input(input);
     }
     let depth = rewriter.fresh("depth");
-    rewriter.exits.enter_function(depth.clone());
+    let scope = rewriter.scope_of(signature, body);
+    rewriter.exits.enter_function(depth.clone(), scope.clone());
     rewriter.visit_block_mut(body);
-    if rewriter.exits.leave_function() {
+    let is_recorded = rewriter.exits.leave_function();
+    if let Some(scope) = scope {
+        let around = scope.around(&quote!(#body), &output_of(signature));
+        *body = parse_quote!({ #around });
+    }
+    if is_recorded {
         body.stmts.insert(0, exits::record(&depth));
     }
     body.stmts.insert(0, by_type());
@@ -68,17 +75,99 @@ pub(crate) fn rewrite(signature: &Signature, body: &mut Block) -> Tokens {
         .collect()
 }
 
+/// What a function gives, where its type can be written in its body.
+fn output_of(signature: &Signature) -> Tokens {
+    match &signature.output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, ty) if quote!(#ty).to_string().contains("impl ") => quote!(_),
+        ReturnType::Type(_, ty) => quote!(#ty),
+    }
+}
+
+/// Does a function give a reference, which may be to what it was lent?
+fn gives_a_reference(signature: &Signature) -> bool {
+    let output = &signature.output;
+    let text = quote!(#output).to_string();
+    text.contains('&') || text.contains('\'')
+}
+
 /// What is done with a variable depends on its type: these traits tell a handle, and a `&mut` to one, from the rest.
 fn by_type() -> Stmt {
     parse_quote! {
         #[allow(unused_imports, reason = "which of them is used depends on types")]
         use ::tilekit::rt::{
-            CheckHostCast as _, CheckKernelCast as _, NameHandle as _, NameOther as _, WatchCells as _, WatchOther as _, WatchReference as _,
+            AddCarried as _, AddOther as _, CheckHostCast as _, CheckKernelCast as _, NameHandle as _, NameOther as _, WatchCells as _, WatchOther as _, WatchReference as _,
         };
     }
 }
 
 impl Rewriter {
+    /// The state of a function that is left early somewhere.
+    fn scope_of(&mut self, signature: &Signature, body: &Block) -> Option<Scope> {
+        if !Found::in_block(body).returns {
+            return None;
+        }
+        let mut lent = Vec::new();
+        if !gives_a_reference(signature) {
+            let names = self.scopes.open.iter().flat_map(|scope| scope.values());
+            let references = names
+                .flatten()
+                .filter(|v| v.binding == scope::Binding::Reference && v.cfgs.is_empty());
+            lent.extend(references.map(|v| Lent {
+                ident: v.ident.clone(),
+                is_reference: true,
+            }));
+            lent.sort_by_key(|lent| lent.ident.to_string());
+        }
+        Some(self.scope(lent))
+    }
+
+    fn scope(&mut self, lent: Vec<Lent>) -> Scope {
+        Scope {
+            state: self.fresh("function"),
+            label: Lifetime::new(&format!("'{}", self.fresh("function")), Span::mixed_site()),
+            lent,
+            scopes: self.scopes.depth(),
+        }
+    }
+
+    /// The same of a closure, which may change what it captures.
+    fn scope_of_closure(&mut self, body: &Block, passed: Vec<Ident>) -> Option<Scope> {
+        if !Found::in_block(body).returns {
+            return None;
+        }
+        let mut uses = uses::Uses::default();
+        syn::visit::Visit::visit_block(&mut uses, body);
+        let lent = uses.mentioned().iter().filter_map(|ident| {
+            let name = syn::ext::IdentExt::unraw(ident).to_string();
+            let variables = self.scopes.get(&name);
+            let variable = variables.first().filter(|v| v.cfgs.is_empty())?;
+            let is_reference = variable.binding == scope::Binding::Reference;
+            let changes = if is_reference {
+                uses.changes_behind(&name) || uses.changes_in_part(&name)
+            } else {
+                variable.binding == scope::Binding::Mutable
+                    && (uses.assigns(&name) || uses.changes_in_part(&name))
+                    && self.scopes.has_value(variable)
+            };
+            changes.then(|| Lent {
+                ident: ident.clone(),
+                is_reference,
+            })
+        });
+        let mut lent: Vec<Lent> = lent.collect();
+        let is_passed = !passed.is_empty();
+        lent.retain(|lent| !passed.contains(&lent.ident));
+        lent.extend(passed.into_iter().map(|ident| Lent {
+            ident,
+            is_reference: true,
+        }));
+        let mut scope = self.scope(lent);
+        // What it is lent at each call is bound in a block around its own body.
+        scope.scopes += usize::from(is_passed);
+        Some(scope)
+    }
+
     /// A name of the expansion's own, which neither the author's code nor an editor's completion sees.
     fn fresh(&mut self, what: &str) -> Ident {
         self.next += 1;
@@ -114,6 +203,9 @@ impl VisitMut for Rewriter {
         let mut written: VecDeque<Stmt> = std::mem::take(&mut block.stmts).into();
         while let Some(mut stmt) = written.pop_front() {
             stmts.extend(self.lend_captures(&mut stmt, written.make_contiguous()));
+            if let Stmt::Local(local) = &stmt {
+                stmts.extend(self.hide(&local.pat));
+            }
             let mut hint = None;
             self.scopes.advance();
             if let Stmt::Local(local) = &mut stmt {
@@ -197,6 +289,7 @@ impl Rewriter {
             Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) | Expr::Try(_) => self.exit(expr),
             Expr::Block(block) if block.label.is_some() => self.labelled_block(expr),
             Expr::Closure(_) => self.closure(expr),
+            Expr::Match(m) if Self::is_number_match(m) => self.number_match(expr),
             Expr::Match(_) => self.match_arms(expr),
             Expr::Struct(_) | Expr::Array(_) | Expr::Tuple(_) => {
                 self.refuse_stored_references(expr);
@@ -226,16 +319,31 @@ impl Rewriter {
         for input in &closure.inputs {
             self.scopes.add_pattern(input);
         }
-        if let Expr::Block(body) = &mut *closure.body {
+        let (lent, body) = closures::own_body(&mut closure.body);
+        if let Expr::Block(body) = body {
             lift_returns(&mut body.block);
         }
         let depth = self.fresh("depth");
-        self.exits.enter_function(depth.clone());
+        let scope = match body {
+            Expr::Block(body) => self.scope_of_closure(&body.block, lent),
+            _ => None,
+        };
+        self.exits.enter_function(depth.clone(), scope.clone());
         // It may never be called.
         let before = self.scopes.flow.clone();
         self.visit_expr_mut(&mut closure.body);
         self.scopes.flow = before;
-        if self.exits.leave_function() {
+        let is_recorded = self.exits.leave_function();
+        if let Some(scope) = scope {
+            let output = match &closure.output {
+                ReturnType::Default => quote!(_),
+                ReturnType::Type(_, ty) => quote!(#ty),
+            };
+            let (_, body) = closures::own_body(&mut closure.body);
+            let around = scope.around(&quote!(#body), &output);
+            *body = parse_quote!({ #around });
+        }
+        if is_recorded {
             let (record, body) = (exits::record(&depth), &closure.body);
             *closure.body = parse_quote!({ #record #body });
         }
@@ -246,10 +354,6 @@ impl Rewriter {
         let Expr::Match(m) = expr else { return };
         let scrutinee = m.expr.clone();
         self.visit_expr_mut(&mut m.expr);
-        if m.arms.iter().any(|arm| is_number(&arm.pat)) {
-            let (value, span) = (&m.expr, m.expr.span());
-            *m.expr = Expr::Verbatim(quote_spanned!(span=> ::tilekit::rt::matched(#value)));
-        }
         let before = self.scopes.flow.clone();
         let mut after: Option<(Flow, Missing)> = None;
         for arm in &mut m.arms {
@@ -288,24 +392,6 @@ impl Rewriter {
                 self.errors.push(syn::Error::new_spanned(part, message));
             }
         }
-    }
-}
-
-/// Is it compared with a number, as a whole?
-fn is_number(pattern: &Pat) -> bool {
-    match pattern {
-        Pat::Lit(literal) => matches!(
-            literal.lit,
-            Lit::Int(_) | Lit::Float(_) | Lit::Bool(_) | Lit::Char(_)
-        ),
-        Pat::Range(_) => true,
-        Pat::Or(or) => or.cases.iter().any(is_number),
-        Pat::Ident(PatIdent {
-            subpat: Some((_, inner)),
-            ..
-        }) => is_number(inner),
-        Pat::Paren(paren) => is_number(&paren.pat),
-        _ => false,
     }
 }
 

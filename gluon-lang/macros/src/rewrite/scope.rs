@@ -260,6 +260,17 @@ impl Scopes {
         found
     }
 
+    /// Does the name stand for a variable of the scopes behind the first `outer` ones?
+    pub(super) fn is_hidden(&self, name: &str, outer: usize) -> bool {
+        let inner = self.open.iter().skip(outer);
+        inner.into_iter().any(|scope| scope.contains_key(name))
+    }
+
+    /// How many scopes are open.
+    pub(super) fn depth(&self) -> usize {
+        self.open.len()
+    }
+
     /// The local variable that a place is part of.
     pub(super) fn root_variable(&self, place: &Expr) -> Option<String> {
         match place {

@@ -10,7 +10,7 @@ use syn::{BinOp, Expr, ExprPath, Macro, Pat, PatIdent, Stmt, UnOp};
 use super::macros::is_opaque;
 
 /// Every identifier mentioned, once, in the order of mention; its span is that of the first mention.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Uses {
     mentioned: Vec<Ident>,
     /// Those behind which something is assigned or lent: `*x = ..`, `(*x).field += ..`.

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use super::carry::{
     Carrier, Carry, HostCarrier, Reach, Snapshot, restore, spare, write_value_of, write_values,
 };
+use super::exits::{Ended, Inside, KernelExit, NoExit};
 use super::{At, Trace, here, with};
 use crate::lang::Scalar;
 use diag::Code;
@@ -100,6 +101,28 @@ impl HostBranch {
         again
     }
 
+    /// The host decides.
+    #[inline]
+    pub fn inside(&self) -> Inside<NoExit, ()> {
+        Inside::Host(())
+    }
+
+    /// Goes on where the host decides.
+    #[inline]
+    pub fn host(&self, (): ()) {}
+
+    /// The value of the arm that ran.
+    #[inline]
+    pub fn end_left<T>(
+        self,
+        _: impl FnMut(&mut HostCarrier),
+        then: Option<T>,
+        otherwise: Option<T>,
+    ) -> Ended<T, Infallible> {
+        let value = then.or(otherwise);
+        Ended::Value(value.expect("an arm that the host leaves is left for good"))
+    }
+
     /// The value of the arm that ran.
     #[inline]
     pub fn end<T>(
@@ -191,6 +214,131 @@ impl KernelBranch {
     #[inline]
     pub fn go_on(&self, (): ()) {}
 
+    /// The kernel decides.
+    #[inline]
+    pub fn inside(&self) -> Inside<KernelExit, Infallible> {
+        Inside::Kernel(KernelExit::new())
+    }
+
+    /// Never called.
+    #[inline]
+    pub fn host(&self, host: Infallible) -> Infallible {
+        host
+    }
+
+    /// The same as [`end`](Self::end) where arms may be left early.
+    #[inline]
+    pub fn end_left<T: Carry>(
+        self,
+        mut reach: impl FnMut(&mut Carrier<'_>),
+        then: Option<T>,
+        otherwise: Option<T>,
+    ) -> Ended<T, ()> {
+        match (then, otherwise) {
+            (Some(then), Some(otherwise)) => {
+                Ended::Value(self.end(reach, Some(then), Some(otherwise)))
+            }
+            (Some(mut then), None) => {
+                self.close_left(&mut reach, Some((&mut then, true)));
+                Ended::Value(then)
+            }
+            (None, Some(mut otherwise)) => {
+                self.close_left(&mut reach, Some((&mut otherwise, false)));
+                Ended::Value(otherwise)
+            }
+            (None, None) => {
+                self.close_left(&mut reach, None);
+                Ended::Left(())
+            }
+        }
+    }
+
+    /// Closes the second arm where one arm at most goes on: the first, if the value is said to be its own.
+    #[inline(never)]
+    fn close_left(mut self, reach: Reach<'_>, value: Option<(&mut dyn Carry, bool)>) {
+        let at = self.at;
+        let (then_region, then) = self
+            .then
+            .take()
+            .expect("the first arm was closed before the second");
+        let Some((value, is_first)) = value else {
+            restore(reach, &self.before, spare(at));
+            with(at, |trace| self.record_left(trace, then_region, None));
+            return;
+        };
+        let after = if is_first {
+            restore(reach, &then, spare(at));
+            then
+        } else {
+            let mut after = Snapshot::of(reach);
+            with(at, |trace| {
+                trace.check_watched("branch", &self.before, &after, at)
+            });
+            after.add(value);
+            after
+        };
+        let results = with(at, |trace| {
+            self.record_left(trace, then_region, Some((&after, is_first)))
+        });
+        let own = {
+            let mut only = Snapshot::default();
+            only.add(value);
+            only.values().len()
+        };
+        let spare = spare(at);
+        let split = results.len() - own.min(results.len());
+        write_values(reach, &results[..split], spare);
+        write_value_of(value, &results[split..], spare);
+    }
+
+    /// Appends the branch; what the arm that goes on makes is its results.
+    fn record_left(
+        &self,
+        trace: &mut Trace,
+        then: Region,
+        goes_on: Option<(&Snapshot, bool)>,
+    ) -> Vec<Value> {
+        let otherwise = trace.builder.close();
+        let (mut out, mut merged) = (Vec::new(), Vec::new());
+        if let Some((after, is_first)) = goes_on {
+            let arm = if is_first { then } else { otherwise };
+            out = after.values();
+            for (i, &value) in after.values().iter().enumerate() {
+                if trace.is_poison(value) || trace.builder.in_scope(value) {
+                    continue;
+                }
+                trace.builder.reopen(arm);
+                let is_visible = trace.check_visible(value, self.at);
+                trace.builder.close();
+                if is_visible {
+                    merged.push(i);
+                } else {
+                    out[i] = trace.builder.poison();
+                }
+            }
+            let values = merged.iter().map(|i| out[*i]).collect();
+            self.finish_arm(trace, arm, values);
+        }
+        let types: Vec<Type> = merged.iter().map(|i| trace.ty(out[*i]).clone()).collect();
+        let branch = If {
+            condition: self.condition,
+            then,
+            otherwise,
+        };
+        let results = trace.push_flow(branch.into(), &types, self.at);
+        if goes_on.is_none() {
+            let region = trace.builder.region();
+            trace.exits.kill(region);
+        }
+        for (i, result) in merged.into_iter().zip(results) {
+            if let Some((after, _)) = goes_on {
+                trace.name(result, after.names()[i]);
+            }
+            out[i] = result;
+        }
+        out
+    }
+
     /// Closes the second arm. What the arms made different becomes a result of the branch.
     #[inline]
     pub fn end<T: Carry>(
@@ -269,7 +417,7 @@ impl KernelBranch {
             otherwise: otherwise_region,
         };
         let types: Vec<Type> = merged.iter().map(|(_, ty)| ty.clone()).collect();
-        let results = trace.push(branch, &types, self.at);
+        let results = trace.push_flow(branch.into(), &types, self.at);
         for ((i, _), &result) in merged.iter().zip(&results) {
             trace.name(result, names[*i]);
             out[*i] = result;

@@ -258,6 +258,27 @@ impl Snapshot {
         })
     }
 
+    /// The value of this name.
+    pub(super) fn value_of(&self, wanted: &str) -> Option<Value> {
+        self.0.iter().find_map(|(name, saved)| match saved {
+            Saved::Value(value) if name == wanted => Some(*value),
+            _ => None,
+        })
+    }
+
+    /// The first variable of both that is not a value and differs, as its name and both texts.
+    pub(super) fn host_change_of_shared(
+        &self,
+        other: &Snapshot,
+    ) -> Option<(String, String, String)> {
+        self.pairs(other).find_map(|(name, a, b)| match (a, b) {
+            (Saved::Host(_, a), Saved::Host(_, b)) | (Saved::Form(a), Saved::Form(b)) => {
+                (a != b).then(|| (name.to_owned(), a.clone(), b.clone()))
+            }
+            _ => None,
+        })
+    }
+
     /// How many leaves are not seen through a copy.
     fn own_leaves(&self) -> usize {
         let is_own = |(_, s): &&(String, Saved)| matches!(s, Saved::Value(_) | Saved::Host(..));

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 use std::sync::Arc;
 
 use super::{At, TRACE, Trace, panic, place, with};
-use crate::build::Builder;
+use crate::build::{Builder, Exits};
 use diag::Place;
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::OpError;
@@ -129,6 +129,7 @@ pub(crate) fn trace_kernel(body: &mut dyn FnMut(), at: At) -> Result<Traced, Dia
         partition_depths: Vec::new(),
         named_barriers: 0,
         printed: Vec::new(),
+        exits: Exits::default(),
         strayed: Vec::new(),
         panicked: None,
     };

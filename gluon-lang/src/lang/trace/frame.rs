@@ -72,15 +72,16 @@ pub(crate) fn leaving(what: &str, depth: usize, at: At) {
     }
 }
 
-fn refuse(what: &str, at: At) -> ! {
+pub(super) fn refuse(what: &str, at: At) -> ! {
     let error = OpError::new(
         Code::EarlyExit,
         format!("`{what}` inside a loop or branch that the kernel decides at run time"),
     )
     .note("this code is traced once; leaving it while tracing would lose what follows")
     .help(match what {
-        "return" => "use a mask, or put the rest into an `else`; `if condition { return; }` may stand at the top of the function",
-        _ => "use a mask, or an `if` around the rest",
+        "return" => "write it outside of the macro or the test of the `while` that it stands in",
+        "break" | "continue" => "where a loop over `range(low, high)` will do, the kernel leaves it; a loop that the host unrolls takes an `if` around the rest",
+        _ => "decide on the host, or use `if` and `return`",
     });
     with(at, |trace| trace.fail(error, at));
     end();

@@ -1,17 +1,21 @@
 //! `for`: over a host iterator the body is traced once for each item; over a `range` it becomes a loop of the kernel.
 
 use super::carry::{Carrier, HostCarrier, Reach, Snapshot, restore, spare, write_values};
+use super::exits::{ExitTarget, Inside, KernelExit, LoopTarget, NoExit};
+use super::record::IndexMap;
 use super::{At, Trace, with};
 use crate::lang::range::RangeValues;
 use crate::lang::{Index, Scalar};
 use diag::Code;
 use ir::OpError;
 use ir::Type;
-use ir::entity::Value;
+use ir::elem::DType;
+use ir::entity::{Region, Value};
 use ir::ops::Values;
 use ir::ops::arith::{Binary, BinaryOp, Precision};
 use ir::ops::control::{For, Yield};
 
+use std::convert::Infallible;
 use std::marker::PhantomData;
 
 /// A loop that is unrolled at trace time.
@@ -23,6 +27,26 @@ impl<I: Iterator> HostLoop<I> {
     pub fn step(&mut self, _: &'static str, _: impl FnMut(&mut HostCarrier)) -> Option<I::Item> {
         self.0.next()
     }
+
+    /// The host decides.
+    #[inline]
+    pub fn inside(&self) -> Inside<NoExit, ()> {
+        Inside::Host(())
+    }
+
+    /// Goes on where the host decides.
+    #[inline]
+    pub fn host(&self, (): ()) {}
+
+    /// Where its `break`s go.
+    #[inline]
+    pub fn target(&self) -> ExitTarget<'_> {
+        ExitTarget::host()
+    }
+
+    /// Nothing needs to be kept of a variable that another hides.
+    #[inline]
+    pub fn hide(&mut self, _: impl FnMut(&mut HostCarrier)) {}
 }
 
 /// A loop that the kernel runs: the host goes through its body once.
@@ -33,13 +57,16 @@ pub struct KernelLoop<T> {
 
 impl<T: Index> KernelLoop<T> {
     /// `ends` is the sum of the first and the last index of a loop that goes from the last to the first.
-    pub(crate) fn new(range: RangeValues, ends: Option<Value>, at: At) -> Self {
+    pub(crate) fn new(range: RangeValues, ends: Option<Value>, map: IndexMap, at: At) -> Self {
         Self {
             core: LoopCore {
                 range,
                 ends,
+                map,
+                dtype: T::DTYPE,
                 at,
                 body: None,
+                hidden: Vec::new(),
             },
             index: PhantomData,
         }
@@ -54,16 +81,52 @@ impl<T: Index> KernelLoop<T> {
     ) -> Option<Scalar<T>> {
         self.core.step(name, &mut reach).map(Scalar::wrap)
     }
+
+    /// The kernel decides.
+    #[inline]
+    pub fn inside(&self) -> Inside<KernelExit, Infallible> {
+        Inside::Kernel(KernelExit::new())
+    }
+
+    /// Never called.
+    #[inline]
+    pub fn host(&self, host: Infallible) -> Infallible {
+        host
+    }
+
+    /// Where its `break`s go.
+    #[inline]
+    pub fn target(&self) -> ExitTarget<'_> {
+        self.core.target()
+    }
+
+    /// Keeps variables as they are, which others of their names hide from here on.
+    #[inline]
+    pub fn hide(&mut self, mut reach: impl FnMut(&mut Carrier<'_>)) {
+        self.core.hidden.extend(hidden(&mut reach));
+    }
 }
 
 struct LoopCore {
     range: RangeValues,
     ends: Option<Value>,
+    map: IndexMap,
+    dtype: DType,
     at: At,
     body: Option<Body>,
+    /// Variables that others of their names have hidden.
+    hidden: Vec<(String, Value)>,
+}
+
+/// The values of variables that are about to be hidden.
+pub(super) fn hidden(reach: Reach<'_>) -> Vec<(String, Value)> {
+    let now = Snapshot::of(reach);
+    let names = now.names().into_iter().map(str::to_owned);
+    names.zip(now.values()).collect()
 }
 
 struct Body {
+    region: Region,
     before: Snapshot,
     params: Vec<Value>,
 }
@@ -82,16 +145,21 @@ impl LoopCore {
 
     fn open(&mut self, name: &str, reach: Reach<'_>) -> Value {
         let before = Snapshot::of(reach);
-        let (index, params) = with(self.at, |trace| {
+        let (region, index, params) = with(self.at, |trace| {
             let index_ty = trace.ty(self.range.low).clone();
             let mut params = trace.open_region(Some(index_ty), &before, self.at);
             let index = params.remove(0);
             let index = self.mirrored(trace, index);
-            trace.name(index, name);
-            (index, params)
+            (trace.builder.region(), index, params)
         });
+        let index = self.map.index(index, self.dtype, self.at);
+        with(self.at, |trace| trace.name(index, name));
         write_values(reach, &params, index);
-        self.body = Some(Body { before, params });
+        self.body = Some(Body {
+            region,
+            before,
+            params,
+        });
         index
     }
 
@@ -108,9 +176,22 @@ impl LoopCore {
         trace.push1(op, ty, self.at)
     }
 
+    fn target(&self) -> ExitTarget<'_> {
+        ExitTarget(self.body.as_ref().map(|body| LoopTarget {
+            region: body.region,
+            before: &body.before,
+            hidden: &self.hidden,
+        }))
+    }
+
     fn close(&mut self, body: &Body, reach: Reach<'_>) {
-        let after = Snapshot::of(reach);
         let at = self.at;
+        let goes_on = with(at, |trace| trace.goes_on());
+        if !goes_on {
+            // What is in the variables is of a way that has left.
+            restore(reach, &body.before, spare(at));
+        }
+        let after = Snapshot::of(reach);
         if let Some((name, a, b)) = body.before.host_change(&after) {
             let message = format!(
                 "the host variable `{name}` is {a} before an iteration of this loop of the kernel and {b} after it"
@@ -120,19 +201,26 @@ impl LoopCore {
         }
         let results = with(at, |trace| {
             trace.check_watched("loop", &body.before, &after, at);
-            self.record(trace, body, &after)
+            let ends = goes_on.then(|| after.values());
+            self.record(trace, body, ends)
         });
         write_values(reach, &results, spare(at));
     }
 
-    fn record(&self, trace: &mut Trace, body: &Body, after: &Snapshot) -> Vec<Value> {
-        let (inits, ends, names) = (body.before.values(), after.values(), body.before.names());
-        let carried = Carried::find(trace, &inits, &body.params, &ends, &names, self.at);
-        let values = carried.pick(&ends);
-        trace.push(Yield { values }, &[], self.at);
+    fn record(&self, trace: &mut Trace, body: &Body, ends: Option<Vec<Value>>) -> Vec<Value> {
+        let (inits, names) = (body.before.values(), body.before.names());
+        let starts = ends.as_deref().unwrap_or(&body.params);
+        let mut carried = Carried::find(trace, &inits, &body.params, starts, &names, self.at);
+        let exits = trace.exits.to(trace.builder.func(), body.region);
+        carried.join_exits(trace, &exits, (&inits, &body.params), &names, self.at);
+        if let Some(ends) = ends {
+            let values = carried.pick(&ends);
+            trace.push(Yield { values }, &[], self.at);
+        }
         carried.drop_unchanged(trace, &body.params, &inits);
         let region = trace.builder.close();
         trace.retain_params(region, 1, &carried.changed);
+        trace.settle(region, self.at);
         let op = For {
             low: self.range.low,
             high: self.range.high,
@@ -187,8 +275,23 @@ impl Carried {
         name: &str,
         at: At,
     ) {
+        if !trace.is_poison(end) && !trace.check_visible(end, at) {
+            self.lost[i] = true;
+            return;
+        }
+        self.judge_types(trace, i, (init, start, end), name, at);
+    }
+
+    fn judge_types(
+        &mut self,
+        trace: &mut Trace,
+        i: usize,
+        (init, start, end): (Value, Value, Value),
+        name: &str,
+        at: At,
+    ) {
         let (before, after) = (trace.ty(start).clone(), trace.ty(end).clone());
-        if before.is_poison() || after.is_poison() || !trace.check_visible(end, at) {
+        if before.is_poison() || after.is_poison() {
             self.lost[i] = true;
         } else if before == after {
             self.changed[i] = true;
@@ -202,6 +305,32 @@ impl Carried {
             .origin(end, format!("here it becomes {after}"))
             .help("a value that goes round a loop keeps its type: give the initial value this shape and layout, or use `cast` or `convert_layout` before assigning");
             trace.fail(error, at);
+        }
+    }
+
+    /// What exits hand to the end of the body is carried too, if it differs from what the body begins with.
+    pub(super) fn join_exits(
+        &mut self,
+        trace: &mut Trace,
+        exits: &[(Region, bool)],
+        (inits, starts): (&[Value], &[Value]),
+        names: &[&str],
+        at: At,
+    ) {
+        for (exit, _) in exits {
+            let values = trace.exit_values(*exit);
+            for i in 0..starts.len() {
+                if values[i] != starts[i] && !self.lost[i] {
+                    self.judge_types(trace, i, (inits[i], starts[i], values[i]), names[i], at);
+                }
+            }
+        }
+        let kept: Vec<bool> = (0..starts.len())
+            .map(|i| self.changed[i] && !self.lost[i])
+            .collect();
+        self.changed.clone_from(&kept);
+        for (exit, _) in exits {
+            trace.retain_exit(*exit, &kept);
         }
     }
 
@@ -236,7 +365,7 @@ impl Carried {
             .iter()
             .map(|v| trace.ty(*v).clone())
             .collect();
-        let results = trace.push(op, &types, at);
+        let results = trace.push_flow(op, &types, at);
         let mut results = results.into_iter();
         let mut out = inits.to_vec();
         for i in 0..inits.len() {
@@ -279,12 +408,7 @@ impl Trace {
     }
 
     /// Keeps the first `fixed` parameters of a region and those that are carried.
-    pub(super) fn retain_params(
-        &mut self,
-        region: ir::entity::Region,
-        fixed: usize,
-        changed: &[bool],
-    ) {
+    pub(super) fn retain_params(&mut self, region: Region, fixed: usize, changed: &[bool]) {
         let func = self.builder.func_mut();
         func.retain_region_params(region, |i, _| i < fixed || changed[i - fixed]);
     }

@@ -6,6 +6,7 @@ mod branch;
 mod carry;
 mod cells;
 mod entry;
+mod exits;
 mod frame;
 mod logic;
 mod loops;
@@ -24,6 +25,7 @@ pub use entry::{GenericArg, KernelEntry, KernelHead, KernelInstance, ParamHead, 
 pub(crate) use entry::{
     begin_kernel, const_arg, declare_map, declare_param, set_block, trace_kernel, type_arg,
 };
+pub use exits::{Ended, ExitTarget, FunctionScope, Inside, KernelExit, NoExit};
 pub use frame::Frame;
 pub(crate) use frame::{depth, end, enter, leaving};
 pub use logic::{
@@ -34,7 +36,7 @@ pub use operand::Raw;
 pub(crate) use record::*;
 pub use whiles::{HostWhile, KernelWhile, WhileLoop};
 
-use crate::build::{Builder, Results};
+use crate::build::{Builder, Exits, Results};
 use diag::Place;
 use diag::{Code, Diagnostic};
 use ir::OpError;
@@ -76,6 +78,8 @@ pub(crate) struct Trace {
     pub(crate) partition_depths: Vec<usize>,
     /// Barriers that the author named.
     pub(crate) named_barriers: u32,
+    /// Regions that the kernel leaves early.
+    exits: Exits,
     /// Values that left their region by a way that was reported.
     strayed: Vec<Value>,
     /// What the host code of the kernel panicked with.

@@ -1,7 +1,10 @@
 //! `while`: on a host `bool` the host loops; on a `Scalar<bool>` test and body are traced once each.
 
+use std::convert::Infallible;
+
 use super::carry::{Carrier, HostCarrier, Reach, Snapshot, restore, spare, write_values};
-use super::loops::Carried;
+use super::exits::{ExitTarget, Inside, KernelExit, LoopTarget, NoExit};
+use super::loops::{Carried, hidden};
 use super::{At, Trace, here, with};
 use crate::lang::Scalar;
 use ir::entity::{Region, Value};
@@ -36,6 +39,7 @@ impl WhileLoop for Scalar<bool> {
             at: here(),
             test: None,
             body: None,
+            hidden: Vec::new(),
         }
     }
 }
@@ -55,6 +59,26 @@ impl HostWhile {
     pub fn decide(&mut self, condition: bool, _: impl FnMut(&mut HostCarrier)) -> bool {
         condition
     }
+
+    /// The host decides.
+    #[inline]
+    pub fn inside(&self) -> Inside<NoExit, ()> {
+        Inside::Host(())
+    }
+
+    /// Goes on where the host decides.
+    #[inline]
+    pub fn host(&self, (): ()) {}
+
+    /// Where its `break`s go.
+    #[inline]
+    pub fn target(&self) -> ExitTarget<'_> {
+        ExitTarget::host()
+    }
+
+    /// Nothing needs to be kept of a variable that another hides.
+    #[inline]
+    pub fn hide(&mut self, _: impl FnMut(&mut HostCarrier)) {}
 }
 
 /// A `while` that the kernel runs: the host goes through its condition and its body once.
@@ -62,6 +86,8 @@ pub struct KernelWhile {
     at: At,
     test: Option<Test>,
     body: Option<Body>,
+    /// Variables that others of their names have hidden.
+    hidden: Vec<(String, Value)>,
 }
 
 /// The condition being traced.
@@ -75,11 +101,40 @@ struct Body {
     test: Test,
     /// What the condition yields.
     passed: Vec<Value>,
-    region: Region,
+    before: Region,
+    after: Region,
     params: Vec<Value>,
 }
 
 impl KernelWhile {
+    /// The kernel decides.
+    #[inline]
+    pub fn inside(&self) -> Inside<KernelExit, Infallible> {
+        Inside::Kernel(KernelExit::new())
+    }
+
+    /// Never called.
+    #[inline]
+    pub fn host(&self, host: Infallible) -> Infallible {
+        host
+    }
+
+    /// Where its `break`s go.
+    #[inline]
+    pub fn target(&self) -> ExitTarget<'_> {
+        ExitTarget(self.body.as_ref().map(|body| LoopTarget {
+            region: body.after,
+            before: &body.test.before,
+            hidden: &self.hidden,
+        }))
+    }
+
+    /// Keeps variables as they are, which others of their names hide from here on.
+    #[inline]
+    pub fn hide(&mut self, mut reach: impl FnMut(&mut Carrier<'_>)) {
+        self.hidden.extend(hidden(&mut reach));
+    }
+
     /// Opens the condition; the second time, closes the body.
     #[inline]
     pub fn test(&mut self, mut reach: impl FnMut(&mut Carrier<'_>)) -> bool {
@@ -127,7 +182,8 @@ impl KernelWhile {
             Body {
                 test,
                 passed: passed.values(),
-                region,
+                before: region,
+                after: trace.builder.region(),
                 params,
             }
         });
@@ -146,36 +202,48 @@ impl KernelWhile {
     }
 
     fn close(&mut self, body: &Body, reach: Reach<'_>) {
+        let goes_on = with(self.at, |trace| trace.goes_on());
+        if !goes_on {
+            // What is in the variables is of a way that has left.
+            restore(reach, &body.test.before, spare(self.at));
+        }
         let after = Snapshot::of(reach);
         self.check_host(&body.test.before, &after, reach);
         let results = with(self.at, |trace| {
             trace.check_watched("loop", &body.test.before, &after, self.at);
-            self.record(trace, body, &after)
+            let ends = goes_on.then(|| after.values());
+            self.record(trace, body, ends)
         });
         write_values(reach, &results, spare(self.at));
     }
 
-    fn record(&self, trace: &mut Trace, body: &Body, after: &Snapshot) -> Vec<Value> {
+    fn record(&self, trace: &mut Trace, body: &Body, ends: Option<Vec<Value>>) -> Vec<Value> {
         let at = self.at;
-        let (before, ends) = (&body.test.before, after.values());
+        let before = &body.test.before;
         let (inits, names) = (before.values(), before.names());
-        let mut carried = Carried::find(trace, &inits, &body.params, &ends, &names, at);
+        let last = ends.as_deref().unwrap_or(&body.params);
+        let mut carried = Carried::find(trace, &inits, &body.params, last, &names, at);
         // The condition may change variables too; its region is over, so its values are looked at from inside it.
-        trace.builder.reopen(body.region);
+        trace.builder.reopen(body.before);
         let tested = Carried::find(trace, &inits, &body.test.params, &body.passed, &names, at);
         trace.builder.close();
         carried.join(&tested);
-        let values = carried.pick(&ends);
-        trace.push(Yield { values }, &[], at);
+        let exits = trace.exits.to(trace.builder.func(), body.after);
+        carried.join_exits(trace, &exits, (&inits, &body.params), &names, at);
+        if let Some(ends) = ends {
+            let values = carried.pick(&ends);
+            trace.push(Yield { values }, &[], at);
+        }
         let after_region = trace.builder.close();
-        trace.fill_condition(body.region, carried.pick(&body.passed));
+        trace.fill_condition(body.before, carried.pick(&body.passed));
         carried.drop_unchanged(trace, &body.params, &inits);
         carried.drop_unchanged(trace, &body.test.params, &inits);
-        trace.retain_params(body.region, 0, &carried.changed);
+        trace.retain_params(body.before, 0, &carried.changed);
         trace.retain_params(after_region, 0, &carried.changed);
+        trace.settle(after_region, at);
         let op = While {
             inits: carried.pick(&inits),
-            before: body.region,
+            before: body.before,
             after: after_region,
         };
         carried.finish(trace, op.into(), &inits, &names, at)

@@ -31,20 +31,24 @@ impl Three for Scalar<i32> {
 /// What a kernel decides is not the host's to match, count or convert, and nothing is indexed.
 #[kernel]
 fn as_if_of_the_host(x: Ptr<i32>, n: i32) {
-    match n { //~ a `match` is decided while tracing
-        0 => x.at(0).store(1),
-        1..=3 => x.at(0).store(2),
-        _ => {}
-    }
+    let at = arange(0..32, Auto);
     for i in 0..n { //~ is a range of the host, whose loop unrolls
         let _ = i;
     }
     let f = n as f32; //~ `as` converts numbers of the host //~ non-primitive cast
-    let at = arange(0..32, Auto);
     let first = at[0]; //~ the elements of a tensor have no index
     let second = x[1]; //~ a pointer of a kernel has no index
     let tile = Smem::<i32>::alloc([4, 8], Swizzled::plain([1, 0]));
     let row = tile[n]; //~ a tile of shared memory has no index
+}
+
+/// A `match` that the kernel decides covers all numbers, as one of the host does.
+#[kernel]
+fn matches_some(x: Ptr<i32>, n: i32) {
+    match n { //~ non-exhaustive patterns
+        0 => x.at(0).store(1),
+        1..=3 => x.at(0).store(2),
+    }
 }
 
 /// The macros give comparisons their meaning.

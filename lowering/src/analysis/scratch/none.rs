@@ -18,7 +18,7 @@ macro_rules! no_scratch {
 }
 
 no_scratch! {
-    create: Constant Arange Splat ProgramId NumPrograms;
+    create: Constant Undefined Arange Splat ProgramId NumPrograms;
     arith: Unary Binary Compare Select Fma Cast Bitcast PtrAdd InlinePtx Rounded;
     map: Map;
     shape: ExpandDims Broadcast Reshape Permute Split Join;

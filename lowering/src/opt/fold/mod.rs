@@ -20,6 +20,7 @@ use diag::Diagnostics;
 use ir::elem::Elem;
 use ir::entity::{Inst, Region, Value};
 use ir::ops::arith::BinaryOp;
+use ir::ops::control::handed_on_by;
 use ir::ops::create::{Const, Constant, Uniform};
 use ir::ops::{Op, Values};
 use ir::{Func, Type};
@@ -151,7 +152,7 @@ impl Fold<'_> {
         }
         self.insts(region, out);
         let end = out.pop().expect("a region ends in its terminator");
-        let yielded = self.func.op(end).operands();
+        let yielded = Values::from_slice(handed_on_by(self.func.op(end)));
         self.replaced.replace_results(self.func, inst, &yielded);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::{At, Raw, with};
 use super::{binary, cast};
-use crate::lang::range::RangeValues;
+use crate::lang::range::{Direction, RangeValues};
 use diag::Code;
 use ir::OpError;
 use ir::Type;
@@ -138,6 +138,7 @@ pub(crate) fn range_values(low: Raw, high: Raw, elem: Elem, at: At) -> RangeValu
             low: values[0],
             high: values[1],
             step: values[2],
+            direction: Direction::Up,
         }
     })
 }
@@ -171,22 +172,5 @@ pub(crate) fn range_ends(range: RangeValues, elem: DType, at: At) -> Value {
 fn is_one(value: Value, at: At) -> bool {
     with(at, |trace| {
         trace.builder.func().constant(value) == Some(Const::Int(1))
-    })
-}
-
-/// The step of a loop.
-#[inline(never)]
-pub(crate) fn range_step(step: Raw, elem: Elem, at: At) -> Value {
-    with(at, |trace| {
-        if let Raw::Const(Const::Int(step)) = step
-            && step <= 0
-        {
-            let message = format!("the step of a range is {step}, and must be positive");
-            return trace.fail(OpError::new(Code::ConstantRange, message), at);
-        }
-        match trace.fit("range", &[(step, elem)], at) {
-            Some(fitted) => fitted[0],
-            None => trace.builder.poison(),
-        }
     })
 }

@@ -1,0 +1,727 @@
+//! `break`, `continue` and `return` that the kernel decides.
+
+use tilekit::prelude::*;
+
+use crate::check;
+
+#[kernel(warps = 1)]
+fn search(input: Ptr<i32>, out: Ptr<i32>) {
+    let (n, wanted) = (input.at(0).load(), input.at(1).load());
+    let mut found = scalar(-1);
+    let mut steps = scalar(0);
+    for i in range(0, n) {
+        steps += 1;
+        let v = i * 7 % 11;
+        if v == wanted {
+            found = i;
+            break;
+        }
+        steps += 10;
+    }
+    out.at(0).store(found);
+    out.at(1).store(steps);
+}
+
+#[test]
+fn a_break_of_a_for() {
+    check!(
+        search,
+        [[0, 3], [10, 3], [10, 0], [10, 99], [100, 8]],
+        |input: &[i32], out: &mut [i32]| {
+            let (n, wanted) = (input[0], input[1]);
+            let (mut found, mut steps) = (-1, 0);
+            for i in 0..n {
+                steps += 1;
+                if i * 7 % 11 == wanted {
+                    found = i;
+                    break;
+                }
+                steps += 10;
+            }
+            out[0] = found;
+            out[1] = steps;
+        }
+    );
+}
+
+#[kernel(warps = 1)]
+fn mixed(input: Ptr<i32>, out: Ptr<i32>) {
+    let (n, a, b) = (input.at(0).load(), input.at(1).load(), input.at(2).load());
+    let mut sum = scalar(0);
+    let mut last = scalar(0);
+    for i in range(0, n) {
+        last = i;
+        if i % 3 == a {
+            sum += 1;
+            if i % 5 == b {
+                sum += 100;
+                continue;
+            }
+            sum += 2;
+            if i > 12 {
+                sum += 1000;
+                break;
+            }
+            sum += 3;
+        } else if i == 7 {
+            continue;
+        }
+        sum += 7;
+    }
+    out.at(0).store(sum);
+    out.at(1).store(last);
+}
+
+#[test]
+fn exits_deep_inside() {
+    let mut inputs = Vec::new();
+    for n in [0, 1, 9, 30] {
+        for a in 0..3 {
+            for b in [0, 2, 4] {
+                inputs.push([n, a, b]);
+            }
+        }
+    }
+    check!(mixed, inputs, |input: &[i32], out: &mut [i32]| {
+        let (n, a, b) = (input[0], input[1], input[2]);
+        let (mut sum, mut last) = (0, 0);
+        for i in 0..n {
+            last = i;
+            if i % 3 == a {
+                sum += 1;
+                if i % 5 == b {
+                    sum += 100;
+                    continue;
+                }
+                sum += 2;
+                if i > 12 {
+                    sum += 1000;
+                    break;
+                }
+                sum += 3;
+            } else if i == 7 {
+                continue;
+            }
+            sum += 7;
+        }
+        out[0] = sum;
+        out[1] = last;
+    });
+}
+
+#[kernel(warps = 1)]
+fn nested(input: Ptr<i32>, out: Ptr<i32>) {
+    let (n, stop, skip) = (input.at(0).load(), input.at(1).load(), input.at(2).load());
+    let mut trips = scalar(0);
+    let mut at = scalar(-1);
+    'rows: for i in range(0, n) {
+        let mut j = scalar(0);
+        while j < n {
+            trips += 1;
+            if i * j == stop {
+                at = i * 100 + j;
+                break 'rows;
+            }
+            if j == skip {
+                trips += 100;
+                continue 'rows;
+            }
+            if j > i {
+                break;
+            }
+            j += 1;
+        }
+        trips += 1000;
+    }
+    out.at(0).store(trips);
+    out.at(1).store(at);
+}
+
+#[test]
+fn labels_across_loops() {
+    let inputs = [
+        [0, 0, 0],
+        [5, 6, 9],
+        [5, 99, 2],
+        [6, 12, 3],
+        [6, 12, 0],
+        [8, 99, 99],
+    ];
+    check!(nested, inputs, |input: &[i32], out: &mut [i32]| {
+        let (n, stop, skip) = (input[0], input[1], input[2]);
+        let (mut trips, mut at) = (0, -1);
+        'rows: for i in 0..n {
+            let mut j = 0;
+            while j < n {
+                trips += 1;
+                if i * j == stop {
+                    at = i * 100 + j;
+                    break 'rows;
+                }
+                if j == skip {
+                    trips += 100;
+                    continue 'rows;
+                }
+                if j > i {
+                    break;
+                }
+                j += 1;
+            }
+            trips += 1000;
+        }
+        out[0] = trips;
+        out[1] = at;
+    });
+}
+
+#[device]
+fn log_of(x: Scalar<i32>, base: Scalar<i32>) -> Scalar<i32> {
+    if x < 1 {
+        return scalar(-1);
+    }
+    let mut power = scalar(1);
+    for i in range(0, 40) {
+        power *= base;
+        if power > x {
+            return i;
+        }
+        if power == x {
+            if base == 3 {
+                return i * 1000;
+            }
+            return i + 1;
+        }
+    }
+    scalar(-2)
+}
+
+#[kernel(warps = 1)]
+fn returns(input: Ptr<i32>, out: Ptr<i32>) {
+    let (x, base) = (input.at(0).load(), input.at(1).load());
+    out.at(0).store(1);
+    if x == 77 {
+        out.at(1).store(2);
+        return;
+    }
+    for i in range(0, 5) {
+        let log = log_of(x + i, base);
+        out.at(i + 2).store(log);
+        if log == 4 {
+            if i == 3 {
+                return;
+            }
+            out.at(20 + i).store(5);
+        }
+    }
+    out.at(10).store(3);
+}
+
+#[test]
+fn returns_of_functions_and_kernels() {
+    fn log_of(x: i32, base: i32) -> i32 {
+        if x < 1 {
+            return -1;
+        }
+        let mut power = 1;
+        for i in 0..40 {
+            power *= base;
+            if power > x {
+                return i;
+            }
+            if power == x {
+                if base == 3 {
+                    return i * 1000;
+                }
+                return i + 1;
+            }
+        }
+        -2
+    }
+    let inputs = [
+        [77, 2],
+        [0, 2],
+        [-3, 2],
+        [13, 2],
+        [16, 2],
+        [6, 3],
+        [27, 3],
+        [9, 1],
+    ];
+    check!(returns, inputs, |input: &[i32], out: &mut [i32]| {
+        let (x, base) = (input[0], input[1]);
+        out[0] = 1;
+        if x == 77 {
+            out[1] = 2;
+            return;
+        }
+        for i in 0..5 {
+            let log = log_of(x + i, base);
+            out[i as usize + 2] = log;
+            if log == 4 {
+                if i == 3 {
+                    return;
+                }
+                out[20 + i as usize] = 5;
+            }
+        }
+        out[10] = 3;
+    });
+}
+
+/// Changes what it is lent by every way out, and hides names.
+#[device]
+fn clamped(x: &mut Scalar<i32>, low: Scalar<i32>, high: Scalar<i32>) -> Scalar<bool> {
+    if *x < low {
+        *x = low;
+        return low > 5;
+    }
+    *x += 1;
+    while *x > high {
+        *x -= 3;
+        if *x == low {
+            return scalar(true);
+        }
+    }
+    scalar(false)
+}
+
+#[kernel(warps = 1)]
+fn lent(input: Ptr<i32>, out: Ptr<i32>) {
+    let (low, high) = (input.at(1).load(), input.at(2).load());
+    let mut x = input.at(0).load();
+    let changed = clamped(&mut x, low, high);
+    out.at(0).store(x);
+    if changed {
+        out.at(1).store(1);
+    }
+    let mut total = scalar(0);
+    let mut add = |v: Scalar<i32>| {
+        if v == low {
+            total += 50;
+            return;
+        }
+        total += v;
+        if v > high {
+            total = -total;
+            return;
+        }
+        total += 1;
+    };
+    for i in range(0, 4) {
+        add(x + i);
+    }
+    out.at(2).store(total);
+}
+
+#[test]
+fn functions_and_closures_change_what_they_are_lent() {
+    let inputs = [
+        [0, 3, 9],
+        [0, 7, 9],
+        [20, 3, 9],
+        [21, 3, 9],
+        [5, 3, 9],
+        [6, 5, 7],
+    ];
+    check!(lent, inputs, |input: &[i32], out: &mut [i32]| {
+        let (low, high) = (input[1], input[2]);
+        let mut x = input[0];
+        let clamped = |x: &mut i32| {
+            if *x < low {
+                *x = low;
+                return low > 5;
+            }
+            *x += 1;
+            while *x > high {
+                *x -= 3;
+                if *x == low {
+                    return true;
+                }
+            }
+            false
+        };
+        let changed = clamped(&mut x);
+        out[0] = x;
+        if changed {
+            out[1] = 1;
+        }
+        let mut total = 0;
+        let mut add = |v: i32| {
+            if v == low {
+                total += 50;
+                return;
+            }
+            total += v;
+            if v > high {
+                total = -total;
+                return;
+            }
+            total += 1;
+        };
+        (0..4).for_each(|i| add(x + i));
+        out[2] = total;
+    });
+}
+
+#[kernel(warps = 1)]
+fn hidden(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let mut x = input.at(1).load();
+    let mut y = scalar(0);
+    for i in range(0, n) {
+        x += 1;
+        let x = x * 2;
+        if x > 9 {
+            y += x;
+            let y = y + 1;
+            if y % 2 == 1 {
+                out.at(3).store(y);
+                break;
+            }
+        }
+        y += i;
+    }
+    out.at(0).store(x);
+    out.at(1).store(y);
+}
+
+#[test]
+fn hidden_names() {
+    let inputs = [[0, 0], [3, 0], [9, 2], [9, -4], [20, 3]];
+    check!(hidden, inputs, |input: &[i32], out: &mut [i32]| {
+        let (n, mut x, mut y) = (input[0], input[1], 0);
+        for i in 0..n {
+            x += 1;
+            let x = x * 2;
+            if x > 9 {
+                y += x;
+                let y = y + 1;
+                if y % 2 == 1 {
+                    out[3] = y;
+                    break;
+                }
+            }
+            y += i;
+        }
+        out[0] = x;
+        out[1] = y;
+    });
+}
+
+#[derive(Clone, Copy, Aggregate)]
+struct Best {
+    value: Scalar<i32>,
+    at: Scalar<i32>,
+}
+
+/// A value from an `if` of which an arm leaves, tiles, and what the arms declare.
+#[kernel(warps = 1)]
+fn values(input: Ptr<i32>, out: Ptr<i32>) {
+    let (n, limit) = (input.at(0).load(), input.at(1).load());
+    let lane = arange(0..32, Coalesced);
+    let mut tile = zeros::<i32>([32], Coalesced);
+    let mut best = Best {
+        value: scalar(0),
+        at: scalar(-1),
+    };
+    for i in range(0, n) {
+        let v = if i % 2 == 0 {
+            if i == limit {
+                tile += 1000;
+                break;
+            }
+            i * 3
+        } else if i % 5 == 0 {
+            continue;
+        } else {
+            i
+        };
+        let w;
+        if v % 3 == 0 {
+            w = v + 1;
+        } else {
+            if v > 20 {
+                break;
+            }
+            w = v + 2;
+        }
+        tile += lane * w;
+        if w > best.value {
+            best = Best { value: w, at: i };
+        }
+    }
+    out.at(lane).store(tile);
+    out.at(32).store(best.value);
+    out.at(33).store(best.at);
+}
+
+#[test]
+fn values_of_branches_that_leave() {
+    let inputs = [[0, 0], [9, 4], [9, 5], [40, 90], [40, 8]];
+    check!(values, inputs, |input: &[i32], out: &mut [i32]| {
+        let (n, limit) = (input[0], input[1]);
+        let mut tile = [0; 32];
+        let mut best = (0, -1);
+        for i in 0..n {
+            let v = if i % 2 == 0 {
+                if i == limit {
+                    tile.iter_mut().for_each(|t| *t += 1000);
+                    break;
+                }
+                i * 3
+            } else if i % 5 == 0 {
+                continue;
+            } else {
+                i
+            };
+            let w = if v % 3 == 0 {
+                v + 1
+            } else {
+                if v > 20 {
+                    break;
+                }
+                v + 2
+            };
+            for (lane, t) in tile.iter_mut().enumerate() {
+                *t += lane as i32 * w;
+            }
+            if w > best.0 {
+                best = (w, i);
+            }
+        }
+        out[..32].copy_from_slice(&tile);
+        out[32] = best.0;
+        out[33] = best.1;
+    });
+}
+
+/// Loops that the host unrolls stay plain Rust, also around and inside of what the kernel decides.
+#[kernel(warps = 1)]
+fn on_the_host(input: Ptr<i32>, out: Ptr<i32>) {
+    let x = input.at(0).load();
+    let mut sum = x;
+    for k in 0..9 {
+        if k == 2 {
+            continue;
+        }
+        if k == 6 {
+            break;
+        }
+        for i in range(0, 4) {
+            if k == 4 {
+                break;
+            }
+            if i == x {
+                break;
+            }
+            sum += k * 10 + i;
+        }
+    }
+    out.at(0).store(sum);
+    let mut rounds = 0;
+    let list = loop {
+        rounds += 1;
+        if rounds == 3 {
+            break vec![sum, x];
+        }
+    };
+    out.at(1).store(list[0] + list[1] + rounds);
+    for k in 0..3 {
+        if x == k {
+            out.at(2).store(k);
+            return;
+        }
+        if sum > 1000 {
+            out.at(3).store(k);
+            return;
+        }
+    }
+    out.at(4).store(1);
+}
+
+#[test]
+fn host_loops_stay_plain() {
+    let inputs = [[0], [1], [2], [3], [9], [900]];
+    check!(on_the_host, inputs, |input: &[i32], out: &mut [i32]| {
+        let x = input[0];
+        let mut sum = x;
+        for k in [0, 1, 3, 4, 5] {
+            for i in 0..4 {
+                if k == 4 || i == x {
+                    break;
+                }
+                sum += k * 10 + i;
+            }
+        }
+        out[0] = sum;
+        out[1] = sum + x + 3;
+        for k in 0..3 {
+            if x == k {
+                out[2] = k;
+                return;
+            }
+            if sum > 1000 {
+                out[3] = k;
+                return;
+            }
+        }
+        out[4] = 1;
+    });
+}
+
+const LIMIT: i32 = 40;
+
+#[kernel(warps = 1)]
+fn matches(input: Ptr<i32>, out: Ptr<i32>) {
+    let n = input.at(0).load();
+    let kind = input.at(1).load();
+    let mut sum = scalar(0);
+    let mut last = scalar(-1);
+    for i in range(0, n) {
+        let (weight, name) = match i {
+            0 => (scalar(100), 7),
+            1 | 5 | 9 => continue,
+            k @ 2..=3 => (k * 3, 7),
+            k if k % 7 == kind => {
+                sum += 1000;
+                (k, 7)
+            }
+            LIMIT.. => break,
+            -5..0 => return,
+            k => (-k, 7),
+        };
+        match weight > 5 {
+            true => sum += weight + name,
+            false => {}
+        }
+        last = i;
+    }
+    out.at(0).store(sum);
+    match kind {
+        0 => out.at(1).store(last),
+        1 if sum > 50 => out.at(2).store(last),
+        2 => return,
+        _ => {}
+    }
+    out.at(3).store(1);
+    // The host's own.
+    let text = match 3_usize {
+        0 => "none",
+        k if k % 2 == 0 => "even",
+        1..=4 => "few",
+        _ => "many",
+    };
+    out.at(4).store(text.len());
+}
+
+#[test]
+fn matches_on_scalars() {
+    let mut inputs = Vec::new();
+    for n in [0, 1, 3, 8, 20, 60] {
+        for kind in 0..4 {
+            inputs.push([n, kind]);
+        }
+    }
+    check!(matches, inputs, |input: &[i32], out: &mut [i32]| {
+        let (n, kind) = (input[0], input[1]);
+        let (mut sum, mut last) = (0, -1);
+        for i in 0..n {
+            let (weight, name) = match i {
+                0 => (100, 7),
+                1 | 5 | 9 => continue,
+                k @ 2..=3 => (k * 3, 7),
+                k if k % 7 == kind => {
+                    sum += 1000;
+                    (k, 7)
+                }
+                LIMIT.. => break,
+                -5..0 => return,
+                k => (-k, 7),
+            };
+            if weight > 5 {
+                sum += weight + name;
+            }
+            last = i;
+        }
+        out[0] = sum;
+        match kind {
+            0 => out[1] = last,
+            1 if sum > 50 => out[2] = last,
+            2 => return,
+            _ => {}
+        }
+        out[3] = 1;
+        out[4] = 3;
+    });
+}
+
+#[kernel(warps = 1)]
+fn downwards(input: Ptr<i32>, out: Ptr<i32>) {
+    let (low, high, step) = (input.at(0).load(), input.at(1).load(), input.at(2).load());
+    let mut order = scalar(0);
+    for i in range(low, high).step(step) {
+        order = order * 31 + i;
+    }
+    out.at(0).store(order);
+    let mut order = scalar(0);
+    for i in range(low, high).step(step).rev() {
+        order = order * 31 + i;
+    }
+    out.at(1).store(order);
+    let mut order = scalar(0);
+    for i in range(low.min(high + 30), high).step(-3) {
+        if i == 4 {
+            break;
+        }
+        order = order * 31 + i;
+    }
+    out.at(2).store(order);
+    let mut order = scalar(0);
+    for i in range(low.cast::<i64>(), high).step(step.cast::<i64>()) {
+        order = order * 31 + i.cast::<i32>();
+    }
+    out.at(3).store(order);
+    for i in range(7, 3).step(-1) {
+        out.at(i + 10).store(i);
+    }
+}
+
+#[test]
+fn steps_of_either_sign() {
+    let inputs = [
+        [0, 9, 2],
+        [9, 0, -2],
+        [9, 0, 2],
+        [0, 9, -2],
+        [9, 9, -1],
+        [5, -6, -11],
+        [5, -7, -11],
+        [3, 90, 0],
+        [i32::MAX, i32::MIN, i32::MIN],
+        [i32::MAX, i32::MIN, -(1 << 30)],
+        [i32::MIN, i32::MAX, i32::MAX],
+        [i32::MIN + 2, i32::MIN, -5],
+    ];
+    /// Python's `range`.
+    fn indices(low: i32, high: i32, step: i32) -> Vec<i32> {
+        let (mut at, mut out) = (i64::from(low), Vec::new());
+        while step > 0 && at < i64::from(high) || step < 0 && at > i64::from(high) {
+            out.push(at as i32);
+            at += i64::from(step);
+        }
+        out
+    }
+    check!(downwards, inputs, |input: &[i32], out: &mut [i32]| {
+        let (low, high, step) = (input[0], input[1], input[2]);
+        let hash = |order: i32, i: &i32| order.wrapping_mul(31).wrapping_add(*i);
+        let all = indices(low, high, step);
+        out[0] = all.iter().fold(0, hash);
+        out[1] = all.iter().rev().fold(0, hash);
+        let third = indices(low.min(high.wrapping_add(30)), high, -3);
+        out[2] = third.iter().take_while(|i| **i != 4).fold(0, hash);
+        out[3] = out[0];
+        for i in [7, 6, 5, 4] {
+            out[i as usize + 10] = i;
+        }
+    });
+}
