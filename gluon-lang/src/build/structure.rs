@@ -198,7 +198,7 @@ impl Settle<'_> {
             let given = self.end(arm);
             let results = self.func.results(inst).to_vec();
             self.replace(&results, &given);
-            self.move_rest(region, arm, rest);
+            self.move_rest(region, arm, &rest);
         } else {
             self.exits.dead.remove(&region);
             self.exits.leave.remove(&region);
@@ -232,11 +232,11 @@ impl Settle<'_> {
     }
 
     /// Moves what follows a branch to the end of one of its arms, with where it leads.
-    fn move_rest(&mut self, from: Region, arm: Region, rest: Vec<Inst>) {
-        self.refuse_partitions(&rest);
+    fn move_rest(&mut self, from: Region, arm: Region, rest: &[Inst]) {
+        self.refuse_partitions(rest);
         let mut insts = self.func.region(arm).insts.clone();
         insts.pop();
-        insts.extend(&rest);
+        insts.extend(rest);
         let mut kept = self.func.region(from).insts.clone();
         kept.truncate(kept.len() - rest.len());
         self.func.set_insts(from, kept);

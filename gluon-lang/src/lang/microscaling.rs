@@ -1,5 +1,5 @@
 //! Microscaling formats (OCP MX 1.0): fp4 (e2m1), two in a byte, and scales that are powers of two (e8m0), one for 32 elements.
-//! sm_90 has no instructions for them: they are taken apart by integer code, exactly, and multiplied as bf16.
+//! `sm_90` has no instructions for them: they are taken apart by integer code, exactly, and multiplied as bf16.
 
 use super::compare::compared;
 use super::dot::mma_v2;
@@ -8,7 +8,7 @@ use super::trace::{self, here};
 use super::{CastTo, Float, Tensor};
 use half::bf16;
 use ir::ops::arith::CompareOp;
-use layout::{Dims, Slice};
+use layout::Slice;
 
 /// Elements that share a scale.
 const GROUP: u32 = 32;
@@ -110,7 +110,7 @@ fn scaled(factor: Tensor<bf16>, scales: Tensor<u8>, axis: usize) -> Tensor<bf16>
     let scales = scales.convert_layout(of_group).unpack_e8m0();
     let scales = scales.expand_dims(axis + 1).broadcast_to(&groups);
     let product = (parts.cast::<f32>() * scales).cast::<bf16>();
-    product.reshape(&Dims::from(shape)).convert_layout(own)
+    product.reshape(&shape).convert_layout(own)
 }
 
 /// `acc + (a · scales of a) · (b · scales of b)` by products of bf16 on the tensor cores of each warp. `a` is `[M, K]` with scales

@@ -21,14 +21,20 @@ pub struct Peak {
 /// The peak within a region, the regions inside included.
 pub fn of_region(func: &Func, region: Region) -> Peak {
     let insts = &func.region(region).insts;
+    let renamed = renamed(func, region);
     let mut last_use: SecondaryMap<Value, Option<u32>> = SecondaryMap::new();
     for (at, &inst) in insts.iter().enumerate() {
-        visit_tiles_used(func, inst, &mut |value| last_use[value] = Some(at as u32));
+        visit_tiles_used(func, inst, &mut |value| {
+            last_use[value] = Some(at as u32);
+            if let Some(source) = renamed[value] {
+                last_use[source] = Some(at as u32);
+            }
+        });
     }
     let passing = passing(func, region);
     // Each value with its registers, which take a look at its layout.
     let weighed = |value: Value| {
-        let registers = if passing[value] {
+        let registers = if passing[value] || renamed[value].is_some() {
             0
         } else {
             weight(func, value)
@@ -66,6 +72,21 @@ pub fn of_region(func: &Func, region: Region) -> Peak {
         );
     }
     peak
+}
+
+/// For each tile of a region that is another one with its elements in other places, that one: both are the same registers. A
+/// conversion between threads has registers of its own while it runs, which a lower bound may leave out.
+fn renamed(func: &Func, region: Region) -> SecondaryMap<Value, Option<Value>> {
+    let mut renamed: SecondaryMap<Value, Option<Value>> = SecondaryMap::new();
+    for &inst in &func.region(region).insts {
+        if let Some(moved) = func.op(inst).rules().moved_operand()
+            && let [result] = func.results(inst)
+            && is_tile(func, moved)
+        {
+            renamed[*result] = Some(renamed[moved].unwrap_or(moved));
+        }
+    }
+    renamed
 }
 
 /// What elementwise ops of a region make for no others than elementwise ops of the region, with no loop or branch between.
@@ -150,7 +171,7 @@ mod tests {
     fn check(body: &str, registers: u32, at: &str) {
         let lines: Vec<String> = body.lines().map(|l| format!("  {}\n", l.trim())).collect();
         let func = read(&format!(
-            "#b = Blocked([4], [32], [4], [0])\nkernel @k(%x: ptr<f32>, %n: i32) warps(4) stage(resolved) {{\n{}  return\n}}\n",
+            "#b = Blocked([4], [32], [4], [0])\n#c = Blocked([4, 1], [32, 1], [4, 1], [1, 0])\n#s = Slice(1, Blocked([4, 1], [32, 1], [4, 1], [1, 0]))\nkernel @k(%x: ptr<f32>, %n: i32) warps(4) stage(resolved) {{\n{}  return\n}}\n",
             lines.concat()
         ));
         let peak = of_region(&func, func.body);
@@ -181,6 +202,19 @@ mod tests {
             ),
             8,
             "b",
+        );
+    }
+
+    #[test]
+    fn elements_in_other_places_are_the_same_registers() {
+        check(
+            "%v = constant {value=1.0} : tensor<512xf32, #s>
+            %a = unary %v {op=exp2} : tensor<512xf32, #s>
+            %r = expand_dims %a {axis=1} : tensor<512x1xf32, #c>
+            print [%r] {prefix=\"r\"}
+            print [%a] {prefix=\"a\"}",
+            4,
+            "a",
         );
     }
 

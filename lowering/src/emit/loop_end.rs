@@ -99,15 +99,15 @@ impl Emitter<'_> {
             (Some(go_on), Some(None)) => {
                 let go_on = self.scalar(go_on);
                 let go_on = self.code.whole(go_on, Elem::I1);
-                if ways.left[..].as_ptr() != ways.carried[..].as_ptr() {
+                if ways.left[..].as_ptr() == ways.carried[..].as_ptr() {
+                    self.yield_values(ways.carried, &end.values);
+                    self.code
+                        .branch(Some(Predicate::not(go_on)), ways.done, true);
+                } else {
                     self.yield_values(ways.left, &end.values);
                     self.code
                         .branch(Some(Predicate::not(go_on)), ways.done, true);
                     self.yield_values(ways.carried, &end.values);
-                } else {
-                    self.yield_values(ways.carried, &end.values);
-                    self.code
-                        .branch(Some(Predicate::not(go_on)), ways.done, true);
                 }
                 self.go_on(ways, falls_through);
             }

@@ -112,7 +112,8 @@ fn first_of_greatest(x: &[f64]) -> i32 {
         .copied()
         .map(number)
         .fold(f64::NEG_INFINITY, f64::max);
-    x.iter().position(|v| number(*v) == most).unwrap() as i32
+    let is_most = |v: &f64| number(*v).total_cmp(&most).is_eq();
+    x.iter().position(is_most).expect("one of them") as i32
 }
 
 fn places_on_host(x: &[f64], out: &mut [i32]) {

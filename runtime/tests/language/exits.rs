@@ -465,7 +465,9 @@ fn values_of_branches_that_leave() {
         for i in 0..n {
             let v = if i % 2 == 0 {
                 if i == limit {
-                    tile.iter_mut().for_each(|t| *t += 1000);
+                    for t in &mut tile {
+                        *t += 1000;
+                    }
                     break;
                 }
                 i * 3
@@ -686,6 +688,16 @@ fn downwards(input: Ptr<i32>, out: Ptr<i32>) {
     }
 }
 
+/// Python's `range`.
+fn indices(low: i32, high: i32, step: i32) -> Vec<i32> {
+    let (mut at, mut out) = (i64::from(low), Vec::new());
+    while step > 0 && at < i64::from(high) || step < 0 && at > i64::from(high) {
+        out.push(at as i32);
+        at += i64::from(step);
+    }
+    out
+}
+
 #[test]
 fn steps_of_either_sign() {
     let inputs = [
@@ -702,15 +714,6 @@ fn steps_of_either_sign() {
         [i32::MIN, i32::MAX, i32::MAX],
         [i32::MIN + 2, i32::MIN, -5],
     ];
-    /// Python's `range`.
-    fn indices(low: i32, high: i32, step: i32) -> Vec<i32> {
-        let (mut at, mut out) = (i64::from(low), Vec::new());
-        while step > 0 && at < i64::from(high) || step < 0 && at > i64::from(high) {
-            out.push(at as i32);
-            at += i64::from(step);
-        }
-        out
-    }
     check!(downwards, inputs, |input: &[i32], out: &mut [i32]| {
         let (low, high, step) = (input[0], input[1], input[2]);
         let hash = |order: i32, i: &i32| order.wrapping_mul(31).wrapping_add(*i);

@@ -28,12 +28,14 @@ macro_rules! run {
             .compile(&Compiler::default())
             .unwrap_or_else(|e| panic!("{e}"));
         crate::assemble(compiled.compiled().ptx());
-        let kernel = compiled.load(&device).unwrap();
-        let input = Buffer::from_slice(&device, $input).unwrap();
-        let out = Buffer::from_slice(&device, &$out).unwrap();
-        let stream = Stream::new(&device).unwrap();
-        kernel.launch(&stream, grid(1), (&input, &out)).unwrap();
-        out.to_vec().unwrap()
+        let kernel = compiled.load(&device).expect("the emulator has it");
+        let input = Buffer::from_slice(&device, $input).expect("the emulator has it");
+        let out = Buffer::from_slice(&device, &$out).expect("the emulator has it");
+        let stream = Stream::new(&device).expect("the emulator has it");
+        kernel
+            .launch(&stream, grid(1), (&input, &out))
+            .expect("the emulator has it");
+        out.to_vec().expect("the emulator has it")
     }};
 }
 
@@ -75,7 +77,7 @@ fn all_scales() {
             if byte == 255 {
                 found.is_nan()
             } else {
-                f64::from(found) == wanted
+                f64::from(found).total_cmp(&wanted).is_eq()
             },
             "{byte}: {found:e}"
         );
@@ -98,7 +100,7 @@ fn nearest(x: f32) -> u8 {
     let apart =
         |bits: &u8| (f64::from(E2M1[usize::from(*bits)]) - f64::from(x.abs().min(100.0))).abs();
     let best = (0..8_u8).min_by(|a, b| apart(a).total_cmp(&apart(b)).then((a & 1).cmp(&(b & 1))));
-    best.unwrap() | sign
+    best.expect("the emulator has it") | sign
 }
 
 #[test]
@@ -193,24 +195,31 @@ fn products_with_scales() {
         .compile(&Compiler::default())
         .unwrap_or_else(|e| panic!("{e}"));
     crate::assemble(compiled.compiled().ptx());
-    let kernel = compiled.load(&device).unwrap();
-    let buffer = |x: &[u8]| Buffer::from_slice(&device, x).unwrap();
+    let kernel = compiled.load(&device).expect("the emulator has it");
+    let buffer = |x: &[u8]| Buffer::from_slice(&device, x).expect("the emulator has it");
     let factors = (
         buffer(&a),
         buffer(&sa),
-        Buffer::from_slice(&device, &b).unwrap(),
+        Buffer::from_slice(&device, &b).expect("the emulator has it"),
         buffer(&sb),
     );
-    let out = Buffer::<f32>::zeros(&device, M * N).unwrap();
-    let stream = Stream::new(&device).unwrap();
+    let out = Buffer::<f32>::zeros(&device, M * N).expect("the emulator has it");
+    let stream = Stream::new(&device).expect("the emulator has it");
     let arguments = (&factors.0, &factors.1, &factors.2, &factors.3, &out);
-    kernel.launch(&stream, grid(1), arguments).unwrap();
+    kernel
+        .launch(&stream, grid(1), arguments)
+        .expect("the emulator has it");
     let scale = |byte: u8| 2f64.powi(i32::from(byte) - 127);
-    for (at, found) in out.to_vec().unwrap().into_iter().enumerate() {
+    for (at, found) in out
+        .to_vec()
+        .expect("the emulator has it")
+        .into_iter()
+        .enumerate()
+    {
         let (row, col) = (at / N, at % N);
         let (mut sum, mut size) = (0.0, 0.0);
         for k in 0..K {
-            let nibble = a[(row * K + k) / 2] >> (k % 2 * 4) & 15;
+            let nibble = a[usize::midpoint(row * K, k)] >> (k % 2 * 4) & 15;
             let x = f64::from(E2M1[usize::from(nibble)]) * scale(sa[row * K / 32 + k / 32]);
             let y = f64::from(b[k * N + col].to_f32()) * scale(sb[k / 32 * N + col]);
             sum += x * y;

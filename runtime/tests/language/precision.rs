@@ -38,17 +38,21 @@ fn products(a: Ptr<f32>, b: Ptr<f32>, out: Ptr<f32>, by: i32) {
 /// The product by one of the three ways, on the emulator.
 fn product(a: &[f32], b: &[f32], by: i32) -> Vec<f32> {
     let device = Device::emulator();
-    let compiled = products.compile(&Compiler::default()).unwrap();
+    let compiled = products
+        .compile(&Compiler::default())
+        .expect("the emulator has it");
     crate::assemble(compiled.compiled().ptx());
-    let kernel = compiled.load(&device).unwrap();
+    let kernel = compiled.load(&device).expect("the emulator has it");
     let (a, b) = (
-        Buffer::from_slice(&device, a).unwrap(),
-        Buffer::from_slice(&device, b).unwrap(),
+        Buffer::from_slice(&device, a).expect("the emulator has it"),
+        Buffer::from_slice(&device, b).expect("the emulator has it"),
     );
-    let out = Buffer::<f32>::zeros(&device, SIZE * SIZE).unwrap();
-    let stream = Stream::new(&device).unwrap();
-    kernel.launch(&stream, grid(1), (&a, &b, &out, by)).unwrap();
-    out.to_vec().unwrap()
+    let out = Buffer::<f32>::zeros(&device, SIZE * SIZE).expect("the emulator has it");
+    let stream = Stream::new(&device).expect("the emulator has it");
+    kernel
+        .launch(&stream, grid(1), (&a, &b, &out, by))
+        .expect("the emulator has it");
+    out.to_vec().expect("the emulator has it")
 }
 
 /// Numbers of about 1 whose lower bits are all in use.
@@ -193,14 +197,14 @@ fn check_loads(device: &Device, numbers: &[f32]) {
         .compile(&Compiler::default())
         .unwrap_or_else(|e| panic!("{e}"));
     crate::assemble(kernel.compiled().ptx());
-    let kernel = kernel.load(device).unwrap();
-    let x = Buffer::from_slice(device, numbers).unwrap();
-    let place = Buffer::<u64>::zeros(device, 16).unwrap();
-    let stream = Stream::new(device).unwrap();
+    let kernel = kernel.load(device).expect("the emulator has it");
+    let x = Buffer::from_slice(device, numbers).expect("the emulator has it");
+    let place = Buffer::<u64>::zeros(device, 16).expect("the emulator has it");
+    let stream = Stream::new(device).expect("the emulator has it");
     let bits = |x: &[f32]| x.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
     let rounded: Vec<f32> = numbers.iter().map(|x| nearest_tf32(*x)).collect();
     for (is_rounded, wanted) in [(true, &rounded[..]), (false, numbers)] {
-        let out = Buffer::<f32>::zeros(device, 1024).unwrap();
+        let out = Buffer::<f32>::zeros(device, 1024).expect("the emulator has it");
         let view = x.view([16, 32]);
         let view = if is_rounded {
             view.rounded_to_tf32()
@@ -209,8 +213,8 @@ fn check_loads(device: &Device, numbers: &[f32]) {
         };
         kernel
             .launch(&stream, grid(1), (view, &x, &place, &out))
-            .unwrap();
-        let found = out.to_vec().unwrap();
+            .expect("the emulator has it");
+        let found = out.to_vec().expect("the emulator has it");
         assert_eq!(bits(&found[..512]), bits(wanted), "rounded: {is_rounded}");
         assert_eq!(bits(&found[512..]), bits(&rounded));
     }
@@ -224,10 +228,12 @@ fn integers(#[block([16, 32], Nvmma::B128)] x: TensorMap<i32>) {
 #[test]
 fn only_f32_is_rounded() {
     let device = Device::emulator();
-    let kernel = integers.compile(&Compiler::default()).unwrap();
-    let kernel = kernel.load(&device).unwrap();
-    let x = Buffer::<i32>::zeros(&device, 512).unwrap();
-    let stream = Stream::new(&device).unwrap();
+    let kernel = integers
+        .compile(&Compiler::default())
+        .expect("the emulator has it");
+    let kernel = kernel.load(&device).expect("the emulator has it");
+    let x = Buffer::<i32>::zeros(&device, 512).expect("the emulator has it");
+    let stream = Stream::new(&device).expect("the emulator has it");
     let found = kernel.launch(&stream, grid(1), (x.view([16, 32]).rounded_to_tf32(),));
     let message = found.unwrap_err().to_string();
     assert!(message.contains("only f32 can be"), "{message}");

@@ -338,9 +338,10 @@ impl Rewriter {
         };
         let depth = self.exits.depth(function);
         let (inner, span) = (&e.expr, e.question_token.span);
-        let asked = match self.exits.scope() {
-            Some(Scope { state, .. }) => quote_spanned!(span=> #state.question(#inner)),
-            None => quote!(#inner),
+        let asked = if let Some(Scope { state, .. }) = self.exits.scope() {
+            quote_spanned!(span=> #state.question(#inner))
+        } else {
+            quote!(#inner)
         };
         let guarded = quote_spanned!(span=> ::tilekit::rt::question(#asked, #depth));
         *e.expr = Expr::Verbatim(guarded);
@@ -372,11 +373,13 @@ impl Rewriter {
             Kind::Function(Some(scope)) => {
                 let Scope { state, label, .. } = scope;
                 let given = Ident::new("__given", Span::mixed_site());
-                let value = match expr {
-                    Expr::Return(syn::ExprReturn {
-                        expr: Some(value), ..
-                    }) => quote!(let #given = #value;),
-                    _ => quote!(let #given = ();),
+                let value = if let Expr::Return(syn::ExprReturn {
+                    expr: Some(value), ..
+                }) = expr
+                {
+                    quote!(let #given = #value;)
+                } else {
+                    quote!(let #given = ();)
                 };
                 let reach = scope.reach(&|name| self.scopes.is_hidden(name, scope.scopes));
                 let kernel = quote_spanned!(span=> #exit.give(&mut #state, #given, #reach));
@@ -384,9 +387,10 @@ impl Rewriter {
                 (value, kernel, None, last)
             }
             Kind::Loop(l) => {
-                let goal = match &l.state {
-                    Some(state) => quote!(#state.target()),
-                    None => quote!(::tilekit::rt::ExitTarget::host()),
+                let goal = if let Some(state) = &l.state {
+                    quote!(#state.target())
+                } else {
+                    quote!(::tilekit::rt::ExitTarget::host())
                 };
                 let reach = self.reach_of_loop(target, l);
                 let kernel = quote_spanned!(span=> #exit.leave(#goal, #what, #reach));

@@ -1,0 +1,6 @@
+//! Attention.
+
+pub mod forward;
+mod forward_cases;
+mod softmax;
+mod tiles;

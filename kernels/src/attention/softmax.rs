@@ -1,0 +1,67 @@
+//! The online softmax.
+
+use tilekit::prelude::*;
+
+/// The online softmax of each row so far: P is 2 to the power of each score minus `max`. A thread sums its own elements of a
+/// row; the four threads that share a row add theirs at the end.
+#[derive(Clone, Copy, Aggregate)]
+pub(super) struct Softmax {
+    log2_scale: Scalar<f32>,
+    max: Tensor<f32>,
+    sum: Tensor<f32>,
+    keys: usize,
+}
+
+/// What each thread holds of a row, added up, as `[4, rows]`: the columns of a row are octets, of which four threads hold two
+/// columns each.
+#[device]
+fn sum_of_threads(powers: Tensor<f32>, rows: usize, keys: usize) -> Tensor<f32> {
+    let columns = powers.permute([1, 0]).reshape([keys / 8, 4, 2, rows]);
+    columns.sum(2).sum(0)
+}
+
+impl Softmax {
+    /// The first scores `[rows, keys]`, and P of them.
+    #[device]
+    pub(super) fn first(
+        scores: Tensor<f32>,
+        log2_scale: Scalar<f32>,
+        [rows, keys]: [usize; 2],
+    ) -> (Self, Tensor<f32>) {
+        // A row may be masked as a whole in its first block.
+        let max = maximum(scores.max(1), f32::MIN);
+        let least = -(max * log2_scale).expand_dims(1);
+        let powers = fma(scores, log2_scale, least).exp2();
+        let sum = sum_of_threads(powers, rows, keys);
+        let softmax = Softmax {
+            log2_scale,
+            max,
+            sum,
+            keys,
+        };
+        (softmax, powers)
+    }
+
+    /// P of further scores, and the factor that rescales the accumulator of everything before.
+    #[device]
+    pub(super) fn add(&mut self, scores: Tensor<f32>, rows: usize) -> (Tensor<f32>, Tensor<f32>) {
+        let max = maximum(self.max, scores.max(1));
+        let least = -(max * self.log2_scale).expand_dims(1);
+        let powers = fma(scores, self.log2_scale, least).exp2();
+        let scale = ((self.max - max) * self.log2_scale).exp2();
+        let of_sums = self.sum.layout();
+        let spread = scale.reshape([1, rows]).convert_layout_trivial(of_sums);
+        self.sum = self.sum * spread + sum_of_threads(powers, rows, self.keys);
+        self.max = max;
+        (powers, scale)
+    }
+
+    /// The sum of each row, and the logarithm of the sum of the exponentials of its scores (LSE).
+    #[device]
+    pub(super) fn finish(self) -> (Tensor<f32>, Tensor<f32>) {
+        let total = self.sum.sum(0);
+        let total = total.convert_layout_trivial(self.max.layout());
+        let lse = (self.max * self.log2_scale + total.log2_approx()) * std::f32::consts::LN_2;
+        (total, lse)
+    }
+}
