@@ -99,14 +99,17 @@ impl Emitter<'_> {
             (Some(go_on), Some(None)) => {
                 let go_on = self.scalar(go_on);
                 let go_on = self.code.whole(go_on, Elem::I1);
-                if ways.left[..].as_ptr() == ways.carried[..].as_ptr() {
+                if std::ptr::eq(ways.left, ways.carried) {
                     self.yield_values(ways.carried, &end.values);
                     self.code
                         .branch(Some(Predicate::not(go_on)), ways.done, true);
                 } else {
+                    // What is left may have the registers that the next iteration is given values from.
+                    let stays = self.code.label("stays");
+                    self.code.branch(Some(Predicate::is(go_on)), stays, true);
                     self.yield_values(ways.left, &end.values);
-                    self.code
-                        .branch(Some(Predicate::not(go_on)), ways.done, true);
+                    self.code.branch(None, ways.done, true);
+                    self.code.bind(stays);
                     self.yield_values(ways.carried, &end.values);
                 }
                 self.go_on(ways, falls_through);

@@ -728,3 +728,63 @@ fn steps_of_either_sign() {
         }
     });
 }
+
+/// Values change places in a `while` that an exit of an inner loop may stop: what it leaves is not what it carries on.
+#[kernel(warps = 1)]
+fn swapping(input: Ptr<i32>, out: Ptr<i32>) {
+    let (mut a, mut b) = (input.at(0).load(), input.at(1).load());
+    let stop = input.at(2).load();
+    let mut rounds = scalar(0);
+    'all: while rounds < 9 {
+        (a, b) = (b, a);
+        if rounds % 2 == 0 {
+            if a + rounds == stop {
+                break;
+            }
+            a += 1;
+        }
+        for i in range(0, 3) {
+            if i * rounds == stop {
+                (a, b) = (b + 100, a);
+                break 'all;
+            }
+        }
+        (a, b) = (b, a);
+        (a, b) = (b, a);
+        rounds += 1;
+    }
+    out.at(0).store(a);
+    out.at(1).store(b);
+    out.at(2).store(rounds);
+}
+
+#[test]
+fn values_that_change_places() {
+    let mut inputs = Vec::new();
+    for stop in -1..14 {
+        inputs.push([3, 50, stop]);
+    }
+    check!(swapping, inputs, |input: &[i32], out: &mut [i32]| {
+        let (mut a, mut b, stop) = (input[0], input[1], input[2]);
+        let mut rounds = 0;
+        'all: while rounds < 9 {
+            (a, b) = (b, a);
+            if rounds % 2 == 0 {
+                if a + rounds == stop {
+                    break;
+                }
+                a += 1;
+            }
+            for i in 0..3 {
+                if i * rounds == stop {
+                    (a, b) = (b + 100, a);
+                    break 'all;
+                }
+            }
+            (a, b) = (b, a);
+            (a, b) = (b, a);
+            rounds += 1;
+        }
+        (out[0], out[1], out[2]) = (a, b, rounds);
+    });
+}
