@@ -152,6 +152,6 @@ fn the_text_names_a_target_that_is_not_the_default() {
     check_error(
         "warps(4)",
         "warps(4) target(sm_other)",
-        "2:71: `sm_other` is no target; there is `sm_90a`",
+        "2:67: `sm_other` is no target; there is `sm_90a`",
     );
 }
