@@ -18,7 +18,7 @@ use cut::{bits_below, is_cut};
 pub use registers::Registers;
 
 /// A linear map over GF(2) from named inputs to named outputs. The inputs have sizes of powers of two; the outputs too, or
-/// sizes that [cut](cut) the map onto the next powers of two.
+/// sizes that [cut] the map onto the next powers of two.
 ///
 /// The image of an input is the XOR of the images (bases) of its set bits. Both sides are packed into one `u64`: the
 /// first axis takes the lowest bits. A basis is then one word and applying the map is a handful of XORs.

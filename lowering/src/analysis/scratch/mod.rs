@@ -1,6 +1,6 @@
 //! Scratch: the shared memory that the emission of an op needs while it executes, and whose threads synchronize in it.
 //!
-//! The op is asked, through the registry: [`NeedsScratch`] has no default, so that a new op without an answer does not
+//! The op is asked, through the registry: `NeedsScratch` has no default, so that a new op without an answer does not
 //! compile. A pass asks once for the whole kernel ([`Scratches`]) and keeps the answers.
 
 mod area;
