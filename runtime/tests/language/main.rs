@@ -12,11 +12,13 @@ mod axes;
 mod control;
 mod exits;
 mod functions;
+mod matches;
 mod microscaling;
 mod pieces;
 mod polls;
 mod precision;
 mod references;
+mod steps;
 mod tiles;
 
 /// Elements of every output.
