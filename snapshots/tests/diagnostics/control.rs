@@ -159,6 +159,22 @@ fn a_question_mark_leaves_a_loop_of_the_kernel() {
 }
 
 #[kernel]
+fn return_in_endless_loop(x: Ptr<i32>) {
+    let mut i = 0;
+    loop {
+        if x.at(i).load() == 0 {
+            return;
+        }
+        i += 1;
+    }
+}
+
+#[test]
+fn a_return_of_the_kernel_does_not_end_a_loop_of_the_host() {
+    check("return_in_endless_loop", return_in_endless_loop.trace());
+}
+
+#[kernel]
 fn return_before_partitions(x: Ptr<f32>, n: i32) {
     for i in range(0, n) {
         if i == 4 {

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use super::carry::{Carrier, Carry, HostCarrier, Reach, Saved, Snapshot};
 use super::frame::refuse;
-use super::{At, Trace, here, with};
+use super::{At, Trace, end, here, with};
 use crate::build::{Blocked, Leave};
 use diag::Code;
 use ir::entity::{Region, Value};
@@ -225,7 +225,7 @@ impl<T> FunctionScope<T> {
     pub fn end(mut self, value: Option<T>, mut reach: impl FnMut(&mut Carrier<'_>)) -> T {
         match (self.given, value) {
             (None, Some(value)) => value,
-            (None, None) => super::end(),
+            (None, None) => end(),
             (Some(given), value) => {
                 let ends = value.is_some();
                 let mut value = value.unwrap_or(given.value);
@@ -246,6 +246,24 @@ struct ScopeCore {
     target: Option<Region>,
     /// What the first `return` gave.
     first: Snapshot,
+    /// How many were traced.
+    exits: usize,
+}
+
+/// Early returns of one call. A `loop` of the host around a `return` that the kernel decides never ends by itself; its iterations are
+/// traced one after the other, and each adds one.
+const MOST_EXITS: usize = 1000;
+
+/// Reports a host loop that a `return` of the kernel does not end, and ends tracing.
+fn refuse_endless(at: At) -> ! {
+    let error = OpError::new(
+        Code::EarlyExit,
+        format!("one call returns here or elsewhere more than {MOST_EXITS} times, each time as the kernel decides"),
+    )
+    .note("a loop of the host is unrolled, and a `return` that the kernel decides does not end it")
+    .help("write a loop of the kernel: `while` with a condition of the kernel, or `for i in range(low, high)`");
+    with(at, |trace| trace.fail(error, at));
+    end();
 }
 
 impl ScopeCore {
@@ -260,6 +278,7 @@ impl ScopeCore {
                 start: trace.builder.func().region(region).insts.len(),
                 target: None,
                 first: Snapshot::default(),
+                exits: 0,
             }
         })
     }
@@ -267,6 +286,10 @@ impl ScopeCore {
     #[inline(never)]
     fn leave(&mut self, mut given: Snapshot, reach: Reach<'_>, at: At) {
         given.0.extend(Snapshot::of(reach).0);
+        self.exits += 1;
+        if self.exits > MOST_EXITS {
+            refuse_endless(at);
+        }
         if self.target.is_none() {
             self.target = Some(with(at, |trace| trace.builder.func_mut().new_region()));
             self.first = given;
