@@ -1,4 +1,4 @@
-//! Reads mutated texts for as long as it is told: `cargo run -p tilekit-fuzz -- SURFACE SECONDS [SEED] [JOBS]`.
+//! Reads mutated texts for a given time: `cargo run -p tilekit-fuzz -- SURFACE SECONDS [SEED] [JOBS]`.
 //!
 //! Each failure that is not like one before is shrunk and kept in `target/fuzz/SURFACE`; the exit code is 1 if there is
 //! any. What runs stands in `target/fuzz/SURFACE/running-JOB`, where a process that ends at once leaves it.

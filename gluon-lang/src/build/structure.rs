@@ -385,7 +385,7 @@ impl Settle<'_> {
     fn flagged_for(&mut self, inst: Inst, op: For, passed: &[Passed], extra: &[Type]) -> Inst {
         let slots = self.add_params(op.body, extra);
         self.flag_body(inst, (op.body, slots), passed, extra);
-        self.remade(inst, op, extra)
+        self.rebuilt(inst, op, extra)
     }
 
     fn flagged_while(&mut self, inst: Inst, op: While, passed: &[Passed], extra: &[Type]) -> Inst {
@@ -397,10 +397,10 @@ impl Settle<'_> {
         }
         let slots = self.add_params(op.after, extra);
         self.flag_body(inst, (op.after, slots), passed, extra);
-        self.remade(inst, op, extra)
+        self.rebuilt(inst, op, extra)
     }
 
-    fn remade(&mut self, inst: Inst, op: impl Into<Op>, extra: &[Type]) -> Inst {
+    fn rebuilt(&mut self, inst: Inst, op: impl Into<Op>, extra: &[Type]) -> Inst {
         let old = self.types(self.func.results(inst).to_vec().as_slice());
         let types = old
             .iter()

@@ -157,7 +157,7 @@ fn lazy(x: Ptr<i32>, out: Ptr<i32>, n: i32) {
     if n > 0 && x.at(n).load() != 0 || n == -1 {
         out.at(1).store(1);
     }
-    // The host decides: the right side is never looked at.
+    // A trace-time condition: the right side is not traced.
     let is_host_false = false;
     if is_host_false && n > 0 {
         out.at(2).store(1);

@@ -25,7 +25,7 @@ pub(super) enum Connections {
     /// All of them.
     All,
     /// Tensors that cannot be made once for each of their users.
-    ThroughWhatIsNotRemade,
+    ThroughWhatIsNotRematerialized,
 }
 
 /// What every access through `Coalesced` pointers chooses. Accesses that are connected by values share the width of the

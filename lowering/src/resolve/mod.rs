@@ -49,7 +49,7 @@ pub fn coalesced(func: &mut Func, found: &mut Diagnostics) {
     // Accesses that share an index alone need not agree on a width: each can have an index of its own.
     *func = before.clone();
     let mut second = Diagnostics::default();
-    let moved = Connections::ThroughWhatIsNotRemade;
+    let moved = Connections::ThroughWhatIsNotRematerialized;
     resolve_choices(func, &coalesced::choices(&before, moved), &mut second);
     if second.has_errors() {
         *func = before;

@@ -39,7 +39,7 @@ impl<'de> Visitor<'de> for OneOrSeveral {
             .map_err(|_| E::custom(VALUES))
     }
 
-    // What is neither is told what is wanted, not what Rust calls it.
+    // The message for other values names the wanted form, not the Rust type.
     fn visit_i128<E: serde::de::Error>(self, _: i128) -> Result<Values, E> {
         Err(E::custom(VALUES))
     }

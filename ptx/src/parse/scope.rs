@@ -84,7 +84,7 @@ impl Scopes {
         }
     }
 
-    /// `len` registers `name0`, `name1`, ... from `first` on. Their names are not spelled out, so that a declaration costs
+    /// `len` registers `name0`, `name1`, ... from `first` on. Their names are not expanded, so that a declaration costs
     /// as much as its text.
     pub(crate) fn add_range(&mut self, name: &str, first: Reg, len: u32) {
         if let Some(scope) = self.stack.last_mut() {

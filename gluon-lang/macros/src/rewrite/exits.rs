@@ -1,4 +1,4 @@
-//! `return`, `break`, `continue` and `?`: plain Rust where the host decides, ways out of the kernel's loops and functions where it decides.
+//! `return`, `break`, `continue` and `?`: plain Rust under trace-time conditions, exits of loops and functions of the kernel under runtime conditions.
 //!
 //! An exit leaves the innermost arm or body that the kernel decides, after it has told where it goes. Types tell which that is, so the expansion
 //! asks each of those around, innermost first:
@@ -331,7 +331,7 @@ impl Rewriter {
         *expr = parse_quote!({ #guard; #expr });
     }
 
-    /// `?` leaves where the host decides alone.
+    /// `?` leaves under trace-time conditions alone.
     fn question(&mut self, e: &mut syn::ExprTry) {
         let Some(function) = self.exits.function() else {
             return;

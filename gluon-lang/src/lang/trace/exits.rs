@@ -36,7 +36,7 @@ pub struct KernelExit {
     _private: (),
 }
 
-/// There is none where the host decides.
+/// There is none under a trace-time condition.
 pub enum NoExit {}
 
 /// The loop that a `break` or `continue` goes to.

@@ -28,13 +28,13 @@ impl<I: Iterator> HostLoop<I> {
         self.0.next()
     }
 
-    /// The host decides.
+    /// The condition is known at trace time.
     #[inline]
     pub fn inside(&self) -> Inside<NoExit, ()> {
         Inside::Host(())
     }
 
-    /// Goes on where the host decides.
+    /// Continues where the condition is known at trace time.
     #[inline]
     pub fn host(&self, (): ()) {}
 

@@ -72,7 +72,7 @@ impl Moved<'_> {
         }
         if conversion(self.func, inst).is_some() {
             self.merge(inst);
-            if self.is_remade(inst) {
+            if self.is_rematerialized(inst) {
                 out.push(inst);
             } else if !self.is_undone(inst) {
                 self.rise(inst, out);
@@ -106,7 +106,7 @@ impl Moved<'_> {
     }
 
     /// A conversion of what is the same everywhere becomes what made that.
-    fn is_remade(&mut self, inst: Inst) -> bool {
+    fn is_rematerialized(&mut self, inst: Inst) -> bool {
         let Some(&ConvertLayout { operand, .. }) = conversion(self.func, inst) else {
             return false;
         };

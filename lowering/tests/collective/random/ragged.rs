@@ -220,7 +220,7 @@ fn atomic(program: &mut Program, tile: &Tile) -> Option<Tile> {
         "atomic_rmw %{}, %{}{masked} {{op={op}, semantics=relaxed, scope=gpu}}",
         part.pointers, tile.value
     );
-    // What nobody uses is not requested.
+    // An unused result is not requested.
     program.define(&text, tile.clone());
     program.expect_of(
         buffer,
