@@ -3,7 +3,7 @@
 use super::trace::{self, here};
 use super::{Element, Pointers, Ptr, Scalar, Tensor};
 use ir::elem::{DType, Elem};
-use ir::ops::arith::Rounding;
+use ir::ops::cast::Rounding;
 
 /// A type that elements can be converted to: every element type.
 pub trait CastTo: Element {}

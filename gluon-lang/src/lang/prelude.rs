@@ -24,8 +24,8 @@ pub use super::{mma_v2_bf16x3, mma_v2_scaled, mma_v2_tf32x3};
 pub use super::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use crate::{static_assert, static_print};
 pub use gluon_lang_macros::{Aggregate, case, device, kernel};
-pub use ir::ops::arith::Rounding;
 pub use ir::ops::atomic::Scope;
+pub use ir::ops::cast::Rounding;
 pub use ir::ops::global::{CacheOp, Eviction, L2Policy, PrefetchInto};
 pub use layout::{
     Auto, Blocked, Coalesced, Dims, DistributedLinear, DotOperand, Layout, Mma, Nvmma, Padded,

@@ -2,9 +2,9 @@
 //! (`snapshots/tests/lists`); an op without a row does not compile.
 
 use ir::ops::{
-    OpDef, arith, atomic, bulk, cluster, control, cp_async, create, debug, dot, gather, global,
-    layout, map, mbarrier, part, poll, reduce, remote, scan, shape, shared, sort, sync, tensor_map,
-    tma, warps, wgmma,
+    OpDef, arith, atomic, bulk, cast, cluster, control, cp_async, create, debug, dot, gather,
+    global, inline_ptx, layout, map, mbarrier, part, pointer, poll, reduce, remote, rounded, scan,
+    shape, shared, sort, sync, tensor_map, tma, warps, wgmma,
 };
 
 /// How an op comes into a kernel.
@@ -37,11 +37,11 @@ written! {
     arith::Compare: "`==`, `!=`, `<`, `<=`, `>`, `>=`";
     arith::Select: "`select`, `where_`";
     arith::Fma: "`fma`";
-    arith::Rounded: "`add_rn`, `sub_rz`, `mul_rd`, `div_ru`, `fma_rn`, `sqrt_rn`, `rcp_rn` and the like";
-    arith::Cast: "`cast`, `cast_rounded`, `address`, `to_pointer`";
-    arith::Bitcast: "`bitcast`";
-    arith::PtrAdd: "`Ptr::at`, `Pointers::at`";
-    arith::InlinePtx: "`inline_ptx`, `inline_ptx_with_effects`";
+    rounded::Rounded: "`add_rn`, `sub_rz`, `mul_rd`, `div_ru`, `fma_rn`, `sqrt_rn`, `rcp_rn` and the like";
+    cast::Cast: "`cast`, `cast_rounded`, `address`, `to_pointer`";
+    cast::Bitcast: "`bitcast`";
+    pointer::PtrAdd: "`Ptr::at`, `Pointers::at`";
+    inline_ptx::InlinePtx: "`inline_ptx`, `inline_ptx_with_effects`";
     map::Map: "`map_elementwise`, `map_elementwise_packed`";
     shape::ExpandDims: "`expand_dims`";
     shape::Broadcast: "`broadcast_to`, and dimensions of 1 beside longer ones";

@@ -3,8 +3,8 @@
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
-use super::arith::{element, mismatch};
 use super::define::{answers, attr_enum, define_op};
+use super::operand_types::{element, mismatch};
 use super::shared::{check_indexed_ctas, check_indices, check_values, descriptor};
 use super::{OpRules, Scratch, SharedAccess, SharedAccesses, Types};
 use crate::OpError;

@@ -53,7 +53,7 @@ impl OpRules for AsyncCopy {
         if let Some(mask) = self.mask.expand() {
             let wanted = ty.with_elem(DType::I1);
             if *func.ty(mask) != wanted {
-                return Err(super::arith::mismatch(
+                return Err(super::operand_types::mismatch(
                     "async_copy",
                     self.ptr,
                     &wanted,

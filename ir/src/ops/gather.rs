@@ -121,7 +121,7 @@ impl OpRules for Histogram {
         if let Some(mask) = self.mask.expand() {
             let wanted = func.ty(self.operand).with_elem(DType::I1);
             if *func.ty(mask) != wanted {
-                return Err(super::arith::mismatch(
+                return Err(super::operand_types::mismatch(
                     "histogram",
                     self.operand,
                     &wanted,

@@ -3,9 +3,9 @@
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
 
-use super::arith::{element, mismatch};
 use super::define::{answers, attr_enum, define_op};
 pub use super::l2::{L2Fraction, L2Policy, L2Priority, L2Rest};
+use super::operand_types::{element, mismatch};
 use super::{OpRules, Types, Values};
 use crate::OpError;
 use crate::elem::DType;

@@ -1,8 +1,8 @@
 //! A scalar function of each element.
 
-use super::arith::mismatch;
 use super::control::yielded;
 use super::define::define_op;
+use super::operand_types::mismatch;
 use super::shape::tensor;
 use super::{OpRules, Types, Values};
 use crate::OpError;

@@ -3,6 +3,7 @@
 pub mod arith;
 pub mod atomic;
 pub mod bulk;
+pub mod cast;
 pub mod cluster;
 pub mod control;
 pub mod cp_async;
@@ -14,15 +15,19 @@ pub mod dot;
 pub mod flow;
 pub mod gather;
 pub mod global;
+pub mod inline_ptx;
 pub mod l2;
 pub mod layout;
 pub mod map;
 pub mod mbarrier;
+mod operand_types;
 pub mod part;
+pub mod pointer;
 pub mod poll;
 pub mod reduce;
 pub mod remote;
 pub mod rotation;
+pub mod rounded;
 pub mod scan;
 pub mod scratch;
 pub mod shape;
@@ -116,11 +121,11 @@ macro_rules! for_each_op {
             Compare       in arith,
             Select        in arith,
             Fma           in arith,
-            Rounded       in arith,
-            Cast          in arith,
-            Bitcast       in arith,
-            PtrAdd        in arith,
-            InlinePtx     in arith,
+            Rounded       in rounded,
+            Cast          in cast,
+            Bitcast       in cast,
+            PtrAdd        in pointer,
+            InlinePtx     in inline_ptx,
             Map           in map,
             ExpandDims    in shape,
             Broadcast     in shape,

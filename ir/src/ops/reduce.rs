@@ -38,7 +38,7 @@ impl OpRules for Reduce {
         for &other in &self.operands[1..] {
             let o = tensor(func, "reduce", other)?;
             if (&o.shape, &o.layout) != (&t.shape, &t.layout) {
-                return Err(super::arith::mismatch(
+                return Err(super::operand_types::mismatch(
                     "reduce",
                     first,
                     func.ty(first),

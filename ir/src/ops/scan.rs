@@ -56,7 +56,7 @@ impl OpRules for Scan {
         for &operand in &self.operands {
             let o = tensor(func, "scan", operand)?;
             if (&o.shape, &o.layout) != (&t.shape, &t.layout) {
-                return Err(super::arith::mismatch(
+                return Err(super::operand_types::mismatch(
                     "scan",
                     first,
                     func.ty(first),

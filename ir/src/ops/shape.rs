@@ -2,9 +2,9 @@
 
 use smallvec::smallvec;
 
-use super::arith::{element, mismatch};
 use super::create::one_declared;
 use super::define::{answers, define_op};
+use super::operand_types::{element, mismatch};
 use super::{LayoutRule, OpRules, Types};
 use crate::OpError;
 use crate::entity::Value;

@@ -63,7 +63,7 @@ impl OpRules for Sort {
             if (&o.shape, &o.layout) != (&t.shape, &t.layout) {
                 let other = func.ty(operand).with_elem(t.elem);
                 let found = func.ty(first);
-                return Err(super::arith::mismatch(
+                return Err(super::operand_types::mismatch(
                     "sort", first, found, operand, &other,
                 ));
             }

@@ -2,10 +2,10 @@
 
 use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
-use ir::ops::arith::{
-    Binary, BinaryOp as Op, Bitcast, Cast, Compare, CompareOp, Direction, Fma, PtrAdd, Rounded,
-    RoundedOp, Select, Unary,
-};
+use ir::ops::arith::{Binary, BinaryOp as Op, Compare, CompareOp, Fma, Select, Unary};
+use ir::ops::cast::{Bitcast, Cast};
+use ir::ops::pointer::PtrAdd;
+use ir::ops::rounded::{Direction, Rounded, RoundedOp};
 use ptx::{BinaryOp, Operand, Reg, RegClass, TernaryOp, Type};
 
 use super::code::{Code, move_type};

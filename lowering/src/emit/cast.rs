@@ -2,7 +2,7 @@
 
 use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
-use ir::ops::arith::{Cast, Rounding as Mode};
+use ir::ops::cast::{Cast, Rounding as Mode};
 use ptx::{BinaryOp, Compare, Cvt, Operand, Rounding, Type};
 
 use super::Emitter;

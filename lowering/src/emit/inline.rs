@@ -5,7 +5,7 @@
 
 use ir::elem::Elem;
 use ir::entity::{Inst, Value};
-use ir::ops::arith::InlinePtx;
+use ir::ops::inline_ptx::InlinePtx;
 use ptx::{Body, Label, Module, ParseError, Reg, Role, Stmt};
 
 use super::element::{Element, class};

@@ -4,8 +4,9 @@ use super::super::trace::{self, Raw, here};
 use super::super::{Float, Scalar, Tensor};
 use ir::elem::Elem;
 use ir::entity::Value;
-use ir::ops::arith::{BinaryOp, Direction, Precision, RoundedOp, UnaryOp};
+use ir::ops::arith::{BinaryOp, Precision, UnaryOp};
 use ir::ops::create::Const;
+use ir::ops::rounded::{Direction, RoundedOp};
 
 macro_rules! approximations {
     ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {

@@ -5,7 +5,8 @@ use super::super::trace::{self, At, Raw, here};
 use super::super::{Element, Int, Mix, Scalar, Tensor};
 use ir::elem::{DType, Elem};
 use ir::entity::Value;
-use ir::ops::arith::{BinaryOp, Rounding};
+use ir::ops::arith::BinaryOp;
+use ir::ops::cast::Rounding;
 use ir::ops::create::Const;
 
 /// Four bytes, or 32 bits.

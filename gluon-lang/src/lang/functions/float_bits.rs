@@ -7,7 +7,8 @@ use super::number::Number;
 use super::remainder;
 use ir::elem::{DType, Elem};
 use ir::entity::Value;
-use ir::ops::arith::{BinaryOp, CompareOp, Precision, Rounding, UnaryOp};
+use ir::ops::arith::{BinaryOp, CompareOp, Precision, UnaryOp};
+use ir::ops::cast::Rounding;
 use ir::ops::create::Const;
 
 macro_rules! float_bits {

@@ -32,7 +32,7 @@ use super::trace::{self, At, Raw, here};
 use super::{Element, Float, Scalar, Tensor};
 use ir::elem::{DType, Elem};
 use ir::entity::Value;
-use ir::ops::arith::Rounding;
+use ir::ops::cast::Rounding;
 use number::Number;
 
 /// How far a function may be from the exact result: units in the last place of the result, subnormal results in units

@@ -8,8 +8,9 @@ use crate::lang::Element;
 use crate::lang::trace::{self, At, Raw};
 use ir::elem::Elem;
 use ir::entity::Value;
-use ir::ops::arith::{BinaryOp, CompareOp, Direction, Precision, RoundedOp, UnaryOp};
+use ir::ops::arith::{BinaryOp, CompareOp, Precision, UnaryOp};
 use ir::ops::create::Const;
+use ir::ops::rounded::{Direction, RoundedOp};
 
 /// A scalar of `T`, or a constant.
 pub(super) struct Number<T> {
@@ -159,7 +160,7 @@ impl<T: Element> Number<T> {
     /// The number in another float type.
     pub(super) fn cast<U: Element>(self) -> Number<U> {
         let at = self.at();
-        let (to, rounding) = (Elem::Data(U::DTYPE), ir::ops::arith::Rounding::Default);
+        let (to, rounding) = (Elem::Data(U::DTYPE), ir::ops::cast::Rounding::Default);
         Number::new(trace::cast(self.value(), to, rounding, at), at)
     }
 }

@@ -9,7 +9,8 @@ use super::number::Number;
 use super::real::Real;
 use ir::elem::{DType, Elem};
 use ir::entity::Value;
-use ir::ops::arith::{BinaryOp, Rounding, UnaryOp};
+use ir::ops::arith::{BinaryOp, UnaryOp};
+use ir::ops::cast::Rounding;
 use ir::ops::create::Const;
 
 type Word = Number<u32>;

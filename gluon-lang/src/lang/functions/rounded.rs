@@ -4,7 +4,7 @@ use super::super::mix::{Operand, ScalarOperand};
 use super::super::trace::{self, Raw, here};
 use super::super::{Element, Float, Scalar, Tensor};
 use ir::elem::Elem;
-use ir::ops::arith::{Direction, RoundedOp};
+use ir::ops::rounded::{Direction, RoundedOp};
 
 /// Floats with directions of rounding: `f32` and `f64`.
 #[diagnostic::on_unimplemented(

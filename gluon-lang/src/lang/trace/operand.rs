@@ -7,7 +7,7 @@ use diag::{Code, as_written};
 use ir::OpError;
 use ir::elem::{DType, Elem};
 use ir::entity::Value;
-use ir::ops::arith::{Cast, Rounding};
+use ir::ops::cast::{Cast, Rounding};
 use ir::ops::create::{Const, Constant, Splat};
 use ir::ops::layout::SetLayout;
 use ir::ops::shape::Broadcast;

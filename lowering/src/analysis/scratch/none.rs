@@ -19,7 +19,11 @@ macro_rules! no_scratch {
 
 no_scratch! {
     create: Constant Undefined Arange Splat ProgramId NumPrograms;
-    arith: Unary Binary Compare Select Fma Cast Bitcast PtrAdd InlinePtx Rounded;
+    arith: Unary Binary Compare Select Fma;
+    rounded: Rounded;
+    cast: Cast Bitcast;
+    pointer: PtrAdd;
+    inline_ptx: InlinePtx;
     map: Map;
     shape: ExpandDims Broadcast Reshape Permute Split Join;
     part: Part Cat;

@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 use ir::elem::{DType, Elem};
 use ir::nearest::{nearest_bf16, nearest_f16};
 use ir::ops::Op;
-use ir::ops::arith::{BinaryOp, CompareOp, Rounding, UnaryOp};
+use ir::ops::arith::{BinaryOp, CompareOp, UnaryOp};
+use ir::ops::cast::Rounding;
 use ir::ops::create::Const;
 use ir::{Func, Type};
 

@@ -5,7 +5,8 @@
 use ir::elem::{DType, Elem};
 use ir::entity::Value;
 use ir::ops::Op;
-use ir::ops::arith::{Binary, BinaryOp, Cast, Compare, CompareOp, Rounding, Unary, UnaryOp};
+use ir::ops::arith::{Binary, BinaryOp, Compare, CompareOp, Unary, UnaryOp};
+use ir::ops::cast::{Cast, Rounding};
 use ir::ops::create::Const;
 use ir::{Func, Type};
 

@@ -8,10 +8,13 @@ use ir::elem::{DType, Elem};
 use ir::entity::Value;
 use ir::ops::Op;
 use ir::ops::arith::{
-    Binary, BinaryOp, Bitcast, Cast, Compare, CompareOp, Direction, Fma, InlinePtx, Precision,
-    PtrAdd, Rounded, RoundedOp, Rounding, Select, Unary, UnaryOp,
+    Binary, BinaryOp, Compare, CompareOp, Fma, Precision, Select, Unary, UnaryOp,
 };
+use ir::ops::cast::{Bitcast, Cast, Rounding};
 use ir::ops::create::Const;
+use ir::ops::inline_ptx::InlinePtx;
+use ir::ops::pointer::PtrAdd;
+use ir::ops::rounded::{Direction, Rounded, RoundedOp};
 
 /// `lhs op rhs`.
 #[inline(never)]

@@ -7,7 +7,8 @@ use ir::Type;
 use ir::elem::{DType, Elem};
 use ir::entity::Value;
 use ir::ops::Scratch;
-use ir::ops::arith::{Binary, BinaryOp, Bitcast, Cast, Precision, Rounding, Unary, UnaryOp};
+use ir::ops::arith::{Binary, BinaryOp, Precision, Unary, UnaryOp};
+use ir::ops::cast::{Bitcast, Cast, Rounding};
 use ir::ops::create::Const;
 use ir::ops::sort::Sort;
 

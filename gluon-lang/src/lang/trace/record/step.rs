@@ -9,7 +9,8 @@ use ir::OpError;
 use ir::elem::{DType, Elem};
 use ir::entity::Value;
 use ir::ops::Op;
-use ir::ops::arith::{BinaryOp, CompareOp, Rounding};
+use ir::ops::arith::{BinaryOp, CompareOp};
+use ir::ops::cast::Rounding;
 use ir::ops::create::Const;
 
 /// How the index of a range follows from what its loop counts.
