@@ -2,6 +2,9 @@
 //!
 //! Nothing here is generic, and nothing is inlined: a crate of a hundred kernels must build in seconds.
 
+mod edit;
+mod exits;
+mod flags;
 mod structure;
 
 use std::panic::Location;
@@ -15,7 +18,8 @@ use ir::ops::Op;
 use ir::ops::create::{Const, Constant};
 use ir::{Func, Type};
 
-pub(crate) use structure::{Blocked, Exits, Leave};
+pub(crate) use exits::{Exits, Leave};
+pub(crate) use structure::Blocked;
 
 /// Builds one [`Func`].
 #[derive(Debug)]

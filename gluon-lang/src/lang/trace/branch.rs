@@ -2,10 +2,9 @@
 
 use std::convert::Infallible;
 
-use super::carry::{
-    Carrier, Carry, HostCarrier, Reach, Snapshot, restore, spare, write_value_of, write_values,
-};
+use super::carry::{Carrier, Carry, HostCarrier, Reach};
 use super::exits::{Ended, Inside, KernelExit, NoExit};
+use super::snapshot::{Snapshot, restore, spare, write_value_of, write_values};
 use super::{At, Trace, here, with};
 use crate::lang::Scalar;
 use diag::Code;

@@ -5,9 +5,11 @@
 
 use std::convert::Infallible;
 
-use super::carry::{Carrier, Carry, HostCarrier, Reach, Saved, Snapshot};
+use super::carry::{Carrier, Carry, HostCarrier, Reach};
 use super::frame::refuse;
-use super::{At, Trace, end, here, with};
+use super::function_scope::FunctionScope;
+use super::snapshot::{Saved, Snapshot};
+use super::{At, Trace, here, with};
 use crate::build::{Blocked, Leave};
 use diag::Code;
 use ir::entity::{Region, Value};
@@ -115,19 +117,10 @@ impl KernelExit {
     pub fn give<T: Carry>(
         self,
         scope: &mut FunctionScope<T>,
-        mut value: T,
+        value: T,
         mut reach: impl FnMut(&mut Carrier<'_>),
     ) {
-        let at = here();
-        let mut given = Snapshot::default();
-        given.add(&mut value);
-        scope.core.leave(given, &mut reach, at);
-        if scope.given.is_none() {
-            scope.given = Some(Given {
-                value,
-                walk: |value| value as &mut dyn Carry,
-            });
-        }
+        scope.leave(value, &mut reach, here());
     }
 }
 
@@ -189,175 +182,6 @@ impl LoopTarget<'_> {
     }
 }
 
-/// A function that a `return` may leave where the kernel decides.
-pub struct FunctionScope<T> {
-    core: ScopeCore,
-    given: Option<Given<T>>,
-}
-
-/// What a `return` gave, and how to see its parts.
-struct Given<T> {
-    value: T,
-    walk: fn(&mut T) -> &mut dyn Carry,
-}
-
-impl<T> FunctionScope<T> {
-    /// The function begins.
-    #[track_caller]
-    pub fn begin() -> FunctionScope<T> {
-        FunctionScope {
-            core: ScopeCore::begin(here()),
-            given: None,
-        }
-    }
-
-    /// Is the function left somewhere? Then a `?` cannot leave it past the rest.
-    #[track_caller]
-    pub fn question<Q: super::Question>(&self, value: Q) -> Q {
-        if value.leaves() && self.core.target.is_some() {
-            refuse("?", here());
-        }
-        value
-    }
-
-    /// The function ends, with the value of what runs to its end, if anything does; the ways out meet here.
-    #[inline]
-    pub fn end(mut self, value: Option<T>, mut reach: impl FnMut(&mut Carrier<'_>)) -> T {
-        match (self.given, value) {
-            (None, Some(value)) => value,
-            (None, None) => end(),
-            (Some(given), value) => {
-                let ends = value.is_some();
-                let mut value = value.unwrap_or(given.value);
-                self.core.end(ends, (given.walk)(&mut value), &mut reach);
-                value
-            }
-        }
-    }
-}
-
-struct ScopeCore {
-    at: At,
-    depth: usize,
-    region: Region,
-    /// How many instructions stood before it.
-    start: usize,
-    /// What is in it becomes this region, once it is left.
-    target: Option<Region>,
-    /// What the first `return` gave.
-    first: Snapshot,
-    /// How many were traced.
-    exits: usize,
-}
-
-/// Early returns of one call. A `loop` of the host around a `return` that the kernel decides never ends by itself; its iterations are
-/// traced one after the other, and each adds one.
-const MOST_EXITS: usize = 1000;
-
-/// Reports a host loop that a `return` of the kernel does not end, and ends tracing.
-fn refuse_endless(at: At) -> ! {
-    let error = OpError::new(
-        Code::EarlyExit,
-        format!("one call returns here or elsewhere more than {MOST_EXITS} times, each time as the kernel decides"),
-    )
-    .note("a loop of the host is unrolled, and a `return` that the kernel decides does not end it")
-    .help("write a loop of the kernel: `while` with a condition of the kernel, or `for i in range(low, high)`");
-    with(at, |trace| trace.fail(error, at));
-    end();
-}
-
-impl ScopeCore {
-    #[inline(never)]
-    fn begin(at: At) -> ScopeCore {
-        with(at, |trace| {
-            let region = trace.builder.region();
-            ScopeCore {
-                at,
-                depth: trace.builder.depth(),
-                region,
-                start: trace.builder.func().region(region).insts.len(),
-                target: None,
-                first: Snapshot::default(),
-                exits: 0,
-            }
-        })
-    }
-
-    #[inline(never)]
-    fn leave(&mut self, mut given: Snapshot, reach: Reach<'_>, at: At) {
-        given.0.extend(Snapshot::of(reach).0);
-        self.exits += 1;
-        if self.exits > MOST_EXITS {
-            refuse_endless(at);
-        }
-        if self.target.is_none() {
-            self.target = Some(with(at, |trace| trace.builder.func_mut().new_region()));
-            self.first = given;
-            let values = self.first.values();
-            self.push(&values, at);
-            return;
-        }
-        if let Some((_, a, b)) = self.first.host_change(&given) {
-            let message =
-                format!("two ways out of this function give different host values, {a} and {b}");
-            with(at, |trace| trace.host_changed(message, at));
-        }
-        self.push(&given.values(), at);
-    }
-
-    fn push(&self, values: &[Value], at: At) {
-        let Some(target) = self.target else { return };
-        with(at, |trace| {
-            let visible = values.iter().map(|v| trace.visible_or_poison(*v, at));
-            let values: Vec<Value> = visible.collect();
-            let leave = Leave {
-                target,
-                stops: false,
-            };
-            trace.leave_region(values, leave, at);
-        });
-    }
-
-    /// `ends` says whether `value` is there at the end of the function.
-    #[inline(never)]
-    fn end(&mut self, ends: bool, value: &mut dyn Carry, reach: Reach<'_>) {
-        let at = self.at;
-        let Some(target) = self.target else { return };
-        let mut now = Snapshot::default();
-        now.add(value);
-        now.0.extend(Snapshot::of(reach).0);
-        if ends && let Some((_, a, b)) = self.first.host_change(&now) {
-            let message =
-                format!("two ways out of this function give different host values, {a} and {b}");
-            with(at, |trace| trace.host_changed(message, at));
-        }
-        let ends = ends.then(|| now.values());
-        let own = {
-            let mut only = Snapshot::default();
-            only.add(value);
-            only.values().len()
-        };
-        let names = self.first.names();
-        let merged = with(at, |trace| {
-            if trace.builder.depth() != self.depth {
-                // Something left a region unseen, which is reported where the function ends.
-                return self
-                    .first
-                    .values()
-                    .iter()
-                    .map(|_| trace.builder.poison())
-                    .collect();
-            }
-            trace.merge_ways_out(target, (self.region, self.start), ends, &names, at)
-        });
-        let merged: Vec<Value> = merged;
-        let spare = super::carry::spare(at);
-        let split = own.min(merged.len());
-        super::carry::write_value_of(value, &merged[..split], spare);
-        super::carry::write_values(reach, &merged[split..], spare);
-    }
-}
-
 impl Trace {
     pub(super) fn visible_or_poison(&mut self, value: Value, at: At) -> Value {
         if self.check_visible(value, at) {
@@ -379,106 +203,6 @@ impl Trace {
     /// Does code that follows in the region being filled run?
     pub(super) fn goes_on(&self) -> bool {
         self.exits.falls_through(self.builder.region())
-    }
-
-    /// What is in a function becomes a region; the ways out of it meet at its end, and it goes back to where it stood.
-    fn merge_ways_out(
-        &mut self,
-        target: Region,
-        (region, start): (Region, usize),
-        ends: Option<Vec<Value>>,
-        names: &[&str],
-        at: At,
-    ) -> Vec<Value> {
-        let is_alive = self.goes_on();
-        let mut insts = self.builder.func().region(region).insts.clone();
-        let own = insts.split_off(start);
-        self.builder.func_mut().set_insts(region, insts.clone());
-        self.builder.func_mut().set_insts(target, own);
-        if !is_alive {
-            self.exits.move_end(region, target);
-        }
-        let ways = self.exits.to(self.builder.func(), target);
-        let first = self.exit_values(ways[0].0);
-        let all: Vec<Vec<Value>> = ways
-            .iter()
-            .map(|(exit, _)| self.exit_values(*exit))
-            .collect();
-        let all: Vec<Vec<Value>> = ends
-            .iter()
-            .filter(|_| is_alive)
-            .cloned()
-            .chain(all)
-            .collect();
-        let kept: Vec<bool> = (0..first.len())
-            .map(|i| self.needs_merge(&all, i, names, at))
-            .collect();
-        if let Some(values) = ends.filter(|_| is_alive) {
-            self.builder.reopen(target);
-            let loc = self.loc(at);
-            let values = picked(&values, &kept);
-            self.builder.push_unchecked(Yield { values }, &[], loc);
-            self.builder.close();
-        }
-        for (exit, _) in ways {
-            self.retain_exit(exit, &kept);
-        }
-        self.settle(target, at);
-        let mut back = self.builder.func().region(target).insts.clone();
-        let end = back.pop();
-        let given = end.map_or_else(Vec::new, |end| {
-            handed_on_by(self.builder.func().op(end)).to_vec()
-        });
-        self.builder.func_mut().set_insts(target, Vec::new());
-        insts.extend(back);
-        self.builder.func_mut().set_insts(region, insts);
-        let mut given = given.into_iter();
-        let mut out = Vec::new();
-        for (i, kept) in kept.iter().enumerate() {
-            let merged = if *kept { given.next() } else { None };
-            out.push(merged.unwrap_or(first[i]));
-        }
-        out
-    }
-
-    /// Do the ways give different values, of one type?
-    fn needs_merge(&mut self, all: &[Vec<Value>], i: usize, names: &[&str], at: At) -> bool {
-        let first = all[0][i];
-        if all.iter().any(|way| self.is_poison(way[i])) {
-            return false;
-        }
-        if all.iter().all(|way| way[i] == first) && self.builder.in_scope(first) {
-            return false;
-        }
-        let ty = self.ty(first).clone();
-        for way in &all[1..] {
-            let other = self.ty(way[i]).clone();
-            if other != ty {
-                let name = names.get(i).copied().unwrap_or_default();
-                self.ways_differ(name, (first, &ty), (way[i], &other), at);
-                return false;
-            }
-        }
-        true
-    }
-
-    fn ways_differ(&mut self, name: &str, a: (Value, &Type), b: (Value, &Type), at: At) {
-        let message = if name.is_empty() {
-            format!(
-                "one way out of this function gives {} and another {}",
-                a.1, b.1
-            )
-        } else {
-            format!(
-                "`{name}` is {} by one way out of this function and {} by another",
-                a.1, b.1
-            )
-        };
-        let error = OpError::new(Code::LoopCarriedType, message)
-            .origin(a.0, format!("here it becomes {}", a.1))
-            .origin(b.0, format!("here it becomes {}", b.1))
-            .help("bring both to one type, with `cast` or `convert_layout`");
-        self.fail(error, at);
     }
 
     /// What an exit hands to its target.
@@ -549,7 +273,8 @@ impl Trace {
     }
 }
 
-fn picked(values: &[Value], kept: &[bool]) -> Values {
+/// The values that are kept.
+pub(super) fn picked(values: &[Value], kept: &[bool]) -> Values {
     let pairs = values.iter().zip(kept);
     pairs.filter(|(_, kept)| **kept).map(|(v, _)| *v).collect()
 }

@@ -1,8 +1,9 @@
 //! `for`: over a host iterator the body is traced once for each item; over a `range` it becomes a loop of the kernel.
 
-use super::carry::{Carrier, HostCarrier, Reach, Snapshot, restore, spare, write_values};
+use super::carry::{Carrier, HostCarrier, Reach};
 use super::exits::{ExitTarget, Inside, KernelExit, LoopTarget, NoExit};
 use super::record::IndexMap;
+use super::snapshot::{Snapshot, restore, spare, write_values};
 use super::{At, Trace, with};
 use crate::lang::range::RangeValues;
 use crate::lang::{Index, Scalar};

@@ -3,16 +3,19 @@
 //! Everything here is free of generics, so that it is compiled once and not again for each kernel.
 
 mod branch;
+mod carried;
 mod carry;
 mod cells;
 mod entry;
 mod exits;
 mod frame;
+mod function_scope;
 mod logic;
 mod loops;
 mod operand;
 mod panic;
 mod record;
+mod snapshot;
 mod whiles;
 
 use std::cell::RefCell;
@@ -25,9 +28,10 @@ pub use entry::{GenericArg, KernelEntry, KernelHead, KernelInstance, ParamHead, 
 pub(crate) use entry::{
     begin_kernel, const_arg, declare_map, declare_param, set_block, trace_kernel, type_arg,
 };
-pub use exits::{Ended, ExitTarget, FunctionScope, Inside, KernelExit, NoExit};
+pub use exits::{Ended, ExitTarget, Inside, KernelExit, NoExit};
 pub use frame::Frame;
 pub(crate) use frame::{depth, end, enter, leaving};
+pub use function_scope::FunctionScope;
 pub use logic::{
     AfterScalar, HostLogic, Logic, LogicSide, Question, ScalarLogic, TensorLogic, Undecided,
 };

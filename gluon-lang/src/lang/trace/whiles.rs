@@ -2,9 +2,10 @@
 
 use std::convert::Infallible;
 
-use super::carry::{Carrier, HostCarrier, Reach, Snapshot, restore, spare, write_values};
+use super::carry::{Carrier, HostCarrier, Reach};
 use super::exits::{ExitTarget, Inside, KernelExit, LoopTarget, NoExit};
 use super::loops::{Carried, hidden};
+use super::snapshot::{Snapshot, restore, spare, write_values};
 use super::{At, Trace, here, with};
 use crate::lang::Scalar;
 use ir::entity::{Region, Value};
