@@ -157,3 +157,59 @@ impl Visit<Dp4a> for Decoder<'_> {
         self.three_words(exec, i.dst, [i.a, i.b, i.c])
     }
 }
+
+/// `bfe`: a bit field, extended to the type.
+pub(super) fn extract(ty: Type) -> Option<Exec> {
+    Some(match ty {
+        Type::U32 => lanes!(|a: u32, pos: u32, len: u32| -> u32 {
+            integer::bit_field_extract(a.into(), pos, len, 32, false) as u32
+        }),
+        Type::S32 => lanes!(|a: u32, pos: u32, len: u32| -> u32 {
+            integer::bit_field_extract(a.into(), pos, len, 32, true) as u32
+        }),
+        Type::U64 => lanes!(|a: u64, pos: u32, len: u32| -> u64 {
+            integer::bit_field_extract(a, pos, len, 64, false)
+        }),
+        Type::S64 => lanes!(|a: u64, pos: u32, len: u32| -> u64 {
+            integer::bit_field_extract(a, pos, len, 64, true)
+        }),
+        _ => return None,
+    })
+}
+
+/// `bfind`: position of the top bit that differs from the sign, or how far to shift it up; all ones when there is none.
+pub(super) fn find_leading(shift_amount: bool, ty: Type) -> Option<Exec> {
+    Some(match (ty, shift_amount) {
+        (Type::U32, false) => lanes!(|a: u32| -> u32 { 31u32.wrapping_sub(a.leading_zeros()) }),
+        (Type::U32, true) => {
+            lanes!(|a: u32| -> u32 { if a == 0 { u32::MAX } else { a.leading_zeros() } })
+        }
+        (Type::S32, false) => {
+            lanes!(|a: i32| -> u32 { 31u32.wrapping_sub((a ^ a >> 31).leading_zeros()) })
+        }
+        (Type::S32, true) => lanes!(|a: i32| -> u32 {
+            let bits = a ^ a >> 31;
+            if bits == 0 {
+                u32::MAX
+            } else {
+                bits.leading_zeros()
+            }
+        }),
+        (Type::U64, false) => lanes!(|a: u64| -> u32 { 63u32.wrapping_sub(a.leading_zeros()) }),
+        (Type::U64, true) => {
+            lanes!(|a: u64| -> u32 { if a == 0 { u32::MAX } else { a.leading_zeros() } })
+        }
+        (Type::S64, false) => {
+            lanes!(|a: i64| -> u32 { 63u32.wrapping_sub((a ^ a >> 63).leading_zeros()) })
+        }
+        (Type::S64, true) => lanes!(|a: i64| -> u32 {
+            let bits = a ^ a >> 63;
+            if bits == 0 {
+                u32::MAX
+            } else {
+                bits.leading_zeros()
+            }
+        }),
+        _ => return None,
+    })
+}

@@ -1,25 +1,14 @@
 //! Integer arithmetic.
 
+use super::bits::{extract, find_leading};
+use super::carry::{carry, multiply_carry};
 use super::decoder::{Decoded, Decoder};
-use crate::lanes::{Exec, Registers, Slots, lanes};
+use super::each_integer::each_integer;
+use super::multiply::{multiply, multiply_add, wide_file, wide_type};
+use crate::lanes::{Exec, Slots, lanes};
 use crate::numeric::integer;
 use crate::program::{File, IndexBound, Op};
 use ptx::{Binary, BinaryOp, Bound, Operand, Ternary, TernaryOp, Type, Unary, UnaryOp, Visit};
-
-/// An [`Exec`] for each integer type.
-macro_rules! each_integer {
-    ($ty:expr, |$a:ident $(, $b:ident $(, $c:ident)?)?| $($body:tt)*) => {
-        match $ty {
-            Type::U16 | Type::B16 => Some(lanes!(|$a: u16 $(, $b: u16 $(, $c: u16)?)?| -> u16 { $($body)* })),
-            Type::S16 => Some(lanes!(|$a: i16 $(, $b: i16 $(, $c: i16)?)?| -> i16 { $($body)* })),
-            Type::U32 | Type::B32 => Some(lanes!(|$a: u32 $(, $b: u32 $(, $c: u32)?)?| -> u32 { $($body)* })),
-            Type::S32 => Some(lanes!(|$a: i32 $(, $b: i32 $(, $c: i32)?)?| -> i32 { $($body)* })),
-            Type::U64 | Type::B64 => Some(lanes!(|$a: u64 $(, $b: u64 $(, $c: u64)?)?| -> u64 { $($body)* })),
-            Type::S64 => Some(lanes!(|$a: i64 $(, $b: i64 $(, $c: i64)?)?| -> i64 { $($body)* })),
-            _ => None,
-        }
-    };
-}
 
 /// An [`Exec`] for a packed pair of 16-bit integers.
 macro_rules! each_half {
@@ -37,41 +26,6 @@ macro_rules! each_half {
             }))
         }
     };
-}
-
-fn multiply(op: BinaryOp, ty: Type) -> Option<Exec> {
-    match op {
-        BinaryOp::MulLo => each_integer!(ty, |a, b| a.wrapping_mul(b)),
-        BinaryOp::MulHi => Some(match ty {
-            Type::U16 => {
-                lanes!(|a: u16, b: u16| -> u16 { (u32::from(a) * u32::from(b) >> 16) as u16 })
-            }
-            Type::S16 => {
-                lanes!(|a: i16, b: i16| -> i16 { (i32::from(a) * i32::from(b) >> 16) as i16 })
-            }
-            Type::U32 => {
-                lanes!(|a: u32, b: u32| -> u32 { (u64::from(a) * u64::from(b) >> 32) as u32 })
-            }
-            Type::S32 => {
-                lanes!(|a: i32, b: i32| -> i32 { (i64::from(a) * i64::from(b) >> 32) as i32 })
-            }
-            Type::U64 => {
-                lanes!(|a: u64, b: u64| -> u64 { (u128::from(a) * u128::from(b) >> 64) as u64 })
-            }
-            Type::S64 => {
-                lanes!(|a: i64, b: i64| -> i64 { (i128::from(a) * i128::from(b) >> 64) as i64 })
-            }
-            _ => return None,
-        }),
-        BinaryOp::MulWide => Some(match ty {
-            Type::U16 => lanes!(|a: u16, b: u16| -> u32 { u32::from(a) * u32::from(b) }),
-            Type::S16 => lanes!(|a: i16, b: i16| -> i32 { i32::from(a) * i32::from(b) }),
-            Type::U32 => lanes!(|a: u32, b: u32| -> u64 { u64::from(a) * u64::from(b) }),
-            Type::S32 => lanes!(|a: i32, b: i32| -> i64 { i64::from(a) * i64::from(b) }),
-            _ => return None,
-        }),
-        _ => None,
-    }
 }
 
 fn divide(op: BinaryOp, ty: Type) -> Option<Exec> {
@@ -169,160 +123,6 @@ fn shift(op: BinaryOp, ty: Type) -> Option<Exec> {
     })
 }
 
-/// Adds or subtracts with the condition code going in, coming out, or both.
-macro_rules! with_carry {
-    ($file:ident, $lanes:ident, $put:ident, $wide:ty, |$a:ident, $b:ident, $carry:ident| $sum:expr, $reads:expr, $writes:expr) => {{
-        fn run(regs: &mut Registers, slots: &Slots, mask: u32) {
-            let mut out = regs.$file[slots.d as usize];
-            let mut carry_out = 0;
-            for lane in 0..32 {
-                let $a = <$wide>::from(regs.$file[slots.a as usize].0[lane]);
-                let $b = <$wide>::from(regs.$file[slots.b as usize].0[lane]);
-                let $carry = if $reads {
-                    <$wide>::from(regs.carry >> lane & 1)
-                } else {
-                    0
-                };
-                let wide: $wide = $sum;
-                out.0[lane] = wide as _;
-                carry_out |= ((wide >> (<$wide>::BITS / 2)) as u32 & 1) << lane;
-            }
-            regs.$put(slots.d, mask, &out);
-            if $writes {
-                regs.carry = regs.carry & !mask | carry_out & mask;
-            }
-        }
-        run as Exec
-    }};
-}
-
-macro_rules! carry_of_width {
-    ($ty:expr, |$a:ident, $b:ident, $carry:ident| $sum:expr, $reads:expr, $writes:expr) => {
-        if $ty.bits() == 64 {
-            with_carry!(
-                doubles,
-                Lanes64,
-                put64,
-                u128,
-                |$a, $b, $carry| $sum,
-                $reads,
-                $writes
-            )
-        } else {
-            with_carry!(
-                words,
-                Lanes32,
-                put32,
-                u64,
-                |$a, $b, $carry| $sum,
-                $reads,
-                $writes
-            )
-        }
-    };
-}
-
-fn carry(op: BinaryOp, ty: Type) -> Option<Exec> {
-    // The condition code after a subtraction is its borrow.
-    Some(match op {
-        BinaryOp::AddCc => carry_of_width!(ty, |a, b, _c| a + b, false, true),
-        BinaryOp::Addc => carry_of_width!(ty, |a, b, c| a + b + c, true, false),
-        BinaryOp::AddcCc => carry_of_width!(ty, |a, b, c| a + b + c, true, true),
-        BinaryOp::SubCc => carry_of_width!(ty, |a, b, _c| a.wrapping_sub(b), false, true),
-        BinaryOp::Subc => {
-            carry_of_width!(ty, |a, b, c| a.wrapping_sub(b).wrapping_sub(c), true, false)
-        }
-        BinaryOp::SubcCc => {
-            carry_of_width!(ty, |a, b, c| a.wrapping_sub(b).wrapping_sub(c), true, true)
-        }
-        _ => return None,
-    })
-}
-
-/// `a * b + c`, one half of the product, with the condition code.
-fn multiply_carry(op: TernaryOp, ty: Type) -> Option<(bool, BinaryOp)> {
-    let high = matches!(
-        op,
-        TernaryOp::MadHiCc | TernaryOp::MadcHi | TernaryOp::MadcHiCc
-    );
-    let sum = match op {
-        TernaryOp::MadLoCc | TernaryOp::MadHiCc => BinaryOp::AddCc,
-        TernaryOp::MadcLo | TernaryOp::MadcHi => BinaryOp::Addc,
-        TernaryOp::MadcLoCc | TernaryOp::MadcHiCc => BinaryOp::AddcCc,
-        _ => return None,
-    };
-    matches!(ty.bits(), 32 | 64).then_some((high, sum))
-}
-
-fn multiply_add(op: TernaryOp, ty: Type, sat: bool) -> Option<Exec> {
-    match op {
-        TernaryOp::MadLo => each_integer!(ty, |a, b, c| a.wrapping_mul(b).wrapping_add(c)),
-        TernaryOp::MadWide => Some(match ty {
-            Type::U16 => lanes!(|a: u16, b: u16, c: u32| -> u32 {
-                (u32::from(a) * u32::from(b)).wrapping_add(c)
-            }),
-            Type::S16 => lanes!(|a: i16, b: i16, c: i32| -> i32 {
-                (i32::from(a) * i32::from(b)).wrapping_add(c)
-            }),
-            Type::U32 => lanes!(|a: u32, b: u32, c: u64| -> u64 {
-                (u64::from(a) * u64::from(b)).wrapping_add(c)
-            }),
-            Type::S32 => lanes!(|a: i32, b: i32, c: i64| -> i64 {
-                (i64::from(a) * i64::from(b)).wrapping_add(c)
-            }),
-            _ => return None,
-        }),
-        TernaryOp::MadHi if sat => Some(lanes!(|a: i32, b: i32, c: i32| -> i32 {
-            ((i64::from(a) * i64::from(b) >> 32) as i32).saturating_add(c)
-        })),
-        TernaryOp::MadHi => Some(match ty {
-            Type::U16 => lanes!(|a: u16, b: u16, c: u16| -> u16 {
-                ((u32::from(a) * u32::from(b) >> 16) as u16).wrapping_add(c)
-            }),
-            Type::S16 => lanes!(|a: i16, b: i16, c: i16| -> i16 {
-                ((i32::from(a) * i32::from(b) >> 16) as i16).wrapping_add(c)
-            }),
-            Type::U32 => lanes!(|a: u32, b: u32, c: u32| -> u32 {
-                ((u64::from(a) * u64::from(b) >> 32) as u32).wrapping_add(c)
-            }),
-            Type::S32 => lanes!(|a: i32, b: i32, c: i32| -> i32 {
-                ((i64::from(a) * i64::from(b) >> 32) as i32).wrapping_add(c)
-            }),
-            Type::U64 => lanes!(|a: u64, b: u64, c: u64| -> u64 {
-                ((u128::from(a) * u128::from(b) >> 64) as u64).wrapping_add(c)
-            }),
-            Type::S64 => lanes!(|a: i64, b: i64, c: i64| -> i64 {
-                ((i128::from(a) * i128::from(b) >> 64) as i64).wrapping_add(c)
-            }),
-            _ => return None,
-        }),
-        TernaryOp::Sad => each_integer!(ty, |a, b, c| c.wrapping_add(if a < b {
-            b.wrapping_sub(a)
-        } else {
-            a.wrapping_sub(b)
-        })),
-        _ => None,
-    }
-}
-
-fn extract(ty: Type) -> Option<Exec> {
-    Some(match ty {
-        Type::U32 => lanes!(|a: u32, pos: u32, len: u32| -> u32 {
-            integer::bit_field_extract(a.into(), pos, len, 32, false) as u32
-        }),
-        Type::S32 => lanes!(|a: u32, pos: u32, len: u32| -> u32 {
-            integer::bit_field_extract(a.into(), pos, len, 32, true) as u32
-        }),
-        Type::U64 => lanes!(|a: u64, pos: u32, len: u32| -> u64 {
-            integer::bit_field_extract(a, pos, len, 64, false)
-        }),
-        Type::S64 => lanes!(|a: u64, pos: u32, len: u32| -> u64 {
-            integer::bit_field_extract(a, pos, len, 64, true)
-        }),
-        _ => return None,
-    })
-}
-
 /// Integer operations on one value.
 pub(crate) fn unary(op: UnaryOp, ty: Type) -> Option<Exec> {
     match op {
@@ -359,43 +159,6 @@ pub(crate) fn unary(op: UnaryOp, ty: Type) -> Option<Exec> {
         }
         _ => None,
     }
-}
-
-/// `bfind`: position of the top bit that differs from the sign, or how far to shift it up; all ones when there is none.
-fn find_leading(shift_amount: bool, ty: Type) -> Option<Exec> {
-    Some(match (ty, shift_amount) {
-        (Type::U32, false) => lanes!(|a: u32| -> u32 { 31u32.wrapping_sub(a.leading_zeros()) }),
-        (Type::U32, true) => {
-            lanes!(|a: u32| -> u32 { if a == 0 { u32::MAX } else { a.leading_zeros() } })
-        }
-        (Type::S32, false) => {
-            lanes!(|a: i32| -> u32 { 31u32.wrapping_sub((a ^ a >> 31).leading_zeros()) })
-        }
-        (Type::S32, true) => lanes!(|a: i32| -> u32 {
-            let bits = a ^ a >> 31;
-            if bits == 0 {
-                u32::MAX
-            } else {
-                bits.leading_zeros()
-            }
-        }),
-        (Type::U64, false) => lanes!(|a: u64| -> u32 { 63u32.wrapping_sub(a.leading_zeros()) }),
-        (Type::U64, true) => {
-            lanes!(|a: u64| -> u32 { if a == 0 { u32::MAX } else { a.leading_zeros() } })
-        }
-        (Type::S64, false) => {
-            lanes!(|a: i64| -> u32 { 63u32.wrapping_sub((a ^ a >> 63).leading_zeros()) })
-        }
-        (Type::S64, true) => lanes!(|a: i64| -> u32 {
-            let bits = a ^ a >> 63;
-            if bits == 0 {
-                u32::MAX
-            } else {
-                bits.leading_zeros()
-            }
-        }),
-        _ => return None,
-    })
 }
 
 impl Decoder<'_> {
@@ -512,21 +275,5 @@ impl Decoder<'_> {
         let d = self.target_in(i.dst, if counts { File::Word } else { Self::file(i.ty) })?;
         self.lanes(exec, Slots::unary(d, a));
         Ok(())
-    }
-}
-
-fn wide_file(ty: Type) -> File {
-    if ty.bits() == 16 {
-        File::Word
-    } else {
-        File::Double
-    }
-}
-
-fn wide_type(ty: Type) -> Type {
-    if ty.bits() == 16 {
-        Type::B32
-    } else {
-        Type::B64
     }
 }

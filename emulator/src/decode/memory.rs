@@ -1,11 +1,18 @@
 //! Loads and stores.
 
 use super::decoder::{Decoded, Decoder};
+use crate::program::copy::Spot;
 use crate::program::{Access, AccessSpace, AddressBase, Cell, Constant, Extend, File, Op};
 use ptx::{Addr, Base, Dest, Dests, Ld, Operand, Space, St, Type, TypeKind, Values, Visit};
 use smallvec::SmallVec;
 
 impl Decoder<'_> {
+    /// Where an instruction other than a load or store accesses memory.
+    pub(crate) fn spot(&mut self, space: Option<Space>, addr: Addr) -> Decoded<Spot> {
+        let (space, base) = self.address(space, addr)?;
+        Ok(Spot { space, base })
+    }
+
     /// Where an access goes: the space that the instruction names, and for parameters of functions local memory.
     pub(crate) fn address(
         &mut self,

@@ -4,7 +4,9 @@ use super::decoder::{Decoded, Decoder};
 use crate::lanes::{Exec, Slots, lanes};
 use crate::program::File;
 use crate::program::windows;
-use ptx::{Cvta, CvtaSpace, Dest, Isspacep, Mov, Operand, Selp, Slct, Type, Visit};
+use ptx::{
+    Cvta, CvtaSpace, Dest, GetCtaRank, Isspacep, Mapa, Mov, Operand, Selp, Slct, Type, Visit,
+};
 
 fn copy(file: File) -> Exec {
     match file {
@@ -251,4 +253,40 @@ fn unpack_part(bits: u32, part_bits: u32, index: usize) -> Decoded<Exec> {
         (16, 8, 1) => lanes!(|a: u16| -> u16 { a >> 8 }),
         _ => return Err("such a value cannot be unpacked".to_owned()),
     })
+}
+
+impl Visit<Mapa> for Decoder<'_> {
+    /// The address in another CTA: its rank plus one stands above the address (see `program::windows`).
+    fn visit(&mut self, i: &Mapa) -> Decoded {
+        let (a, b) = (self.source(i.a, i.ty)?, self.source(i.cta, Type::U32)?);
+        let d = self.target(i.dst, i.ty)?;
+        let exec = if Self::file(i.ty) == File::Double {
+            lanes!(|a: u64, cta: u32| -> u64 { a & !0xff00_0000 | u64::from(cta + 1 & 0xff) << 24 })
+        } else {
+            lanes!(|a: u32, cta: u32| -> u32 { a & !0xff00_0000 | (cta + 1 & 0xff) << 24 })
+        };
+        self.lanes(exec, Slots::binary(d, a, b));
+        Ok(())
+    }
+}
+
+impl Visit<GetCtaRank> for Decoder<'_> {
+    fn visit(&mut self, i: &GetCtaRank) -> Decoded {
+        let a = self.source(i.a, i.ty)?;
+        let b = self.source(Operand::Special(ptx::Special::ClusterCtaRank), Type::U32)?;
+        let d = self.target(i.dst, Type::U32)?;
+        let exec = if Self::file(i.ty) == File::Double {
+            lanes!(|a: u64, own: u32| -> u32 {
+                if (a >> 24) as u8 == 0 {
+                    own
+                } else {
+                    (a >> 24 & 0xff) as u32 - 1
+                }
+            })
+        } else {
+            lanes!(|a: u32, own: u32| -> u32 { if a >> 24 == 0 { own } else { (a >> 24) - 1 } })
+        };
+        self.lanes(exec, Slots::binary(d, a, b));
+        Ok(())
+    }
 }
