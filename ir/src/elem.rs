@@ -38,11 +38,18 @@ pub enum DType {
     E4m3,
     /// 8-bit float, 5 exponent and 2 mantissa bits (OCP FP8 E5M2).
     E5m2,
+    /// 8-bit float, 4 exponent bits of bias 15 and 3 mantissa bits, all of them finite (Triton's float8e4b15).
+    E4m3b15,
+    /// 4-bit float, 2 exponent bits and 1 mantissa bit (OCP MX FP4 E2M1), in the lower half of a byte; two of them packed in a byte are a
+    /// `u8`.
+    E2m1,
+    /// Power of two from 2^-127 to 2^127, or NaN: an 8-bit exponent of bias 127 without a sign (OCP MX E8M0).
+    E8m0,
 }
 
 impl DType {
     /// Every number type, in declaration order.
-    pub const ALL: [DType; 15] = [
+    pub const ALL: [DType; 18] = [
         DType::I1,
         DType::I8,
         DType::I16,
@@ -58,13 +65,22 @@ impl DType {
         DType::F64,
         DType::E4m3,
         DType::E5m2,
+        DType::E4m3b15,
+        DType::E2m1,
+        DType::E8m0,
     ];
 
-    /// Width in bits; a boolean counts one.
+    /// Width in bits, of what memory and registers have for it: a boolean counts one, an `e2m1` its whole byte.
     pub const fn bits(self) -> u32 {
         match self {
             DType::I1 => 1,
-            DType::I8 | DType::U8 | DType::E4m3 | DType::E5m2 => 8,
+            DType::I8
+            | DType::U8
+            | DType::E4m3
+            | DType::E5m2
+            | DType::E4m3b15
+            | DType::E2m1
+            | DType::E8m0 => 8,
             DType::I16 | DType::U16 | DType::F16 | DType::Bf16 => 16,
             DType::I32 | DType::U32 | DType::F32 => 32,
             DType::I64 | DType::U64 | DType::F64 => 64,
@@ -78,15 +94,12 @@ impl DType {
 
     /// Is it a float of any width?
     pub const fn is_float(self) -> bool {
-        matches!(
-            self,
-            DType::F16 | DType::Bf16 | DType::F32 | DType::F64 | DType::E4m3 | DType::E5m2
-        )
+        matches!(self, DType::F16 | DType::Bf16 | DType::F32 | DType::F64) || self.is_narrow_float()
     }
 
-    /// Is it an 8-bit float? These are converted and moved; arithmetic wants a wider type.
-    pub const fn is_fp8(self) -> bool {
-        matches!(self, DType::E4m3 | DType::E5m2)
+    /// Is it a float of a byte or less? These are converted and moved; arithmetic wants a wider type.
+    pub const fn is_narrow_float(self) -> bool {
+        self.narrow_float().is_some()
     }
 
     /// Is it an integer of two bits or more?
@@ -116,9 +129,15 @@ impl DType {
             DType::F64 => MatrixType::F64,
             DType::E4m3 => MatrixType::E4m3,
             DType::E5m2 => MatrixType::E5m2,
-            DType::I1 | DType::I16 | DType::I64 | DType::U16 | DType::U32 | DType::U64 => {
-                return None;
-            }
+            DType::I1
+            | DType::I16
+            | DType::I64
+            | DType::U16
+            | DType::U32
+            | DType::U64
+            | DType::E4m3b15
+            | DType::E2m1
+            | DType::E8m0 => return None,
         })
     }
 
@@ -140,6 +159,9 @@ impl DType {
             DType::F64 => "f64",
             DType::E4m3 => "e4m3",
             DType::E5m2 => "e5m2",
+            DType::E4m3b15 => "e4m3b15",
+            DType::E2m1 => "e2m1",
+            DType::E8m0 => "e8m0",
         }
     }
 }

@@ -19,6 +19,7 @@ mod error;
 pub mod facts;
 mod func;
 mod loc;
+pub mod narrow;
 pub mod nearest;
 pub mod ops;
 mod stage;

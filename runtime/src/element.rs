@@ -8,7 +8,7 @@
 use std::fmt::Display;
 use std::mem::MaybeUninit;
 
-use gluon_lang::lang::{E4m3, E5m2, Element};
+use gluon_lang::lang::{E2m1, E4m3, E4m3b15, E5m2, E8m0, Element};
 use half::{bf16, f16};
 
 use crate::case::{Tally, Tolerance};
@@ -21,7 +21,7 @@ mod sealed {
 /// An element type as a device buffer holds it: every [`Element`] of kernels is one.
 #[diagnostic::on_unimplemented(
     message = "a buffer cannot hold elements of type `{Self}`",
-    note = "element types are bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, E4m3 and E5m2"
+    note = "element types are bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, E4m3, E5m2, E4m3b15, E2m1 and E8m0"
 )]
 pub trait DeviceElement: sealed::Sealed + Element + Rounding + Display + Send + Sync {
     /// The elements as they are in memory.
@@ -106,7 +106,7 @@ macro_rules! plain_elements {
 }
 
 plain_elements!(
-    i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, E4m3, E5m2
+    i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, E4m3, E5m2, E4m3b15, E2m1, E8m0
 );
 
 impl sealed::Sealed for bool {}
@@ -151,6 +151,9 @@ mod tests {
         round_trip(&[bf16::from_f32(-2.0)]);
         round_trip(&[E4m3::from_f32(1.5), E4m3::from_f32(-448.0)]);
         round_trip(&[E5m2::from_f32(0.25)]);
+        round_trip(&[E4m3b15::from_f32(-1.875), E4m3b15::from_f32(0.25)]);
+        round_trip(&[E2m1::from_f32(-6.0), E2m1::from_f32(0.5)]);
+        round_trip(&[E8m0::from_f32(1e-38), E8m0::from_f32(64.0)]);
         round_trip(&[u64::MAX, 3]);
         round_trip(&[1.25f64]);
         round_trip::<f32>(&[]);

@@ -1,6 +1,6 @@
 //! Values wide enough to hold any element, for references and comparisons.
 
-use gluon_lang::lang::{E4m3, E5m2};
+use gluon_lang::lang::{E2m1, E4m3, E4m3b15, E5m2, E8m0};
 use half::{bf16, f16};
 use ir::nearest::{nearest_bf16, nearest_f16};
 
@@ -136,6 +136,46 @@ floats! {
     E5m2, u8, E5m2::from_f64;
 }
 
+/// Floats of a byte or less whose codes are all numbers, or without a sign in the highest bit.
+macro_rules! narrow_floats {
+    ($($ty:ty, sign $sign:literal, poison $poison:literal, proof $proof:literal;)*) => {$(
+        impl Reference for $ty {
+            fn number(self) -> Number {
+                Number::Float(self.into())
+            }
+        }
+
+        impl Rounding for $ty {
+            fn nearest(number: Number) -> Option<Self> {
+                Some(<$ty>::from_f64(number.to_f64()))
+            }
+
+            const POISON: u8 = $poison;
+
+            fn is_poison(self) -> bool {
+                self.to_bits() == Self::POISON
+            }
+
+            const POISON_IS_PROOF: bool = $proof;
+
+            fn place(self) -> Option<i128> {
+                if self.is_nan() {
+                    return None;
+                }
+                let magnitude = i128::from(self.to_bits() & !$sign);
+                Some(if self.to_bits() & $sign == 0 { magnitude } else { -magnitude })
+            }
+        }
+    )*};
+}
+
+narrow_floats! {
+    E4m3b15, sign 0x80, poison 0xa5, proof false;
+    // Its byte has no upper half.
+    E2m1, sign 0x08, poison 0xf5, proof true;
+    E8m0, sign 0x00, poison 0xa5, proof false;
+}
+
 impl Reference for bool {
     fn number(self) -> Number {
         Number::Int(self.into())
@@ -204,6 +244,14 @@ mod tests {
             Some(-448.0)
         );
         assert!(E4m3::from_bits(0xff).is_poison() && E5m2::from_bits(0xff).is_poison());
+        assert_eq!(
+            E2m1::nearest(Number::Float(2.5)).map(E2m1::to_f32),
+            Some(2.0)
+        );
+        assert_eq!(E2m1::from_f32(-3.0).place(), Some(-5));
+        assert_eq!(E8m0::nearest(Number::Int(-6)).map(E8m0::to_f32), Some(8.0));
+        assert_eq!(E8m0::from_f32(8.0).place(), Some(130));
+        assert_eq!(E4m3b15::from_f32(-1.875).place(), Some(-127));
         let next = |x: f32| E5m2::from_f32(x).place();
         assert_eq!(next(1.25).zip(next(1.0)).map(|(a, b)| a - b), Some(1));
     }

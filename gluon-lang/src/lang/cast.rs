@@ -14,7 +14,7 @@ macro_rules! casts {
     ($($handle:ident)*) => {$(
         impl<T: Element> $handle<T> {
             /// Each element as a `U`: floats round to nearest even, floats to integers towards zero and saturating, wider
-            /// integers keep their low bits, 8-bit floats saturate.
+            /// integers keep their low bits, floats of a byte or less saturate, and an [`E8m0`](super::E8m0) is of the magnitude.
             #[inline]
             #[track_caller]
             pub fn cast<U: CastTo>(self) -> $handle<U> {

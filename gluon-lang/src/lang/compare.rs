@@ -15,18 +15,6 @@ fn compare<A: Mix<B>, B, O: Handle>(op: CompareOp, lhs: A, rhs: B) -> O {
     O::from_value(trace::compare(op, lhs, rhs, elem, here()))
 }
 
-/// A comparison in code of the language itself, where no macro rewrites operators.
-#[inline]
-#[track_caller]
-pub(super) fn compared<T: Element>(
-    op: CompareOp,
-    lhs: Tensor<T>,
-    rhs: impl Operand<T>,
-) -> Tensor<bool> {
-    let elem = Elem::Data(T::DTYPE);
-    Tensor::wrap(trace::compare(op, lhs.raw(), rhs.into_raw(), elem, here()))
-}
-
 macro_rules! comparison_trait {
     ($(#[$doc:meta])* $trait:ident, $host:ident, $($(#[$method_doc:meta])* $method:ident $host_method:ident $op:ident;)*) => {
         $(#[$doc])*

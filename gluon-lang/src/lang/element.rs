@@ -4,7 +4,7 @@ use std::fmt;
 
 use half::{bf16, f16};
 
-use super::fp8::{E4m3, E5m2};
+use super::narrow::{E2m1, E4m3, E4m3b15, E5m2, E8m0};
 use super::param::KernelParam;
 use super::{Ptr, Scalar};
 use ir::elem::DType;
@@ -13,7 +13,7 @@ use ir::ops::create::Const;
 /// A Rust type that can be one element of a kernel's scalars and tensors.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type of kernels",
-    note = "element types are bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, E4m3 and E5m2"
+    note = "element types are bool, i8 to i64, u8 to u64, f16, bf16, f32, f64, E4m3, E5m2, E4m3b15, E2m1 and E8m0"
 )]
 pub trait Element:
     Copy
@@ -35,7 +35,7 @@ pub trait Element:
 /// Elements that can be added and multiplied: integers, and floats of 16 bits or more.
 #[diagnostic::on_unimplemented(
     message = "there is no arithmetic on `{Self}` in a kernel",
-    note = "8-bit floats are converted first: `x.cast::<f32>()`; booleans have `&`, `|`, `^`, `!`, `reduce_or` and `reduce_and`, and are counted after `x.cast::<i32>()`"
+    note = "floats of a byte or less are converted first: `x.cast::<f32>()`; booleans have `&`, `|`, `^`, `!`, `reduce_or` and `reduce_and`, and are counted after `x.cast::<i32>()`"
 )]
 pub trait Numeric: Element {
     /// 0.
@@ -66,7 +66,7 @@ pub trait Index: Int {}
 /// Floats with arithmetic: `f16`, `bf16`, `f32` and `f64`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a float type with arithmetic",
-    note = "these are f16, bf16, f32 and f64; 8-bit floats are converted first: `x.cast::<f32>()`"
+    note = "these are f16, bf16, f32 and f64; floats of a byte or less are converted first: `x.cast::<f32>()`"
 )]
 pub trait Float: Numeric {
     /// Positive infinity.
@@ -98,7 +98,7 @@ macro_rules! host_numbers {
     ($($ty:ty)*) => {$( impl HostNumber for $ty {} )*};
 }
 
-host_numbers!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f16 bf16 f32 f64 E4m3 E5m2);
+host_numbers!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f16 bf16 f32 f64 E4m3 E5m2 E4m3b15 E2m1 E8m0);
 
 /// A host integer that can size a tensor or bound a loop.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a host integer")]
@@ -153,6 +153,9 @@ elements! {
     f64 = F64, v => Const::float(v);
     E4m3 = E4m3, v => Const::float(v.to_f32().into());
     E5m2 = E5m2, v => Const::float(v.to_f32().into());
+    E4m3b15 = E4m3b15, v => Const::float(v.to_f64());
+    E2m1 = E2m1, v => Const::float(v.to_f64());
+    E8m0 = E8m0, v => Const::float(v.to_f64());
 }
 
 impl<T: Element> KernelParam for Ptr<T> {
@@ -220,7 +223,14 @@ macro_rules! host_values {
     )*};
 }
 
-host_values!(bool as bool, E4m3 as E4m3, E5m2 as E5m2);
+host_values!(
+    bool as bool,
+    E4m3 as E4m3,
+    E5m2 as E5m2,
+    E4m3b15 as E4m3b15,
+    E2m1 as E2m1,
+    E8m0 as E8m0,
+);
 
 macro_rules! host_ints {
     ($($ty:ty => $index:ty),* $(,)?) => {$(

@@ -26,7 +26,6 @@ mod create;
 mod dims;
 mod dot;
 mod element;
-mod fp8;
 mod functions;
 mod gather;
 mod handle;
@@ -41,6 +40,7 @@ mod mbarrier;
 mod microscaling;
 mod mix;
 mod named_barrier;
+mod narrow;
 mod operators;
 mod param;
 mod pointer;
@@ -80,7 +80,6 @@ pub use dot::{FmaFactor, WarpFactor, dot_fma, mma_v2, mma_v2_tf32};
 pub use element::{
     Bits, Element, Float, HostInt, HostNumber, HostValue, Index, Int, Numeric, WidensTo,
 };
-pub use fp8::{E4m3, E5m2};
 pub use functions::{
     ACCURACY, Accuracy, Dp4a, Wide, byte_perm, philox, rand, rand4x, randint, randint4x, randn,
     randn4x,
@@ -96,9 +95,10 @@ pub use math::{
     select, umulhi, where_,
 };
 pub use mbarrier::{Arrival, Arrivals, Arrivers, Mbarrier, Mbarriers, Tried};
-pub use microscaling::mma_v2_scaled;
+pub use microscaling::{ScaledFactor, mma_v2_scaled};
 pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
 pub use named_barrier::NamedBarrier;
+pub use narrow::{E2m1, E4m3, E4m3b15, E5m2, E8m0};
 pub use operators::LeftLiteral;
 pub(crate) use param::set_block;
 pub use param::{BlockLayout, KernelParam, Param, ParamHandle};

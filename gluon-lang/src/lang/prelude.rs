@@ -3,24 +3,24 @@
 pub use half::{bf16, f16};
 
 pub use super::{
-    Access, Accumulator, Arrival, Arrivals, Arrivers, Bits, E4m3, E5m2, Element, Factor, Float,
-    FmaFactor, Hinted, HostValue, Index, Int, KernelFn, LeftFactor, Mbarrier, Mbarriers,
-    NamedBarrier, Numeric, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor, TensorMap,
-    TmaReduceOp, Tried, WarpFactor, WarpSpecialize, Warps, arange, assume, async_copy_commit,
-    async_copy_wait, cdiv, clamp, cluster_arrive, cluster_arrive_relaxed, cluster_barrier,
-    cluster_barrier_relaxed, cluster_id, cluster_rank, cluster_size, cluster_wait, device_assert,
-    device_print, div_rn, dot_fma, fdiv, fence_async_shared, fma, full, full_like, inline_ptx,
-    inline_ptx_with_effects, join, launch_dependents, launch_wait, maximum, maximum_nan, minimum,
-    minimum_nan, mma_v2, mma_v2_tf32, num_clusters, num_programs, program_id, range, reduce,
-    scalar, select, tma_store_wait, tma_store_wait_read, umulhi, warp_specialize, where_, zeros,
-    zeros_like,
+    Access, Accumulator, Arrival, Arrivals, Arrivers, Bits, E2m1, E4m3, E4m3b15, E5m2, E8m0,
+    Element, Factor, Float, FmaFactor, Hinted, HostValue, Index, Int, KernelFn, LeftFactor,
+    Mbarrier, Mbarriers, NamedBarrier, Numeric, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor,
+    TensorMap, TmaReduceOp, Tried, WarpFactor, WarpSpecialize, Warps, arange, assume,
+    async_copy_commit, async_copy_wait, cdiv, clamp, cluster_arrive, cluster_arrive_relaxed,
+    cluster_barrier, cluster_barrier_relaxed, cluster_id, cluster_rank, cluster_size, cluster_wait,
+    device_assert, device_print, div_rn, dot_fma, fdiv, fence_async_shared, fma, full, full_like,
+    inline_ptx, inline_ptx_with_effects, join, launch_dependents, launch_wait, maximum,
+    maximum_nan, minimum, minimum_nan, mma_v2, mma_v2_tf32, num_clusters, num_programs, program_id,
+    range, reduce, scalar, select, tma_store_wait, tma_store_wait_read, umulhi, warp_specialize,
+    where_, zeros, zeros_like,
 };
+pub use super::{ScaledFactor, mma_v2_bf16x3, mma_v2_scaled, mma_v2_tf32x3};
 pub use super::{
     byte_perm, map_elementwise, map_elementwise_packed, philox, rand, rand4x, randint, randint4x,
     randn, randn4x,
 };
 pub use super::{cat, interleave, sparse_metadata};
-pub use super::{mma_v2_bf16x3, mma_v2_scaled, mma_v2_tf32x3};
 pub use super::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use crate::{static_assert, static_print};
 pub use gluon_lang_macros::{Aggregate, case, device, kernel};

@@ -250,7 +250,7 @@ impl OpRules for Compare {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let ty = same_type(func, self.op.name(), &[self.lhs, self.rhs])?;
         let elem = element(&ty)?;
-        if matches!(elem, Elem::Data(d) if d.is_fp8()) {
+        if matches!(elem, Elem::Data(d) if d.is_narrow_float()) {
             return Err(no_such_op(self.op.name(), elem));
         }
         Ok(smallvec![ty.with_elem(DType::I1)])

@@ -26,8 +26,8 @@ attr_enum! {
 
 define_op! {
     /// Converts each element to the element type of the result. Floats to integers saturate, and NaN gives 0; wider
-    /// integers to narrower keep the low bits; anything to a boolean asks whether it differs from zero; to an 8-bit
-    /// float saturates to the largest finite number.
+    /// integers to narrower keep the low bits; anything to a boolean asks whether it differs from zero; to a float of a
+    /// byte or less saturates to the largest finite number, and to `e8m0`, which has no sign and no zero, it is the magnitude.
     pub struct Cast = "cast" {
         /// How it rounds.
         rounding: Rounding,

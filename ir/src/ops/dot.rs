@@ -289,9 +289,10 @@ impl<'f> Factors<'f> {
 
     /// What threads multiply: numbers of one type, or small ones into a wider type.
     fn check_fma_elements(&self) -> Result<(), OpError> {
-        use DType::{Bf16, E4m3, E5m2, F16, F32, I1, I8, I16, I32, U8, U16};
+        use DType::{Bf16, F16, F32, I1, I8, I16, I32, U8, U16};
         let fits = match self.types() {
-            Some((I1 | E4m3 | E5m2, _, _)) => false,
+            Some((I1, _, _)) => false,
+            Some((a, _, _)) if a.is_narrow_float() => false,
             Some((a, b, sum)) if a == b && b == sum => true,
             Some((a, b, F32)) => a == b && matches!(a, F16 | Bf16),
             Some((I8 | U8, b, I32)) => matches!(b, I8 | U8),

@@ -5,9 +5,9 @@ use crate::entity::Value;
 use crate::{Func, OpError, Type};
 use diag::{Code, as_written};
 
-/// Floats with arithmetic: all but the 8-bit ones, which are only converted and moved.
+/// Floats with arithmetic: all but those of a byte or less, which are only converted and moved.
 pub(super) fn is_computed_float(elem: Elem) -> bool {
-    matches!(elem, Elem::Data(d) if d.is_float() && !d.is_fp8())
+    matches!(elem, Elem::Data(d) if d.is_float() && !d.is_narrow_float())
 }
 
 /// The type of the elements.

@@ -3,7 +3,7 @@
 use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::cast::{Cast, Rounding as Mode};
-use ptx::{BinaryOp, Compare, Cvt, Operand, Rounding, Type};
+use ptx::{BinaryOp, Compare, Operand, Rounding, Type};
 
 use super::Emitter;
 use super::code::Code;
@@ -64,7 +64,7 @@ impl Emitter<'_> {
         is_widening && self.elements(operand).iter().all(fits)
     }
 
-    /// To 16- and 8-bit floats, two at a time.
+    /// To floats of 16 bits and less, several at a time where the hardware has it.
     fn to_small_floats(
         &mut self,
         elements: &[Element],
@@ -73,17 +73,16 @@ impl Emitter<'_> {
         mode: Mode,
     ) -> Vec<Element> {
         let code = &mut self.code;
-        if target.is_fp8() {
+        if target.is_narrow_float() {
             let wide: Vec<Operand> = elements
                 .iter()
-                .map(|&e| code.to_f32_for_fp8(e, source))
+                .map(|&e| code.to_f32_for_narrow(e, source, target))
                 .collect();
-            return code.to_fp8(&wide, target, mode);
+            return code.to_narrow_floats(&wide, target, mode);
         }
-        let exact_in_f32 = matches!(
-            source,
-            DType::F32 | DType::F16 | DType::Bf16 | DType::E4m3 | DType::E5m2 | DType::I1
-        ) || source.is_int() && source.bits() <= 16;
+        let exact_in_f32 = matches!(source, DType::F32 | DType::F16 | DType::Bf16 | DType::I1)
+            || source.is_narrow_float()
+            || source.is_int() && source.bits() <= 16;
         if exact_in_f32 {
             let wide: Vec<Operand> = elements.iter().map(|&e| code.to_f32(e, source)).collect();
             return code.narrow(&wide, target.into(), rounding(mode));
@@ -216,14 +215,13 @@ impl Code {
     }
 
     /// Any element but f64 and wide integers as f32, exactly.
-    fn to_f32(&mut self, e: Element, source: DType) -> Operand {
+    pub(super) fn to_f32(&mut self, e: Element, source: DType) -> Operand {
+        if let Some(format) = source.narrow_float() {
+            return self.from_narrow_float(e, source, format);
+        }
         match source {
             DType::F32 => self.operand(e, source.into()),
             DType::F16 | DType::Bf16 => self.widen(e, source.into()),
-            DType::E4m3 | DType::E5m2 => {
-                let half = self.fp8_to_f16(e, source);
-                self.convert(Type::F32, Type::F16, None, half).into()
-            }
             DType::I1 => {
                 let p = self.whole(e, Elem::I1);
                 self.selp(Type::F32, Operand::f32(1.0), Operand::f32(0.0), p)
@@ -240,28 +238,6 @@ impl Code {
                 .into()
             }
         }
-    }
-
-    /// An 8-bit float as f16 (PTX ISA 9.7.9.21: two at a time, the first in the low half).
-    fn fp8_to_f16(&mut self, e: Element, source: DType) -> ptx::Reg {
-        let pair = if source == DType::E4m3 {
-            Type::E4m3x2
-        } else {
-            Type::E5m2x2
-        };
-        let (bytes, half) = if let Element::Part(word, shift) = e {
-            // The halves of a word are pairs already.
-            let halves = self.unpack(Type::B32, word);
-            (halves[usize::from(shift / 16)], usize::from(shift / 8 % 2))
-        } else {
-            let byte = self.operand(e, source.into());
-            (self.convert(Type::U16, Type::U32, None, byte), 0)
-        };
-        let word = self.cvt(Cvt {
-            rounding: Some(Rounding::Rn),
-            ..Cvt::new(Type::F16x2, pair, ptx::Dest::Sink, bytes)
-        });
-        self.unpack(Type::B32, word)[half]
     }
 
     fn to_f64(&mut self, e: Element, source: DType, mode: Mode) -> Element {
@@ -311,76 +287,6 @@ impl Code {
             self.binary(BinaryOp::Min, Type::U32, int, (1_i64 << bits) - 1)
                 .into()
         }
-    }
-
-    /// f32 from which rounding to 8 bits gives what rounding the source would.
-    fn to_f32_for_fp8(&mut self, e: Element, source: DType) -> Operand {
-        match source {
-            DType::F64 => {
-                // To odd: what was cut off stays visible in the last bit.
-                let x = self.operand(e, source.into());
-                let cut = self.convert(Type::F32, Type::F64, Some(Rounding::Rz), x);
-                let back = self.convert(Type::F64, Type::F32, None, cut);
-                let lost = self.setp(Compare::Ne, Type::F64, back, x);
-                let sticky = self.selp(Type::B32, 1_u32, 0_u32, lost);
-                let bits = self.mov_bits(ptx::RegClass::B32, cut);
-                let odd = self.binary(BinaryOp::Or, Type::B32, bits, sticky);
-                self.mov_bits(ptx::RegClass::F32, odd).into()
-            }
-            // Integers that f32 rounds are past the largest 8-bit float.
-            _ => self.to_f32(e, source),
-        }
-    }
-
-    fn to_fp8(&mut self, values: &[Operand], target: DType, mode: Mode) -> Vec<Element> {
-        let pair = if target == DType::E4m3 {
-            Type::E4m3x2
-        } else {
-            Type::E5m2x2
-        };
-        let mut results = Vec::with_capacity(values.len());
-        for chunk in values.chunks(4) {
-            let halves: Vec<Operand> = chunk
-                .chunks(2)
-                .map(|two| {
-                    let high = two.get(1).copied().unwrap_or(Operand::f32(0.0));
-                    let inst = Cvt::new(pair, Type::F32, ptx::Dest::Sink, high);
-                    let inst = Cvt {
-                        rounding: Some(Rounding::Rn),
-                        satfinite: true,
-                        b: Some(two[0]),
-                        ..inst
-                    };
-                    self.cvt(inst).into()
-                })
-                .collect();
-            let word = match halves[..] {
-                [low, high] => self.pack(Type::B32, &[low, high]),
-                [low, ..] => self.convert(Type::U32, Type::U16, None, low),
-                [] => continue,
-            };
-            results.extend((0..chunk.len()).map(|at| Element::Part(word, 8 * at as u8)));
-        }
-        if mode == Mode::Zero {
-            return results
-                .iter()
-                .zip(values)
-                .map(|(&e, &x)| self.towards_zero(e, x, target))
-                .collect();
-        }
-        results
-    }
-
-    /// The code of an 8-bit float that was rounded to nearest, or the one below it in magnitude if it was rounded away
-    /// from zero. Codes of one sign count up with the magnitude.
-    fn towards_zero(&mut self, e: Element, x: Operand, target: DType) -> Element {
-        let rounded = self.to_f32(e, target);
-        let rounded = self.unary(ptx::UnaryOp::Abs, Type::F32, rounded);
-        let exact = self.unary(ptx::UnaryOp::Abs, Type::F32, x);
-        let is_above = self.setp(Compare::Gt, Type::F32, rounded, exact);
-        let code = self.operand(e, target.into());
-        let below = self.binary(BinaryOp::Sub, Type::U32, code, 1_u32);
-        self.selp(Type::B32, below, code, is_above).into()
     }
 }
 

@@ -9,9 +9,8 @@ use ir::entity::{Inst, Value};
 use ir::ops::debug::{Assert, Assume, Hint, Print};
 use ptx::smallvec::smallvec;
 use ptx::{
-    Addr, Arguments, BinaryOp, Call, Cvt, Cvta, CvtaSpace, Exit, Func, Initializer, Linkage,
-    Operand, Param, Predicate, Reg, RegClass, Rounding, Space, Special, St, Symbol, Trap, Type,
-    Variable,
+    Addr, Arguments, BinaryOp, Call, Cvta, CvtaSpace, Exit, Func, Initializer, Linkage, Operand,
+    Param, Predicate, Reg, RegClass, Space, Special, St, Symbol, Trap, Type, Variable,
 };
 
 use super::code::{Code, Kind, key};
@@ -328,23 +327,7 @@ fn as_f64(code: &mut Code, element: Element, dtype: DType) -> Reg {
     let single = match dtype {
         DType::F64 => return code.whole(element, dtype.into()),
         DType::F32 => code.whole(element, dtype.into()).into(),
-        DType::E4m3 | DType::E5m2 => {
-            let pair = if dtype == DType::E4m3 {
-                Type::E4m3x2
-            } else {
-                Type::E5m2x2
-            };
-            let byte = code.whole(element, dtype.into());
-            let bytes = code.convert(Type::U16, Type::U32, None, byte);
-            let cvt = Cvt::new(Type::F16x2, pair, ptx::Dest::Sink, bytes);
-            let halves = code.cvt(Cvt {
-                rounding: Some(Rounding::Rn),
-                ..cvt
-            });
-            let [half, _] = code.unpack(Type::B32, halves);
-            code.convert(Type::F32, Type::F16, None, half).into()
-        }
-        _ => code.widen(element, dtype.into()),
+        _ => code.to_f32(element, dtype),
     };
     code.convert(Type::F64, Type::F32, None, single)
 }

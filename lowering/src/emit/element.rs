@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | i1 | predicate | `Int` 0 or 1 |
 //! | i8, i16, i32, u8, u16, u32 | b32, sign- or zero-extended | `Int` |
-//! | e4m3, e5m2 | b32, bits in the low byte, the rest zero | `Int`, the bits |
+//! | e4m3, e5m2, e4m3b15, e2m1, e8m0 | b32, bits in the low byte, the rest zero | `Int`, the bits |
 //! | i64, u64, pointers | b64 | `Int` |
 //! | f16, bf16 | b16 | `Int`, the bits |
 //! | f32, f64 | f32, f64 | `F32`, `F64` |
@@ -70,50 +70,12 @@ impl Element {
             DType::F64 => Operand::F64(number.to_bits()),
             DType::F16 => Operand::Int(nearest_f16(number).to_bits().into()),
             DType::Bf16 => Operand::Int(nearest_bf16(number).to_bits().into()),
-            DType::E4m3 | DType::E5m2 => Operand::Int(fp8_bits(number, dtype).into()),
-            _ => Operand::Int(value.as_int().map_or(0, |i| i as i64)),
+            _ => match dtype.narrow_float() {
+                Some(format) => Operand::Int(format.encode(number).into()),
+                None => Operand::Int(value.as_int().map_or(0, |i| i as i64)),
+            },
         })
     }
-}
-
-/// The bits of the 8-bit float nearest to `value`, ties to even, saturating to the largest finite number.
-#[allow(
-    clippy::float_cmp,
-    reason = "a tie is where the number is exactly the midpoint"
-)]
-fn fp8_bits(value: f64, dtype: DType) -> u8 {
-    let (mantissa_bits, bias, max_code) = match dtype {
-        DType::E4m3 => (3, 7, 0x7e_u8),
-        _ => (2, 15, 0x7b),
-    };
-    let sign = u8::from(value.is_sign_negative()) << 7;
-    if value.is_nan() {
-        return sign | 0x7f;
-    }
-    let magnitude = value.abs();
-    // Codes of one sign count up with the value, so the nearest is found by comparing with the midpoints.
-    let decode = |code: u8| -> f64 {
-        let (exponent, fraction) = (
-            i32::from(code >> mantissa_bits),
-            f64::from(code & ((1 << mantissa_bits) - 1)),
-        );
-        let unit = f64::from(1_u32 << mantissa_bits);
-        if exponent == 0 {
-            fraction / unit * 2_f64.powi(1 - bias)
-        } else {
-            (1.0 + fraction / unit) * 2_f64.powi(exponent - bias)
-        }
-    };
-    let mut code = 0;
-    while code < max_code {
-        let midpoint = f64::midpoint(decode(code), decode(code + 1));
-        let goes_up = magnitude > midpoint || (magnitude == midpoint && code % 2 == 1);
-        if !goes_up {
-            break;
-        }
-        code += 1;
-    }
-    sign | code
 }
 
 /// The class of the registers that hold elements whole.
@@ -138,7 +100,14 @@ pub(super) fn arithmetic(elem: Elem) -> Type {
         Elem::Data(dtype) => match dtype {
             DType::I1 => Type::Pred,
             DType::I8 | DType::I16 | DType::I32 => Type::S32,
-            DType::U8 | DType::U16 | DType::U32 | DType::E4m3 | DType::E5m2 => Type::U32,
+            DType::U8
+            | DType::U16
+            | DType::U32
+            | DType::E4m3
+            | DType::E5m2
+            | DType::E4m3b15
+            | DType::E2m1
+            | DType::E8m0 => Type::U32,
             DType::I64 => Type::S64,
             DType::U64 => Type::U64,
             DType::F16 => Type::F16,
@@ -154,7 +123,13 @@ pub(super) fn memory(elem: Elem) -> Type {
     match elem {
         Elem::Ptr(_) => Type::B64,
         Elem::Data(dtype) => match dtype {
-            DType::I1 | DType::U8 | DType::E4m3 | DType::E5m2 => Type::U8,
+            DType::I1
+            | DType::U8
+            | DType::E4m3
+            | DType::E5m2
+            | DType::E4m3b15
+            | DType::E2m1
+            | DType::E8m0 => Type::U8,
             DType::I8 => Type::S8,
             DType::I16 => Type::S16,
             DType::U16 => Type::U16,

@@ -62,6 +62,7 @@ mod loop_end;
 mod map;
 mod math;
 mod mbarrier;
+mod narrow;
 mod owners;
 mod partition;
 mod peers;

@@ -152,7 +152,14 @@ const TF32: i64 = 11;
 fn element_type(elem: Elem) -> i64 {
     let dtype = elem.data().expect("a tensor holds data");
     match dtype {
-        DType::I1 | DType::I8 | DType::U8 | DType::E4m3 | DType::E5m2 => 0,
+        DType::I1
+        | DType::I8
+        | DType::U8
+        | DType::E4m3
+        | DType::E5m2
+        | DType::E4m3b15
+        | DType::E2m1
+        | DType::E8m0 => 0,
         DType::I16 | DType::U16 => 1,
         DType::U32 => 2,
         DType::I32 => 3,

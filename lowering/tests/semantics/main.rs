@@ -29,6 +29,7 @@ mod machine;
 mod maps;
 mod masks;
 mod memory;
+mod narrow;
 mod partitions;
 mod parts;
 mod philox;

@@ -51,6 +51,7 @@ pub(crate) fn decode(bits: u64, dtype: DType) -> Number {
         DType::F32 => Number::Float(f32::from_bits(bits as u32).into()),
         DType::F64 => Number::Float(f64::from_bits(bits)),
         DType::E4m3 | DType::E5m2 => Number::Float(fp8_value(bits as u8, dtype)),
+        DType::E4m3b15 | DType::E2m1 | DType::E8m0 => Number::Float(listed(bits as u8, dtype)),
         _ => Number::Int(wrap(bits.into(), dtype)),
     }
 }
@@ -86,6 +87,48 @@ pub(crate) fn fp8_value(code: u8, dtype: DType) -> f64 {
     }
 }
 
+/// The numbers of the types that the hardware does not convert: from a list, or in other steps than the compiler's.
+fn listed(code: u8, dtype: DType) -> f64 {
+    let sign = |bit: u8| if code & bit == 0 { 1.0 } else { -1.0 };
+    match dtype {
+        DType::E2m1 => sign(8) * [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0][usize::from(code & 7)],
+        DType::E8m0 if code == 255 => f64::NAN,
+        DType::E8m0 => f64::from_bits((u64::from(code) + 896) << 52),
+        // The lower part of an f16.
+        _ => f16::from_bits(u16::from(code & 0x7f) << 7).to_f64() * sign(0x80),
+    }
+}
+
+/// The nearest of these, ties to the even code, saturating.
+fn listed_code(value: f64, dtype: DType) -> u8 {
+    let (last, sign, nan) = match dtype {
+        DType::E2m1 => (7, 8, 7),
+        DType::E8m0 => (254, 0, 255),
+        _ => (0x7f, 0x80, 0x7f),
+    };
+    if value.is_nan() {
+        return nan;
+    }
+    let above = (0..=last).find(|&code| listed(code, dtype) >= value.abs());
+    let code = match above {
+        None => last,
+        Some(0) => 0,
+        Some(high) => {
+            let middle = f64::midpoint(listed(high - 1, dtype), listed(high, dtype));
+            match value.abs().total_cmp(&middle) {
+                std::cmp::Ordering::Less => high - 1,
+                std::cmp::Ordering::Greater => high,
+                std::cmp::Ordering::Equal => high - high % 2,
+            }
+        }
+    };
+    if value.is_sign_negative() {
+        code | sign
+    } else {
+        code
+    }
+}
+
 /// The nearest 8-bit float, ties to even, saturating.
 pub(crate) fn fp8_code(value: f64, dtype: DType) -> u8 {
     if value.is_nan() {
@@ -116,6 +159,7 @@ pub(crate) fn encode(number: Number, dtype: DType) -> u64 {
         (DType::F32, Number::Float(f)) => (f as f32).to_bits().into(),
         (DType::F64, n) => n.float().to_bits(),
         (DType::E4m3 | DType::E5m2, n) => fp8_code(n.float(), dtype).into(),
+        (DType::E4m3b15 | DType::E2m1 | DType::E8m0, n) => listed_code(n.float(), dtype).into(),
         (_, Number::Int(i)) => i as u64 & mask(dtype),
         (_, Number::Float(f)) => {
             let (low, high) = if dtype.is_signed_int() {
@@ -132,7 +176,13 @@ pub(crate) fn encode(number: Number, dtype: DType) -> u64 {
 }
 
 pub(crate) fn mask(dtype: DType) -> u64 {
-    u64::MAX >> (64 - dtype.bits())
+    // The upper half of its byte is not part of it.
+    let bits = if dtype == DType::E2m1 {
+        4
+    } else {
+        dtype.bits()
+    };
+    u64::MAX >> (64 - bits)
 }
 
 /// Bits that show mistakes: ends of ranges, specials, and noise.

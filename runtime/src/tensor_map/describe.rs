@@ -198,7 +198,14 @@ fn element_of(dtype: DType, options: CopyOptions) -> Result<TensorElement, Strin
 /// The TMA unit moves bytes; what it does not know as a number is an unsigned integer of the same width.
 fn tensor_element(dtype: DType) -> TensorElement {
     match dtype {
-        DType::I1 | DType::I8 | DType::U8 | DType::E4m3 | DType::E5m2 => TensorElement::U8,
+        DType::I1
+        | DType::I8
+        | DType::U8
+        | DType::E4m3
+        | DType::E5m2
+        | DType::E4m3b15
+        | DType::E2m1
+        | DType::E8m0 => TensorElement::U8,
         DType::I16 | DType::U16 => TensorElement::U16,
         DType::I32 => TensorElement::S32,
         DType::U32 => TensorElement::U32,

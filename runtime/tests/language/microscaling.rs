@@ -8,16 +8,16 @@ const E2M1: [f32; 16] = [
 ];
 
 #[kernel(warps = 4)]
-fn unpacked<T: Float>(bytes: Ptr<u8>, out: Ptr<T>) {
+fn unpacked<T: Element>(bytes: Ptr<u8>, out: Ptr<T>) {
     let line = Blocked::new([2], [32], [4], [0]);
     let both = bytes.at(arange(0..256, line)).load().unpack_e2m1::<T>();
     out.at(arange(0..512, both.layout())).store(both);
 }
 
 #[kernel(warps = 4)]
-fn scales(bytes: Ptr<u8>, out: Ptr<f32>) {
+fn scales(bytes: Ptr<E8m0>, out: Ptr<f32>) {
     let at = arange(0..256, Blocked::new([2], [32], [4], [0]));
-    out.at(at).store(bytes.at(at).load().unpack_e8m0());
+    out.at(at).store(bytes.at(at).load().cast::<f32>());
 }
 
 /// Runs `kernel(input, out)` on one CTA.
@@ -68,10 +68,8 @@ fn all_bytes_of_two_e2m1() {
 
 #[test]
 fn all_scales() {
-    for (byte, found) in run!(scales, &all_bytes(), [9.0_f32; 256])
-        .into_iter()
-        .enumerate()
-    {
+    let bytes: Vec<E8m0> = all_bytes().into_iter().map(E8m0::from_bits).collect();
+    for (byte, found) in run!(scales, &bytes, [9.0_f32; 256]).into_iter().enumerate() {
         let wanted = 2f64.powi(byte as i32 - 127);
         assert!(
             if byte == 255 {
@@ -141,25 +139,29 @@ const M: usize = 32;
 const N: usize = 16;
 const K: usize = 128;
 
-/// `a` of fp4 in pairs along K, `b` of e4m3 with K along its rows; both with scales for 32 elements of K.
-#[kernel(warps = 4)]
-fn scaled_product(a: Ptr<u8>, a_scales: Ptr<u8>, b: Ptr<E4m3>, b_scales: Ptr<u8>, out: Ptr<f32>) {
+/// The product of `left`, in any layout, with `b`, whose K lies along its rows; both have scales for 32 elements of K.
+#[device]
+fn times<A: ScaledFactor, B: ScaledFactor>(
+    left: Tensor<A>,
+    a_scales: Ptr<E8m0>,
+    b: Ptr<B>,
+    b_scales: Ptr<E8m0>,
+    out: Ptr<f32>,
+) {
     let warps = Mma::new([2, 2], [16, 8]);
     let tile = Blocked::new([1, 4], [8, 4], [4, 1], [1, 0]);
     let (rows, cols) = (Slice::new(1, tile.clone()), Slice::new(0, tile.clone()));
     let row = arange(0..M, rows.clone()).expand_dims(1);
-    let pairs = a.at(row * (K as i32 / 2) + arange(0..K / 2, cols.clone()).expand_dims(0));
-    let left = pairs.load().unpack_e2m1::<bf16>();
     let left = left.convert_layout(DotOperand::new(0, warps.clone(), 2));
-    let groups = arange(0..K / 32, cols).expand_dims(0);
+    let groups = arange(0..K / 32, cols.clone()).expand_dims(0);
     let of_left = a_scales.at(row * (K as i32 / 32) + groups).load();
 
     let right = DotOperand::new(1, warps.clone(), 2);
     let depth = arange(0..K, Slice::new(1, right.clone())).expand_dims(1);
     let column = arange(0..N, Slice::new(0, right)).expand_dims(0);
-    let y = b.at(depth * N as i32 + column).load().cast::<bf16>();
+    let y = b.at(depth * N as i32 + column).load();
     let group = arange(0..K / 32, rows).expand_dims(1);
-    let column = arange(0..N, Slice::new(0, tile)).expand_dims(0);
+    let column = arange(0..N, cols).expand_dims(0);
     let of_right = b_scales.at(group * N as i32 + column).load();
 
     let sum = mma_v2_scaled(
@@ -174,61 +176,131 @@ fn scaled_product(a: Ptr<u8>, a_scales: Ptr<u8>, b: Ptr<E4m3>, b_scales: Ptr<u8>
     out.at(row * N as i32 + col).store(sum);
 }
 
-#[test]
-fn products_with_scales() {
-    let device = Device::emulator();
-    let bytes =
-        |count: usize, by: usize| (0..count).map(|i| (i * by % 251) as u8).collect::<Vec<_>>();
-    let (a, b) = (bytes(M * K / 2, 37), bytes(K * N, 91));
-    // No NaN among the factors.
-    let b: Vec<E4m3> = b
-        .into_iter()
-        .map(|v| E4m3::from_bits(if v & 0x7f == 0x7f { 1 } else { v }))
-        .collect();
-    let near_one = |count: usize, by: usize| {
-        (0..count)
-            .map(|i| 120 + (i * by % 13) as u8)
-            .collect::<Vec<_>>()
-    };
-    let (sa, sb) = (near_one(M * K / 32, 5), near_one(K / 32 * N, 7));
-    let compiled = scaled_product
-        .compile(&Compiler::default())
-        .unwrap_or_else(|e| panic!("{e}"));
-    crate::assemble(compiled.compiled().ptx());
-    let kernel = compiled.load(&device).expect("the emulator has it");
-    let buffer = |x: &[u8]| Buffer::from_slice(&device, x).expect("the emulator has it");
-    let factors = (
-        buffer(&a),
-        buffer(&sa),
-        Buffer::from_slice(&device, &b).expect("the emulator has it"),
-        buffer(&sb),
+/// `a` of fp4 in pairs along K.
+#[kernel(warps = 4)]
+fn packed_product(
+    a: Ptr<u8>,
+    a_scales: Ptr<E8m0>,
+    b: Ptr<E4m3>,
+    b_scales: Ptr<E8m0>,
+    out: Ptr<f32>,
+) {
+    let tile = Blocked::new([1, 4], [8, 4], [4, 1], [1, 0]);
+    let row = arange(0..M, Slice::new(1, tile.clone())).expand_dims(1);
+    let pairs = a.at(row * (K as i32 / 2) + arange(0..K / 2, Slice::new(0, tile)).expand_dims(0));
+    times(
+        pairs.load().unpack_e2m1::<E2m1>(),
+        a_scales,
+        b,
+        b_scales,
+        out,
     );
-    let out = Buffer::<f32>::zeros(&device, M * N).expect("the emulator has it");
-    let stream = Stream::new(&device).expect("the emulator has it");
-    let arguments = (&factors.0, &factors.1, &factors.2, &factors.3, &out);
-    kernel
-        .launch(&stream, grid(1), arguments)
-        .expect("the emulator has it");
-    let scale = |byte: u8| 2f64.powi(i32::from(byte) - 127);
-    for (at, found) in out
-        .to_vec()
-        .expect("the emulator has it")
-        .into_iter()
-        .enumerate()
-    {
+}
+
+/// A number of each element in memory.
+#[kernel(warps = 4)]
+fn scaled_product<A: ScaledFactor, B: ScaledFactor>(
+    a: Ptr<A>,
+    a_scales: Ptr<E8m0>,
+    b: Ptr<B>,
+    b_scales: Ptr<E8m0>,
+    out: Ptr<f32>,
+) {
+    let tile = Blocked::new([1, 4], [8, 4], [4, 1], [1, 0]);
+    let row = arange(0..M, Slice::new(1, tile.clone())).expand_dims(1);
+    let at = row * K as i32 + arange(0..K, Slice::new(0, tile)).expand_dims(0);
+    times(a.at(at).load(), a_scales, b, b_scales, out);
+}
+
+/// Numbers of a type, spread over its small ones.
+fn factors<T: DeviceElement>(count: usize, by: usize) -> Vec<T> {
+    let number = |i: usize| (i * by % 61) as f64 / 8.0 - 3.7;
+    let numbers: Vec<Number> = (0..count).map(|i| Number::Float(number(i))).collect();
+    T::nearest_all(&numbers)
+}
+
+fn near_one(count: usize, by: usize) -> Vec<E8m0> {
+    let scale = |i: usize| E8m0::from_bits(120 + (i * by % 13) as u8);
+    (0..count).map(scale).collect()
+}
+
+/// Judges a product of factors that are exact, as are their products with scales: what rounds is the sum in f32.
+fn check_product(found: &[f32], x: &[f64], sa: &[E8m0], y: &[f64], sb: &[E8m0]) {
+    for (at, found) in found.iter().enumerate() {
         let (row, col) = (at / N, at % N);
         let (mut sum, mut size) = (0.0, 0.0);
         for k in 0..K {
-            let nibble = a[usize::midpoint(row * K, k)] >> (k % 2 * 4) & 15;
-            let x = f64::from(E2M1[usize::from(nibble)]) * scale(sa[row * K / 32 + k / 32]);
-            let y = f64::from(b[k * N + col].to_f32()) * scale(sb[k / 32 * N + col]);
+            let x = x[row * K + k] * sa[row * K / 32 + k / 32].to_f64();
+            let y = y[k * N + col] * sb[k / 32 * N + col].to_f64();
             sum += x * y;
             size += (x * y).abs();
         }
-        // Factors and products are exact; what rounds is the sum in f32.
         assert!(
-            (f64::from(found) - sum).abs() <= size * 2f64.powi(-20),
+            (f64::from(*found) - sum).abs() <= size * 2f64.powi(-20),
             "{at}: {found} for {sum}"
         );
     }
+}
+
+/// Runs a product of `a`, as memory has it and as numbers, and `b`.
+macro_rules! check_product {
+    ($kernel:expr, $a:expr, $x:expr, $b:expr) => {{
+        let (a, b) = ($a, $b);
+        let (sa, sb) = (near_one(M * K / 32, 5), near_one(K / 32 * N, 7));
+        let device = Device::emulator();
+        let compiled = $kernel
+            .compile(&Compiler::default())
+            .unwrap_or_else(|e| panic!("{e}"));
+        crate::assemble(compiled.compiled().ptx());
+        let kernel = compiled.load(&device).expect("the emulator has it");
+        let scales = |x: &[E8m0]| Buffer::from_slice(&device, x).expect("the emulator has it");
+        let of = (scales(&sa), scales(&sb));
+        let left = Buffer::from_slice(&device, &a).expect("the emulator has it");
+        let right = Buffer::from_slice(&device, &b).expect("the emulator has it");
+        let out = Buffer::<f32>::zeros(&device, M * N).expect("the emulator has it");
+        let stream = Stream::new(&device).expect("the emulator has it");
+        kernel
+            .launch(&stream, grid(1), (&left, &of.0, &right, &of.1, &out))
+            .expect("the emulator has it");
+        let y: Vec<f64> = b.iter().map(|v| f64::from(*v)).collect();
+        check_product(
+            &out.to_vec().expect("the emulator has it"),
+            &$x,
+            &sa,
+            &y,
+            &sb,
+        );
+    }};
+}
+
+#[test]
+fn products_of_packed_numbers_with_scales() {
+    let a: Vec<u8> = (0..M * K / 2).map(|i| (i * 37 % 251) as u8).collect();
+    let x: Vec<f64> = a
+        .iter()
+        .flat_map(|&byte| E2m1::unpair(byte).map(E2m1::to_f64))
+        .collect();
+    check_product!(packed_product, a, x, factors::<E4m3>(K * N, 91));
+}
+
+macro_rules! check_factors {
+    ($left:ty, $right:ty) => {{
+        let a = factors::<$left>(M * K, 37);
+        let x: Vec<f64> = a.iter().map(|v| f64::from(*v)).collect();
+        check_product!(
+            scaled_product::<$left, $right>,
+            a,
+            x,
+            factors::<$right>(K * N, 91)
+        );
+    }};
+}
+
+#[test]
+fn products_of_all_types_with_scales() {
+    check_factors!(E2m1, E2m1);
+    check_factors!(E2m1, bf16);
+    check_factors!(E4m3, E5m2);
+    check_factors!(E5m2, E2m1);
+    check_factors!(bf16, E4m3);
 }

@@ -218,8 +218,8 @@ fn scales_of_another_shape(out: Ptr<f32>) {
     let b = zeros::<bf16>([64, 8], DotOperand::new(1, warps.clone(), 2));
     let tile = Blocked::new([1, 1], [32, 1], [4, 1], [0, 1]);
     let (of_a, of_b) = (
-        zeros::<u8>([64, 4], tile.clone()),
-        zeros::<u8>([2, 8], tile),
+        zeros::<E8m0>([64, 4], tile.clone()),
+        zeros::<E8m0>([2, 8], tile),
     );
     let sum = mma_v2_scaled(a, of_a, b, of_b, zeros::<f32>([64, 8], warps));
     out.store(sum.sum(..).scalar());
@@ -237,8 +237,8 @@ fn groups_that_are_not_whole(out: Ptr<f32>) {
     let b = zeros::<bf16>([16, 8], DotOperand::new(1, warps.clone(), 2));
     let tile = Blocked::new([1, 1], [32, 1], [4, 1], [0, 1]);
     let (of_a, of_b) = (
-        zeros::<u8>([64, 1], tile.clone()),
-        zeros::<u8>([1, 8], tile),
+        zeros::<E8m0>([64, 1], tile.clone()),
+        zeros::<E8m0>([1, 8], tile),
     );
     let sum = mma_v2_scaled(a, of_a, b, of_b, zeros::<f32>([64, 8], warps));
     out.store(sum.sum(..).scalar());

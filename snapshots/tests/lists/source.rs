@@ -59,8 +59,8 @@ fn sources(folders: &[impl AsRef<str>]) -> Vec<Source> {
         let paths = entries.map(|entry| entry.expect("it can be read").path());
         files.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "rs")));
     }
-    // Conversions of 8-bit floats on the host are no operations of a kernel.
-    files.retain(|path: &PathBuf| path.file_stem().is_some_and(|stem| stem != "fp8"));
+    // Conversions of small floats on the host are no operations of a kernel.
+    files.retain(|path: &PathBuf| path.file_stem().is_some_and(|stem| stem != "narrow"));
     files.sort();
     let sources = files.iter().map(|path| source(path));
     sources.filter(|source| !source.items.is_empty()).collect()

@@ -266,23 +266,17 @@ fn bounds(dtype: DType) -> String {
     }
 }
 
-/// The nearest number of a float type; an 8-bit float that saturates counts as infinite here.
+/// The nearest number of a float type; a float of a byte or less that saturates counts as infinite here.
 fn round_to(value: f64, dtype: DType) -> f64 {
-    use super::super::fp8::{E4m3, E5m2};
     use ir::nearest::{nearest_bf16, nearest_f16};
-    let saturated = |rounded: f64, largest: f64| {
-        if value.abs() > largest {
-            f64::INFINITY
-        } else {
-            rounded
-        }
-    };
     match dtype {
         DType::F16 => nearest_f16(value).to_f64(),
         DType::Bf16 => nearest_bf16(value).to_f64(),
         DType::F32 => f64::from(value as f32),
-        DType::E4m3 => saturated(E4m3::from_f64(value).to_f64(), 448.0),
-        DType::E5m2 => saturated(E5m2::from_f64(value).to_f64(), 57344.0),
-        _ => value,
+        _ => match dtype.narrow_float() {
+            Some(format) if value.abs() > format.decode(format.largest) => f64::INFINITY,
+            Some(format) => format.decode(format.encode(value)),
+            None => value,
+        },
     }
 }

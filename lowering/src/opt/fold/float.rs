@@ -45,7 +45,7 @@ pub(super) fn computed(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
     value.map(|value| Outcome::constant(Const::float(value)))
 }
 
-/// A constant as an element of type `dtype` holds it; `None` for 8-bit floats, which nothing computes with.
+/// A constant as an element of type `dtype` holds it; `None` for floats of a byte or less, which nothing computes with.
 fn float(func: &Func, value: ir::entity::Value, dtype: DType) -> Option<f64> {
     match func.constant(value)? {
         Const::Float(bits) => rounded(f64::from_bits(bits), dtype),

@@ -211,7 +211,14 @@ fn holds_all(wide: DType, narrow: DType) -> bool {
         return match narrow {
             DType::F16 | DType::Bf16 => matches!(wide, DType::F32 | DType::F64),
             DType::F32 => wide == DType::F64,
-            DType::E4m3 | DType::E5m2 => matches!(wide, DType::F16 | DType::F32 | DType::F64),
+            DType::E4m3 | DType::E5m2 | DType::E4m3b15 => {
+                matches!(wide, DType::F16 | DType::F32 | DType::F64)
+            }
+            DType::E2m1 => {
+                matches!(wide, DType::E4m3 | DType::E5m2 | DType::F16 | DType::Bf16)
+                    || matches!(wide, DType::F32 | DType::F64)
+            }
+            DType::E8m0 => matches!(wide, DType::Bf16 | DType::F32 | DType::F64),
             _ => false,
         };
     }

@@ -21,7 +21,7 @@ pub(crate) fn operation(program: &mut Program, tile: &Tile) -> Option<&'static s
     let ops: &[&str] = match tile.dtype {
         _ if tile.is_pointer => return None,
         DType::I1 => &["and", "or", "xor"],
-        d if d.is_fp8() => return None,
+        d if d.is_narrow_float() => return None,
         d if d.is_float() => {
             let whole = match d {
                 DType::F16 => 11,
@@ -155,7 +155,7 @@ pub(crate) fn reduced(
 }
 
 fn largest(program: &mut Program, tile: &Tile) -> Option<Tile> {
-    if tile.is_pointer || tile.dtype == DType::I1 || tile.dtype.is_fp8() {
+    if tile.is_pointer || tile.dtype == DType::I1 || tile.dtype.is_narrow_float() {
         return None;
     }
     let axis = program.dice.below(tile.shape.len());

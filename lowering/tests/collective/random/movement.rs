@@ -215,7 +215,7 @@ fn binary(program: &mut Program, tile: &Tile) -> Option<Tile> {
     let ops: &[&str] = match tile.dtype {
         _ if tile.is_pointer => return None,
         DType::I1 => &["and", "or", "xor"],
-        d if d.is_fp8() => return None,
+        d if d.is_narrow_float() => return None,
         d if d.is_float() => &["min", "max"],
         _ => &["add", "mul", "min", "max", "and", "or", "xor"],
     };

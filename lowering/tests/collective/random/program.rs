@@ -260,7 +260,7 @@ pub(crate) fn count(shape: &[u32]) -> usize {
 
 /// An element of a type: any integer; of floats with arithmetic a small whole number, so that sums are exact.
 fn element(dtype: DType, bits: u64) -> u64 {
-    if dtype.is_float() && !dtype.is_fp8() {
+    if dtype.is_float() && !dtype.is_narrow_float() {
         return float_bits((bits % 33) as f64 - 16.0, dtype);
     }
     bits & mask(dtype)
