@@ -31,3 +31,4 @@ mod printing;
 mod races;
 mod sparse;
 mod tensors;
+mod warpgroup;

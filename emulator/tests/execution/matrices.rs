@@ -1,6 +1,7 @@
 //! Matrix moves and products of every type and shape against the host.
 
 use crate::kernel::{Kernel, Random};
+use crate::warpgroup::{WarpgroupProduct, accumulators, check_twice, fragment_of_rows, words};
 use emulator::FaultKind;
 
 /// Elements of a type: random patterns that are small numbers, and their values.
@@ -293,35 +294,12 @@ fn check_wgmma(n: usize, types: [&str; 3], layouts: [(usize, bool); 2], register
         b_layout.image(&b_bytes, k, size),
     );
     let b_start = 1024 + a_image.len();
-    let words = |bytes: &[u8]| -> Vec<u32> {
-        bytes
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|c| u32::from_le_bytes(*c))
-            .collect()
-    };
     let image: Vec<u32> = words(&a_image).into_iter().chain(words(&b_image)).collect();
-    let accumulators = n / 2 / if d_ty == "f16" { 2 } else { 1 };
-    let list: Vec<String> = (0..accumulators).map(|i| format!("%d{i}")).collect();
-    let class = if d_ty == "f32" { "f32" } else { "b32" };
-    let mut fragment = String::new();
-    if registers {
-        // Lane by lane, as `ldmatrix` would bring rows of 32 bytes.
-        let per = 4 / size;
-        for i in 0..4 {
-            fragment += &format!(
-                "shr.u32 %r20, %r1, 5; and.b32 %r20, %r20, 3; shl.b32 %r20, %r20, 4; and.b32 %r21, %r1, 31; shr.u32 %r21, %r21, 2;
-                add.u32 %r20, %r20, %r21; add.u32 %r20, %r20, {}; mul.lo.u32 %r20, %r20, 32; and.b32 %r21, %r1, 3;
-                mad.lo.u32 %r20, %r21, {}, %r20; add.u32 %r20, %r20, {}; cvt.u64.u32 %rd5, %r20; add.u64 %rd5, %in2, %rd5;
-                ld.global.b32 %r{}, [%rd5];\n",
-                8 * (i % 2),
-                per * size,
-                4 * per * size * (i / 2),
-                30 + i
-            );
-        }
-    }
+    let fragment = if registers {
+        fragment_of_rows(size)
+    } else {
+        String::new()
+    };
     let a_operand = if registers {
         "{%r30, %r31, %r32, %r33}".to_owned()
     } else {
@@ -334,90 +312,32 @@ fn check_wgmma(n: usize, types: [&str; 3], layouts: [(usize, bool); 2], register
         (true, true) => format!(", {}", u8::from(layouts[1].1)),
         (true, false) => format!(", {}, {}", u8::from(layouts[0].1), u8::from(layouts[1].1)),
     };
-    let product = |scale: &str| {
-        format!(
-            "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{d_ty}.{a_ty}.{b_ty} {{{}}}, {a_operand}, %rd11, {scale}{scales}{transposes};\n",
-            list.join(", ")
-        )
+    let warpgroup = WarpgroupProduct {
+        d_ty,
+        n,
+        image: image.len(),
+        loads: &fragment,
+        descriptors: [
+            a_layout.descriptor(1024, size),
+            b_layout.descriptor(b_start as u64, size),
+        ],
     };
-    let stores: String = list
-        .iter()
-        .enumerate()
-        .map(|(i, register)| format!("st.global.b32 [%rd6+{}], {register};\n", 4 * i))
-        .collect();
-    let body = format!(
-        ".reg .{class} %d<{accumulators}>;
-        .shared .align 1024 .b8 image[{}];
-        mov.u32 %r1, %tid.x;
-        mov.u32 %r2, image;
-        shl.b32 %r3, %r1, 2;
-        add.u32 %r4, %r2, %r3;
-        mov.u32 %r5, 0;
-        cvt.u64.u32 %rd1, %r3;
-        add.u64 %rd2, %in0, %rd1;
-        $copy:
-        ld.global.u32 %r6, [%rd2];
-        st.shared.u32 [%r4], %r6;
-        add.u32 %r4, %r4, 512;
-        add.u64 %rd2, %rd2, 512;
-        add.u32 %r5, %r5, 128;
-        setp.lt.u32 %p1, %r5, {};
-        @%p1 bra $copy;
-        {fragment}
-        fence.proxy.async.shared::cta;
-        bar.sync 0;
-        mov.b64 %rd10, {};
-        mov.b64 %rd11, {};
-        setp.ne.u32 %p2, %r1, %r1;
-        wgmma.fence.sync.aligned;
-        {}{}
-        wgmma.commit_group.sync.aligned;
-        wgmma.wait_group.sync.aligned 0;
-        mul.wide.u32 %rd5, %r1, {};
-        add.u64 %rd6, %in1, %rd5;
-        {stores}",
-        image.len() * 4,
-        image.len(),
-        a_layout.descriptor(1024, size),
-        b_layout.descriptor(b_start as u64, size) as i64,
-        product("%p2"),
-        product("1"),
-        4 * accumulators,
-    );
+    let body = warpgroup.body(|list, scale| {
+        format!(
+            "wgmma.mma_async.sync.aligned.m64n{n}k{k}.{d_ty}.{a_ty}.{b_ty} {{{list}}}, {a_operand}, %rd11, {scale}{scales}{transposes};\n"
+        )
+    });
     let kernel = Kernel::new(&body)
         .threads(128)
         .words(image)
-        .out(512 * accumulators)
+        .out(512 * accumulators(d_ty, n))
         .words(words(&a_bytes));
-    let found = kernel.run().words(1);
-    for thread in 0..128 {
-        for i in 0..n / 2 {
-            let (row, column) = (
-                thread / 32 * 16 + thread % 32 / 4 + 8 * (i / 2 % 2),
-                i / 4 * 8 + thread % 4 * 2 + i % 2,
-            );
-            let once: f64 = (0..k)
-                .map(|depth| a[row * k + depth] * b[column * k + depth])
-                .sum();
-            let what = format!("{types:?} {layouts:?} row {row} column {column}");
-            match d_ty {
-                "f16" => {
-                    let bits = found[thread * accumulators + i / 2] >> (16 * (i % 2)) & 0xffff;
-                    assert_eq!(bits, f16_bits(2 * once as i32).into(), "{what}");
-                }
-                "s32" => assert_eq!(
-                    f64::from(found[thread * accumulators + i] as i32),
-                    2.0 * once,
-                    "{what}"
-                ),
-                _ => assert_eq!(
-                    f64::from(f32::from_bits(found[thread * accumulators + i])),
-                    2.0 * once,
-                    "{what}"
-                ),
-            }
-        }
-    }
+    let once = |row: usize, column: usize| {
+        let terms = (0..k).map(|depth| a[row * k + depth] * b[column * k + depth]);
+        terms.sum()
+    };
+    let what = format!("{types:?} {layouts:?}");
+    check_twice((d_ty, n), &kernel.run().words(1), once, &what);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Sparse products of a warpgroup, `wgmma.mma_async.sp`, against the host.
 
 use crate::kernel::{Kernel, Random};
-use crate::matrices::{Layout, elements, f16_bits};
+use crate::matrices::{Layout, elements};
+use crate::warpgroup::{WarpgroupProduct, accumulators, check_twice, fragment_of_rows, words};
 use emulator::FaultKind;
 
 /// A sparse product: its types, A in registers or not, and the sparsity selector.
@@ -89,9 +90,6 @@ impl Sparse {
         let mut image = a.image(&of.a.0, of.k / 2, of.size);
         let b_start = 1024 + image.len() as u64;
         image.extend(b.image(&of.b.0, of.k, of.size));
-        let accumulators = self.accumulators();
-        let list: Vec<String> = (0..accumulators).map(|i| format!("%d{i}")).collect();
-        let class = if d_ty == "f32" { "f32" } else { "b32" };
         let a_operand = if self.in_registers {
             "{%r30, %r31, %r32, %r33}"
         } else {
@@ -103,127 +101,42 @@ impl Sparse {
             ("s8" | "u8", _) => "",
             _ => ", 1, 1",
         };
-        let product = |scale: &str| {
-            format!(
-                "wgmma.mma_async.sp.sync.aligned.m64n{}k{}.{d_ty}.{a_ty}.{b_ty} {{{}}}, {a_operand}, %rd11, %r40, {}, {scale}{immediates};\n",
-                self.n,
-                of.k,
-                list.join(", "),
-                self.selector
-            )
+        let loads = "add.u64 %rd3, %in3, %rd1; ld.global.u32 %r40, [%rd3];\n".to_owned()
+            + &fragment_of_rows(of.size);
+        let warpgroup = WarpgroupProduct {
+            d_ty,
+            n: self.n,
+            image: image.len() / 4,
+            loads: &loads,
+            descriptors: [a.descriptor(1024, of.size), b.descriptor(b_start, of.size)],
         };
-        let stores: String = (list.iter().enumerate())
-            .map(|(i, register)| format!("st.global.b32 [%rd6+{}], {register};\n", 4 * i))
-            .collect();
-        let body = format!(
-            ".reg .{class} %d<{accumulators}>;
-            .shared .align 1024 .b8 image[{}];
-            mov.u32 %r1, %tid.x;
-            mov.u32 %r2, image;
-            shl.b32 %r3, %r1, 2;
-            cvt.u64.u32 %rd1, %r3;
-            add.u64 %rd3, %in3, %rd1;
-            ld.global.u32 %r40, [%rd3];
-            add.u32 %r4, %r2, %r3;
-            mov.u32 %r5, 0;
-            add.u64 %rd2, %in0, %rd1;
-            $copy:
-            ld.global.u32 %r6, [%rd2];
-            st.shared.u32 [%r4], %r6;
-            add.u32 %r4, %r4, 512;
-            add.u64 %rd2, %rd2, 512;
-            add.u32 %r5, %r5, 128;
-            setp.lt.u32 %p1, %r5, {};
-            @%p1 bra $copy;
-            {}
-            fence.proxy.async.shared::cta;
-            bar.sync 0;
-            mov.b64 %rd10, {};
-            mov.b64 %rd11, {};
-            setp.ne.u32 %p2, %r1, %r1;
-            wgmma.fence.sync.aligned;
-            {}{}
-            wgmma.commit_group.sync.aligned;
-            wgmma.wait_group.sync.aligned 0;
-            mul.wide.u32 %rd5, %r1, {};
-            add.u64 %rd6, %in1, %rd5;
-            {stores}",
-            image.len(),
-            image.len() / 4,
-            fragment_of_rows(of.size),
-            a.descriptor(1024, of.size) as i64,
-            b.descriptor(b_start, of.size) as i64,
-            product("%p2"),
-            product("1"),
-            4 * accumulators,
-        );
+        let body = warpgroup.body(|list, scale| {
+            format!(
+                "wgmma.mma_async.sp.sync.aligned.m64n{}k{}.{d_ty}.{a_ty}.{b_ty} {{{list}}}, {a_operand}, %rd11, %r40, {}, {scale}{immediates};\n",
+                self.n, of.k, self.selector
+            )
+        });
         Kernel::new(&body)
             .threads(128)
             .words(words(&image))
-            .out(512 * accumulators)
+            .out(512 * accumulators(d_ty, self.n))
             .words(words(&of.a.0))
             .words(of.metadata.clone())
-    }
-
-    fn accumulators(&self) -> usize {
-        self.n / 2 / if self.types[0] == "f16" { 2 } else { 1 }
     }
 
     /// The product, twice on the same accumulators.
     fn check(&self) {
         let of = self.operands(17);
         let found = self.kernel(&of).run().words(1);
-        let (kept, accumulators) = (of.k / 2, self.accumulators());
-        for thread in 0..128 {
-            for i in 0..self.n / 2 {
-                let row = thread / 32 * 16 + thread % 32 / 4 + 8 * (i / 2 % 2);
-                let column = i / 4 * 8 + thread % 4 * 2 + i % 2;
-                let packed = row * kept..(row + 1) * kept;
-                let once: f64 = packed
-                    .map(|at| of.a.1[at] * of.b.1[column * of.k + of.places[at]])
-                    .sum();
-                let word = |register: usize| found[thread * accumulators + register];
-                let got = match self.types[0] {
-                    "f16" => {
-                        let bits = word(i / 2) >> (16 * (i % 2)) & 0xffff;
-                        assert_eq!(bits, f16_bits(2 * once as i32).into());
-                        continue;
-                    }
-                    "s32" => f64::from(word(i) as i32),
-                    _ => f64::from(f32::from_bits(word(i))),
-                };
-                assert_eq!(
-                    got,
-                    2.0 * once,
-                    "{:?} row {row} column {column}",
-                    self.types
-                );
-            }
-        }
+        let kept = of.k / 2;
+        let once = |row: usize, column: usize| {
+            let packed = row * kept..(row + 1) * kept;
+            let terms = packed.map(|at| of.a.1[at] * of.b.1[column * of.k + of.places[at]]);
+            terms.sum()
+        };
+        let what = format!("{:?}", self.types);
+        check_twice((self.types[0], self.n), &found, once, &what);
     }
-}
-
-/// Rows of 32 bytes, lane by lane, as `ldmatrix` would bring them.
-fn fragment_of_rows(size: usize) -> String {
-    let per = 4 / size;
-    let load = |i: usize| {
-        format!(
-            "shr.u32 %r20, %r1, 5; and.b32 %r20, %r20, 3; shl.b32 %r20, %r20, 4; and.b32 %r21, %r1, 31; shr.u32 %r21, %r21, 2;
-            add.u32 %r20, %r20, %r21; add.u32 %r20, %r20, {}; mul.lo.u32 %r20, %r20, 32; and.b32 %r21, %r1, 3;
-            mad.lo.u32 %r20, %r21, {}, %r20; add.u32 %r20, %r20, {}; cvt.u64.u32 %rd5, %r20; add.u64 %rd5, %in2, %rd5;
-            ld.global.b32 %r{}, [%rd5];\n",
-            8 * (i % 2),
-            per * size,
-            4 * per * size * (i / 2),
-            30 + i
-        )
-    };
-    (0..4).map(load).collect()
-}
-
-fn words(bytes: &[u8]) -> Vec<u32> {
-    let (words, _) = bytes.as_chunks::<4>();
-    words.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
 #[test]
