@@ -3,10 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use half::{bf16, f16};
-
 use super::trace::{self, here};
-use super::{Carry, E4m3, E5m2, Element, HostInt, IntoDims, Scalar, Smem, Tensor, Walker};
+use super::{Carry, Element, HostInt, IntoDims, Scalar, Smem, Tensor, Walker};
 use ir::entity::Value;
 use ir::ops::wgmma::InputPrecision;
 use layout::Wgmma;
@@ -47,24 +45,6 @@ impl<T> fmt::Debug for Accumulator<T> {
     note = "they multiply f16 into f16 or f32, bf16 into f32, f32 (as tf32) into f32, 8-bit floats into f16 or f32, and 8-bit integers into i32"
 )]
 pub trait Factor<Rhs, Sum>: Element {}
-
-macro_rules! factors {
-    ($($left:ty, $right:ty => $($sum:ty)*;)*) => {$($(impl Factor<$right, $sum> for $left {})*)*};
-}
-
-factors! {
-    f16, f16 => f16 f32;
-    bf16, bf16 => f32;
-    f32, f32 => f32;
-    E4m3, E4m3 => f16 f32;
-    E4m3, E5m2 => f16 f32;
-    E5m2, E4m3 => f16 f32;
-    E5m2, E5m2 => f16 f32;
-    i8, i8 => i32;
-    i8, u8 => i32;
-    u8, i8 => i32;
-    u8, u8 => i32;
-}
 
 /// What may be the left factor: a view of shared memory, or a tensor in the layout
 /// [`DotOperand`](layout::DotOperand) of the accumulator's.

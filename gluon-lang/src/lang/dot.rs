@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::trace::{self, here};
-use super::{E4m3, E5m2, Element, Tensor};
+use super::{E4m3, E5m2, Element, Factor, Tensor};
 use ir::ops::wgmma::InputPrecision;
 
 /// Element types whose products the tensor cores of one warp add into `Sum` (PTX `mma.sync`): f16 into f16 or f32, bf16
@@ -26,18 +26,30 @@ macro_rules! factors {
     ($kind:ident: $($left:ty, $right:ty => $($sum:ty)*;)*) => {$($(impl $kind<$right, $sum> for $left {})*)*};
 }
 
+/// What the tensor cores multiply for a warpgroup (`wgmma`) and for a warp (`mma.sync`) alike.
+macro_rules! tensor_core_factors {
+    ($($kind:ident)*) => {$(factors! { $kind:
+        f16, f16 => f16 f32;
+        bf16, bf16 => f32;
+        E4m3, E4m3 => f16 f32;
+        E4m3, E5m2 => f16 f32;
+        E5m2, E4m3 => f16 f32;
+        E5m2, E5m2 => f16 f32;
+        i8, i8 => i32;
+        i8, u8 => i32;
+        u8, i8 => i32;
+        u8, u8 => i32;
+    })*};
+}
+
+tensor_core_factors! { Factor WarpFactor }
+
+factors! { Factor:
+    f32, f32 => f32;
+}
+
 factors! { WarpFactor:
-    f16, f16 => f16 f32;
-    bf16, bf16 => f32;
     f64, f64 => f64;
-    E4m3, E4m3 => f16 f32;
-    E4m3, E5m2 => f16 f32;
-    E5m2, E4m3 => f16 f32;
-    E5m2, E5m2 => f16 f32;
-    i8, i8 => i32;
-    i8, u8 => i32;
-    u8, i8 => i32;
-    u8, u8 => i32;
 }
 
 factors! { FmaFactor:
