@@ -4,6 +4,8 @@
 
 use tilekit::prelude::*;
 
+use crate::attention::attention_case::Attention;
+
 /// Consumer warpgroups, and the queries of each: the rows of one instruction.
 const GROUPS: usize = 2;
 const ROWS: usize = 64;
@@ -127,88 +129,19 @@ pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL
     warp_specialize()
         .registers(240)
         .main(|| attend(0))
-        .worker(Warps(4).registers(240), || attend(1))
+        .workers(1..GROUPS, Warps(4).registers(240), attend)
         .worker(Warps(1).registers(24), copy)
         .run();
-}
-
-/// Queries, keys and values of all heads, and what comes out.
-pub(super) struct Attention {
-    pub(super) heads: usize,
-    pub(super) tokens: usize,
-    pub(super) depth: usize,
-    pub(super) is_causal: bool,
-}
-
-impl Attention {
-    pub(super) fn scale(&self) -> f64 {
-        1.0 / (self.depth as f64).sqrt()
-    }
-
-    /// The whole result in f64.
-    pub(super) fn reference(&self, [q, k, v]: [&[f64]; 3]) -> Vec<f64> {
-        let mut all = Vec::with_capacity(q.len());
-        for row in 0..self.heads * self.tokens {
-            let head = row / self.tokens * self.tokens;
-            let seen = if self.is_causal {
-                row - head + 1
-            } else {
-                self.tokens
-            };
-            let of = |x: usize| x * self.depth..(x + 1) * self.depth;
-            let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-            let scores: Vec<f64> = (head..head + seen)
-                .map(|key| dot(&q[of(row)], &k[of(key)]) * self.scale())
-                .collect();
-            let max = scores.iter().copied().fold(f64::MIN, f64::max);
-            let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
-            let mut sums = vec![0.0; self.depth];
-            for (weight, key) in weights.iter().zip(head..) {
-                let values = v[of(key)].iter();
-                sums.iter_mut()
-                    .zip(values)
-                    .for_each(|(sum, v)| *sum += weight * v);
-            }
-            let total: f64 = weights.iter().sum();
-            all.extend(sums.iter().map(|sum| sum / total));
-        }
-        all
-    }
 }
 
 fn attention<T, const D: usize, const CAUSAL: bool>(case: &mut Case) -> CaseResult
 where
     T: Float + Factor<T, f32> + DeviceElement,
 {
-    let (heads, tokens) = (case.size("heads"), case.size("tokens"));
-    let attention = Attention {
-        heads,
-        tokens,
-        depth: D,
-        is_causal: CAUSAL,
-    };
-    let shape = [heads, tokens, D];
-    let [q, k, v] = ["q", "k", "v"].map(|name| case.normal::<T>(name, shape));
-    let out = case.output::<T>("out", shape);
-    let log2_scale = (attention.scale() * LOG2_E) as f32;
-    case.launch(
-        attention_forward::<T, D, CAUSAL>,
-        grid([tokens.div_ceil(QUERIES), heads]),
-        (&q, &k, &v, &out, tokens as i32, log2_scale),
-    )?;
-    let numbers =
-        |x: &Input<T>| -> Vec<f64> { x.host().iter().map(|x| x.number().to_f64()).collect() };
-    let reference = || attention.reference([&numbers(&q)[..], &numbers(&k), &numbers(&v)]);
-    // Weights and results are rounded to `T`, half a step of 2^-8 each.
-    let tolerance = Close {
-        relative: 8e-3,
-        absolute: 4e-3,
-    };
-    case.expect_part_in_units(&out, shape, reference, tolerance)?;
-    let products = 4 * heads * tokens * tokens * D;
-    case.does_tensor_flops::<T>(if CAUSAL { products / 2 } else { products });
-    case.moves_bytes(4 * size_of::<T>() * heads * tokens * D);
-    Ok(())
+    let attention = Attention::<T>::new(case, D, CAUSAL);
+    let kernel = attention_forward::<T, D, CAUSAL>;
+    case.launch(kernel, attention.grid(QUERIES), attention.arguments())?;
+    attention.expect(case)
 }
 
 #[case(sizes(heads = [1, 3], tokens = [640, 1]))]

@@ -4,7 +4,8 @@
 
 use tilekit::prelude::*;
 
-use crate::attention::attention_forward::{Attention, blocks_of, load_block, swizzle};
+use crate::attention::attention_case::Attention;
+use crate::attention::attention_forward::{blocks_of, load_block, swizzle};
 
 /// Queries of one warpgroup: the rows of one instruction.
 const ROWS: usize = 64;
@@ -100,44 +101,21 @@ pub fn attention_tiles<
         }
     };
     let of_groups = registers(GROUPS);
-    let parts = warp_specialize().registers(of_groups).main(|| attend(0));
-    let parts = (1..GROUPS).fold(parts, |parts, group| {
-        parts.worker(Warps(4).registers(of_groups), || attend(group))
-    });
-    parts.worker(Warps(4).registers(24), copy).run();
+    warp_specialize()
+        .registers(of_groups)
+        .main(|| attend(0))
+        .workers(1..GROUPS, Warps(4).registers(of_groups), attend)
+        .worker(Warps(4).registers(24), copy)
+        .run();
 }
 
 fn attention<const D: usize, const GROUPS: usize, const KEYS: usize>(
     case: &mut Case,
 ) -> CaseResult {
-    let (heads, tokens) = (case.size("heads"), case.size("tokens"));
-    let attention = Attention {
-        heads,
-        tokens,
-        depth: D,
-        is_causal: false,
-    };
-    let shape = [heads, tokens, D];
-    let [q, k, v] = ["q", "k", "v"].map(|name| case.normal::<bf16>(name, shape));
-    let out = case.output::<bf16>("out", shape);
-    let log2_scale = (attention.scale() * LOG2_E) as f32;
-    case.launch(
-        attention_tiles::<bf16, D, GROUPS, KEYS>,
-        grid([tokens.div_ceil(GROUPS * ROWS), heads]),
-        (&q, &k, &v, &out, tokens as i32, log2_scale),
-    )?;
-    let numbers =
-        |x: &Input<bf16>| -> Vec<f64> { x.host().iter().map(|x| x.number().to_f64()).collect() };
-    let reference = || attention.reference([&numbers(&q)[..], &numbers(&k), &numbers(&v)]);
-    // Weights and results are rounded to `bf16`, half a step of 2^-8 each.
-    let tolerance = Close {
-        relative: 8e-3,
-        absolute: 4e-3,
-    };
-    case.expect_part_in_units(&out, shape, reference, tolerance)?;
-    case.does_tensor_flops::<bf16>(4 * heads * tokens * tokens * D);
-    case.moves_bytes(4 * size_of::<bf16>() * heads * tokens * D);
-    Ok(())
+    let attention = Attention::<bf16>::new(case, D, false);
+    let kernel = attention_tiles::<bf16, D, GROUPS, KEYS>;
+    case.launch(kernel, attention.grid(GROUPS * ROWS), attention.arguments())?;
+    attention.expect(case)
 }
 
 #[case(sizes(heads = [2, 1], tokens = [384, 77]))]

@@ -4,6 +4,8 @@
 
 use tilekit::prelude::*;
 
+use crate::products::product::Product;
+
 /// Consumer warpgroups, and the rows of each.
 const GROUPS: usize = 2;
 const ROWS: usize = 64;
@@ -70,97 +72,53 @@ pub fn matmul_block_scaled(
         }
         tma_store_wait_read(0);
     };
-    let copy = || {
-        let mut at = pipeline.start();
-        for tile in tiles.of_program() {
-            let [row, column] = tiles.place(tile);
-            for step in range(0, steps) {
-                let stage = pipeline.producer_acquire(at);
-                let (a_tile, b_tile) = stage.tiles;
-                a.load([row * BM, step * BLOCK], a_tile, stage.full);
-                b.load([column * BN, step * BLOCK], b_tile, stage.full);
-                at = pipeline.commit(stage).advance();
-            }
-        }
-    };
+    let copy = || pipeline.load_tiles(tiles, steps, (a, b));
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
-        .worker(Warps(4).registers(232), || multiply(1))
+        .workers(1..GROUPS, Warps(4).registers(232), multiply)
         .worker(Warps(1).registers(40), copy)
         .run();
 }
 
 /// The product in f64 of factors that are scaled first.
 fn reference(
+    p: &Product<E4m3, bf16>,
     [m, n, k]: [usize; 3],
-    stride: usize,
-    [a, b]: [&Input<E4m3>; 2],
     [a_scale, b_scale]: [&Input<f32>; 2],
 ) -> Vec<f64> {
-    let scaled = |x: &Input<E4m3>, rows: usize, scale: &dyn Fn(usize, usize) -> f32| {
-        let numbers = x.host().iter().enumerate();
-        let scaled = numbers.map(|(at, x)| {
-            let (row, column) = (at / stride, at % stride);
-            x.number().to_f64() * f64::from(scale(row, column / BLOCK))
-        });
-        scaled.take(rows * stride).collect::<Vec<f64>>()
+    let scaled = |x: &Input<E4m3>, row: usize, scale: &dyn Fn(usize) -> f32| -> Vec<f64> {
+        let number = |at: usize| x[[row, at]].number().to_f64() * f64::from(scale(at / BLOCK));
+        (0..k).map(number).collect()
     };
-    let blocks = k.div_ceil(BLOCK);
-    let of_a = |row: usize, block: usize| a_scale.host()[block.min(blocks - 1) * m + row];
-    let columns = n.div_ceil(BLOCK);
-    let of_b =
-        |row: usize, block: usize| b_scale.host()[block.min(blocks - 1) * columns + row / BLOCK];
-    let (a, b) = (scaled(a, m, &of_a), scaled(b, n, &of_b));
-    let row = |x: &[f64], at: usize| -> Vec<f64> { x[at * stride..at * stride + k].to_vec() };
-    let mut all = Vec::with_capacity(m * n);
-    let rows: Vec<Vec<f64>> = (0..n).map(|at| row(&b, at)).collect();
-    for at in 0..m {
-        let of_a = row(&a, at);
-        let dot = |of_b: &Vec<f64>| of_a.iter().zip(of_b).map(|(x, y)| x * y).sum::<f64>();
-        all.extend(rows.iter().map(dot));
-    }
-    all
+    let [a, b] = p.factors();
+    let of_a = |row: usize| scaled(a, row, &|block| a_scale[[block, row]]);
+    let of_b = |row: usize| scaled(b, row, &|block| b_scale[[block, row / BLOCK]]);
+    let columns: Vec<Vec<f64>> = (0..n).map(of_b).collect();
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+    let of_row = |row: Vec<f64>| columns.iter().map(move |column| dot(&row, column));
+    (0..m).map(of_a).flat_map(of_row).collect()
 }
 
 #[case(sizes(m = [200, 256, 1], n = [264, 128, 8], k = [656, 384, 128]))]
 fn matmul_block_scaled_fp8(case: &mut Case) -> CaseResult {
     let size = ["m", "n", "k"].map(|name| case.size(name));
     let [m, n, k] = size;
-    // Rows begin at multiples of 16 bytes.
-    let (stride, c_stride) = (k.next_multiple_of(16), n.next_multiple_of(8));
     let blocks = [k.div_ceil(BLOCK), n.div_ceil(BLOCK)];
-    let a = case.normal::<E4m3>("a", [m, stride]);
-    let b = case.normal::<E4m3>("b", [n, stride]);
+    let p = Product::<E4m3, bf16>::new(case, Case::normal);
     let a_scale = case.uniform::<f32>("a_scale", [blocks[0], m], 0.25..1.0);
-    let b_scale = case.uniform::<f32>("b_scale", [blocks[0], blocks[1]], 0.25..1.0);
-    let c = case.output::<bf16>("c", [m, c_stride]);
-    let tiles = m.div_ceil(BM) * n.div_ceil(BN);
-    let maps = (
-        a.view().with_shape([m, k]).with_strides([stride, 1]),
-        b.view().with_shape([n, k]).with_strides([stride, 1]),
-        c.view().with_shape([m, n]).with_strides([c_stride, 1]),
-    );
-    let programs = if tiles < 16 {
-        tiles.min(3)
-    } else {
-        tiles.min(132)
-    };
-    case.launch(
-        matmul_block_scaled,
-        programs,
-        (
-            maps.0, maps.1, maps.2, &a_scale, &b_scale, m as i32, n as i32, k as i32,
-        ),
-    )?;
+    let b_scale = case.uniform::<f32>("b_scale", blocks, 0.25..1.0);
+    let (a, b, c, rows, columns, depth) = p.maps();
+    let arguments = (a, b, c, &a_scale, &b_scale, rows, columns, depth);
+    case.launch(matmul_block_scaled, p.programs([BM, BN], 132), arguments)?;
     // Half a step of bf16, and what the tensor cores lose of the 128 products of a block: they keep 14 bits.
     let tolerance = Close {
         relative: 4e-3,
         absolute: 4e-4 * (k as f64).sqrt(),
     };
-    let compute = || reference(size, stride, [&a, &b], [&a_scale, &b_scale]);
-    case.expect_part_in_units(&c, [m, n], compute, tolerance)?;
-    case.does_tensor_flops::<E4m3>(2 * m * n * k);
-    case.moves_bytes(m * k + n * k + 2 * m * n);
-    Ok(())
+    p.expect(
+        case,
+        || reference(&p, size, [&a_scale, &b_scale]),
+        tolerance,
+    )
 }

@@ -38,12 +38,7 @@ pub fn matmul_cluster<
     );
     let consumers = Consumers::warpgroups(GROUPS).of_ctas(CTAS);
     let pipeline = Pipeline::new(tiles, Producers::Tma, consumers);
-    let turns = Turns {
-        buffers: 1,
-        groups: GROUPS,
-        warps: 4,
-    };
-    let epilogue = EpilogueStore::alloc(c, turns);
+    let epilogue = EpilogueStore::alloc(c, Turns::of_warpgroups(GROUPS).with_buffers(1));
     let rank = cluster_rank();
     let tiles = GroupedRows::new([m, n], [CTAS * BM, BN], 8);
     let steps = steps_along(k, BK);
@@ -54,13 +49,8 @@ pub fn matmul_cluster<
         let (mut at, mut turn) = (pipeline.start(), epilogue.start());
         for _ in tiles.of_cluster(CTAS) {
             let sums = Wgmma::new([4, 1], [64, BN, 16]);
-            let mut acc = Accumulator::zeros([ROWS, BN], sums);
-            for _ in range(0, steps) {
-                let stage = pipeline.consumer_wait(at);
-                let (a, b) = stage.tiles;
-                acc = acc.mma(a.slice(0, rows.clone()), b.transpose()).wait(0);
-                at = pipeline.consumer_release(stage).advance();
-            }
+            let acc = Accumulator::zeros([ROWS, BN], sums);
+            let acc = pipeline.multiply(&mut at, range(0, steps), acc, rows.clone());
             turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
         }
     };
@@ -96,10 +86,9 @@ pub fn matmul_cluster<
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
-        .worker(Warps(4).registers(232), || multiply(1))
+        .workers(1..GROUPS, Warps(4).registers(232), multiply)
         .worker(Warps(1).registers(40), copy)
-        .worker(Warps(1).registers(40), || store(0))
-        .worker(Warps(1).registers(40), || store(1))
+        .workers(0..GROUPS, Warps(1).registers(40), store)
         .run();
 }
 
@@ -107,8 +96,7 @@ pub fn matmul_cluster<
 fn matmul_cluster_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
         let kernel = matmul_cluster::<bf16, 256, 128, 64, 4>;
-        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
         let clusters = p.tiles([CTAS * BM, 256]).min(64);
-        case.launch(kernel, clusters * CTAS, arguments)
+        case.launch(kernel, clusters * CTAS, p.maps())
     })
 }

@@ -27,19 +27,14 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
     let partial = ClusterSum::<CTAS>::new([ROWS, TOKENS]);
     let rank = cluster_rank();
     cluster_barrier_relaxed();
-    let steps = steps_along(k, BK);
+    let all = steps_along(k, BK);
+    let steps = || range(rank, all).step(CTAS);
     let (tile, tokens) = (cluster_id(0), program_id(1));
 
     let multiply = || {
         let layout = Wgmma::new([4, 1], [64, TOKENS, 16]);
-        let mut at = pipeline.start();
-        let mut acc = Accumulator::zeros([ROWS, TOKENS], layout);
-        for _ in range(rank, steps).step(CTAS) {
-            let stage = pipeline.consumer_wait(at);
-            let (weights, tokens) = stage.tiles;
-            acc = acc.mma(weights, tokens.transpose()).wait(0);
-            at = pipeline.consumer_release(stage).advance();
-        }
+        let acc = Accumulator::zeros([ROWS, TOKENS], layout);
+        let acc = pipeline.multiply(&mut pipeline.start(), steps(), acc, 0..ROWS);
         partial.send(acc.wait_all());
         if rank == 0 {
             let by_rows = Blocked::new([1, 1], [32, 1], [2, 2], [0, 1]);
@@ -53,14 +48,7 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
         }
     };
     let copy = || {
-        let mut at = pipeline.start();
-        for step in range(rank, steps).step(CTAS) {
-            let stage = pipeline.producer_acquire(at);
-            let (b_tile, a_tile) = stage.tiles;
-            b.load([tile * ROWS, step * BK], b_tile, stage.full);
-            a.load([tokens * TOKENS, step * BK], a_tile, stage.full);
-            at = pipeline.commit(stage).advance();
-        }
+        pipeline.load_factors(&mut pipeline.start(), steps(), (b, a), [tile, tokens]);
     };
     warp_specialize()
         .main(multiply)
@@ -72,18 +60,10 @@ fn decode<T: Float + Factor<T, f32> + DeviceElement, const TOKENS: usize>(
     case: &mut Case,
 ) -> CaseResult {
     let (m, n) = (case.size("m"), case.size("n"));
+    let programs = [n.div_ceil(ROWS) * CTAS, m.div_ceil(TOKENS)];
     product::<T>(case, |case, p: &Product<T>| {
-        let [_, stride] = p.strides();
-        let programs = [n.div_ceil(ROWS) * CTAS, m.div_ceil(TOKENS)];
-        let arguments = (
-            p.a_map(),
-            p.b_map(),
-            p.output(),
-            stride,
-            p.m(),
-            p.n(),
-            p.k(),
-        );
+        let ((a, b, _, m, n, k), [_, stride]) = (p.maps(), p.strides());
+        let arguments = (a, b, p.output(), stride, m, n, k);
         case.launch(matmul_decode::<T, TOKENS>, programs, arguments)
     })
 }

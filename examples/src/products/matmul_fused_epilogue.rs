@@ -74,11 +74,7 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
     finish: impl Fn(Tensor<f32>, Part<T>) -> Tensor<T>,
 ) {
     let pipeline = Pipeline::tma((a, b), stages, Consumers::warpgroups(GROUPS));
-    let turns = Turns {
-        buffers,
-        groups: GROUPS,
-        warps: 4,
-    };
+    let turns = Turns::of_warpgroups(GROUPS).with_buffers(buffers);
     let epilogue = EpilogueStore::alloc(c, turns);
     let fetched = Mbarriers::alloc(GROUPS, Arrivals(1));
     let steps = steps_along(k, BK);
@@ -94,13 +90,8 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
         let rows = group * ROWS..(group + 1) * ROWS;
         let (mut at, mut turn) = (pipeline.start(), epilogue.start());
         for _ in tiles.of_program() {
-            let mut acc = Accumulator::zeros([ROWS, BN], sums());
-            for _ in range(0, steps) {
-                let stage = pipeline.consumer_wait(at);
-                let (a, b) = stage.tiles;
-                acc = acc.mma(a.slice(0, rows.clone()), b.transpose()).wait(0);
-                at = pipeline.consumer_release(stage).advance();
-            }
+            let acc = Accumulator::zeros([ROWS, BN], sums());
+            let acc = pipeline.multiply(&mut at, range(0, steps), acc, rows.clone());
             fetched.index(group).wait(turn.parity());
             let result = finish(acc.wait_all(), part(group, turn.parity()));
             turn = epilogue.fill(group, turn, result);
@@ -115,26 +106,13 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
             turn = epilogue.store(group, turn, c, at);
         }
     };
-    let copy = || {
-        let mut at = pipeline.start();
-        for tile in tiles.of_program() {
-            let [row, column] = tiles.place(tile);
-            for step in range(0, steps) {
-                let stage = pipeline.producer_acquire(at);
-                let (a_tile, b_tile) = stage.tiles;
-                a.load([row * BM, step * BK], a_tile, stage.full);
-                b.load([column * BN, step * BK], b_tile, stage.full);
-                at = pipeline.commit(stage).advance();
-            }
-        }
-    };
+    let copy = || pipeline.load_tiles(tiles, steps, (a, b));
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
-        .worker(Warps(4).registers(232), || multiply(1))
+        .workers(1..GROUPS, Warps(4).registers(232), multiply)
         .worker(Warps(1).registers(40), copy)
-        .worker(Warps(1).registers(40), || store(0))
-        .worker(Warps(1).registers(40), || store(1))
+        .workers(0..GROUPS, Warps(1).registers(40), store)
         .run();
 }
 
@@ -187,25 +165,25 @@ pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
     });
 }
 
-fn tiles(p: &Product<bf16>) -> usize {
-    p.tiles([BM, BN]).min(128)
-}
-
 /// Has `bench` time the product alone beside the fused one.
 fn beside_plain(case: &mut Case, p: &Product<bf16>) -> CaseResult {
     let plain = matmul_warp_specialized::<bf16, 256, 64, 4>;
-    let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
-    case.rival("plain", Absolute(f64::INFINITY), plain, tiles(p), arguments)
+    let any = Absolute(f64::INFINITY);
+    case.rival("plain", any, plain, p.programs([BM, BN], 128), p.maps())
 }
 
 #[case(sizes(m = [256, 200], n = [512, 264], k = [128, 72]))]
 fn matmul_bias_gelu_bf16(case: &mut Case) -> CaseResult {
     let bias = case.normal::<f32>("bias", [case.size("n")]);
     let launch = |case: &mut Case, p: &Product<bf16>| {
-        let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
-        let arguments = (a, b, c, bias.view(), p.m(), p.n(), p.k());
+        let (a, b, c, m, n, k) = p.maps();
+        let arguments = (a, b, c, bias.view(), m, n, k);
         beside_plain(case, p)?;
-        case.launch(matmul_bias_gelu::<bf16>, tiles(p), arguments)
+        case.launch(
+            matmul_bias_gelu::<bf16>,
+            p.programs([BM, BN], 128),
+            arguments,
+        )
     };
     let after = |[_, j]: [usize; 2], sum: f64| {
         let x = sum + f64::from(bias[j]);
@@ -222,19 +200,15 @@ fn matmul_scale_residual_bf16(case: &mut Case) -> CaseResult {
     let stride = n.next_multiple_of(8);
     let residual = case.normal::<bf16>("residual", [m, stride]);
     let launch = |case: &mut Case, p: &Product<bf16>| {
-        let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
-        let arguments = (
-            a,
-            b,
-            c,
-            residual.view().with_shape([m, n]).with_strides([stride, 1]),
-            0.5_f32,
-            p.m(),
-            p.n(),
-            p.k(),
-        );
+        let (a, b, c, rows, columns, depth) = p.maps();
+        let residual = residual.view().with_shape([m, n]).with_strides([stride, 1]);
+        let arguments = (a, b, c, residual, 0.5_f32, rows, columns, depth);
         beside_plain(case, p)?;
-        case.launch(matmul_scale_residual::<bf16>, tiles(p), arguments)
+        case.launch(
+            matmul_scale_residual::<bf16>,
+            p.programs([BM, BN], 128),
+            arguments,
+        )
     };
     let after = |at: [usize; 2], sum: f64| 0.5 * sum + residual[at].to_f64();
     product_then::<bf16>(case, launch, after, 0.0)

@@ -39,13 +39,8 @@ pub fn matmul_grouped(
         let stored = Blocked::new([1, 8], [2, 16], [4, 1], [1, 0]);
         let (mut at, mut tile) = (pipeline.start(), tiles.start());
         while tile.group() < groups {
-            let mut acc = Accumulator::<f32>::zeros([ROWS, BN], Wgmma::new([4, 1], [64, BN, 16]));
-            for _ in range(0, steps) {
-                let stage = pipeline.consumer_wait(at);
-                let (a, b) = stage.tiles;
-                acc = acc.mma(a.slice(0, rows.clone()), b.transpose()).wait(0);
-                at = pipeline.consumer_release(stage).advance();
-            }
+            let acc = Accumulator::<f32>::zeros([ROWS, BN], Wgmma::new([4, 1], [64, BN, 16]));
+            let acc = pipeline.multiply(&mut at, range(0, steps), acc, rows.clone());
             let [row, column] = tile.place();
             let row = tile.first_row() + row * BM + part * ROWS;
             // Through shared memory, so that neighbouring threads store 16 bytes each.
@@ -78,7 +73,7 @@ pub fn matmul_grouped(
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
-        .worker(Warps(4).registers(232), || multiply(1))
+        .workers(1..GROUPS, Warps(4).registers(232), multiply)
         .worker(Warps(1).registers(40), copy)
         .run();
 }

@@ -22,7 +22,8 @@ pub fn matmul_int4(
     k: i32,
 ) {
     let pipeline = Pipeline::tma((w, x), STAGES, Consumers::warpgroups(2));
-    let [row, token] = [program_id(0) * ROWS, program_id(1) * TOKENS];
+    let place = [program_id(0), program_id(1)];
+    let [row, token] = [place[0] * ROWS, place[1] * TOKENS];
     let steps = steps_along(k, BK);
 
     let multiply = || {
@@ -49,14 +50,7 @@ pub fn matmul_int4(
         tma_store_wait_read(0);
     };
     let copy = || {
-        let mut at = pipeline.start();
-        for step in range(0, steps) {
-            let stage = pipeline.producer_acquire(at);
-            let (packed, tokens) = stage.tiles;
-            w.load([row, step * (BK / 2)], packed, stage.full);
-            x.load([token, step * BK], tokens, stage.full);
-            at = pipeline.commit(stage).advance();
-        }
+        pipeline.load_factors(&mut pipeline.start(), range(0, steps), (w, x), place);
     };
     warp_specialize()
         .main(multiply)

@@ -49,19 +49,6 @@ pub fn matmul_naive<T: Float + FmaFactor<T, f32>, const K: usize>(
 #[case(sizes(m = [32, 1, 40], n = [32, 1, 24], k = [64, 1, 44]))]
 fn matmul_naive_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
-        let ([a, b], [factor_stride, output_stride]) = (p.factors(), p.strides());
-        let tiles = grid([case.size("m").div_ceil(M), case.size("n").div_ceil(N)]);
-        let sizes = (p.m(), p.n(), p.k());
-        let arguments = (
-            a,
-            b,
-            p.output(),
-            sizes.0,
-            sizes.1,
-            sizes.2,
-            factor_stride,
-            output_stride,
-        );
-        case.launch(matmul_naive::<bf16, 8>, tiles, arguments)
+        case.launch(matmul_naive::<bf16, 8>, p.grid([M, N]), p.pointers())
     })
 }

@@ -66,13 +66,12 @@ pub fn matmul_persistent<
 #[case(sizes(m = [256, 200], n = [512, 264], k = [256, 72]))]
 fn matmul_persistent_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
-        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
         // Fewer programs than tiles, at small sizes too, so that each takes several.
         let programs = p.tiles([128, 256]).div_ceil(2).min(128);
         case.launch(
             matmul_persistent::<bf16, 128, 256, 64, 3>,
             programs,
-            arguments,
+            p.maps(),
         )
     })
 }

@@ -63,33 +63,20 @@ pub fn matmul_ping_pong<T: Float + Factor<T, f32>>(
         }
         tma_store_wait_read(0);
     };
-    let copy = || {
-        let mut at = pipeline.start();
-        for tile in tiles.of_program() {
-            let [row, column] = tiles.place(tile);
-            for step in range(0, steps) {
-                let stage = pipeline.producer_acquire(at);
-                let (a_tile, b_tile) = stage.tiles;
-                a.load([row * BM, step * BK], a_tile, stage.full);
-                b.load([column * BN, step * BK], b_tile, stage.full);
-                at = pipeline.commit(stage).advance();
-            }
-        }
-    };
+    let copy = || pipeline.load_tiles(tiles, steps, (a, b));
     warp_specialize()
         .registers(240)
         .main(|| multiply(0))
-        .worker(Warps(4).registers(240), || multiply(1))
+        .workers(1..GROUPS, Warps(4).registers(240), multiply)
         .worker(Warps(1).registers(24), copy)
         .run();
 }
 
 fn matmul<T: Float + Factor<T, f32> + DeviceElement>(case: &mut Case) -> CaseResult {
     product::<T>(case, |case, p: &Product<T>| {
-        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
         // Fewer programs than tiles, at small sizes too, so that both warpgroups have some.
         let programs = p.tiles([BM, BN]).div_ceil(3).min(128);
-        case.launch(matmul_ping_pong::<T>, programs, arguments)
+        case.launch(matmul_ping_pong::<T>, programs, p.maps())
     })
 }
 

@@ -58,7 +58,7 @@ fn matmul<
     case: &mut Case,
 ) -> CaseResult {
     product::<T>(case, |case, p: &Product<T>| {
-        let tiles = grid([case.size("m").div_ceil(BM), case.size("n").div_ceil(BN)]);
+        let tiles = p.grid([BM, BN]);
         let arguments = (p.a_map(), p.b_map(), p.c_map(), p.k());
         case.launch(matmul_pipelined::<T, BM, BN, 64, STAGES>, tiles, arguments)
     })

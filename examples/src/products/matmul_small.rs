@@ -26,7 +26,8 @@ pub fn matmul_small<
 ) {
     launch_dependents();
     let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(GROUPS));
-    let [row, column] = [program_id(0) * (GROUPS * ROWS), program_id(1) * BN];
+    let place = [program_id(0), program_id(1)];
+    let [row, column] = [place[0] * (GROUPS * ROWS), place[1] * BN];
     let steps = steps_along(k, BK);
     // A warpgroup that is alone keeps the tensor cores busy only if a product runs while it starts the next.
     let pending = if GROUPS == 1 { 1 } else { 0 };
@@ -61,21 +62,13 @@ pub fn matmul_small<
     };
     let copy = || {
         launch_wait();
-        let mut at = pipeline.start();
-        for step in range(0, steps) {
-            let stage = pipeline.producer_acquire(at);
-            let (a_tile, b_tile) = stage.tiles;
-            a.load([row, step * BK], a_tile, stage.full);
-            b.load([column, step * BK], b_tile, stage.full);
-            at = pipeline.commit(stage).advance();
-        }
+        pipeline.load_factors(&mut pipeline.start(), range(0, steps), (a, b), place);
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
-    let mut parts = warp_specialize().main(copy);
-    for group in 0..GROUPS {
-        parts = parts.worker(Warps(4), || multiply(group));
-    }
-    parts.run();
+    warp_specialize()
+        .main(copy)
+        .workers(0..GROUPS, Warps(4), multiply)
+        .run();
 }
 
 fn matmul<T, const GROUPS: usize, const BN: usize, const STAGES: usize>(

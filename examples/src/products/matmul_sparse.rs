@@ -6,6 +6,7 @@ use tilekit::prelude::*;
 use tilekit::sparse::Compressed;
 
 use crate::products::matmul_warp_specialized::matmul_warp_specialized;
+use crate::products::product::Product;
 
 /// Consumer warpgroups, and the rows of each: those of one instruction.
 const GROUPS: usize = 2;
@@ -36,12 +37,7 @@ pub fn matmul_sparse<T: Float + Factor<T, f32>>(
         Smem::<u16>::alloc([STAGES, BM * NUMBERS], Swizzled::plain([0])),
     );
     let pipeline = Pipeline::new(buffers, Producers::Tma, Consumers::warpgroups(GROUPS));
-    let turns = Turns {
-        buffers: 1,
-        groups: GROUPS,
-        warps: 4,
-    };
-    let epilogue = EpilogueStore::alloc(c, turns);
+    let epilogue = EpilogueStore::alloc(c, Turns::of_warpgroups(GROUPS).with_buffers(1));
     let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     let steps = steps_along(k, BK);
 
@@ -63,14 +59,7 @@ pub fn matmul_sparse<T: Float + Factor<T, f32>>(
             turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
         }
     };
-    let store = |group: usize| {
-        let mut turn = epilogue.start();
-        for tile in tiles.of_program() {
-            let [row, column] = tiles.place(tile);
-            let at = [row * BM + group * ROWS, column * BN];
-            turn = epilogue.store(group, turn, c, at);
-        }
-    };
+    let store = |group: usize| epilogue.store_tiles(group, tiles, c);
     let copy = || {
         let mut at = pipeline.start();
         for tile in tiles.of_program() {
@@ -89,16 +78,10 @@ pub fn matmul_sparse<T: Float + Factor<T, f32>>(
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
-        .worker(Warps(4).registers(232), || multiply(1))
+        .workers(1..GROUPS, Warps(4).registers(232), multiply)
         .worker(Warps(1).registers(40), copy)
-        .worker(Warps(1).registers(40), || store(0))
-        .worker(Warps(1).registers(40), || store(1))
+        .workers(0..GROUPS, Warps(1).registers(40), store)
         .run();
-}
-
-/// Elements from one row to the next, so that rows begin at multiples of 16 bytes.
-fn stride(columns: usize) -> usize {
-    columns.next_multiple_of(8)
 }
 
 /// A sparse product beside the dense products of the same matrix, in which zeroes stand where nothing is kept: by our own
@@ -109,53 +92,43 @@ fn sparse<T: Float + Factor<T, f32> + DeviceElement>(
     tolerance: impl FnOnce(&Gemm) -> Tolerance,
 ) -> CaseResult {
     let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
-    let whole = factor(case, "whole", [m, stride(k)]);
-    let compressed = Compressed::of(whole.host(), stride(k));
-    let (dense, kept) = (compressed.dense(), compressed.kept().to_vec());
-    let numbers = compressed.metadata_tiles([BM, BK]);
+    let stride = k.next_multiple_of(8);
+    let whole = factor(case, "whole", [m, stride]);
+    let compressed = Compressed::of(whole.host(), stride);
+    let (kept, numbers) = (
+        compressed.kept().to_vec(),
+        compressed.metadata_tiles([BM, BK]),
+    );
     let shape = [m, compressed.kept_columns()];
-    let a = case.input("a", [m, stride(k)], move |at| dense[at]);
     let kept = case.input("kept", shape, move |at| kept[at]);
     let metadata = case.input("metadata", [numbers.len()], move |at| numbers[at]);
-    let b = factor(case, "b", [n, stride(k)]);
-    let c = case.output::<T>("c", [m, stride(n)]);
+    let p = Product::<T>::new(case, |case, name, shape| match name {
+        "a" => {
+            let dense = compressed.dense();
+            case.input(name, shape, move |at| dense[at])
+        }
+        _ => factor(case, name, shape),
+    });
 
-    let gemm = Gemm::new(&a, &b, &c).transposed_b().with_size([m, n, k]);
+    let gemm = p.gemm();
     case.peer(Peer::Cublas(gemm.clone()));
-    let strided = [stride(k), 1];
-    let b_map = || b.view().with_shape([n, k]).with_strides(strided);
-    let c_map = || c.view().with_shape([m, n]).with_strides([stride(n), 1]);
-    let programs = (m.div_ceil(BM) * n.div_ceil(BN)).min(128);
-    let size = [m, n, k].map(|size| size as i32);
-    let a_map = a.view().with_shape([m, k]).with_strides(strided);
-    let arguments = (a_map, b_map(), c_map(), size[0], size[1], size[2]);
+    let programs = p.programs([BM, BN], 128);
     let twin = matmul_warp_specialized::<T, 256, 64, 4>;
-    case.rival("dense", gemm.tolerance(), twin, programs, arguments)?;
+    case.rival("dense", gemm.tolerance(), twin, programs, p.maps())?;
     // Of the rows' last group all is read, for it has its own metadata.
-    let columns = k.div_ceil(4) * 2;
-    let kept_map = kept.view().with_shape([m, columns]);
-    let kept_map = kept_map.with_strides([shape[1], 1]);
-    let arguments = (
-        kept_map,
-        &metadata,
-        b_map(),
-        c_map(),
-        size[0],
-        size[1],
-        size[2],
-    );
+    let kept = kept.view().with_shape([m, k.div_ceil(4) * 2]);
+    let kept = kept.with_strides([shape[1], 1]);
+    let (_, b, c, rows, columns, depth) = p.maps();
+    let arguments = (kept, &metadata, b, c, rows, columns, depth);
     case.launch(matmul_sparse::<T>, programs, arguments)?;
-    let tolerance = tolerance(&gemm);
-    case.expect_part_in_units(&c, [m, n], || gemm.reference(), tolerance)?;
-    case.does_tensor_flops::<T>(2 * m * n * k);
+    p.expect(case, || gemm.reference(), tolerance(&gemm))?;
     case.moves_bytes(size_of::<T>() * (m * k / 2 + n * k + m * n) + m * k / 8);
     Ok(())
 }
 
 #[case(sizes(m = [640, 200, 1], n = [768, 264, 1], k = [256, 72, 1]))]
 fn matmul_sparse_bf16(case: &mut Case) -> CaseResult {
-    let factor = |case: &mut Case, name: &str, shape: [usize; 2]| case.normal::<bf16>(name, shape);
-    sparse(case, factor, Gemm::tolerance)
+    sparse::<bf16>(case, Case::normal, Gemm::tolerance)
 }
 
 /// Small whole numbers, whose sums are exact.

@@ -2,6 +2,8 @@
 //! where tiles are few, or a few more than there are SMs. A run may begin in the middle of one tile and end in the middle of another: the
 //! partial tiles of several programs are added in memory by TMA reductions.
 
+use std::convert::identity;
+
 use tilekit::prelude::*;
 
 use crate::copies::tma_add::clear_row;
@@ -32,13 +34,9 @@ pub fn matmul_stream_k(
         let mut at = pipeline.start();
         let mut work = shares.start();
         while work.steps_left() > 0 {
-            let mut acc = Accumulator::zeros([BM, BN], sums.clone());
-            for _ in range(work.first(), work.end()) {
-                let stage = pipeline.consumer_wait(at);
-                let (a, b) = stage.tiles;
-                acc = acc.mma(a, b.transpose()).wait(0);
-                at = pipeline.consumer_release(stage).advance();
-            }
+            let acc = Accumulator::zeros([BM, BN], sums.clone());
+            let steps = range(work.first(), work.end());
+            let acc = pipeline.multiply(&mut at, steps, acc, 0..BM);
             tma_store_wait_read(0);
             staging.store(acc.wait_all());
             let tile = work.tile();
@@ -51,14 +49,9 @@ pub fn matmul_stream_k(
         let mut at = pipeline.start();
         let mut work = shares.start();
         while work.steps_left() > 0 {
-            let (row, column) = (work.tile() / columns, work.tile() % columns);
-            for step in range(work.first(), work.end()) {
-                let stage = pipeline.producer_acquire(at);
-                let (a_tile, b_tile) = stage.tiles;
-                a.load([row * BM, step * BK], a_tile, stage.full);
-                b.load([column * BN, step * BK], b_tile, stage.full);
-                at = pipeline.commit(stage).advance();
-            }
+            let place = [work.tile() / columns, work.tile() % columns];
+            let steps = range(work.first(), work.end());
+            pipeline.load_factors(&mut at, steps, (a, b), place);
             work = shares.next(work);
         }
     };
@@ -70,19 +63,17 @@ pub fn matmul_stream_k(
 
 #[case(sizes(m = [256, 136, 1], n = [256, 72, 1], k = [512, 200, 1]))]
 fn matmul_stream_k_bf16(case: &mut Case) -> CaseResult {
-    let factor = |case: &mut Case, name: &str, shape: [usize; 2]| case.normal::<bf16>(name, shape);
-    product_of::<bf16, f32>(
+    product_of(
         case,
-        factor,
-        |gemm| gemm,
+        Case::normal,
+        identity,
         |case, p: &Product<bf16, f32>| {
             let elements = (p.m() * p.strides()[1]) as usize;
             let cleared = (p.output(), elements as i32);
             case.launch(clear_row, grid(elements.div_ceil(1024)), cleared)?;
             // As many programs as SMs; small products have some for each tile all the same.
             let programs = (3 * p.tiles([BM, BN]) - 1).min(132);
-            let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
-            case.launch(matmul_stream_k, programs, arguments)
+            case.launch(matmul_stream_k, programs, p.maps())
         },
     )
 }

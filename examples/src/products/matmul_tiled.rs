@@ -62,19 +62,7 @@ pub fn matmul_tiled<
 #[case(sizes(m = [128, 1, 136], n = [128, 1, 72], k = [64, 1, 44]))]
 fn matmul_tiled_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
-        let ([a, b], [factor_stride, output_stride]) = (p.factors(), p.strides());
-        let tiles = grid([case.size("m").div_ceil(128), case.size("n").div_ceil(128)]);
-        let sizes = (p.m(), p.n(), p.k());
-        let arguments = (
-            a,
-            b,
-            p.output(),
-            sizes.0,
-            sizes.1,
-            sizes.2,
-            factor_stride,
-            output_stride,
-        );
-        case.launch(matmul_tiled::<bf16, 128, 128, 16>, tiles, arguments)
+        let kernel = matmul_tiled::<bf16, 128, 128, 16>;
+        case.launch(kernel, p.grid([128, 128]), p.pointers())
     })
 }

@@ -44,7 +44,7 @@ pub fn matmul_tma<
 #[case(sizes(m = [128, 1, 136], n = [128, 1, 72], k = [64, 1, 44]))]
 fn matmul_tma_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
-        let tiles = grid([case.size("m").div_ceil(128), case.size("n").div_ceil(128)]);
+        let tiles = p.grid([128, 128]);
         let arguments = (p.a_map(), p.b_map(), p.c_map(), p.k());
         case.launch(matmul_tma::<bf16, 128, 128, 16>, tiles, arguments)
     })

@@ -2,6 +2,8 @@
 //! other types that the tensor cores multiply: 8-bit floats with a scale for each factor, 8-bit integers, and f32 as tf32. A stage is 128 bytes deep whatever an
 //! element takes.
 
+use std::convert::identity;
+
 use tilekit::prelude::*;
 
 use crate::products::product::{Product, product_of};
@@ -37,35 +39,16 @@ fn multiply_each<T: Factor<T, S>, S: Element>(
         let mut at = pipeline.start();
         for tile in tiles.of_program() {
             let [row, column] = tiles.place(tile);
-            let mut acc = begin();
-            for _ in range(0, steps) {
-                let stage = pipeline.consumer_wait(at);
-                let (a, b) = stage.tiles;
-                let a = a.slice(0, first..first + ROWS);
-                acc = acc.mma(a, b.transpose()).wait(0);
-                at = pipeline.consumer_release(stage).advance();
-            }
+            let acc = pipeline.multiply(&mut at, range(0, steps), begin(), first..first + ROWS);
             store(acc.wait_all(), group, [row * BM + first, column * BN]);
         }
         tma_store_wait_read(0);
     };
-    let copy = || {
-        let mut at = pipeline.start();
-        for tile in tiles.of_program() {
-            let [row, column] = tiles.place(tile);
-            for step in range(0, steps) {
-                let stage = pipeline.producer_acquire(at);
-                let (a_tile, b_tile) = stage.tiles;
-                a.load([row * BM, step * depth], a_tile, stage.full);
-                b.load([column * BN, step * depth], b_tile, stage.full);
-                at = pipeline.commit(stage).advance();
-            }
-        }
-    };
+    let copy = || pipeline.load_tiles(tiles, steps, (a, b));
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
-        .worker(Warps(4).registers(232), || multiply(1))
+        .workers(1..GROUPS, Warps(4).registers(232), multiply)
         .worker(Warps(1).registers(40), copy)
         .run();
 }
@@ -146,20 +129,24 @@ pub fn matmul_tf32(
 }
 
 fn programs<T: DeviceElement, O: DeviceElement>(p: &Product<T, O>) -> usize {
-    p.tiles([BM, BN]).min(128)
+    p.programs([BM, BN], 128)
 }
 
 #[case(sizes(m = [256, 200, 1], n = [512, 264, 1], k = [512, 144, 1]))]
 fn matmul_fp8_scaled(case: &mut Case) -> CaseResult {
     let a_scale = case.input::<f32>("a_scale", [1], |_| 0.25);
     let b_scale = case.input::<f32>("b_scale", [1], |_| 0.375);
-    let factor = |case: &mut Case, name: &str, shape: [usize; 2]| case.normal::<E4m3>(name, shape);
     let scaled = |gemm: Gemm| gemm.scaled(&a_scale, &b_scale);
-    product_of::<E4m3, bf16>(case, factor, scaled, |case, p| {
-        let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
-        let arguments = (a, b, c, &a_scale, &b_scale, p.m(), p.n(), p.k());
-        case.launch(matmul_fp8, programs(p), arguments)
-    })
+    product_of(
+        case,
+        Case::normal,
+        scaled,
+        |case, p: &Product<E4m3, bf16>| {
+            let (a, b, c, m, n, k) = p.maps();
+            let arguments = (a, b, c, &a_scale, &b_scale, m, n, k);
+            case.launch(matmul_fp8, programs(p), arguments)
+        },
+    )
 }
 
 #[case(sizes(m = [256, 200, 1], n = [512, 264, 1], k = [512, 144, 1]))]
@@ -167,29 +154,18 @@ fn matmul_int8_exact(case: &mut Case) -> CaseResult {
     let factor = |case: &mut Case, name: &str, shape: [usize; 2]| {
         case.integers::<i8>(name, shape, -128..128)
     };
-    product_of::<i8, i32>(
-        case,
-        factor,
-        |gemm| gemm,
-        |case, p| {
-            let (c, [_, stride]) = (p.output(), p.strides());
-            let arguments = (p.a_map(), p.b_map(), c, stride, p.m(), p.n(), p.k());
-            case.launch(matmul_int8, programs(p), arguments)
-        },
-    )
+    product_of(case, factor, identity, |case, p: &Product<i8, i32>| {
+        let ((a, b, _, m, n, k), [_, stride]) = (p.maps(), p.strides());
+        let arguments = (a, b, p.output(), stride, m, n, k);
+        case.launch(matmul_int8, programs(p), arguments)
+    })
 }
 
 #[case(sizes(m = [256, 200, 1], n = [512, 264, 1], k = [128, 72, 1]))]
 fn matmul_tf32_f32(case: &mut Case) -> CaseResult {
-    let factor = |case: &mut Case, name: &str, shape: [usize; 2]| case.normal::<f32>(name, shape);
-    product_of::<f32, f32>(
-        case,
-        factor,
-        |gemm| gemm,
-        |case, p| {
-            let (c, [_, stride]) = (p.output(), p.strides());
-            let arguments = (p.a_map(), p.b_map(), c, stride, p.m(), p.n(), p.k());
-            case.launch(matmul_tf32, programs(p), arguments)
-        },
-    )
+    product_of(case, Case::normal, identity, |case, p: &Product<f32>| {
+        let ((a, b, _, m, n, k), [_, stride]) = (p.maps(), p.strides());
+        let arguments = (a, b, p.output(), stride, m, n, k);
+        case.launch(matmul_tf32, programs(p), arguments)
+    })
 }

@@ -30,12 +30,7 @@ pub fn matmul_warp_specialized<
     k: i32,
 ) {
     let pipeline = Pipeline::tma((a, b), STAGES, Consumers::warpgroups(GROUPS));
-    let turns = Turns {
-        buffers: 1,
-        groups: GROUPS,
-        warps: 4,
-    };
-    let epilogue = EpilogueStore::alloc(c, turns);
+    let epilogue = EpilogueStore::alloc(c, Turns::of_warpgroups(GROUPS).with_buffers(1));
     let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     let steps = steps_along(k, BK);
 
@@ -78,10 +73,9 @@ pub fn matmul_warp_specialized<
     warp_specialize()
         .registers(232)
         .main(|| multiply(0))
-        .worker(Warps(4).registers(232), || multiply(1))
+        .workers(1..GROUPS, Warps(4).registers(232), multiply)
         .worker(Warps(1).registers(40), copy)
-        .worker(Warps(1).registers(40), || store(0))
-        .worker(Warps(1).registers(40), || store(1))
+        .workers(0..GROUPS, Warps(1).registers(40), store)
         .run();
 }
 
@@ -91,15 +85,8 @@ where
 {
     product::<T>(case, |case, p: &Product<T>| {
         let kernel = matmul_warp_specialized::<T, BN, 64, STAGES>;
-        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
-        // A wave of whole tiles on an H200. Small products have few programs, so that these make several tiles.
-        let tiles = p.tiles([BM, BN]);
-        let programs = if tiles < 16 {
-            tiles.min(3)
-        } else {
-            tiles.min(128)
-        };
-        case.launch(kernel, programs, arguments)
+        // A wave of whole tiles on an H200.
+        case.launch(kernel, p.programs([BM, BN], 128), p.maps())
     })
 }
 

@@ -40,7 +40,7 @@ pub fn matmul_wgmma<
 #[case(sizes(m = [128, 1, 136], n = [128, 1, 264], k = [256, 1, 200]))]
 fn matmul_wgmma_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
-        let tiles = grid([case.size("m").div_ceil(128), case.size("n").div_ceil(128)]);
+        let tiles = p.grid([128, 128]);
         let arguments = (p.a_map(), p.b_map(), p.c_map(), p.k());
         case.launch(matmul_wgmma::<bf16, 128, 128, 64>, tiles, arguments)
     })

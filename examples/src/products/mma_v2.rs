@@ -178,11 +178,9 @@ fn programs(case: &Case) -> Grid {
 #[case(sizes(m = [256, 1, 136], n = [128, 1, 264], k = [512, 1, 200]))]
 fn mma_v2_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
-        let ([a, b], c, [k_stride, c_stride]) = (p.factors(), p.output(), p.strides());
-        let arguments = (a, b, c, p.m(), p.n(), p.k(), k_stride, c_stride);
         divided_instance!(DIVISOR for case.size("k"), {
             let kernel = mma_v2_matmul::<bf16, f32, bf16, DIVISOR>;
-            case.launch(kernel, programs(case), arguments)
+            case.launch(kernel, programs(case), p.pointers())
         })
     })
 }

@@ -15,7 +15,55 @@ fn stride<T>(columns: usize) -> usize {
     columns.next_multiple_of(16 / size_of::<T>())
 }
 
+/// What a kernel that takes tensor maps is launched with: A, B and C, and `m`, `n` and `k`.
+pub(crate) type Maps<'a, T, O> = (
+    TensorView<'a, T, Input<T>>,
+    TensorView<'a, T, Input<T>>,
+    TensorView<'a, O, Output<O>>,
+    i32,
+    i32,
+    i32,
+);
+
+/// The same by pointers, with the elements from one row to the next: of both factors, and of C.
+pub(crate) type Pointers<'a, T, O> = (
+    &'a Input<T>,
+    &'a Input<T>,
+    &'a Output<O>,
+    i32,
+    i32,
+    i32,
+    i32,
+    i32,
+);
+
 impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
+    /// A product of the case's sizes `m`, `n` and `k`, whose factors are `factor` of their names and shapes.
+    pub(crate) fn new(
+        case: &mut Case,
+        factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
+    ) -> Self {
+        let size = ["m", "n", "k"].map(|name| case.size(name));
+        let [m, n, k] = size;
+        Product {
+            size,
+            a: factor(case, "a", [m, stride::<T>(k)]),
+            b: factor(case, "b", [n, stride::<T>(k)]),
+            c: case.output::<O>("c", [m, stride::<O>(n)]),
+        }
+    }
+
+    pub(crate) fn maps(&self) -> Maps<'_, T, O> {
+        let maps = (self.a_map(), self.b_map(), self.c_map());
+        (maps.0, maps.1, maps.2, self.m(), self.n(), self.k())
+    }
+
+    pub(crate) fn pointers(&self) -> Pointers<'_, T, O> {
+        let ([a, b], [factor_stride, stride]) = (self.factors(), self.strides());
+        let (m, n, k) = (self.m(), self.n(), self.k());
+        (a, b, &self.c, m, n, k, factor_stride, stride)
+    }
+
     pub(crate) fn a_map(&self) -> TensorView<'_, T, Input<T>> {
         let [m, _, k] = self.size;
         let view = self.a.view().with_shape([m, k]);
@@ -65,10 +113,37 @@ impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
         self.size[0].div_ceil(tile[0]) * self.size[1].div_ceil(tile[1])
     }
 
+    /// A program for each tile of this shape.
+    pub(crate) fn grid(&self, tile: [usize; 2]) -> Grid {
+        let [m, n, _] = self.size;
+        grid([m.div_ceil(tile[0]), n.div_ceil(tile[1])])
+    }
+
+    /// The programs of a persistent kernel: at most a wave of `wave`. Small products have few, so that these make several tiles of this
+    /// shape.
+    pub(crate) fn programs(&self, tile: [usize; 2], wave: usize) -> usize {
+        let tiles = self.tiles(tile);
+        tiles.min(if tiles < 16 { 3 } else { wave })
+    }
+
     /// The same, for cuBLAS and for the reference.
-    fn gemm(&self) -> Gemm {
+    pub(crate) fn gemm(&self) -> Gemm {
         let gemm = Gemm::new(&self.a, &self.b, &self.c);
         gemm.transposed_b().with_size(self.size)
+    }
+
+    /// Compares all of the output, and counts the work.
+    pub(crate) fn expect(
+        &self,
+        case: &mut Case,
+        reference: impl FnOnce() -> Vec<f64>,
+        tolerance: Tolerance,
+    ) -> CaseResult {
+        let [m, n, k] = self.size;
+        case.expect_part_in_units(&self.c, [m, n], reference, tolerance)?;
+        case.does_tensor_flops::<T>(2 * m * n * k);
+        case.moves_bytes(size_of::<T>() * (m * k + n * k) + size_of::<O>() * m * n);
+        Ok(())
     }
 }
 
@@ -98,16 +173,10 @@ fn run<T: Float + DeviceElement>(
     absolute: f64,
     peer: impl FnOnce(Gemm) -> Gemm,
 ) -> CaseResult {
-    let size = ["m", "n", "k"].map(|name| case.size(name));
-    let [m, n, k] = size;
-    let product = Product {
-        size,
-        a: case.normal::<T>("a", [m, stride::<T>(k)]),
-        b: case.normal::<T>("b", [n, stride::<T>(k)]),
-        c: case.output::<T>("c", [m, stride::<T>(n)]),
-    };
+    let product = Product::new(case, Case::normal);
     case.peer(Peer::Cublas(peer(product.gemm())));
     launch(case, &product)?;
+    let [_, n, k] = product.size;
     // Half a step of the output's type, and the rounding of k terms accumulated in f32.
     let tolerance = Close {
         relative: 4e-3,
@@ -117,10 +186,7 @@ fn run<T: Float + DeviceElement>(
         let sums = product.gemm().reference().into_iter().enumerate();
         sums.map(|(at, sum)| after([at / n, at % n], sum)).collect()
     };
-    case.expect_part_in_units(&product.c, [m, n], reference, tolerance)?;
-    case.does_tensor_flops::<T>(2 * m * n * k);
-    case.moves_bytes(size_of::<T>() * (m * k + n * k + m * n));
-    Ok(())
+    product.expect(case, reference, tolerance)
 }
 
 /// Runs a product of factors of another type than its result, beside cuBLAS as `peer` has it.
@@ -130,19 +196,9 @@ pub(crate) fn product_of<T: DeviceElement, O: DeviceElement>(
     peer: impl FnOnce(Gemm) -> Gemm,
     launch: impl FnOnce(&mut Case, &Product<T, O>) -> CaseResult,
 ) -> CaseResult {
-    let size = ["m", "n", "k"].map(|name| case.size(name));
-    let [m, n, k] = size;
-    let product = Product {
-        size,
-        a: factor(case, "a", [m, stride::<T>(k)]),
-        b: factor(case, "b", [n, stride::<T>(k)]),
-        c: case.output::<O>("c", [m, stride::<O>(n)]),
-    };
+    let product = Product::new(case, factor);
     let gemm = peer(product.gemm());
     case.peer(Peer::Cublas(gemm.clone()));
     launch(case, &product)?;
-    case.expect_part_in_units(&product.c, [m, n], || gemm.reference(), gemm.tolerance())?;
-    case.does_tensor_flops::<T>(2 * m * n * k);
-    case.moves_bytes(size_of::<T>() * (m * k + n * k) + size_of::<O>() * m * n);
-    Ok(())
+    product.expect(case, || gemm.reference(), gemm.tolerance())
 }

@@ -108,13 +108,12 @@ fn matmul_hilbert_bf16(case: &mut Case) -> CaseResult {
     let list = list_of(case, &order);
     product::<bf16>(case, |case, p: &Product<bf16>| {
         let programs = order.len().min(128);
-        let arguments = (p.a_map(), p.b_map(), p.c_map(), p.m(), p.n(), p.k());
         let same = Close {
             relative: 1e-2,
             absolute: 1e-2 * f64::from(p.k()).sqrt(),
         };
         let grouped = matmul_warp_specialized::<bf16, 256, 64, 4>;
-        case.rival("grouped", same, grouped, programs, arguments)?;
+        case.rival("grouped", same, grouped, programs, p.maps())?;
         let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
         let arguments = (a, b, c, &list, order.len() as i32, p.k());
         case.launch(matmul_listed::<bf16>, programs, arguments)

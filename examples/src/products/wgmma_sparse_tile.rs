@@ -4,11 +4,9 @@
 use tilekit::prelude::*;
 use tilekit::sparse::Compressed;
 
-/// The tile of `C`; K is what 128 bytes of B hold, and 64 bytes of A.
-const M: usize = 128;
-const N: usize = 64;
+use crate::products::wgmma_tile::{M, N, expect_product, layout, load_factors};
 
-/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of one tile, of which `a` has the kept elements.
+/// `C[M, N] = A[M, K] · B[N, K]ᵀ` of one tile, of which `a` has the kept elements: 64 bytes of a row, where B has 128.
 #[device]
 fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
     acc: Accumulator<S>,
@@ -18,15 +16,7 @@ fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
     out: Ptr<S>,
     is_in_registers: bool,
 ) {
-    let (x, y) = (
-        Smem::<A>::alloc(a.block(), a.layout()),
-        Smem::<B>::alloc(b.block(), b.layout()),
-    );
-    let ready = Mbarrier::alloc(1);
-    ready.expect(a.block_bytes() + b.block_bytes());
-    a.load([0, 0], x, ready);
-    b.load([0, 0], y, ready);
-
+    let (x, y, ready) = load_factors(a, b);
     let sums = layout::<A>();
     let places = sparse_metadata::<A>(&sums, [M, 128 / size_of::<A>()]);
     let columns = columns_of::<A>();
@@ -43,11 +33,6 @@ fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
     let row = arange(0..M, Slice::new(1, sums.clone())).expand_dims(1);
     let column = arange(0..N, Slice::new(0, sums)).expand_dims(0);
     out.at(row * N + column).store(acc.wait_all());
-}
-
-/// The accumulator of two warpgroups whose instructions take 32 bytes of kept elements.
-fn layout<A: Element>() -> Wgmma {
-    Wgmma::new([8, 1], [64, N, 32 / size_of::<A>()])
 }
 
 /// Numbers of metadata of a row: each describes 16 elements, or 8 of 4 bytes.
@@ -113,14 +98,8 @@ impl<A: DeviceElement, B: DeviceElement, S: DeviceElement> Tile<A, B, S> {
 
     fn expect(&self, case: &mut Case) -> CaseResult {
         let (a, k) = (self.compressed.dense(), 128 / size_of::<A>());
-        let reference = |[i, j]: [usize; 2]| -> f64 {
-            (0..k)
-                .map(|l| a[i * k + l].number().to_f64() * self.b[[j, l]].number().to_f64())
-                .sum()
-        };
-        case.expect(&self.out, reference, Exactly)?;
-        case.does_flops(2 * M * N * k);
-        Ok(())
+        let a = |i: usize, l: usize| a[i * k + l].number().to_f64();
+        expect_product(case, k, a, &self.b, &self.out)
     }
 }
 

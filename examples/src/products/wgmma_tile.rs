@@ -4,8 +4,8 @@
 use tilekit::prelude::*;
 
 /// The tile of `C`; K is what 128 bytes hold.
-const M: usize = 128;
-const N: usize = 64;
+pub(super) const M: usize = 128;
+pub(super) const N: usize = 64;
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of one tile. What is added of 8-bit floats keeps full precision every 32 elements.
 #[device]
@@ -16,14 +16,7 @@ fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
     out: Ptr<S>,
     is_in_registers: bool,
 ) {
-    let (x, y) = (
-        Smem::<A>::alloc(a.block(), a.layout()),
-        Smem::<B>::alloc(b.block(), b.layout()),
-    );
-    let ready = Mbarrier::alloc(1);
-    ready.expect(a.block_bytes() + b.block_bytes());
-    a.load([0, 0], x, ready);
-    b.load([0, 0], y, ready);
+    let (x, y, ready) = load_factors(a, b);
     ready.wait(0);
     let layout = layout::<A>();
     let acc = if is_in_registers {
@@ -37,8 +30,25 @@ fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
     out.at(row * N + column).store(acc.wait_all());
 }
 
+/// Issues the TMA loads of both factors. The phase of the mbarrier completes when they are in shared memory.
+#[device]
+pub(super) fn load_factors<A: Element, B: Element>(
+    a: TensorMap<A>,
+    b: TensorMap<B>,
+) -> (Smem<A>, Smem<B>, Mbarrier) {
+    let (x, y) = (
+        Smem::<A>::alloc(a.block(), a.layout()),
+        Smem::<B>::alloc(b.block(), b.layout()),
+    );
+    let ready = Mbarrier::alloc(1);
+    ready.expect(a.block_bytes() + b.block_bytes());
+    a.load([0, 0], x, ready);
+    b.load([0, 0], y, ready);
+    (x, y, ready)
+}
+
 /// The accumulator of two warpgroups whose instructions take 32 bytes of K.
-fn layout<A: Element>() -> Wgmma {
+pub(super) fn layout<A: Element>() -> Wgmma {
     Wgmma::new([8, 1], [64, N, 32 / size_of::<A>()])
 }
 
@@ -99,21 +109,26 @@ impl<A: DeviceElement, B: DeviceElement, S: DeviceElement> Tile<A, B, S> {
 
     fn expect(&self, case: &mut Case) -> CaseResult {
         let k = self.a.shape()[1];
-        let number = |x: f64, y: f64| x * y;
-        let reference = |[i, j]: [usize; 2]| -> f64 {
-            (0..k)
-                .map(|l| {
-                    number(
-                        self.a[[i, l]].number().to_f64(),
-                        self.b[[j, l]].number().to_f64(),
-                    )
-                })
-                .sum()
-        };
-        case.expect(&self.out, reference, Exactly)?;
-        case.does_flops(2 * M * N * k);
-        Ok(())
+        let a = |i: usize, l: usize| self.a[[i, l]].number().to_f64();
+        expect_product(case, k, a, &self.b, &self.out)
     }
+}
+
+/// Compares a tile with the product of `a(row, depth)` and `b`, which is exact.
+pub(super) fn expect_product<B: DeviceElement, S: DeviceElement>(
+    case: &mut Case,
+    k: usize,
+    a: impl Fn(usize, usize) -> f64 + Sync,
+    b: &Input<B>,
+    out: &Output<S>,
+) -> CaseResult {
+    let sum = |[i, j]: [usize; 2]| -> f64 {
+        let terms = (0..k).map(|l| a(i, l) * b[[j, l]].number().to_f64());
+        terms.sum()
+    };
+    case.expect(out, sum, Exactly)?;
+    case.does_flops(2 * M * N * k);
+    Ok(())
 }
 
 macro_rules! tiles {

@@ -3,6 +3,8 @@
 
 use tilekit::prelude::*;
 
+use crate::rows::top_k::expect_largest;
+
 /// CTAs of a cluster.
 const CTAS: usize = 4;
 
@@ -66,16 +68,7 @@ fn cluster_top_k_case(case: &mut Case) -> CaseResult {
     let values = case.output::<f32>("values", [rows, K]);
     let places = case.output::<i32>("places", [rows, K]);
     case.launch(cluster_top_k, grid(rows * CTAS), (&x, &values, &places))?;
-    let largest = |row: usize| {
-        let mut all: Vec<(f64, usize)> = (0..COLS).map(|c| (f64::from(x[[row, c]]), c)).collect();
-        all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        all.truncate(K);
-        all
-    };
-    let of_rows = || (0..rows).flat_map(largest);
-    case.expect_all(&values, || of_rows().map(|(v, _)| v).collect(), Exactly)?;
-    let columns = || of_rows().map(|(_, c)| c as i64).collect();
-    case.expect_all(&places, columns, Exactly)?;
+    expect_largest(case, (&x, COLS), &values, &places)?;
     case.moves_bytes(4 * rows * (COLS + 2 * K));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use crate::matrix::{by_row, row_stride};
+use crate::rows::row_case::RowCase;
 
 /// `out[row, j] = x[row, 0] + ... + x[row, j]`, added in `f32`, `BLOCK` elements at a time.
 #[kernel(warps = WARPS, instances(<bf16, 4096, 8>))]
@@ -26,15 +26,10 @@ pub fn cumsum_rows<T: Float, const BLOCK: usize, const WARPS: usize>(
 }
 
 fn cumsum_rows_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
-    let (rows, cols) = (case.size("rows"), case.size("cols"));
-    let stride = row_stride(cols);
-    let x = case.normal::<T>("x", [rows, stride]);
-    let out = case.output::<T>("out", [rows, stride]);
-    case.launch(
-        cumsum_rows::<T, 4096, 8>,
-        grid(rows),
-        (&x, &out, stride as i64, cols as i32),
-    )?;
+    let matrix = RowCase::<T>::new(case);
+    let (stride, _, cols) = matrix.extents();
+    let arguments = (&matrix.x, &matrix.out, stride, cols);
+    case.launch(cumsum_rows::<T, 4096, 8>, grid(matrix.rows), arguments)?;
     let reference = |x: &[f64]| {
         let mut sum = 0.0;
         x.iter()
@@ -49,14 +44,7 @@ fn cumsum_rows_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
         relative: if size_of::<T>() == 2 { 8e-3 } else { 2e-6 },
         absolute: 1e-4,
     };
-    case.expect_part(
-        &out,
-        [rows, cols],
-        || by_row(&x, cols, reference),
-        tolerance,
-    )?;
-    case.moves_bytes(2 * rows * cols * size_of::<T>());
-    Ok(())
+    matrix.expect(case, reference, tolerance)
 }
 
 #[case(sizes(rows = [8], cols = [8192, 5001, 7]))]

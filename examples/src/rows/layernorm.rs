@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps, rows_per_program};
+use crate::rows::in_registers::{Held, load_rows, row_warps};
 use crate::rows::row_case::RowCase;
 
 /// `out[row, j] = (x[row, j] - mean) / sqrt(variance + epsilon) * weight[j] + bias[j]` for rows of `cols <= COLS`
@@ -46,10 +46,9 @@ fn layernorm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
         case.normal::<T>("bias", [cols]),
     );
     row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 8192, 16384] {
-        let programs = grid(matrix.rows.div_ceil(rows_per_program::<T>(COLS)));
         let arguments =
             (x, &weight, &bias, out, stride, rows, width, EPSILON);
-        case.launch_programmatic(layernorm::<T, COLS, DIVISOR>, programs, arguments)
+        case.launch_programmatic(layernorm::<T, COLS, DIVISOR>, matrix.programs(COLS), arguments)
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let mean = x.iter().sum::<f64>() / cols as f64;

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps, rows_per_program};
+use crate::rows::in_registers::{Held, load_rows, row_warps};
 use crate::rows::row_case::RowCase;
 
 /// `out[row, j] = x[row, j] / sqrt(mean(x[row, :]²) + epsilon) * weight[j]` for rows of `cols <= COLS` elements.
@@ -36,9 +36,8 @@ fn rmsnorm_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let (stride, rows, width) = matrix.extents();
     let weight = case.normal::<T>("weight", [cols]);
     row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 8192, 16384] {
-        let programs = grid(matrix.rows.div_ceil(rows_per_program::<T>(COLS)));
         let arguments = (x, &weight, out, stride, rows, width, EPSILON);
-        case.launch_programmatic(rmsnorm::<T, COLS, DIVISOR>, programs, arguments)
+        case.launch_programmatic(rmsnorm::<T, COLS, DIVISOR>, matrix.programs(COLS), arguments)
     })?;
     let reference = |x: &[f64]| -> Vec<f64> {
         let mean = x.iter().map(|v| v * v).sum::<f64>() / cols as f64;

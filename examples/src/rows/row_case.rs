@@ -4,6 +4,7 @@
 use tilekit::prelude::*;
 
 use crate::matrix::{by_row, row_stride};
+use crate::rows::in_registers::rows_per_program;
 
 /// A matrix and the output of its rows, both of `rows` by `cols` with rows padded to whole 16-byte accesses.
 pub(crate) struct RowCase<T> {
@@ -30,6 +31,11 @@ impl<T: DeviceElement> RowCase<T> {
     pub(crate) fn extents(&self) -> (i64, i32, i32) {
         let stride = row_stride(self.cols);
         (stride as i64, self.rows as i32, self.cols as i32)
+    }
+
+    /// The programs of a kernel that holds rows of up to `cols` elements in registers ([`load_rows`](super::in_registers::load_rows)).
+    pub(crate) fn programs(&self, cols: usize) -> Grid {
+        grid(self.rows.div_ceil(rows_per_program::<T>(cols)))
     }
 
     /// Compares every row with `reference` of it, and counts the bytes of one read and one write.

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps, rows_per_program};
+use crate::rows::in_registers::{Held, load_rows, row_warps};
 use crate::rows::row_case::RowCase;
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride`
@@ -31,9 +31,8 @@ fn softmax_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let (x, out, cols) = (&matrix.x, &matrix.out, matrix.cols);
     let (stride, rows, width) = matrix.extents();
     row_instance!(COLS, DIVISOR for cols, in [256, 1024, 4096, 16384] {
-        let programs = grid(matrix.rows.div_ceil(rows_per_program::<T>(COLS)));
         let arguments = (x, out, stride, rows, width);
-        case.launch_programmatic(softmax::<T, COLS, DIVISOR>, programs, arguments)
+        case.launch_programmatic(softmax::<T, COLS, DIVISOR>, matrix.programs(COLS), arguments)
     })?;
     matrix.expect(case, reference, rounding::<T>())
 }

@@ -4,7 +4,9 @@
 use tilekit::prelude::*;
 
 use crate::instance::{divided_instance, smallest_instance};
-use crate::matrix::{by_row, rounding, row_stride};
+use crate::matrix::rounding;
+use crate::rows::row_case::RowCase;
+use crate::rows::softmax::reference;
 use crate::rows::span::LOW;
 
 /// Chunks of a CTA's part of a row, each with a barrier of its own.
@@ -167,24 +169,16 @@ pub fn softmax_bulk<
 }
 
 fn softmax_bulk_of<T: Float + DeviceElement, const PART: usize>(case: &mut Case) -> CaseResult {
-    let (rows, cols) = (case.size("rows"), case.size("cols"));
-    let stride = row_stride(cols);
-    let x = case.normal::<T>("x", [rows, stride]);
-    let out = case.output::<T>("out", [rows, stride]);
-    let arguments = (&x, &out, stride as i64, cols as i32);
+    let matrix = RowCase::<T>::new(case);
+    let (rows, cols) = (matrix.rows, matrix.cols);
+    let (stride, _, width) = matrix.extents();
+    let arguments = (&matrix.x, &matrix.out, stride, width);
     divided_instance!(DIVISOR for cols, {
         smallest_instance!(CTAS >= cols.div_ceil(PART), in [1, 2, 4, 8] {
             case.launch(softmax_bulk::<T, PART, CTAS, 8, DIVISOR>, grid(rows * CTAS), arguments)
         })
     })?;
-    case.expect_part(
-        &out,
-        [rows, cols],
-        || by_row(&x, cols, crate::rows::softmax::reference),
-        rounding::<T>(),
-    )?;
-    case.moves_bytes(2 * rows * cols * size_of::<T>());
-    Ok(())
+    matrix.expect(case, reference, rounding::<T>())
 }
 
 #[case(sizes(rows = [2, 2, 1, 1], cols = [32768, 5003, 65536, 100_001]))]

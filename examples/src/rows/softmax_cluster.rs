@@ -5,12 +5,13 @@
 use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
-use crate::matrix::{by_row, rounding, row_stride};
+use crate::matrix::rounding;
 use crate::rows::in_registers::warps_per_row;
+use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;
 
 /// CTAs of a cluster for rows of `cols` elements: some 32 KiB in the registers of each, as long as 8 CTAs will do.
-const fn row_ctas<T>(cols: usize) -> usize {
+pub(crate) const fn row_ctas<T>(cols: usize) -> usize {
     match cols * size_of::<T>() {
         0..=65_536 => 2,
         65_537..=131_072 => 4,
@@ -49,22 +50,15 @@ pub fn softmax_cluster<T: Float, const COLS: usize, const DIVISOR: usize>(
 }
 
 fn softmax_cluster_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
-    let (rows, cols) = (case.size("rows"), case.size("cols"));
-    let stride = row_stride(cols);
-    let x = case.normal::<T>("x", [rows, stride]);
-    let out = case.output::<T>("out", [rows, stride]);
+    let matrix = RowCase::<T>::new(case);
+    let (rows, cols) = (matrix.rows, matrix.cols);
+    let (stride, _, width) = matrix.extents();
+    let arguments = (&matrix.x, &matrix.out, stride, width);
     row_instance!(COLS, DIVISOR for cols, in [1024, 16_384, 32_768, 65_536, 131_072, 262_144] {
         let clusters = grid(rows * row_ctas::<T>(COLS));
-        case.launch(softmax_cluster::<T, COLS, DIVISOR>, clusters, (&x, &out, stride as i64, cols as i32))
+        case.launch(softmax_cluster::<T, COLS, DIVISOR>, clusters, arguments)
     })?;
-    case.expect_part(
-        &out,
-        [rows, cols],
-        || by_row(&x, cols, reference),
-        rounding::<T>(),
-    )?;
-    case.moves_bytes(2 * rows * cols * size_of::<T>());
-    Ok(())
+    matrix.expect(case, reference, rounding::<T>())
 }
 
 #[case(sizes(rows = [3], cols = [1024, 781, 32_768, 50_001, 200_008]))]

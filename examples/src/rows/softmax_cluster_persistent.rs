@@ -4,23 +4,16 @@
 use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
-use crate::matrix::{by_row, rounding, row_stride};
+use crate::matrix::rounding;
+use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;
+use crate::rows::softmax_cluster::row_ctas;
 
 /// Warps of a CTA; a thread holds a row twice, as loaded and as computed.
 const WARPS: usize = 8;
 
 /// CTAs that run at a time: two on each of 132 SMs.
 const RESIDENT_CTAS: usize = 264;
-
-/// CTAs of a cluster for rows of `cols` elements: some 32 KiB in the registers of each, as long as 8 CTAs will do.
-const fn row_ctas<T>(cols: usize) -> usize {
-    match cols * size_of::<T>() {
-        0..=65_536 => 2,
-        65_537..=131_072 => 4,
-        _ => 8,
-    }
-}
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride` elements;
 /// `out` is dense if `cols` is a multiple of 8.
@@ -56,10 +49,10 @@ pub fn softmax_cluster_persistent<T: Float, const COLS: usize, const DIVISOR: us
 }
 
 fn softmax_cluster_persistent_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
-    let (rows, cols) = (case.size("rows"), case.size("cols"));
-    let stride = row_stride(cols);
-    let x = case.normal::<T>("x", [rows, stride]);
-    let out = case.output::<T>("out", [rows, stride]);
+    let matrix = RowCase::<T>::new(case);
+    let (rows, cols) = (matrix.rows, matrix.cols);
+    let (stride, all, width) = matrix.extents();
+    let arguments = (&matrix.x, &matrix.out, stride, width, all);
     row_instance!(COLS, DIVISOR for cols, in [1024, 32_768, 65_536, 131_072] {
         let ctas = row_ctas::<T>(COLS);
         // Fewer clusters than rows, at small sizes too, so that each takes several.
@@ -67,17 +60,10 @@ fn softmax_cluster_persistent_of<T: Float + DeviceElement>(case: &mut Case) -> C
         case.launch(
             softmax_cluster_persistent::<T, COLS, DIVISOR>,
             grid(clusters * ctas),
-            (&x, &out, stride as i64, cols as i32, rows as i32),
+            arguments,
         )
     })?;
-    case.expect_part(
-        &out,
-        [rows, cols],
-        || by_row(&x, cols, reference),
-        rounding::<T>(),
-    )?;
-    case.moves_bytes(2 * rows * cols * size_of::<T>());
-    Ok(())
+    matrix.expect(case, reference, rounding::<T>())
 }
 
 #[case(sizes(rows = [7], cols = [1024, 781, 20_001, 65_536]))]

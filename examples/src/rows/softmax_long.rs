@@ -4,7 +4,9 @@
 use tilekit::prelude::*;
 
 use crate::instance::divided_instance;
-use crate::matrix::{by_row, rounding, row_stride};
+use crate::matrix::rounding;
+use crate::rows::row_case::RowCase;
+use crate::rows::softmax::reference;
 use crate::rows::span::{LOW, Span};
 
 /// `out[row, :] = softmax(x[row, :])` for rows of any length, one row per program. `DIVISOR` divides `cols`.
@@ -46,11 +48,10 @@ pub fn softmax_long<T: Float, const TILES: usize, const WARPS: usize, const DIVI
 }
 
 fn softmax_long_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
-    let (rows, cols) = (case.size("rows"), case.size("cols"));
-    let stride = row_stride(cols);
-    let x = case.normal::<T>("x", [rows, stride]);
-    let out = case.output::<T>("out", [rows, stride]);
-    let arguments = (&x, &out, stride as i64, cols as i32);
+    let matrix = RowCase::<T>::new(case);
+    let (rows, cols) = (matrix.rows, matrix.cols);
+    let (stride, _, width) = matrix.extents();
+    let arguments = (&matrix.x, &matrix.out, stride, width);
     divided_instance!(DIVISOR for cols, {
         if cols <= 65536 {
             case.launch(softmax_long::<T, 4, 16, DIVISOR>, grid(rows), arguments)
@@ -58,14 +59,7 @@ fn softmax_long_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
             case.launch(softmax_long::<T, 4, 32, DIVISOR>, grid(rows), arguments)
         }
     })?;
-    case.expect_part(
-        &out,
-        [rows, cols],
-        || by_row(&x, cols, crate::rows::softmax::reference),
-        rounding::<T>(),
-    )?;
-    case.moves_bytes(2 * rows * cols * size_of::<T>());
-    Ok(())
+    matrix.expect(case, reference, rounding::<T>())
 }
 
 #[case(sizes(rows = [2, 2, 1], cols = [65536, 5003, 100_001]))]

@@ -43,20 +43,31 @@ fn top_k_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
         let arguments = (&x, &values, &places, stride as i64, cols as i32);
         case.launch(top_k::<T, COLS, K>, grid(rows), arguments)
     })?;
+    expect_largest(case, (&x, cols), &values, &places)?;
+    case.moves_bytes(rows * cols * size_of::<T>());
+    Ok(())
+}
+
+/// Compares the largest of the first `cols` elements of each row, from the largest down, and their columns; of equal ones the
+/// first comes first.
+pub(super) fn expect_largest<T: DeviceElement>(
+    case: &mut Case,
+    (x, cols): (&Input<T>, usize),
+    values: &Output<T>,
+    places: &Output<i32>,
+) -> CaseResult {
+    let (rows, k) = (x.shape()[0], values.shape()[1]);
     let largest = |row: usize| -> Vec<(f64, usize)> {
-        let mut all: Vec<(f64, usize)> = (0..cols)
-            .map(|c| (x[[row, c]].number().to_f64(), c))
-            .collect();
+        let element = |column: usize| (x[[row, column]].number().to_f64(), column);
+        let mut all: Vec<(f64, usize)> = (0..cols).map(element).collect();
         all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        all.truncate(K);
+        all.truncate(k);
         all
     };
     let of_rows = || (0..rows).flat_map(largest);
-    case.expect_all(&values, || of_rows().map(|(v, _)| v).collect(), Exactly)?;
+    case.expect_all(values, || of_rows().map(|(v, _)| v).collect(), Exactly)?;
     let columns = || of_rows().map(|(_, c)| c as i64).collect();
-    case.expect_all(&places, columns, Exactly)?;
-    case.moves_bytes(rows * cols * size_of::<T>());
-    Ok(())
+    case.expect_all(places, columns, Exactly)
 }
 
 #[case(sizes(rows = [16], cols = [1024, 3001, 20]))]

@@ -102,6 +102,21 @@ impl WarpSpecialize {
         self
     }
 
+    /// What each of several workers does: `body` gets their numbers, one after the other. `.workers(1..3, Warps(4), multiply)` are
+    /// `multiply(1)` and `multiply(2)`, on four warps each.
+    #[track_caller]
+    pub fn workers(
+        mut self,
+        numbers: impl IntoIterator<Item = usize>,
+        warps: Warps,
+        body: impl Fn(usize),
+    ) -> Self {
+        for number in numbers {
+            self = self.worker(warps, || body(number));
+        }
+        self
+    }
+
     /// Runs the partitions, each on its warps. The kernel ends when all of them have.
     pub fn run(mut self) {
         self.runs = true;

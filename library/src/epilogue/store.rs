@@ -2,6 +2,8 @@
 
 use gluon_lang::lang::prelude::*;
 
+use crate::schedule::TileScheduler;
+
 /// Epilogue buffers in shared memory, from which the results of several groups of warps are stored by TMA. Consumers fill a buffer
 /// and continue; another warp stores it. There may be fewer buffers than groups: then the groups take turns, and lag behind each other by the time
 /// of a turn, so that the tensor cores have work while one of them converts.
@@ -32,6 +34,24 @@ pub struct Turns {
     pub groups: usize,
     /// Warps of a group.
     pub warps: usize,
+}
+
+impl Turns {
+    /// So many warpgroups, each with a buffer of its own.
+    #[must_use]
+    pub const fn of_warpgroups(groups: usize) -> Self {
+        Turns {
+            buffers: groups,
+            groups,
+            warps: 4,
+        }
+    }
+
+    /// The same groups with so many buffers between them.
+    #[must_use]
+    pub const fn with_buffers(self, buffers: usize) -> Self {
+        Turns { buffers, ..self }
+    }
 }
 
 /// The turns that a group has had, by their parity. It is moved, so that a turn is not taken twice.
@@ -119,6 +139,20 @@ impl<T: Element> EpilogueStore<T> {
         let next = (group + self.turns.buffers) % self.turns.groups;
         self.ready.index(next).arrive();
         turn.next()
+    }
+
+    /// What the warp that stores for `group` does in a persistent kernel: [`store`](Self::store) for each tile of this program. A tile has a
+    /// block of `map` for each group, one below the other.
+    #[device]
+    pub fn store_tiles(self, group: usize, tiles: impl TileScheduler, map: TensorMap<T>) {
+        let block = map.block();
+        let [rows, columns] = [0, 1].map(|dim| block.get(dim).map_or(1, |extent| *extent as usize));
+        let mut turn = self.start();
+        for tile in tiles.of_program() {
+            let [row, column] = tiles.place(tile);
+            let row = row * (self.turns.groups * rows) + group * rows;
+            turn = self.store(group, turn, map, [row, column * columns]);
+        }
     }
 
     #[track_caller]

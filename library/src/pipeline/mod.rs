@@ -28,6 +28,7 @@
 //!   observes their completion.
 
 mod ahead;
+mod factors;
 mod participants;
 mod payload;
 mod state;

@@ -14,11 +14,7 @@ fn rounds_of_tiles<const BUFFERS: usize>(
     #[block([ROWS, COLUMNS], Nvmma::PLAIN)] out: TensorMap<i32>,
     rounds: i32,
 ) {
-    let turns = Turns {
-        buffers: BUFFERS,
-        groups: GROUPS,
-        warps: 4,
-    };
+    let turns = Turns::of_warpgroups(GROUPS).with_buffers(BUFFERS);
     let epilogue = EpilogueStore::alloc(out, turns);
     let fill = |group: usize| {
         let layout = Blocked::new([1, 4], [2, 16], [4, 1], [1, 0]);
@@ -35,14 +31,11 @@ fn rounds_of_tiles<const BUFFERS: usize>(
             turn = epilogue.store(group, turn, out, [row, scalar(0)]);
         }
     };
-    let mut parts = warp_specialize().main(|| fill(0));
-    for group in 1..GROUPS {
-        parts = parts.worker(Warps(4), || fill(group));
-    }
-    for group in 0..GROUPS {
-        parts = parts.worker(Warps(1), || store(group));
-    }
-    parts.run();
+    warp_specialize()
+        .main(|| fill(0))
+        .workers(1..GROUPS, Warps(4), fill)
+        .workers(0..GROUPS, Warps(1), store)
+        .run();
 }
 
 #[test]

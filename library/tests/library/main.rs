@@ -1,6 +1,7 @@
 //! Parts of the library on the emulator, for participants and sizes that no example has.
 
 mod epilogue;
+mod factors;
 mod pipeline;
 mod rows;
 mod schedule;

@@ -24,11 +24,10 @@ fn take_turns<const GROUPS: usize>(out: Ptr<i32>, rounds: Scalar<i32>) {
             }
         }
     };
-    let mut parts = warp_specialize().main(|| group(0));
-    for number in 1..GROUPS {
-        parts = parts.worker(Warps(4), || group(number));
-    }
-    parts.run();
+    warp_specialize()
+        .main(|| group(0))
+        .workers(1..GROUPS, Warps(4), group)
+        .run();
 }
 
 #[kernel(warps = 4)]
