@@ -234,6 +234,20 @@ attr_enum! {
     }
 }
 
+impl CompareOp {
+    /// The comparison with its sides exchanged: `a < b` is `b > a`.
+    #[must_use]
+    pub fn mirrored(self) -> CompareOp {
+        match self {
+            CompareOp::Lt => CompareOp::Gt,
+            CompareOp::Le => CompareOp::Ge,
+            CompareOp::Gt => CompareOp::Lt,
+            CompareOp::Ge => CompareOp::Le,
+            CompareOp::Eq | CompareOp::Ne => self,
+        }
+    }
+}
+
 define_op! {
     /// Elementwise comparison, giving booleans.
     pub struct Compare = "compare" {

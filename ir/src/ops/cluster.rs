@@ -4,8 +4,7 @@ use smallvec::smallvec;
 
 use super::create::{Const, GridAxis, one_declared};
 use super::define::{answers, define_op};
-use super::shape::tensor;
-use super::shared::{check_remote_ctas, descriptor};
+use super::shared::{check_loaded, check_remote_ctas, check_stored, descriptor};
 use super::tma::constant_int;
 use super::{OpRules, Types};
 use crate::OpError;
@@ -142,17 +141,9 @@ impl OpRules for RemoteLoad {
         check_rank(func, self.cta)?;
         let s = descriptor(func, "load", self.view)?;
         let to = one_declared(declared, "remote_load")?;
-        match to {
-            Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => {
-                check_remote_ctas(func, t, self.view, s)?;
-                Ok(smallvec![to.clone()])
-            }
-            _ => Err(OpError::new(
-                Code::ShapeMismatch,
-                format!("a load of {s} does not give {to}"),
-            )
-            .typed(self.view, s)),
-        }
+        let t = check_loaded(to, self.view, s)?;
+        check_remote_ctas(func, t, self.view, s)?;
+        Ok(smallvec![to.clone()])
     }
     fn effects(&self) -> Effects {
         Effects {
@@ -185,14 +176,7 @@ impl OpRules for RemoteStore {
         check_cluster(func, "remote_store")?;
         check_rank(func, self.cta)?;
         let s = descriptor(func, "store", self.view)?;
-        let t = tensor(func, "store", self.value)?;
-        if t.shape != s.shape || t.elem != s.elem {
-            return Err(
-                OpError::new(Code::ShapeMismatch, format!("{t} cannot be stored in {s}"))
-                    .typed(self.view, s)
-                    .typed(self.value, t),
-            );
-        }
+        let t = check_stored(func, "store", self.value, (self.view, s))?;
         check_remote_ctas(func, t, self.view, s)?;
         Ok(smallvec![])
     }

@@ -8,8 +8,7 @@ use super::bulk::{check_count, check_together};
 use super::cluster::{check_cluster, check_rank};
 use super::define::{answers, define_op};
 use super::mbarrier::{check_predicate, one_barrier};
-use super::shape::tensor;
-use super::shared::{check_remote_ctas, descriptor};
+use super::shared::{check_remote_ctas, check_stored, descriptor};
 use super::tma::TmaReduceOp;
 use super::{OpRules, SharedAccess, SharedAccesses, Types};
 use crate::OpError;
@@ -147,14 +146,7 @@ define_op! {
 impl OpRules for RemoteStoreAsync {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let s = check_target(func, "store_async", self.view, self.barrier, self.cta)?;
-        let t = tensor(func, "store_async", self.value)?;
-        if t.shape != s.shape || t.elem != s.elem {
-            return Err(
-                OpError::new(Code::ShapeMismatch, format!("{t} cannot be stored in {s}"))
-                    .typed(self.view, s)
-                    .typed(self.value, t),
-            );
-        }
+        let t = check_stored(func, "store_async", self.value, (self.view, s))?;
         check_remote_ctas(func, t, self.view, s)?;
         Ok(smallvec![])
     }

@@ -83,6 +83,37 @@ pub(super) fn check_remote_ctas(
     check_ctas(func, t, s).map_err(|e| e.typed(view, s).help(help))
 }
 
+/// The tensor that a load of a view gives, which has its shape and elements.
+pub(super) fn check_loaded<'a>(
+    to: &'a Type,
+    view: Value,
+    s: &SmemType,
+) -> Result<&'a TensorType, OpError> {
+    match to {
+        Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => Ok(t),
+        _ => {
+            let message = format!("a load of {s} does not give {to}");
+            Err(OpError::new(Code::ShapeMismatch, message).typed(view, s))
+        }
+    }
+}
+
+/// The tensor that `op` stores in a view, which has its shape and elements.
+pub(super) fn check_stored<'a>(
+    func: &'a Func,
+    op: &str,
+    value: Value,
+    (view, s): (Value, &SmemType),
+) -> Result<&'a TensorType, OpError> {
+    let t = tensor(func, op, value)?;
+    if t.shape == s.shape && t.elem == s.elem {
+        return Ok(t);
+    }
+    let message = format!("{t} cannot be stored in {s}");
+    let error = OpError::new(Code::ShapeMismatch, message);
+    Err(error.typed(view, s).typed(value, t))
+}
+
 /// Bits of the coordinate along a dimension that a view leaves to its start: they must not lead into the shared memory of
 /// another CTA.
 fn check_start(s: &SmemType, op: &str, dim: usize, bits: Range<u32>) -> Result<(), OpError> {
@@ -171,17 +202,9 @@ impl OpRules for SmemLoad {
     fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
         let s = descriptor(func, "load", self.view)?;
         let to = one_declared(declared, "smem_load")?;
-        match to {
-            Type::Tensor(t) if t.shape == s.shape && t.elem == s.elem => {
-                check_ctas(func, t, s).map_err(|e| e.typed(self.view, s))?;
-                Ok(smallvec![to.clone()])
-            }
-            _ => Err(OpError::new(
-                Code::ShapeMismatch,
-                format!("a load of {s} does not give {to}"),
-            )
-            .typed(self.view, s)),
-        }
+        let t = check_loaded(to, self.view, s)?;
+        check_ctas(func, t, s).map_err(|e| e.typed(self.view, s))?;
+        Ok(smallvec![to.clone()])
     }
     fn effects(&self) -> Effects {
         Effects {
@@ -205,14 +228,7 @@ define_op! {
 impl OpRules for SmemStore {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let s = descriptor(func, "store", self.view)?;
-        let t = tensor(func, "store", self.value)?;
-        if t.shape != s.shape || t.elem != s.elem {
-            return Err(
-                OpError::new(Code::ShapeMismatch, format!("{t} cannot be stored in {s}"))
-                    .typed(self.view, s)
-                    .typed(self.value, t),
-            );
-        }
+        let t = check_stored(func, "store", self.value, (self.view, s))?;
         check_ctas(func, t, s).map_err(|e| e.typed(self.view, s))?;
         Ok(smallvec![])
     }

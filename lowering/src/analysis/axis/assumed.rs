@@ -42,7 +42,7 @@ impl Assumed {
             }
             Some(Op::Compare(c)) => match (constant(func, c.lhs), constant(func, c.rhs)) {
                 (None, Some(bound)) => self.comparison(func, c.lhs, c.op, bound),
-                (Some(bound), None) => self.comparison(func, c.rhs, mirrored(c.op), bound),
+                (Some(bound), None) => self.comparison(func, c.rhs, c.op.mirrored(), bound),
                 _ => {}
             },
             _ => {}
@@ -98,15 +98,4 @@ pub(crate) fn of(func: &Func) -> Assumed {
 
 fn constant(func: &Func, value: Value) -> Option<i128> {
     func.constant(value).and_then(Const::as_int)
-}
-
-/// The comparison with its sides exchanged.
-fn mirrored(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::Le => CompareOp::Ge,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::Ge => CompareOp::Le,
-        CompareOp::Eq | CompareOp::Ne => op,
-    }
 }

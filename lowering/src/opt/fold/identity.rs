@@ -155,7 +155,7 @@ fn compare(func: &Func, op: &Compare, ty: &Type) -> Option<Outcome> {
     if lhs.is_some() && rhs.is_none() {
         return Some(Outcome::Op(
             Compare {
-                op: mirrored(op.op),
+                op: op.op.mirrored(),
                 lhs: op.rhs,
                 rhs: op.lhs,
             }
@@ -169,16 +169,6 @@ fn compare(func: &Func, op: &Compare, ty: &Type) -> Option<Outcome> {
         return Some(Outcome::constant(Const::Int(holds.into())));
     }
     None
-}
-
-fn mirrored(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::Le => CompareOp::Ge,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::Ge => CompareOp::Le,
-        CompareOp::Eq | CompareOp::Ne => op,
-    }
 }
 
 /// A cast through a type that holds every value of the first one is a cast from the first one.
