@@ -163,15 +163,8 @@ mod tests {
     use half::bf16;
 
     use super::*;
+    use crate::device::devices;
     use crate::stream::Stream;
-
-    /// Every device of this machine: the emulator, and a GPU where there is one.
-    fn devices() -> Vec<Device> {
-        [Some(Device::emulator()), Device::cuda(0).ok()]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
 
     #[test]
     fn what_is_written_is_read_and_fills_reach_every_byte() {

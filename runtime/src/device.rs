@@ -160,6 +160,15 @@ impl fmt::Debug for Device {
     }
 }
 
+/// Every device of this machine that tests run on: the emulator, and a GPU where there is one.
+#[cfg(test)]
+pub(crate) fn devices() -> Vec<Device> {
+    [Some(Device::emulator()), Device::cuda(0).ok()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
 /// What the driver says of loaded code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryFacts {

@@ -32,16 +32,9 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use crate::buffer::Buffer;
-    use crate::device::Device;
+    use crate::device::{Device, devices};
     use crate::error::Error;
     use crate::stream::{Event, Stream};
-
-    fn devices() -> Vec<Device> {
-        [Some(Device::emulator()), Device::cuda(0).ok()]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
 
     #[test]
     fn a_graph_does_its_work_when_it_is_replayed_and_not_when_it_is_captured() {

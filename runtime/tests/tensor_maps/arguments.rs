@@ -1,7 +1,9 @@
-//! Tensor maps as arguments: made from the caller's tensor and the kernel's own blocks, on every device of this machine.
+//! Tensor maps as arguments: made from the caller's tensor and the kernel's own blocks.
 
 use tilekit::prelude::*;
 use tilekit::{Error, L2Promotion, LoadedKernel};
+
+use crate::devices;
 
 /// Block (1, 1) of a tensor of `4×8` blocks; `COPY_BLOCK` is what it does.
 #[kernel(warps = 1)]
@@ -83,13 +85,6 @@ type Head = (TensorMap<i32>, Ptr<i32>);
 
 fn blocks(device: &Device) -> tilekit::Result<LoadedKernel<Head>> {
     copy_block.compile(&compiler())?.load(device)
-}
-
-fn devices() -> Vec<Device> {
-    [Some(Device::emulator()), Device::cuda(0).ok()]
-        .into_iter()
-        .flatten()
-        .collect()
 }
 
 #[test]

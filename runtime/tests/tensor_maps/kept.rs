@@ -1,7 +1,9 @@
-//! Tensor maps that are made once: for each kernel's block, on every device of this machine.
+//! Tensor maps that are made once: for each kernel's block.
 
 use tilekit::Error;
 use tilekit::prelude::*;
+
+use crate::devices;
 
 /// Adds `by` to the block of `[ROWS, 32]` at row `first`.
 #[kernel(warps = 1)]
@@ -19,14 +21,6 @@ fn add<const ROWS: usize>(
     tile.store(tile.load(layout) + by);
     x.store([first, scalar(0)], tile);
     tma_store_wait(0);
-}
-
-fn devices() -> Vec<Device> {
-    let gpu = Device::cuda(0).ok();
-    [Some(Device::emulator()), gpu]
-        .into_iter()
-        .flatten()
-        .collect()
 }
 
 #[test]
