@@ -99,6 +99,8 @@ pub struct Func {
     /// Does the author say how large a cluster is? Then the kernel may use operations of clusters, also where the cluster is
     /// one CTA: code that is generic over the cluster's size compiles for 1.
     pub says_cluster: bool,
+    /// Do CTAs of the grid wait for one another? Then all of them must be resident at once, which a cooperative launch makes sure of.
+    pub is_cooperative: bool,
     /// Shared memory of a CTA in bytes; 0 until it is planned, and for a kernel that needs none.
     pub shared_bytes: u32,
     /// What the author forbids.
@@ -132,6 +134,7 @@ impl Func {
             min_ctas_per_sm: None,
             cluster: [1; 3],
             says_cluster: false,
+            is_cooperative: false,
             shared_bytes: 0,
             contracts: Contracts::default(),
             params: Vec::new(),

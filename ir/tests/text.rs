@@ -38,6 +38,14 @@ fn reads_what_it_prints() {
 }
 
 #[test]
+fn a_cooperative_kernel_reads_back() {
+    let text = "kernel @k() warps(4) cooperative stage(resolved) {\n  return\n}\n";
+    let func = parse("k.tile", text).unwrap();
+    assert!(func.is_cooperative);
+    assert_eq!(print(&func), text);
+}
+
+#[test]
 fn verifier_compares_declared_results() {
     let func = parse("scale.tile", KERNEL).unwrap();
     assert_eq!(

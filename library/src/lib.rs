@@ -7,13 +7,15 @@
 //! - [`schedule`]: which program makes which tile of a result, and in which order.
 //! - [`epilogue`]: from accumulators to global memory.
 //! - [`NamedTurns`]: groups of warps that take turns; [`OnlineSoftmax`]: softmax block by block;
-//!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums.
+//!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums;
+//!   [`GridBarrier`]: a barrier of all CTAs of a launch.
 #![forbid(unsafe_code)]
 
 // The macros expand to paths of `::tilekit`.
 extern crate gluon_lang as tilekit;
 
 pub mod epilogue;
+mod grid_barrier;
 mod look_back;
 mod named_turns;
 pub mod pipeline;
@@ -23,6 +25,7 @@ mod softmax;
 mod statistics;
 mod top_k;
 
+pub use grid_barrier::{GridArrival, GridBarrier};
 pub use look_back::LookBack;
 pub use named_turns::NamedTurns;
 pub use softmax::OnlineSoftmax;

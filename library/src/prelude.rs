@@ -11,4 +11,6 @@ pub use crate::schedule::{
     DynamicTile, DynamicTiles, GroupedRows, Listed, RaggedTile, RaggedTiles, Resident, StreamK,
     StreamKWork, TileScheduler, hilbert,
 };
-pub use crate::{LookBack, NamedTurns, OnlineSoftmax, RowStatistics, merge_top_k};
+pub use crate::{
+    GridArrival, GridBarrier, LookBack, NamedTurns, OnlineSoftmax, RowStatistics, merge_top_k,
+};

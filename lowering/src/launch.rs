@@ -19,6 +19,8 @@ pub struct LaunchInfo {
     pub threads: u32,
     /// CTAs of a cluster in x, y and z; all 1 without clusters.
     pub cluster: [u32; 3],
+    /// Do its CTAs wait for one another, so that the whole grid must be resident?
+    pub is_cooperative: bool,
     /// Shared memory in bytes that each CTA is launched with, at most [`shared_bytes`](target::CtaLimits::shared_bytes).
     pub shared_bytes: u32,
     /// The parameters, in order.
@@ -76,6 +78,7 @@ impl LaunchInfo {
             target: func.target,
             threads: func.launch_warps() * 32,
             cluster: func.cluster,
+            is_cooperative: func.is_cooperative,
             shared_bytes: func.shared_bytes,
             params,
             param_bytes: list.bytes() as u32,

@@ -38,6 +38,8 @@ pub struct EntryShape {
     pub shared_bytes: u32,
     /// Whether it may start before the kernel in front of it has ended (programmatic dependent launch).
     pub overlaps_previous: bool,
+    /// Whether its CTAs wait for one another, so that a launch must have no more than the device holds at a time (cooperative launch).
+    pub is_cooperative: bool,
 }
 
 impl EntryShape {
@@ -79,6 +81,8 @@ pub struct Entry {
     shape: EntryShape,
     assembly: Option<EntryReport>,
     function: AnyFunction,
+    /// The most CTAs of a cooperative launch, found once: none on the emulator, which holds any number, and for other launches.
+    most_ctas: Option<u64>,
 }
 
 impl Device {
@@ -162,12 +166,18 @@ impl Code {
             .as_ref()
             .and_then(|report| report.entry(&shape.name))
             .cloned();
-        Ok(Arc::new(Entry {
+        let is_limited = shape.is_cooperative && self.device.is_cuda();
+        let mut entry = Entry {
             device: self.device.clone(),
             shape,
             assembly,
             function,
-        }))
+            most_ctas: None,
+        };
+        if is_limited {
+            entry.most_ctas = Some(entry.resident()?.ctas as u64);
+        }
+        Ok(Arc::new(entry))
     }
 
     /// What the driver's compiler noted; empty for a cubin and on the emulator.
@@ -273,6 +283,7 @@ impl Entry {
             },
             assembly: self.assembly.clone(),
             function: self.function.clone(),
+            most_ctas: self.most_ctas,
         })
     }
 
@@ -297,6 +308,7 @@ impl Entry {
     /// Whether the grid can be, and the arguments are as many and as large as the loaded code's parameters.
     pub(crate) fn check(&self, grid: Grid, parameters: &ParameterBlock) -> Result<()> {
         self.shape.check_grid(grid, self.device.target())?;
+        self.check_residency(grid)?;
         let wanted = self.parameter_bytes().iter();
         let given = parameters.places().iter().map(|place| &place.bytes);
         if given.clone().eq(wanted) {
@@ -307,6 +319,18 @@ impl Entry {
             wanted: self.parameter_bytes().to_vec(),
             given: given.copied().collect(),
         })
+    }
+
+    /// A CTA that waits for another one which is not resident waits for ever.
+    fn check_residency(&self, grid: Grid) -> Result<()> {
+        match self.most_ctas {
+            Some(resident) if grid.ctas() > resident => Err(Error::GridNotResident {
+                kernel: self.shape.name.clone(),
+                ctas: grid.ctas(),
+                resident,
+            }),
+            _ => Ok(()),
+        }
     }
 
     #[inline]
@@ -360,6 +384,7 @@ mod tests {
                 cluster: [1; 3],
                 shared_bytes: 0,
                 overlaps_previous: false,
+                is_cooperative: false,
             };
             let stream = Stream::new(&device).unwrap();
             let entry = device.load_ptx(KERNEL).unwrap().entry(shape).unwrap();
@@ -390,6 +415,7 @@ mod tests {
             cluster,
             shared_bytes: 0,
             overlaps_previous: false,
+            is_cooperative: false,
         }
     }
 
@@ -440,6 +466,34 @@ mod tests {
             assert!(clusters >= device.facts().multiprocessors / 2);
             let Resident { ctas, cluster } = resident(&device).unwrap();
             assert_eq!((ctas, cluster), (clusters as usize * 2, 2));
+        }
+    }
+
+    #[test]
+    fn a_cooperative_grid_must_be_resident() {
+        for device in [Some(Device::emulator()), Device::cuda(0).ok()]
+            .into_iter()
+            .flatten()
+        {
+            let stream = Stream::new(&device).unwrap();
+            let cooperative = EntryShape {
+                is_cooperative: true,
+                ..shape([1; 3])
+            };
+            let entry = device.load_ptx(KERNEL).unwrap().entry(cooperative).unwrap();
+            let launch = |ctas: usize| entry.launch(&stream, grid(ctas), &block(&[4, 128, 8]));
+            launch(7).unwrap();
+            if device.is_cuda() {
+                let most = entry.resident().unwrap().ctas;
+                launch(most).unwrap();
+                let refused = launch(most + 1).unwrap_err();
+                assert!(
+                    matches!(refused, Error::GridNotResident { ctas, resident, .. }
+                        if (ctas, resident) == (most as u64 + 1, most as u64)),
+                    "{refused}"
+                );
+            }
+            stream.synchronize().unwrap();
         }
     }
 

@@ -106,6 +106,15 @@ pub enum Error {
         /// The machine whose limit it is.
         target: &'static Target,
     },
+    /// A launch of a `#[kernel(cooperative)]` with more CTAs than the device holds at a time.
+    GridNotResident {
+        /// The kernel.
+        kernel: String,
+        /// CTAs of the grid.
+        ctas: u64,
+        /// CTAs that the device holds at a time.
+        resident: u64,
+    },
     /// A kernel that the device can hold nowhere: one CTA, or one cluster, asks for too much.
     DoesNotFit {
         /// The kernel.

@@ -96,3 +96,20 @@ fn variables_of_a_module_keep_their_values_between_launches() {
     emulator.forget(&program).unwrap();
     assert_eq!(emulator.memory().used_bytes(), 4);
 }
+
+#[test]
+fn a_fault_ends_a_cooperative_launch_whose_other_ctas_wait() {
+    // The last CTA traps, and all others wait for it.
+    let text = ".global .b32 count[1] = {0};\n.visible .entry k()\n{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n\
+        mov.u32 %r0, %ctaid.x;\nsetp.eq.u32 %p0, %r0, 699;\n@%p0 trap;\n\
+        AGAIN:\nld.relaxed.gpu.global.u32 %r1, [count];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra AGAIN;\nret;\n}\n";
+    let program = program(text).unwrap();
+    let launch = Launch {
+        is_cooperative: true,
+        ..Launch::linear(700, 32)
+    };
+    let fault = Emulator::new()
+        .launch(&program, "k", &launch, &[])
+        .unwrap_err();
+    assert_eq!((fault.kind, fault.cta), (FaultKind::Trap, [699, 0, 0]));
+}

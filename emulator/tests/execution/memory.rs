@@ -48,6 +48,32 @@ fn vectors_of_every_width() {
 }
 
 #[test]
+fn a_lane_that_does_not_load_may_point_anywhere() {
+    // Lane 0 points in front of its allocation, and below zero, as the left neighbour of the first element does.
+    for base in ["%in0", "0"] {
+        let body = format!(
+            "{INDEX}mul.wide.u32 %rd20, %r60, 4;
+            add.u64 %rd21, %in0, %rd20;
+            sub.u64 %rd21, %rd21, 4;
+            setp.gt.u32 %p1, %r60, 0;
+            @!%p1 mov.u64 %rd21, {base};
+            @!%p1 sub.u64 %rd21, %rd21, 4;
+            mov.u32 %r1, 7;
+            @%p1 ld.global.u32 %r1, [%rd21];
+            add.u64 %rd22, %in1, %rd20;
+            st.global.u32 [%rd22], %r1;"
+        );
+        let words: Vec<u32> = (100..132).collect();
+        let outcome = Kernel::new(&body).words(words).out(128).run();
+        let expected: Vec<u8> = std::iter::once(7_u32)
+            .chain(100..131)
+            .flat_map(u32::to_le_bytes)
+            .collect();
+        assert_eq!(outcome.bytes(1), expected);
+    }
+}
+
+#[test]
 fn narrow_loads_extend_to_their_register() {
     let body = "
         ld.global.s8 %r1, [%in0];

@@ -21,6 +21,7 @@ struct Arguments {
     max_registers: Option<Expr>,
     min_ctas_per_sm: Option<Expr>,
     cluster: Option<Expr>,
+    is_cooperative: bool,
     instances: Vec<AngleBracketedGenericArguments>,
     denied: Vec<Ident>,
 }
@@ -57,6 +58,10 @@ impl Arguments {
             "max_registers" => number(&mut self.max_registers),
             "min_ctas_per_sm" => number(&mut self.min_ctas_per_sm),
             "cluster" => number(&mut self.cluster),
+            "cooperative" => {
+                self.is_cooperative = true;
+                Ok(())
+            }
             "instances" => {
                 let list;
                 parenthesized!(list in input);
@@ -74,7 +79,7 @@ impl Arguments {
             }
             _ => Err(syn::Error::new(
                 name.span(),
-                "a kernel says `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128`, `min_ctas_per_sm = 2` or `cluster = [2, 1, 1]`",
+                "a kernel says `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128`, `min_ctas_per_sm = 2`, `cluster = [2, 1, 1]` or `cooperative`",
             )),
         }
     }
@@ -307,7 +312,7 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &Params) -> syn::Result<syn:
     let cluster = cluster
         .map(|cluster| quote!(::core::option::Option::Some(::tilekit::rt::cluster(#cluster))));
     let cluster = cluster.unwrap_or_else(|| quote!(::core::option::Option::None));
-    let contracts = arguments.contracts()?;
+    let (contracts, is_cooperative) = (arguments.contracts()?, arguments.is_cooperative);
     let Params { heads, blocks } = params;
     let generics = generic_arguments(&f.sig.generics);
     let head = quote! {
@@ -317,6 +322,7 @@ fn begin(f: &ItemFn, arguments: &Arguments, params: &Params) -> syn::Result<syn:
             max_registers: #max_registers,
             min_ctas_per_sm: #min_ctas_per_sm,
             cluster: #cluster,
+            is_cooperative: #is_cooperative,
             contracts: #contracts,
             params: &[#(#heads),*],
         }

@@ -28,6 +28,7 @@ use quote::quote;
 /// | `max_registers = 128` | cap on registers per thread |
 /// | `min_ctas_per_sm = 2` | CTAs that must fit an SM: they share its registers, also those that partitions redistribute |
 /// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z |
+/// | `cooperative` | CTAs wait for one another (`GridBarrier`): a launch is refused whose grid cannot be resident as a whole |
 ///
 /// A parameter is an element type, which is a scalar in the body, a `Ptr` or a `TensorMap`. `#[multiple_of(16)] n: i32` and
 /// `#[align(4)] p: Ptr<f32>` say what every launch promises; pointers are 16-byte aligned unless said otherwise.

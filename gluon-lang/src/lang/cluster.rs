@@ -34,6 +34,12 @@ pub fn cluster_size() -> usize {
     trace::cluster_size(here()) as usize
 }
 
+/// Is the kernel `#[kernel(cooperative)]`? Then all CTAs of a launch are resident at once, and may wait for one another.
+#[track_caller]
+pub fn is_cooperative() -> bool {
+    trace::is_cooperative(here())
+}
+
 /// All threads of the cluster synchronize (PTX ISA 9.7.13.3, `barrier.cluster`). What any of them did before it, all of them
 /// observe after it. Every thread of every CTA must arrive.
 #[inline]

@@ -20,7 +20,7 @@ pub use super::{
     byte_perm, map_elementwise, map_elementwise_packed, philox, rand, rand4x, randint, randint4x,
     randn, randn4x,
 };
-pub use super::{cat, interleave, sparse_metadata};
+pub use super::{cat, interleave, is_cooperative, sparse_metadata};
 pub use super::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use crate::{static_assert, static_print};
 pub use gluon_lang_macros::{Aggregate, case, device, kernel};

@@ -28,6 +28,19 @@ fn the_attribute_reaches_the_kernel() {
     insta::assert_snapshot!(ir(promises::<E4m3, 32, 2>));
 }
 
+#[kernel(cooperative)]
+fn cooperates(out: Ptr<i32>) {
+    out.at(0).store(i32::from(is_cooperative()));
+}
+
+#[test]
+fn a_cooperative_kernel_knows_it() {
+    let text = ir(cooperates);
+    assert!(text.contains("warps(4) cooperative {"), "{text}");
+    assert!(text.contains("{value=1}"), "{text}");
+    assert!(!ir(signed::<0, true>).contains("cooperative"));
+}
+
 #[kernel]
 fn signed<const N: i32, const B: bool>(out: Ptr<i32>) {
     out.at(0).store(N);

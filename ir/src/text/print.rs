@@ -101,6 +101,9 @@ impl<'f> Printer<'f> {
             let [x, y, z] = f.cluster;
             let _ = write!(self.out, " cluster({x}, {y}, {z})");
         }
+        if f.is_cooperative {
+            self.out.push_str(" cooperative");
+        }
         self.contracts();
         if f.shared_bytes != 0 {
             let _ = write!(self.out, " shared_bytes({})", f.shared_bytes);

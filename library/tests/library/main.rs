@@ -2,6 +2,7 @@
 
 mod epilogue;
 mod factors;
+mod grid_barrier;
 mod pipeline;
 mod rows;
 mod schedule;

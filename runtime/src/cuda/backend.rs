@@ -96,6 +96,7 @@ impl Backend for Context {
             threads: shape.threads,
             cluster: shape.cluster,
             overlaps_previous: shape.overlaps_previous,
+            is_cooperative: shape.is_cooperative,
         };
         function.launch(stream, &shape, parameters)
     }

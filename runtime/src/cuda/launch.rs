@@ -24,6 +24,8 @@ pub(crate) struct LaunchShape {
     /// Whether the kernel may start before the one in front of it on the stream has ended (programmatic dependent
     /// launch); it then waits by `griddepcontrol.wait`.
     pub(crate) overlaps_previous: bool,
+    /// Whether all CTAs must be resident at once (cooperative launch).
+    pub(crate) is_cooperative: bool,
 }
 
 impl Function {
@@ -75,6 +77,7 @@ impl Function {
             threads,
             cluster,
             overlaps_previous: false,
+            is_cooperative: false,
         };
         let mut clusters: c_int = 0;
         // The question is of no stream.
@@ -133,7 +136,7 @@ fn with_config<R>(
     shared_bytes: u32,
     use_config: impl FnOnce(*const sys::CUlaunchConfig) -> R,
 ) -> R {
-    let mut attributes = [const { MaybeUninit::<sys::CUlaunchAttribute>::uninit() }; 2];
+    let mut attributes = [const { MaybeUninit::<sys::CUlaunchAttribute>::uninit() }; 3];
     let mut count = 0;
     if shape.cluster != [1; 3] {
         attributes[count].write(cluster_attribute(shape.cluster));
@@ -141,6 +144,10 @@ fn with_config<R>(
     }
     if shape.overlaps_previous {
         attributes[count].write(overlap_attribute());
+        count += 1;
+    }
+    if shape.is_cooperative {
+        attributes[count].write(cooperative_attribute());
         count += 1;
     }
     let config = sys::CUlaunchConfig {
@@ -178,6 +185,16 @@ fn overlap_attribute() -> sys::CUlaunchAttribute {
     value.programmaticStreamSerializationAllowed = 1;
     sys::CUlaunchAttribute {
         id: AttributeId::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: [0; 4],
+        value,
+    }
+}
+
+fn cooperative_attribute() -> sys::CUlaunchAttribute {
+    let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+    value.cooperative = 1;
+    sys::CUlaunchAttribute {
+        id: AttributeId::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
         pad: [0; 4],
         value,
     }

@@ -92,6 +92,7 @@ fn ptx_is_compiled_launched_and_its_result_read_back() {
         threads: [128, 1, 1],
         cluster: [1; 3],
         overlaps_previous: false,
+        is_cooperative: false,
     };
     entry.launch(&stream, &shape, &parameters).unwrap();
     stream.synchronize().unwrap();

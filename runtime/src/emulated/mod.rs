@@ -287,6 +287,7 @@ impl EmulatedEntry {
             grid: grid.0,
             block: shape.threads,
             cluster: shape.cluster,
+            is_cooperative: shape.is_cooperative,
             dynamic_shared_bytes: shape.shared_bytes,
             seed: device.seed,
             ..Launch::default()

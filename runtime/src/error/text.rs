@@ -71,6 +71,15 @@ impl fmt::Display for Error {
                  clusters",
                 target.cluster.ctas, target.cluster.portable_ctas, target.code_name
             ),
+            Error::GridNotResident {
+                kernel,
+                ctas,
+                resident,
+            } => write!(
+                f,
+                "launch of `{kernel}`: its {ctas} CTAs wait for one another, and this GPU holds {resident} of them at a time; launch at \
+                 most so many (`kernel.resident()`), each of which does several shares of the work"
+            ),
             Error::DoesNotFit {
                 kernel,
                 cluster: [x, y, z],

@@ -214,6 +214,7 @@ impl Compiled {
             cluster: info.cluster,
             shared_bytes: info.shared_bytes,
             overlaps_previous: false,
+            is_cooperative: info.is_cooperative,
         };
         if device.is_cuda() {
             self.check_assembly()?;

@@ -52,7 +52,8 @@ impl Worker<'_> {
             offsets[lane] = addresses[lane].wrapping_sub(allocation.base) as usize;
             is_run &= addresses[lane] == address.wrapping_add(lane as u64 * size);
         }
-        is_run &= offsets[0] as u64 + 32 * size <= allocation.bytes;
+        // Of a run the first lane is the one that fits; else its offset may be anything.
+        is_run = is_run && offsets[0] as u64 + 32 * size <= allocation.bytes;
         let lanes = if is_run {
             u32::MAX
         } else {

@@ -16,6 +16,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Steps after which a cluster lets another one run, so that kernels whose CTAs wait for each other make progress.
 const CLUSTER_SLICE: u64 = 2_000_000;
+/// The same for a cooperative launch: a CTA that polls for another one does nothing useful meanwhile.
+const COOPERATIVE_SLICE: u64 = 4_096;
 /// CTAs that are resident at once; no fewer than a GPU holds of large kernels.
 const RESIDENT_CTAS: u64 = 528;
 /// Steps after which a warp lets another one run, with seed zero.
@@ -40,6 +42,19 @@ struct State {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Has another cluster faulted whose fault is the one to report? Where clusters wait for each other, nothing comes of the
+    /// others then.
+    fn is_pointless(&self, context: &Context<'_>, cluster: u64) -> bool {
+        let faulted = self.faulted.load(Relaxed);
+        if context.launch.is_cooperative {
+            faulted != u64::MAX
+        } else {
+            cluster > faulted
+        }
     }
 }
 
@@ -73,7 +88,7 @@ pub(crate) fn run_launch(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
 fn work(context: &Context<'_>, shared: &Shared) {
     let mut worker = Worker::new(context);
     while let Some(mut cluster) = take(context, shared) {
-        if cluster.index > shared.faulted.load(Relaxed) {
+        if shared.is_pointless(context, cluster.index) {
             shared.state().resident -= 1;
             continue;
         }
@@ -110,7 +125,8 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
         .map(|&n| u64::from(n))
         .product();
     let mut state = shared.state();
-    if state.resident * per_cluster < RESIDENT_CTAS || state.parked.is_empty() {
+    let has_room = context.launch.is_cooperative || state.resident * per_cluster < RESIDENT_CTAS;
+    if has_room || state.parked.is_empty() {
         let index = shared.next.load(Relaxed);
         if index < total.min(shared.faulted.load(Relaxed)) {
             shared.next.store(index + 1, Relaxed);
@@ -124,7 +140,12 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
 
 /// Runs a cluster for a slice; says whether it has ended.
 fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
-    let limit = cluster.steps + CLUSTER_SLICE;
+    let slice = if worker.context.launch.is_cooperative {
+        COOPERATIVE_SLICE * cluster.warps() as u64
+    } else {
+        CLUSTER_SLICE
+    };
+    let limit = cluster.steps + slice;
     while cluster.steps < limit {
         let ran = if worker.context.launch.seed == 0 {
             in_order(worker, cluster)?

@@ -64,6 +64,11 @@ impl Cluster {
         self.ctas.iter().all(Cta::is_done)
     }
 
+    /// Warps of all its CTAs.
+    pub(crate) fn warps(&self) -> usize {
+        self.ctas.iter().map(|cta| cta.warps.len()).sum()
+    }
+
     /// The next number of a sequence that the seed determines.
     pub(crate) fn next_random(&mut self) -> u64 {
         // Xorshift: state is never zero.

@@ -13,6 +13,8 @@ pub struct Launch {
     pub block: [u32; 3],
     /// CTAs of a cluster along x, y and z; `[1, 1, 1]` for none.
     pub cluster: [u32; 3],
+    /// Whether CTAs wait for one another: then all of them are resident from the beginning, and take short turns.
+    pub is_cooperative: bool,
     /// Bytes of dynamic shared memory of each CTA.
     pub dynamic_shared_bytes: u32,
     /// Decides the order in which warps run and asynchronous work completes. Zero is the plain order.
@@ -61,6 +63,7 @@ impl Default for Launch {
             grid: [1; 3],
             block: [32, 1, 1],
             cluster: [1; 3],
+            is_cooperative: false,
             dynamic_shared_bytes: 0,
             seed: 0,
             max_steps: 4_000_000_000,

@@ -50,6 +50,8 @@ pub struct KernelHead {
     pub min_ctas_per_sm: Option<u32>,
     /// CTAs of a cluster in x, y and z, where the attribute says them.
     pub cluster: Option<[u32; 3]>,
+    /// Do its CTAs wait for one another?
+    pub is_cooperative: bool,
     /// What the compiler must not do silently.
     pub contracts: Contracts,
     /// The parameters, in order.
@@ -315,6 +317,7 @@ pub(crate) fn begin_kernel(head: &KernelHead, generics: &[GenericArg], at: At) {
         func.min_ctas_per_sm = head.min_ctas_per_sm;
         func.cluster = head.cluster.unwrap_or([1; 3]);
         func.says_cluster = head.cluster.is_some();
+        func.is_cooperative = head.is_cooperative;
         func.contracts = head.contracts;
     });
 }

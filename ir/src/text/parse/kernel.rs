@@ -124,6 +124,10 @@ impl Parser<'_> {
 
     fn kernel_property(&mut self) -> Parsed<()> {
         let word = self.word("`warps(..)`, `stage(..)` or `{`")?;
+        if word == "cooperative" {
+            self.func.is_cooperative = true;
+            return Ok(());
+        }
         self.expect('(')?;
         match word.as_str() {
             "warps" => self.func.warps = self.number("the number of warps")?,

@@ -38,6 +38,7 @@ pub(super) fn spin(device: &Device) -> Result<PreparedLaunch> {
         cluster: [1; 3],
         shared_bytes: 0,
         overlaps_previous: false,
+        is_cooperative: false,
     };
     let entry: Arc<Entry> = device.load_ptx(SPIN)?.entry(shape)?;
     let mut parameters = ParameterBlock::new();

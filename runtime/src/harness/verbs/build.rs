@@ -156,7 +156,7 @@ fn describe(compiled: &Compiled, assembled: Option<&Assembled>) -> Value {
     });
     json!({
         "kernel": compiled.display(), "entry": &*info.entry, "threads": info.threads,
-        "cluster": info.cluster, "waits_for_previous": compiled.waits_for_previous(),
+        "cluster": info.cluster, "cooperative": info.is_cooperative, "waits_for_previous": compiled.waits_for_previous(),
         "shared_bytes": info.shared_bytes, "parameter_bytes": info.param_bytes, "parameters": parameters,
         "instructions": stats.instructions(), "instruction_counts": counts, "is_edited_by_hand": compiled.is_replaced(),
         "machine": machine,

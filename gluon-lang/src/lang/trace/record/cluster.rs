@@ -26,6 +26,12 @@ pub(crate) fn cluster_size(at: At) -> u32 {
     with(at, |trace| trace.builder.func().cluster.iter().product())
 }
 
+/// Is the whole grid resident?
+#[inline(never)]
+pub(crate) fn is_cooperative(at: At) -> bool {
+    with(at, |trace| trace.builder.func().is_cooperative)
+}
+
 /// A cluster barrier.
 #[inline(never)]
 pub(crate) fn cluster_barrier(is_relaxed: bool, at: At) {
