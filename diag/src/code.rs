@@ -41,7 +41,7 @@ codes! {
     RankMismatch = "TK0006", "rank-mismatch",
         "The tensor operands of an operation have different ranks, or a tensor has another rank than its layout. Add the missing dimension with `expand_dims`, whose axis says where it goes.";
     NotPowerOfTwo = "TK0007", "not-power-of-two",
-        "An extent is no power of two, and stands where it must be one. Tiles have any extent, but the CTAs of a cluster split only powers of two, a swizzle takes rows that are a whole number of swizzles, padded layouts and sorts take powers of two. Take an extent that fits, or the next power of two and mask the rest.";
+        "An extent is no power of two, and stands where it must be one. Tiles have any extent, but the CTAs of a cluster split only powers of two, a swizzle takes rows that are a whole number of swizzles, padded layouts take powers of two. Take an extent that fits, or the next power of two and mask the rest.";
     LoopCarriedType = "TK0008", "loop-carried-type",
         "A variable that a loop or branch of the kernel changes has another type afterwards. A loop-carried value has one type, layout included. Convert it (`cast`, `convert_layout`) before it is assigned.";
     HostStateChanged = "TK0009", "host-state-changed",

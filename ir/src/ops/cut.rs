@@ -1,30 +1,6 @@
-//! Extents that are no powers of two, where an op does not follow them.
+//! Extents that are made of whole tiles of an op.
 
 use layout::Dims;
-
-use crate::OpError;
-use crate::TensorType;
-use crate::entity::Value;
-use diag::Code;
-
-/// The op takes tensors of powers of two alone.
-pub(super) fn powers_of_two(op: &str, value: Value, t: &TensorType) -> Result<(), OpError> {
-    let Some(size) = t.shape.iter().find(|size| !size.is_power_of_two()) else {
-        return Ok(());
-    };
-    let message = format!(
-        "`{op}` takes extents that are powers of two, and {} has {size}",
-        t.shape
-    );
-    Err(OpError::new(Code::NotPowerOfTwo, message)
-        .typed(value, t)
-        .help(format!("{}, masked past {size}", next(*size))))
-}
-
-/// What a tile of the next power of two would be.
-fn next(size: u32) -> String {
-    format!("take an extent of {}", size.next_power_of_two())
-}
 
 /// The extents that are made of whole tiles of the op: the nearest ones, below and above.
 pub(crate) fn nearest_multiples(size: u32, of: u32) -> String {

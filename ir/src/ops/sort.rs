@@ -2,7 +2,6 @@
 
 use smallvec::smallvec;
 
-use super::cut::powers_of_two;
 use super::define::{answers, define_op};
 use super::shape::tensor;
 use super::{LayoutRule, OpRules, Scratch, Types, Values};
@@ -21,7 +20,7 @@ define_op! {
     pub struct Sort = "sort" {
         /// The dimension along which it runs.
         axis: u32,
-        /// How many are kept: a power of two.
+        /// How many are kept: all, or a power of two.
         count: u32,
         /// From the largest to the smallest.
         is_descending: bool,
@@ -38,9 +37,6 @@ impl OpRules for Sort {
             return Err(OpError::new(Code::BrokenRule, "`sort` of nothing"));
         };
         let t = tensor(func, "sort", first)?;
-        // Sorting networks exchange places that differ in one bit of the coordinate, and across a cut one of two may be
-        // missing. What would stand there must be larger than all keys, and integers have no such key to spare.
-        powers_of_two("sort", first, t)?;
         let error = |code, message: String| OpError::new(code, message).typed(first, t);
         let axis = self.axis as usize;
         if axis >= t.rank() {
@@ -52,10 +48,10 @@ impl OpRules for Sort {
             )));
         }
         let size = t.shape[axis];
-        if !self.count.is_power_of_two() || self.count > size {
+        if !can_keep(self.count, size) {
             let message = format!("`sort` keeps {} of {size} elements", self.count);
             return Err(error(Code::ShapeMismatch, message)
-                .help("it can keep a power of two, at most all; mask those that are not wanted"));
+                .help("it can keep all, or a power of two; mask those that are not wanted"));
         }
         let mut types: Types = smallvec![];
         for &operand in &self.operands {
@@ -81,6 +77,12 @@ impl OpRules for Sort {
         LayoutRule::Keep
     }
     answers!(scratch);
+}
+
+/// Can a sort keep so many of `size` elements? Threads hold the same registers of what is kept, which a cut would otherwise have to
+/// fall on.
+pub fn can_keep(count: u32, size: u32) -> bool {
+    count == size || count.is_power_of_two() && count < size
 }
 
 impl Sort {

@@ -4,14 +4,21 @@
 //!
 //! Blocks of as many elements as are kept are sorted, every other one the other way round. Then pairs of blocks become one
 //! that has the better half of both, which is sorted again; both halves of the threads continue with copies of it.
+//!
+//! Of an extent that is no power of two, places are missing. They count as elements that sort behind all others, so that blocks which are sorted
+//! the other way round have them in front. Registers alone hold the coordinate bits of a granule and above, and which
+//! way a block of whole granules is sorted is a bit of the register too: so where the missing places are after each step is known
+//! here, for all threads alike, and nothing stands for them. A step moves an element to the place of a missing one by
+//! another name for its register.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ir::elem::Elem;
 use ir::entity::Inst;
 use ir::ops::arith::BinaryOp as Op;
 use ir::ops::sort::Sort;
+use layout::linear::Registers;
 use layout::{Axis, relate};
 use ptx::{Addr, BinaryOp, Compare, Operand, Predicate, Reg, Space, Special, Type};
 
@@ -37,9 +44,11 @@ impl Lower for Sort {
             let target = cx.distribution(t);
             let registers = relate::registers_in(&kept, &target.map)
                 .expect("what a sort keeps has a layout in which it stays in its threads");
+            let held = Registers::of(&kept);
             let elements: Vec<Element> = registers
                 .iter()
-                .map(|register| network.tuples[&(register & !network.gone)][at])
+                .map(|register| held.number(*register as usize) & !network.gone)
+                .map(|number| network.tuples[&number][at])
                 .collect();
             cx.set(result, elements);
         }
@@ -61,7 +70,7 @@ struct Network<'s> {
     elems: Vec<Elem>,
     /// Who holds each bit of the coordinate, the lowest first.
     holders: Vec<(Axis, u32)>,
-    /// What a thread holds, by register.
+    /// What a thread holds, by the number of the register in the map of the rounded shape; nothing where an element is missing.
     tuples: BTreeMap<u32, Tuple>,
     /// Register bits that hold copies, from the beginning or since blocks were merged.
     gone: u32,
@@ -85,7 +94,10 @@ impl<'s> Network<'s> {
             elems: op.operands.iter().map(|v| cx.elem(*v)).collect(),
             holders,
             tuples: own
-                .map(|r| (r as u32, lists.iter().map(|l| l[r]).collect()))
+                .map(|r| {
+                    let tuple = lists.iter().map(|l| l[r]).collect();
+                    (source.held.number(r), tuple)
+                })
                 .collect(),
             gone: source.held.copied(),
             exchanges: 0,
@@ -95,7 +107,10 @@ impl<'s> Network<'s> {
     }
 
     fn run(&mut self, cx: &mut Emitter<'_>) {
-        let (all, kept) = (self.holders.len(), self.op.count.ilog2() as usize);
+        let (all, kept) = (
+            self.holders.len(),
+            self.op.count.next_power_of_two().ilog2() as usize,
+        );
         for size in 1..=kept {
             self.sort_bitonic(size, size, cx);
         }
@@ -127,11 +142,7 @@ impl<'s> Network<'s> {
     fn step(&mut self, bit: usize, turn: usize, cx: &mut Emitter<'_>) {
         if let (Axis::Register, r) = self.holders[bit] {
             for low in self.registers_without(1 << r) {
-                let high = low | 1 << r;
-                let is_turned = self.bit_of(turn, low, cx);
-                let (first, second) = self.ordered(low, high, is_turned, cx);
-                self.tuples.insert(low, first);
-                self.tuples.insert(high, second);
+                self.step_in_thread(low, low | 1 << r, turn, cx);
             }
             return;
         }
@@ -148,13 +159,37 @@ impl<'s> Network<'s> {
         }
     }
 
+    /// The same for two registers of a thread, of which one may be missing.
+    fn step_in_thread(&mut self, low: u32, high: u32, turn: usize, cx: &mut Emitter<'_>) {
+        let is_turned = self.bit_of(turn, low, cx);
+        if self.tuples.contains_key(&low) && self.tuples.contains_key(&high) {
+            let (first, second) = self.ordered(low, high, is_turned, cx);
+            self.tuples.insert(low, first);
+            self.tuples.insert(high, second);
+            return;
+        }
+        let Truth::Known(is_turned) = is_turned else {
+            unreachable!("registers alone turn blocks of whole granules");
+        };
+        // What is missing comes last.
+        let (from, to) = if is_turned { (low, high) } else { (high, low) };
+        if let Some(tuple) = self.tuples.remove(&from) {
+            self.tuples.insert(to, tuple);
+        }
+    }
+
     /// Of each pair of elements whose coordinates differ in `bit`, both places get the one that sorts first.
     fn merge(&mut self, bit: usize, cx: &mut Emitter<'_>) {
         if let (Axis::Register, r) = self.holders[bit] {
             for low in self.registers_without(1 << r) {
-                let (first, _) = self.ordered(low, low | 1 << r, Truth::Known(false), cx);
-                self.tuples.insert(low, first);
-                self.tuples.remove(&(low | 1 << r));
+                let high = low | 1 << r;
+                if self.tuples.contains_key(&low) && self.tuples.contains_key(&high) {
+                    let (first, _) = self.ordered(low, high, Truth::Known(false), cx);
+                    self.tuples.insert(low, first);
+                    self.tuples.remove(&high);
+                } else if let Some(tuple) = self.tuples.remove(&high) {
+                    self.tuples.insert(low, tuple);
+                }
             }
             self.gone |= 1 << r;
             return;
@@ -167,9 +202,9 @@ impl<'s> Network<'s> {
         }
     }
 
-    fn registers_without(&self, mask: u32) -> Vec<u32> {
-        let keys = self.tuples.keys().copied();
-        keys.filter(|key| key & mask == 0).collect()
+    /// The registers that are there, each called by the one of its pair whose bit is clear, which may be missing.
+    fn registers_without(&self, bit: u32) -> BTreeSet<u32> {
+        self.tuples.keys().map(|key| key & !bit).collect()
     }
 
     /// Is a bit of the coordinate set? There is no bit past the last, and so it is not.
@@ -327,7 +362,8 @@ impl<'s> Network<'s> {
     }
 
     fn place(&self, flat: &Flat, register: u32, base: Addr) -> Addr {
-        let packed = self.source.offsets[register as usize];
+        // An element may be where none was in the beginning.
+        let packed = self.source.map.apply_packed(u64::from(register));
         flat.moved(base, flat.offset(&self.source.map, packed, |_| true))
     }
 }

@@ -201,6 +201,57 @@ fn vectors_and_solids() {
 }
 
 #[test]
+fn extents_that_are_no_powers_of_two() {
+    let dtypes = [DType::I32, DType::U64, DType::I16, DType::U8, DType::I64];
+    for (at, &(layout, warps)) in MATRICES.iter().enumerate() {
+        for (turn, shape) in [[48, 80], [96, 6], [5, 176], [40, 64]]
+            .into_iter()
+            .enumerate()
+        {
+            let axis = (at + turn) % 2;
+            let dtype = dtypes[(at + turn) % dtypes.len()];
+            for count in [shape[axis], 4, 1] {
+                let sort = Sort {
+                    axis,
+                    count,
+                    is_descending: (at + count as usize) % 2 == 0,
+                };
+                check(layout, warps, &shape, &[dtype], sort);
+            }
+        }
+        let sort = Sort {
+            axis: 1,
+            count: [80, 64, 8, 2][at % 4],
+            is_descending: at % 2 == 1,
+        };
+        check(layout, warps, &[6, 80], &[DType::I32, DType::U32], sort);
+    }
+    for &(layout, warps) in VECTORS {
+        for length in [384, 96, 7, 3, 480] {
+            let largest = 1 << u32::ilog2(length);
+            for count in [length, largest, 1] {
+                let sort = Sort {
+                    axis: 0,
+                    count,
+                    is_descending: length % 32 == 0,
+                };
+                check(layout, warps, &[length], &[DType::I32], sort);
+            }
+        }
+    }
+    for &(layout, warps) in SOLIDS {
+        for axis in 0..3 {
+            let sort = Sort {
+                axis,
+                count: 2,
+                is_descending: axis == 1,
+            };
+            check(layout, warps, &[6, 24, 3], &[DType::U16, DType::I64], sort);
+        }
+    }
+}
+
+#[test]
 fn what_is_kept_need_not_lie_where_its_layout_says() {
     let layouts = [
         "Linear(register=[[2]], lane=[[4], [1], [16], [8], [32]], warp=[[128], [64]])",
@@ -236,5 +287,11 @@ fn the_assembler_takes_every_kind() {
             sort,
         )
         .assemble();
+        let all = Sort {
+            axis: 1,
+            count: 96,
+            is_descending: false,
+        };
+        sorting(Kernel::new(warps), layout, &[6, 96], &[DType::I32], all).assemble();
     }
 }

@@ -18,6 +18,7 @@ mod pieces;
 mod polls;
 mod precision;
 mod references;
+mod sorts;
 mod steps;
 mod tiles;
 

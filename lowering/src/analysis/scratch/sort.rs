@@ -1,4 +1,5 @@
-//! Sorts: elements go through shared memory where warps or CTAs hold bits of the coordinate.
+//! Sorts: elements go through shared memory where warps or CTAs hold bits of the coordinate. Of an extent that is no power of two,
+//! elements stand in places beyond its end between two steps, so that the buffers have room for the rounded shape.
 
 use ir::elem::Elem;
 use ir::ops::sort::Sort;

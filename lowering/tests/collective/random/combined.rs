@@ -356,6 +356,15 @@ fn gather(program: &mut Program, tile: &Tile) -> Option<Tile> {
     ))
 }
 
+/// How many of so many elements a sort keeps: all, or a power of two.
+pub(crate) fn kept(program: &mut Program, size: u32) -> u32 {
+    let powers = (0..32)
+        .map(|bit| 1_u32 << bit)
+        .filter(|count| *count < size);
+    let counts: Vec<u32> = powers.chain([size]).collect();
+    program.dice.pick(&counts)
+}
+
 fn sort(program: &mut Program, tile: &Tile) -> Option<Tile> {
     if tile.is_pointer || !tile.dtype.is_int() {
         return None;
@@ -363,9 +372,7 @@ fn sort(program: &mut Program, tile: &Tile) -> Option<Tile> {
     let axis = program.dice.below(tile.shape.len());
     let is_descending = program.dice.once_in(2);
     let mut shape = tile.shape.clone();
-    shape[axis] >>= program
-        .dice
-        .below(shape[axis].trailing_zeros() as usize + 1);
+    shape[axis] = kept(program, shape[axis]);
     let layout = relate::keep(&tile.layout, &tile.shape, &shape);
     let mut bits = vec![0; count(&shape)];
     for (line, out) in lines(&tile.shape, axis)

@@ -3,7 +3,7 @@
 use ir::elem::DType;
 use layout::relate;
 
-use super::combined::{combine, direction, lines, operation, reduced, scanned};
+use super::combined::{combine, direction, kept, lines, operation, reduced, scanned};
 use super::program::{Program, Tile, count, integer};
 
 pub(crate) const STEPS: &[(&str, super::movement::Step)] = &[
@@ -140,9 +140,7 @@ fn sort(program: &mut Program, tile: &Tile) -> Option<Tile> {
     let axis = program.dice.below(tile.shape.len());
     let is_descending = program.dice.once_in(2);
     let mut shape = tile.shape.clone();
-    shape[axis] >>= program
-        .dice
-        .below(shape[axis].trailing_zeros() as usize + 1);
+    shape[axis] = kept(program, shape[axis]);
     let layout = relate::keep(&tile.layout, &tile.shape, &shape);
     let mut found: Vec<Tile> = tiles
         .iter()

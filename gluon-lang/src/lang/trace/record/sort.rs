@@ -10,7 +10,7 @@ use ir::ops::Scratch;
 use ir::ops::arith::{Binary, BinaryOp, Precision, Unary, UnaryOp};
 use ir::ops::cast::{Bitcast, Cast, Rounding};
 use ir::ops::create::Const;
-use ir::ops::sort::Sort;
+use ir::ops::sort::{Sort, can_keep};
 
 /// All elements along an axis in order.
 #[inline(never)]
@@ -33,13 +33,13 @@ pub(crate) fn top_k(operand: Value, k: i128, axis: usize, at: At) -> [Value; 2] 
         let Some((dtype, size)) = trace.sortable(operand, axis, at) else {
             return [trace.builder.poison(), trace.builder.poison()];
         };
-        let fits = |k: &u32| k.is_power_of_two() && *k <= size;
+        let fits = |k: &u32| can_keep(*k, size);
         let Some(k) = u32::try_from(k).ok().filter(fits) else {
             let message = format!("`top_k` of {k} of {size} elements");
             let error = OpError::new(Code::ShapeMismatch, message);
             let error = error
                 .typed(operand, trace.ty(operand))
-                .help("take a power of two, at most all, and mask those that are not wanted");
+                .help("take all, or a power of two, and mask those that are not wanted");
             let poison = trace.fail(error, at);
             return [poison, poison];
         };
