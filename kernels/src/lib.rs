@@ -1,6 +1,7 @@
 //! Tuned kernels that a program calls, each with the cases that check and time it.
 //!
-//! [`attention::forward`] is the first: a persistent kernel whose CTAs draw their tiles, for depths 64, 128 and 256, with and without a
-//! causal mask, grouped queries, and LSE.
+//! [`attention::Attention`] is what a program calls: it checks tensors and options, chooses an instance from a table, and launches it.
+//! Below it are [`attention::forward`], tuned for heads of equally many queries and keys, and [`attention::masked`], the same main loop
+//! for windows, chunks, sequences of several lengths, any strides, and scores that an author's type changes.
 
 pub mod attention;

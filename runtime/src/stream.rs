@@ -1,5 +1,7 @@
 //! Streams and events.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::backend::{AnyEvent, AnyGraph, AnyStream, Backend, On};
 use crate::buffer::Buffer;
 use crate::cuda::Context;
@@ -12,6 +14,7 @@ use crate::in_flight::InFlight;
 
 /// A queue of work that runs in order, beside the work of other streams.
 pub struct Stream {
+    number: u64,
     device: Device,
     queue: AnyStream,
     in_flight: InFlight,
@@ -20,15 +23,23 @@ pub struct Stream {
 impl Stream {
     /// A new stream. It does not order itself after the default stream of CUDA or any other.
     pub fn new(device: &Device) -> Result<Stream> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
         let queue = match device.backend() {
             On::Cuda(context) => On::Cuda(context.stream()?),
             On::Emulator(emulator) => On::Emulator(emulator.stream()?),
         };
         Ok(Stream {
+            number: MADE.fetch_add(1, Ordering::Relaxed),
             device: device.clone(),
             queue,
             in_flight: InFlight::default(),
         })
+    }
+
+    /// What no other stream of this process has: for workspaces that each stream needs of its own, since launches of two
+    /// streams run at the same time.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The device that it feeds.

@@ -144,10 +144,10 @@ fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {
             "a kernel borrows nothing from the host",
         ));
     }
-    if f.sig.inputs.len() > 16 {
+    if f.sig.inputs.len() > 32 {
         return Err(syn::Error::new_spanned(
             &f.sig.inputs,
-            "a kernel takes up to 16 parameters",
+            "a kernel takes up to 32 parameters",
         ));
     }
     match arguments.instances.first() {

@@ -2,7 +2,8 @@
 
 use tilekit::prelude::*;
 
-use super::forward::{ROWS, forward, reset};
+use super::forward::{forward, reset};
+use super::mainloop::ROWS;
 
 /// What is attended to.
 struct Attention {

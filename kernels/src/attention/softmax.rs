@@ -21,15 +21,16 @@ fn sum_of_threads(powers: Tensor<f32>, rows: usize, keys: usize) -> Tensor<f32> 
 }
 
 impl Softmax {
-    /// The first scores `[rows, keys]`, and P of them.
+    /// The first scores `[rows, keys]`, and P of them. A row may be masked as a whole in its first block: its largest score is `least`
+    /// then, which is finite, so that no NaN arises.
     #[device]
     pub(super) fn first(
         scores: Tensor<f32>,
         log2_scale: Scalar<f32>,
+        least: f32,
         [rows, keys]: [usize; 2],
     ) -> (Self, Tensor<f32>) {
-        // A row may be masked as a whole in its first block.
-        let max = maximum(scores.max(1), f32::MIN);
+        let max = maximum(scores.max(1), least);
         let least = -(max * log2_scale).expand_dims(1);
         let powers = fma(scores, log2_scale, least).exp2();
         let sum = sum_of_threads(powers, rows, keys);
@@ -63,5 +64,23 @@ impl Softmax {
         let total = total.convert_layout_trivial(self.max.layout());
         let lse = (self.max * self.log2_scale + total.log2_approx()) * std::f32::consts::LN_2;
         (total, lse)
+    }
+
+    /// The factor of each row of the products, and its LSE, where a row may have no keys: its factor is 0 and its LSE -inf. The sum has
+    /// another term, e to the power of `sink` (-inf for none), which no value belongs to.
+    #[device]
+    pub(super) fn finish_with_sink(self, sink: Tensor<f32>) -> (Tensor<f32>, Tensor<f32>) {
+        let total = self.sum.sum(0);
+        let total = total.convert_layout_trivial(self.max.layout());
+        let (max, sink) = (self.max * self.log2_scale, sink * LOG2_E as f32);
+        let high = maximum(max, sink);
+        let scale = (max - high).exp2();
+        let total = total * scale + (sink - high).exp2();
+        let has_keys = total > 0.0;
+        let lse = (high + total.log2_approx()) * std::f32::consts::LN_2;
+        (
+            select(has_keys, scale / total, 0.0),
+            select(has_keys, lse, f32::NEG_INFINITY),
+        )
     }
 }

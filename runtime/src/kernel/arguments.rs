@@ -12,7 +12,7 @@ use crate::kernel::Packing;
 #[diagnostic::on_unimplemented(
     message = "a launch cannot pass `{Self}` for a parameter of type `{H}`",
     label = "this argument does not fit its parameter",
-    note = "pass `&Buffer<T>` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, `buffer.view([rows, columns])` (in a case, \
+    note = "pass `&Buffer<T>` or `&buffer.view(..)` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, `buffer.view([rows, columns])` (in a case, \
             also `&Input<T>` or `&Output<T>`) for `TensorMap<T>`, and a number of the same type for a number"
 )]
 pub trait Argument<H: ParamHandle> {
@@ -104,6 +104,22 @@ tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L:
 tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO);
 tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP);
 tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY, Z: HZ);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY, Z: HZ, A2: HA2);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY, Z: HZ, A2: HA2, B2: HB2);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY, Z: HZ, A2: HA2, B2: HB2, C2: HC2);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY, Z: HZ, A2: HA2, B2: HB2, C2: HC2, D2: HD2);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY, Z: HZ, A2: HA2, B2: HB2, C2: HC2, D2: HD2, E2: HE2);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY, Z: HZ, A2: HA2, B2: HB2, C2: HC2, D2: HD2, E2: HE2, F2: HF2);
+tuples!(A: HA, B: HB, C: HC, D: HD, E: HE, F: HF, G: HG, I: HI, J: HJ, K: HK, L: HL, M: HM, N: HN, O: HO, P: HP, Q: HQ, R: HR, S: HS, T: HT, U: HU, V: HV, W: HW, X: HX, Y: HY, Z: HZ, A2: HA2, B2: HB2, C2: HC2, D2: HD2, E2: HE2, F2: HF2, G2: HG2);
 
 #[cfg(test)]
 mod tests {
@@ -137,6 +153,16 @@ mod tests {
         assert_eq!(block.bytes()[8..16], x.address().to_le_bytes());
         assert_eq!(block.bytes()[16..], [1, 0, 7, 0]);
         assert!(pack::<(), _>(&device, ()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_view_stands_for_a_pointer_to_its_first_element() {
+        let device = Device::emulator();
+        let x = Buffer::from_slice(&device, &[0.0f32; 24]).unwrap();
+        let view = x.view([2, 4]).with_offset(16);
+        let block = pack::<(Ptr<f32>,), _>(&device, (&view,)).unwrap();
+        assert_eq!(block.bytes(), (x.address() + 64).to_le_bytes());
+        assert_eq!(block.buffer(0), x.address() + 64..x.address() + 96);
     }
 
     #[test]

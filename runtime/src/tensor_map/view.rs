@@ -176,6 +176,16 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
         self
     }
 
+    /// Where the tensor lies in its buffer: shape, strides and offset, in elements.
+    pub fn place(&self) -> &TensorPlace {
+        &self.place
+    }
+
+    /// What holds the tensor.
+    pub fn source(&self) -> &'s S {
+        self.source
+    }
+
     /// A view whose maps are made once, for a sequence of launches.
     pub fn kept(self) -> KeptMap<'s, T, S> {
         KeptMap::new(self)
@@ -266,6 +276,17 @@ impl<T: DeviceElement, S: TensorSource<T>> Argument<lang::TensorMap<T>> for Tens
 impl<T: DeviceElement, S: TensorSource<T>> Argument<lang::TensorMap<T>> for &TensorView<'_, T, S> {
     fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
         self.pack_map(packing)
+    }
+}
+
+/// The first element of the view: what is in front of it in the buffer is out of the kernel's reach.
+impl<T: DeviceElement, S: TensorSource<T>> Argument<lang::Ptr<T>> for &TensorView<'_, T, S> {
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        let (address, elements) = self.place_on(packing)?;
+        let offset = self.place.offset.min(elements);
+        let bytes = |elements: usize| (elements * size_of::<T>()) as u64;
+        packing.push_buffer(address + bytes(offset), bytes(elements - offset));
+        Ok(())
     }
 }
 

@@ -1,0 +1,397 @@
+//! Attention as a program calls it: checks, the choice of an instance, launches.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tilekit::prelude::*;
+use tilekit::{Compiler, Device, LoadedKernel};
+
+use super::check::{Checked, Strides, check};
+use super::empty::empty_rows;
+use super::error::Result;
+use super::masked::masked_arguments;
+use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::options::Options;
+use super::plan::{Numbers, section_of};
+use super::table::{DenseHandles, Instance, Operand, masked};
+
+/// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
+///
+/// Tensors are views of `[batch, heads, tokens, depth]`. Rows lie dense; other strides are multiples of 16 bytes. K and V may have fewer
+/// heads than Q, each for a group of query heads one after the other. Sums are f32, and results are rounded once.
+///
+/// The first call that needs a kernel compiles and loads it, and the first one of a stream allocates its workspace, which waits
+/// for the device: neither may happen while a graph is captured.
+///
+/// ```
+/// use tilekit::prelude::*;
+/// use tilekit_kernels::attention::{Attention, Options};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let device = Device::auto(); // a GPU where there is one, else the emulator
+/// let stream = Stream::new(&device)?;
+/// let attention = Attention::new(&device);
+///
+/// // As torch has them: batch, tokens, heads, depth in memory.
+/// let (batch, heads, tokens, depth) = (1, 2, 40, 64);
+/// let x = Buffer::from_slice(&device, &vec![bf16::ONE; batch * heads * tokens * depth])?;
+/// let view = x
+///     .view([batch, heads, tokens, depth])
+///     .with_strides([tokens * heads * depth, depth, heads * depth, 1]);
+/// let options = Options { causal: true, window: [Some(15), None], ..Options::default() };
+/// let result = attention.forward(&stream, [&view, &view, &view], &options)?;
+/// stream.synchronize()?;
+/// assert!(result.out.to_vec()?.iter().all(|&x| x == bf16::ONE));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Attention {
+    device: Device,
+    compiler: Compiler,
+    kernels: Mutex<HashMap<KernelName, Box<dyn Any + Send>>>,
+    workspaces: Mutex<HashMap<u64, Arc<Workspace>>>,
+}
+
+/// Its element types and modifier, its function, and its place in the table of instances.
+type KernelName = (TypeId, &'static str, usize);
+
+/// What the launches of one stream share, which run one after the other.
+struct Workspace {
+    /// From which tiles are drawn; 0 between launches.
+    counter: Buffer<i32>,
+    /// Stands for offsets, logits and data that a call does not have.
+    nothing: (Buffer<i32>, Buffer<f32>),
+}
+
+/// What attention gives: the output `[batch, heads, tokens, depth]` without gaps, and the natural logarithm of the sum of exponentials of each
+/// query's scores, `[batch, heads, tokens]`. A query that sees no key has a row of zeros and -inf.
+pub struct Forward<T> {
+    /// The output.
+    pub out: Buffer<T>,
+    /// LSE.
+    pub lse: Buffer<f32>,
+}
+
+type View<'a, T> = TensorView<'a, T>;
+
+impl Attention {
+    /// On `device`. Nothing is compiled yet.
+    pub fn new(device: &Device) -> Attention {
+        Attention {
+            device: device.clone(),
+            compiler: Compiler::default(),
+            kernels: Mutex::default(),
+            workspaces: Mutex::default(),
+        }
+    }
+
+    /// Attention of `[q, k, v]`, into new buffers.
+    ///
+    /// # Errors
+    /// [`Error::Argument`](super::Error::Argument) names what does not fit; otherwise what the device has against it.
+    pub fn forward<T: Operand>(
+        &self,
+        stream: &Stream,
+        qkv: [&View<'_, T>; 3],
+        options: &Options<'_>,
+    ) -> Result<Forward<T>> {
+        let shape = |view: &View<'_, T>| view.place().shape.clone();
+        let [q, v] = [shape(qkv[0]), shape(qkv[2])];
+        let extent = |shape: &[usize], dim: usize| shape.get(dim).copied().unwrap_or(0);
+        let rows = extent(&q, 0) * extent(&q, 1) * extent(&q, 2);
+        let out = Buffer::new(&self.device, rows * extent(&v, 3))?;
+        let lse = Buffer::new(&self.device, rows)?;
+        let place = [0, 1, 2].map(|dim| extent(&q, dim));
+        let of_out = out.view([place[0], place[1], place[2], extent(&v, 3)]);
+        self.forward_into(stream, qkv, &of_out, &lse, options)?;
+        Ok(Forward { out, lse })
+    }
+
+    /// Attention of `[q, k, v]` into `out`, whose strides are as free as theirs, and `lse`.
+    ///
+    /// # Errors
+    /// As for [`forward`](Attention::forward).
+    pub fn forward_into<T: Operand>(
+        &self,
+        stream: &Stream,
+        qkv: [&View<'_, T>; 3],
+        out: &View<'_, T>,
+        lse: &Buffer<f32>,
+        options: &Options<'_>,
+    ) -> Result<()> {
+        let checked = check(qkv, out, lse, options)?;
+        let call = Call {
+            stream,
+            qkv,
+            out,
+            lse,
+            options,
+            checked,
+        };
+        if checked.sizes.keys == 0 {
+            return self.launch_empty(&call);
+        }
+        match (options.softcap, options.alibi) {
+            (Some(_), _) => self.launch_masked::<T, Softcap>(&call, None),
+            (None, Some(slopes)) => self.launch_masked::<T, Alibi>(&call, Some(slopes)),
+            (None, None) => match Self::dense_instance(&call) {
+                Some((index, instance)) => self.launch_dense(&call, index, &instance),
+                None => self.launch_masked::<T, Plain>(&call, None),
+            },
+        }
+    }
+
+    /// Attention of `[q, k, v]` into `out` and `lse`, with scores that `M` changes or masks, besides the mask of `options`; `data` is
+    /// what `M` finds as its [`data`](super::Place::data).
+    ///
+    /// # Errors
+    /// As for [`forward`](Attention::forward); and `options` has neither `softcap` nor `alibi`.
+    pub fn forward_modified<T: Operand, M: Modifier>(
+        &self,
+        stream: &Stream,
+        qkv: [&View<'_, T>; 3],
+        out: &View<'_, T>,
+        lse: &Buffer<f32>,
+        options: &Options<'_>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        let checked = check(qkv, out, lse, options)?;
+        super::error::expect(
+            options.softcap.is_none() && options.alibi.is_none(),
+            "options",
+            || "softcap or alibi beside a modifier".to_string(),
+            "the modifier alone: it can do both",
+        )?;
+        let call = Call {
+            stream,
+            qkv,
+            out,
+            lse,
+            options,
+            checked,
+        };
+        if checked.sizes.keys == 0 {
+            return self.launch_empty(&call);
+        }
+        self.launch_masked::<T, M>(&call, data)
+    }
+
+    /// The tuned instance for a call, if there is one.
+    fn dense_instance<T: Operand>(
+        call: &Call<'_, T>,
+    ) -> Option<(usize, Instance<DenseHandles<T>>)> {
+        let Checked { sizes, mask, .. } = call.checked;
+        let views = [call.qkv[0], call.qkv[1], call.qkv[2], call.out];
+        let is_causal = mask.right == Some(0) && mask.left.is_none() && mask.chunk.is_none();
+        let is_dense = (mask.is_full() || is_causal)
+            && sizes.queries == sizes.keys
+            && call.options.sinks.is_none()
+            && call.options.lengths.is_none()
+            && views
+                .iter()
+                .all(|view| Strides::of(view).is_one_head_after_another());
+        let mut instances = T::dense().0.into_iter().enumerate();
+        let fits = |(_, instance): &(usize, Instance<_>)| {
+            instance.depths == sizes.depths && instance.is_causal == is_causal
+        };
+        instances.find(fits).filter(|_| is_dense)
+    }
+
+    fn launch_dense<T: Operand>(
+        &self,
+        call: &Call<'_, T>,
+        index: usize,
+        instance: &Instance<DenseHandles<T>>,
+    ) -> Result<()> {
+        let Checked { sizes, scale, .. } = call.checked;
+        let kernel = self.kernel::<T, _>("forward", index, instance)?;
+        let workspace = self.workspace(call.stream)?;
+        let heads = sizes.batch * sizes.heads;
+        let head_bytes = 2 * sizes.keys * sizes.depths[0] * size_of::<T>();
+        let section = section_of(heads, head_bytes, instance.is_causal);
+        let tiles = sizes.queries.div_ceil(instance.tile.rows) * heads;
+        let kv_heads = sizes.batch * sizes.kv_heads;
+        kernel.launch(
+            call.stream,
+            self.programs(&kernel, tiles)?,
+            (
+                in_line(call.qkv[0], heads),
+                in_line(call.qkv[1], kv_heads),
+                in_line(call.qkv[2], kv_heads),
+                in_line(call.out, heads),
+                call.lse,
+                &workspace.counter,
+                heads as i32,
+                (sizes.heads / sizes.kv_heads) as i32,
+                sizes.queries as i32,
+                section as i32,
+                scale * LOG2_E as f32,
+            ),
+        )?;
+        Ok(())
+    }
+
+    fn launch_masked<T: Operand, M: Modifier>(
+        &self,
+        call: &Call<'_, T>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        let Checked {
+            sizes, mask, scale, ..
+        } = call.checked;
+        let group = sizes.heads / sizes.kv_heads;
+        // Heads are packed where the queries of one do not fill a tile.
+        let fits = |(_, instance): &(usize, Instance<_>)| {
+            let Instance { depths, tile, .. } = instance;
+            let is_packed = tile.pack > 1;
+            *depths == sizes.depths
+                && (!is_packed || (group.is_multiple_of(tile.pack) && sizes.queries < tile.rows))
+        };
+        let mut instances = masked::<T, M>().into_iter().enumerate();
+        let (index, instance) = instances
+            .find(fits)
+            .expect("the check of a call knows the depths of this table");
+        let kernel = self.kernel::<(T, M), _>("forward_masked", index, &instance)?;
+        let workspace = self.workspace(call.stream)?;
+        let numbers = Numbers::new(sizes, mask, instance.tile, size_of::<T>());
+        let pack = instance.tile.pack;
+        let (no_offsets, no_numbers) = &workspace.nothing;
+        let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {
+            [lengths.query_offsets, lengths.key_offsets]
+        });
+        let of_out = Strides::of(call.out);
+        kernel.launch(
+            call.stream,
+            self.programs(&kernel, numbers.tiles)?,
+            masked_arguments!(
+                maps: [packed(call.qkv[0], pack), call.qkv[1], call.qkv[2], packed(call.out, pack)],
+                results: [call.out, call.lse, &workspace.counter],
+                offsets: [offsets[0], offsets[1]],
+                data: [call.options.sinks.unwrap_or(no_numbers), data.unwrap_or(no_numbers)],
+                numbers: numbers,
+                flags: [call.options.lengths.is_some(), call.options.sinks.is_some()],
+                factors: M::factors(scale, call.options.softcap.unwrap_or(1.0)),
+                strides: [of_out.head, of_out.token],
+                lse_stride: call.qkv[0].place().shape[2]
+            ),
+        )?;
+        Ok(())
+    }
+
+    /// Rows of zeros, and LSE of the sinks alone.
+    fn launch_empty<T: Operand>(&self, call: &Call<'_, T>) -> Result<()> {
+        let instance = Instance {
+            depths: call.checked.sizes.depths,
+            tile: super::plan::Tile {
+                rows: 1,
+                keys: 0,
+                pack: 1,
+            },
+            is_causal: false,
+            compile: |compiler| empty_rows::<T>.compile(compiler),
+        };
+        let kernel = self.kernel::<T, _>("empty_rows", 0, &instance)?;
+        let workspace = self.workspace(call.stream)?;
+        let shape = &call.out.place().shape;
+        let strides = Strides::of(call.out);
+        kernel.launch(
+            call.stream,
+            grid([shape[2], shape[0] * shape[1]]),
+            (
+                call.out,
+                call.lse,
+                call.options.sinks.unwrap_or(&workspace.nothing.1),
+                i32::from(call.options.sinks.is_some()),
+                shape[1] as i32,
+                shape[3] as i32,
+                strides.batch as i64,
+                strides.head as i64,
+                strides.token as i64,
+            ),
+        )?;
+        Ok(())
+    }
+
+    /// A kernel for element types and modifiers `K`, loaded at its first use.
+    fn kernel<K: 'static, H: 'static>(
+        &self,
+        name: &'static str,
+        index: usize,
+        instance: &Instance<H>,
+    ) -> Result<LoadedKernel<H>> {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (TypeId::of::<K>(), name, index);
+        let loaded = kernels.get(&key).and_then(|kernel| kernel.downcast_ref());
+        if let Some(loaded) = loaded {
+            return Ok(LoadedKernel::clone(loaded));
+        }
+        let loaded = (instance.compile)(&self.compiler)?.load(&self.device)?;
+        kernels.insert(key, Box::new(loaded.clone()));
+        Ok(loaded)
+    }
+
+    fn workspace(&self, stream: &Stream) -> Result<Arc<Workspace>> {
+        let mut workspaces = self
+            .workspaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(workspace) = workspaces.get(&stream.number()) {
+            return Ok(Arc::clone(workspace));
+        }
+        let workspace = Arc::new(Workspace {
+            counter: Buffer::zeros(&self.device, 1)?,
+            nothing: (
+                Buffer::zeros(&self.device, 1)?,
+                Buffer::zeros(&self.device, 1)?,
+            ),
+        });
+        workspaces.insert(stream.number(), Arc::clone(&workspace));
+        Ok(workspace)
+    }
+
+    /// Programs of a persistent kernel: as many as run at a time, and on the emulator, which runs any number, a few.
+    fn programs<H>(&self, kernel: &LoadedKernel<H>, tiles: usize) -> Result<usize> {
+        if self.device.is_cuda() {
+            Ok(kernel.resident()?.programs(tiles))
+        } else {
+            Ok(tiles.clamp(1, 4))
+        }
+    }
+}
+
+/// A call that has been checked.
+struct Call<'a, T> {
+    stream: &'a Stream,
+    qkv: [&'a View<'a, T>; 3],
+    out: &'a View<'a, T>,
+    lse: &'a Buffer<f32>,
+    options: &'a Options<'a>,
+    checked: Checked,
+}
+
+/// The heads of all batches, one after the other.
+fn in_line<'a, T: DeviceElement>(view: &View<'a, T>, heads: usize) -> View<'a, T> {
+    let place = view.place();
+    let Strides { head, token, .. } = Strides::of(view);
+    let of_heads = view.source().view([heads, place.shape[2], place.shape[3]]);
+    of_heads
+        .with_strides([head, token, 1])
+        .with_offset(place.offset)
+}
+
+/// `pack` heads beside each other, behind the tokens.
+fn packed<'a, T: DeviceElement>(view: &View<'a, T>, pack: usize) -> View<'a, T> {
+    let (place, strides) = (view.place(), Strides::of(view));
+    let shape = &place.shape;
+    let packs = [shape[0], shape[1] / pack, shape[2], pack, shape[3]];
+    let between = [
+        strides.batch,
+        strides.head * pack,
+        strides.token,
+        strides.head,
+        1,
+    ];
+    let packs = view.source().view(packs).with_strides(between);
+    packs.with_offset(place.offset)
+}

@@ -1,0 +1,321 @@
+//! What can be wrong with a call.
+
+use tilekit::prelude::*;
+
+use super::error::{Result, expect};
+use super::modifier::Plain;
+use super::options::{Lengths, Options};
+use super::plan::{Mask, Sizes};
+use super::table::{Operand, masked};
+
+/// Elements along which indices of 32 bits may count.
+const MOST: usize = 1 << 28;
+
+/// What a launch needs of a call without mistakes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked {
+    pub(super) sizes: Sizes,
+    pub(super) mask: Mask,
+    pub(super) scale: f32,
+}
+
+/// Elements from one batch, head and token of a tensor to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Strides {
+    pub(super) batch: usize,
+    pub(super) head: usize,
+    pub(super) token: usize,
+    /// Batches and heads of the tensor.
+    counts: [usize; 2],
+}
+
+impl Strides {
+    /// Those of a view of four dimensions.
+    pub(super) fn of<T: DeviceElement>(view: &TensorView<'_, T>) -> Strides {
+        let place = view.place();
+        Strides {
+            batch: place.strides[0],
+            head: place.strides[1],
+            token: place.strides[2],
+            counts: [place.shape[0], place.shape[1]],
+        }
+    }
+
+    /// Whether the heads of all batches are equally far from each other.
+    pub(super) fn is_one_head_after_another(self) -> bool {
+        let [batches, heads] = self.counts;
+        batches == 1 || heads == 1 && self.head == self.batch || self.batch == heads * self.head
+    }
+}
+
+/// Checks a call; names the first argument that is wrong.
+pub(super) fn check<T: Operand>(
+    [q, k, v]: [&TensorView<'_, T>; 3],
+    out: &TensorView<'_, T>,
+    lse: &Buffer<f32>,
+    options: &Options<'_>,
+) -> Result<Checked> {
+    let of_q = extents("q", q)?;
+    let of_k = extents("k", k)?;
+    let of_v = extents("v", v)?;
+    let of_out = extents("out", out)?;
+    check_shapes([of_q, of_k, of_v])?;
+    let [batch, heads, queries, depth] = of_q;
+    let expected = [batch, heads, queries, of_v[3]];
+    expect(
+        of_out == expected,
+        "out",
+        || format!("shape {of_out:?}"),
+        format!("{expected:?}"),
+    )?;
+    expect(
+        lse.len() == batch * heads * queries,
+        "lse",
+        || format!("{} elements", lse.len()),
+        format!(
+            "{}: one for each query of each head",
+            batch * heads * queries
+        ),
+    )?;
+    for (name, view) in [("q", q), ("k", k), ("v", v), ("out", out)] {
+        check_strides(name, view)?;
+    }
+    let sizes = Sizes {
+        batch,
+        heads,
+        kv_heads: of_k[1],
+        queries,
+        keys: of_k[2],
+        depths: [depth, of_v[3]],
+    };
+    check_depths::<T>(sizes.depths)?;
+    let sizes = match options.lengths {
+        Some(lengths) => check_lengths(lengths, sizes, options)?,
+        None => sizes,
+    };
+    check_options(options, sizes)?;
+    Ok(Checked {
+        sizes,
+        mask: options.mask(),
+        scale: options.scale.unwrap_or(1.0 / (depth as f32).sqrt()),
+    })
+}
+
+/// Batches, heads, tokens and depth of a view.
+fn extents<T: DeviceElement>(name: &'static str, view: &TensorView<'_, T>) -> Result<[usize; 4]> {
+    let place = view.place();
+    let (rank, steps) = (place.shape.len(), place.strides.len());
+    expect(
+        rank == 4 && steps == 4,
+        name,
+        || format!("{rank} dimensions and {steps} strides"),
+        "4 of each: batch, heads, tokens, depth",
+    )?;
+    let shape = std::array::from_fn(|dim| place.shape[dim]);
+    let most = shape.iter().copied().max().unwrap_or(0);
+    expect(
+        most <= MOST,
+        name,
+        || format!("shape {shape:?}"),
+        format!("at most {MOST} along a dimension"),
+    )?;
+    Ok(shape)
+}
+
+/// Shapes of Q, K and V that belong together.
+fn check_shapes([q, k, v]: [[usize; 4]; 3]) -> Result<()> {
+    let names = ["batch", "heads", "tokens", "depth"];
+    for (dim, name) in names.iter().enumerate() {
+        let found = || format!("{name} {}", q[dim]);
+        expect(q[dim] > 0, "q", found, format!("{name} of 1 or more"))?;
+    }
+    let found = |name: &str, is: usize| format!("{name} {is}");
+    expect(
+        k[0] == q[0],
+        "k",
+        || found("batch", k[0]),
+        format!("{}, that of q", q[0]),
+    )?;
+    expect(
+        k[3] == q[3],
+        "k",
+        || found("depth", k[3]),
+        format!("{}, that of q", q[3]),
+    )?;
+    expect(
+        k[1] > 0 && q[1].is_multiple_of(k[1]),
+        "k",
+        || found("heads", k[1]),
+        format!("a divisor of q's {} heads", q[1]),
+    )?;
+    for (dim, name) in names.iter().enumerate().take(3) {
+        expect(
+            v[dim] == k[dim],
+            "v",
+            || found(name, v[dim]),
+            format!("{}, that of k", k[dim]),
+        )?;
+    }
+    let rows = q[0].saturating_mul(q[1]).saturating_mul(q[2]);
+    expect(
+        rows <= MOST,
+        "q",
+        || format!("{rows} rows in all heads"),
+        format!("at most {MOST}"),
+    )
+}
+
+/// Strides that a tensor map takes.
+fn check_strides<T: DeviceElement>(name: &'static str, view: &TensorView<'_, T>) -> Result<()> {
+    const UNIT_BYTES: usize = 16;
+    let unit = UNIT_BYTES / size_of::<T>();
+    let place = view.place();
+    let last = place.strides[3];
+    expect(
+        last == 1,
+        name,
+        || format!("a stride of {last} along the depth"),
+        "1",
+    )?;
+    let found = || format!("an offset of {} elements", place.offset);
+    let expected = format!("a multiple of {unit}, {UNIT_BYTES} bytes");
+    expect(
+        place.offset.is_multiple_of(unit),
+        name,
+        found,
+        expected.as_str(),
+    )?;
+    for (dim, of) in ["batches", "heads", "tokens"].into_iter().enumerate() {
+        let stride = place.strides[dim];
+        let is_used = place.shape[dim] > 1;
+        expect(
+            !is_used || stride.is_multiple_of(unit),
+            name,
+            || format!("a stride of {stride} elements from one of the {of} to the next"),
+            expected.as_str(),
+        )?;
+    }
+    Ok(())
+}
+
+fn check_depths<T: Operand>(depths: [usize; 2]) -> Result<()> {
+    let mut built: Vec<[usize; 2]> = masked::<T, Plain>().iter().map(|row| row.depths).collect();
+    built.dedup();
+    built.sort_unstable();
+    built.dedup();
+    let list: Vec<String> = built
+        .iter()
+        .map(|[depth, values]| format!("{depth}/{values}"))
+        .collect();
+    let [depth, values] = depths;
+    expect(
+        built.contains(&depths),
+        "q",
+        || format!("depth {depth} with values of {values}"),
+        format!("one that is built (depth/values): {}", list.join(", ")),
+    )
+}
+
+/// Sizes of sequences of several lengths.
+fn check_lengths(lengths: Lengths<'_>, sizes: Sizes, options: &Options<'_>) -> Result<Sizes> {
+    let Lengths {
+        query_offsets,
+        key_offsets,
+        longest,
+    } = lengths;
+    let of_q = query_offsets.len();
+    expect(
+        of_q >= 2,
+        "options.lengths.query_offsets",
+        || format!("{of_q} offsets"),
+        "2 or more: a begin for each sequence and the last end",
+    )?;
+    let of_k = key_offsets.len();
+    expect(
+        of_k == of_q,
+        "options.lengths.key_offsets",
+        || format!("{of_k} offsets"),
+        format!("{of_q}, as many as query_offsets"),
+    )?;
+    let batch = sizes.batch;
+    expect(
+        batch == 1,
+        "q",
+        || format!("batch {batch}"),
+        "1, since options.lengths says where sequences begin",
+    )?;
+    let queries = sizes.queries;
+    expect(
+        (1..=queries).contains(&longest),
+        "options.lengths.longest",
+        || longest.to_string(),
+        format!("1 to q's {queries} tokens"),
+    )?;
+    expect(
+        !options.from_first,
+        "options.from_first",
+        || "true beside lengths".to_string(),
+        "false: places count from the end of each sequence",
+    )?;
+    Ok(Sizes {
+        batch: of_q - 1,
+        queries: longest,
+        ..sizes
+    })
+}
+
+fn check_options(options: &Options<'_>, sizes: Sizes) -> Result<()> {
+    for (name, value) in [
+        ("options.scale", options.scale),
+        ("options.softcap", options.softcap),
+    ] {
+        let is_right = value.is_none_or(|value| value.is_finite() && value > 0.0);
+        expect(
+            is_right,
+            name,
+            || format!("{value:?}"),
+            "a finite number above 0",
+        )?;
+    }
+    expect(
+        options.softcap.is_none() || options.alibi.is_none(),
+        "options.softcap",
+        || "softcap beside alibi".to_string(),
+        "one of them; a `Modifier` can do both",
+    )?;
+    let heads = sizes.heads;
+    for (name, buffer) in [
+        ("options.alibi", options.alibi),
+        ("options.sinks", options.sinks),
+    ] {
+        let is_right = buffer.is_none_or(|buffer| buffer.len() == heads);
+        let found = || format!("{} elements", buffer.map_or(0, Buffer::len));
+        expect(
+            is_right,
+            name,
+            found,
+            format!("{heads}, one for each head of q"),
+        )?;
+    }
+    let behind = options.window[1];
+    let is_right = !options.causal || behind.is_none_or(|behind| behind == 0);
+    expect(
+        is_right,
+        "options.window",
+        || format!("{} keys behind", behind.unwrap_or(0)),
+        "none or 0 with causal",
+    )?;
+    expect(
+        options.chunk != Some(0),
+        "options.chunk",
+        || "0 keys".to_string(),
+        "1 or more",
+    )?;
+    let (queries, keys) = (sizes.queries, sizes.keys);
+    expect(
+        options.chunk.is_none() || !options.from_first || queries == keys,
+        "options.chunk",
+        || format!("chunks that count from the first of {queries} queries and {keys} keys"),
+        "as many queries as keys, or from_first false",
+    )
+}

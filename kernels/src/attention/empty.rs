@@ -1,0 +1,34 @@
+//! Attention to no keys at all, of which no tensor map can be made.
+
+use tilekit::prelude::*;
+
+/// Columns that a program writes at a time.
+const COLUMNS: usize = 256;
+
+/// Rows of zeros, and LSE of `sinks` alone (-inf without them): a program for each token and each head of each batch. `out` has rows of
+/// `columns`, whose batches, heads and tokens are its strides apart.
+#[kernel(warps = 1, instances(<bf16>, <f16>))]
+pub fn empty_rows<T: Float>(
+    out: Ptr<T>,
+    lse: Ptr<f32>,
+    #[align(4)] sinks: Ptr<f32>,
+    has_sinks: i32,
+    heads: i32,
+    columns: i32,
+    #[multiple_of(8)] batch_stride: i64,
+    #[multiple_of(8)] head_stride: i64,
+    #[multiple_of(8)] token_stride: i64,
+) {
+    assume(heads > 0);
+    let (token, all_heads) = (program_id(0), program_id(1));
+    let (batch, head) = (all_heads / heads, all_heads % heads);
+    let row = batch.cast::<i64>() * batch_stride
+        + head.cast::<i64>() * head_stride
+        + token.cast::<i64>() * token_stride;
+    let column = arange(0..COLUMNS, Coalesced);
+    let zeros = zeros_like(column).cast::<T>();
+    out.at(row + column).mask(column < columns).store(zeros);
+    let sink = sinks.at(head).mask(has_sinks != 0).other(f32::NEG_INFINITY);
+    lse.at(all_heads * num_programs(0) + token)
+        .store(sink.load());
+}

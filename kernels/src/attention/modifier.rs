@@ -1,0 +1,103 @@
+//! What a kernel of attention does to scores before their softmax, as types: their functions become code of the kernel.
+
+use tilekit::prelude::*;
+
+/// Where scores stand: tensors of one row and of one column, which broadcast.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// The head of the queries, `[rows, 1]`.
+    pub head: Tensor<i32>,
+    /// The place of the query among the keys, `[rows, 1]`: of the last query, that of the last key.
+    pub query: Tensor<i32>,
+    /// The key, `[1, keys]`.
+    pub key: Tensor<i32>,
+    /// What the scores of Q · K are to be multiplied by.
+    pub scale: Scalar<f32>,
+    /// The numbers that the call was given for the modifier.
+    pub data: Ptr<f32>,
+}
+
+/// Changes or masks scores. An author's type has no fields; its functions are traced as part of the kernel.
+///
+/// ```
+/// use tilekit::prelude::*;
+/// use tilekit_kernels::attention::{Modifier, Place};
+///
+/// /// A query sees the keys of its own 32, and each key further away counts less.
+/// #[derive(Clone, Copy)]
+/// struct Local;
+///
+/// impl Modifier for Local {
+///     const MASKS: bool = true;
+///
+///     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32> {
+///         scores * at.scale - (at.query - at.key).abs().cast::<f32>() * 0.1
+///     }
+///
+///     #[device]
+///     fn sees(at: Place) -> Tensor<bool> {
+///         at.key / 32 == at.query / 32
+///     }
+/// }
+/// ```
+pub trait Modifier: Copy + 'static {
+    /// Whether [`sees`](Modifier::sees) masks scores. Then every block of keys is masked, not only those at an edge.
+    const MASKS: bool = false;
+
+    /// Natural exponents, `[rows, keys]`, of the products Q · K.
+    fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32>;
+
+    /// Which scores count, besides those that causality and windows leave.
+    #[device]
+    fn sees(at: Place) -> Tensor<bool> {
+        at.key >= 0
+    }
+
+    /// The factors of a call: that which the kernel is given as [`scale`](Place::scale), and that of the exponents; `scale` is the
+    /// factor of scores, and `cap` the bound of a [`Softcap`].
+    fn factors(scale: f32, _cap: f32) -> [f32; 2] {
+        [scale, 1.0]
+    }
+}
+
+/// Scores as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl Modifier for Plain {
+    fn scores(scores: Tensor<f32>, _: Place) -> Tensor<f32> {
+        scores
+    }
+
+    fn factors(scale: f32, _: f32) -> [f32; 2] {
+        [1.0, scale]
+    }
+}
+
+/// `cap · tanh(score / cap)`, by `tanh.approx`: an error of 2^-11 of the cap.
+#[derive(Clone, Copy, Debug)]
+pub struct Softcap;
+
+impl Modifier for Softcap {
+    fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32> {
+        (scores * at.scale).tanh_approx()
+    }
+
+    fn factors(scale: f32, cap: f32) -> [f32; 2] {
+        [scale / cap, cap]
+    }
+}
+
+/// Attention with linear biases: minus the distance between query and key times the slope of the head, which the data has for each head
+/// of the queries.
+#[derive(Clone, Copy, Debug)]
+pub struct Alibi;
+
+impl Modifier for Alibi {
+    #[device]
+    fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32> {
+        let slope = at.data.at(at.head).load();
+        let distance = (at.query - at.key).abs().cast::<f32>();
+        fma(scores, at.scale, -(distance * slope))
+    }
+}

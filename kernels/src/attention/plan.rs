@@ -1,0 +1,177 @@
+//! From the sizes of a call to what a kernel is launched with, as data.
+
+/// Sizes of a call. Of sequences of several lengths, `queries` and `keys` are those of the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) batch: usize,
+    /// Heads of Q and of the output.
+    pub(super) heads: usize,
+    /// Heads of K and V.
+    pub(super) kv_heads: usize,
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    /// Elements of a row of Q and K, and of one of V and the output.
+    pub(super) depths: [usize; 2],
+}
+
+/// Which keys a query sees, from so many before its place to so many behind it, and only those of its own chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mask {
+    pub(super) left: Option<usize>,
+    pub(super) right: Option<usize>,
+    pub(super) chunk: Option<usize>,
+    /// Whether the first query's place is that of the first key, and not the last one's that of the last.
+    pub(super) from_first: bool,
+}
+
+impl Mask {
+    /// Whether a query sees every key.
+    pub(super) fn is_full(self) -> bool {
+        (self.left, self.right, self.chunk) == (None, None, None)
+    }
+}
+
+/// The tile of an instance: its rows, the keys of a block, and the query heads that stand side by side in a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tile {
+    pub(super) rows: usize,
+    pub(super) keys: usize,
+    pub(super) pack: usize,
+}
+
+/// The numbers that a launch of `forward_masked` passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) batch: i32,
+    pub(super) heads: i32,
+    pub(super) query_heads: i32,
+    pub(super) queries: i32,
+    pub(super) keys: i32,
+    pub(super) left: i32,
+    pub(super) right: i32,
+    pub(super) chunk: i32,
+    pub(super) section: i32,
+    /// Tiles of all heads.
+    pub(super) tiles: usize,
+}
+
+/// Further than any key is, while sums of two such numbers are still an i32.
+const FAR: i32 = 1 << 29;
+
+/// Bytes of K and V of the heads of a section: what stays in the 50 MiB of L2 beside everything else.
+const SECTION_BYTES: usize = 32 << 20;
+
+/// Heads of a section. Without a mask all tiles take the same time, and those of one head follow each other.
+pub(super) fn section_of(heads: usize, head_bytes: usize, is_masked: bool) -> usize {
+    if is_masked {
+        (SECTION_BYTES / head_bytes.max(1)).clamp(1, heads)
+    } else {
+        1
+    }
+}
+
+impl Numbers {
+    /// Those of a call with a tile; elements have `element_bytes`.
+    pub(super) fn new(sizes: Sizes, mask: Mask, tile: Tile, element_bytes: usize) -> Numbers {
+        let Sizes {
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            depths,
+        } = sizes;
+        let packs = heads / tile.pack;
+        let shift = if mask.from_first {
+            keys as i32 - queries as i32
+        } else {
+            0
+        };
+        let reach = |reach: Option<usize>, shift: i32| {
+            reach.map_or(FAR, |reach| {
+                (reach.min(FAR as usize) as i32 + shift).min(FAR)
+            })
+        };
+        let head_bytes = keys * (depths[0] + depths[1]) * element_bytes;
+        Numbers {
+            batch: batch as i32,
+            heads: packs as i32,
+            query_heads: (heads / kv_heads / tile.pack) as i32,
+            queries: queries as i32,
+            keys: keys as i32,
+            left: reach(mask.left, shift),
+            right: reach(mask.right, -shift),
+            chunk: mask
+                .chunk
+                .map_or(FAR, |chunk| chunk.min(FAR as usize) as i32),
+            section: section_of(packs * batch, head_bytes, !mask.is_full()) as i32,
+            tiles: (queries * tile.pack).div_ceil(tile.rows) * packs * batch,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: Sizes = Sizes {
+        batch: 2,
+        heads: 16,
+        kv_heads: 2,
+        queries: 100,
+        keys: 300,
+        depths: [128, 128],
+    };
+    const TILE: Tile = Tile {
+        rows: 128,
+        keys: 128,
+        pack: 8,
+    };
+
+    #[test]
+    fn packed_heads_are_counted_as_one() {
+        let numbers = Numbers::new(SIZES, Mask::default(), TILE, 2);
+        assert_eq!((numbers.heads, numbers.query_heads), (2, 1));
+        assert_eq!(numbers.tiles, 7 * 2 * 2);
+        assert_eq!(
+            (numbers.left, numbers.right, numbers.chunk),
+            (FAR, FAR, FAR)
+        );
+        let single = Tile { pack: 1, ..TILE };
+        let numbers = Numbers::new(SIZES, Mask::default(), single, 2);
+        assert_eq!((numbers.heads, numbers.query_heads), (16, 8));
+        assert_eq!(numbers.tiles, 16 * 2);
+    }
+
+    #[test]
+    fn places_count_from_the_first_key_or_from_the_last() {
+        let mask = Mask {
+            left: Some(10),
+            right: Some(0),
+            ..Mask::default()
+        };
+        let numbers = Numbers::new(SIZES, mask, TILE, 2);
+        assert_eq!((numbers.left, numbers.right), (10, 0));
+        let mask = Mask {
+            from_first: true,
+            ..mask
+        };
+        let numbers = Numbers::new(SIZES, mask, TILE, 2);
+        assert_eq!((numbers.left, numbers.right), (210, -200));
+    }
+
+    #[test]
+    fn sections_fit_l2_where_tiles_differ() {
+        let long = Sizes {
+            keys: 16384,
+            ..SIZES
+        };
+        let causal = Mask {
+            right: Some(0),
+            ..Mask::default()
+        };
+        let section = |mask| Numbers::new(long, mask, Tile { pack: 1, ..TILE }, 2).section;
+        assert_eq!(section(causal), 4);
+        assert_eq!(section(Mask::default()), 1);
+    }
+}

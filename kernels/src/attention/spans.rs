@@ -1,0 +1,355 @@
+//! Heads of which each row sees a span of keys: causal masks, windows, chunks and sequences of any lengths are spans.
+
+use std::marker::PhantomData;
+
+use tilekit::prelude::*;
+
+use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS, load};
+use super::modifier::{Modifier, Place};
+use super::softmax::Softmax;
+use super::tiles::Tiles;
+
+/// Which keys a query sees. Its place is counted so that the last query is at the last key: `place - left` to `place + right`, of
+/// those that its chunk of `chunk` keys has.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    pub(super) left: Scalar<i32>,
+    pub(super) right: Scalar<i32>,
+    pub(super) chunk: Scalar<i32>,
+}
+
+/// The sequences of a launch: `queries` and `keys` long, or with offsets between the lines of all, at `offsets`.
+#[derive(Clone, Copy)]
+pub(super) struct Lengths {
+    pub(super) is_ragged: Scalar<bool>,
+    pub(super) offsets: [Ptr<i32>; 2],
+    /// The longest.
+    pub(super) queries: Scalar<i32>,
+    pub(super) keys: Scalar<i32>,
+}
+
+/// Where results go.
+#[derive(Clone, Copy)]
+pub(super) struct Results<T> {
+    pub(super) out: Ptr<T>,
+    /// Elements from one head, and from one token, to the next.
+    pub(super) strides: [Scalar<i64>; 2],
+    pub(super) lse: Ptr<f32>,
+    /// LSE of a head.
+    pub(super) lse_stride: Scalar<i32>,
+    /// Logits that each head's sum has besides its scores'.
+    pub(super) sinks: Ptr<f32>,
+    pub(super) has_sinks: Scalar<bool>,
+}
+
+/// Q and the output are `[batch, heads, tokens, PACK, depth]`: `pack` query heads that share K and V stand side by side in a tile, with
+/// the head the fastest. K and V are `[batch, heads, tokens, depth]`.
+#[derive(Clone, Copy)]
+pub(super) struct Spans<T, M> {
+    pub(super) maps: [TensorMap<T>; 4],
+    pub(super) lengths: Lengths,
+    pub(super) window: Window,
+    pub(super) results: Results<T>,
+    pub(super) tiles: Tiles,
+    /// Packed heads of a batch, and of a head of K and V.
+    pub(super) heads: Scalar<i32>,
+    pub(super) query_heads: Scalar<i32>,
+    pub(super) log2_scale: Scalar<f32>,
+    pub(super) score_scale: Scalar<f32>,
+    pub(super) data: Ptr<f32>,
+    pub(super) pack: usize,
+    /// Whether every block is masked: where products take long, masks cost less than the registers of loops without.
+    pub(super) masks_all: bool,
+    /// Rows of a tile, and keys of a block.
+    pub(super) tile: [usize; 2],
+    pub(super) modifier: PhantomData<fn() -> M>,
+}
+
+/// A tile: its head, its first row, and where its sequence begins.
+#[derive(Clone, Copy)]
+pub(super) struct SpanTile {
+    batch: Scalar<i32>,
+    head: Scalar<i32>,
+    kv_head: Scalar<i32>,
+    row: Scalar<i32>,
+    starts: [Scalar<i32>; 2],
+    lengths: [Scalar<i32>; 2],
+}
+
+/// The rows of a warpgroup, and the keys `low..high` that they see.
+#[derive(Clone, Copy)]
+pub(super) struct SpanRows {
+    tile: SpanTile,
+    first: Scalar<i32>,
+    low: Tensor<i32>,
+    high: Tensor<i32>,
+    output: Output,
+}
+
+/// Where the results of a warpgroup's rows go: all that is kept of a tile over its blocks.
+#[derive(Clone, Copy)]
+struct Output {
+    /// The head, counted over all batches.
+    line: Scalar<i32>,
+    /// The token of the first row, counted over all sequences.
+    token: Scalar<i32>,
+    /// Rows up to the end of the sequence.
+    rows: Scalar<i32>,
+}
+
+impl SpanRows {
+    /// The rows, counted anew where they are needed: a loop that carries them has fewer registers.
+    #[device]
+    fn numbers(self) -> Tensor<i32> {
+        self.first + arange(0..ROWS, self.low.layout())
+    }
+}
+
+/// A number, or the elements of a tensor.
+macro_rules! span {
+    ($self:ident, $tile:ident, $token:expr) => {{
+        let place = $token + ($tile.lengths[1] - $tile.lengths[0]);
+        let chunk = $self.window.chunk;
+        let first = maximum(place, 0) / chunk * chunk;
+        let low = maximum(maximum(place - $self.window.left, first), 0);
+        let end = minimum(place + $self.window.right + 1, first + chunk);
+        [low, maximum(minimum(end, $tile.lengths[1]), 0)]
+    }};
+}
+
+impl<T: Element, M: Modifier> Spans<T, M> {
+    /// The keys `low..high` of one token.
+    #[device]
+    fn span(self, tile: SpanTile, token: Scalar<i32>) -> [Scalar<i32>; 2] {
+        span!(self, tile, token)
+    }
+
+    /// The keys `low..high` of each token.
+    #[device]
+    fn spans(self, tile: SpanTile, token: Tensor<i32>) -> [Tensor<i32>; 2] {
+        span!(self, tile, token)
+    }
+
+    /// The token of a row, at most the last one.
+    #[device]
+    fn last_token(self, tile: SpanTile, row: Scalar<i32>) -> Scalar<i32> {
+        minimum(row / self.pack, tile.lengths[0] - 1)
+    }
+
+    #[device]
+    fn place(self, rows: SpanRows, key: Tensor<i32>) -> Place {
+        let SpanTile { head, lengths, .. } = rows.tile;
+        let row = rows.numbers();
+        let token = row / self.pack;
+        Place {
+            head: (head * self.pack + row % self.pack).expand_dims(1),
+            query: (token + (lengths[1] - lengths[0])).expand_dims(1),
+            key,
+            scale: self.score_scale,
+            data: self.data,
+        }
+    }
+}
+
+impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
+    type Tile = SpanTile;
+    type Rows = SpanRows;
+
+    fn count(self) -> Scalar<i32> {
+        self.tiles.count()
+    }
+
+    #[device]
+    fn tile(self, number: Scalar<i32>) -> SpanTile {
+        let [block, head] = self.tiles.place(number);
+        let Lengths {
+            is_ragged,
+            offsets,
+            queries,
+            keys,
+        } = self.lengths;
+        let (batch, head) = (head / self.heads, head % self.heads);
+        let ends = [0, 1].map(|after| {
+            offsets.map(|offsets| {
+                let of_batch = offsets.at(batch + after);
+                of_batch.mask(is_ragged).other(0).load()
+            })
+        });
+        let length =
+            |side: usize, all: Scalar<i32>| select(is_ragged, ends[1][side] - ends[0][side], all);
+        SpanTile {
+            batch: select(is_ragged, 0, batch),
+            head,
+            kv_head: head / self.query_heads,
+            row: block * self.tile[0],
+            starts: ends[0],
+            lengths: [length(0, queries), length(1, keys)],
+        }
+    }
+
+    #[device]
+    fn blocks(self, tile: SpanTile) -> Blocks {
+        let [rows, keys] = self.tile;
+        let [low, _] = self.span(tile, tile.row / self.pack);
+        let [_, high] = self.span(tile, self.last_token(tile, tile.row + rows - 1));
+        let bottom = low / keys;
+        // Rows that see nothing have a block as well, which is masked as a whole.
+        let top = maximum(cdiv(high, keys), bottom + 1);
+        Blocks {
+            top,
+            count: top - bottom,
+        }
+    }
+
+    #[device]
+    fn has_rows(self, tile: SpanTile) -> Option<Scalar<bool>> {
+        Some(tile.row < tile.lengths[0] * self.pack)
+    }
+
+    #[device]
+    fn rows(self, tile: SpanTile, group: usize, layout: Slice) -> SpanRows {
+        let first = tile.row + group * ROWS;
+        let row = first + arange(0..ROWS, layout);
+        let [low, high] = self.spans(tile, row / self.pack);
+        SpanRows {
+            tile,
+            first,
+            low,
+            high,
+            output: Output {
+                line: tile.batch * self.heads + tile.head,
+                token: tile.starts[0] + first / self.pack,
+                rows: tile.lengths[0] * self.pack - first,
+            },
+        }
+    }
+
+    #[device]
+    fn sees(self, rows: SpanRows, key: Tensor<i32>) -> Tensor<bool> {
+        let seen = (key >= rows.low.expand_dims(1)) & (key < rows.high.expand_dims(1));
+        if M::MASKS {
+            seen & M::sees(self.place(rows, key))
+        } else {
+            seen
+        }
+    }
+
+    #[device]
+    fn scores(self, rows: SpanRows, key: Tensor<i32>, scores: Tensor<f32>) -> Tensor<f32> {
+        M::scores(scores, self.place(rows, key))
+    }
+
+    #[device]
+    fn edges(self, rows: SpanRows, blocks: Blocks) -> Edges {
+        if M::MASKS || self.masks_all {
+            return Edges {
+                high: None,
+                low: None,
+                all: true,
+            };
+        }
+        let SpanRows { tile, first, .. } = rows;
+        let keys = self.tile[1];
+        let [_, high] = self.span(tile, first / self.pack);
+        let [low, _] = self.span(tile, self.last_token(tile, first + ROWS - 1));
+        let high = minimum(maximum(blocks.top - high / keys, 1), blocks.count);
+        let low = minimum(maximum(blocks.top - cdiv(low, keys), high), blocks.count);
+        Edges {
+            high: Some(high),
+            low: Some(low),
+            all: false,
+        }
+    }
+
+    fn log2_scale(self) -> Scalar<f32> {
+        self.log2_scale
+    }
+
+    /// Times any scale that a score can have this stays finite.
+    fn least(self) -> f32 {
+        -1e30
+    }
+
+    #[device]
+    fn load_queries(self, tile: SpanTile, group: usize, to: Loads<T>, count: Scalar<i32>) {
+        let row = tile.row + group * ROWS;
+        let token = tile.starts[0] + row / self.pack;
+        let zero = scalar(0);
+        load(
+            to,
+            count,
+            self.maps[0],
+            [tile.batch, tile.head, token, zero, zero],
+        );
+    }
+
+    #[device]
+    fn load_keys(self, tile: SpanTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
+        let first = tile.starts[1] + number * self.tile[1];
+        let at = [tile.batch, tile.kv_head, first, scalar(0)];
+        load(to, count, self.maps[1], at);
+    }
+
+    #[device]
+    fn load_values(self, tile: SpanTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
+        let first = tile.starts[1] + number * self.tile[1];
+        let at = [tile.batch, tile.kv_head, first, scalar(0)];
+        load(to, count, self.maps[2], at);
+    }
+
+    #[device]
+    fn store(self, rows: SpanRows, sums: Tensor<f32>, softmax: Softmax, place: Smem<T>) {
+        let SpanRows { output, low, .. } = rows;
+        let row = arange(0..ROWS, low.layout());
+        let Results {
+            lse,
+            lse_stride,
+            sinks,
+            has_sinks,
+            ..
+        } = self.results;
+        let (batch, of_batch) = (output.line / self.heads, output.line % self.heads);
+        let head = of_batch * self.pack + row % self.pack;
+        let all_heads = output.line * self.pack + row % self.pack;
+        let sink = sinks
+            .at(head)
+            .mask(has_sinks)
+            .other(f32::NEG_INFINITY)
+            .load();
+        let (factor, log_sum_exp) = softmax.finish_with_sink(sink);
+        tma_store_wait_read(0);
+        let factor = factor.expand_dims(1).convert_layout_trivial(sums.layout());
+        place.store((sums * factor).cast::<T>());
+        // A map ends with the last sequence: where another one follows, rows are stored one by one.
+        if !self.lengths.is_ragged | (output.rows >= ROWS) {
+            let out = self.maps[3];
+            let at = [batch, of_batch, output.token, scalar(0), scalar(0)];
+            out.store(at, place.reshape(out.block()));
+        } else {
+            self.store_rows(output, place);
+        }
+        let to = lse.at(all_heads * lse_stride + output.token + row / self.pack);
+        to.mask(row < output.rows).store(log_sum_exp);
+    }
+}
+
+impl<T: Element, M: Modifier> Spans<T, M> {
+    /// Stores the rows in front of the end of their sequence.
+    #[device]
+    fn store_rows(self, output: Output, place: Smem<T>) {
+        let columns = place.shape()[1] as usize;
+        // Lanes along a row, 16 bytes each.
+        let lanes = 1 << (columns / 8).trailing_zeros().min(5);
+        let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
+        let row = arange(0..ROWS, Slice::new(1, layout.clone()));
+        let column = arange(0..columns, Slice::new(0, layout.clone())).expand_dims(0);
+        let Results { out, strides, .. } = self.results;
+        // Sequences of several lengths are one batch.
+        let token = (output.token + row / self.pack).cast::<i64>();
+        let head = (output.line * self.pack + row % self.pack).cast::<i64>();
+        let to = (head * strides[0] + token * strides[1]).expand_dims(1) + column.cast::<i64>();
+        let is_row = row < output.rows;
+        let rows = place.load(layout);
+        out.at(to).mask(is_row.expand_dims(1)).store(rows);
+    }
+}

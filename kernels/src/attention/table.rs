@@ -1,0 +1,136 @@
+//! The instances that calls choose from, as data.
+
+use tilekit::prelude::*;
+use tilekit::{CompiledKernel, Result};
+
+use super::forward::forward;
+use super::mainloop::ROWS;
+use super::masked::forward_masked;
+use super::modifier::Modifier;
+use super::plan::Tile;
+
+/// The parameters of `forward`.
+pub(super) type DenseHandles<T> = (
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    Ptr<f32>,
+    Ptr<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+);
+
+/// The parameters of `forward_masked`.
+pub(super) type MaskedHandles<T> = (
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    Ptr<T>,
+    Ptr<f32>,
+    Ptr<i32>,
+    Ptr<i32>,
+    Ptr<i32>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+    Scalar<f32>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i32>,
+);
+
+/// An instance: what it is for, and how it is compiled.
+pub(super) struct Instance<H> {
+    /// Elements of a row of Q and K, and of V.
+    pub(super) depths: [usize; 2],
+    pub(super) tile: Tile,
+    /// For `forward`: whether it is causal.
+    pub(super) is_causal: bool,
+    pub(super) compile: fn(&Compiler) -> Result<CompiledKernel<H>>,
+}
+
+/// An element type that attention computes with.
+pub trait Operand: Float + Factor<Self, f32> + DeviceElement {
+    /// The instances of `forward`, which are tuned for heads of equally many queries and keys.
+    #[doc(hidden)]
+    fn dense() -> Dense<Self>;
+}
+
+/// The instances of `forward` for an element type.
+pub struct Dense<T>(pub(super) Vec<Instance<DenseHandles<T>>>);
+
+macro_rules! dense {
+    ($($d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {
+        Dense(vec![$(Instance {
+            depths: [$d, $d],
+            tile: Tile { rows: $groups * ROWS, keys: $keys, pack: 1 },
+            is_causal: $causal,
+            compile: |compiler| forward::<Self, $d, $groups, $keys, $causal, $turns>.compile(compiler),
+        }),*])
+    };
+}
+
+impl Operand for bf16 {
+    fn dense() -> Dense<Self> {
+        dense! {
+            64, 3, 128, false, true;
+            64, 3, 128, true, true;
+            128, 2, 176, false, true;
+            128, 2, 128, true, true;
+            256, 2, 80, false, false;
+            256, 2, 64, true, false;
+        }
+    }
+}
+
+impl Operand for f16 {
+    fn dense() -> Dense<Self> {
+        dense! {
+            128, 2, 128, false, true;
+        }
+    }
+}
+
+macro_rules! masked {
+    ($($d:literal, $dv:literal, $groups:literal, $keys:literal, $turns:literal, $pack:literal;)*) => {
+        vec![$(Instance {
+            depths: [$d, $dv],
+            tile: Tile { rows: $groups * ROWS, keys: $keys, pack: $pack },
+            is_causal: false,
+            compile: |compiler| {
+                forward_masked::<T, $d, $dv, $groups, $keys, $turns, $pack, M>.compile(compiler)
+            },
+        }),*]
+    };
+}
+
+/// The instances of `forward_masked`. Those that pack heads come first; blocks of 96 and 192 columns are not cut
+/// into heads, since reshapes of shared memory take powers of two.
+pub(super) fn masked<T: Operand, M: Modifier>() -> Vec<Instance<MaskedHandles<T>>> {
+    masked! {
+        64, 64, 3, 128, true, 8;
+        128, 128, 2, 128, true, 8;
+        256, 256, 2, 64, false, 8;
+        64, 64, 3, 128, true, 1;
+        96, 96, 2, 128, true, 1;
+        128, 128, 2, 128, true, 1;
+        192, 128, 2, 112, true, 1;
+        256, 256, 2, 64, false, 1;
+    }
+}
