@@ -157,6 +157,10 @@ fn nearest_power(magnitude: f64, smallest_exponent: i32) -> u8 {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::float_cmp,
+    reason = "the numbers of a format are compared exactly"
+)]
 mod tests {
     use super::*;
 

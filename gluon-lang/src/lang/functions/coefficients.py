@@ -144,7 +144,7 @@ def erfinv_of(w):
     x = mp.sqrt(-mp.expm1(-w))
     # Newton from the asymptotic form, on the complement, which keeps its bits near 1.
     tail = mp.exp(-w) / (1 + x)
-    y = mp.sqrt(w) * mpf("0.9") if w > 4 else x * mpf("0.886")
+    y = mp.sqrt(w - mp.log(mp.pi * w) / 2) if w > 4 else x * mpf("0.886")
     for _ in range(200):
         step = (mp.erfc(y) - tail) * mp.sqrt(mp.pi) / 2 * mp.exp(y * y)
         step = step / (1 + y * step)
@@ -165,6 +165,73 @@ def atanh_tail(z):
 
 def exp2(r):
     return mpf(2) ** r
+
+
+def sin_pi_rest(t):
+    r = mp.sqrt(t)
+    return (mp.sin(mp.pi * r) / r - mp.pi) / t
+
+
+def cos_pi_rest(t):
+    return (mp.cos(mp.pi * mp.sqrt(t)) - 1) / t
+
+
+def erfinv_share(s):
+    """erfinv(x) / x / r where s = 1 / r and r^2 = -ln(1 - x^2)."""
+    return erfinv_of(1 / s**2) * s
+
+
+def bessel_j0(u):
+    return mp.besselj(0, mp.sqrt(32 * (u + 1)))
+
+
+def bessel_j1(u):
+    x = mp.sqrt(32 * (u + 1))
+    return mp.besselj(1, x) / x
+
+
+def bessel_y0(u):
+    x = mp.sqrt(32 * (u + 1))
+    return mp.bessely(0, x) - 2 / mp.pi * mp.log(x) * mp.besselj(0, x)
+
+
+def bessel_y1(u):
+    x = mp.sqrt(32 * (u + 1))
+    return (mp.bessely(1, x) - 2 / mp.pi * (mp.log(x) * mp.besselj(1, x) - 1 / x)) / x
+
+
+def wave(order, is_sine):
+    """Of z = (8 / x)^2: P or Q x / 8 of J = sqrt(2 / (pi x)) (P cos c - Q sin c), Y = sqrt(2 / (pi x)) (P sin c + Q cos c)."""
+
+    def f(z):
+        x = 8 / mp.sqrt(z)
+        with mp.workprec(500):
+            c = x - (2 * order + 1) * mp.pi / 4
+            j, y = mp.besselj(order, x), mp.bessely(order, x)
+            scale = mp.sqrt(mp.pi * x / 2)
+            if is_sine:
+                return scale * (y * mp.cos(c) - j * mp.sin(c)) * x / 8
+            return scale * (j * mp.cos(c) + y * mp.sin(c))
+
+    return f
+
+
+def bessel_i0(v):
+    x = 4 * (v + 1)
+    return mp.exp(-x) * mp.besseli(0, x)
+
+
+def bessel_i1(v):
+    x = 4 * (v + 1)
+    return mp.exp(-x) * mp.besseli(1, x) / x
+
+
+def bessel_i_far(order):
+    def f(v):
+        x = 16 / (v + 1)
+        return mp.exp(-x) * mp.besseli(order, x) * mp.sqrt(x)
+
+    return f
 
 if __name__ == "__main__":
     import sys
@@ -191,3 +258,20 @@ if __name__ == "__main__":
     show("ATANH_TAIL", "`(2 atanh(s) / s - 2 - 2 z / 3) / z^2` in `z = s^2` for `s <= 3 - sqrt(8)`.", atanh_tail, mpf(2)**-60, (3 - mp.sqrt(8)) ** 2, 9, 64)
     show("LOG2", "`log2(1 + f) / f` for `-1/3 <= f <= 1/3`, as exact as a power in f32 wants.", log2_slope, -mpf(1) / 3, mpf(1) / 3, 15, 64)
     show("EXP2", "`2^r` for `|r| <= 1/2`, as exact as a power in f32 wants.", exp2, -mpf(1) / 2, mpf(1) / 2, 9, 64)
+    both("SIN_PI_REST", "`(sin(pi r) / r - pi) / r^2` in `t = r^2` for `r <= 1/4`.", sin_pi_rest, 0, mpf(1) / 16, 4, 7)
+    both("COS_PI_REST", "`(cos(pi r) - 1) / r^2` in `t = r^2` for `r <= 1/4`.", cos_pi_rest, 0, mpf(1) / 16, 4, 8)
+    show("ERFINV_TAIL_F32", "`erfinv(x) / (x r)` in `s = 1 / r - 0.17`, `r^2 = -ln(1 - x^2)`, for `17 <= r^2 <= 105`.", lambda v: erfinv_share(v + mpf(17) / 100), 1 / mp.sqrt(105) - mpf(17) / 100, 1 / mp.sqrt(17) - mpf(17) / 100, 9, 32)
+    show("ERFINV_TAIL_F64", "`erfinv(x) / (x r)` in `s = 1 / r - 0.11`, `r^2 = -ln(1 - x^2)`, for `37 <= r^2 <= 180`.", lambda v: erfinv_share(v + mpf(11) / 100), 1 / mp.sqrt(180) - mpf(11) / 100, 1 / mp.sqrt(37) - mpf(11) / 100, 20, 64)
+    show("ERFINV_END_F64", "`erfinv(x) / (x r)` in `s = 1 / r - 0.055`, `r^2 = -ln(1 - x^2)`, for `180 <= r^2 <= 746`.", lambda v: erfinv_share(v + mpf(55) / 1000), 1 / mp.sqrt(746) - mpf(55) / 1000, 1 / mp.sqrt(180) - mpf(55) / 1000, 18, 64)
+    show("GAMMA_NEAR_2", "`Gamma(2 + z)` for `|z| <= 1/2`.", lambda z: mp.gamma(2 + z), -mpf(1) / 2, mpf(1) / 2, 20, 64)
+    show("BESSEL_J0", "`J0(x)` in `u = x^2 / 32 - 1` for `x <= 8`.", bessel_j0, -1, 1, 19, 64)
+    show("BESSEL_J1", "`J1(x) / x` in `u = x^2 / 32 - 1` for `x <= 8`.", bessel_j1, mpf(2) ** -60 - 1, 1, 18, 64)
+    show("BESSEL_Y0", "`Y0(x) - 2 / pi ln(x) J0(x)` in `u = x^2 / 32 - 1` for `x <= 8`.", bessel_y0, mpf(2) ** -60 - 1, 1, 20, 64)
+    show("BESSEL_Y1", "`(Y1(x) - 2 / pi (ln(x) J1(x) - 1 / x)) / x` in `u = x^2 / 32 - 1` for `x <= 8`.", bessel_y1, mpf(2) ** -60 - 1, 1, 19, 64)
+    for order in (0, 1):
+        show(f"BESSEL_COS_{order}", f"`P` of J{order} and Y{order} in `z = (8 / x)^2 <= 1`.", wave(order, False), mpf(2) ** -40, 1, 13, 64)
+        show(f"BESSEL_SIN_{order}", f"`Q x / 8` of J{order} and Y{order} in `z = (8 / x)^2 <= 1`.", wave(order, True), mpf(2) ** -40, 1, 13, 64)
+    show("BESSEL_I0", "`e^-x I0(x)` in `v = x / 4 - 1` for `x <= 8`.", bessel_i0, -1, 1, 30, 64)
+    show("BESSEL_I1", "`e^-x I1(x) / x` in `v = x / 4 - 1` for `x <= 8`.", bessel_i1, mpf(2) ** -60 - 1, 1, 29, 64)
+    for order in (0, 1):
+        show(f"BESSEL_I{order}_FAR", f"`e^-x I{order}(x) sqrt(x)` in `v = 16 / x - 1` for `x >= 8`.", bessel_i_far(order), -1 + mpf(2) ** -40, 1, 25, 64)

@@ -75,6 +75,46 @@ BINARY = [
 ]
 
 
+def erfcinv(x):
+    """By Newton's method on the logarithm, which is nearly a parabola."""
+    if x > 1:
+        return -erfcinv(2 - x)
+    w = -mp.log(x)
+    y = mp.sqrt(w) if x < mpf("0.1") else mpf("0.5")
+    for _ in range(200):
+        c = mp.erfc(y)
+        step = (mp.log(c) - mp.log(x)) * c * mp.sqrt(mp.pi) / 2 * mp.exp(y * y)
+        y += step
+        if abs(step) < mpf(2) ** -250:
+            break
+    return y
+
+
+LATER = [
+    ("erfcx", lambda x: mp.exp(x * x) * mp.erfc(x), -9, 60),
+    ("erfcx", lambda x: mp.exp(x * x) * mp.erfc(x), 10, 13),
+    ("erfcinv", erfcinv, 0, 2),
+    ("erfcinv", erfcinv, 0, 1e-20),
+    ("erfcinv", erfcinv, 0, 1e-100),
+    ("erfcinv", erfcinv, 0, 1e-300),
+    ("normcdfinv", lambda x: -mp.sqrt(2) * erfcinv(2 * x), 0, 1),
+    ("tgamma", mp.gamma, -20, 35),
+    ("tgamma", mp.gamma, 0, 3),
+    ("tgamma", mp.gamma, -170, 171),
+    ("sinpi", lambda x: mp.sin(mp.pi * x), -20, 20),
+    ("cospi", lambda x: mp.cos(mp.pi * x), -20, 20),
+    ("j0", lambda x: mp.besselj(0, x), -12, 40),
+    ("j1", lambda x: mp.besselj(1, x), -12, 40),
+    ("y0", lambda x: mp.bessely(0, x), 0, 40),
+    ("y1", lambda x: mp.bessely(1, x), 0, 40),
+    ("j0", lambda x: mp.besselj(0, x), 8, 3000),
+    ("y1", lambda x: mp.bessely(1, x), 8, 3000),
+    ("cyl_bessel_i0", lambda x: mp.besseli(0, x), -20, 85),
+    ("cyl_bessel_i1", lambda x: mp.besseli(1, x), -20, 85),
+    ("cyl_bessel_i1", lambda x: mp.besseli(1, x), 80, 700),
+]
+
+
 def point(low, high, at):
     """Spread over the range, small, or near 1."""
     spread = low + (high - low) * uniform()
@@ -105,3 +145,13 @@ for name, function, (low, high), (low2, high2) in BINARY:
         x, y = point(low, high, at // 3), point(low2, high2, at // 6)
         x, y = (single(x), single(y)) if width == 32 else (x, y)
         show(name, width, [x, y], function(mpf(x), mpf(y)))
+
+# What came later stands behind, so that the points above stay.
+for name, function, low, high in LATER:
+    for at in range(120):
+        width = 32 if at % 3 == 0 else 64
+        x = point(low, high, at // 3)
+        x = single(x) if width == 32 else x
+        if low < x < high:
+            show(name, width, [x], function(mpf(x)))
+

@@ -5,12 +5,14 @@
 //! [`math`](super::math) instead.
 
 mod approximate;
+mod bessel;
 mod bits;
 mod coefficients;
 mod error;
 mod exponential;
 mod float_bits;
 mod gamma;
+mod half_turns;
 mod hyperbolic;
 mod inverse;
 mod logarithm;
@@ -45,6 +47,24 @@ pub struct Accuracy {
     pub single: f64,
     /// The bound for f64.
     pub double: f64,
+    /// An error that is within the bound however many units it is: near zeros of a function that waves.
+    pub absolute: f64,
+}
+
+impl Accuracy {
+    /// Of a function whose error is bounded in units in the last place alone.
+    const fn new(name: &'static str, single: f64, double: f64) -> Accuracy {
+        Accuracy {
+            name,
+            single,
+            double,
+            absolute: 0.0,
+        }
+    }
+
+    const fn or_absolute(self, absolute: f64) -> Accuracy {
+        Accuracy { absolute, ..self }
+    }
 }
 
 type Single = Number<f32>;
@@ -98,33 +118,33 @@ impl Function {
 /// place, and how one element is computed.
 macro_rules! functions {
     (
-        unary { $($(#[$doc:meta])* $name:ident $single:literal $double:literal = |$x:ident| $of:expr $(, single $of_single:expr)?;)* }
+        unary { $($(#[$doc:meta])* $name:ident $single:literal $double:literal $(or $absolute:literal)? = |$x:ident| $of:expr $(, single $of_single:expr)?;)* }
         binary { $($(#[$doc2:meta])* $name2:ident $single2:literal $double2:literal = |$a:ident, $b:ident| $of2:expr $(, single $of_single2:expr)?;)* }
     ) => {
         /// The bounds of the functions of this crate that are not exact.
         pub const ACCURACY: &[Accuracy] = &[
-            Accuracy { name: "tan", single: 3.0, double: 2.0 },
-            $(Accuracy { name: stringify!($name), single: $single, double: $double },)*
-            $(Accuracy { name: stringify!($name2), single: $single2, double: $double2 },)*
+            Accuracy::new("tan", 3.0, 2.0),
+            $(Accuracy::new(stringify!($name), $single, $double)$(.or_absolute($absolute))?,)*
+            $(Accuracy::new(stringify!($name2), $single2, $double2),)*
         ];
 
         functions!(@ Scalar ScalarOperand
-            { $(($(#[$doc])*) $name $single $double = |$x| [$of] [$($of_single)?];)* }
+            { $(($(#[$doc])*) $name $single $double [$($absolute)?] = |$x| [$of] [$($of_single)?];)* }
             { $(($(#[$doc2])*) $name2 $single2 $double2 = |$a, $b| [$of2] [$($of_single2)?];)* });
         functions!(@ Tensor Operand
-            { $(($(#[$doc])*) $name $single $double = |$x| [$of] [$($of_single)?];)* }
+            { $(($(#[$doc])*) $name $single $double [$($absolute)?] = |$x| [$of] [$($of_single)?];)* }
             { $(($(#[$doc2])*) $name2 $single2 $double2 = |$a, $b| [$of2] [$($of_single2)?];)* });
     };
     (@ $handle:ident $operand:ident
-        { $(($(#[$doc:meta])*) $name:ident $single:literal $double:literal = |$x:ident| [$of:expr] [$($of_single:expr)?];)* }
+        { $(($(#[$doc:meta])*) $name:ident $single:literal $double:literal [$($absolute:literal)?] = |$x:ident| [$of:expr] [$($of_single:expr)?];)* }
         { $(($(#[$doc2:meta])*) $name2:ident $single2:literal $double2:literal = |$a:ident, $b:ident| [$of2:expr] [$($of_single2:expr)?];)* }
     ) => {
-        /// Functions computed in correctly rounded arithmetic: the same bits on every machine. Where no bound is named, the
-        /// result is exact.
+        /// Functions computed in correctly rounded arithmetic: the same bits on every machine, but for Bessel functions. Where no
+        /// bound is named, the result is exact.
         impl<T: Element> $handle<T> {
             $(
                 $(#[$doc])*
-                #[doc = functions!(@bound $single $double)]
+                #[doc = functions!(@bound $single $double $($absolute)?)]
                 #[inline]
                 #[track_caller]
                 pub fn $name(self) -> Self
@@ -163,6 +183,12 @@ macro_rules! functions {
     (@bound 0.0 0.0) => { "" };
     (@bound $single:literal $double:literal) => {
         concat!("\n\nWithin ", $single, " units in the last place in f32, ", $double, " in f64.")
+    };
+    (@bound $single:literal $double:literal $absolute:literal) => {
+        concat!(
+            "\n\nWithin ", $single, " units in the last place in f32, ", $double, " in f64, or within ", $absolute,
+            " of the exact result, which counts near zeros. f32 is computed in f64."
+        )
     };
 }
 
@@ -203,6 +229,32 @@ functions! {
         /// `ln |Γ(x)|`; infinite at 0 and the negative integers. f32 is computed in f64. In f64 the bound holds from -2.25
         /// on; below, near the zeros between negative integers, the error is a few units of 1 instead.
         lgamma 0.6 5.0 = |x| gamma::lgamma(x), single gamma::lgamma(x.cast::<f64>()).cast();
+        /// `e^(x²) erfc(x)`, which keeps its bits where `erfc` is small.
+        erfcx 3.5 3.0 = |x| error::erfcx(x);
+        /// The inverse of `erfc`, from 0 to 2; NaN beyond.
+        erfcinv 4.0 4.0 = |x| error::erfcinv(x);
+        /// The inverse of `normcdf`, from 0 to 1; NaN beyond.
+        normcdfinv 5.0 5.0 = |x| error::normcdfinv(x);
+        /// `Γ(x)`; infinite at 0, and NaN at the negative integers. f32 is computed in f64.
+        tgamma 0.6 6.0 = |x| gamma::tgamma(x), single gamma::tgamma(x.cast::<f64>()).cast();
+        /// `sin(πx)`, exactly reduced: 0 of integers, with their sign.
+        sinpi 1.5 1.5 = |x| half_turns::sinpi(x);
+        /// `cos(πx)`, exactly reduced: 0 halfway between integers.
+        cospi 1.5 1.5 = |x| half_turns::cospi(x);
+        /// The exponent of `x`, as of a normal number; -∞ of 0, ∞ of infinities.
+        logb 0.0 0.0 = |x| remainder::logb(x);
+        /// The Bessel function of the first kind of order 0.
+        j0 0.6 8.0 or 1e-15 = |x| bessel::j0(x), single bessel::j0(x.cast::<f64>()).cast();
+        /// The Bessel function of the first kind of order 1.
+        j1 0.6 8.0 or 1e-15 = |x| bessel::j1(x), single bessel::j1(x.cast::<f64>()).cast();
+        /// The Bessel function of the second kind of order 0; -∞ at 0, NaN below.
+        y0 0.6 10.0 or 1e-15 = |x| bessel::y0(x), single bessel::y0(x.cast::<f64>()).cast();
+        /// The Bessel function of the second kind of order 1; -∞ at 0, NaN below.
+        y1 0.6 8.0 or 1e-15 = |x| bessel::y1(x), single bessel::y1(x.cast::<f64>()).cast();
+        /// The modified Bessel function of the first kind of order 0. f32 is computed in f64.
+        cyl_bessel_i0 0.6 3.0 = |x| bessel::i0(x), single bessel::i0(x.cast::<f64>()).cast();
+        /// The modified Bessel function of the first kind of order 1. f32 is computed in f64.
+        cyl_bessel_i1 0.6 5.0 = |x| bessel::i1(x), single bessel::i1(x.cast::<f64>()).cast();
         /// The nearest integer, ties away from zero.
         round 0.0 0.0 = |x| real::round(x);
     }

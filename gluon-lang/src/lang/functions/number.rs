@@ -287,6 +287,14 @@ impl<T: Bits> Real for Number<T> {
         self.unary(UnaryOp::Trunc)
     }
 
+    fn sin(self) -> Self {
+        self.unary(UnaryOp::Sin)
+    }
+
+    fn cos(self) -> Self {
+        self.unary(UnaryOp::Cos)
+    }
+
     fn fmod(self, divisor: Self) -> Self {
         self.binary(BinaryOp::Rem, divisor)
     }

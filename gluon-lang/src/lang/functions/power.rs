@@ -33,7 +33,7 @@ pub(crate) fn pow_double<F: Real>(x: F, y: F) -> F {
 }
 
 /// `ln x` as a sum of two numbers.
-fn log_in_two<F: Real>(x: F) -> (F, F) {
+pub(super) fn log_in_two<F: Real>(x: F) -> (F, F) {
     let is_small = x.lt(F::constant(f64::MIN_POSITIVE));
     let normal = F::choose(is_small, x * 2_f64.powi(54), x);
     let start = F::choose(is_small, F::constant(-54.0), F::constant(0.0));

@@ -1,6 +1,6 @@
 //! What the functions of this folder are written in: a number of 32 or 64 bits with correctly rounded arithmetic.
 //!
-//! Every operation has one right answer (IEEE 754), and none is contracted with another. So a function gives the same bits
+//! Every operation but `sin` and `cos` has one right answer (IEEE 754), and none is contracted with another. So a function gives the same bits
 //! on the GPU, on the emulator, and on the host, where `f32` and `f64` stand in for an element and tests go through
 //! many more arguments than an emulator would.
 
@@ -40,6 +40,10 @@ pub(crate) trait Real:
     fn rint(self) -> Self;
     /// The integer next to it towards zero.
     fn trunc(self) -> Self;
+    /// The sine, within two units in the last place: with the cosine the one function here that differs between machines.
+    fn sin(self) -> Self;
+    /// The cosine, within two units in the last place.
+    fn cos(self) -> Self;
     /// What is left of `self` after whole multiples of `divisor`, with the sign of `self`; exact.
     fn fmod(self, divisor: Self) -> Self;
     /// The magnitude of `self` with the sign of `sign`.

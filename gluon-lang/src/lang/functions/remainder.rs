@@ -1,4 +1,4 @@
-//! The remainder of IEEE 754, and scaling by powers of two.
+//! The remainder of IEEE 754, exponents, and scaling by powers of two.
 
 use super::real::Real;
 
@@ -44,4 +44,18 @@ pub(super) fn ldexp<F: Real>(x: F, power: F) -> F {
     };
     let (x, power) = step(step((x, power.within(-limit, limit))));
     x * power.within(least, most).power_of_two()
+}
+
+/// The exponent of `x`, as of a normal number; -infinity of 0, infinity of infinity.
+pub(super) fn logb<F: Real>(x: F) -> F {
+    let magnitude = x.abs();
+    let bits = if F::IS_DOUBLE { 54 } else { 24 };
+    let least = F::pick(f32::MIN_POSITIVE.into(), f64::MIN_POSITIVE);
+    let is_small = magnitude.lt(least);
+    let normal = F::choose(is_small, magnitude * 2_f64.powi(bits), magnitude);
+    let start = F::choose(is_small, F::constant((-bits).into()), F::constant(0.0));
+    let (_, exponent) = normal.split(1.0);
+    let infinity = F::constant(f64::INFINITY);
+    let result = F::choose(magnitude.lt(infinity), exponent + start, magnitude);
+    F::choose(magnitude.eq(F::constant(0.0)), -infinity, result)
 }

@@ -45,6 +45,12 @@ macro_rules! host {
             fn trunc(self) -> Self {
                 Self(self.0.trunc())
             }
+            fn sin(self) -> Self {
+                Self(self.0.sin())
+            }
+            fn cos(self) -> Self {
+                Self(self.0.cos())
+            }
             fn fmod(self, divisor: Self) -> Self {
                 Self(self.0 % divisor.0)
             }

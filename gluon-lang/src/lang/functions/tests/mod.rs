@@ -8,12 +8,14 @@
 mod host;
 
 use super::{
-    ACCURACY, error, exponential, gamma, hyperbolic, inverse, logarithm, power, real, remainder,
+    ACCURACY, Accuracy, bessel, error, exponential, gamma, half_turns, hyperbolic, inverse,
+    logarithm, power, real, remainder,
 };
 use host::{Double, Single};
 
 type OfSingle = fn(&[Single]) -> Single;
 type OfDouble = fn(&[Double]) -> Double;
+type OfOne = fn(Double) -> Double;
 
 macro_rules! table {
     ($($name:literal = |$x:ident| $of:expr;)*) => {
@@ -41,6 +43,12 @@ table! {
     "erfc" = |x| error::erfc(x[0]);
     "erfinv" = |x| error::erfinv(x[0]);
     "normcdf" = |x| error::normcdf(x[0]);
+    "erfcx" = |x| error::erfcx(x[0]);
+    "erfcinv" = |x| error::erfcinv(x[0]);
+    "normcdfinv" = |x| error::normcdfinv(x[0]);
+    "sinpi" = |x| half_turns::sinpi(x[0]);
+    "cospi" = |x| half_turns::cospi(x[0]);
+    "logb" = |x| remainder::logb(x[0]);
     "round" = |x| real::round(x[0]);
     "atan2" = |x| inverse::atan2(x[0], x[1]);
     "hypot" = |x| power::hypot(x[0], x[1]);
@@ -55,9 +63,25 @@ fn narrow(x: Double) -> Single {
     Single(x.0 as f32)
 }
 
+/// Functions of one operand that f32 leaves to f64.
+const DOUBLE: &[(&str, OfOne)] = &[
+    ("lgamma", gamma::lgamma),
+    ("tgamma", gamma::tgamma),
+    ("j0", bessel::j0),
+    ("j1", bessel::j1),
+    ("y0", bessel::y0),
+    ("y1", bessel::y1),
+    ("cyl_bessel_i0", bessel::i0),
+    ("cyl_bessel_i1", bessel::i1),
+];
+
+fn in_double(name: &str) -> Option<OfOne> {
+    DOUBLE.iter().find(|f| f.0 == name).map(|f| f.1)
+}
+
+/// The function in f32, where it is computed there.
 fn single(name: &str) -> OfSingle {
     match name {
-        "lgamma" => |x| narrow(gamma::lgamma(wide(x[0]))),
         "pow" => |x| narrow(power::pow_single(wide(x[0]), wide(x[1]))),
         name => {
             FUNCTIONS
@@ -71,7 +95,6 @@ fn single(name: &str) -> OfSingle {
 
 fn double(name: &str) -> OfDouble {
     match name {
-        "lgamma" => |x| gamma::lgamma(x[0]),
         "pow" => |x| power::pow_double(x[0], x[1]),
         name => {
             FUNCTIONS
@@ -81,6 +104,33 @@ fn double(name: &str) -> OfDouble {
                 .2
         }
     }
+}
+
+/// The function of operands that are f32.
+fn of_single(name: &str, operands: &[f64]) -> f64 {
+    let singles: Vec<Single> = operands.iter().map(|x| Single(*x as f32)).collect();
+    let found = match in_double(name) {
+        Some(of) => narrow(of(wide(singles[0]))),
+        None => single(name)(&singles),
+    };
+    found.0.into()
+}
+
+/// The function of operands that are f64.
+fn of_double(name: &str, operands: &[f64]) -> f64 {
+    let doubles: Vec<Double> = operands.iter().map(|x| Double(*x)).collect();
+    match in_double(name) {
+        Some(of) => of(doubles[0]).0,
+        None => double(name)(&doubles).0,
+    }
+}
+
+/// The error in units in the last place, 0 where it is small enough whatever the unit.
+fn error_of(accuracy: &Accuracy, found: f64, high: f64, low: f64, is_double: bool) -> f64 {
+    if ((found - high) - low).abs() <= accuracy.absolute {
+        return 0.0;
+    }
+    ulps(found, high, low, is_double)
 }
 
 /// The distance of `found` from `high + low` in units in the last place of a float with so many bits of mantissa.
@@ -108,7 +158,8 @@ fn ulps(found: f64, high: f64, low: f64, is_double: bool) -> f64 {
         found
     };
     let exponent = (high.abs().max(least).to_bits() >> 52) as i32 - 1023;
-    let unit = 2_f64.powi(exponent - mantissa);
+    // One power would be 0 below 2^-1023.
+    let unit = 2_f64.powi(exponent) * 2_f64.powi(-mantissa);
     ((found - high) - low).abs() / unit
 }
 
@@ -133,20 +184,22 @@ fn functions_are_within_their_bounds_of_exact_values() {
         }
         let operands: Vec<f64> = operands.iter().map(|o| number(o)).collect();
         let (high, low) = (number(high), number(low));
-        let (found, bound) = if *width == "64" {
-            let operands: Vec<Double> = operands.iter().map(|x| Double(*x)).collect();
-            (double(name)(&operands).0, bound.double)
+        let is_double = *width == "64";
+        let (found, within) = if is_double {
+            (of_double(name, &operands), bound.double)
         } else {
-            let operands: Vec<Single> = operands.iter().map(|x| Single(*x as f32)).collect();
-            (single(name)(&operands).0.into(), bound.single)
+            (of_single(name, &operands), bound.single)
         };
-        let error = ulps(found, high, low, *width == "64");
+        let error = error_of(bound, found, high, low, is_double);
         assert!(
-            error <= bound,
+            error <= within,
             "{name} of {operands:?} in f{width}: {found:e}, not {high:e}: {error} ulp"
         );
     }
-    for accuracy in ACCURACY.iter().filter(|a| a.name != "round") {
+    for accuracy in ACCURACY
+        .iter()
+        .filter(|a| !matches!(a.name, "round" | "logb"))
+    {
         assert!(
             seen.contains(&accuracy.name),
             "no exact values of {}",
@@ -164,16 +217,14 @@ fn dense() -> impl Iterator<Item = f32> {
 fn f32_is_within_its_bound_of_f64_everywhere() {
     for accuracy in ACCURACY {
         let name = accuracy.name;
-        if matches!(
-            name,
-            "tan" | "atan2" | "hypot" | "remainder" | "pow" | "lgamma"
-        ) {
+        let has_two = matches!(name, "atan2" | "hypot" | "remainder" | "pow");
+        if has_two || name == "tan" || in_double(name).is_some() {
             continue;
         }
         for x in dense() {
-            let exact = double(name)(&[Double(x.into())]).0;
-            let found = single(name)(&[Single(x)]).0;
-            let error = ulps(found.into(), exact, 0.0, false);
+            let exact = of_double(name, &[x.into()]);
+            let found = of_single(name, &[x.into()]);
+            let error = ulps(found, exact, 0.0, false);
             assert!(
                 error <= accuracy.single,
                 "{name}({x:e}) = {found:e}, not {exact:e}: {error} ulp"
@@ -272,6 +323,74 @@ const SPECIAL: &[(&str, &[f64], f64)] = &[
     ("lgamma", &[-3.0], INF),
     ("lgamma", &[-INF], INF),
     ("lgamma", &[INF], INF),
+    ("erfcx", &[0.0], 1.0),
+    ("erfcx", &[INF], 0.0),
+    ("erfcx", &[-INF], INF),
+    ("erfcx", &[-30.0], INF),
+    ("erfcx", &[1e30], 5.641_895_835_477_563e-31),
+    ("erfcinv", &[0.0], INF),
+    ("erfcinv", &[-0.0], INF),
+    ("erfcinv", &[1.0], 0.0),
+    ("erfcinv", &[2.0], -INF),
+    ("erfcinv", &[-0.5], NAN),
+    ("erfcinv", &[2.5], NAN),
+    ("normcdfinv", &[0.0], -INF),
+    ("normcdfinv", &[0.5], 0.0),
+    ("normcdfinv", &[1.0], INF),
+    ("normcdfinv", &[1.5], NAN),
+    ("tgamma", &[0.0], INF),
+    ("tgamma", &[-0.0], -INF),
+    ("tgamma", &[1.0], 1.0),
+    ("tgamma", &[5.0], 24.0),
+    ("tgamma", &[11.0], 3_628_800.0),
+    ("tgamma", &[-3.0], NAN),
+    ("tgamma", &[-INF], NAN),
+    ("tgamma", &[INF], INF),
+    ("tgamma", &[200.0], INF),
+    ("tgamma", &[-200.5], -0.0),
+    ("tgamma", &[-201.5], 0.0),
+    ("tgamma", &[-1e300], NAN),
+    ("sinpi", &[-0.0], -0.0),
+    ("sinpi", &[3.0], 0.0),
+    ("sinpi", &[-2.0], -0.0),
+    ("sinpi", &[0.5], 1.0),
+    ("sinpi", &[-0.5], -1.0),
+    ("sinpi", &[1.5], -1.0),
+    ("sinpi", &[1e30], 0.0),
+    ("sinpi", &[INF], NAN),
+    ("cospi", &[-0.0], 1.0),
+    ("cospi", &[0.5], 0.0),
+    ("cospi", &[-1.5], 0.0),
+    ("cospi", &[1.0], -1.0),
+    ("cospi", &[-1e30], 1.0),
+    ("cospi", &[-INF], NAN),
+    ("logb", &[0.0], -INF),
+    ("logb", &[-0.0], -INF),
+    ("logb", &[-INF], INF),
+    ("logb", &[1.0], 0.0),
+    ("logb", &[-7.9], 2.0),
+    ("logb", &[8.0], 3.0),
+    ("logb", &[0.75], -1.0),
+    ("logb", &[1e-40], -133.0),
+    ("logb", &[5e-324], -1074.0),
+    ("j0", &[0.0], 1.0),
+    ("j0", &[INF], 0.0),
+    ("j0", &[-INF], 0.0),
+    ("j1", &[-0.0], -0.0),
+    ("j1", &[INF], 0.0),
+    ("y0", &[0.0], -INF),
+    ("y0", &[-0.0], -INF),
+    ("y0", &[-1.0], NAN),
+    ("y0", &[-INF], NAN),
+    ("y0", &[INF], 0.0),
+    ("y1", &[0.0], -INF),
+    ("y1", &[-1.0], NAN),
+    ("y1", &[INF], 0.0),
+    ("cyl_bessel_i0", &[0.0], 1.0),
+    ("cyl_bessel_i0", &[-INF], INF),
+    ("cyl_bessel_i0", &[800.0], INF),
+    ("cyl_bessel_i1", &[-0.0], -0.0),
+    ("cyl_bessel_i1", &[-INF], -INF),
     ("round", &[0.499_999_999_999_999_94], 0.0),
     ("round", &[-0.5], -1.0),
     ("round", &[2.5], 3.0),
@@ -325,8 +444,7 @@ const SPECIAL: &[(&str, &[f64], f64)] = &[
 #[test]
 fn the_ends_of_the_domains_are_those_of_c() {
     for &(name, operands, wanted) in SPECIAL {
-        let doubles: Vec<Double> = operands.iter().map(|x| Double(*x)).collect();
-        let found = double(name)(&doubles).0;
+        let found = of_double(name, operands);
         let is_same = is_end(name, found, wanted, true);
         assert!(
             is_same,
@@ -339,9 +457,8 @@ fn the_ends_of_the_domains_are_those_of_c() {
         {
             continue;
         }
-        let singles: Vec<Single> = operands.iter().map(|x| Single(*x as f32)).collect();
-        let found = single(name)(&singles).0;
-        let is_same = is_end(name, found.into(), wanted, false);
+        let found = of_single(name, operands);
+        let is_same = is_end(name, found, wanted, false);
         assert!(
             is_same,
             "{name} of {operands:?} in f32: {found}, not {wanted}"
@@ -350,7 +467,7 @@ fn the_ends_of_the_domains_are_those_of_c() {
     for accuracy in ACCURACY.iter().filter(|a| a.name != "tan") {
         let name = accuracy.name;
         assert!(SPECIAL.iter().any(|s| s.0 == name), "no ends of {name}");
-        let found = double(name)(&[Double(NAN), Double(2.0)]).0;
+        let found = of_double(name, &[NAN, 2.0]);
         assert!(found.is_nan(), "{name} of NaN: {found}");
     }
 }
@@ -366,7 +483,7 @@ fn is_end(name: &str, found: f64, wanted: f64, is_double: bool) -> bool {
     if wanted == 0.0 {
         return found.to_bits() == wanted.to_bits();
     }
-    ulps(found, wanted, 0.0, is_double) <= bound
+    error_of(accuracy, found, wanted, 0.0, is_double) <= bound
 }
 
 /// `x 2^power`, where the host rounds once: in steps that are exact but the last.
