@@ -79,7 +79,7 @@ codes! {
     BrokenRule = "TK0025", "broken-rule",
         "The tile IR breaks a rule of its stage. In a kernel written in Rust this is a bug of TileKit; in IR edited by hand, of the edit.";
     InlinePtx = "TK0026", "inline-ptx",
-        "Inline PTX does not parse, or its operands do not fit.";
+        "Inline PTX does not parse, or its operands do not fit, or it writes shared memory where it is said to have no effects.";
     HintMismatch = "TK0027", "hint-mismatch",
         "`multiple_of`, `max_contiguous` or `assume` was given numbers that do not fit the tensor.";
     AccessWidth = "TK0028", "access-width",

@@ -86,7 +86,10 @@ pub use functions::{
 };
 pub use handle::{Pointers, Ptr, Scalar, Smem, Tensor, TensorMap};
 pub use indexing::{PointerIndex, TensorIndex, TileIndex};
-pub use inline_ptx::{PtxOperands, PtxResults, inline_ptx, inline_ptx_with_effects};
+pub use inline_ptx::{
+    PtxOperand, PtxOperands, PtxResults, PtxTile, inline_ptx, inline_ptx_packed,
+    inline_ptx_packed_with_effects, inline_ptx_with_effects,
+};
 pub use kernel::KernelFn;
 pub use literal::WideLiteral;
 pub use map::{Mapped, map_elementwise, map_elementwise_packed};

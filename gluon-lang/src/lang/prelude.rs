@@ -21,6 +21,7 @@ pub use super::{
     randn, randn4x,
 };
 pub use super::{cat, interleave, is_cooperative, sparse_metadata};
+pub use super::{inline_ptx_packed, inline_ptx_packed_with_effects};
 pub use super::{scan, scan_reverse, scan_reverse_with_total, scan_with_total};
 pub use crate::{static_assert, static_print};
 pub use gluon_lang_macros::{Aggregate, case, device, kernel};

@@ -41,7 +41,7 @@ written! {
     cast::Cast: "`cast`, `cast_rounded`, `address`, `to_pointer`";
     cast::Bitcast: "`bitcast`";
     pointer::PtrAdd: "`Ptr::at`, `Pointers::at`";
-    inline_ptx::InlinePtx: "`inline_ptx`, `inline_ptx_with_effects`";
+    inline_ptx::InlinePtx: "`inline_ptx`, `inline_ptx_packed`, and with effects `inline_ptx_with_effects`, `inline_ptx_packed_with_effects`";
     map::Map: "`map_elementwise`, `map_elementwise_packed`";
     shape::ExpandDims: "`expand_dims`";
     shape::Broadcast: "`broadcast_to`, and dimensions of 1 beside longer ones";

@@ -11,7 +11,7 @@ use crate::entity::{Region, Value};
 use crate::facts::{Facts, KnownFacts};
 use crate::{Func, TensorType, Type};
 use diag::Code;
-use layout::{Axis, Layout};
+use layout::Layout;
 
 define_op! {
     /// Runs the region once for each `pack` elements that a thread holds next to one another. It takes `pack` elements of
@@ -46,7 +46,7 @@ impl OpRules for Map {
                 ));
             }
         }
-        self.check_pack(first, t)?;
+        check_pack("map_elementwise", self.pack, first, t)?;
         self.check_params(func)?;
         let given = yielded(func, self.body);
         let packs = given.chunks(self.pack as usize);
@@ -61,33 +61,6 @@ impl OpRules for Map {
 }
 
 impl Map {
-    /// Each thread must hold whole packs.
-    fn check_pack(&self, first: Value, t: &TensorType) -> Result<(), OpError> {
-        let is_power = self.pack.is_power_of_two();
-        let held = match &t.layout {
-            Layout::Auto | Layout::Coalesced => None,
-            layout => layout.linear(&t.shape).ok(),
-        };
-        let held = held.map(|map| 1_u64 << map.bases(Axis::Register).len());
-        let fits = held.is_none_or(|held| held % u64::from(self.pack.max(1)) == 0);
-        if is_power && fits {
-            return Ok(());
-        }
-        let message = match held {
-            Some(held) if is_power => format!(
-                "`map_elementwise` of {} elements at a time, where each thread holds {held}",
-                self.pack
-            ),
-            _ => format!(
-                "`map_elementwise` of {} elements at a time, which is no power of two",
-                self.pack
-            ),
-        };
-        Err(OpError::new(Code::PackedElements, message)
-            .typed(first, t)
-            .help("choose a layout that gives each thread more elements, or take fewer at a time"))
-    }
-
     fn check_params(&self, func: &Func) -> Result<(), OpError> {
         let wanted = self.operands.iter().flat_map(|v| {
             let elem = func.ty(*v).elem();
@@ -119,4 +92,27 @@ impl Map {
             )),
         }
     }
+}
+
+/// Each thread must hold whole packs of this tensor's elements.
+pub(super) fn check_pack(op: &str, pack: u32, value: Value, t: &TensorType) -> Result<(), OpError> {
+    let is_power = pack.is_power_of_two();
+    let held = match &t.layout {
+        Layout::Auto | Layout::Coalesced => None,
+        layout => layout.linear(&t.shape).ok(),
+    };
+    let held = held.map(|map| map.registers().len());
+    let fits = held.is_none_or(|held| held.is_multiple_of(pack.max(1) as usize));
+    if is_power && fits {
+        return Ok(());
+    }
+    let message = match held {
+        Some(held) if is_power => {
+            format!("`{op}` of {pack} elements at a time, where each thread holds {held}")
+        }
+        _ => format!("`{op}` of {pack} elements at a time, which is no power of two"),
+    };
+    Err(OpError::new(Code::PackedElements, message)
+        .typed(value, t)
+        .help("choose a layout that gives each thread more elements, or take fewer at a time"))
 }

@@ -24,6 +24,7 @@ mod functions;
 #[path = "../gpu/mod.rs"]
 mod gpu;
 mod indexed;
+mod inline;
 mod integers;
 mod machine;
 mod maps;

@@ -84,6 +84,45 @@ fn inline_ptx_does_not_parse() {
 }
 
 #[kernel]
+fn ptx_of_odd_packs(x: Ptr<f16>) {
+    let at = arange(0..128, Blocked::new([1], [32], [4], [0]));
+    let value = x.at(at).load();
+    let sum: Tensor<f16> = inline_ptx_packed(2, "add.rn.f16x2 $0, $1, $1;", value);
+    x.at(at).store(sum);
+}
+
+#[kernel]
+fn ptx_packs_of_a_scalar(x: Ptr<f16>) {
+    let sum: Scalar<f16> = inline_ptx_packed(2, "add.rn.f16 $0, $1, $1;", x.load());
+    x.store(sum);
+}
+
+#[kernel]
+fn pure_ptx_that_writes(x: Ptr<f32>) {
+    let tile = Smem::<f32>::alloc([128], Swizzled::new(1, 1, 1, [0]));
+    let _: () = inline_ptx("st.shared.f32 [$0], $1;", (tile.written_by_ptx(), x.load()));
+    x.at(arange(0..128, line())).store(tile.load(line()));
+}
+
+#[kernel]
+fn ptx_that_forgets_half_a_pack(x: Ptr<f32>) {
+    let at = arange(0..256, Blocked::new([2], [32], [4], [0]));
+    let twice: Tensor<f32> = inline_ptx_packed(2, "add.f32 $0, $2, $2;", x.at(at).load());
+    x.at(at).store(twice);
+}
+
+#[test]
+fn inline_ptx_of_packs_and_tiles() {
+    check("ptx_of_odd_packs", ptx_of_odd_packs.trace());
+    check("ptx_packs_of_a_scalar", ptx_packs_of_a_scalar.trace());
+    check("pure_ptx_that_writes", pure_ptx_that_writes.trace());
+    check(
+        "ptx_that_forgets_half_a_pack",
+        ptx_that_forgets_half_a_pack.trace(),
+    );
+}
+
+#[kernel]
 fn loading_combine(x: Ptr<f32>) {
     let at = arange(0..128, line());
     let total = x.at(at).load().reduce(0, |a, b| a + b * x.load());

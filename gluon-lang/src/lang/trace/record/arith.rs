@@ -12,7 +12,6 @@ use ir::ops::arith::{
 };
 use ir::ops::cast::{Bitcast, Cast, Rounding};
 use ir::ops::create::Const;
-use ir::ops::inline_ptx::InlinePtx;
 use ir::ops::pointer::PtrAdd;
 use ir::ops::rounded::{Direction, Rounded, RoundedOp};
 
@@ -177,36 +176,6 @@ pub(crate) fn ptr_add(ptr: Value, pointee: DType, offset: Raw, index: DType, at:
             }
             .into()
         })
-    })
-}
-
-/// PTX for each element. The results have the shape and layout of the operands.
-#[inline(never)]
-pub(crate) fn inline_ptx(
-    text: &str,
-    is_pure: bool,
-    operands: &[(Raw, Elem)],
-    results: &[Elem],
-    at: At,
-) -> Vec<Value> {
-    with(at, |trace| {
-        let Some(fitted) = trace.fit("inline_ptx", operands, at) else {
-            return results.iter().map(|_| trace.builder.poison()).collect();
-        };
-        let form = fitted.first().map(|v| trace.ty(*v).clone());
-        let types: Vec<_> = results
-            .iter()
-            .map(|elem| {
-                form.as_ref()
-                    .map_or(ir::Type::Scalar(*elem), |f| f.with_elem(*elem))
-            })
-            .collect();
-        let op = InlinePtx {
-            text: text.into(),
-            is_pure,
-            operands: fitted.into_iter().collect(),
-        };
-        trace.push(op, &types, at).to_vec()
     })
 }
 
