@@ -4,6 +4,7 @@
 //! - [`Module`] is a file, [`Entry`] a kernel, [`Body`] its registers, labels, locations and statements.
 //! - [`Inst`] is an instruction: one struct per family, every modifier an enum, no strings.
 //! - [`EntryBuilder`] builds entries; [`Module::to_text`] prints them.
+//! - [`Module::mutations`] lists ways to break a module's synchronization, for tests of what checks it.
 //!
 //! Section numbers in comments are those of the PTX ISA 8.x.
 
@@ -12,6 +13,7 @@ mod canonical;
 mod check;
 mod inst;
 mod module;
+mod mutate;
 mod operand;
 mod parameters;
 mod parse;
@@ -27,6 +29,7 @@ pub use builder::EntryBuilder;
 pub use check::{CheckError, Problem, Requirement, requirement};
 pub use inst::*;
 pub use module::*;
+pub use mutate::{Mutation, MutationKind};
 pub use operand::*;
 pub use parameters::ParameterOffsets;
 pub use parse::ParseError;

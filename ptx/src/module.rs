@@ -141,6 +141,13 @@ impl Module {
             .filter_map(|function| function.body.as_ref())
             .chain(self.entries.iter().map(|e| &e.body))
     }
+
+    pub(crate) fn bodies_mut(&mut self) -> impl Iterator<Item = &mut Body> {
+        self.functions
+            .iter_mut()
+            .filter_map(|function| function.body.as_mut())
+            .chain(self.entries.iter_mut().map(|e| &mut e.body))
+    }
 }
 
 impl Default for Module {

@@ -2,7 +2,7 @@
 
 use crate::fault::{CallSite, Place};
 use crate::program::{Code, NONE, Program, Site};
-use ptx::{Body, Instruction, Module, Param, Stmt};
+use ptx::{Body, Instruction, Module, Param};
 
 /// The body that a site belongs to, and its parameters.
 fn body<'m>(module: &'m Module, code: &Code, site: Site) -> Option<(&'m Body, &'m [Param])> {
@@ -81,30 +81,11 @@ pub(crate) fn text_line(program: &Program, code: &Code, step: u32) -> Option<u32
     let module = &program.module;
     let site = code.sites[step as usize];
     let (body, _) = body(module, code, site)?;
-    let name = match site.call {
-        NONE => &code.name,
-        call => &module.functions[code.calls[call as usize].function as usize].name,
-    };
-    let text = module.to_text();
-    let keyword = if site.call == NONE { ".entry" } else { ".func" };
-    let mut lines = text.lines().enumerate().skip_while(|(_, line)| {
-        let declares = line.contains(keyword);
-        !(declares
-            && line
-                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '$')
-                .any(|word| word == name))
-    });
-    lines.find(|(_, line)| *line == "{")?;
-    // Declarations and location lines are the only lines that are not statements.
-    let declarations = body.variables.len();
-    let mut statements =
-        lines.filter(|(_, line)| !line.starts_with("\t.loc ") && !line.starts_with("\t.reg "));
-    let (number, _) = statements.nth(declarations + site.statement as usize)?;
-    debug_assert!(matches!(
-        body.statements.get(site.statement as usize),
-        Some(Stmt::Inst(_)) | None
-    ));
-    Some(number as u32 + 1)
+    let index = module
+        .bodies()
+        .position(|known| std::ptr::eq(known, body))?;
+    let lines = module.statement_lines();
+    lines.get(index)?.get(site.statement as usize).copied()
 }
 
 /// The author's place of `loc`, with the calls through which it was inlined.

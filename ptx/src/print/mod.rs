@@ -37,6 +37,29 @@ pub(crate) struct Printer<'m> {
     params: &'m [Param],
     returns: &'m [Param],
     is_first_operand: bool,
+    lines: Option<StatementLines>,
+}
+
+/// The lines of the statements of bodies printed so far.
+#[derive(Default)]
+pub(crate) struct StatementLines {
+    bodies: Vec<Vec<u32>>,
+    /// How much of the text its lines are counted of, and how many they are.
+    counted: (usize, u32),
+}
+
+impl StatementLines {
+    /// The next statement is printed behind `text`.
+    fn note(&mut self, text: &str) {
+        let (start, lines) = self.counted;
+        let new = text.as_bytes()[start..]
+            .iter()
+            .filter(|byte| **byte == b'\n');
+        self.counted = (text.len(), lines + new.count() as u32);
+        if let Some(body) = self.bodies.last_mut() {
+            body.push(self.counted.1 + 1);
+        }
+    }
 }
 
 /// The opcode of an instruction in the making: pieces joined by dots.
@@ -74,6 +97,7 @@ impl<'m> Printer<'m> {
             params: &[],
             returns: &[],
             is_first_operand: true,
+            lines: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Module, entries, functions and bodies.
 
-use super::{PrintOptions, Printer};
+use super::{PrintOptions, Printer, StatementLines};
 use crate::inst::Inst;
 use crate::module::{
     Body, Directives, Entry, Extent, Func, Initializer, Linkage, Module, Param, Variable,
@@ -15,6 +15,14 @@ impl Module {
     /// The text of the module; it reads back as the same module.
     pub fn to_text(&self) -> String {
         self.print(PrintOptions::FULL)
+    }
+
+    /// The line of each statement of each of its [`bodies`](Module::bodies) in [`to_text`](Module::to_text), from one.
+    pub fn statement_lines(&self) -> Vec<Vec<u32>> {
+        let mut printer = Printer::new(self);
+        printer.lines = Some(StatementLines::default());
+        printer.module(PrintOptions::FULL);
+        printer.lines.map(|lines| lines.bodies).unwrap_or_default()
     }
 
     /// The text of the module with or without locations and comments.
@@ -231,6 +239,9 @@ impl<'m> Printer<'m> {
         }
         let mut current = None;
         let mut latest = Latest::default();
+        if let Some(lines) = &mut self.lines {
+            lines.bodies.push(Vec::new());
+        }
         for statement in &body.statements {
             if let Stmt::Inst(instruction) = statement
                 && options.locations
@@ -238,6 +249,9 @@ impl<'m> Printer<'m> {
             {
                 self.location(body, current, instruction.loc, &mut latest);
                 current = instruction.loc;
+            }
+            if let Some(lines) = &mut self.lines {
+                lines.note(&self.out);
             }
             if options.comments || !is_comment(statement) {
                 self.statement(statement);
