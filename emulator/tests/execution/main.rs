@@ -29,6 +29,7 @@ mod matrices;
 mod memory;
 mod printing;
 mod races;
+mod schedules;
 mod sparse;
 mod tensors;
 mod warpgroup;

@@ -6,6 +6,7 @@ use crate::machine::schedule::deadlock;
 use crate::machine::schedule::report::fault;
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::context::Context;
+use crate::machine::state::policy::Turns;
 use crate::machine::state::scene::Worker;
 use crate::machine::state::stats::{Counts, Stats};
 use crate::machine::state::warp::Wait;
@@ -20,13 +21,13 @@ const CLUSTER_SLICE: u64 = 2_000_000;
 const COOPERATIVE_SLICE: u64 = 4_096;
 /// CTAs that are resident at once; no fewer than a GPU holds of large kernels.
 const RESIDENT_CTAS: u64 = 528;
-/// Steps after which a warp lets another one run, with seed zero.
+/// Steps after which a warp lets another one run, where they run one after another.
 const WARP_SLICE: u64 = 4_096;
 
 /// What the workers of a launch share.
 struct Shared {
     next: AtomicU64,
-    /// Number of the cluster with the lowest number that has faulted.
+    /// Place of the first cluster that has faulted, in the order in which they start.
     faulted: AtomicU64,
     state: Mutex<State>,
 }
@@ -46,14 +47,14 @@ impl Shared {
 }
 
 impl Shared {
-    /// Has another cluster faulted whose fault is the one to report? Where clusters wait for each other, nothing comes of the
+    /// Has a cluster faulted whose fault is the one to report, before the one at `place`? Where clusters wait for each other, nothing comes of the
     /// others then.
-    fn is_pointless(&self, context: &Context<'_>, cluster: u64) -> bool {
+    fn is_pointless(&self, context: &Context<'_>, place: u64) -> bool {
         let faulted = self.faulted.load(Relaxed);
         if context.launch.is_cooperative {
             faulted != u64::MAX
         } else {
-            cluster > faulted
+            place > faulted
         }
     }
 }
@@ -69,7 +70,11 @@ pub(crate) fn run_launch(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
         faulted: AtomicU64::new(u64::MAX),
         state: Mutex::new(state),
     };
-    let workers = (rayon::current_num_threads() as u64).min(context.cluster_count());
+    // Threads of the host have an order of their own; a seed is to give the same one each time.
+    let workers = match context.launch.seed {
+        0 => (rayon::current_num_threads() as u64).min(context.cluster_count()),
+        _ => 1,
+    };
     if workers == 1 {
         work(context, &shared);
     } else {
@@ -87,8 +92,10 @@ pub(crate) fn run_launch(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
 
 fn work(context: &Context<'_>, shared: &Shared) {
     let mut worker = Worker::new(context);
+    let total = context.cluster_count();
     while let Some(mut cluster) = take(context, shared) {
-        if shared.is_pointless(context, cluster.index) {
+        let place = context.policy.place_of(cluster.index, total);
+        if shared.is_pointless(context, place) {
             shared.state().resident -= 1;
             continue;
         }
@@ -96,13 +103,9 @@ fn work(context: &Context<'_>, shared: &Shared) {
             Err(fault) => {
                 let mut state = shared.state();
                 state.resident -= 1;
-                shared.faulted.fetch_min(cluster.index, Relaxed);
-                if state
-                    .fault
-                    .as_ref()
-                    .is_none_or(|(index, _)| cluster.index < *index)
-                {
-                    state.fault = Some((cluster.index, fault));
+                shared.faulted.fetch_min(place, Relaxed);
+                if state.fault.as_ref().is_none_or(|(first, _)| place < *first) {
+                    state.fault = Some((place, fault));
                 }
             }
             Ok(true) => {
@@ -127,12 +130,12 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
     let mut state = shared.state();
     let has_room = context.launch.is_cooperative || state.resident * per_cluster < RESIDENT_CTAS;
     if has_room || state.parked.is_empty() {
-        let index = shared.next.load(Relaxed);
-        if index < total.min(shared.faulted.load(Relaxed)) {
-            shared.next.store(index + 1, Relaxed);
+        let place = shared.next.load(Relaxed);
+        if place < total.min(shared.faulted.load(Relaxed)) {
+            shared.next.store(place + 1, Relaxed);
             state.resident += 1;
             drop(state);
-            return Some(context.cluster(index));
+            return Some(context.cluster(context.policy.place_of(place, total)));
         }
     }
     state.parked.pop_front()
@@ -147,10 +150,12 @@ fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, B
     };
     let limit = cluster.steps + slice;
     while cluster.steps < limit {
-        let ran = if worker.context.launch.seed == 0 {
-            in_order(worker, cluster)?
-        } else {
-            shuffled(worker, cluster)?
+        let ran = match worker.context.policy.turns {
+            Turns::InOrder => one_by_one(worker, cluster, false)?,
+            Turns::Reversed => one_by_one(worker, cluster, true)?,
+            Turns::Random | Turns::StarvedWarpgroup | Turns::StarvedCta => {
+                shuffled(worker, cluster)?
+            }
         };
         let engine =
             worker
@@ -212,39 +217,66 @@ fn give_up_waits(cluster: &mut Cluster) -> bool {
     any
 }
 
+/// The warps of a cluster: CTA and warp.
+fn warps_of(cluster: &Cluster) -> Vec<(usize, usize)> {
+    let ctas = cluster.ctas.iter().enumerate();
+    ctas.flat_map(|(cta, c)| (0..c.warps.len()).map(move |warp| (cta, warp)))
+        .collect()
+}
+
 /// Every warp once, each until it waits or its slice ends. Says whether any could run.
-fn in_order(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
+fn one_by_one(
+    worker: &mut Worker<'_>,
+    cluster: &mut Cluster,
+    is_reversed: bool,
+) -> Result<bool, Box<Fault>> {
+    let mut warps = warps_of(cluster);
+    if is_reversed {
+        warps.reverse();
+    }
     let mut ran = false;
-    for cta in 0..cluster.ctas.len() {
-        for warp in 0..cluster.ctas[cta].warps.len() {
-            ran |= run_warp(worker, cluster, cta, warp, WARP_SLICE)?;
-        }
+    for (cta, warp) in warps {
+        ran |= run_warp(worker, cluster, cta, warp, WARP_SLICE)?;
     }
     Ok(ran)
 }
 
 /// As many turns as there are warps, for warps and lengths that the seed chooses.
 fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
-    let warps: Vec<(usize, usize)> = cluster
-        .ctas
-        .iter()
-        .enumerate()
-        .flat_map(|(cta, c)| (0..c.warps.len()).map(move |w| (cta, w)))
-        .collect();
+    let warps = warps_of(cluster);
+    let starved = starved(worker.context, cluster);
     let mut ran = false;
     for _ in 0..warps.len() {
-        let runnable: Vec<_> = warps
+        let is_ready =
+            |(cta, warp): &&(usize, usize)| cluster.ctas[*cta].warps[*warp].ready().is_some();
+        let ready: Vec<_> = warps.iter().filter(is_ready).collect();
+        let favoured: Vec<_> = ready
             .iter()
-            .filter(|(cta, warp)| cluster.ctas[*cta].warps[*warp].ready().is_some())
+            .filter(|warp| !starved(warp))
+            .copied()
             .collect();
+        let runnable = if favoured.is_empty() { ready } else { favoured };
         if runnable.is_empty() {
             break;
         }
         let random = cluster.next_random();
-        let &&(cta, warp) = &runnable[(random >> 32) as usize % runnable.len()];
+        let &(cta, warp) = runnable[(random >> 32) as usize % runnable.len()];
         ran |= run_warp(worker, cluster, cta, warp, 1 + random % 256)?;
     }
     Ok(ran)
+}
+
+/// Whether a warp runs only when no other can. Which ones are starved depends on the seed and on the cluster, and stays.
+fn starved(context: &Context<'_>, cluster: &Cluster) -> impl Fn(&(usize, usize)) -> bool + use<> {
+    let number = (context.launch.seed / 5).wrapping_add(cluster.index) as usize;
+    let (ctas, warps) = (cluster.ctas.len(), cluster.ctas[0].warps.len());
+    let turns = context.policy.turns;
+    move |&(cta, warp)| match turns {
+        Turns::StarvedWarpgroup => warp / 4 == number % warps.div_ceil(4),
+        Turns::StarvedCta if ctas > 1 => cta == number % ctas,
+        Turns::StarvedCta => warp == number % warps,
+        Turns::InOrder | Turns::Reversed | Turns::Random => false,
+    }
 }
 
 fn run_warp(

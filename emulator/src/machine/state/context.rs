@@ -8,6 +8,7 @@ use crate::machine::state::cluster::{Cluster, Cta};
 use crate::machine::state::launch::{Launch, check_launch, volume};
 use crate::machine::state::linear::Linear;
 use crate::machine::state::locks::Locks;
+use crate::machine::state::policy::Policy;
 use crate::machine::state::registers_at_entry::registers_at_entry;
 use crate::machine::state::warp::Warp;
 use crate::program::windows::SHARED_BASE;
@@ -29,6 +30,8 @@ pub(crate) struct Context<'a> {
     pub(crate) program: &'a Program,
     pub(crate) code: &'a Code,
     pub(crate) launch: &'a Launch,
+    /// What the seed of the launch chooses.
+    pub(crate) policy: Policy,
     pub(crate) map: Arc<AllocationMap>,
     pub(crate) params: Linear,
     pub(crate) constants: Linear,
@@ -70,6 +73,7 @@ impl<'a> Context<'a> {
             program,
             code,
             launch,
+            policy: Policy::of_seed(launch.seed),
             map: memory.snapshot(),
             params: Linear::filled(0, params.to_vec()),
             constants: Linear::filled(0, code.const_image.clone()),
@@ -157,7 +161,8 @@ impl<'a> Context<'a> {
         let ctas = (0..count)
             .map(|rank| self.cta(self.cta_index(index, rank), rank))
             .collect();
-        let random = (self.launch.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
+        let seed = self.launch.seed.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let random = (seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15)) | 1;
         let warps = volume(self.launch.block).div_ceil(32) as u16;
         Cluster {
             index,

@@ -17,7 +17,9 @@ pub struct Launch {
     pub is_cooperative: bool,
     /// Bytes of dynamic shared memory of each CTA.
     pub dynamic_shared_bytes: u32,
-    /// Decides the order in which warps run and asynchronous work completes. Zero is the plain order.
+    /// Decides the order in which warps run and asynchronous work completes. Zero is the plain order. Others are unlucky,
+    /// in turn: warps and completions at random; copies and products that complete late; a starved warpgroup; a starved CTA of the
+    /// cluster; warps and CTAs in reverse. With a seed other than zero a launch runs on one thread, so that it always runs the same.
     pub seed: u64,
     /// The most warp instructions that a cluster may execute, against endless loops.
     pub max_steps: u64,

@@ -7,6 +7,7 @@ use crate::machine::order::{Kind, Stamp};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::copies::{Destination, Fill, Other, Pending, Piece, Work};
 use crate::machine::state::linear::Linear;
+use crate::machine::state::policy::When;
 use crate::machine::state::scene::{Halt, Scene, Worker};
 use crate::program::AtomicOp;
 use ptx::Type;
@@ -61,26 +62,28 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Completes copies in flight: all of them with seed zero, some with other seeds.
+    /// Completes copies in flight: all of them, some, or one when nothing else goes on, as the policy says.
     pub(crate) fn complete_copies_in_flight(
         &mut self,
         cluster: &mut Cluster,
         must_progress: bool,
     ) -> Result<bool, (usize, u32, Halt)> {
         let mut progressed = false;
-        let mut turns = cluster.pending.len();
+        let when = self.context.policy.copies;
+        let mut turns = match when {
+            When::Late => usize::from(must_progress),
+            When::Soon | When::Random => cluster.pending.len(),
+        };
         while turns > 0 && !cluster.pending.is_empty() {
             turns -= 1;
-            let seeded = self.context.launch.seed != 0;
             let is_last_chance = must_progress && !progressed && turns == 0;
-            if seeded && !is_last_chance && cluster.next_random() & 1 == 0 {
+            if when == When::Random && !is_last_chance && cluster.next_random() & 1 == 0 {
                 cluster.pending.rotate_left(1);
                 continue;
             }
-            let index = if seeded {
-                cluster.next_random() as usize % cluster.pending.len()
-            } else {
-                0
+            let index = match when {
+                When::Soon => 0,
+                When::Random | When::Late => cluster.next_random() as usize % cluster.pending.len(),
             };
             let Some(pending) = cluster.pending.remove(index) else {
                 break;

@@ -8,6 +8,7 @@ use crate::lanes::Registers;
 use crate::machine::memory::address::shared_index;
 use crate::machine::order::{Actor, ActorId, Kind, Stamp};
 use crate::machine::state::matrix_descriptor::{CHUNK, Descriptor};
+use crate::machine::state::policy::When;
 use crate::machine::state::products::ProductInFlight;
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{Wait, Warp};
@@ -132,12 +133,12 @@ impl Worker<'_> {
         scene.check_whole_warp("wgmma.commit_group")?;
         let issued = scene.warp.products.issued();
         scene.warp.products.boundaries.push_back(issued);
-        // Under some seeds the unit is quick.
-        let seeded = self.context.launch.seed != 0;
-        if seeded
-            && scene.cluster.next_random().is_multiple_of(3)
-            && self.have_issued(scene, issued)
-        {
+        let is_quick = match self.context.policy.products {
+            When::Soon => true,
+            When::Random => scene.cluster.next_random().is_multiple_of(3),
+            When::Late => false,
+        };
+        if is_quick && self.have_issued(scene, issued) {
             self.complete_until(scene, issued)?;
         }
         Ok(())

@@ -1,0 +1,111 @@
+//! Ways to be unlucky: in which order warps run, and when asynchronous work completes.
+
+/// What the seed of a launch chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(crate) turns: Turns,
+    /// TMA and bulk copies.
+    pub(crate) copies: When,
+    /// Products of `wgmma`.
+    pub(crate) products: When,
+}
+
+/// Which warp runs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    /// One after another, each until it waits.
+    InOrder,
+    /// The same from the last warp of the last CTA to the first, and clusters from the last to the first.
+    Reversed,
+    /// At random, for random times.
+    Random,
+    /// The same, but one warpgroup of each CTA runs only when no other warp can.
+    StarvedWarpgroup,
+    /// The same, but one CTA of the cluster runs only when no other can; where there is one only, one warp.
+    StarvedCta,
+}
+
+/// When work completes that was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// As soon as it can.
+    Soon,
+    /// At random.
+    Random,
+    /// When nothing else can go on.
+    Late,
+}
+
+/// The policies that seeds from 1 take in turn.
+const UNLUCKY: [Policy; 5] = [
+    Policy {
+        turns: Turns::Random,
+        copies: When::Random,
+        products: When::Random,
+    },
+    Policy {
+        turns: Turns::Random,
+        copies: When::Late,
+        products: When::Late,
+    },
+    Policy {
+        turns: Turns::StarvedWarpgroup,
+        copies: When::Soon,
+        products: When::Soon,
+    },
+    Policy {
+        turns: Turns::StarvedCta,
+        copies: When::Random,
+        products: When::Late,
+    },
+    Policy {
+        turns: Turns::Reversed,
+        copies: When::Soon,
+        products: When::Soon,
+    },
+];
+
+impl Policy {
+    /// The plain order for 0; other seeds take the unlucky ones in turn, each with random numbers of its own.
+    pub(crate) fn of_seed(seed: u64) -> Policy {
+        match seed.checked_sub(1) {
+            None => Policy {
+                turns: Turns::InOrder,
+                copies: When::Soon,
+                products: When::Late,
+            },
+            Some(index) => UNLUCKY[(index % UNLUCKY.len() as u64) as usize],
+        }
+    }
+
+    /// The place of cluster number `index` of `total` in the order in which they start; the cluster at a place, too.
+    pub(crate) fn place_of(self, index: u64, total: u64) -> u64 {
+        match self.turns {
+            Turns::Reversed => total - 1 - index,
+            _ => index,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_has_a_seed_and_the_plain_order_has_zero() {
+        assert_eq!(Policy::of_seed(0).turns, Turns::InOrder);
+        for (index, policy) in UNLUCKY.into_iter().enumerate() {
+            let seed = index as u64 + 1;
+            assert_eq!(Policy::of_seed(seed), policy);
+            assert_eq!(Policy::of_seed(seed + 5), policy);
+        }
+        assert_eq!(Policy::of_seed(u64::MAX), Policy::of_seed(5));
+    }
+
+    #[test]
+    fn reversed_clusters_start_with_the_last() {
+        let place = |seed, index| Policy::of_seed(seed).place_of(index, 4);
+        assert_eq!([0, 1, 2, 3].map(|index| place(0, index)), [0, 1, 2, 3]);
+        assert_eq!([0, 1, 2, 3].map(|index| place(5, index)), [3, 2, 1, 0]);
+    }
+}
