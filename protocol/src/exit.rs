@@ -31,6 +31,7 @@ exits! {
     Toolchain = 105, "ptxas or a disassembler failed or was not found";
     NoGpu = 106, "a GPU was asked for and there is none that can be used";
     Hang = 107, "a kernel on the GPU did not end, and its process was stopped";
+    Survivors = 108, "mutants survived that are not marked equivalent";
 }
 
 impl Exit {
@@ -70,7 +71,10 @@ mod tests {
     #[test]
     fn numbers_are_those_documented() {
         let codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
-        assert_eq!(codes, [0, 1, 2, 4, 100, 101, 102, 103, 104, 105, 106, 107]);
+        assert_eq!(
+            codes,
+            [0, 1, 2, 4, 100, 101, 102, 103, 104, 105, 106, 107, 108]
+        );
         assert_eq!(Exit::of_code(104), Some(Exit::Snapshots));
         assert_eq!(Exit::of_code(3), None);
         assert_eq!(Exit::table().lines().count(), Exit::ALL.len());

@@ -12,7 +12,7 @@ use crate::MessageFormat;
 pub const REQUEST_VARIABLE: &str = "TILEKIT_REQUEST";
 
 /// The version of this exchange. The tool and the package that it serves may depend on different releases.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The one field that every version has.
 #[derive(Deserialize)]
@@ -190,6 +190,8 @@ pub enum Verb {
     Run {
         /// Parts of names; none selects all.
         filters: Vec<String>,
+        /// The order of warps on the emulator, which is then the device.
+        seed: Option<u64>,
     },
     /// Time the launches of cases.
     Bench(BenchRequest),
@@ -197,7 +199,11 @@ pub enum Verb {
     Test {
         /// Parts of names; none selects all.
         filters: Vec<String>,
+        /// How many orders of warps cases run in on the emulator, which is then the device: seeds from 0.
+        seeds: Option<u64>,
     },
+    /// Break the synchronization of kernels in many ways, and say which ways no run of a case reports.
+    Mutate(MutateRequest),
     /// Compare, write or review snapshots.
     Snapshot {
         /// Parts of names; none selects all.
@@ -233,6 +239,19 @@ pub struct BenchRequest {
     pub hot: bool,
     /// A file to append the figures to, a JSON object a line.
     pub record: Option<PathBuf>,
+}
+
+/// What is broken, and how hard it is looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MutateRequest {
+    /// Parts of names; none selects all.
+    pub filters: Vec<String>,
+    /// Names of the kinds of mutation that are made; none selects all.
+    pub kinds: Vec<String>,
+    /// How many orders of warps a mutant runs in until it is reported: seeds from 0.
+    pub seeds: u64,
+    /// Run again what an earlier process with the same harness has run.
+    pub fresh: bool,
 }
 
 /// A file that `build` writes.

@@ -8,7 +8,7 @@ use target::Target;
 
 use crate::backend::{AnyDevice, AnyMemory, Backend, On};
 use crate::cuda;
-use crate::emulated::EmulatedDevice;
+use crate::emulated::{EmulatedDevice, EmulatorOptions};
 use crate::error::{Error, Result};
 use crate::toolchain::Toolchain;
 
@@ -36,19 +36,28 @@ impl Device {
 
     /// The emulator, with memory of its own.
     pub fn emulator() -> Device {
-        Device::emulator_with_seed(0)
+        Device::emulator_with(EmulatorOptions::default())
     }
 
     /// The emulator with another order of warps and asynchronous work; 0 is the plain order. A kernel whose result
     /// depends on the seed has a race.
     pub fn emulator_with_seed(seed: u64) -> Device {
-        Device::new(On::Emulator(Arc::new(EmulatedDevice::new(seed))), None)
+        Device::emulator_with(EmulatorOptions {
+            seed,
+            ..EmulatorOptions::default()
+        })
+    }
+
+    /// The emulator with this order of warps, these checks and this limit.
+    pub fn emulator_with(options: EmulatorOptions) -> Device {
+        Device::new(On::Emulator(Arc::new(EmulatedDevice::new(options))), None)
     }
 
     /// GPU 0 if it can be used, else the emulator; [`why_emulator`](Device::why_emulator) then says why.
     pub fn auto() -> Device {
         Device::cuda(0).unwrap_or_else(|why| {
-            Device::new(On::Emulator(Arc::new(EmulatedDevice::new(0))), Some(why))
+            let emulator = EmulatedDevice::new(EmulatorOptions::default());
+            Device::new(On::Emulator(Arc::new(emulator)), Some(why))
         })
     }
 

@@ -111,6 +111,7 @@ pub use code::{Code, Entry, EntryShape};
 pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
 pub use device::{Device, DeviceFacts, EntryFacts};
 pub use element::DeviceElement;
+pub use emulated::{Checks, EmulatorOptions};
 pub use error::{Error, Result};
 /// What the macros expand to.
 #[doc(hidden)]
@@ -146,7 +147,7 @@ mod book {
     }
     pages!(
         first_kernel control_flow layouts masks math reductions shared_memory bulk_copies tensor_maps tensor_cores products partitions
-        clusters library launches cases inspecting emulator errors coming_from persistent choosing_layouts
+        clusters library launches cases inspecting emulator mutation errors coming_from persistent choosing_layouts
         tutorial_intro tutorial_layouts tutorial_async_copy tutorial_tma tutorial_wgmma tutorial_warp_specialization
         tutorial_convolution tutorial_clusters
     );

@@ -53,7 +53,7 @@ pub(crate) struct CargoOptions {
     /// Leave the default features off
     #[arg(long, global = true)]
     pub(crate) no_default_features: bool,
-    /// Cargo profile of the package [default: dev; release for `bench` and `build --timings`]
+    /// Cargo profile of the package [default: dev; release for `bench`, `mutate` and `build --timings`]
     #[arg(
         long,
         global = true,
@@ -130,9 +130,11 @@ pub(crate) enum Command {
     /// Write tile IR, PTX and machine code of every variant, and print the paths
     Build(Build),
     /// Run every case and check its results, on a GPU or on the emulator
-    Run(Run),
+    Run(RunInOrder),
     /// Check every variant and run every case, as `cargo test --test tilekit` does, on any device
-    Test(Run),
+    Test(Test),
+    /// Break the synchronization of kernels, one instruction at a time, and say which mutants no case reports on the emulator
+    Mutate(Mutate),
     /// Time the launches of every case: median, fastest, bytes and operations per second
     Bench(Bench),
     /// Compare facts, IR and PTX with what was accepted before
@@ -209,6 +211,42 @@ pub(crate) struct Run {
     /// A size in place of those that the cases declare: n=4096, n=1000,4096 or n=1<<20
     #[arg(short, long = "size", value_name = "NAME=VALUE")]
     pub(crate) sizes: Vec<SizeOverride>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunInOrder {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Run on the emulator in this order of warps and asynchronous work; 0 is the plain one [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Run every case on the emulator in so many orders of warps and asynchronous work: seeds from 0 [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mutate {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// A size in place of those that the cases declare: n=4096, n=1000,4096 or n=1<<20
+    #[arg(short, long = "size", value_name = "NAME=VALUE")]
+    pub(crate) sizes: Vec<SizeOverride>,
+    /// Kinds of mutation, separated by commas, such as bar.sync [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "KIND")]
+    pub(crate) kinds: Vec<String>,
+    /// Orders of warps and asynchronous work that a mutant runs in until it is reported: seeds from 0
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    /// Run all mutants, also those whose results an earlier run of the same build has recorded
+    #[arg(long)]
+    pub(crate) fresh: bool,
 }
 
 #[derive(Debug, Args)]
@@ -450,9 +488,10 @@ mod tests {
 
     #[test]
     fn sizes_and_devices_are_read() {
-        let Command::Run(run) = read("x run add -s n=3,1<<4 --device emulator")
-            .expect("a command")
-            .command
+        let Command::Run(RunInOrder { run, seed: None }) =
+            read("x run add -s n=3,1<<4 --device emulator")
+                .expect("a command")
+                .command
         else {
             panic!("a run");
         };
@@ -466,6 +505,7 @@ mod tests {
             ("x run -s n", "write name=value"),
             ("x run --device gpu", "auto, cuda, emulator"),
             ("x snapshot --check --accept", "cannot be used with"),
+            ("x test --seeds 0", "0 is not in 1.."),
             ("x list --release --profile dev", "cannot be used with"),
             ("x frobnicate", "unrecognized subcommand"),
         ] {

@@ -9,6 +9,7 @@ mod inspect;
 mod layout;
 mod list;
 mod manifest;
+mod mutate;
 mod run;
 mod snapshot;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
         Command::Build(arguments) => build::build(arguments, &cargo, terminal),
         Command::Run(arguments) => run::run(arguments, &cargo, terminal),
         Command::Test(arguments) => run::test(arguments, &cargo, terminal),
+        Command::Mutate(arguments) => mutate::mutate(arguments, &cargo, terminal),
         Command::Bench(arguments) => run::bench(arguments, &cargo, terminal),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments, &cargo, terminal),
         Command::Inspect(arguments) => inspect::inspect(arguments, &cargo, terminal),

@@ -3,18 +3,24 @@
 use protocol::Exit;
 use protocol::request::{BenchRequest, Verb};
 
-use crate::cli::{Bench, CargoOptions, Run};
+use crate::cli::{Bench, CargoOptions, Run, RunInOrder, Test};
 use crate::error::{Error, Result};
 use crate::package::{Order, drive};
 use crate::terminal::Terminal;
 
-pub(super) fn run(arguments: Run, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
-    let order = order(arguments, |filters| Verb::Run { filters });
+pub(super) fn run(
+    arguments: RunInOrder,
+    cargo: &CargoOptions,
+    terminal: &Terminal,
+) -> Result<Exit> {
+    let RunInOrder { run, seed } = arguments;
+    let order = order(run, |filters| Verb::Run { filters, seed });
     drive(order, cargo, terminal)
 }
 
-pub(super) fn test(arguments: Run, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
-    let order = order(arguments, |filters| Verb::Test { filters });
+pub(super) fn test(arguments: Test, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
+    let Test { run, seeds } = arguments;
+    let order = order(run, |filters| Verb::Test { filters, seeds });
     drive(order, cargo, terminal)
 }
 

@@ -7,6 +7,7 @@
 #[path = "build.rs"]
 mod build_verb;
 mod machine;
+mod mutate;
 mod package;
 mod run;
 mod selection;

@@ -26,6 +26,7 @@ impl Case {
             grid,
             compiled: None,
             wall: None,
+            warp_instructions: None,
         };
         if let (Some(bed), Some(stream)) = (self.bed(), &self.stream) {
             self.check_limit(bed)?;
@@ -43,6 +44,8 @@ impl Case {
             };
             let copies = prepare(&compiled, &entry, grid, copies, pack)?;
             report.wall = Some(run_once(&copies[0], stream, bed)?);
+            let stats = bed.device.emulator_stats();
+            report.warp_instructions = stats.map(|stats| stats.warp_instructions);
             if let Mode::Bench(..) = &self.mode {
                 self.chain.push(Link {
                     name: compiled.display().to_string(),

@@ -5,6 +5,7 @@
 
 mod bench;
 mod beside;
+mod cache;
 mod chain;
 mod compare;
 mod entry;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use bench::{BenchOptions, Entrant, Series, Timing};
+pub use cache::CaseCache;
 #[doc(hidden)]
 pub use compare::Tally;
 pub use compare::{Agreement, Mismatch, WrongElement, compare};
@@ -74,6 +76,8 @@ pub struct Bed {
     pub tensor_limit_bytes: Option<usize>,
     /// What random data depends on.
     pub seed: u64,
+    /// What earlier runs of the case at the same sizes have done, if it is run several times.
+    pub cache: Option<Arc<CaseCache>>,
 }
 
 impl Bed {
@@ -85,6 +89,7 @@ impl Bed {
             launch_limit: Duration::from_secs(20),
             tensor_limit_bytes: (!device.is_cuda()).then_some(64 << 20),
             seed: 0,
+            cache: None,
         }
     }
 }
@@ -100,6 +105,8 @@ pub struct Case {
     inputs: Vec<Box<dyn Any>>,
     outputs: Vec<Arc<dyn AnyOutput>>,
     chain: Chain,
+    /// The bytes at hand, if comparisons that end well are noted.
+    compared: Option<Vec<u8>>,
     report: CaseReport,
 }
 
@@ -135,6 +142,8 @@ pub struct LaunchReport {
     pub compiled: Option<Compiled>,
     /// From the call to the end of the kernel, as the host saw it; none where nothing was launched.
     pub wall: Option<Duration>,
+    /// The warp instructions that it executed on the emulator.
+    pub warp_instructions: Option<u64>,
 }
 
 impl Case {
@@ -156,6 +165,7 @@ impl Case {
             inputs: Vec::new(),
             outputs: Vec::new(),
             chain: Chain::default(),
+            compared: None,
             report: CaseReport::default(),
         })
     }
@@ -365,8 +375,10 @@ impl Case {
         generator: Generator,
     ) -> Input<T> {
         self.count_bytes::<T>(&shape);
-        let seed = self.bed().map_or(0, |bed| bed.seed);
-        self.keep(Input::random(name, shape, generator, seed))
+        let bed = self.bed();
+        let seed = bed.map_or(0, |bed| bed.seed);
+        let cache = bed.and_then(|bed| bed.cache.clone());
+        self.keep(Input::random(name, shape, generator, seed, cache))
     }
 
     fn keep<T: DeviceElement>(&mut self, input: Input<T>) -> Input<T> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Index;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::cache::CaseCache;
 use super::random::Generator;
 use super::shape::Shape;
 use crate::buffer::Buffer;
@@ -24,7 +25,8 @@ struct InputData<T> {
     name: String,
     len: usize,
     source: Source<T>,
-    host: OnceLock<Vec<T>>,
+    cache: Option<Arc<CaseCache>>,
+    host: OnceLock<Arc<Vec<T>>>,
     device: Copies<T>,
 }
 
@@ -48,8 +50,14 @@ impl<T> Clone for Input<T> {
 }
 
 impl<T: DeviceElement> Input<T> {
-    pub(super) fn random(name: &str, shape: Shape, generator: Generator, seed: u64) -> Input<T> {
-        Input::new(name, shape, Source::Random { generator, seed })
+    pub(super) fn random(
+        name: &str,
+        shape: Shape,
+        generator: Generator,
+        seed: u64,
+        cache: Option<Arc<CaseCache>>,
+    ) -> Input<T> {
+        Input::new(name, shape, Source::Random { generator, seed }, cache)
     }
 
     pub(super) fn from_fn(
@@ -57,14 +65,15 @@ impl<T: DeviceElement> Input<T> {
         shape: Shape,
         element: impl Fn(usize) -> T + Send + Sync + 'static,
     ) -> Input<T> {
-        Input::new(name, shape, Source::Function(Box::new(element)))
+        Input::new(name, shape, Source::Function(Box::new(element)), None)
     }
 
-    fn new(name: &str, shape: Shape, source: Source<T>) -> Input<T> {
+    fn new(name: &str, shape: Shape, source: Source<T>, cache: Option<Arc<CaseCache>>) -> Input<T> {
         let tensor = InputData {
             name: name.to_string(),
             len: shape.len(),
             source,
+            cache,
             host: OnceLock::new(),
             device: Copies::default(),
         };
@@ -88,9 +97,13 @@ impl<T: DeviceElement> Input<T> {
     pub fn host(&self) -> &[T] {
         self.tensor.host.get_or_init(|| match &self.tensor.source {
             Source::Random { generator, seed } => {
-                generator.make(*seed, &self.tensor.name, self.tensor.len)
+                let (name, len) = (&self.tensor.name, self.tensor.len);
+                match &self.tensor.cache {
+                    Some(cache) => cache.input(name, generator, *seed, len),
+                    None => Arc::new(generator.make(*seed, name, len)),
+                }
             }
-            Source::Function(element) => (0..self.tensor.len).map(element).collect(),
+            Source::Function(element) => Arc::new((0..self.tensor.len).map(element).collect()),
         })
     }
 

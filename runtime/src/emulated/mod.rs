@@ -10,16 +10,50 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use emulator::{Emulator, Launch, MemoryError, Program, Stats};
 
+/// What the emulator checks beyond what it cannot do without.
+pub use emulator::Checks;
+
 use crate::code::EntryShape;
 use crate::device::DeviceFacts;
 use crate::error::Error;
 use crate::launch::{Grid, ParameterBlock};
 
+/// How the emulator runs launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmulatorOptions {
+    /// Chooses the order of warps, and when asynchronous work completes; 0 is the plain order.
+    pub seed: u64,
+    /// The most warp instructions that a cluster may execute, against endless loops.
+    pub max_steps: u64,
+    /// What is checked.
+    pub checks: Checks,
+    /// Whether what kernels print goes to the standard output.
+    pub prints: bool,
+}
+
+impl Default for EmulatorOptions {
+    /// The plain order, all checks, and a limit that no kernel of a sensible size meets.
+    fn default() -> EmulatorOptions {
+        let Launch {
+            seed,
+            max_steps,
+            checks,
+            ..
+        } = Launch::default();
+        EmulatorOptions {
+            seed,
+            max_steps,
+            checks,
+            prints: true,
+        }
+    }
+}
+
 /// The emulator with its memory, and what the last launch did.
 pub(crate) struct EmulatedDevice {
     emulator: Emulator,
     facts: DeviceFacts,
-    seed: u64,
+    options: EmulatorOptions,
     stats: Mutex<Option<Stats>>,
 }
 
@@ -27,8 +61,8 @@ pub(crate) struct EmulatedDevice {
 const MEMORY_BYTES: u64 = 64 << 30;
 
 impl EmulatedDevice {
-    /// A device whose warps and asynchronous work are scheduled as `seed` says; 0 is the plain order.
-    pub(crate) fn new(seed: u64) -> EmulatedDevice {
+    /// A device that runs launches as `options` say.
+    pub(crate) fn new(options: EmulatorOptions) -> EmulatedDevice {
         let emulator = Emulator::with_memory(MEMORY_BYTES);
         let target = emulator.target();
         let (major, minor) = target.compute_capability;
@@ -47,7 +81,7 @@ impl EmulatedDevice {
                 memory_bus_bits: 0,
                 driver_version: None,
             },
-            seed,
+            options,
             stats: Mutex::new(None),
         }
     }
@@ -289,14 +323,18 @@ impl EmulatedEntry {
             cluster: shape.cluster,
             is_cooperative: shape.is_cooperative,
             dynamic_shared_bytes: shape.shared_bytes,
-            seed: device.seed,
-            ..Launch::default()
+            seed: device.options.seed,
+            max_steps: device.options.max_steps,
+            checks: device.options.checks,
         };
         let ended = device
             .emulator
             .launch(program, &shape.name, &launch, parameters.bytes());
         // As on a GPU: what kernels print goes to the standard output, and nobody can be told if that is closed.
-        let _ = std::io::stdout().write_all(device.emulator.take_output().as_bytes());
+        let printed = device.emulator.take_output();
+        if device.options.prints {
+            let _ = std::io::stdout().write_all(printed.as_bytes());
+        }
         let stats = ended?;
         *device.stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(stats);
         Ok(())

@@ -119,6 +119,13 @@ impl KernelItem {
         format!("{}::{}", self.entry.module, variant.display)
     }
 
+    /// The instance as which a run launches a variant, if it does.
+    pub(super) fn launched<'r>(&self, variant: &Variant, run: &'r RunItem) -> Option<&'r Instance> {
+        let mut instances = run.described.launches.iter().map(|launch| &launch.instance);
+        instances
+            .find(|instance| is_of(instance, self.entry) && instance.display() == variant.display)
+    }
+
     fn new(entry: &'static KernelEntry, cases: &[CaseItem]) -> KernelItem {
         let declared = entry
             .instances

@@ -119,6 +119,16 @@ impl Context {
         mib.saturating_mul(1 << 20)
     }
 
+    /// The author's files.
+    pub(super) fn sources(&self) -> Sources {
+        Sources::below([self.place.workspace.clone(), self.place.root.clone()])
+    }
+
+    /// The sizes in place of those that cases declare, in the order in which they count.
+    pub(super) fn chosen_sizes(&self) -> [&[SizeOverride]; 2] {
+        [&self.sizes_of_environment, &self.sizes_of_command]
+    }
+
     /// The folder of the package's snapshots.
     pub(super) fn snapshot_folder(&self) -> PathBuf {
         let folder = self
@@ -286,9 +296,9 @@ impl Context {
     }
 
     /// The device for a run, introduced.
-    pub(super) fn open_device(&self) -> Done<Device> {
-        let device = super::device::open(self.device_choice(), &self.speaker)?;
-        super::device::introduce(&device, &self.speaker);
+    pub(super) fn open_device(&self, seed: Option<u64>) -> Done<Device> {
+        let device = super::device::open(self.device_choice(), seed, &self.speaker)?;
+        super::device::introduce(&device, seed, &self.speaker);
         Ok(device)
     }
 }

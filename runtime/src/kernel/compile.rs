@@ -1,5 +1,6 @@
 //! From a kernel function to PTX, and from PTX to code on a device.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use crate::launch::ParameterBlock;
 pub struct Compiler {
     options: Options,
     replace: Option<Arc<Replace>>,
+    known: Option<Arc<HashMap<String, Compiled>>>,
 }
 
 /// Gives PTX to use in place of what a kernel compiles to, by the entry's name.
@@ -31,7 +33,7 @@ impl Compiler {
     pub fn new(options: Options) -> Compiler {
         Compiler {
             options,
-            replace: None,
+            ..Compiler::default()
         }
     }
 
@@ -46,6 +48,14 @@ impl Compiler {
         self
     }
 
+    /// The same, but with these kernels as they are, by the [`path`](Instance::path) of their instance: they are not traced
+    /// and lowered again.
+    #[must_use]
+    pub fn knowing(mut self, known: HashMap<String, Compiled>) -> Compiler {
+        self.known = Some(Arc::new(known));
+        self
+    }
+
     /// How kernels are lowered.
     pub fn options(&self) -> &Options {
         &self.options
@@ -56,6 +66,10 @@ impl Compiler {
     /// # Errors
     /// [`Error::Kernel`] with what is wrong with it, [`Error::PtxText`] for a replacement that cannot be read.
     pub fn compile(&self, instance: &Instance) -> Result<Compiled> {
+        let known = self.known.as_ref();
+        if let Some(compiled) = known.and_then(|known| known.get(instance.path())) {
+            return Ok(compiled.clone());
+        }
         self.compile_instance(instance)
             .map_err(|error| match error {
                 Error::Kernel(diagnostics) => Error::Kernel(of_instance(diagnostics, instance)),
@@ -171,6 +185,24 @@ impl Compiled {
     /// Whether the PTX was edited by hand.
     pub fn is_replaced(&self) -> bool {
         self.0.is_replaced
+    }
+
+    /// The same kernel with other PTX: a change that keeps its parameters and what a launch must know.
+    #[must_use]
+    pub(crate) fn with_module(&self, module: ptx::Module) -> Compiled {
+        let product = &*self.0;
+        Compiled(Arc::new(Product {
+            display: Arc::clone(&product.display),
+            printed: Vec::new(),
+            contracts: product.contracts,
+            is_replaced: true,
+            module: Arc::new(module),
+            info: product.info.clone(),
+            roles: product.roles,
+            warnings: Diagnostics::default(),
+            steps: Vec::new(),
+            text: OnceLock::new(),
+        }))
     }
 
     /// What is probably not what the author wants.

@@ -134,7 +134,7 @@ fn available_bytes() -> Option<usize> {
     kib.checked_mul(1024)
 }
 
-fn bed(device: &Device, compiler: Compiler) -> Bed {
+pub(super) fn bed(device: &Device, compiler: Compiler) -> Bed {
     Bed {
         device: device.clone(),
         compiler,
@@ -142,6 +142,7 @@ fn bed(device: &Device, compiler: Compiler) -> Bed {
         // What is too large for the emulator is left out before it begins; tensors are made on the host for every device.
         tensor_limit_bytes: available_bytes(),
         seed: SEED,
+        cache: None,
     }
 }
 
@@ -179,13 +180,21 @@ impl Passed {
     }
 }
 
-pub(in crate::harness) fn run(context: &mut Context, filters: &[String]) -> Done {
+pub(in crate::harness) fn run(
+    context: &mut Context,
+    filters: &[String],
+    seed: Option<u64>,
+) -> Done {
     let catalog = context.catalog()?;
     let replaced = context.replaced()?;
-    run_cases(context, &catalog, filters, &replaced).map(Verdict::exit)
+    run_cases(context, &catalog, filters, &replaced, seed).map(Verdict::exit)
 }
 
-pub(in crate::harness) fn test(context: &mut Context, filters: &[String]) -> Done {
+pub(in crate::harness) fn test(
+    context: &mut Context,
+    filters: &[String],
+    seeds: Option<u64>,
+) -> Done {
     let catalog = context.catalog()?;
     let compiler = Compiler::default();
     let mut verdict = Verdict::good();
@@ -194,7 +203,14 @@ pub(in crate::harness) fn test(context: &mut Context, filters: &[String]) -> Don
             verdict.note(exit);
         }
     }
-    verdict.note(run_cases(context, &catalog, filters, &Replaced::default())?.exit());
+    let orders: Vec<Option<u64>> = match seeds {
+        None => vec![None],
+        Some(seeds) => (0..seeds).map(Some).collect(),
+    };
+    for seed in orders {
+        let replaced = Replaced::default();
+        verdict.note(run_cases(context, &catalog, filters, &replaced, seed)?.exit());
+    }
     Ok(verdict.exit())
 }
 
@@ -203,6 +219,7 @@ fn run_cases(
     catalog: &Catalog,
     filters: &[String],
     replaced: &Replaced,
+    seed: Option<u64>,
 ) -> Done<Verdict> {
     let selection = Selection::new(filters, catalog);
     let all = catalog
@@ -211,7 +228,7 @@ fn run_cases(
         .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
     let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
     let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, catalog)?;
-    let device = context.open_device()?;
+    let device = context.open_device(seed)?;
     let limit = context.tensor_limit(&device);
     let runner = Runner::new(&device, Context::compiler(replaced), limit);
     let table = Table::new(&selected);
@@ -235,6 +252,12 @@ fn run_cases(
     }
     speaker.end();
     tally.summarise(started.elapsed(), speaker);
+    if let Some(seed) = seed.filter(|_| tally.failed > 0) {
+        let text = format!(
+            "`cargo tilekit run --seed {seed}` and the case's name run a failed case in the same order"
+        );
+        speaker.remark(&Remark::note(text));
+    }
     Ok(tally.verdict)
 }
 

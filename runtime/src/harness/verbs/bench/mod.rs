@@ -36,7 +36,7 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
         // What cannot be written is said before the minutes of timing, not after.
         append(path, "", &context.speaker)?;
     }
-    let device = context.open_device()?;
+    let device = context.open_device(None)?;
     if !device.is_cuda() && context.device_choice() != DeviceChoice::Emulator {
         let text = "these are times of the emulator: they say nothing of a GPU";
         context.speaker.remark(&Remark::warning(text));

@@ -170,6 +170,7 @@ mod tests {
                 grid: grid(1u32),
                 compiled: None,
                 wall: None,
+                warp_instructions: None,
             }],
             timings: vec![timing],
             tensor_bytes: 384 << 20,

@@ -1,0 +1,136 @@
+//! Kernels to be broken, and their mutants.
+
+use std::collections::HashMap;
+
+use diag::{Call, Place};
+use ptx::{Body, LocId, Module, Mutation, MutationKind};
+
+use super::Run;
+use crate::harness::catalog::{KernelItem, Variant};
+use crate::harness::context::{Context, Done};
+use crate::kernel::{Compiled, Compiler};
+
+/// A variant, compiled, with the runs that launch it.
+pub(super) struct Subject {
+    /// Its whole name, with its module.
+    pub(super) name: String,
+    /// The [`path`](crate::Instance::path) of the instance that cases launch.
+    pub(super) path: String,
+    pub(super) compiled: Compiled,
+    /// Indices of the runs that launch it.
+    pub(super) runs: Vec<usize>,
+    mutations: Vec<Mutation>,
+    /// The line of each statement of each body in its text.
+    lines: Vec<Vec<u32>>,
+}
+
+/// One way to break a kernel.
+pub(super) struct Mutant<'s> {
+    pub(super) subject: &'s Subject,
+    pub(super) mutation: Mutation,
+    /// The line of the instruction in the kernel's PTX, from one.
+    pub(super) ptx_line: u32,
+    /// The instruction.
+    pub(super) ptx: String,
+    /// Where the author wrote it.
+    pub(super) place: Option<Place>,
+}
+
+/// The variants that some run launches, with their mutations of these kinds.
+pub(super) fn subjects(
+    context: &Context,
+    variants: &[(&KernelItem, &Variant)],
+    runs: &[Run<'_>],
+    kinds: &[MutationKind],
+) -> Done<Vec<Subject>> {
+    let mut found = Vec::new();
+    let compiler = Compiler::default();
+    for (kernel, variant) in variants {
+        let mut launching = Vec::new();
+        let mut path = None;
+        for (at, (_, run)) in runs.iter().enumerate() {
+            if let Some(instance) = kernel.launched(variant, run) {
+                launching.push(at);
+                path = Some(instance.path().to_string());
+            }
+        }
+        let Some(path) = path else { continue };
+        let compiled = compiler.compile(&variant.instance);
+        let compiled = compiled.map_err(|error| context.speaker.error(&variant.display, &error))?;
+        let mut mutations = compiled.module().mutations();
+        mutations.retain(|mutation| kinds.contains(&mutation.kind));
+        found.push(Subject {
+            name: kernel.path_of(variant),
+            path,
+            lines: compiled.module().statement_lines(),
+            compiled,
+            runs: launching,
+            mutations,
+        });
+    }
+    Ok(found)
+}
+
+impl Subject {
+    /// Its name without its module.
+    pub(super) fn display(&self) -> &str {
+        self.compiled.display()
+    }
+
+    pub(super) fn mutants(&self) -> Vec<Mutant<'_>> {
+        let module = self.compiled.module();
+        let mut places = HashMap::new();
+        let mut mutants = Vec::new();
+        for mutation in &self.mutations {
+            let (body, statement) = (mutation.body, mutation.statement);
+            let found = module
+                .bodies()
+                .nth(body)
+                .and_then(|found| Some((found, found.statements.get(statement)?.instruction()?)));
+            let Some((body, instruction)) = found else {
+                continue;
+            };
+            let key = (mutation.body, instruction.loc);
+            let place = places
+                .entry(key)
+                .or_insert_with(|| place(module, body, instruction.loc));
+            let params = module
+                .entry(&self.compiled.info().entry)
+                .map_or(&[][..], |entry| &entry.params);
+            mutants.push(Mutant {
+                subject: self,
+                mutation: *mutation,
+                ptx_line: self.lines[mutation.body][statement],
+                ptx: instruction.to_text(module, body, params),
+                place: place.clone(),
+            });
+        }
+        mutants
+    }
+}
+
+/// The author's place of `loc`, with the calls through which it was inlined.
+fn place(module: &Module, body: &Body, loc: Option<LocId>) -> Option<Place> {
+    let name = |names: &[String], at: u32| names.get(at as usize).cloned().unwrap_or_default();
+    let first = body.locations.get(loc?.0 as usize)?;
+    let mut calls = Vec::new();
+    let mut next = first.inlined;
+    while let Some(inlined) = next {
+        let Some(call) = body.locations.get(inlined.at.0 as usize) else {
+            break;
+        };
+        calls.push(Call {
+            function: name(&module.inlined_functions, inlined.function).into(),
+            file: name(&module.files, call.file).into(),
+            line: call.line,
+            column: call.column.max(1),
+        });
+        next = call.inlined;
+    }
+    Some(Place {
+        file: name(&module.files, first.file).into(),
+        line: first.line,
+        column: first.column.max(1),
+        calls,
+    })
+}
