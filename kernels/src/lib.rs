@@ -3,5 +3,6 @@
 //! [`attention::Attention`] is what a program calls: it checks tensors and options, chooses an instance from a table, and launches it.
 //! Below it are [`attention::forward`], tuned for heads of equally many queries and keys, and [`attention::masked`], the same main loop
 //! for windows, chunks, sequences of several lengths, any strides, and scores that an author's type changes.
+//! [`attention::backward`] has the gradients as kernels: begin, main loop, end.
 
 pub mod attention;

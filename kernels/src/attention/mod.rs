@@ -1,5 +1,7 @@
 //! Attention: [`Attention`] is what a program calls; the kernels are public for cases, benchmarks and launches by hand.
 
+pub mod backward;
+mod backward_cases;
 mod call;
 mod check;
 mod dense;
