@@ -92,7 +92,7 @@ pub fn matmul_cluster<
         .run();
 }
 
-#[case(sizes(m = [512, 200], n = [512, 264], k = [256, 72]))]
+#[case(sizes(m = [512, 200, 128, 1], n = [512, 264, 256, 76_800], k = [256, 72, 712, 8]))]
 fn matmul_cluster_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
         let kernel = matmul_cluster::<bf16, 256, 128, 64, 4>;

@@ -172,7 +172,7 @@ fn beside_plain(case: &mut Case, p: &Product<bf16>) -> CaseResult {
     case.rival("plain", any, plain, p.programs([BM, BN], 128), p.maps())
 }
 
-#[case(sizes(m = [256, 200], n = [512, 264], k = [128, 72]))]
+#[case(sizes(m = [256, 200, 128, 1], n = [512, 264, 256, 76_800], k = [128, 72, 712, 8]))]
 fn matmul_bias_gelu_bf16(case: &mut Case) -> CaseResult {
     let bias = case.normal::<f32>("bias", [case.size("n")]);
     let launch = |case: &mut Case, p: &Product<bf16>| {
@@ -194,7 +194,7 @@ fn matmul_bias_gelu_bf16(case: &mut Case) -> CaseResult {
     product_then::<bf16>(case, launch, after, 4e-3)
 }
 
-#[case(sizes(m = [256, 200], n = [512, 264], k = [128, 72]))]
+#[case(sizes(m = [256, 200, 128, 1], n = [512, 264, 256, 76_800], k = [128, 72, 712, 8]))]
 fn matmul_scale_residual_bf16(case: &mut Case) -> CaseResult {
     let (m, n) = (case.size("m"), case.size("n"));
     let stride = n.next_multiple_of(8);

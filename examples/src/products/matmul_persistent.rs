@@ -63,7 +63,7 @@ pub fn matmul_persistent<
     tma_store_wait_read(0);
 }
 
-#[case(sizes(m = [256, 200], n = [512, 264], k = [256, 72]))]
+#[case(sizes(m = [256, 200, 128, 1], n = [512, 264, 256, 76_800], k = [256, 72, 712, 8]))]
 fn matmul_persistent_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case, |case, p: &Product<bf16>| {
         // Fewer programs than tiles, at small sizes too, so that each takes several.

@@ -80,12 +80,12 @@ fn matmul<T: Float + Factor<T, f32> + DeviceElement>(case: &mut Case) -> CaseRes
     })
 }
 
-#[case(sizes(m = [256, 200, 1], n = [512, 264, 1], k = [256, 72, 1]))]
+#[case(sizes(m = [256, 200, 1, 128, 1], n = [512, 264, 1, 256, 76_800], k = [256, 72, 1, 712, 8]))]
 fn matmul_ping_pong_bf16(case: &mut Case) -> CaseResult {
     matmul::<bf16>(case)
 }
 
-#[case(sizes(m = [384], n = [256], k = [328]))]
+#[case(sizes(m = [384, 128, 1], n = [256, 256, 76_800], k = [328, 712, 8]))]
 fn matmul_ping_pong_f16(case: &mut Case) -> CaseResult {
     matmul::<f16>(case)
 }

@@ -64,18 +64,18 @@ fn matmul<
     })
 }
 
-#[case(sizes(m = [256, 1, 136], n = [128, 1, 264], k = [512, 1, 200]))]
+#[case(sizes(m = [256, 1, 136, 128], n = [128, 1, 264, 256], k = [512, 1, 200, 712]))]
 fn matmul_pipelined_bf16(case: &mut Case) -> CaseResult {
     matmul::<bf16, 128, 128, 4>(case)
 }
 
 /// Tiles of 192 columns: an instruction has any multiple of 8, and three boxes of 64 columns leave no hole.
-#[case(sizes(m = [128, 100], n = [384, 200], k = [192, 72]))]
+#[case(sizes(m = [128, 100, 128], n = [384, 200, 256], k = [192, 72, 712]))]
 fn matmul_pipelined_of_192_columns(case: &mut Case) -> CaseResult {
     matmul::<bf16, 128, 192, 4>(case)
 }
 
-#[case(sizes(m = [64, 100], n = [512, 72], k = [128, 72]))]
+#[case(sizes(m = [64, 100, 128], n = [512, 72, 256], k = [128, 72, 712]))]
 fn matmul_pipelined_f16(case: &mut Case) -> CaseResult {
     matmul::<f16, 64, 256, 3>(case)
 }

@@ -85,22 +85,22 @@ where
     })
 }
 
-#[case(sizes(m = [128, 100], n = [256, 200], k = [1024, 72]))]
+#[case(sizes(m = [128, 100, 128], n = [256, 200, 256], k = [1024, 72, 712]))]
 fn matmul_small_bf16(case: &mut Case) -> CaseResult {
     matmul::<bf16, 1, 128, 8>(case)
 }
 
-#[case(sizes(m = [128, 1], n = [256, 1], k = [576, 1]))]
+#[case(sizes(m = [128, 1, 128], n = [256, 1, 256], k = [576, 1, 712]))]
 fn matmul_small_f16(case: &mut Case) -> CaseResult {
     matmul::<f16, 1, 128, 8>(case)
 }
 
-#[case(sizes(m = [256, 136], n = [128, 72], k = [1024, 200]))]
+#[case(sizes(m = [256, 136, 128], n = [128, 72, 256], k = [1024, 200, 712]))]
 fn matmul_small_tall(case: &mut Case) -> CaseResult {
     matmul::<bf16, 2, 64, 8>(case)
 }
 
-#[case(sizes(m = [256, 200], n = [512, 264], k = [512, 328]))]
+#[case(sizes(m = [256, 200, 128], n = [512, 264, 256], k = [512, 328, 712]))]
 fn matmul_small_large(case: &mut Case) -> CaseResult {
     matmul::<bf16, 2, 256, 4>(case)
 }

@@ -126,13 +126,13 @@ fn sparse<T: Float + Factor<T, f32> + DeviceElement>(
     Ok(())
 }
 
-#[case(sizes(m = [640, 200, 1], n = [768, 264, 1], k = [256, 72, 1]))]
+#[case(sizes(m = [640, 200, 1, 128, 1], n = [768, 264, 1, 256, 76_800], k = [256, 72, 1, 712, 8]))]
 fn matmul_sparse_bf16(case: &mut Case) -> CaseResult {
     sparse::<bf16>(case, Case::normal, Gemm::tolerance)
 }
 
 /// Small whole numbers, whose sums are exact.
-#[case(sizes(m = [256, 136], n = [512, 72], k = [320, 200]))]
+#[case(sizes(m = [256, 136, 128, 1], n = [512, 72, 256, 76_800], k = [320, 200, 712, 8]))]
 fn matmul_sparse_exact(case: &mut Case) -> CaseResult {
     let factor =
         |case: &mut Case, name: &str, shape: [usize; 2]| case.integers::<f16>(name, shape, -3..4);

@@ -61,7 +61,7 @@ pub fn matmul_stream_k(
         .run();
 }
 
-#[case(sizes(m = [256, 136, 1], n = [256, 72, 1], k = [512, 200, 1]))]
+#[case(sizes(m = [256, 136, 1, 128, 1], n = [256, 72, 1, 256, 76_800], k = [512, 200, 1, 712, 8]))]
 fn matmul_stream_k_bf16(case: &mut Case) -> CaseResult {
     product_of(
         case,

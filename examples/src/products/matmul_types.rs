@@ -132,7 +132,7 @@ fn programs<T: DeviceElement, O: DeviceElement>(p: &Product<T, O>) -> usize {
     p.programs([BM, BN], 128)
 }
 
-#[case(sizes(m = [256, 200, 1], n = [512, 264, 1], k = [512, 144, 1]))]
+#[case(sizes(m = [256, 200, 1, 128, 1], n = [512, 264, 1, 256, 76_800], k = [512, 144, 1, 712, 8]))]
 fn matmul_fp8_scaled(case: &mut Case) -> CaseResult {
     let a_scale = case.input::<f32>("a_scale", [1], |_| 0.25);
     let b_scale = case.input::<f32>("b_scale", [1], |_| 0.375);
@@ -149,7 +149,7 @@ fn matmul_fp8_scaled(case: &mut Case) -> CaseResult {
     )
 }
 
-#[case(sizes(m = [256, 200, 1], n = [512, 264, 1], k = [512, 144, 1]))]
+#[case(sizes(m = [256, 200, 1, 128, 1], n = [512, 264, 1, 256, 76_800], k = [512, 144, 1, 712, 8]))]
 fn matmul_int8_exact(case: &mut Case) -> CaseResult {
     let factor = |case: &mut Case, name: &str, shape: [usize; 2]| {
         case.integers::<i8>(name, shape, -128..128)
@@ -161,7 +161,7 @@ fn matmul_int8_exact(case: &mut Case) -> CaseResult {
     })
 }
 
-#[case(sizes(m = [256, 200, 1], n = [512, 264, 1], k = [128, 72, 1]))]
+#[case(sizes(m = [256, 200, 1, 128, 1], n = [512, 264, 1, 256, 76_800], k = [128, 72, 1, 712, 8]))]
 fn matmul_tf32_f32(case: &mut Case) -> CaseResult {
     product_of(case, Case::normal, identity, |case, p: &Product<f32>| {
         let ((a, b, _, m, n, k), [_, stride]) = (p.maps(), p.strides());

@@ -90,17 +90,17 @@ where
     })
 }
 
-#[case(sizes(m = [640, 200], n = [768, 264], k = [256, 72]))]
+#[case(sizes(m = [640, 200, 128, 1], n = [768, 264, 256, 76_800], k = [256, 72, 712, 8]))]
 fn matmul_warp_specialized_bf16(case: &mut Case) -> CaseResult {
     matmul::<bf16, 256, 4>(case)
 }
 
-#[case(sizes(m = [256, 1], n = [512, 1], k = [256, 1]))]
+#[case(sizes(m = [256, 1, 128, 1], n = [512, 1, 256, 76_800], k = [256, 1, 712, 8]))]
 fn matmul_warp_specialized_f16(case: &mut Case) -> CaseResult {
     matmul::<f16, 256, 4>(case)
 }
 
-#[case(sizes(m = [512, 136], n = [384, 72], k = [320, 200]))]
+#[case(sizes(m = [512, 136, 128, 1], n = [384, 72, 256, 76_800], k = [320, 200, 712, 8]))]
 fn matmul_warp_specialized_narrow(case: &mut Case) -> CaseResult {
     matmul::<bf16, 128, 4>(case)
 }

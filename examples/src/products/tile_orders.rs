@@ -101,7 +101,7 @@ fn tiles_along_a_hilbert_curve(case: &mut Case) -> CaseResult {
 }
 
 /// Beside it the product in the order of groups.
-#[case(sizes(m = [256, 200], n = [512, 264], k = [256, 72]))]
+#[case(sizes(m = [256, 200, 128, 1], n = [512, 264, 256, 76_800], k = [256, 72, 712, 8]))]
 fn matmul_hilbert_bf16(case: &mut Case) -> CaseResult {
     let tiles = [case.size("m").div_ceil(BM), case.size("n").div_ceil(BN)];
     let order = hilbert(tiles[0], tiles[1]);
