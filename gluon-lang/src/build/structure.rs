@@ -180,8 +180,8 @@ impl Settle<'_> {
         before.push(flagged);
         let then = self.func.new_region();
         let is_dead = self.exits.dead.contains(&region);
-        if is_dead {
-            // Nothing follows: the flag is certain.
+        if is_dead && rest.is_empty() {
+            // Nothing follows: the flag is certain. A dead end behind other code is that code's.
             self.exits.dead.remove(&region);
             self.func.set_insts(region, before);
             let wrapped = wrap(self, region, &given);

@@ -630,3 +630,43 @@ fn values_that_change_places() {
         (out[0], out[1], out[2]) = (a, b, rounds);
     });
 }
+
+/// A way out deep inside comes first, and the last branch leaves by both arms: what stands between them runs.
+#[allow(clippy::needless_continue, reason = "both arms leave")]
+#[kernel(warps = 1)]
+fn both_arms_leave(input: Ptr<i32>, out: Ptr<i32>) {
+    let (a, b) = (input.at(0).load(), input.at(1).load());
+    let mut sum = scalar(0);
+    for i in range(0, 5) {
+        if (a + i) % 3 == 1 {
+            if b % 2 == 1 {
+                continue;
+            }
+        }
+        sum += 10 + i;
+        if (sum + b) % 4 == 3 {
+            break;
+        } else {
+            continue;
+        }
+    }
+    out.at(0).store(sum);
+}
+
+#[test]
+fn code_before_a_branch_that_leaves_by_both_arms() {
+    let inputs = [[0, 0], [1, 1], [2, 1], [5, 2], [7, 3]];
+    check!(both_arms_leave, inputs, |input: &[i32], out: &mut [i32]| {
+        let mut sum = 0;
+        for i in 0..5 {
+            if (input[0] + i) % 3 == 1 && input[1] % 2 == 1 {
+                continue;
+            }
+            sum += 10 + i;
+            if (sum + input[1]) % 4 == 3 {
+                break;
+            }
+        }
+        out[0] = sum;
+    });
+}
