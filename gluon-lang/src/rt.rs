@@ -6,15 +6,15 @@ use std::marker::PhantomData;
 pub use inventory;
 
 use crate::lang::here;
+pub use crate::lang::{
+    Again, Branch, Carrier, Carry, Decided, Ended, EndlessLoop, ExitTarget, Frame, FunctionScope,
+    GenericArg, HostCarrier, HostEnd, HostState, Inside, IntoLoop, KernelEntry, KernelEq, KernelFn,
+    KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic, Param, ParamHandle,
+    ParamHead, Printed, Question, Traced, Walker, Watcher, WhileLoop, WideLiteral,
+};
 use crate::lang::{
     BlockLayout, Element, HostInt, HostNumber, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor,
     TensorMap,
-};
-pub use crate::lang::{
-    Branch, Carrier, Carry, Decided, Ended, ExitTarget, Frame, FunctionScope, GenericArg,
-    HostCarrier, HostEnd, HostState, Inside, IntoLoop, KernelEntry, KernelEq, KernelFn, KernelHead,
-    KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic, Param, ParamHandle, ParamHead,
-    Printed, Question, Traced, Walker, Watcher, WhileLoop, WideLiteral,
 };
 pub use ir::Contracts;
 use ir::TensorMapMode;
@@ -372,6 +372,15 @@ pub fn lent<T>(_: PhantomData<T>, variable: &mut T) -> &mut T {
 /// Starts a `while` whose condition has the type of this closure's result. The closure is never called.
 #[track_caller]
 pub fn while_loop<C: WhileLoop>(_: impl FnOnce() -> C) -> C::State {
+    C::start()
+}
+
+/// Says by the type of a closure's result whose a `loop` is. The closure is never called.
+pub fn tell<C>(_: &mut Option<PhantomData<C>>, _: impl FnOnce() -> C) {}
+
+/// Starts a `loop`.
+#[track_caller]
+pub fn endless_loop<C: EndlessLoop>(_: &Option<PhantomData<C>>) -> C::State {
     C::start()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ir::Func;
-use ir::entity::Region;
+use ir::entity::{Inst, Region};
 
 /// Where a region that is left early goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,15 @@ impl Exits {
     /// Does code after this region run?
     pub(crate) fn falls_through(&self, region: Region) -> bool {
         !self.leave.contains_key(&region) && !self.dead.contains(&region)
+    }
+
+    /// Is a region inside this instruction left early?
+    pub(crate) fn are_in(&self, func: &Func, inst: Inst) -> bool {
+        let is_left = |region: Region| {
+            let mut inner = func.region(region).insts.iter();
+            self.leave.contains_key(&region) || inner.any(|inst| self.are_in(func, *inst))
+        };
+        func.op(inst).regions().into_iter().any(is_left)
     }
 
     /// The regions inside that leave to the end of `target`, and whether they end its loop.

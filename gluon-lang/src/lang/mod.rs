@@ -119,11 +119,11 @@ pub use tma::{
     Coordinates, TmaCopy, TmaReduceOp, fence_async_shared, tma_store_wait, tma_store_wait_read,
 };
 pub use trace::{
-    AfterScalar, Branch, Carrier, Carry, Decided, Ended, ExitTarget, Frame, FunctionScope,
-    GenericArg, HostBranch, HostCarrier, HostLogic, HostLoop, HostState, HostWhile, Inside,
-    KernelBranch, KernelEntry, KernelExit, KernelHead, KernelInstance, KernelLoop, KernelWhile,
-    Logic, LogicSide, NoExit, ParamHead, Printed, Question, Raw, ScalarLogic, TensorLogic, Traced,
-    Undecided, Walker, Watcher, WhileLoop,
+    AfterScalar, Again, Branch, Carrier, Carry, Decided, Ended, EndlessLoop, ExitTarget, Frame,
+    FunctionScope, GenericArg, HostBranch, HostCarrier, HostLogic, HostLoop, HostState, HostWhile,
+    Inside, KernelBranch, KernelEntry, KernelExit, KernelHead, KernelInstance, KernelLoop,
+    KernelWhile, Logic, LogicSide, NoExit, ParamHead, Printed, Question, Raw, ScalarLogic,
+    TensorLogic, Traced, Undecided, Walker, Watcher, WhileLoop,
 };
 pub(crate) use trace::{
     begin_kernel, const_arg, depth, enter, here, leaving, name_value, static_assert_failed,

@@ -19,6 +19,7 @@ mod casts;
 mod control;
 mod dots;
 mod elementwise;
+mod exits;
 mod floats;
 mod functions;
 #[path = "../gpu/mod.rs"]

@@ -10,6 +10,7 @@ mod assigned;
 mod attributes;
 mod axes;
 mod control;
+mod endless;
 mod exits;
 mod functions;
 mod matches;

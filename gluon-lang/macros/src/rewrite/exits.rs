@@ -39,6 +39,8 @@ struct Exit {
 
 enum Kind {
     Function(Option<Scope>),
+    /// What is around a `loop` whose `break`s give a value.
+    Value(Scope),
     Loop(Loop),
     Block(Option<Lifetime>),
     Arm(Arm),
@@ -126,6 +128,20 @@ pub(super) struct Loop {
     pub(super) scopes: usize,
     /// Is it left anywhere?
     pub(super) has_exits: bool,
+    /// Do its `break`s give a value? Then they go to what is around it.
+    pub(super) has_value: bool,
+    /// The outermost of those beyond it that an exit in it goes to.
+    pub(super) goes_to: Option<usize>,
+}
+
+/// What is known at the end of a loop or block.
+pub(super) struct Left {
+    /// Something compares with its depth.
+    pub(super) is_used: bool,
+    /// What is known where its `break`s meet.
+    pub(super) breaks: Option<Flow>,
+    /// The outermost of those that an exit in it goes to.
+    pub(super) goes_to: Option<usize>,
 }
 
 /// An arm of an `if`.
@@ -161,6 +177,15 @@ impl Exits {
         self.enter(depth, Kind::Loop(loop_));
     }
 
+    pub(super) fn enter_value(&mut self, depth: Ident, scope: Scope) {
+        self.enter(depth, Kind::Value(scope));
+    }
+
+    /// The innermost of those that are entered.
+    pub(super) fn innermost(&self) -> usize {
+        self.0.len().saturating_sub(1)
+    }
+
     pub(super) fn enter_block(&mut self, depth: Ident, label: Option<&Label>) {
         self.enter(depth, Kind::Block(label.map(|l| l.name.clone())));
     }
@@ -181,10 +206,18 @@ impl Exits {
         }
     }
 
-    /// Does anything compare with the depth of a loop or block, and what is known where its `break`s meet?
-    pub(super) fn leave_loop(&mut self) -> (bool, Option<Flow>) {
+    /// Leaves a loop, a block, or what is around a loop.
+    pub(super) fn leave_loop(&mut self) -> Left {
         let exit = self.0.pop();
-        exit.map_or((false, None), |exit| (exit.is_used, exit.breaks))
+        let goes_to = exit.as_ref().and_then(|exit| match &exit.kind {
+            Kind::Loop(l) => l.goes_to,
+            _ => None,
+        });
+        Left {
+            is_used: exit.as_ref().is_some_and(|exit| exit.is_used),
+            breaks: exit.and_then(|exit| exit.breaks),
+            goes_to,
+        }
     }
 
     /// The loops around in this function, each with how it is followed.
@@ -218,7 +251,7 @@ impl Exits {
             Kind::Function(_) => true,
             Kind::Loop(l) => label.is_none() || is_it(&l.name),
             Kind::Block(name) => is_it(name),
-            Kind::Arm(_) | Kind::Test => false,
+            Kind::Arm(_) | Kind::Test | Kind::Value(_) => false,
         })?;
         (!matches!(self.0[at].kind, Kind::Function(_))).then_some(at)
     }
@@ -243,7 +276,7 @@ impl Exits {
         };
         let leads = match &self.0[target].kind {
             Kind::Function(scope) => scope.is_some(),
-            Kind::Loop(_) => true,
+            Kind::Loop(_) | Kind::Value(_) => true,
             _ => false,
         };
         leads && !between.iter().any(is_barred)
@@ -259,6 +292,7 @@ impl Exits {
                     out.push((arm.state.clone(), arm.jump.clone()));
                 }
                 Kind::Loop(l) => {
+                    l.goes_to = Some(l.goes_to.map_or(target, |other| other.min(target)));
                     if let Some(state) = &l.state {
                         let name = &l.name;
                         out.push((state.clone(), quote!(continue #name)));
@@ -310,7 +344,7 @@ impl Rewriter {
                 if let Some(target) = target {
                     self.meet_break(target, span);
                 }
-                ("break", target)
+                ("break", target.map(|target| self.value_of(target, e)))
             }
             Expr::Continue(e) => {
                 let target = self.exits.target(e.label.as_ref());
@@ -328,7 +362,20 @@ impl Rewriter {
         }
         let depth = self.exits.depth(target);
         let guard = quote_spanned!(span=> ::tilekit::rt::leaving(#what, #depth));
+        if let (Kind::Value(scope), Expr::Break(e)) = (&self.exits.0[target].kind, &*expr) {
+            let (label, value) = (&scope.label, &e.expr);
+            *expr = parse_quote!({ #guard; break #label ::core::option::Option::Some(#value) });
+            return;
+        }
         *expr = parse_quote!({ #guard; #expr });
+    }
+
+    /// Where a `break` goes that gives its loop a value: what is around the loop.
+    fn value_of(&self, target: usize, e: &syn::ExprBreak) -> usize {
+        match &self.exits.0[target].kind {
+            Kind::Loop(l) if l.has_value && e.expr.is_some() => target - 1,
+            _ => target,
+        }
     }
 
     /// `?` leaves under trace-time conditions alone.
@@ -370,16 +417,17 @@ impl Rewriter {
         let exit = Ident::new("__exit", Span::mixed_site());
         let between = self.exits.between(target);
         let (value, kernel, own, last) = match &self.exits.0[target].kind {
-            Kind::Function(Some(scope)) => {
+            Kind::Function(Some(scope)) | Kind::Value(scope) => {
                 let Scope { state, label, .. } = scope;
                 let given = Ident::new("__given", Span::mixed_site());
-                let value = if let Expr::Return(syn::ExprReturn {
-                    expr: Some(value), ..
-                }) = expr
-                {
-                    quote!(let #given = #value;)
-                } else {
-                    quote!(let #given = ();)
+                let value = match expr {
+                    Expr::Return(syn::ExprReturn {
+                        expr: Some(value), ..
+                    })
+                    | Expr::Break(syn::ExprBreak {
+                        expr: Some(value), ..
+                    }) => quote!(let #given = #value;),
+                    _ => quote!(let #given = ();),
                 };
                 let reach = scope.reach(&|name| self.scopes.is_hidden(name, scope.scopes));
                 let kernel = quote_spanned!(span=> #exit.give(&mut #state, #given, #reach));
@@ -411,7 +459,7 @@ impl Rewriter {
         let between = self.exits.between(target);
         let nothing = quote!(#exit.pass());
         let (own, last) = match &self.exits.0[target].kind {
-            Kind::Function(Some(Scope { label, .. })) => {
+            Kind::Function(Some(Scope { label, .. })) | Kind::Value(Scope { label, .. }) => {
                 (None, quote!(break #label ::core::option::Option::None))
             }
             Kind::Loop(l) => {

@@ -1,4 +1,4 @@
-//! `for`, `while` and `loop`.
+//! `for` and `while`.
 
 use std::collections::HashSet;
 
@@ -129,24 +129,6 @@ impl Rewriter {
         });
     }
 
-    pub(super) fn endless_loop(&mut self, expr: &mut Expr) {
-        let Expr::Loop(l) = expr else { return };
-        self.label(&mut l.label);
-        let depth = self.fresh("depth");
-        self.enter_loop(&depth, l.label.as_ref(), None, Uses::default(), false);
-        let before = self.scopes.flow.clone();
-        self.scopes.open_before(Later::again(&l.body));
-        self.visit_block_mut(&mut l.body);
-        self.scopes.close();
-        let (is_left, breaks) = self.exits.leave_loop();
-        // What follows is reached by a `break` alone.
-        self.scopes.flow = breaks.unwrap_or(before);
-        if is_left {
-            let (record, inner) = (record(&depth), quote!(#l));
-            *expr = parse_quote!({ #record #inner });
-        }
-    }
-
     fn enter_loop(
         &mut self,
         depth: &Ident,
@@ -161,6 +143,8 @@ impl Rewriter {
             uses,
             scopes: self.scopes.depth(),
             has_exits,
+            has_value: false,
+            goes_to: None,
         };
         self.exits.enter_loop(depth.clone(), entered);
     }
@@ -188,7 +172,7 @@ impl Rewriter {
 
     /// Every loop gets a label: the arms of branches are in blocks that have one, through which a `break` without one cannot
     /// pass.
-    fn label(&mut self, label: &mut Option<Label>) {
+    pub(super) fn label(&mut self, label: &mut Option<Label>) {
         if label.is_none() {
             let name = self.fresh("loop").to_string();
             *label = Some(Label {
@@ -204,12 +188,12 @@ impl Rewriter {
         let depth = self.fresh("depth");
         self.exits.enter_block(depth.clone(), b.label.as_ref());
         self.visit_block_mut(&mut b.block);
-        let (is_left, breaks) = self.exits.leave_loop();
-        if let Some(breaks) = breaks {
+        let left = self.exits.leave_loop();
+        if let Some(breaks) = left.breaks {
             let missing = Missing::new(b.block.span(), "by every way out of this block");
             self.scopes.flow.meet(missing, &breaks, missing);
         }
-        if is_left {
+        if left.is_used {
             let (record, inner) = (record(&depth), quote!(#b));
             *expr = parse_quote!({ #record #inner });
         }
@@ -217,13 +201,13 @@ impl Rewriter {
 
     /// After a loop that may not run at all: gives the statement that takes down where its `break`s go.
     fn leave_loop(&mut self, before: Flow, span: Span, depth: &Ident) -> Option<Stmt> {
-        let (is_left, breaks) = self.exits.leave_loop();
+        let left = self.exits.leave_loop();
         let missing = Missing::new(span, "if this loop does not run");
         let body = std::mem::replace(&mut self.scopes.flow, before);
-        for flow in breaks.iter().chain([&body]) {
+        for flow in left.breaks.iter().chain([&body]) {
             self.scopes.flow.meet(missing, flow, missing);
         }
-        is_left.then(|| record(depth))
+        left.is_used.then(|| record(depth))
     }
 }
 

@@ -5,6 +5,7 @@ mod carry;
 mod closures;
 mod contents;
 mod deferred;
+mod endless;
 mod exits;
 mod later;
 mod loops;
@@ -136,6 +137,27 @@ impl Rewriter {
         if !Found::in_block(body).returns {
             return None;
         }
+        let mut lent = self.changed_outside(body);
+        let is_passed = !passed.is_empty();
+        lent.retain(|lent| !passed.contains(&lent.ident));
+        lent.extend(passed.into_iter().map(|ident| Lent {
+            ident,
+            is_reference: true,
+        }));
+        let mut scope = self.scope(lent);
+        // What it is lent at each call is bound in a block around its own body.
+        scope.scopes += usize::from(is_passed);
+        Some(scope)
+    }
+
+    /// The same of a `loop` whose `break`s give a value.
+    fn scope_of_loop(&mut self, body: &Block) -> Scope {
+        let lent = self.changed_outside(body);
+        self.scope(lent)
+    }
+
+    /// The variables around some code that it changes.
+    fn changed_outside(&self, body: &Block) -> Vec<Lent> {
         let mut uses = uses::Uses::default();
         syn::visit::Visit::visit_block(&mut uses, body);
         let lent = uses.mentioned().iter().filter_map(|ident| {
@@ -155,17 +177,7 @@ impl Rewriter {
                 is_reference,
             })
         });
-        let mut lent: Vec<Lent> = lent.collect();
-        let is_passed = !passed.is_empty();
-        lent.retain(|lent| !passed.contains(&lent.ident));
-        lent.extend(passed.into_iter().map(|ident| Lent {
-            ident,
-            is_reference: true,
-        }));
-        let mut scope = self.scope(lent);
-        // What it is lent at each call is bound in a block around its own body.
-        scope.scopes += usize::from(is_passed);
-        Some(scope)
+        lent.collect()
     }
 
     /// A name of the expansion's own, which neither the author's code nor an editor's completion sees.

@@ -38,7 +38,7 @@ pub use logic::{
 pub use loops::{HostLoop, KernelLoop};
 pub use operand::Raw;
 pub(crate) use record::*;
-pub use whiles::{HostWhile, KernelWhile, WhileLoop};
+pub use whiles::{Again, EndlessLoop, HostWhile, KernelWhile, WhileLoop};
 
 use crate::build::{Builder, Exits, Results};
 use diag::Place;

@@ -1,4 +1,5 @@
-//! `while`: on a host `bool` the host loops; on a `Scalar<bool>` test and body are traced once each.
+//! `while`: on a host `bool` the host loops; on a `Scalar<bool>` test and body are traced once each. `loop` is a `while` that is always true,
+//! the host's or the kernel's by the type of what leaves it first.
 
 use std::convert::Infallible;
 
@@ -7,9 +8,14 @@ use super::exits::{ExitTarget, Inside, KernelExit, LoopTarget, NoExit};
 use super::loops::{Carried, hidden};
 use super::snapshot::{Snapshot, restore, spare, write_values};
 use super::{At, Trace, here, with};
-use crate::lang::Scalar;
+use crate::lang::{Element, Scalar};
+use diag::Code;
+use ir::OpError;
+use ir::Type;
+use ir::elem::Elem;
 use ir::entity::{Region, Value};
 use ir::ops::control::{Condition, While, Yield};
+use ir::ops::create::Const;
 
 /// What may stand after `while`.
 #[diagnostic::on_unimplemented(
@@ -36,16 +42,54 @@ impl WhileLoop for Scalar<bool> {
     type State = KernelWhile;
     #[track_caller]
     fn start() -> KernelWhile {
-        KernelWhile {
-            at: here(),
-            test: None,
-            body: None,
-            hidden: Vec::new(),
-        }
+        KernelWhile::new(here())
     }
 }
 
-/// A `while` that is unrolled at trace time.
+/// What may stand after the first `if` that leaves a `loop`, or after its `match`: its type says whose loop it is.
+#[diagnostic::on_unimplemented(
+    message = "a `loop` is left by one boolean or number, of the host or of the kernel, not by a `{Self}`",
+    label = "this cannot steer a loop",
+    note = "a rank-0 tensor becomes a scalar by `.scalar()`"
+)]
+pub trait EndlessLoop {
+    /// Follows the loop.
+    type State;
+    /// Starts the loop.
+    #[track_caller]
+    fn start() -> Self::State;
+}
+
+/// Whether the host goes through the body of a `loop` once more.
+pub enum Again<E> {
+    /// It does.
+    On,
+    /// It has done so, if there can be an `E`.
+    Ended(E),
+}
+
+macro_rules! host_loops {
+    ($($ty:ty)*) => {$(
+        impl EndlessLoop for $ty {
+            type State = HostWhile;
+            fn start() -> HostWhile {
+                HostWhile
+            }
+        }
+    )*};
+}
+
+host_loops!(bool &bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
+
+impl<T: Element> EndlessLoop for Scalar<T> {
+    type State = KernelWhile;
+    #[track_caller]
+    fn start() -> KernelWhile {
+        KernelWhile::new(here())
+    }
+}
+
+/// A `while` or `loop` that is unrolled at trace time.
 pub struct HostWhile;
 
 impl HostWhile {
@@ -60,6 +104,22 @@ impl HostWhile {
     pub fn decide(&mut self, condition: bool, _: impl FnMut(&mut HostCarrier)) -> bool {
         condition
     }
+
+    /// Goes on to the body of a `loop`.
+    #[inline]
+    pub fn again(&mut self, _: impl FnMut(&mut HostCarrier)) -> Again<Infallible> {
+        Again::On
+    }
+
+    /// Never called, which rustc sees from the types: a `break` of the author's alone ends the loop.
+    #[inline]
+    pub fn end(&self, end: Infallible) -> Infallible {
+        end
+    }
+
+    /// Never called: the host does not come past a `loop` without `break`.
+    #[inline]
+    pub fn never_ends(&self) {}
 
     /// The condition is known at trace time.
     #[inline]
@@ -82,7 +142,7 @@ impl HostWhile {
     pub fn hide(&mut self, _: impl FnMut(&mut HostCarrier)) {}
 }
 
-/// A `while` that the kernel runs: the host goes through its condition and its body once.
+/// A `while` or `loop` that the kernel runs: the host goes through its condition and its body once.
 pub struct KernelWhile {
     at: At,
     test: Option<Test>,
@@ -108,6 +168,15 @@ struct Body {
 }
 
 impl KernelWhile {
+    fn new(at: At) -> KernelWhile {
+        KernelWhile {
+            at,
+            test: None,
+            body: None,
+            hidden: Vec::new(),
+        }
+    }
+
     /// The kernel decides.
     #[inline]
     pub fn inside(&self) -> Inside<KernelExit, Infallible> {
@@ -164,6 +233,35 @@ impl KernelWhile {
     ) -> bool {
         self.open_body(condition.value(), &mut reach);
         true
+    }
+
+    /// Opens the body of a `loop`, whose condition is always true; the second time, closes it.
+    #[inline]
+    pub fn again(&mut self, mut reach: impl FnMut(&mut Carrier<'_>)) -> Again<()> {
+        if !self.open_or_close(&mut reach) {
+            return Again::Ended(());
+        }
+        self.open_endless(&mut reach);
+        Again::On
+    }
+
+    /// The body has been gone through.
+    #[inline]
+    pub fn end(&self, (): ()) {}
+
+    #[inline(never)]
+    fn open_endless(&mut self, reach: Reach<'_>) {
+        let truth = with(self.at, |trace| {
+            let ty = Type::scalar(Elem::I1);
+            trace.constant(Const::Int(1), ty, self.at)
+        });
+        self.open_body(truth, reach);
+    }
+
+    /// After a `loop` without `break`, which is left by what lies beyond it alone.
+    #[inline(never)]
+    pub fn never_ends(&self) {
+        with(self.at, |trace| trace.end_after_loop(self.at));
     }
 
     #[inline(never)]
@@ -262,6 +360,20 @@ impl Carried {
 }
 
 impl Trace {
+    /// Nothing comes after the loop that stands last in the region.
+    fn end_after_loop(&mut self, at: At) {
+        let region = self.builder.region();
+        let last = self.builder.func().region(region).insts.last().copied();
+        let is_left = last.is_some_and(|last| self.exits.are_in(self.builder.func(), last));
+        if !is_left {
+            let error = OpError::new(Code::EarlyExit, "this `loop` of the kernel never ends")
+                .note("no `break` or `return` in it is taken where the kernel decides")
+                .help("leave it with `break` or `return` under a condition of the kernel");
+            self.fail(error, at);
+        }
+        self.exits.kill(region);
+    }
+
     /// Says which values the condition of a `while` yields.
     fn fill_condition(&mut self, region: Region, values: ir::ops::Values) {
         let func = self.builder.func_mut();
