@@ -129,5 +129,5 @@ pub(crate) use trace::{
     begin_kernel, const_arg, depth, enter, here, leaving, name_value, static_assert_failed,
     static_print, type_arg,
 };
-pub use warps::{WarpSpecialize, Warps, warp_specialize};
+pub use warps::{WarpSpecialize, Warps, num_warps, warp_specialize};
 pub use written::{WRITTEN, Written, WrittenOp};

@@ -44,6 +44,14 @@ pub struct WarpSpecialize {
     runs: bool,
 }
 
+/// The warps that run the code being traced: those of the partition, within [`warp_specialize`], or else the kernel's. A number of
+/// the host, for layouts of code that partitions of different sizes share:
+/// `Blocked::new([1], [32], [num_warps()], [0])`.
+#[track_caller]
+pub fn num_warps() -> usize {
+    trace::num_warps(here()) as usize
+}
+
 /// Warps of one worker, a power of two, and what they get: `Warps(1).registers(40)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warps {

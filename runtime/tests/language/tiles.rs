@@ -364,3 +364,47 @@ fn reductions_of_reductions_and_their_last_element() {
         }
     );
 }
+
+/// Adds the number of warps that it is traced for to the 32 numbers from `from` on.
+#[device]
+fn add_warps(input: Ptr<i32>, out: Ptr<i32>, from: i32) {
+    let at = arange(0..32, Blocked::new([1], [32], [num_warps()], [0])) + from;
+    out.at(at).store(input.at(at).load() + num_warps() as i32);
+}
+
+#[kernel(warps = 4)]
+fn code_of_several_partitions(input: Ptr<i32>, out: Ptr<i32>) {
+    warp_specialize()
+        .main(|| add_warps(input, out, 0))
+        .worker(Warps(2), || add_warps(input, out, 32))
+        .run();
+}
+
+#[kernel(warps = 8)]
+fn code_of_a_kernel(input: Ptr<i32>, out: Ptr<i32>) {
+    add_warps(input, out, 0);
+    add_warps(input, out, 32);
+}
+
+#[test]
+fn code_knows_the_warps_that_run_it() {
+    let input: [i32; 64] = std::array::from_fn(|i| i as i32);
+    check!(
+        code_of_several_partitions,
+        [input],
+        |input: &[i32], out: &mut [i32]| {
+            for at in 0..64 {
+                out[at] = input[at] + if at < 32 { 4 } else { 2 };
+            }
+        }
+    );
+    check!(
+        code_of_a_kernel,
+        [input],
+        |input: &[i32], out: &mut [i32]| {
+            for at in 0..64 {
+                out[at] = input[at] + 8;
+            }
+        }
+    );
+}

@@ -33,6 +33,15 @@ pub(crate) fn begin_parting(at: At) {
     });
 }
 
+/// The warps of the partition being traced, or of the kernel.
+#[inline(never)]
+pub(crate) fn num_warps(at: At) -> u32 {
+    with(at, |trace| {
+        let own = trace.builder.func().warps;
+        trace.partition_warps.unwrap_or(own)
+    })
+}
+
 /// Begins a partition: the kernel's own warps, or so many of a worker.
 #[inline(never)]
 pub(crate) fn open_partition(warps: Option<u32>, at: At) {
