@@ -326,7 +326,7 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                 }
                 None => compute(),
             }
-            tile = drawn.receive(tile, 4);
+            tile = drawn.receive(tile);
         }
         tma_store_wait_read(0);
     };

@@ -15,7 +15,7 @@
 //! | [`Producers::Stores`] | 1 arrival of each warp | |
 //! | [`Consumers::warps`], [`Consumers::warpgroups`] | | 1 arrival of each warp |
 //! | [`Consumers::issuers_of_warpgroups`] | | 1 arrival of each warpgroup |
-//! | [`Consumers::of_ctas`] | | the same times the CTAs |
+//! | [`Consumers::of_ctas`], [`Consumers::of_grid`] | | the same times the CTAs that read what one loads |
 //! | [`Pipeline::multicasting`] | | the same in its own CTA; and those of all copies at the CTA that loads for them |
 //!
 //! # Order of memory
@@ -93,8 +93,8 @@ pub struct Pipeline<P> {
     full: Mbarriers,
     /// Complete a phase when a stage is empty.
     empty: Mbarriers,
-    /// What one CTA loads for several.
-    copies: Option<Copies>,
+    /// What one CTA loads for several, of each of two maps.
+    copies: [Option<Copies>; 2],
     parties: Parties,
 }
 
@@ -143,7 +143,7 @@ impl<P: Payload> Pipeline<P> {
             payload,
             full: Mbarriers::alloc(stages, Arrivals(producers.arrivals())),
             empty: Mbarriers::alloc(stages, Arrivals(consumers.arrivals())),
-            copies: None,
+            copies: [None; 2],
             parties: Parties {
                 producers,
                 consumers,
@@ -155,12 +155,25 @@ impl<P: Payload> Pipeline<P> {
 
     /// Says that one CTA loads blocks of `map` for all CTAs with the same part of them
     /// ([`multicast_copies`](gluon_lang::lang::TmaCopy::multicast_copies)): the consumers of all release to it, besides to their own CTA.
+    /// A stage has at most two such maps, as both factors of a product.
     #[track_caller]
     #[must_use]
-    pub fn multicasting<T: Element>(mut self, map: TensorMap<T>) -> Self {
-        let arrivals = self.parties.consumers.arrivals_of_cta() * map.copies();
+    pub fn multicasting<T: Element>(self, map: TensorMap<T>) -> Self {
+        self.loaded_by(|| map.loader(), map.copies())
+    }
+
+    /// Says that CTA `loader` fills a part of the stages of `ctas` CTAs.
+    #[track_caller]
+    #[must_use]
+    pub(crate) fn loaded_by(mut self, loader: impl FnOnce() -> Scalar<i32>, ctas: usize) -> Self {
+        static_assert!(
+            self.copies[1].is_none(),
+            "a pipeline has two maps whose blocks are multicast, and this is a third"
+        );
+        let arrivals = self.parties.consumers.arrivals_of_cta() * ctas;
         let read = Mbarriers::alloc(self.parties.stages, Arrivals(arrivals));
-        self.copies = Some(Copies::new(read, map.loader()));
+        let free = usize::from(self.copies[0].is_some());
+        self.copies[free] = Some(Copies::new(read, loader()));
         self
     }
 
@@ -230,9 +243,11 @@ impl<P: Payload> Pipeline<P> {
     #[track_caller]
     pub fn producer_tail(self, mut at: PipelineState) {
         for _ in 0..self.parties.stages {
-            match self.copies {
-                Some(copies) => copies.wait(&at),
-                None => self.empty.index(at.index()).wait(at.phase() ^ 1),
+            if self.copies[0].is_none() {
+                self.empty.index(at.index()).wait(at.phase() ^ 1);
+            }
+            for copies in self.copies.into_iter().flatten() {
+                copies.wait(&at);
             }
             at = at.next();
         }
@@ -282,7 +297,7 @@ impl<P: Payload> Pipeline<P> {
     #[track_caller]
     fn wait_empty(self, at: &PipelineState) -> Mbarrier {
         self.empty.index(at.index()).wait(at.phase() ^ 1);
-        if let Some(copies) = self.copies {
+        for copies in self.copies.into_iter().flatten() {
             copies.wait(at);
         }
         self.full.index(at.index())
@@ -297,11 +312,28 @@ impl<P: Payload> Pipeline<P> {
         }
     }
 
+    /// Waits until a stage is full, in the partition that fills it, gives `read` its buffers, and releases it as one warp.
+    #[track_caller]
+    pub(crate) fn consume_filled<R>(
+        self,
+        Done(at): Done,
+        read: impl FnOnce(P::Stage) -> R,
+    ) -> (Done, R) {
+        self.full.index(at.index()).wait(at.phase());
+        let result = read(self.payload.stage(at.index()));
+        let release = Consumers::warps(1);
+        release.release(self.empty.index(at.index()), None);
+        for Copies { read, loader, .. } in self.copies.into_iter().flatten() {
+            release.release_to(loader, read.index(at.index()), None);
+        }
+        (Done(at), result)
+    }
+
     #[track_caller]
     fn release(self, Held(at): Held, condition: Option<Scalar<bool>>) -> Done {
         let consumers = self.parties.consumers;
         consumers.release(self.empty.index(at.index()), condition);
-        if let Some(Copies { read, loader, .. }) = self.copies {
+        for Copies { read, loader, .. } in self.copies.into_iter().flatten() {
             consumers.release_to(loader, read.index(at.index()), condition);
         }
         Done(at)

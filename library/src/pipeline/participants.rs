@@ -43,7 +43,29 @@ impl Producers {
 pub struct Consumers {
     arrivals: usize,
     by: Arrivers,
-    ctas: usize,
+    sharing: Sharing,
+}
+
+/// The CTAs whose loads a consumer reads, and that it releases to.
+#[derive(Clone, Copy, Debug)]
+enum Sharing {
+    /// Its own.
+    Own,
+    /// The first ones of the cluster.
+    First(usize),
+    /// Those of its row and of its column, in a cluster of rows and columns.
+    Grid([usize; 2]),
+}
+
+impl Sharing {
+    /// How many CTAs release to one.
+    fn ctas(self) -> usize {
+        match self {
+            Sharing::Own => 1,
+            Sharing::First(ctas) => ctas,
+            Sharing::Grid([rows, columns]) => rows + columns - 1,
+        }
+    }
 }
 
 impl Consumers {
@@ -52,7 +74,7 @@ impl Consumers {
         Consumers {
             arrivals: warps,
             by: Arrivers::Warp,
-            ctas: 1,
+            sharing: Sharing::Own,
         }
     }
 
@@ -67,20 +89,50 @@ impl Consumers {
         Consumers {
             arrivals: groups,
             by: Arrivers::Warpgroup,
-            ctas: 1,
+            sharing: Sharing::Own,
         }
     }
 
     /// The same in each of the first `ctas` CTAs of the cluster: what one loads, all of them read. Each releases to all.
     #[must_use]
     pub fn of_ctas(mut self, ctas: usize) -> Self {
-        self.ctas = ctas;
+        self.sharing = Sharing::First(ctas);
+        self
+    }
+
+    /// The same in a cluster of `[rows, columns]` CTAs, powers of two, whose rank is `row * columns + column`. What a CTA loads
+    /// is read by the CTAs of its row, as tiles of A are in a product, or by those of its column, as tiles of B are. Each consumer
+    /// releases to all of them: to `rows + columns - 1` CTAs, its own among them.
+    #[must_use]
+    #[track_caller]
+    pub fn of_grid(mut self, [rows, columns]: [usize; 2]) -> Self {
+        static_assert!(
+            rows.is_power_of_two() && columns.is_power_of_two(),
+            "a cluster of {rows} by {columns} CTAs has no powers of two"
+        );
+        static_assert!(
+            cluster_size() == rows * columns,
+            "a cluster has {} CTAs, and {rows} by {columns} share tiles",
+            cluster_size()
+        );
+        self.sharing = Sharing::Grid([rows, columns]);
         self
     }
 
     /// Arrivals that complete a phase of `empty`.
     pub(super) fn arrivals(self) -> usize {
-        self.arrivals * self.ctas
+        self.arrivals * self.sharing.ctas()
+    }
+
+    /// One more warp, which releases by itself.
+    pub(crate) fn and_a_warp(mut self) -> Self {
+        self.arrivals += 1;
+        self
+    }
+
+    /// Does each warp arrive?
+    pub(crate) fn are_warps(self) -> bool {
+        self.by == Arrivers::Warp
     }
 
     /// Arrivals of one CTA.
@@ -95,11 +147,23 @@ impl Consumers {
             Some(condition) => empty.arrival().by(self.by).when(condition),
             None => empty.arrival().by(self.by),
         };
-        if self.ctas == 1 {
-            return arrival.arrive();
-        }
-        for cta in 0..self.ctas {
-            arrival.in_cta(cta).arrive();
+        match self.sharing {
+            Sharing::Own | Sharing::First(1) => arrival.arrive(),
+            Sharing::First(ctas) => {
+                for cta in 0..ctas {
+                    arrival.in_cta(cta).arrive();
+                }
+            }
+            Sharing::Grid([rows, columns]) => {
+                arrival.arrive();
+                let rank = cluster_rank();
+                let in_row = 1..columns;
+                let in_column = (1..rows).map(|row| row * columns);
+                for other in in_row.chain(in_column) {
+                    let other = Scalar::<i32>::of(other);
+                    arrival.in_cta(rank ^ other).arrive();
+                }
+            }
         }
     }
 

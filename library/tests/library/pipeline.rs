@@ -262,3 +262,88 @@ fn a_forgotten_release_is_a_deadlock_at_the_authors_line() {
     assert!(stuck.contains("tests/library/pipeline.rs"), "{stuck}");
     assert!(!stuck.contains("src/pipeline"), "{stuck}");
 }
+
+/// The tile of a cluster of two rows and two columns of CTAs, of which one of each row loads A and one of each column loads B.
+#[kernel(warps = 4, cluster = 4)]
+fn multicast_twice(
+    #[block([128, 64], Nvmma::B128.with_ctas([[0, 0], [1, 0]]))] a: TensorMap<f16>,
+    #[block([128, 64], Nvmma::B128.with_ctas([[1, 0], [0, 0]]))] b: TensorMap<f16>,
+    #[block([128, 128], Nvmma::B128.with_ctas([[0, 1], [1, 0]]))] c: TensorMap<f16>,
+    k: i32,
+) {
+    let pipeline = Pipeline::tma((a, b), 2, Consumers::warpgroups(1));
+    let pipeline = pipeline.multicasting(a).multicasting(b);
+    let steps = steps_along(k, 64);
+    cluster_barrier_relaxed();
+    let multiply = || {
+        let sums = Wgmma::new([4, 1], [64, 64, 16]).with_ctas([[0, 1], [1, 0]]);
+        let mut acc = Accumulator::<f32>::zeros([128, 128], sums);
+        let mut at = pipeline.start();
+        for _ in range(0, steps) {
+            let stage = pipeline.consumer_wait(at);
+            let (a, b) = stage.tiles;
+            acc = acc.mma(a, b.transpose()).wait(0);
+            at = pipeline.consumer_release(stage).advance();
+        }
+        let tile = Smem::alloc_with(acc.wait_all().cast::<f16>(), c.layout());
+        c.store([0, 0], tile);
+        tma_store_wait_read(0);
+    };
+    let copy = || {
+        let mut at = pipeline.start();
+        for step in range(0, steps) {
+            let stage = pipeline.producer_acquire(at);
+            let (a_tile, b_tile) = stage.tiles;
+            let origin = (scalar(0), step * 64);
+            a.copy().multicast_copies().load(origin, a_tile, stage.full);
+            b.copy().multicast_copies().load(origin, b_tile, stage.full);
+            at = pipeline.commit(stage).advance();
+        }
+        pipeline.producer_tail(at);
+    };
+    warp_specialize()
+        .main(multiply)
+        .worker(Warps(1), copy)
+        .run();
+}
+
+#[test]
+fn both_factors_are_multicast() {
+    for seed in 0..4 {
+        let device = Device::emulator_with_seed(seed);
+        // More steps than stages, and a ragged tile.
+        let (m, n, k) = (120, 104, 200);
+        let factors = [m, n].map(|rows| {
+            let numbers = numbers(rows * k).into_iter();
+            numbers.map(f16::from_f32).collect::<Vec<_>>()
+        });
+        let [a, b] =
+            [0, 1].map(|at| Buffer::from_slice(&device, &factors[at]).expect("memory of the host"));
+        let c = Buffer::<f16>::zeros(&device, m * n).expect("memory of the host");
+        let arguments = (a.view([m, k]), b.view([n, k]), c.view([m, n]), k as i32);
+        launch(&device, multicast_twice, grid(4u32), arguments).expect("it runs");
+        let sum = |at: usize| {
+            let (x, y) = (
+                &factors[0][at / n * k..][..k],
+                &factors[1][at % n * k..][..k],
+            );
+            let terms = x.iter().zip(y).map(|(x, y)| x.to_f64() * y.to_f64());
+            f16::from_f64(terms.sum())
+        };
+        let expected: Vec<f16> = (0..m * n).map(sum).collect();
+        assert_eq!(c.to_vec().expect("it has run"), expected);
+    }
+}
+
+#[kernel(warps = 4, cluster = 2)]
+fn a_grid_of_another_size(#[block([64, 64], Nvmma::B128)] x: TensorMap<f16>, out: Ptr<i32>) {
+    let consumers = Consumers::warpgroups(1).of_grid([2, 2]);
+    out.store(Pipeline::tma(x, 2, consumers).start().index());
+}
+
+#[test]
+fn a_grid_is_the_cluster() {
+    let found = mistakes(a_grid_of_another_size);
+    let wanted = "a cluster has 2 CTAs, and 2 by 2 share tiles";
+    assert!(found.contains(wanted), "{found}");
+}

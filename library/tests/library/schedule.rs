@@ -12,11 +12,11 @@ fn zeros_of(device: &Device, len: usize) -> Buffer<i32> {
 #[kernel(warps = 4)]
 fn dynamic(counter: Ptr<i32>, drawn: Ptr<i32>, wide: Ptr<i32>, narrow: Ptr<i32>, count: i32) {
     let tiles = DynamicTiles::new(counter, count, Consumers::warps(4 + 1));
-    let see = |marks: Ptr<i32>, warps: usize| {
+    let see = |marks: Ptr<i32>| {
         let mut tile = tiles.start();
         while tile.number() < tiles.count() {
             marks.at(tile.number()).relaxed().atomic_add(1);
-            tile = tiles.receive(tile, warps);
+            tile = tiles.receive(tile);
         }
     };
     let draw = || {
@@ -26,11 +26,12 @@ fn dynamic(counter: Ptr<i32>, drawn: Ptr<i32>, wide: Ptr<i32>, narrow: Ptr<i32>,
             drawn.at(tile.number()).relaxed().atomic_add(1);
             tile = tiles.send(tile, next);
         }
+        tiles.end(tile);
     };
     warp_specialize()
-        .main(|| see(wide, 4))
+        .main(|| see(wide))
         .worker(Warps(1), draw)
-        .worker(Warps(1), || see(narrow, 1))
+        .worker(Warps(1), || see(narrow))
         .run();
 }
 
@@ -52,6 +53,81 @@ fn drawn_tiles_are_made_once_by_all_partitions() {
             }
         }
     }
+}
+
+/// Each of three partitions of every CTA marks the tiles that it sees; the marks of a CTA are `count` apart.
+#[kernel(warps = 4, cluster = CTAS)]
+fn dynamic_of_clusters<const CTAS: usize>(
+    counter: Ptr<i32>,
+    marks: Ptr<i32>,
+    far: Ptr<i32>,
+    count: i32,
+) {
+    let tiles = DynamicTiles::of_cluster(counter, count, Consumers::warps(4 + 1), CTAS);
+    let rank = cluster_rank();
+    cluster_barrier_relaxed();
+    let mark = |marks: Ptr<i32>, partition: usize, tile: &DynamicTile| {
+        let place = (partition * CTAS + rank) * count + tile.number();
+        marks.at(place).relaxed().atomic_add(1);
+    };
+    let see = |partition: usize| {
+        let mut tile = tiles.start();
+        while tile.number() < tiles.count() {
+            mark(marks, partition, &tile);
+            // The last CTA lags behind the one that draws.
+            for step in range(0, rank * 20) {
+                far.at(program_id(0)).relaxed().atomic_add(step);
+            }
+            tile = tiles.receive(tile);
+        }
+    };
+    let draw = || {
+        let mut tile = tiles.start();
+        while tile.number() < tiles.count() {
+            let next = tiles.draw();
+            mark(marks, 2, &tile);
+            tile = tiles.send(tile, next);
+        }
+        tiles.end(tile);
+    };
+    warp_specialize()
+        .main(|| see(0))
+        .worker(Warps(1), draw)
+        .worker(Warps(1), || see(1))
+        .run();
+}
+
+fn drawn_by_clusters<const CTAS: usize>() {
+    for seed in 0..4 {
+        let device = Device::emulator_with_seed(seed);
+        for count in [1, 2, 7, 20] {
+            for clusters in [1, 3] {
+                let programs = clusters * CTAS;
+                let [counter, marks, far] =
+                    [1, 3 * CTAS * count, programs].map(|len| zeros_of(&device, len));
+                for launches in 1..3 {
+                    let arguments = (&counter, &marks, &far, count as i32);
+                    let kernel = dynamic_of_clusters::<CTAS>;
+                    launch(&device, kernel, grid(programs as u32), arguments).expect("it runs");
+                    let marks = marks.to_vec().expect("it has run");
+                    assert_eq!(marks, vec![launches; 3 * CTAS * count]);
+                    assert_eq!(counter.to_vec().expect("it has run"), [0]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tiles_that_clusters_draw_are_made_once_by_all_ctas() {
+    drawn_by_clusters::<2>();
+    drawn_by_clusters::<4>();
+}
+
+/// Code for any cluster is that of a program where the cluster is one CTA.
+#[test]
+fn tiles_that_a_cluster_of_one_draws() {
+    drawn_by_clusters::<1>();
 }
 
 /// Tiles of a group that are marked: more than any has.
