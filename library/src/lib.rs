@@ -9,6 +9,7 @@
 //! - [`NamedTurns`]: groups of warps that take turns; [`OnlineSoftmax`]: softmax block by block;
 //!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums;
 //!   [`GridBarrier`]: a barrier of all CTAs of a launch.
+//! - [`Tf32Parts`], [`wgmma_tf32x3`]: products of f32 by three of tf32.
 #![forbid(unsafe_code)]
 
 // The macros expand to paths of `::tilekit`.
@@ -23,6 +24,7 @@ pub mod prelude;
 pub mod schedule;
 mod softmax;
 mod statistics;
+mod tf32x3;
 mod top_k;
 
 pub use grid_barrier::{GridArrival, GridBarrier};
@@ -30,4 +32,5 @@ pub use look_back::LookBack;
 pub use named_turns::NamedTurns;
 pub use softmax::OnlineSoftmax;
 pub use statistics::RowStatistics;
+pub use tf32x3::{Tf32Parts, wgmma_tf32x3};
 pub use top_k::merge_top_k;

@@ -12,5 +12,6 @@ pub use crate::schedule::{
     StreamKWork, TileScheduler, hilbert,
 };
 pub use crate::{
-    GridArrival, GridBarrier, LookBack, NamedTurns, OnlineSoftmax, RowStatistics, merge_top_k,
+    GridArrival, GridBarrier, LookBack, NamedTurns, OnlineSoftmax, RowStatistics, Tf32Parts,
+    merge_top_k, wgmma_tf32x3,
 };

@@ -2,6 +2,7 @@
 
 pub mod cluster_sum;
 pub mod column_sum;
+pub mod csr_rows;
 pub mod histogram;
 pub mod row_sum;
 pub mod sum_all;

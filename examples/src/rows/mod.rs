@@ -10,6 +10,7 @@ pub mod cross_entropy;
 pub mod cumsum_rows;
 pub mod fused_l2norm;
 pub mod layernorm;
+pub mod recurrence;
 pub mod rmsnorm;
 pub mod short_rows;
 pub mod softmax;

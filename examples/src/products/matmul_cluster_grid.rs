@@ -1,0 +1,190 @@
+//! The product by clusters of two rows and two columns of CTAs: CTAs of a row multiply the same rows of A, and CTAs of a column the same
+//! columns of B. Each loads half of either and multicasts it to the two that need it, so that a cluster reads half of what four CTAs would.
+//! Clusters draw their tiles from a counter: the warp that loads draws in the first CTA, and all partitions of all CTAs receive what it
+//! has drawn.
+
+use tilekit::prelude::*;
+
+use crate::products::matmul_block_sparse::clear_counter;
+use crate::products::product::{Product, product};
+
+/// CTAs of a column and of a row of the cluster; the rank of a CTA is `row * 2 + column`.
+const SIDE: usize = 2;
+const CTAS: usize = SIDE * SIDE;
+
+/// Consumer warpgroups of a CTA, and the rows of each: those of one instruction.
+const GROUPS: usize = 2;
+const ROWS: usize = 64;
+const BM: usize = GROUPS * ROWS;
+
+/// Warps of a CTA that multiply and that store: all but the one that loads.
+const RECEIVERS: usize = GROUPS * 4 + GROUPS;
+
+/// What one CTA loads of a tile, `[rows, BK]` of those that it shares.
+const fn share(rows: usize) -> usize {
+    rows / SIDE
+}
+
+/// A tile of `[2 · BM, 2 · BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at a time and cluster; `HALF` is `BN / 2`. `counter` is 0 before
+/// and after a launch.
+#[kernel(warps = 4, min_ctas_per_sm = 1, cluster = 4, instances(<bf16, 256, 128, 64, 4>))]
+pub fn matmul_cluster_grid<
+    T: Float + Factor<T, f32>,
+    const BN: usize,
+    const HALF: usize,
+    const BK: usize,
+    const STAGES: usize,
+>(
+    #[block([share(BM), BK], Nvmma::B128)] a: TensorMap<T>,
+    #[block([HALF, BK], Nvmma::B128)] b: TensorMap<T>,
+    #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
+    counter: Ptr<i32>,
+    m: i32,
+    n: i32,
+    k: i32,
+) {
+    static_assert!(HALF == share(BN), "each CTA loads its share of the columns");
+    let buffers = (
+        Smem::<T>::alloc([STAGES, BM, BK], a.layout()),
+        Smem::<T>::alloc([STAGES, BN, BK], b.layout()),
+    );
+    let consumers = Consumers::warpgroups(GROUPS).of_grid([SIDE, SIDE]);
+    let pipeline = Pipeline::new(buffers, Producers::Tma, consumers);
+    let epilogue = EpilogueStore::alloc(c, Turns::of_warpgroups(GROUPS).with_buffers(1));
+    let tiles = GroupedRows::new([m, n], [SIDE * BM, SIDE * BN], 4);
+    let receivers = Consumers::warps(RECEIVERS);
+    let drawn = DynamicTiles::of_cluster(counter, tiles.count(), receivers, CTAS);
+    let rank = cluster_rank();
+    let (cta_row, cta_column) = (rank / SIDE, rank % SIDE);
+    // The part of this CTA of the cluster's tile.
+    let place = |tile: &DynamicTile| {
+        let [row, column] = tiles.place(tile.number());
+        [
+            (row * SIDE + cta_row) * BM,
+            (column * SIDE + cta_column) * BN,
+        ]
+    };
+    let steps = steps_along(k, BK);
+    cluster_barrier_relaxed();
+
+    let multiply = |group: usize| {
+        let rows = group * ROWS..(group + 1) * ROWS;
+        let (mut at, mut turn) = (pipeline.start(), epilogue.start());
+        let mut tile = drawn.start();
+        while tile.number() < drawn.count() {
+            let sums = Wgmma::new([4, 1], [64, BN, 16]);
+            let acc = Accumulator::zeros([ROWS, BN], sums);
+            let acc = pipeline.multiply(&mut at, range(0, steps), acc, rows.clone());
+            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
+            tile = drawn.receive(tile);
+        }
+    };
+    let store = |group: usize| {
+        let mut turn = epilogue.start();
+        let mut tile = drawn.start();
+        while tile.number() < drawn.count() {
+            let [row, column] = place(&tile);
+            turn = epilogue.store(group, turn, c, [row + group * ROWS, column]);
+            tile = drawn.receive(tile);
+        }
+    };
+    let copy = || {
+        // Shares of a tile lie one behind the other.
+        let (a_tiles, b_tiles) = pipeline.payload();
+        let a_shares = a_tiles.reinterpret::<T>([STAGES * SIDE, share(BM), BK], a.layout());
+        let b_shares = b_tiles.reinterpret::<T>([STAGES * SIDE, HALF, BK], b.layout());
+        // Ranks of this row are neighbours, and those of this column are `SIDE` apart.
+        let of_row = scalar(0b11) << (cta_row * SIDE);
+        let of_column = scalar(0b101) << cta_column;
+        let mut at = pipeline.start();
+        let mut tile = drawn.start();
+        while tile.number() < drawn.count() {
+            let next = drawn.draw();
+            let [row, column] = place(&tile);
+            for step in range(0, steps) {
+                let stage = pipeline.producer_acquire(at);
+                let first = stage.index() * SIDE;
+                let to_row = a.copy().multicast(of_row);
+                let from = [row + cta_column * share(BM), step * BK];
+                to_row.load(from, a_shares.index(first + cta_column), stage.full);
+                let to_column = b.copy().multicast(of_column);
+                let from = [column + cta_row * HALF, step * BK];
+                to_column.load(from, b_shares.index(first + cta_row), stage.full);
+                at = pipeline.commit(stage).advance();
+            }
+            tile = drawn.send(tile, next);
+        }
+        pipeline.producer_tail(at);
+        drawn.end(tile);
+    };
+    warp_specialize()
+        .registers(232)
+        .main(|| multiply(0))
+        .workers(1..GROUPS, Warps(4).registers(232), multiply)
+        .worker(Warps(1).registers(40), copy)
+        .workers(0..GROUPS, Warps(1).registers(40), store)
+        .run();
+}
+
+fn matmul(case: &mut Case, most_clusters: usize) -> CaseResult {
+    let counter = case.output::<i32>("counter", [1]);
+    case.launch(clear_counter, 1, (&counter,))?;
+    case.expect(&counter, |[_]| 0_i64, Exactly)?;
+    product::<bf16>(case, |case, p: &Product<bf16>| {
+        let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
+        let arguments = (a, b, c, &counter, p.m(), p.n(), p.k());
+        let clusters = p.tiles([SIDE * BM, SIDE * 256]).min(most_clusters);
+        let kernel = matmul_cluster_grid::<bf16, 256, 128, 64, 4>;
+        case.launch(kernel, clusters * CTAS, arguments)
+    })?;
+    case.expect(&counter, |[_]| 0_i64, Exactly)
+}
+
+/// As many clusters as an H200 has room for.
+#[case(sizes(m = [512, 200], n = [1024, 264], k = [256, 72]))]
+fn matmul_cluster_grid_bf16(case: &mut Case) -> CaseResult {
+    matmul(case, 32)
+}
+
+/// Two clusters draw what tiles there are.
+#[case(sizes(m = [700, 1], n = [1032, 8], k = [136, 1]))]
+fn matmul_cluster_grid_by_two(case: &mut Case) -> CaseResult {
+    matmul(case, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two tiles by one cluster, more steps than stages, in four orders of warps and asynchronous copies: what depends on the order has a
+    /// race.
+    #[test]
+    fn any_order_of_warps_gives_the_same() {
+        let (m, n, k) = (300, 200, 5 * 64 + 8);
+        let number = |at: usize| bf16::from_f32(((at * 37 + at / 11) % 5) as f32 - 2.0);
+        let [a, b] = [m, n].map(|rows| (0..rows * k).map(number).collect::<Vec<_>>());
+        let sum = |at: usize| {
+            let (x, y) = (&a[at / n * k..][..k], &b[at % n * k..][..k]);
+            let terms = x.iter().zip(y).map(|(x, y)| x.to_f64() * y.to_f64());
+            bf16::from_f64(terms.sum())
+        };
+        let expected: Vec<bf16> = (0..m * n).map(sum).collect();
+        let kernel = matmul_cluster_grid::<bf16, 256, 128, 64, 4>;
+        let compiled = kernel.compile(&Compiler::default()).expect("it compiles");
+        for seed in 0..4 {
+            let device = Device::emulator_with_seed(seed);
+            let [a, b] = [&a, &b].map(|x| Buffer::from_slice(&device, x).expect("memory"));
+            let c = Buffer::<bf16>::zeros(&device, m * n).expect("memory");
+            let counter = Buffer::<i32>::zeros(&device, 1).expect("memory");
+            let (a, b, to) = (a.view([m, k]), b.view([n, k]), c.view([m, n]));
+            let arguments = (a, b, to, &counter, m as i32, n as i32, k as i32);
+            let stream = Stream::new(&device).expect("a stream");
+            let kernel = compiled.clone().load(&device).expect("it loads");
+            kernel
+                .launch(&stream, grid(CTAS as u32), arguments)
+                .expect("it runs");
+            assert_eq!(c.to_vec().expect("it has run"), expected, "seed {seed}");
+            assert_eq!(counter.to_vec().expect("it has run"), [0]);
+        }
+    }
+}
