@@ -13,6 +13,8 @@
 //! ([`PerThread`]).
 
 mod cost;
+mod elements;
+mod exchange;
 mod pull;
 mod shared;
 mod shuffle;
@@ -25,7 +27,8 @@ use super::relate::registers_in;
 use super::{Axis, LayoutError, LinearLayout};
 
 pub use cost::Cost;
-pub use shared::{AccessKind, Exchange, LaneAccess, RemoteRead, Scope, SharedPlan};
+pub use exchange::{AccessKind, Exchange, LaneAccess, RemoteRead, Scope};
+pub use shared::SharedPlan;
 pub use shuffle::{Round, SelectStage, ShufflePlan, Word};
 
 /// How to convert a tensor between two layouts.

@@ -3,6 +3,8 @@
 use smallvec::SmallVec;
 
 use super::cost::{Cost, exchange_cost};
+use super::elements::{Elements, Offsets};
+use super::exchange::{AccessKind, Exchange, LaneAccess, RemoteRead, Scope};
 use super::pull::Pull;
 use super::swizzle::{self, Allowed, Order, Side, ways};
 use super::{Limits, PerThread};
@@ -53,70 +55,6 @@ pub struct SharedPlan {
     pub idle_warps: u32,
     /// Whose scratch the loads read, when [`Scope::Cluster`]; else everyone reads its own CTA's.
     pub remote: Option<RemoteRead>,
-}
-
-/// The threads that exchange data with each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    /// Each warp by itself, in its own part of the scratch: `bar.warp.sync`.
-    Warp,
-    /// All warps of the CTA.
-    Cta,
-    /// All CTAs of the cluster; loads go to distributed shared memory.
-    Cluster,
-}
-
-/// One round of stores and loads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exchange {
-    /// What every storing thread writes.
-    pub stores: Vec<LaneAccess>,
-    /// What every thread reads.
-    pub loads: Vec<LaneAccess>,
-}
-
-/// One access; the byte offset that a lane gives is `(thread part ^ xor_bytes) + add_bytes`, a multiple of the vector's
-/// size or of a matrix row's 16 bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneAccess {
-    /// The registers, the first at the lowest address. For a store these are the source's registers, for a load the
-    /// values that the results pick from.
-    pub registers: SmallVec<[u32; 8]>,
-    /// The part of the offset in bits that the thread part has too.
-    pub xor_bytes: u32,
-    /// The part of the offset in other bits: an immediate of the instruction.
-    pub add_bytes: u32,
-    /// The access's own part of the CTA to read from: see [`RemoteRead`].
-    pub block_xor: u32,
-}
-
-/// The CTA whose scratch a load reads is `thread ^ access.block_xor`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteRead {
-    /// The part that depends on the thread.
-    pub thread: PerThread,
-}
-
-impl LaneAccess {
-    /// The byte offset in a thread with the given part.
-    pub fn offset_bytes(&self, thread_part: u32) -> u32 {
-        (thread_part ^ self.xor_bytes) + self.add_bytes
-    }
-}
-
-/// How a warp accesses shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessKind {
-    /// `ld.shared`, `st.shared`: every lane accesses its own registers at its own offset.
-    Vector,
-    /// `ldmatrix`, `stmatrix` without `.trans` (PTX ISA 9.7.14.5.15): an access moves one, two or four matrices of eight
-    /// rows of 16 bytes. Lane `8 * m + r` gives the offset of row `r` of matrix `m`; lane `l` holds the bytes
-    /// `4 * (l % 4)` to `4 * (l % 4) + 3` of row `l / 4` of every matrix. The registers of an access are listed matrix by
-    /// matrix, within one from the lowest byte.
-    Matrix,
-    /// The same with `.trans`, for elements of 16 bits: lane `l` holds the elements `l / 4` of the rows `2 * (l % 4)` and
-    /// `2 * (l % 4) + 1`, in this order.
-    Transposed,
 }
 
 impl SharedPlan {
@@ -337,126 +275,12 @@ fn scope(pull: &Pull) -> Scope {
     }
 }
 
-/// The elements that one CTA stores, numbered by the source's places: one bit per register, lane and warp bit that
-/// tells them apart.
-struct Elements {
-    bits: u32,
-    /// From the source's places to elements; block bits tell CTAs apart, not elements.
-    stored: LinearLayout,
-    /// From the result's places to elements (of the CTA that `remote` names).
-    loaded: LinearLayout,
-    idle_lanes: u32,
-    idle_warps: u32,
-    remote: Blocks,
-}
-
-/// The place of the block number within a packed place of the source, and its result registers' parts.
-struct Blocks {
-    shift: u32,
-    /// The block part of each register bit of the result.
-    register: SmallVec<[u32; 8]>,
-}
-
-impl Blocks {
-    fn block_of(&self, place: u64) -> u32 {
-        (place >> self.shift) as u32
-    }
-}
-
-impl Elements {
-    fn new(pull: &Pull) -> Self {
-        let src = &pull.src;
-        // Where warps keep to themselves, each has a part of its own, even those that hold copies.
-        let alone = pull.stays_in_warp();
-        let telling = telling_bits(src, alone);
-        let bits = telling.len() as u32;
-        let number = |place: u64| -> u64 {
-            telling
-                .iter()
-                .enumerate()
-                .filter(|&(_, &unit)| place & unit != 0)
-                .map(|(to, _)| 1 << to)
-                .sum()
-        };
-        let outs = [(Axis::Offset, bits)];
-        let stored = (0..src.total_in_bits()).map(|at| number(1 << at));
-        let loaded = pull.map.columns().iter().map(|&place| number(place));
-        let shift = src.in_shift(Axis::Block);
-        Self {
-            bits,
-            stored: LinearLayout::from_columns(src.ins(), outs, stored),
-            loaded: LinearLayout::from_columns(pull.map.ins(), outs, loaded),
-            idle_lanes: src.free_mask(Axis::Lane),
-            idle_warps: if alone { 0 } else { src.free_mask(Axis::Warp) },
-            remote: Blocks {
-                shift,
-                register: pull
-                    .map
-                    .bases(Axis::Register)
-                    .iter()
-                    .map(|&place| (place >> shift) as u32)
-                    .collect(),
-            },
-        }
-    }
-}
-
-/// The place bits of one CTA that tell stored elements apart, as packed places.
-fn telling_bits(src: &LinearLayout, warps_alone: bool) -> SmallVec<[u64; 20]> {
-    let warps = src.in_shift(Axis::Warp)..src.in_shift(Axis::Block);
-    let mut span = Span::new();
-    let places = src.columns().iter().zip(0_u32..).take(warps.end as usize);
-    let telling =
-        places.filter(|&(&column, at)| span.insert(column) || warps_alone && warps.contains(&at));
-    telling.map(|(_, at)| 1 << at).collect()
-}
-
 fn side(map: &LinearLayout) -> Side {
     Side {
         kind: AccessKind::Vector,
         register: map.bases(Axis::Register).iter().copied().collect(),
         lane: map.bases(Axis::Lane).iter().copied().collect(),
         word: SmallVec::new(),
-    }
-}
-
-/// The byte offset of every element, rounds left out.
-struct Offsets {
-    span: Span,
-    elem_bytes: u32,
-    round_shift: u32,
-    round_bits: u32,
-}
-
-impl Offsets {
-    fn new(order: &Order, elem_bytes: u32) -> Self {
-        Self {
-            span: Span::of(order.basis.iter().copied()),
-            elem_bytes,
-            round_shift: order.basis.len() as u32 - order.round_bits,
-            round_bits: order.round_bits,
-        }
-    }
-
-    /// The bytes of one round.
-    fn round_bytes(&self) -> u32 {
-        self.elem_bytes << self.round_shift
-    }
-
-    /// The element's number, with the round in the highest bits.
-    fn number(&self, element: u64) -> u32 {
-        self.span
-            .solve(element)
-            .expect("the order numbers every element") as u32
-    }
-
-    /// The byte offset within a round.
-    fn of(&self, element: u64) -> u32 {
-        (self.number(element) & ((1 << self.round_shift) - 1)) * self.elem_bytes
-    }
-
-    fn round(&self, element: u64) -> usize {
-        (self.number(element) >> self.round_shift) as usize
     }
 }
 

@@ -1,0 +1,122 @@
+//! The elements that an exchange stores, and the byte offset of each.
+
+use smallvec::SmallVec;
+
+use super::pull::Pull;
+use super::swizzle::Order;
+use crate::linear::gf2::Span;
+use crate::{Axis, LinearLayout};
+
+/// The elements that one CTA stores, numbered by the source's places: one bit per register, lane and warp bit that
+/// tells them apart.
+pub(super) struct Elements {
+    pub(super) bits: u32,
+    /// From the source's places to elements; block bits tell CTAs apart, not elements.
+    pub(super) stored: LinearLayout,
+    /// From the result's places to elements (of the CTA that `remote` names).
+    pub(super) loaded: LinearLayout,
+    pub(super) idle_lanes: u32,
+    pub(super) idle_warps: u32,
+    pub(super) remote: Blocks,
+}
+
+/// The place of the block number within a packed place of the source, and its result registers' parts.
+pub(super) struct Blocks {
+    pub(super) shift: u32,
+    /// The block part of each register bit of the result.
+    pub(super) register: SmallVec<[u32; 8]>,
+}
+
+impl Blocks {
+    pub(super) fn block_of(&self, place: u64) -> u32 {
+        (place >> self.shift) as u32
+    }
+}
+
+impl Elements {
+    pub(super) fn new(pull: &Pull) -> Self {
+        let src = &pull.src;
+        // Where warps keep to themselves, each has a part of its own, even those that hold copies.
+        let alone = pull.stays_in_warp();
+        let telling = telling_bits(src, alone);
+        let bits = telling.len() as u32;
+        let number = |place: u64| -> u64 {
+            telling
+                .iter()
+                .enumerate()
+                .filter(|&(_, &unit)| place & unit != 0)
+                .map(|(to, _)| 1 << to)
+                .sum()
+        };
+        let outs = [(Axis::Offset, bits)];
+        let stored = (0..src.total_in_bits()).map(|at| number(1 << at));
+        let loaded = pull.map.columns().iter().map(|&place| number(place));
+        let shift = src.in_shift(Axis::Block);
+        Self {
+            bits,
+            stored: LinearLayout::from_columns(src.ins(), outs, stored),
+            loaded: LinearLayout::from_columns(pull.map.ins(), outs, loaded),
+            idle_lanes: src.free_mask(Axis::Lane),
+            idle_warps: if alone { 0 } else { src.free_mask(Axis::Warp) },
+            remote: Blocks {
+                shift,
+                register: pull
+                    .map
+                    .bases(Axis::Register)
+                    .iter()
+                    .map(|&place| (place >> shift) as u32)
+                    .collect(),
+            },
+        }
+    }
+}
+
+/// The place bits of one CTA that tell stored elements apart, as packed places.
+pub(super) fn telling_bits(src: &LinearLayout, warps_alone: bool) -> SmallVec<[u64; 20]> {
+    let warps = src.in_shift(Axis::Warp)..src.in_shift(Axis::Block);
+    let mut span = Span::new();
+    let places = src.columns().iter().zip(0_u32..).take(warps.end as usize);
+    let telling =
+        places.filter(|&(&column, at)| span.insert(column) || warps_alone && warps.contains(&at));
+    telling.map(|(_, at)| 1 << at).collect()
+}
+
+/// The byte offset of every element, rounds left out.
+pub(super) struct Offsets {
+    pub(super) span: Span,
+    pub(super) elem_bytes: u32,
+    pub(super) round_shift: u32,
+    pub(super) round_bits: u32,
+}
+
+impl Offsets {
+    pub(super) fn new(order: &Order, elem_bytes: u32) -> Self {
+        Self {
+            span: Span::of(order.basis.iter().copied()),
+            elem_bytes,
+            round_shift: order.basis.len() as u32 - order.round_bits,
+            round_bits: order.round_bits,
+        }
+    }
+
+    /// The bytes of one round.
+    pub(super) fn round_bytes(&self) -> u32 {
+        self.elem_bytes << self.round_shift
+    }
+
+    /// The element's number, with the round in the highest bits.
+    pub(super) fn number(&self, element: u64) -> u32 {
+        self.span
+            .solve(element)
+            .expect("the order numbers every element") as u32
+    }
+
+    /// The byte offset within a round.
+    pub(super) fn of(&self, element: u64) -> u32 {
+        (self.number(element) & ((1 << self.round_shift) - 1)) * self.elem_bytes
+    }
+
+    pub(super) fn round(&self, element: u64) -> usize {
+        (self.number(element) >> self.round_shift) as usize
+    }
+}
