@@ -491,6 +491,18 @@ fn stores_to_another_cta_complete_asynchronously() {
 }
 
 #[test]
+fn an_asynchronous_store_outside_of_clusters_is_an_illegal_instruction() {
+    let body = with_mbarrier(
+        1,
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r3], %r1, [%r2];",
+    );
+    let fault = Kernel::new(&body).fault();
+    assert_eq!(fault.kind, FaultKind::IllegalOperand, "{}", fault.message);
+    let what = "st.async in a launch without clusters";
+    assert!(fault.message.contains(what), "{}", fault.message);
+}
+
+#[test]
 fn barriers_of_warps_order_shared_memory() {
     let body = "
         .shared .b32 cell[64];

@@ -261,6 +261,7 @@ impl Code {
             constant => self.mov(ty, constant),
         };
         let values: ptx::Values = [Operand::Reg(reg)].into_iter().collect();
+        self.launch_in_clusters();
         self.push_guarded(guard, ptx::StAsync::new(ty, to, values, barrier));
     }
 

@@ -157,6 +157,14 @@ impl Code {
         self.push_guarded(guard, store);
     }
 
+    /// Has the kernel launched in clusters, if only of one CTA: outside of such a launch `st.async` is an illegal instruction, which the PTX
+    /// ISA does not say; an H200 does.
+    pub(super) fn launch_in_clusters(&mut self) {
+        let directives = &mut self.entry.directives;
+        directives.explicitcluster = true;
+        directives.reqnctapercluster.get_or_insert([1; 3]);
+    }
+
     /// Stores elements into another CTA where the guard holds; their bytes complete on the barrier there.
     pub(super) fn store_async(
         &mut self,
@@ -166,6 +174,7 @@ impl Code {
         mbar: Addr,
         guard: Option<Predicate>,
     ) {
+        self.launch_in_clusters();
         let words = self.vector_words(shape, elements);
         let regs = words.into_iter().map(|w| self.in_register(w, shape));
         let src: ptx::Values = regs.collect();

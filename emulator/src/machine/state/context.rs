@@ -150,6 +150,11 @@ impl<'a> Context<'a> {
         Some(value.into())
     }
 
+    /// Is it launched in clusters? A cluster of one CTA is one only where the kernel requires it.
+    pub(crate) fn is_cluster_launch(&self) -> bool {
+        volume(self.launch.cluster) > 1 || self.code.directives.reqnctapercluster.is_some()
+    }
+
     /// Number of clusters of the launch.
     pub(crate) fn cluster_count(&self) -> u64 {
         volume(self.launch.grid) / volume(self.launch.cluster)

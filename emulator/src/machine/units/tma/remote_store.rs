@@ -1,6 +1,6 @@
 //! `st.async` and `red.async`: stores whose bytes an mbarrier counts (PTX ISA 9.7.9.12).
 
-use crate::fault::{Memory, Stepped};
+use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::lanes_of;
 use crate::machine::memory::misuse::check_aligned;
 use crate::machine::state::copies::{
@@ -13,6 +13,9 @@ use crate::program::{Cell, File};
 impl Worker<'_> {
     /// `st.async` and `red.async`: stores whose bytes an mbarrier counts.
     pub(crate) fn remote_store(&mut self, scene: &mut Scene<'_>, op: &RemoteStore) -> Stepped {
+        if !self.context.is_cluster_launch() {
+            return Err(outside_of_clusters(scene.mask));
+        }
         for lane in lanes_of(scene.mask) {
             let (cta, address) =
                 self.shared_place(scene, &op.dst, lane, "the destination of st.async")?;
@@ -64,4 +67,11 @@ fn cell_value(scene: &Scene<'_>, cell: Cell, lane: usize) -> u64 {
         File::Double => scene.warp.regs.doubles[cell.slot as usize].0[lane],
         _ => scene.warp.regs.words[cell.slot as usize].0[lane].into(),
     }
+}
+
+/// The GPU's answer is `CUDA_ERROR_ILLEGAL_INSTRUCTION`, also where a CTA stores to itself.
+fn outside_of_clusters(mask: u32) -> Box<Trouble> {
+    let message = "st.async in a launch without clusters is an illegal instruction on the GPU; expected a cluster, which may be of one CTA: \
+                   `.reqnctapercluster 1, 1, 1`, or the launch attribute";
+    Trouble::new(FaultKind::IllegalOperand, mask, message.to_owned())
 }
