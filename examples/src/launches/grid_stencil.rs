@@ -11,7 +11,7 @@ const FLOW: f32 = 0.25;
 
 /// `word[0] = 0`: what [`grid_stencil`] finds at its first launch.
 #[kernel(warps = 1)]
-pub fn reset(word: Ptr<u64>) {
+pub fn reset_barrier(word: Ptr<u64>) {
     word.store(0);
 }
 
@@ -68,7 +68,7 @@ fn grid_stencil_f32(case: &mut Case) -> CaseResult {
     let x = case.normal::<f32>("x", [n]);
     let [even, odd] = ["even", "odd"].map(|name| case.output::<f32>(name, [n]));
     let word = case.output::<u64>("word", [1]);
-    case.launch(reset, 1, (&word,))?;
+    case.launch(reset_barrier, 1, (&word,))?;
     case.launch(
         grid_stencil,
         n.div_ceil(BLOCK).min(PROGRAMS),

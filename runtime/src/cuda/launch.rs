@@ -66,12 +66,16 @@ impl Function {
         Ok(())
     }
 
-    /// How many clusters of this size the GPU holds at a time.
+    /// How many clusters of this size the GPU holds at a time. Of a launch without clusters the driver would say 0.
     pub(crate) fn max_active_clusters(
         &self,
         threads: [u32; 3],
         cluster: [u32; 3],
     ) -> Result<u32, CudaFailure> {
+        if cluster == [1; 3] {
+            let each = self.ctas_per_multiprocessor(threads.iter().product())?;
+            return Ok(each * self.context().facts().multiprocessors);
+        }
         let shape = LaunchShape {
             grid: cluster,
             threads,
