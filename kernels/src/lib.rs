@@ -4,5 +4,8 @@
 //! Below it are [`attention::forward`], tuned for heads of equally many queries and keys, and [`attention::masked`], the same main loop
 //! for windows, chunks, sequences of several lengths, any strides, and scores that an author's type changes.
 //! [`attention::backward`] has the gradients as kernels: begin, main loop, end.
+//!
+//! [`products`] has the kernels of matrix products, and the plan that says which of them computes a product, in how many CTAs.
 
 pub mod attention;
+pub mod products;
