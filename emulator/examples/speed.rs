@@ -1,6 +1,7 @@
-//! How fast the machine is: `cargo run --release -p tilekit-emulator --example speed`.
+//! How fast the machine is: `cargo run --release -p tilekit-emulator --example speed`. After `-- --no-global` races in global memory
+//! are not looked for.
 
-use emulator::{Emulator, Launch, Program, encode_tensor_map};
+use emulator::{Checks, Emulator, Launch, Program, encode_tensor_map};
 use ptx::{L2Promotion, TensorAccess, TensorElement, TensorMap};
 use std::time::Instant;
 
@@ -18,6 +19,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     softmax(4096, 1024)?;
     matmul(1024)?;
     Ok(())
+}
+
+/// A launch with the checks that are measured.
+fn launch(ctas: u32, threads: u32) -> Launch {
+    let global = !std::env::args().any(|argument| argument == "--no-global");
+    Launch {
+        checks: Checks {
+            global,
+            ..Checks::default()
+        },
+        ..Launch::linear(ctas, threads)
+    }
 }
 
 /// Bulk copies between the host and 256 MiB.
@@ -74,7 +87,7 @@ fn vector_add(n: usize) -> Result<(), Box<dyn std::error::Error>> {
     let stats = emulator.launch(
         &program,
         "vector_add",
-        &Launch::linear(n.div_ceil(1024) as u32, 128),
+        &launch(n.div_ceil(1024) as u32, 128),
         &params,
     )?;
     let elapsed = start.elapsed();
@@ -102,12 +115,7 @@ fn softmax(rows: usize, columns: usize) -> Result<(), Box<dyn std::error::Error>
         .flat_map(|address| address.to_le_bytes())
         .collect();
     let start = Instant::now();
-    let stats = emulator.launch(
-        &program,
-        "softmax",
-        &Launch::linear(rows as u32, 128),
-        &params,
-    )?;
+    let stats = emulator.launch(&program, "softmax", &launch(rows as u32, 128), &params)?;
     let elapsed = start.elapsed();
     let result = download(&emulator, out, rows * columns)?;
     let sum: f32 = result[..columns].iter().sum();
@@ -161,12 +169,12 @@ fn matmul(size: u64) -> Result<(), Box<dyn std::error::Error>> {
     ] {
         params.extend(number.to_le_bytes());
     }
-    let launch = Launch {
+    let shape = Launch {
         dynamic_shared_bytes: 213_056,
-        ..Launch::linear((rows * columns).min(132), 384)
+        ..launch((rows * columns).min(132), 384)
     };
     let start = Instant::now();
-    let stats = emulator.launch(&program, "gemm", &launch, &params)?;
+    let stats = emulator.launch(&program, "gemm", &shape, &params)?;
     println!(
         "matmul {size}^3 bf16: {:.3?}, {} warp instructions",
         start.elapsed(),

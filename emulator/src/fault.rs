@@ -243,6 +243,8 @@ pub(crate) struct Trouble {
     pub(crate) message: String,
     /// Other steps that matter, and what is there.
     pub(crate) related: Vec<(u32, String)>,
+    /// Places of other programs that matter.
+    pub(crate) elsewhere: Vec<Related>,
     pub(crate) help: Option<String>,
 }
 
@@ -259,6 +261,7 @@ impl Trouble {
             bytes: None,
             message,
             related: Vec::new(),
+            elsewhere: Vec::new(),
             help: None,
         })
     }
@@ -278,6 +281,7 @@ impl Trouble {
             bytes: Some(bytes),
             message,
             related: Vec::new(),
+            elsewhere: Vec::new(),
             help: None,
         })
     }
@@ -285,6 +289,12 @@ impl Trouble {
     /// Shows another step.
     pub(crate) fn see(mut self: Box<Self>, step: u32, text: impl Into<String>) -> Box<Self> {
         self.related.push((step, text.into()));
+        self
+    }
+
+    /// Shows a place in another program.
+    pub(crate) fn see_elsewhere(mut self: Box<Self>, related: Related) -> Box<Self> {
+        self.elsewhere.push(related);
         self
     }
 

@@ -8,8 +8,9 @@
 //!   out of bounds, misaligned, uninitialised or unordered, barriers that part of a warp misses, mbarriers that
 //!   are misused, matrix products read in flight, a missing `fence.proxy.async`, and for a deadlock what each warp waits for.
 //! - Races in shared memory are found by vector clocks, in whatever order warps run here: barriers, mbarriers, waits and
-//!   fences carry happens-before, and of two conflicting accesses one must happen before the other. Races in global memory
-//!   are not looked for.
+//!   fences carry happens-before, and of two conflicting accesses one must happen before the other.
+//! - So are races in global memory, between warps, CTAs and launches that overlap ([`Launch::overlaps_previous`]), with the scopes,
+//!   releases, acquires and fences of the PTX memory model.
 //!
 //! Where things are:
 //!
@@ -20,7 +21,7 @@
 //! global    device memory and its allocations
 //! tensor_map   the 128 bytes of a tensor map, as this machine lays them out
 //! machine   executes: seven layers, each using only those before it
-//!   order     vector clocks, and the shadow of shared memory: its last accesses
+//!   order     vector clocks, and the shadows of shared and global memory: their last accesses
 //!   state     what a launch, a cluster, a CTA and a warp hold, and what is in flight
 //!   memory    loads, stores and atomics of a warp: state spaces, bounds, initialisation, races
 //!   units     tma, cp_async, tensor_cores (wgmma, mma.sync, ldmatrix), mbarrier

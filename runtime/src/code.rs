@@ -341,15 +341,20 @@ impl Entry {
         parameters: &ParameterBlock,
     ) -> Result<()> {
         let both = stream.with("a kernel", &self.device, &self.function)?;
-        stream
-            .in_flight()
-            .next(&self.shape.name, self.shape.overlaps_previous, parameters)?;
+        let shape = &self.shape;
+        let in_flight = stream.in_flight();
+        let overlaps = in_flight.next(&shape.name, shape.overlaps_previous, parameters)?;
         match both {
             On::Cuda((stream, function)) => {
                 Context::launch(stream, function, &self.shape, grid, parameters)
             }
             On::Emulator((stream, function)) => {
-                EmulatedDevice::launch(stream, function, &self.shape, grid, parameters)
+                // One with nothing to overlap is a launch like any other.
+                let shape = EntryShape {
+                    overlaps_previous: overlaps,
+                    ..shape.clone()
+                };
+                EmulatedDevice::launch(stream, function, &shape, grid, parameters)
             }
         }
     }

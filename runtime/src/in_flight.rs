@@ -13,11 +13,19 @@ use crate::launch::ParameterBlock;
 /// to the last one that waited to begin.
 #[derive(Default)]
 pub(crate) struct InFlight {
-    written: Mutex<Vec<Range<u64>>>,
+    launches: Mutex<Launches>,
+}
+
+/// Launches that may still run.
+#[derive(Default)]
+struct Launches {
+    /// There are any.
+    any: bool,
+    written: Vec<Range<u64>>,
 }
 
 impl InFlight {
-    /// Takes note of the next launch.
+    /// Takes note of the next launch. Says whether it overlaps one that may still run.
     ///
     /// # Errors
     /// [`Error::ReadonlyWrittenBefore`] if it overlaps one that writes what its kernel reads past the coherent cache.
@@ -26,8 +34,10 @@ impl InFlight {
         kernel: &str,
         overlaps_previous: bool,
         parameters: &ParameterBlock,
-    ) -> Result<()> {
-        let mut written = self.written();
+    ) -> Result<bool> {
+        let mut launches = self.launches();
+        let Launches { any, written } = &mut *launches;
+        let overlaps = std::mem::replace(any, true) && overlaps_previous;
         if overlaps_previous {
             let mut readonly = parameters.readonly();
             let is_written = |read: &Range<u64>| written.iter().any(|w| overlap(read, w));
@@ -46,24 +56,24 @@ impl InFlight {
                 written.push(buffer);
             }
         }
-        Ok(())
+        Ok(overlaps)
     }
 
     /// All launches are complete, or will be before the next one begins.
     pub(crate) fn end(&self) {
-        self.written().clear();
+        *self.launches() = Launches::default();
     }
 
     /// Does `work`, whose launches are recorded and not in flight; the first of them follows nothing.
     pub(crate) fn apart<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = std::mem::take(&mut *self.written());
+        let before = std::mem::take(&mut *self.launches());
         let done = work();
-        *self.written() = before;
+        *self.launches() = before;
         done
     }
 
-    fn written(&self) -> MutexGuard<'_, Vec<Range<u64>>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn launches(&self) -> MutexGuard<'_, Launches> {
+        self.launches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,7 +95,7 @@ mod tests {
         let stream = InFlight::default();
         let next = |overlaps, read, write| {
             let next = stream.next("k", overlaps, &block(read, write));
-            next.map_or_else(|e| e.to_string(), |()| "goes".to_owned())
+            next.map_or_else(|e| e.to_string(), |_| "goes".to_owned())
         };
         assert_eq!(next(false, 0x1000, 0x2000), "goes");
         assert_eq!(next(true, 0x1000, 0x3000), "goes");
@@ -94,6 +104,17 @@ mod tests {
         assert_eq!(next(true, 0x3040, 0x4000), "goes");
         assert_eq!(next(false, 0x2000, 0x5000), "goes");
         assert_eq!(next(true, 0x2000, 0x5000), "goes");
+    }
+
+    #[test]
+    fn a_launch_overlaps_what_may_still_run() {
+        let stream = InFlight::default();
+        let next = |overlaps| stream.next("k", overlaps, &block(0x1000, 0x2000)).unwrap();
+        assert!(!next(true), "nothing is in front of it");
+        assert!(next(true) && !next(false) && next(true));
+        assert!(!stream.apart(|| next(true)) && next(true));
+        stream.end();
+        assert!(!next(true), "nothing runs");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Atomic operations and reductions on memory.
 
 use super::decoder::{Decoded, Decoder};
-use crate::program::{Atomic, AtomicOp, Op};
-use ptx::{Atom, AtomOp, Operand, Red, Space, Type, Values, Visit};
+use crate::program::{Atomic, AtomicOp, Op, Strong};
+use ptx::{AccessSem, Atom, AtomOp, Operand, Red, Scope, Space, Type, Values, Visit};
 use smallvec::SmallVec;
 
 pub(crate) fn operation(op: AtomOp) -> AtomicOp {
@@ -61,7 +61,7 @@ impl Visit<Atom> for Decoder<'_> {
                 .transpose()
         });
         let dsts = dsts.collect::<Decoded<SmallVec<[_; 4]>>>()?;
-        let atomic = self.atomic(i.space, i.addr, i.op, i.ty, &i.b, i.c)?;
+        let atomic = self.atomic((i.sem, i.scope), (i.space, i.addr), i.op, i.ty, &i.b, i.c)?;
         self.push(Op::Atomic(Box::new(Atomic { dsts, ..atomic })));
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Visit<Atom> for Decoder<'_> {
 
 impl Visit<Red> for Decoder<'_> {
     fn visit(&mut self, i: &Red) -> Decoded {
-        let atomic = self.atomic(i.space, i.addr, i.op, i.ty, &i.b, None)?;
+        let atomic = self.atomic((i.sem, i.scope), (i.space, i.addr), i.op, i.ty, &i.b, None)?;
         self.push(Op::Atomic(Box::new(atomic)));
         Ok(())
     }
@@ -78,8 +78,8 @@ impl Visit<Red> for Decoder<'_> {
 impl Decoder<'_> {
     fn atomic(
         &mut self,
-        space: Option<Space>,
-        addr: ptx::Addr,
+        (sem, scope): (Option<AccessSem>, Option<Scope>),
+        (space, addr): (Option<Space>, ptx::Addr),
         op: AtomOp,
         ty: Type,
         sources: &Values,
@@ -105,6 +105,11 @@ impl Decoder<'_> {
             base,
             op: operation,
             ty,
+            // Without more they are relaxed and atomic for the GPU (PTX ISA 9.7.13.5).
+            strong: Strong::of(
+                sem.unwrap_or(AccessSem::Relaxed),
+                scope.unwrap_or(Scope::Gpu),
+            ),
             dsts,
             sources,
             swap,

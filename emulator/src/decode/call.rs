@@ -141,7 +141,7 @@ impl<'m> Decoder<'m> {
             },
             element: bytes,
             bytes,
-            is_strong: false,
+            strong: None,
             extend: Extend::Zero,
             cells: smallvec::smallvec![cell],
         })

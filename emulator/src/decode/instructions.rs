@@ -7,8 +7,8 @@ use ptx::{
     AccessSem, ApplyPriority, Brkpt, BulkCommitGroup, BulkWaitGroup, ClusterBar, ClusterBarOp,
     CpAsyncCommitGroup, CpAsyncWaitAll, CpAsyncWaitGroup, CreatePolicyCvt, CreatePolicyFractional,
     CreatePolicyRange, Discard, Exit, Fence, FenceMbarrierInit, FenceProxyAlias, FenceProxyAsync,
-    GridDepControl, Membar, Nanosleep, Prefetch, Ret, Trap, Visit, Visitor, WgmmaCommitGroup,
-    WgmmaFence, WgmmaWaitGroup,
+    FenceSem, GridDepControl, GridDepOp, Membar, MembarLevel, Nanosleep, Prefetch, ProxySpace, Ret,
+    Scope, Trap, Visit, Visitor, WgmmaCommitGroup, WgmmaFence, WgmmaWaitGroup,
 };
 
 impl Visitor for Decoder<'_> {
@@ -33,7 +33,28 @@ decodes! {
     Trap: |d, _| d.trap();
     Brkpt: |d, _| d.trap();
     Nanosleep: |d, _| d.simple(Op::Sleep);
-    FenceProxyAsync: |d, _| d.simple(Op::FenceAsync);
+    FenceProxyAsync: |d, i| d.simple(Op::FenceAsync {
+        shared: i.space != Some(ProxySpace::Global),
+        global: matches!(i.space, None | Some(ProxySpace::Global)),
+    });
+    Fence: |d, i| d.simple(Op::Fence {
+        scope: i.scope,
+        acquires: i.sem != Some(FenceSem::Release),
+        releases: i.sem != Some(FenceSem::Acquire),
+    });
+    Membar: |d, i| d.simple(Op::Fence {
+        scope: match i.level {
+            MembarLevel::Cta => Scope::Cta,
+            MembarLevel::Gl => Scope::Gpu,
+            MembarLevel::Sys => Scope::Sys,
+        },
+        acquires: true,
+        releases: true,
+    });
+    GridDepControl: |d, i| d.simple(match i.op {
+        GridDepOp::Wait => Op::LaunchWait,
+        GridDepOp::LaunchDependents => Op::Nothing,
+    });
     WgmmaFence: |d, _| d.simple(Op::GroupFence);
     WgmmaCommitGroup: |d, _| d.simple(Op::GroupCommit);
     WgmmaWaitGroup: |d, i| d.simple(Op::GroupWait(Decoder::open_groups(i.pending)?));
@@ -41,7 +62,10 @@ decodes! {
     CpAsyncWaitGroup: |d, i| d.thread_group(GroupOp::Wait(Decoder::open_groups(i.pending)?));
     CpAsyncWaitAll: |d, _| d.thread_group(GroupOp::WaitAll);
     BulkCommitGroup: |d, _| d.bulk_group(GroupOp::Commit);
-    BulkWaitGroup: |d, i| d.bulk_group(GroupOp::Wait(Decoder::open_groups(i.pending)?));
+    BulkWaitGroup: |d, i| {
+        let open = Decoder::open_groups(i.pending)?;
+        d.bulk_group(if i.read { GroupOp::WaitRead(open) } else { GroupOp::Wait(open) })
+    };
     ClusterBar: |d, i| d.simple(match i.op {
         ClusterBarOp::Arrive => Op::ClusterArrive { releases: i.sem != Some(AccessSem::Relaxed) },
         ClusterBarOp::Wait => Op::ClusterWait,
@@ -63,5 +87,5 @@ macro_rules! no_effect {
 }
 
 no_effect! {
-    Fence, Membar, FenceProxyAlias, FenceMbarrierInit, GridDepControl, Prefetch, Discard, ApplyPriority
+    FenceProxyAlias, FenceMbarrierInit, Prefetch, Discard, ApplyPriority
 }

@@ -2,8 +2,11 @@
 
 use super::decoder::{Decoded, Decoder};
 use crate::program::copy::Spot;
-use crate::program::{Access, AccessSpace, AddressBase, Cell, Constant, Extend, File, Op};
-use ptx::{Addr, Base, Dest, Dests, Ld, Operand, Space, St, Type, TypeKind, Values, Visit};
+use crate::program::{Access, AccessSpace, AddressBase, Cell, Constant, Extend, File, Op, Strong};
+use ptx::{
+    AccessSem, Addr, Base, Dest, Dests, Ld, Operand, Scope, Space, St, Type, TypeKind, Values,
+    Visit,
+};
 use smallvec::SmallVec;
 
 impl Decoder<'_> {
@@ -116,7 +119,7 @@ impl Decoder<'_> {
                 base,
                 element: 8,
                 bytes,
-                is_strong: false,
+                strong: None,
                 extend,
                 cells: SmallVec::from_slice(&halves),
             });
@@ -126,7 +129,7 @@ impl Decoder<'_> {
             base,
             element,
             bytes,
-            is_strong: false,
+            strong: None,
             extend,
             cells,
         })
@@ -171,7 +174,7 @@ impl Visit<Ld> for Decoder<'_> {
         check_vector(i.vec.map(ptx::VecWidth::len), i.dst.0.len())?;
         let cells = self.dest_cells(&i.dst, i.ty)?;
         let access = Access {
-            is_strong: is_strong(i.sem),
+            strong: strong(i.sem, i.scope),
             ..self.access(i.space, i.addr, i.ty, cells)?
         };
         self.push(Op::Load(Box::new(access)));
@@ -184,7 +187,7 @@ impl Visit<St> for Decoder<'_> {
         check_vector(i.vec.map(ptx::VecWidth::len), i.src.0.len())?;
         let cells = self.source_cells(&i.src, i.ty)?;
         let access = Access {
-            is_strong: is_strong(i.sem),
+            strong: strong(i.sem, i.scope),
             ..self.access(i.space, i.addr, i.ty, cells)?
         };
         self.push(Op::Store(Box::new(access)));
@@ -192,8 +195,25 @@ impl Visit<St> for Decoder<'_> {
     }
 }
 
-fn is_strong(sem: Option<ptx::AccessSem>) -> bool {
-    sem.is_some_and(|sem| sem != ptx::AccessSem::Weak)
+/// Accesses without semantics are weak; volatile ones are relaxed at the scope of the system (PTX ISA 8.4).
+fn strong(sem: Option<AccessSem>, scope: Option<Scope>) -> Option<Strong> {
+    let sem = sem.filter(|sem| *sem != AccessSem::Weak)?;
+    let scope = if sem == AccessSem::Volatile {
+        Scope::Sys
+    } else {
+        scope.unwrap_or(Scope::Gpu)
+    };
+    Some(Strong::of(sem, scope))
+}
+
+impl Strong {
+    pub(crate) fn of(sem: AccessSem, scope: Scope) -> Self {
+        Self {
+            scope,
+            acquires: matches!(sem, AccessSem::Acquire | AccessSem::AcqRel),
+            releases: matches!(sem, AccessSem::Release | AccessSem::AcqRel),
+        }
+    }
 }
 
 fn check_vector(width: Option<usize>, registers: usize) -> Decoded {

@@ -123,7 +123,10 @@ impl<'m> Decoder<'m> {
             ));
         }
         flow::set_joins(&mut self.steps);
-        let shared_granule_bits = shared_granule_bits(&self.steps);
+        let shared_granule_bits = granule_bits(&self.steps, |space| {
+            matches!(space, AccessSpace::Shared | AccessSpace::SharedCluster)
+        });
+        let global_granule_bits = granule_bits(&self.steps, |space| space == AccessSpace::Global);
         let watched = watch::find(&mut self.steps, &self.uses);
         let fragments = watch::find_fragments(&mut self.steps, &self.uses);
         Ok(Code {
@@ -145,6 +148,7 @@ impl<'m> Decoder<'m> {
             param_bytes,
             static_shared_bytes: self.shared_bytes,
             shared_granule_bits,
+            global_granule_bits,
             dynamic_shared_align: self.dynamic_shared_align,
             local_bytes: self.local_bytes,
             const_image: self.const_image,
@@ -194,16 +198,11 @@ impl<'m> Decoder<'m> {
 }
 
 /// Races are looked for granule by granule, which must not be larger than what one thread writes beside another.
-fn shared_granule_bits(steps: &[Step]) -> u32 {
-    let may_be_shared = |space: AccessSpace| {
-        matches!(
-            space,
-            AccessSpace::Shared | AccessSpace::SharedCluster | AccessSpace::Generic
-        )
-    };
+fn granule_bits(steps: &[Step], is_there: impl Fn(AccessSpace) -> bool) -> u32 {
+    let may_be = |space: AccessSpace| space == AccessSpace::Generic || is_there(space);
     let bytes = steps.iter().filter_map(|step| match &step.op {
-        Op::Load(access) | Op::Store(access) if may_be_shared(access.space) => Some(access.bytes),
-        Op::Atomic(atomic) if may_be_shared(atomic.space) => Some(atomic.ty.bytes()),
+        Op::Load(access) | Op::Store(access) if may_be(access.space) => Some(access.bytes),
+        Op::Atomic(atomic) if may_be(atomic.space) => Some(atomic.ty.bytes()),
         _ => None,
     });
     bytes.fold(4, u32::min).trailing_zeros()

@@ -46,6 +46,25 @@ impl Allocation {
         self.words[offset / 4].load(Relaxed) >> (offset % 4 * 8)
     }
 
+    /// An element of at most eight bytes, none of which crosses a word that it does not fill.
+    pub(crate) fn element(&self, offset: usize, bytes: u32) -> u64 {
+        let low = u64::from(self.load(offset));
+        let high = if bytes == 8 {
+            u64::from(self.load(offset + 4)) << 32
+        } else {
+            0
+        };
+        (low | high) & u64::MAX >> (64 - bytes * 8)
+    }
+
+    /// Stores such an element.
+    pub(crate) fn put_element(&self, offset: usize, bytes: u32, value: u64) {
+        self.store(offset, bytes.min(4) as usize, value as u32);
+        if bytes == 8 {
+            self.store(offset + 4, 4, (value >> 32) as u32);
+        }
+    }
+
     /// `bytes` bytes (1, 2 or 4) that do not cross a word.
     #[inline]
     pub(crate) fn store(&self, offset: usize, bytes: usize, value: u32) {

@@ -5,10 +5,11 @@ use crate::global::{GlobalMemory, MemoryError};
 use crate::machine::schedule::clusters::run_launch;
 use crate::machine::state::context::Context;
 use crate::machine::state::launch::{Launch, refusal};
+use crate::machine::state::overlap::{Launched, Overlap};
 use crate::machine::state::stats::Stats;
-use crate::program::Program;
+use crate::program::{Code, Program};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use target::{SM_90A, Target};
 
 /// Device memory of an emulated device; an H200 has 141 GB, of which a host rarely has as much.
@@ -25,6 +26,8 @@ pub struct Emulator {
     output: Mutex<String>,
     /// Addresses of the `.global` variables of programs that were launched.
     variables: Mutex<HashMap<u64, Vec<u64>>>,
+    /// What the last launch accessed, which the next one may overlap.
+    last: Mutex<Option<Arc<Overlap>>>,
 }
 
 impl Emulator {
@@ -40,6 +43,7 @@ impl Emulator {
             memory: GlobalMemory::new(bytes),
             output: Mutex::new(String::new()),
             variables: Mutex::new(HashMap::new()),
+            last: Mutex::new(None),
         }
     }
 
@@ -96,7 +100,27 @@ impl Emulator {
             &variables,
         )
         .map_err(refuse)?;
-        run_launch(&context)
+        run_launch(&self.watched(context, code))
+    }
+
+    /// The launch with what tells its races in global memory, and those with the launches that it overlaps.
+    fn watched<'a>(&self, mut context: Context<'a>, code: &Arc<Code>) -> Context<'a> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = last.take().filter(|_| context.launch.overlaps_previous);
+        let checks = context.launch.checks;
+        if checks.races && checks.global {
+            let launched = Launched {
+                program: context.program.clone(),
+                code: Arc::clone(code),
+            };
+            *last = Some(Arc::new(Overlap::new(
+                launched,
+                &context.map,
+                before.as_deref(),
+            )));
+        }
+        context.overlap.clone_from(&last);
+        context
     }
 
     /// Addresses of the `.global` variables of a program, which keep their contents from launch to launch.

@@ -85,6 +85,8 @@ pub(crate) enum GroupOp {
     Commit,
     /// Until at most so many groups are open.
     Wait(u32),
+    /// Until at most so many groups have not read their sources.
+    WaitRead(u32),
     /// Until all copies are complete, those of no group included.
     WaitAll,
 }

@@ -9,7 +9,7 @@ pub(crate) mod sync;
 pub(crate) mod windows;
 
 pub(crate) use operand::{
-    Access, AccessSpace, AddressBase, Atomic, AtomicOp, Cell, Extend, File, NONE,
+    Access, AccessSpace, AddressBase, Atomic, AtomicOp, Cell, Extend, File, NONE, Strong,
 };
 pub(crate) use step::{AssertFail, Barrier, BarrierKind, IndexBound, Op, Print, Shuffle, Step};
 
@@ -90,6 +90,8 @@ pub(crate) struct Code {
     pub(crate) static_shared_bytes: u32,
     /// The smallest access to shared memory has two to this power bytes, or is a word.
     pub(crate) shared_granule_bits: u32,
+    /// The same of accesses to global memory.
+    pub(crate) global_granule_bits: u32,
     /// Alignment of the dynamic shared memory, which follows the static one.
     pub(crate) dynamic_shared_align: u32,
     pub(crate) local_bytes: u32,

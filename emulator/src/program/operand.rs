@@ -49,6 +49,15 @@ pub(crate) struct Cell {
     pub(crate) bits: u32,
 }
 
+/// The order of an operation that is not weak: relaxed, volatile or stronger (PTX ISA 8.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Strong {
+    /// The threads for which it is one.
+    pub(crate) scope: ptx::Scope,
+    pub(crate) acquires: bool,
+    pub(crate) releases: bool,
+}
+
 /// A load or a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
@@ -58,8 +67,8 @@ pub(crate) struct Access {
     pub(crate) element: u32,
     /// Bytes per lane.
     pub(crate) bytes: u32,
-    /// The access orders itself (volatile, relaxed and stronger), so that it cannot race.
-    pub(crate) is_strong: bool,
+    /// How the access orders itself, unless it is weak.
+    pub(crate) strong: Option<Strong>,
     pub(crate) extend: Extend,
     /// One per element.
     pub(crate) cells: SmallVec<[Cell; 4]>,
@@ -87,6 +96,7 @@ pub(crate) struct Atomic {
     pub(crate) base: AddressBase,
     pub(crate) op: AtomicOp,
     pub(crate) ty: ptx::Type,
+    pub(crate) strong: Strong,
     pub(crate) dsts: SmallVec<[Option<Cell>; 4]>,
     pub(crate) sources: SmallVec<[Cell; 4]>,
     /// The new value of `cas`.

@@ -118,8 +118,19 @@ pub(crate) enum Op {
         releases: bool,
     },
     ClusterWait,
-    /// `fence.proxy.async`
-    FenceAsync,
+    /// `fence.proxy.async` for shared memory, for global memory or for both.
+    FenceAsync {
+        shared: bool,
+        global: bool,
+    },
+    /// A memory fence.
+    Fence {
+        scope: ptx::Scope,
+        acquires: bool,
+        releases: bool,
+    },
+    /// `griddepcontrol.wait`
+    LaunchWait,
     SetMaxRegisters {
         count: u32,
         increases: bool,

@@ -42,7 +42,7 @@ fn compare_and_swap_builds_a_lock() {
         setp.ne.u32 %p1, %r2, 0;
         @%p1 bra $done;
         $spin:
-        atom.global.cas.b32 %r3, [%in0], 0, 1;
+        atom.acquire.gpu.global.cas.b32 %r3, [%in0], 0, 1;
         setp.ne.u32 %p2, %r3, 0;
         @%p2 bra $spin;
         ld.global.u32 %r4, [%in0+4];
@@ -93,7 +93,7 @@ fn shared_atomics() {
         bar.sync 0;
         ld.shared.u32 %r3, [cell];
         ld.shared.u32 %r4, [cell+4];
-        st.global.v2.u32 [%in0], {%r3, %r4};";
+        @%p1 st.global.v2.u32 [%in0], {%r3, %r4};";
     let outcome = Kernel::new(body).threads(64).out(8).run();
     assert_eq!(outcome.words(0), [63 * 32, 0]);
 }

@@ -71,7 +71,8 @@ fn halves_of_a_cta_have_their_own_barriers() {
         add.u32 %r4, %r4, 1;
         setp.le.u32 %p1, %r4, %r3;
         @%p1 bra $loop;
-        st.global.u32 [%in0], %r4;";
+        setp.eq.u32 %p2, %r1, 0;
+        @%p2 st.global.u32 [%in0], %r4;";
     for seed in 0..4 {
         assert_eq!(
             Kernel::new(body)
@@ -95,7 +96,8 @@ fn reductions_over_a_cta() {
         bar.red.or.pred %p3, 0, !%p1;
         selp.u32 %r3, 1, 0, %p2;
         selp.u32 %r4, 1, 0, %p3;
-        st.global.v4.u32 [%in0], {%r2, %r3, %r4, %r1};";
+        setp.eq.u32 %p4, %r1, 0;
+        @%p4 st.global.v4.u32 [%in0], {%r2, %r3, %r4, %r1};";
     assert_eq!(
         Kernel::new(body).threads(96).out(16).run().words(0)[..3],
         [70, 0, 1]

@@ -53,7 +53,7 @@ fn arrivals_complete_phases() {
         add.u32 %r5, %r5, 1;
         setp.lt.u32 %p4, %r5, 5;
         @%p4 bra $loop;
-        st.global.u32 [%in0], %r5;",
+        @%p1 st.global.u32 [%in0], %r5;",
     );
     for seed in 0..5 {
         assert_eq!(

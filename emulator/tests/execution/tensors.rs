@@ -442,6 +442,19 @@ fn a_kernel_writes_its_own_tensor_map() {
     let release = "fence.proxy.tensormap::generic.release.gpu;";
     let text = text.replace(changed, &format!("{changed} {release}"));
     run(&emulator, &copy, &text, out, 0).unwrap_or_else(|fault| panic!("{fault}"));
+
+    // Changed again: once the copy is over, and while it may be in flight.
+    let late = text.replacen("ret;", &format!("{changed} ret;"), 1);
+    run(&emulator, &copy, &late, out, 0).unwrap_or_else(|fault| panic!("{fault}"));
+    let issue = text
+        .lines()
+        .find(|line| line.contains("cp.async.bulk.tensor"))
+        .unwrap();
+    let early = text.replacen(issue, &format!("{issue}\n{changed}"), 1);
+    let fault = run(&emulator, &copy, &early, out, 0).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Race);
+    let expected = "through the tensor map there may be in flight; a wait for it is missing";
+    assert!(fault.message.ends_with(expected), "{}", fault.message);
 }
 
 #[test]

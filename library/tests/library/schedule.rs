@@ -142,8 +142,15 @@ fn ragged(offsets: Ptr<i32>, marks: Ptr<i32>, bounds: Ptr<i32>, groups: i32, n: 
         let [row, column] = tile.place();
         let mark = (tile.group() * ROWS + row) * COLUMNS + column;
         marks.at(mark).relaxed().atomic_add(1);
-        bounds.at(tile.group() * 2).store(tile.first_row());
-        bounds.at(tile.group() * 2 + 1).store(tile.end_row());
+        // Every tile of a group stores the same.
+        bounds
+            .at(tile.group() * 2)
+            .relaxed()
+            .atomic_store(tile.first_row());
+        bounds
+            .at(tile.group() * 2 + 1)
+            .relaxed()
+            .atomic_store(tile.end_row());
         tile = tiles.next(tile);
     }
 }

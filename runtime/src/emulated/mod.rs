@@ -323,6 +323,7 @@ impl EmulatedEntry {
             cluster: shape.cluster,
             is_cooperative: shape.is_cooperative,
             dynamic_shared_bytes: shape.shared_bytes,
+            overlaps_previous: shape.overlaps_previous,
             seed: device.options.seed,
             max_steps: device.options.max_steps,
             checks: device.options.checks,

@@ -6,7 +6,7 @@ use crate::machine::state::cluster::Cluster;
 use crate::machine::state::scene::{Flow, Halt, Scene, Worker};
 use crate::machine::state::warp::{Path, Wait, Warp};
 use crate::program::{File, IndexBound, NONE, Op, Step, Watch};
-use ptx::Special;
+use ptx::{Scope, Special};
 
 impl Worker<'_> {
     /// Runs a warp until all of its paths wait or its slice ends.
@@ -226,10 +226,13 @@ impl Worker<'_> {
             Op::PublishMap(spots) => self.publish_map(scene, &spots.0, &spots.1)?,
             Op::ClusterArrive { releases } => self.cluster_arrive(scene, *releases)?,
             Op::ClusterWait => return self.cluster_wait(scene),
-            Op::FenceAsync => {
-                scene.warp.clocks.fence_async();
-                scene.warp.release();
-            }
+            Op::FenceAsync { shared, global } => fence_async(scene, *shared, *global),
+            Op::Fence {
+                scope,
+                acquires,
+                releases,
+            } => fence(scene, *scope, (*acquires, *releases)),
+            Op::LaunchWait => scene.warp.clocks.wait_for_launches(),
             Op::SetMaxRegisters { count, increases } => {
                 return self.set_max_registers(scene, *count, *increases);
             }
@@ -289,6 +292,29 @@ impl Worker<'_> {
         );
         Err(Trouble::new(FaultKind::DivisionByZero, lanes, message))
     }
+}
+
+fn fence_async(scene: &mut Scene<'_>, shared: bool, global: bool) {
+    if shared {
+        scene.warp.clocks.fence_async_shared();
+    }
+    if global {
+        scene.warp.clocks.fence_async_global();
+    }
+    scene.warp.release();
+}
+
+/// A memory fence: with strong accesses before and after it, it makes patterns that acquire and release (PTX ISA 8.8).
+fn fence(scene: &mut Scene<'_>, scope: Scope, (acquires, releases): (bool, bool)) {
+    let place = scene.place();
+    let warp = &mut *scene.warp;
+    if acquires {
+        warp.fences.acquire(&mut warp.clocks, place, scope);
+    }
+    if releases {
+        warp.fences.release(&warp.clocks, place, scope);
+    }
+    warp.release();
 }
 
 fn note_writes(warp: &mut Warp, step: &Step, watch: &Watch, mask: u32) {

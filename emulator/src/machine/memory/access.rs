@@ -127,7 +127,7 @@ impl Worker<'_> {
 }
 
 pub(crate) fn read_kind(access: &Access) -> Kind {
-    if access.is_strong {
+    if access.strong.is_some() {
         Kind::STRONG_READ
     } else {
         Kind::READ
@@ -135,7 +135,7 @@ pub(crate) fn read_kind(access: &Access) -> Kind {
 }
 
 pub(crate) fn write_kind(access: &Access) -> Kind {
-    if access.is_strong {
+    if access.strong.is_some() {
         Kind::STRONG_WRITE
     } else {
         Kind::WRITE

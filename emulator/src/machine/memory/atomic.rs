@@ -56,6 +56,8 @@ impl Worker<'_> {
         let bytes = element * atomic.sources.len() as u32;
         let mut rest = lanes;
         while let Some(group) = self.group(scene, "atomic access", addresses, bytes, &mut rest)? {
+            let strong = atomic.strong;
+            self.access_group(scene, &group, bytes, Kind::STRONG_WRITE, Some(strong))?;
             if atomic.op != AtomicOp::Exchange {
                 self.check_written(&group, bytes)?;
             }
@@ -64,9 +66,16 @@ impl Worker<'_> {
                     let offset = group.offsets[lane] + part * element as usize;
                     let (b, c) = (value(scene, *source, lane), swap_value(scene, atomic, lane));
                     let change = |a: u64| apply(atomic.op, atomic.ty, a, b, c);
-                    let _guard = (element == 8).then(|| self.context.locks.lock(addresses[lane]));
-                    old[part][lane] = update_global(&group.allocation, offset, atomic.ty, change);
+                    let address = group.allocation.base + offset as u64;
+                    old[part][lane] = self.strongly(scene, address, strong, (true, true), || {
+                        let _guard =
+                            (element == 8).then(|| self.context.locks.lock(addresses[lane]));
+                        update_global(&group.allocation, offset, atomic.ty, change)
+                    });
                 }
+            }
+            if strong.releases {
+                scene.warp.release();
             }
             mark_written(&group, bytes);
         }

@@ -3,13 +3,14 @@
 use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::global::Allocation;
 use crate::lanes::{LANES, PerLane, lanes_of};
+use crate::machine::memory::access::{read_kind, write_kind};
 use crate::machine::memory::element::{get_elements, put_elements};
 use crate::machine::memory::lane_group::{
     Group, gather, gather_words, mark_written, scatter, scatter_words,
 };
 use crate::machine::memory::misuse::unwritten;
 use crate::machine::state::scene::{Scene, Worker};
-use crate::program::{Access, File};
+use crate::program::{Access, File, Strong};
 use std::sync::Arc;
 
 impl Worker<'_> {
@@ -37,14 +38,14 @@ impl Worker<'_> {
             .list()
             .get(scene.warp.last_allocation)
             .filter(|allocation| fits(allocation, address));
-        let allocation = if let Some(allocation) = last {
-            allocation
+        let (number, allocation) = if let Some(allocation) = last {
+            (scene.warp.last_allocation, allocation)
         } else {
             let index = map
                 .find(address, size)
                 .ok_or_else(|| self.out_of_bounds(verb, lane, address, bytes))?;
             scene.warp.last_allocation = index;
-            &map.list()[index]
+            (index, &map.list()[index])
         };
         let mut offsets = [0; LANES];
         let mut is_run = *rest == u32::MAX;
@@ -63,6 +64,7 @@ impl Worker<'_> {
         };
         *rest &= !lanes;
         Ok(Some(Group {
+            number,
             allocation: Arc::clone(allocation),
             lanes,
             offsets,
@@ -146,7 +148,19 @@ impl Worker<'_> {
     ) -> Stepped {
         let mut rest = lanes;
         while let Some(group) = self.group(scene, "load", addresses, access.bytes, &mut rest)? {
+            // First, as what another warp will write is not written yet either.
+            self.access_group(
+                scene,
+                &group,
+                access.bytes,
+                read_kind(access),
+                access.strong,
+            )?;
             self.check_written(&group, access.bytes)?;
+            if let Some(strong) = access.strong {
+                self.load_strongly(scene, access, &group, strong);
+                continue;
+            }
             for (index, &cell) in access.cells.iter().enumerate() {
                 let at = index * access.element as usize;
                 if access.element == 4 && cell.file == File::Word {
@@ -176,6 +190,13 @@ impl Worker<'_> {
     ) -> Stepped {
         let mut rest = lanes;
         while let Some(group) = self.group(scene, "store", addresses, access.bytes, &mut rest)? {
+            if let Some(strong) = access.strong {
+                let kind = write_kind(access);
+                self.access_group(scene, &group, access.bytes, kind, access.strong)?;
+                self.store_strongly(scene, access, &group, strong);
+                continue;
+            }
+            self.access_to_store(scene, access, &group)?;
             for (index, &cell) in access.cells.iter().enumerate() {
                 let at = index * access.element as usize;
                 if access.element == 4 && cell.file == File::Word {
@@ -188,5 +209,57 @@ impl Worker<'_> {
             mark_written(&group, access.bytes);
         }
         Ok(())
+    }
+
+    /// Loads that are ordered by themselves, lane by lane: each may acquire what was released at its address.
+    fn load_strongly(&self, scene: &mut Scene<'_>, access: &Access, group: &Group, strong: Strong) {
+        let mut values = vec![[0; LANES]; access.cells.len()];
+        for lane in lanes_of(group.lanes) {
+            let offset = group.offsets[lane];
+            let address = group.allocation.base + offset as u64;
+            self.strongly(scene, address, strong, (true, false), || {
+                for (part, values) in values.iter_mut().enumerate() {
+                    let at = offset + part * access.element as usize;
+                    values[lane] = group.allocation.element(at, access.element);
+                }
+            });
+        }
+        for (&cell, values) in access.cells.iter().zip(&values) {
+            let form = (access.element, access.extend);
+            put_elements(&mut scene.warp.regs, cell, form, group.lanes, values);
+        }
+    }
+
+    /// Stores that are ordered by themselves, lane by lane.
+    fn store_strongly(
+        &self,
+        scene: &mut Scene<'_>,
+        access: &Access,
+        group: &Group,
+        strong: Strong,
+    ) {
+        let cells = access.cells.iter();
+        let values: Vec<PerLane> = cells
+            .map(|cell| get_elements(&scene.warp.regs, *cell))
+            .collect();
+        for lane in lanes_of(group.lanes) {
+            let offset = group.offsets[lane];
+            let address = group.allocation.base + offset as u64;
+            self.strongly(scene, address, strong, (false, true), || {
+                for (part, values) in values.iter().enumerate() {
+                    let at = offset + part * access.element as usize;
+                    group
+                        .allocation
+                        .put_element(at, access.element, values[lane]);
+                }
+                group
+                    .allocation
+                    .written
+                    .insert(offset, access.bytes as usize);
+            });
+        }
+        if strong.releases {
+            scene.warp.release();
+        }
     }
 }

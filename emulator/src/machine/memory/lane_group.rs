@@ -2,16 +2,44 @@
 
 use crate::global::Allocation;
 use crate::lanes::{LANES, Lanes32, PerLane, lanes_of};
+use crate::machine::order::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Lanes whose accesses lie in one allocation.
 pub(crate) struct Group {
+    /// Number of the allocation.
+    pub(crate) number: usize,
     pub(crate) allocation: Arc<Allocation>,
     pub(crate) lanes: u32,
     pub(crate) offsets: [usize; LANES],
     /// All 32 lanes, at consecutive addresses.
     pub(crate) is_run: bool,
+}
+
+impl Group {
+    /// The bytes that lanes access, `bytes` each; neighbours are one range.
+    pub(crate) fn runs(&self, bytes: usize) -> impl Iterator<Item = Range> {
+        let mut lanes = if self.is_run { 1 } else { self.lanes };
+        let width = if self.is_run { LANES * bytes } else { bytes };
+        std::iter::from_fn(move || {
+            let first = lanes.trailing_zeros() as usize;
+            let start = *self.offsets.get(first)?;
+            let mut end = start + width;
+            lanes &= lanes - 1;
+            while lanes != 0 {
+                let offset = self.offsets[lanes.trailing_zeros() as usize];
+                match offset {
+                    _ if offset == end => end += bytes,
+                    // Several lanes access the same.
+                    _ if offset + bytes == end => {}
+                    _ => break,
+                }
+                lanes &= lanes - 1;
+            }
+            Some((start, end - start))
+        })
+    }
 }
 
 #[inline(always)]
@@ -51,16 +79,8 @@ pub(crate) fn scatter_words(group: &Group, at: usize, values: &Lanes32) {
 /// Elements of any size from global memory.
 pub(crate) fn gather(group: &Group, at: usize, element: u32) -> PerLane {
     let mut values = [0; LANES];
-    let keep = u64::MAX >> (64 - element * 8);
     for lane in lanes_of(group.lanes) {
-        let offset = group.offsets[lane] + at;
-        let low = u64::from(group.allocation.load(offset));
-        let high = if element == 8 {
-            u64::from(group.allocation.load(offset + 4)) << 32
-        } else {
-            0
-        };
-        values[lane] = (low | high) & keep;
+        values[lane] = group.allocation.element(group.offsets[lane] + at, element);
     }
     values
 }
@@ -79,15 +99,9 @@ pub(crate) fn scatter(group: &Group, at: usize, element: u32, values: &PerLane) 
         return;
     }
     for lane in lanes_of(group.lanes) {
-        let offset = group.offsets[lane] + at;
         group
             .allocation
-            .store(offset, element.min(4) as usize, values[lane] as u32);
-        if element == 8 {
-            group
-                .allocation
-                .store(offset + 4, 4, (values[lane] >> 32) as u32);
-        }
+            .put_element(group.offsets[lane] + at, element, values[lane]);
     }
 }
 

@@ -1,12 +1,14 @@
 //! Accesses of a warp to memory: which bytes an address means, whether they may be accessed, and what lies there.
 //!
-//! [`address`] finds the state space and the owner, [`misuse`] and [`races`] refuse, [`global`] and [`access`] move the data.
+//! [`address`] finds the state space and the owner, [`misuse`], [`races`] and [`global_races`] refuse, [`global`] and [`access`] move the data.
 
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod atomic;
 pub(crate) mod element;
 pub(crate) mod global;
+pub(crate) mod global_order;
+pub(crate) mod global_races;
 pub(crate) mod lane_group;
 pub(crate) mod misuse;
 pub(crate) mod races;

@@ -98,6 +98,7 @@ fn race(
         bytes: Some(bytes as u32),
         message,
         related: Vec::new(),
+        elsewhere: Vec::new(),
         help: None,
     };
     Box::new(trouble).see(earlier.step, visible).help(help)
@@ -110,7 +111,7 @@ fn later_access(scene: &Scene<'_>, stamp: Stamp) -> &'static str {
         Actor::Warp { .. } if stamp.kind.is_write() => "store",
         Actor::Warp { .. } => "load",
         Actor::Products { .. } => "read by a matrix product",
-        Actor::BulkGroups { .. } => "read by a bulk store",
+        Actor::BulkGroups { .. } | Actor::BulkWrites { .. } => "read by a bulk store",
         Actor::Mbarrier(_) if stamp.kind.is_write() => "write by an asynchronous copy",
         Actor::Mbarrier(_) => "read by an asynchronous copy",
     }
@@ -161,7 +162,7 @@ fn without_order(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
             "wait for the product, then signal the writer: by a barrier, or by an arrival at an mbarrier that it waits for"
                 .to_owned(),
         ),
-        Actor::BulkGroups { .. } => (
+        Actor::BulkGroups { .. } | Actor::BulkWrites { .. } => (
             "while a bulk store in flight may read them; a wait for it is missing".to_owned(),
             "the store is issued here".to_owned(),
             "wait for its reads in the thread that issued it (`tma_store_wait_read`), then signal the other threads by a \

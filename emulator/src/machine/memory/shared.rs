@@ -40,7 +40,7 @@ impl Worker<'_> {
         addresses: &PerLane,
     ) -> bool {
         let checks = self.context.launch.checks;
-        if !is_words(access) || !checks.races || access.is_strong {
+        if !is_words(access) || !checks.races || access.strong.is_some() {
             return false;
         }
         let stamp = scene.stamp(Kind::READ);
@@ -82,7 +82,7 @@ impl Worker<'_> {
         lanes: u32,
         addresses: &PerLane,
     ) -> bool {
-        if !is_words(access) || !self.context.launch.checks.races || access.is_strong {
+        if !is_words(access) || !self.context.launch.checks.races || access.strong.is_some() {
             return false;
         }
         let stamp = scene.stamp(Kind::WRITE);

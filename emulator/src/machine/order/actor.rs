@@ -1,4 +1,4 @@
-//! The actors that access shared memory.
+//! The actors that access shared and global memory.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,10 @@ pub(crate) enum Actor {
     Mbarrier(MbarrierId),
     /// Asynchronous products of a warpgroup.
     Products { cta: u16, warpgroup: u16 },
-    /// Bulk stores of a thread.
+    /// What bulk stores of a thread read.
     BulkGroups { cta: u16, warp: u16, lane: u16 },
+    /// What they write, which is over later.
+    BulkWrites { cta: u16, warp: u16, lane: u16 },
 }
 
 /// The actors of a cluster: its warps, then others in the order in which they first acted.

@@ -1,13 +1,16 @@
-//! Happens-before, and which accesses to shared memory it leaves unordered.
+//! Happens-before, and which accesses to shared and global memory it leaves unordered.
 //!
 //! ```text
-//! actors       what accesses shared memory, each with epochs that only grow
+//! actors       what accesses memory, each with epochs that only grow
 //!   warp         an epoch ends where it releases: a barrier, an arrival, a fence, a commit of products
 //!   mbarrier     its completed phases: copies that count on it are its accesses
 //!   products     those of a warpgroup, in the order of issue: reads of their operands
 //!   bulk groups  those that a thread has committed: reads of what it stores
 //! clocks       for each actor an epoch: what happens before, what is visible, what is visible through the async proxy
+//!   foreign      the same of other clusters, which a warp acquires through global memory
+//! releases     what strong writes and fences have published at an address of global memory, and for which scope
 //! shadow       for each granule of shared memory: its last write, and the accesses since that do not conflict
+//! global       the same of global memory, for all clusters of a launch and the launches that it overlaps
 //! ```
 //!
 //! An access is an epoch of its actor. It happens before a step of a warp when the warp's clock includes that epoch. Barriers,
@@ -22,11 +25,19 @@
 
 mod actor;
 mod clock;
+mod clocks;
+mod global;
+mod place;
+mod releases;
 mod sets;
 mod shadow;
 mod stamp;
 
 pub(crate) use actor::{Actor, ActorId, Actors, MbarrierId};
-pub(crate) use clock::{Clock, Clocks};
+pub(crate) use clock::Clock;
+pub(crate) use clocks::Clocks;
+pub(crate) use global::{GlobalAccess, GlobalConflict, GlobalShadow, GlobalStamp};
+pub(crate) use place::Place;
+pub(crate) use releases::Fences;
 pub(crate) use shadow::{Conflict, Missing, Shadow};
 pub(crate) use stamp::{IN_FLIGHT, Kind, Range, Stamp};

@@ -1,7 +1,7 @@
 //! Sets of accesses that do not exclude each other, shared by all words that were accessed alike.
 
 use super::actor::ActorId;
-use super::clock::Clocks;
+use super::clocks::Clocks;
 use super::stamp::{Kind, Stamp};
 use smallvec::SmallVec;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The accesses that each granule of a memory remembers.
 
 use super::actor::ActorId;
-use super::clock::Clocks;
+use super::clocks::Clocks;
 use super::sets::{EMPTY, SetId, Sets};
 use super::stamp::{Kind, Range, Stamp};
 
@@ -287,7 +287,7 @@ mod tests {
             marked.err().map(|conflict| conflict.missing)
         };
         assert_eq!(read(&mut bench), Some(Missing::Fence));
-        bench.clocks[FIRST].fence_async();
+        bench.clocks[FIRST].fence_async_shared();
         assert_eq!(read(&mut bench), None);
     }
 }

@@ -20,6 +20,9 @@ impl Kind {
     /// A bulk reduction into shared memory.
     pub(crate) const ASYNC_REDUCTION: Self = Self(7);
 
+    /// The tensor map of a bulk copy, by the tensormap proxy.
+    pub(crate) const MAP_READ: Self = Self(4 | 8);
+
     pub(crate) fn is_write(self) -> bool {
         self.0 & 1 != 0
     }
@@ -28,7 +31,12 @@ impl Kind {
         self.0 & 2 != 0
     }
 
-    /// By the asynchronous proxy.
+    /// Of a tensor map.
+    pub(crate) fn reads_map(self) -> bool {
+        self.0 & 8 != 0
+    }
+
+    /// By the asynchronous proxy, or another that copies use.
     pub(crate) fn is_async(self) -> bool {
         self.0 & 4 != 0
     }

@@ -30,7 +30,7 @@ pub(crate) fn fault(
         ptx: instruction_text(program, code, step),
         place: step_place(program, code, step),
         message: trouble.message,
-        related: related.collect(),
+        related: related.chain(trouble.elsewhere).collect(),
         help: trouble
             .help
             .or_else(|| trouble.kind.usual_help().map(str::to_owned)),

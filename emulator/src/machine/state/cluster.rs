@@ -103,7 +103,9 @@ impl Cluster {
     /// The name of an actor in messages.
     pub(crate) fn name(&self, actor: ActorId) -> String {
         let (cta, warp) = match self.actors.get(actor) {
-            Actor::Warp { cta, warp } | Actor::BulkGroups { cta, warp, .. } => (cta, warp),
+            Actor::Warp { cta, warp }
+            | Actor::BulkGroups { cta, warp, .. }
+            | Actor::BulkWrites { cta, warp, .. } => (cta, warp),
             Actor::Mbarrier(id) => return format!("the mbarrier at {:#x}", id.address),
             Actor::Products { cta, warpgroup } => (cta, warpgroup * 4),
         };

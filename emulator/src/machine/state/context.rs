@@ -8,6 +8,7 @@ use crate::machine::state::cluster::{Cluster, Cta};
 use crate::machine::state::launch::{Launch, check_launch, volume};
 use crate::machine::state::linear::Linear;
 use crate::machine::state::locks::Locks;
+use crate::machine::state::overlap::Overlap;
 use crate::machine::state::policy::Policy;
 use crate::machine::state::registers_at_entry::registers_at_entry;
 use crate::machine::state::warp::Warp;
@@ -33,6 +34,8 @@ pub(crate) struct Context<'a> {
     /// What the seed of the launch chooses.
     pub(crate) policy: Policy,
     pub(crate) map: Arc<AllocationMap>,
+    /// Who accessed global memory, unless nobody asks.
+    pub(crate) overlap: Option<Arc<Overlap>>,
     pub(crate) params: Linear,
     pub(crate) constants: Linear,
     pub(crate) locks: Locks,
@@ -75,6 +78,7 @@ impl<'a> Context<'a> {
             launch,
             policy: Policy::of_seed(launch.seed),
             map: memory.snapshot(),
+            overlap: None,
             params: Linear::filled(0, params.to_vec()),
             constants: Linear::filled(0, code.const_image.clone()),
             locks: Locks::new(),
@@ -185,16 +189,7 @@ impl<'a> Context<'a> {
 
     /// Coordinates of the CTA with number `rank` of a cluster.
     pub(crate) fn cta_index(&self, cluster: u64, rank: u32) -> [u32; 3] {
-        let [cx, cy, _] = self.launch.cluster;
-        let per_axis =
-            [0, 1, 2].map(|axis| u64::from(self.launch.grid[axis] / self.launch.cluster[axis]));
-        let position = [
-            cluster % per_axis[0],
-            cluster / per_axis[0] % per_axis[1],
-            cluster / per_axis[0] / per_axis[1],
-        ];
-        let within = [rank % cx, rank / cx % cy, rank / cx / cy];
-        [0, 1, 2].map(|axis| position[axis] as u32 * self.launch.cluster[axis] + within[axis])
+        self.launch.cta_index(cluster, rank)
     }
 
     fn cta(&self, index: [u32; 3], rank: u32) -> Cta {

@@ -70,6 +70,8 @@ pub(crate) struct Pending {
     /// Number of the bulk group of the thread.
     pub(crate) group: Option<u64>,
     pub(crate) pieces: Vec<Piece>,
+    /// Its tensor map, if that lies in global memory.
+    pub(crate) map: Option<u64>,
     pub(crate) work: Work,
     /// A reduction into shared memory.
     pub(crate) shared_reduction: Option<(AtomicOp, Type)>,

@@ -17,6 +17,9 @@ pub struct Launch {
     pub is_cooperative: bool,
     /// Bytes of dynamic shared memory of each CTA.
     pub dynamic_shared_bytes: u32,
+    /// The launch may begin before the one before it has ended (programmatic dependent launch). Here it runs after that one all the same;
+    /// accesses that do not wait for its end (`griddepcontrol.wait`) are races.
+    pub overlaps_previous: bool,
     /// Decides the order in which warps run and asynchronous work completes. Zero is the plain order. Others are unlucky,
     /// in turn: warps and completions at random; copies and products that complete late; a starved warpgroup; a starved CTA of the
     /// cluster; warps and CTAs in reverse. With a seed other than zero a launch runs on one thread, so that it always runs the same.
@@ -29,6 +32,7 @@ pub struct Launch {
 
 /// Checks that a launch can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Checks {
     /// Integer division by zero, whose result is undefined, is a fault.
     pub division_by_zero: bool,
@@ -36,6 +40,8 @@ pub struct Checks {
     pub uninitialised: bool,
     /// Accesses to shared memory that nothing orders, or that lack a proxy fence, are faults.
     pub races: bool,
+    /// The same of accesses to global memory. It takes one to four times the memory that a launch touches.
+    pub global: bool,
 }
 
 impl Default for Checks {
@@ -44,6 +50,7 @@ impl Default for Checks {
             division_by_zero: true,
             uninitialised: true,
             races: true,
+            global: true,
         }
     }
 }
@@ -57,6 +64,19 @@ impl Launch {
             ..Self::default()
         }
     }
+
+    /// Coordinates of the CTA with number `rank` of a cluster.
+    pub(crate) fn cta_index(&self, cluster: u64, rank: u32) -> [u32; 3] {
+        let [cx, cy, _] = self.cluster;
+        let per_axis = [0, 1, 2].map(|axis| u64::from(self.grid[axis] / self.cluster[axis]));
+        let position = [
+            cluster % per_axis[0],
+            cluster / per_axis[0] % per_axis[1],
+            cluster / per_axis[0] / per_axis[1],
+        ];
+        let within = [rank % cx, rank / cx % cy, rank / cx / cy];
+        [0, 1, 2].map(|axis| position[axis] as u32 * self.cluster[axis] + within[axis])
+    }
 }
 
 impl Default for Launch {
@@ -67,6 +87,7 @@ impl Default for Launch {
             cluster: [1; 3],
             is_cooperative: false,
             dynamic_shared_bytes: 0,
+            overlaps_previous: false,
             seed: 0,
             max_steps: 4_000_000_000,
             checks: Checks::default(),

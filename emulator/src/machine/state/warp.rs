@@ -1,7 +1,7 @@
 //! A warp: its registers, and the paths that its lanes are on.
 
 use crate::lanes::Registers;
-use crate::machine::order::{ActorId, Clocks, MbarrierId};
+use crate::machine::order::{ActorId, Clocks, Fences, MbarrierId};
 use crate::machine::state::copies::{BulkGroups, ThreadCopies};
 use crate::machine::state::linear::Linear;
 use crate::machine::state::products::Products;
@@ -82,6 +82,8 @@ pub(crate) struct Warp {
     /// Grows when the warp releases.
     pub(crate) epoch: u32,
     pub(crate) clocks: Clocks,
+    /// What its memory fences have prepared.
+    pub(crate) fences: Fences,
     /// A wait for an mbarrier gave up.
     pub(crate) timed_out: bool,
     pub(crate) bulk_groups: BTreeMap<u32, BulkGroups>,

@@ -9,6 +9,7 @@ use crate::machine::state::copies::CopyInFlight;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::machine::units::in_flight::deposit;
 use crate::program::copy::{GroupOp, Spot, ThreadCopy};
+use ptx::Scope;
 use target::WIDEST_ACCESS_BYTES;
 
 impl Worker<'_> {
@@ -32,8 +33,11 @@ impl Worker<'_> {
                 scene.warp.regs.words[slot as usize].0[lane].min(copy.bytes)
             });
             if read > 0 {
-                let found = self.context.map.find(from[lane], read.into());
-                found.ok_or_else(|| self.out_of_bounds("cp.async", lane, from[lane], read))?;
+                let reads = Stamp {
+                    epoch: IN_FLIGHT,
+                    ..scene.stamp(Kind::READ)
+                };
+                self.access_source(scene, lane, (from[lane], read), reads)?;
             }
             let stamp = Stamp {
                 epoch: IN_FLIGHT,
@@ -62,7 +66,9 @@ impl Worker<'_> {
                 lanes_of(scene.mask).for_each(|lane| scene.warp.copies.current[lane] += 1);
                 Ok(())
             }
-            GroupOp::Wait(open) => self.complete_copies(scene, Some(open)),
+            GroupOp::Wait(open) | GroupOp::WaitRead(open) => {
+                self.complete_copies(scene, Some(open))
+            }
             GroupOp::WaitAll => self.complete_copies(scene, None),
         }
     }
@@ -87,6 +93,21 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// An access of a copy to the global memory that it reads.
+    fn access_source(
+        &self,
+        scene: &Scene<'_>,
+        lane: usize,
+        (address, bytes): (u64, u32),
+        stamp: Stamp,
+    ) -> Stepped {
+        let number = self.context.map.find(address, bytes.into());
+        let number = number.ok_or_else(|| self.out_of_bounds("cp.async", lane, address, bytes))?;
+        let offset = (address - self.context.map.list()[number].base) as usize;
+        let range = std::iter::once((offset, bytes as usize));
+        self.access_global(scene, number, 1 << lane, range, (stamp, Scope::Gpu))
+    }
+
     fn complete_copy(
         &mut self,
         scene: &mut Scene<'_>,
@@ -96,6 +117,11 @@ impl Worker<'_> {
         let (cta, index, address, read) = copy.moves[lane];
         let mut data = [0; WIDEST_ACCESS_BYTES as usize];
         if read > 0 {
+            let reads = Stamp {
+                step: copy.step,
+                ..scene.stamp(Kind::READ)
+            };
+            self.access_source(scene, lane, (address, read), reads)?;
             self.read_global(address, &mut data[..read as usize])?;
         }
         let stamp = Stamp {

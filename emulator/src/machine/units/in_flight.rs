@@ -23,7 +23,7 @@ impl Worker<'_> {
             Some(_) => Kind::ASYNC_REDUCTION,
             None => Kind::ASYNC_WRITE,
         };
-        for &Destination { cta, mbarrier } in targets {
+        for (number, &Destination { cta, mbarrier }) in targets.iter().enumerate() {
             if cta != scene.cta {
                 self.access_remote(scene, cta, lanes, scene.stamp(kind))?;
             }
@@ -37,6 +37,11 @@ impl Worker<'_> {
                 ..stamp
             };
             self.access_to_read(scene, lanes, pending.sources().into_iter(), reads)?;
+            // A multicast reads once; the first of its mbarriers stands for all.
+            if number == 0 {
+                self.access_pieces(scene, &pending, reads)?;
+                self.access_map(scene, &pending, reads)?;
+            }
         }
         scene.cluster.pending.push_back(pending);
         Ok(())
@@ -58,6 +63,18 @@ impl Worker<'_> {
         };
         let sources = pending.sources();
         self.access_to_read(scene, 1 << pending.lane, sources.into_iter(), stamp)?;
+        self.access_map(scene, &pending, stamp)?;
+        let is_reduction = matches!(pending.work, Work::Store { reduction: Some(_) });
+        let writes = Stamp {
+            actor: scene.bulk_writes(pending.lane),
+            kind: if is_reduction {
+                Kind::ASYNC_REDUCTION
+            } else {
+                Kind::ASYNC_WRITE
+            },
+            ..stamp
+        };
+        self.access_pieces(scene, &pending, writes)?;
         scene.cluster.pending.push_back(pending);
         Ok(())
     }

@@ -12,6 +12,7 @@ pub(crate) fn misuse(lanes: u32, id: MbarrierId, message: String) -> Box<Trouble
         bytes: Some(8),
         message,
         related: Vec::new(),
+        elsewhere: Vec::new(),
         help: None,
     })
 }

@@ -16,6 +16,8 @@ use ptx::{TensorElement, Type};
 /// What one copy moves.
 struct Moved {
     pieces: Vec<Piece>,
+    /// Where a tensor map in global memory lies.
+    map: Option<u64>,
     fill: Fill,
     /// The type of the elements where a tensor map says it.
     element: Option<Type>,
@@ -33,6 +35,7 @@ impl Moved {
         };
         Moved {
             pieces: vec![piece],
+            map: None,
             fill: Fill::Zero,
             element: None,
             rounds_to_tf32: false,
@@ -76,6 +79,7 @@ impl Worker<'_> {
         check_aligned(Memory::Shared, "bulk copy", &[shared; 32], 1 << lane, align)?;
         let Moved {
             pieces,
+            map,
             fill,
             element,
             rounds_to_tf32,
@@ -91,6 +95,7 @@ impl Worker<'_> {
             lane: lane as u32,
             group: None,
             pieces,
+            map,
             work: Work::Store { reduction },
             shared_reduction: None,
             ordered: scene.warp.clocks.ordered.clone(),
@@ -151,7 +156,7 @@ impl Worker<'_> {
                 Ok(Moved::run(shared, bytes, Other::Shared(shared_index(from))))
             }
             BulkKind::FromTensor(tensor) | BulkKind::ToTensor(tensor) => {
-                let mut map = self.tensor_map(scene, &tensor.map, lane)?;
+                let (mut map, at) = self.tensor_map(scene, &tensor.map, lane)?;
                 if matches!(copy.kind, BulkKind::ToTensor(_)) && copy.reduction.is_none() {
                     map = written_in_whole_units(map);
                 }
@@ -164,6 +169,7 @@ impl Worker<'_> {
                 let element = map.element.reduction_type();
                 Ok(Moved {
                     pieces: pieces(&map, &coords, &offsets, shared_index(shared)),
+                    map: at,
                     fill: if map.nan_fill {
                         Fill::Nan(element)
                     } else {

@@ -8,7 +8,16 @@ use crate::machine::state::scene::{Scene, Worker};
 use crate::program::copy::GroupOp;
 
 impl Scene<'_> {
-    /// The bulk stores of a thread as an actor that accesses shared memory.
+    /// What the bulk stores of a thread write, as an actor that accesses global memory.
+    pub(crate) fn bulk_writes(&mut self, lane: u32) -> ActorId {
+        self.cluster.actors.number(Actor::BulkWrites {
+            cta: self.cta as u16,
+            warp: self.warp.index as u16,
+            lane: lane as u16,
+        })
+    }
+
+    /// The bulk stores of a thread as an actor that reads shared memory.
     pub(crate) fn bulk_actor(&mut self, lane: u32) -> ActorId {
         self.cluster.actors.number(Actor::BulkGroups {
             cta: self.cta as u16,
@@ -27,10 +36,14 @@ impl Worker<'_> {
                     groups.current += 1;
                     groups.has_open = false;
                 }
-                GroupOp::Wait(open) => {
+                GroupOp::Wait(open) | GroupOp::WaitRead(open) => {
                     let done = groups.current.saturating_sub(open.into());
                     groups.waited = groups.waited.max(done);
                     self.complete_groups_below(scene, lane as u32, done)?;
+                    if op == GroupOp::Wait(open) {
+                        let actor = scene.bulk_writes(lane as u32);
+                        scene.warp.clocks.advance(actor, done as u32);
+                    }
                 }
                 GroupOp::WaitAll => {}
             }

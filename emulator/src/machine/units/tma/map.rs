@@ -12,13 +12,13 @@ use ptx::{EncodedTensorMap, TensorAccess, TensorMap};
 use target::{TENSOR_MAP_ALIGNMENT_BYTES, TENSOR_MAP_BYTES};
 
 impl Worker<'_> {
-    /// Reads the tensor map that an address names, in parameters, constants or global memory.
+    /// Reads the tensor map that an address names, in parameters, constants or global memory, and says where in global memory.
     pub(crate) fn tensor_map(
         &self,
         scene: &Scene<'_>,
         spot: &Spot,
         lane: usize,
-    ) -> Stepped<TensorMap> {
+    ) -> Stepped<(TensorMap, Option<u64>)> {
         let Some((target, address)) = self.place(scene, spot, lane) else {
             return Err(Trouble::new(
                 FaultKind::Descriptor,
@@ -86,13 +86,13 @@ impl Worker<'_> {
                 "the tensor map in {memory} memory at {address:#x} has {error}"
             ))
         })?;
-        Ok(map)
+        Ok((map, (target == Target::Global).then_some(address)))
     }
 
     /// A prefetch moves nothing here, but its map and coordinates must be right.
     pub(crate) fn tensor_prefetch(&mut self, scene: &mut Scene<'_>, tensor: &TensorBox) -> Stepped {
         for lane in lanes_of(scene.mask) {
-            let map = self.tensor_map(scene, &tensor.map, lane)?;
+            let (map, _) = self.tensor_map(scene, &tensor.map, lane)?;
             if !tensor.coords.is_empty() {
                 check_rank(&map, tensor, lane)?;
                 self.check_innermost(&map, &tensor_coords(scene, tensor, lane), lane)?;

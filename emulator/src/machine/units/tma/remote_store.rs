@@ -47,6 +47,7 @@ impl Worker<'_> {
                 lane: lane as u32,
                 group: None,
                 pieces: vec![piece],
+                map: None,
                 work: Work::Load {
                     targets: vec![Destination { cta, mbarrier: id }],
                     fill: Fill::Zero,

@@ -10,6 +10,7 @@ use crate::machine::units::in_flight::deposit;
 use crate::program::File;
 use crate::program::copy::{ReplaceField, Spot};
 use crate::tensor_map::{MARK, replacement};
+use ptx::Scope;
 use std::collections::BTreeSet;
 use target::TENSOR_MAP_BYTES;
 
@@ -119,6 +120,9 @@ impl Worker<'_> {
                 let index =
                     index.ok_or_else(|| self.out_of_bounds("store", lane, address, length))?;
                 let allocation = &self.context.map.list()[index];
+                let range = ((address - allocation.base) as usize, bytes.len());
+                let stamp = (scene.stamp(Kind::WRITE), Scope::Gpu);
+                self.access_global(scene, index, 1 << lane, std::iter::once(range), stamp)?;
                 allocation.write((address - allocation.base) as usize, bytes);
                 let made = WrittenMap {
                     maker: scene.warp.actor,

@@ -1,0 +1,168 @@
+//! Reports of races in global memory.
+
+use crate::fault::{FaultKind, Memory, Related, Trouble};
+use crate::machine::order::{Actor, GlobalConflict, GlobalStamp, IN_FLIGHT, Missing, Stamp};
+use crate::machine::state::launch::Launch;
+use crate::machine::state::overlap::Overlap;
+use crate::machine::state::scene::Scene;
+use crate::program::source::{instruction_text, step_place};
+
+/// Why the later access races, what the earlier one's line shows, and the help.
+type Reason = (String, String, String);
+
+/// The report of two accesses that race; the later one is `stamp`.
+pub(crate) fn race(
+    scene: &Scene<'_>,
+    (overlap, launch): (&Overlap, &Launch),
+    (address, bytes): (u64, usize),
+    lanes: u32,
+    (stamp, conflict): (GlobalStamp, GlobalConflict),
+) -> Box<Trouble> {
+    let earlier = conflict.earlier;
+    let what = later_access(scene, stamp.stamp);
+    let is_overlapped = earlier.launch != stamp.launch;
+    let (why, visible, help) = if is_overlapped {
+        of_launch(overlap, earlier)
+    } else {
+        let who = name(scene, launch, earlier);
+        match conflict.missing {
+            Missing::Fence => without_fence(&who),
+            Missing::Order => without_order(scene, &who, (earlier, stamp)),
+        }
+    };
+    let message = format!(
+        "{what} of {bytes} bytes in {} memory at {address:#x}, {why}",
+        Memory::Global
+    );
+    let trouble = Trouble::access(FaultKind::Race, 0, address, bytes as u32, message).help(help);
+    let trouble = Box::new(Trouble { lanes, ..*trouble });
+    if is_overlapped {
+        let launched = overlap.launched(earlier.launch);
+        let (program, code, step) = (&launched.program, &launched.code, earlier.stamp.step);
+        let related = Related {
+            text: visible,
+            place: step_place(program, code, step),
+            ptx: instruction_text(program, code, step),
+        };
+        trouble.see_elsewhere(related)
+    } else {
+        trouble.see(earlier.stamp.step, visible)
+    }
+}
+
+/// The warp that accessed or issued, as seen by the executing one.
+fn name(scene: &Scene<'_>, launch: &Launch, earlier: GlobalStamp) -> String {
+    if earlier.from == scene.place() {
+        return format!("warp {}", earlier.warp);
+    }
+    let [x, y, z] = launch.cta_index(earlier.from.cluster.into(), earlier.from.cta.into());
+    format!("warp {} of CTA ({x},{y},{z})", earlier.warp)
+}
+
+/// The access at hand, as messages name it. Actors are numbered by each cluster; the executing one knows its own.
+fn later_access(scene: &Scene<'_>, stamp: Stamp) -> &'static str {
+    match scene.cluster.actors.get(stamp.actor) {
+        Actor::Warp { .. } if stamp.kind.is_write() && stamp.kind.is_strong() => "atomic access",
+        Actor::Warp { .. } if stamp.kind.is_write() => "store",
+        Actor::Warp { .. } if stamp.epoch == IN_FLIGHT => "read by an asynchronous copy",
+        Actor::Warp { .. } => "load",
+        _ if stamp.kind.reads_map() => "read of a tensor map",
+        _ if stamp.kind.is_strong() => "reduction by a bulk copy",
+        _ if stamp.kind.is_write() => "write by a bulk store",
+        _ => "read by an asynchronous copy",
+    }
+}
+
+/// A launch before did it, and this one has not waited for its end.
+fn of_launch(overlap: &Overlap, earlier: GlobalStamp) -> Reason {
+    let kernel = &overlap.launched(earlier.launch).code.name;
+    let (did, does) = if earlier.stamp.kind.is_write() {
+        ("wrote", "writes")
+    } else {
+        ("read", "reads")
+    };
+    (
+        format!(
+            "which the launch of {kernel} before this one {does}: it may still run, and nothing here has waited for its end"
+        ),
+        format!("the launch before {did} it here"),
+        "put `launch_wait()` (griddepcontrol.wait) before the access: a launch that overlaps the one before it (programmatic dependent \
+         launch) must wait before it touches what that one writes, and before it overwrites what that one reads"
+            .to_owned(),
+    )
+}
+
+fn without_fence(who: &str) -> Reason {
+    (
+        format!("which {who} wrote through the generic proxy, with no fence.proxy.async in between"),
+        format!("{who} wrote it here"),
+        "put `fence.proxy.async.global` between the store and the copy, before or after what orders the two: asynchronous copies \
+         access global memory through the async proxy"
+            .to_owned(),
+    )
+}
+
+fn without_order(
+    scene: &Scene<'_>,
+    who: &str,
+    (earlier, later): (GlobalStamp, GlobalStamp),
+) -> Reason {
+    let kind = earlier.stamp.kind;
+    if kind.is_async() || earlier.stamp.epoch == IN_FLIGHT {
+        return in_flight(who, earlier.stamp);
+    }
+    let (did, did_it) = match (kind.is_write(), kind.is_strong()) {
+        (true, true) => ("changed atomically", "changed it atomically"),
+        (true, false) => ("wrote", "wrote it"),
+        (false, _) => ("read", "read it"),
+    };
+    let both_strong = kind.is_strong() && later.stamp.kind.is_strong();
+    let (why, help) = match () {
+        () if both_strong => (
+            format!("which {who} {did}, and the scope of one of the two leaves out the other"),
+            "both must be atomic among all threads that access it: those of the GPU (`Scope::Gpu`) where other CTAs do".to_owned(),
+        ),
+        () if earlier.from == scene.place() => (
+            format!("which {who} {did}, with no barrier in between"),
+            "order the two: by a barrier of the CTA, or by an mbarrier at which the first warp arrives and for which the second waits"
+                .to_owned(),
+        ),
+        () => (
+            format!("which {who} {did}, and nothing orders the two"),
+            "CTAs run in any order and at the same time: give each its own place, or change it by atomics; to hand it on, the writer \
+             releases after it (`atomic_add`, `atomic_store`, not `.relaxed()`) and the other CTA acquires that before its access \
+             (`atomic_poll`), both at a scope that includes the other"
+                .to_owned(),
+        ),
+    };
+    (why, format!("{who} {did_it} here"), help)
+}
+
+/// A copy accesses it, and no wait for it is known.
+fn in_flight(who: &str, earlier: Stamp) -> Reason {
+    if earlier.kind.reads_map() {
+        return (
+            format!("while a copy of {who} through the tensor map there may be in flight; a wait for it is missing"),
+            "the copy is issued here".to_owned(),
+            "wait for all copies through a tensor map before it is changed: for the phases of their mbarriers, and for stores in the \
+             thread that issued them (`tma_store_wait_read(0)`)"
+                .to_owned(),
+        );
+    }
+    if earlier.kind.is_write() {
+        return (
+            format!("while a bulk store of {who} may still write them; a wait for it is missing"),
+            "the store is issued here".to_owned(),
+            "wait for its writes in the thread that issued it (`tma_store_wait(0)`; a wait for reads, `.read`, only frees shared \
+             memory), then order the other threads after that one"
+                .to_owned(),
+        );
+    }
+    (
+        format!("while an asynchronous copy of {who} may still read them; a wait for it is missing"),
+        "the copy is issued here".to_owned(),
+        "wait for the copy first (the phase of its mbarrier, or `async_copy_wait`), and order the threads that overwrite its source \
+         after that"
+            .to_owned(),
+    )
+}

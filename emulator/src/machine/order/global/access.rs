@@ -1,0 +1,147 @@
+//! An access to global memory, and which others it may follow.
+
+use crate::machine::order::clock::Clock;
+use crate::machine::order::clocks::Clocks;
+use crate::machine::order::place::{Place, includes};
+use crate::machine::order::shadow::Missing;
+use crate::machine::order::stamp::Stamp;
+use ptx::Scope;
+
+/// An access to global memory, as its shadow keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GlobalStamp {
+    /// Number of the launch among those that overlap.
+    pub(crate) launch: u32,
+    /// The warp that accessed, or that started what did.
+    pub(crate) from: Place,
+    pub(crate) warp: u16,
+    /// Of a strong access.
+    pub(crate) scope: Scope,
+    pub(crate) stamp: Stamp,
+}
+
+/// Two accesses to global memory that race.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GlobalConflict {
+    pub(crate) earlier: GlobalStamp,
+    pub(crate) missing: Missing,
+}
+
+/// An access that begins, and what the warp that makes or issues it knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GlobalAccess<'c> {
+    pub(crate) stamp: GlobalStamp,
+    /// A store of what is there already.
+    pub(crate) repeats: bool,
+    pub(crate) clocks: &'c Clocks,
+}
+
+impl GlobalStamp {
+    /// Weak writes exclude all other accesses.
+    pub(super) fn replaces(&self) -> bool {
+        self.stamp.kind.is_write() && !self.stamp.kind.is_strong()
+    }
+
+    /// The two conflict: a race unless one happens before the other. Strong operations do not if the scope of each includes the
+    /// other (morally strong, PTX ISA 8.7).
+    fn excludes(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.stamp.kind, other.stamp.kind);
+        let writes = mine.is_write() || theirs.is_write();
+        mine.excludes(theirs) || writes && !(self.reaches(other) && other.reaches(self))
+    }
+
+    fn reaches(&self, other: &Self) -> bool {
+        let is_device = matches!(self.scope, Scope::Gpu | Scope::Sys);
+        is_device || self.launch == other.launch && includes(self.scope, self.from, other.from)
+    }
+}
+
+impl GlobalAccess<'_> {
+    /// Does the earlier access happen before, by one of the clocks of a warp?
+    fn follows(&self, earlier: &GlobalStamp, clock: fn(&Clocks) -> &Clock) -> bool {
+        if earlier.launch != self.stamp.launch {
+            return self.clocks.foreign.launches_ended();
+        }
+        let cluster = earlier.from.cluster;
+        let known = if cluster == self.stamp.from.cluster {
+            Some(self.clocks)
+        } else {
+            self.clocks.foreign.of(cluster)
+        };
+        let stamp = &earlier.stamp;
+        known.is_some_and(|clocks| clock(clocks).includes(stamp.actor, stamp.epoch))
+    }
+
+    /// CTAs of a cluster that hold copies of a tile store all of them: the same value, by one instruction.
+    fn stores_a_copy(&self, write: &GlobalStamp) -> bool {
+        let new = &self.stamp;
+        self.repeats
+            && (new.launch, new.from.cluster) == (write.launch, write.from.cluster)
+            && (new.stamp.step, new.stamp.kind) == (write.stamp.step, write.stamp.kind)
+            && new.from.cta != write.from.cta
+    }
+
+    /// May it follow a weak write?
+    pub(super) fn check_write(&self, write: &GlobalStamp) -> Result<(), GlobalConflict> {
+        if self.stores_a_copy(write) {
+            return Ok(());
+        }
+        let (mine, theirs) = (self.stamp.stamp.kind, write.stamp.kind);
+        // A copy that has completed is over: to write there again, its data need not be visible.
+        let clock: fn(&Clocks) -> &Clock = if theirs.is_async() && mine.is_write() {
+            |clocks| &clocks.ordered
+        } else {
+            |clocks| &clocks.visible
+        };
+        // Maps have fences of their own, which are checked where a copy names one.
+        let crosses_proxies = mine.is_async() && !mine.reads_map() && !theirs.is_async();
+        let missing = if !self.follows(write, clock) {
+            Missing::Order
+        } else if crosses_proxies && !self.follows(write, |clocks| &clocks.visible_async_global) {
+            Missing::Fence
+        } else {
+            return Ok(());
+        };
+        Err(GlobalConflict {
+            earlier: *write,
+            missing,
+        })
+    }
+
+    /// May it follow accesses that do not exclude each other?
+    pub(super) fn check_others(&self, others: &[GlobalStamp]) -> Result<(), GlobalConflict> {
+        let races = |earlier: &&GlobalStamp| {
+            let clock: fn(&Clocks) -> &Clock = if earlier.stamp.kind.is_write() {
+                |clocks| &clocks.visible
+            } else {
+                |clocks| &clocks.ordered
+            };
+            self.stamp.excludes(earlier) && !self.follows(earlier, clock)
+        };
+        match others.iter().find(races) {
+            Some(earlier) => Err(GlobalConflict {
+                earlier: *earlier,
+                missing: Missing::Order,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// What is ordered after this access is ordered after the old one too, and this one conflicts with all that the old one
+    /// conflicts with. Asynchronous work does not carry what happened before its issue.
+    pub(super) fn covers(&self, old: &GlobalStamp) -> bool {
+        let new = &self.stamp;
+        let alike = old.stamp.kind == new.stamp.kind && old.scope == new.scope;
+        if !alike || old.launch != new.launch {
+            return false;
+        }
+        let same_actor = old.stamp.actor == new.stamp.actor && old.from.cluster == new.from.cluster;
+        let happens_before = || {
+            !new.stamp.kind.is_async()
+                && self.follows(old, |clocks| &clocks.ordered)
+                && (!old.stamp.kind.is_write() || self.follows(old, |clocks| &clocks.visible))
+        };
+        // A strong operation elsewhere may have a scope that this one's does not match.
+        same_actor || old.from == new.from && happens_before()
+    }
+}

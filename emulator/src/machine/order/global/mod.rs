@@ -1,0 +1,143 @@
+//! The shadow of global memory: of each granule the last weak write, and a few accesses since.
+//!
+//! Memory is cut into shards of 64 KiB, which are watched from the first access of a launch on. A granule has as many bytes as the
+//! smallest access of the kernel, at most four, and costs four bytes; granules that were accessed alike share a state. So a shadow
+//! takes one to two times the memory that a launch touches, four times where it accesses single bytes. Past [`MOST_SHARDS`] shards
+//! memory is not watched: races there are missed, and nothing is reported that is none.
+
+mod access;
+mod shard;
+
+pub(crate) use access::{GlobalAccess, GlobalConflict, GlobalStamp};
+
+use super::releases::Releases;
+use super::stamp::Range;
+use shard::{Marker, SHARD_BYTES, Shard};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Shards that launches which overlap can have: 2 GiB of memory.
+const MOST_SHARDS: usize = 1 << 15;
+
+/// Locks of released addresses; enough that unrelated ones rarely share one.
+const STRIPES: usize = 64;
+
+/// The shadow of one allocation.
+#[derive(Debug)]
+struct Area(Box<[OnceLock<Box<Mutex<Shard>>>]>);
+
+/// The shadow of all memory that a launch, or several that overlap, can access.
+#[derive(Debug)]
+pub(crate) struct GlobalShadow {
+    /// By number of the allocation.
+    areas: Vec<(u64, Arc<Area>)>,
+    granule_bits: u32,
+    /// How many shards there are, in all of them together.
+    shards: Arc<AtomicUsize>,
+    /// What strong writes have released, by address, in stripes.
+    releases: Box<[Mutex<HashMap<u64, Releases>>; STRIPES]>,
+    /// Number of the launch among those that overlap.
+    pub(crate) launch: u32,
+}
+
+impl GlobalShadow {
+    /// For a launch that sees allocations, each with its address and bytes. `before` are launches that it overlaps.
+    pub(crate) fn new(
+        allocations: impl Iterator<Item = (u64, u64)>,
+        granule_bits: u32,
+        before: Option<&Self>,
+    ) -> Self {
+        let old: BTreeMap<u64, &Arc<Area>> = before
+            .iter()
+            .flat_map(|shadow| &shadow.areas)
+            .map(|(base, area)| (*base, area))
+            .collect();
+        let area = |(base, bytes): (u64, u64)| {
+            let known = old.get(&base).map(|area| Arc::clone(area));
+            (base, known.unwrap_or_else(|| Arc::new(Area::new(bytes))))
+        };
+        let shadow = Self {
+            areas: allocations.map(area).collect(),
+            granule_bits: before
+                .map_or(granule_bits, |before| before.granule_bits.min(granule_bits)),
+            shards: before.map_or_else(Arc::default, |before| Arc::clone(&before.shards)),
+            releases: Box::new(std::array::from_fn(|_| Mutex::default())),
+            launch: before.map_or(0, |before| before.launch + 1),
+        };
+        if before.is_some() {
+            let areas = shadow.areas.iter().flat_map(|(_, area)| &area.0);
+            areas
+                .filter_map(OnceLock::get)
+                .for_each(|shard| locked(shard).refine(shadow.granule_bits));
+        }
+        shadow
+    }
+
+    /// Accesses ranges of an allocation, in this order. Returns the first that races, with the access before it.
+    pub(crate) fn access(
+        &self,
+        allocation: usize,
+        ranges: impl Iterator<Item = Range>,
+        access: &GlobalAccess<'_>,
+    ) -> Result<(), (Range, GlobalConflict)> {
+        let mut held: Option<(usize, MutexGuard<'_, Shard>, Marker)> = None;
+        for (start, bytes) in ranges {
+            let (mut at, end) = (start, start + bytes);
+            while at < end {
+                let number = at / SHARD_BYTES;
+                let stop = end.min((number + 1) * SHARD_BYTES);
+                if held.as_ref().is_none_or(|(of, ..)| *of != number) {
+                    // One at a time, as two workers would otherwise wait for each other's.
+                    drop(held.take());
+                    let shard = self.shard(allocation, number);
+                    held = shard.map(|shard| (number, locked(shard), Marker::default()));
+                }
+                if let Some((_, shard, marker)) = &mut held {
+                    shard
+                        .mark(marker, (at % SHARD_BYTES, stop - at), access)
+                        .map_err(|conflict| ((start, bytes), conflict))?;
+                }
+                at = stop;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does `work`, a strong operation on an address, with what has been released there, while no other one runs.
+    pub(crate) fn with_releases<T>(
+        &self,
+        address: u64,
+        work: impl FnOnce(&mut Releases) -> T,
+    ) -> T {
+        let stripe = (address / 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        let releases = &self.releases[stripe as usize];
+        let mut releases = releases.lock().unwrap_or_else(PoisonError::into_inner);
+        work(releases.entry(address).or_default())
+    }
+
+    fn shard(&self, allocation: usize, number: usize) -> Option<&Mutex<Shard>> {
+        let slot = &self.areas[allocation].1.0[number];
+        if let Some(shard) = slot.get() {
+            return Some(shard);
+        }
+        if self.shards.fetch_add(1, Relaxed) >= MOST_SHARDS {
+            return None;
+        }
+        let made = slot.get_or_init(|| Box::new(Mutex::new(Shard::new(self.granule_bits))));
+        Some(made)
+    }
+}
+
+impl Area {
+    fn new(bytes: u64) -> Self {
+        let shards = (bytes as usize).div_ceil(SHARD_BYTES);
+        Self((0..shards).map(|_| OnceLock::new()).collect())
+    }
+}
+
+/// A shard is whole before anything can panic.
+fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}

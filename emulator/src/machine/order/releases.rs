@@ -1,0 +1,300 @@
+//! What strong writes have released at an address, and who may acquire it (PTX ISA 8.8 and 8.9).
+
+use super::clocks::{Clocks, Foreign};
+use super::place::{Place, includes};
+use crate::program::Strong;
+use ptx::Scope;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What one release pattern has published: the scope that its operations have in common, and where it was executed.
+#[derive(Clone, Debug)]
+struct Release {
+    scope: Scope,
+    from: Place,
+    known: Foreign,
+}
+
+/// What a read of an address synchronizes with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Releases {
+    each: SmallVec<[Release; 1]>,
+    /// Those to the whole device in one: many CTAs may have arrived at a counter that many poll.
+    to_device: Foreign,
+    /// Differs after each write, and between addresses.
+    version: u64,
+}
+
+/// The last [`Releases::version`].
+static VERSIONS: AtomicU64 = AtomicU64::new(0);
+
+/// What the fences of a warp have prepared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fences {
+    /// For the scopes CTA, cluster and GPU, what strong writes after the last fence of that scope release.
+    released: [Foreign; 3],
+    /// What strong reads have observed that no fence has acquired yet, by the place of the writer.
+    observed: BTreeMap<Place, Foreign>,
+    /// What the warp acquired last: the [`Releases::version`], 0 for none.
+    acquired: u64,
+}
+
+/// The scopes that differ on one device.
+const SCOPES: [Scope; 3] = [Scope::Cta, Scope::Cluster, Scope::Gpu];
+
+/// Number of scopes that an operation of this one covers.
+fn covered(scope: Scope) -> usize {
+    match scope {
+        Scope::Cta => 1,
+        Scope::Cluster => 2,
+        Scope::Gpu | Scope::Sys => 3,
+    }
+}
+
+/// Does a scope include every thread of the device?
+fn is_of_device(scope: Scope) -> bool {
+    covered(scope) == SCOPES.len()
+}
+
+impl Fences {
+    /// A fence that releases: later strong writes publish what happens before it.
+    pub(crate) fn release(&mut self, clocks: &Clocks, place: Place, scope: Scope) {
+        let known = clocks.released(place.cluster);
+        self.released[..covered(scope)].fill(known);
+    }
+
+    /// A fence that acquires: what earlier strong reads observed happens before what comes after it.
+    pub(crate) fn acquire(&mut self, clocks: &mut Clocks, place: Place, scope: Scope) {
+        self.observed.retain(|&from, known| {
+            let is_acquired = includes(scope, place, from);
+            if is_acquired {
+                clocks.acquire(known, place.cluster);
+            }
+            !is_acquired
+        });
+    }
+}
+
+impl Releases {
+    /// A strong write. A read-modify-write continues what it read; another write hides it.
+    pub(crate) fn write(
+        &mut self,
+        (strong, from): (Strong, Place),
+        reads: bool,
+        (clocks, fences): (&Clocks, &Fences),
+    ) {
+        if !reads {
+            *self = Releases::default();
+        }
+        self.version = VERSIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        let scopes = covered(strong.scope);
+        if strong.releases {
+            self.publish(strong.scope, from, clocks.released(from.cluster));
+            return;
+        }
+        // The widest scope last, so that it is the one that stays where a fence covers several.
+        for (scope, known) in SCOPES[..scopes].iter().zip(&fences.released) {
+            if !known.is_empty() {
+                self.publish(*scope, from, known.clone());
+            }
+        }
+    }
+
+    fn publish(&mut self, scope: Scope, from: Place, known: Foreign) {
+        if is_of_device(scope) {
+            self.to_device.join(&known);
+        }
+        let same = |old: &&mut Release| old.scope == scope && old.from == from;
+        match self.each.iter_mut().find(same) {
+            Some(old) => old.known.join(&known),
+            None => self.each.push(Release { scope, from, known }),
+        }
+    }
+
+    /// A strong read of what is here.
+    pub(crate) fn read(
+        &self,
+        (strong, place): (Strong, Place),
+        clocks: &mut Clocks,
+        fences: &mut Fences,
+    ) {
+        let acquires_all = strong.acquires && is_of_device(strong.scope);
+        if acquires_all {
+            // A warp that polls has acquired it before.
+            if fences.acquired == self.version {
+                return;
+            }
+            fences.acquired = self.version;
+            clocks.acquire(&self.to_device, place.cluster);
+        }
+        for release in &self.each {
+            if acquires_all && is_of_device(release.scope) {
+                continue;
+            }
+            let is_mutual = includes(release.scope, release.from, place)
+                && includes(strong.scope, place, release.from);
+            if !is_mutual {
+                continue;
+            }
+            if strong.acquires {
+                clocks.acquire(&release.known, place.cluster);
+            } else {
+                let observed = fences.observed.entry(release.from).or_default();
+                observed.join(&release.known);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::order::ActorId;
+
+    const WRITER: Place = Place { cluster: 3, cta: 1 };
+    const BESIDE: Place = Place { cluster: 3, cta: 0 };
+    const ELSEWHERE: Place = Place { cluster: 5, cta: 1 };
+
+    fn strong(scope: Scope) -> Strong {
+        Strong {
+            scope,
+            acquires: false,
+            releases: false,
+        }
+    }
+
+    fn releasing(scope: Scope) -> Strong {
+        Strong {
+            releases: true,
+            ..strong(scope)
+        }
+    }
+
+    fn acquiring(scope: Scope) -> Strong {
+        Strong {
+            acquires: true,
+            ..strong(scope)
+        }
+    }
+
+    fn written() -> Clocks {
+        let mut clocks = Clocks::default();
+        clocks.advance(ActorId::new(7), 4);
+        clocks
+    }
+
+    /// Does a warp at `place` know of the writer's epoch?
+    fn knows(clocks: &Clocks, place: Place) -> bool {
+        let of_writer = if place.cluster == WRITER.cluster {
+            Some(clocks)
+        } else {
+            clocks.foreign.of(WRITER.cluster)
+        };
+        of_writer.is_some_and(|clocks| clocks.visible.includes(ActorId::new(7), 4))
+    }
+
+    fn read(releases: &Releases, by: (Strong, Place)) -> bool {
+        let (mut clocks, mut fences) = (Clocks::default(), Fences::default());
+        releases.read(by, &mut clocks, &mut fences);
+        knows(&clocks, by.1)
+    }
+
+    fn after(write: Strong, fences: &Fences) -> Releases {
+        let mut releases = Releases::default();
+        releases.write((write, WRITER), false, (&written(), fences));
+        releases
+    }
+
+    #[test]
+    fn an_acquire_observes_a_release_when_each_scope_includes_the_other() {
+        let check = |write, by: (Strong, Place), expected| {
+            let releases = after(write, &Fences::default());
+            assert_eq!(read(&releases, by), expected, "{write:?}, {by:?}");
+        };
+        check(
+            releasing(Scope::Gpu),
+            (acquiring(Scope::Gpu), ELSEWHERE),
+            true,
+        );
+        check(
+            releasing(Scope::Gpu),
+            (strong(Scope::Gpu), ELSEWHERE),
+            false,
+        );
+        check(
+            strong(Scope::Gpu),
+            (acquiring(Scope::Gpu), ELSEWHERE),
+            false,
+        );
+        check(
+            releasing(Scope::Cta),
+            (acquiring(Scope::Gpu), ELSEWHERE),
+            false,
+        );
+        check(
+            releasing(Scope::Gpu),
+            (acquiring(Scope::Cta), ELSEWHERE),
+            false,
+        );
+        check(
+            releasing(Scope::Cluster),
+            (acquiring(Scope::Cluster), BESIDE),
+            true,
+        );
+        check(
+            releasing(Scope::Cta),
+            (acquiring(Scope::Gpu), BESIDE),
+            false,
+        );
+        check(releasing(Scope::Cta), (acquiring(Scope::Cta), WRITER), true);
+    }
+
+    #[test]
+    fn fences_make_patterns_of_relaxed_operations() {
+        let check = |fence, write, by: Strong, fence_of_reader, expected| {
+            let mut fences = Fences::default();
+            fences.release(&written(), WRITER, fence);
+            let releases = after(strong(write), &fences);
+            let (mut clocks, mut fences) = (Clocks::default(), Fences::default());
+            releases.read((by, ELSEWHERE), &mut clocks, &mut fences);
+            assert!(by.acquires || !knows(&clocks, ELSEWHERE));
+            fences.acquire(&mut clocks, ELSEWHERE, fence_of_reader);
+            assert_eq!(
+                knows(&clocks, ELSEWHERE),
+                expected,
+                "{fence:?} {write:?} {by:?}"
+            );
+        };
+        let relaxed = strong(Scope::Gpu);
+        check(Scope::Gpu, Scope::Gpu, relaxed, Scope::Gpu, true);
+        check(
+            Scope::Gpu,
+            Scope::Gpu,
+            acquiring(Scope::Gpu),
+            Scope::Cta,
+            true,
+        );
+        check(Scope::Cta, Scope::Gpu, relaxed, Scope::Gpu, false);
+        check(Scope::Gpu, Scope::Cta, relaxed, Scope::Gpu, false);
+        check(
+            Scope::Gpu,
+            Scope::Gpu,
+            strong(Scope::Cta),
+            Scope::Gpu,
+            false,
+        );
+        check(Scope::Gpu, Scope::Gpu, relaxed, Scope::Cta, false);
+    }
+
+    #[test]
+    fn a_read_modify_write_continues_a_release_and_a_store_hides_it() {
+        for reads in [true, false] {
+            let mut releases = after(releasing(Scope::Gpu), &Fences::default());
+            let nothing = (&Clocks::default(), &Fences::default());
+            releases.write((strong(Scope::Gpu), ELSEWHERE), reads, nothing);
+            let third = Place { cluster: 9, cta: 0 };
+            assert_eq!(read(&releases, (acquiring(Scope::Gpu), third)), reads);
+        }
+    }
+}
