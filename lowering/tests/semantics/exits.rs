@@ -80,7 +80,7 @@ impl Dice {
     /// Statements in so many loops; `is_inside` something that the kernel decides.
     fn block(&mut self, depth: usize, loops: usize, is_inside: bool) -> Vec<Stmt> {
         let mut out = Vec::new();
-        for _ in 0..1 + self.below(4) {
+        for _ in 0..=self.below(4) {
             let stmt = self.stmt(depth, loops, is_inside);
             let ends = matches!(stmt, Stmt::Break(_) | Stmt::Continue(_) | Stmt::Return(_));
             out.push(stmt);

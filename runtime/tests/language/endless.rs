@@ -230,7 +230,9 @@ fn loops_in_loops() {
             let mut j = 0;
             let inner = loop {
                 rounds += 1;
-                tile.iter_mut().for_each(|v| *v += j);
+                for v in &mut tile {
+                    *v += j;
+                }
                 if rounds > 40 {
                     break 'rows;
                 }
@@ -243,7 +245,9 @@ fn loops_in_loops() {
                 }
                 j += 1;
             };
-            tile.iter_mut().for_each(|v| *v += inner * 10);
+            for v in &mut tile {
+                *v += inner * 10;
+            }
             i += 1;
             if i > 9 {
                 return;
@@ -274,7 +278,7 @@ fn by_type(input: Ptr<i32>, out: Ptr<i32>) {
             if l == 4 {
                 break;
             }
-            list.push(sum + l as i32);
+            list.push(sum + l);
         }
         sum = list[3];
         rounds += 1;
