@@ -96,7 +96,7 @@ fn ctas_of_a_cluster_may_store_copies_of_a_tile() {
         &kernel("@%p1 st.global.u32 [%in0], 7;").ctas(2),
         "nothing orders the two",
     );
-    races(&in_cluster("st.global.u32 [%in0], 7;"), "wrote, ");
+    races(&in_cluster("@%p3 st.global.u32 [%in0], 7;"), "wrote, ");
 }
 
 /// CTA 0 stores and raises a flag; the others wait for it and load.

@@ -160,6 +160,20 @@ fn a_question_mark_leaves_a_loop_of_the_kernel() {
 
 #[kernel]
 fn return_in_endless_loop(x: Ptr<i32>) {
+    for i in 0.. {
+        if x.at(i).load() == 0 {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_return_of_the_kernel_does_not_end_a_loop_of_the_host() {
+    check("return_in_endless_loop", return_in_endless_loop.trace());
+}
+
+#[kernel]
+fn host_count_in_a_loop_of_the_kernel(x: Ptr<i32>) {
     let mut i = 0;
     loop {
         if x.at(i).load() == 0 {
@@ -170,8 +184,11 @@ fn return_in_endless_loop(x: Ptr<i32>) {
 }
 
 #[test]
-fn a_return_of_the_kernel_does_not_end_a_loop_of_the_host() {
-    check("return_in_endless_loop", return_in_endless_loop.trace());
+fn a_loop_that_the_kernel_leaves_counts_in_a_kernel_value() {
+    check(
+        "host_count_in_a_loop_of_the_kernel",
+        host_count_in_a_loop_of_the_kernel.trace(),
+    );
 }
 
 #[kernel]
