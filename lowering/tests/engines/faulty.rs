@@ -339,8 +339,12 @@ fn tiles_that_are_shared_without_order() {
         frees_for_one_of_two,
         (1, &[words(128), words(256), Argument::Int(3)]),
         &[FaultKind::Mbarrier, FaultKind::Race],
-        (&["frees", "frees: refills", "frees: expects"], &[]),
+        (
+            &["frees", "frees: reads", "frees: refills", "frees: expects"],
+            &[],
+        ),
         &[
+            "while a copy in flight writes them",
             "in another order it is one arrival too many for that phase",
             "read, with no barrier in between",
             "has observed that: the parity is the same again",
