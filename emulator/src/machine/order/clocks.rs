@@ -22,7 +22,7 @@ pub(crate) struct Clocks {
     pub(crate) foreign: Foreign,
 }
 
-/// What is known of other clusters and of earlier launches. Most kernels know nothing.
+/// Clocks of other clusters, and whether earlier launches have ended. Most kernels have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Foreign(Option<Arc<Known>>);
 
@@ -41,7 +41,7 @@ impl Clocks {
         self.foreign.join(&other.foreign);
     }
 
-    /// Joins what is known of the own cluster.
+    /// Joins the clocks of the own cluster.
     fn join_own(&mut self, other: &Self) {
         self.ordered.join(&other.ordered);
         self.visible.join(&other.visible);
@@ -100,7 +100,7 @@ impl Clocks {
 }
 
 impl Foreign {
-    /// What is known of a cluster that is not the own one.
+    /// The clocks of a cluster that is not the own one.
     pub(crate) fn of(&self, cluster: u32) -> Option<&Clocks> {
         self.0.as_ref()?.clusters.get(&cluster)
     }

@@ -33,7 +33,7 @@ struct Change {
     to: StateId,
 }
 
-/// What is known of a run of global memory. Granules that were accessed alike share a state.
+/// The accesses to a run of global memory. Granules that were accessed alike share a state.
 #[derive(Debug)]
 pub(super) struct Shard {
     cells: Box<[StateId]>,
