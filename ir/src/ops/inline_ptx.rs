@@ -199,7 +199,7 @@ impl InlinePtx {
                     self.pack
                 ),
             )
-            .help("packs are of a tensor's elements; a scalar is handed over as it is")),
+            .help("packs are of a tensor's elements; for a scalar alone write `inline_ptx`, one element at a time")),
         }
     }
 }

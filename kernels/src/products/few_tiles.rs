@@ -33,7 +33,7 @@ struct Exchange {
     own: Smem<f32>,
     /// Of each warpgroup, from each CTA, 64 rows of the columns that this CTA adds up.
     parts: Smem<f32>,
-    /// Complete a phase when all parts of a warpgroup have come.
+    /// Complete a phase when the copies of all parts of a warpgroup have completed.
     received: Mbarriers,
     /// Columns follow each other in shared memory, and not rows.
     turned: bool,

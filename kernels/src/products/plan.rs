@@ -245,7 +245,7 @@ fn few_microseconds(
     let cycles = 7800.0 + waves * (steps * step + exchange);
     let l2_bytes = all as f64 * steps * stage;
     let memory = memory_microseconds(size, l2_bytes);
-    // The exchange begins when the last bytes have come.
+    // The exchange begins when the last loads have completed.
     (cycles / 1.9e3).max(memory + exchange / 1.9e3)
 }
 

@@ -70,7 +70,7 @@ struct Network<'s> {
     elems: Vec<Elem>,
     /// Who holds each bit of the coordinate, the lowest first.
     holders: Vec<(Axis, u32)>,
-    /// What a thread holds, by the number of the register in the map of the rounded shape; nothing where an element is missing.
+    /// The elements of a thread, by the number of the register in the map of the rounded shape; no entry where an element is missing.
     tuples: BTreeMap<u32, Tuple>,
     /// Register bits that hold copies, from the beginning or since blocks were merged.
     gone: u32,

@@ -631,7 +631,7 @@ fn values_that_change_places() {
     });
 }
 
-/// A way out deep inside comes first, and the last branch leaves by both arms: what stands between them runs.
+/// A nested `continue` comes first, and both arms of the last branch leave the loop: the code between the two runs.
 #[allow(clippy::needless_continue, reason = "both arms leave")]
 #[kernel(warps = 1)]
 fn both_arms_leave(input: Ptr<i32>, out: Ptr<i32>) {
