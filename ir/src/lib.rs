@@ -12,6 +12,7 @@
 //! See [`ops`] for the list of operations, [`verify`](mod@verify) for what holds at each stage, and [`text`] for the form that reads back.
 #![forbid(unsafe_code)]
 
+mod constant;
 mod effects;
 pub mod elem;
 pub mod entity;

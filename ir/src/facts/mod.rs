@@ -10,9 +10,9 @@ use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
 
 use crate::Type;
+use crate::constant::Const;
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
-use crate::ops::create::Const;
 
 pub(crate) use arith::contiguity_of_sum;
 pub use arith::{binary, compare};

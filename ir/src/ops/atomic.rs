@@ -13,41 +13,7 @@ use crate::entity::Value;
 use crate::{Effects, Func, Spaces, Type};
 use diag::Code;
 
-attr_enum! {
-    /// Which read-modify-write.
-    pub enum AtomicOp {
-        /// Adds.
-        Add = "add",
-        /// The smaller stays.
-        Min = "min",
-        /// The larger stays.
-        Max = "max",
-        /// Bitwise and.
-        And = "and",
-        /// Bitwise or.
-        Or = "or",
-        /// Bitwise exclusive or.
-        Xor = "xor",
-        /// The new value.
-        Exchange = "xchg",
-    }
-}
-
-impl AtomicOp {
-    /// Is it one step on elements of this type?
-    pub fn accepts(self, dtype: DType) -> bool {
-        let is_word = matches!(dtype, DType::I32 | DType::U32 | DType::I64 | DType::U64);
-        match self {
-            AtomicOp::Add => {
-                is_word || matches!(dtype, DType::F16 | DType::Bf16 | DType::F32 | DType::F64)
-            }
-            // Floats are compared by their bits as integers, one way for each sign of the value.
-            AtomicOp::Min | AtomicOp::Max => is_word || matches!(dtype, DType::F32 | DType::F64),
-            AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => is_word,
-            AtomicOp::Exchange => is_word || matches!(dtype, DType::F32 | DType::F64),
-        }
-    }
-}
+pub use super::access::AtomicOp;
 
 attr_enum! {
     /// What an atomic orders (PTX memory consistency model).

@@ -14,8 +14,8 @@ use super::define::{answers, define_op};
 use super::global::L2Policy;
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
+use super::tma::is_whole_units;
 use super::tma::{REDUCTIONS, TmaReduceOp, check_copies, check_multicast};
-use super::tma::{constant_int, is_whole_units};
 use super::{OpRules, SharedAccess, SharedAccesses, Types, Values};
 use crate::OpError;
 use crate::elem::{DType, Elem};
@@ -155,7 +155,7 @@ pub(super) fn check_count(
         )
         .typed(count, ty));
     }
-    let Some(known) = constant_int(func, count) else {
+    let Some(known) = func.constant_int(count) else {
         return Ok(());
     };
     let wrong = |code, message| Err(OpError::new(code, message).origin(count, "this number"));

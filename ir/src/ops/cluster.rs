@@ -5,7 +5,6 @@ use smallvec::smallvec;
 use super::create::{Const, GridAxis, one_declared};
 use super::define::{answers, define_op};
 use super::shared::{check_loaded, check_remote_ctas, check_stored, descriptor};
-use super::tma::constant_int;
 use super::{OpRules, Types};
 use crate::OpError;
 use crate::elem::Elem;
@@ -32,7 +31,7 @@ pub(super) fn check_rank(func: &Func, cta: Value) -> Result<(), OpError> {
     let ty = func.ty(cta);
     let ctas = func.cluster_ctas();
     if *ty == Type::Scalar(Elem::I32) {
-        return match constant_int(func, cta) {
+        return match func.constant_int(cta) {
             Some(rank) if !(0..i128::from(ctas)).contains(&rank) => Err(OpError::new(
                 Code::ConstantRange,
                 format!("the CTA of rank {rank} in a cluster of {ctas} CTAs"),
@@ -50,7 +49,7 @@ pub(super) fn check_rank(func: &Func, cta: Value) -> Result<(), OpError> {
 }
 
 fn known_rank(func: &Func, cta: Value) -> Option<u32> {
-    u32::try_from(constant_int(func, cta)?).ok()
+    u32::try_from(func.constant_int(cta)?).ok()
 }
 
 /// What orders memory between the CTAs of a cluster.

@@ -12,7 +12,6 @@ use super::cluster::{check_cluster, check_rank};
 use super::debug::scalar_bool;
 use super::define::{answers, attr_enum, define_op};
 use super::shared::descriptor;
-use super::tma::constant_int;
 use super::{OpRules, Types};
 use crate::OpError;
 use crate::elem::{DType, Elem};
@@ -278,7 +277,7 @@ fn check_phase(func: &Func, phase: Value) -> Result<(), OpError> {
 
 /// What is known while tracing is checked here; the hardware takes the lowest bit of the rest.
 fn check_parity(func: &Func, phase: Value) -> Result<(), OpError> {
-    match constant_int(func, phase) {
+    match func.constant_int(phase) {
         Some(parity) if !(0..=1).contains(&parity) => Err(OpError::new(
             Code::ConstantRange,
             format!("a wait for the phase of parity {parity}, which is 0 or 1"),

@@ -8,6 +8,8 @@ use crate::OpError;
 use crate::{Effects, Func, Type};
 use diag::Code;
 
+pub use super::answers::NamedBarrier;
+
 define_op! {
     /// All threads of the CTA synchronize; what any of them wrote before, all of them see after (PTX `barrier.cta.sync`).
     pub struct Barrier = "barrier" {
@@ -79,15 +81,6 @@ impl OpRules for NamedArrive {
         })
     }
     answers!(free_layouts);
-}
-
-/// A barrier that partitions share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NamedBarrier {
-    /// Which of those that the author named, from 0.
-    pub number: u32,
-    /// Threads that arrive, over all partitions.
-    pub threads: u32,
 }
 
 /// Can a barrier count so many threads?

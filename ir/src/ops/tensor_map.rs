@@ -5,7 +5,7 @@ use smallvec::smallvec;
 
 use super::create::one_declared;
 use super::define::{Values, answers, define_op};
-use super::tma::{constant_int, is_whole_units};
+use super::tma::is_whole_units;
 use super::{OpRules, Types};
 use crate::OpError;
 use crate::elem::{DType, Elem};
@@ -113,7 +113,7 @@ fn check_scalar(func: &Func, value: Value, elem: Elem, what: &str) -> Result<(),
 
 /// Rows begin at whole units of TMA. What is known while tracing is checked here, the rest where the kernel runs.
 fn check_stride(func: &Func, stride: Value, elem_bytes: u32) -> Result<(), OpError> {
-    match constant_int(func, stride) {
+    match func.constant_int(stride) {
         Some(known) if known < 0 || !is_whole_units(func, known, elem_bytes) => Err(OpError::new(
             Code::AccessWidth,
             format!(

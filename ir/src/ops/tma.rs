@@ -17,7 +17,7 @@ use super::define::{answers, attr_enum, define_op};
 use super::global::L2Policy;
 use super::mbarrier::{check_predicate, one_barrier};
 use super::shared::descriptor;
-use super::{Op, OpRules, SharedAccess, SharedAccesses, Types, Values};
+use super::{OpRules, SharedAccess, SharedAccesses, Types, Values};
 use crate::OpError;
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
@@ -127,7 +127,7 @@ fn check_innermost(
     };
     let unit = func.target.tensor_map.unit_bytes;
     let elements = unit / m.elem.bytes();
-    match constant_int(func, innermost) {
+    match func.constant_int(innermost) {
         Some(at) if !is_whole_units(func, at, m.elem.bytes()) => Err(OpError::new(
             Code::AccessWidth,
             format!(
@@ -138,14 +138,6 @@ fn check_innermost(
         .origin(innermost, "this coordinate")
         .help("move a wider block that begins at such a multiple, and use a part of it")),
         _ => Ok(()),
-    }
-}
-
-/// The value of an integer that is known while tracing.
-pub(super) fn constant_int(func: &Func, value: Value) -> Option<i128> {
-    match func.op(func.def_inst(value)?) {
-        Op::Constant(c) => c.value.as_int(),
-        _ => None,
     }
 }
 
@@ -170,7 +162,7 @@ pub(super) fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<
     }
     check_cluster(func, "multicast")?;
     let ctas = func.cluster_ctas();
-    match constant_int(func, mask) {
+    match func.constant_int(mask) {
         Some(bits) if bits <= 0 || bits >> ctas != 0 => Err(OpError::new(
             Code::ConstantRange,
             format!("a multicast with the mask {bits:#b} in a cluster of {ctas} CTAs"),

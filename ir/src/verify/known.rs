@@ -1,7 +1,7 @@
 //! Types that were found right, so that each is judged once and not again for every value that has it.
 
 use super::shared::check_smem;
-use super::types::check_map;
+use super::tensors::check_map;
 use crate::OpError;
 use crate::{Func, SmemType, TensorMapType};
 use diag::Code;

@@ -14,14 +14,14 @@ mod named_barriers;
 mod partitions;
 mod shared;
 mod structure;
+mod tensors;
 mod types;
 
 pub use cut::check_even;
 use known::KnownTypes;
-pub use types::{check_map, check_tensor};
+pub use tensors::{check_map, check_tensor};
 
 use crate::OpError;
-use crate::entity::Inst;
 use crate::{Func, SmemType, Stage};
 use diag::{Code, Diagnostic, Diagnostics};
 
@@ -157,9 +157,4 @@ fn check_share_of_sm(func: &Func, found: &mut Diagnostics) {
         let d = Diagnostic::error(Code::WrongWarps, None, message);
         found.push(d.help(format!("say 1 to {most}, or give the kernel fewer warps")));
     }
-}
-
-/// A broken rule at an instruction.
-fn broken(func: &Func, inst: Inst, message: String) -> Diagnostic {
-    Diagnostic::error(Code::BrokenRule, func.place(inst), message)
 }

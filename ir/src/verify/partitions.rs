@@ -2,7 +2,7 @@
 
 use cranelift_entity::EntitySet;
 
-use super::broken;
+use super::structure::broken;
 use crate::entity::{Inst, Region, Value};
 use crate::ops::{Terminator, Values, flow};
 use crate::{Func, Type, ValueDef};

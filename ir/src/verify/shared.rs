@@ -1,6 +1,6 @@
 //! Which tiles in shared memory there can be.
 
-use super::types::{check_ctas, invalid};
+use super::tensors::{check_ctas, invalid};
 use crate::OpError;
 use crate::{Func, SmemType};
 use diag::Code;

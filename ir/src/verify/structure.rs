@@ -2,7 +2,6 @@
 
 use cranelift_entity::EntitySet;
 
-use super::broken;
 use crate::Func;
 use crate::entity::{Inst, Region, Value};
 use crate::ops::{Terminator, Values};
@@ -106,4 +105,9 @@ impl ScopeCheck<'_> {
             self.region(region, op.rules().end_of_region(i), op.rules().may_stop(i));
         }
     }
+}
+
+/// A broken rule at an instruction.
+pub(super) fn broken(func: &Func, inst: Inst, message: String) -> Diagnostic {
+    Diagnostic::error(Code::BrokenRule, func.place(inst), message)
 }

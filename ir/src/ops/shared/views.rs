@@ -10,7 +10,6 @@ use crate::elem::{DType, Elem};
 use crate::entity::Value;
 use crate::ops::create::one_declared;
 use crate::ops::define::{answers, define_op};
-use crate::ops::tma::constant_int;
 use crate::ops::{Op, OpRules, Types};
 use crate::{Func, SmemType, Type};
 use diag::Code;
@@ -62,7 +61,7 @@ impl OpRules for SmemIndex {
 
     fn part_of_view(&self, func: &Func) -> Option<Range<u32>> {
         let s = func.ty(self.view).as_smem()?;
-        let index = u32::try_from(constant_int(func, self.index)?).ok()?;
+        let index = u32::try_from(func.constant_int(self.index)?).ok()?;
         if index >= s.shape[0] {
             return None;
         }

@@ -7,7 +7,6 @@ use ir::Func;
 use ir::entity::Value;
 use ir::ops::Op;
 use ir::ops::arith::{BinaryOp, CompareOp};
-use ir::ops::create::Const;
 
 use ir::facts::{Facts, Range, divisibility_of};
 
@@ -40,7 +39,7 @@ impl Assumed {
                 self.condition(func, b.lhs);
                 self.condition(func, b.rhs);
             }
-            Some(Op::Compare(c)) => match (constant(func, c.lhs), constant(func, c.rhs)) {
+            Some(Op::Compare(c)) => match (func.constant_int(c.lhs), func.constant_int(c.rhs)) {
                 (None, Some(bound)) => self.comparison(func, c.lhs, c.op, bound),
                 (Some(bound), None) => self.comparison(func, c.rhs, c.op.mirrored(), bound),
                 _ => {}
@@ -73,7 +72,7 @@ impl Assumed {
         let Some(Op::Binary(b)) = func.def_inst(value).map(|inst| func.op(inst)) else {
             return;
         };
-        let divisor = match (b.op, constant(func, b.rhs)) {
+        let divisor = match (b.op, func.constant_int(b.rhs)) {
             (BinaryOp::Rem, Some(n)) if n != 0 => divisibility_of(n),
             (BinaryOp::And, Some(mask)) => divisibility_of(mask + 1),
             _ => return,
@@ -94,8 +93,4 @@ pub(crate) fn of(func: &Func) -> Assumed {
         }
     }
     assumed
-}
-
-fn constant(func: &Func, value: Value) -> Option<i128> {
-    func.constant(value).and_then(Const::as_int)
 }

@@ -3,13 +3,13 @@
 use ir::Func;
 use ir::ops::{Op, Values, flow};
 
-use super::{Outcome, integer};
+use super::Outcome;
 use crate::analysis::axis::Axes;
 
 /// A decided branch is what it runs; a loop without an iteration is what comes in, one with a single iteration its body.
 pub(super) fn decided(func: &Func, axes: &Axes, op: &Op) -> Option<Outcome> {
     if let Some(op) = flow::branch(op) {
-        let region = if integer(func, op.condition)? != 0 {
+        let region = if func.constant_int(op.condition)? != 0 {
             op.then
         } else {
             op.otherwise

@@ -10,7 +10,7 @@ use ir::ops::cast::{Cast, Rounding};
 use ir::ops::create::Const;
 use ir::{Func, Type};
 
-use super::{Outcome, integer, is_float};
+use super::{Outcome, is_float};
 
 /// What an op that adds nothing comes to.
 pub(super) fn simplified(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
@@ -20,7 +20,7 @@ pub(super) fn simplified(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
         Op::Compare(op) => compare(func, op, ty),
         Op::Select(op) if op.yes == op.no => Some(Outcome::value(op.yes)),
         Op::Select(op) => {
-            let chosen = if integer(func, op.condition)? != 0 {
+            let chosen = if func.constant_int(op.condition)? != 0 {
                 op.yes
             } else {
                 op.no
@@ -34,7 +34,7 @@ pub(super) fn simplified(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
             Op::Bitcast(inner) => Some(Outcome::Op(inner.clone().into())),
             _ => None,
         },
-        Op::PtrAdd(op) if integer(func, op.offset) == Some(0) => Some(Outcome::value(op.ptr)),
+        Op::PtrAdd(op) if func.constant_int(op.offset) == Some(0) => Some(Outcome::value(op.ptr)),
         Op::ConvertLayout(op) if func.ty(op.operand) == ty => Some(Outcome::value(op.operand)),
         Op::Broadcast(op) if func.ty(op.operand) == ty => Some(Outcome::value(op.operand)),
         Op::Reshape(op) if func.ty(op.operand) == ty => Some(Outcome::value(op.operand)),

@@ -7,13 +7,13 @@ use ir::Func;
 use ir::ops::Op;
 use ir::ops::global::{Load, Store};
 
-use super::{Outcome, integer};
+use super::Outcome;
 
 /// A mask that is true everywhere goes; one that is false everywhere takes the access with it.
 pub(super) fn without_mask(func: &Func, op: &Op) -> Option<Outcome> {
     match op {
         Op::Load(load) => {
-            let mask = integer(func, load.mask.expand()?)?;
+            let mask = func.constant_int(load.mask.expand()?)?;
             if mask != 0 {
                 let none = PackedOption::default();
                 return Some(Outcome::Op(
@@ -28,7 +28,7 @@ pub(super) fn without_mask(func: &Func, op: &Op) -> Option<Outcome> {
             load.other.expand().map(Outcome::value)
         }
         Op::Store(store) => {
-            let mask = integer(func, store.mask.expand()?)?;
+            let mask = func.constant_int(store.mask.expand()?)?;
             if mask == 0 {
                 return Some(Outcome::Nothing);
             }
@@ -40,8 +40,8 @@ pub(super) fn without_mask(func: &Func, op: &Op) -> Option<Outcome> {
                 .into(),
             ))
         }
-        Op::Assume(op) => (integer(func, op.condition)? != 0).then_some(Outcome::Nothing),
-        Op::Assert(op) => (integer(func, op.condition)? != 0).then_some(Outcome::Nothing),
+        Op::Assume(op) => (func.constant_int(op.condition)? != 0).then_some(Outcome::Nothing),
+        Op::Assert(op) => (func.constant_int(op.condition)? != 0).then_some(Outcome::Nothing),
         _ => None,
     }
 }

@@ -192,10 +192,6 @@ fn known_integer(func: &Func, axes: &Axes, inst: Inst) -> Option<i128> {
     }
 }
 
-fn integer(func: &Func, value: Value) -> Option<i128> {
-    func.constant(value).and_then(Const::as_int)
-}
-
 fn is_float(ty: &Type) -> bool {
     ty.elem().is_some_and(Elem::is_float)
 }

@@ -23,7 +23,7 @@
 //! - It does not count groups across the back edge: where an accumulator that was started in the iteration before is read while another is in
 //!   flight, it serializes all products (C7514). So what an iteration ends is waited for before the iteration starts its first product, which
 //!   then runs beside the arithmetic.
-//! - It takes what is read from registers that two products write for one another (see `emit/wgmma.rs`). So the loop is entered with nothing in
+//! - It takes what is read from registers that two products write for one another (see `emit/wgmma/mod.rs`). So the loop is entered with nothing in
 //!   flight in the registers that its body writes.
 
 mod copy;

@@ -1,101 +1,25 @@
-//! Warpgroup matrix multiply (PTX ISA, `wgmma`): asynchronous, its accumulators in registers.
-//!
-//! What `wgmma` gives is in flight: the tensor cores still write it, and nothing but another `wgmma` and `wgmma_wait` may
-//! take it. That is a type of its own, so that it cannot be read too early.
+//! One product: its factors, its accumulator, and the instructions that tile them.
 
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;
-use target::{MatrixType, ProductTypes};
 
-use super::cut::{are_multiples, nearest_multiples};
-use super::define::{answers, attr_enum, define_op};
-use super::mbarrier::check_predicate;
-use super::shared::descriptor;
-use super::sparse::check_metadata;
-use super::{OpRules, Types, Values};
+use super::accumulator::accumulator;
+use super::types::{InputPrecision, check_elements};
+use super::wait::TENSOR_CORES;
 use crate::OpError;
 use crate::elem::{DType, Elem};
 use crate::entity::Value;
-use crate::{Effects, Func, SmemType, Spaces, TensorType, Type};
+use crate::ops::cut::{are_multiples, nearest_multiples};
+use crate::ops::define::{answers, define_op};
+use crate::ops::mbarrier::check_predicate;
+use crate::ops::shared::descriptor;
+use crate::ops::sparse::check_metadata;
+use crate::ops::{OpRules, Types};
+use crate::{Func, SmemType, TensorType, Type};
 use diag::Code;
 use layout::local::Places;
 use layout::matrix::{MatrixTile, plan_matrix};
 use layout::{Axis, Dims, Layout, Wgmma};
-
-attr_enum! {
-    /// What the tensor cores take 32-bit floats for.
-    pub enum InputPrecision {
-        /// The type's own; for f32 there is none, and tf32 must be named.
-        Own = "own",
-        /// The upper 19 bits of a binary32.
-        Tf32 = "tf32",
-    }
-    unsaid Own
-}
-
-impl InputPrecision {
-    /// What an instruction takes a factor of this type for.
-    fn matrix_type(self, factor: DType) -> Option<MatrixType> {
-        match (factor, self) {
-            (DType::F32, InputPrecision::Tf32) => Some(MatrixType::Tf32),
-            _ => factor.matrix_type(),
-        }
-    }
-
-    /// The types of left factor, right factor and accumulator in an instruction.
-    pub(super) fn matrix_types(self, [a, b, sum]: [DType; 3]) -> Option<[MatrixType; 3]> {
-        Some([
-            self.matrix_type(a)?,
-            self.matrix_type(b)?,
-            sum.matrix_type()?,
-        ])
-    }
-}
-
-/// What instructions multiply, of the types that tiles have: for a note.
-pub(super) fn describe<S>(products: &[ProductTypes<S>]) -> String {
-    let precisions = [InputPrecision::Own, InputPrecision::Tf32];
-    let is_of_tiles = |wanted: MatrixType| {
-        let is_it = |ty: &DType| {
-            precisions
-                .iter()
-                .any(|p| p.matrix_type(*ty) == Some(wanted))
-        };
-        DType::ALL.iter().any(is_it)
-    };
-    target::describe_products(products, is_of_tiles)
-}
-
-define_op! {
-    /// A tensor as the beginning of an accumulator: from here on its registers belong to the tensor cores.
-    pub struct AccumulatorBegin = "accumulator" {
-        /// What it begins with.
-        init: Value,
-    }
-}
-
-impl OpRules for AccumulatorBegin {
-    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
-        let t = accumulator(func, self.init)?;
-        if func.ty(self.init).as_tensor().is_none() {
-            return Err(OpError::new(
-                Code::ElementMismatch,
-                "an accumulator begins with a tensor, and this is one already",
-            ));
-        }
-        Ok(smallvec![Type::InFlight(t.clone())])
-    }
-    fn begins_accumulator(&self) -> bool {
-        true
-    }
-    fn effects(&self) -> Effects {
-        Effects {
-            is_unique: true,
-            ..Effects::PURE
-        }
-    }
-    answers!(free_layouts);
-}
 
 define_op! {
     /// `accumulator + a · b`, started. `a` is `[M, K]` in shared memory or registers, `b` is `[K, N]` in shared memory, the
@@ -348,113 +272,6 @@ impl WgmmaStart {
     }
 }
 
-define_op! {
-    /// Waits until at most `pending` groups of this warpgroup are in flight. Its results are the accumulators:
-    /// tensors where the products are complete, in-flight accumulators where more products follow.
-    pub struct WgmmaWait = "wgmma_wait" {
-        /// Groups that may still be in flight.
-        pending: u32,
-        /// What is in flight.
-        accumulators: Values,
-    }
-}
-
-impl OpRules for WgmmaWait {
-    fn result_types(&self, func: &Func, declared: &[Type]) -> Result<Types, OpError> {
-        let most = func.target.wgmma.pending_groups;
-        if self.pending > most {
-            return Err(OpError::new(
-                Code::TooLarge,
-                format!("at most {most} groups may be pending, not {}", self.pending),
-            )
-            .help(format!(
-                "a wait for {most} or fewer lets as many go on; 0 waits for all"
-            )));
-        }
-        let mut types = Types::new();
-        for (i, &value) in self.accumulators.iter().enumerate() {
-            let Some(t) = func.ty(value).as_in_flight() else {
-                return Err(OpError::new(
-                    Code::ElementMismatch,
-                    format!(
-                        "`wait` takes accumulators in flight, not {}",
-                        func.ty(value)
-                    ),
-                )
-                .typed(value, func.ty(value)));
-            };
-            // The author says which accumulators are done: with groups pending, older groups are; and one that continues
-            // round a loop stays what it is.
-            let stays = match declared.get(i) {
-                Some(ty) => ty.as_in_flight().is_some(),
-                None => self.pending > 0,
-            };
-            types.push(if stays {
-                Type::InFlight(t.clone())
-            } else {
-                Type::Tensor(t.clone())
-            });
-        }
-        Ok(types)
-    }
-    fn waits_for_async_reads(&self) -> bool {
-        true
-    }
-    answers!(effects(TENSOR_CORES), free_layouts);
-    fn in_place_operands(&self) -> &[Value] {
-        &self.accumulators
-    }
-    fn waits_for_products(&self) -> Option<u32> {
-        Some(self.pending)
-    }
-}
-
-define_op! {
-    /// What the threads wrote to shared memory by ordinary stores may be read by TMA and the tensor cores
-    /// (PTX ISA, `fence.proxy.async`). Each writing thread executes it, before the barrier that signals the reader.
-    pub struct FenceAsyncShared = "fence_async_shared" {
-    }
-}
-
-impl OpRules for FenceAsyncShared {
-    fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
-        Ok(smallvec![])
-    }
-    fn is_async_fence(&self) -> bool {
-        true
-    }
-    answers!(effects(TENSOR_CORES), free_layouts);
-}
-
-const TENSOR_CORES: Effects = Effects {
-    reads: Spaces::SHARED,
-    writes: Spaces::SHARED,
-    is_ordered: true,
-    is_guarded: true,
-    ..Effects::PURE
-};
-
-/// The accumulator's tensor type; its layout must be the tensor cores' own.
-fn accumulator(func: &Func, value: Value) -> Result<&TensorType, OpError> {
-    let ty = func.ty(value);
-    let Some(t) = ty.as_tensor().or_else(|| ty.as_in_flight()) else {
-        return Err(OpError::new(
-            Code::ElementMismatch,
-            format!("the accumulator of `wgmma` is a tensor, not {ty}"),
-        )
-        .typed(value, ty));
-    };
-    match &t.layout {
-        Layout::Wgmma(_) => Ok(t),
-        other => Err(OpError::new(
-            Code::LayoutMismatch,
-            format!("the accumulator of `wgmma` has a layout of `Wgmma`, not {other}"),
-        )
-        .typed(value, t)
-        .help("make it with `Accumulator::zeros(shape, Wgmma::new(..))`")),
-    }
-}
-
 /// What one CTA has of an accumulator whose CTAs begin at the XOR of these places.
 fn part_of(acc: &TensorType, places: &[Dims]) -> Dims {
     let reached = |dim: usize| places.iter().fold(0, |all, at| all | at[dim]);
@@ -506,32 +323,4 @@ fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<
     .help(format!(
         "convert it by `.convert_layout(DotOperand::new(0, acc, {wanted_width}))`, where `acc` is the layout of the accumulator"
     )))
-}
-
-/// The depth K of the instruction for these types.
-fn check_elements(
-    wgmma: &target::Wgmma,
-    elems: [Elem; 3],
-    precision: InputPrecision,
-) -> Result<u32, OpError> {
-    let [Elem::Data(x), Elem::Data(y), Elem::Data(sum)] = elems else {
-        return Err(OpError::new(
-            Code::ElementMismatch,
-            "`wgmma` multiplies numbers",
-        ));
-    };
-    let types = precision.matrix_types([x, y, sum]);
-    if let Some(depth) = types.and_then(|types| wgmma.depth(types)) {
-        return Ok(depth);
-    }
-    let error = OpError::new(
-        Code::ElementMismatch,
-        format!("`wgmma` does not multiply {x} by {y} into {sum}"),
-    );
-    Err(match (x, precision) {
-        (DType::F32, InputPrecision::Own) => {
-            error.help("f32 is multiplied as tf32 only: say so with `.tf32()`")
-        }
-        _ => error.note(format!("it multiplies {}", describe(wgmma.types))),
-    })
 }

@@ -1,0 +1,41 @@
+//! Which warps run a region: the kernel's own, or those of a partition.
+
+use super::Func;
+use crate::entity::{Inst, Region};
+use crate::ops::flow;
+use crate::ops::warps::WarpSpecialize;
+
+impl Func {
+    /// Warps that a CTA is launched with: the kernel's own, and those of the workers where it parts.
+    pub fn launch_warps(&self) -> u32 {
+        let parting = self.regions[self.body]
+            .insts
+            .iter()
+            .find_map(|inst| flow::partitions(self.op(*inst)));
+        parting.map_or(self.warps, WarpSpecialize::total_warps)
+    }
+
+    /// The warps that run an instruction: the kernel's own, or those of the partition that it stands in.
+    pub fn warps_at(&self, inst: Inst) -> u32 {
+        self.warps_in(self.parent(inst))
+    }
+
+    /// The warps that run a region.
+    pub fn warps_in(&self, region: Region) -> u32 {
+        self.partition_of(region).unwrap_or(self.warps)
+    }
+
+    /// The warps of the partition that a region belongs to; none outside of partitions.
+    pub fn partition_of(&self, region: Region) -> Option<u32> {
+        let mut region = region;
+        while let Some(owner) = self.regions[region].owner.expand() {
+            if let Some(w) = flow::partitions(self.op(owner))
+                && let Some(at) = w.partitions.0.iter().position(|r| *r == region)
+            {
+                return Some(w.warps[at]);
+            }
+            region = self.parent(owner);
+        }
+        None
+    }
+}
