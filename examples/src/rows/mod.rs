@@ -12,6 +12,7 @@ pub mod fused_l2norm;
 pub mod layernorm;
 pub mod recurrence;
 pub mod rmsnorm;
+pub mod sample_rows;
 pub mod short_rows;
 pub mod softmax;
 pub mod softmax_bulk;
