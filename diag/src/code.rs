@@ -29,11 +29,11 @@ macro_rules! codes {
 
 codes! {
     LayoutMismatch = "TK0001", "layout-mismatch",
-        "Two tensor operands of one operation have different layouts. TileKit never converts silently, since a conversion may cost shuffles or shared memory: write `convert_layout` on the side that should move, or make both from one layout.";
+        "Two tensor operands of one operation have different layouts. TileKit never converts silently, since a conversion may cost shuffles or shared memory: write `convert_layout` on the operand that should move, or give both one layout.";
     WrongSlice = "TK0002", "wrong-slice",
-        "`expand_dims(axis)` wants a tensor whose layout is `Slice(axis, parent)`: the dimension that is inserted must be the one that the slice removed. Make the tensor with `Slice::new(axis, parent)` (for example in `arange`), or with `Auto`.";
+        "`expand_dims(axis)` takes a tensor whose layout is `Slice(axis, parent)`, where `axis` is the inserted dimension. Make the tensor with `Slice::new(axis, parent)` (for example in `arange`), or with `Auto`.";
     UnresolvedLayout = "TK0003", "unresolved-layout",
-        "A tensor still has the layout `Auto`: no resolved layout reaches it through any operation. Give the operation that makes it a layout, or set it with `set_layout`.";
+        "A tensor still has the layout `Auto`: no operation on it has a resolved layout from which its own follows. Give the operation that makes it a layout, or set it with `set_layout`.";
     LayoutConflict = "TK0004", "layout-conflict",
         "Inference finds two layouts for one value, and it can have only one. For `Coalesced` this happens when two memory operations share an index or a mask and would each choose another layout. Convert one side, or give the tensors separate indices.";
     ShapeMismatch = "TK0005", "shape-mismatch",
@@ -41,11 +41,11 @@ codes! {
     RankMismatch = "TK0006", "rank-mismatch",
         "The tensor operands of an operation have different ranks, or a tensor has another rank than its layout. Add the missing dimension with `expand_dims`, whose axis says where it goes.";
     NotPowerOfTwo = "TK0007", "not-power-of-two",
-        "An extent is no power of two, and stands where it must be one. Tiles have any extent, but the CTAs of a cluster split only powers of two, a swizzle takes rows that are a whole number of swizzles, padded layouts take powers of two. Take an extent that fits, or the next power of two and mask the rest.";
+        "An extent must be a power of two here and is not. Tiles have any extent, but the CTAs of a cluster split only powers of two, the rows of a swizzled tile are whole multiples of the swizzle, and padded layouts take powers of two. Use an extent that fits, or the next power of two with a mask.";
     LoopCarriedType = "TK0008", "loop-carried-type",
-        "A variable that a loop or branch of the kernel changes has another type afterwards. A loop-carried value has one type, layout included. Convert it (`cast`, `convert_layout`) before it is assigned.";
+        "A variable that a runtime loop or branch changes has another type afterwards. A loop-carried value has one type, layout included. Convert it (`cast`, `convert_layout`) before it is assigned.";
     HostStateChanged = "TK0009", "host-state-changed",
-        "A host variable changes inside a loop or branch of the kernel. That code is traced once, not once for each iteration, so the change would be made once. Make the variable a kernel value (`scalar(0)`), or make the loop a host loop (`for i in 0..4`), which unrolls.";
+        "A host variable changes inside a runtime loop or branch. That code is traced once, not once for each iteration, so the change would be made once. Make the variable a runtime value (`scalar(0)`), or the loop a host loop (`for i in 0..4`), which unrolls.";
     NoSuchAxis = "TK0010", "no-such-axis",
         "An operation names a dimension that its tensor does not have. Dimensions count from 0.";
     ElementMismatch = "TK0011", "element-mismatch",
@@ -55,9 +55,9 @@ codes! {
     ShapeChange = "TK0013", "shape-change",
         "A shape operation does not fit its operand: a reshape must keep the number of elements, a permutation must name each dimension once, a split wants a last dimension of 2, a slice lies inside its tensor and in the threads that hold it.";
     OutOfScope = "TK0014", "out-of-scope",
-        "A value is used where it does not exist: it was made inside a loop, branch or closure of the kernel and used outside. Carry it out through a `let mut` variable declared before.";
+        "A value is used outside of the runtime loop, branch or closure that defines it. Carry it out through a `let mut` variable declared before.";
     EarlyExit = "TK0015", "early-exit",
-        "An exit that the kernel decides at run time, and that it cannot take: a `break` or `continue` of a loop that the host unrolls, a `?`, an exit out of a macro or the test of a `while`, or one past an accumulator in flight. Such code is traced once, and leaving it while tracing would lose the rest. `break` and `continue` of loops over `range(..)` and of `while`, and `return`, may stand anywhere.";
+        "A runtime exit that a kernel cannot take: `break` or `continue` of a loop that the host unrolls, `?`, an exit out of a macro or out of the condition of a `while`, or an exit that leaves an accumulator in flight. The code is traced once, and leaving it during the trace would lose the rest. `break` and `continue` of runtime loops (`for` over `range(..)`, `while`, `loop`) and `return` are allowed anywhere.";
     KernelPanicked = "TK0016", "kernel-panicked",
         "The kernel function panicked while it was traced: host code inside it (an index, an unwrap, an assert) failed.";
     StaticAssert = "TK0017", "static-assert",
@@ -65,11 +65,11 @@ codes! {
     ConstantRange = "TK0018", "constant-range",
         "A host constant does not fit the element type it is used with, or divides by 0.";
     TooLarge = "TK0019", "too-large",
-        "A tensor, a parameter list or a launch exceeds a limit of the language or the hardware.";
+        "A tensor, a parameter list or a launch exceeds a limit of the language or the hardware. The message states the limit.";
     SharedOverflow = "TK0020", "shared-overflow",
         "The kernel needs more shared memory than a CTA can have: {cta.shared_bytes} bytes ({cta.shared_bytes:KiB}) on `{arch}`, or its share where `min_ctas_per_sm` wants several CTAs on an SM.";
     NotUniform = "TK0021", "not-uniform",
-        "A branch condition or loop bound is not uniform: it differs between the threads of a CTA, or between the CTAs of a cluster around an operation that synchronizes the cluster; or a scalar differs between CTAs that share a tensor made of it.";
+        "A branch condition or loop bound is not uniform: it differs between the threads of a CTA, or between the CTAs of a cluster around an operation that synchronizes the cluster; or a scalar that differs between CTAs is combined with a tensor that they share. Compute it from values that are the same in all of them, such as `cluster_id(0)`.";
     WrongWarps = "TK0022", "wrong-warps",
         "The number of warps of the kernel and of a layout differ, or it is not a power of two from 1 to {cta.warps}.";
     NotTraced = "TK0023", "not-traced",
@@ -79,31 +79,31 @@ codes! {
     BrokenRule = "TK0025", "broken-rule",
         "The tile IR breaks a rule of its stage. In a kernel written in Rust this is a bug of TileKit; in IR edited by hand, of the edit.";
     InlinePtx = "TK0026", "inline-ptx",
-        "Inline PTX does not parse, or its operands do not fit, or it writes shared memory where it is said to have no effects.";
+        "Inline PTX does not parse, its operands do not fit, or it writes shared memory without being declared to have effects. `$0` is the first result, and operands follow the results.";
     HintMismatch = "TK0027", "hint-mismatch",
         "`multiple_of`, `max_contiguous` or `assume` was given numbers that do not fit the tensor.";
     AccessWidth = "TK0028", "access-width",
-        "A memory access asks for something the hardware does not have at this width.";
+        "A memory access has a width, alignment or modifier that the hardware does not have. The message states which ones it has.";
     UncoalescedAccess = "TK0029", "uncoalesced-access",
-        "A global access moves many more bytes than it uses, and the kernel forbids that.";
+        "A global access is uncoalesced: it moves many more bytes than it uses, and the kernel has `deny(uncoalesced)`. Give neighbouring lanes neighbouring elements, as `Coalesced` does, or convert the layout after the load or before the store.";
     ConversionCost = "TK0030", "conversion-cost",
-        "A layout conversion moves data, and the kernel forbids that.";
+        "A layout conversion moves data, and the kernel has `deny(conversions)`. Give both sides one layout, or layouts in which each element has the same owner.";
     BankConflict = "TK0031", "bank-conflict",
-        "A shared-memory access has bank conflicts, and the kernel forbids that.";
+        "A shared-memory access has bank conflicts, and the kernel has `deny(bank_conflicts)`. Use a swizzled or padded layout (`Nvmma`, `Swizzled`, `Padded`).";
     PtxCheck = "TK0032", "ptx-check",
         "The emitted PTX breaks a rule of PTX. With inline PTX this may be the author's; otherwise it is a bug of TileKit.";
     KernelCall = "TK0033", "kernel-call",
         "A kernel function was called by another kernel. A kernel is launched with its own number of warps; code that several kernels share is a `#[device]` function.";
     CombineEffect = "TK0034", "combine-effect",
-        "The function that combines two elements of a reduction or scan, or that `map_elementwise` applies to each element, does more than compute: it loads, stores or converts layouts, or the combination branches. Only elementwise operations on scalars can be reordered as the layout needs.";
+        "The function that combines two elements of a reduction or scan, or that `map_elementwise` applies to each element, does more than compute: it loads, stores or converts layouts, or the combination branches. Use elementwise operations on scalars only: the layout determines the order in which they are executed.";
     ReadonlyStore = "TK0035", "readonly-store",
         "The kernel stores through a pointer that comes from a `#[readonly]` parameter. The promise lets loads use the non-coherent cache (`ld.global.nc`), which does not observe the store: remove `#[readonly]`, or store elsewhere.";
     NamedBarrier = "TK0036", "named-barrier",
-        "A named barrier that the hardware does not have, or that cannot complete. A CTA has {cta.barriers} barriers: number 0 synchronizes all its threads, each partition of `warp_specialize` has one more, and the rest can be named. Whole warps arrive, so its thread count is a multiple of 32, and as many threads must arrive as it counts.";
+        "A named barrier exceeds the barriers of a CTA, or cannot complete. A CTA has {cta.barriers} barriers: number 0 synchronizes all its threads, each partition of `warp_specialize` has one more, and the rest are named barriers. Whole warps arrive, so the thread count is a multiple of 32, and it equals the number of threads that arrive.";
     CallBesideWgmma = "TK0037", "call-beside-wgmma",
-        "A print or assertion in a kernel with `wgmma`. It calls `vprintf`, and ptxas then waits after every `wgmma` (its note C7510), wherever the call stands. The emulator runs such a kernel; for a GPU, store the values and print them in another kernel, or remove the print.";
+        "A print or assertion in a kernel with `wgmma`. It calls `vprintf`, and ptxas then serializes every `wgmma` of the kernel (its note C7510). The emulator runs such a kernel; for a GPU, store the values and print them in another kernel, or remove the print.";
     PackedElements = "TK0038", "packed-elements",
-        "A function of several elements at a time, `map_elementwise_packed` or packed inline PTX, of a tensor whose layout does not give each thread whole packs. Elements are packed as a thread holds them, in the order of its layout's registers: choose a layout with more elements a thread, or a smaller pack.";
+        "`map_elementwise_packed` or packed inline PTX of a tensor whose layout does not give each thread whole packs. A pack consists of consecutive registers of a thread: use a layout with more elements per thread, or a smaller pack.";
     OutOfBounds = "TK0060", "out-of-bounds",
         "A kernel that ran accessed memory outside every allocation, or outside its state space. Mask what lies past the end (`.mask(at < n)`), or fit the grid to the tensor.";
     MisalignedAccess = "TK0061", "misaligned-access",
@@ -111,13 +111,13 @@ codes! {
     UninitialisedRead = "TK0062", "uninitialised-read",
         "A kernel that ran read memory or a register that was not written. Write it first, or give the load `.other(..)` for masked elements.";
     ReadOnlyWrite = "TK0063", "read-only-write",
-        "A kernel that ran wrote to memory that is read only for kernels.";
+        "A kernel that ran wrote to memory that is read only in a kernel: constants or parameters. Write to a `Ptr` parameter or to shared memory.";
     BarrierDivergence = "TK0064", "barrier-divergence",
-        "Only some threads of a warp, or of those that a barrier counts, reached it. A barrier stands where all of them execute it, not under divergent control flow.";
+        "Only some threads of a warp, or of those that a barrier counts, reached it. Put a barrier where all of them execute it, not under divergent control flow.";
     IllegalOperand = "TK0065", "illegal-operand",
-        "An instruction that ran had an operand that the PTX ISA does not allow.";
+        "An instruction that ran had an operand that the PTX ISA does not allow. The message states which ones it allows.";
     DivisionByZero = "TK0066", "division-by-zero",
-        "A kernel that ran divided an integer by zero.";
+        "A kernel that ran divided an integer by zero, for which PTX has no result. Replace zero divisors first: `select(d == 0, 1, d)`.";
     DeviceAssert = "TK0067", "device-assert",
         "A `device_assert` did not hold, or the kernel trapped.";
     Deadlock = "TK0068", "deadlock",
@@ -125,25 +125,25 @@ codes! {
     StepLimit = "TK0069", "step-limit",
         "A kernel executed more instructions on the emulator than its limit. A loop does not end, or the sizes are meant for a GPU.";
     ImpossibleLaunch = "TK0070", "impossible-launch",
-        "The parameters of a launch do not fit the kernel or the device.";
+        "The parameters of a launch do not fit the kernel or the device. The message states the limit.";
     MbarrierMisuse = "TK0071", "mbarrier-misuse",
-        "An mbarrier was used before it was initialised, initialised twice, or counted out of range; or it expects bytes that no copy completes on it; or a copy completes on it whose bytes are not expected, or that no thread waits for; or an arrival may count in too early a phase, because nothing orders it after the completion of the phase before.";
+        "An mbarrier was used before it was initialised, initialised twice, or counted out of range; or it expects bytes that no copy completes on it; or it expects fewer bytes than copies complete on it; or no thread waits for it; or an arrival may count in the previous phase, because nothing orders it after the completion of that phase.";
     Race = "TK0072", "race",
         "Two accesses to the same bytes, at least one of them a write, that no synchronization orders; or an access to shared memory of another CTA that may not have begun or may have exited. The message names both; put the barrier, fence or wait that it names between them.";
     WgmmaMisuse = "TK0073", "wgmma-misuse",
-        "Registers or shared memory of a `wgmma` in flight were used before a wait for it.";
+        "Registers or shared memory of a `wgmma` in flight were used before a wait for it. Wait first: `acc.wait(n)` before shared operands are overwritten, `acc.wait_all()` before the accumulator is read.";
     BadDescriptor = "TK0074", "bad-descriptor",
-        "A tensor map or matrix descriptor that the hardware rejects.";
+        "A tensor map or matrix descriptor that the hardware rejects. The message states the rule that it breaks.";
     RegisterBudget = "TK0075", "register-budget",
         "The register budget of a kernel or of its partitions does not fit: a budget is a multiple of {registers.unit} from {registers.least_budget} to {registers.most_budget}, all warpgroups together have what the launch allocates, at most {sm.registers} in units of {registers.unit} for each thread, and a partition must hold its tiles without spills.";
     KernelFault = "TK0076", "kernel-fault",
-        "A kernel that ran executed what the PTX ISA forbids or leaves undefined.";
+        "A kernel that ran executed what the PTX ISA forbids or leaves undefined. The message states what, and where.";
     MissingFence = "TK0077", "missing-fence",
-        "Generic stores to shared memory are followed by TMA or the tensor cores of another partition without a proxy fence. Threads access shared memory through the generic proxy, TMA and `wgmma` through the async proxy: write `fence_async_shared()` after the stores, before the barrier that passes the memory on.";
+        "Generic stores to shared memory are followed by TMA or the tensor cores of another partition without a proxy fence. Threads access shared memory through the generic proxy, TMA and `wgmma` through the async proxy: write `fence_async_shared()` after the stores, before the barrier or arrival that signals the other partition.";
     MisplacedPartition = "TK0078", "misplaced-partition",
-        "`warp_specialize` is misplaced: it is the last operation of a kernel's own body, once, with code for the kernel's own warps and for at least one worker.";
+        "`warp_specialize` is misplaced: write it once, as the last operation of the kernel's body, with a `main` partition for the kernel's own warps and at least one worker.";
     PartitionCapture = "TK0079", "partition-capture",
-        "A partition uses a tensor that was made outside of it. A tensor is in the registers of the threads that made it; make it inside the partition, or pass it through shared memory.";
+        "A partition uses a tensor that was made outside of it. Other threads own its elements: make the tensor inside the partition, or pass it through shared memory.";
 }
 
 impl fmt::Display for Code {

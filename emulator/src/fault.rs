@@ -1,4 +1,4 @@
-//! What a kernel did wrong, and where.
+//! Faults of kernels, with their places.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl fmt::Display for Memory {
     }
 }
 
-/// The kind of a fault; the message of the [`Fault`] says the rest.
+/// The kind of a fault; the message of the [`Fault`] has the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -233,7 +233,7 @@ impl fmt::Display for LaneSet {
     }
 }
 
-/// What went wrong, before the machine adds the warp and the place.
+/// A fault before the warp and the place are added.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     pub(crate) kind: FaultKind,
@@ -248,7 +248,7 @@ pub(crate) struct Trouble {
     pub(crate) help: Option<String>,
 }
 
-/// The result of a step. Trouble is rare, and boxed so that results stay small.
+/// The result of a step. Errors are rare, and boxed so that results stay small.
 pub(crate) type Stepped<T = ()> = Result<T, Box<Trouble>>;
 
 impl Trouble {

@@ -26,7 +26,7 @@
 //!   memory    loads, stores and atomics of a warp: state spaces, bounds, initialisation, races
 //!   units     tma, cp_async, tensor_cores (wgmma, mma.sync, ldmatrix), mbarrier
 //!   execute   the steps of a warp: guards, branches, exchanges of lanes, barriers
-//!   schedule  which warp runs when and when copies complete; deadlocks; the end of a CTA; from trouble to a fault
+//!   schedule  which warp runs when and when copies complete; deadlocks; checks at CTA exit; reports of faults
 //!   emulator  an emulated device
 //! ```
 //!

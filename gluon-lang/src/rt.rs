@@ -137,7 +137,7 @@ impl<T: ?Sized> AddOther for Lent<'_, T> {}
 
 /// What `as` converts.
 #[diagnostic::on_unimplemented(
-    message = "`as` converts numbers of the host, and no `{Self}`",
+    message = "`as` converts host numbers, not `{Self}`",
     label = "a value of the kernel",
     note = "`x.cast::<f32>()` converts it, and `x.bitcast::<u32>()` keeps its bits"
 )]
@@ -184,7 +184,7 @@ impl<T> CheckHostCast for &Casted<'_, T> {}
 
 /// What a `match` can compare with numbers.
 #[diagnostic::on_unimplemented(
-    message = "a `match` compares one number with its patterns, and no `{Self}`",
+    message = "a `match` compares one number with its patterns, not a `{Self}`",
     label = "this is not one number",
     note = "where a tensor decides for each element, use `select(condition, yes, no)` or a mask; a rank-0 tensor becomes a scalar by `.scalar()`"
 )]
@@ -251,8 +251,8 @@ pub fn guard() -> bool {
 
 /// What the host can assert.
 #[diagnostic::on_unimplemented(
-    message = "the host asserts while it traces, when it does not know a `{Self}`",
-    label = "the kernel knows this when it runs",
+    message = "a host assertion runs while the kernel is traced, when a `{Self}` has no value yet",
+    label = "this is known at run time",
     note = "`device_assert(condition, \"message\")` asserts when the kernel runs"
 )]
 pub trait HostCondition {

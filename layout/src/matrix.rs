@@ -82,7 +82,7 @@ pub fn plan_matrix(
         }
     }
     Err(refuse(format!(
-        "a tile of {} by {} of K lies nowhere as the tensor cores read it{}",
+        "the tensor cores cannot address a tile of {} by {} of K in it{}",
         tile.mn,
         tile.k,
         if tile.elem_bits == 16 {

@@ -2,11 +2,11 @@
 
 use gluon_lang::lang::prelude::*;
 
-/// The epoch stands above the arrivals in one word.
+/// The epoch is in the upper half of the word, the arrivals in the lower.
 const EPOCH: u32 = 32;
 
-/// A barrier of all CTAs of a launch: what any of them wrote before it, all of them observe after it. So one launch does what
-/// would take several, and keeps in registers and shared memory what they would store and load again.
+/// A barrier of all CTAs of a launch: writes of any CTA before it are visible to all CTAs after it. One launch replaces several, and
+/// keeps in registers and shared memory what these would store and load again.
 ///
 /// ```text
 /// #[kernel(warps = 4, cooperative)]
@@ -20,9 +20,9 @@ const EPOCH: u32 = 32;
 /// }
 /// ```
 ///
-/// `word` is one u64 in global memory, 0 before the first launch. Launches, of any grid, use it one after the other, and nothing resets it;
-/// launches that may run at the same time have a word each. The kernel is `cooperative`: a launch is refused whose grid cannot be
-/// resident as a whole, since a CTA that waits for one which has not started waits for ever.
+/// `word` is one u64 in global memory, 0 before the first launch. Successive launches, of any grid, share it without a reset; launches
+/// that may overlap each need their own. The kernel is `cooperative`: a launch whose grid cannot be resident as a whole is refused, since
+/// a CTA that waits for one that has not started would deadlock.
 ///
 /// All threads of the CTA call it, or all of one partition, in every CTA equally often. In a partition it orders the accesses of that
 /// partition.
@@ -44,9 +44,9 @@ const EPOCH: u32 = 32;
 ///    warp synchronize after it (`bar.warp.sync`). W precedes R in causality order, and R does not read what was there
 ///    before W (8.10.6).
 ///
-/// That holds for loads and stores of threads. What the async proxy did is over by its own waits: `tma_store_wait(0)` before the barrier for tiles
+/// That holds for loads and stores of threads. Accesses of the async proxy need their own waits: `tma_store_wait(0)` before the barrier for tiles
 /// stored by TMA, and `fence_async_shared` orders shared memory alone. Loads through `#[readonly]` parameters and L2 prefetches are outside of
-/// the model (8.1): what changes between barriers is no `#[readonly]`.
+/// the model (8.1): memory that changes between barriers must not be `#[readonly]`.
 #[derive(Clone, Copy, Aggregate)]
 pub struct GridBarrier {
     word: Ptr<u64>,
@@ -70,14 +70,14 @@ impl GridBarrier {
         GridBarrier { word }
     }
 
-    /// Waits until all CTAs of the launch are here.
+    /// Waits until all CTAs of the launch have arrived.
     #[track_caller]
     pub fn sync(self) {
         let arrived = self.arrive();
         self.wait(arrived);
     }
 
-    /// The first half: what this CTA wrote is released, and it continues with what needs no other CTA.
+    /// The first half: releases the writes of this CTA, and continues with work that depends on no other CTA.
     #[device]
     pub fn arrive(self) -> GridArrival {
         let ctas = num_programs(0) * num_programs(1) * num_programs(2);

@@ -1,12 +1,12 @@
-//! The standard library of TileKit: what most Hopper kernels are made of, written in the language itself.
+//! The standard library of TileKit: pipelines, tile schedulers, epilogues and reductions for Hopper kernels, written in the language itself.
 //!
-//! Kernels get it by `use tilekit::prelude::*`; whatever the prelude leaves out is in `tilekit::library`. Nothing here is known to
-//! the compiler, so that any of it can be copied and changed.
+//! Kernels get it by `use tilekit::prelude::*`; whatever the prelude leaves out is in `tilekit::library`. None of it needs support of the
+//! compiler, so any of it can be copied and changed.
 //!
 //! - [`pipeline`]: circular buffers in shared memory between producers and consumers.
 //! - [`schedule`]: which program makes which tile of a result, and in which order.
 //! - [`epilogue`]: from accumulators to global memory.
-//! - [`NamedTurns`]: groups of warps that take turns; [`OnlineSoftmax`]: softmax block by block;
+//! - [`NamedTurns`]: groups of warps ordered by named barriers; [`OnlineSoftmax`]: softmax block by block;
 //!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums;
 //!   [`GridBarrier`]: a barrier of all CTAs of a launch.
 //! - [`Tf32Parts`], [`wgmma_tf32x3`]: products of f32 by three of tf32.

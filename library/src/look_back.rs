@@ -2,7 +2,7 @@
 
 use gluon_lang::lang::prelude::*;
 
-/// Tiles before this one that are looked at together, one by each lane.
+/// Predecessor tiles that one step reads, one per lane.
 const WINDOW: usize = 32;
 
 /// The word of a tile holds its sum alone, or the sum of all tiles up to it.
@@ -20,11 +20,11 @@ const HAS_PREFIX: u32 = 2;
 /// out.at(..).store(sums + before);
 /// ```
 ///
-/// `words` has a u64 for each tile and `ticket` one i32; all are 0 before the launch, which leaves other numbers behind. A program takes its
-/// tile by the ticket, so that the tiles it waits for belong to programs that run: no grid is too large. One program makes one tile, and all
+/// `words` has a u64 for each tile and `ticket` one i32; all are 0 before each launch, which overwrites them. A program takes its
+/// tile by the ticket, so that it waits for tiles of running programs only: a grid of any size makes progress. One program makes one tile, and all
 /// threads of it call each function.
 ///
-/// State and sum of a tile are one word, written and read as one, so that relaxed atomics are enough; nothing else is ordered. Sums are i32,
+/// State and sum of a tile are one word, accessed atomically, so that relaxed atomics suffice; other accesses are not ordered. Sums are i32,
 /// u32 or f32. Those of f32 depend in their last bits on which prefixes were known, so they differ from run to run.
 #[derive(Clone, Copy, Aggregate)]
 pub struct LookBack {

@@ -1,9 +1,9 @@
-//! Groups of warps that take turns.
+//! Groups of warps ordered by named barriers.
 
 use gluon_lang::lang::prelude::*;
 
-/// Turns of `GROUPS` partitions in a circle: 0, 1, .., `GROUPS - 1`, 0, .. Each waits at a named barrier of its own, at which the
-/// group before it arrives. With products in a turn and everything else outside, one group multiplies while the others compute or
+/// Round-robin turns of `GROUPS` partitions: 0, 1, .., `GROUPS - 1`, 0, .. Each waits at its own named barrier, at which the previous
+/// group arrives. With products in a turn and everything else outside, one group multiplies while the others compute or
 /// store (ping-pong).
 ///
 /// ```text
@@ -15,9 +15,9 @@ use gluon_lang::lang::prelude::*;
 /// }
 /// ```
 ///
-/// A barrier counts the threads of two groups, those that wait and those that arrive, and orders memory between them (PTX ISA 9.7.13.1,
-/// `barrier.sync` and `barrier.arrive`). Every wait has one `pass` or `begin` of the group before; an arrival that nobody waits for
-/// is reported by the emulator. A CTA has 16 named barriers.
+/// A barrier counts the threads of two groups, one that waits and one that arrives, and orders memory between them (PTX ISA 9.7.13.1,
+/// `barrier.sync` and `barrier.arrive`). Every wait is matched by one `pass` or `begin` of the previous group; the emulator reports an
+/// arrival without a wait. A CTA has 16 named barriers.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedTurns<const GROUPS: usize> {
     barriers: [NamedBarrier; GROUPS],
@@ -31,7 +31,7 @@ impl<const GROUPS: usize> NamedTurns<GROUPS> {
             GROUPS > 1,
             "{GROUPS} groups take no turns: expected two or more"
         );
-        // No closure here: a barrier is made where the turns are.
+        // No closure: the barriers are made at the caller's line.
         let mut barriers = Vec::with_capacity(GROUPS);
         for _ in 0..GROUPS {
             barriers.push(NamedBarrier::new(2 * threads));
@@ -42,7 +42,7 @@ impl<const GROUPS: usize> NamedTurns<GROUPS> {
         }
     }
 
-    /// Gives the first turn to group 0. Every group calls it once before its first turn.
+    /// Gives the first turn to group 0. Every group calls it once, before its first turn.
     #[track_caller]
     pub fn begin(self, group: usize) {
         if group + 1 == GROUPS {

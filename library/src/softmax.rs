@@ -1,4 +1,4 @@
-//! Softmax of rows whose elements come block by block.
+//! Online softmax of rows, block by block.
 
 use gluon_lang::lang::prelude::*;
 
@@ -22,7 +22,7 @@ pub struct OnlineSoftmax {
 }
 
 impl OnlineSoftmax {
-    /// Of no scores yet, for `rows` rows. `log2_scale` is log2(e) times the factor of the scores, and positive.
+    /// The empty softmax of `rows` rows. `log2_scale` is log2(e) times the scale of the scores, and positive.
     #[track_caller]
     pub fn new(rows: usize, log2_scale: Scalar<f32>, layout: Slice) -> Self {
         OnlineSoftmax {
@@ -33,7 +33,7 @@ impl OnlineSoftmax {
         }
     }
 
-    /// P of further scores, and the factor that rescales what was accumulated with P so far. A score of -inf is masked.
+    /// Adds a block of scores: returns its P, and the scale of the accumulator so far. A score of -inf is masked.
     #[device]
     pub fn add(&mut self, scores: Tensor<f32>) -> (Tensor<f32>, Tensor<f32>) {
         let max = maximum(self.max, scores.max(1));
@@ -45,12 +45,12 @@ impl OnlineSoftmax {
         (powers, scale)
     }
 
-    /// The largest score of each row, before its factor.
+    /// The largest score of each row, unscaled.
     pub fn max(&self) -> Tensor<f32> {
         self.max
     }
 
-    /// The sum of P of each row: what the accumulated products are divided by.
+    /// The sum of P of each row, the divisor of the accumulator.
     pub fn sum(&self) -> Tensor<f32> {
         self.sum
     }

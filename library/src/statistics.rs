@@ -1,9 +1,9 @@
-//! Mean and variance of rows whose elements come block by block.
+//! Mean and variance of rows, block by block.
 
 use gluon_lang::lang::prelude::*;
 
 /// How many elements each row has, their mean, and the sum of their squared distances from it. Blocks are merged by the formula of Chan,
-/// Golub and `LeVeque` (1979), of which Welford's is the case of one element: it loses nothing where the mean is far from 0, unlike a sum of squares.
+/// Golub and `LeVeque` (1979), of which Welford's is the case of one element: unlike a sum of squares it does not cancel where the mean is far from 0.
 ///
 /// ```text
 /// let mut statistics = RowStatistics::none(ROWS, Slice::new(1, layout));
@@ -18,7 +18,7 @@ pub struct RowStatistics {
 }
 
 impl RowStatistics {
-    /// Of no elements, for `rows` rows.
+    /// The statistics of `rows` rows without elements.
     #[track_caller]
     pub fn none(rows: usize, layout: Slice) -> Self {
         let nothing = zeros([rows], layout);
@@ -29,7 +29,7 @@ impl RowStatistics {
         }
     }
 
-    /// Of the elements of a block of `[rows, columns]` that are `inside`.
+    /// The statistics of the elements of a block `[rows, columns]` that are `inside`.
     #[device]
     pub fn of(block: Tensor<f32>, inside: Tensor<bool>) -> Self {
         let count = select(inside, full_like(block, 1.0), 0.0).sum(1);
@@ -42,7 +42,7 @@ impl RowStatistics {
         }
     }
 
-    /// Of both.
+    /// The statistics of the elements of both.
     #[device]
     pub fn merge(self, other: Self) -> Self {
         let count = self.count + other.count;

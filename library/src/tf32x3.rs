@@ -1,4 +1,4 @@
-//! Products of f32 on tensor cores that have no f32, with both factors in shared memory.
+//! Products of f32 by three products of tf32, with both operands in shared memory.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub struct Tf32Parts {
 }
 
 impl Tf32Parts {
-    /// Room for both parts of tiles of `shape`. In `wgmma` the rows lie along K, as those of f32 must.
+    /// Allocates both parts of tiles of `shape`. Rows are along K: operands of 32 bits are K-major.
     #[track_caller]
     pub fn alloc<const RANK: usize>(shape: [usize; RANK], layout: impl Into<SharedLayout>) -> Self {
         let layout = layout.into();
@@ -30,7 +30,7 @@ impl Tf32Parts {
         }
     }
 
-    /// Splits a tensor and stores both parts. The rest of infinities and NaN is 0.
+    /// Splits a tensor and stores both parts. The small part of infinities and NaN is 0.
     #[track_caller]
     pub fn store(self, x: Tensor<f32>) {
         let (big, small) = x.tf32_parts();
@@ -48,7 +48,7 @@ impl Tf32Parts {
         }
     }
 
-    /// Both with their two dimensions exchanged, as the right factor of a product wants rows along K.
+    /// Both transposed, for operand B stored as `[N, K]`.
     #[must_use]
     #[track_caller]
     pub fn transpose(self) -> Self {
@@ -84,8 +84,8 @@ impl Payload for Tf32Parts {
 /// of the sum of the products' magnitudes.
 ///
 /// `a` is `[M, K]` and `b` is `[K, N]`. `sums` has a layout `Wgmma` whose k is 8. The products are waited for, and added to `sums` by f32
-/// additions: the tensor cores round each sum towards 0, which over many steps along K would cost what the small parts gain. Take 32 or 64 of K at a time,
-/// and two warpgroups, so that one multiplies while the other adds.
+/// additions: the tensor cores round each sum towards 0, which over many steps along K would cost what the small parts gain. Use steps of
+/// 32 or 64 along K, and two warpgroups, so that one multiplies while the other adds.
 ///
 /// A row or column with an infinity comes out as NaN, unlike that of [`mma_v2_tf32x3`]: an infinity times a small part of 0 is NaN.
 #[track_caller]

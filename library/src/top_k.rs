@@ -1,4 +1,4 @@
-//! The largest elements of rows that come block by block.
+//! The largest elements of rows, block by block.
 
 use gluon_lang::lang::prelude::*;
 
@@ -20,7 +20,7 @@ pub fn merge_top_k<T: Numeric>(
 ) -> (Tensor<T>, Tensor<i32>) {
     let k = first.0.shape().first().map_or(1, |k| *k as usize);
     let layout = first.0.layout();
-    // One behind the other, so that a place in both says which list it is from.
+    // Concatenated, so that an index tells which list it is from.
     let values = join(first.0, second.0).transpose().reshape([2 * k]);
     let places = join(first.1, second.1).transpose().reshape([2 * k]);
     let (largest, at) = values.top_k(k, 0);

@@ -49,7 +49,11 @@ fn ctas_of_a_cluster() {
     };
     let text = "kernel @k() warps(4) cluster(8, 1, 1) {\n  return\n}\n";
     check(limit, text, "a cluster of 8x1x1 CTAs");
-    check(limit, text, "take 1 to 4 CTAs; up to 2 fit everywhere");
+    check(
+        limit,
+        text,
+        "use 1 to 4 CTAs; up to 2 run on every GPU of the architecture",
+    );
 }
 
 #[test]
@@ -178,7 +182,7 @@ fn widths_of_an_asynchronous_copy() {
         ASYNC_COPY,
         "no thread can copy 16 bytes at once, the least that an asynchronous copy moves",
     );
-    check(widths, ASYNC_COPY, "a layout that keeps 64 bytes together");
+    check(widths, ASYNC_COPY, "a layout with 64 contiguous bytes");
 }
 
 const MAP: &str = "#s = Nvmma(0, 16)

@@ -1,4 +1,4 @@
-//! What a machine lacks, and what its tools refuse.
+//! Errors of the driver, of ptxas and of disassemblers.
 //!
 //! Each variant is one fact, its text is one clear line, and where there is a help the line ends with it.
 
@@ -35,14 +35,14 @@ pub enum Error {
         /// How many GPUs the driver sees.
         count: usize,
     },
-    /// The GPU's compute capability is none for which code is made.
+    /// No target has the GPU's compute capability.
     UnsupportedGpu {
         /// The GPU's name.
         name: String,
         /// Its compute capability, major and minor.
         capability: (u32, u32),
     },
-    /// No ptxas that can be used; the driver can compile where there is a GPU.
+    /// No usable ptxas; a GPU's driver can compile instead.
     NoPtxas {
         /// Programs that were looked at, each with what is wrong with it.
         rejected: Vec<Candidate>,
@@ -116,7 +116,7 @@ fn write_no_ptxas(f: &mut fmt::Formatter<'_>, rejected: &[Candidate]) -> fmt::Re
         Ok(_) => "usable".to_string(),
         Err(reason) => reason.clone(),
     };
-    // What was named is the only one that was looked at.
+    // `$PTXAS` is the only place searched.
     if let [named] = rejected
         && named.origin == Origin::PtxasVariable
     {
@@ -129,7 +129,7 @@ fn write_no_ptxas(f: &mut fmt::Formatter<'_>, rejected: &[Candidate]) -> fmt::Re
     let what = if rejected.is_empty() {
         "no ptxas"
     } else {
-        "no ptxas that can be used"
+        "no usable ptxas"
     };
     write!(
         f,

@@ -50,7 +50,7 @@ fn listen(stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     thread::spawn(move || {
         let mut said = Vec::new();
         let _ = stream.take(MOST_BYTES).read_to_end(&mut said);
-        // Nobody listens any more to a program that was stopped.
+        // The output of a stopped program is discarded.
         let _ = sender.send(said);
     });
     receiver
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_does_not_end_is_stopped() {
-        // The second is deaf, and the third leaves a child behind that holds the streams.
+        // The second closes its streams, and the third leaves a child that keeps them open.
         for script in [
             "exec sleep 100",
             "exec >&- 2>&-; exec sleep 100",

@@ -1,4 +1,4 @@
-//! What a process of the tool ends with.
+//! Exit codes.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
-//! The forms of messages.
+//! Formats of messages.
 
 use serde::{Deserialize, Serialize};
 
-/// What a diagnostic is turned into.
+/// How a diagnostic is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageFormat {

@@ -27,7 +27,7 @@ impl Remark {
         Remark::new(RemarkLevel::Error, message.into())
     }
 
-    /// Something that is probably not what is wanted.
+    /// Something that is probably unintended.
     pub fn warning(message: impl Into<String>) -> Remark {
         Remark::new(RemarkLevel::Warning, message.into())
     }
@@ -53,7 +53,7 @@ impl Remark {
         self
     }
 
-    /// With a way out.
+    /// With a help.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Remark {
         self.help = Some(help.into());

@@ -27,7 +27,7 @@ pub struct Request {
     pub protocol: u32,
     /// The package that is asked about.
     pub package: PackagePlace,
-    /// How to speak.
+    /// Format, colours and amount of output.
     pub output: OutputOptions,
     /// The device that the command line names.
     pub device: Option<DeviceChoice>,
@@ -52,7 +52,7 @@ pub struct PackagePlace {
     pub overrides: PathBuf,
 }
 
-/// How a verb speaks.
+/// Format, colours and amount of output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputOptions {
     /// Text, one line a diagnostic, or JSON.
@@ -165,12 +165,12 @@ fn size_value(text: &str) -> Result<usize, String> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case")]
 pub enum Verb {
-    /// Name every kernel and variant.
+    /// List every kernel and variant.
     List {
         /// Parts of names; none selects all.
         filters: Vec<String>,
     },
-    /// Trace and lower every variant, and say what is wrong.
+    /// Trace and lower every variant, and report diagnostics.
     Check {
         /// Parts of names; none selects all.
         filters: Vec<String>,
@@ -190,7 +190,7 @@ pub enum Verb {
     Run {
         /// Parts of names; none selects all.
         filters: Vec<String>,
-        /// The order of warps on the emulator, which is then the device.
+        /// The seed of the schedule on the emulator, which is then the device.
         seed: Option<u64>,
     },
     /// Time the launches of cases.
@@ -199,10 +199,10 @@ pub enum Verb {
     Test {
         /// Parts of names; none selects all.
         filters: Vec<String>,
-        /// How many orders of warps cases run in on the emulator, which is then the device: seeds from 0.
+        /// Schedules under which cases run on the emulator, which is then the device: seeds from 0.
         seeds: Option<u64>,
     },
-    /// Break the synchronization of kernels in many ways, and say which ways no run of a case reports.
+    /// Mutate the synchronization of kernels, and report the mutants that no case detects.
     Mutate(MutateRequest),
     /// Compare, write or review snapshots.
     Snapshot {
@@ -241,14 +241,14 @@ pub struct BenchRequest {
     pub record: Option<PathBuf>,
 }
 
-/// What is broken, and how hard it is looked for.
+/// Which mutants are made, and under how many schedules they run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MutateRequest {
     /// Parts of names; none selects all.
     pub filters: Vec<String>,
     /// Names of the kinds of mutation that are made; none selects all.
     pub kinds: Vec<String>,
-    /// How many orders of warps a mutant runs in until it is reported: seeds from 0.
+    /// Schedules under which a mutant runs until it is reported: seeds from 0.
     pub seeds: u64,
     /// Run again what an earlier process with the same harness has run.
     pub fresh: bool,

@@ -18,9 +18,9 @@ pub struct Message<'a> {
     pub level: &'static str,
     /// Where.
     pub spans: Vec<Span>,
-    /// Notes and ways out.
+    /// Notes and helps.
     pub children: Vec<Message<'a>>,
-    /// The same for people.
+    /// The rendered text.
     pub rendered: Option<String>,
 }
 

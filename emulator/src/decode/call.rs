@@ -1,4 +1,4 @@
-//! Calls: the body of the function is inlined; the two functions of the system are steps.
+//! Calls: the body of a function is inlined; the two system functions (`vprintf`, `__assertfail`) are steps.
 
 use super::decoder::{CallError, Decoded, Decoder};
 use super::frame::{Base, Location};
@@ -8,7 +8,7 @@ use crate::program::{
 };
 use ptx::{Body, Call, Func, Operand, Param, Symbol, Visit};
 
-/// Calls inside each other, each of which takes stack of the host while it is inlined.
+/// The deepest nesting of calls: inlining one takes host stack.
 const MAX_CALL_DEPTH: usize = 32;
 /// Steps of a kernel with all calls inlined: a chain of functions that call the next one twice doubles them.
 const MAX_STEPS: usize = 1 << 20;

@@ -51,7 +51,7 @@ impl Decoder<'_> {
         Ok(d)
     }
 
-    /// The number of groups that may stay open, an immediate.
+    /// The number of groups that may stay pending, an immediate.
     pub(crate) fn open_groups(operand: Operand) -> Decoded<u32> {
         match operand {
             Operand::Int(count) if count >= 0 => Ok(count as u32),

@@ -11,7 +11,7 @@ use target::{SM_90A, Target};
 /// The state of decoding one entry.
 pub(crate) struct Decoder<'m> {
     pub(crate) module: &'m Module,
-    /// The machine that the module is for.
+    /// The target of the module.
     pub(crate) machine: &'static Target,
     pub(crate) entry: &'m Entry,
     pub(crate) steps: Vec<Step>,
@@ -31,13 +31,13 @@ pub(crate) struct Decoder<'m> {
     pub(crate) const_image: Vec<u8>,
     /// Places of variables of the module that were used.
     pub(crate) globals: HashMap<u32, Location>,
-    /// The instruction at hand.
+    /// The current instruction.
     pub(crate) statement: u32,
     pub(crate) guard: (u32, u32),
     pub(crate) is_lead: bool,
 }
 
-/// What decoding an instruction gives: an error is a sentence.
+/// The result of decoding an instruction; an error is a sentence.
 pub(crate) type Decoded<T = ()> = Result<T, String>;
 
 impl<'m> Decoder<'m> {
@@ -81,7 +81,7 @@ impl<'m> Decoder<'m> {
         Ok(())
     }
 
-    /// Appends a step under the guard of the instruction at hand.
+    /// Appends a step under the guard of the current instruction.
     pub(crate) fn push(&mut self, op: Op) {
         let (guard, flip) = self.guard;
         let call = self.frames.last().map_or(NONE, |frame| frame.call);
@@ -101,7 +101,7 @@ impl<'m> Decoder<'m> {
         self.is_lead = false;
     }
 
-    /// Appends a step that prepares the one that stands for the instruction.
+    /// Appends a step before the one that counts as the instruction.
     pub(crate) fn push_before(&mut self, op: Op) {
         self.is_lead = false;
         self.push(op);

@@ -221,9 +221,9 @@ fn ternary(i: &Ternary) -> Option<Plan> {
     }
 }
 
-/// What is said of an operation that is not there.
+/// The error of an unsupported operation.
 pub(super) fn no_such(op: &str, ty: Type) -> String {
-    format!("the emulator has no such {op} on .{}", ty.text())
+    format!("the emulator does not support this {op} on .{}", ty.text())
 }
 
 const FLUSH: fn() -> Exec = || lanes!(|a: f32| -> f32 { single::flush(a) });

@@ -4,7 +4,7 @@ use crate::program::{AccessSpace, File};
 use ptx::{Body, Param, Reg};
 use std::collections::HashMap;
 
-/// Where a symbol lies: its state space and its address there.
+/// The state space and address of a symbol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location {
     pub(crate) space: AccessSpace,
@@ -50,7 +50,7 @@ pub(crate) struct Register {
 pub(crate) struct Frame<'m> {
     pub(crate) body: &'m Body,
     pub(crate) params: &'m [Param],
-    /// The registers that its instructions name; others that it declares cost nothing.
+    /// The registers that its instructions use; other declared ones are not allocated.
     pub(crate) registers: HashMap<Reg, Register>,
     pub(crate) label_base: u32,
     pub(crate) param_places: Vec<Location>,

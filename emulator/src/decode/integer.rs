@@ -176,7 +176,7 @@ impl Decoder<'_> {
             exec.ok_or_else(|| format!("the emulator has no {} on .{}", i.op.text(), ty.text()))?;
         if i.relu || i.sat && !(ty == Type::S32 && matches!(i.op, BinaryOp::Add | BinaryOp::Sub)) {
             return Err(format!(
-                "the emulator has no such modifier of {} on .{}",
+                "the emulator does not support this modifier of {} on .{}",
                 i.op.text(),
                 ty.text()
             ));

@@ -104,7 +104,7 @@ impl Visit<MbarrierWait> for Decoder<'_> {
             i.addr,
             None,
         )?;
-        // How long a thread may be suspended is a matter of time, of which the machine knows nothing.
+        // The suspend-time hint is ignored: the emulator does not model time.
         if let Some(time) = i.hint {
             self.source(time, Type::U32)?;
         }

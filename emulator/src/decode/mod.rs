@@ -197,7 +197,7 @@ impl<'m> Decoder<'m> {
     }
 }
 
-/// Races are looked for granule by granule, which must not be larger than what one thread writes beside another.
+/// Races are detected per granule, which must not be larger than the smallest access, lest neighbours share one.
 fn granule_bits(steps: &[Step], is_there: impl Fn(AccessSpace) -> bool) -> u32 {
     let may_be = |space: AccessSpace| space == AccessSpace::Generic || is_there(space);
     let bytes = steps.iter().filter_map(|step| match &step.op {

@@ -178,7 +178,7 @@ impl Visit<Slct> for Decoder<'_> {
 }
 
 impl Decoder<'_> {
-    /// A cache policy: the machine has no caches, so any value will do.
+    /// A cache policy: the emulator has no caches, and ignores its value.
     pub(crate) fn policy(&mut self, dst: Dest) -> Decoded {
         let a = self.source(Operand::Int(0), Type::B64)?;
         let d = self.target(dst, Type::B64)?;

@@ -1,7 +1,7 @@
 //! Registers that may be read before they are written.
 //!
-//! Most registers are written on every path before they are read, which one look at the code proves; only the
-//! others cost anything at run time.
+//! Most registers are written on every path before they are read, which a dataflow analysis proves; only the others are checked at run
+//! time.
 
 use super::decoder::Decoder;
 use super::uses::{Use, Uses};

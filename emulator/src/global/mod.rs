@@ -1,4 +1,4 @@
-//! Device memory: allocations at made-up addresses with gaps between them.
+//! Device memory: allocations at virtual addresses with gaps between them.
 
 mod allocation;
 mod bytes;
@@ -10,7 +10,7 @@ pub(crate) use map::AllocationMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The first device address. Real ones look alike, and small integers never pass for pointers.
+/// The first device address. It resembles real ones, and small integers are never valid pointers.
 const FIRST_ADDRESS: u64 = 0x7000_0000_0000;
 /// What allocations are aligned to; `cudaMalloc` promises 256.
 const ALIGNMENT: u64 = 512;

@@ -1,4 +1,4 @@
-//! The 16-bit formats, quickly: these run for every lane of every access.
+//! Fast conversions of the 16-bit formats, which run for every lane of every access.
 
 use super::Mode;
 use super::format::Format;

@@ -73,7 +73,7 @@ fn unknown_instructions_are_named() {
     let error = program(".visible .entry k()\n{\n.reg .b32 %r<2>;\n.reg .f32 %f<2>;\nadd.sat.u32 %r0, %r1, %r1;\nret;\n}\n").unwrap_err();
     assert_eq!(
         error.message,
-        "the emulator has no such modifier of add on .u32"
+        "the emulator does not support this modifier of add on .u32"
     );
     assert_eq!(error.ptx, "add.sat.u32 %r0, %r1, %r1;");
 }

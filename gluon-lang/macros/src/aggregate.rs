@@ -26,7 +26,7 @@ pub(crate) fn expand(item: &DeriveInput) -> syn::Result<Tokens> {
         Data::Union(data) => {
             return Err(syn::Error::new(
                 data.union_token.span,
-                "a union cannot say what it holds",
+                "a union cannot be an `Aggregate`: its active field is unknown",
             ));
         }
     };

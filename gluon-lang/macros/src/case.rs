@@ -43,7 +43,7 @@ impl Parse for Arguments {
             if name != "sizes" {
                 return Err(syn::Error::new(
                     name.span(),
-                    "a case says `sizes(n = [1_000, 1 << 20])`, or nothing",
+                    "expected `sizes(n = [1_000, 1 << 20])`, or nothing",
                 ));
             }
             let list;
@@ -91,7 +91,7 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
 
 fn check(f: &ItemFn) -> syn::Result<()> {
     if !f.sig.generics.params.is_empty() {
-        let message = "a case is not generic: it names the instances that it launches";
+        let message = "a case is not generic: name the instances that it launches";
         return Err(syn::Error::new_spanned(&f.sig.generics, message));
     }
     if f.sig.inputs.len() != 1 {

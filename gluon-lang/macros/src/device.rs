@@ -53,7 +53,7 @@ pub(crate) fn check_attributes(attributes: &[Attribute]) -> syn::Result<()> {
     match attributes.iter().find(is_ours) {
         Some(second) => Err(syn::Error::new_spanned(
             second,
-            "a function is a kernel or a device function, and says so once",
+            "a function has one attribute `#[kernel]` or `#[device]`",
         )),
         None => Ok(()),
     }

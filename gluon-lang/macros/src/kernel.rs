@@ -47,7 +47,7 @@ impl Arguments {
             if slot.is_some() {
                 return Err(syn::Error::new(
                     name.span(),
-                    format!("`{name}` is said twice"),
+                    format!("`{name}` is given twice"),
                 ));
             }
             *slot = Some(input.parse()?);
@@ -79,7 +79,7 @@ impl Arguments {
             }
             _ => Err(syn::Error::new(
                 name.span(),
-                "a kernel says `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128`, `min_ctas_per_sm = 2`, `cluster = [2, 1, 1]` or `cooperative`",
+                "expected `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128`, `min_ctas_per_sm = 2`, `cluster = [2, 1, 1]` or `cooperative`",
             )),
         }
     }
@@ -90,7 +90,7 @@ impl Arguments {
         if let Some(word) = self.denied.iter().find(|w| !is_known(w)) {
             return Err(syn::Error::new(
                 word.span(),
-                "what can be denied is `conversions`, `uncoalesced`, `bank_conflicts` and `spills`",
+                "expected `conversions`, `uncoalesced`, `bank_conflicts` and `spills`",
             ));
         }
         let fields = WORDS.map(|word| {
@@ -134,14 +134,14 @@ fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {
     if let ReturnType::Type(_, ty) = &f.sig.output {
         return Err(syn::Error::new_spanned(
             ty,
-            "a kernel returns nothing; it stores its results through a `Ptr`",
+            "a kernel returns nothing; store its results through a `Ptr`",
         ));
     }
     let mut generics = f.sig.generics.params.iter();
     if let Some(lifetime) = generics.find(|p| matches!(p, GenericParam::Lifetime(_))) {
         return Err(syn::Error::new_spanned(
             lifetime,
-            "a kernel borrows nothing from the host",
+            "a kernel has no lifetimes: its parameters are values, `Ptr` and `TensorMap`",
         ));
     }
     if f.sig.inputs.len() > 32 {
@@ -153,7 +153,7 @@ fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {
     match arguments.instances.first() {
         Some(instance) if f.sig.generics.params.is_empty() => Err(syn::Error::new_spanned(
             instance,
-            "this kernel is not generic, so it has only one instance",
+            "this kernel is not generic and has one instance: remove `instances(..)`",
         )),
         _ => Ok(()),
     }
@@ -174,7 +174,7 @@ fn take_params(f: &mut ItemFn) -> syn::Result<Params> {
         let FnArg::Typed(param) = input else {
             return Err(syn::Error::new_spanned(
                 input,
-                "a kernel is a function of its own, without `self`",
+                "a kernel is a free function, without `self`",
             ));
         };
         take_param(param, &mut params)?;
@@ -186,7 +186,7 @@ fn take_param(param: &mut PatType, params: &mut Params) -> syn::Result<()> {
     let Pat::Ident(ident) = &*param.pat else {
         return Err(syn::Error::new_spanned(
             &param.pat,
-            "a parameter of a kernel has a plain name",
+            "a parameter of a kernel is a name, not a pattern",
         ));
     };
     let name = ident.ident.unraw().to_string();
@@ -260,13 +260,13 @@ fn block(attribute: &Attribute, param: &Ident) -> syn::Result<Tokens> {
         (
             2,
             quote!(set_block),
-            "`#[block([64, 64], Nvmma::B128)]`: the elements of one copy, and how they lie in shared memory",
+            "`#[block([64, 64], Nvmma::B128)]`: the block of one copy and its layout in shared memory",
         )
     } else {
         (
             3,
             quote!(set_im2col),
-            "`#[im2col(4, [128, 64], Nvmma::B128)]`: the tensor's dimensions, the pixels and channels of one copy, and how they lie in shared memory",
+            "`#[im2col(4, [128, 64], Nvmma::B128)]`: the tensor's rank, the pixels and channels of one copy and their layout in shared memory",
         )
     };
     if list.len() != wanted {
@@ -288,7 +288,7 @@ fn promised(attribute: &Attribute) -> syn::Result<Option<Expr>> {
     {
         return Err(syn::Error::new_spanned(
             literal,
-            "what every launch promises is a power of two",
+            "a divisor that launches promise is a power of two",
         ));
     }
     Ok(Some(number))

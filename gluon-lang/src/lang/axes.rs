@@ -4,9 +4,9 @@ use std::ops::RangeFull;
 
 /// Dimensions by their numbers, from 0: one as `1`, several as `(0, 2)`, all as `..`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not number a dimension",
-    label = "expected the dimension to go along, a host `usize`",
-    note = "several dimensions are a tuple, as `(0, 1)`, and all of them `..`; `max` and `min` of a tensor go along dimensions: of two values, element by element, these are `maximum` and `minimum`"
+    message = "`{Self}` is no dimension",
+    label = "expected a dimension, a host `usize`",
+    note = "write several dimensions as a tuple, `(0, 1)`, and all of them as `..`; `max` and `min` of a tensor reduce along dimensions; the elementwise ones are `maximum` and `minimum`"
 )]
 pub trait Axis {
     /// The numbers.

@@ -88,7 +88,7 @@ comparison_trait! {
     /// `==` and `!=` in a kernel.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` and `{R}` cannot be compared in a kernel",
-        note = "values of the kernel compare with values of their element type and with host numbers; host values with values of their own type (or by method: `a.eq(&b)`)"
+        note = "compare runtime values with values of their element type or host numbers, host values with values of their own type (or by method: `a.eq(&b)`)"
     )]
     KernelEq, PartialEq,
     /// `==`
@@ -101,7 +101,7 @@ comparison_trait! {
     /// `<`, `<=`, `>` and `>=` in a kernel.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` and `{R}` cannot be compared in a kernel",
-        note = "values of the kernel compare with values of their element type and with host numbers; host values with values of their own type (or by method: `a.lt(&b)`)"
+        note = "compare runtime values with values of their element type or host numbers, host values with values of their own type (or by method: `a.lt(&b)`)"
     )]
     KernelOrd, PartialOrd,
     /// `<`

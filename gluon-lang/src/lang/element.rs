@@ -81,7 +81,7 @@ pub trait Float: Numeric {
 
 /// A host value that can stand where an element of type `T` is wanted. Integers must fit, or the kernel is refused.
 #[diagnostic::on_unimplemented(
-    message = "a host `{Self}` cannot stand for an element of type `{T}`",
+    message = "a host `{Self}` cannot become an element of type `{T}`",
     note = "integers mix with integers and floats, floats with floats, and a `bool` with booleans"
 )]
 pub trait HostValue<T: Element>: Copy {
@@ -113,7 +113,7 @@ pub trait HostInt: Copy {
 #[diagnostic::on_unimplemented(
     message = "elements of type `{Self}` and `{T}` do not mix",
     label = "this is a value of `{Self}`",
-    note = "cast one side: `x.cast::<{T}>()`; only i32 and u32 widen by themselves, on the right of a 64-bit integer; a literal that nothing else decides is an f64 or i32, so write `1.0_f32`"
+    note = "cast one side: `x.cast::<{T}>()`; only i32 and u32 widen by themselves, on the right of a 64-bit integer; a literal without another type is an f64 or i32: write `1.0_f32`"
 )]
 pub trait WidensTo<T: Element>: Element {}
 

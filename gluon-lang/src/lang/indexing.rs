@@ -34,14 +34,14 @@ macro_rules! not_indexed {
 not_indexed! {
     /// What would index a tensor: nothing does.
     TensorIndex
-        "the elements of a tensor have no index in a kernel"
-        "they lie in the registers of many threads: `x.gather(indices, axis)` takes some, `select(at == i, x, 0).sum(0)` takes one, `split` and `reshape` take halves": Tensor;
+        "a tensor cannot be indexed in a kernel"
+        "its elements are in the registers of many threads: write `x.gather(indices, axis)` for some, `select(at == i, x, 0).sum(0)` for one, `slice` or `chunks` for a part": Tensor;
     /// What would index a pointer: nothing does.
     PointerIndex
-        "a pointer of a kernel has no index"
-        "`p.at(i).load()` reads the element `i` further, and `p.at(i).store(value)` writes it": Ptr Pointers;
+        "a pointer cannot be indexed in a kernel"
+        "write `p.at(i).load()` and `p.at(i).store(value)`": Ptr Pointers;
     /// What would index a tile of shared memory: nothing does.
     TileIndex
-        "a tile of shared memory has no index in brackets"
-        "`tile.index(i)` is a view of its row `i`, and `load` and `store` move its elements": Smem;
+        "a tile of shared memory cannot be indexed in brackets"
+        "write `tile.index(i)` for a view of its row `i`; `load` and `store` access its elements": Smem;
 }

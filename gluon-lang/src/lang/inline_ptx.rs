@@ -18,8 +18,8 @@ pub enum PtxOperand {
 
 /// What can be handed to inline PTX: scalars, tensors and tiles of shared memory, or a tuple of them.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be handed to inline PTX",
-    note = "hand over scalars, tensors and tiles, these by `tile.read_by_ptx()` and the like, or a tuple of up to six of them"
+    message = "`{Self}` cannot be an operand of inline PTX",
+    note = "pass scalars, tensors, tiles (`tile.read_by_ptx()` and the like), or a tuple of up to six of them"
 )]
 pub trait PtxOperands {
     /// The operands with what they are.
@@ -72,8 +72,8 @@ impl<T: Element> Smem<T> {
 
 /// What inline PTX can give: a scalar or tensor, or a tuple of them.
 #[diagnostic::on_unimplemented(
-    message = "inline PTX cannot give `{Self}`",
-    note = "it gives scalars and tensors, or a tuple of up to four of them"
+    message = "inline PTX cannot return `{Self}`",
+    note = "its results are scalars and tensors, or a tuple of up to four of them"
 )]
 pub trait PtxResults: Sized {
     /// The element types.

@@ -5,10 +5,10 @@ use super::trace::{self, here};
 use super::{Element, Scalar, Tensor};
 use ir::entity::Value;
 
-/// What a function of elements gives: a scalar, or a tuple of two to four.
+/// What an elementwise function gives: a scalar, or a tuple of two to four.
 #[diagnostic::on_unimplemented(
-    message = "a function of elements cannot give `{Self}`",
-    note = "it gives a scalar of the kernel, or a tuple of two to four; of a host number one makes a scalar: `scalar(1.0_f32)`"
+    message = "an elementwise function cannot return `{Self}`",
+    note = "return a scalar of the kernel, or a tuple of two to four; make one of a host number by `scalar(1.0_f32)`"
 )]
 pub trait Mapped: Copy {
     /// The tensors made of all its results.

@@ -74,7 +74,7 @@ fn scaled<T: ScaledFactor>(factor: Tensor<T>, scales: Tensor<E8m0>, axis: usize)
         return Tensor::wrap(trace::poison(here()));
     }
     let of_scales = shape.with(axis, shape[axis] / GROUP);
-    let what = format!("the scales of a factor of {shape} with groups along dimension {axis}");
+    let what = format!("the scales of an operand of {shape} with groups along dimension {axis}");
     if !trace::has_shape(scales.value(), &of_scales, &what, here()) {
         return Tensor::wrap(trace::poison(here()));
     }

@@ -6,7 +6,7 @@ use ir::entity::Value;
 
 /// What can stand beside a tensor of `T`: tensors, scalars and host numbers.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not go together with elements of type `{T}`",
+    message = "`{Self}` does not mix with elements of type `{T}`",
     label = "expected a tensor, a scalar or a host number for `{T}`",
     note = "cast first: `x.cast::<{T}>()`"
 )]
@@ -38,7 +38,7 @@ impl<T: Element, U: WidensTo<T>> Operand<T> for Tensor<U> {
 
 /// What can stand where a scalar of `T` is wanted: a scalar or a host number.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not stand for one `{T}`",
+    message = "`{Self}` is no single `{T}`",
     label = "expected a scalar or a host number for `{T}`"
 )]
 pub trait ScalarOperand<T: Element>: Operand<T> {}
@@ -69,8 +69,8 @@ impl<T: Element> Handle for Tensor<T> {
 
 /// Two operands of which at least one is a value of the kernel: the element type they agree on, and the result.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` and `{B}` do not go together",
-    note = "both have one element type: cast first, `x.cast::<f32>()`; of host numbers one says its type, `1.0_f32`"
+    message = "`{Self}` and `{B}` do not mix",
+    note = "give both one element type: cast first, `x.cast::<f32>()`; of two host numbers, write the type of one, `1.0_f32`"
 )]
 pub trait Mix<B> {
     /// The element type.
@@ -136,7 +136,7 @@ mixed_host_numbers!(bool i8 i16 i32 i64 u8 u16 u32 u64 half::f16 half::bf16 f32 
 
 /// What can stand right of a scalar of `T`, and what that gives.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not go together with elements of type `{T}`",
+    message = "`{Self}` does not mix with elements of type `{T}`",
     label = "expected a tensor, a scalar or a host number for `{T}`",
     note = "cast first: `x.cast::<{T}>()`"
 )]
@@ -164,8 +164,8 @@ impl<T: Element, U: WidensTo<T>> WithScalar<T> for Tensor<U> {
 
 /// A boolean that chooses between two operands.
 #[diagnostic::on_unimplemented(
-    message = "a choice wants booleans of the kernel, not `{Self}`",
-    note = "a host `bool` chooses with `if`"
+    message = "`select` takes booleans of the kernel, not `{Self}`",
+    note = "for a host `bool` write `if`"
 )]
 pub trait Condition {
     /// What a choice gives between operands of element type `T` that together are an `O`.

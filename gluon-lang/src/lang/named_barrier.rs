@@ -6,7 +6,7 @@ use ir::ops::sync;
 
 /// A barrier of the hardware (PTX `bar.sync`, `bar.arrive`) that synchronizes the warps of some partitions of
 /// [`warp_specialize`](super::warp_specialize): cheaper than an [`Mbarrier`](super::Mbarrier), since no thread polls, and
-/// without phases. Of the barriers of a CTA one is of all its threads, one of each partition, and the rest are for these.
+/// without phases. Of the barriers of a CTA one is for all its threads, one of each partition, and the rest are for these.
 ///
 /// ```text
 /// let turn = NamedBarrier::new(2 * 128);

@@ -64,7 +64,7 @@ impl<T: Element> ParamHandle for TensorMap<T> {
 
 /// What can say how the blocks of a tensor map lie in shared memory.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how a block lies in shared memory",
+    message = "`{Self}` is no layout of a block in shared memory",
     note = "write `Nvmma::B128` (or `B64`, `B32`, `PLAIN`), or a whole layout"
 )]
 pub trait BlockLayout {

@@ -10,7 +10,7 @@ use ir::ops::create::Const;
 
 /// What can move a pointer: integers of 32 or 64 bits, or a host integer. They count elements, not bytes.
 #[diagnostic::on_unimplemented(
-    message = "a pointer cannot be moved by `{Self}`",
+    message = "`{Self}` is no offset of a pointer",
     note = "an offset is a scalar or tensor of i32, i64, u32 or u64, or a host integer; cast first"
 )]
 pub trait Offset {

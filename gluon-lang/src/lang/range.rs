@@ -10,7 +10,7 @@ use ir::entity::Value;
 
 /// The indices of a loop of the kernel: from `low` below `high` by `step`.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a range does nothing until a `for` goes over it"]
+#[must_use = "a range does nothing until a `for` iterates over it"]
 pub struct Range<T> {
     values: RangeValues,
     index: PhantomData<*const T>,
@@ -39,8 +39,8 @@ pub(crate) enum Direction {
 /// Two ends of a range: scalars of one integer type of 32 or 64 bits, or host integers. Host integers take the type of
 /// the other end, and together that of the host, `i32` for `usize`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` and `{H}` are not the ends of a range",
-    note = "both ends are scalars of one type of i32, i64, u32 and u64, or host integers"
+    message = "`{Self}` and `{H}` are not the bounds of a range",
+    note = "both bounds are scalars of one type (i32, i64, u32 or u64) or host integers"
 )]
 pub trait RangeEnds<H> {
     /// The type of the index.
@@ -102,7 +102,7 @@ impl<T> Range<T> {
 
 /// The indices of a [`Range`] from the last to the first.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a range does nothing until a `for` goes over it"]
+#[must_use = "a range does nothing until a `for` iterates over it"]
 pub struct Reversed<T>(Range<T>);
 
 impl<T: Index> Range<T> {
@@ -127,8 +127,8 @@ impl<T: Index> Range<T> {
 
 /// What a `for` in a kernel can go over: host iterators, and [`Range`].
 #[diagnostic::on_unimplemented(
-    message = "a `for` in a kernel cannot go over `{Self}`",
-    note = "`range(low, high)` makes a loop of the kernel; host iterators unroll"
+    message = "a `for` in a kernel cannot iterate over `{Self}`",
+    note = "write `range(low, high)` for a runtime loop; host iterators unroll"
 )]
 pub trait IntoLoop {
     /// Follows the loop.
@@ -172,8 +172,8 @@ impl<T: Index> IntoLoop for Reversed<T> {
 /// What may stand left of the `..` that a `for` goes over, with an `H` on its right: host values. Loops of the kernel go
 /// over [`range`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}..{H}` is a range of the host, whose loop unrolls, and its ends are not host values of one type",
-    label = "for a loop of the kernel write `range(low, high)`"
+    message = "`{Self}..{H}` is a host range, whose loop unrolls, and its bounds are not host values of one type",
+    label = "for a runtime loop write `range(low, high)`"
 )]
 pub trait HostEnd<H> {
     /// The type of the items.

@@ -11,7 +11,7 @@ use ir::{TensorMapMode, TensorMapType};
 /// Steps between the elements of a tensor in global memory: one number of elements for each dimension but the last, the
 /// slowest first. `()` for a tensor of one dimension.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say how the rows of a tensor follow one another",
+    message = "`{Self}` is no list of strides of a tensor",
     note = "write `[stride]` or `(plane, row)`: an i64 or i32 of the kernel or a host integer for each dimension but the last"
 )]
 pub trait Strides {

@@ -14,7 +14,7 @@ use layout::{Dims, SharedLayout};
 /// Coordinates may be negative and beyond the end: what is outside of the tensor is zero to a load and nothing to a store.
 /// The last one is a multiple of 16 bytes (TK0028 where it is a constant).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say where a block begins",
+    message = "`{Self}` is no list of coordinates of a block",
     note = "write `[row, column]` or `(row, 0)`: one i32 of the kernel or host integer for each dimension"
 )]
 pub trait Coordinates {

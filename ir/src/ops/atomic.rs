@@ -131,7 +131,7 @@ impl OpRules for AtomicCas {
                 format!("there is no atomic compare-and-swap for {elem}"),
             )
             .typed(self.ptr, func.ty(self.ptr))
-            .help("it exists for elements of 16, 32 and 64 bits")),
+            .help("use elements of 16, 32 or 64 bits")),
         }
     }
     answers!(effects(GLOBAL_RMW), scratch);
@@ -194,7 +194,7 @@ impl OpRules for AtomicStore {
                     self.semantics
                 ),
             )
-            .help("a store has nothing to acquire: acquire with the load or read-modify-write that waits for it"));
+            .help("write `.release()` or `.relaxed()`; the load or read-modify-write that reads the store acquires"));
         }
         data_of(
             func,
@@ -300,7 +300,8 @@ fn check_scatter(
             return Err(OpError::new(
                 Code::ElementMismatch,
                 format!("there is no atomic `{op}` for {elem}"),
-            ));
+            )
+            .help(help_for(op)));
         }
     }
     check_mask(func, "atomic_scatter", indices, mask)?;
@@ -310,13 +311,13 @@ fn check_scatter(
 /// Which element types an operation exists for.
 fn help_for(op: AtomicOp) -> &'static str {
     match op {
-        AtomicOp::Add => "it exists for integers of 32 and 64 bits, f16, bf16, f32 and f64",
+        AtomicOp::Add => "use integers of 32 or 64 bits, f16, bf16, f32 or f64",
         AtomicOp::Min | AtomicOp::Max => {
-            "it exists for integers of 32 and 64 bits, f32 and f64; wider elements, or a loop over `atomic_cas`, do the rest"
+            "use integers of 32 or 64 bits, f32 or f64, or a loop over `atomic_cas`"
         }
-        AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => "it exists for integers of 32 and 64 bits",
+        AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => "use integers of 32 or 64 bits",
         AtomicOp::Exchange => {
-            "it exists for integers of 32 and 64 bits, f32 and f64; `atomic_cas` takes 16 bits too"
+            "use integers of 32 or 64 bits, f32 or f64; `atomic_cas` takes 16 bits too"
         }
     }
 }
@@ -331,7 +332,7 @@ pub(super) fn check_load(what: &str, semantics: Semantics) -> Result<(), OpError
         format!("an atomic {what} is acquire or relaxed, not {semantics}"),
     )
     .help(format!(
-        "a {what} has nothing to release: release with the store or read-modify-write that others wait for"
+        "write `.acquire()` or `.relaxed()`; the store or read-modify-write that a {what} reads releases"
     )))
 }
 

@@ -32,13 +32,13 @@ fn check_pointer(func: &Func, op: &str, ptr: Value) -> Result<DType, OpError> {
         Type::Scalar(Elem::Ptr(pointee)) => Ok(*pointee),
         _ => Err(OpError::new(
             Code::ElementMismatch,
-            format!("`{op}` wants a pointer to the first of the elements, this is {ty}"),
+            format!("`{op}` takes a pointer to the first element, not {ty}"),
         )
         .typed(ptr, ty)),
     }
 }
 
-/// The view holds elements of the pointer's type, one after the other, in whole multiples of TMA's alignment.
+/// The view is contiguous, of the pointer's element type, and a multiple of the bytes that a bulk copy moves.
 fn check_run<'f>(
     func: &'f Func,
     op: &str,
@@ -49,7 +49,7 @@ fn check_run<'f>(
     let s = descriptor(func, op, view)?;
     if s.elem != pointee.into() {
         let message = format!(
-            "`{op}` moves elements as they are, and {} does not point to those of {s}",
+            "`{op}` does not convert elements, and {} does not point to those of {s}",
             func.ty(ptr)
         );
         return Err(OpError::new(Code::ElementMismatch, message)
@@ -60,7 +60,7 @@ fn check_run<'f>(
     Ok(s)
 }
 
-/// The elements of the view follow one another, and its bytes are a multiple of what a bulk copy counts in.
+/// The view is contiguous, and its bytes are a multiple of those that a bulk copy moves.
 pub(super) fn check_together(
     func: &Func,
     op: &str,
@@ -78,27 +78,32 @@ pub(super) fn check_together(
         } else {
             "each CTA's part of "
         };
-        let message = format!("`{op}` moves multiples of {unit} bytes, and {whose}{s} has {bytes}");
-        return Err(OpError::new(Code::AccessWidth, message).typed(view, s));
+        let message =
+            format!("`{op}` copies multiples of {unit} bytes, and {whose}{s} has {bytes}");
+        let help = format!(
+            "make the tile a multiple of {unit} bytes, and copy a part of it by `.count(n)`"
+        );
+        return Err(OpError::new(Code::AccessWidth, message)
+            .typed(view, s)
+            .help(help));
     }
     match follow_one_another(s, unit) {
         Ok(true) => Ok(()),
         Err(error) => Err(OpError::new(Code::InvalidLayout, error.to_string())),
         Ok(false) => Err(OpError::new(
             Code::LayoutMismatch,
-            format!("`{op}` moves elements that lie one after the other, and those of {s} do not"),
+            format!("`{op}` copies contiguous elements, and those of {s} are not contiguous"),
         )
         .typed(view, s)
         .help(if s.layout.ctas() == 1 {
-            "allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, and take whole rows of it"
+            "allocate it unswizzled, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, and copy whole rows of it"
         } else {
-            "allocate it in plain rows, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, of which each CTA has whole ones that follow one another"
+            "allocate it unswizzled, `Swizzled::plain([0])` or `Swizzled::plain([1, 0])`, with CTA bases that give each CTA consecutive whole rows"
         })),
     }
 }
 
-/// Do the elements of a view, or of each CTA's part of it, follow one another in row-major order, and lie so from a multiple of
-/// `unit` bytes on?
+/// Is a view, or each CTA's part of it, contiguous in row-major order, and aligned to `unit` bytes?
 fn follow_one_another(s: &SmemType, unit: u32) -> Result<bool, LayoutError> {
     let part = s.part()?;
     let places = Places::new(&s.layout, &s.alloc_shape)?;
@@ -135,8 +140,8 @@ fn is_run(part: &[u32], shape: &[u32]) -> bool {
     cut.is_none_or(|cut| part[..cut].iter().all(|&size| size == 1))
 }
 
-/// A number of elements: an i32, whole units of a bulk copy, and no more than there are. What is known while tracing is
-/// checked here, the rest where the kernel runs.
+/// Checks a count of elements: an i32, in whole units of a bulk copy, at most `most`. Constants are checked here, runtime values
+/// when the kernel runs.
 pub(super) fn check_count(
     func: &Func,
     op: &str,
@@ -151,25 +156,35 @@ pub(super) fn check_count(
     if *ty != Type::Scalar(Elem::I32) {
         return Err(OpError::new(
             Code::ElementMismatch,
-            format!("a number of elements is an i32, not {ty}"),
+            format!("a count of elements is an i32, not {ty}"),
         )
         .typed(count, ty));
     }
     let Some(known) = func.constant_int(count) else {
         return Ok(());
     };
-    let wrong = |code, message| Err(OpError::new(code, message).origin(count, "this number"));
+    let wrong = |code, message, help: String| {
+        Err(OpError::new(code, message)
+            .origin(count, "this count")
+            .help(help))
+    };
+    let unit = func.target.tensor_map.unit_bytes;
     if known <= 0 || most.is_some_and(|most| known > i128::from(most)) {
-        let most = most.map_or(String::new(), |most| format!(" of at most {most}"));
-        let message = format!("`{op}` moves a number of elements{most}, not {known}");
-        return wrong(Code::ConstantRange, message);
+        let bound = most.map_or("at least 1".to_owned(), |most| format!("1 to {most}"));
+        let message = format!("`{op}` copies {bound} elements of this tile, not {known}");
+        return wrong(
+            Code::ConstantRange,
+            message,
+            format!("count {bound} elements"),
+        );
     }
     if !is_whole_units(func, known, elem_bytes) {
         let message = format!(
-            "`{op}` moves multiples of {} bytes, and {known} elements of {elem_bytes} bytes are none",
-            func.target.tensor_map.unit_bytes
+            "`{op}` copies multiples of {unit} bytes, and {known} elements of {elem_bytes} bytes are {} bytes",
+            known * i128::from(elem_bytes)
         );
-        return wrong(Code::AccessWidth, message);
+        let help = format!("count multiples of {} elements", unit / elem_bytes);
+        return wrong(Code::AccessWidth, message, help);
     }
     Ok(())
 }

@@ -103,13 +103,13 @@ impl OpRules for Bitcast {
             return Err(OpError::new(
                 Code::ElementMismatch,
                 format!(
-                    "a bitcast keeps the width: {elem} has {} bits, {to} has {}",
+                    "a bitcast keeps the width, and {elem} has {} bits, {to} {}",
                     elem.bits(),
                     to.bits()
                 ),
             )
             .typed(self.operand, from)
-            .help("`cast` changes the width, and keeps the number instead of the bits"));
+            .help("use `cast`, which converts the number to another width"));
         }
         Ok(smallvec![from.with_elem(to)])
     }

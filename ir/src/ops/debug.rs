@@ -50,12 +50,12 @@ impl OpRules for Hint {
                 ),
             )
             .typed(self.operand, ty)
-            .help("a 1 promises nothing for its dimension"));
+            .help("write 1 for a dimension without a promise"));
         }
         if self.values.contains(&0) {
             return Err(OpError::new(
                 Code::HintMismatch,
-                format!("`{}` of 0 says nothing", self.kind),
+                format!("`{}` of 0 states no fact", self.kind),
             ));
         }
         let is_indexing = ty.elem().is_some_and(|e| e.is_int() || e.is_ptr());
@@ -63,7 +63,7 @@ impl OpRules for Hint {
             return Err(OpError::new(
                 Code::HintMismatch,
                 format!(
-                    "`{}` is about integers and pointers, this is {ty}",
+                    "`{}` applies to integers and pointers, this is {ty}",
                     self.kind
                 ),
             ));

@@ -1,6 +1,6 @@
 //! Products of tiles in registers: by the tensor cores of each warp (PTX `mma.sync`), and element by element.
 //!
-//! Both want the factors where the accumulator needs them: the layout `DotOperand` of the accumulator's. Then every thread holds
+//! Both want operands A and B in the layout `DotOperand` of the accumulator's. Then every thread holds
 //! what its own elements of the accumulator are made of, and nothing moves.
 
 use smallvec::smallvec;
@@ -22,9 +22,9 @@ define_op! {
     pub struct MmaV2 = "mma_v2" {
         /// What 32-bit floats count as.
         precision: InputPrecision,
-        /// Left factor, in the layout `DotOperand(0, ..)` of the accumulator's.
+        /// Operand A, in the layout `DotOperand(0, ..)` of the accumulator's.
         a: Value,
-        /// Right factor, in the layout `DotOperand(1, ..)` of the accumulator's.
+        /// Operand B, in the layout `DotOperand(1, ..)` of the accumulator's.
         b: Value,
         /// What is added to, in a layout `Mma`.
         accumulator: Value,
@@ -33,18 +33,18 @@ define_op! {
 
 impl OpRules for MmaV2 {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
-        let factors = Factors::of(func, "mma_v2", self.a, self.b, self.accumulator)?;
-        if !matches!(factors.acc.layout, Layout::Mma(_)) {
-            return Err(factors.wrong_accumulator("Mma", "Mma::new([4, 1], [16, 8])"));
+        let operands = Operands::of(func, "mma_v2", self.a, self.b, self.accumulator)?;
+        if !matches!(operands.acc.layout, Layout::Mma(_)) {
+            return Err(operands.wrong_accumulator("Mma", "Mma::new([4, 1], [16, 8])"));
         }
-        factors.check_shapes()?;
-        factors.check_warp_elements(&func.target.mma, self.precision)?;
+        operands.check_shapes()?;
+        operands.check_warp_elements(&func.target.mma, self.precision)?;
         // Lanes hold whole words along K, which is what the tensor cores take.
-        let least = (32 / factors.a.elem.bits()).max(1);
-        let width = factors.check_operands(least)?;
-        factors.check_depth(4 * width)?;
-        factors.check_tile([16, 8])?;
-        Ok(smallvec![Type::Tensor(factors.acc.clone())])
+        let least = (32 / operands.a.elem.bits()).max(1);
+        let width = operands.check_operands(least)?;
+        operands.check_depth(4 * width)?;
+        operands.check_tile([16, 8])?;
+        Ok(smallvec![Type::Tensor(operands.acc.clone())])
     }
     answers!(free_layouts);
 }
@@ -53,9 +53,9 @@ define_op! {
     /// `accumulator + a · b` by multiplications of single elements, for types and sizes that tensor cores do not have. `a`
     /// is `[M, K]`, `b` is `[K, N]`, the accumulator `[M, N]`; all may have a batch dimension before.
     pub struct DotFma = "dot_fma" {
-        /// Left factor, in the layout `DotOperand(0, ..)` of the accumulator's.
+        /// Operand A, in the layout `DotOperand(0, ..)` of the accumulator's.
         a: Value,
-        /// Right factor, in the layout `DotOperand(1, ..)` of the accumulator's.
+        /// Operand B, in the layout `DotOperand(1, ..)` of the accumulator's.
         b: Value,
         /// What is added to, in a layout `Blocked`.
         accumulator: Value,
@@ -77,15 +77,15 @@ impl DotFma {
 
 impl OpRules for DotFma {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
-        let factors = Factors::of(func, "dot_fma", self.a, self.b, self.accumulator)?;
-        if !matches!(factors.acc.layout, Layout::Blocked(_)) {
+        let operands = Operands::of(func, "dot_fma", self.a, self.b, self.accumulator)?;
+        if !matches!(operands.acc.layout, Layout::Blocked(_)) {
             let example = "Blocked::new([4, 4], [4, 8], [4, 1], [1, 0])";
-            return Err(factors.wrong_accumulator("Blocked", example));
+            return Err(operands.wrong_accumulator("Blocked", example));
         }
-        factors.check_shapes()?;
-        factors.check_fma_elements()?;
-        factors.check_operands(0)?;
-        Ok(smallvec![Type::Tensor(factors.acc.clone())])
+        operands.check_shapes()?;
+        operands.check_fma_elements()?;
+        operands.check_operands(0)?;
+        Ok(smallvec![Type::Tensor(operands.acc.clone())])
     }
     answers!(free_layouts);
     fn excess_products(&self, func: &Func) -> Option<u64> {
@@ -94,7 +94,7 @@ impl OpRules for DotFma {
 }
 
 /// The three tensors of a product.
-struct Factors<'f> {
+struct Operands<'f> {
     op: &'static str,
     values: [Value; 3],
     a: &'f TensorType,
@@ -102,30 +102,30 @@ struct Factors<'f> {
     acc: &'f TensorType,
 }
 
-impl<'f> Factors<'f> {
+impl<'f> Operands<'f> {
     fn of(
         func: &'f Func,
         op: &'static str,
         a: Value,
         b: Value,
         acc: Value,
-    ) -> Result<Factors<'f>, OpError> {
+    ) -> Result<Operands<'f>, OpError> {
         let tensor = |value: Value, what: &str| {
             func.ty(value).as_tensor().ok_or_else(|| {
                 let ty = func.ty(value);
                 OpError::new(
                     Code::ElementMismatch,
-                    format!("the {what} of `{op}` is a tensor, not {ty}"),
+                    format!("{what} of `{op}` is a tensor, not {ty}"),
                 )
                 .typed(value, ty)
             })
         };
-        Ok(Factors {
+        Ok(Operands {
             op,
             values: [a, b, acc],
-            a: tensor(a, "left factor")?,
-            b: tensor(b, "right factor")?,
-            acc: tensor(acc, "accumulator")?,
+            a: tensor(a, "operand A")?,
+            b: tensor(b, "operand B")?,
+            acc: tensor(acc, "the accumulator")?,
         })
     }
 
@@ -155,17 +155,18 @@ impl<'f> Factors<'f> {
         Err(OpError::new(
             Code::ShapeMismatch,
             format!(
-                "`{}` multiplies [M, K] by [K, N] into [M, N], or that of each batch; these are {a}, {b} and {acc}",
+                "`{}` multiplies [M, K] by [K, N] into [M, N], each also with a batch dimension; these are {a}, {b} and {acc}",
                 self.op
             ),
         )
-        .origin(self.values[0], format!("left, {a}"))
-        .origin(self.values[1], format!("right, {b}"))
-        .origin(self.values[2], format!("accumulator, {acc}")))
+        .origin(self.values[0], format!("A, {a}"))
+        .origin(self.values[1], format!("B, {b}"))
+        .origin(self.values[2], format!("accumulator, {acc}"))
+        .help("transpose an operand that is stored as `[N, K]` or `[K, M]`, or give the accumulator M rows and N columns"))
     }
 
-    /// Both factors lie as the accumulator wants them, with one k width, which is at least `least` where there is any. Gives
-    /// the width.
+    /// Checks that both operands have `DotOperand` layouts of the accumulator's, with one k width of at least `least`, and gives
+    /// that width; 0 without tensor cores.
     fn check_operands(&self, least: u32) -> Result<u32, OpError> {
         let a = self.operand(0, least)?;
         let b = self.operand(1, least)?;
@@ -175,40 +176,40 @@ impl<'f> Factors<'f> {
         Err(OpError::new(
             Code::LayoutMismatch,
             format!(
-                "the factors have different k widths, {} and {}: elements of different K would be multiplied",
+                "operands A and B have different k widths, {} and {}: elements of different K would be multiplied",
                 a.k_width, b.k_width
             ),
         )
-        .origin(self.values[0], format!("left, {}", self.a.layout))
-        .origin(self.values[1], format!("right, {}", self.b.layout))
-        .help(format!("take {} for both", a.k_width.max(b.k_width))))
+        .origin(self.values[0], format!("A, {}", self.a.layout))
+        .origin(self.values[1], format!("B, {}", self.b.layout))
+        .help(format!("use k width {} for both", a.k_width.max(b.k_width))))
     }
 
-    /// The layout of a factor.
+    /// The layout of operand A (0) or B (1).
     fn operand(&self, number: u32, least: u32) -> Result<&'f DotOperand, OpError> {
         let (value, t, side) = match number {
-            0 => (self.values[0], self.a, "left"),
-            _ => (self.values[1], self.b, "right"),
+            0 => (self.values[0], self.a, "A"),
+            _ => (self.values[1], self.b, "B"),
         };
         let wanted = DotOperand::new(number, self.acc.layout.clone(), least);
         let wrong = |message: String| OpError::new(Code::LayoutMismatch, message).typed(value, t);
         let Layout::DotOperand(found) = &t.layout else {
             return Err(wrong(format!(
-                "the {side} factor of `{}` has the layout `{wanted}`, not {}",
+                "operand {side} of `{}` has the layout `{wanted}`, not {}",
                 self.op, t.layout
             ))
             .help("load it from shared memory with that layout, or `convert_layout` it"));
         };
         if found.operand != number {
             return Err(wrong(format!(
-                "the {side} factor of `{}` is operand {number}, and its layout says {}",
+                "operand {side} of `{}` wants `DotOperand({number}, ..)`, and its layout is `DotOperand({}, ..)`",
                 self.op, found.operand
             ))
             .help(format!("write `DotOperand::new({number}, ..)`")));
         }
         if found.parent != self.acc.layout {
             return Err(wrong(format!(
-                "the {side} factor of `{}` lies for another accumulator: its parent is {}",
+                "the layout of operand {side} of `{}` has another parent than the accumulator's layout: {}",
                 self.op, found.parent
             ))
             .origin(
@@ -238,7 +239,7 @@ impl<'f> Factors<'f> {
             format!("four lanes hold {least} elements along K with this k width, and K is {depth}"),
         )
         .typed(self.values[0], self.a)
-        .help("take a smaller k width, or fill K up with zeros"))
+        .help("use a smaller k width, or pad K with zeros"))
     }
 
     /// Extents that are no powers of two are made of whole instructions.
@@ -250,11 +251,11 @@ impl<'f> Factors<'f> {
             return Ok(());
         }
         let message = format!(
-            "`{}` multiplies {rows} rows by {columns} columns at once, and the accumulator has {}",
+            "`{}` is made of instructions of {rows} rows and {columns} columns, and the accumulator is {}",
             self.op, self.acc.shape
         );
         let help = format!(
-            "M can be {}, N can be {}",
+            "use {} for M and {} for N",
             nearest_multiples(m, rows),
             nearest_multiples(n, columns)
         );
@@ -279,11 +280,11 @@ impl<'f> Factors<'f> {
         let error = self.wrong_elements();
         Err(match types {
             Some((DType::F32, DType::F32, DType::F32)) => {
-                error.help("f32 is multiplied as tf32 only: say so with `mma_v2_tf32`")
+                error.help("the tensor cores multiply f32 as tf32 only: write `mma_v2_tf32`")
             }
             _ => error
                 .note(format!("it multiplies {}", describe(mma.types)))
-                .help("cast the factors, or take `dot_fma`"),
+                .help("cast the operands, or use `dot_fma`"),
         })
     }
 
@@ -302,7 +303,7 @@ impl<'f> Factors<'f> {
         if fits {
             return Ok(());
         }
-        Err(self.wrong_elements().note("it multiplies numbers of one type, f16 and bf16 also into f32, and integers of 8 and 16 bits also into i32"))
+        Err(self.wrong_elements().note("it multiplies numbers of one type, f16 and bf16 also into f32, and integers of 8 and 16 bits also into i32").help("cast the operands: `a.cast::<f32>()`"))
     }
 
     fn types(&self) -> Option<(DType, DType, DType)> {

@@ -79,7 +79,7 @@ impl OpRules for Gather {
                 ),
             )
             .help(
-                "only the dimension that is indexed may differ; `broadcast_to` repeats the others",
+                "make the other dimensions equal, by `broadcast_to`: only the indexed one may differ",
             ));
         }
         let axis = self.axis as usize;
@@ -150,7 +150,7 @@ fn check_bins(bins: u32) -> Result<(), OpError> {
     if bins.is_power_of_two() {
         return Ok(());
     }
-    let message = format!("a histogram has a power of two of bins, not {bins}");
+    let message = format!("the number of bins of a histogram is a power of two, not {bins}");
     let more = u64::from(bins).next_power_of_two();
-    Err(OpError::new(Code::NotPowerOfTwo, message).help(format!("take {more} bins")))
+    Err(OpError::new(Code::NotPowerOfTwo, message).help(format!("use {more} bins")))
 }

@@ -98,12 +98,12 @@ impl OpRules for Load {
             let ty = func.ty(other);
             if *ty != data {
                 return Err(mismatch("load", self.ptr, &data, other, ty)
-                    .note("`other` stands in for what is not read"));
+                    .note("`other` replaces masked-off elements"));
             }
             if self.mask.is_none() {
                 return Err(OpError::new(
                     Code::AccessWidth,
-                    "`other` without a mask is never used",
+                    "`other` has no effect without a mask",
                 )
                 .help("add `.mask(..)`"));
             }

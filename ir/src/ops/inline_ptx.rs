@@ -178,7 +178,7 @@ impl InlinePtx {
         if self.is_pure && self.writes_tiles() {
             let message = "inline PTX without effects writes a tile of shared memory";
             return Err(OpError::new(Code::InlinePtx, message)
-                .help("use the form with effects, which happens once and in order"));
+                .help("use `inline_ptx_with_effects`, which is executed once and in order"));
         }
         Ok(())
     }
@@ -195,11 +195,11 @@ impl InlinePtx {
             None => Err(OpError::new(
                 Code::PackedElements,
                 format!(
-                    "inline PTX of {} elements at a time has no tensor",
+                    "inline PTX in packs of {} elements has no tensor operand",
                     self.pack
                 ),
             )
-            .help("packs are of a tensor's elements; for a scalar alone write `inline_ptx`, one element at a time")),
+            .help("write `inline_ptx` for a scalar: packs consist of a tensor's elements")),
         }
     }
 }

@@ -38,7 +38,7 @@ impl OpRules for ConvertLayout {
                 format!("`convert_layout` from a tensor in {own} CTAs to one in {wanted}");
             let error = OpError::new(Code::LayoutMismatch, message);
             return Err(error.typed(self.operand, from).help(
-                "give both layouts `with_ctas(..)`; a basis of zeros is a copy in each CTA",
+                "give both layouts `with_ctas(..)`; a zero basis replicates the tensor in each CTA",
             ));
         }
         Ok(types)

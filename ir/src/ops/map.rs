@@ -108,11 +108,11 @@ pub(super) fn check_pack(op: &str, pack: u32, value: Value, t: &TensorType) -> R
     }
     let message = match held {
         Some(held) if is_power => {
-            format!("`{op}` of {pack} elements at a time, where each thread holds {held}")
+            format!("`{op}` in packs of {pack} elements, and each thread has {held}")
         }
-        _ => format!("`{op}` of {pack} elements at a time, which is no power of two"),
+        _ => format!("`{op}` in packs of {pack} elements, which is no power of two"),
     };
     Err(OpError::new(Code::PackedElements, message)
         .typed(value, t)
-        .help("choose a layout that gives each thread more elements, or take fewer at a time"))
+        .help("use a layout that gives each thread more elements, or a smaller pack"))
 }

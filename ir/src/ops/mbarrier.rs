@@ -91,7 +91,7 @@ impl OpRules for MbarrierInit {
                     self.count
                 ),
             )
-            .help("count those who arrive in one phase: 1 where one thread expects the bytes of copies"));
+            .help("count the arrivals of one phase: 1 where one thread expects the bytes of the copies"));
         }
         Ok(smallvec![])
     }

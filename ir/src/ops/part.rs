@@ -47,10 +47,15 @@ impl OpRules for Part {
         let end = range.start.checked_add(range.length);
         if range.length == 0 || end.is_none_or(|end| end > size) {
             let message = format!(
-                "`slice` of {} elements from {} on of dimension {} of {}, which has {size}",
-                range.length, range.start, range.axis, t.shape
+                "`slice` of elements {}..{} of dimension {} of {}, which has {size}",
+                range.start,
+                u64::from(range.start) + u64::from(range.length),
+                range.axis,
+                t.shape
             );
-            return Err(OpError::new(Code::ShapeChange, message).typed(self.operand, t));
+            return Err(OpError::new(Code::ShapeChange, message)
+                .typed(self.operand, t)
+                .help(format!("slice a part of 0..{size}")));
         }
         let shape = t.shape.with(range.axis, range.length);
         let fits = |layout: &Layout| {
@@ -104,14 +109,13 @@ impl Cat {
             let o = tensor(func, "cat", operand)?;
             let is_alike = o.rank() == t.rank() && o.shape.with(axis, 1) == t.shape.with(axis, 1);
             if !is_alike || o.elem != t.elem {
-                let message =
-                    format!("`cat` along dimension {axis} of {t} and {o}, which differ elsewhere");
+                let message = format!(
+                    "`cat` along dimension {axis} of {t} and {o}, which differ in another dimension"
+                );
                 return Err(OpError::new(Code::ShapeMismatch, message)
                     .typed(first, t)
                     .typed(operand, o)
-                    .help(
-                        "shapes are equal but for the dimension along which they are put together",
-                    ));
+                    .help("give both equal extents in the other dimensions"));
             }
             extent = extent.saturating_add(o.shape[axis]);
         }

@@ -55,7 +55,7 @@ const REMOTE: Effects = Effects {
 fn split_otherwise(from: &SmemType, to: &SmemType) -> OpError {
     let message = format!("the CTAs of the cluster split {from} and {to} in different ways");
     OpError::new(Code::LayoutMismatch, message)
-        .help("each CTA copies its part into the place that another one has for its own: give both tiles the same CTA bases")
+        .help("a copy goes from this CTA's part to the same offset in the other CTA: give both tiles the same CTA bases")
 }
 
 define_op! {
@@ -106,9 +106,12 @@ impl OpRules for RemoteCopy {
         match to.elem {
             Elem::Data(dtype) if self.op.accepts_remote(dtype) => {}
             elem => {
-                let message = format!("a copy into another CTA has no `{}` for {elem}", self.op);
+                let message = format!(
+                    "a bulk copy into another CTA has no `{}` for {elem}",
+                    self.op
+                );
                 return Err(OpError::new(Code::ElementMismatch, message).help(
-                    "it adds 32-bit integers and u64; all else is for 32-bit integers alone",
+                    "`add` exists for 32-bit integers and u64, the other operations for 32-bit integers",
                 ));
             }
         }

@@ -197,14 +197,14 @@ impl OpRules for Permute {
             return Err(OpError::new(
                 Code::ShapeChange,
                 format!(
-                    "{} is no order of the {} dimensions 0 to {}: each must stand once",
+                    "{} is no permutation of the {} dimensions 0 to {}: each must occur once",
                     self.order,
                     t.rank(),
                     t.rank() - 1
                 ),
             )
             .typed(self.operand, t)
-            .help("entry `i` says which dimension of the operand becomes dimension `i`"));
+            .help("entry `i` is the dimension of the operand that becomes dimension `i`"));
         }
         let shape: Dims = self.order.iter().map(|&d| t.shape[d as usize]).collect();
         let layout = given(

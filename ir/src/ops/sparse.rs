@@ -65,5 +65,5 @@ fn check_layout(
     );
     Err(OpError::new(Code::LayoutMismatch, message)
         .typed(metadata, t)
-        .help("load it by `.load(sparse_metadata::<T>(&sums, [m, k]))`, where `sums` is the layout of the accumulator and `T` the type of the left factor"))
+        .help("load it by `.load(sparse_metadata::<T>(&sums, [m, k]))`, where `sums` is the layout of the accumulator and `T` the element type of operand A"))
 }

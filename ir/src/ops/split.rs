@@ -20,11 +20,12 @@ pub(super) fn held_once(func: &Func, op: &str, value: Value) -> Result<(), OpErr
     if bases(t).iter().all(|basis| basis.iter().any(|c| *c != 0)) {
         return Ok(());
     }
-    let message =
-        format!("`{op}` on elements that several CTAs of the cluster hold, and each would do");
+    let message = format!(
+        "`{op}` on elements that several CTAs of the cluster own: each of them would perform it"
+    );
     Err(OpError::new(Code::InvalidLayout, message)
         .typed(value, t)
-        .help("give it a layout whose CTAs split the tensor"))
+        .help("give it a layout whose CTA bases split the tensor, without zeros"))
 }
 
 /// The CTAs hold the same part of two tensors along all dimensions but one.

@@ -43,15 +43,17 @@ impl OpRules for MakeTensorMap {
                 format!("`make_tensor_map` gives a tiled tensor map, not {to}"),
             ));
         };
-        check_pointer(func, self.place, Elem::Data(DType::U64), "keeps the map")?;
-        check_pointer(func, self.base, m.elem, "begins the tensor")?;
+        check_pointer(func, self.place, Elem::Data(DType::U64), "for the map")?;
+        check_pointer(func, self.base, m.elem, "to the tensor")?;
         if self.fills_with_nan && !m.elem.is_float() {
             let message = format!("{} has no NaN to be loaded outside of the tensor", m.elem);
-            return Err(OpError::new(Code::ElementMismatch, message).help("only floats have one"));
+            return Err(OpError::new(Code::ElementMismatch, message)
+                .help("use a float element type, or remove `filled_with_nan()`"));
         }
         if self.rounds_to_tf32 && m.elem != Elem::F32 {
             let message = format!("{} cannot be rounded to tf32 as it is loaded", m.elem);
-            return Err(OpError::new(Code::ElementMismatch, message).help("only f32 can"));
+            return Err(OpError::new(Code::ElementMismatch, message)
+                .help("use f32 elements, or remove `rounded_to_tf32()`"));
         }
         self.check_dimensions(func, m)?;
         Ok(smallvec![to.clone()])
@@ -96,7 +98,7 @@ fn check_pointer(func: &Func, ptr: Value, pointee: Elem, what: &str) -> Result<(
         Type::Scalar(Elem::Ptr(dtype)) if Elem::Data(*dtype) == pointee => Ok(()),
         _ => Err(OpError::new(
             Code::ElementMismatch,
-            format!("a pointer to {pointee} {what}, this is {ty}"),
+            format!("a tensor map takes a pointer to {pointee} {what}, not {ty}"),
         )
         .typed(ptr, ty)),
     }
@@ -111,17 +113,18 @@ fn check_scalar(func: &Func, value: Value, elem: Elem, what: &str) -> Result<(),
     Err(OpError::new(Code::ElementMismatch, message).typed(value, ty))
 }
 
-/// Rows begin at whole units of TMA. What is known while tracing is checked here, the rest where the kernel runs.
+/// Strides are multiples of the bytes that TMA copies. Constants are checked here, runtime values when the kernel runs.
 fn check_stride(func: &Func, stride: Value, elem_bytes: u32) -> Result<(), OpError> {
+    let unit = func.target.tensor_map.unit_bytes;
     match func.constant_int(stride) {
         Some(known) if known < 0 || !is_whole_units(func, known, elem_bytes) => Err(OpError::new(
             Code::AccessWidth,
             format!(
-                "a stride of {known} elements of {elem_bytes} bytes; the TMA unit steps by multiples of {} bytes",
-                func.target.tensor_map.unit_bytes
+                "a stride of {known} elements of {elem_bytes} bytes, and strides of a tensor map are multiples of {unit} bytes"
             ),
         )
-        .origin(stride, "this stride")),
+        .origin(stride, "this stride")
+        .help(format!("pad rows to a multiple of {} elements", unit / elem_bytes))),
         _ => Ok(()),
     }
 }

@@ -85,7 +85,7 @@ fn check_copy(
     if m.block.is_empty() {
         return Err(OpError::new(
             Code::BadDescriptor,
-            "the tensor map of a kernel says what one copy moves, and this one has no block",
+            "a kernel's tensor map states the block of one copy, and this one has none",
         )
         .origin(map, "this parameter")
         .help("write `#[block([64, 64], Nvmma::B128)]` before the parameter"));
@@ -154,10 +154,7 @@ pub(super) fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<
     if *func.ty(mask) != Type::Scalar(Elem::I32) {
         return Err(OpError::new(
             Code::ElementMismatch,
-            format!(
-                "a multicast names its CTAs by the bits of an i32, not {}",
-                func.ty(mask)
-            ),
+            format!("the mask of a multicast is an i32, not {}", func.ty(mask)),
         ));
     }
     check_cluster(func, "multicast")?;
@@ -169,7 +166,7 @@ pub(super) fn check_multicast(func: &Func, mask: PackedOption<Value>) -> Result<
         )
         .origin(mask, "this mask")
         .help(format!(
-            "bit i stands for the CTA of rank i, and there are {ctas}: all of them are {:#b}",
+            "bit i selects the CTA of rank i; {:#b} selects all {ctas}",
             (1_u64 << ctas) - 1
         ))),
         _ => Ok(()),
@@ -192,7 +189,7 @@ pub(super) fn check_copies(
         let message =
             format!("`{op}` gets its multicast destinations both from a mask and from its layout");
         return Err(OpError::new(Code::InvalidLayout, message)
-            .help("leave one of `multicast(mask)` and `multicast_copies()` out"));
+            .help("remove `multicast(mask)` or `multicast_copies()`"));
     }
     if origins
         .iter()
@@ -202,11 +199,11 @@ pub(super) fn check_copies(
     }
     let ty = func.ty(view);
     let message = format!(
-        "`{op}` for all CTAs that have the same part, and of {ty} each CTA has another one"
+        "`{op}` multicasts to the CTAs that have the same part, and in {ty} each CTA has another part"
     );
     Err(OpError::new(Code::InvalidLayout, message)
         .typed(view, ty)
-        .help("a basis of zeros in the CTA bases of the layout stands for copies; without one, leave `multicast_copies()` out"))
+        .help("replicate the block by a zero CTA basis, `with_ctas([[0, 0]])`, or remove `multicast_copies()`"))
 }
 
 /// The view must be what the map moves: same elements, same block, same layout.
@@ -237,9 +234,11 @@ fn check_view(
     }
     let is_part = s.alloc_shape != s.shape;
     if is_part && (s.layout == m.layout || matches!(s.layout, SharedLayout::Linear(_))) {
-        return Err(differ(Code::LayoutMismatch, "the place of their elements")
-            .note("the view is a part of an allocation that is not laid out as TMA moves a block")
-            .help("take a part of whole rows, at least 8 of them, no narrower than the swizzle"));
+        return Err(
+            differ(Code::LayoutMismatch, "the placement of their elements")
+                .note("the view is a part of an allocation, and not contiguous as a TMA box is")
+                .help("use whole rows, at least 8 of them, no narrower than the swizzle"),
+        );
     }
     Err(differ(Code::LayoutMismatch, "layout")
         .help("give the buffer the layout of the map: `map.layout()`"))
@@ -296,9 +295,9 @@ impl OpRules for TmaLoad {
                 ),
             )
             .help(if wanted == 0 {
-                "offsets are for im2col maps: `map.load(at, tile, barrier)`"
+                "remove them: offsets apply to im2col maps; write `map.load(at, tile, barrier)`"
             } else {
-                "one for each spatial dimension says which tap of the filter: `map.load_im2col(at, offsets, tile, barrier)`"
+                "give the tap of the filter, one offset for each spatial dimension: `map.load_im2col(at, offsets, tile, barrier)`"
             }));
         }
         Ok(smallvec![])

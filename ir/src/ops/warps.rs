@@ -95,7 +95,7 @@ impl OpRules for WarpSpecialize {
                 format!("a partition has a power of two of warps, not {wrong}"),
             )
             .help(format!(
-                "take `Warps({})`, or a partition of its own for each part of them",
+                "use `Warps({})`, or several partitions",
                 wrong.next_power_of_two()
             )));
         }
@@ -103,27 +103,30 @@ impl OpRules for WarpSpecialize {
             return Err(OpError::new(
                 Code::WrongWarps,
                 format!(
-                    "a kernel with `warp_specialize` has whole warpgroups of its own: a multiple of 4 warps, not {}",
+                    "the kernel's own warps are whole warpgroups beside workers: a multiple of 4 warps, not {}",
                     self.warps[0]
                 ),
-            ));
+            )
+            .help("write `#[kernel(warps = 4)]`, or 8"));
         }
-        // One alone may be so many that the sum does not fit a number.
+        // A single count may overflow the sum.
         let most = func.target.cta.warps();
         if let Some(wrong) = self.warps.iter().find(|w| **w > most) {
             return Err(OpError::new(
                 Code::WrongWarps,
                 format!("a partition has {wrong} warps, and a CTA has at most {most}"),
-            ));
+            )
+            .help("use fewer warps"));
         }
         if self.total_warps() > most {
             return Err(OpError::new(
                 Code::WrongWarps,
                 format!(
-                    "the partitions take {} warps, and a CTA has at most {most}",
+                    "the partitions have {} warps, and a CTA has at most {most}",
                     self.total_warps()
                 ),
-            ));
+            )
+            .help("use fewer workers, or fewer warps in each"));
         }
         let limits = &func.target.registers;
         let (unit, least, most) = (limits.unit, limits.least_budget, limits.most_budget);
@@ -134,14 +137,18 @@ impl OpRules for WarpSpecialize {
                 format!(
                     "a budget is a multiple of {unit} from {least} to {most} registers, not {wrong}"
                 ),
-            ));
+            )
+            .help(format!(
+                "write `.registers({})`",
+                (wrong / unit * unit).clamp(least, most)
+            )));
         }
         self.check_budget(func)?;
         for &region in &self.partitions.0 {
             if !func.region(region).params.is_empty() {
                 return Err(OpError::new(
                     Code::BrokenRule,
-                    "a partition takes no parameters: it sees what was made before",
+                    "a partition takes no parameters: it uses values that are defined before it",
                 ));
             }
         }
@@ -191,13 +198,13 @@ impl WarpSpecialize {
         Err(OpError::new(
             Code::RegisterBudget,
             format!(
-                "the budgets take {} registers ({main} of the kernel's own warps, {workers} of the workers), and the {} warps of the CTA are launched with {all}{several}",
+                "the budgets add up to {} registers ({main} of the kernel's own warps, {workers} of the workers), and the {} warps of the CTA are launched with {all}{several}",
                 main + workers,
                 self.total_warps()
             ),
         )
         .help(format!(
-            "the budgets of the {} warpgroups add up to at most {}",
+            "give the {} warpgroups budgets that add up to at most {}",
             self.total_warps() / 4,
             all / 128
         )))

@@ -33,15 +33,14 @@ pub fn check_even(t: &TensorType, warps: u32) -> Result<(), OpError> {
     let step = granule(size);
     let narrower = if step > 1 {
         format!(
-            "; so is this one by a layout whose threads cover {step} elements or fewer there, and whose registers repeat"
+            ", or a layout whose threads cover {step} elements or fewer of that dimension, so that registers repeat"
         )
     } else {
-        "; so is this one by a layout of one thread along it".to_owned()
+        ", or a layout with one thread along it".to_owned()
     };
     let multiples = nearest_multiples(size, covered);
-    Err(OpError::new(Code::NotPowerOfTwo, message).help(format!(
-        "extents of {multiples} are spread evenly{narrower}"
-    )))
+    Err(OpError::new(Code::NotPowerOfTwo, message)
+        .help(format!("use extents of {multiples}{narrower}")))
 }
 
 /// Are there elements for all threads before registers repeat?
@@ -52,16 +51,16 @@ fn check_enough(t: &TensorType, warps: u32) -> Result<(), OpError> {
         return Ok(());
     }
     let message = format!(
-        "`Coalesced` cannot spread {} evenly over {threads} threads: the powers of two that divide its extents make {}",
+        "`Coalesced` cannot spread {} evenly over {threads} threads: the largest powers of two that divide its extents multiply to {}",
         t.shape,
         granules.product()
     );
     let help = match t.shape[..] {
         [size] => format!(
-            "extents of {} are spread evenly; mask what lies past {size}",
+            "use extents of {} and mask the elements past {size}",
             nearest_multiples(size, LANES * warps)
         ),
-        _ => "take extents that larger powers of two divide, and mask what lies past the end"
+        _ => "use extents divisible by larger powers of two, and mask the elements past the end"
             .to_owned(),
     };
     Err(OpError::new(Code::NotPowerOfTwo, message).help(help))

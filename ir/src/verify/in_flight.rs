@@ -92,12 +92,12 @@ impl AccumulatorCheck<'_> {
         let (code, message) = if self.outside.contains(value) {
             (
                 Code::WgmmaMisuse,
-                "this accumulator is from outside of the loop, and every iteration would add to it in place",
+                "this accumulator is defined outside of the loop, and every iteration would accumulate into its registers",
             )
         } else if self.used[value].is_some() {
             (
                 Code::WgmmaMisuse,
-                "this accumulator was already used: an earlier operation continues in its registers",
+                "this accumulator was already used: an earlier operation reuses its registers",
             )
         } else {
             self.used[value] = Some(inst);
@@ -105,7 +105,7 @@ impl AccumulatorCheck<'_> {
         };
         let mut d = Diagnostic::error(code, self.func.place(inst), message);
         if let Some(first) = self.used[value] {
-            d = d.related(self.func.place(first), "it was passed on here");
+            d = d.related(self.func.place(first), "it was used here");
         } else {
             d = d.related(self.func.value_place(value), "it was made here");
         }
@@ -137,7 +137,7 @@ impl AccumulatorCheck<'_> {
                 self.moved(
                     inst,
                     slot.result,
-                    "the arms of this `if` give different accumulators",
+                    "the arms of this `if` give accumulators in different registers",
                 );
             }
             self.homes[slot.result] = homes.first().copied().flatten();
@@ -188,8 +188,8 @@ impl AccumulatorCheck<'_> {
     fn moved(&mut self, inst: Inst, value: Value, message: &str) {
         let d = Diagnostic::error(Code::WgmmaMisuse, self.func.place(inst), message)
             .related(self.func.value_place(value), "this one")
-            .note("an accumulator in flight keeps its registers: a copy would wait for the tensor cores")
-            .help("end each of them (`wait_all()`, `wait_older_than(..)`) before another one begins in its place");
+            .note("an accumulator in flight has fixed registers: copying it would serialize `wgmma`")
+            .help("wait for each of them (`wait_all()`, `wait_older_than(..)`) before another one takes its variable");
         self.found.push(d);
     }
 
@@ -245,7 +245,7 @@ impl AccumulatorCheck<'_> {
             let later = started_after(func, value, region, end);
             if later < pending {
                 let message = format!(
-                    "this accumulator is read with {pending} groups pending, and only {later} were started after it: it may still be in flight"
+                    "this accumulator is read with {pending} groups pending, and {later} groups were committed after its own: it may still be in flight"
                 );
                 let d = Diagnostic::error(Code::WgmmaMisuse, func.place(inst), message)
                     .related(func.value_place(value), "it was started here");

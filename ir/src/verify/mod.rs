@@ -97,10 +97,12 @@ fn check_size(func: &Func, found: &mut Diagnostics) {
         let d = Diagnostic::error(
             Code::TooLarge,
             None,
-            format!("a cluster of {x}x{y}x{z} CTAs: no GPC of an H200 holds it"),
+            format!(
+                "a cluster of {x}x{y}x{z} CTAs: no GPC of an H200 has as many SMs for one cluster"
+            ),
         );
         found.push(d.help(format!(
-            "take 1 to {most} CTAs; up to {portable} fit everywhere"
+            "use 1 to {most} CTAs; up to {portable} run on every GPU of the architecture"
         )));
     }
 }

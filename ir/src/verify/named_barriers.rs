@@ -60,9 +60,9 @@ fn outside(func: &Func, all: &[Inst], inside: &[Inst], found: &mut Diagnostics) 
             let d = Diagnostic::error(
                 Code::NamedBarrier,
                 func.place(inst),
-                "a named barrier is for partitions of `warp_specialize`, and this stands outside of them",
+                "a named barrier synchronizes partitions of `warp_specialize`, and this is outside of them",
             );
-            found.push(d.help("use it inside `.main(..)` or `.worker(..)`; elsewhere, barriers are placed where they are needed"));
+            found.push(d.help("use it inside `.main(..)` or `.worker(..)`; elsewhere the compiler inserts CTA barriers"));
         }
     }
 }
@@ -83,11 +83,11 @@ fn check_one(
         let d = wrong(
             first,
             format!(
-                "this is named barrier {}, and of the {most} of a CTA {own} are taken: one of all threads, one of each partition",
+                "this is named barrier {}, and of the {most} barriers of a CTA {own} are reserved: one for all threads, one for each partition",
                 number + 1
             ),
         );
-        found.push(d.help("take an `Mbarrier`, of which there are as many as shared memory holds"));
+        found.push(d.help("use an `Mbarrier`, whose number only shared memory limits"));
         return;
     }
     let threads = first.barrier.threads;

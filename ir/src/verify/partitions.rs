@@ -65,7 +65,7 @@ fn captures(func: &Func, region: Region, found: &mut Diagnostics) {
                 Diagnostic::error(Code::PartitionCapture, func.place(inst), message)
                     .related(
                         func.value_place(value),
-                        "it was made here, and is owned by the threads that ran this",
+                        "it was made here, in the registers of other threads",
                     )
                     .help("make it inside the partition, or pass it through shared memory"),
             );

@@ -80,7 +80,7 @@ impl ScopeCheck<'_> {
             )
             .related(
                 self.func.value_place(value),
-                "it was made here, inside a loop, branch or closure of the kernel",
+                "it was defined here, inside a runtime loop, branch or closure",
             )
             .help("carry it out through a `let mut` variable declared before the loop or branch");
             self.found.push(d);

@@ -20,7 +20,7 @@ pub fn expand_dims(layout: &Layout, axis: usize) -> Result<Layout, LayoutError> 
         Layout::Slice(slice) if slice.dim as usize == axis => Ok(slice.parent.clone()),
         Layout::Slice(slice) => {
             let why = format!(
-                "it lacks dimension {}, wanted is Slice({axis}, ...)",
+                "it is a slice of dimension {}, and Slice({axis}, ...) is needed",
                 slice.dim
             );
             Err(no_relation("expand_dims", layout, why))
@@ -28,7 +28,7 @@ pub fn expand_dims(layout: &Layout, axis: usize) -> Result<Layout, LayoutError> 
         _ => Err(no_relation(
             "expand_dims",
             layout,
-            format!("it lacks no dimension, wanted is Slice({axis}, ...)"),
+            format!("it is no slice, and Slice({axis}, ...) is needed"),
         )),
     }
 }

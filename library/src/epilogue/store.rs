@@ -5,8 +5,8 @@ use gluon_lang::lang::prelude::*;
 use crate::schedule::TileScheduler;
 
 /// Epilogue buffers in shared memory, from which the results of several groups of warps are stored by TMA. Consumers fill a buffer
-/// and continue; another warp stores it. There may be fewer buffers than groups: then the groups take turns, and lag behind each other by the time
-/// of a turn, so that the tensor cores have work while one of them converts.
+/// and continue; another warp stores it. With fewer buffers than groups the groups use them in turn and run staggered, so that the tensor
+/// cores are busy while one group converts.
 ///
 /// ```text
 /// consumers of group g:   turn = epilogue.fill(g, turn, sums.cast::<T>());
@@ -18,21 +18,21 @@ use crate::schedule::TileScheduler;
 #[derive(Clone, Copy, Aggregate)]
 pub struct EpilogueStore<T> {
     tiles: Smem<T>,
-    /// Complete a phase when it is the turn of a group.
+    /// A phase completes when it is the turn of a group.
     ready: Mbarriers,
-    /// Complete a phase when a group has filled its buffer.
+    /// A phase completes when a group has filled its buffer.
     filled: Mbarriers,
     turns: Turns,
 }
 
-/// Who takes turns at epilogue buffers.
+/// The groups that share epilogue buffers, and the number of buffers.
 #[derive(Clone, Copy, Aggregate)]
 pub struct Turns {
     /// Buffers in shared memory: as many as groups, or a divisor of that.
     pub buffers: usize,
-    /// Groups of warps with a result each.
+    /// Groups of warps, each with its own result.
     pub groups: usize,
-    /// Warps of a group.
+    /// Warps per group.
     pub warps: usize,
 }
 
@@ -54,7 +54,7 @@ impl Turns {
     }
 }
 
-/// The turns that a group has had, by their parity. It is moved, so that a turn is not taken twice.
+/// The parity of the turns that a group has had. It is moved, so that no turn is used twice.
 #[derive(Aggregate, Debug)]
 #[must_use = "the next turn needs it"]
 pub struct EpilogueTurn {
@@ -62,7 +62,7 @@ pub struct EpilogueTurn {
 }
 
 impl EpilogueTurn {
-    /// The parity of the turns so far: the phase of what completes once a turn, such as the barrier of a fetched operand.
+    /// The parity of the turns so far: the phase of an mbarrier that completes once per turn, such as that of a fetched operand.
     pub fn parity(&self) -> Scalar<i32> {
         self.parity
     }

@@ -1,19 +1,19 @@
-//! A pipeline of threads that load ahead what they themselves read later.
+//! A pipeline whose consumers issue the loads themselves, some steps ahead.
 
 use gluon_lang::lang::Coordinates;
 use gluon_lang::lang::prelude::*;
 
 use super::{Payload, PipelineState, StageMaps};
 
-/// A circular buffer whose TMA loads the consumers themselves issue some steps ahead. It has no `empty` barriers: a stage is filled again once
-/// those who issue the load have read it, by products that were waited for or by loads into registers, and the compiler places a
-/// CTA barrier between. Each `full` counts 1 arrival and the bytes of a stage.
+/// A circular buffer whose TMA loads the consumers themselves issue some steps ahead. It has no `empty` mbarriers: a stage is refilled
+/// once its readers, which also issue the load, have completed their products or loads into registers; the compiler inserts a CTA barrier
+/// in between. Each `full` counts 1 arrival and the bytes of a stage.
 ///
 /// ```text
 /// for step in 0..STAGES - 1 { fill(pipeline.load_when(is_inside, step)) }
 /// for step in range(0, steps) {
 ///     let stage = pipeline.wait(at);
-///     acc = acc.mma(a, b).wait(1);         // the product before is complete, and its stage free
+///     acc = acc.mma(a, b).wait(1);         // the previous product is complete, and its stage empty
 ///     fill(pipeline.load_when(step + STAGES - 1 < steps, free));
 ///     (at, free) = ..;
 /// }
@@ -48,7 +48,7 @@ impl<P: Payload> LoadAhead<P> {
         PipelineState::first(self.stages)
     }
 
-    /// Where `condition` holds, expects the bytes of stage `index`, which no thread reads any more. The TMA loads of it have the same
+    /// If `condition` holds, expects the bytes of stage `index`, which all threads have read. The TMA loads of it have the same
     /// condition.
     #[track_caller]
     pub fn load_when(self, condition: Scalar<bool>, index: Scalar<i32>) -> LoadInto<P::Stage> {
@@ -72,7 +72,7 @@ impl<P: Payload> LoadAhead<P> {
     }
 }
 
-/// A stage that is about to be loaded, where a condition holds.
+/// A stage to be loaded if a condition holds.
 #[derive(Aggregate, Debug)]
 pub struct LoadInto<S> {
     /// Its buffers.

@@ -1,4 +1,4 @@
-//! Pipelines of the factors of a matrix product, as most GEMMs have them.
+//! Mainloops of matrix products: pipelines of blocks of A and B.
 
 use std::ops::Range as HostRange;
 
@@ -7,9 +7,9 @@ use gluon_lang::lang::prelude::*;
 use super::{Pipeline, PipelineState};
 use crate::schedule::TileScheduler;
 
-/// The mainloop of `C[M, N] = A[M, K] · B[N, K]ᵀ`, for stages of a block of A, `[rows, depth]`, and a block of B, `[columns, depth]`. A
-/// kernel whose stages hold more, whose loads are multicast or whose products overlap writes these loops out, as
-/// `matmul_sparse`, `matmul_cluster` and `matmul_ping_pong` do; one half of a mainloop may be written out and the other not.
+/// The mainloop of `C[M, N] = A[M, K] · B[N, K]ᵀ`, for stages of a block of A, `[rows, depth]`, and a block of B, `[columns, depth]`. Kernels
+/// whose stages hold more, whose loads are multicast or whose products overlap write these loops themselves, as
+/// `matmul_sparse`, `matmul_cluster` and `matmul_ping_pong` do; either half can be replaced alone.
 ///
 /// ```
 /// use tilekit::prelude::*;
@@ -96,8 +96,8 @@ impl<A: Element, B: Element> Pipeline<(Smem<A>, Smem<B>)> {
     }
 
     /// The part of a consumer warpgroup in one tile: adds the products of `rows` of each stage's block of A with its block of B to `acc`, and
-    /// releases the stage when its product is complete. While one warpgroup waits for that, others keep the tensor cores busy; a
-    /// warpgroup alone has a product in flight besides (`.wait(1)`, `hold`), as in `matmul_small`.
+    /// releases the stage when its product is complete. While one warpgroup waits, others keep the tensor cores busy; a single warpgroup
+    /// keeps another product in flight (`.wait(1)`, `hold`), as in `matmul_small`.
     #[device]
     pub fn multiply<S: Element>(
         self,
@@ -127,7 +127,7 @@ impl<A: Element, B: Element> Pipeline<(Smem<A>, Smem<B>)> {
     }
 }
 
-/// Rows and depth of the block of a factor. TMA loads refuse a map of another rank.
+/// Rows and K extent of an operand's block. TMA loads refuse a map of another rank.
 #[track_caller]
 fn sides<T: Element>(map: TensorMap<T>) -> [usize; 2] {
     let block = map.block();

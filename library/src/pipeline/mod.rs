@@ -1,4 +1,4 @@
-//! Pipelines: a circular buffer of stages in shared memory, which producers fill while consumers read what was filled before.
+//! Pipelines: a circular buffer of stages in shared memory, which producers fill while consumers read earlier ones.
 //!
 //! ```text
 //! producer:  producer_acquire(state) -> Filling --TMA loads, cp.async or stores--> commit -> Done --advance--> state
@@ -15,8 +15,8 @@
 //! | [`Producers::Stores`] | 1 arrival of each warp | |
 //! | [`Consumers::warps`], [`Consumers::warpgroups`] | | 1 arrival of each warp |
 //! | [`Consumers::issuers_of_warpgroups`] | | 1 arrival of each warpgroup |
-//! | [`Consumers::of_ctas`], [`Consumers::of_grid`] | | the same times the CTAs that read what one loads |
-//! | [`Pipeline::multicasting`] | | the same in its own CTA; and those of all copies at the CTA that loads for them |
+//! | [`Consumers::of_ctas`], [`Consumers::of_grid`] | | the same times the destination CTAs of a multicast |
+//! | [`Pipeline::multicasting`] | | the same in its own CTA, and those of all destination CTAs at the multicasting CTA |
 //!
 //! # Order of memory
 //!
@@ -89,25 +89,25 @@ pub use state::{Done, Filling, Full, Held, PipelineState};
 #[derive(Clone, Copy, Aggregate)]
 pub struct Pipeline<P> {
     payload: P,
-    /// Complete a phase when a stage is full.
+    /// A phase completes when a stage is full.
     full: Mbarriers,
-    /// Complete a phase when a stage is empty.
+    /// A phase completes when a stage is empty.
     empty: Mbarriers,
-    /// What one CTA loads for several, of each of two maps.
+    /// The multicasts of up to two maps.
     copies: [Option<Copies>; 2],
     parties: Parties,
 }
 
-/// The CTAs that have the same part of a tile, which one of them loads for all.
+/// CTAs with the same part of a tile, which one of them multicasts to all.
 #[derive(Clone, Copy, Aggregate)]
 struct Copies {
-    /// Complete a phase when all of these CTAs have read a stage; used in the CTA that loads.
+    /// A phase completes when all of these CTAs have read a stage; used in the multicasting CTA.
     read: Mbarriers,
     loader: Scalar<i32>,
     is_loader: Scalar<bool>,
 }
 
-/// Both sides of a pipeline, and its size.
+/// Producers, consumers and size of a pipeline.
 #[derive(Clone, Copy)]
 struct Parties {
     producers: Producers,
@@ -134,7 +134,7 @@ impl<P: Payload> Pipeline<P> {
         Pipeline::new(maps.alloc(stages), Producers::Tma, consumers)
     }
 
-    /// A pipeline through buffers that were allocated before. CTAs of a cluster that release to each other synchronize after this
+    /// A pipeline on allocated buffers. CTAs of a cluster that release to each other synchronize after this
     /// ([`cluster_barrier_relaxed`]), so that they observe the initialized mbarriers.
     #[track_caller]
     pub fn new(payload: P, producers: Producers, consumers: Consumers) -> Self {
@@ -153,16 +153,16 @@ impl<P: Payload> Pipeline<P> {
         }
     }
 
-    /// Says that one CTA loads blocks of `map` for all CTAs with the same part of them
-    /// ([`multicast_copies`](gluon_lang::lang::TmaCopy::multicast_copies)): the consumers of all release to it, besides to their own CTA.
-    /// A stage has at most two such maps, as both factors of a product.
+    /// Declares that one CTA multicasts blocks of `map` to all CTAs with the same part
+    /// ([`multicast_copies`](gluon_lang::lang::TmaCopy::multicast_copies)): the consumers of all these CTAs release to it, and to their
+    /// own CTA. A stage has at most two such maps, such as A and B.
     #[track_caller]
     #[must_use]
     pub fn multicasting<T: Element>(self, map: TensorMap<T>) -> Self {
         self.loaded_by(|| map.loader(), map.copies())
     }
 
-    /// Says that CTA `loader` fills a part of the stages of `ctas` CTAs.
+    /// Declares that CTA `loader` fills a part of the stages of `ctas` CTAs.
     #[track_caller]
     #[must_use]
     pub(crate) fn loaded_by(mut self, loader: impl FnOnce() -> Scalar<i32>, ctas: usize) -> Self {
@@ -194,7 +194,7 @@ impl<P: Payload> Pipeline<P> {
         PipelineState::of_fill(count, self.parties.stages)
     }
 
-    /// Waits until a stage is empty. In the first round it is at once. Of a pipeline by TMA the stage then expects all its bytes.
+    /// Waits until a stage is empty, which all are initially. With TMA producers, the stage then expects all its bytes.
     #[track_caller]
     pub fn producer_acquire(self, at: PipelineState) -> Filling<P::Stage> {
         let Parties {
@@ -207,7 +207,7 @@ impl<P: Payload> Pipeline<P> {
         self.filling(at, full)
     }
 
-    /// The same for bulk copies of `bytes` bytes into the stage, where its buffers are not filled whole.
+    /// The same for bulk copies of `bytes` bytes into the stage, less than its size.
     #[track_caller]
     pub fn producer_acquire_bytes(
         self,
@@ -223,7 +223,7 @@ impl<P: Payload> Pipeline<P> {
         self.filling(at, full)
     }
 
-    /// Says that a stage is filled: what was stored, copied or loaded into it so far completes it.
+    /// Signals that a stage is filled: the stores, copies or loads into it so far complete its phase.
     #[track_caller]
     pub fn commit<S>(self, stage: Filling<S>) -> Done {
         match self.parties.producers {
@@ -238,8 +238,8 @@ impl<P: Payload> Pipeline<P> {
         Done(stage.state)
     }
 
-    /// Waits until all stages have been released. In a cluster a CTA that others release to ends with this: it must not exit
-    /// while they still arrive at its mbarriers.
+    /// Waits until all stages have been released. In a cluster, a producer to which other CTAs release calls this last: a CTA must not
+    /// exit while others arrive at its mbarriers.
     #[track_caller]
     pub fn producer_tail(self, mut at: PipelineState) {
         for _ in 0..self.parties.stages {
@@ -266,7 +266,7 @@ impl<P: Payload> Pipeline<P> {
         }
     }
 
-    /// Releases a stage: each warp that the pipeline counts arrives, and has read it.
+    /// Releases a stage: each warp that the pipeline counts has read it, and arrives.
     #[track_caller]
     pub fn consumer_release(self, stage: impl Into<Held>) -> Done {
         self.release(stage.into(), None)
@@ -278,7 +278,7 @@ impl<P: Payload> Pipeline<P> {
         self.release(stage.into(), Some(condition))
     }
 
-    /// A stage to begin a loop with that releases the stage of the step before: nothing is held, and its release must be
+    /// The initial value of a loop that releases the stage of the previous step: no stage is held, and its release must be
     /// conditional.
     #[track_caller]
     pub fn nothing_held(self, at: &PipelineState) -> Held {
@@ -350,7 +350,7 @@ impl Copies {
         }
     }
 
-    /// The CTA that loads waits until all have read a stage.
+    /// The multicasting CTA waits until all have read a stage.
     #[track_caller]
     fn wait(self, at: &PipelineState) {
         let read = self.read.index(at.index());
@@ -358,7 +358,7 @@ impl Copies {
     }
 }
 
-/// The steps of `depth` elements along `k`, which is positive: no tensor map has a dimension of 0.
+/// The number of steps of `depth` elements along `k`, which is positive: a tensor map has no dimension of 0.
 #[device]
 pub fn steps_along(k: Scalar<i32>, depth: usize) -> Scalar<i32> {
     assume((k > 0) & (k <= 1 << 30));

@@ -1,4 +1,4 @@
-//! Who fills the stages of a pipeline, and who reads them. All arrival counts of its mbarriers follow from this.
+//! Producers and consumers of a pipeline. The arrival counts of its mbarriers follow from them.
 
 use gluon_lang::lang::prelude::*;
 
@@ -7,7 +7,7 @@ const WARPGROUP: usize = 4;
 /// Threads of a warp.
 const WARP: usize = 32;
 
-/// Who fills a stage.
+/// The producers of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Producers {
     /// One partition issues TMA loads (or bulk copies) by an elected thread. The mbarrier counts one arrival, which expects the bytes of a
@@ -38,7 +38,7 @@ impl Producers {
     }
 }
 
-/// Who reads a stage, and so releases it.
+/// The consumers of a pipeline, which read and release stages.
 #[derive(Clone, Copy, Debug)]
 pub struct Consumers {
     arrivals: usize,
@@ -46,7 +46,7 @@ pub struct Consumers {
     sharing: Sharing,
 }
 
-/// The CTAs whose loads a consumer reads, and that it releases to.
+/// The CTAs whose loads a consumer reads, and to which it releases.
 #[derive(Clone, Copy, Debug)]
 enum Sharing {
     /// Its own.
@@ -58,7 +58,7 @@ enum Sharing {
 }
 
 impl Sharing {
-    /// How many CTAs release to one.
+    /// The number of CTAs that release to one.
     fn ctas(self) -> usize {
         match self {
             Sharing::Own => 1,
@@ -83,8 +83,7 @@ impl Consumers {
         Consumers::warps(groups * WARPGROUP)
     }
 
-    /// So many warpgroups of this CTA, of which one thread arrives: the one that issues bulk stores, so that what it waited for
-    /// holds for all.
+    /// So many warpgroups of this CTA. One thread of each arrives: the one that issues bulk stores and has waited for them.
     pub fn issuers_of_warpgroups(groups: usize) -> Self {
         Consumers {
             arrivals: groups,
@@ -93,7 +92,7 @@ impl Consumers {
         }
     }
 
-    /// The same in each of the first `ctas` CTAs of the cluster: what one loads, all of them read. Each releases to all.
+    /// The same in each of the first `ctas` CTAs of the cluster, each of which multicasts to all. Each consumer releases to all.
     #[must_use]
     pub fn of_ctas(mut self, ctas: usize) -> Self {
         self.sharing = Sharing::First(ctas);

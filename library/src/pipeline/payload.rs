@@ -1,4 +1,4 @@
-//! What a stage of a pipeline holds.
+//! The buffers of a pipeline's stages.
 
 use gluon_lang::lang::prelude::*;
 

@@ -1,9 +1,9 @@
-//! Where a partition is in a pipeline.
+//! The position of a partition in a pipeline.
 
 use gluon_lang::lang::prelude::*;
 
-/// The stage that a partition fills or reads next, and the parity of its round through all stages. It is moved, not copied: waiting for
-/// a stage uses it up, and the next one comes from [`Done::advance`]; so a forgotten `advance` is an error of rustc.
+/// The stage that a partition fills or reads next, and the parity of its round through all stages. It is moved, not copied: waiting for a
+/// stage consumes it, and [`Done::advance`] returns the next one, so rustc rejects a forgotten `advance`.
 #[derive(Aggregate, Debug)]
 #[must_use = "the stage that it names is neither filled nor read"]
 pub struct PipelineState {
@@ -48,7 +48,7 @@ impl PipelineState {
         PipelineState { ..*self }
     }
 
-    /// The state `count` stages later, for stages that a partition passes over.
+    /// The state `count` stages later, for a partition that skips stages.
     #[track_caller]
     pub fn skip(self, count: usize) -> Self {
         (0..count).fold(self, |state, _| state.next())
@@ -79,7 +79,7 @@ impl Done {
     }
 }
 
-/// A stage that has been read and is not released yet.
+/// A stage that has been read and not yet released.
 #[derive(Aggregate, Debug)]
 #[must_use = "producers wait until it is released"]
 pub struct Held(pub(super) PipelineState);
@@ -103,7 +103,7 @@ impl Held {
 pub struct Filling<S> {
     /// Its buffers.
     pub tiles: S,
-    /// Completes a phase when the stage is full: what TMA loads are given.
+    /// The mbarrier of TMA loads into the stage; a phase completes when the stage is full.
     pub full: Mbarrier,
     pub(super) state: PipelineState,
 }

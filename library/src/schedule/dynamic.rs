@@ -4,12 +4,12 @@ use gluon_lang::lang::prelude::*;
 
 use crate::pipeline::{Consumers, Pipeline, PipelineState, Producers};
 
-/// Drawn tiles that partitions have not all received yet.
+/// Tiles that are drawn and not yet received by all partitions.
 const SLOTS: usize = 2;
 
-/// Tiles drawn from a counter, for tiles that take different times: a program that is done early makes more of them. One partition
-/// of one warp draws, and the others read what it has drawn from a slot in shared memory. The first tile of a program is its number, so that no
-/// program waits for memory at its start, and a tile is drawn while the one before is made.
+/// Tiles drawn from a counter, for tiles of different cost: a program that finishes early computes more of them. One partition
+/// of one warp draws, and the others read what it has drawn from a slot in shared memory. The first tile of a program is its number, so
+/// that no program waits for memory at its start, and a tile is drawn while the previous one is computed.
 ///
 /// ```text
 /// the warp that draws:                        every other partition:
@@ -28,7 +28,7 @@ const SLOTS: usize = 2;
 /// # Order
 ///
 /// A slot is a stage of a [`Pipeline`]: `send` waits until all receivers have read the number before the last one, and `receive`
-/// waits for the number. Draws are relaxed; they order nothing but themselves.
+/// waits for the number. Draws are relaxed atomics, which order no other accesses.
 ///
 /// [Clusters](DynamicTiles::of_cluster) make a tile together. Every CTA runs the code above, and the warp of the first CTA alone draws. It
 /// sends the number into the slots of all CTAs by `st.async`, whose bytes complete on the mbarrier of each slot:
@@ -38,14 +38,14 @@ const SLOTS: usize = 2;
 /// 2. In the first CTA it waits besides until the receivers of all CTAs have released the slot, at a barrier of that CTA, and stores.
 /// 3. All partitions of all CTAs wait for the bytes in their own shared memory, read the number, and release.
 ///
-/// So no CTA exits before what is sent to it has come, for all of them wait for the number that ends their loops. The first CTA must not
+/// So no CTA exits before the stores to it complete, for all of them wait for the number that ends their loops. The first CTA must not
 /// exit while others release to it: [`end`](DynamicTiles::end) waits for that.
 #[derive(Clone, Copy, Aggregate)]
 pub struct DynamicTiles {
     counter: Ptr<i32>,
     count: Scalar<i32>,
     slots: Pipeline<Smem<i32>>,
-    /// CTAs that make a tile together.
+    /// CTAs that compute a tile together.
     ctas: usize,
 }
 
@@ -120,7 +120,7 @@ impl DynamicTiles {
         }
     }
 
-    /// Draws the number of a tile, by one atomic, and waits for it: what was loaded ahead keeps the other partitions busy
+    /// Draws the number of a tile, by one atomic, and waits for it: loads issued ahead keep the other partitions busy
     /// meanwhile. Each program draws once for each tile that it makes.
     #[device]
     pub fn draw(self) -> Scalar<i32> {

@@ -25,15 +25,15 @@ impl Resident {
         size[0].div_ceil(block[0]) * size[1].div_ceil(block[1])
     }
 
-    /// Programs for `tiles` tiles of which each program, or cluster, makes one after the other: no more than run at a time, for a CTA that
-    /// waits for an SM makes none; and no more than there are tiles. For [`GroupedRows`](super::GroupedRows),
+    /// The number of programs for `tiles` tiles, of which each program, or cluster, computes one after the other: at most as many as are
+    /// resident at a time, since a CTA that waits for an SM computes none, and at most as many as tiles. For [`GroupedRows`](super::GroupedRows),
     /// [`Listed`](super::Listed), [`RaggedTiles`](super::RaggedTiles) (where `tiles` may be an upper bound) and
     /// [`DynamicTiles`](super::DynamicTiles).
     pub fn programs(self, tiles: usize) -> usize {
         self.clusters().min(tiles.max(1)) * self.cluster
     }
 
-    /// Programs for [`StreamK`](super::StreamK), which share out steps: all that run at a time, but for products with fewer steps.
+    /// The number of programs for [`StreamK`](super::StreamK): as many as are resident at a time, or as many as there are steps.
     pub fn programs_of_steps(self, tiles: usize, steps: usize) -> usize {
         self.programs(tiles * steps)
     }

@@ -1,9 +1,9 @@
-//! Tile schedulers: which program makes which tile of a result, and when. What runs at the same time shares rows of A and
-//! columns of B in L2, and so should what runs next.
+//! Tile schedulers: which program computes which tile of a result, and when. Tiles that run concurrently or successively should share
+//! rows of A and columns of B in L2.
 //!
 //! A scheduler is a value that all partitions use alike. [`GroupedRows`] and [`Listed`] number the tiles, and a program takes every
 //! `num_programs`-th ([`TileScheduler::of_program`]). The others go from one tile to the next: [`DynamicTiles`] draws them from a
-//! counter, [`RaggedTiles`] finds them in groups of different lengths, and [`StreamK`] shares out the steps along K.
+//! counter, [`RaggedTiles`] finds them in groups of different lengths, and [`StreamK`] distributes the steps along K.
 
 mod dynamic;
 mod grid;

@@ -2,9 +2,9 @@
 
 use gluon_lang::lang::prelude::*;
 
-/// The tiles of several products with one number of columns and different numbers of rows, one behind the other in memory, as the
-/// experts of a mixture have them (grouped GEMM). Group `g` has the rows from `offsets[g]` to `offsets[g + 1]`, which the kernel reads: the host need not
-/// know them. A group begins with a tile of its own, and may be empty.
+/// The tiles of several products with one number of columns and different numbers of rows, contiguous in memory, as in a mixture of
+/// experts (grouped GEMM). Group `g` has the rows from `offsets[g]` to `offsets[g + 1]`, which the kernel reads, so that the host need
+/// not. A group begins with a tile of its own, and may be empty.
 ///
 /// ```text
 /// let mut tile = tiles.start();
@@ -23,7 +23,7 @@ pub struct RaggedTiles {
     groups: Scalar<i32>,
     columns: Scalar<i32>,
     rows_of_tile: usize,
-    /// CTAs that make a tile together.
+    /// CTAs that compute a tile together.
     ctas: usize,
 }
 
@@ -49,7 +49,7 @@ impl RaggedTile {
         self.first_row
     }
 
-    /// The row behind the last one of its group.
+    /// The row after the last one of its group.
     pub fn end_row(&self) -> Scalar<i32> {
         self.end_row
     }
@@ -107,7 +107,7 @@ impl RaggedTiles {
         self.seek(RaggedTile { within, ..tile })
     }
 
-    /// Goes on to the group that has the tile.
+    /// Advances to the group that contains the tile.
     #[device]
     fn seek(self, tile: RaggedTile) -> RaggedTile {
         let mut tile = tile;
@@ -115,7 +115,7 @@ impl RaggedTiles {
             tile.within -= tile.rows() * self.columns;
             tile.group += 1;
             tile.first_row = tile.end_row;
-            // Behind the last group there is nothing to read.
+            // After the last group there is nothing to read.
             let end = minimum(tile.group + 1, self.groups);
             tile.end_row = self.offsets.at(end).load();
         }

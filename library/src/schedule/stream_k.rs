@@ -1,9 +1,9 @@
-//! Tiles of which programs share the steps along K.
+//! Tiles whose steps along K are distributed over programs.
 
 use gluon_lang::lang::prelude::*;
 
-/// Steps along K shared out equally (stream-K; Osama et al., 2023), where tiles do not fill the last wave of programs. Whole waves but the last are
-/// data-parallel, a tile for each program, so that what is shared out, and added up in memory, is less than two waves of tiles.
+/// Steps along K distributed equally over programs (stream-K; Osama et al., 2023), where tiles do not fill the last wave. All full waves
+/// but the last are data-parallel, one tile per program, so that less than two waves of tiles are split and reduced in memory.
 ///
 /// ```text
 /// let mut work = tiles.start();
@@ -15,13 +15,12 @@ use gluon_lang::lang::prelude::*;
 /// }
 /// ```
 ///
-/// All programs have the same steps but for the rounding of the shares. A tile whose steps several programs have is the sum of what
-/// they make: by [`store_add`](TensorMap::store_add) onto zeros, for example.
+/// All programs have the same number of steps, up to rounding. A tile whose steps belong to several programs is the sum of their parts: by [`store_add`](TensorMap::store_add) onto zeros, for example.
 #[derive(Clone, Copy, Aggregate)]
 pub struct StreamK {
     /// Steps of a tile.
     steps: Scalar<i32>,
-    /// Steps of all tiles that are shared out, and of all tiles; counted through the tiles one by one, as all positions are.
+    /// Steps of all split tiles, and of all tiles; positions count steps through all tiles in order.
     shared: Scalar<i32>,
     all: Scalar<i32>,
     /// The share of this program, or cluster; its number, and how many there are.
@@ -60,7 +59,7 @@ impl StreamKWork {
         self.at % self.steps
     }
 
-    /// The step behind its last one.
+    /// The step after its last one.
     #[track_caller]
     pub fn end(&self) -> Scalar<i32> {
         self.first() + self.steps_left()
@@ -80,11 +79,11 @@ impl StreamK {
         StreamK::of_cluster(tiles, steps, 1)
     }
 
-    /// The same shared out among clusters of `ctas` instead of programs.
+    /// The same over clusters of `ctas` instead of programs.
     #[device]
     pub fn of_cluster(tiles: Scalar<i32>, steps: Scalar<i32>, ctas: usize) -> Self {
         let (program, programs) = (program_id(0) / ctas, num_programs(0) / ctas);
-        // The rest is shared out with the last whole wave, if there is one; nothing is if there is no rest.
+        // The partial wave is split together with the last full wave, if there is one; without a partial wave nothing is split.
         let rest = tiles % programs;
         let wave = select(tiles > programs, programs, 0);
         let shared = select(rest == 0, 0, rest + wave) * steps;
@@ -110,7 +109,7 @@ impl StreamK {
     /// The work of this program after `work`.
     #[device]
     pub fn next(self, work: StreamKWork) -> StreamKWork {
-        // Work among whole tiles ends behind all that is shared out, and so behind the share of this program.
+        // Whole tiles come after all split tiles, and so after the share of this program.
         self.work(work.end, work.whole)
     }
 

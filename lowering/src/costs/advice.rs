@@ -53,7 +53,7 @@ impl Advice<'_> {
             Limit::Contiguity(_) => self.contiguity(plan),
             Limit::Alignment(known) => self.alignment(plan, known),
             Limit::Layout(in_row) => self.layout(plan, in_row),
-            Limit::Mask => "the mask may be different for each element; one that ends (`index < bound`, the bound the same for all) costs no width".to_owned(),
+            Limit::Mask => "the mask may differ for each element of the vector; a bound check (`index < bound`, with a scalar bound) does not narrow the access".to_owned(),
             Limit::Element => self.element(),
         };
         Some(format!("{}: {why}", bytes(plan.access.bytes)))
@@ -62,12 +62,10 @@ impl Advice<'_> {
     fn element(&self) -> String {
         let name = self.func().op(self.inst).rules().mnemonic();
         let drops_result = match self.func().op(self.inst) {
-            Op::AtomicRmw(_) => {
-                "; only additions of floats whose old values nothing uses go as vectors"
-            }
+            Op::AtomicRmw(_) => "; only float additions whose old values are unused are vectorized",
             _ => "",
         };
-        format!("`{name}` accesses each element by an instruction of its own{drops_result}")
+        format!("`{name}` accesses each element by one instruction{drops_result}")
     }
 
     fn contiguity(&self, plan: &GlobalPlan) -> String {
@@ -86,7 +84,7 @@ impl Advice<'_> {
         }
         let Some(by) = blame::distance(func, axes, plan.pointers, plan.dim) else {
             return format!(
-                "only runs of {} are known to be contiguous; `.max_contiguous(..)` on the offsets can promise more",
+                "only runs of {} are known to be contiguous; `.max_contiguous(..)` on the offsets promises more",
                 elements(known)
             );
         };
@@ -94,10 +92,10 @@ impl Advice<'_> {
         match axes.constant(by) {
             Some(by) => format!("neighbouring elements are {by} apart"),
             None if func.ty(by).as_tensor().is_some() => format!(
-                "the offsets are loaded ({who}), and nothing is known of them; `.max_contiguous(..)` and `.multiple_of(..)` can promise it"
+                "the offsets are loaded ({who}), without known contiguity or divisibility; promise it by `.max_contiguous(..)` and `.multiple_of(..)`"
             ),
             None => format!(
-                "neighbouring elements are {who} apart, which is not known to be 1; leave it out where it is, or let the lanes follow the other dimension"
+                "neighbouring elements are {who} apart, which is not known to be 1; remove it if it is 1, or order the lanes along the other dimension"
             ),
         }
     }
@@ -114,10 +112,7 @@ impl Advice<'_> {
             .first()
             .and_then(|culprit| axes.constant(culprit.value))
         {
-            return format!(
-                "the constant {number} moves runs to multiples of {}",
-                bytes(known)
-            );
+            return format!("the constant {number} aligns vectors to {}", bytes(known));
         }
         if open.is_empty() {
             return format!("runs begin at multiples of {}", bytes(known));
@@ -169,7 +164,7 @@ impl Advice<'_> {
         let share = (len / threads).max(1);
         if plan.shared.is_some() {
             return format!(
-                "the pointers' layout and that of the shared memory keep {} together in both",
+                "the pointers' layout and the tile's layout have {} contiguous in both",
                 elements(in_row)
             );
         }
@@ -208,7 +203,7 @@ impl Advice<'_> {
             .supposing(&culprits)
             .is_some_and(|plan| plan.cut == Cut::Nowhere);
         let what = format!(
-            "the mask may split the {}, which then go element by element",
+            "the mask may split the {}, which are then accessed one by one",
             bytes(plan.access.bytes)
         );
         if culprits.is_empty() || !is_whole {
@@ -270,7 +265,7 @@ fn is_pointer(func: &Func, value: Value) -> bool {
 fn shared_width(plan: &AccessPlan) -> Option<String> {
     match plan.limit {
         Limit::Layout(in_row) => Some(format!(
-            "{}: the layouts of the tile and of the memory keep {} together in both",
+            "{}: the register layout and the memory layout have {} contiguous in both",
             bytes(plan.bytes),
             elements(in_row)
         )),

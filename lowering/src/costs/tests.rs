@@ -215,7 +215,7 @@ fn atomics_whose_old_values_are_used_go_one_by_one() {
         "%x: ptr<i32> {divisor=16}",
         &body,
         &[
-            "4 bytes: `atomic_rmw` accesses each element by an instruction of its own; only additions of floats whose old values nothing uses go as vectors",
+            "4 bytes: `atomic_rmw` accesses each element by one instruction; only float additions whose old values are unused are vectorized",
         ],
     );
 }
@@ -255,7 +255,7 @@ fn a_copy_whose_mask_may_split_anywhere_is_limited_by_the_mask() {
         "%x: ptr<f32> {divisor=16}",
         body,
         &[
-            "4 bytes: the mask may be different for each element; one that ends (`index < bound`, the bound the same for all) costs no width",
+            "4 bytes: the mask may differ for each element of the vector; a bound check (`index < bound`, with a scalar bound) does not narrow the access",
         ],
     );
 }

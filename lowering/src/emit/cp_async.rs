@@ -86,15 +86,15 @@ fn check_width(
     let error = Diagnostic::error(
         ErrorCode::AccessWidth,
         place,
-        format!("no thread can copy {what}: its elements do not lie together in both memories"),
+        format!("no thread can copy {what}: its elements are not contiguous in both memories"),
     );
     let why = if plan.access.cut == Cut::Anywhere {
         "the mask may be different for each element of a thread"
     } else {
-        "what lies together follows from the layout of the pointers, from the facts about their offsets and alignment (`multiple_of`), and from the layout of the tile"
+        "the width follows from the layout of the pointers, the facts about their offsets and alignment (`multiple_of`), and the layout of the tile"
     };
     Err(error.note(why).help(format!(
-        "give each thread whole runs of a row (`Coalesced` does), and the tile a layout that keeps {} bytes together",
+        "give each thread contiguous elements of a row (`Coalesced` does), and the tile a layout with {} contiguous bytes",
         widths[0]
     )))
 }

@@ -66,7 +66,8 @@ impl Lower for RemoteStoreAsync {
 }
 
 fn too_narrow(cx: &Emitter<'_>, inst: Inst) -> Diagnostic {
-    let message = "no thread can store 4 bytes at once, the least that completes on a barrier: its elements do not lie together in the tile";
-    Diagnostic::error(ErrorCode::AccessWidth, cx.func.place(inst), message)
-        .help("give each thread several neighbouring elements of a row, and the tile plain rows")
+    let message = "no thread can store 4 bytes at once, the least that completes on a barrier: its elements are not contiguous in the tile";
+    Diagnostic::error(ErrorCode::AccessWidth, cx.func.place(inst), message).help(
+        "give each thread several contiguous elements of a row, and the tile an unswizzled layout",
+    )
 }

@@ -54,7 +54,7 @@ fn check_global(func: &Func, found: &mut Diagnostics) {
 
 fn conflict(func: &Func, inst: Inst, cost: BankCost) -> Diagnostic {
     let message = format!(
-        "this `{}` takes {} wavefronts where {} would do",
+        "this `{}` takes {} wavefronts, and {} without bank conflicts",
         func.op(inst).rules().mnemonic(),
         cost.wavefronts,
         cost.wavefronts - cost.conflicts
@@ -64,12 +64,12 @@ fn conflict(func: &Func, inst: Inst, cost: BankCost) -> Diagnostic {
         AccessKind::Matrix | AccessKind::Transposed => "of matrices",
     };
     let note = format!(
-        "each thread moves {} bytes at once {by}, {} times; lanes whose words lie in one of the {BANKS} banks wait for one another",
+        "each thread accesses {} bytes {by}, {} times; accesses of several lanes to different words of one of the {BANKS} banks are serialized",
         cost.thread_bytes, cost.accesses
     );
     Diagnostic::error(Code::BankConflict, func.place(inst), message)
         .note(note)
-        .help("lay the memory out with a swizzle (`Nvmma`, `Swizzled`) or padding (`Padded`), or give the tile a layout whose lanes follow the memory")
+        .help("give the memory a swizzled (`Nvmma`, `Swizzled`) or padded (`Padded`) layout, or the tile a register layout whose lanes are contiguous in memory")
 }
 
 fn report(func: &Func, inst: Inst, cost: AccessCost) -> Diagnostic {
@@ -87,7 +87,7 @@ fn report(func: &Func, inst: Inst, cost: AccessCost) -> Diagnostic {
     } = cost;
     Diagnostic::error(Code::UncoalescedAccess, func.place(inst), message)
         .note(format!("each thread accesses {vector_bytes} bytes at once, and a warp touches {sectors} sectors of {sector_bytes} bytes"))
-        .help("let neighbouring lanes access neighbouring elements: take the layout `Coalesced`, or convert to another one after the load or before the store")
+        .help("give neighbouring lanes neighbouring elements: use the layout `Coalesced`, and convert after the load or before the store")
 }
 
 #[cfg(test)]

@@ -63,13 +63,13 @@ impl AgreementCheck<'_> {
     fn report(&mut self, inst: Inst, parting: Inst) {
         let func = self.func;
         let message = format!(
-            "`{}` waits for the other CTAs of the cluster, and not all of them need come here",
+            "`{}` waits for the other CTAs of the cluster, and not all of them may reach it",
             func.op(inst).rules().mnemonic()
         );
         self.found.push(
             Diagnostic::error(Code::NotUniform, func.place(inst), message)
-                .related(func.place(parting), "this goes by what differs between them")
-                .help("decide by what all CTAs of a cluster have in common: `cluster_id(0)` instead of `program_id(0)` or `cluster_rank()`"),
+                .related(func.place(parting), "this condition differs between the CTAs")
+                .help("branch on a value that is the same in all CTAs of a cluster: `cluster_id(0)` instead of `program_id(0)` or `cluster_rank()`"),
         );
     }
 
@@ -82,14 +82,14 @@ impl AgreementCheck<'_> {
             return;
         };
         let message = format!(
-            "every CTA of the cluster says another place here, and `{}` moves its part of one",
+            "the coordinates of `{}` differ between the CTAs of the cluster, and they split one block",
             op.mnemonic()
         );
         self.found.push(
             Diagnostic::error(Code::NotUniform, func.place(inst), message)
                 .warning()
                 .related(func.value_place(own), "this differs between the CTAs")
-                .help("say where the whole of it begins, by `cluster_id(0)`: the layout says which part a CTA has"),
+                .help("give the origin of the whole block, computed from `cluster_id(0)`: the layout selects each CTA's part"),
         );
     }
 
@@ -103,12 +103,12 @@ impl AgreementCheck<'_> {
         if ctas.is_none_or(|ctas| ctas == 1) || !self.apart.differs(scalar) {
             return;
         }
-        let message = "every CTA of the cluster has another scalar here for its part of one tensor";
+        let message = "a scalar that differs between the CTAs of the cluster is combined with a tensor that they share";
         self.found.push(
             Diagnostic::error(Code::NotUniform, func.place(inst), message)
                 .warning()
                 .related(func.value_place(scalar), "this differs between the CTAs")
-                .help("`cluster_id(0)` is the same in all of them; the elements themselves say which part a CTA has"),
+                .help("compute it from `cluster_id(0)`, which is the same in all of them; `arange` gives each CTA the coordinates of its part"),
         );
     }
 }
@@ -151,10 +151,10 @@ mod tests {
                 }",
             ),
             "
-            error[TK0021]: `reduce` waits for the other CTAs of the cluster, and not all of them need come here
+            error[TK0021]: `reduce` waits for the other CTAs of the cluster, and not all of them may reach it
               --> test.tile:9:19
-              ::: test.tile:8:17: this goes by what differs between them
-              = help: decide by what all CTAs of a cluster have in common: `cluster_id(0)` instead of `program_id(0)` or `cluster_rank()`",
+              ::: test.tile:8:17: this condition differs between the CTAs
+              = help: branch on a value that is the same in all CTAs of a cluster: `cluster_id(0)` instead of `program_id(0)` or `cluster_rank()`",
         );
     }
 
@@ -196,10 +196,10 @@ mod tests {
                 %at = binary %v, %s {op=add} : tensor<64xi32, #l>",
             ),
             "
-            warning[TK0021]: every CTA of the cluster has another scalar here for its part of one tensor
+            warning[TK0021]: a scalar that differs between the CTAs of the cluster is combined with a tensor that they share
               --> test.tile:9:17
               ::: test.tile:8:17: this differs between the CTAs
-              = help: `cluster_id(0)` is the same in all of them; the elements themselves say which part a CTA has",
+              = help: compute it from `cluster_id(0)`, which is the same in all of them; `arange` gives each CTA the coordinates of its part",
         );
     }
 }

@@ -26,22 +26,22 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
 
 fn call(func: &Func, inst: Inst, product: Inst) -> Diagnostic {
     let name = func.op(inst).rules().name_in_source();
-    let message = format!("`{name}` in a kernel with `wgmma`: no GPU can run it as it is meant");
+    let message = format!("`{name}` in a kernel with `wgmma`: it serializes `wgmma` on a GPU");
     Diagnostic::error(Code::CallBesideWgmma, func.place(inst), message)
         .labelled("this calls `vprintf`")
-        .related(func.place(product), "this suffers from the call")
-        .note("where a kernel calls a function, ptxas waits after each `wgmma`, so that none overlaps another (C7510)")
-        .help("run it with `--device emulator`, store what is of interest and print it in another kernel, or take it out")
+        .related(func.place(product), "this `wgmma` is serialized")
+        .note("in a kernel that calls a function, ptxas waits after each `wgmma` (C7510)")
+        .help("run it with `--device emulator`, store the values and print them in another kernel, or remove it")
 }
 
 fn expanded(func: &Func, inst: Inst, products: u64) -> Diagnostic {
     let message = format!(
-        "this `{}` expands to {products} products of elements, {} in each thread",
+        "this `{}` expands to {products} multiply-adds, {} in each thread",
         func.op(inst).rules().name_in_source(),
         products / u64::from(func.threads())
     );
     Diagnostic::error(Code::TooLarge, func.place(inst), message)
-        .help("put K into a loop over smaller tiles, or use the tensor cores: `mma_v2`")
+        .help("loop over K in smaller tiles, or use the tensor cores: `mma_v2`")
 }
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests {
         check(&product(32), &[]);
         check(
             &product(64),
-            &["expands to 1048576 products of elements, 8192 in each thread"],
+            &["expands to 1048576 multiply-adds, 8192 in each thread"],
         );
     }
 

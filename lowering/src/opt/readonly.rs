@@ -23,7 +23,7 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
             param.name
         );
         let d = Diagnostic::error(Code::ReadonlyStore, func.place(inst), message)
-            .help("take `#[readonly]` away, or store through another parameter");
+            .help("remove `#[readonly]`, or store through another parameter");
         found.push(d);
     }
 }
@@ -52,7 +52,7 @@ mod tests {
             "
             error[TK0035]: this `store` writes to `x`, which is `#[readonly]`
               --> test.tile:9:3
-              = help: take `#[readonly]` away, or store through another parameter",
+              = help: remove `#[readonly]`, or store through another parameter",
         );
     }
 

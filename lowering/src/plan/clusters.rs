@@ -33,11 +33,11 @@ fn check_partitions(func: &Func, scratches: &Scratches, found: &mut Diagnostics)
         for inst in inner.into_iter().filter(exchanges) {
             let name = func.op(inst).rules().mnemonic();
             let message = format!(
-                "`{name}` waits for all threads of the cluster, and this partition has only some of them"
+                "`{name}` waits at a barrier of all threads of the cluster, and this partition has only some of them"
             );
             let help = match func.op(inst) {
                 Op::ConvertLayout(_) => {
-                    "convert before `warp_specialize`, or between layouts that keep each CTA's part where it is"
+                    "convert before `warp_specialize`, or use layouts with the same CTA bases"
                 }
                 _ => {
                     "do it before `warp_specialize`, or along a dimension that the CTAs do not split"

@@ -32,19 +32,19 @@ pub(super) fn check(func: &Func, views: &Views, found: &mut Diagnostics) {
         others.iter().any(shares)
     };
     for one in expectations.iter().filter(|one| !is_met(one, &copies)) {
-        let message =
-            "the barrier expects bytes here, and no copy completes on it: its phase never ends";
-        let help = "let a TMA load complete on this barrier, or `arrive` without expecting bytes";
+        let message = "the mbarrier expects bytes here, and no copy completes on it: its phase never completes";
+        let help =
+            "issue a TMA load that completes on this mbarrier, or `arrive` without expecting bytes";
         found.push(report(func, views, *one, message, help));
     }
     for one in copies.iter().filter(|one| !is_met(one, &expectations)) {
-        let message = "a copy completes on a barrier that expects no bytes";
-        let help = "`barrier.expect(bytes)` before the copy says how many it copies: `map.block_bytes()` through a tensor map";
+        let message = "a copy completes on an mbarrier that expects no bytes";
+        let help = "call `barrier.expect(bytes)` before the copy, with the bytes that it copies: `map.block_bytes()` through a tensor map";
         found.push(report(func, views, *one, message, help));
     }
     for one in copies.iter().filter(|one| !is_met(one, &waits)) {
-        let message = "no thread waits for the barrier on which this copy completes, so that no thread may read what it copies";
-        let help = "`barrier.wait(phase)` before the tile is read, and before the kernel ends";
+        let message = "no thread waits for the mbarrier on which this copy completes, so no thread may read the copied tile";
+        let help = "call `barrier.wait(phase)` before the tile is read, and before the kernel ends";
         found.push(report(func, views, *one, message, help));
     }
 }
@@ -58,7 +58,7 @@ fn report(
 ) -> Diagnostic {
     let mut d = Diagnostic::error(Code::MbarrierMisuse, func.place(inst), message);
     for &allocation in views.allocations(barrier) {
-        d = d.related(func.place(allocation), "the barrier was made here");
+        d = d.related(func.place(allocation), "the mbarrier was made here");
     }
     d.help(help)
 }

@@ -126,14 +126,14 @@ impl Lifetimes<'_> {
             let message =
                 "nothing proves that this access ends before the CTA that owns the memory exits";
             found.push(self.race(inst, message).help(
-                "put a `cluster_barrier()` after this, in this partition or after all of them; `cluster_barrier_relaxed()` is enough where no data is passed",
+                "put a `cluster_barrier()` after this, in this partition or after all of them, or `cluster_barrier_relaxed()` where no data is passed",
             ));
         }
     }
 
     fn before(&self, inst: Inst, message: &str) -> Diagnostic {
         self.race(inst, message).help(
-            "put a `cluster_barrier()` before this; `cluster_barrier_relaxed()` is enough if no data is passed",
+            "put a `cluster_barrier()` before this, or `cluster_barrier_relaxed()` where no data is passed",
         )
     }
 

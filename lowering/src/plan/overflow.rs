@@ -39,11 +39,11 @@ pub(super) fn report(
     }
     if rows.len() > MAX_ROWS {
         d = d.note(format!(
-            "{} smaller ones take part as well",
+            "{} smaller ones are live as well",
             rows.len() - MAX_ROWS
         ));
     }
-    d.help("use smaller tiles or elements, or layouts between which less data moves")
+    d.help("use smaller tiles, fewer stages or narrower elements, or layouts between which less data moves")
 }
 
 fn user(func: &Func, need: &Need) -> String {

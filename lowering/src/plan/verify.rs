@@ -56,7 +56,7 @@ fn what(func: &Func, need: &Need) -> String {
 
 fn report(func: &Func, inst: Inst, message: String) -> Diagnostic {
     Diagnostic::error(Code::BrokenRule, func.place(inst), message)
-        .help("give it other bytes, or take the kernel at stage `resolved`, from which shared memory is planned again")
+        .help("assign other bytes, or start from stage `resolved`, where shared memory is allocated again")
 }
 
 fn check_size(func: &Func, need: &Need, found: &mut Diagnostics) {
@@ -93,7 +93,7 @@ fn check_overlaps(func: &Func, needs: &[Need], found: &mut Diagnostics) {
         let over = later.take_while(|(other, _)| other.start < bytes.end());
         for (other, user) in over.filter(|(_, user)| user.block.overlaps(&need.block)) {
             let message = format!(
-                "{} has the bytes {other} of shared memory, and {} has {bytes} at the same time",
+                "{} has the bytes {other} of shared memory, and {} has {bytes} while both are live",
                 what(func, user),
                 what(func, need)
             );
@@ -127,7 +127,7 @@ fn check_barriers(func: &Func, scratches: &Scratches, found: &mut Diagnostics) {
             (true, true) => "a proxy fence and a CTA barrier (`fence_async_shared`, `barrier`)",
         };
         let message = format!(
-            "`{name}` accesses shared memory that another access may not be done with: {lacks} is missing before it"
+            "`{name}` accesses shared memory while another access to it may be outstanding: {lacks} is missing before it"
         );
         found.push(report(func, inst, message));
     }

@@ -106,7 +106,7 @@ fn check_products(func: &Func, found: &mut Diagnostics) {
         }
         let columns = layout.n();
         let message = format!(
-            "one `wgmma` of {columns} columns takes {registers} registers, and each of {threads} threads starts with {most}"
+            "one `wgmma` of {columns} columns takes {registers} registers, and each of {threads} threads is launched with {most}"
         );
         found.push(
             Diagnostic::error(Code::RegisterBudget, func.place(inst), message)
@@ -115,7 +115,7 @@ fn check_products(func: &Func, found: &mut Diagnostics) {
                     format!("the accumulator is {}", acc.layout),
                 )
                 .help(format!(
-                    "take instructions of {} columns, or fewer warps",
+                    "use instructions of {} columns, or fewer warps",
                     columns / 2
                 )),
         );
@@ -138,12 +138,12 @@ fn check_whole(func: &Func, found: &mut Diagnostics) {
         return;
     };
     let message = format!(
-        "the warps hold tiles of {} registers per thread at once, and each thread has {budget}",
+        "the live tiles take {} registers per thread, and each thread has {budget}",
         peak.registers
     );
     found.push(
         Diagnostic::error(Code::RegisterBudget, func.place(at), message)
-            .labelled("here most tiles are alive")
+            .labelled("the most tiles are live here")
             .help("give the kernel more warps, or make its tiles smaller"),
     );
 }
@@ -179,12 +179,12 @@ fn check(func: &Func, inst: Inst, op: &WarpSpecialize, found: &mut Diagnostics) 
             format!("worker {at}")
         };
         let message = format!(
-            "{who} hold tiles of {} registers per thread at once, and have a budget of {budget}",
+            "the live tiles of {who} take {} registers per thread, and their budget is {budget}",
             peak.registers
         );
         let place = func.place(peak.at.unwrap_or(inst));
         let d = Diagnostic::error(Code::RegisterBudget, place, message)
-            .labelled("here most tiles are alive");
+            .labelled("the most tiles are live here");
         found.push(
             d.related(func.place(inst), "the budgets are given here")
                 .help("give this partition more warps or registers, or make its tiles smaller"),

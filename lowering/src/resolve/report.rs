@@ -39,7 +39,7 @@ pub(super) fn conflict(
         }
     }
     d.help(format!(
-        "put `.convert_layout({open:?})` between the two, or make the value once for each of them"
+        "write `.convert_layout({open:?})` between the two, or compute the value once for each"
     ))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn unresolved(func: &Func, engine: &Engine<'_>, open: &Layout, found:
         reported.push(group);
         let place = func.value_place(value);
         let d = Diagnostic::error(Code::UnresolvedLayout, place, undecided(func, value, open));
-        let d = d.labelled("made here, and no operation on it leads to a layout");
+        let d = d.labelled("made here, and no operation on it has a layout");
         found.push(d.help(help(open)));
     }
 }
@@ -99,16 +99,16 @@ fn undecided(func: &Func, value: Value, open: &Layout) -> String {
     let value = described(func, value);
     match open {
         Layout::Coalesced => format!("no load or store chooses a layout for {value}"),
-        _ => format!("nothing decides the layout of {value}"),
+        _ => format!("no operation determines the layout of {value}"),
     }
 }
 
 fn help(open: &Layout) -> &'static str {
     match open {
         Layout::Coalesced => {
-            "`Coalesced` is for what goes into a load or store; give this a layout, or `Auto` if another value decides it"
+            "give it a layout, or `Auto` if another operand determines it: `Coalesced` is resolved by loads and stores"
         }
-        _ => "give it a layout where it is made, or fix it with `set_layout`",
+        _ => "give it a layout where it is made, or set it with `set_layout`",
     }
 }
 
@@ -165,7 +165,7 @@ fn misfit(func: &Func, inst: Inst, gives: &str, wanted: &str) -> Diagnostic {
         mnemonic(func, inst)
     );
     let d = Diagnostic::error(Code::LayoutMismatch, func.place(inst), message);
-    d.help("put `convert_layout` behind it")
+    d.help("apply `convert_layout` to its result")
 }
 
 /// Adds where the layouts of the values were decided.

@@ -1,9 +1,9 @@
 //! Products that ptxas dropped.
 //!
 //! Where two `wgmma` write the same registers with a wait between them, and what is computed from them after each wait reads
-//! alike, ptxas 13.0 takes the one result for the other: it keeps one product, and in place of the other leaves one of 64
-//! by 8 zeroes that goes nowhere. It says nothing of it, and results are wrong. A product whose result reaches nobody
-//! becomes the same, rightly; so it counts only where registers are written again.
+//! alike, ptxas 13.0 treats both results as equal: it keeps one product, and replaces the other by one of 64 by 8 zeros whose result is
+//! unused. It reports nothing, and results are wrong. A product whose result is dead is replaced in the same way, correctly; so
+//! replacements count only where registers are written again.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const NOTHING: [u8; 8] = 0x0000_0000_3fff_79f0_u64.to_le_bytes();
 /// Instructions are 16 bytes, and sections of code begin at multiples of that.
 const INSTRUCTION_BYTES: usize = 16;
 
-/// What is to be said of a cubin without some of the products of its PTX.
+/// The error of a cubin that lacks products of its PTX.
 pub(super) fn products(ptx: &str, cubin: &[u8]) -> Option<Message> {
     let instructions = cubin.chunks_exact(INSTRUCTION_BYTES);
     let dropped = instructions.filter(|i| i.starts_with(&NOTHING)).count();
@@ -29,7 +29,7 @@ pub(super) fn products(ptx: &str, cubin: &[u8]) -> Option<Message> {
     })
 }
 
-/// Does a product write registers that products before a wait have written?
+/// Does a product write registers that a product before a wait wrote?
 fn are_written_again(ptx: &str) -> bool {
     let (mut pending, mut waited) = (BTreeSet::new(), BTreeSet::new());
     for statement in ptx.split(';') {

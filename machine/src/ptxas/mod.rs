@@ -4,7 +4,7 @@
 //! driver compiles the PTX when it is loaded. ptxas is the better way where there is one: it works without a GPU, its
 //! messages are better, and a cubin can be kept.
 //!
-//! ptxas says the costliest things as mere "info": that `wgmma` was serialised, that `setmaxnreg` was ignored. Those
+//! ptxas reports the costliest facts as "info": that `wgmma` was serialised, that `setmaxnreg` was ignored. Those
 //! notes (C75xx, C76xx) are errors here, see [`Code`].
 
 mod budget;

@@ -1,7 +1,7 @@
 //! `tilekit.toml` and `[package.metadata.tilekit]`: what a package says once instead of on every command line.
 //!
 //! `[package.metadata.tilekit]` < `tilekit.toml` < environment (`TILEKIT_DEVICE`, `TILEKIT_SIZES`) < command line. An
-//! unknown key is an error at its place, because a misspelt key that is passed over changes nothing and says nothing.
+//! unknown key is an error at its place, because an ignored misspelling would have no effect.
 
 mod error;
 mod value;

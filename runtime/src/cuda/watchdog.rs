@@ -45,8 +45,7 @@ impl Watchdog {
 /// Exit handlers of the driver would wait for the kernel, so none are run.
 fn give_up(what: &str, limit: Duration) -> ! {
     let line = format!(
-        "error: `{what}` did not end within {} s: a kernel that waits for ever (a wrong mbarrier count or phase?); \
-         run it on the emulator, which says who waits for what\n",
+        "error: `{what}` did not end within {} s: probably a deadlock (a wrong mbarrier count or phase?); run it on the emulator, which names the waiting warps and what they wait for\n",
         limit.as_secs_f64()
     );
     let _ = std::io::stderr().write_all(line.as_bytes());

@@ -58,8 +58,7 @@ impl fmt::Display for Error {
                 cluster,
             } => write!(
                 f,
-                "launch of `{kernel}`: {count} CTAs along {axis} cannot be cut into clusters of {cluster}; round the grid up to \
-                 a multiple, and let the CTAs past the end do nothing"
+                "launch of `{kernel}`: {count} CTAs along {axis} cannot be cut into clusters of {cluster}; round the grid up to a multiple, and mask the CTAs past the end"
             ),
             Error::ClusterTooLarge {
                 kernel,
@@ -77,8 +76,7 @@ impl fmt::Display for Error {
                 resident,
             } => write!(
                 f,
-                "launch of `{kernel}`: its {ctas} CTAs wait for one another, and this GPU holds {resident} of them at a time; launch at \
-                 most so many (`kernel.resident()`), each of which does several shares of the work"
+                "launch of `{kernel}`: its {ctas} CTAs wait for one another, and this GPU holds {resident} of them at a time; launch at most that many (`kernel.resident()`), each of which loops over several tiles"
             ),
             Error::DoesNotFit {
                 kernel,
@@ -94,8 +92,7 @@ impl fmt::Display for Error {
             ),
             Error::NeverWaits { kernel } => write!(
                 f,
-                "`{kernel}` cannot overlap the launch before it, because it never waits for that one's results; call \
-                 `launch_wait()` in it before the first access to them, or launch it without overlap"
+                "`{kernel}` cannot overlap the launch before it, because it never waits for it; call `launch_wait()` before the first access to its results, or launch it without overlap"
             ),
             Error::Fault(fault) => write!(f, "{fault}"),
             Error::Emulator(error) => write!(f, "{error}"),
@@ -133,7 +130,7 @@ impl fmt::Display for Error {
                 used_on,
             } if belongs_to == used_on => write!(
                 f,
-                "{what} belongs to another {belongs_to} than the one that it was used on; clone one `Device` for all that works together"
+                "{what} belongs to another {belongs_to} than the one that it was used on; use one `Device`, cloned, for objects that are used together"
             ),
             Error::DeviceMismatch {
                 what,
@@ -157,8 +154,7 @@ impl fmt::Display for Error {
                     .collect();
                 write!(
                     f,
-                    "case `{case}`: the i-th values of all sizes go together, so lists must be of one length or a \
-                     single value; there are {}",
+                    "case `{case}`: the i-th values of all sizes make one run: give lists of one length, or single values; there are {}",
                     lengths.join(", ")
                 )
             }
@@ -169,12 +165,11 @@ impl fmt::Display for Error {
                 limit_bytes,
             } => write!(
                 f,
-                "case `{case}` at {sizes} has {bytes} bytes of tensors, and {limit_bytes} is the most here; choose \
-                 smaller sizes with -s, or a larger machine"
+                "case `{case}` at {sizes} has {bytes} bytes of tensors, and {limit_bytes} is the most here; choose smaller sizes with -s, or a machine with more memory"
             ),
             Error::WrittenOutside { output, index } => write!(
                 f,
-                "`{output}` was written at {index:?}, which the kernel must leave alone; mask the store"
+                "`{output}` was written at {index:?}, outside of the part that the case expects; mask the store"
             ),
             Error::NoInstance { wanted, largest } => write!(
                 f,
@@ -207,12 +202,12 @@ impl fmt::Display for Error {
             } => write!(
                 f,
                 "the buffers of `{readonly}` and `{written}` of `{kernel}` overlap, but `{readonly}` is #[readonly] and \
-                 `{written}` is stored to; pass separate buffers, or take #[readonly] away"
+                 `{written}` is stored to; pass separate buffers, or remove #[readonly]"
             ),
             Error::ReadonlyWrittenBefore { kernel, argument } => write!(
                 f,
-                "a launch that still runs may write the buffer of argument {argument} of `{kernel}`, which is #[readonly]; \
-                 launch it without overlap, or take #[readonly] away"
+                "a launch in flight may write the buffer of argument {argument} of `{kernel}`, which is #[readonly]; \
+                 launch it without overlap, or remove #[readonly]"
             ),
             Error::NotMultiple {
                 kernel,
@@ -221,8 +216,7 @@ impl fmt::Display for Error {
                 divisor,
             } => write!(
                 f,
-                "argument `{parameter}` of `{kernel}` is {value}, which {divisor} does not divide; the kernel promises \
-                 it by #[multiple_of({divisor})]: pass a multiple, or take the promise back"
+                "argument `{parameter}` of `{kernel}` is {value}, which {divisor} does not divide; the kernel promises it by #[multiple_of({divisor})]: pass a multiple, or remove the promise"
             ),
             Error::Spills {
                 kernel,

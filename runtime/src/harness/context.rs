@@ -232,8 +232,12 @@ impl Context {
             return Ok(found);
         }
         let remark = if filters.is_empty() {
-            Remark::error("there is nothing to do: kernels without cases and without declared instances have no variants")
-                .with_help("write a `#[case]` that launches the kernel, or `#[kernel(instances(<...>))]`")
+            Remark::error(
+                "no variants: kernels without cases and without declared instances have none",
+            )
+            .with_help(
+                "write a `#[case]` that launches the kernel, or `#[kernel(instances(<...>))]`",
+            )
         } else {
             Remark::error(format!("nothing is called `{}`", filters.join("` or `"))).with_help(
                 format!(
@@ -274,14 +278,13 @@ impl Context {
         for (entry, kernel) in replaced.iter() {
             let origin = &kernel.origin;
             let remark = if catalog.may_have_entry(entry) {
-                Remark::note(format!("`{entry}` is used as edited by hand in {origin}")).with_help(
-                    "`cargo tilekit build --reset` goes back to what the kernel compiles to",
-                )
+                Remark::note(format!("`{entry}` is used as edited by hand in {origin}"))
+                    .with_help("`cargo tilekit build --reset` removes the edited text")
             } else {
                 Remark::warning(format!(
                     "`{entry}` was edited by hand in {origin}, and no kernel has this entry any more"
                 ))
-                .with_help("`cargo tilekit build --reset` forgets the edit")
+                .with_help("`cargo tilekit build --reset` removes the edited text")
             };
             self.speaker.remark(&remark);
         }

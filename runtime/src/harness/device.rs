@@ -21,8 +21,8 @@ pub(super) fn open(
 ) -> Result<Device, Exit> {
     match (choice, seed) {
         (DeviceChoice::Cuda, Some(seed)) => {
-            let text = format!("a GPU runs warps in an order of its own; there is no seed {seed}");
-            let help = "`--device emulator` runs them in the order of a seed";
+            let text = format!("a GPU schedules warps itself; there is no seed {seed}");
+            let help = "use `--device emulator`, which schedules them by the seed";
             speaker.failure(&Remark::error(text).with_help(help));
             Err(Exit::Usage)
         }

@@ -35,7 +35,7 @@ impl Replaced {
         for path in kept_files(folder) {
             let complain = |what: String| {
                 format!(
-                    "{}: {what}; `cargo tilekit build --reset` takes it back",
+                    "{}: {what}; `cargo tilekit build --reset` removes it",
                     path.display()
                 )
             };

@@ -5,18 +5,21 @@ use tilekit::prelude::*;
 use crate::check;
 
 #[kernel]
-fn part_of_a_pattern(#[block([4, 64], Nvmma::B128)] a: TensorMap<f16>) {
+fn tma_store_within_a_swizzle_atom(#[block([4, 64], Nvmma::B128)] a: TensorMap<f16>) {
     let tile = Smem::<f16>::alloc([8, 64], a.layout());
     a.store((0, 0), tile.slice(0, 4..8));
 }
 
 #[test]
-fn a_block_begins_within_the_pattern_of_the_swizzle() {
-    check("part_of_a_pattern", part_of_a_pattern.trace());
+fn a_block_within_a_swizzle_atom_is_refused() {
+    check(
+        "tma_store_within_a_swizzle_atom",
+        tma_store_within_a_swizzle_atom.trace(),
+    );
 }
 
 #[kernel]
-fn copies_signalled_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
+fn cp_async_read_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
     let line = Blocked::new([4], [32], [4], [0]);
     let tile = Smem::<i32>::alloc([512], Swizzled::plain([0]));
     let full = Mbarrier::alloc(128);
@@ -37,7 +40,7 @@ fn copies_signalled_unfenced(x: Ptr<i32>, out: Ptr<i32>) {
 
 #[test]
 fn tma_reads_unfenced_copies_of_another_partition() {
-    check("copies_told_of_unfenced", copies_signalled_unfenced.trace());
+    check("cp_async_read_unfenced", cp_async_read_unfenced.trace());
 }
 
 #[kernel(cluster = 2)]
@@ -53,7 +56,7 @@ fn multicast_beyond_the_cluster(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16
 }
 
 #[test]
-fn a_multicast_names_ctas_that_the_cluster_has_not() {
+fn a_multicast_beyond_the_cluster_is_refused() {
     check(
         "multicast_beyond_the_cluster",
         multicast_beyond_the_cluster.trace(),
@@ -61,7 +64,7 @@ fn a_multicast_names_ctas_that_the_cluster_has_not() {
 }
 
 #[kernel(cluster = 2)]
-fn multicast_too_soon(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+fn multicast_before_cluster_barrier(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
     let full = Mbarrier::alloc(1);
     full.expect(a.block_bytes());
@@ -72,11 +75,14 @@ fn multicast_too_soon(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
 
 #[test]
 fn a_multicast_before_any_cluster_barrier() {
-    check("multicast_too_soon", multicast_too_soon.trace());
+    check(
+        "multicast_before_cluster_barrier",
+        multicast_before_cluster_barrier.trace(),
+    );
 }
 
 #[kernel]
-fn sums_as_a_factor(x: Ptr<f16>) {
+fn accumulator_layout_as_operand(x: Ptr<f16>) {
     let sums = Wgmma::new([4, 1], [64, 64, 16]);
     let tile = Smem::<f16>::alloc([64, 64], Nvmma::B128.of(16));
     let powers = zeros::<f16>([64, 64], sums.clone());
@@ -85,6 +91,9 @@ fn sums_as_a_factor(x: Ptr<f16>) {
 }
 
 #[test]
-fn a_factor_has_the_layout_of_sums() {
-    check("sums_as_a_factor", sums_as_a_factor.trace());
+fn operand_a_in_the_accumulator_layout_is_refused() {
+    check(
+        "accumulator_layout_as_operand",
+        accumulator_layout_as_operand.trace(),
+    );
 }

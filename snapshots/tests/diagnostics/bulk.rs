@@ -9,29 +9,35 @@ fn plain() -> Swizzled {
 }
 
 #[kernel]
-fn swizzled_run(out: Ptr<f16>) {
+fn bulk_store_of_a_swizzled_tile(out: Ptr<f16>) {
     let tile = Smem::<f16>::alloc([8, 64], Nvmma::new(128, 16));
     out.bulk(0).store(tile);
 }
 
 #[test]
-fn elements_that_a_swizzle_moved_are_no_run() {
-    check("swizzled_run", swizzled_run.trace());
+fn a_bulk_store_of_a_swizzled_tile_is_refused() {
+    check(
+        "bulk_store_of_a_swizzled_tile",
+        bulk_store_of_a_swizzled_tile.trace(),
+    );
 }
 
 #[kernel]
-fn part_of_rows(out: Ptr<f32>) {
+fn bulk_store_of_part_of_rows(out: Ptr<f32>) {
     let tile = Smem::<f32>::alloc([8, 64], Swizzled::plain([1, 0]));
     out.bulk(0).store(tile.slice(1, 0..32));
 }
 
 #[test]
-fn parts_of_rows_are_no_run() {
-    check("part_of_rows", part_of_rows.trace());
+fn a_bulk_store_of_part_of_rows_is_refused() {
+    check(
+        "bulk_store_of_part_of_rows",
+        bulk_store_of_part_of_rows.trace(),
+    );
 }
 
 #[kernel]
-fn run_of_8_bytes(x: Ptr<f16>) {
+fn bulk_load_of_8_bytes(x: Ptr<f16>) {
     let tile = Smem::<f16>::alloc([4], plain());
     let full = Mbarrier::alloc(1);
     full.expect(8);
@@ -40,19 +46,19 @@ fn run_of_8_bytes(x: Ptr<f16>) {
 }
 
 #[test]
-fn a_run_is_shorter_than_a_unit() {
-    check("run_of_8_bytes", run_of_8_bytes.trace());
+fn a_bulk_load_of_8_bytes_is_refused() {
+    check("bulk_load_of_8_bytes", bulk_load_of_8_bytes.trace());
 }
 
 #[kernel]
-fn count_off_the_unit(out: Ptr<f32>) {
+fn misaligned_count(out: Ptr<f32>) {
     let tile = Smem::<f32>::alloc([64], plain());
     out.bulk(0).count(6).store(tile);
 }
 
 #[test]
 fn a_count_is_no_multiple_of_16_bytes() {
-    check("count_off_the_unit", count_off_the_unit.trace());
+    check("misaligned_count", misaligned_count.trace());
 }
 
 #[kernel]
@@ -62,52 +68,55 @@ fn count_beyond_the_tile(out: Ptr<f32>) {
 }
 
 #[test]
-fn a_count_is_more_than_there_are() {
+fn a_count_beyond_the_tile_is_refused() {
     check("count_beyond_the_tile", count_beyond_the_tile.trace());
 }
 
 #[kernel]
-fn prefetch_of_how_many(x: Ptr<f32>) {
+fn prefetch_without_count(x: Ptr<f32>) {
     x.bulk(0).prefetch();
 }
 
 #[test]
-fn a_prefetch_says_no_count() {
-    check("prefetch_of_how_many", prefetch_of_how_many.trace());
+fn a_prefetch_without_count_is_refused() {
+    check("prefetch_without_count", prefetch_without_count.trace());
 }
 
 #[kernel]
-fn smallest_float(out: Ptr<f32>) {
+fn bulk_min_of_f32(out: Ptr<f32>) {
     let tile = Smem::<f32>::alloc([64], plain());
     out.bulk(0).reduce(TmaReduceOp::Min, tile);
 }
 
 #[test]
-fn runs_have_no_minimum_of_f32() {
-    check("smallest_float", smallest_float.trace());
+fn a_bulk_reduction_to_the_f32_minimum_is_refused() {
+    check("bulk_min_of_f32", bulk_min_of_f32.trace());
 }
 
 #[kernel(cluster = 2)]
-fn store_to_many(out: Ptr<f32>) {
+fn multicast_store(out: Ptr<f32>) {
     let tile = Smem::<f32>::alloc([64], plain());
     out.bulk(0).multicast(0b11).store(tile);
 }
 
 #[test]
-fn a_store_goes_to_one_place() {
-    check("store_to_many", store_to_many.trace());
+fn a_multicast_store_is_refused() {
+    check("multicast_store", multicast_store.trace());
 }
 
 #[kernel]
-fn run_unawaited(x: Ptr<f32>) {
+fn bulk_load_never_waited_for(x: Ptr<f32>) {
     let tile = Smem::<f32>::alloc([64], plain());
     let full = Mbarrier::alloc(1);
     x.bulk(0).load(tile, full);
 }
 
 #[test]
-fn a_run_is_neither_expected_nor_waited_for() {
-    check("run_unawaited", run_unawaited.trace());
+fn a_bulk_load_without_expect_and_wait_is_refused() {
+    check(
+        "bulk_load_never_waited_for",
+        bulk_load_never_waited_for.trace(),
+    );
 }
 
 #[kernel]
@@ -116,22 +125,19 @@ fn negative_bytes() {
 }
 
 #[test]
-fn a_barrier_expects_fewer_bytes_than_none() {
+fn a_negative_expect_is_refused() {
     check("negative_bytes", negative_bytes.trace());
 }
 
 #[kernel]
-fn run_over_what_is_read_only(#[readonly] x: Ptr<f32>) {
+fn bulk_store_to_readonly(#[readonly] x: Ptr<f32>) {
     let tile = Smem::<f32>::alloc([64], plain());
     x.bulk(0).store(tile);
 }
 
 #[test]
-fn a_run_is_stored_where_all_is_only_read() {
-    check(
-        "run_over_what_is_read_only",
-        run_over_what_is_read_only.trace(),
-    );
+fn a_bulk_store_to_readonly_is_refused() {
+    check("bulk_store_to_readonly", bulk_store_to_readonly.trace());
 }
 
 #[kernel]
@@ -153,9 +159,9 @@ fn chunk_signalled_unfenced(x: Ptr<f32>, out: Ptr<f32>) {
 }
 
 #[test]
-fn another_partition_stores_what_was_not_fenced() {
+fn a_bulk_store_of_unfenced_stores_is_refused() {
     check(
-        "chunk_handed_over_unfenced",
+        "bulk_store_of_an_unfenced_chunk",
         chunk_signalled_unfenced.trace(),
     );
 }
@@ -173,8 +179,8 @@ fn copy_to_no_cta() {
 }
 
 #[test]
-fn a_copy_goes_to_a_cta_that_is_not_there() {
-    check("copy_to_nobody", copy_to_no_cta.trace());
+fn a_remote_copy_without_a_cluster_is_refused() {
+    check("remote_copy_without_a_cluster", copy_to_no_cta.trace());
 }
 
 #[kernel(cluster = 2)]
@@ -190,12 +196,12 @@ fn copy_of_other_shape() {
 }
 
 #[test]
-fn a_copy_does_not_fit_the_place_in_the_other_cta() {
+fn a_remote_copy_between_shapes_is_refused() {
     check("copy_of_other_shape", copy_of_other_shape.trace());
 }
 
 #[kernel(cluster = 2)]
-fn floats_added_remotely() {
+fn remote_add_of_floats() {
     let (own, got) = (
         Smem::<f32>::alloc([64], plain()),
         Smem::<f32>::alloc([64], plain()),
@@ -207,8 +213,8 @@ fn floats_added_remotely() {
 }
 
 #[test]
-fn a_copy_adds_no_floats_in_another_cta() {
-    check("floats_added_remotely", floats_added_remotely.trace());
+fn a_remote_add_of_floats_is_refused() {
+    check("remote_add_of_floats", remote_add_of_floats.trace());
 }
 
 #[kernel(cluster = 2)]
@@ -224,12 +230,12 @@ fn narrow_remote_store() {
 }
 
 #[test]
-fn a_store_that_completes_has_less_than_4_bytes() {
+fn a_remote_store_of_2_bytes_a_thread_is_refused() {
     check("narrow_remote_store", narrow_remote_store.trace());
 }
 
 #[kernel(cluster = 2)]
-fn other_cta_not_there(out: Ptr<f32>) {
+fn split_tile_access_before_cluster_barrier(out: Ptr<f32>) {
     let line = Blocked::new([1], [32], [4], [0]);
     let at = arange(0..128, line.clone());
     let got = Smem::<f32>::alloc([128], plain());
@@ -244,5 +250,8 @@ fn other_cta_not_there(out: Ptr<f32>) {
 
 #[test]
 fn a_store_to_a_cta_that_may_have_exited() {
-    check("other_cta_not_there", other_cta_not_there.trace());
+    check(
+        "split_tile_access_before_cluster_barrier",
+        split_tile_access_before_cluster_barrier.trace(),
+    );
 }

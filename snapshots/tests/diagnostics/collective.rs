@@ -20,7 +20,7 @@ fn scan_missing_axis(x: Ptr<f32>) {
 }
 
 #[test]
-fn a_scan_names_an_axis_that_is_not_there() {
+fn a_scan_along_a_missing_axis_is_refused() {
     check("scan_missing_axis", scan_missing_axis.trace());
 }
 
@@ -70,7 +70,7 @@ fn gather_missing_axis(x: Ptr<f32>) {
 }
 
 #[test]
-fn a_gather_names_an_axis_that_is_not_there() {
+fn a_gather_along_a_missing_axis_is_refused() {
     check("gather_missing_axis", gather_missing_axis.trace());
 }
 
@@ -97,7 +97,7 @@ fn a_histogram_has_a_power_of_two_of_bins() {
 }
 
 #[kernel]
-fn top_three(x: Ptr<f32>) {
+fn top_k_of_three(x: Ptr<f32>) {
     let at = arange(0..128, line());
     let (largest, _) = x.at(at).load().top_k(3, 0);
     x.store(largest.max(0).scalar());
@@ -105,7 +105,7 @@ fn top_three(x: Ptr<f32>) {
 
 #[test]
 fn a_sort_keeps_a_power_of_two() {
-    check("top_three", top_three.trace());
+    check("top_k_of_three", top_k_of_three.trace());
 }
 
 #[kernel]
@@ -114,7 +114,7 @@ fn atomic_of_bytes(x: Ptr<i8>) {
 }
 
 #[test]
-fn the_hardware_has_no_atomics_on_bytes() {
+fn an_atomic_on_bytes_is_refused() {
     check("atomic_of_bytes", atomic_of_bytes.trace());
 }
 
@@ -158,7 +158,7 @@ fn atomic_with_other(x: Ptr<i32>, n: i32) {
 }
 
 #[test]
-fn an_atomic_says_what_stands_elsewhere() {
+fn an_atomic_with_other_is_refused() {
     check("atomic_with_other", atomic_with_other.trace());
 }
 
@@ -174,7 +174,7 @@ fn the_mask_of_an_atomic_has_another_length() {
 }
 
 #[kernel(cluster = [2, 1, 1])]
-fn apart(x: Ptr<i32>) {
+fn gather_operands_split_differently(x: Ptr<i32>) {
     let rows = Blocked::new([1, 1], [1, 32], [4, 1], [1, 0]).with_ctas([[1, 0]]);
     let columns = Blocked::new([1, 1], [1, 32], [4, 1], [1, 0]).with_ctas([[0, 1]]);
     let found = zeros::<i32>([16, 16], columns).gather(zeros::<i32>([16, 16], rows), 1);
@@ -182,8 +182,11 @@ fn apart(x: Ptr<i32>) {
 }
 
 #[test]
-fn what_ctas_hold_apart_does_not_meet() {
-    check("apart", apart.trace());
+fn gather_operands_split_differently_are_refused() {
+    check(
+        "gather_operands_split_differently",
+        gather_operands_split_differently.trace(),
+    );
 }
 
 #[kernel(cluster = [2, 1, 1])]
@@ -193,7 +196,7 @@ fn atomic_in_two_ctas(x: Ptr<i32>) {
 }
 
 #[test]
-fn two_ctas_hold_what_an_atomic_does_once() {
+fn an_atomic_on_a_replicated_tensor_is_refused() {
     check("atomic_in_two_ctas", atomic_in_two_ctas.trace());
 }
 

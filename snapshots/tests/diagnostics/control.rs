@@ -65,12 +65,12 @@ fn host_counter(x: Ptr<f32>, n: i32) {
 }
 
 #[test]
-fn a_number_of_the_host_counts_iterations() {
+fn a_host_variable_that_counts_runtime_iterations_is_refused() {
     check("host_counter", host_counter.trace());
 }
 
 #[kernel]
-fn host_choice(x: Ptr<f32>, n: i32) {
+fn host_variable_assigned_in_a_branch(x: Ptr<f32>, n: i32) {
     let mut width = 4;
     if n > 100 {
         width = 8;
@@ -79,8 +79,11 @@ fn host_choice(x: Ptr<f32>, n: i32) {
 }
 
 #[test]
-fn a_number_of_the_host_is_chosen_by_the_kernel() {
-    check("host_choice", host_choice.trace());
+fn a_host_variable_assigned_in_a_runtime_branch_is_refused() {
+    check(
+        "host_variable_assigned_in_a_branch",
+        host_variable_assigned_in_a_branch.trace(),
+    );
 }
 
 #[kernel]
@@ -93,7 +96,7 @@ fn host_list(x: Ptr<f32>, n: i32) {
 }
 
 #[test]
-fn a_list_of_the_host_grows_in_a_loop_of_the_kernel() {
+fn a_host_list_that_grows_in_a_runtime_loop_is_refused() {
     check("host_list", host_list.trace());
 }
 
@@ -143,7 +146,7 @@ fn a_continue_skips_the_rest_of_a_loop_that_the_host_unrolls() {
 }
 
 #[kernel]
-fn question_in_loop(x: Ptr<f32>, n: i32) {
+fn question_mark_in_loop(x: Ptr<f32>, n: i32) {
     let store = |value: Option<f32>| {
         for i in range(0, n) {
             x.at(i).store(value?);
@@ -154,12 +157,12 @@ fn question_in_loop(x: Ptr<f32>, n: i32) {
 }
 
 #[test]
-fn a_question_mark_leaves_a_loop_of_the_kernel() {
-    check("question_in_loop", question_in_loop.trace());
+fn a_question_mark_in_a_runtime_loop_is_refused() {
+    check("question_mark_in_loop", question_mark_in_loop.trace());
 }
 
 #[kernel]
-fn return_in_endless_loop(x: Ptr<i32>) {
+fn return_in_unbounded_host_loop(x: Ptr<i32>) {
     for i in 0.. {
         if x.at(i).load() == 0 {
             return;
@@ -168,12 +171,15 @@ fn return_in_endless_loop(x: Ptr<i32>) {
 }
 
 #[test]
-fn a_return_of_the_kernel_does_not_end_a_loop_of_the_host() {
-    check("return_in_endless_loop", return_in_endless_loop.trace());
+fn a_runtime_return_in_an_unbounded_host_loop_is_refused() {
+    check(
+        "return_in_unbounded_host_loop",
+        return_in_unbounded_host_loop.trace(),
+    );
 }
 
 #[kernel]
-fn host_count_in_a_loop_of_the_kernel(x: Ptr<i32>) {
+fn host_count_in_a_runtime_loop(x: Ptr<i32>) {
     let mut i = 0;
     loop {
         if x.at(i).load() == 0 {
@@ -184,10 +190,10 @@ fn host_count_in_a_loop_of_the_kernel(x: Ptr<i32>) {
 }
 
 #[test]
-fn a_loop_that_the_kernel_leaves_counts_in_a_kernel_value() {
+fn a_host_count_in_a_runtime_loop_is_refused() {
     check(
-        "host_count_in_a_loop_of_the_kernel",
-        host_count_in_a_loop_of_the_kernel.trace(),
+        "host_count_in_a_runtime_loop",
+        host_count_in_a_runtime_loop.trace(),
     );
 }
 
@@ -205,7 +211,7 @@ fn return_before_partitions(x: Ptr<f32>, n: i32) {
 }
 
 #[test]
-fn partitions_follow_a_return() {
+fn partitions_after_a_runtime_return_are_refused() {
     check("return_before_partitions", return_before_partitions.trace());
 }
 
@@ -220,6 +226,6 @@ fn host_panics(x: Ptr<f32>) {
 }
 
 #[test]
-fn code_of_the_host_panics() {
+fn a_panic_of_host_code_is_reported() {
     check("host_panics", host_panics.trace());
 }

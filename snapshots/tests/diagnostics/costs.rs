@@ -15,7 +15,7 @@ fn strided(x: Ptr<f32>) {
 }
 
 #[test]
-fn an_access_wastes_sectors() {
+fn a_denied_uncoalesced_access_is_reported() {
     check("denied_uncoalesced", strided.trace());
 }
 
@@ -34,7 +34,7 @@ fn by_columns(x: Ptr<f32>) {
 }
 
 #[test]
-fn lanes_wait_at_one_bank() {
+fn a_denied_bank_conflict_is_reported() {
     check("denied_bank_conflicts", by_columns.trace());
 }
 
@@ -46,6 +46,6 @@ fn not_trivial(x: Ptr<f32>) {
 }
 
 #[test]
-fn a_conversion_that_must_be_free_is_not() {
+fn a_trivial_conversion_that_moves_data_is_refused() {
     check("not_trivial", not_trivial.trace());
 }

@@ -14,28 +14,31 @@ fn swizzle_wider_than_a_row(#[block([64, 32], Nvmma::B128)] a: TensorMap<f16>) {
 }
 
 #[test]
-fn a_row_of_the_block_is_shorter_than_the_swizzle() {
+fn a_block_narrower_than_its_swizzle_is_refused() {
     check("swizzle_wider_than_a_row", swizzle_wider_than_a_row.trace());
 }
 
 #[kernel]
-fn boxes_off_the_pattern(#[block([4, 128], Nvmma::B128)] a: TensorMap<f16>) {
+fn boxes_between_swizzle_atoms(#[block([4, 128], Nvmma::B128)] a: TensorMap<f16>) {
     a.prefetch((0, 0));
 }
 
 #[test]
-fn a_block_is_cut_where_the_swizzle_does_not_begin() {
-    check("boxes_off_the_pattern", boxes_off_the_pattern.trace());
+fn boxes_between_swizzle_atoms_are_refused() {
+    check(
+        "boxes_between_swizzle_atoms",
+        boxes_between_swizzle_atoms.trace(),
+    );
 }
 
 #[kernel]
-fn map_without_block(a: TensorMap<f16>) {
+fn tensor_map_without_block(a: TensorMap<f16>) {
     a.prefetch((0, 0));
 }
 
 #[test]
-fn a_tensor_map_says_nothing_of_its_blocks() {
-    check("map_without_block", map_without_block.trace());
+fn a_tensor_map_without_block_is_refused() {
+    check("tensor_map_without_block", tensor_map_without_block.trace());
 }
 
 #[kernel]
@@ -64,14 +67,14 @@ fn a_block_has_more_dimensions_than_coordinates() {
 }
 
 #[kernel]
-fn coordinate_off_the_line(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
+fn misaligned_coordinate(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
     a.store((program_id(0) * 64, 4), tile);
 }
 
 #[test]
 fn a_block_begins_between_multiples_of_16_bytes() {
-    check("coordinate_off_the_line", coordinate_off_the_line.trace());
+    check("misaligned_coordinate", misaligned_coordinate.trace());
 }
 
 #[kernel]
@@ -110,7 +113,7 @@ fn a_barrier_counts_no_arrivals() {
 }
 
 #[kernel]
-fn bytes_without_a_copy(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: Ptr<f16>) {
+fn expected_bytes_without_a_copy(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: Ptr<f16>) {
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
     let (full, other) = (Mbarrier::alloc(1), Mbarrier::alloc(1));
     full.expect(a.block_bytes());
@@ -124,11 +127,14 @@ fn bytes_without_a_copy(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: 
 
 #[test]
 fn a_barrier_expects_bytes_that_no_copy_completes() {
-    check("bytes_without_a_copy", bytes_without_a_copy.trace());
+    check(
+        "expected_bytes_without_a_copy",
+        expected_bytes_without_a_copy.trace(),
+    );
 }
 
 #[kernel]
-fn copy_unawaited(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: Ptr<f16>) {
+fn tma_load_never_waited_for(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: Ptr<f16>) {
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
     let full = Mbarrier::alloc(1);
     a.load((0, 0), tile, full);
@@ -138,7 +144,10 @@ fn copy_unawaited(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>, out: Ptr<f1
 
 #[test]
 fn a_copy_is_neither_expected_nor_waited_for() {
-    check("copy_unawaited", copy_unawaited.trace());
+    check(
+        "tma_load_never_waited_for",
+        tma_load_never_waited_for.trace(),
+    );
 }
 
 #[kernel]
@@ -153,7 +162,7 @@ fn multicast_to_no_cta(#[block([64, 64], Nvmma::B128)] a: TensorMap<f16>) {
 
 #[test]
 fn a_kernel_without_clusters_accesses_other_ctas() {
-    check("multicast_to_nobody", multicast_to_no_cta.trace());
+    check("multicast_without_a_cluster", multicast_to_no_cta.trace());
 }
 
 #[kernel(cluster = [8, 4, 1])]
@@ -167,7 +176,7 @@ fn a_cluster_is_larger_than_any_gpc() {
 }
 
 #[kernel(cluster = 2)]
-fn others_not_there(out: Ptr<i32>) {
+fn remote_access_without_cluster_barriers(out: Ptr<i32>) {
     let line = Blocked::new([1], [32], [4], [0]);
     let at = arange(0..128, line.clone());
     let tile = Smem::alloc_with(at, Swizzled::plain([0]));
@@ -176,8 +185,11 @@ fn others_not_there(out: Ptr<i32>) {
 }
 
 #[test]
-fn another_cta_may_not_have_begun_or_may_have_ended() {
-    check("others_not_there", others_not_there.trace());
+fn remote_access_without_cluster_barriers_is_refused() {
+    check(
+        "remote_access_without_cluster_barriers",
+        remote_access_without_cluster_barriers.trace(),
+    );
 }
 
 #[kernel]
@@ -197,20 +209,20 @@ fn a_thread_copies_less_than_4_bytes() {
 }
 
 #[kernel]
-fn wait_that_leaves_too_many() {
+fn wait_with_too_many_pending() {
     tma_store_wait(1_u32 << 31);
 }
 
 #[test]
 fn a_wait_leaves_more_groups_than_an_immediate_holds() {
     check(
-        "wait_that_leaves_too_many",
-        wait_that_leaves_too_many.trace(),
+        "wait_with_too_many_pending",
+        wait_with_too_many_pending.trace(),
     );
 }
 
 #[kernel]
-fn warps_beyond_numbers() {
+fn partition_of_too_many_warps() {
     warp_specialize()
         .main(|| {})
         .worker(Warps(1_u32 << 31), || {})
@@ -220,11 +232,14 @@ fn warps_beyond_numbers() {
 
 #[test]
 fn the_warps_of_all_partitions_are_more_than_a_number_holds() {
-    check("warps_beyond_numbers", warps_beyond_numbers.trace());
+    check(
+        "partition_of_too_many_warps",
+        partition_of_too_many_warps.trace(),
+    );
 }
 
 #[kernel]
-fn tap_missing(#[im2col(4, [64, 64], Nvmma::B128)] image: TensorMap<f16>) {
+fn im2col_load_without_offsets(#[im2col(4, [64, 64], Nvmma::B128)] image: TensorMap<f16>) {
     let tile = Smem::<f16>::alloc(image.block(), image.layout());
     let full = Mbarrier::alloc(1);
     full.expect(image.block_bytes());
@@ -235,5 +250,8 @@ fn tap_missing(#[im2col(4, [64, 64], Nvmma::B128)] image: TensorMap<f16>) {
 
 #[test]
 fn copies_through_an_im2col_map_that_there_are_not() {
-    check("tap_missing", tap_missing.trace());
+    check(
+        "im2col_load_without_offsets",
+        im2col_load_without_offsets.trace(),
+    );
 }

@@ -70,7 +70,7 @@ fn auto_never_resolved(x: Ptr<f32>) {
 }
 
 #[test]
-fn nothing_decides_an_auto_layout() {
+fn an_auto_layout_without_a_source_is_refused() {
     check("auto_never_resolved", auto_never_resolved.trace());
 }
 

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use crate::check;
 
 #[kernel]
-fn barrier_of_half_a_warp() {
+fn named_barrier_of_half_a_warp() {
     let meeting = NamedBarrier::new(144);
     warp_specialize()
         .main(|| meeting.sync())
@@ -14,12 +14,15 @@ fn barrier_of_half_a_warp() {
 }
 
 #[test]
-fn whole_warps_come() {
-    check("barrier_of_half_a_warp", barrier_of_half_a_warp.trace());
+fn a_named_barrier_of_half_a_warp_is_refused() {
+    check(
+        "named_barrier_of_half_a_warp",
+        named_barrier_of_half_a_warp.trace(),
+    );
 }
 
 #[kernel]
-fn barrier_that_never_completes() {
+fn named_barrier_that_never_completes() {
     let meeting = NamedBarrier::new(256);
     warp_specialize()
         .main(|| meeting.sync())
@@ -29,13 +32,13 @@ fn barrier_that_never_completes() {
 }
 
 #[test]
-fn fewer_threads_come_than_are_counted() {
-    let traced = barrier_that_never_completes.trace();
-    check("barrier_that_never_completes", traced);
+fn a_named_barrier_that_never_completes_is_refused() {
+    let traced = named_barrier_that_never_completes.trace();
+    check("named_barrier_that_never_completes", traced);
 }
 
 #[kernel]
-fn barrier_of_fewer_than_come() {
+fn named_barrier_of_fewer_threads_than_arrive() {
     let meeting = NamedBarrier::new(64);
     warp_specialize()
         .main(|| meeting.sync())
@@ -44,13 +47,13 @@ fn barrier_of_fewer_than_come() {
 }
 
 #[test]
-fn more_threads_come_than_are_counted() {
-    let traced = barrier_of_fewer_than_come.trace();
-    check("barrier_of_fewer_than_come", traced);
+fn a_named_barrier_of_fewer_threads_than_arrive_is_refused() {
+    let traced = named_barrier_of_fewer_threads_than_arrive.trace();
+    check("named_barrier_of_fewer_threads_than_arrive", traced);
 }
 
 #[kernel]
-fn barrier_before_parting() {
+fn named_barrier_outside_of_partitions() {
     let meeting = NamedBarrier::new(160);
     meeting.sync();
     warp_specialize()
@@ -60,8 +63,11 @@ fn barrier_before_parting() {
 }
 
 #[test]
-fn the_warps_have_not_parted() {
-    check("barrier_before_parting", barrier_before_parting.trace());
+fn a_named_barrier_outside_of_partitions_is_refused() {
+    check(
+        "named_barrier_outside_of_partitions",
+        named_barrier_outside_of_partitions.trace(),
+    );
 }
 
 #[kernel]
@@ -74,7 +80,7 @@ fn fourteenth_barrier_of_two_partitions() {
 }
 
 #[test]
-fn partitions_have_barriers_too() {
+fn a_14th_named_barrier_beside_two_partitions_is_refused() {
     let traced = fourteenth_barrier_of_two_partitions.trace();
     check("fourteenth_barrier_of_two_partitions", traced);
 }
@@ -89,13 +95,13 @@ fn more_barriers_than_there_are() {
 }
 
 #[test]
-fn a_cta_has_sixteen() {
+fn a_16th_named_barrier_is_refused() {
     let traced = more_barriers_than_there_are.trace();
     check("more_barriers_than_there_are", traced);
 }
 
 #[kernel]
-fn unfenced_turn() {
+fn unfenced_store_before_a_named_barrier() {
     let layout = || Nvmma::B128.of(16);
     let a = Smem::<bf16>::alloc([64, 64], layout());
     let b = Smem::<bf16>::alloc([64, 64], layout());
@@ -116,6 +122,9 @@ fn unfenced_turn() {
 }
 
 #[test]
-fn a_turn_is_given_without_a_fence() {
-    check("unfenced_turn", unfenced_turn.trace());
+fn a_named_barrier_after_unfenced_stores_is_refused() {
+    check(
+        "unfenced_store_before_a_named_barrier",
+        unfenced_store_before_a_named_barrier.trace(),
+    );
 }

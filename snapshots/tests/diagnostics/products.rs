@@ -24,37 +24,40 @@ fn product(left: impl Into<Layout>, right: impl Into<Layout>, sums: impl Into<La
 }
 
 #[kernel]
-fn factor_of_another_accumulator() {
+fn mma_operand_of_another_accumulator() {
     let left = DotOperand::new(0, Mma::new([4, 1], [16, 8]), 2);
     product(left, DotOperand::new(1, sums(), 2), sums());
 }
 
 #[test]
-fn a_factor_lies_for_another_accumulator() {
-    let traced = factor_of_another_accumulator.trace();
-    check("factor_of_another_accumulator", traced);
+fn an_operand_of_another_accumulator_is_refused() {
+    let traced = mma_operand_of_another_accumulator.trace();
+    check("mma_operand_of_another_accumulator", traced);
 }
 
 #[kernel]
-fn factor_in_plain_layout() {
+fn mma_operand_in_blocked_layout() {
     let rows = Blocked::new([1, 8], [4, 8], [4, 1], [1, 0]);
     product(rows, DotOperand::new(1, sums(), 2), sums());
 }
 
 #[test]
-fn a_factor_lies_as_no_operand() {
-    check("factor_in_plain_layout", factor_in_plain_layout.trace());
+fn an_operand_in_a_blocked_layout_is_refused() {
+    check(
+        "mma_operand_in_blocked_layout",
+        mma_operand_in_blocked_layout.trace(),
+    );
 }
 
 #[kernel]
-fn factors_exchanged() {
+fn mma_operands_exchanged() {
     let operand = |number| DotOperand::new(number, sums(), 2);
     product(operand(1), operand(0), sums());
 }
 
 #[test]
-fn the_right_factor_stands_left() {
-    check("factors_exchanged", factors_exchanged.trace());
+fn exchanged_operands_are_refused() {
+    check("mma_operands_exchanged", mma_operands_exchanged.trace());
 }
 
 #[kernel]
@@ -64,7 +67,7 @@ fn k_width_below_a_word() {
 }
 
 #[test]
-fn a_lane_holds_half_a_word() {
+fn a_k_width_below_32_bits_is_refused() {
     check("k_width_below_a_word", k_width_below_a_word.trace());
 }
 
@@ -75,20 +78,23 @@ fn k_widths_differ() {
 }
 
 #[test]
-fn factors_count_k_differently() {
+fn operands_of_different_k_widths_are_refused() {
     check("k_widths_differ", k_widths_differ.trace());
 }
 
 #[kernel]
-fn sums_in_blocked_layout() {
+fn mma_accumulator_in_blocked_layout() {
     let blocked = Blocked::new([1, 8], [4, 8], [4, 1], [1, 0]);
     let operand = |number| DotOperand::new(number, sums(), 2);
     product(operand(0), operand(1), blocked);
 }
 
 #[test]
-fn sums_lie_as_no_tensor_core_has_them() {
-    check("sums_in_blocked_layout", sums_in_blocked_layout.trace());
+fn an_accumulator_in_a_blocked_layout_is_refused() {
+    check(
+        "mma_accumulator_in_blocked_layout",
+        mma_accumulator_in_blocked_layout.trace(),
+    );
 }
 
 #[kernel]
@@ -100,7 +106,7 @@ fn k_below_four_lanes() {
 }
 
 #[test]
-fn lanes_would_hold_copies() {
+fn a_k_below_four_lanes_is_refused() {
     check("k_below_four_lanes", k_below_four_lanes.trace());
 }
 
@@ -112,8 +118,8 @@ fn factors_of_unequal_k() {
 }
 
 #[test]
-fn shapes_of_factors_differ() {
-    check("factors_that_do_not_meet", factors_of_unequal_k.trace());
+fn operands_of_different_k_are_refused() {
+    check("mma_operands_of_different_k", factors_of_unequal_k.trace());
 }
 
 #[test]
@@ -161,7 +167,7 @@ fn dot_fma_in_another_layout() {
 }
 
 #[test]
-fn threads_hold_other_rows_than_their_sums() {
+fn dot_fma_operands_of_another_accumulator_are_refused() {
     let traced = dot_fma_in_another_layout.trace();
     check("dot_fma_in_another_layout", traced);
 }
@@ -175,7 +181,7 @@ fn dot_fma_of_a_large_tile() {
 }
 
 #[test]
-fn a_product_is_spelled_out_at_length() {
+fn a_large_dot_fma_is_warned_of() {
     check_warned("dot_fma_of_a_large_tile", dot_fma_of_a_large_tile.trace());
 }
 
@@ -189,7 +195,7 @@ fn print_beside_wgmma(n: i32) {
 }
 
 #[test]
-fn a_print_stops_the_tensor_cores() {
+fn a_print_beside_wgmma_is_warned_of() {
     check_warned("print_beside_wgmma", print_beside_wgmma.trace());
 }
 
@@ -202,7 +208,7 @@ fn print_in_a_partition(n: i32) {
 }
 
 #[test]
-fn partitions_print_as_they_like() {
+fn a_print_in_a_partition_without_wgmma_is_accepted() {
     let compiled = lowering::compile(
         print_in_a_partition.trace().unwrap().func,
         &lowering::Options::default(),
@@ -226,12 +232,12 @@ fn scales_of_another_shape(out: Ptr<f32>) {
 }
 
 #[test]
-fn scales_do_not_fit_their_factor() {
+fn scales_of_another_shape_are_refused() {
     check("scales_of_another_shape", scales_of_another_shape.trace());
 }
 
 #[kernel]
-fn groups_that_are_not_whole(out: Ptr<f32>) {
+fn k_no_multiple_of_the_scale_groups(out: Ptr<f32>) {
     let warps = Mma::new([4, 1], [16, 8]);
     let a = zeros::<bf16>([64, 16], DotOperand::new(0, warps.clone(), 2));
     let b = zeros::<bf16>([16, 8], DotOperand::new(1, warps.clone(), 2));
@@ -245,9 +251,9 @@ fn groups_that_are_not_whole(out: Ptr<f32>) {
 }
 
 #[test]
-fn groups_of_scales_are_not_whole() {
+fn a_k_no_multiple_of_the_scale_groups_is_refused() {
     check(
-        "groups_that_are_not_whole",
-        groups_that_are_not_whole.trace(),
+        "k_no_multiple_of_the_scale_groups",
+        k_no_multiple_of_the_scale_groups.trace(),
     );
 }

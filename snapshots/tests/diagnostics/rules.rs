@@ -286,7 +286,7 @@ fn partition_with_a_cluster_wide_op(x: Ptr<f32>) {
 #[test]
 fn a_partition_has_only_some_threads_of_the_cluster() {
     check(
-        "partition_that_meets_the_cluster",
+        "partition_that_waits_for_the_cluster",
         partition_with_a_cluster_wide_op.trace(),
     );
 }
@@ -303,5 +303,5 @@ fn cta_divergent_exchange(x: Ptr<f32>, n: i32) {
 
 #[test]
 fn an_exchange_to_which_one_cta_comes() {
-    check("clusters_that_part", cta_divergent_exchange.trace());
+    check("cta_dependent_condition", cta_divergent_exchange.trace());
 }

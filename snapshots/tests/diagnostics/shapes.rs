@@ -117,7 +117,7 @@ fn a_mistake_in_a_device_function_names_its_call() {
 }
 
 #[kernel]
-fn stored_shape(x: Ptr<f32>) {
+fn store_of_another_shape(x: Ptr<f32>) {
     let at = arange(0..128, line());
     let folded = x.at(at).load().reshape([64, 2]).max(1);
     x.at(at).store(folded);
@@ -125,7 +125,7 @@ fn stored_shape(x: Ptr<f32>) {
 
 #[test]
 fn a_stored_tensor_has_another_length_than_its_pointers() {
-    check("stored_shape", stored_shape.trace());
+    check("store_of_another_shape", store_of_another_shape.trace());
 }
 
 fn lanes_along_columns() -> Blocked {
@@ -166,7 +166,7 @@ fn a_slice_is_empty() {
 }
 
 #[kernel]
-fn chunks_of_a_rest(out: Ptr<f32>) {
+fn chunks_that_do_not_divide(out: Ptr<f32>) {
     let tile = zeros::<f32>([16, 64], lanes_along_columns());
     let [a, b, c] = tile.chunks::<3>(1);
     out.store((a + b + c).sum(0).sum(0).scalar());
@@ -174,7 +174,10 @@ fn chunks_of_a_rest(out: Ptr<f32>) {
 
 #[test]
 fn pieces_are_not_equal() {
-    check("chunks_of_a_rest", chunks_of_a_rest.trace());
+    check(
+        "chunks_that_do_not_divide",
+        chunks_that_do_not_divide.trace(),
+    );
 }
 
 #[kernel]

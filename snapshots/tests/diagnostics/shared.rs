@@ -54,7 +54,7 @@ fn shared_store_shape(x: Ptr<f32>) {
 }
 
 #[test]
-fn what_is_stored_has_another_shape() {
+fn a_store_of_another_shape_is_refused() {
     check("shared_store_shape", shared_store_shape.trace());
 }
 
@@ -134,7 +134,7 @@ fn shared_reinterpret_size(x: Ptr<f32>) {
 }
 
 #[test]
-fn bytes_are_taken_as_more_than_they_are() {
+fn a_reinterpretation_of_more_bytes_is_refused() {
     check("shared_reinterpret_size", shared_reinterpret_size.trace());
 }
 
@@ -147,7 +147,7 @@ fn shared_reinterpret_part(x: Ptr<f32>) {
 }
 
 #[test]
-fn a_part_is_taken_as_something_else() {
+fn a_reinterpretation_of_a_part_is_refused() {
     check("shared_reinterpret_part", shared_reinterpret_part.trace());
 }
 
@@ -161,7 +161,7 @@ fn shared_reinterpret_alignment(x: Ptr<bf16>) {
 }
 
 #[test]
-fn a_buffer_is_taken_as_what_needs_more_alignment() {
+fn a_reinterpretation_with_more_alignment_is_refused() {
     check(
         "shared_reinterpret_alignment",
         shared_reinterpret_alignment.trace(),
@@ -189,7 +189,7 @@ fn shared_atomic_element(x: Ptr<i16>) {
 }
 
 #[test]
-fn there_is_no_atomic_for_the_element() {
+fn a_shared_atomic_on_i16_is_refused() {
     check("shared_atomic_element", shared_atomic_element.trace());
 }
 
@@ -224,7 +224,7 @@ fn shared_ctas(x: Ptr<f32>) {
 }
 
 #[test]
-fn a_tensor_and_a_tile_are_split_over_the_cluster_otherwise() {
+fn a_tensor_and_a_tile_split_differently_are_refused() {
     check("shared_ctas", shared_ctas.trace());
 }
 

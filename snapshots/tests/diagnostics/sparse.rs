@@ -32,7 +32,7 @@ fn product(a: Smem<bf16>, metadata: Tensor<u16>, b: Smem<bf16>) {
 }
 
 #[kernel]
-fn metadata_in_plain_rows() {
+fn metadata_in_blocked_layout() {
     let (a, b) = factors::<32, 64>();
     let rows = Blocked::new([1, 1], [8, 4], [4, 1], [1, 0]);
     product(a, metadata(4, rows), b);
@@ -40,7 +40,10 @@ fn metadata_in_plain_rows() {
 
 #[test]
 fn metadata_has_a_layout_of_its_own() {
-    check("metadata_in_plain_rows", metadata_in_plain_rows.trace());
+    check(
+        "metadata_in_blocked_layout",
+        metadata_in_blocked_layout.trace(),
+    );
 }
 
 #[kernel]
@@ -59,21 +62,21 @@ fn metadata_is_of_all_of_k() {
 }
 
 #[kernel]
-fn metadata_of_bytes_for_halves() {
+fn metadata_of_another_element_width() {
     let (a, b) = factors::<32, 64>();
     product(a, metadata(4, sparse_metadata::<i8>(&sums(), [64, 64])), b);
 }
 
 #[test]
-fn metadata_lies_for_another_type() {
+fn metadata_of_another_element_width_is_refused() {
     check(
-        "metadata_of_bytes_for_halves",
-        metadata_of_bytes_for_halves.trace(),
+        "metadata_of_another_element_width",
+        metadata_of_another_element_width.trace(),
     );
 }
 
 #[kernel]
-fn sparse_factor_with_all_elements() {
+fn sparse_operand_with_all_elements() {
     let (a, b) = factors::<64, 64>();
     product(
         a,
@@ -83,15 +86,15 @@ fn sparse_factor_with_all_elements() {
 }
 
 #[test]
-fn a_sparse_factor_is_compressed() {
+fn a_sparse_operand_with_all_elements_is_refused() {
     check(
-        "sparse_factor_with_all_elements",
-        sparse_factor_with_all_elements.trace(),
+        "sparse_operand_with_all_elements",
+        sparse_operand_with_all_elements.trace(),
     );
 }
 
 #[kernel]
-fn sparse_product_of_a_shallow_tile() {
+fn sparse_wgmma_of_too_small_k() {
     let (a, b) = factors::<8, 16>();
     product(
         a,
@@ -103,13 +106,13 @@ fn sparse_product_of_a_shallow_tile() {
 #[test]
 fn a_sparse_instruction_is_twice_as_deep() {
     check(
-        "sparse_product_of_a_shallow_tile",
-        sparse_product_of_a_shallow_tile.trace(),
+        "sparse_wgmma_of_too_small_k",
+        sparse_wgmma_of_too_small_k.trace(),
     );
 }
 
 #[kernel]
-fn sparse_layout_of_whole_depth() {
+fn sparse_layout_of_dense_k() {
     let (a, b) = factors::<32, 64>();
     let sums = Wgmma::new([4, 1], [64, 64, 32]);
     let places = metadata(4, sparse_metadata::<bf16>(&sums, [64, 64]));
@@ -120,14 +123,11 @@ fn sparse_layout_of_whole_depth() {
 
 #[test]
 fn the_layout_counts_kept_elements() {
-    check(
-        "sparse_layout_of_whole_depth",
-        sparse_layout_of_whole_depth.trace(),
-    );
+    check("sparse_layout_of_dense_k", sparse_layout_of_dense_k.trace());
 }
 
 #[kernel]
-fn sparse_factor_of_narrow_rows() {
+fn sparse_operand_of_narrow_rows() {
     let (a, _) = factors::<32, 64>();
     let b = Smem::<bf16>::alloc([64, 64], Nvmma::new(32, 16));
     product(
@@ -140,8 +140,8 @@ fn sparse_factor_of_narrow_rows() {
 #[test]
 fn rows_are_as_wide_as_a_sparse_instruction() {
     check(
-        "sparse_factor_of_narrow_rows",
-        sparse_factor_of_narrow_rows.trace(),
+        "sparse_operand_of_narrow_rows",
+        sparse_operand_of_narrow_rows.trace(),
     );
 }
 

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use crate::{check, check_warned};
 
 #[kernel(cluster = 2)]
-fn split_over_others(
+fn layout_of_more_ctas_than_the_cluster(
     #[block([64, 64], Nvmma::B128.with_ctas([[1, 0], [0, 0]]))] a: TensorMap<f16>,
     #[block([64, 64], Nvmma::B128.with_ctas([[0, 1]]))] b: TensorMap<f16>,
 ) {
@@ -16,7 +16,10 @@ fn split_over_others(
 
 #[test]
 fn a_layout_is_for_more_ctas_than_a_cluster_has() {
-    check("split_over_others", split_over_others.trace());
+    check(
+        "layout_of_more_ctas_than_the_cluster",
+        layout_of_more_ctas_than_the_cluster.trace(),
+    );
 }
 
 #[kernel(cluster = 2)]
@@ -34,7 +37,7 @@ fn parts_that_tma_cannot_move() {
 }
 
 #[kernel(cluster = 2)]
-fn copies_between_splits(
+fn copies_between_cta_splits(
     #[block([64, 64], Nvmma::B64.with_ctas([[1, 0]]))] a: TensorMap<f16>,
     x: Ptr<f32>,
 ) {
@@ -64,12 +67,15 @@ fn copies_between_splits(
 }
 
 #[test]
-fn tiles_are_split_otherwise_than_what_is_copied() {
-    check("copies_between_splits", copies_between_splits.trace());
+fn copies_between_cta_splits_are_refused() {
+    check(
+        "copies_between_cta_splits",
+        copies_between_cta_splits.trace(),
+    );
 }
 
 #[kernel(cluster = 2)]
-fn products_between_splits() {
+fn wgmma_operands_split_differently() {
     let split = |bases: [u32; 2]| Nvmma::new(128, 16).with_ctas([bases]);
     let tile = |bases| Smem::<f16>::alloc([128, 128], split(bases));
     let sums = Wgmma::new([4, 1], [64, 128, 16]).with_ctas([[1, 0]]);
@@ -83,12 +89,15 @@ fn products_between_splits() {
 }
 
 #[test]
-fn factors_are_split_otherwise_than_the_accumulator() {
-    check("products_between_splits", products_between_splits.trace());
+fn wgmma_operands_split_differently_are_refused() {
+    check(
+        "wgmma_operands_split_differently",
+        wgmma_operands_split_differently.trace(),
+    );
 }
 
 #[kernel(cluster = 2)]
-fn block_of_each(
+fn coordinates_that_differ_between_ctas(
     #[block([64, 64], Nvmma::B128.with_ctas([[1, 0]]))] a: TensorMap<f16>,
     out: Ptr<f16>,
 ) {
@@ -103,12 +112,15 @@ fn block_of_each(
 }
 
 #[test]
-fn each_cta_names_another_place_for_what_they_copy_together() {
-    check_warned("block_of_each", block_of_each.trace());
+fn coordinates_that_differ_between_ctas_are_warned_of() {
+    check_warned(
+        "coordinates_that_differ_between_ctas",
+        coordinates_that_differ_between_ctas.trace(),
+    );
 }
 
 #[kernel(cluster = 2)]
-fn copies_before_a_cluster_barrier(
+fn multicast_store_of_a_split_tile(
     #[block([64, 64], Nvmma::B128.with_ctas([[0, 0]]))] a: TensorMap<f16>,
 ) {
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
@@ -120,15 +132,17 @@ fn copies_before_a_cluster_barrier(
 }
 
 #[test]
-fn one_cta_loads_for_others_that_need_not_be_there() {
+fn a_multicast_store_of_a_split_tile_is_refused() {
     check(
-        "copies_before_a_meeting",
-        copies_before_a_cluster_barrier.trace(),
+        "multicast_store_of_a_split_tile",
+        multicast_store_of_a_split_tile.trace(),
     );
 }
 
 #[kernel(cluster = 2)]
-fn multicast_too_early(#[block([64, 64], Nvmma::B128.with_ctas([[0, 0]]))] a: TensorMap<f16>) {
+fn split_multicast_before_cluster_barrier(
+    #[block([64, 64], Nvmma::B128.with_ctas([[0, 0]]))] a: TensorMap<f16>,
+) {
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
     let full = Mbarrier::alloc(1);
     full.expect(a.block_bytes());
@@ -138,5 +152,8 @@ fn multicast_too_early(#[block([64, 64], Nvmma::B128.with_ctas([[0, 0]]))] a: Te
 
 #[test]
 fn one_cta_multicasts_before_a_cluster_barrier() {
-    check("multicast_too_early", multicast_too_early.trace());
+    check(
+        "split_multicast_before_cluster_barrier",
+        split_multicast_before_cluster_barrier.trace(),
+    );
 }

@@ -21,14 +21,14 @@ fn new_sums() -> Accumulator<f32> {
 }
 
 #[kernel]
-fn product_never_waited_for() {
+fn wgmma_never_waited_for() {
     let (a, b) = factors();
     let _acc = new_sums().mma(a, b.transpose());
 }
 
 #[test]
-fn no_thread_waits() {
-    check("product_never_waited_for", product_never_waited_for.trace());
+fn a_wgmma_never_waited_for_is_refused() {
+    check("wgmma_never_waited_for", wgmma_never_waited_for.trace());
 }
 
 /// A kernel as text, edited by hand: in the language rustc refuses a second use of an accumulator.
@@ -108,7 +108,7 @@ fn accumulator_read_too_early() {
 }
 
 #[test]
-fn a_wait_leaves_what_it_gives() {
+fn a_read_of_an_accumulator_in_flight_is_refused() {
     check(
         "accumulator_read_too_early",
         accumulator_read_too_early.trace(),
@@ -116,7 +116,7 @@ fn a_wait_leaves_what_it_gives() {
 }
 
 #[kernel]
-fn product_of_wrong_depth() {
+fn wgmma_layout_of_wrong_k() {
     let (a, b) = factors();
     let layout = Wgmma::new([4, 1], [64, 64, 32]);
     let acc = Accumulator::<f32>::zeros([64, 64], layout);
@@ -124,32 +124,35 @@ fn product_of_wrong_depth() {
 }
 
 #[test]
-fn instructions_have_one_depth() {
-    check("product_of_wrong_depth", product_of_wrong_depth.trace());
+fn a_wgmma_layout_of_wrong_k_is_refused() {
+    check("wgmma_layout_of_wrong_k", wgmma_layout_of_wrong_k.trace());
 }
 
 #[kernel]
-fn product_from_plain_rows() {
+fn wgmma_operand_in_unswizzled_rows() {
     let a = Smem::<bf16>::alloc([64, 64], Swizzled::plain([1, 0]));
     let (_, b) = factors();
     device_print("sum", new_sums().mma(a, b.transpose()).wait_all());
 }
 
 #[test]
-fn tensor_cores_cannot_read_plain_rows() {
-    check("product_from_plain_rows", product_from_plain_rows.trace());
+fn a_wgmma_operand_in_unswizzled_rows_is_refused() {
+    check(
+        "wgmma_operand_in_unswizzled_rows",
+        wgmma_operand_in_unswizzled_rows.trace(),
+    );
 }
 
 #[kernel]
-fn product_of_other_shapes() {
+fn wgmma_of_other_shapes() {
     let (a, _) = factors();
     let b = Smem::<bf16>::alloc([128, 64], Nvmma::B128.of(16));
     device_print("sum", new_sums().mma(a, b.transpose()).wait_all());
 }
 
 #[test]
-fn factors_differ_in_k() {
-    check("product_of_other_shapes", product_of_other_shapes.trace());
+fn wgmma_operands_of_different_k_are_refused() {
+    check("wgmma_of_other_shapes", wgmma_of_other_shapes.trace());
 }
 
 #[kernel]
@@ -164,12 +167,12 @@ fn f32_without_tf32() {
 }
 
 #[test]
-fn tf32_must_be_said() {
+fn f32_without_tf32_is_refused() {
     check("f32_without_tf32", f32_without_tf32.trace());
 }
 
 #[kernel(warps = 16)]
-fn product_too_wide_for_its_threads() {
+fn wgmma_too_wide_for_its_threads() {
     let a = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16));
     let b = Smem::<bf16>::alloc([256, 64], Nvmma::B128.of(16));
     let layout = Wgmma::new([16, 1], [64, 256, 16]);
@@ -179,8 +182,8 @@ fn product_too_wide_for_its_threads() {
 
 #[test]
 fn n256_in_512_threads() {
-    let traced = product_too_wide_for_its_threads.trace();
-    check("product_too_wide_for_its_threads", traced);
+    let traced = wgmma_too_wide_for_its_threads.trace();
+    check("wgmma_too_wide_for_its_threads", traced);
 }
 
 #[kernel(warps = 4)]
@@ -208,7 +211,7 @@ fn budgets_beyond_the_register_file() {
 }
 
 #[test]
-fn budgets_take_more_than_there_is() {
+fn budgets_beyond_the_register_file_are_refused() {
     let traced = budgets_beyond_the_register_file.trace();
     check("budgets_beyond_the_register_file", traced);
 }
@@ -222,7 +225,7 @@ fn workers_take_all_registers() {
 }
 
 #[test]
-fn workers_leave_nothing() {
+fn workers_that_take_all_registers_are_refused() {
     check(
         "workers_take_all_registers",
         workers_take_all_registers.trace(),
@@ -245,7 +248,7 @@ fn partition_over_its_budget() {
 }
 
 #[test]
-fn a_partition_holds_more_than_it_may() {
+fn a_partition_over_its_budget_is_refused() {
     check(
         "partition_over_its_budget",
         partition_over_its_budget.trace(),
@@ -333,7 +336,7 @@ fn a_tensor_is_captured() {
 }
 
 #[kernel]
-fn partition_changes_what_is_outside(x: Ptr<i32>) {
+fn partition_assigns_an_outer_variable(x: Ptr<i32>) {
     let mut count = scalar(0);
     warp_specialize()
         .main(|| {
@@ -346,9 +349,9 @@ fn partition_changes_what_is_outside(x: Ptr<i32>) {
 }
 
 #[test]
-fn a_partition_sees_what_another_made() {
-    let traced = partition_changes_what_is_outside.trace();
-    check("partition_changes_what_is_outside", traced);
+fn an_outer_variable_assigned_in_a_partition_is_refused() {
+    let traced = partition_assigns_an_outer_variable.trace();
+    check("partition_assigns_an_outer_variable", traced);
 }
 
 #[kernel]
@@ -366,7 +369,7 @@ fn code_after_warp_specialize() {
 }
 
 #[kernel]
-fn unfenced_hand_over() {
+fn unfenced_store_of_another_partition() {
     let (a, b) = factors();
     let ready = Mbarrier::alloc(1);
     warp_specialize()
@@ -384,12 +387,15 @@ fn unfenced_hand_over() {
 }
 
 #[test]
-fn a_hand_over_without_a_fence() {
-    check("unfenced_hand_over", unfenced_hand_over.trace());
+fn stores_for_wgmma_of_another_partition_without_a_fence_are_refused() {
+    check(
+        "unfenced_store_of_another_partition",
+        unfenced_store_of_another_partition.trace(),
+    );
 }
 
 #[kernel]
-fn bytes_the_other_way() {
+fn mn_major_bytes() {
     let a = Smem::<E4m3>::alloc([64, 128], Nvmma::new(128, 8));
     let b = Smem::<E4m3>::alloc([128, 64], Nvmma::new(64, 8));
     let sums = Wgmma::new([4, 1], [64, 64, 32]);
@@ -399,6 +405,6 @@ fn bytes_the_other_way() {
 }
 
 #[test]
-fn only_16_bit_factors_are_read_both_ways() {
-    check("bytes_the_other_way", bytes_the_other_way.trace());
+fn an_mn_major_operand_of_bytes_is_refused() {
+    check("mn_major_bytes", mn_major_bytes.trace());
 }

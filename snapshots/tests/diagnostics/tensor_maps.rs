@@ -5,40 +5,49 @@ use tilekit::prelude::*;
 use crate::check;
 
 #[kernel]
-fn map_off_the_units(x: Ptr<f16>, places: Ptr<u64>) {
+fn tensor_map_of_misaligned_rows(x: Ptr<f16>, places: Ptr<u64>) {
     let a = (x.tensor((64, 60), (60,))).map([64, 64], Nvmma::B128, places);
     a.prefetch((0, 0));
 }
 
 #[test]
 fn a_map_of_rows_that_begin_between_multiples_of_16_bytes() {
-    check("map_off_the_units", map_off_the_units.trace());
+    check(
+        "tensor_map_of_misaligned_rows",
+        tensor_map_of_misaligned_rows.trace(),
+    );
 }
 
 #[kernel]
-fn map_of_other_rank(x: Ptr<f16>, places: Ptr<u64>) {
+fn tensor_map_of_another_rank(x: Ptr<f16>, places: Ptr<u64>) {
     let a = (x.tensor([64, 64, 64], [64])).map([64, 64], Nvmma::B128, places);
     a.prefetch((0, 0));
 }
 
 #[test]
 fn a_map_has_blocks_of_another_rank() {
-    check("map_of_other_rank", map_of_other_rank.trace());
+    check(
+        "tensor_map_of_another_rank",
+        tensor_map_of_another_rank.trace(),
+    );
 }
 
 #[kernel]
-fn map_with_narrow_blocks(x: Ptr<f16>, places: Ptr<u64>) {
+fn tensor_map_of_narrow_blocks(x: Ptr<f16>, places: Ptr<u64>) {
     let a = (x.tensor([64, 64], [64])).map([64, 32], Nvmma::B128, places);
     a.prefetch((0, 0));
 }
 
 #[test]
 fn a_map_of_the_kernel_has_blocks_that_no_copy_moves() {
-    check("map_with_narrow_blocks", map_with_narrow_blocks.trace());
+    check(
+        "tensor_map_of_narrow_blocks",
+        tensor_map_of_narrow_blocks.trace(),
+    );
 }
 
 #[kernel]
-fn map_over_what_is_read_only(#[readonly] x: Ptr<f16>, places: Ptr<u64>) {
+fn tma_store_to_readonly(#[readonly] x: Ptr<f16>, places: Ptr<u64>) {
     let a = (x.tensor([64, 64], [64])).map([64, 64], Nvmma::B128, places);
     let tile = Smem::<f16>::alloc([64, 64], a.layout());
     let full = Mbarrier::alloc(1);
@@ -49,37 +58,31 @@ fn map_over_what_is_read_only(#[readonly] x: Ptr<f16>, places: Ptr<u64>) {
 }
 
 #[test]
-fn a_map_of_what_is_only_read_is_stored_through() {
-    check(
-        "map_over_what_is_read_only",
-        map_over_what_is_read_only.trace(),
-    );
+fn a_tma_store_to_readonly_is_refused() {
+    check("tma_store_to_readonly", tma_store_to_readonly.trace());
 }
 
 #[kernel]
-fn integers_that_are_no_number(x: Ptr<i32>, places: Ptr<u64>) {
+fn nan_fill_of_integers(x: Ptr<i32>, places: Ptr<u64>) {
     let x = (x.tensor([64, 64], [64])).filled_with_nan();
     x.map([64, 32], Nvmma::B128, places).prefetch((0, 0));
 }
 
 #[test]
 fn a_map_fills_integers_with_nan() {
-    check(
-        "integers_that_are_no_number",
-        integers_that_are_no_number.trace(),
-    );
+    check("nan_fill_of_integers", nan_fill_of_integers.trace());
 }
 
 #[kernel]
-fn map_kept_where_all_is_read(x: Ptr<f16>, #[readonly] places: Ptr<u64>) {
+fn tensor_map_in_readonly_memory(x: Ptr<f16>, #[readonly] places: Ptr<u64>) {
     let a = (x.tensor([64, 64], [64])).map([64, 64], Nvmma::B128, places);
     a.prefetch((0, 0));
 }
 
 #[test]
-fn a_map_is_kept_where_all_is_only_read() {
+fn a_tensor_map_in_readonly_memory_is_refused() {
     check(
-        "map_kept_where_all_is_read",
-        map_kept_where_all_is_read.trace(),
+        "tensor_map_in_readonly_memory",
+        tensor_map_in_readonly_memory.trace(),
     );
 }

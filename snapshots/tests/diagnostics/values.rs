@@ -21,7 +21,7 @@ fn a_constant_does_not_fit_its_element() {
 }
 
 #[kernel(instances(<f32>))]
-fn bits_of_other_width<T: Element>(x: Ptr<T>) {
+fn bitcast_to_another_width<T: Element>(x: Ptr<T>) {
     let at = arange(0..128, line());
     let bits = x.at(at).load().bitcast::<i16>();
     device_print("bits", bits);
@@ -29,7 +29,10 @@ fn bits_of_other_width<T: Element>(x: Ptr<T>) {
 
 #[test]
 fn a_generic_element_has_another_width() {
-    check("bits_of_other_width", bits_of_other_width::<f32>.trace());
+    check(
+        "bitcast_to_another_width",
+        bitcast_to_another_width::<f32>.trace(),
+    );
 }
 
 #[kernel]
@@ -105,7 +108,7 @@ fn pure_ptx_that_writes(x: Ptr<f32>) {
 }
 
 #[kernel]
-fn ptx_that_forgets_half_a_pack(x: Ptr<f32>) {
+fn ptx_that_writes_half_a_pack(x: Ptr<f32>) {
     let at = arange(0..256, Blocked::new([2], [32], [4], [0]));
     let twice: Tensor<f32> = inline_ptx_packed(2, "add.f32 $0, $2, $2;", x.at(at).load());
     x.at(at).store(twice);
@@ -117,8 +120,8 @@ fn inline_ptx_of_packs_and_tiles() {
     check("ptx_packs_of_a_scalar", ptx_packs_of_a_scalar.trace());
     check("pure_ptx_that_writes", pure_ptx_that_writes.trace());
     check(
-        "ptx_that_forgets_half_a_pack",
-        ptx_that_forgets_half_a_pack.trace(),
+        "ptx_that_writes_half_a_pack",
+        ptx_that_writes_half_a_pack.trace(),
     );
 }
 
@@ -141,12 +144,12 @@ fn an_operation_stands_outside_of_a_kernel() {
 }
 
 #[kernel]
-fn written_though_readonly(#[readonly] x: Ptr<f32>, scale: f32) {
+fn store_to_readonly(#[readonly] x: Ptr<f32>, scale: f32) {
     let at = arange(0..128, Coalesced);
     x.at(at).store(x.at(at).load() * scale);
 }
 
 #[test]
-fn what_is_only_read_is_stored_to() {
-    check("written_though_readonly", written_though_readonly.trace());
+fn a_store_to_readonly_is_refused() {
+    check("store_to_readonly", store_to_readonly.trace());
 }

@@ -35,7 +35,7 @@ impl Visit<Cvt> for Decoder<'_> {
 impl Decoder<'_> {
     fn unsupported(i: &Cvt) -> String {
         format!(
-            "the emulator has no such conversion from .{} to .{}",
+            "the emulator does not support this conversion from .{} to .{}",
             i.src_ty.text(),
             i.dst_ty.text()
         )
@@ -328,7 +328,7 @@ impl Visit<CvtPack> for Decoder<'_> {
             (Type::S8, Some(_)) => lanes!(|a: i32, b: i32, c: u32| -> u32 {
                 c << 16 | (a.clamp(-128, 127) as u32 & 0xff) << 8 | b.clamp(-128, 127) as u32 & 0xff
             }),
-            _ => return Err("the emulator has no such cvt.pack".to_owned()),
+            _ => return Err("the emulator does not support this cvt.pack".to_owned()),
         };
         let (a, b) = (self.source(i.a, Type::S32)?, self.source(i.b, Type::S32)?);
         let c = self.source(i.c.unwrap_or(Operand::Int(0)), Type::B32)?;

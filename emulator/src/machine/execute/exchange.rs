@@ -8,7 +8,7 @@ use crate::program::{File, NONE, Op, Shuffle};
 use ptx::{ReduxOp, ShflMode, VoteOp};
 
 impl Worker<'_> {
-    /// Executes when all lanes of the member mask are here; otherwise the path waits for them.
+    /// Executes when all lanes of the member mask have arrived; otherwise the path waits for them.
     pub(crate) fn exchange(&mut self, scene: &mut Scene<'_>, op: &Op) -> Stepped<Flow> {
         let members = self.members(scene, op)?;
         let needed = members & scene.warp.alive;
@@ -92,7 +92,7 @@ impl Worker<'_> {
     }
 }
 
-/// The lanes that execute together, when all that are needed are here or wait for it.
+/// The lanes that execute together, once all required lanes have arrived.
 fn gather_lanes(scene: &Scene<'_>, needed: u32, op: &Op) -> Option<u32> {
     if needed & !scene.mask == 0 {
         return Some(scene.mask);

@@ -265,7 +265,7 @@ impl Worker<'_> {
         let trouble = Trouble::new(FaultKind::Race, unfinished, message)
             .see(end, "the threads exit here")
             .help("the threads that issue the stores must wait for them (`tma_store_wait(0)`): shared memory is gone when the CTA exits");
-        // The author's line is that of the store; the exit explains little.
+        // The fault is reported at the line of the store, not at the exit.
         let step = groups.last_store();
         Err(Halt { trouble, step })
     }

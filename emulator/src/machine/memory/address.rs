@@ -1,4 +1,4 @@
-//! Which memory an address means.
+//! The memory that an address refers to.
 
 use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::{LANES, PerLane, Registers, lanes_of};
@@ -218,7 +218,7 @@ pub(crate) fn shared_owner(scene: &Scene<'_>, lane: usize, address: u64) -> Step
     ))
 }
 
-/// The shared memory of a CTA is there until all of its threads have exited.
+/// The shared memory of a CTA exists until all of its threads have exited.
 pub(crate) fn check_running(scene: &Scene<'_>, cta: usize, lane: usize) -> Stepped {
     if cta == scene.cta || !scene.cluster.ctas[cta].is_done() {
         return Ok(());

@@ -83,11 +83,10 @@ fn of_launch(overlap: &Overlap, earlier: GlobalStamp) -> Reason {
     };
     (
         format!(
-            "which the launch of {kernel} before this one {does}: it may still run, and nothing here has waited for its end"
+            "which the previous launch, of {kernel}, {does}: it may still run, and this launch has not waited for its end"
         ),
-        format!("the launch before {did} it here"),
-        "put `launch_wait()` (griddepcontrol.wait) before the access: a launch that overlaps the one before it (programmatic dependent \
-         launch) must wait before it touches what that one writes, and before it overwrites what that one reads"
+        format!("the previous launch {did} it here"),
+        "put `launch_wait()` (griddepcontrol.wait) before the access: a launch that overlaps the previous one (programmatic dependent launch) must wait before it accesses what that one writes, and before it overwrites what that one reads"
             .to_owned(),
     )
 }
@@ -112,25 +111,24 @@ fn without_order(
         return in_flight(who, earlier.stamp);
     }
     let (did, did_it) = match (kind.is_write(), kind.is_strong()) {
-        (true, true) => ("changed atomically", "changed it atomically"),
+        (true, true) => ("changed atomically", "updated it atomically"),
         (true, false) => ("wrote", "wrote it"),
         (false, _) => ("read", "read it"),
     };
     let both_strong = kind.is_strong() && later.stamp.kind.is_strong();
     let (why, help) = match () {
         () if both_strong => (
-            format!("which {who} {did}, and the scope of one of the two leaves out the other"),
-            "both must be atomic among all threads that access it: those of the GPU (`Scope::Gpu`) where other CTAs do".to_owned(),
+            format!("which {who} {did}, and the scope of one of the two does not include the other"),
+            "give both a scope that includes all threads that access it: the GPU (`Scope::Gpu`) where other CTAs do".to_owned(),
         ),
         () if earlier.from == scene.place() => (
             format!("which {who} {did}, with no barrier in between"),
-            "order the two: by a barrier of the CTA, or by an mbarrier at which the first warp arrives and for which the second waits"
+            "order the two: by a barrier of the CTA, or by an mbarrier at which the first warp arrives and on which the second waits"
                 .to_owned(),
         ),
         () => (
             format!("which {who} {did}, and nothing orders the two"),
-            "CTAs run in any order and at the same time: give each its own place, or change it by atomics; to hand it on, the writer \
-             releases after it (`atomic_add`, `atomic_store`, not `.relaxed()`) and the other CTA acquires that before its access \
+            "CTAs run concurrently and in any order: give each its own elements, or use atomics; to pass data to another CTA, the writer releases after the access (`atomic_add`, `atomic_store`, not `.relaxed()`) and the other CTA acquires it before its access \
              (`atomic_poll`), both at a scope that includes the other"
                 .to_owned(),
         ),

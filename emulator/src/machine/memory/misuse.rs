@@ -1,4 +1,4 @@
-//! Accesses that the machine refuses.
+//! Faults of single accesses: misaligned, uninitialised.
 
 use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::{LANES, PerLane, lanes_of};
@@ -34,7 +34,7 @@ pub(crate) fn check_aligned(
     )
 }
 
-/// Complains about bytes that were read before anything wrote them.
+/// The fault of a read of uninitialised bytes.
 pub(crate) fn unwritten(
     memory: Memory,
     lane: usize,

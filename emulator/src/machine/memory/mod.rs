@@ -1,4 +1,4 @@
-//! Accesses of a warp to memory: which bytes an address means, whether they may be accessed, and what lies there.
+//! Memory accesses of a warp: address resolution, bounds, initialisation, races.
 //!
 //! [`address`] finds the state space and the owner, [`misuse`], [`races`] and [`global_races`] refuse, [`global`] and [`access`] move the data.
 

@@ -159,7 +159,7 @@ fn without_order(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
         Actor::Products { .. } => (
             "while a matrix product in flight may read them; a wait for it is missing".to_owned(),
             "the product is issued here".to_owned(),
-            "wait for the product, then signal the writer: by a barrier, or by an arrival at an mbarrier that it waits for"
+            "wait for the `wgmma`, then signal the writer: by a barrier, or by an arrival at an mbarrier on which it waits"
                 .to_owned(),
         ),
         Actor::BulkGroups { .. } | Actor::BulkWrites { .. } => (
@@ -184,8 +184,7 @@ fn of_warp(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
         "order the other warp's access before the copy: wait for an mbarrier at which it arrives, \
          or for a barrier"
     } else {
-        "order the two: by a barrier, or by an mbarrier at which the first warp arrives and for which the second \
-         waits"
+        "order the two: by a barrier, or by an mbarrier at which the first warp arrives and on which the second waits"
     };
     (
         format!("which {warp} {did}, with no barrier in between"),

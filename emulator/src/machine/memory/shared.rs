@@ -1,4 +1,4 @@
-//! The common case of shared memory, quickly: whole words in the memory of the own CTA.
+//! The fast path of shared memory: whole words in the memory of the own CTA.
 
 use crate::lanes::{LANES, Lanes32, PerLane, lanes_of};
 use crate::machine::order::Kind;
@@ -31,7 +31,7 @@ fn is_words(access: &Access) -> bool {
 }
 
 impl Worker<'_> {
-    /// Loads when nothing is wrong or unusual. Otherwise marks what it would have, and the general way finds out what it is.
+    /// Loads if every lane is on the fast path; otherwise the general path loads, and reports faults.
     pub(crate) fn load_words(
         &self,
         scene: &mut Scene<'_>,

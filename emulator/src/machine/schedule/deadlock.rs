@@ -143,7 +143,7 @@ fn awaited(cluster: &Cluster, wait: Wait, is_one: bool) -> String {
         Wait::Cluster => format!("{waits} for other CTAs of the cluster"),
         Wait::Registers => format!("{waits} for registers that other warps have"),
         Wait::Warpgroup => {
-            format!("{waits} for the other warps of the warpgroup to issue the product")
+            format!("{waits} for the other warps of the warpgroup to issue the `wgmma`")
         }
         Wait::Lanes => format!("{waits} for other lanes of the warp"),
         Wait::Ready | Wait::Barrier(_) | Wait::PhaseOver(..) => {
@@ -193,11 +193,10 @@ fn help(cluster: &Cluster) -> &'static str {
             "the budgets of all warps must fit the registers of the launch: another partition must release registers first (`setmaxnreg.dec`), or \
              request fewer"
         }
-        Some(Wait::Warpgroup) => "all four warps of a warpgroup must issue the same products",
+        Some(Wait::Warpgroup) => "all four warps of a warpgroup must issue the same `wgmma`",
         Some(Wait::Lanes) => "all lanes of the member mask must execute the instruction",
         _ => {
-            "exactly as many threads must arrive at a barrier as it counts, equally often, and at several barriers in the same order: see \
-             which have not arrived"
+            "exactly as many threads must arrive at a barrier as it counts, equally often, and at several barriers in the same order: see above which have not arrived"
         }
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Context<'a> {
     /// What the seed of the launch chooses.
     pub(crate) policy: Policy,
     pub(crate) map: Arc<AllocationMap>,
-    /// Who accessed global memory, unless nobody asks.
+    /// The shadow of global memory, if its races are checked.
     pub(crate) overlap: Option<Arc<Overlap>>,
     pub(crate) params: Linear,
     pub(crate) constants: Linear,

@@ -6,7 +6,7 @@ use crate::machine::state::mbarrier::By;
 use crate::program::AtomicOp;
 use ptx::Type;
 
-/// Bytes that lie together on both sides.
+/// Bytes that are contiguous in source and destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     /// Index in the shared memory of a CTA.
@@ -131,9 +131,9 @@ fn run(pieces: impl Iterator<Item = Range>) -> Vec<Range> {
 /// Bulk groups of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BulkGroups {
-    /// Number of the open group.
+    /// Number of the uncommitted group.
     pub(crate) current: u64,
-    /// The open group has copies.
+    /// The uncommitted group has copies.
     pub(crate) has_open: bool,
     /// Groups below this number have been waited for.
     pub(crate) waited: u64,

@@ -20,17 +20,17 @@ pub struct Launch {
     /// The launch may begin before the one before it has ended (programmatic dependent launch). Here it runs after that one all the same;
     /// accesses that do not wait for its end (`griddepcontrol.wait`) are races.
     pub overlaps_previous: bool,
-    /// Decides the order in which warps run and asynchronous work completes. Zero is the plain order. Others are unlucky,
-    /// in turn: warps and completions at random; copies and products that complete late; a starved warpgroup; a starved CTA of the
-    /// cluster; warps and CTAs in reverse. With a seed other than zero a launch runs on one thread, so that it always runs the same.
+    /// Selects the schedule: the order in which warps run and asynchronous work completes. Zero is round robin. Other seeds cycle through
+    /// adverse schedules: warps and completions at random; copies and products that complete late; a starved warpgroup; a starved CTA of
+    /// the cluster; warps and CTAs in reverse. With a seed other than zero a launch runs on one thread, so that it always runs the same.
     pub seed: u64,
     /// The most warp instructions that a cluster may execute, against endless loops.
     pub max_steps: u64,
-    /// What is checked beyond what the machine cannot do without.
+    /// Optional checks.
     pub checks: Checks,
 }
 
-/// Checks that a launch can do without.
+/// Checks that a launch may turn off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Checks {

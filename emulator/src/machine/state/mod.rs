@@ -1,4 +1,4 @@
-//! What a launch, a cluster, a CTA and a warp hold while they run: data, and questions that need nothing else.
+//! What a launch, a cluster, a CTA and a warp hold while they run: data, and functions of that data alone.
 
 pub(crate) mod barrier;
 pub(crate) mod cluster;

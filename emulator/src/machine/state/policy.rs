@@ -1,6 +1,6 @@
-//! Ways to be unlucky: in which order warps run, and when asynchronous work completes.
+//! Schedules: in which order warps run, and when asynchronous work completes.
 
-/// What the seed of a launch chooses.
+/// The schedule that the seed of a launch selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) turns: Turns,
@@ -13,11 +13,11 @@ pub(crate) struct Policy {
 /// Which warp runs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
-    /// One after another, each until it waits.
+    /// Round robin, each until it waits.
     InOrder,
     /// The same from the last warp of the last CTA to the first, and clusters from the last to the first.
     Reversed,
-    /// At random, for random times.
+    /// At random, for random numbers of steps.
     Random,
     /// The same, but one warpgroup of each CTA runs only when no other warp can.
     StarvedWarpgroup,
@@ -25,18 +25,18 @@ pub(crate) enum Turns {
     StarvedCta,
 }
 
-/// When work completes that was started.
+/// When asynchronous work completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     /// As soon as it can.
     Soon,
     /// At random.
     Random,
-    /// When nothing else can go on.
+    /// When nothing else can run.
     Late,
 }
 
-/// The policies that seeds from 1 take in turn.
+/// The policies that seeds from 1 cycle through.
 const UNLUCKY: [Policy; 5] = [
     Policy {
         turns: Turns::Random,
@@ -66,7 +66,7 @@ const UNLUCKY: [Policy; 5] = [
 ];
 
 impl Policy {
-    /// The plain order for 0; other seeds take the unlucky ones in turn, each with random numbers of its own.
+    /// Round robin for 0; other seeds cycle through the adverse schedules, each with its own random sequence.
     pub(crate) fn of_seed(seed: u64) -> Policy {
         match seed.checked_sub(1) {
             None => Policy {

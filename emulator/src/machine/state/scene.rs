@@ -1,4 +1,4 @@
-//! The executing warp at a step, the worker that runs it, and what comes of the step.
+//! The executing warp at a step, the worker that runs it, and the outcome of the step.
 
 use crate::fault::{FaultKind, LaneSet, Stepped, Trouble};
 use crate::machine::order::{Kind, Stamp};
@@ -20,7 +20,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) counts: Counts,
 }
 
-/// What becomes of a path after a step.
+/// The state of a path after a step.
 pub(crate) enum Flow {
     /// It continues at the next step.
     Next,

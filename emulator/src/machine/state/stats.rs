@@ -1,4 +1,4 @@
-//! What a launch did, in numbers.
+//! Counters of a launch.
 
 use crate::fault::Memory;
 use crate::program::source::instruction_text;

@@ -17,7 +17,7 @@ pub(crate) enum Wait {
     Barrier(u32),
     /// For the end of a phase of an mbarrier.
     Mbarrier(MbarrierId, PhaseName),
-    /// That phase is over, and it has not gone on yet.
+    /// That phase is complete, and the warp has not continued yet.
     PhaseOver(MbarrierId, PhaseName),
     /// At the barrier of the cluster.
     Cluster,
@@ -29,10 +29,10 @@ pub(crate) enum Wait {
     Lanes,
 }
 
-/// How a wait names the phase that it is for.
+/// How a wait identifies its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PhaseName {
-    /// By 0 or 1, which every other phase has.
+    /// By its parity, 0 or 1.
     Parity,
     /// By what an arrival returned.
     State,

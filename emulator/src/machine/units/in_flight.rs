@@ -37,7 +37,7 @@ impl Worker<'_> {
                 ..stamp
             };
             self.access_to_read(scene, lanes, pending.sources().into_iter(), reads)?;
-            // A multicast reads once; the first of its mbarriers stands for all.
+            // A multicast reads once: the read is an access at the first of its mbarriers.
             if number == 0 {
                 self.access_pieces(scene, &pending, reads)?;
                 self.access_map(scene, &pending, reads)?;
@@ -113,7 +113,7 @@ impl Worker<'_> {
         Ok(progressed)
     }
 
-    /// Does what a copy stands for.
+    /// Performs a copy.
     pub(crate) fn complete(&mut self, cluster: &mut Cluster, pending: &Pending) -> Stepped {
         match &pending.work {
             Work::Load {

@@ -1,4 +1,4 @@
-//! The units beside the lanes: TMA, `cp.async`, tensor cores and mbarriers.
+//! The asynchronous units: TMA, `cp.async`, tensor cores and mbarriers.
 //!
 //! A warp issues an operation and continues. What is issued is state ([`copies`](super::state::copies),
 //! [`products`](super::state::products)); [`in_flight`] completes copies when the schedule says so.

@@ -243,7 +243,7 @@ impl Rewriter {
         let then_missing = Missing::new(span, "in the first arm of this `if`");
         let missing = match &branch.else_branch {
             Some((token, _)) => Missing::new(token.span, "in this `else`"),
-            None => Missing::new(span, "where this `if` is not taken"),
+            None => Missing::new(span, "where the condition of this `if` is false"),
         };
         let mut arms = Arms::default();
         let both_end = then.is_dead && otherwise.is_dead;
@@ -284,8 +284,7 @@ impl Rewriter {
         };
         if let State::Perhaps(missing) = self.scopes.flow.state(variable) {
             let message = format!(
-                "`{name}` gets no value {}, and is used after it: assign it there too, or give it a value where it is \
-                 declared",
+                "`{name}` is not assigned {}, and used after it: assign it there too, or initialize it where it is declared",
                 missing.what
             );
             // In the place of the expression, so that rustc does not say the same again.

@@ -190,7 +190,7 @@ impl Rewriter {
         self.visit_block_mut(&mut b.block);
         let left = self.exits.leave_loop();
         if let Some(breaks) = left.breaks {
-            let missing = Missing::new(b.block.span(), "by every way out of this block");
+            let missing = Missing::new(b.block.span(), "on every exit of this block");
             self.scopes.flow.meet(missing, &breaks, missing);
         }
         if left.is_used {
@@ -202,7 +202,7 @@ impl Rewriter {
     /// After a loop that may not run at all: gives the statement that takes down where its `break`s go.
     fn leave_loop(&mut self, before: Flow, span: Span, depth: &Ident) -> Option<Stmt> {
         let left = self.exits.leave_loop();
-        let missing = Missing::new(span, "if this loop does not run");
+        let missing = Missing::new(span, "if this loop has no iteration");
         let body = std::mem::replace(&mut self.scopes.flow, before);
         for flow in left.breaks.iter().chain([&body]) {
             self.scopes.flow.meet(missing, flow, missing);

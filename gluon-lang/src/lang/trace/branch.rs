@@ -16,7 +16,7 @@ use ir::ops::control::{If, Yield};
 /// What may stand after `if`.
 #[diagnostic::on_unimplemented(
     message = "`if` wants one boolean, a host `bool` or a `Scalar<bool>`, not a `{Self}`",
-    label = "this cannot steer a branch",
+    label = "this is no condition",
     note = "where a tensor decides for each element, use `select(condition, yes, no)` or a mask; a rank-0 tensor becomes a scalar by `.scalar()`"
 )]
 pub trait Branch {
@@ -176,7 +176,7 @@ impl KernelBranch {
         if let Some((name, a, b)) = self.before.form_change(&after) {
             // What has another form cannot be put back for the second arm.
             let message = format!(
-                "the host variable `{name}` is {a} before this `if` of the kernel and {b} after its first arm"
+                "the host variable `{name}` is {a} before this runtime `if` and {b} after its first arm"
             );
             with(self.at, |trace| trace.host_changed(message, self.at));
         }
@@ -462,7 +462,7 @@ impl KernelBranch {
         let error = OpError::new(Code::LoopCarriedType, message)
             .origin(a.1, format!("here it becomes {a_ty}"))
             .origin(b.1, format!("here it becomes {b_ty}"))
-            .help("bring both to one type, with `cast` or `convert_layout`");
+            .help("give both one type, with `cast` or `convert_layout`");
         trace.fail(error, self.at);
         None
     }
@@ -470,10 +470,10 @@ impl KernelBranch {
 
 /// A value that cannot be there twice is used up by both arms.
 fn used_up(at: At) -> ! {
-    let message = "both arms of this `if` of the kernel use up what there is once";
+    let message = "both arms of this runtime `if` move the same value";
     let error = OpError::new(Code::HostStateChanged, message)
-        .note("both arms are traced, whatever the kernel decides when it runs")
-        .help("use it up before or after the `if`");
+        .note("both arms are traced, whichever runs")
+        .help("move it before or after the `if`, or in a `let mut` that both arms assign");
     with(at, |trace| trace.fail(error, at));
     super::end();
 }
@@ -483,6 +483,6 @@ fn host_message(name: &str, a: &str, b: &str) -> String {
         return format!("the arms of this `if` give different host values, {a} and {b}");
     }
     format!(
-        "the host variable `{name}` is {a} after one arm of this `if` of the kernel and {b} after the other"
+        "the host variable `{name}` is {a} after one arm of this runtime `if` and {b} after the other"
     )
 }

@@ -8,7 +8,7 @@ use ir::entity::Value;
 /// A variable that may live across a loop or branch of the kernel: a handle, a host number, or what is made of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot live across a loop or branch of the kernel",
-    label = "mentioned inside a loop or branch that the kernel decides at run time",
+    label = "mentioned inside a runtime loop or branch",
     note = "derive `Aggregate` for a struct of handles; a closure that changes what it captures may be called here if it is bound by a `let` and used in no other way; anything else can be used in host loops only"
 )]
 pub trait Carry {

@@ -196,7 +196,7 @@ impl Trace {
         // The kernel itself is a region.
         if self.builder.depth() > 1 {
             diagnostic = diagnostic
-                .note("this is inside a loop or branch that the kernel decides at run time, which is traced whatever it decides")
+                .note("this is inside a runtime loop or branch, which is traced whether or not it runs")
                 .help("`device_assert(condition, \"message\")` stops the kernel when it runs");
         }
         self.builder.diagnostic(diagnostic);
@@ -331,7 +331,7 @@ impl Trace {
                 head.name, self.display
             ),
         )
-        .help("put what both need into a `#[device]` function");
+        .help("move the shared code into a `#[device]` function");
         self.fail(error, at);
     }
 

@@ -132,7 +132,7 @@ fn leave_loop(target: ExitTarget<'_>, what: &'static str, reach: Reach<'_>, at: 
     let now = Snapshot::of(reach);
     if let Some((name, a, b)) = target.before.host_change_of_shared(&now) {
         let message = format!(
-            "the host variable `{name}` is {a} before an iteration of this loop of the kernel and {b} at this `{what}`"
+            "the host variable `{name}` is {a} before an iteration of this runtime loop and {b} at this `{what}`"
         );
         with(at, |trace| trace.host_changed(message, at));
     }
@@ -159,11 +159,11 @@ impl LoopTarget<'_> {
             let value = value.unwrap_or_else(|| {
                 let error = OpError::new(
                     Code::EarlyExit,
-                    format!("`{name}` cannot be seen at this `{what}`, and the loop carries it"),
+                    format!("`{name}` is not accessible at this `{what}`, and the loop carries it"),
                 )
                 .origin(*before, "the loop starts with this")
-                .note("another variable of its name hides it, or it was used up before")
-                .help("give the inner variable another name, or use it up after the loop");
+                .note("another variable of its name shadows it, or it was moved before")
+                .help("give the inner variable another name, or move it after the loop");
                 trace.fail(error, at)
             });
             out.push(if trace.check_visible(value, at) {
@@ -236,10 +236,10 @@ impl Trace {
             Blocked::Partitions(inst) => {
                 let error = OpError::new(
                     Code::MisplacedPartition,
-                    "`warp_specialize` follows an early `return` that the kernel decides",
+                    "`warp_specialize` follows an early runtime `return`",
                 )
                 .note("warps are specialized once, by all threads of the kernel")
-                .help("decide in each partition: `.main(|| { if done { return; } .. })`");
+                .help("return in each partition instead: `.main(|| { if done { return; } .. })`");
                 let loc = self.builder.func().loc(inst);
                 let diagnostic = self.builder.func().diagnose(error, loc);
                 self.builder.diagnostic(diagnostic);
@@ -247,13 +247,13 @@ impl Trace {
             Blocked::InFlight => {
                 let error = OpError::new(
                     Code::EarlyExit,
-                    "an accumulator is in flight by one way out and not by another",
+                    "an accumulator is in flight at one exit and not at another",
                 )
                 .note(
-                    "an accumulator in flight stays in its registers, which all ways must agree on",
+                    "an accumulator in flight has fixed registers, the same on all paths",
                 )
                 .help(
-                    "wait for it with `wait_all()` before the exit, or after the loop by every way",
+                    "wait for it with `wait_all()` before each exit, or after the loop on every path",
                 );
                 self.fail(error, at);
             }

@@ -49,7 +49,7 @@ impl Trace {
         }
         let error = OpError::new(
             Code::EarlyExit,
-            "this function was left inside a loop or branch that the kernel decides at run time",
+            "this function was left inside a runtime loop or branch",
         )
         .help("look for a `return`, `break` or `?` inside a macro, and write it outside");
         self.fail(error, at);
@@ -75,13 +75,13 @@ pub(crate) fn leaving(what: &str, depth: usize, at: At) {
 pub(super) fn refuse(what: &str, at: At) -> ! {
     let error = OpError::new(
         Code::EarlyExit,
-        format!("`{what}` inside a loop or branch that the kernel decides at run time"),
+        format!("`{what}` inside a runtime loop or branch"),
     )
     .note("this code is traced once; leaving it while tracing would lose what follows")
     .help(match what {
-        "return" => "write it outside of the macro or the test of the `while` that it stands in",
-        "break" | "continue" => "where a loop over `range(low, high)` will do, the kernel leaves it; a loop that the host unrolls takes an `if` around the rest",
-        _ => "decide on the host, or use `if` and `return`",
+        "return" => "write it outside of the macro or the condition of the `while`",
+        "break" | "continue" => "make it a runtime loop, over `range(low, high)`, which the kernel may leave; in a loop that the host unrolls, put the rest under an `if`",
+        _ => "unwrap it outside of the runtime loop or branch, or use `if` and `return`",
     });
     with(at, |trace| trace.fail(error, at));
     end();

@@ -96,10 +96,10 @@ const MOST_EXITS: usize = 1000;
 fn refuse_endless(at: At) -> ! {
     let error = OpError::new(
         Code::EarlyExit,
-        format!("one call returns here or elsewhere more than {MOST_EXITS} times, each time as the kernel decides"),
+        format!("this call has more than {MOST_EXITS} runtime exits"),
     )
-    .note("a loop of the host is unrolled, and a `return` that the kernel decides does not end it")
-    .help("write a loop of the kernel: `while` with a condition of the kernel, or `for i in range(low, high)`");
+    .note("a host loop is unrolled, and a runtime `return` does not end it")
+    .help("write a runtime loop: `while` with a `Scalar<bool>`, or `for i in range(low, high)`");
     with(at, |trace| trace.fail(error, at));
     end();
 }
@@ -137,7 +137,7 @@ impl ScopeCore {
         }
         if let Some((_, a, b)) = self.first.host_change(&given) {
             let message =
-                format!("two ways out of this function give different host values, {a} and {b}");
+                format!("two exits of this function give different host values, {a} and {b}");
             with(at, |trace| trace.host_changed(message, at));
         }
         self.push(&given.values(), at);
@@ -166,7 +166,7 @@ impl ScopeCore {
         now.0.extend(Snapshot::of(reach).0);
         if ends && let Some((_, a, b)) = self.first.host_change(&now) {
             let message =
-                format!("two ways out of this function give different host values, {a} and {b}");
+                format!("two exits of this function give different host values, {a} and {b}");
             with(at, |trace| trace.host_changed(message, at));
         }
         let ends = ends.then(|| now.values());
@@ -281,19 +281,19 @@ impl Trace {
     fn ways_differ(&mut self, name: &str, a: (Value, &Type), b: (Value, &Type), at: At) {
         let message = if name.is_empty() {
             format!(
-                "one way out of this function gives {} and another {}",
+                "one exit of this function gives {} and another {}",
                 a.1, b.1
             )
         } else {
             format!(
-                "`{name}` is {} by one way out of this function and {} by another",
+                "`{name}` is {} at one exit of this function and {} at another",
                 a.1, b.1
             )
         };
         let error = OpError::new(Code::LoopCarriedType, message)
             .origin(a.0, format!("here it becomes {}", a.1))
             .origin(b.0, format!("here it becomes {}", b.1))
-            .help("bring both to one type, with `cast` or `convert_layout`");
+            .help("give both one type, with `cast` or `convert_layout`");
         self.fail(error, at);
     }
 }

@@ -195,7 +195,7 @@ impl LoopCore {
         let after = Snapshot::of(reach);
         if let Some((name, a, b)) = body.before.host_change(&after) {
             let message = format!(
-                "the host variable `{name}` is {a} before an iteration of this loop of the kernel and {b} after it"
+                "the host variable `{name}` is {a} before an iteration of this runtime loop and {b} after it"
             );
             restore(reach, &body.before, spare(at));
             with(at, |trace| trace.host_changed(message, at));
@@ -304,7 +304,7 @@ impl Carried {
             )
             .origin(init, format!("it starts as {before}"))
             .origin(end, format!("here it becomes {after}"))
-            .help("a value that goes round a loop keeps its type: give the initial value this shape and layout, or use `cast` or `convert_layout` before assigning");
+            .help("a loop-carried value has one type: give the initial value this shape and layout, or use `cast` or `convert_layout` before assigning");
             trace.fail(error, at);
         }
     }

@@ -179,11 +179,11 @@ impl Trace {
         let name = name.unwrap_or_else(|| "a value".into());
         let error = OpError::new(
             Code::OutOfScope,
-            format!("{name} is used where it does not exist"),
+            format!("{name} is used outside of the loop, branch or closure that defines it"),
         )
         .origin(
             value,
-            "it was made here, inside a loop, branch or closure of the kernel",
+            "it was defined here, inside a runtime loop, branch or closure",
         )
         .help("carry it out through a `let mut` variable declared before the loop or branch");
         self.fail(error, at);

@@ -185,11 +185,13 @@ impl Trace {
             return true;
         };
         let message = format!(
-            "`{name}` is a reference or a cell, and what it refers to changes inside this {region} of the kernel"
+            "`{name}` is a reference or a cell, and what it refers to changes inside this runtime {region}"
         );
         let error = OpError::new(Code::HostStateChanged, message)
-            .note(format!("a {region} carries the variables that it mentions, and cannot see behind a reference"))
-            .help("change a `let mut` variable in it, and assign through the reference before or after");
+            .note(format!(
+                "a {region} carries the variables that it names, and not what they refer to"
+            ))
+            .help("change a `let mut` variable in it, and assign through the reference after it");
         self.fail(error, at);
         // What is found behind the reference later was reported here. What a region takes keeps its type.
         let func = self.builder.func_mut();
@@ -203,8 +205,8 @@ impl Trace {
     /// Reports a host variable that a region of the kernel changes.
     pub(super) fn host_changed(&mut self, message: String, at: At) {
         let error = OpError::new(Code::HostStateChanged, message)
-            .note("this code is traced once, whatever the kernel decides when it runs")
-            .help("make it a kernel value, `scalar(..)`, or decide it on the host: a `for` over a host range unrolls");
+            .note("this code is traced once, however often it runs")
+            .help("make it a runtime value, `scalar(..)`, or the loop or branch a host one: a `for` over a host range unrolls");
         self.fail(error, at);
     }
 }

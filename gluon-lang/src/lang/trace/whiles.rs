@@ -20,7 +20,7 @@ use ir::ops::create::Const;
 /// What may stand after `while`.
 #[diagnostic::on_unimplemented(
     message = "`while` wants one boolean, a host `bool` or a `Scalar<bool>`, not a `{Self}`",
-    label = "this cannot steer a loop",
+    label = "this is no condition",
     note = "a rank-0 tensor becomes a scalar by `.scalar()`"
 )]
 pub trait WhileLoop {
@@ -48,8 +48,8 @@ impl WhileLoop for Scalar<bool> {
 
 /// What may stand after the first `if` that leaves a `loop`, or after its `match`: its type says whose loop it is.
 #[diagnostic::on_unimplemented(
-    message = "a `loop` is left by one boolean or number, of the host or of the kernel, not by a `{Self}`",
-    label = "this cannot steer a loop",
+    message = "a `loop` is left by a host or runtime boolean or number, not by a `{Self}`",
+    label = "this is no condition",
     note = "a rank-0 tensor becomes a scalar by `.scalar()`"
 )]
 pub trait EndlessLoop {
@@ -293,7 +293,7 @@ impl KernelWhile {
     fn check_host(&self, before: &Snapshot, after: &Snapshot, reach: Reach<'_>) {
         if let Some((name, a, b)) = before.host_change(after) {
             let message = format!(
-                "the host variable `{name}` is {a} before an iteration of this loop of the kernel and {b} after it"
+                "the host variable `{name}` is {a} before an iteration of this runtime loop and {b} after it"
             );
             restore(reach, before, spare(self.at));
             with(self.at, |trace| trace.host_changed(message, self.at));
@@ -366,9 +366,9 @@ impl Trace {
         let last = self.builder.func().region(region).insts.last().copied();
         let is_left = last.is_some_and(|last| self.exits.are_in(self.builder.func(), last));
         if !is_left {
-            let error = OpError::new(Code::EarlyExit, "this `loop` of the kernel never ends")
-                .note("no `break` or `return` in it is taken where the kernel decides")
-                .help("leave it with `break` or `return` under a condition of the kernel");
+            let error = OpError::new(Code::EarlyExit, "this runtime `loop` never ends")
+                .note("no `break` or `return` in it is under a runtime condition")
+                .help("leave it by `break` or `return` under a `Scalar<bool>`");
             self.fail(error, at);
         }
         self.exits.kill(region);

@@ -58,7 +58,7 @@ fn reference_and_variable(n: i32) {
 #[kernel]
 fn not_in_every_arm(n: i32) {
     let x;
-    if n > 3 { //~ `x` gets no value where this `if` is not taken, and is used after it
+    if n > 3 { //~ `x` gets no value where the condition of this `if` is false, and is used after it
         x = n;
     }
     let mut y;
@@ -81,7 +81,7 @@ fn not_in_every_arm(n: i32) {
     }
     let mut v = w + w;
     let mut last;
-    for i in range(0, n) { //~ `last` gets no value if this loop does not run, and is used after it
+    for i in range(0, n) { //~ `last` gets no value if this loop has no iteration, and is used after it
         last = i;
         v += last;
     }
@@ -93,7 +93,7 @@ fn chained_arms(n: i32) {
     let x;
     if n > 3 {
         x = n;
-    } else if n > 2 { //~ `x` gets no value where this `if` is not taken, and is used after it
+    } else if n > 2 { //~ `x` gets no value where the condition of this `if` is false, and is used after it
         x = n + 1;
     }
     let y = x;

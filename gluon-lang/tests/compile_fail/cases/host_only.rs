@@ -37,7 +37,7 @@ fn as_if_of_the_host(x: Ptr<i32>, n: i32) {
     }
     let f = n as f32; //~ `as` converts numbers of the host //~ non-primitive cast
     let first = at[0]; //~ the elements of a tensor have no index
-    let second = x[1]; //~ a pointer of a kernel has no index
+    let second = x[1]; //~ a pointer cannot be indexed in a kernel
     let tile = Smem::<i32>::alloc([4, 8], Swizzled::plain([1, 0]));
     let row = tile[n]; //~ a tile of shared memory has no index
 }

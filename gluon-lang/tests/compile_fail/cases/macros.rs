@@ -25,17 +25,17 @@ fn borrows<'a>(x: Ptr<f32>) {} //~ a kernel borrows nothing
 async fn waits(x: Ptr<f32>) {} //~ cannot be `async`
 
 #[kernel]
-fn pattern((a, b): (i32, i32)) {} //~ a parameter of a kernel has a plain name
+fn pattern((a, b): (i32, i32)) {} //~ a parameter of a kernel is a name, not a pattern
 
 #[kernel]
 fn promise(#[multiple_of(12)] n: i32) {} //~ a power of two
 
 #[kernel]
-#[kernel] //~ a function is a kernel or a device function, and says so once
+#[kernel] //~ a function has one attribute `#[kernel]` or `#[device]`
 fn twice_a_kernel(n: i32) {}
 
 #[device]
-#[kernel] //~ a function is a kernel or a device function, and says so once
+#[kernel] //~ a function has one attribute `#[kernel]` or `#[device]`
 fn device_and_kernel(n: i32) {}
 
 #[device(inline)] //~ takes no arguments
@@ -60,7 +60,7 @@ fn wrong_case() {}
 fn empty_case() {}
 
 #[derive(Aggregate)]
-union Both { //~ a union cannot say what it holds
+union Both { //~ a union cannot be an `Aggregate`: its active field is unknown
     a: u32,
     b: f32,
 }

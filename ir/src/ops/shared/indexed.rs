@@ -84,15 +84,17 @@ pub(in crate::ops) fn check_indices(
     if !t.elem.is_int() {
         return Err(OpError::new(
             Code::ElementMismatch,
-            format!("`{op}` wants integer indices, these are {t}"),
-        ));
+            format!("`{op}` takes integer indices, not {t}"),
+        )
+        .help("convert them: `cast::<i32>()`"));
     }
     if t.rank() != s.shape.rank() {
         return Err(OpError::new(
             Code::RankMismatch,
-            format!("`{op}` wants indices of the rank of {s}, these are {t}"),
+            format!("`{op}` takes indices of the rank of {s}, not {t}"),
         )
-        .typed(indices, t));
+        .typed(indices, t)
+        .help("add dimensions to the indices: `expand_dims(axis)`"));
     }
     if axis as usize >= s.shape.rank() {
         return Err(OpError::new(
@@ -101,7 +103,8 @@ pub(in crate::ops) fn check_indices(
                 "`{op}` along dimension {axis} of {s}, which has 0 to {}",
                 s.shape.rank() - 1
             ),
-        ));
+        )
+        .help("dimensions count from 0"));
     }
     let others = t.shape.iter().zip(s.shape.iter()).enumerate();
     for (d, (index, size)) in others {
@@ -110,7 +113,8 @@ pub(in crate::ops) fn check_indices(
                 Code::ShapeMismatch,
                 format!("the indices have {index} elements in dimension {d}, and {s} has {size}"),
             )
-            .typed(indices, t));
+            .typed(indices, t)
+            .help(format!("use at most {size} indices along dimension {d}")));
         }
     }
     Ok(())
@@ -159,7 +163,7 @@ pub(in crate::ops) fn check_indexed_ctas(
         return Ok(());
     }
     let message =
-        format!("`{op}` by {t} in {s}: they are split otherwise over the CTAs of the cluster");
+        format!("`{op}` by {t} in {s}: the CTAs of the cluster split them in different ways");
     Err(OpError::new(Code::LayoutMismatch, message)
         .typed(view, s)
         .help("a CTA reads and writes its own shared memory: give both layouts the same CTA bases, with zeros along the dimension that is indexed"))

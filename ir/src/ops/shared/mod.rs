@@ -35,7 +35,7 @@ pub(super) fn descriptor<'f>(
     ty.as_smem().ok_or_else(|| {
         OpError::new(
             Code::ElementMismatch,
-            format!("`{op}` wants shared memory, this is {ty}"),
+            format!("`{op}` takes shared memory, not {ty}"),
         )
         .typed(value, ty)
     })
@@ -51,7 +51,7 @@ fn touches(reads: bool, writes: bool) -> Effects {
     }
 }
 
-/// A CTA of a cluster reaches its own shared memory only.
+/// Checks that each CTA of a cluster accesses its own shared memory.
 pub(super) fn check_ctas(func: &Func, t: &TensorType, s: &SmemType) -> Result<(), OpError> {
     if !func.has_cluster() && s.layout.ctas() == 1 {
         return Ok(());
@@ -61,13 +61,13 @@ pub(super) fn check_ctas(func: &Func, t: &TensorType, s: &SmemType) -> Result<()
         Places::new(&s.layout, &s.alloc_shape),
     );
     let (Ok(registers), Ok(places)) = maps else {
-        // Open layouts are looked at again once they are decided, wrong ones are reported where they are made.
+        // Unresolved layouts are checked once resolved, invalid ones where they are made.
         return Ok(());
     };
     if places.stay_in_cta(&registers) {
         return Ok(());
     }
-    let message = format!("{t} and {s} are split otherwise over the CTAs of the cluster");
+    let message = format!("the CTAs of the cluster split {t} and {s} in different ways");
     Err(OpError::new(Code::LayoutMismatch, message)
         .help("a CTA reads and writes its own shared memory: give both layouts the same CTA bases"))
 }
@@ -111,7 +111,12 @@ pub(super) fn check_stored<'a>(
     }
     let message = format!("{t} cannot be stored in {s}");
     let error = OpError::new(Code::ShapeMismatch, message);
-    Err(error.typed(view, s).typed(value, t))
+    let help = if t.elem == s.elem {
+        format!("store a tensor of shape {}, or slice the tile", s.shape)
+    } else {
+        format!("cast the tensor to {}", s.elem)
+    };
+    Err(error.typed(view, s).typed(value, t).help(help))
 }
 
 /// Bits of the coordinate along a dimension that a view leaves to its start: they must not lead into the shared memory of
@@ -130,7 +135,7 @@ fn check_start(s: &SmemType, op: &str, dim: usize, bits: Range<u32>) -> Result<(
 
 fn elsewhere(s: &SmemType, op: &str, dim: usize) -> OpError {
     let message = format!(
-        "`{op}` along dimension {dim} of {s}, which the CTAs of the cluster split: it would lead into another one's shared memory"
+        "`{op}` along dimension {dim} of {s}, which the CTAs of the cluster split: its elements are in the shared memory of several CTAs"
     );
     OpError::new(Code::InvalidLayout, message).help(
         "split another dimension, or give each CTA a tile of its own: a layout without CTA bases",
@@ -160,7 +165,7 @@ impl OpRules for SmemAlloc {
         if s.alloc_shape != s.shape {
             return Err(OpError::new(
                 Code::ShapeMismatch,
-                format!("an allocation is whole: {s}"),
+                format!("an allocation is no view of another: {s}"),
             ));
         }
         if let Some(init) = self.init.expand() {

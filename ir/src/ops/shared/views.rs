@@ -33,9 +33,10 @@ impl OpRules for SmemIndex {
         if s.shape.rank() < 2 {
             return Err(OpError::new(
                 Code::RankMismatch,
-                format!("`index` takes the first dimension away, and {s} has no other"),
+                format!("`index` removes the first dimension, and {s} has no other"),
             )
-            .typed(self.view, s));
+            .typed(self.view, s)
+            .help("use `slice`, or allocate the buffers as the first of two dimensions"));
         }
         match func.ty(self.index) {
             Type::Scalar(Elem::Data(DType::I32 | DType::U32)) => {}
@@ -43,7 +44,8 @@ impl OpRules for SmemIndex {
                 return Err(OpError::new(
                     Code::ElementMismatch,
                     format!("an index is a scalar of 32 bits, not {other}"),
-                ));
+                )
+                .help("cast it: `i.cast::<i32>()`"));
             }
         }
         check_start(s, "index", 0, 0..bits_below(s.alloc_shape[0]))
@@ -106,9 +108,10 @@ impl OpRules for SmemSlice {
         {
             if length == 0 || start.checked_add(length).is_none_or(|end| end > size) {
                 return Err(error(format!(
-                    "elements {start} to {} of dimension {d} do not lie in its {size}",
+                    "elements {start}..{} of dimension {d} exceed its {size} elements",
                     u64::from(start) + u64::from(length)
-                )));
+                ))
+                .help(format!("slice a part of 0..{size}")));
             }
             let is_free = d == 0 && s.shape.rank() == s.layout.rank() + 1;
             if !is_free {
@@ -144,7 +147,7 @@ impl OpRules for SmemPermute {
             return Err(OpError::new(
                 Code::ShapeChange,
                 format!(
-                    "{} is no order of the {} dimensions of {s}",
+                    "{} is no permutation of the {} dimensions of {s}",
                     self.order,
                     s.shape.rank()
                 ),
@@ -163,7 +166,7 @@ impl OpRules for SmemPermute {
 }
 
 define_op! {
-    /// The view counted in another shape, row-major. The result's layout is the operand's seen through it.
+    /// The view in another shape, in row-major order. The result's layout follows from the operand's.
     pub struct SmemReshape = "smem_reshape" {
         /// The new shape.
         shape: Dims,
@@ -186,7 +189,11 @@ impl OpRules for SmemReshape {
                     self.shape.product()
                 ),
             )
-            .typed(self.view, s));
+            .typed(self.view, s)
+            .help(format!(
+                "use dimensions whose product is {}",
+                s.shape.product()
+            )));
         }
         let (layout, alloc_shape) =
             relate::reshape_shared(&s.layout, &s.shape, &s.alloc_shape, &self.shape)
@@ -207,7 +214,9 @@ fn check_step(s: &SmemType, dim: usize, start: u32, length: u32) -> Result<(), S
     let step = 1 << length.trailing_zeros();
     if !start.is_multiple_of(step) {
         return Err(format!(
-            "a slice of {length} elements of dimension {dim} begins at a multiple of {step}, and this one at {start}"
+            "a slice of {length} elements of dimension {dim} starts at a multiple of {step}, and this one at {start}; slice fewer elements, or start at {} or {}",
+            start / step * step,
+            start.next_multiple_of(step)
         ));
     }
     if length.is_power_of_two() || start == 0 {
@@ -218,7 +227,7 @@ fn check_step(s: &SmemType, dim: usize, start: u32, length: u32) -> Result<(), S
         return Ok(());
     }
     Err(format!(
-        "a slice of {length} elements of dimension {dim}, no power of two, begins at {start}, and steps of {step} do not lie one after another there"
+        "a slice of {length} elements of dimension {dim}, no power of two, cannot start at {start}: the layout swizzles steps of {step} there; slice from 0, or a power of two of elements"
     ))
 }
 
@@ -277,7 +286,7 @@ impl OpRules for SmemReinterpret {
                     "`reinterpret` takes a whole allocation or buffer, and this {s} is, or may be, a part of one"
                 ),
             )
-            .help("reinterpret first, then take the part, or carry it round the loop"));
+            .help("reinterpret before slicing, and before the loop that carries it"));
         }
         let size = |s: &SmemType| {
             let elem_bytes = s.elem.bytes();
@@ -291,7 +300,11 @@ impl OpRules for SmemReinterpret {
             return Err(error(
                 Code::ShapeMismatch,
                 format!("{t} takes {} bytes, and {s} has {}", want.0, have.0),
-            ));
+            )
+            .help(format!(
+                "use a shape and layout of at most {} bytes, or allocate more",
+                have.0
+            )));
         }
         // An allocation is aligned for all that it is taken as; its buffers follow one another as they are.
         let maker = func.def_inst(self.view).map(|inst| func.op(inst));

@@ -56,7 +56,7 @@ pub enum Limit {
     Layout(u32),
     /// The mask may be different for each element, and the instruction takes no predicate for parts of what it moves.
     Mask,
-    /// The operation accesses each element by an instruction of its own.
+    /// The operation accesses each element by one instruction.
     Element,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for Limit {
                 write!(f, "limited by the layout: {} in a row", counted(*elements))
             }
             Limit::Mask => write!(f, "limited by the mask"),
-            Limit::Element => write!(f, "each element by itself"),
+            Limit::Element => write!(f, "one element at a time"),
         }
     }
 }

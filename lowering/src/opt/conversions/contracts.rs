@@ -37,7 +37,7 @@ pub(super) fn check_trivial(func: &Func, found: &mut Diagnostics) {
                 inst,
                 "this conversion must be trivial, and it moves data between threads",
             );
-            found.push(d.help("convert between layouts that place every element in the same thread, or allow it to cost"));
+            found.push(d.help("use layouts in which each element has the same owner, or `convert_layout`, which may move data"));
         }
     }
 }
@@ -52,7 +52,7 @@ pub(super) fn check_denied(func: &Func, found: &mut Diagnostics) {
                 "this conversion moves data between threads, and the kernel denies conversions",
             );
             found.push(
-                d.help("make both sides from one layout, or take `conversions` out of `deny(..)`"),
+                d.help("give both sides one layout, or remove `conversions` from `deny(..)`"),
             );
         }
     }

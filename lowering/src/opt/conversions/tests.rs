@@ -124,7 +124,7 @@ fn what_must_be_trivial_is_held_to_it() {
               = note: to tensor<512xi32, Blocked([1], [32], [4], [0])>
               = note: which is register=[[128], [256]] lane=[[1], [2], [4], [8], [16]] warp=[[32], [64]] block=[] -> dim0 512
               = note: a warp takes 1 store, 1 load, 8 wavefronts, 1 barrier of the CTA, 2048 bytes of shared memory
-              = help: convert between layouts that place every element in the same thread, or allow it to cost",
+              = help: use layouts in which each element has the same owner, or `convert_layout`, which may move data",
         );
     let free = text.replace(
         "Blocked([1], [32], [4], [0])",

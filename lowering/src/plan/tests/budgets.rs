@@ -72,7 +72,7 @@ fn a_partition_that_cannot_hold_its_tiles_is_reported() {
         found.to_string(),
         "error[TK0075]: the kernel's own warps hold tiles of 64 registers per thread at once, and have a budget of 40
   --> test.tile:6:5
-      here most tiles are alive
+      the most tiles are live here
   ::: test.tile:3:3: the budgets are given here
   = help: give this partition more warps or registers, or make its tiles smaller"
     );

@@ -156,7 +156,7 @@ fn more_than_there_is_is_reported_with_a_map() {
         error[TK0020]: the kernel needs 262144 bytes of shared memory, and a CTA can have 232448
           --> test.tile:5:3
           ::: test.tile:5:3: 262144 bytes at 0 for the scratch of this `convert_layout` of tensor<256x256xf32, Blocked([1, 256], [32, 1], [8, 1], [1, 0])>
-          = help: use smaller tiles or elements, or layouts between which less data moves",
+          = help: use smaller tiles, fewer stages or narrower elements, or layouts between which less data moves",
     );
 }
 
@@ -175,7 +175,7 @@ fn ctas_that_must_fit_share_the_bytes() {
         error[TK0020]: the kernel needs 131072 bytes of shared memory, and a CTA can have 115712 where 2 fit an SM
           --> test.tile:3:3
           ::: test.tile:3:3: 131072 bytes at 0 for `a`, smem<256x128xf32, Swizzled(1, 1, 1, [1, 0])>
-          = help: use smaller tiles or elements, or layouts between which less data moves",
+          = help: use smaller tiles, fewer stages or narrower elements, or layouts between which less data moves",
     );
 }
 

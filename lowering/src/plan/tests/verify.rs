@@ -171,7 +171,7 @@ fn every_op_that_takes_scratch_again_without_a_barrier_is_refused() {
         assert_says(
             &found,
             &format!(
-                "`{name}` accesses shared memory that another access may not be done with: a CTA barrier (`barrier`) is missing before it"
+                "`{name}` accesses shared memory while another access to it may be outstanding: a CTA barrier (`barrier`) is missing before it"
             ),
         );
     }
@@ -186,7 +186,7 @@ fn what_is_said_of_too_little_scratch_names_what_is_needed_and_what_there_is() {
         found.to_string().trim(),
         "error[TK0025]: the scratch of `reduce` needs 16 bytes of shared memory, and has 8
   --> test.tile:5:3
-  = help: give it other bytes, or take the kernel at stage `resolved`, from which shared memory is planned again"
+  = help: assign other bytes, or start from stage `resolved`, where shared memory is allocated again"
     );
 }
 

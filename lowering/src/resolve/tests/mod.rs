@@ -85,8 +85,8 @@ fn coalesced_without_an_access_is_undecided() {
         "
         error[TK0003]: no load or store chooses a layout for `r`, a 64xi32 tensor
           --> test.tile:2:3
-              made here, and no operation on it leads to a layout
-          = help: `Coalesced` is for what goes into a load or store; give this a layout, or `Auto` if another value decides it",
+              made here, and no operation on it has a layout
+          = help: give it a layout, or `Auto` if another operand determines it: `Coalesced` is resolved by loads and stores",
     );
 }
 
@@ -304,7 +304,7 @@ fn auto_conflicts_name_both_origins_and_the_value_between() {
           ::: test.tile:11:3: this `set_layout` leads to Blocked([1], [32], [4], [0])
           = note: Blocked([4], [32], [4], [0]) comes from the `set_layout` through `+`
           = note: Blocked([1], [32], [4], [0]) comes from the `set_layout` through `neg`
-          = help: put `.convert_layout(Auto)` between the two, or make the value once for each of them",
+          = help: put `.convert_layout(Auto)` between the two, or compute the value once for each",
     );
 }
 
@@ -322,10 +322,10 @@ fn auto_that_nothing_decides_names_the_maker() {
           return
         }",
         "
-        error[TK0003]: nothing decides the layout of `r`, a 64xi32 tensor
+        error[TK0003]: no operation determines the layout of `r`, a 64xi32 tensor
           --> test.tile:2:3
-              made here, and no operation on it leads to a layout
-          = help: give it a layout where it is made, or fix it with `set_layout`",
+              made here, and no operation on it has a layout
+          = help: give it a layout where it is made, or set it with `set_layout`",
     );
 }
 
@@ -376,6 +376,6 @@ fn a_reduction_is_not_any_layout() {
           ::: test.tile:10:3: this `set_layout` asks for Blocked([4], [32], [4], [0])
           ::: test.tile:5:3: this `set_layout` leads to Slice(1, Blocked([1, 4], [4, 8], [4, 1], [1, 0]))
           = note: Slice(1, Blocked([1, 4], [4, 8], [4, 1], [1, 0])) comes from the `set_layout` through `reduce`
-          = help: put `.convert_layout(Auto)` between the two, or make the value once for each of them",
+          = help: put `.convert_layout(Auto)` between the two, or compute the value once for each",
     );
 }

@@ -119,7 +119,9 @@ fn assembled(
 fn header(compiled: &Compiled, assembled: Option<&(Assembled, String)>) -> Vec<String> {
     let mut lines = facts(compiled);
     if compiled.is_replaced() {
-        lines.push("edited by hand: `cargo tilekit build --reset` goes back to what the kernel compiles to".to_string());
+        lines.push(
+            "edited by hand: `cargo tilekit build --reset` removes the edited text".to_string(),
+        );
     }
     lines.extend(
         assembled

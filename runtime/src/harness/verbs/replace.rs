@@ -137,7 +137,7 @@ fn install(context: &Context, path: &Path, module: &ptx::Module, text: &str) -> 
         "from now on `run` uses this text for `{}`",
         compiled.display()
     );
-    speaker.remark(&Remark::note(text).with_help("`cargo tilekit build --reset` takes it back"));
+    speaker.remark(&Remark::note(text).with_help("`cargo tilekit build --reset` removes it"));
     Ok(Exit::Success)
 }
 

@@ -453,7 +453,7 @@ impl Tally {
 
     fn summarise(&self, time: Duration, speaker: &Speaker) {
         if self.has_lost_the_gpu {
-            let text = "the GPU is lost to this process after a failed kernel; the cases behind it were not run";
+            let text = "the GPU is lost to this process after a failed kernel; the remaining cases were not run";
             speaker.remark(&Remark::warning(text));
         }
         let text = format!(

@@ -15,7 +15,7 @@ use crate::program::{AccessSpace, File, NONE};
 use target::MBARRIER_BYTES;
 
 impl Worker<'_> {
-    /// The mbarrier that a lane names.
+    /// The mbarrier at the address of a lane.
     pub(crate) fn mbarrier_id(
         &self,
         scene: &Scene<'_>,
@@ -29,7 +29,7 @@ impl Worker<'_> {
             return Err(Trouble::new(
                 FaultKind::Mbarrier,
                 0,
-                "no lane names an mbarrier".to_owned(),
+                "no active lane has the address of an mbarrier".to_owned(),
             ));
         };
         if target != Target::Shared {
@@ -93,7 +93,7 @@ impl Worker<'_> {
         Err(unordered_use(id, lane, init, &maker))
     }
 
-    /// What counts in a phase must happen after the end of the phase before, in whatever order warps run here.
+    /// An arrival of a phase must happen after the completion of the previous phase, under any schedule.
     pub(crate) fn check_phase_order(
         &self,
         scene: &mut Scene<'_>,

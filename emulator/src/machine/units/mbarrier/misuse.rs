@@ -17,7 +17,7 @@ pub(crate) fn misuse(lanes: u32, id: MbarrierId, message: String) -> Box<Trouble
     })
 }
 
-/// There is nothing at this address.
+/// There is no mbarrier at this address.
 pub(crate) fn not_made(lanes: u32, id: MbarrierId) -> Box<Trouble> {
     let message = format!(
         "there is no initialised mbarrier at {:#x}; it must follow mbarrier.init and precede mbarrier.inval",
@@ -28,7 +28,7 @@ pub(crate) fn not_made(lanes: u32, id: MbarrierId) -> Box<Trouble> {
     )
 }
 
-/// A warp uses it and nothing orders the use after its initialisation.
+/// A warp uses it, and its initialisation does not happen before.
 pub(crate) fn unordered_use(id: MbarrierId, lane: usize, init: Stamp, maker: &str) -> Box<Trouble> {
     let message = format!(
         "the mbarrier at {:#x} is used, and nothing orders that after its initialisation by {maker}: no barrier is in between",
@@ -39,7 +39,7 @@ pub(crate) fn unordered_use(id: MbarrierId, lane: usize, init: Stamp, maker: &st
         .help("put a CTA barrier between the initialisation and the first use, or a cluster barrier where other CTAs use it")
 }
 
-/// It is initialised where there is one already.
+/// It is initialised again.
 pub(crate) fn twice(old: &Mbarrier, id: MbarrierId, lane: usize) -> Box<Trouble> {
     let message = format!(
         "the mbarrier at {:#x} is initialised again without mbarrier.inval",
@@ -87,7 +87,7 @@ pub(crate) fn overtaken(
                mbarrier, or this one is initialised with a higher count")
 }
 
-/// What is wrong with more arrivals than a phase counts.
+/// The report of more arrivals than a phase counts.
 pub(crate) fn excess(
     mbarrier: &Mbarrier,
     lanes: u32,
@@ -115,7 +115,7 @@ pub(crate) fn excess(
         .help("initialise it with the number of arrivals of a phase; `expect` counts as one")
 }
 
-/// What is wrong with an arrival that may count in the phase before; `other` is one of that phase, and the warp it is from.
+/// The report of an arrival that may count in the previous phase; `other` is an arrival of that phase, and its warp.
 pub(crate) fn early(
     mbarrier: &Mbarrier,
     (id, owner): (MbarrierId, &str),
@@ -124,8 +124,8 @@ pub(crate) fn early(
 ) -> Box<Trouble> {
     let (address, phase, before) = (id.address, mbarrier.phase, mbarrier.phase - 1);
     let message = format!(
-        "this counts in phase {phase} of the mbarrier at {address:#x}{owner}, and nothing orders it after the end of phase {before}: \
-         in another order it is one arrival too many for that phase, which counts {}",
+        "this arrival counts in phase {phase} of the mbarrier at {address:#x}{owner}, and nothing orders it after the completion of phase {before}: \
+         in another schedule it is one arrival too many for that phase, which counts {}",
         mbarrier.count
     );
     let trouble = misuse(1 << lane, id, message);
@@ -138,8 +138,7 @@ pub(crate) fn early(
         mbarrier.count
     );
     trouble.see(mbarrier.init.step, made).help(
-        "where both belong to one phase, make the mbarrier with a higher count; where they do not, wait for the earlier phase, \
-         or for what comes from somebody who has",
+        "if both belong to one phase, initialise the mbarrier with a higher count; else wait for the earlier phase, or for a signal of a thread that has waited for it",
     )
 }
 

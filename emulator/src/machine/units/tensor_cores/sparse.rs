@@ -1,4 +1,4 @@
-//! The sparse left factor of a `wgmma.mma_async.sp` (PTX ISA 9.7.15.6): where the packed elements of a row belong.
+//! The sparse operand A of a `wgmma.mma_async.sp` (PTX ISA 9.7.15.6): the positions of the packed elements of a row.
 //!
 //! A row is cut into chunks of 4 bits of metadata each. A chunk of four elements has two places of 2 bits, the first packed
 //! element's in the lower ones; one of two elements of 4 bytes has the places of both halves of its one packed element. Places

@@ -1,4 +1,4 @@
-//! `wgmma`: products of a warpgroup, which complete when they are waited for (PTX ISA 9.7.15).
+//! `wgmma`: products of a warpgroup, which complete at their wait (PTX ISA 9.7.15).
 //!
 //! Each of the four warps has 16 rows of the result. The unit starts when all four have issued a product, and what
 //! one of them has waited for is complete for all.

@@ -26,7 +26,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// Bytes that follow one another on both sides.
+    /// Bytes that are contiguous in source and destination.
     fn run(shared: u64, bytes: u32, other: Other) -> Moved {
         let piece = Piece {
             shared: shared_index(shared),
@@ -49,7 +49,7 @@ impl Worker<'_> {
         self.context.target.tensor_map.unit_bytes
     }
 
-    /// Refuses an address at which a bulk copy cannot begin.
+    /// Refuses a misaligned address of a bulk copy.
     fn check_bulk(&self, memory: Memory, address: u64, lane: usize) -> Stepped {
         let unit = self.bulk_unit();
         check_aligned(memory, "bulk copy", &[address; 32], 1 << lane, unit)
@@ -287,7 +287,7 @@ impl Worker<'_> {
         Err(Trouble::new(FaultKind::Misaligned, 1 << lane, message))
     }
 
-    /// A bulk prefetch moves nothing here either; its address and size must be legal. Its range may lie outside of allocations.
+    /// A bulk prefetch has no effect; its address and size must be legal. Its range may lie outside of allocations.
     pub(crate) fn bulk_prefetch(
         &mut self,
         scene: &mut Scene<'_>,

@@ -23,7 +23,7 @@ impl Worker<'_> {
             return Err(Trouble::new(
                 FaultKind::Descriptor,
                 1 << lane,
-                "no lane names a tensor map".to_owned(),
+                "no active lane has the address of a tensor map".to_owned(),
             ));
         };
         // A parameter's address in its own space is small; as a generic address it is in the window of parameters.
@@ -89,7 +89,7 @@ impl Worker<'_> {
         Ok((map, (target == Target::Global).then_some(address)))
     }
 
-    /// A prefetch moves nothing here, but its map and coordinates must be right.
+    /// A prefetch has no effect, but its map and coordinates must be legal.
     pub(crate) fn tensor_prefetch(&mut self, scene: &mut Scene<'_>, tensor: &TensorBox) -> Stepped {
         for lane in lanes_of(scene.mask) {
             let (map, _) = self.tensor_map(scene, &tensor.map, lane)?;
@@ -101,7 +101,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// A box begins in global memory at a multiple of the TMA unit's, and rows begin at such.
+    /// The first element of a box is aligned to the bytes that TMA copies, and so are rows.
     pub(crate) fn check_innermost(&self, map: &TensorMap, coords: &[i64], lane: usize) -> Stepped {
         let unit = self.context.target.tensor_map.unit_bytes;
         let bytes = i64::from(map.element.bytes());

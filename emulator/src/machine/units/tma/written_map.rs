@@ -56,7 +56,7 @@ impl Worker<'_> {
         ))
     }
 
-    /// The warp sees a map as its maker released it.
+    /// The warp observes a map as its writer released it.
     pub(crate) fn acquire_map(&mut self, scene: &mut Scene<'_>, map: &Spot) -> Stepped {
         for lane in lanes_of(scene.mask) {
             if let Some((Target::Global, address)) = self.place(scene, map, lane)

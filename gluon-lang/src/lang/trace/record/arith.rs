@@ -39,10 +39,7 @@ pub(crate) fn binary_with(
                 as_written(op.name())
             );
             let error = OpError::new(Code::ConstantRange, message);
-            return trace.fail(
-                error.note("an integer divided by 0 has no value, on the host or in a kernel"),
-                at,
-            );
+            return trace.fail(error.note("use another divisor"), at);
         }
         trace.elementwise(op.name(), &[(lhs, elem), (rhs, elem)], at, |v| {
             Binary {

@@ -97,7 +97,7 @@ pub(crate) fn close_poll(
 ) -> Value {
     const TEST: (&str, &str) = (
         "the test of a poll",
-        "take what was read apart in the test; load before the poll or after it",
+        "compute with the value read only; load before the poll or after it",
     );
     with(at, |trace| {
         let is_lost = trace.is_poison(answer);
@@ -145,7 +145,7 @@ impl Trace {
         data: impl IntoIterator<Item = Raw>,
         at: At,
     ) -> Option<super::super::operand::Fitted> {
-        const ATOMIC: (&str, &str) = ("an atomic", "leave it out: atomics work on L2 alone");
+        const ATOMIC: (&str, &str) = ("an atomic", "remove it: atomics execute in L2");
         if refuse(self, &access.refused_by_atomics(), ATOMIC, at) {
             return None;
         }

@@ -48,7 +48,7 @@ impl Trace {
         at: At,
     ) -> Option<(Vec<Value>, Vec<usize>)> {
         let Type::Tensor(t) = self.ty(operands[0]).clone() else {
-            // The reduction says what is wrong.
+            // The reduction reports the mistake.
             return Some((operands.to_vec(), vec![0]));
         };
         let mut dims = match axes {
@@ -60,7 +60,12 @@ impl Trace {
         if let Some([twice, ..]) = dims.windows(2).find(|pair| pair[0] == pair[1]) {
             let message = format!("a reduction over dimension {twice} twice");
             let error = OpError::new(Code::NoSuchAxis, message);
-            self.fail(error.typed(operands[0], &t), at);
+            self.fail(
+                error
+                    .typed(operands[0], &t)
+                    .help("name each dimension once"),
+                at,
+            );
             return None;
         }
         let len = Dims::from([t.len() as u32]);

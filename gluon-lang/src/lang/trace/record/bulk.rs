@@ -129,7 +129,7 @@ pub(crate) fn bulk_prefetch(core: &BulkCore, at: At) {
             return;
         }
         let Some(count) = count else {
-            let message = "a prefetch of a run of elements does not say how many";
+            let message = "a prefetch of contiguous elements has no count";
             let help = "write `.count(n)` before `.prefetch()`";
             trace.fail(OpError::new(Code::AccessWidth, message).help(help), at);
             return;

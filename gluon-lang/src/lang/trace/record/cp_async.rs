@@ -9,7 +9,7 @@ use ir::ops::global::{Eviction, L2Policy};
 /// The name of an asynchronous copy, and how its options differ from those of loads.
 const COPY: (&str, &str) = (
     "an asynchronous copy",
-    "where its mask is false it writes zeros; caches are chosen by `.cache(..)` and `.l2_prefetch(..)`",
+    "remove it: masked-off elements become zero; write `.cache(..)` and `.l2_prefetch(..)` for caches",
 );
 
 /// What has no meaning in an asynchronous copy.

@@ -79,7 +79,7 @@ pub(crate) fn arange(start: i128, end: i128, elem: Elem, layout: Layout, at: At)
             let message = if len <= 0 {
                 format!("`arange({start}..{end})` has no element")
             } else {
-                format!("`arange({start}..{end})` goes beyond {elem}")
+                format!("`arange({start}..{end})` exceeds {elem}")
             };
             return trace.fail(OpError::new(Code::ConstantRange, message), at);
         }

@@ -69,10 +69,10 @@ pub(crate) fn open_map(operands: &[Value], pack: usize, at: At) -> Vec<Value> {
     })
 }
 
-/// What a function of elements is called, and what helps where it does more than compute.
+/// What an elementwise function is called, and what helps where it does more than compute.
 const FUNCTION: (&str, &str) = (
-    "a function of elements",
-    "load before, and give the tensor to the function as one more operand",
+    "an elementwise function",
+    "load before, and pass the tensor as one more operand",
 );
 
 /// Closes it with `pack` elements of each result, and applies it.
@@ -124,7 +124,7 @@ impl Trace {
         });
         let Some(inst) = wrong else { return true };
         let mnemonic = func.op(inst).rules().mnemonic();
-        let message = format!("`{mnemonic}` in {what}, which may only compute with scalars");
+        let message = format!("`{mnemonic}` in {what}, which may only compute on scalars");
         let error = OpError::new(Code::CombineEffect, message).help(help);
         let diagnostic = func.diagnose(error, func.loc(inst));
         self.builder.diagnostic(diagnostic);

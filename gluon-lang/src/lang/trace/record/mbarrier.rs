@@ -108,16 +108,20 @@ impl Trace {
             return Some((known, None));
         }
         let message = format!("a barrier cannot expect {known} bytes");
-        self.fail(OpError::new(Code::ConstantRange, message), at);
+        let error = OpError::new(Code::ConstantRange, message);
+        self.fail(
+            error.help("expect the bytes of the copies that complete in this phase"),
+            at,
+        );
         None
     }
 
     /// A time that a thread may be suspended.
     fn nanoseconds(&mut self, time: Raw, at: At) -> Value {
         if let Raw::Const(Const::Int(..0)) = time {
-            let error = OpError::new(Code::ConstantRange, "a time of less than nothing");
+            let error = OpError::new(Code::ConstantRange, "a negative time");
             return self.fail(
-                error.help("give the nanoseconds that a thread may be suspended"),
+                error.help("give the nanoseconds that a thread may be suspended, 0 or more"),
                 at,
             );
         }
@@ -132,7 +136,7 @@ impl Trace {
         if let Raw::Const(Const::Int(parity)) = phase
             && !(0..2).contains(&parity)
         {
-            let message = format!("a phase is named by its parity, 0 or 1, not {parity}");
+            let message = format!("a phase is given by its parity, 0 or 1, not {parity}");
             let error = OpError::new(Code::ConstantRange, message);
             return self.fail(error.help("count the phases and wait for `count % 2`"), at);
         }

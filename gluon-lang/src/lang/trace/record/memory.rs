@@ -74,9 +74,7 @@ impl AccessCore {
             128 => self.prefetch = Prefetch::L2B128,
             256 => self.prefetch = Prefetch::L2B256,
             _ => {
-                let message = format!(
-                    "`l2_prefetch({bytes})`: L2 can be asked to fetch 64, 128 or 256 bytes"
-                );
+                let message = format!("`l2_prefetch({bytes})`: L2 prefetches 64, 128 or 256 bytes");
                 with(at, |trace| {
                     trace.fail(OpError::new(Code::AccessWidth, message), at)
                 });
@@ -104,7 +102,7 @@ pub(super) fn refuse(
     let Some((_, what)) = refused.iter().find(|(is_said, _)| *is_said) else {
         return false;
     };
-    let message = format!("{what} means nothing to {access}");
+    let message = format!("{what} does not apply to {access}");
     trace.fail(OpError::new(Code::AccessWidth, message).help(help), at);
     true
 }
@@ -112,11 +110,11 @@ pub(super) fn refuse(
 /// What a load and a store that are no atomics are called, and what to write if one is meant.
 const PLAIN_LOAD: (&str, &str) = (
     "a plain load",
-    "`atomic_load` reads with an order and among a scope",
+    "write `atomic_load`, which takes a memory order and a scope",
 );
 const PLAIN_STORE: (&str, &str) = (
     "a plain store",
-    "`atomic_store` writes with an order and among a scope",
+    "write `atomic_store`, which takes a memory order and a scope",
 );
 
 /// Asks for lines ahead of their use.
@@ -182,7 +180,7 @@ pub(crate) fn store(access: &AccessCore, value: Raw, at: At) {
             (access.prefetch != Prefetch::Default, "`l2_prefetch`"),
         ];
         if let Some((_, what)) = refused.iter().find(|(is_set, _)| *is_set) {
-            let message = format!("{what} is about loads, this is a store");
+            let message = format!("{what} applies to loads, and this is a store");
             trace.fail(OpError::new(Code::AccessWidth, message), at);
             return;
         }

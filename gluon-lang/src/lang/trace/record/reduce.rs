@@ -202,12 +202,12 @@ impl Trace {
         let mnemonic = func.op(inst).rules().mnemonic();
         let noun = combining.noun();
         let message = format!(
-            "`{mnemonic}` in the combine function of a {noun}, which may only compute with scalars"
+            "`{mnemonic}` in the combine function of a {noun}, which may only compute on scalars"
         );
         let loc = func.loc(inst);
         let diagnostic = func.diagnose(
             OpError::new(Code::CombineEffect, message).help(format!(
-                "load before the {noun}, and give the tensor to it as one more operand"
+                "load before the {noun}, and pass the tensor as one more operand"
             )),
             loc,
         );

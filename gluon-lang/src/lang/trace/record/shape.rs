@@ -105,7 +105,11 @@ pub(crate) fn slice_of(operand: Value, axis: usize, start: i128, end: i128, at: 
                 return operand;
             }
             let message = format!("`slice({axis}, {start}..{end})` has no element");
-            return trace.fail(OpError::new(Code::ConstantRange, message), at);
+            let error = OpError::new(Code::ConstantRange, message);
+            return trace.fail(
+                error.help("give a range `start..end` with start below end"),
+                at,
+            );
         };
         let op = Part {
             axis: u32::try_from(axis).unwrap_or(u32::MAX),
@@ -126,10 +130,12 @@ pub(crate) fn chunks(operand: Value, axis: usize, count: usize, at: At) -> Vec<V
             return Some(size);
         }
         let message =
-            format!("{count} equal pieces of dimension {axis}, which has {size} elements");
+            format!("{count} equal chunks of dimension {axis}, which has {size} elements");
         let error = OpError::new(Code::ShapeChange, message)
             .origin(operand, "it was made here")
-            .help("`slice` takes pieces of unequal lengths");
+            .help(format!(
+                "use a number of chunks that divides {size}, or `slice`, for pieces of different lengths"
+            ));
         trace.fail(error, at);
         None
     });
@@ -180,7 +186,7 @@ pub(crate) fn merge_last(operand: Value, at: At) -> Value {
     })
 }
 
-/// Is dimension `axis` made of whole groups of `of` elements? If not, that is reported, with what wants them.
+/// Is the extent of dimension `axis` a multiple of `of`? If not, that is reported, with what needs it.
 #[inline(never)]
 pub(crate) fn has_groups(value: Value, axis: usize, of: u32, what: &str, at: At) -> bool {
     with(at, |trace| {
@@ -194,7 +200,11 @@ pub(crate) fn has_groups(value: Value, axis: usize, of: u32, what: &str, at: At)
         };
         let message =
             format!("{what} takes groups of {of} elements of dimension {axis}, which has {found}");
-        let error = OpError::new(Code::ShapeMismatch, message).origin(value, "it was made here");
+        let error = OpError::new(Code::ShapeMismatch, message)
+            .origin(value, "it was made here")
+            .help(format!(
+                "use a multiple of {of} elements along dimension {axis}"
+            ));
         trace.fail(error, at);
         false
     })
@@ -211,7 +221,9 @@ pub(crate) fn has_shape(value: Value, wanted: &Dims, what: &str, at: At) -> bool
             "{what} are {wanted}, these are {}",
             Dims::from(trace.ty(value).shape())
         );
-        let error = OpError::new(Code::ShapeMismatch, message).origin(value, "they were made here");
+        let error = OpError::new(Code::ShapeMismatch, message)
+            .origin(value, "they were made here")
+            .help(format!("give them the shape {wanted}"));
         trace.fail(error, at);
         false
     })
@@ -255,10 +267,10 @@ fn relaid(ty: &Type, layout: Layout) -> Type {
 pub(crate) fn to_scalar(value: Value, at: At) -> Value {
     with(at, |trace| match trace.ty(value) {
         Type::Tensor(t) => {
-            let message = format!("`scalar` wants a tensor of rank 0, this is {t}");
+            let message = format!("`scalar` takes a tensor of rank 0, this is {t}");
             let error = OpError::new(Code::RankMismatch, message)
                 .origin(value, "it was made here")
-                .help("reduce every dimension first");
+                .help("reduce every dimension before `scalar`");
             trace.fail(error, at)
         }
         _ => value,

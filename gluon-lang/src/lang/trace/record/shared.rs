@@ -108,7 +108,8 @@ pub(crate) fn smem_index(view: Value, index: Raw, at: At) -> Value {
             let message =
                 format!("index {i} is outside the {count} elements of the first dimension");
             let error = OpError::new(Code::ConstantRange, message);
-            return trace.fail(error.origin(view, "this is what is indexed"), at);
+            let error = error.origin(view, "this is indexed");
+            return trace.fail(error.help(format!("use an index below {count}")), at);
         }
         let Some(fitted) = trace.fit("index", &[(index, Elem::I32)], at) else {
             return trace.builder.poison();
@@ -133,12 +134,17 @@ pub(crate) fn smem_slice(view: Value, axis: usize, start: i128, end: i128, at: A
                 "`slice` of dimension {axis} of {s}, which has 0 to {}",
                 s.shape.rank() - 1
             );
-            return trace.fail(OpError::new(Code::NoSuchAxis, message), at);
+            let error = OpError::new(Code::NoSuchAxis, message);
+            return trace.fail(error.help("dimensions count from 0"), at);
         }
         let bounds = (u32::try_from(start), u32::try_from(end - start));
         let (Ok(start), Ok(length @ 1..)) = bounds else {
             let message = format!("`slice({axis}, {start}..{end})` has no element");
-            return trace.fail(OpError::new(Code::ConstantRange, message), at);
+            let error = OpError::new(Code::ConstantRange, message);
+            return trace.fail(
+                error.help("give a range `start..end` with start below end"),
+                at,
+            );
         };
         let op = SmemSlice {
             starts: Dims::filled(0, s.shape.rank()).with(axis, start),

@@ -39,7 +39,7 @@ pub(crate) fn top_k(operand: Value, k: i128, axis: usize, at: At) -> [Value; 2] 
             let error = OpError::new(Code::ShapeMismatch, message);
             let error = error
                 .typed(operand, trace.ty(operand))
-                .help("take all, or a power of two, and mask those that are not wanted");
+                .help("use k equal to all elements or a power of two, and mask the rest");
             let poison = trace.fail(error, at);
             return [poison, poison];
         };

@@ -32,7 +32,7 @@ pub(crate) fn range_step(step: Raw, elem: Elem, at: At) -> (Value, Direction) {
             Raw::Const(Const::Int(0)) => {
                 let error = OpError::new(Code::ConstantRange, "the step of a range is 0");
                 let error =
-                    error.help("a step is positive, or negative for a range that goes down");
+                    error.help("write a positive step, or a negative one for a descending range");
                 return (trace.fail(error, at), Direction::Up);
             }
             Raw::Const(Const::Int(step)) if step < 0 => Direction::Down,

@@ -182,10 +182,10 @@ impl Trace {
     /// Reports a copy to several CTAs that is no load.
     pub(super) fn is_multicast(&mut self, is_set: bool, what: &str, at: At) -> bool {
         if is_set {
-            let message = format!("a multicast is about loads, this is a {what}");
+            let message = format!("a multicast applies to loads, and this is a {what}");
             let error = OpError::new(Code::AccessWidth, message);
             self.fail(
-                error.help("leave it out: only shared memory is there once for each CTA"),
+                error.help("remove it: a store has one destination in global memory"),
                 at,
             );
         }

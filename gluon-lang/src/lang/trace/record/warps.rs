@@ -19,7 +19,7 @@ pub(crate) fn begin_parting(at: At) {
                 Code::MisplacedPartition,
                 "`warp_specialize` inside a partition: warps are specialized once",
             );
-            trace.fail(error.help("give the outer one another worker"), at);
+            trace.fail(error.help("add a worker to the outer one"), at);
         } else if trace.builder.depth() > 1 {
             let error = OpError::new(
                 Code::MisplacedPartition,
@@ -72,7 +72,7 @@ pub(crate) fn close_partition(at: At) -> Region {
 #[inline(never)]
 pub(crate) fn second_main(at: At) {
     with(at, |trace| {
-        let message = "`main` is said twice: the kernel's own warps run one partition";
+        let message = "`main` is given twice: the kernel's own warps run one partition";
         trace.fail(OpError::new(Code::MisplacedPartition, message), at);
     });
 }
@@ -108,7 +108,7 @@ pub(crate) fn part(registers: u32, main: Option<Region>, workers: &[(u32, u32, R
 }
 
 fn incomplete(trace: &mut Trace, at: At) {
-    let message = "`warp_specialize` wants what the kernel's own warps do and at least one worker";
+    let message = "`warp_specialize` needs a `main` partition and at least one worker";
     let error = OpError::new(Code::MisplacedPartition, message);
     trace.fail(
         error.help("write `.main(|| { .. }).worker(Warps(1), || { .. }).run()`"),
@@ -149,10 +149,10 @@ pub(crate) fn name_barrier(threads: u32, at: At) -> NamedBarrier {
 
 fn one_too_many(barriers: u32) -> OpError {
     let message = format!(
-        "this is named barrier {barriers}, and a CTA has {barriers} barriers: one is of all its threads"
+        "this is named barrier {barriers}, and a CTA has {barriers} barriers: one is for all its threads"
     );
     OpError::new(Code::NamedBarrier, message)
-        .help("take an `Mbarrier`, of which there are as many as shared memory holds")
+        .help("use an `Mbarrier`, whose number only shared memory limits")
 }
 
 /// The threads arrive at a named barrier, and wait there or continue.

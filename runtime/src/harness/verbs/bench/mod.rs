@@ -38,7 +38,7 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
     }
     let device = context.open_device(None)?;
     if !device.is_cuda() && context.device_choice() != DeviceChoice::Emulator {
-        let text = "these are times of the emulator: they say nothing of a GPU";
+        let text = "these are times of the emulator, not of a GPU";
         context.speaker.remark(&Remark::warning(text));
     }
     let limit = context.tensor_limit(&device);

@@ -134,7 +134,7 @@ fn marks_at(text: &str, file: &str, line: u32) -> Result<Vec<Mark>, String> {
     if let Some(mark) = marks.iter().find(|mark| mark.reason.is_empty()) {
         let kinds: Vec<&str> = mark.kinds.iter().map(|kind| kind.name()).collect();
         return Err(format!(
-            "{at}: the mark of {} gives no reason; write `// {BEGINNING}{}): why nothing is lost`",
+            "{at}: the mark of {} gives no reason; write `// {BEGINNING}{}): why the instruction is not needed`",
             kinds.join(", "),
             kinds.join(", ")
         ));

@@ -36,7 +36,8 @@ pub(in crate::harness) fn mutate(context: &mut Context, request: &MutateRequest)
     let subjects = subject::subjects(context, &variants, &runs, &kinds)?;
     let mutants: Vec<Mutant> = subjects.iter().flat_map(Subject::mutants).collect();
     if mutants.is_empty() {
-        let text = "there is nothing to break: no selected kernel that a case launches on the emulator synchronizes";
+        let text =
+            "no mutants: no selected kernel that a case launches on the emulator synchronizes";
         context.speaker.failure(&Remark::error(text));
         return Err(Exit::NothingSelected);
     }

@@ -145,10 +145,10 @@ pub(super) fn show(context: &Context, judged: &[Judged<'_>], time: Duration, see
         return Exit::Success;
     }
     let text = format!(
-        "{} survived that no comment calls equivalent",
+        "{} survived and are not marked equivalent",
         count(all.survived, "mutant")
     );
-    let help = "add a size at which the case would fail; or, where nothing is lost, write above the line \
+    let help = "add a size at which the case fails; or, if the instruction is not needed, write above the line \
                 `// mutate: equivalent(KIND): why`";
     speaker.failure(&Remark::error(text).with_help(help));
     Exit::Survivors

@@ -71,7 +71,7 @@ fn keep_assembly(differences: &[Difference], speaker: &Speaker) -> Done<()> {
         count(losing, "snapshot")
     );
     let help = "set PTXAS or CUDA_HOME, or `pip install nvidia-cuda-nvcc`; \
-                to do without, delete the line `// ptxas ...` of these snapshots first";
+                or delete the line `// ptxas ...` of these snapshots first";
     speaker.failure(&Remark::error(text).with_help(help));
     Err(Exit::Toolchain)
 }
