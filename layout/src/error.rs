@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::nvmma::SWIZZLES;
 use super::{Axis, Dims};
 
 /// A broken layout rule. The message says what is there and what was wanted.
@@ -335,12 +336,13 @@ impl fmt::Display for LayoutError {
                 swizzle_bytes,
                 shape,
             } => {
-                let fits = [64, 32].into_iter().find(|width| {
-                    width < swizzle_bytes && row_bytes.is_multiple_of((*width).into())
+                let fits = SWIZZLES.into_iter().rev().find(|&width| {
+                    let is_narrower = width > 0 && width < *swizzle_bytes;
+                    is_narrower && row_bytes.is_multiple_of(width.into())
                 });
                 let other = match fits {
                     Some(width) => format!("a swizzle of {width} bytes fits"),
-                    None => "without a swizzle it may have any multiple of 16 bytes".to_owned(),
+                    None => "only an unswizzled layout fits".to_owned(),
                 };
                 write!(
                     f,

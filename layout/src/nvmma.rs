@@ -5,6 +5,9 @@ use std::fmt;
 use super::text::write_call;
 use super::{Dims, LayoutError, rules};
 
+/// Bytes over which TMA swizzles, ascending; 0 for none.
+pub(super) const SWIZZLES: [u32; 4] = target::SM_90A.tensor_map.swizzles;
+
 /// The shared-memory layout that TMA writes and wgmma reads: rows swizzled within 8-row tiles of `swizzle_bytes`
 /// (PTX ISA 5.5.6).
 ///
@@ -121,8 +124,7 @@ impl Nvmma {
         self
     }
 
-    /// The widest swizzle that fits a block with contiguous rows: the largest of 128, 64 and 32 bytes that divides
-    /// the bytes of a row, none for vectors and for blocks of fewer than eight rows.
+    /// The widest swizzle that fits a block with contiguous rows: the largest that divides the bytes of a row, none for vectors and for blocks of fewer than eight rows.
     pub fn default_for(shape: &[u32], element_bits: u32) -> Self {
         let rows: u64 = shape
             .iter()
@@ -135,10 +137,10 @@ impl Nvmma {
             u64::from(columns) * u64::from(element_bits) / 8
         });
         let fits = |swizzle: &u32| {
-            let is_divided = row_bytes.is_multiple_of(u64::from(*swizzle));
+            let is_divided = *swizzle > 0 && row_bytes.is_multiple_of(u64::from(*swizzle));
             shape.len() >= 2 && rows >= 8 && row_bytes > 0 && is_divided
         };
-        let swizzle_bytes = [128, 64, 32].into_iter().find(fits).unwrap_or(0);
+        let swizzle_bytes = SWIZZLES.into_iter().rev().find(fits).unwrap_or(0);
         Self::new(swizzle_bytes, element_bits).with_rank(shape.len() as u32)
     }
 
@@ -164,7 +166,7 @@ impl Nvmma {
 
     pub(super) fn check(&self) -> Result<(), LayoutError> {
         let choices: [(&str, u32, &[u32]); 2] = [
-            ("swizzle_bytes", self.swizzle_bytes, &[0, 32, 64, 128]),
+            ("swizzle_bytes", self.swizzle_bytes, &SWIZZLES),
             ("element_bits", self.element_bits, &[8, 16, 32, 64]),
         ];
         for (field, found, allowed) in choices {

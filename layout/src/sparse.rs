@@ -1,4 +1,4 @@
-//! The metadata of a sparse left factor in registers, as `wgmma.mma_async.sp` reads it (PTX ISA 9.7.15.6.2).
+//! The metadata of a sparse operand A in registers, as `wgmma.mma_async.sp` reads it (PTX ISA 9.7.15.6.2).
 //!
 //! A row of A is cut into chunks: of four elements, of which two are kept, or of two elements of 4 bytes, of which one is.
 //! A chunk has 4 bits of metadata. One element of metadata has 16 bits: four chunks of a row, the first in the lowest bits.
@@ -15,7 +15,7 @@ pub fn elements_of_metadata(elem_bits: u32) -> u32 {
 }
 
 impl Wgmma {
-    /// The layout of `[M, columns]` of 16-bit metadata for factors of `elem_bits` beside an accumulator of this layout:
+    /// The layout of `[M, columns]` of 16-bit metadata for operands of `elem_bits` beside an accumulator of this layout:
     ///
     /// - 8 bits: a lane has two neighbouring columns of one row. Bit 0 of the lane is row bit 3, bit 1 is column bit 1.
     /// - 16 and 32 bits: a lane has one column of the rows `r` and `r + 8`. Bits 0 and 1 of the lane are column bits 0 and 1,

@@ -17,7 +17,7 @@ use gluon_lang::lang::prelude::*;
 ///
 /// A barrier counts the threads of two groups, one that waits and one that arrives, and orders memory between them (PTX ISA 9.7.13.1,
 /// `barrier.sync` and `barrier.arrive`). Every wait is matched by one `pass` or `begin` of the previous group; the emulator reports an
-/// arrival without a wait. A CTA has 16 named barriers.
+/// arrival without a wait. `cta.barriers` of the target limits their number.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedTurns<const GROUPS: usize> {
     barriers: [NamedBarrier; GROUPS],

@@ -1,7 +1,7 @@
 //! Matrices compressed for sparse products, [`Accumulator::mma_sparse`](gluon_lang::lang::Accumulator::mma_sparse), on the
 //! host.
 //!
-//! The tensor cores skip half of each row of a left factor: of four elements side by side they multiply two, of two elements
+//! The tensor cores skip half of each row of operand A: of four elements side by side they multiply two, of two elements
 //! of 4 bytes one (PTX ISA 9.7.15.6.1). [`Compressed`] has what is multiplied, and says where it was.
 
 use crate::element::DeviceElement;
@@ -21,7 +21,7 @@ const GROUPS: usize = 4;
 ///
 /// let row = [3.0, 0.0, 0.5, -4.0].map(bf16::from_f32);
 /// let compressed = Compressed::of(&row, 4);
-/// // Elements 0 and 3 are kept; the row is filled up to 16 bytes.
+/// // Elements 0 and 3 are kept; the row is padded to the unit of TMA copies.
 /// assert_eq!(compressed.kept()[..2], [row[0], row[3]]);
 /// assert_eq!(compressed.metadata_tiles([1, 16]), [0x4440 | 0b11_00]);
 /// assert_eq!(compressed.dropped(), 1);
@@ -89,8 +89,8 @@ impl<T: DeviceElement> Compressed<T> {
         });
     }
 
-    /// Elements from one row of [`kept`](Compressed::kept) to the next: half of a row, filled up to 16 bytes as tensor maps want
-    /// it.
+    /// Elements from one row of [`kept`](Compressed::kept) to the next: half of a row, padded to
+    /// [`unit_bytes`](target::TensorMapLimits::unit_bytes) for tensor maps.
     pub fn kept_columns(&self) -> usize {
         let (of, keep) = group::<T>();
         let columns = self.columns.div_ceil(of) * keep;

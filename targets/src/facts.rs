@@ -66,6 +66,11 @@ impl Target {
                 format!("{} KiB", self.cta.shared_bytes >> 10),
                 "shared memory of a CTA",
             ),
+            (
+                "access.async_bytes",
+                self.access.async_bytes_in_words(),
+                "bytes that one `cp.async` copies",
+            ),
             ("banks", BANKS.to_string(), "banks of shared memory"),
             (
                 "tensor_map.bytes",

@@ -76,6 +76,14 @@ pub struct AccessLimits {
     pub sector_bytes: u32,
 }
 
+impl AccessLimits {
+    /// What one `cp.async` may copy, as `4, 8 or 16`.
+    pub fn async_bytes_in_words(&self) -> String {
+        let [most, middle, least] = self.async_bytes;
+        format!("{least}, {middle} or {most}")
+    }
+}
+
 /// mbarriers (PTX ISA 9.7.13.15).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MbarrierLimits {

@@ -9,13 +9,14 @@ use ptx::{CpAsync, CpAsyncMbarrierArrive, Operand, Space, Type, Visit};
 
 impl Visit<CpAsync> for Decoder<'_> {
     fn visit(&mut self, i: &CpAsync) -> Decoded {
-        let widths = &self.machine.access.async_bytes;
+        let access = &self.machine.access;
         let asked = match i.bytes {
             Operand::Int(bytes) => u32::try_from(bytes).ok(),
             _ => None,
         };
-        let Some(bytes) = asked.filter(|bytes| widths.contains(bytes)) else {
-            return Err(format!("cp.async copies one of {widths:?} bytes"));
+        let Some(bytes) = asked.filter(|bytes| access.async_bytes.contains(bytes)) else {
+            let widths = access.async_bytes_in_words();
+            return Err(format!("cp.async copies {widths} bytes"));
         };
         let src_bytes = i
             .src_bytes

@@ -183,7 +183,7 @@ fn a_launch_that_overlaps_another_waits_before_it_touches_the_same() {
     check(
         store,
         &format!("{load} {wait}"),
-        Some("the launch before wrote it here"),
+        Some("the previous launch wrote it here"),
     );
     // One warp waits for all, behind a barrier.
     check(

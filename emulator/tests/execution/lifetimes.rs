@@ -61,7 +61,7 @@ fn more_arrivals_than_a_phase_counts() {
     let fault = check(
         &of_one(1, arrive),
         FaultKind::Mbarrier,
-        "this counts in phase 1 of the mbarrier at 0x400, and nothing orders it after the end of phase 0: in another order it is one arrival too many for that phase, which counts 1",
+        "this arrival counts in phase 1 of the mbarrier at 0x400, and nothing orders it after the completion of phase 0: in another schedule it is one arrival too many for that phase, which counts 1",
     );
     let seen: Vec<&str> = fault
         .related

@@ -191,8 +191,8 @@ impl<P: Target> Access<P> {
 }
 
 impl<T: Element> Access<Pointers<T>> {
-    /// Copies the elements into a tile of shared memory, without registers between (PTX `cp.async`): each thread those of
-    /// its own pointers, 4, 8 or 16 bytes at a time. Where the mask is false the tile gets zeros. The copies of a thread are
+    /// Copies the elements into a tile of shared memory, without passing through registers (PTX `cp.async`): each thread those of its own
+    /// pointers, by copies as wide as layouts and alignment allow (TK0028 if that is too narrow). Masked-off elements become zero. The copies of a thread are
     /// complete once it [waits](async_copy_wait) for their group, or once a [barrier](super::Mbarrier::arrive_after_copies)
     /// completes.
     #[inline]

@@ -46,7 +46,7 @@ impl<T> fmt::Debug for Accumulator<T> {
 )]
 pub trait Factor<Rhs, Sum>: Element {}
 
-/// What may be the left factor: a view of shared memory, or a tensor in the layout
+/// Types of operand A: a view of shared memory, or a tensor in the layout
 /// [`DotOperand`](layout::DotOperand) of the accumulator's.
 pub trait LeftFactor {
     /// Its element type.
@@ -94,8 +94,8 @@ impl<T: Element> Accumulator<T> {
         self
     }
 
-    /// Sums `[M, N]` that begin at zero. M is a multiple of 64 for each warpgroup that `layout` puts along it, N of the
-    /// instruction's columns for each along that; the instruction's k is what 32 bytes of a factor hold (TK0005).
+    /// An accumulator `[M, N]` of zeros. M is a multiple of the instruction's rows times the warpgroups of `layout` along M, N of its
+    /// columns times those along N; the k of the layout is that of the instruction for the operands' type (TK0005).
     #[inline]
     #[track_caller]
     pub fn zeros(shape: impl IntoDims, layout: Wgmma) -> Self {
@@ -108,23 +108,22 @@ impl<T: Element> Accumulator<T> {
         ))
     }
 
-    /// Sums that begin with the elements of a tensor, whose layout is a `Wgmma`.
+    /// An accumulator with the elements of a tensor, whose layout is a `Wgmma`.
     #[inline]
     #[track_caller]
     pub fn from_tensor(init: Tensor<T>) -> Self {
         Self::wrap(trace::accumulator_of(init.value(), here()))
     }
 
-    /// Starts `self + a · b`: a group of its own (PTX `wgmma.mma_async` and `wgmma.commit_group`). `a` is `[M, K]` and `b` is
-    /// `[K, N]`, K a multiple of 32 bytes.
+    /// Starts `self + a · b`: a group of its own (PTX `wgmma.mma_async` and `wgmma.commit_group`). `a` is `[M, K]` and `b` is `[K, N]`, K
+    /// a multiple of the instruction's.
     ///
-    /// Tiles of shared memory have a layout that the tensor cores read, as [`Nvmma`](layout::Nvmma) is; a view in
-    /// another order, as `transpose` gives it, is read as it lies. Factors of 16 bits may be contiguous along either
-    /// dimension, all others along K alone. A left factor in registers has the layout
+    /// Tiles of shared memory have a layout that the tensor cores read, as [`Nvmma`](layout::Nvmma) is; a transposed view is read in
+    /// place. Operands of 16 bits may be K-major or MN-major, all others are K-major. Operand A in registers has the layout
     /// [`DotOperand`](layout::DotOperand) 0 of the accumulator's, its k width the elements that fill 32 bits.
     ///
-    /// Both tiles must stay as they are until the group is complete: see [`wait`](Accumulator::wait). What ordinary stores
-    /// wrote to them is fenced before, within one partition.
+    /// Both tiles must not change until the group is complete: see [`wait`](Accumulator::wait). The compiler inserts the proxy fence for
+    /// stores of the same partition.
     #[inline]
     #[track_caller]
     pub fn mma<A, B>(self, a: A, b: Smem<B>) -> Self
@@ -135,7 +134,7 @@ impl<T: Element> Accumulator<T> {
         self.start(None, [a.factor(), b.value()], None)
     }
 
-    /// [`mma`](Accumulator::mma) where `keep` holds; where it does not, the sums before count as zero.
+    /// [`mma`](Accumulator::mma) where `keep` holds; where it does not, the accumulator counts as zero.
     #[inline]
     #[track_caller]
     pub fn mma_if<A, B>(self, keep: Scalar<bool>, a: A, b: Smem<B>) -> Self
@@ -146,7 +145,7 @@ impl<T: Element> Accumulator<T> {
         self.start(Some(keep.value()), [a.factor(), b.value()], None)
     }
 
-    /// Starts `self + a · b` with a sparse left factor, at twice the rate (PTX `wgmma.mma_async.sp`, ISA 9.7.15.6). Of
+    /// Starts `self + a · b` with a 2:4 sparse operand A, at twice the rate (PTX `wgmma.mma_async.sp`, ISA 9.7.15.6). Of
     /// `[M, K]`, `a` has the kept half of each row, `[M, K / 2]`: two of four elements side by side, or one of two that have
     /// 4 bytes. `b` is `[K, N]` as in [`mma`](Accumulator::mma), K a multiple of 64 bytes; the k of the accumulator's layout
     /// counts kept elements, so that it is the same as of a dense product.
@@ -164,7 +163,7 @@ impl<T: Element> Accumulator<T> {
         self.start(None, [a.factor(), b.value()], Some(metadata.value()))
     }
 
-    /// [`mma_sparse`](Accumulator::mma_sparse) where `keep` holds; where it does not, the sums before count as zero.
+    /// [`mma_sparse`](Accumulator::mma_sparse) where `keep` holds; where it does not, the accumulator counts as zero.
     #[inline]
     #[track_caller]
     pub fn mma_sparse_if<A, B>(
@@ -198,21 +197,21 @@ impl<T: Element> Accumulator<T> {
         self.with_value(value)
     }
 
-    /// Waits until no group is in flight, and gives the sums in the layout of the accumulator.
+    /// Waits until no group is in flight, and returns the accumulator as a tensor of its layout.
     #[inline]
     #[track_caller]
     pub fn wait_all(self) -> Tensor<T> {
         Tensor::wrap(self.waited(0, true))
     }
 
-    /// Gives the sums while `later` groups that were started after its own may still be in flight.
+    /// Returns the accumulator as a tensor while `later` groups, committed after its own, may still be in flight.
     #[inline]
     #[track_caller]
     pub fn wait_older_than(self, later: impl HostInt) -> Tensor<T> {
         Tensor::wrap(self.waited(later, true))
     }
 
-    /// Replaces it where it stands, behind a `&mut` or in an array: `sums[i].update(|acc| acc.mma(a, b))`.
+    /// Replaces it in place, behind a `&mut` or in an array: `sums[i].update(|acc| acc.mma(a, b))`.
     #[inline]
     pub fn update(&mut self, next: impl FnOnce(Self) -> Self) {
         *self = next(self.same());
@@ -232,7 +231,7 @@ impl<T: Element> Accumulator<T> {
 }
 
 impl Accumulator<f32> {
-    /// Lets factors of f32 count as tf32: their upper 19 bits.
+    /// Multiplies f32 operands as tf32, truncated to their upper 19 bits.
     pub fn tf32(mut self) -> Self {
         self.precision = InputPrecision::Tf32;
         self

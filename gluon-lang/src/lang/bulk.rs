@@ -8,8 +8,8 @@ use ir::ops::tma::TmaReduceOp;
 /// A linear copy being described: `x.bulk(start).count(n).load(ring.index(slot), full)` (PTX ISA 9.7.9.25.4,
 /// `cp.async.bulk`).
 ///
-/// Both sides begin at multiples of 16 bytes, and a multiple of 16 bytes is moved. What cannot be seen while tracing, the
-/// emulator checks.
+/// Source, destination and size are multiples of the target's `tensor_map.unit_bytes`. Constants are checked while
+/// tracing, runtime values by the emulator.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is copied before `load`, `store` or `prefetch`"]
 pub struct BulkCopy<T> {
@@ -31,8 +31,8 @@ impl<T: Element> Ptr<T> {
 }
 
 impl<T: Element> BulkCopy<T> {
-    /// Only the first `count` elements of the tile, which are whole units of 16 bytes; none are copied where it is not above
-    /// zero. The barrier of a load expects as many bytes.
+    /// Only the first `count` elements of the tile, a multiple of the target's `tensor_map.unit_bytes`; none are copied if
+    /// it is not above zero. The barrier of a load expects as many bytes.
     #[inline]
     pub fn count(mut self, count: impl ScalarOperand<i32>) -> Self {
         self.core.count = Some(count.into_raw());

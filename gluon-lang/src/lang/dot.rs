@@ -73,7 +73,7 @@ factors! { FmaFactor:
 
 /// `acc + a · b` on the tensor cores, each warp for itself (PTX `mma.sync`): where `wgmma` has no type or the CTA no
 /// warpgroup for it. `a` is `[M, K]`, `b` is `[K, N]`, `acc` is `[M, N]`; all may have a batch dimension before. The layout
-/// of `acc` is a [`Mma`](layout::Mma), those of the factors are its
+/// of `acc` is a [`Mma`](layout::Mma), those of the operands are its
 /// [`DotOperand`](layout::DotOperand)s, of one k width: at least the elements that fill 32 bits.
 ///
 /// ```text
@@ -83,7 +83,7 @@ factors! { FmaFactor:
 /// acc = mma_v2(x, y, acc);
 /// ```
 ///
-/// Loads of factors of 16 bits become `ldmatrix`, of factors whose rows along K are contiguous too.
+/// Loads of 16-bit operands become `ldmatrix`, and so do those of other K-major operands.
 #[inline]
 #[track_caller]
 pub fn mma_v2<A, B, S>(a: Tensor<A>, b: Tensor<B>, acc: Tensor<S>) -> Tensor<S>
@@ -106,7 +106,7 @@ pub fn mma_v2_tf32(a: Tensor<f32>, b: Tensor<f32>, acc: Tensor<f32>) -> Tensor<f
 
 /// `acc + a · b` by multiplications of single elements, each sum in the order of K and, of floats, with one rounding for each
 /// element of K. `a` is `[M, K]`, `b` is `[K, N]`, `acc` is `[M, N]`; all may have a batch dimension before. The layout of
-/// `acc` is a [`Blocked`](layout::Blocked), those of the factors are its
+/// `acc` is a [`Blocked`](layout::Blocked), those of the operands are its
 /// [`DotOperand`](layout::DotOperand)s of k width 0: a thread holds all of K for its rows and columns. All is spelled
 /// out, so a tile is small: more than 2^19 products of elements are warned of.
 #[inline]

@@ -65,7 +65,7 @@ impl Tensor<f32> {
     }
 }
 
-/// The factor with its scales: dimension `axis` is cut into groups of 32, and each is multiplied by its scale.
+/// The scaled operand: dimension `axis` is cut into groups of 32, and each is multiplied by its scale.
 #[track_caller]
 fn scaled<T: ScaledFactor>(factor: Tensor<T>, scales: Tensor<E8m0>, axis: usize) -> Tensor<bf16> {
     let shape = factor.shape();
@@ -91,7 +91,7 @@ fn scaled<T: ScaledFactor>(factor: Tensor<T>, scales: Tensor<E8m0>, axis: usize)
 }
 
 /// `acc + (a · scales of a) · (b · scales of b)` by products of bf16 on the tensor cores of each warp, as Triton's `dot_scaled` has
-/// it where the hardware has none. `a` is `[M, K]` with scales `[M, K / 32]`, `b` is `[K, N]` with scales `[K / 32, N]`; the factors
+/// it where the hardware has none. `a` is `[M, K]` with scales `[M, K / 32]`, `b` is `[K, N]` with scales `[K / 32, N]`; the operands
 /// are [`E2m1`], 8-bit floats or bf16, each a type of its own, and lie as [`mma_v2`] wants bf16. The scales are converted to the
 /// layout that goes with theirs. A product of an element and its scale beyond what bf16 holds becomes infinity, or is rounded
 /// below 2^-133.

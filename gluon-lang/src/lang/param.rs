@@ -26,7 +26,7 @@ pub trait ParamHandle: Copy + 'static {
     /// What the signature says: `i32` for `Scalar<i32>`, `Ptr<f32>` for itself.
     type Host: KernelParam<Handle = Self>;
 
-    /// The divisor promised of every argument unless the author says otherwise: pointers are 16-byte aligned.
+    /// The divisor promised of every argument unless the author says otherwise: that of pointers is the widest access.
     const DEFAULT_DIVISOR: u32;
 
     /// The parameter `index` of the kernel being traced.

@@ -39,7 +39,7 @@ fn finite(x: Tensor<f32>) -> Tensor<f32> {
     select(x.is_finite(), x, 0.0)
 }
 
-/// `acc + a · b` of f32 by three products of tf32 on the tensor cores (`tf32x3`): each factor is its nearest tf32 and what is
+/// `acc + a · b` of f32 by three products of tf32 on the tensor cores (`tf32x3`): each operand is its nearest tf32 and what is
 /// left, and the product of the two rests is left out. The error is near that of f32: about 2^-21 of the sum of the
 /// products' magnitudes, where [`mma_v2_tf32`] has 2^-10. Infinities and NaN come out as in f32. Layouts are those of
 /// [`mma_v2_tf32`].
@@ -53,7 +53,7 @@ pub fn mma_v2_tf32x3(a: Tensor<f32>, b: Tensor<f32>, acc: Tensor<f32>) -> Tensor
 }
 
 /// `acc + a · b` of f32 by three products of bf16 on the tensor cores (`bf16x3`): as [`mma_v2_tf32x3`], at twice its rate and
-/// with an error of about 2^-15. The factors' layouts have a k width of 2 at least, as bf16 wants.
+/// with an error of about 2^-15. The operands' layouts have a k width of at least 2, as bf16 requires.
 #[track_caller]
 pub fn mma_v2_bf16x3(a: Tensor<f32>, b: Tensor<f32>, acc: Tensor<f32>) -> Tensor<f32> {
     let ((a_big, a_small), (b_big, b_small)) = (a.bf16_parts(), b.bf16_parts());

@@ -35,7 +35,7 @@ impl<T: Element> RemoteSmem<T> {
 }
 
 impl<T: Element> RemoteCopy<T> {
-    /// Only the first `count` elements, which are whole units of 16 bytes; none are copied where it is not above zero.
+    /// Only the first `count` elements, a multiple of the target's `tensor_map.unit_bytes`; none are copied if it is not above zero.
     #[inline]
     pub fn count(mut self, count: impl ScalarOperand<i32>) -> Self {
         self.core.count = Some(count.into_raw());

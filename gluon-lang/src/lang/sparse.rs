@@ -1,9 +1,9 @@
-//! Where the metadata of a sparse left factor lies.
+//! The layout of the metadata of a sparse operand A.
 
 use super::Element;
 use layout::{DistributedLinear, Wgmma, elements_of_metadata};
 
-/// The layout of the metadata of a sparse left factor of `A` (PTX ISA 9.7.15.6.2), for
+/// The layout of the metadata of a sparse operand A of type `A` (PTX ISA 9.7.15.6.2), for
 /// [`Accumulator::mma_sparse`](super::Accumulator::mma_sparse): of `m` rows and `k` elements of K, counted before rows are
 /// compressed, beside sums of the layout `sums`.
 ///

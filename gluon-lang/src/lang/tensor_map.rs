@@ -74,11 +74,11 @@ impl<T: Element> GlobalTensor<T> {
         self
     }
 
-    /// Makes a map of it for copies of `block` elements, which lie in shared memory as `layout` says. The map is kept at
-    /// `place`, 16 u64 at a multiple of 128 bytes that each program has for itself and for each map that is in use; all
-    /// copies through the map before must be complete. Elements outside of the tensor are loaded as zero.
+    /// Makes a tensor map of it for copies of `block` elements with this layout in shared memory. The map is written to `place`,
+    /// the bytes of a tensor map, aligned to their number, which no other program and no other map in use shares; all
+    /// copies through an earlier map there must be complete. Elements outside of the tensor are loaded as zero.
     ///
-    /// The tensor begins at a multiple of 16 bytes, and so do its rows.
+    /// The address of the tensor and its strides are multiples of the target's `tensor_map.unit_bytes`.
     #[track_caller]
     pub fn map(
         self,
@@ -102,7 +102,7 @@ impl<T: Element> GlobalTensor<T> {
 }
 
 impl GlobalTensor<f32> {
-    /// Loads round each element to the nearest tf32, as the tensor cores want factors: without it they leave the lower bits
+    /// Loads round each element to the nearest tf32, as products of tf32 need them: without it they leave the lower bits
     /// out. What is loaded are f32 whose lower 13 bits are 0.
     #[inline]
     pub fn rounded_to_tf32(mut self) -> Self {

@@ -1,8 +1,7 @@
-//! Linear copies by TMA (PTX ISA, `cp.async.bulk`): runs of elements that follow one another both in global and
-//! in shared memory. They need no tensor map.
+//! Linear copies by TMA (PTX ISA, `cp.async.bulk`): elements that are contiguous in global and in shared memory. They need no tensor map.
 //!
-//! As through tensor maps, one thread asks, a load completes bytes on a barrier, and a store is a group that the asking
-//! thread waits for. Both sides begin at multiples of 16 bytes, and so many are moved.
+//! As through tensor maps, one thread issues the copy, a load completes bytes on an mbarrier, and a store is a bulk group that the
+//! issuing thread waits for. Source, destination and size are multiples of [`unit_bytes`](target::TensorMapLimits::unit_bytes).
 //!
 //! Of a tile that the CTAs of a cluster split, each CTA moves its part of the run. Of CTAs with the same part all load it, or
 //! one for all of them, and one stores it.
@@ -194,7 +193,7 @@ define_op! {
     pub struct BulkLoad = "bulk_load" {
         /// How long they should stay in L2.
         policy: L2Policy,
-        /// The address of the first, a pointer to a multiple of 16 bytes.
+        /// The address of the first, aligned to [`unit_bytes`](target::TensorMapLimits::unit_bytes).
         src: Value,
         /// Where to.
         view: Value,
@@ -259,7 +258,7 @@ define_op! {
         op: TmaReduceOp,
         /// How long they should stay in L2.
         policy: L2Policy,
-        /// Where the first goes to, a pointer to a multiple of 16 bytes.
+        /// The destination of the first, aligned to [`unit_bytes`](target::TensorMapLimits::unit_bytes).
         dst: Value,
         /// Where from.
         view: Value,
@@ -318,7 +317,7 @@ define_op! {
     pub struct BulkPrefetch = "bulk_prefetch" {
         /// How long they should stay in L2.
         policy: L2Policy,
-        /// Where the first lies, a pointer to a multiple of 16 bytes.
+        /// The address of the first, aligned to [`unit_bytes`](target::TensorMapLimits::unit_bytes).
         src: Value,
         /// How many, an i32 above zero.
         count: Value,

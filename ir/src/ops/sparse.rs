@@ -1,4 +1,4 @@
-//! The metadata of a sparse left factor of `wgmma` (PTX ISA 9.7.15.6): which elements of its rows A has.
+//! The metadata of a sparse operand A of `wgmma` (PTX ISA 9.7.15.6): which elements of its rows A has.
 
 use crate::OpError;
 use crate::elem::{DType, Elem};
@@ -7,7 +7,7 @@ use crate::{Func, TensorType};
 use diag::Code;
 use layout::{Layout, elements_of_metadata};
 
-/// Checks the metadata of a factor whose elements have so many bits, and so many elements of K before it was compressed.
+/// Checks the metadata of an operand whose elements have so many bits, and so many elements of K before it was compressed.
 pub(super) fn check_metadata(
     func: &Func,
     metadata: Value,

@@ -14,15 +14,15 @@ use crate::{Effects, Func, Spaces, TensorMapMode, TensorMapType, Type};
 use diag::Code;
 
 define_op! {
-    /// A tensor map of elements in global memory, written to `place` by one thread and then seen by all of the partition.
+    /// A tensor map of elements in global memory, written to `place` by one thread and then visible to all of the partition.
     pub struct MakeTensorMap = "make_tensor_map" {
         /// Elements outside of the tensor are loaded as NaN and not as zero.
         fills_with_nan: bool,
         /// Elements of f32 are rounded to the nearest tf32 as they are loaded.
         rounds_to_tf32: bool,
-        /// Where the map is kept: a pointer to 16 u64, at a multiple of 128 bytes.
+        /// The address of the map, [`TENSOR_MAP_BYTES`](target::TENSOR_MAP_BYTES) aligned to their number.
         place: Value,
-        /// The first element of the tensor, at a multiple of 16 bytes.
+        /// The first element of the tensor, aligned to [`unit_bytes`](target::TensorMapLimits::unit_bytes).
         base: Value,
         /// The sizes of its dimensions, the slowest first; scalars i32.
         shape: Values,

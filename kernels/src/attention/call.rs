@@ -64,7 +64,7 @@ struct Workspace {
     nothing: (Buffer<i32>, Buffer<f32>),
 }
 
-/// What attention gives: the output `[batch, heads, tokens, depth]` without gaps, and the natural logarithm of the sum of exponentials of each
+/// The results of attention: the output `[batch, heads, tokens, depth]` without gaps, and the natural logarithm of the sum of exponentials of each
 /// query's scores, `[batch, heads, tokens]`. A query that sees no key has a row of zeros and -inf.
 pub struct Forward<T> {
     /// The output.
@@ -108,7 +108,7 @@ impl Attention {
         Ok(Forward { out, lse })
     }
 
-    /// Attention of `[q, k, v]` into `out`, whose strides are as free as theirs, and `lse`.
+    /// Attention of `[q, k, v]` into `out`, whose strides are as free as those of q, k and v, and `lse`.
     ///
     /// # Errors
     /// As for [`forward`](Attention::forward).
@@ -241,7 +241,7 @@ impl Attention {
             sizes, mask, scale, ..
         } = call.checked;
         let group = sizes.heads / sizes.kv_heads;
-        // Heads are packed where the queries of one do not fill a tile.
+        // Heads are packed if the queries of one do not fill a tile.
         let fits = |(_, instance): &(usize, Instance<_>)| {
             let Instance { depths, tile, .. } = instance;
             let is_packed = tile.pack > 1;
@@ -350,7 +350,7 @@ impl Attention {
         Ok(workspace)
     }
 
-    /// Programs of a persistent kernel: as many as run at a time, and on the emulator, which runs any number, a few.
+    /// Programs of a persistent kernel: as many as are resident at a time, and a few on the emulator, which has no such limit.
     fn programs<H>(&self, kernel: &LoadedKernel<H>, tiles: usize) -> Result<usize> {
         if self.device.is_cuda() {
             Ok(kernel.resident()?.programs(tiles))

@@ -1,4 +1,4 @@
-//! What can be wrong with a call.
+//! Checks of the arguments of a call.
 
 use tilekit::prelude::*;
 
@@ -11,7 +11,7 @@ use super::table::{Operand, masked};
 /// Elements along which indices of 32 bits may count.
 const MOST: usize = 1 << 28;
 
-/// What a launch needs of a call without mistakes.
+/// The facts of a valid call that a launch needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checked {
     pub(super) sizes: Sizes,
@@ -41,14 +41,14 @@ impl Strides {
         }
     }
 
-    /// Whether the heads of all batches are equally far from each other.
+    /// Whether the heads of all batches are equally spaced.
     pub(super) fn is_one_head_after_another(self) -> bool {
         let [batches, heads] = self.counts;
         batches == 1 || heads == 1 && self.head == self.batch || self.batch == heads * self.head
     }
 }
 
-/// Checks a call; names the first argument that is wrong.
+/// Checks a call; the error names the first invalid argument.
 pub(super) fn check<T: Operand>(
     [q, k, v]: [&TensorView<'_, T>; 3],
     out: &TensorView<'_, T>,

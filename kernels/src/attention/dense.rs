@@ -1,4 +1,4 @@
-//! Heads of equally many queries and keys, one after the other in memory.
+//! Heads of equally many queries and keys, contiguous in memory.
 
 use tilekit::prelude::*;
 
@@ -97,7 +97,7 @@ impl<T: Element> Problem<T> for Dense<T> {
 
     #[device]
     fn edges(self, rows: DenseRows, blocks: Blocks) -> Edges {
-        // The last keys come first: only blocks that cross the diagonal need a mask.
+        // Blocks of keys run from the last to the first: only those that cross the diagonal need a mask.
         let [queries, keys] = self.tile;
         let high = (self.is_causal && keys < queries).then(|| {
             minimum(

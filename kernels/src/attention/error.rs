@@ -1,8 +1,8 @@
-//! What is wrong with a call.
+//! Errors of a call.
 
 use std::fmt;
 
-/// Why a call did nothing.
+/// Why a call failed.
 #[derive(Clone, Debug)]
 pub enum Error {
     /// An argument that no kernel takes.
@@ -14,7 +14,7 @@ pub enum Error {
         /// What it must be.
         expected: String,
     },
-    /// What compiling, loading or launching ended with.
+    /// An error of compiling, loading or launching.
     Runtime(tilekit::Error),
 }
 

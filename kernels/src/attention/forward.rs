@@ -16,7 +16,7 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
     }
 }
 
-/// `counter[0] = 0`: what [`forward`] finds at its first launch, and leaves behind.
+/// `counter[0] = 0`: the state before the first launch of [`forward`] and after each.
 #[kernel(warps = 1)]
 pub fn reset(counter: Ptr<i32>) {
     counter.store(0);

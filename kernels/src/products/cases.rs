@@ -161,7 +161,7 @@ impl<T: Float + Factor<T, f32> + DeviceElement> Product<T> {
     }
 }
 
-/// What a kernel is to a case.
+/// A kernel as a case launches it.
 #[derive(Clone, Copy)]
 enum Role {
     Main,

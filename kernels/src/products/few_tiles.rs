@@ -1,5 +1,5 @@
 //! Products with few tiles: the CTAs of a cluster share the steps along K of one tile (split-K), and add their parts through distributed
-//! shared memory, each those of some columns. So the sum has the same bits in every run.
+//! shared memory, each CTA some columns, in a fixed order: the sum is bit-identical in every run.
 
 use tilekit::prelude::*;
 
@@ -33,7 +33,7 @@ struct Exchange {
     own: Smem<f32>,
     /// Of each warpgroup, from each CTA, 64 rows of the columns that this CTA adds up.
     parts: Smem<f32>,
-    /// Complete a phase when the copies of all parts of a warpgroup have completed.
+    /// A phase completes when the copies of all parts of a warpgroup have completed.
     received: Mbarriers,
     /// Columns follow each other in shared memory, and not rows.
     turned: bool,

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::many_tiles::{BK, INSTRUCTION_ROWS};
 
-/// Multiprocessors of an H200, which the model knows.
+/// Multiprocessors of an H200, for which the model is fitted.
 pub const MULTIPROCESSORS: usize = 132;
 
 /// A kernel of this module, by what its const generics are.
@@ -95,7 +95,7 @@ pub struct Plan {
     pub instance: Instance,
     /// The grid, in CTAs.
     pub grid: [usize; 2],
-    /// What the model says of its time.
+    /// The predicted time.
     pub microseconds: f64,
 }
 
@@ -201,7 +201,7 @@ fn many_microseconds(
     let tiles = (m.div_ceil(tile[0]) * n.div_ceil(tile[1])) as f64;
     let l2_bytes = tiles * steps * (tile[0] + tile[1]) as f64 * 128.0;
     let time = (cycles / clock(share)).max(memory_microseconds([m, n, k], l2_bytes));
-    // TMA loads of boxes that lie mostly outside of a factor are slow: 128x128 for 16 columns took twice as long.
+    // TMA loads of boxes that are mostly outside of a matrix are slow: 128x128 for 16 columns took twice as long.
     let is_mostly_outside = 2 * m < tile[0] || 2 * n < tile[1];
     if is_mostly_outside { 2.0 * time } else { time }
 }

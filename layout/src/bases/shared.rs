@@ -117,7 +117,7 @@ fn row_dims(rank: usize, columns_dim: usize) -> Dims {
         .collect()
 }
 
-/// Row-major boxes of up to 256 elements per side, boxes column by column first.
+/// Row-major boxes of at most [`TMA_BOX`] elements per dimension, boxes column by column first.
 fn plain_boxes(share: &[u32], columns_dim: usize, rows: &Dims) -> LinearLayout {
     let order: Dims = [columns_dim as u32]
         .into_iter()
@@ -127,7 +127,7 @@ fn plain_boxes(share: &[u32], columns_dim: usize, rows: &Dims) -> LinearLayout {
     LinearLayout::grid(Axis::Offset, &tma_box, &order).repeated_to(share, &order, Axis::Offset)
 }
 
-/// Boxes as wide as the swizzle and up to 256 rows; within a box the 16-byte vectors of row `r` are exchanged by XOR
+/// Boxes as wide as the swizzle and at most [`TMA_BOX`] rows; within a box the 16-byte vectors of row `r` are exchanged by XOR
 /// with `(r / per_phase) % max_phase` (PTX ISA 5.5.6). Boxes repeat along the rows first.
 fn swizzled_boxes(nvmma: &Nvmma, share: &[u32], columns_dim: usize, rows: &Dims) -> LinearLayout {
     // Of 16 padded 4-bit slots only 8 are real: the padding's offset bit falls away.

@@ -585,7 +585,7 @@ fn what_cannot_be_cut_is_said() {
     shared(
         "Nvmma(32, 16)",
         &[64, 24],
-        "the contiguous dimension of the block [64, 24] holds 48 bytes, no multiple of the swizzle of 32 bytes; without a swizzle it may have any multiple of 16 bytes",
+        "the contiguous dimension of the block [64, 24] holds 48 bytes, no multiple of the swizzle of 32 bytes; only an unswizzled layout fits",
     );
     shared(
         "Swizzled(8, 1, 8, [1, 0])",

@@ -113,6 +113,6 @@ fn refuses_what_the_tensor_cores_cannot_read() {
         256,
         32,
         8,
-        "cannot feed `wgmma` from Nvmma(128, 8): a tile of 256 by 32 of K lies nowhere as the tensor cores read it; elements of other than 16 bits must have K contiguous",
+        "cannot feed `wgmma` from Nvmma(128, 8): the tensor cores cannot address a tile of 256 by 32 of K in it; elements of other than 16 bits must have K contiguous",
     );
 }

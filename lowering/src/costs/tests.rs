@@ -114,7 +114,7 @@ fn a_constant_offset_and_a_number_of_the_kernel_limit_alignment() {
         %at = binary %i, %one {op=add} : tensor<1024xi32, coalesced>",
             STORE,
         ),
-        &["4 bytes: the constant 1 moves runs to multiples of 4 bytes"],
+        &["4 bytes: the constant 1 aligns vectors to 4 bytes"],
     );
     check(
         "%x: ptr<i32> {divisor=16}",
@@ -142,7 +142,7 @@ fn a_mask_of_an_unknown_bound_may_split_what_a_known_one_does_not() {
         "%x: ptr<i32> {divisor=16}, %n: i32",
         &masked,
         &[
-            "the mask may split the 16 bytes, which then go element by element: `n` is known to be divisible by 1; with `#[multiple_of(4)]` it never does",
+            "the mask may split the 16 bytes, which are then accessed one by one: `n` is known to be divisible by 1; with `#[multiple_of(4)]` it never does",
         ],
     );
     check(
@@ -189,7 +189,7 @@ fn elements_at_an_unknown_distance_go_one_by_one() {
             STORE,
         ),
         &[
-            "4 bytes: neighbouring elements are `step` apart, which is not known to be 1; leave it out where it is, or let the lanes follow the other dimension",
+            "4 bytes: neighbouring elements are `step` apart, which is not known to be 1; remove it if it is 1, or order the lanes along the other dimension",
         ],
     );
     check(
@@ -233,7 +233,7 @@ fn loaded_offsets_go_one_by_one() {
         "%x: ptr<i32> {divisor=16}",
         &body.replace("coalesced", "#v"),
     );
-    let store = "4 bytes: the offsets are loaded (`at`), and nothing is known of them; `.max_contiguous(..)` and `.multiple_of(..)` can promise it";
+    let store = "4 bytes: the offsets are loaded (`at`), without known contiguity or divisibility; promise it by `.max_contiguous(..)` and `.multiple_of(..)`";
     assert_eq!(found, [vec![], vec![store.to_owned()]]);
 }
 
@@ -269,7 +269,7 @@ fn rows_that_a_tile_holds_by_columns_go_to_shared_memory_one_by_one() {
     check(
         "",
         body,
-        &["4 bytes: the layouts of the tile and of the memory keep 1 element together in both"],
+        &["4 bytes: the register layout and the memory layout have 1 element contiguous in both"],
     );
 }
 

@@ -146,7 +146,7 @@ mod tests {
     fn lanes_wait_at_one_bank() {
         let said = |wavefronts: u32, level: &str| {
             format!(
-                "{level}[TK0031]: this `smem_store` takes {wavefronts} wavefronts where 8 would do"
+                "{level}[TK0031]: this `smem_store` takes {wavefronts} wavefronts, and 8 without bank conflicts"
             )
         };
         check_banks(32, " deny(bank_conflicts)", "");

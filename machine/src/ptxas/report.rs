@@ -26,7 +26,7 @@ pub struct EntryReport {
     pub stack_bytes: u32,
     /// Statically allocated shared memory per CTA, bytes.
     pub shared_bytes: u32,
-    /// Named barriers used, of 16; 16 also when a barrier's number is in a register.
+    /// Named barriers used; all of a CTA's if a barrier's number is in a register.
     pub barriers: u32,
 }
 

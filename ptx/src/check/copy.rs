@@ -17,7 +17,7 @@ impl Visit<CpAsync> for Checker<'_> {
         let [most, middle, least] = self.machine.access.async_bytes;
         let (allowed, sizes): (_, &[u32]) = match inst.cache {
             CpAsyncCache::Ca => (
-                format!("{least}, {middle} or {most} bytes"),
+                format!("{} bytes", self.machine.access.async_bytes_in_words()),
                 &[least, middle, most],
             ),
             CpAsyncCache::Cg => (format!("{most} bytes"), &[most]),

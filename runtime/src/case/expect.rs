@@ -65,9 +65,9 @@ impl Case {
         self.compare_part(output, part, 1, want, tolerance)
     }
 
-    /// The same for an output that TMA stores write: they store rows in whole units of 16 bytes, so that what lies
-    /// between the end of a row of the part and the next multiple of 16 bytes may hold anything. All else outside of the
-    /// part must be as it was.
+    /// The same for an output that TMA stores write: they store rows in whole units of
+    /// [`unit_bytes`](target::TensorMapLimits::unit_bytes), so that elements between the end of a row of the part and the next multiple
+    /// of that may have any value. All others outside of the part must be unchanged.
     ///
     /// # Errors
     /// [`Error::WrongResult`] with the first and the worst wrong elements, or [`Error::WrittenOutside`].

@@ -149,8 +149,7 @@ mod tests {
         check(
             &LISTS,
             &[("rows", &[1, 2, 3])],
-            "case `softmax`: the i-th values of all sizes go together, so lists must be of one length or a single \
-             value; there are 3 of rows, 2 of cols",
+            "case `softmax`: the i-th values of all sizes make one run: give lists of one length, or single values; there are 3 of rows, 2 of cols",
         );
     }
 }

@@ -13,8 +13,8 @@ use crate::element::DeviceElement;
 use crate::error::Result;
 use crate::kernel::{Argument, Packing};
 
-/// A view whose maps are made once: the first launch that takes it checks and encodes the map that its kernel wants, and later ones
-/// copy 128 bytes. Kernels that want different blocks of it have a map each. Where all arguments stay the same,
+/// A view whose maps are made once: the first launch that takes it checks and encodes the map that its kernel wants, and later ones copy
+/// it. Kernels that want different blocks of it have a map each. Where all arguments stay the same,
 /// [`prepare`](crate::LoadedKernel::prepare) keeps the maps with them.
 ///
 /// ```

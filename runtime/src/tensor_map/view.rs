@@ -18,11 +18,11 @@ use crate::element::DeviceElement;
 use crate::error::{Error, Result};
 use crate::kernel::{Argument, Packing};
 
-/// A tensor in a buffer, to be passed for a parameter of type `TensorMap<T>`: where it lies. What a copy takes of it,
-/// how that lies in shared memory and the element type are the kernel's own to say.
+/// A tensor in a buffer, passed for a parameter of type `TensorMap<T>`: its address, sizes and strides. The kernel's parameter has the
+/// element type, the block of a copy and its layout in shared memory.
 ///
-/// Dimensions are in row-major order, the innermost last and without gaps; every other stride and the begin are
-/// multiples of 16 bytes (CUDA driver API, `cuTensorMapEncodeTiled`).
+/// Dimensions are in row-major order, the innermost last and contiguous; the other strides and the address are multiples of
+/// [`unit_bytes`](target::TensorMapLimits::unit_bytes) (CUDA driver API, `cuTensorMapEncodeTiled`).
 ///
 /// ```
 /// # use tilekit::prelude::*;

@@ -48,7 +48,7 @@ impl Rewriter {
             this.visit_block_mut(&mut i.then_branch);
         });
         let then_end = self.other_arm(&before);
-        // Where the arms disagree, it is the second that rustc complains of.
+        // Where the arms disagree, rustc reports the second.
         let mut other_span = i.if_token.span;
         let mut left = Left {
             then: then_goes.map(|_| then_label),
@@ -78,7 +78,7 @@ impl Rewriter {
         *expr = names.expand(i, &carry, &otherwise, &arms, &owned, &left);
     }
 
-    /// The names of one expansion. What rustc finds wrong with a value is shown where the author gives it.
+    /// The names of one expansion. Type errors of a value are shown where the author gives it.
     fn names(&mut self, i: &syn::ExprIf, other: Span, uses: &Uses, state: Ident) -> Names {
         let at = |span: Span, mut ident: Ident| {
             ident.set_span(span.resolved_at(Span::mixed_site()));
@@ -100,7 +100,7 @@ impl Rewriter {
         }
     }
 
-    /// Goes through an arm; gives the label of its end, and the outermost of those that an exit in it goes to.
+    /// Rewrites an arm; returns the label of its end, and the outermost target of the exits in it.
     fn arm(
         &mut self,
         state: &Ident,
@@ -148,7 +148,7 @@ impl Rewriter {
     }
 }
 
-/// Where the value of an `else` stands.
+/// The position of the value of an `else`.
 fn value_span(otherwise: &Expr) -> Option<Span> {
     let Expr::Block(block) = otherwise else {
         return Some(otherwise.span());
@@ -176,7 +176,7 @@ struct Left {
     /// The ends of the arms that are.
     then: Option<Lifetime>,
     otherwise: Option<Lifetime>,
-    /// What comes after the `if` where no arm goes on; none if no arm is left.
+    /// The code after the `if` if no arm falls through; none if no arm exits.
     way_on: Option<Tokens>,
     /// Both arms end in exits, so that no value says which type it has.
     is_nothing: bool,
@@ -194,7 +194,7 @@ struct Names {
 }
 
 impl Names {
-    /// `owned` is what stands before the branch and in each arm for the accumulators that the arms use up.
+    /// `owned` is the code before the branch and in each arm for the accumulators that the arms move.
     fn expand(
         &self,
         i: &syn::ExprIf,
@@ -214,7 +214,7 @@ impl Names {
         } = self;
         let (cond, then) = (&i.cond, &i.then_branch);
         let begin = quote_spanned!(i.if_token.span=> ::tilekit::rt::Branch::begin(#cond));
-        // A value that no branch can give is shown at the `if`.
+        // A value that no branch can yield is reported at the `if`.
         let span = i.if_token.span.resolved_at(Span::mixed_site());
         let lent = quote_spanned!(span=> &mut #then_value);
         let next = quote_spanned!(span=> #state.otherwise(#carry, #lent));

@@ -1,4 +1,4 @@
-//! What the expansion of a loop or branch hands to the trace: the variables that it mentions and may change.
+//! The variables that a loop or branch names and may change, which its expansion passes to the trace.
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
 use quote::{ToTokens, quote, quote_spanned};
@@ -11,11 +11,11 @@ use super::scope::{Binding, Scopes, Variable};
 use super::uses::Uses;
 
 impl Scopes {
-    /// The closure that hands every variable that the region mentions and may change to a carrier. Its mistakes are shown
-    /// at `span`, those about a variable at its first mention.
+    /// The closure that passes every variable that the region names and may change to a carrier. Its errors are reported at `span`, those
+    /// of a variable at its first use.
     ///
-    /// Variables that may be a `&mut` or lead to a cell are watched: a loop's iteration would read behind them what the one
-    /// before wrote, an arm what the other wrote. What an arm may have moved away cannot be looked at. The arms have `owned`
+    /// Variables that may be a `&mut` or refer to a cell are watched: an iteration would read through them what the previous one wrote,
+    /// an arm what the other wrote. A variable that an arm may have moved cannot be read. The arms have `owned`
     /// for themselves.
     pub(super) fn carry(&self, uses: &Uses, span: Span, is_loop: bool, owned: &[Owned]) -> Tokens {
         let is_carried = |ident: &Ident| !owned.iter().any(|owned| owned.ident == *ident);
@@ -118,7 +118,7 @@ impl Scopes {
     }
 }
 
-/// The closure that hands variables to a carrier.
+/// The closure that passes variables to a carrier.
 pub(super) struct CarryClosure {
     carrier: Ident,
     statements: Tokens,
@@ -134,7 +134,7 @@ impl CarryClosure {
         quote_spanned!(carrier.span()=> |#carrier: &mut _| { let _ = &#carrier; #statements #others })
     }
 
-    /// Does it hand on nothing?
+    /// Does it pass no variable?
     pub(super) fn is_empty(&self) -> bool {
         self.statements.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Closures that change what they capture. While one lives, nobody else can reach the variables it holds, so a loop or
-//! branch that calls it could not carry them. It is lent them at each call instead:
+//! Closures that change what they capture. While one is alive, it borrows the variables, so a loop or branch that calls it could not
+//! carry them. They are passed at each call instead:
 //!
 //! ```text
 //! let mut add = |x| sum += x;         let add = |sum: &mut _, x| *sum += x;
@@ -54,7 +54,7 @@ impl Rewriter {
         types
     }
 
-    /// The captured variables that the closure changes; `None` if there are none, or one that cannot be lent.
+    /// The captured variables that the closure changes; `None` if there are none, or one that cannot be passed.
     fn changed_captures(&self, closure: &ExprClosure) -> Option<Vec<Ident>> {
         let mut body = Body::default();
         body.visit_expr_closure(closure);
@@ -103,7 +103,7 @@ impl Rewriter {
     }
 }
 
-/// The body that the author wrote of a closure, and what it is lent at each call.
+/// The author's body of a closure, and the variables that each call passes.
 pub(super) fn own_body(body: &mut Expr) -> (Vec<Ident>, &mut Expr) {
     let mut lent = Vec::new();
     if let Expr::Block(block) = &*body {
@@ -206,7 +206,7 @@ fn lend(closure: &mut ExprClosure, lent: &[Ident]) {
     }
 }
 
-/// Goes behind the references that stand for variables.
+/// Dereferences the references that replace variables.
 struct Behind<'a>(&'a [Ident]);
 
 impl VisitMut for Behind<'_> {

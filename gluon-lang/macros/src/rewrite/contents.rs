@@ -1,4 +1,4 @@
-//! What is in a variable, as far as its `let` or its type says.
+//! What a variable contains, as far as its `let` or its type tells.
 
 use proc_macro2::{TokenStream as Tokens, TokenTree};
 use quote::ToTokens;
@@ -163,7 +163,7 @@ impl Scopes {
         })
     }
 
-    /// Is the variable still mentioned after this place? Then nothing here can have moved it away.
+    /// Is the variable still named after this place? Then nothing here can have moved it.
     pub(super) fn is_used_later(&self, name: &str) -> bool {
         let declared = self.open.iter().rposition(|scope| scope.contains_key(name));
         let from = declared.unwrap_or(self.later.len());

@@ -1,4 +1,4 @@
-//! Variables that get their values after their `let`: which have one at each point, and how arms of a branch give them.
+//! Variables that are initialized after their `let`: which are at each point, and how the arms of a branch initialize them.
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
 use quote::{quote, quote_spanned};
@@ -22,11 +22,11 @@ pub(super) enum State {
     No,
     /// It was assigned here.
     Yes(Span),
-    /// Not by every way that leads here: one of them does not assign it.
+    /// Not on every path: one of them does not assign it.
     Perhaps(Missing),
 }
 
-/// What does not assign a variable.
+/// A path that does not assign a variable.
 #[derive(Clone, Copy)]
 pub(super) struct Missing {
     span: Span,
@@ -39,11 +39,11 @@ impl Missing {
     }
 }
 
-/// What is known where the code is: the states of all declared variables, in the order of their declaration.
+/// The dataflow state: that of all declared variables, in the order of their declaration.
 #[derive(Clone, Default)]
 pub(super) struct Flow {
     states: Vec<State>,
-    /// Nothing leads here.
+    /// Unreachable.
     is_dead: bool,
 }
 
@@ -68,8 +68,7 @@ impl Flow {
         self.is_dead = true;
     }
 
-    /// Where this and `other` meet, of the variables that both know; `missing` names what this is the end of, `others`
-    /// what the other is.
+    /// The join of this and `other`, of the variables that both have; `missing` names the path of this, `others` that of the other.
     pub(super) fn meet(&mut self, missing: Missing, other: &Flow, others: Missing) {
         if other.is_dead {
             return;
@@ -89,7 +88,7 @@ impl Flow {
         }
     }
 
-    /// Does every way through this give the variable a value?
+    /// Does every path through this initialize the variable?
     fn gives(&self, variable: usize) -> bool {
         self.is_dead || matches!(self.state(variable), State::Yes(_))
     }
@@ -102,7 +101,7 @@ pub(super) struct Fork {
     assignments: usize,
 }
 
-/// What the arms of one branch do with the variables that have no value before it.
+/// How the arms of a branch initialize variables.
 #[derive(Default)]
 pub(super) struct Arms {
     /// Those that both arms give a value, and where the second one does.
@@ -216,7 +215,7 @@ fn declarations<'a>(all: impl Iterator<Item = &'a Declared>) -> Tokens {
 }
 
 impl Rewriter {
-    /// Where the code stands, to be come back to for the second arm.
+    /// The state before the branch, to which the second arm returns.
     pub(super) fn fork(&self) -> Fork {
         Fork {
             flow: self.scopes.flow.clone(),
@@ -231,7 +230,7 @@ impl Rewriter {
         then
     }
 
-    /// Judges two arms by what they end with, and continues where they meet.
+    /// Joins the states at the ends of two arms.
     pub(super) fn join_arms(&mut self, before: &Fork, then: Fork, branch: &syn::ExprIf) -> Arms {
         let touched = |from: usize, to: usize, variable: usize| {
             self.scopes.assignments[from..to].contains(&variable)
@@ -272,7 +271,7 @@ impl Rewriter {
         arms
     }
 
-    /// A variable that is read: it must have a value by every way that leads here.
+    /// A variable that is read: it must be initialized on every path.
     pub(super) fn read(&mut self, expr: &mut Expr) {
         let Expr::Path(path) = expr else { return };
         let Some(ident) = path.path.get_ident() else {
@@ -287,7 +286,7 @@ impl Rewriter {
                 "`{name}` is not assigned {}, and used after it: assign it there too, or initialize it where it is declared",
                 missing.what
             );
-            // In the place of the expression, so that rustc does not say the same again.
+            // Replaces the expression, so that rustc does not report the same.
             *expr = Expr::Verbatim(quote_spanned!(missing.span=> ::core::compile_error!(#message)));
             self.scopes.flow.assign(variable, missing.span);
         }

@@ -1,7 +1,7 @@
-//! `loop`: the host's, or the kernel's.
+//! `loop`: a host loop, or a runtime loop.
 //!
-//! Whose it is must be known before its body is traced, and only types tell. So the first `if` or `match` of the body that leaves the loop
-//! decides: what stands before it, and its condition, go into a closure that is never called, by whose type the loop is begun.
+//! Which of them it is must be known before its body is traced, and only types tell. The first `if` or `match` of the body that leaves
+//! the loop determines it: the statements before it and its condition form a closure that is never called, whose type starts the loop.
 //!
 //! ```text
 //! loop {                           let mut told = None;
@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! The branch around the closure ends, so that rustc takes nothing in it for moved or borrowed afterwards. A `break` with a value
+//! The branch around the closure diverges, so that rustc regards nothing in it as moved or borrowed afterwards. A `break` with a value
 //! leaves the loop as a `return` leaves a function.
 
 use quote::{quote, quote_spanned};
@@ -38,7 +38,7 @@ impl Rewriter {
         }
     }
 
-    /// A `loop` of which nothing says that the kernel may run it.
+    /// A `loop` without an exit under a condition, which is a host loop.
     fn host_loop(&mut self, expr: &mut Expr) {
         let Expr::Loop(l) = expr else { return };
         let depth = self.fresh("depth");
@@ -65,12 +65,12 @@ impl Rewriter {
         }
     }
 
-    /// The closure whose result has the type of what decides.
+    /// The closure whose result has the type of the condition.
     fn told_by(&mut self, decision: &Block) -> Expr {
         let mut closure: Expr = parse_quote!(|| #decision);
         let (errors, assignments) = (self.errors.len(), self.scopes.assignments.len());
         self.visit_expr_mut(&mut closure);
-        // The body itself is gone through later.
+        // The body itself is rewritten later.
         self.errors.truncate(errors);
         self.scopes.assignments.truncate(assignments);
         closure
@@ -122,7 +122,7 @@ impl Rewriter {
         self.scopes.flow = breaks.unwrap_or(before);
         let record = is_used.then(|| record(&depth));
         let after = (!ways.has_break).then(|| {
-            // Where `break`s give a value, what is around the loop is the way on; it was entered last.
+            // If `break`s give a value, control continues after the scope around the loop, which was entered last.
             let around = ways.has_value.then(|| self.exits.innermost());
             let way_on = around.or(goes_to).map(|target| self.way_on(target));
             let way_on = way_on.unwrap_or_else(|| quote!(::core::unreachable!()));
@@ -153,7 +153,7 @@ impl Rewriter {
     }
 }
 
-/// What decides whose loop it is: the statements before the first branch that leaves the loop, without ways out, and the condition of that branch.
+/// What determines the kind of the loop: the statements before the first branch that leaves it, without exits, and the condition of that branch.
 fn decision(l: &ExprLoop) -> Option<Block> {
     let label = l.label.as_ref();
     let leaves = |stmt: &&Stmt| Ways::of_stmt(stmt, label).leaves;
@@ -162,7 +162,7 @@ fn decision(l: &ExprLoop) -> Option<Block> {
     let mut block: Block = parse_quote!({});
     block.stmts = l.body.stmts[..at].to_vec();
     block.stmts.push(Stmt::Expr(condition, None));
-    // Exits of the condition itself, and of loops before it that go nowhere else, stay as they are.
+    // Exits inside the condition, and of inner loops before it, are kept.
     WithoutExits::default().visit_block_mut(&mut block);
     Some(block)
 }
@@ -192,7 +192,7 @@ fn condition(stmt: &Stmt) -> Option<Expr> {
     }
 }
 
-/// How code leaves a loop that it stands in.
+/// How code leaves the loop around it.
 #[derive(Default)]
 pub(super) struct Ways {
     /// The labels of loops and blocks inside.
@@ -212,7 +212,7 @@ impl Ways {
     fn of(l: &ExprLoop) -> Ways {
         let mut ways = Ways::in_loop(l.label.as_ref());
         ways.visit_block(&l.body);
-        // Those with a value go to the end of what is around the loop.
+        // A `break` with a value goes to the end of the scope around the loop.
         ways.has_break &= !ways.has_value;
         ways
     }
@@ -288,7 +288,7 @@ impl<'a> Visit<'a> for Ways {
     fn visit_item(&mut self, _: &'a syn::Item) {}
 }
 
-/// Takes the ways out that lead out of the code, each for something that never gives a value.
+/// Replaces the exits out of the code by diverging expressions.
 #[derive(Default)]
 struct WithoutExits(Ways);
 

@@ -1,4 +1,4 @@
-//! What the code after a branch still mentions: the branch has not moved it away, so it can be looked at behind it.
+//! Variables that the code after a branch still names: the branch has not moved them, so they can be read after it.
 
 use std::collections::HashSet;
 

@@ -17,7 +17,7 @@ use super::exits::{Found, Loop, record};
 use super::later::Later;
 use super::uses::Uses;
 
-/// `low..high` of the host, alone or with adapters: where its ends are values of the kernel, rustc says what to write.
+/// A host range `low..high`, alone or with adapters: if its bounds are runtime values, rustc reports what to write.
 fn host_range(iterated: &mut Expr) {
     match iterated {
         Expr::Paren(paren) => host_range(&mut paren.expr),
@@ -149,7 +149,7 @@ impl Rewriter {
         self.exits.enter_loop(depth.clone(), entered);
     }
 
-    /// In front of a `let`: the loops around keep the variables that it hides.
+    /// Before a `let`: enclosing loops keep the variables that it shadows.
     pub(super) fn hide(&self, pattern: &Pat) -> Vec<Stmt> {
         let mut bound = Bound::default();
         bound.visit_pat(pattern);
@@ -199,7 +199,7 @@ impl Rewriter {
         }
     }
 
-    /// After a loop that may not run at all: gives the statement that takes down where its `break`s go.
+    /// After a loop that may have no iteration: returns the statement that records the targets of its `break`s.
     fn leave_loop(&mut self, before: Flow, span: Span, depth: &Ident) -> Option<Stmt> {
         let left = self.exits.leave_loop();
         let missing = Missing::new(span, "if this loop has no iteration");

@@ -1,4 +1,4 @@
-//! Macros whose arguments are known to be expressions. Those of others are tokens, of which nothing is known.
+//! Macros whose arguments are known to be expressions. Arguments of others are opaque tokens.
 
 use quote::{ToTokens, quote_spanned};
 use syn::parse::Parser;
@@ -94,7 +94,7 @@ impl Rewriter {
     }
 }
 
-/// The condition must be the host's. Without a message of the author's the usual one shows it as it was written.
+/// The condition must be a host value. Without the author's message, the default one shows the source of the condition.
 fn assert_on_the_host(arguments: &mut Punctuated<Expr, Token![,]>, written: &Expr, name: &str) {
     let is_alone = arguments.len() == 1;
     if let Some(condition) = arguments.first_mut() {

@@ -1,4 +1,4 @@
-//! `match` on one number: a chain of `if`s, which the host or the kernel decides, as the type of the number says.
+//! `match` on one number: a chain of `if`s, which are host or runtime branches by the type of the number.
 //!
 //! ```text
 //! match x {            let number = x;

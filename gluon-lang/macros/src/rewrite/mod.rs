@@ -1,4 +1,4 @@
-//! Rewriting of function bodies: loops, branches, comparisons, `&&` and `||`, ways out, literals on the left.
+//! Rewriting of function bodies: loops, branches, comparisons, `&&` and `||`, exits, literals on the left.
 
 mod branch;
 mod carry;
@@ -35,7 +35,7 @@ use scope::Scopes;
 pub(crate) use returns::lift_returns;
 pub(crate) use scope::cfgs;
 
-/// Goes through one body.
+/// Rewrites one body.
 pub(crate) struct Rewriter {
     scopes: Scopes,
     exits: Exits,
@@ -85,7 +85,7 @@ fn output_of(signature: &Signature) -> Tokens {
     }
 }
 
-/// Does a function give a reference, which may be to what it was lent?
+/// Does a function return a reference, which may borrow from an argument?
 fn gives_a_reference(signature: &Signature) -> bool {
     let output = &signature.output;
     let text = quote!(#output).to_string();
@@ -384,7 +384,7 @@ impl Rewriter {
         self.scopes.flow = after.map_or(before, |(flow, _)| flow);
     }
 
-    /// A `&mut` to a local that is kept in something else would change it where no loop or branch can see.
+    /// A `&mut` to a local that is stored would change it unseen by loops and branches.
     fn refuse_stored_references(&mut self, expr: &Expr) {
         let parts: Vec<&Expr> = match expr {
             Expr::Struct(e) => e.fields.iter().map(|f| &f.expr).collect(),

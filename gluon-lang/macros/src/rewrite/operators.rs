@@ -42,7 +42,7 @@ impl Rewriter {
         };
     }
 
-    /// `x as f32`: rustc says what converts a value of the kernel. A literal takes its type from the `as`, and stays.
+    /// `x as f32`: for a runtime value, rustc reports what to write instead. A literal takes its type from the `as`, and is kept.
     pub(super) fn cast(&mut self, expr: &mut Expr) {
         let Expr::Cast(cast) = expr else { return };
         self.visit_expr_mut(&mut cast.expr);

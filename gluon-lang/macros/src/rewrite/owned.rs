@@ -1,5 +1,5 @@
-//! What the arms of a branch use up: accumulators above all, which are moved and not copied. Both arms of a branch of the
-//! kernel are traced, one after the other, so each arm gets the variable for itself, and after the branch it is gone:
+//! Variables that the arms of a branch move, such as accumulators. Both arms of a runtime branch are traced, one after the other, so each
+//! arm gets the variable, and after the branch it is moved:
 //!
 //! ```text
 //!                                            let mut slot = Some(acc);
@@ -18,15 +18,15 @@ use super::uses::Uses;
 
 /// Such a variable.
 pub(super) struct Owned {
-    /// As the arms mention it first: rustc says there that it was moved.
+    /// At its first use in the arms, where rustc reports the move.
     pub(super) ident: Ident,
     slot: Ident,
     is_mut: bool,
 }
 
 impl Rewriter {
-    /// The variables that the arms of a branch may use up, if they hold accumulators. One that continues behind the branch and
-    /// that an arm assigns is carried instead.
+    /// The variables that the arms of a branch may move, if they hold accumulators. One that is used after the branch and assigned in an
+    /// arm is carried instead.
     pub(super) fn owned(&mut self, uses: &Uses) -> Vec<Owned> {
         let mut found = Vec::new();
         for ident in uses.mentioned() {
@@ -55,7 +55,7 @@ impl Rewriter {
     fn may_be_used_up(&self, variable: &Variable, uses: &Uses, name: &str) -> bool {
         let is_accumulator = variable.contents.kind == Kind::Accumulator && uses.gives_away(name);
         let is_given = match variable.binding {
-            // Whatever it is, a region carries it, and so it can be there twice.
+            // A region carries it, so that both arms can have it.
             Binding::Mutable => is_accumulator || uses.uses_up(name) || uses.only_gives_away(name),
             Binding::Fixed => is_accumulator || uses.uses_up(name),
             _ => false,
@@ -65,7 +65,7 @@ impl Rewriter {
 }
 
 impl Owned {
-    /// In front of the branch: moves the accumulator to where both arms find it.
+    /// Before the branch: moves the accumulator into the slot that both arms read.
     pub(super) fn put(&self) -> Tokens {
         let Owned { ident, slot, .. } = self;
         // That the arms change it counts as a change of the author's variable.
@@ -73,7 +73,7 @@ impl Owned {
         quote!(#lent let mut #slot = ::core::option::Option::Some(#ident);)
     }
 
-    /// At the begin of an arm that mentions it.
+    /// At the start of an arm that uses it.
     pub(super) fn take(&self, state: &Ident, arm: &Uses) -> Tokens {
         let Owned {
             ident,

@@ -1,4 +1,4 @@
-//! What gives `&mut`s: variables that it is matched with change what others hold.
+//! Expressions that yield `&mut`s: variables bound to them change other variables.
 
 use proc_macro2::Ident;
 use syn::visit::{self, Visit};

@@ -1,11 +1,11 @@
-//! `if condition { return; }` at the top of a function: what follows moves into the `else`, so that the kernel may decide.
+//! `if condition { return; }` at the top level of a function: the rest moves into the `else`, so that the condition may be a runtime one.
 
 use syn::{Block, Expr, ExprIf, ExprReturn, Stmt, Token, parse_quote};
 
 use super::branch::has_let;
 use super::scope::cfgs;
 
-/// Moves what follows such an `if` into its `else`. What is returned becomes the value of the arm.
+/// Moves what follows such an `if` into its `else`. The returned value becomes the value of the arm.
 pub(crate) fn lift_returns(block: &mut Block) {
     let stmts = std::mem::take(&mut block.stmts);
     block.stmts = lift(stmts);

@@ -1,4 +1,4 @@
-//! The author's variables in scope, and which of them a loop or branch may change: those that are mutable and mentioned in it.
+//! The author's variables in scope, and which of them a loop or branch may change: the mutable ones that it names.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(super) enum Binding {
     LentReference,
     /// The same, unless it is none: only its type tells.
     Lent,
-    /// Not by its own name; it may be a `&mut` all the same, which only its type tells.
+    /// Not by its own name; but it may be a `&mut`, which only its type tells.
     Fixed,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Variable {
 #[derive(Default)]
 pub(super) struct Scopes {
     pub(super) open: Vec<HashMap<String, Vec<Variable>>>,
-    /// Of each scope what is still to come in it.
+    /// The statements of each scope that follow.
     pub(super) later: Vec<Later>,
     /// What was declared without a value.
     declared: Vec<Declared>,
@@ -247,7 +247,7 @@ impl Scopes {
         }
     }
 
-    /// What the name may stand for, innermost first: the last one is always there.
+    /// The variables that the name may refer to, innermost first: the last one always exists.
     pub(super) fn get(&self, name: &str) -> Vec<&Variable> {
         let mut found = Vec::new();
         let scopes = self.open.iter().rev().filter_map(|scope| scope.get(name));

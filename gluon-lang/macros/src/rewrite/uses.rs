@@ -1,4 +1,4 @@
-//! Which variables the body of a loop or branch mentions, and how.
+//! Which variables the body of a loop or branch uses, and how.
 
 use std::collections::HashSet;
 
@@ -9,30 +9,30 @@ use syn::{BinOp, Expr, ExprPath, Macro, Pat, PatIdent, Stmt, UnOp};
 
 use super::macros::is_opaque;
 
-/// Every identifier mentioned, once, in the order of mention; its span is that of the first mention.
+/// Every identifier used, once, in the order of first use; its span is that of the first use.
 #[derive(Clone, Default)]
 pub(super) struct Uses {
     mentioned: Vec<Ident>,
-    /// Those behind which something is assigned or lent: `*x = ..`, `(*x).field += ..`.
+    /// Those through which something is assigned or borrowed: `*x = ..`, `(*x).field += ..`.
     changed_behind: HashSet<String>,
-    /// Those of which a part is assigned or lent: `x.field += ..`, `&mut x[i]`.
+    /// Those of which a part is assigned or borrowed: `x.field += ..`, `&mut x[i]`.
     changed_in_part: HashSet<String>,
     /// Those that something may look into: what methods are called on, what is lent to functions.
     lent: HashSet<String>,
     /// Fields that are cells and change: `x.field` of `x.field.set(..)`.
     changed_cells: Vec<(String, Expr)>,
     is_opaque: bool,
-    /// Those that may be moved away: mentioned as a whole, and not just lent to a function.
+    /// Those that may be moved: used as a whole, and not just borrowed by a function.
     moved: HashSet<String>,
     /// Those that a pattern in the body binds: what is mentioned may be them.
     bound: HashSet<String>,
     /// Those that are assigned as a whole.
     assigned: HashSet<String>,
-    /// Those that are given away as they are: to a function, a variable, a field, or as the value of a block.
+    /// Those that are passed on: to a function, a variable, a field, or as the value of a block.
     given: HashSet<String>,
     /// Those on which other methods are called, or that a macro mentions: they may change.
     looked_into: HashSet<String>,
-    /// Those on which a method of an accumulator is called that uses it up.
+    /// Those on which a consuming method of an accumulator is called.
     used_up: HashSet<String>,
 }
 
@@ -51,7 +51,7 @@ impl Uses {
         self.changed_in_part.contains(name)
     }
 
-    /// May the variable be gone after the body?
+    /// May the variable be moved after the body?
     pub(super) fn moves(&self, name: &str) -> bool {
         self.moved.contains(name)
     }
@@ -61,12 +61,12 @@ impl Uses {
         self.assigned.contains(name) || self.bound.contains(name)
     }
 
-    /// Is the variable given away, if it is not `Copy`?
+    /// Is the variable moved, if it is not `Copy`?
     pub(super) fn gives_away(&self, name: &str) -> bool {
         self.given.contains(name) || self.uses_up(name)
     }
 
-    /// Is the variable given away, and cannot change?
+    /// Is the variable moved, and cannot change?
     pub(super) fn only_gives_away(&self, name: &str) -> bool {
         self.gives_away(name)
             && !self.assigns(name)
@@ -75,7 +75,7 @@ impl Uses {
             && !self.changed_behind.contains(name)
     }
 
-    /// Is a method called on the variable that uses an accumulator up?
+    /// Is a consuming method of an accumulator called on the variable?
     pub(super) fn uses_up(&self, name: &str) -> bool {
         self.used_up.contains(name)
     }
@@ -146,7 +146,7 @@ impl Uses {
         }
     }
 
-    /// A value that goes somewhere else.
+    /// A value that is passed on.
     fn given(&mut self, value: &Expr) {
         if let Some((name, Of::All)) = root(value, Of::All) {
             self.given.insert(name);
@@ -238,7 +238,7 @@ fn uses_an_accumulator_up(method: &Ident) -> bool {
     USE_UP.iter().any(|known| method == known)
 }
 
-/// Collections keep what they are given; other functions and methods are taken to borrow it.
+/// Collections keep their arguments; other functions and methods are assumed to borrow them.
 fn keeps_arguments(method: &Ident) -> bool {
     const KEEP: [&str; 6] = [
         "push",

@@ -4,7 +4,7 @@ use tilekit::lang::prelude::*;
 #[kernel(wraps = 4)] //~ a kernel says `warps = 4`
 fn misspelt(x: Ptr<f32>) {}
 
-#[kernel(warps = 4, warps = 8)] //~ `warps` is said twice
+#[kernel(warps = 4, warps = 8)] //~ `warps` is given twice
 fn twice(x: Ptr<f32>) {}
 
 #[kernel(deny(spils))] //~ what can be denied

@@ -10,7 +10,7 @@ fn elements_differ(x: Ptr<f16>, y: Ptr<f32>, n: i32, m: i64) {
     let d = a < b; //~ Tensor<f32>` does not go together with elements of type //~ cannot be compared in a kernel
     let e = n + m; //~ Scalar<i64>` does not go together with elements of type `i32`
     let f = a * true; //~ `bool` does not go together with elements of type
-    let g = at * 1.5; //~ `{float}` does not go together with elements of type `i32`
+    let g = at * 1.5; //~ `{float}` does not mix with elements of type `i32`
     let h = at.exp(); //~ `i32` is not a float type with arithmetic
     let i = (at > 3).sum(0); //~ there is no arithmetic on `bool` in a kernel
     let j = at.max(n); //~ does not number a dimension

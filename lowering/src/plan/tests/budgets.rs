@@ -59,9 +59,9 @@ fn budgets_of_one_cta_are_refused_where_two_must_fit() {
     let func = ir::text::parse("test.tile", &text).unwrap();
     assert_eq!(
         ir::verify::verify(&func, func.stage).to_string(),
-        "error[TK0075]: the budgets take 34816 registers (29696 of the kernel's own warps, 5120 of the workers), and the 8 warps of the CTA are launched with 32768 where 2 CTAs fit an SM
+        "error[TK0075]: the budgets add up to 34816 registers (29696 of the kernel's own warps, 5120 of the workers), and the 8 warps of the CTA are launched with 32768 where 2 CTAs fit an SM
   --> test.tile:3:3
-  = help: the budgets of the 2 warpgroups add up to at most 256"
+  = help: give the 2 warpgroups budgets that add up to at most 256"
     );
 }
 
@@ -70,7 +70,7 @@ fn a_partition_that_cannot_hold_its_tiles_is_reported() {
     let (_, found) = apply("plan-warps", &kernel("[4, 4]", "[40, 40]", 64));
     assert_eq!(
         found.to_string(),
-        "error[TK0075]: the kernel's own warps hold tiles of 64 registers per thread at once, and have a budget of 40
+        "error[TK0075]: the live tiles of the kernel's own warps take 64 registers per thread, and their budget is 40
   --> test.tile:6:5
       the most tiles are live here
   ::: test.tile:3:3: the budgets are given here

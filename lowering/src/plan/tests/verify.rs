@@ -148,7 +148,7 @@ fn every_op_whose_scratch_lies_in_a_tile_that_is_alive_is_refused() {
             .expect("the tile is planned");
         func.shared_bytes = func.shared_bytes.max(start + given.bytes);
         let found = give(&mut func, inst, Scratch { start, ..given });
-        assert_says(&found, "at the same time");
+        assert_says(&found, "while both are live");
         assert_says(&found, &format!("the scratch of `{name}`"));
     }
 }

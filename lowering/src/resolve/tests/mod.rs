@@ -68,7 +68,7 @@ fn coalesced_accesses_that_disagree_are_both_named() {
               it can have only one of them
           ::: test.tile:15:3: this `store` chooses Blocked([1], [32], [4], [0])
           ::: test.tile:12:3: this `load` chooses Blocked([4], [32], [4], [0])
-          = help: put `.convert_layout(Coalesced)` between the two, or make the value once for each of them",
+          = help: write `.convert_layout(Coalesced)` between the two, or compute the value once for each",
     );
 }
 
@@ -304,7 +304,7 @@ fn auto_conflicts_name_both_origins_and_the_value_between() {
           ::: test.tile:11:3: this `set_layout` leads to Blocked([1], [32], [4], [0])
           = note: Blocked([4], [32], [4], [0]) comes from the `set_layout` through `+`
           = note: Blocked([1], [32], [4], [0]) comes from the `set_layout` through `neg`
-          = help: put `.convert_layout(Auto)` between the two, or compute the value once for each",
+          = help: write `.convert_layout(Auto)` between the two, or compute the value once for each",
     );
 }
 
@@ -343,7 +343,7 @@ fn auto_that_is_no_slice_cannot_be_expanded() {
           return
         }",
         "
-        error[TK0002]: cannot expand_dims Blocked([4], [32], [4], [0]): it lacks no dimension, wanted is Slice(1, ...)
+        error[TK0002]: cannot expand_dims Blocked([4], [32], [4], [0]): it is no slice, and Slice(1, ...) is needed
           --> test.tile:5:3
           ::: test.tile:3:3: this is tensor<512xi32, Blocked([4], [32], [4], [0])>
           ::: test.tile:4:3: this `set_layout` asks for Blocked([4], [32], [4], [0])
@@ -376,6 +376,6 @@ fn a_reduction_is_not_any_layout() {
           ::: test.tile:10:3: this `set_layout` asks for Blocked([4], [32], [4], [0])
           ::: test.tile:5:3: this `set_layout` leads to Slice(1, Blocked([1, 4], [4, 8], [4, 1], [1, 0]))
           = note: Slice(1, Blocked([1, 4], [4, 8], [4, 1], [1, 0])) comes from the `set_layout` through `reduce`
-          = help: put `.convert_layout(Auto)` between the two, or compute the value once for each",
+          = help: write `.convert_layout(Auto)` between the two, or compute the value once for each",
     );
 }

@@ -305,7 +305,7 @@ fn what_a_load_gives_is_not_made_twice() {
           ::: test.tile:5:3: this `load` chooses Blocked([16], [32], [4], [0])
           ::: test.tile:9:3: this `store` leads to Blocked([4], [32], [4], [0])
           = note: Blocked([4], [32], [4], [0]) comes from the `store` through `cast`
-          = help: put `.convert_layout(Coalesced)` between the two, or make the value once for each of them",
+          = help: write `.convert_layout(Coalesced)` between the two, or compute the value once for each",
     );
 }
 
@@ -335,7 +335,7 @@ fn what_a_loop_carries_is_not_made_twice() {
               it can have only one of them
           ::: test.tile:11:3: this `set_layout` asks for Blocked([4], [32], [4], [0])
           ::: test.tile:12:3: this `set_layout` asks for Blocked([1], [32], [4], [0])
-          = help: put `.convert_layout(Auto)` between the two, or compute the value once for each",
+          = help: write `.convert_layout(Auto)` between the two, or compute the value once for each",
     );
 }
 
@@ -366,7 +366,7 @@ fn what_a_reduction_gives_is_not_made_twice() {
           ::: test.tile:12:3: this `set_layout` asks for Blocked([4], [32], [4], [0])
           ::: test.tile:11:3: this `set_layout` leads to Slice(1, Blocked([1, 4], [4, 8], [4, 1], [1, 0]))
           = note: Slice(1, Blocked([1, 4], [4, 8], [4, 1], [1, 0])) comes from the `set_layout` through `reduce`
-          = help: put `.convert_layout(Auto)` between the two, or compute the value once for each",
+          = help: write `.convert_layout(Auto)` between the two, or compute the value once for each",
     );
 }
 
