@@ -15,7 +15,7 @@ pub fn check_tensor(t: &TensorType, stage: Stage, warps: u32, ctas: u32) -> Resu
         if stage >= Stage::Resolved {
             return Err(OpError::new(
                 Code::UnresolvedLayout,
-                format!("nothing decides the layout of this {t}"),
+                format!("no operation determines the layout of this {t}"),
             ));
         }
         return Ok(());
@@ -42,7 +42,9 @@ fn check_shape(t: &TensorType) -> Result<(), OpError> {
                 t.shape
             ),
         );
-        return Err(error.help("a tensor is the part that one CTA works on: take a smaller one, and more CTAs or a loop"));
+        return Err(
+            error.help("use a smaller tensor, and more CTAs or a loop: a tensor is one CTA's tile")
+        );
     }
     Ok(())
 }
@@ -74,7 +76,7 @@ pub(super) fn invalid(error: &LayoutError) -> OpError {
         return OpError::new(Code::InvalidLayout, error.to_string());
     }
     OpError::new(Code::NotPowerOfTwo, error.to_string())
-        .help("take extents that are powers of two, or a layout that these fit")
+        .help("use extents that are powers of two, or another layout")
 }
 
 /// Is the layout for so many warps, and for one CTA or as many as a cluster has?
@@ -110,8 +112,7 @@ pub fn check_map(m: &TensorMapType, func: &Func) -> Result<(), (Code, String)> {
     if m.block.is_empty() {
         return Err((
             Code::BadDescriptor,
-            "the tensor map of a kernel says what one copy moves, and this one has no block"
-                .to_owned(),
+            "a kernel's tensor map states the block of one copy, and this one has none".to_owned(),
         ));
     }
     m.messages(func.target)

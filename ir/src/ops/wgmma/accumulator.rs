@@ -24,7 +24,7 @@ impl OpRules for AccumulatorBegin {
         if func.ty(self.init).as_tensor().is_none() {
             return Err(OpError::new(
                 Code::ElementMismatch,
-                "an accumulator begins with a tensor, and this is one already",
+                "an accumulator is made of a tensor, and this is an accumulator already",
             ));
         }
         Ok(smallvec![Type::InFlight(t.clone())])

@@ -30,9 +30,9 @@ define_op! {
         precision: InputPrecision,
         /// For 8-bit floats: after how many elements of K partial sums are added in full precision; 0 for never.
         promote_every: u32,
-        /// Left factor.
+        /// Operand A.
         a: Value,
-        /// Right factor.
+        /// Operand B.
         b: Value,
         /// A tensor, or what is in flight from another `wgmma`.
         accumulator: Value,
@@ -58,7 +58,7 @@ impl OpRules for WgmmaStart {
             other => {
                 return Err(OpError::new(
                     Code::ElementMismatch,
-                    format!("the left factor of `wgmma` is a tile, not {other}"),
+                    format!("operand A of `wgmma` is a tile, not {other}"),
                 ));
             }
         };
@@ -122,17 +122,17 @@ impl WgmmaStart {
     }
 
     fn split_otherwise(&self, sums: &Wgmma, view: Value, s: &SmemType, mn_dim: usize) -> OpError {
-        let (name, seen_as) = [("left", "[M, K]"), ("right", "[K, N]")][mn_dim];
+        let (name, seen_as) = [("A", "[M, K]"), ("B", "[K, N]")][mn_dim];
         let bases = sums.cta_bases.iter();
         let bases = bases.map(|basis| basis.with(1 - mn_dim, 0).to_string());
         let bases = bases.collect::<Vec<_>>().join(", ");
         let message = format!(
-            "the CTAs of the cluster split the {name} factor of `wgmma` in another way than the accumulator: {s} and {sums}"
+            "the CTAs of the cluster split operand {name} of `wgmma` in another way than the accumulator: {s} and {sums}"
         );
         OpError::new(Code::LayoutMismatch, message)
             .typed(view, s)
             .origin(self.accumulator, "accumulator")
-            .help(format!("each CTA multiplies what lies in its own shared memory, and all of K: seen as {seen_as}, it has the CTA bases [{bases}]"))
+            .help(format!("a CTA multiplies the operands in its own shared memory over all of K: as {seen_as}, give {name} the CTA bases [{bases}]"))
     }
 
     /// Partial sums are worth a second set of registers only where the tensor cores round them.
@@ -144,15 +144,15 @@ impl WgmmaStart {
         }
         let error = OpError::new(
             Code::ElementMismatch,
-            format!("`promote_every({every})` of products of {a} into {acc}"),
+            format!("`promote_every({every})` does not apply to products of {a} into {acc}"),
         );
         let depth = if is_of_fp8 { depth } else { 32 };
         Err(error.note(format!(
-            "sums of 8-bit floats into f32 are promoted, after a multiple of {depth} elements of K"
+            "only products of 8-bit floats into f32 are promoted, after a multiple of {depth} elements of K"
         )))
     }
 
-    /// Instructions must tile the accumulator and K, and the tensor cores must be able to read the factors.
+    /// Instructions must tile the accumulator and K, and the tensor cores must be able to address the operands.
     fn check_tiles(
         &self,
         func: &Func,
@@ -204,10 +204,10 @@ impl WgmmaStart {
                 "of each CTA "
             };
             return Err(wrong(format!(
-                "an accumulator {whose}of {part} and a K of {} are smaller than what the warps multiply at once, [{}, {}] by a K of {depth_of_b}",
+                "an accumulator {whose}of {part} and a K of {} are smaller than what the warps' instructions cover, [{}, {}] by a K of {depth_of_b}",
                 b.shape[0], tile[0], tile[1]
             ))
-            .help("take instructions of fewer columns, or larger tiles"));
+            .help("use instructions of fewer columns, or larger tiles"));
         }
         if !are_multiples(&part, &tile) || !b.shape[0].is_multiple_of(depth_of_b) {
             let (m, n) = (
@@ -215,11 +215,11 @@ impl WgmmaStart {
                 nearest_multiples(part[1], tile[1]),
             );
             return Err(wrong(format!(
-                "an accumulator of {part} and a K of {} are no multiples of what the warps multiply at once, [{}, {}] by a K of {depth_of_b}",
+                "an accumulator of {part} and a K of {} are no multiples of what the warps' instructions cover, [{}, {}] by a K of {depth_of_b}",
                 b.shape[0], tile[0], tile[1]
             ))
             .help(format!(
-                "with these instructions M can be {m} and N can be {n}; n may be any multiple of {} up to {} that divides N, and K any multiple of {depth_of_b}",
+                "with these instructions use {m} for M and {n} for N; n may be any multiple of {} up to {} that divides N, and K any multiple of {depth_of_b}",
                 wgmma.n_unit, wgmma.most_n
             )));
         }
@@ -248,14 +248,14 @@ impl WgmmaStart {
         let (what, left, help) = if compression == 1 {
             (
                 "`wgmma` multiplies [M, K] by [K, N]",
-                "left",
-                "a tile of `[N, K]` is turned by `b.transpose()`, one of `[K, M]` by `a.transpose()`",
+                "A",
+                "write `b.transpose()` for a tile of `[N, K]`, `a.transpose()` for one of `[K, M]`",
             )
         } else {
             (
                 "a sparse `wgmma` multiplies [M, K / 2] with its metadata by [K, N]",
-                "left, the kept half of each row",
-                "`tilekit::sparse::Compressed` keeps half of each row on the host; a tile of `[N, K]` is turned by `b.transpose()`",
+                "A, the kept half of each row",
+                "`tilekit::sparse::Compressed` compresses A on the host; write `b.transpose()` for a tile of `[N, K]`",
             )
         };
         Err(OpError::new(
@@ -266,7 +266,7 @@ impl WgmmaStart {
             ),
         )
         .origin(self.a, format!("{left}, {a:?}"))
-        .origin(self.b, format!("right, {}", b.shape))
+        .origin(self.b, format!("B, {}", b.shape))
         .origin(self.accumulator, format!("accumulator, {}", acc.shape))
         .help(help))
     }
@@ -304,7 +304,7 @@ fn check_readable(
         .help(if is_transposable {
             "give it a layout `Nvmma` with the widest swizzle that fits its rows"
         } else {
-            "give it a layout `Nvmma` with the widest swizzle that fits its rows, and rows along K; what lies the other way in memory goes through registers: `other.store(tile.load(layout).transpose())`"
+            "give it a layout `Nvmma` with the widest swizzle that fits its rows, and rows along K; transpose other tiles through registers: `other.store(tile.load(layout).transpose())`"
         }))
 }
 
@@ -317,7 +317,7 @@ fn check_register_operand(a: Value, t: &TensorType, acc: &TensorType) -> Result<
     }
     Err(OpError::new(
         Code::LayoutMismatch,
-        format!("the left factor in registers has the layout `DotOperand(0, {}, {wanted_width})`, not {}", acc.layout, t.layout),
+        format!("operand A in registers has the layout `DotOperand(0, {}, {wanted_width})`, not {}", acc.layout, t.layout),
     )
     .typed(a, t)
     .help(format!(

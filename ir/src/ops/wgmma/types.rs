@@ -19,15 +19,15 @@ attr_enum! {
 }
 
 impl InputPrecision {
-    /// What an instruction takes a factor of this type for.
-    fn matrix_type(self, factor: DType) -> Option<MatrixType> {
-        match (factor, self) {
+    /// The type as which an instruction multiplies operands of this type.
+    fn matrix_type(self, operand: DType) -> Option<MatrixType> {
+        match (operand, self) {
             (DType::F32, InputPrecision::Tf32) => Some(MatrixType::Tf32),
-            _ => factor.matrix_type(),
+            _ => operand.matrix_type(),
         }
     }
 
-    /// The types of left factor, right factor and accumulator in an instruction.
+    /// The types of A, B and accumulator in an instruction.
     pub(in crate::ops) fn matrix_types(self, [a, b, sum]: [DType; 3]) -> Option<[MatrixType; 3]> {
         Some([
             self.matrix_type(a)?,
@@ -73,7 +73,7 @@ pub(super) fn check_elements(
     );
     Err(match (x, precision) {
         (DType::F32, InputPrecision::Own) => {
-            error.help("f32 is multiplied as tf32 only: say so with `.tf32()`")
+            error.help("the tensor cores multiply f32 as tf32 only: write `.tf32()`")
         }
         _ => error.note(format!("it multiplies {}", describe(wgmma.types))),
     })

@@ -38,7 +38,7 @@ impl OpRules for WgmmaWait {
                 format!("at most {most} groups may be pending, not {}", self.pending),
             )
             .help(format!(
-                "a wait for {most} or fewer lets as many go on; 0 waits for all"
+                "wait with {most} or fewer pending; 0 waits for all"
             )));
         }
         let mut types = Types::new();

@@ -54,7 +54,7 @@ impl<'f> Product<'f> {
             panic!("the verifier admits only accumulators in the layout of `wgmma`");
         };
         let b_ty = cx.func.ty(op.b).as_smem();
-        let b_ty = b_ty.expect("the right factor lies in shared memory");
+        let b_ty = b_ty.expect("operand B is in shared memory");
         let [m, n, k] = [0, 1, 2].map(|dim| layout.instr_shape[dim]);
         let k_of_b = k * op.compression(cx.func);
         let distribution = cx.distribution(acc);
