@@ -408,7 +408,7 @@ fn shapes_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn places_that_tensor_maps_refuse_are_named() {
+fn offsets_that_tensor_maps_refuse_are_named() {
     let none = Options::default();
     let x = [1, 2, 8, 64];
     let flat = Call {

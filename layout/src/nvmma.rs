@@ -32,7 +32,7 @@ pub struct Nvmma {
 /// A swizzle without the element width and the rank, which follow from the tile it is given to: `Nvmma::B128`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NvmmaSwizzle {
-    /// Plain rows.
+    /// Unswizzled rows.
     None,
     /// 32 bytes.
     B32,
@@ -82,7 +82,7 @@ impl SplitNvmma {
 }
 
 impl Nvmma {
-    /// Plain rows.
+    /// Unswizzled rows.
     pub const PLAIN: NvmmaSwizzle = NvmmaSwizzle::None;
     /// A swizzle of 32 bytes.
     pub const B32: NvmmaSwizzle = NvmmaSwizzle::B32;

@@ -21,14 +21,14 @@ pub struct Padded {
 /// The order of a padded tensor's elements before padding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Unpadded {
-    /// Plain rows, the dimensions from the fastest to the slowest.
+    /// Unswizzled rows, the dimensions from the fastest to the slowest.
     Rows(Dims),
     /// One basis per bit of the element's number.
     Bases(Vec<Dims>),
 }
 
 impl Padded {
-    /// Plain rows with padding, `order[0]` contiguous.
+    /// Unswizzled rows with padding, `order[0]` contiguous.
     pub fn new(pairs: impl Into<Vec<[u32; 2]>>, order: impl Into<Dims>) -> Self {
         Self {
             pairs: pairs.into(),

@@ -33,7 +33,7 @@ impl Swizzled {
         }
     }
 
-    /// Plain rows without a swizzle, `order[0]` contiguous.
+    /// Unswizzled rows, `order[0]` contiguous.
     pub fn plain(order: impl Into<Dims>) -> Self {
         Self::new(1, 1, 1, order)
     }

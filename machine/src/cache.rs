@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_is_got() {
+    fn a_stored_cubin_is_found() {
         let (_folder, cache) = cache(1 << 20);
         assert_eq!(cache.get(&key("a")), None);
         assert_eq!(cache.size().unwrap(), (0, 0));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn the_least_recently_used_cubin_is_evicted_first() {
         let (_folder, cache) = cache(3500);
         let age = |text: &str, seconds: u64| {
             let file = File::options()
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_is_an_error_to_put_and_a_miss_to_get() {
+    fn a_folder_that_cannot_exist_is_a_write_error_and_a_read_miss() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, b"").unwrap();

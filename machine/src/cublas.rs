@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_the_search_says_what_to_do() {
+    fn a_search_that_finds_nothing_gives_a_help() {
         let empty = tempfile::tempdir().expect("a folder");
         let why = search_in(empty.path()).expect_err("an empty folder");
         assert!(why.contains("pip install nvidia-cublas"), "{why}");

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_stopped() {
+    fn a_program_that_does_not_end_is_stopped() {
         // The second closes its streams, and the third leaves a child that keeps them open.
         for script in [
             "exec sleep 100",
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_never_stops_talking_is_not_kept_in_memory() {
+    fn endless_output_is_truncated() {
         let ended = run("exec yes", 60_000).expect("its pipe is closed");
         assert_eq!(ended.stdout.len() as u64, MOST_BYTES);
         assert!(!ended.status.success());

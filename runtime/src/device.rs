@@ -39,7 +39,7 @@ impl Device {
         Device::emulator_with(EmulatorOptions::default())
     }
 
-    /// The emulator with another order of warps and asynchronous work; 0 is the plain order. A kernel whose result
+    /// The emulator under the schedule of this seed; 0 is round robin. A kernel whose result
     /// depends on the seed has a race.
     pub fn emulator_with_seed(seed: u64) -> Device {
         Device::emulator_with(EmulatorOptions {

@@ -38,10 +38,10 @@ impl MatrixType {
     }
 }
 
-/// Factors that can be multiplied, with their accumulators and the instruction's shapes `[m, n, k]`.
+/// Operands that can be multiplied, with their accumulators and the instruction's shapes `[m, n, k]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProductTypes<S: 'static> {
-    /// What the factors are called in messages.
+    /// What the operands are called in messages.
     pub name: &'static str,
     /// Types of A and of B, in any pairing.
     pub factors: &'static [MatrixType],

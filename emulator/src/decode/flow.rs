@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn if_and_else_reconverge_after_both() {
+    fn if_and_else_reconverge_at_their_join() {
         let nop = || step(Op::Nothing, false);
         check(
             vec![

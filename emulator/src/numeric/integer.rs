@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_to_floats() {
+    fn integers_round_to_floats_in_every_mode() {
         assert_eq!(
             int_to_format(16_777_217, Format::F32, Mode::NearestEven),
             16_777_216f32.to_bits()
@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn permutations_of_bytes() {
+    fn prmt_selects_bytes_and_signs() {
         assert_eq!(permute_bytes(0x3322_1100, 0x7766_5544, 0x7654), 0x7766_5544);
         assert_eq!(permute_bytes(0x3322_1180, 0x7766_5544, 0x8888), 0xffff_ffff);
         assert_eq!(permute_bytes(0x3322_1100, 0x7766_5544, 0x0123), 0x0011_2233);
     }
 
     #[test]
-    fn nth_set_bit() {
+    fn fns_finds_the_nth_set_bit() {
         assert_eq!(find_nth_set(0b1011_0100, 0, 2), 4);
         assert_eq!(find_nth_set(0b1011_0100, 7, -2), 5);
         assert_eq!(find_nth_set(0b1011_0100, 2, 0), 2);

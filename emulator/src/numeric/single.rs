@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn saturation_and_flushing() {
+    fn sat_clamps_and_ftz_flushes() {
         assert_eq!(
             (
                 saturate(f32::NAN),

@@ -81,7 +81,7 @@ fn a_cta_that_polls_a_flag_of_another_one_makes_progress() {
 }
 
 #[test]
-fn shared_atomics() {
+fn atomics_on_shared_memory_count_every_lane() {
     let body = ".shared .b32 cell[2];
         mov.u32 %r1, %tid.x;
         setp.eq.u32 %p1, %r1, 0;

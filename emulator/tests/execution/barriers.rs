@@ -88,7 +88,7 @@ fn halves_of_a_cta_have_their_own_barriers() {
 }
 
 #[test]
-fn reductions_over_a_cta() {
+fn bar_red_combines_all_threads_of_a_cta() {
     let body = "mov.u32 %r1, %tid.x;
         setp.lt.u32 %p1, %r1, 70;
         bar.red.popc.u32 %r2, 0, %p1;

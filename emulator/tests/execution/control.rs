@@ -52,7 +52,7 @@ fn paths_of_nested_ifs_reconverge() {
 }
 
 #[test]
-fn loops_with_differing_trip_counts() {
+fn lanes_of_a_loop_with_differing_trip_counts_reconverge() {
     check(
         "mov.u32 %r0, 0;
         mov.u32 %r2, 0;
@@ -71,7 +71,7 @@ fn loops_with_differing_trip_counts() {
 }
 
 #[test]
-fn a_break_out_of_two_loops() {
+fn a_break_out_of_two_loops_reconverges_after_both() {
     check(
         "mov.u32 %r0, 0;
         mov.u32 %r2, 0;
@@ -187,7 +187,7 @@ fn calls_of_functions_are_inlined() {
 }
 
 #[test]
-fn special_registers() {
+fn special_registers_have_the_values_of_the_launch() {
     let body = "mov.u32 %r1, %ctaid.x;
         mov.u32 %r2, %ntid.x;
         mov.u32 %r3, %tid.x;

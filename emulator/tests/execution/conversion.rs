@@ -35,7 +35,7 @@ fn integers_extend_truncate_and_clamp() {
 }
 
 #[test]
-fn floats_to_integers() {
+fn floats_to_integers_clamp_and_round_as_the_mode_says() {
     let check = |code: &str, value: f32, expected: u32| {
         assert_eq!(
             one(code, ("f", 4), ("r", 4), value.to_bits().into()) as u32,
@@ -73,7 +73,7 @@ fn floats_to_integers() {
 }
 
 #[test]
-fn integers_to_floats() {
+fn integers_to_floats_round_as_the_mode_says() {
     let check = |code: &str, value: u32, expected: f32| {
         assert_eq!(
             one(code, ("r", 4), ("f", 4), value.into()) as u32,
@@ -97,7 +97,7 @@ fn integers_to_floats() {
 }
 
 #[test]
-fn floats_to_floats() {
+fn floats_to_floats_round_as_the_mode_says() {
     let narrow = |code: &str, value: f32| one(code, ("f", 4), ("h", 2), value.to_bits().into());
     assert_eq!(
         narrow("cvt.rn.f16.f32 %h0, %f1;", 1.0 + 1.0 / 2048.0),

@@ -15,7 +15,7 @@ fn check(body: &str, expected: impl Fn(u32) -> u32) {
 }
 
 #[test]
-fn shuffles() {
+fn shuffles_read_the_lane_of_each_mode() {
     check("shfl.sync.bfly.b32 %r0, %r1, 5, 31, -1;", |t| t ^ 5);
     check(
         "shfl.sync.down.b32 %r0|%p1, %r1, 3, 31, -1; @!%p1 add.u32 %r0, %r0, 100;",
@@ -37,7 +37,7 @@ fn shuffles() {
 }
 
 #[test]
-fn votes() {
+fn votes_combine_the_member_lanes() {
     check(
         "setp.gt.u32 %p1, %r1, 20; vote.sync.ballot.b32 %r0, %p1, -1;",
         |_| 0xffe0_0000,
@@ -57,7 +57,7 @@ fn votes() {
 }
 
 #[test]
-fn matches_and_reductions() {
+fn matches_and_reductions_combine_the_member_lanes() {
     check(
         "and.b32 %r2, %r1, 3; match.any.sync.b32 %r0, %r2, -1;",
         |t| 0x1111_1111 << (t % 4),

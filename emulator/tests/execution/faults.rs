@@ -12,7 +12,7 @@ fn check(kernel: &Kernel, kind: FaultKind, expected: &str) -> Box<Fault> {
 const ADDRESS: &str = "mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, 4; add.u64 %rd2, %in0, %rd1;\n";
 
 #[test]
-fn out_of_bounds() {
+fn an_access_out_of_bounds_is_a_fault() {
     let fault = check(
         &Kernel::new(&format!("{ADDRESS}ld.global.u32 %r2, [%rd2];")).words(0..30),
         FaultKind::OutOfBounds,
@@ -45,7 +45,7 @@ fn out_of_bounds() {
 }
 
 #[test]
-fn misaligned() {
+fn a_misaligned_access_is_a_fault() {
     let fault = check(
         &Kernel::new(&format!(
             "{ADDRESS}ld.global.v4.u32 {{%r2, %r3, %r4, %r5}}, [%rd2];"
@@ -58,7 +58,7 @@ fn misaligned() {
 }
 
 #[test]
-fn uninitialised() {
+fn a_read_of_uninitialised_bytes_or_registers_is_a_fault() {
     check(
         &Kernel::new(&format!("{ADDRESS}ld.global.u32 %r2, [%rd2];")).out(128),
         FaultKind::Uninitialised,
@@ -92,7 +92,7 @@ fn selp_may_name_an_unwritten_register_that_it_does_not_select() {
 }
 
 #[test]
-fn read_only_memory() {
+fn a_store_to_constants_or_parameters_is_a_fault() {
     check(
         &Kernel::new("mov.u64 %rd1, p0; cvta.param.u64 %rd2, %rd1; st.u32 [%rd2], 1;").words([1]),
         FaultKind::ReadOnly,
@@ -101,7 +101,7 @@ fn read_only_memory() {
 }
 
 #[test]
-fn divisions_by_zero() {
+fn an_integer_division_by_zero_is_a_fault() {
     let fault = check(
         &Kernel::new("mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 15; div.u32 %r3, %r1, %r2;"),
         FaultKind::DivisionByZero,
@@ -148,7 +148,7 @@ fn a_barrier_that_part_of_a_warp_does_not_reach_is_a_fault() {
 }
 
 #[test]
-fn exchanges_with_wrong_lanes() {
+fn an_exchange_with_lanes_outside_of_its_mask_is_a_fault() {
     check(
         &Kernel::new(
             "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8; @%p1 bra $x; shfl.sync.idx.b32 %r2, %r1, 3, 31, 0xffffff00; $x:",
@@ -173,7 +173,7 @@ fn exchanges_with_wrong_lanes() {
 }
 
 #[test]
-fn traps() {
+fn a_trap_is_a_fault() {
     check(
         &Kernel::new("trap;"),
         FaultKind::Trap,

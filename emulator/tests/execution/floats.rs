@@ -78,7 +78,7 @@ fn check_f64(code: &str, inputs: usize, expected: impl Fn(&[f64]) -> f64) {
 }
 
 #[test]
-fn single_precision() {
+fn arithmetic_on_f32_agrees_with_the_host() {
     check_f32("add.f32 %f0, %f1, %f2;", 2, |v| v[0] + v[1]);
     check_f32("sub.rn.f32 %f0, %f1, %f2;", 2, |v| v[0] - v[1]);
     check_f32("mul.f32 %f0, %f1, %f2;", 2, |v| v[0] * v[1]);
@@ -122,7 +122,7 @@ fn single_precision() {
 }
 
 #[test]
-fn directed_roundings_of_single_precision() {
+fn directed_roundings_of_f32_enclose_the_exact_result() {
     // Exponents close to one another: f64 then holds sums and products exactly.
     let mut random = Random(5);
     let mut value =
@@ -204,7 +204,7 @@ fn approximations_are_close() {
 }
 
 #[test]
-fn double_precision() {
+fn arithmetic_on_f64_agrees_with_the_host() {
     check_f64("add.f64 %fd0, %fd1, %fd2;", 2, |v| v[0] + v[1]);
     check_f64("sub.f64 %fd0, %fd1, %fd2;", 2, |v| v[0] - v[1]);
     check_f64("mul.rn.f64 %fd0, %fd1, %fd2;", 2, |v| v[0] * v[1]);
@@ -291,7 +291,7 @@ fn half_precision_rounds_once() {
 }
 
 #[test]
-fn pairs_work_on_both_halves() {
+fn packed_pairs_compute_both_halves() {
     check32("add.f16x2 %r0, %r1, %r2;", 2, |v| {
         let half = |at: u32| {
             let rows = vec![vec![
@@ -333,7 +333,7 @@ fn pairs_work_on_both_halves() {
 }
 
 #[test]
-fn comparisons_of_floats() {
+fn comparisons_of_floats_order_nans_as_the_isa_says() {
     for (compare, host) in [
         ("lt", (|a, b| a < b) as fn(f32, f32) -> bool),
         ("ne", |a, b| a < b || a > b),

@@ -177,7 +177,7 @@ const CLUSTER: Gemm = Gemm {
 };
 
 #[test]
-fn one_tile() {
+fn a_product_of_one_tile_is_exact() {
     let emulator = Emulator::new();
     let (a, b) = (
         Matrix::random(&emulator, 64, 64, 1),
@@ -211,7 +211,7 @@ fn one_tile() {
 }
 
 #[test]
-fn a_persistent_warp_specialised_kernel() {
+fn a_persistent_warp_specialised_product_is_exact() {
     for seed in 0..3 {
         PERSISTENT
             .run([256, 512, 320], seed, |text| text)
@@ -220,7 +220,7 @@ fn a_persistent_warp_specialised_kernel() {
 }
 
 #[test]
-fn a_cluster_that_shares_its_loads() {
+fn a_product_of_a_cluster_with_multicast_is_exact() {
     for seed in 0..3 {
         CLUSTER
             .run([512, 512, 256], seed, |text| text)

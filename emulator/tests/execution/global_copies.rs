@@ -26,7 +26,7 @@ const STORE: &str = "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%in0], [%
 const READ_BACK: &str = "@%p1 ld.global.u32 %r4, [%in0+4];";
 
 #[test]
-fn what_a_bulk_store_writes_is_there_after_its_wait() {
+fn a_read_of_a_bulk_store_before_its_wait_is_a_race() {
     let with = |wait: &str, read: &str| copies(&format!("{STORE} {wait} {read}"));
     let wait = "@%p1 cp.async.bulk.wait_group 0;";
     ordered(&with(wait, READ_BACK));
@@ -211,7 +211,7 @@ fn a_launch_that_overlaps_another_waits_before_it_touches_the_same() {
 }
 
 #[test]
-fn races_in_global_memory_are_not_looked_for_where_nobody_asks() {
+fn races_in_global_memory_are_not_reported_when_turned_off() {
     let mut kernel = kernel("@%p1 st.global.u32 [%in0], %r2;").ctas(2);
     kernel.launch.checks.global = false;
     kernel.run();

@@ -68,7 +68,7 @@ fn check64(code: &str, inputs: usize, expected: impl Fn(&[u64]) -> u64) {
 }
 
 #[test]
-fn integers_of_32_bits() {
+fn arithmetic_on_32_bit_integers_agrees_with_the_host() {
     check32("add.s32 %r0, %r1, %r2;", 2, |v| v[0].wrapping_add(v[1]));
     check32("sub.u32 %r0, %r1, %r2;", 2, |v| v[0].wrapping_sub(v[1]));
     check32("add.sat.s32 %r0, %r1, %r2;", 2, |v| {
@@ -101,7 +101,7 @@ fn integers_of_32_bits() {
 }
 
 #[test]
-fn divisions() {
+fn integer_divisions_agree_with_the_host() {
     // A divisor of zero is a fault, so that it is made odd first.
     check32("or.b32 %r2, %r2, 1; div.u32 %r0, %r1, %r2;", 2, |v| {
         v[0] / (v[1] | 1)
@@ -124,7 +124,7 @@ fn divisions() {
 }
 
 #[test]
-fn integers_of_64_bits() {
+fn arithmetic_on_64_bit_integers_agrees_with_the_host() {
     check64("add.s64 %rd0, %rd1, %rd2;", 2, |v| v[0].wrapping_add(v[1]));
     check64("sub.s64 %rd0, %rd1, %rd2;", 2, |v| v[0].wrapping_sub(v[1]));
     check64("mul.lo.s64 %rd0, %rd1, %rd2;", 2, |v| {
@@ -179,7 +179,7 @@ fn arithmetic_of_16_bits_wraps_at_16_bits() {
 }
 
 #[test]
-fn bits() {
+fn bit_instructions_agree_with_the_host() {
     check32("and.b32 %r0, %r1, %r2;", 2, |v| v[0] & v[1]);
     check32("xor.b32 %r0, %r1, %r2;", 2, |v| v[0] ^ v[1]);
     check32("not.b32 %r0, %r1;", 1, |v| !v[0]);
@@ -263,7 +263,7 @@ fn carries_make_wide_sums() {
 }
 
 #[test]
-fn comparisons_and_selections() {
+fn comparisons_and_selections_agree_with_the_host() {
     for (compare, host) in [
         (
             "lt.s32",

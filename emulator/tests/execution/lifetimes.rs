@@ -55,7 +55,7 @@ const MEET: &str = "barrier.cluster.arrive.relaxed; barrier.cluster.wait;";
 const COPY: &str = "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%in0], 128, [%r2];";
 
 #[test]
-fn more_arrivals_than_a_phase_counts() {
+fn more_arrivals_than_a_phase_counts_are_reported() {
     // One arrival of each warp, at an mbarrier that counts one: the second ends a phase of its own.
     let arrive = "and.b32 %r6, %r1, 31; setp.eq.u32 %p3, %r6, 0; @%p3 mbarrier.arrive.shared::cta.b64 _, [%r2];";
     let fault = check(

@@ -12,7 +12,7 @@ fn check(body: &str, change: impl FnOnce(&mut Target), expected: &str) {
 }
 
 #[test]
-fn barriers_of_a_cta() {
+fn a_barrier_beyond_the_targets_is_a_fault() {
     check(
         "bar.sync 4;",
         |target| target.cta.barriers = 4,
@@ -26,7 +26,7 @@ const MBARRIER: &str =
     @%p1 mbarrier.expect_tx.shared::cta.b64 [%r2], 64; @%p1 mbarrier.inval.shared::cta.b64 [%r2];";
 
 #[test]
-fn arrivals_and_bytes_of_an_mbarrier() {
+fn arrivals_and_bytes_beyond_the_targets_are_faults() {
     let body = MBARRIER.replace(
         "expect_tx.shared::cta.b64 [%r2], 64",
         "expect_tx.shared::cta.b64 [%r2], 0",
@@ -45,7 +45,7 @@ fn arrivals_and_bytes_of_an_mbarrier() {
 }
 
 #[test]
-fn units_of_bulk_copies() {
+fn a_bulk_copy_off_the_targets_unit_is_a_fault() {
     let unit = |target: &mut Target| target.tensor_map.unit_bytes = 64;
     let prefetch = |at: &str, bytes: u32| {
         format!(

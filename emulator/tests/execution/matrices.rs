@@ -202,7 +202,7 @@ fn check_mma(n: usize, k: usize, types: [&str; 4]) {
 }
 
 #[test]
-fn products_of_a_warp() {
+fn mma_sync_agrees_with_the_host_for_every_type() {
     check_mma(8, 16, ["f32", "bf16", "bf16", "f32"]);
     check_mma(8, 8, ["f32", "bf16", "bf16", "f32"]);
     check_mma(8, 16, ["f32", "f16", "f16", "f32"]);

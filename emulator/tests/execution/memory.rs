@@ -5,7 +5,7 @@ use crate::kernel::Kernel;
 const INDEX: &str = "mov.u32 %r60, %tid.x;\n";
 
 #[test]
-fn vectors_of_every_width() {
+fn vectors_of_every_width_are_loaded_and_stored() {
     for (ty, class, lanes, bytes) in [
         ("v4.b32", "r", 4, 16),
         ("v2.b32", "r", 2, 8),
@@ -115,7 +115,7 @@ fn neighbours_in_a_word_do_not_lose_stores() {
 }
 
 #[test]
-fn shared_local_const_and_generic_addresses() {
+fn every_state_space_is_accessed_by_own_and_generic_addresses() {
     let body = ".const .align 4 .b32 table[4] = {10, 20, 30, 40};
         .global .align 4 .b32 counter[2] = {5};
         ---
@@ -186,7 +186,7 @@ fn dynamic_shared_memory_follows_the_static_one() {
 }
 
 #[test]
-fn values_of_128_bits() {
+fn values_of_128_bits_are_moved_whole() {
     let body = ".reg .b128 %q<2>;
         ld.global.b128 %q0, [%in0];
         mov.b128 {%rd1, %rd2}, %q0;

@@ -51,7 +51,7 @@ fn a_starved_warpgroup_runs_last_in_its_cta() {
 }
 
 #[test]
-fn a_starved_cta_runs_last_in_its_cluster_and_alone_one_warp_in_its_cta() {
+fn a_starved_cta_runs_last_in_its_cluster() {
     let mut kernel = Kernel::new(TICKETS).threads(256).ctas(2).seed(4);
     kernel.launch.cluster = [2, 1, 1];
     let order = kernel.words([0]).out(64).run().words(1);
@@ -85,7 +85,7 @@ const COPY: &str = ".extern .shared .align 16 .b8 smem[];
     @!%p4 bra $wait;";
 
 #[test]
-fn late_copies_complete_when_nothing_else_can_go_on() {
+fn late_copies_complete_when_nothing_else_can_run() {
     for (seed, has_completed) in [(0, 1), (2, 0), (3, 1), (7, 0)] {
         let mut kernel = Kernel::new(COPY).seed(seed);
         kernel.launch.dynamic_shared_bytes = 128;

@@ -140,7 +140,7 @@ impl Sparse {
 }
 
 #[test]
-fn sparse_products_of_every_type() {
+fn sparse_products_of_every_type_are_exact() {
     let of = |types, swizzles, in_registers, selector| Sparse {
         types,
         n: 32,

@@ -224,7 +224,7 @@ fn copy(map: TensorMap, coords: &[i32]) -> Copy {
 }
 
 #[test]
-fn boxes_of_every_rank_at_every_edge() {
+fn boxes_of_every_rank_are_filled_with_zeros_past_every_edge() {
     use TensorElement::{F16, F32, F64, U8};
     check_load(&copy(map(U8, &[200], &[128], 0), &[144]));
     for swizzle in [0, 32, 64, 128] {
@@ -256,7 +256,7 @@ fn boxes_of_every_rank_at_every_edge() {
 }
 
 #[test]
-fn stores_are_cut_at_the_edges() {
+fn stores_are_clipped_at_the_edges() {
     for (seed, swizzle) in [0, 64, 128].into_iter().enumerate() {
         let emulator = Emulator::new();
         let inner = if swizzle == 0 { 24 } else { swizzle / 2 };
@@ -338,7 +338,7 @@ fn reductions_combine_with_the_tensor() {
 }
 
 #[test]
-fn pixels_of_a_convolution() {
+fn im2col_loads_gather_the_pixels_under_a_tap() {
     // C, W, H, N; the filter is 3 x 3 with padding of one, so that its offsets are 0 to 2.
     let base = map(TensorElement::F32, &[8, 5, 4, 3], &[1], 32);
     let access = TensorAccess::Im2col {

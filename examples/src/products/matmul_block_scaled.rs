@@ -81,7 +81,7 @@ pub fn matmul_block_scaled(
         .run();
 }
 
-/// The product in f64 of factors that are scaled first.
+/// The product in f64 of operands that are scaled first.
 fn reference(
     p: &Product<E4m3, bf16>,
     [m, n, k]: [usize; 3],

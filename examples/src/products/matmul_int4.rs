@@ -1,5 +1,5 @@
 //! A product with weights of 4 bits: they come from memory as they are, two in a byte, and become bf16 in registers, from
-//! where the tensor cores take a left factor. So the weights are the left factor, the tokens the right one, and the product
+//! where the tensor cores take operand A. So the weights are operand A, the tokens operand B, and the product
 //! comes out turned round; it is turned back on its way through shared memory.
 
 use tilekit::prelude::*;

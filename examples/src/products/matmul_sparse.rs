@@ -1,4 +1,4 @@
-//! `C = A · Bᵀ` with a left factor of which half of each row is kept, two of four elements (2:4), at up to twice the rate: the
+//! `C = A · Bᵀ` with a 2:4 sparse A, of which two of four elements of a row are kept, at up to twice the rate: the
 //! kernel of [`matmul_warp_specialized`] with `mma_sparse`. A stage has the kept elements of a block of A, the block of B,
 //! and the metadata that says where the elements were. That comes by a bulk copy: the host writes it tile after tile.
 

@@ -1,5 +1,5 @@
-//! A product of f32 on tensor cores that have no f32: each factor is a large and a small part in tf32, and three of their four products make
-//! the result nearly as exact as f32 arithmetic does (`tf32x3`). `wgmma` takes both factors from shared memory. So a warpgroup of its own splits what TMA
+//! A product of f32 on tensor cores that have no f32: each operand is a large and a small part in tf32, and three of their four products make
+//! the result nearly as exact as f32 arithmetic does (`tf32x3`). `wgmma` takes both operands from shared memory. So a warpgroup of its own splits what TMA
 //! loaded, between the producer and the warpgroups that multiply.
 
 use tilekit::prelude::*;

@@ -1,4 +1,4 @@
-//! The second step on the path to a fast product: a program loads blocks of both factors into shared memory once, from where
+//! The second step on the path to a fast product: a program loads blocks of both operands into shared memory once, from where
 //! its threads take them many times, each for 8 by 8 sums in registers. The FMA cores still do the arithmetic.
 
 use tilekit::prelude::*;

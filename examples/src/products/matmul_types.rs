@@ -1,5 +1,5 @@
 //! The product of [`matmul_warp_specialized`](crate::products::matmul_warp_specialized) with the
-//! other types that the tensor cores multiply: 8-bit floats with a scale for each factor, 8-bit integers, and f32 as tf32. A stage is 128 bytes deep whatever an
+//! other types that the tensor cores multiply: 8-bit floats with a scale for each operand, 8-bit integers, and f32 as tf32. A stage is 128 bytes deep whatever an
 //! element takes.
 
 use std::convert::identity;

@@ -1,5 +1,5 @@
 //! The fourth step on the path to a fast product: the tensor cores multiply what TMA has copied, straight from shared memory
-//! (`wgmma`). There is one block of each factor, so that copies and products take turns.
+//! (`wgmma`). There is one block of each operand, so that copies and products take turns.
 
 use tilekit::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The case of a matrix product: random factors, a reference in f64, and cuBLAS beside it when it is timed.
+//! The case of a matrix product: random operands, a reference in f64, and cuBLAS beside it when it is timed.
 
 use tilekit::prelude::*;
 
@@ -25,7 +25,7 @@ pub(crate) type Maps<'a, T, O> = (
     i32,
 );
 
-/// The same by pointers, with the elements from one row to the next: of both factors, and of C.
+/// The same by pointers, with the elements from one row to the next: of both operands, and of C.
 pub(crate) type Pointers<'a, T, O> = (
     &'a Input<T>,
     &'a Input<T>,
@@ -38,7 +38,7 @@ pub(crate) type Pointers<'a, T, O> = (
 );
 
 impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
-    /// A product of the case's sizes `m`, `n` and `k`, whose factors are `factor` of their names and shapes.
+    /// A product of the case's sizes `m`, `n` and `k`, whose operands are `factor` of their names and shapes.
     pub(crate) fn new(
         case: &mut Case,
         factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
@@ -94,7 +94,7 @@ impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
         self.size[2] as i32
     }
 
-    /// Both factors as they lie in memory.
+    /// Both operands as they lie in memory.
     pub(crate) fn factors(&self) -> [&Input<T>; 2] {
         [&self.a, &self.b]
     }
@@ -103,7 +103,7 @@ impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
         &self.c
     }
 
-    /// Elements from one row to the next: of both factors, and of the output.
+    /// Elements from one row to the next: of both operands, and of the output.
     pub(crate) fn strides(&self) -> [i32; 2] {
         [stride::<T>(self.size[2]), stride::<O>(self.size[1])].map(|s| s as i32)
     }
@@ -189,7 +189,7 @@ fn run<T: Float + DeviceElement>(
     product.expect(case, reference, tolerance)
 }
 
-/// Runs a product of factors of another type than its result, beside cuBLAS as `peer` has it.
+/// Runs a product of operands of another type than its result, beside cuBLAS as `peer` has it.
 pub(crate) fn product_of<T: DeviceElement, O: DeviceElement>(
     case: &mut Case,
     factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,

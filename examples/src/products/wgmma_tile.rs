@@ -1,4 +1,4 @@
-//! One tile on the tensor cores, with every type of element that they multiply: the factors through shared memory, or the
+//! One tile on the tensor cores, with every type of element that they multiply: the operands through shared memory, or the
 //! left one from registers.
 
 use tilekit::prelude::*;
@@ -30,7 +30,7 @@ fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
     out.at(row * N + column).store(acc.wait_all());
 }
 
-/// Issues the TMA loads of both factors. The phase of the mbarrier completes when they are in shared memory.
+/// Issues the TMA loads of both operands. The phase of the mbarrier completes when they are in shared memory.
 #[device]
 pub(super) fn load_factors<A: Element, B: Element>(
     a: TensorMap<A>,

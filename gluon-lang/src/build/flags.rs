@@ -52,7 +52,7 @@ impl Settle<'_> {
                 self.flag_inits(before, &mut op.inits, &extra);
                 self.flagged_while(inst, op, &passed, &extra)
             }
-            _ => unreachable!("branches and loops alone hold ways out"),
+            _ => unreachable!("only branches and loops hold exits"),
         };
         let results = self.func.results(new).to_vec();
         self.replace(&old, &results[..types.len()]);

@@ -111,7 +111,7 @@ impl Builder {
         self.push_op(op.into(), &[declared], at)[0]
     }
 
-    /// Appends an op whose regions are left early, so that it is checked only when the ways out are structured.
+    /// Appends an op whose regions have early exits, so that it is checked only once the exits are structured.
     pub(crate) fn push_unchecked(&mut self, op: impl Into<Op>, types: &[Type], at: Loc) -> Results {
         let types = types.iter().cloned().collect();
         let inst = self.func.make_inst(op, types, Some(at));

@@ -19,7 +19,7 @@ pub struct BulkCopy<T> {
 
 impl<T: Element> Ptr<T> {
     /// The elements from `offset` on, one after the other, to be copied by TMA in one piece. One elected thread issues
-    /// it. Tiles of shared memory hold them in plain rows: `Swizzled::plain([0])`.
+    /// it. Tiles of shared memory are unswizzled: `Swizzled::plain([0])`.
     #[inline]
     #[track_caller]
     pub fn bulk<O: Offset<Moved<T> = Ptr<T>>>(self, offset: O) -> BulkCopy<T> {

@@ -14,7 +14,7 @@ pub struct RemoteCopy<T> {
 }
 
 impl<T: Element> RemoteSmem<T> {
-    /// A copy by TMA, to be described. Both tiles hold their elements in plain rows: `Swizzled::plain([0])`.
+    /// A copy by TMA, to be described. Both tiles are unswizzled: `Swizzled::plain([0])`.
     #[inline]
     pub fn bulk(self) -> RemoteCopy<T> {
         RemoteCopy {

@@ -43,7 +43,7 @@ impl<T: Element> Smem<T> {
     }
 
     /// Where each element lies, over the trailing dimensions of the allocation that this is a view of. A mistake that was
-    /// reported has plain rows.
+    /// reported is unswizzled.
     #[track_caller]
     pub fn layout(self) -> SharedLayout {
         trace::smem_layout(self.value(), here())

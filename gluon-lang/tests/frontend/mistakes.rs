@@ -1,4 +1,4 @@
-//! Kernels that are wrong, and what is said of them: each mistake once, at its place, with a way out.
+//! Kernels that are wrong, and what is said of them: each mistake once, at its place, with a help.
 
 use diag::Code;
 use gluon_lang::lang::prelude::*;

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_fit_l2_where_tiles_differ() {
+    fn sections_fit_l2_if_tiles_differ() {
         let long = Sizes {
             keys: 16384,
             ..SIZES

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_exchange_the_factors_and_share_the_steps() {
+    fn products_of_few_rows_exchange_operands_and_split_k() {
         check(
             [2, 656, 12872],
             "64x16 by 8 CTAs along K, A and B exchanged, 88 CTAs",

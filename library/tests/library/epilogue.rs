@@ -39,7 +39,7 @@ fn rounds_of_tiles<const BUFFERS: usize>(
 }
 
 #[test]
-fn groups_share_buffers() {
+fn groups_that_share_buffers_store_their_own_tiles() {
     let device = Device::emulator();
     for rounds in [1, 2, 5] {
         let tiles = rounds as usize * GROUPS;
@@ -58,7 +58,7 @@ fn groups_share_buffers() {
 }
 
 #[test]
-fn buffers_divide_the_groups() {
+fn buffers_that_do_not_divide_the_groups_are_refused() {
     let found = mistakes(rounds_of_tiles::<2>);
     assert!(
         found.contains("expected a divisor of the groups"),

@@ -120,7 +120,7 @@ fn factor_of_rank_3(
 }
 
 #[test]
-fn factors_are_matrices() {
+fn a_batch_of_matrices_is_refused_as_an_operand() {
     let found = mistakes(factor_of_rank_3);
     assert!(
         found.contains("wants 3 coordinates, these are 2"),

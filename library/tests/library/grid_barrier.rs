@@ -61,7 +61,7 @@ fn buffers(device: &Device, ctas: usize) -> (Buffer<i32>, Buffer<i32>) {
 }
 
 #[test]
-fn all_observe_what_all_wrote() {
+fn writes_before_a_grid_barrier_are_visible_to_all_ctas() {
     // Several orders of warps and CTAs.
     for seed in [0, 1, 2] {
         let device = Device::emulator_with_seed(seed);
@@ -85,7 +85,7 @@ fn all_observe_what_all_wrote() {
 }
 
 #[test]
-fn grids_of_several_dimensions_clusters_and_partitions() {
+fn a_grid_barrier_works_in_three_dimensional_grids_clusters_and_partitions() {
     let device = Device::emulator();
     let word = Buffer::<u64>::zeros(&device, 1).expect("memory of the host");
     let (numbers, wrong) = buffers(&device, 30);
@@ -104,7 +104,7 @@ fn not_cooperative(word: Ptr<u64>) {
 }
 
 #[test]
-fn a_kernel_that_is_not_cooperative_is_told() {
+fn a_grid_barrier_in_a_kernel_that_is_not_cooperative_is_refused() {
     let found = mistakes(not_cooperative);
     assert!(found.contains("cooperative"), "{found}");
 }

@@ -102,7 +102,7 @@ fn check_gram(last: usize, run: impl Fn(&Device, &Buffer<f16>, &Buffer<f32>, i32
 }
 
 #[test]
-fn copies_of_threads_fill_stages() {
+fn cp_async_producers_fill_stages() {
     check_gram(40, |device, x, out, k| {
         launch(device, gram_by_copies::<3>, grid(1u32), (x, out, k)).expect("3 stages");
         launch(device, gram_by_copies::<1>, grid(1u32), (x, out, k)).expect("1 stage");
@@ -110,7 +110,7 @@ fn copies_of_threads_fill_stages() {
 }
 
 #[test]
-fn stores_of_threads_fill_stages() {
+fn storing_producers_fill_stages() {
     check_gram(23, |device, x, out, k| {
         launch(device, gram_by_stores::<2>, grid(1u32), (x, out, k)).expect("2 stages");
         launch(device, gram_by_stores::<4>, grid(1u32), (x, out, k)).expect("4 stages");
@@ -215,7 +215,7 @@ fn stages_that_differ(out: Ptr<f32>) {
 }
 
 #[test]
-fn buffers_have_the_same_stages() {
+fn buffers_of_different_numbers_of_stages_are_refused() {
     let found = mistakes(stages_that_differ);
     assert!(
         found.contains("the buffers of a pipeline have 3 and 4 stages"),
@@ -308,7 +308,7 @@ fn multicast_twice(
 }
 
 #[test]
-fn both_factors_are_multicast() {
+fn both_operands_are_multicast_to_the_ctas_that_share_them() {
     for seed in 0..4 {
         let device = Device::emulator_with_seed(seed);
         // More steps than stages, and a ragged tile.
@@ -342,7 +342,7 @@ fn a_grid_of_another_size(#[block([64, 64], Nvmma::B128)] x: TensorMap<f16>, out
 }
 
 #[test]
-fn a_grid_is_the_cluster() {
+fn a_consumer_grid_other_than_the_cluster_is_refused() {
     let found = mistakes(a_grid_of_another_size);
     let wanted = "a cluster has 2 CTAs, and 2 by 2 share tiles";
     assert!(found.contains(wanted), "{found}");

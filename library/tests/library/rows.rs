@@ -25,7 +25,7 @@ fn statistics(x: Ptr<f32>, out: Ptr<f32>, cols: i32) {
 }
 
 #[test]
-fn variances_far_from_zero() {
+fn variances_of_rows_far_from_zero_are_exact_to_f32() {
     let device = Device::emulator();
     for cols in [1, 2, 127, 128, 500] {
         // A sum of squares would lose all of it beside 1e4.
@@ -76,7 +76,7 @@ fn largest(x: Ptr<i32>, values: Ptr<i32>, places: Ptr<i32>, blocks: i32) {
 }
 
 #[test]
-fn equal_elements_keep_their_order() {
+fn top_k_of_equal_elements_takes_the_lowest_places() {
     let device = Device::emulator();
     for blocks in [1, 2, 5] {
         for of in [3, 50, 10_000] {

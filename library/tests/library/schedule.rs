@@ -36,7 +36,7 @@ fn dynamic(counter: Ptr<i32>, drawn: Ptr<i32>, wide: Ptr<i32>, narrow: Ptr<i32>,
 }
 
 #[test]
-fn drawn_tiles_are_made_once_by_all_partitions() {
+fn every_drawn_tile_reaches_all_partitions_once() {
     let device = Device::emulator();
     for count in [1, 2, 7, 20] {
         for programs in [1, 3, 8] {
@@ -119,14 +119,14 @@ fn drawn_by_clusters<const CTAS: usize>() {
 }
 
 #[test]
-fn tiles_that_clusters_draw_are_made_once_by_all_ctas() {
+fn every_tile_drawn_by_a_cluster_reaches_all_ctas_once() {
     drawn_by_clusters::<2>();
     drawn_by_clusters::<4>();
 }
 
 /// Code for any cluster is that of a program where the cluster is one CTA.
 #[test]
-fn tiles_that_a_cluster_of_one_draws() {
+fn a_cluster_of_one_draws_every_tile_once() {
     drawn_by_clusters::<1>();
 }
 
@@ -156,7 +156,7 @@ fn ragged(offsets: Ptr<i32>, marks: Ptr<i32>, bounds: Ptr<i32>, groups: i32, n: 
 }
 
 #[test]
-fn tiles_of_groups_of_any_length() {
+fn ragged_groups_are_covered_by_their_tiles_once() {
     let device = Device::emulator();
     let n = 2 * 32 + 5;
     for lengths in [
@@ -218,7 +218,7 @@ fn stream_k(marks: Ptr<i32>, made: Ptr<i32>, whole: Ptr<i32>, tiles: i32, steps:
 }
 
 #[test]
-fn steps_are_shared_out_evenly() {
+fn stream_k_distributes_steps_evenly() {
     let device = Device::emulator();
     for (tiles, steps) in [(1, 1), (1, 9), (3, 4), (5, 1), (8, 3), (23, 5)] {
         for programs in [1, 2, 3, 4, 7, 11] {
@@ -272,7 +272,7 @@ fn of_clusters(offsets: Ptr<i32>, steps_made: Ptr<i32>, tiles_made: Ptr<i32>, gr
 }
 
 #[test]
-fn clusters_make_tiles_together() {
+fn clusters_cover_every_tile_and_step_once() {
     let device = Device::emulator();
     let places = Buffer::from_slice(&device, &[0, 40, 40, 57]).expect("memory of the host");
     for clusters in [1_u32, 2, 3, 5] {

@@ -34,7 +34,7 @@ fn merged(x: Ptr<f32>, lse: Ptr<f32>, sums: Ptr<f32>, cols: i32, log2_scale: f32
 }
 
 #[test]
-fn parts_merge_to_the_whole() {
+fn merged_parts_equal_the_softmax_of_the_whole_row() {
     let device = Device::emulator();
     for cols in [1, 64, 65, 300] {
         let scale = 0.7;

@@ -46,7 +46,7 @@ fn five(out: Ptr<i32>, rounds: i32) {
 }
 
 #[test]
-fn groups_go_round() {
+fn named_turns_pass_round_robin_through_all_groups() {
     let device = Device::emulator();
     for rounds in [1, 2, 3] {
         for groups in [2, 3, 5] {

@@ -1,6 +1,6 @@
 //! Products of tiles in registers: `mma.sync`, and chains of multiplications and additions.
 //!
-//! The layouts of the factors are those of the accumulator with K in place of a dimension. So what a thread multiplies is in
+//! The layouts of the operands are those of the accumulator with K in place of a dimension. So what a thread multiplies is in
 //! its registers, and is found there by the coordinates that registers add to those of their thread.
 
 use std::collections::HashMap;
@@ -135,7 +135,7 @@ struct Product {
     b: Tile,
     sum: Elem,
     precision: InputPrecision,
-    /// The registers that hold words of the factors, by the register of the word's first element.
+    /// The registers that hold words of the operands, by the register of the word's first element.
     words: [HashMap<usize, Reg>; 2],
 }
 
@@ -150,7 +150,7 @@ impl Product {
         }
     }
 
-    /// K in steps of one instruction. Both factors have the same places of K in the same lanes, so that any order will do.
+    /// K in steps of one instruction. Both operands have the same places of K in the same lanes, so that any order will do.
     fn steps(&self) -> Vec<Vec<Word>> {
         let per_word = (32 / self.a.elem.bits()).max(1) as usize;
         let along = self.a.along(self.a.rank() - 1);

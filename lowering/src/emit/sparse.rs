@@ -1,4 +1,4 @@
-//! The metadata of a sparse left factor, as `wgmma.mma_async.sp` takes it: one register of two numbers, and a selector.
+//! The metadata of a sparse operand A, as `wgmma.mma_async.sp` takes it: one register of two numbers, and a selector.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use super::element::Element;
 
 const U16: Elem = Elem::Data(DType::U16);
 
-/// The metadata of a factor, and where its numbers lie.
+/// The metadata of an operand, and where its numbers lie.
 pub(super) struct Metadata {
     elements: Vec<Element>,
     /// The element of the first lane of a warpgroup at a place.
     of_first_lane: HashMap<u64, usize>,
-    /// What bit 1 of a lane adds to the place. Of 16- and 32-bit factors, the lanes in which it is set may hold the numbers
+    /// What bit 1 of a lane adds to the place. Of 16- and 32-bit operands, the lanes in which it is set may hold the numbers
     /// of every second instruction: then those have the selector 1.
     second_lanes: u64,
     /// The place of the number beside another one in a register.

@@ -7,7 +7,7 @@ use crate::machine::{Argument, buffer, numbers, run};
 /// The most steps of K.
 const STEPS: usize = 8;
 
-/// The factors in shared memory, a step of 16 along K for each buffer.
+/// The operands in shared memory, a step of 16 along K for each buffer.
 #[derive(Clone, Copy, Aggregate)]
 struct Factors {
     a: Smem<f16>,

@@ -1,4 +1,4 @@
-//! Products of tiles in registers: every type, shape and way from memory to the factors.
+//! Products of tiles in registers: every type, shape and way from memory to the operands.
 
 use ir::elem::DType;
 use ir::text::parse;
@@ -19,7 +19,7 @@ struct Dot {
     warps: u32,
     parent: &'static str,
     k_width: u32,
-    /// The layouts of the factors in shared memory, if they pass through it.
+    /// The layouts of the operands in shared memory, if they pass through it.
     shared: Option<[&'static str; 2]>,
 }
 
@@ -68,7 +68,7 @@ impl Dot {
         )
     }
 
-    /// A factor called `name`, from global memory or through shared memory.
+    /// An operand called `name`, from global memory or through shared memory.
     fn factor(&self, name: &str, number: usize, size: [u32; 2], dtype: DType) -> String {
         let layout = ["#left", "#right"][number];
         let (dtype_text, wanted) = (dtype.to_string(), |l: &str| {

@@ -1,4 +1,4 @@
-//! Sparse products on the tensor cores: every type, the left factor in shared memory and in registers, several tiles and
+//! Sparse products on the tensor cores: every type, operand A in shared memory and in registers, several tiles and
 //! warpgroups, and shapes that are no powers of two.
 
 use ir::elem::DType;

@@ -1,4 +1,4 @@
-//! Products on the tensor cores: every type, every way that a factor may lie, several tiles and several products.
+//! Products on the tensor cores: every type, every way that an operand may lie, several tiles and several products.
 
 use ir::elem::DType;
 
@@ -83,7 +83,7 @@ impl Product {
         format!("{m}x{n}x{}, #acc", self.sum)
     }
 
-    /// One product, both factors in shared memory.
+    /// One product, both operands in shared memory.
     fn plain(&self) -> String {
         let t = self.tile();
         format!(
@@ -93,7 +93,7 @@ impl Product {
         )
     }
 
-    /// The left factor goes to the tensor cores from registers.
+    /// Operand A goes to the tensor cores from registers.
     fn left_in_registers(&self) -> String {
         let ([m, n, k], t) = (self.shape, self.tile());
         format!(

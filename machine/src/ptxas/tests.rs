@@ -129,7 +129,7 @@ fn write_fake(path: &Path, version: &str) {
 }
 
 #[test]
-fn the_search_keeps_its_order_and_says_why_it_passed_over() {
+fn the_search_keeps_its_order_and_says_why_a_program_was_skipped() {
     let root = tempfile::tempdir().unwrap();
     let at = |path: &str| root.path().join(path);
     write_fake(&at("home/bin/ptxas"), "12.1.105");
@@ -165,7 +165,7 @@ fn the_search_keeps_its_order_and_says_why_it_passed_over() {
 }
 
 #[test]
-fn a_named_ptxas_is_the_only_one_looked_at() {
+fn a_ptxas_named_by_the_environment_is_the_only_one_tried() {
     let root = tempfile::tempdir().unwrap();
     write_fake(&root.path().join("ptxas"), "13.0.88");
     let environment = Environment {

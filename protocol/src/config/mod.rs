@@ -192,7 +192,7 @@ mod tests {
     const PLAIN: &str = "[package]\nname = \"mine\"\n";
 
     #[test]
-    fn the_file_outweighs_the_manifest_and_the_command_line_both() {
+    fn the_file_overrides_the_manifest_and_the_command_line_overrides_both() {
         let manifest = "[package]\nname = \"mine\"\n[package.metadata.tilekit]\ndevice = \"cuda\"\nsizes = { n = 8, m = 3 }\n";
         let (_folder, config) = package(
             manifest,
@@ -250,7 +250,7 @@ error: unknown field `devise`
     }
 
     #[test]
-    fn wrong_values_say_what_is_wanted() {
+    fn wrong_values_are_errors_that_name_the_expected_form() {
         check_error(
             PLAIN,
             Some("device = \"gpu\"\n"),
@@ -341,7 +341,7 @@ error: unclosed table
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_not_taken_for_missing() {
+    fn an_unreadable_file_is_an_error_and_not_missing() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("tilekit.toml")).expect("a folder in its place");
         let error = Config::of_package(folder.path()).expect_err("a mistake");

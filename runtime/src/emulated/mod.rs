@@ -21,7 +21,7 @@ use crate::launch::{Grid, ParameterBlock};
 /// How the emulator runs launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmulatorOptions {
-    /// Chooses the order of warps, and when asynchronous work completes; 0 is the plain order.
+    /// Selects the schedule: the order of warps, and when asynchronous work completes; 0 is round robin.
     pub seed: u64,
     /// The most warp instructions that a cluster may execute, against endless loops.
     pub max_steps: u64,

@@ -41,14 +41,14 @@ pub struct Gemm {
     is_timed_only: bool,
 }
 
-/// A number that a factor is multiplied by, which lies in memory.
+/// A number that an operand is multiplied by, which lies in memory.
 #[derive(Clone)]
 struct Scale {
     address: Arc<AddressOf>,
     value: Arc<dyn Fn() -> f64 + Send + Sync>,
 }
 
-/// The elements of a factor, in memory order.
+/// The elements of an operand, in memory order.
 type Values = dyn Fn() -> Vec<f64> + Send + Sync;
 
 /// A matrix as it lies in memory.
@@ -113,7 +113,7 @@ impl Gemm {
         self
     }
 
-    /// The factors stand for themselves times one number each, the first element of these: the scales of whole tensors that
+    /// The operands stand for themselves times one number each, the first element of these: the scales of whole tensors that
     /// go with 8-bit floats.
     #[must_use]
     pub fn scaled(mut self, a: &Input<f32>, b: &Input<f32>) -> Gemm {
@@ -182,7 +182,7 @@ impl Gemm {
 
     /// How far a result may be from the reference, or two results from each other, element by element: half an ulp of
     /// the output's type for each rounding, and what sums of `K` products of numbers around 1 lose, with room: `K`·2⁻¹⁷
-    /// in `f32`, `K`·2⁻¹² where fp8 is summed in fewer bits. Factors in `f32` become TF32, each by up to 2⁻¹⁰ of itself:
+    /// in `f32`, `K`·2⁻¹² where fp8 is summed in fewer bits. Operands in `f32` become TF32, each by up to 2⁻¹⁰ of itself:
     /// that is `√K`·2⁻⁸. Scales scale this too. Integers are exact.
     pub fn tolerance(&self) -> Tolerance {
         let terms = self.extents().map_or(0, |([_, _, k], _)| k) as f64;
@@ -195,7 +195,7 @@ impl Gemm {
         };
         let relative = match self.c.dtype {
             DType::Bf16 => 2f64.powi(-7),
-            // A factor that is cut off is always smaller, and so is the sum.
+            // An operand that is cut off is always smaller, and so is the sum.
             _ if self.a.dtype == DType::F32 => 2f64.powi(-9),
             DType::F16 => 2f64.powi(-10),
             DType::F64 => 2f64.powi(-50),
@@ -265,7 +265,7 @@ impl Gemm {
         Ok(Some([(b.address)(device, 0)?, (a.address)(device, 0)?]))
     }
 
-    /// Whether the factors have scales.
+    /// Whether the operands have scales.
     pub(super) fn is_scaled(&self) -> bool {
         self.scales.is_some()
     }

@@ -41,7 +41,7 @@ const ROWS: usize = 128;
 /// `left · right`, `[m, n]` row-major, of `[m, k]` and `[k, n]`.
 ///
 /// # Panics
-/// If a factor has fewer elements than that.
+/// If an operand has fewer elements than that.
 pub(super) fn product([m, n, k]: [usize; 3], left: Matrix<'_>, right: Matrix<'_>) -> Vec<f64> {
     assert!(
         left.holds(m, k) && right.holds(k, n),
@@ -59,7 +59,7 @@ pub(super) fn product([m, n, k]: [usize; 3], left: Matrix<'_>, right: Matrix<'_>
         .for_each(|(at, chunk)| {
             let first = at * rows * down.unsigned_abs();
             let left = &left.elements[first.min(left.elements.len())..];
-            // SAFETY: the chunk has whole rows of `n`, and both factors hold what these extents and steps reach, as was
+            // SAFETY: the chunk has whole rows of `n`, and both operands hold what these extents and steps reach, as was
             // checked above.
             unsafe {
                 matrixmultiply::dgemm(

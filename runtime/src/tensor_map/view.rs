@@ -141,7 +141,7 @@ impl<'s, T: DeviceElement, S: TensorSource<T>> TensorView<'s, T, S> {
         self
     }
 
-    /// Loads round each element to the nearest tf32, as the tensor cores want factors; for f32. The elements stay f32, whose
+    /// Loads round each element to the nearest tf32, as the tensor cores want operands; for f32. The elements stay f32, whose
     /// lower 13 bits are 0 in shared memory (`CU_TENSOR_MAP_DATA_TYPE_TFLOAT32`).
     #[must_use]
     pub fn rounded_to_tf32(mut self) -> Self {

@@ -16,7 +16,7 @@ fn factors() -> (Smem<bf16>, Smem<bf16>) {
     )
 }
 
-/// One product of bf16 whose factors and sums have these layouts.
+/// One product of bf16 whose operands and sums have these layouts.
 fn product(left: impl Into<Layout>, right: impl Into<Layout>, sums: impl Into<Layout>) {
     let (a, b) = factors();
     let zero = zeros::<f32>([64, 64], sums);

@@ -1,4 +1,4 @@
-//! Sparse products whose factors and metadata do not go together.
+//! Sparse products whose operands and metadata do not go together.
 
 use tilekit::prelude::*;
 
@@ -8,7 +8,7 @@ fn sums() -> Wgmma {
     Wgmma::new([4, 1], [64, 64, 16])
 }
 
-/// Kept elements `[64, KEPT]` and a right factor of a K of `K`, which is the second dimension of its tile.
+/// Kept elements `[64, KEPT]` and operand B of a K of `K`, which is the second dimension of its tile.
 fn factors<const KEPT: usize, const K: usize>() -> (Smem<bf16>, Smem<bf16>) {
     let layout = |k: usize| match k {
         ..16 => SharedLayout::from(Swizzled::plain([1, 0])),

@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shuffle_sources() {
+    fn a_shuffle_reads_the_lane_that_its_mode_selects() {
         assert_eq!(source_lane(ShflMode::Bfly, 5, 1, 0x1f), (4, true));
         assert_eq!(source_lane(ShflMode::Down, 30, 4, 0x1f), (30, false));
         assert_eq!(source_lane(ShflMode::Down, 3, 4, 0x1f), (7, true));

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corner_values() {
+    fn atomics_at_corner_values_give_the_result_of_the_isa() {
         let check = |op, ty, a: u64, b: u64, expected: u64| {
             assert_eq!(apply(op, ty, a, b, 9), expected, "{op:?}");
         };

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn base_offsets_are_checked() {
+    fn a_base_offset_against_the_start_address_is_refused() {
         assert!(Descriptor::new(bits(0x600, 0, 1024, 1), 1).is_err());
         assert!(Descriptor::new(bits(0x600, 0, 1024, 1) | 4 << 49, 1).is_ok());
     }

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_has_a_seed_and_the_plain_order_has_zero() {
+    fn every_policy_has_a_seed_and_round_robin_has_zero() {
         assert_eq!(Policy::of_seed(0).turns, Turns::InOrder);
         for (index, policy) in UNLUCKY.into_iter().enumerate() {
             let seed = index as u64 + 1;

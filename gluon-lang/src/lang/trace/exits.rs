@@ -1,4 +1,4 @@
-//! Ways out that the kernel decides: `break`, `continue` and `return` under a runtime condition.
+//! Runtime exits: `break`, `continue` and `return` under a runtime condition.
 //!
 //! What the kernel decides is traced once, so the host does not follow such an exit: it leaves the arm or body around, whose end the trace
 //! remembers as left, and goes on with what runs otherwise. `build/structure.rs` makes branches and flags of it.

@@ -1,4 +1,4 @@
-//! Calls of device functions, and ways out of a region that would lose the rest of it.
+//! Calls of device functions, and exits out of a region that would lose the rest of it.
 
 use super::{At, TRACE, Trace, with};
 use diag::Code;

@@ -58,7 +58,7 @@ impl<T> FunctionScope<T> {
         }
     }
 
-    /// The function ends, with the value of what runs to its end, if anything does; the ways out meet here.
+    /// Ends the function, with the value of the path that reaches its end, if any; its exits join here.
     #[inline]
     pub fn end(mut self, value: Option<T>, mut reach: impl FnMut(&mut Carrier<'_>)) -> T {
         match (self.given, value) {
@@ -197,7 +197,7 @@ impl ScopeCore {
 }
 
 impl Trace {
-    /// What is in a function becomes a region; the ways out of it meet at its end, and it goes back to where it stood.
+    /// What is in a function becomes a region; its exits join at its end, and it goes back to where it stood.
     fn merge_ways_out(
         &mut self,
         target: Region,

@@ -1,4 +1,4 @@
-//! One product: its factors, its accumulator, and the instructions that tile them.
+//! One product: its operands, its accumulator, and the instructions that tile them.
 
 use cranelift_entity::packed_option::PackedOption;
 use smallvec::smallvec;

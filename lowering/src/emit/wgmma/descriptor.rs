@@ -29,7 +29,7 @@ pub(super) fn plan(ty: &SmemType, mn_dim: usize, mn: u32, k: u32) -> MatrixDescr
     plan_matrix(&ty.layout, &ty.alloc_shape, tile).expect(PLANNED)
 }
 
-/// A factor in shared memory.
+/// An operand in shared memory.
 pub(super) struct Matrix {
     /// The lower word of the descriptor where the warpgroup's part of the view begins.
     low: Reg,
@@ -121,7 +121,7 @@ impl Code {
         self.binary(BinaryOp::Add, Type::U32, sum, part)
     }
 
-    /// A factor in registers: words of neighbours along K.
+    /// An operand in registers: words of neighbours along K.
     pub(in crate::emit) fn factor_words(&mut self, elements: &[Element], elem: Elem) -> Vec<Reg> {
         let words: Vec<Operand> = if elem.bits() == 32 {
             elements.iter().map(|&e| self.bits32(e, elem)).collect()

@@ -1,4 +1,4 @@
-//! A product as its instructions see it: tiles of the accumulator, steps along K, and the factors of each.
+//! A product as its instructions see it: tiles of the accumulator, steps along K, and the operands of each.
 
 use ir::elem::{DType, Elem};
 use ir::ops::wgmma::{InputPrecision, WgmmaStart};
@@ -12,7 +12,7 @@ use super::descriptor::{Matrix, plan};
 use crate::emit::Emitter;
 use crate::emit::sparse::Metadata;
 
-/// One instruction: which tile of the accumulator, which step along K, and its factors.
+/// One instruction: which tile of the accumulator, which step along K, and its operands.
 pub(super) struct Step {
     pub(super) tile: u32,
     pub(super) k: u32,
@@ -93,7 +93,7 @@ impl<'f> Product<'f> {
         &all[first..first + self.registers]
     }
 
-    /// The factors of every instruction.
+    /// The operands of every instruction.
     pub(super) fn steps(&self, cx: &mut Emitter<'_>) -> Vec<Step> {
         let a = if let Some(plan) = self.a_plan {
             let matrix = Matrix::of(cx, self.op.a, plan, 0, &self.groups);
@@ -116,7 +116,7 @@ impl<'f> Product<'f> {
                         MatrixA::Descriptor(matrix.descriptor(cx, [row, k * self.k]))
                     }
                     Factor::Words(words) => {
-                        // Tiles side by side share their rows, and so the left factor.
+                        // Tiles side by side share their rows, and so operand A.
                         let at = rows.iter().position(|r| *r == row).unwrap_or(0);
                         let first = (at * self.depth as usize + k as usize) * 4;
                         MatrixA::Registers(words[first..first + 4].iter().copied().collect())
@@ -155,7 +155,7 @@ impl<'f> Product<'f> {
     }
 }
 
-/// The left factor: shared memory, or the words of a tensor in the order of the instructions.
+/// Operand A: shared memory, or the words of a tensor in the order of the instructions.
 enum Factor {
     Shared(Box<Matrix>),
     Words(Vec<Reg>),

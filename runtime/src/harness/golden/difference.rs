@@ -1,4 +1,4 @@
-//! How a snapshot differs from what was accepted.
+//! How a snapshot differs from the accepted one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::store::{Kind, split_assembly};
 use crate::harness::files::{remove, write_whole};
 
-/// How a snapshot differs from what was accepted.
+/// How a snapshot differs from the accepted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::harness) enum Difference {
     /// Nothing was accepted yet.
@@ -72,7 +72,7 @@ impl Difference {
         }
     }
 
-    /// Makes it what was accepted.
+    /// Accepts it.
     ///
     /// # Errors
     /// A file that cannot be written or removed.

@@ -29,7 +29,7 @@ impl TmaCore {
     }
 }
 
-/// The layout of the blocks of a map. A mistake that was reported has plain rows.
+/// The layout of the blocks of a map. A reported mistake is unswizzled.
 #[inline(never)]
 pub(crate) fn map_layout(map: Value, at: At) -> SharedLayout {
     with(at, |trace| match trace.ty(map).as_tensor_map() {
@@ -164,7 +164,7 @@ pub(crate) fn tma_store_wait(pending: u32, is_read: bool, at: At) {
 }
 
 impl Trace {
-    /// Operands of the engine, each one i32.
+    /// Operands of the TMA copy, one i32 each.
     pub(super) fn scalars(&mut self, raws: &[Raw], at: At) -> Values {
         raws.iter()
             .map(|&raw| match raw {

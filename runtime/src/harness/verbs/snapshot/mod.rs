@@ -1,4 +1,4 @@
-//! `snapshot`: compares facts, IR and PTX with what was accepted.
+//! `snapshot`: compares facts, IR and PTX with the accepted snapshots.
 
 mod make;
 mod show;
@@ -48,7 +48,7 @@ pub(in crate::harness) fn snapshot(
     }
 }
 
-/// Everything that differs from what was accepted.
+/// Everything that differs from the accepted snapshots.
 pub(in crate::harness) fn differences(
     context: &Context,
     catalog: &Catalog,
