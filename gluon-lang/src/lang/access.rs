@@ -10,7 +10,7 @@ use super::{
 use ir::entity::Value;
 use ir::ops::global::{CacheOp, Eviction, L2Policy, PrefetchInto};
 
-/// What is accessed: one element through a [`Ptr`], or a tile through [`Pointers`].
+/// The target of an access: one element through a [`Ptr`], or a tile through [`Pointers`].
 pub trait Target: Copy {
     /// The type of an element.
     type Element: Element;
@@ -109,14 +109,14 @@ impl<P: Target> Access<P> {
         }
     }
 
-    /// Only where this is true.
+    /// Accesses only the elements where this is true.
     #[inline]
     pub fn mask(mut self, mask: impl Fits<P, bool>) -> Self {
         self.core.mask = Some(mask.into_fitting());
         self
     }
 
-    /// What a load gives where the mask is false; undefined without this.
+    /// The value of masked-off elements of a load; undefined without this.
     #[inline]
     pub fn other(mut self, other: impl Fits<P, P::Element>) -> Self {
         self.core.other = Some(other.into_fitting());
@@ -144,8 +144,8 @@ impl<P: Target> Access<P> {
         self.eviction(Eviction::NoAllocate)
     }
 
-    /// With an eviction priority in L2. What a kernel reads and lets go last makes room by letting go what it writes first,
-    /// which keeps the writes flowing: rows that are read once and written once gain 2 to 3 % so on an H200
+    /// With an eviction priority in L2. `EvictLast` on the loads makes L2 evict written lines first: rows that are read once and written
+    /// once gain 2 to 3 % on an H200
     /// (`bench/results/memory_bound.md`).
     #[inline]
     pub fn policy(mut self, policy: L2Policy) -> Self {
@@ -153,7 +153,7 @@ impl<P: Target> Access<P> {
         self
     }
 
-    /// A miss fetches this many bytes into L2: 64, 128 or 256.
+    /// A miss prefetches this many bytes into L2: 64, 128 or 256.
     #[inline]
     #[track_caller]
     pub fn l2_prefetch(mut self, bytes: u32) -> Self {
@@ -211,7 +211,7 @@ pub fn async_copy_commit() {
 }
 
 /// Waits until at most `pending` groups of [copies](Access::copy_to), the newest, are in flight (PTX `cp.async.wait_group`).
-/// What all threads copied is visible after it.
+/// The copies of all threads are visible after it.
 #[inline]
 #[track_caller]
 pub fn async_copy_wait(pending: impl HostInt) {

@@ -1,4 +1,4 @@
-//! Sums of products on the tensor cores.
+//! Accumulators of `wgmma`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,8 +9,8 @@ use ir::entity::Value;
 use ir::ops::wgmma::InputPrecision;
 use layout::Wgmma;
 
-/// A tile of sums that the tensor cores add to, asynchronously (PTX ISA 9.7.15, `wgmma`). Until it is waited for, it offers
-/// no arithmetic and no store.
+/// The accumulator of asynchronous products on the tensor cores (PTX ISA 9.7.15, `wgmma`). Before a wait it offers no arithmetic and no
+/// store.
 ///
 /// It belongs to whole warpgroups, four warps each: of a kernel, or of a partition of
 /// [`warp_specialize`](super::warp_specialize). A thread holds M · N / threads sums in 32-bit registers, two f16 to a register.
@@ -23,7 +23,7 @@ use layout::Wgmma;
 /// let sums = acc.wait_all();
 /// ```
 ///
-/// It is added to in place, so what an operation gives replaces what it was called on.
+/// It is updated in place: an operation consumes it and returns the new one.
 #[must_use = "an operation gives the accumulator back, and the old one is gone"]
 pub struct Accumulator<T> {
     value: Value,
@@ -70,7 +70,7 @@ impl<T: Element> LeftFactor for Tensor<T> {
 }
 
 impl<T> Accumulator<T> {
-    /// The same sums once more, for what goes through both arms of a branch.
+    /// A second handle of it, for a value that both arms of a branch carry.
     fn same(&self) -> Self {
         Self {
             of: PhantomData,
@@ -188,8 +188,8 @@ impl<T: Element> Accumulator<T> {
         self.with_value(value)
     }
 
-    /// Waits until at most `pending` groups of this warpgroup are in flight, 0 to 7 (PTX `wgmma.wait_group`). The tiles that
-    /// the others read may then be written again by this warpgroup; another one must be told.
+    /// Waits until at most `pending` groups of this warpgroup are in flight, 0 to 7 (PTX `wgmma.wait_group`). This warpgroup may then
+    /// overwrite the tiles that completed groups read; other warpgroups must be signalled.
     #[inline]
     #[track_caller]
     pub fn wait(self, pending: impl HostInt) -> Self {
@@ -237,8 +237,8 @@ impl Accumulator<f32> {
         self
     }
 
-    /// Sums of 8-bit floats are added in full precision after every `elements` of K, a multiple of 32, or of 64 where they are sparse: the tensor cores
-    /// keep some 14 bits of a sum. The products are then waited for where they are started.
+    /// Promotes products of 8-bit floats: partial sums of `elements` of K, a multiple of the instruction's K, are added in full f32
+    /// precision, since the tensor cores keep some 14 bits of a sum. Each product is then waited for where it is started.
     #[track_caller]
     pub fn promote_every(mut self, elements: impl HostInt) -> Self {
         let what = "the elements between two promotions";

@@ -1,9 +1,8 @@
 //! Atomics on global memory: `counter.at(0).relaxed().atomic_add(1)`.
 //!
-//! Each element is done once, however many threads hold it, and all of them see the result. Unless less is requested, an
-//! atomic acquires and releases among all threads of the GPU, for the whole CTA: what any thread of it wrote before is
-//! seen by whoever acquires, and no access of any thread after it comes earlier. That takes two barriers and a fence;
-//! counting needs no more than [`relaxed`](Access::relaxed).
+//! Each element is updated once, however many threads hold replicas, and all of them observe the result. By default an atomic acquires
+//! and releases at GPU scope, for the whole CTA: writes of any of its threads before it are visible to threads that acquire, and accesses
+//! after it are ordered after it. That takes two CTA barriers and a fence; counting needs only [`relaxed`](Access::relaxed).
 
 use super::access::{Access, Fits, Target};
 use super::mix::Handle;
@@ -17,7 +16,7 @@ use ir::ops::atomic::{AtomicOp, Scope, Semantics};
 pub struct Old<H>(H);
 
 impl<H: Handle> Old<H> {
-    /// What was there before; 0 where the mask is false.
+    /// The old value; 0 where the mask is false.
     #[inline]
     pub fn old(self) -> H {
         self.0
@@ -73,7 +72,7 @@ orders! {
 
 macro_rules! read_modify_writes {
     ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
-        /// Reads and writes as one step.
+        /// Reads and writes atomically.
         impl<P: Target> Access<P> {
             $(
                 $(#[$doc])*
@@ -86,7 +85,7 @@ macro_rules! read_modify_writes {
                 }
             )*
 
-            /// Writes `value` where memory holds the bits of `compare`, and gives what was there; 0 where the mask is false.
+            /// Writes `value` where memory holds the bits of `compare`, and returns the old value; 0 where the mask is false.
             /// For elements of 16, 32 and 64 bits.
             #[inline]
             #[track_caller]
@@ -99,14 +98,14 @@ macro_rules! read_modify_writes {
                 P::Loaded::from_value(trace::atomic_cas(&self.core, compare, value, here()))
             }
 
-            /// Reads as one step. Acquires unless it is relaxed. All threads see one value, so that a loop may wait for it.
+            /// Reads atomically. Acquires unless it is relaxed. All threads get the same value, so that a loop may wait for it.
             #[inline]
             #[track_caller]
             pub fn atomic_load(self) -> P::Loaded {
                 P::Loaded::from_value(trace::atomic_load(&self.core, here()))
             }
 
-            /// Reads again and again, as one step each time, until `until` of what was read is true:
+            /// Reads atomically until `until` of the value is true:
             /// `flag.at(0).relaxed().atomic_poll(|seen| seen >= 3)`. Acquires unless it is relaxed.
             ///
             /// Each warp waits by itself for the elements that its lanes hold, one lane for each, and then its lanes
@@ -114,7 +113,7 @@ macro_rules! read_modify_writes {
             /// every warp waits for it, and in a partition of one warp that one waits: neither takes a CTA barrier. A tensor of
             /// flags of which warps hold different ones takes one barrier at the end, unless it is relaxed.
             ///
-            /// `until` only computes with scalars (TK0034), and may branch. The element may change again once the wait is over.
+            /// `until` only computes on scalars (TK0034), and may branch. The element may change again after the wait.
             #[inline]
             #[track_caller]
             pub fn atomic_poll(
@@ -127,7 +126,7 @@ macro_rules! read_modify_writes {
                 Seen(P::Loaded::from_value(trace::close_poll(&self.core, fitted, answer, at)))
             }
 
-            /// Writes as one step. Releases unless it is relaxed.
+            /// Writes atomically. Releases unless it is relaxed.
             #[inline]
             #[track_caller]
             pub fn atomic_store(self, value: impl Fits<P, P::Element>) {
@@ -150,7 +149,7 @@ macro_rules! read_modify_writes {
                 }
             )*
 
-            /// Writes `value` where memory holds the bits of `compare`, and gives what was there; 0 where the mask is false.
+            /// Writes `value` where memory holds the bits of `compare`, and returns the old value; 0 where the mask is false.
             /// For elements of 16, 32 and 64 bits.
             #[inline]
             #[track_caller]
@@ -162,14 +161,14 @@ macro_rules! read_modify_writes {
                 Access::new(self).atomic_cas(compare, value)
             }
 
-            /// Reads as one step, and acquires. All threads see one value, so that a loop may wait for it.
+            /// Reads atomically, and acquires. All threads get the same value, so that a loop may wait for it.
             #[inline]
             #[track_caller]
             pub fn atomic_load(self) -> <Self as Target>::Loaded {
                 Access::new(self).atomic_load()
             }
 
-            /// Reads again and again until `until` of what was read is true, and acquires; see [`Access::atomic_poll`].
+            /// Reads atomically until `until` of the value is true, and acquires; see [`Access::atomic_poll`].
             #[inline]
             #[track_caller]
             pub fn atomic_poll(
@@ -179,7 +178,7 @@ macro_rules! read_modify_writes {
                 Access::new(self).atomic_poll(until)
             }
 
-            /// Writes as one step, and releases.
+            /// Writes atomically, and releases.
             #[inline]
             #[track_caller]
             pub fn atomic_store(self, value: impl Fits<Self, T>) {

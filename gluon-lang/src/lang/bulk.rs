@@ -1,4 +1,4 @@
-//! Linear bulk copies by TMA: runs of elements between global and shared memory, without a tensor map.
+//! Linear bulk copies by TMA: contiguous elements between global and shared memory, without a tensor map.
 
 use super::mix::ScalarOperand;
 use super::trace::{self, BulkCore, here};
@@ -18,7 +18,7 @@ pub struct BulkCopy<T> {
 }
 
 impl<T: Element> Ptr<T> {
-    /// The elements from `offset` on, one after the other, to be copied by TMA in one piece. One elected thread issues
+    /// The contiguous elements from `offset` on, to be copied by TMA. One elected thread issues
     /// it. Tiles of shared memory are unswizzled: `Swizzled::plain([0])`.
     #[inline]
     #[track_caller]
@@ -55,7 +55,7 @@ impl<T: Element> BulkCopy<T> {
         Scalar::wrap(trace::bulk_bytes(&self.core, to.value(), here()))
     }
 
-    /// Copies a tile of shared memory over them. What the threads stored is fenced before. The copy is a group of its own,
+    /// Copies a tile of shared memory over them. The compiler inserts the proxy fence for earlier stores of the partition. The copy is a bulk group of its own,
     /// which [`tma_store_wait`](super::tma_store_wait) waits for.
     #[inline]
     #[track_caller]
@@ -77,7 +77,7 @@ impl<T: Element> BulkCopy<T> {
         trace::bulk_store(&self.core, TmaReduceOp::Add, from.value(), here());
     }
 
-    /// Brings [so many](BulkCopy::count) of them into L2.
+    /// Prefetches [so many](BulkCopy::count) of them into L2.
     #[inline]
     #[track_caller]
     pub fn prefetch(self) {

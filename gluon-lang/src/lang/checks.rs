@@ -56,7 +56,7 @@ hinted! {
     Pointers: Element;
 }
 
-/// The condition holds; the compiler may use it. What is stated wrongly is undefined.
+/// Promises that the condition holds. A false promise is undefined behaviour.
 #[inline]
 #[track_caller]
 pub fn assume(condition: Scalar<bool>) {

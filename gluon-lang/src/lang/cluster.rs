@@ -40,8 +40,8 @@ pub fn is_cooperative() -> bool {
     trace::is_cooperative(here())
 }
 
-/// All threads of the cluster synchronize (PTX ISA 9.7.13.3, `barrier.cluster`). What any of them did before it, all of them
-/// observe after it. Every thread of every CTA must arrive.
+/// All threads of the cluster synchronize (PTX ISA 9.7.13.3, `barrier.cluster`). Accesses of any of them before it are visible to all of
+/// them after it. Every thread of every CTA must arrive.
 #[inline]
 #[track_caller]
 pub fn cluster_barrier() {
@@ -77,24 +77,23 @@ pub fn cluster_wait() {
     trace::cluster_wait(here());
 }
 
-/// Waits until the launch before this one in the stream is complete and what it wrote is seen (PTX `griddepcontrol.wait`).
-/// A kernel that says this may
-/// be launched while that one still runs; whatever it did not write may be read before.
+/// Waits until the previous launch in the stream is complete and its writes are visible (PTX `griddepcontrol.wait`).
+/// A kernel that calls this may be launched while that one still runs; memory that it does not write may be read before.
 #[inline]
 #[track_caller]
 pub fn launch_wait() {
     trace::launch_wait(here());
 }
 
-/// The next launch in the stream may begin once every CTA has executed this or exited (PTX `griddepcontrol.launch_dependents`). It
-/// orders no memory: what this launch writes is seen by the next one behind its own [`launch_wait`].
+/// The next launch in the stream may begin once every CTA has executed this or exited (PTX `griddepcontrol.launch_dependents`). It orders
+/// no memory: the next launch observes writes of this one after its own [`launch_wait`].
 #[inline]
 #[track_caller]
 pub fn launch_dependents() {
     trace::launch_dependents(here());
 }
 
-/// What lies in the place of a tile of shared memory in another CTA of the cluster (distributed shared memory).
+/// The same tile in the shared memory of another CTA of the cluster (distributed shared memory).
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteSmem<T> {
     pub(super) tile: Smem<T>,
@@ -102,8 +101,8 @@ pub struct RemoteSmem<T> {
 }
 
 impl<T: Element> Smem<T> {
-    /// The same place in the CTA of this rank. What other CTAs wrote is seen after a [`cluster_barrier`]; a CTA must not end
-    /// before others have done with its memory.
+    /// The same tile in the CTA of this rank. Writes of other CTAs are visible after a [`cluster_barrier`]; a CTA must not exit before
+    /// accesses to its memory are complete.
     #[inline]
     pub fn in_cta(self, rank: impl ScalarOperand<i32>) -> RemoteSmem<T> {
         RemoteSmem {

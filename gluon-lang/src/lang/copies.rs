@@ -7,22 +7,22 @@ use ir::ops::global::L2Policy;
 macro_rules! said_of_copies {
     ($($copy:ident)*) => {$(
         impl<T: Element> $copy<T> {
-            /// How long what is copied should stay in L2.
+            /// The L2 eviction priority of the copied data.
             #[inline]
             pub fn policy(mut self, policy: L2Policy) -> Self {
                 self.core.policy = policy;
                 self
             }
 
-            /// Only where a condition holds. A store that does not happen is a group all the same.
+            /// Copies only if a condition holds. A predicated-off store still commits a group.
             #[inline]
             pub fn when(mut self, condition: Scalar<bool>) -> Self {
                 self.core.condition = Some(condition.value());
                 self
             }
 
-            /// To all CTAs of the cluster whose rank is a bit of `mask`, each at the same place of its own shared memory;
-            /// there the barrier in the same place completes. For loads.
+            /// Multicasts a load to all CTAs of the cluster whose rank is a bit of `mask`: to the same offset in the shared memory of
+            /// each, completing on the mbarrier at the same offset there.
             #[inline]
             pub fn multicast(mut self, mask: impl ScalarOperand<i32>) -> Self {
                 self.core.multicast = Some(mask.into_raw());

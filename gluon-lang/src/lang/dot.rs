@@ -71,8 +71,8 @@ factors! { FmaFactor:
     u64, u64 => u64;
 }
 
-/// `acc + a · b` on the tensor cores, each warp for itself (PTX `mma.sync`): where `wgmma` has no type or the CTA no
-/// warpgroup for it. `a` is `[M, K]`, `b` is `[K, N]`, `acc` is `[M, N]`; all may have a batch dimension before. The layout
+/// `acc + a · b` on the tensor cores, each warp for itself (PTX `mma.sync`): for types without `wgmma`, and for CTAs without whole
+/// warpgroups. `a` is `[M, K]`, `b` is `[K, N]`, `acc` is `[M, N]`; all may have a batch dimension before. The layout
 /// of `acc` is a [`Mma`](layout::Mma), those of the operands are its
 /// [`DotOperand`](layout::DotOperand)s, of one k width: at least the elements that fill 32 bits.
 ///
@@ -108,7 +108,7 @@ pub fn mma_v2_tf32(a: Tensor<f32>, b: Tensor<f32>, acc: Tensor<f32>) -> Tensor<f
 /// element of K. `a` is `[M, K]`, `b` is `[K, N]`, `acc` is `[M, N]`; all may have a batch dimension before. The layout of
 /// `acc` is a [`Blocked`](layout::Blocked), those of the operands are its
 /// [`DotOperand`](layout::DotOperand)s of k width 0: a thread holds all of K for its rows and columns. All is spelled
-/// out, so a tile is small: more than 2^19 products of elements are warned of.
+/// out, so a tile is small: more than 2^19 multiply-adds are warned of.
 #[inline]
 #[track_caller]
 pub fn dot_fma<A, B, S>(a: Tensor<A>, b: Tensor<B>, acc: Tensor<S>) -> Tensor<S>

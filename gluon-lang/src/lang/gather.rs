@@ -1,4 +1,4 @@
-//! Movement that the data decides: gathers and histograms.
+//! Data-dependent movement: gathers and histograms.
 
 use super::mix::Operand;
 use super::trace::{self, here};
@@ -9,9 +9,9 @@ impl<T: Element> Tensor<T> {
     /// For each index, the element at that coordinate along `axis`, and at the index's own coordinates along the other
     /// dimensions, in which both have one shape. The result has the shape and layout of the indices.
     ///
-    /// Every index must be below the size of the dimension; what another one gives is undefined. Where each warp holds what
-    /// it looks up, nothing leaves the warp; where the CTAs of a cluster split the dimension, they read one another's shared
-    /// memory between two meetings of the cluster.
+    /// Every index must be below the size of the dimension; the result of others is undefined. If each warp owns the elements that it
+    /// looks up, it uses shuffles; if the CTAs of a cluster split the dimension, they read each other's shared memory between two cluster
+    /// barriers.
     #[inline]
     #[track_caller]
     pub fn gather<I: Int>(self, indices: Tensor<I>, axis: usize) -> Tensor<T> {
@@ -22,9 +22,9 @@ impl<T: Element> Tensor<T> {
 macro_rules! histograms {
     ($($ty:ty)*) => {$(
         impl Tensor<$ty> {
-            /// How often each integer from 0 below `bins` stands in this vector; other integers are not counted. The
-            /// result is a vector in `layout`. CTAs of a cluster that split this vector send each other what they counted; where
-            /// they split the bins, each reads what the others counted for its own, between two meetings of the cluster.
+            /// The number of occurrences of each integer from 0 below `bins` in this vector; other integers are not counted. The
+            /// result is a vector in `layout`. CTAs of a cluster that split this vector exchange their counts; if they split the bins,
+            /// each reads the others' counts of its bins, between two cluster barriers.
             #[inline]
             #[track_caller]
             pub fn histogram(self, bins: impl HostInt, layout: impl Into<Layout>) -> Tensor<i32> {

@@ -16,7 +16,7 @@ pub enum PtxOperand {
     Tile(Value, PtxUse),
 }
 
-/// What can be handed to inline PTX: scalars, tensors and tiles of shared memory, or a tuple of them.
+/// Operands of inline PTX: scalars, tensors and tiles of shared memory, or a tuple of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an operand of inline PTX",
     note = "pass scalars, tensors, tiles (`tile.read_by_ptx()` and the like), or a tuple of up to six of them"
@@ -41,8 +41,8 @@ impl PtxOperands for PtxTile {
 }
 
 /// Tiles as operands of inline PTX: `$n` is the address of the first byte in the shared memory of the CTA (state space `.shared`, 32
-/// bits), where the elements lie as the layout says. What the PTX does to the tile must be said: CTA barriers are placed by it,
-/// and any thread may then access any byte. Bytes beyond the tile are not the PTX's to touch.
+/// bits), where the elements lie as the layout says. The access to the tile must be declared, since the compiler places CTA barriers by
+/// it; any thread may then access any byte of the tile, and none beyond.
 impl<T: Element> Smem<T> {
     /// The inline PTX reads this tile.
     #[inline]
@@ -70,7 +70,7 @@ impl<T: Element> Smem<T> {
     }
 }
 
-/// What inline PTX can give: a scalar or tensor, or a tuple of them.
+/// Results of inline PTX: a scalar or tensor, or a tuple of them.
 #[diagnostic::on_unimplemented(
     message = "inline PTX cannot return `{Self}`",
     note = "its results are scalars and tensors, or a tuple of up to four of them"
@@ -152,7 +152,7 @@ pub fn inline_ptx<R: PtxResults>(text: &str, operands: impl PtxOperands) -> R {
     record(text, true, 1, operands)
 }
 
-/// The same for PTX with effects, which happen once and in order.
+/// The same for PTX with effects, which is executed once and in order.
 #[inline]
 #[track_caller]
 pub fn inline_ptx_with_effects<R: PtxResults>(text: &str, operands: impl PtxOperands) -> R {
@@ -174,7 +174,7 @@ pub fn inline_ptx_packed<R: PtxResults>(pack: u32, text: &str, operands: impl Pt
     record(text, true, pack, operands)
 }
 
-/// The same for PTX with effects, which happen once and in order.
+/// The same for PTX with effects, which is executed once and in order.
 #[inline]
 #[track_caller]
 pub fn inline_ptx_packed_with_effects<R: PtxResults>(

@@ -7,8 +7,8 @@ use layout::Layout;
 macro_rules! layout_methods {
     ($($handle:ident)*) => {$(
         impl<T: Element> $handle<T> {
-            /// The same elements in another layout of the same shape: nothing, a register permutation, shuffles or a trip
-            /// through shared memory, whichever the two layouts need. `Coalesced` and `Auto` are found by what uses the result.
+            /// The same elements in another layout: a register permutation, shuffles, or an exchange through shared memory, as the two
+            /// layouts require. The users of the result determine `Coalesced` and `Auto`.
             ///
             /// `cargo tilekit inspect` says what each costs that is left, and `#[kernel(deny(conversions))]` makes one that
             /// moves data an error (TK0030).
@@ -18,14 +18,14 @@ macro_rules! layout_methods {
                 Self::wrap(trace::convert_layout(self.value(), layout.into(), false, here()))
             }
 
-            /// The same, and a mistake if an element would have to go to another thread.
+            /// The same, and an error if an element would move to another thread.
             #[inline]
             #[track_caller]
             pub fn convert_layout_trivial(self, layout: impl Into<Layout>) -> Self {
                 Self::wrap(trace::convert_layout(self.value(), layout.into(), true, here()))
             }
 
-            /// Decides the layout of a value whose layout is `Auto`. Moves nothing.
+            /// Sets the layout of a value whose layout is `Auto`. Moves no data.
             #[inline]
             #[track_caller]
             pub fn set_layout(self, layout: impl Into<Layout>) -> Self {

@@ -49,7 +49,7 @@ mapped_tuples!((A 0 B 1) (A 0 B 1 C 2) (A 0 B 1 C 2 D 3));
 
 /// `function` of each element of a tensor, or of the elements at one place of several tensors of one shape and layout:
 /// `map_elementwise((x, y), |(x, y)| x.hypot(y))`. The function only computes with scalars (TK0034). It may branch and loop,
-/// each thread by itself. What belongs to one element stands together in the PTX, so few registers live at once.
+/// each thread by itself. The PTX of one element is contiguous, so that few registers are live at once.
 #[inline]
 #[track_caller]
 pub fn map_elementwise<R: Reducible, M: Mapped>(

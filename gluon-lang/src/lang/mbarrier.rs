@@ -7,8 +7,8 @@ use ir::entity::Value;
 use ir::ops::create::Const;
 pub use ir::ops::mbarrier::Arrivers;
 
-/// One barrier in shared memory (PTX ISA 9.7.13.15, `mbarrier`). It completes a phase when all arrivals that it counts have
-/// come and all bytes that it expects have been copied, and then begins the next. It takes 8 bytes.
+/// One barrier in shared memory (PTX ISA 9.7.13.15, `mbarrier`). A phase completes when all counted arrivals have arrived and all
+/// expected bytes have been copied; then the next one begins. It takes 8 bytes.
 ///
 /// Phases are counted by their parity. A wait for phase 0 returns when the first phase is complete, one for phase 1 when
 /// the second is; on a fresh barrier a wait for phase 1 returns at once.
@@ -90,15 +90,15 @@ impl Mbarrier {
         trace::mbarrier_init(self.0, Arrivals(count).count(at), at);
     }
 
-    /// Ends it. Nobody may wait on it any more.
+    /// Invalidates it (`mbarrier.inval`). No thread may wait on it any more.
     #[inline]
     #[track_caller]
     pub fn invalidate(self) {
         trace::mbarrier_invalidate(self.0, here());
     }
 
-    /// One arrival, which also says that copies of so many bytes complete the phase (PTX
-    /// `mbarrier.arrive.expect_tx`). One elected thread executes it. The emulator reports a phase whose copies have other bytes.
+    /// One arrival that also expects the bytes of copies that complete in this phase (PTX
+    /// `mbarrier.arrive.expect_tx`). One elected thread executes it. The emulator reports a phase whose copies deliver other bytes.
     #[inline]
     #[track_caller]
     pub fn expect(self, bytes: impl ScalarOperand<i32>) {
@@ -149,8 +149,8 @@ impl Mbarrier {
         }
     }
 
-    /// Waits until the phase of this parity, 0 or 1, is complete. What was done before its arrivals, and what its copies
-    /// wrote, is seen after.
+    /// Waits until the phase of this parity, 0 or 1, is complete. Accesses before its arrivals, and writes of its copies, are visible
+    /// afterwards.
     #[inline]
     #[track_caller]
     pub fn wait(self, phase: impl ScalarOperand<i32>) {
@@ -164,16 +164,16 @@ impl Mbarrier {
         trace::mbarrier_wait(self.0, phase.into_raw(), Some(condition.value()), here());
     }
 
-    /// Tests whether the phase of this parity is complete, and continues at once. The threads may get different answers, so
-    /// that all there is to be done with it is to [wait](Tried::wait) later.
+    /// Tests whether the phase of this parity is complete, and continues at once. Threads may get different results, which therefore only
+    /// a later [wait](Tried::wait) can use.
     #[inline]
     #[track_caller]
     pub fn try_wait(self, phase: impl ScalarOperand<i32>) -> Tried {
         self.tried(phase.into_raw(), None, here())
     }
 
-    /// The same, and threads for which the phase is not complete may be suspended for about so many nanoseconds first. The
-    /// emulator knows no time: there they come back when the phase is complete, or when nothing else can run.
+    /// The same, and threads for which the phase is not complete may be suspended for about so many nanoseconds first. The emulator does
+    /// not model time: there they return when the phase is complete, or when nothing else can run.
     #[inline]
     #[track_caller]
     pub fn try_wait_for(
@@ -234,7 +234,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Who arrives; the barrier counts each of them.
+    /// The threads that arrive; the mbarrier counts each of them.
     #[inline]
     pub fn by(mut self, by: Arrivers) -> Self {
         self.by = by;
@@ -249,14 +249,14 @@ impl Arrival {
         self
     }
 
-    /// Only where a condition holds.
+    /// Arrives only if a condition holds.
     #[inline]
     pub fn when(mut self, condition: Scalar<bool>) -> Self {
         self.condition = Some(condition.value());
         self
     }
 
-    /// At the barrier in the same place of another CTA of the cluster, named by its rank.
+    /// Arrives at the mbarrier at the same offset in the CTA of this rank.
     #[inline]
     pub fn in_cta(mut self, rank: impl ScalarOperand<i32>) -> Self {
         self.cta = Some(rank.into_raw());

@@ -7,10 +7,10 @@
 //! - **Element types are Rust types.** `Tensor<f16> + Tensor<f32>` does not compile. Shapes and layouts are values,
 //!   checked while tracing; a mistake is a [diagnostic](diag) at the operator, and its result is poison, which
 //!   says nothing more.
-//! - **Scalars and host numbers spread.** Where a tensor meets a [`Scalar`] or a host number, each element meets it. Host
+//! - **Scalars and host numbers broadcast.** An operation of a tensor with a [`Scalar`] or a host number applies it to each element. Host
 //!   numbers must fit the element type. Dimensions of 1 repeat. An index of 32 bits on the right of one of 64 widens;
-//!   nothing else converts by itself.
-//! - **Layouts never change silently.** Two layouts that meet are a mistake; `Auto` takes the other's.
+//!   there are no other implicit conversions.
+//! - **Layouts never change implicitly.** Operands of different layouts are an error; `Auto` takes the layout of the other.
 
 mod access;
 mod accumulator;

@@ -1,4 +1,4 @@
-//! Barriers that some partitions share.
+//! Named barriers between partitions.
 
 use super::HostInt;
 use super::trace::{self, here};
@@ -15,7 +15,7 @@ use ir::ops::sync;
 ///     .worker(Warps(4), || { turn.sync(); .. });   // 128 threads wait until all 256 arrived
 /// ```
 ///
-/// It completes when all threads that it counts have arrived, and then begins anew.
+/// It completes when all counted threads have arrived, and is then reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedBarrier(sync::NamedBarrier);
 
@@ -30,14 +30,14 @@ impl NamedBarrier {
         Self(trace::name_barrier(threads, at))
     }
 
-    /// The threads of this partition arrive, and wait for all others. They then observe what the others wrote before they arrived.
+    /// The threads of this partition arrive, and wait for all others. Writes of the others before their arrival are then visible.
     #[inline]
     #[track_caller]
     pub fn sync(self) {
         trace::named_barrier_arrive(self.0, true, here());
     }
 
-    /// The threads of this partition arrive, and continue. Threads that wait here observe what these wrote before.
+    /// The threads of this partition arrive, and continue. Their earlier writes are visible to threads that wait here.
     #[inline]
     #[track_caller]
     pub fn arrive(self) {

@@ -41,7 +41,7 @@ fn finite(x: Tensor<f32>) -> Tensor<f32> {
 
 /// `acc + a · b` of f32 by three products of tf32 on the tensor cores (`tf32x3`): each operand is its nearest tf32 and what is
 /// left, and the product of the two rests is left out. The error is near that of f32: about 2^-21 of the sum of the
-/// products' magnitudes, where [`mma_v2_tf32`] has 2^-10. Infinities and NaN come out as in f32. Layouts are those of
+/// products' magnitudes, where [`mma_v2_tf32`] has 2^-10. Infinities and NaN propagate as in f32. Layouts are those of
 /// [`mma_v2_tf32`].
 #[track_caller]
 pub fn mma_v2_tf32x3(a: Tensor<f32>, b: Tensor<f32>, acc: Tensor<f32>) -> Tensor<f32> {

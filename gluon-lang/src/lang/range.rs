@@ -74,8 +74,7 @@ impl<L: HostInt + HostValue<L::Index>> RangeEnds<L> for L {
     }
 }
 
-/// The indices from `low` below `high`: a `for` over them is a loop of the kernel, which runs as often as the ends say when
-/// the kernel runs. A `for` over anything else is a loop of the host, which unrolls.
+/// The indices from `low` below `high`: a `for` over them is a runtime loop. A `for` over anything else is a host loop, which unrolls.
 #[inline]
 #[track_caller]
 pub fn range<L: RangeEnds<H>, H>(low: L, high: H) -> Range<L::Index> {
@@ -113,8 +112,8 @@ impl<T: Index> Range<T> {
     }
 
     /// The indices `low`, `low + step`, `low + 2 * step` and so on: below `high` where the step is positive, above `high` where it is
-    /// negative, as in Python. A host number of 0 is an error. A step that the kernel computes may have either sign, and where it is 0 the
-    /// loop does not run; one made of the counts of the grid alone, as `num_programs(0)`, is taken to be positive, which costs nothing.
+    /// negative, as in Python. A host number of 0 is an error. A runtime step may have either sign, and the loop does not run if it is 0;
+    /// one computed from `num_programs` alone is assumed to be positive, which saves the test of its sign.
     #[inline]
     #[track_caller]
     pub fn step(mut self, step: impl ScalarOperand<T>) -> Self {

@@ -80,8 +80,8 @@ impl<T: Numeric> Tensor<T> {
 }
 
 impl<T: Element> Tensor<T> {
-    /// All elements along `axis` combined two by two: `x.reduce(0, |a, b| a.max(b))`. The function only computes,
-    /// element by element: it accesses no memory, branches nowhere and changes no layout (TK0034). Where the CTAs of a cluster split the
+    /// All elements along `axis` combined two by two: `x.reduce(0, |a, b| a.max(b))`. The function is elementwise: it accesses no memory,
+    /// has no branches and converts no layouts (TK0034). Where the CTAs of a cluster split the
     /// dimension, each of them has the result, and all must execute this.
     #[inline]
     #[track_caller]

@@ -1,4 +1,4 @@
-//! What one CTA of a cluster writes into another's shared memory without either waiting.
+//! Asynchronous writes into the shared memory of another CTA of the cluster.
 
 use super::mix::ScalarOperand;
 use super::trace::{self, RemoteCore, here};
@@ -23,8 +23,8 @@ impl<T: Element> RemoteSmem<T> {
         }
     }
 
-    /// Writes a tensor of this shape, in any layout in which a thread has 4 bytes that lie together, and continues at once. The
-    /// bytes complete on the barrier in the place of `barrier` in the other CTA, which must [expect](Mbarrier::expect)
+    /// Writes a tensor of this shape, in any layout with 4 contiguous bytes per thread, asynchronously (PTX `st.async`). The bytes
+    /// complete on the mbarrier at the offset of `barrier` in the other CTA, which must [expect](Mbarrier::expect)
     /// them; a thread that waits for it there observes them.
     #[inline]
     #[track_caller]
@@ -42,23 +42,23 @@ impl<T: Element> RemoteCopy<T> {
         self
     }
 
-    /// Only where a condition holds.
+    /// Copies only if a condition holds.
     #[inline]
     pub fn when(mut self, condition: Scalar<bool>) -> Self {
         self.core.condition = Some(condition.value());
         self
     }
 
-    /// Copies a tile of this CTA. What the threads stored in it is fenced before. The bytes complete on the barrier in the
-    /// place of `barrier` in the other CTA, which must [expect](Mbarrier::expect) them. Until then the tile must stay as it
-    /// is: the other CTA says when it has them.
+    /// Copies a tile of this CTA. The compiler inserts the proxy fence for earlier stores of the partition. The bytes complete on the
+    /// mbarrier at the offset of `barrier` in the other CTA, which must [expect](Mbarrier::expect) them. The tile must not change until
+    /// the other CTA signals that the phase is complete.
     #[inline]
     #[track_caller]
     pub fn store(self, from: Smem<T>, barrier: Mbarrier) {
         self.reduce_at(TmaReduceOp::Store, from, barrier, here());
     }
 
-    /// Combines a tile of this CTA with what lies there, each step atomic. Completes as a store does.
+    /// Combines a tile of this CTA with the destination, atomically per element. Completes as a store does.
     #[inline]
     #[track_caller]
     pub fn reduce(self, op: TmaReduceOp, from: Smem<T>, barrier: Mbarrier) {

@@ -1,4 +1,4 @@
-//! Scans along one dimension: each element combined with all before it, or with all behind it.
+//! Scans along one dimension: each element combined with all before it, or with all after it.
 //!
 //! A combine function must be associative; it need not be commutative, and gets what the scan combined first on its left.
 //! The order of combination depends on the layout alone, so a scan gives the same bits in every run.

@@ -39,7 +39,7 @@ macro_rules! atomics {
         /// Each as one step for each index, relaxed and among the threads of the CTA: several indices of one place all
         /// count. A barrier stands before what reads the tile.
         impl<T: Element> Indexed<T> {
-            /// Only where this is true.
+            /// Updates only where this is true.
             #[inline]
             pub fn mask(mut self, mask: impl Operand<bool>) -> Self {
                 self.mask = Some(mask.into_raw());
@@ -58,8 +58,8 @@ macro_rules! atomics {
 
                 $(#[$doc])*
                 ///
-                /// Gives what was there before; 0 where the mask is false. Several indices of one place come one after
-                /// the other, in an order that is open: each finds what another left.
+                /// Returns the old value; 0 where the mask is false. Updates of one element by several indices are atomic, in unspecified
+                /// order.
                 #[inline]
                 #[track_caller]
                 pub fn $fetch(self, values: impl Operand<T>) -> Tensor<T> {

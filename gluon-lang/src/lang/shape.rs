@@ -1,4 +1,4 @@
-//! Shapes: nothing here computes.
+//! Shapes and views of tensors.
 
 use super::trace::{self, here};
 use super::{Element, HostInt, IntoDims, Pointers, Scalar, Tensor};
@@ -15,8 +15,7 @@ macro_rules! shape_methods {
                 Self::wrap(trace::expand_dims(self.value(), axis, here()))
             }
 
-            /// Dimensions of 1 repeated until the shape, of the same rank, is reached. The layout stays, and each thread has
-            /// its elements again: nothing moves.
+            /// Dimensions of 1 repeated until the shape, of the same rank, is reached. The layout does not change, and no element moves.
             #[inline]
             #[track_caller]
             pub fn broadcast_to(self, shape: impl IntoDims) -> Self {
@@ -113,9 +112,8 @@ pub fn join<T: Element>(first: Tensor<T>, second: Tensor<T>) -> Tensor<T> {
     first.join(second)
 }
 
-/// Tensors one after the other along dimension `axis`; their shapes are equal elsewhere. No element moves: each thread holds
-/// of the result what it held. The layout is that of the first, whose missing steps along the dimension registers take; the
-/// others must lie as their ranges of it do (TK0001).
+/// The concatenation of tensors along dimension `axis`; their other extents are equal. No element moves between threads. The layout is that of the first, whose missing steps along the dimension registers take; the
+/// others must have the layouts of their ranges of it (TK0001).
 #[inline]
 #[track_caller]
 pub fn cat<T: Element, const N: usize>(parts: [Tensor<T>; N], axis: usize) -> Tensor<T> {

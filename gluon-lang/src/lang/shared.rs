@@ -10,8 +10,8 @@ use layout::{Dims, Layout, SharedLayout};
 impl<T: Element> Smem<T> {
     /// A new tile in shared memory, its elements undefined. The layout covers all dimensions, or all but the first, which
     /// then counts buffers. Rows of a swizzled layout are a whole number of swizzles. A swizzle alone, `Nvmma::B128`, is one of
-    /// the whole matrix, or of each of several buffers. The tile lives until its last use, and its bytes are given to
-    /// others before and after. What lives at a time must fit the shared memory of a CTA (TK0020).
+    /// the whole matrix, or of each of several buffers. The tile is live until its last use, and its bytes are reused by others before
+    /// and after. The tiles that are live at a time must fit the shared memory of a CTA (TK0020).
     #[inline]
     #[track_caller]
     pub fn alloc(shape: impl IntoDims, layout: impl BlockLayout) -> Self {
@@ -56,16 +56,16 @@ impl<T: Element> Smem<T> {
     }
 
     /// Reads all elements into registers, each thread those that `layout` gives it: by vectors as wide as an access can be, or by
-    /// `ldmatrix` where that takes fewer accesses. With `Auto`, what uses the tensor decides its layout. What other threads
-    /// of the partition stored is seen: a barrier is placed where it is needed.
+    /// `ldmatrix` where that takes fewer accesses. With `Auto`, what uses the tensor decides its layout. Stores of other threads of the
+    /// partition are visible: the compiler inserts a CTA barrier where needed.
     #[inline]
     #[track_caller]
     pub fn load(self, layout: impl Into<Layout>) -> Tensor<T> {
         Tensor::wrap(trace::smem_load(self.value(), layout.into(), here()))
     }
 
-    /// Writes a tensor of this shape, in any layout, by vectors as wide as an access can be or by `stmatrix`. What several threads
-    /// hold one of them writes.
+    /// Writes a tensor of this shape, in any layout, by vectors as wide as an access can be or by `stmatrix`. Of replicated elements, one
+    /// thread writes.
     #[inline]
     #[track_caller]
     pub fn store(self, value: Tensor<T>) {
@@ -153,7 +153,7 @@ impl<T: Element> Smem<T> {
         trace::smem_scatter(place, values.into_raw(), here());
     }
 
-    /// Keeps the allocation until here, for readers that the planner does not see.
+    /// Keeps the allocation live until here, for readers that the compiler does not see.
     #[inline]
     #[track_caller]
     pub fn keep_alive(self) {

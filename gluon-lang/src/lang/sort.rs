@@ -1,8 +1,8 @@
-//! Order along one dimension.
+//! Sorts along one dimension.
 //!
 //! Floats are ordered by value, -0 before 0, and NaN beyond the infinity of its sign. The result is the same for every
-//! layout and in every run. Elements that are equal as bits cannot be told apart, so a sort has no order to keep among them; where
-//! they come from is what [`top_k`](Tensor::top_k) tells, the lower coordinate first. The axis has any extent.
+//! layout and in every run. Bit-identical elements are interchangeable, so stability has no meaning for a sort; [`top_k`](Tensor::top_k)
+//! also returns coordinates, the lower one first. The axis has any extent.
 
 use super::trace::{self, here};
 use super::{HostInt, Numeric, Tensor};
@@ -24,7 +24,7 @@ impl<T: Numeric> Tensor<T> {
 
     /// The `k` largest elements along `axis` from the largest down, and their coordinates along it; of equal elements the
     /// one with the lower coordinate comes first. `k` is a power of two, or all of them, and dimension `axis` of the results has that size.
-    /// Few of many take far less than a sort of all. The results stay in the threads that hold the first places: where this
+    /// A small `k` costs far less than a full sort. The results stay in the threads that hold the first places: where this
     /// tensor's layout puts so few elements elsewhere, theirs is a `Linear` one, and where CTAs of a cluster split the
     /// dimension, all of them may hold the results.
     #[inline]

@@ -60,7 +60,7 @@ impl<T: Element> TensorMap<T> {
         trace::shape_of(self.value(), here())
     }
 
-    /// How a block lies in shared memory: the layout of the tiles that it is copied from and to.
+    /// The layout in shared memory of a block: that of the tiles that it is copied from and to.
     #[track_caller]
     pub fn layout(self) -> SharedLayout {
         trace::map_layout(self.value(), here())
@@ -80,7 +80,7 @@ impl<T: Element> TensorMap<T> {
     }
 
     /// The rank of the CTA that loads the part of this one by [`multicast_copies`](TmaCopy::multicast_copies): the first of
-    /// those that have the same. Before it loads again, all of them signal that they have read what was there.
+    /// those that have the same. Before it loads again, all of them must signal that they have read the previous contents.
     #[track_caller]
     pub fn loader(self) -> Scalar<i32> {
         Scalar::wrap(trace::map_loader(self.value(), here()))
@@ -119,8 +119,8 @@ impl<T: Element> TensorMap<T> {
         self.copy().load_at(at, &offsets, to, barrier, here());
     }
 
-    /// Copies a tile of shared memory into the block at `at`; elements outside of the tensor are dropped. What the threads
-    /// stored is fenced before. The copy is a group of its own, which [`tma_store_wait`] waits for.
+    /// Copies a tile of shared memory into the block at `at`; elements outside of the tensor are not written. The compiler inserts the
+    /// proxy fence for earlier stores of the partition. The copy is a bulk group of its own, which [`tma_store_wait`] waits for.
     #[inline]
     #[track_caller]
     pub fn store(self, at: impl Coordinates, from: Smem<T>) {
@@ -151,7 +151,7 @@ impl<T: Element> TensorMap<T> {
         trace::prefetch_map(self.value(), here());
     }
 
-    /// Brings the block at `at` into L2.
+    /// Prefetches the block at `at` into L2.
     #[inline]
     #[track_caller]
     pub fn prefetch(self, at: impl Coordinates) {
@@ -226,7 +226,7 @@ impl<T: Element> TmaCopy<T> {
     }
 }
 
-/// Waits until at most `pending` TMA stores, the newest, are in flight; what the others wrote is visible after it
+/// Waits until at most `pending` TMA stores, the newest, are in flight; the writes of the others are visible after it
 /// (PTX `cp.async.bulk.wait_group`).
 #[inline]
 #[track_caller]
@@ -235,8 +235,7 @@ pub fn tma_store_wait(pending: impl HostInt) {
     trace::tma_store_wait(pending_of(pending, at), false, at);
 }
 
-/// Waits until at most `pending` TMA stores, the newest, still read shared memory; what the others read may
-/// then be written again (PTX `cp.async.bulk.wait_group.read`).
+/// Waits until at most `pending` TMA stores, the newest, still read shared memory; the tiles of the others may then be overwritten (PTX `cp.async.bulk.wait_group.read`).
 #[inline]
 #[track_caller]
 pub fn tma_store_wait_read(pending: impl HostInt) {
@@ -244,7 +243,7 @@ pub fn tma_store_wait_read(pending: impl HostInt) {
     trace::tma_store_wait(pending_of(pending, at), true, at);
 }
 
-/// Makes what the threads stored in shared memory so far visible through the async proxy, to TMA and the tensor cores
+/// Makes earlier stores of the threads to shared memory visible through the async proxy, to TMA and the tensor cores
 /// (PTX `fence.proxy.async`). Within one partition the compiler inserts it where it is needed; where another partition is
 /// signalled, the author writes it: a missing fence is an error (TK0077).
 #[inline]

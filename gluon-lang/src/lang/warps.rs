@@ -1,11 +1,11 @@
-//! Warp specialization: what the kernel's own warps and its workers do at the same time.
+//! Warp specialization: partitions of the kernel's own warps and of worker warps.
 
 use super::HostInt;
 use super::trace::{self, At, here};
 use ir::entity::Region;
 
-/// Specializes warps, at the end of a kernel's own body. The kernel's own warps run `main`, and each worker runs on warps
-/// of its own, which the CTA has besides:
+/// Specializes warps, at the end of a kernel's own body. The kernel's own warps run `main`, and each worker runs on additional warps of
+/// the CTA:
 ///
 /// ```text
 /// warp_specialize()
