@@ -166,17 +166,9 @@ fn a_launch_that_overlaps_another_waits_before_it_touches_the_same() {
         "@%p4 st.global.u32 [%in0], 1;",
     );
     let wait = "griddepcontrol.wait;";
-    check(
-        store,
-        load,
-        Some("which the launch of k before this one writes"),
-    );
-    check(
-        load,
-        store,
-        Some("which the launch of k before this one reads"),
-    );
-    check(store, store, Some("nothing here has waited for its end"));
+    check(store, load, Some("which the previous launch, of k, writes"));
+    check(load, store, Some("which the previous launch, of k, reads"));
+    check(store, store, Some("this launch has not waited for its end"));
     check(load, load, None);
     check(store, "ld.global.u32 %r3, [%in0+128];", None);
     check(store, &format!("{wait} {load}"), None);
@@ -194,7 +186,7 @@ fn a_launch_that_overlaps_another_waits_before_it_touches_the_same() {
     check(
         store,
         &format!("@!%p2 bra $meet; {wait} $meet: {load}"),
-        Some("nothing here has waited for its end"),
+        Some("this launch has not waited for its end"),
     );
     // Smaller accesses than those of the launch before.
     check(

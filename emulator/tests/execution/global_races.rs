@@ -57,7 +57,7 @@ fn an_atomic_for_a_cta_races_with_those_of_others() {
     let text = "@%p1 red.relaxed.cta.global.add.u32 [%in0], 1;";
     races(
         &kernel(text).ctas(2),
-        "the scope of one of the two leaves out the other",
+        "the scope of one of the two does not include the other",
     );
     ordered(&kernel(&text.replace("@%p1", "")));
     ordered(&kernel(&text.replace(".cta.", ".gpu.")).ctas(2));
@@ -139,11 +139,11 @@ fn a_flag_orders_what_was_released_for_who_acquires_it() {
     );
     races(
         &published(STORE, &RAISE.replace("gpu", "cta"), POLL, ""),
-        "the scope of one of the two leaves out the other",
+        "the scope of one of the two does not include the other",
     );
     races(
         &published(STORE, RAISE, &POLL.replace("gpu", "cluster"), ""),
-        "the scope of one of the two leaves out the other",
+        "the scope of one of the two does not include the other",
     );
     // Stored after the release.
     races(

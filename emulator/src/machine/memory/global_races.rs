@@ -111,7 +111,7 @@ fn without_order(
         return in_flight(who, earlier.stamp);
     }
     let (did, did_it) = match (kind.is_write(), kind.is_strong()) {
-        (true, true) => ("changed atomically", "updated it atomically"),
+        (true, true) => ("updated atomically", "updated it atomically"),
         (true, false) => ("wrote", "wrote it"),
         (false, _) => ("read", "read it"),
     };

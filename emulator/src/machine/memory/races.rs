@@ -176,7 +176,7 @@ fn without_order(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
 fn of_warp(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
     let warp = scene.cluster.name(earlier.actor);
     let did = match (earlier.kind.is_write(), earlier.kind.is_strong()) {
-        (true, true) => "changed atomically",
+        (true, true) => "updated atomically",
         (true, false) => "wrote",
         (false, _) => "read",
     };

@@ -58,18 +58,18 @@ fn reference_and_variable(n: i32) {
 #[kernel]
 fn not_in_every_arm(n: i32) {
     let x;
-    if n > 3 { //~ `x` gets no value where the condition of this `if` is false, and is used after it
+    if n > 3 { //~ `x` is not assigned where the condition of this `if` is false, and used after it
         x = n;
     }
     let mut y;
     if n > 3 {
         y = n + x;
-    } else { //~ `y` gets no value in this `else`, and is used after it
+    } else { //~ `y` is not assigned in this `else`, and used after it
         let _ = n + 2;
     }
     y += 1;
     let z;
-    if n > 3 { //~ `z` gets no value in the first arm of this `if`, and is used after it
+    if n > 3 { //~ `z` is not assigned in the first arm of this `if`, and used after it
         let _ = n;
     } else {
         z = y;
@@ -77,11 +77,11 @@ fn not_in_every_arm(n: i32) {
     let w: Scalar<i32>;
     match z + 1 {
         _ if true => w = n,
-        _ => {} //~ `w` gets no value in this arm, and is used after it
+        _ => {} //~ `w` is not assigned in this arm, and used after it
     }
     let mut v = w + w;
     let mut last;
-    for i in range(0, n) { //~ `last` gets no value if this loop has no iteration, and is used after it
+    for i in range(0, n) { //~ `last` is not assigned if this loop has no iteration, and used after it
         last = i;
         v += last;
     }
@@ -93,7 +93,7 @@ fn chained_arms(n: i32) {
     let x;
     if n > 3 {
         x = n;
-    } else if n > 2 { //~ `x` gets no value where the condition of this `if` is false, and is used after it
+    } else if n > 2 { //~ `x` is not assigned where the condition of this `if` is false, and used after it
         x = n + 1;
     }
     let y = x;

@@ -14,7 +14,7 @@ fn loops_in_macros(n: i32) {
     keep! {
         if n.equal_to_three() {} //~ mismatched types
     }
-    assert!(n < 3); //~ the host asserts while it traces
+    assert!(n < 3); //~ a host assertion runs while the kernel is traced
 }
 
 trait Three {
@@ -32,14 +32,14 @@ impl Three for Scalar<i32> {
 #[kernel]
 fn as_if_of_the_host(x: Ptr<i32>, n: i32) {
     let at = arange(0..32, Auto);
-    for i in 0..n { //~ is a range of the host, whose loop unrolls
+    for i in 0..n { //~ is a host range, whose loop unrolls
         let _ = i;
     }
-    let f = n as f32; //~ `as` converts numbers of the host //~ non-primitive cast
-    let first = at[0]; //~ the elements of a tensor have no index
+    let f = n as f32; //~ `as` converts host numbers //~ non-primitive cast
+    let first = at[0]; //~ a tensor cannot be indexed
     let second = x[1]; //~ a pointer cannot be indexed in a kernel
     let tile = Smem::<i32>::alloc([4, 8], Swizzled::plain([1, 0]));
-    let row = tile[n]; //~ a tile of shared memory has no index
+    let row = tile[n]; //~ a tile of shared memory cannot be indexed
 }
 
 /// A `match` that the kernel decides covers all numbers, as one of the host does.

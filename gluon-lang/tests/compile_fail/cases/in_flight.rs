@@ -25,8 +25,8 @@ fn types_that_do_not_meet(a: TensorMap<bf16>, b: TensorMap<f16>) {
 #[kernel]
 fn phases(n: f32) {
     let ready = Mbarrier::alloc(1);
-    ready.wait(n); //~ does not
-    ready.wait(0.5); //~ does not
+    ready.wait(n); //~ is no single
+    ready.wait(0.5); //~ is no single
 }
 
 #[kernel]

@@ -1,13 +1,13 @@
 //! What the macros refuse.
 use tilekit::lang::prelude::*;
 
-#[kernel(wraps = 4)] //~ a kernel says `warps = 4`
+#[kernel(wraps = 4)] //~ expected `warps = 4`
 fn misspelt(x: Ptr<f32>) {}
 
 #[kernel(warps = 4, warps = 8)] //~ `warps` is given twice
 fn twice(x: Ptr<f32>) {}
 
-#[kernel(deny(spils))] //~ what can be denied
+#[kernel(deny(spils))] //~ expected `conversions`
 fn denies(x: Ptr<f32>) {}
 
 #[kernel(instances(<1>))] //~ this kernel is not generic
@@ -19,7 +19,7 @@ fn returns(x: Ptr<f32>) -> i32 { //~ a kernel returns nothing
 }
 
 #[kernel]
-fn borrows<'a>(x: Ptr<f32>) {} //~ a kernel borrows nothing
+fn borrows<'a>(x: Ptr<f32>) {} //~ a kernel has no lifetimes
 
 #[kernel]
 async fn waits(x: Ptr<f32>) {} //~ cannot be `async`
@@ -53,7 +53,7 @@ fn stored_reference(n: i32) {
     let named = Named { r: &mut a }; //~ a `&mut` to `a` cannot be stored
 }
 
-#[case(size(n = [1]))] //~ a case says `sizes
+#[case(size(n = [1]))] //~ expected `sizes
 fn wrong_case() {}
 
 #[case(sizes(n = []))] //~ the size `n` has no value

@@ -6,16 +6,16 @@ fn elements_differ(x: Ptr<f16>, y: Ptr<f32>, n: i32, m: i64) {
     let at = arange(0..32, Auto);
     let a = x.at(at).load();
     let b = y.at(at).load();
-    let c = a + b; //~ Tensor<f32>` does not go together with elements of type
-    let d = a < b; //~ Tensor<f32>` does not go together with elements of type //~ cannot be compared in a kernel
-    let e = n + m; //~ Scalar<i64>` does not go together with elements of type `i32`
-    let f = a * true; //~ `bool` does not go together with elements of type
+    let c = a + b; //~ Tensor<f32>` does not mix with elements of type
+    let d = a < b; //~ Tensor<f32>` does not mix with elements of type //~ cannot be compared in a kernel
+    let e = n + m; //~ Scalar<i64>` does not mix with elements of type `i32`
+    let f = a * true; //~ `bool` does not mix with elements of type
     let g = at * 1.5; //~ `{float}` does not mix with elements of type `i32`
     let h = at.exp(); //~ `i32` is not a float type with arithmetic
     let i = (at > 3).sum(0); //~ there is no arithmetic on `bool` in a kernel
-    let j = at.max(n); //~ does not number a dimension
+    let j = at.max(n); //~ is no dimension
     x.at(at).store(b); //~ Tensor<f32>` does not fit an access of
-    x.at(a).load(); //~ a pointer cannot be moved by
+    x.at(a).load(); //~ is no offset of a pointer
 }
 
 #[kernel]
