@@ -192,6 +192,8 @@ pub enum Verb {
         filters: Vec<String>,
         /// The seed of the schedule on the emulator, which is then the device.
         seed: Option<u64>,
+        /// Do not watch global memory for races on the emulator, which is then the device.
+        no_global: bool,
     },
     /// Time the launches of cases.
     Bench(BenchRequest),
@@ -201,6 +203,8 @@ pub enum Verb {
         filters: Vec<String>,
         /// Schedules under which cases run on the emulator, which is then the device: seeds from 0.
         seeds: Option<u64>,
+        /// Do not watch global memory for races on the emulator, which is then the device.
+        no_global: bool,
     },
     /// Mutate the synchronization of kernels, and report the mutants that no case detects.
     Mutate(MutateRequest),

@@ -220,6 +220,9 @@ pub(crate) struct RunInOrder {
     /// Run on the emulator in this order of warps and asynchronous work; 0 is the plain one [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
+    #[arg(long)]
+    pub(crate) no_global: bool,
 }
 
 #[derive(Debug, Args)]
@@ -229,6 +232,9 @@ pub(crate) struct Test {
     /// Run every case on the emulator in so many orders of warps and asynchronous work: seeds from 0 [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
+    /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
+    #[arg(long)]
+    pub(crate) no_global: bool,
 }
 
 #[derive(Debug, Args)]
@@ -488,10 +494,13 @@ mod tests {
 
     #[test]
     fn sizes_and_devices_are_read() {
-        let Command::Run(RunInOrder { run, seed: None }) =
-            read("x run add -s n=3,1<<4 --device emulator")
-                .expect("a command")
-                .command
+        let Command::Run(RunInOrder {
+            run,
+            seed: None,
+            no_global: true,
+        }) = read("x run add -s n=3,1<<4 --device emulator --no-global")
+            .expect("a command")
+            .command
         else {
             panic!("a run");
         };

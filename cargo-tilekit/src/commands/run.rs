@@ -13,14 +13,30 @@ pub(super) fn run(
     cargo: &CargoOptions,
     terminal: &Terminal,
 ) -> Result<Exit> {
-    let RunInOrder { run, seed } = arguments;
-    let order = order(run, |filters| Verb::Run { filters, seed });
+    let RunInOrder {
+        run,
+        seed,
+        no_global,
+    } = arguments;
+    let order = order(run, |filters| Verb::Run {
+        filters,
+        seed,
+        no_global,
+    });
     drive(order, cargo, terminal)
 }
 
 pub(super) fn test(arguments: Test, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
-    let Test { run, seeds } = arguments;
-    let order = order(run, |filters| Verb::Test { filters, seeds });
+    let Test {
+        run,
+        seeds,
+        no_global,
+    } = arguments;
+    let order = order(run, |filters| Verb::Test {
+        filters,
+        seeds,
+        no_global,
+    });
     drive(order, cargo, terminal)
 }
 

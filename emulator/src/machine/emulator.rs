@@ -31,7 +31,7 @@ pub struct Emulator {
 }
 
 /// Clusters of a cooperative launch up to which races in global memory are watched.
-const WATCHED_CLUSTERS: u64 = 64;
+const WATCHED_CLUSTERS: u64 = 256;
 
 impl Emulator {
     /// A device with 16 GiB of memory; the host's memory is only used as it is touched.
@@ -111,7 +111,7 @@ impl Emulator {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let before = last.take().filter(|_| context.launch.overlaps_previous);
         let checks = context.launch.checks;
-        // All CTAs of a cooperative launch live at once, and after a barrier each of their warps knows of all others: a square of clocks.
+        // All CTAs of a cooperative launch live at once, and each that polls looks at what all of them have released.
         let is_small =
             !context.launch.is_cooperative || context.cluster_count() <= WATCHED_CLUSTERS;
         if checks.races && checks.global && is_small {

@@ -4,6 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::catalog::{Catalog, KernelItem, Overrides, Variant};
 use super::config::Config;
+use super::device::Emulation;
 use super::replaced::Replaced;
 use super::request::{DeviceChoice, OutputOptions, PackagePlace, Request, SizeOverride};
 use super::select::{Selection, near};
@@ -299,9 +300,9 @@ impl Context {
     }
 
     /// The device for a run, introduced.
-    pub(super) fn open_device(&self, seed: Option<u64>) -> Done<Device> {
-        let device = super::device::open(self.device_choice(), seed, &self.speaker)?;
-        super::device::introduce(&device, seed, &self.speaker);
+    pub(super) fn open_device(&self, emulation: Emulation) -> Done<Device> {
+        let device = super::device::open(self.device_choice(), emulation, &self.speaker)?;
+        super::device::introduce(&device, emulation, &self.speaker);
         Ok(device)
     }
 }

@@ -6,35 +6,71 @@ use super::Exit;
 use super::request::DeviceChoice;
 use super::speak::Speaker;
 use crate::device::Device;
+use crate::emulated::{Checks, EmulatorOptions};
 use crate::report::Remark;
+
+/// What is asked of the emulator, which is then the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Emulation {
+    /// The order of warps and asynchronous work.
+    pub(super) seed: Option<u64>,
+    /// Do not watch global memory for races.
+    pub(super) no_global: bool,
+}
+
+impl Emulation {
+    fn is_asked(self) -> bool {
+        self.seed.is_some() || self.no_global
+    }
+
+    fn options(self) -> EmulatorOptions {
+        let usual = EmulatorOptions::default();
+        EmulatorOptions {
+            seed: self.seed.unwrap_or(usual.seed),
+            checks: Checks {
+                global: !self.no_global,
+                ..usual.checks
+            },
+            ..usual
+        }
+    }
+
+    /// Why a GPU cannot do so, and what can.
+    fn refusal(self) -> Remark {
+        let Some(seed) = self.seed else {
+            let text = "a GPU does not watch global memory; there is nothing that `--no-global` could switch off";
+            return Remark::error(text).with_help("leave out `--no-global`, or `--device cuda`");
+        };
+        let text = format!("a GPU schedules warps itself; there is no seed {seed}");
+        Remark::error(text).with_help("use `--device emulator`, which schedules them by the seed")
+    }
+}
 
 /// The chosen device.
 ///
 /// # Errors
-/// No GPU that can be used where one was requested.
-///
-/// A seed is an order of warps, which only the emulator knows.
+/// No GPU that can be used where one was requested, or a GPU where the emulator was asked for something.
 pub(super) fn open(
     choice: DeviceChoice,
-    seed: Option<u64>,
+    emulation: Emulation,
     speaker: &Speaker,
 ) -> Result<Device, Exit> {
-    match (choice, seed) {
-        (DeviceChoice::Cuda, Some(seed)) => {
-            let text = format!("a GPU schedules warps itself; there is no seed {seed}");
-            let help = "use `--device emulator`, which schedules them by the seed";
-            speaker.failure(&Remark::error(text).with_help(help));
+    match choice {
+        DeviceChoice::Cuda if emulation.is_asked() => {
+            speaker.failure(&emulation.refusal());
             Err(Exit::Usage)
         }
-        (_, Some(seed)) => Ok(Device::emulator_with_seed(seed)),
-        (DeviceChoice::Auto, None) => Ok(Device::auto()),
-        (DeviceChoice::Emulator, None) => Ok(Device::emulator()),
-        (DeviceChoice::Cuda, None) => Device::cuda(0).map_err(|error| speaker.error("", &error)),
+        DeviceChoice::Cuda => Device::cuda(0).map_err(|error| speaker.error("", &error)),
+        DeviceChoice::Auto if !emulation.is_asked() => Ok(Device::auto()),
+        DeviceChoice::Auto | DeviceChoice::Emulator => {
+            Ok(Device::emulator_with(emulation.options()))
+        }
     }
 }
 
 /// The first line of a run: on what, and why not on a GPU.
-pub(super) fn introduce(device: &Device, seed: Option<u64>, speaker: &Speaker) {
+pub(super) fn introduce(device: &Device, emulation: Emulation, speaker: &Speaker) {
+    let Emulation { seed, no_global } = emulation;
     let facts = device.facts();
     let why = device.why_emulator().map(|error| {
         let text = error.to_string();
@@ -49,9 +85,14 @@ pub(super) fn introduce(device: &Device, seed: Option<u64>, speaker: &Speaker) {
         )
     } else {
         let order = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
+        let watch = if no_global {
+            ", global memory not watched"
+        } else {
+            ""
+        };
         let reason = why.as_ref().map_or("as asked", |why| why.as_str());
         format!(
-            "device: emulator on {} CPU threads{order} ({reason})\n",
+            "device: emulator on {} CPU threads{order}{watch} ({reason})\n",
             facts.multiprocessors
         )
     };
@@ -59,6 +100,7 @@ pub(super) fn introduce(device: &Device, seed: Option<u64>, speaker: &Speaker) {
         json!({
             "reason": "tilekit-device", "device": short_name(device), "name": facts.name,
             "multiprocessors": facts.multiprocessors, "why_emulator": why, "seed": seed,
+            "watches_global": !device.is_cuda() && !no_global,
         })
     });
 }

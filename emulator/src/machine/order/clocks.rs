@@ -2,12 +2,10 @@
 
 use super::actor::ActorId;
 use super::clock::Clock;
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::Arc;
+use super::tree::{Lattice, Tree};
 
 /// The clocks of a warp, or those that a barrier carries: each at most the one before.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
     /// What happens before, whatever its writes look like: reads are over, arrivals are counted. Relaxed arrivals and copies
     /// carry it too.
@@ -23,15 +21,15 @@ pub(crate) struct Clocks {
 }
 
 /// Clocks of other clusters, and whether earlier launches have ended. Most kernels have none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Foreign(Option<Arc<Known>>);
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Foreign {
     /// The launches that this one overlaps have ended, and what they wrote is visible.
     launches_ended: bool,
     /// Without what each of them knows of others: that is listed here too.
-    clusters: BTreeMap<u32, Clocks>,
+    clusters: Tree<Clocks>,
+    /// What was known of them at the last `fence.proxy.async`: visible writes that are visible through the async proxy too, besides those
+    /// that the clusters fenced themselves.
+    fenced: Tree<Clocks>,
 }
 
 impl Clocks {
@@ -63,76 +61,80 @@ impl Clocks {
     /// The same for global memory, which other clusters write too.
     pub(crate) fn fence_async_global(&mut self) {
         self.visible_async_global.join(&self.visible);
-        if let Some(known) = &mut self.foreign.0 {
-            for clocks in Arc::make_mut(known).clusters.values_mut() {
-                clocks.visible_async_global.join(&clocks.visible);
-            }
-        }
+        self.foreign.fenced = self.foreign.clusters.clone();
     }
 
     /// What a warp of `cluster` releases to the device: all that it knows.
     pub(crate) fn released(&self, cluster: u32) -> Foreign {
-        let mut known = self.foreign.0.as_deref().cloned().unwrap_or_default();
         let own = Self {
             foreign: Foreign::default(),
             ..self.clone()
         };
-        known.clusters.insert(cluster, own);
-        Foreign(Some(Arc::new(known)))
+        Foreign {
+            clusters: self.foreign.clusters.with(cluster, own),
+            ..self.foreign.clone()
+        }
     }
 
     /// A warp of `cluster` acquires what another one has released.
     pub(crate) fn acquire(&mut self, released: &Foreign, cluster: u32) {
-        let Some(known) = &released.0 else { return };
-        if let Some(own) = known.clusters.get(&cluster) {
+        if let Some(own) = released.clusters.get(cluster) {
             self.join_own(own);
+        }
+        if let Some(own) = released.fenced.get(cluster) {
+            self.visible_async_global.join(&own.visible);
         }
         self.foreign.join(released);
     }
 
     /// `griddepcontrol.wait`
     pub(crate) fn wait_for_launches(&mut self) {
-        let known = self.foreign.0.get_or_insert_default();
-        if !known.launches_ended {
-            Arc::make_mut(known).launches_ended = true;
-        }
+        self.foreign.launches_ended = true;
+    }
+}
+
+/// Those of the own cluster, without what lies outside.
+impl Lattice for Clocks {
+    fn covers(&self, other: &Self) -> bool {
+        self.ordered.covers(&other.ordered)
+            && self.visible.covers(&other.visible)
+            && self.visible_async.covers(&other.visible_async)
+            && self
+                .visible_async_global
+                .covers(&other.visible_async_global)
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.join_own(other);
     }
 }
 
 impl Foreign {
     /// The clocks of a cluster that is not the own one.
     pub(crate) fn of(&self, cluster: u32) -> Option<&Clocks> {
-        self.0.as_ref()?.clusters.get(&cluster)
+        self.clusters.get(cluster)
+    }
+
+    /// Does a fence of who knows this make a write of another cluster visible through the async proxy?
+    pub(crate) fn fences(&self, cluster: u32, actor: ActorId, epoch: u32) -> bool {
+        let fenced = self.fenced.get(cluster);
+        fenced.is_some_and(|clocks| clocks.visible.includes(actor, epoch))
     }
 
     /// The launches that this one overlaps have ended.
     pub(crate) fn launches_ended(&self) -> bool {
-        self.0.as_ref().is_some_and(|known| known.launches_ended)
+        self.launches_ended
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.clusters.is_empty() && !self.launches_ended
     }
 
     /// The least upper bound of both.
     pub(crate) fn join(&mut self, other: &Self) {
-        let Some(theirs) = &other.0 else { return };
-        let Some(mine) = &mut self.0 else {
-            self.0 = Some(Arc::clone(theirs));
-            return;
-        };
-        // All warps of a CTA have the same one after a barrier.
-        if Arc::ptr_eq(mine, theirs) {
-            return;
-        }
-        let known = Arc::make_mut(mine);
-        known.launches_ended |= theirs.launches_ended;
-        for (&cluster, clocks) in &theirs.clusters {
-            match known.clusters.entry(cluster) {
-                Entry::Occupied(mut entry) => entry.get_mut().join_own(clocks),
-                Entry::Vacant(entry) => drop(entry.insert(clocks.clone())),
-            }
-        }
+        self.launches_ended |= other.launches_ended;
+        self.clusters.join(&other.clusters);
+        self.fenced.join(&other.fenced);
     }
 }
 
@@ -171,8 +173,49 @@ mod tests {
         assert!(known.visible.includes(writer, 4) && !known.visible.includes(writer, 5));
         assert!(!known.visible_async_global.includes(writer, 1));
         reader.fence_async_global();
-        let known = reader.foreign.of(3).unwrap();
-        assert!(known.visible_async_global.includes(writer, 4));
+        assert!(reader.foreign.fences(3, writer, 4) && !reader.foreign.fences(3, writer, 5));
+    }
+
+    #[test]
+    fn a_fence_of_another_cluster_is_handed_on_with_what_it_fenced() {
+        let writer = ActorId::new(WRITER);
+        for fenced in [true, false] {
+            let mut between = Clocks::default();
+            between.acquire(&at_epoch(4).released(3), 5);
+            if fenced {
+                between.fence_async_global();
+            }
+            // What it acquires after its fence is not fenced.
+            between.acquire(&at_epoch(9).released(3), 5);
+            let released = between.released(5);
+            let mut third = Clocks::default();
+            third.acquire(&released, 8);
+            assert_eq!(third.foreign.fences(3, writer, 4), fenced);
+            assert!(!third.foreign.fences(3, writer, 5));
+            let mut first = Clocks::default();
+            first.acquire(&released, 3);
+            assert_eq!(first.visible_async_global.includes(writer, 4), fenced);
+            assert!(!first.visible_async_global.includes(writer, 5));
+        }
+    }
+
+    #[test]
+    fn after_a_barrier_of_the_grid_all_clusters_share_what_they_know() {
+        const CLUSTERS: u32 = 300;
+        let mut each: Vec<Clocks> = (0..CLUSTERS).map(|_| Clocks::default()).collect();
+        for step in 1..4 {
+            let mut word = Foreign::default();
+            for (cluster, clocks) in (0..).zip(&mut each) {
+                clocks.advance(ActorId::new(0), step);
+                word.join(&clocks.released(cluster));
+            }
+            for (cluster, clocks) in (0..).zip(&mut each) {
+                clocks.acquire(&word, cluster);
+                assert!(clocks.foreign.clusters.is_shared_with(&word.clusters));
+                let other = clocks.foreign.of((cluster + 7) % CLUSTERS).unwrap();
+                assert!(other.visible.includes(ActorId::new(0), step));
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!   products     those of a warpgroup, in the order of issue: reads of their operands
 //!   bulk groups  those that a thread has committed: reads of what it stores
 //! clocks       for each actor an epoch: what happens before, what is visible, what is visible through the async proxy
-//!   foreign      the same of other clusters, which a warp acquires through global memory
+//!   foreign      the same of other clusters, which a warp acquires through global memory; warps share what they know alike
 //! releases     what strong writes and fences have published at an address of global memory, and for which scope
 //! shadow       for each granule of shared memory: its last write, and the accesses since that do not conflict
 //! global       the same of global memory, for all clusters of a launch and the launches that it overlaps
@@ -32,6 +32,7 @@ mod releases;
 mod sets;
 mod shadow;
 mod stamp;
+mod tree;
 
 pub(crate) use actor::{Actor, ActorId, Actors, MbarrierId};
 pub(crate) use clock::Clock;

@@ -10,7 +10,7 @@ use crate::device::{Device, DeviceFacts};
 use crate::error::Error;
 use crate::harness::catalog::{CaseItem, Catalog, RunItem};
 use crate::harness::context::{Context, Done};
-use crate::harness::device::short_name;
+use crate::harness::device::{Emulation, short_name};
 use crate::harness::replaced::Replaced;
 use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict, count};
@@ -183,17 +183,18 @@ impl Passed {
 pub(in crate::harness) fn run(
     context: &mut Context,
     filters: &[String],
-    seed: Option<u64>,
+    (seed, no_global): (Option<u64>, bool),
 ) -> Done {
     let catalog = context.catalog()?;
     let replaced = context.replaced()?;
-    run_cases(context, &catalog, filters, &replaced, seed).map(Verdict::exit)
+    let emulation = Emulation { seed, no_global };
+    run_cases(context, &catalog, filters, &replaced, emulation).map(Verdict::exit)
 }
 
 pub(in crate::harness) fn test(
     context: &mut Context,
     filters: &[String],
-    seeds: Option<u64>,
+    (seeds, no_global): (Option<u64>, bool),
 ) -> Done {
     let catalog = context.catalog()?;
     let compiler = Compiler::default();
@@ -209,7 +210,8 @@ pub(in crate::harness) fn test(
     };
     for seed in orders {
         let replaced = Replaced::default();
-        verdict.note(run_cases(context, &catalog, filters, &replaced, seed)?.exit());
+        let emulation = Emulation { seed, no_global };
+        verdict.note(run_cases(context, &catalog, filters, &replaced, emulation)?.exit());
     }
     Ok(verdict.exit())
 }
@@ -219,7 +221,7 @@ fn run_cases(
     catalog: &Catalog,
     filters: &[String],
     replaced: &Replaced,
-    seed: Option<u64>,
+    emulation: Emulation,
 ) -> Done<Verdict> {
     let selection = Selection::new(filters, catalog);
     let all = catalog
@@ -228,7 +230,7 @@ fn run_cases(
         .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
     let selected = all.filter(|(case, run)| selection.run(case, run)).collect();
     let selected: Vec<(&CaseItem, &RunItem)> = context.expect_some(selected, filters, catalog)?;
-    let device = context.open_device(seed)?;
+    let device = context.open_device(emulation)?;
     let limit = context.tensor_limit(&device);
     let runner = Runner::new(&device, Context::compiler(replaced), limit);
     let table = Table::new(&selected);
@@ -252,7 +254,7 @@ fn run_cases(
     }
     speaker.end();
     tally.summarise(started.elapsed(), speaker);
-    if let Some(seed) = seed.filter(|_| tally.failed > 0) {
+    if let Some(seed) = emulation.seed.filter(|_| tally.failed > 0) {
         let text = format!(
             "`cargo tilekit run --seed {seed}` and the case's name run a failed case in the same order"
         );

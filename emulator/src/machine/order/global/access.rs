@@ -72,6 +72,14 @@ impl GlobalAccess<'_> {
         known.is_some_and(|clocks| clock(clocks).includes(stamp.actor, stamp.epoch))
     }
 
+    /// Does `fence.proxy.async`, of the writer or of who is ordered after it, stand between an earlier write and this access?
+    fn is_fenced(&self, write: &GlobalStamp) -> bool {
+        let (cluster, Stamp { actor, epoch, .. }) = (write.from.cluster, write.stamp);
+        let by_another = || self.clocks.foreign.fences(cluster, actor, epoch);
+        self.follows(write, |clocks| &clocks.visible_async_global)
+            || write.launch == self.stamp.launch && by_another()
+    }
+
     /// CTAs of a cluster that hold copies of a tile store all of them: the same value, by one instruction.
     fn stores_a_copy(&self, write: &GlobalStamp) -> bool {
         let new = &self.stamp;
@@ -97,7 +105,7 @@ impl GlobalAccess<'_> {
         let crosses_proxies = mine.is_async() && !mine.reads_map() && !theirs.is_async();
         let missing = if !self.follows(write, clock) {
             Missing::Order
-        } else if crosses_proxies && !self.follows(write, |clocks| &clocks.visible_async_global) {
+        } else if crosses_proxies && !self.is_fenced(write) {
             Missing::Fence
         } else {
             return Ok(());

@@ -14,6 +14,7 @@ use crate::case::BenchOptions;
 use crate::harness::Exit;
 use crate::harness::catalog::{CaseItem, RunItem};
 use crate::harness::context::{Context, Done};
+use crate::harness::device::Emulation;
 use crate::harness::request::{BenchRequest, DeviceChoice};
 use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict};
@@ -36,7 +37,7 @@ pub(in crate::harness) fn bench(context: &mut Context, request: &BenchRequest) -
         // What cannot be written is said before the minutes of timing, not after.
         append(path, "", &context.speaker)?;
     }
-    let device = context.open_device(None)?;
+    let device = context.open_device(Emulation::default())?;
     if !device.is_cuda() && context.device_choice() != DeviceChoice::Emulator {
         let text = "these are times of the emulator, not of a GPU";
         context.speaker.remark(&Remark::warning(text));
