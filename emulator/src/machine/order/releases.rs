@@ -288,6 +288,73 @@ mod tests {
     }
 
     #[test]
+    fn a_warp_that_polls_acquires_each_release_anew() {
+        let reader = ELSEWHERE;
+        let (mut clocks, mut fences) = (Clocks::default(), Fences::default());
+        let mut releases = Releases::default();
+        let other = Place { cluster: 9, cta: 0 };
+        let nothing = (&Clocks::default(), &Fences::default());
+        releases.write((releasing(Scope::Gpu), other), true, nothing);
+        let by = (acquiring(Scope::Gpu), reader);
+        releases.read(by, &mut clocks, &mut fences);
+        assert!(!knows(&clocks, reader));
+        let written = (&written(), &Fences::default());
+        releases.write((releasing(Scope::Gpu), WRITER), true, written);
+        releases.read(by, &mut clocks, &mut fences);
+        assert!(knows(&clocks, reader));
+        // What was acquired at one address says nothing of another.
+        let elsewhere = after(releasing(Scope::Gpu), &Fences::default());
+        let mut third = Clocks::default();
+        elsewhere.read(by, &mut third, &mut fences);
+        assert!(knows(&third, reader));
+    }
+
+    #[test]
+    fn a_later_release_of_a_cta_adds_to_its_first() {
+        let mut releases = after(releasing(Scope::Gpu), &Fences::default());
+        let nothing = (&Clocks::default(), &Fences::default());
+        releases.write((releasing(Scope::Gpu), WRITER), true, nothing);
+        let (mut clocks, mut fences) = (Clocks::default(), Fences::default());
+        releases.read((strong(Scope::Gpu), ELSEWHERE), &mut clocks, &mut fences);
+        fences.acquire(&mut clocks, ELSEWHERE, Scope::Gpu);
+        assert!(knows(&clocks, ELSEWHERE));
+    }
+
+    #[test]
+    fn a_narrow_fence_leaves_what_a_wide_one_must_acquire() {
+        let releases = after(releasing(Scope::Gpu), &Fences::default());
+        let (mut clocks, mut fences) = (Clocks::default(), Fences::default());
+        releases.read((strong(Scope::Gpu), ELSEWHERE), &mut clocks, &mut fences);
+        fences.acquire(&mut clocks, ELSEWHERE, Scope::Cta);
+        assert!(!knows(&clocks, ELSEWHERE));
+        fences.acquire(&mut clocks, ELSEWHERE, Scope::Gpu);
+        assert!(knows(&clocks, ELSEWHERE));
+    }
+
+    #[test]
+    fn what_comes_after_a_wide_fence_is_not_released_by_it() {
+        let mut fences = Fences::default();
+        fences.release(&Clocks::default(), WRITER, Scope::Gpu);
+        fences.release(&written(), WRITER, Scope::Cta);
+        let releases = after(strong(Scope::Gpu), &fences);
+        assert!(!read(&releases, (acquiring(Scope::Gpu), ELSEWHERE)));
+        assert!(read(&releases, (acquiring(Scope::Gpu), WRITER)));
+    }
+
+    #[test]
+    fn a_store_of_one_address_hides_what_fences_released_there() {
+        let mut fences = Fences::default();
+        fences.release(&written(), WRITER, Scope::Gpu);
+        let mut releases = after(strong(Scope::Gpu), &fences);
+        assert!(read(&releases, (acquiring(Scope::Gpu), ELSEWHERE)));
+        let nothing = (&Clocks::default(), &Fences::default());
+        releases.write((strong(Scope::Gpu), ELSEWHERE), false, nothing);
+        let third = Place { cluster: 9, cta: 0 };
+        assert!(!read(&releases, (acquiring(Scope::Gpu), third)));
+        assert!(!read(&releases, (strong(Scope::Gpu), third)));
+    }
+
+    #[test]
     fn a_read_modify_write_continues_a_release_and_a_store_hides_it() {
         for reads in [true, false] {
             let mut releases = after(releasing(Scope::Gpu), &Fences::default());

@@ -116,3 +116,125 @@ fn covers(new: &Stamp, old: &Stamp, clocks: &Clocks) -> bool {
             && (!old.kind.is_write() || clocks.visible.includes(old.actor, old.epoch));
     old.kind == new.kind && follows
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamp(actor: usize, kind: Kind) -> Stamp {
+        Stamp {
+            epoch: 1,
+            step: 0,
+            actor: ActorId::new(actor),
+            kind,
+        }
+    }
+
+    /// A warp that is ordered after some actors, of which it sees the writes of a part.
+    fn knowing(ordered: &[usize], visible: &[usize]) -> Clocks {
+        let mut clocks = Clocks::default();
+        for &actor in ordered {
+            clocks.ordered.advance(ActorId::new(actor), 1);
+        }
+        for &actor in visible {
+            clocks.visible.advance(ActorId::new(actor), 1);
+        }
+        clocks
+    }
+
+    /// The first actor accesses, then the second, who knows what is said. What is found by a third access, which knows the second actor alone?
+    #[track_caller]
+    fn check(first: Kind, (second, known): (Kind, &Clocks), third: Kind, races: bool) {
+        let mut sets = Sets::default();
+        let one = sets.with(EMPTY, stamp(1, first), &Clocks::default());
+        let both = sets.with(one, stamp(2, second), known);
+        let last = knowing(&[2], &[2]);
+        let found = sets.conflict(both, third, &last);
+        let expected = races.then(|| stamp(1, first));
+        assert_eq!(found, expected, "{first:?} {second:?} {third:?}");
+    }
+
+    #[test]
+    fn an_access_is_forgotten_when_a_later_one_of_its_kind_is_ordered_after_it() {
+        let known = knowing(&[1], &[1]);
+        check(Kind::READ, (Kind::READ, &known), Kind::WRITE, false);
+        let strong = Kind::STRONG_WRITE;
+        check(strong, (strong, &known), Kind::WRITE, false);
+    }
+
+    #[test]
+    fn an_access_that_is_not_ordered_before_the_next_is_remembered() {
+        let known = knowing(&[], &[]);
+        check(Kind::READ, (Kind::READ, &known), Kind::WRITE, true);
+        let strong = Kind::STRONG_WRITE;
+        check(strong, (strong, &known), Kind::READ, true);
+    }
+
+    #[test]
+    fn a_weak_read_is_remembered_behind_a_strong_one() {
+        let known = knowing(&[1], &[1]);
+        check(
+            Kind::READ,
+            (Kind::STRONG_READ, &known),
+            Kind::STRONG_WRITE,
+            true,
+        );
+        check(
+            Kind::STRONG_WRITE,
+            (Kind::STRONG_READ, &known),
+            Kind::READ,
+            true,
+        );
+    }
+
+    #[test]
+    fn a_write_that_is_ordered_and_not_visible_is_remembered() {
+        let known = knowing(&[1], &[]);
+        let strong = Kind::STRONG_WRITE;
+        check(strong, (strong, &known), Kind::READ, true);
+        // Of a read, order is all.
+        check(Kind::READ, (Kind::READ, &known), Kind::WRITE, false);
+    }
+
+    #[test]
+    fn asynchronous_work_does_not_carry_what_happened_before_its_issue() {
+        let known = knowing(&[1], &[1]);
+        let read = Kind::ASYNC_READ;
+        check(read, (read, &known), Kind::WRITE, true);
+        let reduction = Kind::ASYNC_REDUCTION;
+        check(reduction, (reduction, &known), Kind::WRITE, true);
+    }
+
+    #[test]
+    fn a_write_is_missed_until_it_is_visible() {
+        let mut sets = Sets::default();
+        let one = sets.with(EMPTY, stamp(1, Kind::STRONG_WRITE), &Clocks::default());
+        let ordered = knowing(&[1], &[]);
+        assert!(sets.conflict(one, Kind::READ, &ordered).is_some());
+        let visible = knowing(&[1], &[1]);
+        assert!(sets.conflict(one, Kind::READ, &visible).is_none());
+    }
+
+    #[test]
+    fn sets_in_use_survive_when_others_are_thrown_away() {
+        let mut sets = Sets::default();
+        let unused = sets.with(EMPTY, stamp(3, Kind::READ), &Clocks::default());
+        let mut used = [
+            sets.with(EMPTY, stamp(1, Kind::READ), &Clocks::default()),
+            sets.with(unused, stamp(2, Kind::READ), &Clocks::default()),
+            EMPTY,
+        ];
+        sets.keep(used.iter_mut());
+        assert_eq!(sets.len(), 3);
+        let nothing = Clocks::default();
+        let actors = used.map(|id| {
+            let found = sets.conflict(id, Kind::WRITE, &nothing);
+            found.map(|stamp| stamp.actor.index())
+        });
+        assert_eq!(actors, [Some(1), Some(3), None]);
+        // Numbers are given anew: what an access led to before means nothing now.
+        let next = sets.with(EMPTY, stamp(3, Kind::READ), &Clocks::default());
+        let found = sets.conflict(next, Kind::WRITE, &nothing);
+        assert_eq!(found.map(|stamp| stamp.actor.index()), Some(3));
+    }
+}

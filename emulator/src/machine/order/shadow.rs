@@ -278,6 +278,42 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_is_over_may_be_overwritten_and_not_read_before_it_is_visible() {
+        let mut shadow = Shadow::new(64, 2);
+        shadow.complete((0, 16), stamp(5, 3, Kind::ASYNC_WRITE));
+        let mut clocks = Clocks::default();
+        clocks.ordered.advance(ActorId::new(5), 3);
+        let access = |shadow: &mut Shadow, at: usize, kind, clocks: &Clocks| {
+            let mut marker = shadow.begin(stamp(1, 1, kind));
+            let marked = shadow.mark(&mut marker, (at, 4), clocks);
+            marked.err().map(|conflict| conflict.missing)
+        };
+        assert_eq!(
+            access(&mut shadow, 0, Kind::READ, &clocks),
+            Some(Missing::Order)
+        );
+        assert_eq!(access(&mut shadow, 4, Kind::ASYNC_WRITE, &clocks), None);
+        assert_eq!(access(&mut shadow, 8, Kind::WRITE, &clocks), None);
+        assert_eq!(
+            access(&mut shadow, 12, Kind::WRITE, &Clocks::default()),
+            Some(Missing::Order)
+        );
+        clocks.visible.advance(ActorId::new(5), 3);
+        let mut again = Shadow::new(64, 2);
+        again.complete((0, 16), stamp(5, 3, Kind::ASYNC_WRITE));
+        assert_eq!(access(&mut again, 12, Kind::READ, &clocks), None);
+    }
+
+    #[test]
+    fn a_write_is_remembered_behind_reads_that_are_ordered_after_it() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.access(FIRST, (0, 8), Kind::WRITE), None);
+        assert_eq!(bench.access(FIRST, (0, 8), Kind::READ), None);
+        let found = bench.access(SECOND, (4, 4), Kind::READ);
+        assert_eq!(found, Some(stamp(FIRST, 1, Kind::WRITE)));
+    }
+
+    #[test]
     fn generic_writes_need_a_fence_before_async_reads() {
         let mut bench = Bench::new();
         bench.access(FIRST, (0, 4), Kind::WRITE);

@@ -141,3 +141,78 @@ impl Area {
 fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::order::stamp::{Kind, Stamp};
+    use crate::machine::order::{ActorId, Clocks, Fences, Place};
+    use ptx::Scope;
+
+    fn access(shadow: &GlobalShadow, cluster: u32, kind: Kind, range: Range) -> bool {
+        let stamp = GlobalStamp {
+            launch: shadow.launch,
+            from: Place { cluster, cta: 0 },
+            warp: 0,
+            scope: Scope::Gpu,
+            stamp: Stamp {
+                epoch: 1,
+                step: 0,
+                actor: ActorId::new(0),
+                kind,
+            },
+        };
+        let access = GlobalAccess {
+            stamp,
+            repeats: false,
+            clocks: &Clocks::default(),
+        };
+        let ranges = std::iter::once(range);
+        shadow.access(0, ranges, &access).is_err()
+    }
+
+    #[test]
+    fn an_access_over_two_shards_is_remembered_in_both() {
+        let shadow = GlobalShadow::new(std::iter::once((0, 1 << 17)), 2, None);
+        assert!(!access(&shadow, 1, Kind::WRITE, (SHARD_BYTES - 8, 16)));
+        assert!(access(&shadow, 2, Kind::READ, (SHARD_BYTES - 8, 4)));
+        assert!(access(&shadow, 2, Kind::READ, (SHARD_BYTES + 4, 4)));
+        assert!(!access(&shadow, 2, Kind::READ, (SHARD_BYTES + 8, 4)));
+    }
+
+    #[test]
+    fn a_launch_that_overlaps_another_finds_what_that_one_accessed() {
+        let allocations = || std::iter::once((256, 1 << 16));
+        let first = GlobalShadow::new(allocations(), 2, None);
+        assert!(!access(&first, 1, Kind::WRITE, (8, 4)));
+        let second = GlobalShadow::new(allocations(), 0, Some(&first));
+        assert!(access(&second, 1, Kind::READ, (11, 1)));
+        assert!(!access(&second, 1, Kind::READ, (12, 1)));
+        let alone = GlobalShadow::new(allocations(), 0, None);
+        assert!(!access(&alone, 1, Kind::READ, (11, 1)));
+    }
+
+    #[test]
+    fn each_address_has_releases_of_its_own() {
+        let shadow = GlobalShadow::new(std::iter::empty(), 2, None);
+        // More addresses than stripes: some share a lock.
+        for address in (0..4 * STRIPES as u64).map(|word| word * 4) {
+            let is_new = shadow.with_releases(address, |releases| {
+                let strong = crate::program::Strong {
+                    scope: Scope::Gpu,
+                    acquires: true,
+                    releases: true,
+                };
+                let place = Place::default();
+                let mut reader = Clocks::default();
+                releases.read((strong, place), &mut reader, &mut Fences::default());
+                let mut writer = Clocks::default();
+                writer.advance(ActorId::new(0), 1);
+                let fences = Fences::default();
+                releases.write((strong, place), true, (&writer, &fences));
+                !reader.visible.includes(ActorId::new(0), 1)
+            });
+            assert!(is_new, "{address:#x}");
+        }
+    }
+}
