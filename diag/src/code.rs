@@ -65,7 +65,7 @@ codes! {
     ConstantRange = "TK0018", "constant-range",
         "A host constant does not fit the element type it is used with, or divides by 0.";
     TooLarge = "TK0019", "too-large",
-        "A tensor, a parameter list or a launch exceeds a limit of the language or the hardware. The message states the limit.";
+        "A tensor, a parameter list, a launch or the depth of calls exceeds a limit of the language or the hardware. The message states the limit.";
     SharedOverflow = "TK0020", "shared-overflow",
         "The kernel needs more shared memory than a CTA can have: {cta.shared_bytes} bytes ({cta.shared_bytes:KiB}) on `{arch}`, or its share where `min_ctas_per_sm` wants several CTAs on an SM.";
     NotUniform = "TK0021", "not-uniform",

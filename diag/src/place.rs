@@ -29,10 +29,23 @@ pub struct Call {
     pub column: u32,
 }
 
+impl Place {
+    /// The calls, innermost first, each once: a function that calls itself does so at one place.
+    pub fn distinct_calls(&self) -> Vec<&Call> {
+        let mut calls: Vec<&Call> = Vec::new();
+        for call in &self.calls {
+            if !calls.contains(&call) {
+                calls.push(call);
+            }
+        }
+        calls
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)?;
-        for call in &self.calls {
+        for call in self.distinct_calls() {
             let Call {
                 function,
                 file,

@@ -109,6 +109,42 @@ fn names_the_place_of_a_mistake() {
     );
 }
 
+#[track_caller]
+fn check_help(from: &str, to: &str, expected: &str) {
+    let text = KERNEL.replacen(from, to, 1);
+    assert_ne!(text, KERNEL, "the edit must change the text");
+    let error = parse("scale.tile", &text).expect_err("the text is wrong");
+    assert!(error.help.contains(expected), "{error}: {}", error.help);
+}
+
+#[test]
+fn every_mistake_comes_with_a_help() {
+    check_help("= splat %n", "= splot %n", "did you mean `splat`?");
+    check_help("= splat %n", "= frobnicate %n", "an instruction is `%sum =");
+    check_help("ptr_add %3, %i", "ptr_add %3, %in", "did you mean `%i`?");
+    check_help(
+        "512xi32, #blocked>\n  %2",
+        "512xi32, #bloc>\n  %2",
+        "there is `#blocked`",
+    );
+    check_help(
+        "512xi32, #blocked>\n  %2",
+        "512xi32, #block>\n  %2",
+        "did you mean `#blocked`?",
+    );
+    check_help("{op=lt}", "{op=less}", "an instruction is `%sum =");
+    check_help("warps(4)", "wraps(4)", "stand `warps(4)`");
+    check_help("kernel @", "kernal @", "a file has lines of layouts");
+    check_help(
+        "#blocked = Blocked",
+        "#blocked = Bloked",
+        "a line of a layout is",
+    );
+    check_help("%n: i32", "%n; i32", "names begin with `%`");
+    check_help("%n: i32", "%n: i33", "a type is an element");
+    check_help("%n: i32", "n: i32", "a parameter is `%x");
+}
+
 #[test]
 fn verifier_sees_scopes_terminators_and_stages() {
     #[track_caller]

@@ -59,9 +59,9 @@ impl EntryShape {
     }
 
     fn check_grid(&self, grid: Grid, target: &Target) -> Result<()> {
-        grid.check(&self.name, target)?;
+        let counts = grid.check(&self.name, target)?;
         for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
-            let (count, cluster) = (grid.0[at], self.cluster[at]);
+            let (count, cluster) = (counts[at], self.cluster[at]);
             if !count.is_multiple_of(cluster) {
                 return Err(Error::ClusterGrid {
                     kernel: self.name.clone(),

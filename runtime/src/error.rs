@@ -64,7 +64,7 @@ pub enum Error {
         /// `x`, `y` or `z`.
         axis: &'static str,
         /// CTAs requested along it.
-        count: u32,
+        count: i64,
         /// The most that there can be.
         limit: u32,
     },

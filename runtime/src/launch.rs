@@ -11,9 +11,10 @@ use crate::code::Entry;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
-/// How many CTAs (programs) a launch has in x, y and z.
+/// How many CTAs (programs) a launch has in x, y and z. It holds what the program counted, which [`Grid::check`] compares with what
+/// there can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Grid(pub [u32; 3]);
+pub struct Grid(pub [i64; 3]);
 
 /// A grid of `ctas` CTAs along x, or of `[x, y]` or `[x, y, z]`.
 ///
@@ -26,62 +27,71 @@ pub fn grid(ctas: impl Into<Grid>) -> Grid {
     ctas.into()
 }
 
-/// A count above what an integer of the driver holds is kept as the largest, which [`Grid::check`] then refuses.
-fn saturate(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
+/// Lengths of host data are below 2⁶³; what is not counts as the most that there can be, which [`Grid::check`] refuses.
+fn signed(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
 }
 
-impl From<u32> for Grid {
-    fn from(x: u32) -> Grid {
-        Grid([x, 1, 1])
-    }
+macro_rules! counts_along_x {
+    ($($count:ty),+) => {
+        $(impl From<$count> for Grid {
+            fn from(x: $count) -> Grid {
+                Grid([signed(x), 1, 1])
+            }
+        })+
+    };
 }
 
-impl From<usize> for Grid {
-    fn from(x: usize) -> Grid {
-        Grid([saturate(x), 1, 1])
-    }
-}
-
-impl From<i32> for Grid {
-    /// A negative count becomes 0, which [`Grid::check`] refuses.
-    fn from(x: i32) -> Grid {
-        Grid([u32::try_from(x).unwrap_or(0), 1, 1])
-    }
-}
+counts_along_x!(i32, u32, i64, u64, usize);
 
 impl From<[usize; 2]> for Grid {
     fn from([x, y]: [usize; 2]) -> Grid {
-        Grid([saturate(x), saturate(y), 1])
+        Grid([signed(x), signed(y), 1])
     }
 }
 
 impl From<[usize; 3]> for Grid {
     fn from(counts: [usize; 3]) -> Grid {
-        Grid(counts.map(saturate))
+        Grid(counts.map(signed))
     }
 }
 
 impl Grid {
-    /// How many CTAs there are in all.
+    /// How many CTAs there are in all; none where a count is negative.
     pub fn ctas(self) -> u64 {
-        self.0.iter().map(|&count| u64::from(count)).product()
+        let counts = self
+            .0
+            .iter()
+            .map(|&count| u64::try_from(count).unwrap_or(0));
+        counts.fold(1, u64::saturating_mul)
     }
 
-    /// An error that names the kernel unless every count is from 1 to the limit of `target`.
-    pub fn check(self, kernel: &str, target: &Target) -> Result<()> {
-        for (axis, (&count, &limit)) in ["x", "y", "z"].iter().zip(self.0.iter().zip(&target.grid))
-        {
-            if count == 0 || count > limit {
-                return Err(Error::BadGrid {
+    /// The counts as the driver takes them.
+    ///
+    /// # Errors
+    /// [`Error::BadGrid`], which names the kernel, unless every count is from 1 to the limit of `target`.
+    pub fn check(self, kernel: &str, target: &Target) -> Result<[u32; 3]> {
+        let mut counts = [0; 3];
+        for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
+            let (count, limit) = (self.0[at], target.grid[at]);
+            let fits = |count: &u32| (1..=limit).contains(count);
+            counts[at] = u32::try_from(count)
+                .ok()
+                .filter(fits)
+                .ok_or_else(|| Error::BadGrid {
                     kernel: kernel.to_string(),
                     axis,
                     count,
                     limit,
-                });
-            }
+                })?;
         }
-        Ok(())
+        Ok(counts)
+    }
+
+    /// The counts of a grid that was checked.
+    pub(crate) fn counts(self) -> [u32; 3] {
+        let fits = "the grid of a launch is checked before it gets to a device";
+        self.0.map(|count| u32::try_from(count).expect(fits))
     }
 }
 
@@ -319,19 +329,21 @@ mod tests {
     #[test]
     fn a_grid_outside_the_limits_names_kernel_and_axis() {
         assert!(grid(1u32).check("k", &SM_90A).is_ok());
-        assert!(Grid(SM_90A.grid).check("k", &SM_90A).is_ok());
-        for (bad, axis) in [
-            (grid(0u32), "x"),
-            (grid(-3), "x"),
-            (grid(1usize << 40), "x"),
-            (grid([1, 65_536]), "y"),
-            (grid([1, 1, 0]), "z"),
+        assert!(Grid(SM_90A.grid.map(i64::from)).check("k", &SM_90A).is_ok());
+        for (bad, said) in [
+            (grid(0u32), "0 CTAs along x; there can be 1 to 2147483647"),
+            (grid(-3), "-3 CTAs along x"),
+            (grid(5_000_000_000_u64), "5000000000 CTAs along x"),
+            (grid(1usize << 40), "1099511627776 CTAs along x"),
+            (
+                grid([1, 65_536]),
+                "65536 CTAs along y; there can be 1 to 65535",
+            ),
+            (grid([1, 1, 0]), "0 CTAs along z"),
         ] {
             let line = bad.check("k", &SM_90A).unwrap_err().to_string();
-            assert!(
-                line.contains("`k`") && line.contains(&format!(" {axis}")),
-                "{line}"
-            );
+            assert!(line.contains("`k`") && line.contains(said), "{line}");
+            assert!(line.contains("in a loop"), "{line}");
         }
     }
 

@@ -71,6 +71,11 @@ impl Builder {
         self.frames.push(frame);
     }
 
+    /// How many device functions are entered.
+    pub fn calls(&self) -> usize {
+        self.frames.len()
+    }
+
     /// Leaves the device function entered last.
     pub fn leave(&mut self) {
         self.frames.pop();

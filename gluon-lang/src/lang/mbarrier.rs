@@ -6,6 +6,7 @@ use super::{Carry, HostInt, Scalar, Walker};
 use ir::entity::Value;
 use ir::ops::create::Const;
 pub use ir::ops::mbarrier::Arrivers;
+use target::MBARRIER_BYTES;
 
 /// One barrier in shared memory (PTX ISA 9.7.13.15, `mbarrier`). A phase completes when all counted arrivals have arrived and all
 /// expected bytes have been copied; then the next one begins. It takes 8 bytes.
@@ -38,7 +39,13 @@ pub fn Arrivals(count: impl HostInt) -> Arrivals {
 
 impl Arrivals {
     fn count(self, at: trace::At) -> u32 {
-        trace::count_of(self.count, "the number of arrivals of a phase", at)
+        let of = trace::Counted {
+            what: "the number of arrivals of a phase",
+            least: 1,
+            most: |target| target.mbarrier.arrivals,
+            help: "count the arrivals of one phase: 1 where one thread expects the bytes of the copies",
+        };
+        trace::checked_count(self.count, &of, at).unwrap_or(1)
     }
 }
 
@@ -52,7 +59,13 @@ impl Mbarriers {
     #[track_caller]
     pub fn alloc(len: impl HostInt, arrivals: Arrivals) -> Self {
         let at = here();
-        let len = trace::count_of(len.to_i128(), "the length of an array of barriers", at);
+        let of = trace::Counted {
+            what: "the length of an array of barriers",
+            least: 1,
+            most: |target| target.cta.shared_bytes / MBARRIER_BYTES,
+            help: "an array has a barrier for each stage of a pipeline, a few; a barrier takes 8 bytes of shared memory",
+        };
+        let len = trace::checked_count(len.to_i128(), &of, at).unwrap_or(1);
         let count = arrivals.count(at);
         let array = trace::mbarrier_alloc(Some(len), at);
         for stage in 0..len {

@@ -197,6 +197,9 @@ macro_rules! declare_op_enum {
                 }
             }
 
+            /// The names of all ops.
+            pub const MNEMONICS: &[&str] = &[$(<$family::$name as OpDef>::MNEMONIC),*];
+
             /// Reads the fields of the op named `mnemonic`; `None` if no op has that name.
             pub fn read(mnemonic: &str, from: &mut FieldReader) -> Option<Result<Op, String>> {
                 match mnemonic {

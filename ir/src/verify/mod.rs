@@ -19,7 +19,7 @@ mod types;
 
 pub use cut::check_even;
 use known::KnownTypes;
-pub use tensors::{check_map, check_tensor};
+pub use tensors::{MOST_TENSOR_ELEMENTS, check_map, check_tensor};
 
 use crate::OpError;
 use crate::{Func, SmemType, Stage};

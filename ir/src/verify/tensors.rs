@@ -6,7 +6,7 @@ use diag::Code;
 use layout::{Layout, LayoutError};
 
 /// More elements than this in one tensor would not fit the registers of any CTA.
-const MAX_TENSOR_ELEMENTS: usize = 1 << 20;
+pub const MOST_TENSOR_ELEMENTS: usize = 1 << 20;
 
 /// Is this a tensor that may exist at `stage` in a kernel of `warps` warps and clusters of `ctas` CTAs?
 pub fn check_tensor(t: &TensorType, stage: Stage, warps: u32, ctas: u32) -> Result<(), OpError> {
@@ -34,11 +34,11 @@ fn check_shape(t: &TensorType) -> Result<(), OpError> {
         .shape
         .iter()
         .try_fold(1_usize, |n, &d| n.checked_mul(d as usize));
-    if elements.is_none_or(|n| n > MAX_TENSOR_ELEMENTS) {
+    if elements.is_none_or(|n| n > MOST_TENSOR_ELEMENTS) {
         let error = OpError::new(
             Code::TooLarge,
             format!(
-                "a tensor of shape {} has more than {MAX_TENSOR_ELEMENTS} elements",
+                "a tensor of shape {} has more than {MOST_TENSOR_ELEMENTS} elements",
                 t.shape
             ),
         );

@@ -92,7 +92,7 @@ impl Backend for Context {
         parameters: &ParameterBlock,
     ) -> Result<()> {
         let shape = LaunchShape {
-            grid: grid.0,
+            grid: grid.counts(),
             threads: shape.threads,
             cluster: shape.cluster,
             overlaps_previous: shape.overlaps_previous,

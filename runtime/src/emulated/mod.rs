@@ -318,7 +318,7 @@ impl EmulatedEntry {
     ) -> Result<(), Error> {
         let LoadedProgram { device, program } = &*self.program;
         let launch = Launch {
-            grid: grid.0,
+            grid: grid.counts(),
             block: shape.threads,
             cluster: shape.cluster,
             is_cooperative: shape.is_cooperative,

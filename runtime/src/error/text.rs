@@ -33,7 +33,8 @@ impl fmt::Display for Error {
                 limit,
             } => write!(
                 f,
-                "launch of `{kernel}`: {count} CTAs along {axis}; there can be 1 to {limit}"
+                "launch of `{kernel}`: {count} CTAs along {axis}; there can be 1 to {limit}: let each CTA work on several tiles, in a loop \
+                 of the kernel, or spread them over two axes"
             ),
             Error::ParameterMismatch {
                 kernel,

@@ -71,7 +71,8 @@ fn spots_of(diagnostic: &Diagnostic) -> Vec<Spot> {
             spots.push(Spot::new(at, false, &label.text));
         }
     }
-    let calls = diagnostic.primary.at.iter().flat_map(|at| &at.calls);
+    let primary = diagnostic.primary.at.iter();
+    let calls = primary.flat_map(Place::distinct_calls);
     spots.extend(calls.map(|call| Spot {
         file: call.file.clone(),
         line: call.line,

@@ -13,6 +13,7 @@ mod products;
 mod rules;
 mod shapes;
 mod shared;
+mod sizes;
 mod sparse;
 mod split;
 mod tensor_cores;

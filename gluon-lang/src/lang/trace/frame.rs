@@ -10,9 +10,16 @@ pub struct Frame {
     depth: usize,
 }
 
+/// Calls of device functions inside each other. All are inlined, and each takes stack of the host while it is traced: one that calls itself
+/// without a host's condition that ends it would abort the process.
+const MOST_CALLS: usize = 100;
+
 /// Enters a device function.
 #[inline(never)]
 pub(crate) fn enter(function: &str, at: At) -> Frame {
+    if with(at, |trace| trace.builder.calls()) >= MOST_CALLS {
+        refuse_recursion(function, at);
+    }
     let depth = with(at, |trace| {
         trace.builder.enter(function, at);
         trace.builder.depth()
@@ -70,6 +77,17 @@ pub(crate) fn leaving(what: &str, depth: usize, at: At) {
     if is_early {
         refuse(what, at);
     }
+}
+
+fn refuse_recursion(function: &str, at: At) -> ! {
+    let error = OpError::new(
+        Code::TooLarge,
+        format!("this call of `{function}` stands inside {MOST_CALLS} others, and no more are traced"),
+    )
+    .note("a device function is inlined where it is called: a call of itself is traced again and again, whatever the kernel decides")
+    .help("write a loop of the kernel, `for i in range(low, high)`; or end the recursion by a condition of the host, such as a `const` argument");
+    with(at, |trace| trace.fail(error, at));
+    end();
 }
 
 pub(super) fn refuse(what: &str, at: At) -> ! {

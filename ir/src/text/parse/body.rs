@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
+use super::help::{Form, nearest};
 use super::{Parsed, Parser, Token, line_column};
 use crate::Type;
 use crate::entity::{Region, Value};
@@ -43,7 +44,18 @@ impl Parser<'_> {
     fn lookup(&mut self, name: &str) -> Parsed<Value> {
         match self.scopes.iter().rev().find_map(|s| s.get(name)) {
             Some(value) => Ok(*value),
-            None => self.error_before(format!("`%{name}` is not defined here")),
+            None => {
+                let known = self
+                    .scopes
+                    .iter()
+                    .flat_map(|s| s.keys())
+                    .map(String::as_str);
+                let help = nearest(name, known, "%").unwrap_or_else(|| {
+                    "a value is defined before it is used, in this region or one around it".into()
+                });
+                let message = format!("`%{name}` is not defined here");
+                self.error_with_help(self.at.saturating_sub(1), message, help)
+            }
         }
     }
 
@@ -53,7 +65,7 @@ impl Parser<'_> {
             if *self.peek() == Token::End {
                 return self.error("expected `}`");
             }
-            self.inst(region)?;
+            self.part(Form::Instruction, |parser| parser.inst(region))?;
         }
         Ok(())
     }
@@ -76,7 +88,12 @@ impl Parser<'_> {
         let op = match Op::read(&mnemonic, &mut fields) {
             Some(Ok(op)) => op,
             Some(Err(e)) => return self.error_from(start, format!("`{mnemonic}`: {e}")),
-            None => return self.error_from(start, format!("no op is called `{mnemonic}`")),
+            None => {
+                let help = nearest(&mnemonic, Op::MNEMONICS.iter().copied(), "");
+                let help = help.unwrap_or_else(|| self.form.to_string());
+                let message = format!("no op is called `{mnemonic}`");
+                return self.error_with_help(start, message, help);
+            }
         };
         if let Some(extra) = fields.leftover() {
             return self.error_from(start, format!("`{mnemonic}`: {extra}"));

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::help::Form;
 use super::{Parsed, Parser, Token};
 use crate::Func;
 use crate::elem::Elem;
@@ -18,7 +19,7 @@ fn is_identifier(name: &str) -> bool {
 impl Parser<'_> {
     pub(super) fn file_of_one_kernel(&mut self) -> Parsed<()> {
         while let Token::Alias(_) = self.peek() {
-            self.layout_alias()?;
+            self.part(Form::Layout, Self::layout_alias)?;
         }
         match self.word("`kernel`")?.as_str() {
             "kernel" => self.kernel()?,
@@ -69,9 +70,11 @@ impl Parser<'_> {
         self.func = Func::new(&name, 4);
         self.scopes.push(HashMap::new());
         self.expect('(')?;
-        self.list(')', Self::kernel_param)?;
+        self.part(Form::Parameter, |parser| {
+            parser.list(')', Self::kernel_param)
+        })?;
         while !self.is('{') {
-            self.kernel_property()?;
+            self.part(Form::Property, Self::kernel_property)?;
         }
         let body = self.func.body;
         self.block(body)

@@ -1,6 +1,7 @@
 //! The parser: tokens to a function. It has no arm for any op.
 
 mod body;
+mod help;
 mod kernel;
 mod types;
 
@@ -10,6 +11,7 @@ use std::fmt;
 use super::lex::{Spanned, Token, lex};
 use crate::Func;
 use crate::entity::Value;
+use help::Form;
 use layout::AnyLayout;
 
 /// Where a text leaves the grammar, and what was expected there.
@@ -21,6 +23,8 @@ pub struct ParseError {
     pub column: u32,
     /// What is there and what was expected.
     pub message: String,
+    /// How what is read there is written, or which name was probably meant.
+    pub help: String,
 }
 
 impl fmt::Display for ParseError {
@@ -33,8 +37,8 @@ impl std::error::Error for ParseError {}
 
 /// Reads one kernel. `file` names the text in the places of its instructions.
 pub fn parse(file: &str, text: &str) -> Result<Func, ParseError> {
-    let tokens =
-        lex(text).map_err(|(at, c)| error_at(text, at, format!("`{c}` begins nothing here")))?;
+    let tokens = lex(text)
+        .map_err(|(at, c)| error_at(text, at, help::of_character(c), help::TOKENS.into()))?;
     let mut parser = Parser {
         text,
         file,
@@ -43,6 +47,7 @@ pub fn parse(file: &str, text: &str) -> Result<Func, ParseError> {
         layouts: HashMap::new(),
         scopes: Vec::new(),
         func: Func::new("", 1),
+        form: Form::File,
     };
     parser.file_of_one_kernel()?;
     Ok(parser.func)
@@ -55,12 +60,13 @@ fn line_column(text: &str, at: usize) -> (u32, u32) {
     (line, before[start..].chars().count() as u32 + 1)
 }
 
-fn error_at(text: &str, at: usize, message: String) -> ParseError {
+fn error_at(text: &str, at: usize, message: String, help: String) -> ParseError {
     let (line, column) = line_column(text, at);
     ParseError {
         line,
         column,
         message,
+        help,
     }
 }
 
@@ -77,9 +83,19 @@ struct Parser<'t> {
     /// Values by their names, those of the innermost region last.
     scopes: Vec<HashMap<String, Value>>,
     func: Func,
+    /// What is being read.
+    form: Form,
 }
 
 impl Parser<'_> {
+    /// Reads a part of another form; the form around it goes on behind.
+    fn part<T>(&mut self, form: Form, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let around = std::mem::replace(&mut self.form, form);
+        let read = read(self)?;
+        self.form = around;
+        Ok(read)
+    }
+
     fn peek(&self) -> &Token {
         &self.tokens[self.at].token
     }
@@ -94,21 +110,26 @@ impl Parser<'_> {
 
     /// An error at the token read last.
     fn error_before<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        let start = self.tokens[self.at.saturating_sub(1)].start;
-        Err(error_at(self.text, start, message.into()))
+        self.error_from(self.at.saturating_sub(1), message)
     }
 
     /// An error at the next token.
     fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        Err(error_at(
-            self.text,
-            self.tokens[self.at].start,
-            message.into(),
-        ))
+        self.error_from(self.at, message)
     }
 
-    fn error_from<T>(&self, token: usize, message: String) -> Parsed<T> {
-        Err(error_at(self.text, self.tokens[token].start, message))
+    fn error_from<T>(&self, token: usize, message: impl Into<String>) -> Parsed<T> {
+        self.error_with_help(token, message, self.form.to_string())
+    }
+
+    fn error_with_help<T>(
+        &self,
+        token: usize,
+        message: impl Into<String>,
+        help: String,
+    ) -> Parsed<T> {
+        let start = self.tokens[token].start;
+        Err(error_at(self.text, start, message.into(), help))
     }
 
     fn is(&self, c: char) -> bool {

@@ -1,5 +1,6 @@
 //! Types.
 
+use super::help::{Form, nearest};
 use super::{Parsed, Parser, Token};
 use crate::elem::Elem;
 use crate::{SmemType, TensorMapMode, TensorMapType, Type};
@@ -7,6 +8,10 @@ use layout::{AnyLayout, Dims, Layout, SharedLayout};
 
 impl Parser<'_> {
     pub(super) fn ty(&mut self) -> Parsed<Type> {
+        self.part(Form::Type, Self::any_type)
+    }
+
+    fn any_type(&mut self) -> Parsed<Type> {
         let word = self.word("a type")?;
         match word.as_str() {
             "tensor" => self.tensor_type(),
@@ -154,7 +159,13 @@ impl Parser<'_> {
         match self.next() {
             Token::Alias(name) => match self.layouts.get(&name) {
                 Some(layout) => Ok(layout.clone()),
-                None => self.error_before(format!("no layout is called `#{name}`")),
+                None => {
+                    let known = self.layouts.keys().map(String::as_str);
+                    let help =
+                        nearest(&name, known, "#").unwrap_or_else(|| Form::Layout.to_string());
+                    let message = format!("no layout is called `#{name}`");
+                    self.error_with_help(self.at.saturating_sub(1), message, help)
+                }
             },
             other => self.error_before(format!("expected a layout, found {other}")),
         }

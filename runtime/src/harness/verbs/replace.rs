@@ -36,7 +36,7 @@ pub(in crate::harness) fn replace(context: &Context, what: &Replace) -> Done {
                 let at = place(path, error.line, error.column);
                 wrong(
                     context,
-                    Diagnostic::error(Code::BadText, Some(at), error.message),
+                    Diagnostic::error(Code::BadText, Some(at), error.message).help(error.help),
                 )
             })?;
             let lowered =

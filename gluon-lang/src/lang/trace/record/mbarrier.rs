@@ -20,10 +20,6 @@ use layout::{Dims, Swizzled};
 pub(crate) fn mbarrier_alloc(len: Option<u32>, at: At) -> Value {
     let shape = match len {
         None => Dims::from([1]),
-        Some(0) => {
-            let error = OpError::new(Code::ConstantRange, "an array of no barriers");
-            return with(at, |trace| trace.fail(error, at));
-        }
         Some(len) => Dims::from([len, 1]),
     };
     smem_alloc(DType::U64.into(), shape, Swizzled::plain([0]).into(), at)
