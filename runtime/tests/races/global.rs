@@ -1,0 +1,159 @@
+//! Global memory: between warps, between CTAs, with copies, and with the launch before.
+
+use emulator::Fault;
+use emulator::FaultKind::Race;
+use tilekit::prelude::*;
+
+use crate::{LEN, Said, fault_in, line, plain};
+
+fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
+    Said {
+        kinds: &[Race],
+        source: include_str!("global.rs"),
+        marks,
+    }
+}
+
+#[kernel(warps = 4, instances(<true>, <false>))]
+fn one_address<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
+    let at = if WRONG { scalar(0) } else { program_id(0) };
+    out.at(at).store(program_id(0)); // one address
+}
+
+#[kernel(warps = 4, instances(<true>, <false>))]
+fn increment<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
+    if WRONG {
+        out.store(out.load() + 1); // increment
+    } else {
+        out.at(0).relaxed().atomic_add(1);
+    }
+}
+
+#[test]
+fn ctas_store_to_places_of_their_own_or_change_one_by_atomics() {
+    said(&["one address"]).of(4, one_address::<true>, one_address::<false>);
+    said(&["increment"]).of(4, increment::<true>, increment::<false>);
+}
+
+/// The CTA that draws the last ticket adds up what all have stored.
+#[kernel(warps = 1, instances(<true>, <false>))]
+fn ticket<const WRONG: bool>(x: Ptr<i32>, out: Ptr<i32>) {
+    let ctas = num_programs(0);
+    out.at(program_id(0) + 1).store(x.load()); // ticket: stores
+    let counter = out.at(LEN as i32 - 1);
+    let drawn = if WRONG {
+        counter.relaxed().atomic_add(1).old()
+    } else {
+        counter.atomic_add(1).old()
+    };
+    if drawn == ctas - 1 {
+        let mut sum = scalar(0);
+        for other in range(0, ctas) {
+            sum += out.at(other + 1).load(); // ticket: adds
+        }
+        out.store(sum);
+    }
+}
+
+#[test]
+fn a_ticket_releases_what_was_stored_and_acquires_it() {
+    said(&["ticket: stores", "ticket: adds"]).of(5, ticket::<true>, ticket::<false>);
+}
+
+/// What a bulk store writes is there when it is complete; that it has read its tile is not enough.
+#[kernel(warps = 4, instances(<0>, <1>, <2>))]
+fn read_back<const WAITS: usize>(x: Ptr<i32>, out: Ptr<i32>) {
+    let tile = Smem::alloc_with(x.at(arange(0..128, line())).load(), plain());
+    let done = Mbarrier::alloc(1);
+    fence_async_shared();
+    out.bulk(0).store(tile); // read back: stores
+    match WAITS {
+        0 => {}
+        1 => tma_store_wait_read(0),
+        _ => tma_store_wait(0),
+    }
+    done.arrive();
+    done.wait(0);
+    let back = out.at(arange(0..128, line())).load(); // read back: loads
+    out.at(arange(0..128, line()) + 128).store(back);
+    tma_store_wait(0);
+}
+
+#[test]
+fn what_a_bulk_store_writes_is_read_after_its_end() {
+    let said = said(&["read back: stores", "read back: loads"]);
+    said.of(1, read_back::<0>, read_back::<2>);
+    said.of(1, read_back::<1>, read_back::<2>);
+}
+
+/// Stores of threads are read by a bulk load behind a fence between the proxies.
+#[kernel(warps = 4, instances(<true>, <false>))]
+fn copied_again<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
+    let tile = Smem::<i32>::alloc([128], plain());
+    let (met, full) = (Mbarrier::alloc(1), Mbarrier::alloc(1));
+    let at = arange(0..128, line());
+    out.at(at).store(at); // again: stores
+    if !WRONG {
+        let _: () = inline_ptx_with_effects("fence.proxy.async.global;", ());
+    }
+    met.arrive();
+    met.wait(0);
+    full.expect(tile.bytes());
+    out.bulk(0).load(tile, full); // again: copies
+    full.wait(0);
+    out.at(at + 128).store(tile.load(line()));
+}
+
+#[test]
+fn a_bulk_load_reads_what_threads_stored_behind_a_proxy_fence() {
+    said(&["again: stores", "again: copies"]).of(1, copied_again::<true>, copied_again::<false>);
+}
+
+#[kernel(warps = 4)]
+fn writes(out: Ptr<i32>) {
+    launch_dependents();
+    out.at(arange(0..128, line())).store(7); // overlap: writes
+}
+
+#[kernel(warps = 4, instances(<true>, <false>))]
+fn depends<const WRONG: bool>(x: Ptr<i32>, out: Ptr<i32>) {
+    if !WRONG {
+        launch_wait();
+    }
+    let value = x.at(arange(0..128, line())).load(); // overlap: reads
+    if WRONG {
+        launch_wait();
+    }
+    out.at(arange(0..128, line())).store(value);
+}
+
+/// Runs a launch that overlaps the one before it.
+fn overlapping<H>(seed: u64, kernel: impl Kernel<H>) -> Option<Box<Fault>>
+where
+    for<'b> (&'b Buffer<i32>, &'b Buffer<i32>): tilekit::Arguments<H>,
+{
+    let device = Device::emulator_with_seed(seed);
+    let compiler = Compiler::default();
+    let stream = Stream::new(&device).unwrap();
+    let (x, out) = (
+        Buffer::from_slice(&device, &[1; 128]).unwrap(),
+        Buffer::<i32>::zeros(&device, 128).unwrap(),
+    );
+    let first = writes.compile(&compiler).unwrap().load(&device).unwrap();
+    let second = kernel.compile(&compiler).unwrap().load(&device).unwrap();
+    let second = second.programmatic().unwrap();
+    first.launch(&stream, grid(1), (&x,)).unwrap();
+    fault_in(
+        second
+            .launch(&stream, grid(1), (&x, &out))
+            .and_then(|()| stream.synchronize()),
+    )
+}
+
+#[test]
+fn a_dependent_launch_waits_before_it_reads() {
+    said(&["overlap: reads"]).of_runs(
+        |seed| overlapping(seed, depends::<true>),
+        |seed| overlapping(seed, depends::<false>),
+    );
+}
