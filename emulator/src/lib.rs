@@ -83,6 +83,6 @@ mod tensor_map;
 
 pub use fault::{CallSite, Fault, FaultKind, Memory, Place, Related};
 pub use global::{GlobalMemory, MemoryError};
-pub use machine::{Checks, Emulator, Launch, Stats};
+pub use machine::{Announced, Checks, Emulator, HostAccess, HostOrder, Launch, Stats};
 pub use program::{LoadError, Program};
 pub use tensor_map::encode_tensor_map;

@@ -8,7 +8,7 @@
 //! - [`epilogue`]: from accumulators to global memory.
 //! - [`NamedTurns`]: groups of warps ordered by named barriers; [`OnlineSoftmax`]: softmax block by block;
 //!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums;
-//!   [`GridBarrier`]: a barrier of all CTAs of a launch.
+//!   [`GridBarrier`]: a barrier of all CTAs of a launch; [`HostFlag`]: a flag that the host polls or sets while the kernel runs.
 //! - [`Tf32Parts`], [`wgmma_tf32x3`]: products of f32 by three of tf32.
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ extern crate gluon_lang as tilekit;
 
 pub mod epilogue;
 mod grid_barrier;
+mod host_flag;
 mod look_back;
 mod named_turns;
 pub mod pipeline;
@@ -28,6 +29,7 @@ mod tf32x3;
 mod top_k;
 
 pub use grid_barrier::{GridArrival, GridBarrier};
+pub use host_flag::HostFlag;
 pub use look_back::LookBack;
 pub use named_turns::NamedTurns;
 pub use softmax::OnlineSoftmax;

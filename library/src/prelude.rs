@@ -12,6 +12,6 @@ pub use crate::schedule::{
     StreamKWork, TileScheduler, hilbert,
 };
 pub use crate::{
-    GridArrival, GridBarrier, LookBack, NamedTurns, OnlineSoftmax, RowStatistics, Tf32Parts,
-    merge_top_k, wgmma_tf32x3,
+    GridArrival, GridBarrier, HostFlag, LookBack, NamedTurns, OnlineSoftmax, RowStatistics,
+    Tf32Parts, merge_top_k, wgmma_tf32x3,
 };

@@ -19,6 +19,8 @@ use crate::launch::{Grid, ParameterBlock};
 pub(crate) trait Backend: Sized {
     /// An allocation of device memory.
     type Memory;
+    /// Memory of the host that kernels access too.
+    type Mapped;
     /// A queue of work.
     type Stream;
     /// A moment on a stream.
@@ -40,11 +42,19 @@ pub(crate) trait Backend: Sized {
     fn encode_tensor_map(&self, map: &TensorMap) -> Result<EncodedTensorMap>;
 
     fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Self::Memory>;
+    /// Zeros, which the host accesses in elements of `element_bytes` bytes.
+    fn allocate_mapped(
+        self: &Arc<Self>,
+        bytes: usize,
+        element_bytes: usize,
+    ) -> Result<Self::Mapped>;
     fn stream(self: &Arc<Self>) -> Result<Self::Stream>;
     fn event(self: &Arc<Self>) -> Result<Self::Event>;
 
     /// Waits for everything on the stream.
     fn synchronize_stream(stream: &Self::Stream) -> Result<()>;
+    /// Whether everything on the stream has ended.
+    fn is_stream_done(stream: &Self::Stream) -> Result<bool>;
     /// Sets every byte of an allocation, in stream order.
     fn fill(stream: &Self::Stream, memory: &Self::Memory, byte: u8) -> Result<()>;
     /// Copies an allocation to one of the same length, in stream order.
@@ -82,6 +92,8 @@ pub(crate) type AnyDevice = On<Arc<cuda::Context>, Arc<EmulatedDevice>>;
 /// `Backend::Memory` of either backend, and so on.
 pub(crate) type AnyMemory =
     On<<cuda::Context as Backend>::Memory, <EmulatedDevice as Backend>::Memory>;
+pub(crate) type AnyMapped =
+    On<<cuda::Context as Backend>::Mapped, <EmulatedDevice as Backend>::Mapped>;
 pub(crate) type AnyStream =
     On<<cuda::Context as Backend>::Stream, <EmulatedDevice as Backend>::Stream>;
 pub(crate) type AnyEvent =

@@ -68,10 +68,7 @@ impl<T: DeviceElement> Buffer<T> {
         }
         match &self.memory {
             On::Cuda(memory) => Ok(memory.write(T::bytes_of(elements))?),
-            On::Emulator(memory) => {
-                memory.write(T::bytes_of(elements));
-                Ok(())
-            }
+            On::Emulator(memory) => memory.write(T::bytes_of(elements)),
         }
     }
 
@@ -79,10 +76,7 @@ impl<T: DeviceElement> Buffer<T> {
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
         match &self.memory {
             On::Cuda(memory) => memory.fill_now(byte).map_err(Error::from),
-            On::Emulator(memory) => {
-                memory.fill(byte);
-                Ok(())
-            }
+            On::Emulator(memory) => memory.fill(byte),
         }
     }
 
@@ -100,10 +94,7 @@ impl<T: DeviceElement> Buffer<T> {
     pub(crate) fn forget(&self) -> Result<()> {
         match &self.memory {
             On::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
-            On::Emulator(memory) => {
-                memory.fill(T::POISON);
-                Ok(())
-            }
+            On::Emulator(memory) => memory.fill(T::POISON),
         }
     }
 
@@ -119,7 +110,7 @@ impl<T: DeviceElement> Buffer<T> {
     pub fn to_vec(&self) -> Result<Vec<T>> {
         T::collect(self.len, |room| match &self.memory {
             On::Cuda(memory) => memory.read(room).map_err(Error::from),
-            On::Emulator(memory) => Ok(memory.read(room)),
+            On::Emulator(memory) => memory.read(room),
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use ptx::{EncodedTensorMap, TensorMap};
 use target::Target;
 
-use crate::backend::{AnyDevice, AnyMemory, Backend, On};
+use crate::backend::{AnyDevice, AnyMapped, AnyMemory, Backend, On};
 use crate::cuda;
 use crate::emulated::{EmulatedDevice, EmulatorOptions};
 use crate::error::{Error, Result};
@@ -94,7 +94,8 @@ impl Device {
         }
     }
 
-    /// Waits for everything on the device, of all streams. On the emulator nothing is ever left to wait for.
+    /// Waits for everything on the device, of all streams. On the emulator that is launches beside the host
+    /// ([`MappedBuffer`](crate::MappedBuffer)).
     ///
     /// # Errors
     /// What a kernel that ran since the last wait ended with.
@@ -139,6 +140,13 @@ impl Device {
 
     pub(crate) fn backend(&self) -> &AnyDevice {
         &self.0.backend
+    }
+
+    pub(crate) fn allocate_mapped(&self, bytes: usize, element_bytes: usize) -> Result<AnyMapped> {
+        Ok(match self.backend() {
+            On::Cuda(context) => On::Cuda(context.allocate_mapped(bytes, element_bytes)?),
+            On::Emulator(emulator) => On::Emulator(emulator.allocate_mapped(bytes, element_bytes)?),
+        })
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> Result<AnyMemory> {

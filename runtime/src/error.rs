@@ -266,6 +266,20 @@ pub enum Error {
         /// The number of the argument, from 1.
         argument: usize,
     },
+    /// Elements that a mapped buffer does not have.
+    OutsideOfMapped {
+        /// The elements.
+        range: std::ops::Range<usize>,
+        /// How many it has.
+        len: usize,
+    },
+    /// A wait of the host for a flag in mapped memory that no kernel is left to set.
+    NeverSet {
+        /// The flag's element.
+        index: usize,
+        /// What it holds.
+        seen: i32,
+    },
     /// An integer argument that is not divisible as the kernel was promised by `#[multiple_of]`.
     NotMultiple {
         /// The kernel.

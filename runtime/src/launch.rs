@@ -119,6 +119,8 @@ pub struct ParameterBlock {
     readonly: u64,
     /// The same for those that the kernel stores to.
     written: u64,
+    /// The host accesses one of the buffers while the kernel runs.
+    is_beside_host: bool,
 }
 
 /// Where a parameter lies in its block.
@@ -146,6 +148,7 @@ impl ParameterBlock {
             reaches: SmallVec::new(),
             readonly: 0,
             written: 0,
+            is_beside_host: false,
         }
     }
 
@@ -169,6 +172,17 @@ impl ParameterBlock {
         if let Some(reach) = self.reaches.last_mut() {
             *reach = bytes;
         }
+    }
+
+    /// Appends the address of memory of the host, which goes on beside the launch.
+    pub fn push_mapped(&mut self, address: u64, bytes: u64) {
+        self.push_buffer(address, bytes);
+        self.is_beside_host = true;
+    }
+
+    /// Whether the host accesses one of the buffers while the kernel runs.
+    pub(crate) fn is_beside_host(&self) -> bool {
+        self.is_beside_host
     }
 
     /// The addresses of the buffer that parameter `index` points to; empty for what is no pointer to a buffer.

@@ -93,6 +93,7 @@ pub mod harness;
 mod in_flight;
 mod kernel;
 mod launch;
+mod mapped;
 mod number;
 mod peer;
 pub mod prelude;
@@ -125,6 +126,7 @@ pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
 /// What a machine lacks, and what its tools refuse; see [`Error::Machine`].
 pub use machine::Error as MachineError;
 pub use machine::{cache, ptxas};
+pub use mapped::MappedBuffer;
 pub use number::{Number, Reference, Rounding};
 pub use peer::{Gemm, Peer};
 pub use stream::{Event, Stream};

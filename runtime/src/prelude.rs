@@ -5,11 +5,12 @@ pub use library::prelude::*;
 
 pub use crate::buffer::Buffer;
 pub use crate::case::Tolerance::{self, Absolute, Close, Exactly, Frobenius, Relative, Ulps};
-pub use crate::case::{Case, CaseResult, Input, Output};
+pub use crate::case::{Case, CaseResult, Input, Mapped, Output};
 pub use crate::device::Device;
 pub use crate::element::DeviceElement;
 pub use crate::kernel::{Compiler, Kernel};
 pub use crate::launch::{Grid, grid};
+pub use crate::mapped::MappedBuffer;
 pub use crate::number::{Number, Reference};
 pub use crate::peer::{Gemm, Peer};
 pub use crate::stream::Stream;

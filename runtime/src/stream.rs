@@ -70,6 +70,21 @@ impl Stream {
         Ok(())
     }
 
+    /// Whether everything that was put on it has ended.
+    ///
+    /// # Errors
+    /// As for [`synchronize`](Stream::synchronize).
+    pub fn is_done(&self) -> Result<bool> {
+        let is_done = match &self.queue {
+            On::Cuda(stream) => Context::is_stream_done(stream)?,
+            On::Emulator(stream) => EmulatedDevice::is_stream_done(stream)?,
+        };
+        if is_done {
+            self.in_flight.end();
+        }
+        Ok(is_done)
+    }
+
     /// Sets every byte of `buffer`, after the work before it and before the work behind it.
     pub fn fill_bytes<T: DeviceElement>(&self, buffer: &Buffer<T>, byte: u8) -> Result<()> {
         match self.with("a buffer", buffer.device(), buffer.memory())? {

@@ -108,6 +108,17 @@ impl GlobalMemory {
 
     /// New memory of `bytes` bytes, aligned to 512 bytes, that counts as uninitialised. Returns its address.
     pub fn alloc(&self, bytes: u64) -> Result<u64, MemoryError> {
+        self.insert(bytes, None)
+    }
+
+    /// New memory of the host that kernels access too (mapped), of zeros. The host accesses elements of `element_bytes` bytes, a power of two.
+    pub fn alloc_mapped(&self, bytes: u64, element_bytes: u32) -> Result<u64, MemoryError> {
+        let address = self.insert(bytes, Some(element_bytes.min(4).ilog2()))?;
+        self.fill(address, bytes, 0)?;
+        Ok(address)
+    }
+
+    fn insert(&self, bytes: u64, host_granule_bits: Option<u32>) -> Result<u64, MemoryError> {
         let mut state = self.state();
         let available = self.limit_bytes - state.used_bytes;
         if bytes > available {
@@ -116,7 +127,8 @@ impl GlobalMemory {
         let base = state.next_address;
         state.next_address = (base + bytes + GUARD_BYTES).next_multiple_of(ALIGNMENT);
         state.used_bytes += bytes;
-        Arc::make_mut(&mut state.map).insert(Arc::new(Allocation::new(base, bytes)));
+        let allocation = Allocation::new(base, bytes, host_granule_bits);
+        Arc::make_mut(&mut state.map).insert(Arc::new(allocation));
         Ok(base)
     }
 

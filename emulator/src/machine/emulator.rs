@@ -1,15 +1,16 @@
 //! An emulated device: its memory, and launches.
 
 use crate::fault::Fault;
-use crate::global::{GlobalMemory, MemoryError};
+use crate::global::{AllocationMap, GlobalMemory, MemoryError};
+use crate::machine::memory::host::{HostAccess, access_beside};
 use crate::machine::schedule::clusters::run_launch;
 use crate::machine::state::context::Context;
-use crate::machine::state::launch::{Launch, refusal};
+use crate::machine::state::launch::{Launch, refusal, volume};
 use crate::machine::state::overlap::{Launched, Overlap};
 use crate::machine::state::stats::Stats;
 use crate::program::{Code, Program};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use target::{SM_90A, Target};
 
 /// Device memory of an emulated device; an H200 has 141 GB, of which a host rarely has as much.
@@ -28,6 +29,20 @@ pub struct Emulator {
     variables: Mutex<HashMap<u64, Vec<u64>>>,
     /// What the last launch accessed, which the next one may overlap.
     last: Mutex<Option<Arc<Overlap>>>,
+    /// Launches beside the host, while they are watched.
+    beside: Mutex<Vec<(Weak<()>, Arc<Overlap>)>>,
+}
+
+/// A launch that has its place in order and has not run: see [`Emulator::announce`].
+#[derive(Debug)]
+pub struct Announced {
+    code: Arc<Code>,
+    launch: Launch,
+    variables: Vec<u64>,
+    map: Arc<AllocationMap>,
+    overlap: Option<Arc<Overlap>>,
+    /// While it lives, accesses of the host are watched.
+    _watch: Option<Arc<()>>,
 }
 
 /// Clusters of a cooperative launch up to which races in global memory are watched.
@@ -47,6 +62,7 @@ impl Emulator {
             output: Mutex::new(String::new()),
             variables: Mutex::new(HashMap::new()),
             last: Mutex::new(None),
+            beside: Mutex::new(Vec::new()),
         }
     }
 
@@ -82,6 +98,17 @@ impl Emulator {
         launch: &Launch,
         params: &[u8],
     ) -> Result<Stats, Box<Fault>> {
+        self.run(program, &self.announce(program, entry, launch)?, params)
+    }
+
+    /// A launch that [`run`](Self::run) runs later. It sees the allocations of now; if it runs beside the host
+    /// ([`Launch::beside_host`]), [`host_access`](Self::host_access) watches the host from now on until this is dropped.
+    pub fn announce(
+        &self,
+        program: &Program,
+        entry: &str,
+        launch: &Launch,
+    ) -> Result<Announced, Box<Fault>> {
         let refuse = |message: String| Box::new(refusal(entry, message));
         let code = program.entry(entry).ok_or_else(|| {
             let known: Vec<&str> = program.entries().collect();
@@ -93,40 +120,82 @@ impl Emulator {
         let variables = self
             .variables(program)
             .map_err(|error| refuse(error.to_string()))?;
-        let context = Context::new(
-            (&self.memory, self.target),
+        let map = self.memory.snapshot();
+        let launched = Launched {
+            program: program.clone(),
+            code: Arc::clone(code),
+            launch: launch.clone(),
+        };
+        let overlap = self.watched(launched, &map);
+        let watch = overlap.as_ref().filter(|_| launch.beside_host);
+        let watch = watch.map(|overlap| self.watch_host(overlap));
+        Ok(Announced {
+            code: Arc::clone(code),
+            launch: launch.clone(),
+            variables,
+            map,
+            overlap,
+            _watch: watch,
+        })
+    }
+
+    /// Runs a launch of `program` that was announced.
+    pub fn run(
+        &self,
+        program: &Program,
+        announced: &Announced,
+        params: &[u8],
+    ) -> Result<Stats, Box<Fault>> {
+        let Announced { code, launch, .. } = announced;
+        let mut context = Context::new(
+            (&announced.map, self.target),
             &self.output,
             program,
             code,
             launch,
             params,
-            &variables,
+            &announced.variables,
         )
-        .map_err(refuse)?;
-        run_launch(&self.watched(context, code))
+        .map_err(|message| Box::new(refusal(&code.name, message)))?;
+        context.overlap.clone_from(&announced.overlap);
+        run_launch(&context)
     }
 
-    /// The launch with what tells its races in global memory, and those with the launches that it overlaps.
-    fn watched<'a>(&self, mut context: Context<'a>, code: &Arc<Code>) -> Context<'a> {
+    /// What tells races of the launch in global memory, and those with the launches that it overlaps, unless nobody asks.
+    fn watched(&self, launched: Launched, map: &Arc<AllocationMap>) -> Option<Arc<Overlap>> {
+        let launch = &launched.launch;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = last.take().filter(|_| context.launch.overlaps_previous);
-        let checks = context.launch.checks;
+        let before = last.take().filter(|_| launch.overlaps_previous);
         // All CTAs of a cooperative launch live at once, and each that polls looks at what all of them have released.
-        let is_small =
-            !context.launch.is_cooperative || context.cluster_count() <= WATCHED_CLUSTERS;
-        if checks.races && checks.global && is_small {
-            let launched = Launched {
-                program: context.program.clone(),
-                code: Arc::clone(code),
-            };
-            *last = Some(Arc::new(Overlap::new(
-                launched,
-                &context.map,
-                before.as_deref(),
-            )));
+        let most_ctas = WATCHED_CLUSTERS.saturating_mul(volume(launch.cluster));
+        let is_small = !launch.is_cooperative || volume(launch.grid) <= most_ctas;
+        if launch.checks.races && launch.checks.global && is_small {
+            *last = Some(Arc::new(Overlap::new(launched, map, before.as_deref())));
         }
-        context.overlap.clone_from(&last);
-        context
+        last.clone()
+    }
+
+    /// Watches the host beside a launch until the result is dropped.
+    fn watch_host(&self, overlap: &Arc<Overlap>) -> Arc<()> {
+        let watch = Arc::new(());
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        beside.push((Arc::downgrade(&watch), Arc::clone(overlap)));
+        watch
+    }
+
+    /// Does `work`, an access of the host to mapped memory, in the order that it and the launches beside the host make.
+    ///
+    /// A race of the two is a fault at the line of the host; the access is not done then.
+    pub fn host_access(
+        &self,
+        access: &HostAccess,
+        work: &mut dyn FnMut(),
+    ) -> Result<(), Box<Fault>> {
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        beside.retain(|(watch, _)| watch.strong_count() > 0);
+        let overlaps: Vec<_> = beside.iter().map(|(_, overlap)| overlap.clone()).collect();
+        drop(beside);
+        access_beside(&overlaps, access, work)
     }
 
     /// Addresses of the `.global` variables of a program, which keep their contents from launch to launch.

@@ -20,6 +20,7 @@ mod schedule;
 mod state;
 mod units;
 
-pub use emulator::Emulator;
+pub use emulator::{Announced, Emulator};
+pub use memory::host::{HostAccess, HostOrder};
 pub use state::launch::{Checks, Launch};
 pub use state::stats::Stats;

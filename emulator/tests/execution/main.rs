@@ -23,6 +23,7 @@ mod global_copies;
 mod global_races;
 mod global_start;
 mod hopper;
+mod host;
 mod hostile;
 mod integers;
 mod launch;

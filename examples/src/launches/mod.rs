@@ -3,3 +3,4 @@
 pub mod grid_stencil;
 pub mod pdl_chain;
 pub mod special_registers;
+pub mod stream_to_host;

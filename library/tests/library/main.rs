@@ -3,6 +3,7 @@
 mod epilogue;
 mod factors;
 mod grid_barrier;
+mod host_flag;
 mod pipeline;
 mod rows;
 mod schedule;

@@ -88,6 +88,9 @@ driver_functions! {
     cuMemGetInfo = "cuMemGetInfo_v2" (*mut usize, *mut usize);
     cuMemAlloc = "cuMemAlloc_v2" (*mut sys::CUdeviceptr, usize);
     cuMemFree = "cuMemFree_v2" (sys::CUdeviceptr);
+    cuMemHostAlloc = "cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
+    cuMemHostGetDevicePointer = "cuMemHostGetDevicePointer_v2" (*mut sys::CUdeviceptr, *mut c_void, c_uint);
+    cuMemFreeHost = "cuMemFreeHost" (*mut c_void);
     cuMemcpyHtoD = "cuMemcpyHtoD_v2" (sys::CUdeviceptr, *const c_void, usize);
     cuMemcpyDtoH = "cuMemcpyDtoH_v2" (*mut c_void, sys::CUdeviceptr, usize);
     cuMemcpyDtoDAsync = "cuMemcpyDtoDAsync_v2" (sys::CUdeviceptr, sys::CUdeviceptr, usize, sys::CUstream);
@@ -95,6 +98,7 @@ driver_functions! {
     cuStreamCreate = "cuStreamCreate" (*mut sys::CUstream, c_uint);
     cuStreamDestroy = "cuStreamDestroy_v2" (sys::CUstream);
     cuStreamSynchronize = "cuStreamSynchronize" (sys::CUstream);
+    cuStreamQuery = "cuStreamQuery" (sys::CUstream);
     cuStreamWaitEvent = "cuStreamWaitEvent" (sys::CUstream, sys::CUevent, c_uint);
     cuStreamBeginCapture = "cuStreamBeginCapture_v2" (sys::CUstream, sys::CUstreamCaptureMode);
     cuStreamEndCapture = "cuStreamEndCapture" (sys::CUstream, *mut sys::CUgraph);

@@ -12,13 +12,23 @@ use crate::kernel::{Compiled, Instance, Packing};
 use crate::launch::{Grid, ParameterBlock, PreparedLaunch};
 use crate::stream::Stream;
 
+/// When a launch begins, and who goes on beside it.
+#[derive(Clone, Copy)]
+pub(super) enum Beginning<'a> {
+    AfterTheLast,
+    /// Perhaps before the end of the launch in front of it.
+    OverlapsTheLast,
+    /// As the first, and the host does this while it runs.
+    BesideHost(&'a dyn Fn(&Stream) -> Result<()>),
+}
+
 impl Case {
     /// The part of a launch that does not depend on the kernel's type.
     pub(super) fn launch_instance(
         &mut self,
         instance: Instance,
         grid: Grid,
-        is_programmatic: bool,
+        beginning: Beginning<'_>,
         pack: &Pack<'_>,
     ) -> CaseResult {
         let mut report = LaunchReport {
@@ -33,20 +43,25 @@ impl Case {
             let compiled = bed.compiler.compile(&report.instance)?;
             let mut entry = compiled.load(&bed.device)?;
             let mut without_overlap = None;
-            if is_programmatic {
+            if matches!(beginning, Beginning::OverlapsTheLast) {
                 compiled.check_waits()?;
                 let overlapping = entry.overlapping();
                 without_overlap = Some(std::mem::replace(&mut entry, overlapping));
             }
+            let host = match beginning {
+                Beginning::BesideHost(host) => Some(host),
+                _ => None,
+            };
+            let is_timed = host.is_none() && matches!(self.mode, Mode::Bench(..));
             let copies = match &self.mode {
-                Mode::Bench(bed, options) => self.copies(bed, *options)?,
+                Mode::Bench(bed, options) if is_timed => self.copies(bed, *options)?,
                 _ => 1,
             };
             let copies = prepare(&compiled, &entry, grid, copies, pack)?;
-            report.wall = Some(run_once(&copies[0], stream, bed)?);
+            report.wall = Some(run_once(&copies[0], (stream, bed), host)?);
             let stats = bed.device.emulator_stats();
             report.warp_instructions = stats.map(|stats| stats.warp_instructions);
-            if let Mode::Bench(..) = &self.mode {
+            if is_timed {
                 self.chain.push(Link {
                     name: compiled.display().to_string(),
                     copies,
@@ -111,12 +126,19 @@ pub(super) fn prepare(
 }
 
 /// Launches and waits; what it took.
-fn run_once(launch: &PreparedLaunch, stream: &Stream, bed: &Bed) -> Result<Duration> {
+fn run_once(
+    launch: &PreparedLaunch,
+    (stream, bed): (&Stream, &Bed),
+    host: Option<&dyn Fn(&Stream) -> Result<()>>,
+) -> Result<Duration> {
     let name = launch.entry().shape().name.as_str();
     let is_on_gpu = bed.device.is_cuda();
     let _watchdog = is_on_gpu.then(|| Watchdog::start(name, bed.launch_limit));
     let started = Instant::now();
     launch.launch(stream)?;
+    if let Some(host) = host {
+        host(stream)?;
+    }
     stream.synchronize()?;
     Ok(started.elapsed())
 }

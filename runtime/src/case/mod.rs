@@ -11,6 +11,7 @@ mod compare;
 mod entry;
 mod expect;
 mod launch;
+mod mapped;
 mod quiet;
 mod random;
 mod shape;
@@ -29,6 +30,7 @@ pub use cache::CaseCache;
 pub use compare::Tally;
 pub use compare::{Agreement, Mismatch, WrongElement, compare};
 pub use entry::{CaseEntry, CaseOutcome};
+pub use mapped::Mapped;
 pub use random::Generator;
 pub use shape::Shape;
 pub use sizes::{SizeList, Sizes};
@@ -37,7 +39,7 @@ pub use tolerance::Tolerance;
 
 use beside::{AnyOutput, Beside};
 use chain::Chain;
-use launch::prepare;
+use launch::{Beginning, prepare};
 
 use ir::elem::DType;
 
@@ -341,7 +343,39 @@ impl Case {
         self.launch_instance(
             Instance::of::<P, K>(kernel),
             grid.into(),
-            false,
+            Beginning::AfterTheLast,
+            &|packing| arguments.pack(packing),
+        )
+    }
+
+    /// Memory of `len` elements that the host and a kernel access at the same time, for [`launch_beside_host`](Case::launch_beside_host).
+    pub fn mapped<T: DeviceElement>(&mut self, len: usize) -> Mapped<T> {
+        self.tensor_bytes = self
+            .tensor_bytes
+            .saturating_add(len.saturating_mul(size_of::<T>()));
+        Mapped::new(len)
+    }
+
+    /// The same, and while the kernel runs, `host` does its part: it waits for flags of the kernel and answers them, through buffers of
+    /// [`mapped`](Case::mapped). It is not timed, since what it takes depends on the host.
+    ///
+    /// # Errors
+    /// As for [`launch`](Case::launch), and those of `host`.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a tuple of references reads best by value"
+    )]
+    pub fn launch_beside_host<P: 'static, K: Kernel<P>, A: Arguments<P>>(
+        &mut self,
+        kernel: K,
+        grid: impl Into<Grid>,
+        arguments: A,
+        host: impl Fn(&Stream) -> CaseResult,
+    ) -> CaseResult {
+        self.launch_instance(
+            Instance::of::<P, K>(kernel),
+            grid.into(),
+            Beginning::BesideHost(&host),
             &|packing| arguments.pack(packing),
         )
     }
@@ -363,7 +397,8 @@ impl Case {
         arguments: A,
     ) -> CaseResult {
         let instance = Instance::of::<P, K>(kernel);
-        self.launch_instance(instance, grid.into(), true, &|packing| {
+        let overlaps = Beginning::OverlapsTheLast;
+        self.launch_instance(instance, grid.into(), overlaps, &|packing| {
             arguments.pack(packing)
         })
     }

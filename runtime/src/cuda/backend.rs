@@ -5,7 +5,9 @@ use std::sync::Arc;
 use ptx::{EncodedTensorMap, TensorMap};
 use target::Target;
 
-use super::{Context, DeviceMemory, Event, Function, Graph, LaunchShape, Stream, tensor_map};
+use super::{
+    Context, DeviceMemory, Event, Function, Graph, HostMemory, LaunchShape, Stream, tensor_map,
+};
 use crate::backend::Backend;
 use crate::code::EntryShape;
 use crate::device::DeviceFacts;
@@ -14,6 +16,7 @@ use crate::launch::{Grid, ParameterBlock};
 
 impl Backend for Context {
     type Memory = DeviceMemory;
+    type Mapped = HostMemory;
     type Stream = Stream;
     type Event = Event;
     type Graph = Graph;
@@ -43,6 +46,14 @@ impl Backend for Context {
         DeviceMemory::allocate(self, bytes)
     }
 
+    fn allocate_mapped(
+        self: &Arc<Self>,
+        bytes: usize,
+        _element_bytes: usize,
+    ) -> Result<HostMemory> {
+        Ok(HostMemory::allocate(self, bytes)?)
+    }
+
     fn stream(self: &Arc<Self>) -> Result<Stream> {
         Ok(Stream::new(self)?)
     }
@@ -53,6 +64,10 @@ impl Backend for Context {
 
     fn synchronize_stream(stream: &Stream) -> Result<()> {
         stream.synchronize()
+    }
+
+    fn is_stream_done(stream: &Stream) -> Result<bool> {
+        stream.is_done()
     }
 
     fn fill(stream: &Stream, memory: &DeviceMemory, byte: u8) -> Result<()> {

@@ -14,6 +14,7 @@
 mod backend;
 mod event;
 mod graph;
+mod host_memory;
 mod launch;
 mod memory;
 mod module;
@@ -23,6 +24,7 @@ mod watchdog;
 
 pub(crate) use event::Event;
 pub(crate) use graph::Graph;
+pub(crate) use host_memory::HostMemory;
 pub(crate) use launch::LaunchShape;
 pub(crate) use machine::driver::Context;
 pub use machine::driver::CudaFailure;

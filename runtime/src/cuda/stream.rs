@@ -64,6 +64,21 @@ impl Stream {
             .map_err(|failure| self.blame(failure))
     }
 
+    /// Whether everything that was put on the stream has ended.
+    pub(crate) fn is_done(&self) -> Result<bool, Error> {
+        /// `CUDA_ERROR_NOT_READY`
+        const NOT_READY: u32 = 600;
+        self.context.bind()?;
+        let driver = self.context.driver;
+        // SAFETY: the stream lives.
+        let code = unsafe { (driver.cuStreamQuery)(self.raw.0) };
+        if code == NOT_READY {
+            return Ok(false);
+        }
+        let done = driver.check("cuStreamQuery", code);
+        done.map(|()| true).map_err(|failure| self.blame(failure))
+    }
+
     /// Makes later work of this stream wait for `event`.
     pub(crate) fn wait_for(&self, event: &Event) -> Result<(), CudaFailure> {
         self.context.bind()?;

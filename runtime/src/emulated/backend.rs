@@ -5,8 +5,10 @@ use std::sync::Arc;
 use ptx::{EncodedTensorMap, TensorMap};
 use target::Target;
 
+use super::mapped::EmulatedMapped;
+use super::queue::wait_for_all;
 use super::recording::{Step, refuse_while_capturing};
-use super::stream::{Immediate, Moment};
+use super::stream::{EmulatedStream, Moment};
 use super::{EmulatedDevice, EmulatedEntry, EmulatedMemory};
 use crate::backend::Backend;
 use crate::code::EntryShape;
@@ -16,7 +18,8 @@ use crate::launch::{Grid, ParameterBlock};
 
 impl Backend for EmulatedDevice {
     type Memory = EmulatedMemory;
-    type Stream = Immediate;
+    type Mapped = EmulatedMapped;
+    type Stream = EmulatedStream;
     type Event = Moment;
     type Graph = Vec<Step>;
     type Function = EmulatedEntry;
@@ -29,9 +32,8 @@ impl Backend for EmulatedDevice {
         self.emulator.target()
     }
 
-    /// Nothing is ever left to wait for.
     fn synchronize(&self) -> Result<()> {
-        Ok(())
+        wait_for_all(&self.busy)
     }
 
     fn memory_bytes(&self) -> Result<(usize, usize)> {
@@ -47,68 +49,112 @@ impl Backend for EmulatedDevice {
         EmulatedMemory::allocate(self, bytes)
     }
 
-    fn stream(self: &Arc<Self>) -> Result<Immediate> {
-        Ok(Immediate::default())
+    fn allocate_mapped(
+        self: &Arc<Self>,
+        bytes: usize,
+        element_bytes: usize,
+    ) -> Result<EmulatedMapped> {
+        EmulatedMapped::allocate(self, bytes, element_bytes)
+    }
+
+    fn stream(self: &Arc<Self>) -> Result<EmulatedStream> {
+        Ok(EmulatedStream::new(&self.busy))
     }
 
     fn event(self: &Arc<Self>) -> Result<Moment> {
         Ok(Moment::default())
     }
 
-    fn synchronize_stream(stream: &Immediate) -> Result<()> {
+    fn synchronize_stream(stream: &EmulatedStream) -> Result<()> {
         if stream.is_capturing() {
             return Err(refuse_while_capturing("waited for"));
         }
-        Ok(())
+        stream.queue().wait()
     }
 
-    fn fill(stream: &Immediate, memory: &EmulatedMemory, byte: u8) -> Result<()> {
+    fn is_stream_done(stream: &EmulatedStream) -> Result<bool> {
+        if stream.is_capturing() {
+            return Err(refuse_while_capturing("asked for"));
+        }
+        stream.queue().is_idle()
+    }
+
+    fn fill(stream: &EmulatedStream, memory: &EmulatedMemory, byte: u8) -> Result<()> {
         let room = memory.room();
         stream.run(move || room.fill(byte))
     }
 
-    fn copy(stream: &Immediate, source: &EmulatedMemory, target: &EmulatedMemory) -> Result<()> {
+    fn copy(
+        stream: &EmulatedStream,
+        source: &EmulatedMemory,
+        target: &EmulatedMemory,
+    ) -> Result<()> {
         let (source, target) = (source.room(), target.room());
         stream.run(move || target.copy_from(&source))
     }
 
-    fn record(stream: &Immediate, event: &Moment) -> Result<()> {
-        event.record(stream);
-        Ok(())
+    fn record(stream: &EmulatedStream, event: &Moment) -> Result<()> {
+        event.record(stream)
     }
 
-    fn wait(stream: &Immediate, event: &Moment) -> Result<()> {
-        event.bring_into(stream);
-        Ok(())
+    fn wait(stream: &EmulatedStream, event: &Moment) -> Result<()> {
+        event.bring_into(stream)
     }
 
     fn milliseconds(start: &Moment, end: &Moment) -> Result<f32> {
         end.milliseconds_since(start)
     }
 
-    fn capture(stream: &Immediate, work: impl FnOnce() -> Result<()>) -> Result<Vec<Step>> {
+    fn capture(stream: &EmulatedStream, work: impl FnOnce() -> Result<()>) -> Result<Vec<Step>> {
         stream.capture(work)
     }
 
-    fn replay(stream: &Immediate, graph: &Vec<Step>) -> Result<()> {
+    fn replay(stream: &EmulatedStream, graph: &Vec<Step>) -> Result<()> {
         if stream.is_capturing() {
             return Err(refuse_while_capturing("given a graph"));
         }
-        graph.iter().try_for_each(|step| step())
+        let steps = graph.clone();
+        let work = move || steps.iter().try_for_each(Step::run);
+        if graph.iter().any(|step| step.is_beside_host) {
+            return stream.queue().push(None, work);
+        }
+        stream.queue().run(work)
     }
 
     fn launch(
-        stream: &Immediate,
+        stream: &EmulatedStream,
         function: &EmulatedEntry,
         shape: &EntryShape,
         grid: Grid,
         parameters: &ParameterBlock,
     ) -> Result<()> {
-        if !stream.is_capturing() {
+        let is_beside_host = parameters.is_beside_host();
+        let recording = stream.recording();
+        if recording.is_none() && !is_beside_host && stream.queue().is_idle()? {
             return function.launch(shape, grid, parameters);
         }
-        let (entry, shape) = (function.clone(), shape.clone());
-        let parameters = parameters.clone();
-        stream.run(move || entry.launch(&shape, grid, &parameters))
+        let (entry, shape, parameters) = (function.clone(), shape.clone(), parameters.clone());
+        match recording {
+            Some(recording) => {
+                let step = Step::new(move || entry.launch(&shape, grid, &parameters));
+                recording.push(if is_beside_host {
+                    step.beside_host()
+                } else {
+                    step
+                });
+                Ok(())
+            }
+            None if is_beside_host => {
+                // Now, so that what the host does from now on is beside it.
+                let announced = Arc::new(entry.announce(&shape, grid, &parameters)?);
+                let watch = Some(Arc::clone(&announced));
+                let work = move || entry.run(&announced, &parameters);
+                stream.queue().push(watch, work)
+            }
+            None => {
+                let work = move || entry.launch(&shape, grid, &parameters);
+                stream.queue().push(None, work)
+            }
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! The emulator as a device: memory at made-up addresses, launches that end before they return.
+//! The emulator as a device: memory at made-up addresses, and launches, which end before they return unless they share memory with the host.
 
 mod backend;
+mod mapped;
+mod queue;
 mod recording;
 mod stream;
 
@@ -8,7 +10,7 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use emulator::{Emulator, Launch, MemoryError, Program, Stats};
+use emulator::{Announced, Emulator, GlobalMemory, Launch, MemoryError, Program, Stats};
 
 /// What the emulator checks beyond what it cannot do without.
 pub use emulator::Checks;
@@ -17,6 +19,7 @@ use crate::code::EntryShape;
 use crate::device::DeviceFacts;
 use crate::error::Error;
 use crate::launch::{Grid, ParameterBlock};
+use queue::{BusyQueues, wait_for_all};
 
 /// How the emulator runs launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,7 @@ pub(crate) struct EmulatedDevice {
     facts: DeviceFacts,
     options: EmulatorOptions,
     stats: Mutex<Option<Stats>>,
+    busy: BusyQueues,
 }
 
 /// Device memory of the emulator, bytes. It is taken from the host only as it is used.
@@ -83,6 +87,7 @@ impl EmulatedDevice {
             },
             options,
             stats: Mutex::new(None),
+            busy: BusyQueues::default(),
         }
     }
 
@@ -121,11 +126,19 @@ impl EmulatedMemory {
         device: &Arc<EmulatedDevice>,
         bytes: usize,
     ) -> Result<EmulatedMemory, Error> {
-        let memory = device.emulator.memory();
+        EmulatedMemory::allocate_by(device, bytes, |memory| memory.alloc(bytes as u64))
+    }
+
+    /// Allocates `bytes` by `allocate`.
+    fn allocate_by(
+        device: &Arc<EmulatedDevice>,
+        bytes: usize,
+        allocate: impl FnOnce(&GlobalMemory) -> Result<u64, MemoryError>,
+    ) -> Result<EmulatedMemory, Error> {
         let address = if bytes == 0 {
             Ok(0)
         } else {
-            memory.alloc(bytes as u64)
+            allocate(device.emulator.memory())
         };
         let (free_bytes, total_bytes) = device.free_and_total_bytes();
         let address = address.map_err(|_| Error::OutOfMemory {
@@ -144,19 +157,27 @@ impl EmulatedMemory {
         self.address
     }
 
-    /// Copies from the host.
-    pub(crate) fn write(&self, source: &[u8]) {
+    /// Copies from the host. Everything on the device is finished before, as for the others.
+    pub(crate) fn write(&self, source: &[u8]) -> Result<(), Error> {
+        wait_for_all(&self.device.busy)?;
         self.access(|memory| memory.write(self.address, source));
+        Ok(())
     }
 
     /// Copies to the host and returns the bytes as initialised.
-    pub(crate) fn read<'a>(&self, target: &'a mut [MaybeUninit<u8>]) -> &'a mut [u8] {
-        target.write_copy_of_slice(&self.content())
+    pub(crate) fn read<'a>(
+        &self,
+        target: &'a mut [MaybeUninit<u8>],
+    ) -> Result<&'a mut [u8], Error> {
+        wait_for_all(&self.device.busy)?;
+        Ok(target.write_copy_of_slice(&self.content()))
     }
 
     /// Sets every byte.
-    pub(crate) fn fill(&self, byte: u8) {
+    pub(crate) fn fill(&self, byte: u8) -> Result<(), Error> {
+        wait_for_all(&self.device.busy)?;
         self.access(|memory| memory.fill(self.address, self.bytes as u64, byte));
+        Ok(())
     }
 
     /// Where it lies, for work that may come after it is freed.
@@ -193,7 +214,7 @@ impl EmulatedMemory {
         bytes
     }
 
-    fn access(&self, access: impl FnOnce(&emulator::GlobalMemory) -> Result<(), MemoryError>) {
+    fn access(&self, access: impl FnOnce(&GlobalMemory) -> Result<(), MemoryError>) {
         if self.bytes > 0 {
             access(self.device.emulator.memory()).expect(OWN);
         }
@@ -228,7 +249,7 @@ impl Room {
 
     fn access(
         &self,
-        access: impl FnOnce(&emulator::GlobalMemory) -> Result<(), MemoryError>,
+        access: impl FnOnce(&GlobalMemory) -> Result<(), MemoryError>,
     ) -> Result<(), Error> {
         if self.bytes == 0 {
             return Ok(());
@@ -316,21 +337,40 @@ impl EmulatedEntry {
         grid: Grid,
         parameters: &ParameterBlock,
     ) -> Result<(), Error> {
+        self.run(&self.announce(shape, grid, parameters)?, parameters)
+    }
+
+    /// A launch that [`run`](EmulatedEntry::run) runs later.
+    pub(crate) fn announce(
+        &self,
+        shape: &EntryShape,
+        grid: Grid,
+        parameters: &ParameterBlock,
+    ) -> Result<Announced, Error> {
         let LoadedProgram { device, program } = &*self.program;
         let launch = Launch {
             grid: grid.counts(),
             block: shape.threads,
             cluster: shape.cluster,
             is_cooperative: shape.is_cooperative,
+            beside_host: parameters.is_beside_host(),
             dynamic_shared_bytes: shape.shared_bytes,
             overlaps_previous: shape.overlaps_previous,
             seed: device.options.seed,
             max_steps: device.options.max_steps,
             checks: device.options.checks,
         };
-        let ended = device
-            .emulator
-            .launch(program, &shape.name, &launch, parameters.bytes());
+        Ok(device.emulator.announce(program, &shape.name, &launch)?)
+    }
+
+    /// Runs a launch that was announced, and prints what it printed.
+    pub(crate) fn run(
+        &self,
+        announced: &Announced,
+        parameters: &ParameterBlock,
+    ) -> Result<(), Error> {
+        let LoadedProgram { device, program } = &*self.program;
+        let ended = device.emulator.run(program, announced, parameters.bytes());
         // As on a GPU: what kernels print goes to the standard output, and nobody can be told if that is closed.
         let printed = device.emulator.take_output();
         if device.options.prints {

@@ -6,7 +6,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::{Error, Result};
 
 /// Something that the emulator does when a graph is replayed.
-pub(crate) type Step = Box<dyn Fn() -> Result<()> + Send + Sync>;
+#[derive(Clone)]
+pub(crate) struct Step {
+    work: Arc<dyn Fn() -> Result<()> + Send + Sync>,
+    /// The host goes on beside it, and it may wait for the host.
+    pub(crate) is_beside_host: bool,
+}
+
+impl Step {
+    pub(crate) fn new(work: impl Fn() -> Result<()> + Send + Sync + 'static) -> Step {
+        Step {
+            work: Arc::new(work),
+            is_beside_host: false,
+        }
+    }
+
+    /// Work beside which the host goes on.
+    pub(crate) fn beside_host(self) -> Step {
+        Step {
+            is_beside_host: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn run(&self) -> Result<()> {
+        (self.work)()
+    }
+}
 
 /// What an emulated stream notes down instead of doing it.
 #[derive(Clone)]

@@ -1,19 +1,32 @@
 //! Streams and events of the emulator.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::queue::{BusyQueues, Queue};
 use super::recording::{Recording, Step, refuse_while_capturing};
 use crate::error::{Error, Result};
 
-/// A stream of the emulator, which ends each piece of work before the next is given to it, or notes it down while it is
-/// captured.
-#[derive(Default)]
-pub(crate) struct Immediate {
+/// A stream of the emulator. It ends each piece of work before the next is given to it, but for launches beside the host and what is
+/// given after one of those; while it is captured, it notes work down.
+pub(crate) struct EmulatedStream {
     recording: Mutex<Option<Recording>>,
+    queue: Arc<Queue>,
 }
 
-impl Immediate {
+impl EmulatedStream {
+    pub(crate) fn new(busy: &BusyQueues) -> EmulatedStream {
+        EmulatedStream {
+            recording: Mutex::default(),
+            queue: Queue::new(busy),
+        }
+    }
+
+    /// What does its work.
+    pub(super) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
     /// What the stream's work is noted in, while it is captured.
     pub(super) fn recording(&self) -> Option<Recording> {
         self.recording
@@ -30,14 +43,14 @@ impl Immediate {
             .unwrap_or_else(PoisonError::into_inner) = Some(recording);
     }
 
-    /// Does `step` now, or later if the stream is captured.
-    pub(crate) fn run(&self, step: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> {
+    /// Does `work` in stream order, or later if the stream is captured.
+    pub(crate) fn run(&self, work: impl Fn() -> Result<()> + Send + Sync + 'static) -> Result<()> {
         match self.recording() {
             Some(recording) => {
-                recording.push(Box::new(step));
+                recording.push(Step::new(work));
                 Ok(())
             }
-            None => step(),
+            None => self.queue.run(work),
         }
     }
 
@@ -63,12 +76,24 @@ impl Immediate {
 pub(crate) struct Moment(Mutex<Recorded>);
 
 /// When an event was recorded, and in what.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Recorded {
-    /// The host's time.
-    time: Option<Instant>,
+    /// The host's time, once the stream got there.
+    time: Arc<Mutex<Option<Instant>>>,
+    /// Its place in a stream.
+    place: Option<(Arc<Queue>, u64)>,
     /// What was captured from its stream then.
     captured: Option<Recording>,
+}
+
+impl Recorded {
+    /// Waits for it; when that was.
+    fn time(&self) -> Result<Option<Instant>> {
+        if let Some((queue, position)) = &self.place {
+            queue.wait_for(*position)?;
+        }
+        Ok(*self.time.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Moment {
@@ -77,23 +102,43 @@ impl Moment {
     }
 
     /// Puts the event behind everything that is on the stream. As on a GPU, a captured event orders the graph and has no time.
-    pub(super) fn record(&self, stream: &Immediate) {
-        let captured = stream.recording();
-        let time = captured.is_none().then(Instant::now);
-        *self.lock() = Recorded { time, captured };
+    pub(super) fn record(&self, stream: &EmulatedStream) -> Result<()> {
+        let mut recorded = Recorded {
+            captured: stream.recording(),
+            ..Recorded::default()
+        };
+        if recorded.captured.is_none() {
+            let time = Arc::clone(&recorded.time);
+            stream.queue.run(move || {
+                *time.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                Ok(())
+            })?;
+            recorded.place = Some((Arc::clone(&stream.queue), stream.queue.position()));
+        }
+        *self.lock() = recorded;
+        Ok(())
     }
 
-    /// A stream that waits for a captured event is captured with it.
-    pub(super) fn bring_into(&self, stream: &Immediate) {
-        let captured = self.lock().captured.clone();
-        if let Some(recording) = captured.filter(Recording::is_open) {
+    /// Later work of the stream waits for the event. A stream that waits for a captured one is captured with it.
+    pub(super) fn bring_into(&self, stream: &EmulatedStream) -> Result<()> {
+        let recorded = self.lock().clone();
+        if let Some(recording) = recorded.captured.filter(Recording::is_open) {
             stream.join(recording);
+        }
+        match recorded.place {
+            Some((queue, position))
+                if !Arc::ptr_eq(&queue, &stream.queue) && !queue.is_idle()? =>
+            {
+                stream.queue.push(None, move || queue.wait_for(position))
+            }
+            _ => Ok(()),
         }
     }
 
     pub(super) fn milliseconds_since(&self, start: &Moment) -> Result<f32> {
-        let (start, end) = (start.lock().time, self.lock().time);
-        let (start, end) = start.zip(end).ok_or(Error::EventNotRecorded)?;
+        let (start, end) = (start.lock().clone(), self.lock().clone());
+        let times = start.time()?.zip(end.time()?);
+        let (start, end) = times.ok_or(Error::EventNotRecorded)?;
         Ok(end.saturating_duration_since(start).as_secs_f32() * 1e3)
     }
 }

@@ -118,6 +118,15 @@ impl fmt::Display for Error {
                 f,
                 "a graph uses a buffer at {address:#x} that was freed; keep buffers as long as graphs that use them are replayed"
             ),
+            Error::OutsideOfMapped { range, len } => write!(
+                f,
+                "elements {} to {} of a mapped buffer, which has {len}; access a range of those",
+                range.start, range.end
+            ),
+            Error::NeverSet { index, seen } => write!(
+                f,
+                "the host waits for flag {index} of a mapped buffer, which holds {seen}, and all work of the stream is over; look for the                  path on which the kernel ends without setting it"
+            ),
             Error::EventNotRecorded => {
                 write!(f, "an event has no time before it is recorded on a stream")
             }

@@ -7,12 +7,13 @@ use crate::case::{Input, Output};
 use crate::element::DeviceElement;
 use crate::error::Result;
 use crate::kernel::Packing;
+use crate::mapped::MappedBuffer;
 
 /// A host value that can be passed for a kernel parameter whose handle is `H`.
 #[diagnostic::on_unimplemented(
     message = "a launch cannot pass `{Self}` for a parameter of type `{H}`",
     label = "this argument does not fit its parameter",
-    note = "pass `&Buffer<T>` or `&buffer.view(..)` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, `buffer.view([rows, columns])` (in a case, \
+    note = "pass `&Buffer<T>`, `&MappedBuffer<T>` or `&buffer.view(..)` (in a case, `&Input<T>` or `&Output<T>`) for `Ptr<T>`, `buffer.view([rows, columns])` (in a case, \
             also `&Input<T>` or `&Output<T>`) for `TensorMap<T>`, and a number of the same type for a number"
 )]
 pub trait Argument<H: ParamHandle> {
@@ -36,6 +37,14 @@ impl<T: DeviceElement> Argument<Ptr<T>> for &Buffer<T> {
     fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
         packing.expect_own(self.device())?;
         packing.push_buffer(self.address(), (self.len() * size_of::<T>()) as u64);
+        Ok(())
+    }
+}
+
+impl<T: DeviceElement> Argument<Ptr<T>> for &MappedBuffer<T> {
+    fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
+        packing.expect_own(self.device())?;
+        packing.push_mapped(self.address(), (self.len() * size_of::<T>()) as u64);
         Ok(())
     }
 }

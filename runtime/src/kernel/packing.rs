@@ -70,6 +70,11 @@ impl<'a> Packing<'a> {
         self.block.push_buffer(address, bytes);
     }
 
+    /// Appends the address of memory of the host, which goes on beside the launch.
+    pub fn push_mapped(&mut self, address: u64, bytes: u64) {
+        self.block.push_mapped(address, bytes);
+    }
+
     /// An error unless `owner` is the launch's device.
     #[inline]
     pub(crate) fn expect_own(&self, owner: &Device) -> Result<()> {

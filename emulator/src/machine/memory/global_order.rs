@@ -11,6 +11,7 @@ use crate::machine::state::scene::{Scene, Worker};
 use crate::program::{Access, Strong};
 use ptx::Scope;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use target::TENSOR_MAP_BYTES;
 
 impl Scene<'_> {
@@ -206,7 +207,15 @@ impl Worker<'_> {
         work: impl FnOnce() -> T,
     ) -> T {
         let Some(overlap) = &self.context.overlap else {
-            return work();
+            // What threads of this machine load after a flag must not be older than it.
+            if strong.releases {
+                fence(Ordering::Release);
+            }
+            let result = work();
+            if strong.acquires {
+                fence(Ordering::Acquire);
+            }
+            return result;
         };
         let place = scene.place();
         let warp = &mut *scene.warp;

@@ -1,6 +1,7 @@
 //! Reports of races in global memory.
 
 use crate::fault::{FaultKind, Memory, Related, Trouble};
+use crate::machine::memory::host::line_of_host;
 use crate::machine::order::{Actor, GlobalConflict, GlobalStamp, IN_FLIGHT, Missing, Stamp};
 use crate::machine::state::launch::Launch;
 use crate::machine::state::overlap::Overlap;
@@ -21,7 +22,10 @@ pub(crate) fn race(
     let earlier = conflict.earlier;
     let what = later_access(scene, stamp.stamp);
     let is_overlapped = earlier.launch != stamp.launch;
-    let (why, visible, help) = if is_overlapped {
+    let is_by_host = earlier.from.is_host();
+    let (why, visible, help) = if is_by_host {
+        of_host((earlier, stamp))
+    } else if is_overlapped {
         of_launch(overlap, earlier)
     } else {
         let who = name(scene, launch, earlier);
@@ -36,7 +40,13 @@ pub(crate) fn race(
     );
     let trouble = Trouble::access(FaultKind::Race, 0, address, bytes as u32, message).help(help);
     let trouble = Box::new(Trouble { lanes, ..*trouble });
-    if is_overlapped {
+    if is_by_host {
+        trouble.see_elsewhere(Related {
+            text: visible,
+            place: Some(line_of_host(overlap.host().line(earlier.stamp))),
+            ptx: String::new(),
+        })
+    } else if is_overlapped {
         let launched = overlap.launched(earlier.launch);
         let (program, code, step) = (&launched.program, &launched.code, earlier.stamp.step);
         let related = Related {
@@ -71,6 +81,30 @@ fn later_access(scene: &Scene<'_>, stamp: Stamp) -> &'static str {
         _ if stamp.kind.is_write() => "write by a bulk store",
         _ => "read by an asynchronous copy",
     }
+}
+
+/// The host did it, while the launch was in flight.
+fn of_host((earlier, later): (GlobalStamp, GlobalStamp)) -> Reason {
+    let did = if earlier.stamp.kind.is_write() {
+        "wrote"
+    } else {
+        "read"
+    };
+    let both_strong = earlier.stamp.kind.is_strong() && later.stamp.kind.is_strong();
+    let (why, help) = if both_strong {
+        (
+            format!("which the host {did}, and the scope of this leaves out the host"),
+            "an atomic that the host takes part in names the threads of the system: `.scope(Scope::Sys)`",
+        )
+    } else {
+        (
+            format!(
+                "which the host {did} while the launch was in flight, and nothing orders the two"
+            ),
+            "the host releases after its access (`MappedBuffer::release`), and the kernel acquires that before its own, at the scope of the              system: `HostFlag::wait`, or `.scope(Scope::Sys).atomic_poll(..)`",
+        )
+    };
+    (why, format!("the host {did} it here"), help.to_owned())
 }
 
 /// A launch before did it, and this one has not waited for its end.

@@ -9,6 +9,7 @@ pub(crate) mod element;
 pub(crate) mod global;
 pub(crate) mod global_order;
 pub(crate) mod global_races;
+pub(crate) mod host;
 pub(crate) mod lane_group;
 pub(crate) mod misuse;
 pub(crate) mod races;

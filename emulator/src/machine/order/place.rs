@@ -1,4 +1,6 @@
 //! Where a thread is, and which threads a strong operation names (PTX ISA 8.5).
+//!
+//! The host is a place of its own: it accesses mapped memory while a launch is in flight, and only the scope of the system includes it.
 
 use ptx::Scope;
 
@@ -11,13 +13,26 @@ pub(crate) struct Place {
     pub(crate) cta: u16,
 }
 
+impl Place {
+    /// The threads of the host, which count as one. No cluster has this number.
+    pub(crate) const HOST: Self = Self {
+        cluster: u32::MAX,
+        cta: 0,
+    };
+
+    pub(crate) fn is_host(self) -> bool {
+        self == Self::HOST
+    }
+}
+
 /// Does an operation of this scope, executed at `from`, include threads at `to`?
 pub(crate) fn includes(scope: Scope, from: Place, to: Place) -> bool {
     match scope {
         Scope::Cta => from == to,
         Scope::Cluster => from.cluster == to.cluster,
         // There is one device.
-        Scope::Gpu | Scope::Sys => true,
+        Scope::Gpu => from.is_host() == to.is_host(),
+        Scope::Sys => true,
     }
 }
 
@@ -26,17 +41,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scopes_name_the_cta_the_cluster_and_all() {
+    fn scopes_name_the_cta_the_cluster_the_device_and_all() {
         let here = Place { cluster: 3, cta: 1 };
         let beside = Place { cta: 0, ..here };
         let elsewhere = Place { cluster: 2, ..here };
-        let check = |scope, expected: [bool; 3]| {
-            let found = [here, beside, elsewhere].map(|to| includes(scope, here, to));
-            assert_eq!(found, expected, "{scope:?}");
+        let check = |scope, expected: [bool; 4]| {
+            let found = [here, beside, elsewhere, Place::HOST];
+            assert_eq!(
+                found.map(|to| includes(scope, here, to)),
+                expected,
+                "{scope:?}"
+            );
+            assert_eq!(
+                found.map(|to| includes(scope, to, here)),
+                expected,
+                "{scope:?}"
+            );
         };
-        check(Scope::Cta, [true, false, false]);
-        check(Scope::Cluster, [true, true, false]);
-        check(Scope::Gpu, [true, true, true]);
-        check(Scope::Sys, [true, true, true]);
+        check(Scope::Cta, [true, false, false, false]);
+        check(Scope::Cluster, [true, true, false, false]);
+        check(Scope::Gpu, [true, true, true, false]);
+        check(Scope::Sys, [true, true, true, true]);
     }
 }

@@ -20,7 +20,7 @@ struct Release {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Releases {
     each: SmallVec<[Release; 1]>,
-    /// Those to the whole device in one: many CTAs may have arrived at a counter that many poll.
+    /// Those of threads of the device to the whole device in one: many CTAs may have arrived at a counter that many poll.
     to_device: Foreign,
     /// Differs after each write, and between addresses.
     version: u64,
@@ -32,29 +32,30 @@ static VERSIONS: AtomicU64 = AtomicU64::new(0);
 /// What the fences of a warp have prepared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
-    /// For the scopes CTA, cluster and GPU, what strong writes after the last fence of that scope release.
-    released: [Foreign; 3],
+    /// For each of [`SCOPES`], what strong writes after the last fence of that scope release.
+    released: [Foreign; 4],
     /// What strong reads have observed that no fence has acquired yet, by the place of the writer.
     observed: BTreeMap<Place, Foreign>,
-    /// What the warp acquired last: the [`Releases::version`], 0 for none.
-    acquired: u64,
+    /// What the warp acquired last: the [`Releases::version`], and by which scope.
+    acquired: Option<(u64, Scope)>,
 }
 
-/// The scopes that differ on one device.
-const SCOPES: [Scope; 3] = [Scope::Cta, Scope::Cluster, Scope::Gpu];
+/// The scopes, each of which covers those before it.
+const SCOPES: [Scope; 4] = [Scope::Cta, Scope::Cluster, Scope::Gpu, Scope::Sys];
 
 /// Number of scopes that an operation of this one covers.
 fn covered(scope: Scope) -> usize {
     match scope {
         Scope::Cta => 1,
         Scope::Cluster => 2,
-        Scope::Gpu | Scope::Sys => 3,
+        Scope::Gpu => 3,
+        Scope::Sys => 4,
     }
 }
 
 /// Does a scope include every thread of the device?
 fn is_of_device(scope: Scope) -> bool {
-    covered(scope) == SCOPES.len()
+    matches!(scope, Scope::Gpu | Scope::Sys)
 }
 
 impl Fences {
@@ -102,7 +103,7 @@ impl Releases {
     }
 
     fn publish(&mut self, scope: Scope, from: Place, known: Foreign) {
-        if is_of_device(scope) {
+        if is_of_device(scope) && !from.is_host() {
             self.to_device.join(&known);
         }
         let same = |old: &&mut Release| old.scope == scope && old.from == from;
@@ -119,17 +120,18 @@ impl Releases {
         clocks: &mut Clocks,
         fences: &mut Fences,
     ) {
-        let acquires_all = strong.acquires && is_of_device(strong.scope);
+        let acquires_all = strong.acquires && is_of_device(strong.scope) && !place.is_host();
         if acquires_all {
             // A warp that polls has acquired it before.
-            if fences.acquired == self.version {
+            let acquired = Some((self.version, strong.scope));
+            if fences.acquired == acquired {
                 return;
             }
-            fences.acquired = self.version;
+            fences.acquired = acquired;
             clocks.acquire(&self.to_device, place.cluster);
         }
         for release in &self.each {
-            if acquires_all && is_of_device(release.scope) {
+            if acquires_all && is_of_device(release.scope) && !release.from.is_host() {
                 continue;
             }
             let is_mutual = includes(release.scope, release.from, place)

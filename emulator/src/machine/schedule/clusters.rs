@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Steps after which a cluster lets another one run, so that kernels whose CTAs wait for each other make progress.
 const CLUSTER_SLICE: u64 = 2_000_000;
-/// The same for a cooperative launch: a CTA that polls for another one does nothing useful meanwhile.
+/// The same where CTAs wait for each other or for the host: one that polls does nothing useful meanwhile.
 const COOPERATIVE_SLICE: u64 = 4_096;
 /// CTAs that are resident at once; no fewer than a GPU holds of large kernels.
 const RESIDENT_CTAS: u64 = 528;
@@ -51,7 +51,7 @@ impl Shared {
     /// others then.
     fn is_pointless(&self, context: &Context<'_>, place: u64) -> bool {
         let faulted = self.faulted.load(Relaxed);
-        if context.launch.is_cooperative {
+        if context.launch.is_cooperative || context.launch.beside_host {
             faulted != u64::MAX
         } else {
             place > faulted
@@ -77,6 +77,11 @@ pub(crate) fn run_launch(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
     };
     if workers == 1 {
         work(context, &shared);
+    } else if context.launch.beside_host {
+        // It may wait for another launch, which then needs the threads of the pool.
+        std::thread::scope(|scope| {
+            (0..workers).for_each(|_| drop(scope.spawn(|| work(context, &shared))));
+        });
     } else {
         rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work(context, &shared))));
     }
@@ -143,7 +148,8 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
 
 /// Runs a cluster for a slice; says whether it has ended.
 fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
-    let slice = if worker.context.launch.is_cooperative {
+    let launch = worker.context.launch;
+    let slice = if launch.is_cooperative || launch.beside_host {
         COOPERATIVE_SLICE * cluster.warps() as u64
     } else {
         CLUSTER_SLICE

@@ -1,6 +1,6 @@
 //! What a launch fixes for all its CTAs.
 
-use crate::global::{AllocationMap, GlobalMemory};
+use crate::global::AllocationMap;
 use crate::lanes::{Lanes32, Lanes64, Registers};
 use crate::machine::order::{ActorId, Actors, Clock};
 use crate::machine::state::barrier::{BarrierState, ClusterBarrier};
@@ -48,7 +48,7 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(crate) fn new(
-        (memory, target): (&GlobalMemory, &'static Target),
+        (map, target): (&Arc<AllocationMap>, &'static Target),
         output: &'a Mutex<String>,
         program: &'a Program,
         code: &'a Code,
@@ -77,7 +77,7 @@ impl<'a> Context<'a> {
             code,
             launch,
             policy: Policy::of_seed(launch.seed),
-            map: memory.snapshot(),
+            map: Arc::clone(map),
             overlap: None,
             params: Linear::filled(0, params.to_vec()),
             constants: Linear::filled(0, code.const_image.clone()),

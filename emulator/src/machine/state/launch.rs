@@ -15,6 +15,9 @@ pub struct Launch {
     pub cluster: [u32; 3],
     /// Whether CTAs wait for one another: then all of them are resident from the beginning, and take short turns.
     pub is_cooperative: bool,
+    /// The host goes on beside the launch, and the two may wait for each other through mapped memory: CTAs take short turns, on threads that
+    /// no other launch needs.
+    pub beside_host: bool,
     /// Bytes of dynamic shared memory of each CTA.
     pub dynamic_shared_bytes: u32,
     /// The launch may begin before the one before it has ended (programmatic dependent launch). Here it runs after that one all the same;
@@ -86,6 +89,7 @@ impl Default for Launch {
             block: [32, 1, 1],
             cluster: [1; 3],
             is_cooperative: false,
+            beside_host: false,
             dynamic_shared_bytes: 0,
             overlaps_previous: false,
             seed: 0,

@@ -4,6 +4,7 @@ pub(crate) mod barrier;
 pub(crate) mod cluster;
 pub(crate) mod context;
 pub(crate) mod copies;
+pub(crate) mod host;
 pub(crate) mod launch;
 pub(crate) mod linear;
 pub(crate) mod locks;

@@ -2,13 +2,18 @@
 
 use crate::global::AllocationMap;
 use crate::machine::order::GlobalShadow;
+use crate::machine::state::host::Host;
+use crate::machine::state::launch::Launch;
 use crate::program::{Code, Program};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A launch and those that it overlaps (programmatic dependent launch).
 #[derive(Debug)]
 pub(crate) struct Overlap {
     pub(crate) shadow: GlobalShadow,
+    /// The allocations that the launch sees.
+    pub(crate) map: Arc<AllocationMap>,
+    host: Mutex<Host>,
     /// By number. The last is the launch itself.
     launches: Vec<Arc<Launched>>,
 }
@@ -18,21 +23,37 @@ pub(crate) struct Overlap {
 pub(crate) struct Launched {
     pub(crate) program: Program,
     pub(crate) code: Arc<Code>,
+    pub(crate) launch: Launch,
 }
 
 impl Overlap {
     /// For a launch that sees these allocations. `before` are those that it overlaps.
-    pub(crate) fn new(launched: Launched, map: &AllocationMap, before: Option<&Self>) -> Self {
+    pub(crate) fn new(launched: Launched, map: &Arc<AllocationMap>, before: Option<&Self>) -> Self {
         let allocations = map.list().iter();
         let allocations = allocations.map(|allocation| (allocation.base, allocation.bytes));
-        let granule_bits = launched.code.global_granule_bits;
+        let mut granule_bits = launched.code.global_granule_bits;
+        if launched.launch.beside_host {
+            // The host accesses elements of mapped memory one by one.
+            let mapped = map
+                .list()
+                .iter()
+                .filter_map(|mapped| mapped.host_granule_bits);
+            granule_bits = mapped.fold(granule_bits, u32::min);
+        }
         let shadow = before.map(|before| &before.shadow);
         let mut launches = before.map_or_else(Vec::new, |before| before.launches.clone());
         launches.push(Arc::new(launched));
         Self {
             shadow: GlobalShadow::new(allocations, granule_bits, shadow),
+            map: Arc::clone(map),
+            host: Mutex::new(Host::new()),
             launches,
         }
+    }
+
+    /// The host beside it. What it keeps is whole before anything can panic.
+    pub(crate) fn host(&self) -> MutexGuard<'_, Host> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The launch with a number.

@@ -51,8 +51,9 @@ impl GlobalStamp {
     }
 
     fn reaches(&self, other: &Self) -> bool {
-        let is_device = matches!(self.scope, Scope::Gpu | Scope::Sys);
-        is_device || self.launch == other.launch && includes(self.scope, self.from, other.from)
+        let leaves_launch = matches!(self.scope, Scope::Gpu | Scope::Sys);
+        (leaves_launch || self.launch == other.launch)
+            && includes(self.scope, self.from, other.from)
     }
 }
 
