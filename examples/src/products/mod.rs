@@ -10,6 +10,7 @@ pub mod matmul_decode;
 pub mod matmul_fused_epilogue;
 pub mod matmul_grouped;
 pub mod matmul_int4;
+pub mod matmul_microscaled;
 pub mod matmul_naive;
 pub mod matmul_persistent;
 pub mod matmul_ping_pong;
