@@ -3,9 +3,9 @@
 use tilekit::prelude::*;
 use tilekit::{Arguments, TensorSource};
 
-use super::few_tiles::few_tiles;
-use super::many_tiles::many_tiles;
+use super::instances::with_instance;
 use super::plan::{INSTANCES, Instance, Plan};
+use super::repack::{TILE, repack};
 
 /// The tensors of one product `C[M, N] = A[M, K] · B[N, K]ᵀ`. Rows begin at multiples of 16 bytes, as tensor maps want.
 struct Product<T> {
@@ -61,103 +61,29 @@ impl<T: Float + Factor<T, f32> + DeviceElement> Product<T> {
         }
     }
 
-    fn many<const GROUPS: usize, const ROWS: usize, const BN: usize, const STAGES: usize>(
-        &self,
-        case: &mut Case,
-        plan: &Plan,
-        role: Role,
-    ) -> CaseResult {
+    fn run(&self, case: &mut Case, plan: &Plan, role: Role) -> CaseResult {
         let [m, n, k] = self.size;
-        Self::begin(
-            case,
-            plan,
-            role,
-            many_tiles::<T, GROUPS, ROWS, BN, STAGES>,
-            (
-                Self::view(self.a.view(), [m, k]),
-                Self::view(self.b.view(), [n, k]),
-                Self::view(self.c.view(), [m, n]),
-                m as i32,
-                n as i32,
-                k as i32,
-            ),
-        )
-    }
-
-    fn few<
-        const CTAS: usize,
-        const GROUPS: usize,
-        const BN: usize,
-        const STAGES: usize,
-        const TURNED: bool,
-    >(
-        &self,
-        case: &mut Case,
-        plan: &Plan,
-        role: Role,
-    ) -> CaseResult {
-        let [m, n, k] = self.size;
+        let [rows, columns, depth] = self.size.map(|extent| extent as i32);
         let a = Self::view(self.a.view(), [m, k]);
         let b = Self::view(self.b.view(), [n, k]);
-        let (x, y, rows, columns) = if TURNED { (b, a, n, m) } else { (a, b, m, n) };
-        Self::begin(
-            case,
-            plan,
-            role,
-            few_tiles::<T, CTAS, GROUPS, BN, STAGES, TURNED>,
-            (
-                x,
-                y,
-                &self.c,
-                stride::<T>(n) as i32,
-                rows as i32,
-                columns as i32,
-                k as i32,
-            ),
-        )
-    }
-
-    fn run(&self, case: &mut Case, plan: &Plan, role: Role) -> CaseResult {
-        macro_rules! split {
-            ($ctas:expr, $groups:literal, $columns:literal, $stages:literal, $turned:literal) => {
-                match $ctas {
-                    1 => self.few::<1, $groups, $columns, $stages, $turned>(case, plan, role),
-                    2 => self.few::<2, $groups, $columns, $stages, $turned>(case, plan, role),
-                    4 => self.few::<4, $groups, $columns, $stages, $turned>(case, plan, role),
-                    _ => self.few::<8, $groups, $columns, $stages, $turned>(case, plan, role),
+        let is_turned = matches!(plan.instance, Instance::Few { turned: true, .. });
+        with_instance!(
+            T,
+            plan.instance,
+            many kernel => {
+                let c = Self::view(self.c.view(), [m, n]);
+                Self::begin(case, plan, role, kernel, (a, b, c, rows, columns, depth))
+            },
+            few kernel => {
+                let pitch = stride::<T>(n) as i32;
+                let c = &self.c;
+                if is_turned {
+                    Self::begin(case, plan, role, kernel, (b, a, c, pitch, columns, rows, depth))
+                } else {
+                    Self::begin(case, plan, role, kernel, (a, b, c, pitch, rows, columns, depth))
                 }
-            };
-        }
-        match plan.instance {
-            Instance::Many {
-                groups,
-                rows,
-                columns,
-            } => match (groups, rows, columns) {
-                (2, 64, 256) => self.many::<2, 64, 256, 4>(case, plan, role),
-                (3, 64, 192) => self.many::<3, 64, 192, 3>(case, plan, role),
-                (2, 128, 160) => self.many::<2, 128, 160, 3>(case, plan, role),
-                (2, 64, 192) => self.many::<2, 64, 192, 4>(case, plan, role),
-                (3, 64, 176) => self.many::<3, 64, 176, 3>(case, plan, role),
-                _ => self.many::<2, 64, 128, 6>(case, plan, role),
-            },
-            Instance::Few {
-                ctas,
-                groups,
-                columns,
-                turned,
-            } => match (groups, columns, turned) {
-                (1, 16, true) => split!(ctas, 1, 16, 8, true),
-                (1, 32, true) => split!(ctas, 1, 32, 8, true),
-                (1, 64, true) => split!(ctas, 1, 64, 8, true),
-                (1, 16, false) => split!(ctas, 1, 16, 8, false),
-                (1, 32, false) => split!(ctas, 1, 32, 8, false),
-                (1, 64, false) => split!(ctas, 1, 64, 8, false),
-                (1, 128, false) => split!(ctas, 1, 128, 6, false),
-                _ if ctas == 1 => self.few::<1, 2, 128, 6, false>(case, plan, role),
-                _ => split!(ctas, 2, 128, 3, false),
-            },
-        }
+            }
+        )
     }
 }
 
@@ -217,4 +143,55 @@ fn product_bf16(case: &mut Case) -> CaseResult {
 ))]
 fn product_of_few_tiles_bf16(case: &mut Case) -> CaseResult {
     product::<bf16>(case)
+}
+
+/// Of each kernel an instance or two.
+#[case(sizes(
+    m = [320, 16, 128, 65],
+    n = [328, 64, 128, 129],
+    k = [200, 576, 576, 72],
+    instance = [1, 8, 35, 0],
+    rivals = [0, 0, 0, 0]
+))]
+fn product_f16(case: &mut Case) -> CaseResult {
+    product::<f16>(case)
+}
+
+/// A matrix whose columns lie along memory, copied to rows or to columns.
+fn repacked<const TO: usize>(case: &mut Case) -> CaseResult {
+    let [m, n] = ["m", "n"].map(|name| case.size(name));
+    let x = case.normal::<bf16>("x", [n, m]);
+    let out = case.output::<bf16>("out", if TO == 1 { [m, n] } else { [n, m] });
+    let (row, column) = if TO == 1 { (n, 1) } else { (1, m) };
+    case.launch(
+        repack::<bf16, 0, TO>,
+        [m.div_ceil(TILE), n.div_ceil(TILE)],
+        (
+            &x,
+            0_i64,
+            1_i64,
+            m as i64,
+            &out,
+            0_i64,
+            row as i64,
+            column as i64,
+            m as i32,
+            n as i32,
+            1,
+        ),
+    )?;
+    let want = |[i, j]: [usize; 2]| if TO == 1 { x[[j, i]] } else { x[[i, j]] };
+    case.expect(&out, want, Exactly)?;
+    case.moves_bytes(2 * size_of::<bf16>() * m * n);
+    Ok(())
+}
+
+#[case(sizes(m = [200, 1, 64], n = [72, 65, 130]))]
+fn repack_to_rows(case: &mut Case) -> CaseResult {
+    repacked::<1>(case)
+}
+
+#[case(sizes(m = [200, 1, 64], n = [72, 65, 130]))]
+fn repack_to_columns(case: &mut Case) -> CaseResult {
+    repacked::<0>(case)
 }

@@ -1,0 +1,199 @@
+//! A matrix of a call: where it lies, and whether kernels take it from there.
+
+use tilekit::prelude::*;
+
+use super::error::{Result, expect};
+
+/// Elements along which indices of 32 bits may count.
+const MOST: usize = 1 << 28;
+
+/// Bytes of which tensor maps want addresses and pitches to be multiples.
+const UNIT_BYTES: usize = 16;
+
+/// A matrix in a buffer, by elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Matrix {
+    pub(super) shape: [usize; 2],
+    pub(super) strides: [usize; 2],
+    pub(super) offset: usize,
+}
+
+impl Matrix {
+    /// That of a view, which lies inside of its buffer.
+    pub(super) fn of<T: DeviceElement>(
+        name: &'static str,
+        view: &TensorView<'_, T>,
+    ) -> Result<Matrix> {
+        let place = view.place();
+        let (shape, strides) = (place.shape.as_slice(), place.strides.as_slice());
+        let (&[rows, columns], &[row, column]) = (shape, strides) else {
+            let found = || format!("{} dimensions and {} strides", shape.len(), strides.len());
+            return expect(false, name, found, "2 of each: rows, columns").map(|()| unreachable!());
+        };
+        let matrix = Matrix {
+            shape: [rows, columns],
+            strides: [row, column],
+            offset: place.offset,
+        };
+        expect(
+            rows.max(columns) <= MOST,
+            name,
+            || format!("shape {:?}", matrix.shape),
+            format!("at most {MOST} along a dimension"),
+        )?;
+        let elements = view.source().len();
+        expect(
+            matrix.end() <= elements as u128,
+            name,
+            || format!("a matrix that ends at element {}", matrix.end()),
+            format!("one inside of its buffer of {elements} elements"),
+        )?;
+        Ok(matrix)
+    }
+
+    /// One element past the last.
+    fn end(&self) -> u128 {
+        if self.is_empty() {
+            return 0;
+        }
+        let reach = |dim: usize| (self.shape[dim] as u128 - 1) * self.strides[dim] as u128;
+        self.offset as u128 + reach(0) + reach(1) + 1
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
+    }
+
+    /// Rows as columns.
+    pub(super) fn transposed(self) -> Matrix {
+        let Matrix {
+            shape: [rows, columns],
+            strides: [row, column],
+            offset,
+        } = self;
+        Matrix {
+            shape: [columns, rows],
+            strides: [column, row],
+            offset,
+        }
+    }
+
+    /// Without gaps but those that end rows of elements of so many bytes at multiples of 16 bytes.
+    pub(super) fn padded(shape: [usize; 2], element_bytes: usize) -> Matrix {
+        let pitch = shape[1].next_multiple_of(UNIT_BYTES / element_bytes);
+        Matrix {
+            shape,
+            strides: [pitch, 1],
+            offset: 0,
+        }
+    }
+
+    /// Elements from its first row to the end of its last pitch.
+    pub(super) fn room(&self) -> usize {
+        self.shape[0] * self.strides[0]
+    }
+
+    /// The dimension along which elements follow each other, rows (1) where both or none do.
+    pub(super) fn along(&self) -> usize {
+        if self.strides[0] == 1 && self.strides[1] != 1 {
+            0
+        } else {
+            1
+        }
+    }
+
+    /// The same with a stride of 1 along rows and a pitch that a tensor map takes, if it lies so.
+    pub(super) fn in_rows(self, element_bytes: usize) -> Option<Matrix> {
+        let unit = UNIT_BYTES / element_bytes;
+        let [rows, columns] = self.shape;
+        let is_dense = columns <= 1 || self.strides[1] == 1;
+        // The pitch of a single row is anything.
+        let pitch = if rows <= 1 {
+            columns.max(1).next_multiple_of(unit)
+        } else {
+            self.strides[0]
+        };
+        let fits = is_dense
+            && pitch >= columns
+            && pitch.is_multiple_of(unit)
+            && self.offset.is_multiple_of(unit);
+        fits.then_some(Matrix {
+            strides: [pitch, 1],
+            ..self
+        })
+    }
+
+    /// Whether no two elements share a place.
+    pub(super) fn is_apart(&self) -> bool {
+        let [rows, columns] = self.shape;
+        let [row, column] = self.strides;
+        let holds = |outer: (usize, usize), inner: (usize, usize)| {
+            let (count, step) = outer;
+            let width = (inner.0.max(1) - 1)
+                .saturating_mul(inner.1)
+                .saturating_add(1);
+            (inner.0 <= 1 || inner.1 > 0) && (count <= 1 || step >= width)
+        };
+        let (by_row, by_column) = ((rows, row), (columns, column));
+        holds(by_row, by_column) || holds(by_column, by_row)
+    }
+}
+
+impl std::fmt::Display for Matrix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [rows, columns] = self.shape;
+        let [row, column] = self.strides;
+        write!(f, "{rows}x{columns} with strides {row} and {column}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matrix(shape: [usize; 2], strides: [usize; 2], offset: usize) -> Matrix {
+        Matrix {
+            shape,
+            strides,
+            offset,
+        }
+    }
+
+    #[test]
+    fn a_matrix_is_apart_as_counting_its_places_says() {
+        for rows in 0..4 {
+            for columns in 0..4 {
+                for row in 0..6 {
+                    for column in 0..6 {
+                        let found = matrix([rows, columns], [row, column], 0);
+                        let places = (0..rows)
+                            .flat_map(|i| (0..columns).map(move |j| i * row + j * column))
+                            .collect::<std::collections::HashSet<usize>>();
+                        let is_apart = places.len() == rows * columns;
+                        // Interleaved rows are apart too, and refused all the same.
+                        assert!(!found.is_apart() || is_apart, "{found}");
+                        let is_nested = row >= columns * column || column >= rows * row;
+                        assert!(found.is_apart() || !is_apart || !is_nested, "{found}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_a_tensor_map_takes() {
+        let check = |shape, strides, offset, expected: Option<usize>| {
+            let found = matrix(shape, strides, offset).in_rows(2);
+            assert_eq!(found.map(|matrix| matrix.strides[0]), expected);
+        };
+        check([3, 10], [16, 1], 0, Some(16));
+        check([3, 10], [12, 1], 0, None);
+        check([3, 10], [16, 2], 0, None);
+        check([3, 10], [16, 1], 8, Some(16));
+        check([3, 10], [16, 1], 4, None);
+        check([3, 10], [8, 1], 0, None);
+        check([3, 10], [1, 16], 0, None);
+        check([1, 10], [3, 1], 0, Some(16));
+        check([3, 1], [8, 7], 0, Some(8));
+    }
+}

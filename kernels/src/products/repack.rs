@@ -1,0 +1,49 @@
+//! Matrices copied from any strides to any others: for rows whose pitch no tensor map takes, and for columns that are to be rows.
+
+use tilekit::prelude::*;
+
+/// The tile of a program.
+pub(super) const TILE: usize = 64;
+
+/// A tile whose elements follow each other in memory along `axis`.
+fn along(axis: usize) -> Blocked {
+    if axis == 0 {
+        Blocked::new([8, 1], [8, 4], [1, 4], [0, 1])
+    } else {
+        Blocked::new([1, 8], [4, 8], [4, 1], [1, 0])
+    }
+}
+
+/// `target[i, j] = source[i, j]` for `i < rows` and `j < columns`, each at its own offset and strides in elements, and 0 where `is_there` is 0. Elements of the
+/// source are loaded along dimension `FROM`, and stored along dimension `TO`: each has neighbours in memory there.
+#[kernel(warps = 4, instances(<bf16, 1, 1>, <bf16, 0, 1>))]
+#[allow(clippy::too_many_arguments, reason = "two places of four numbers each")]
+pub fn repack<T: Float, const FROM: usize, const TO: usize>(
+    source: Ptr<T>,
+    source_offset: i64,
+    source_row: i64,
+    source_column: i64,
+    target: Ptr<T>,
+    target_offset: i64,
+    target_row: i64,
+    target_column: i64,
+    rows: i32,
+    columns: i32,
+    is_there: i32,
+) {
+    let place = |axis: usize| {
+        let layout = along(axis);
+        let row = program_id(0) * TILE + arange(0..TILE, Slice::new(1, layout.clone()));
+        let column = program_id(1) * TILE + arange(0..TILE, Slice::new(0, layout));
+        (row.expand_dims(1), column.expand_dims(0))
+    };
+    let (row, column) = place(FROM);
+    let at = row.cast::<i64>() * source_row + column.cast::<i64>() * source_column + source_offset;
+    let inside = (row < rows) & (column < columns) & (is_there != 0);
+    let elements = source.at(at).mask(inside).other(0.0).load();
+    let (row, column) = place(TO);
+    let at = row.cast::<i64>() * target_row + column.cast::<i64>() * target_column + target_offset;
+    let inside = (row < rows) & (column < columns);
+    let elements = elements.convert_layout(along(TO));
+    target.at(at).mask(inside).store(elements);
+}

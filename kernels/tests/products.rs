@@ -1,0 +1,294 @@
+//! Products as a program calls them, on the emulator.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what fails here ends the test at its line"
+)]
+
+use tilekit::prelude::*;
+use tilekit_kernels::products::{CallPlan, Operand, Products};
+
+/// An element of a test's matrices.
+trait Whole: Operand {
+    fn of(number: i32) -> Self;
+    fn back(self) -> f64;
+}
+
+impl Whole for bf16 {
+    fn of(number: i32) -> Self {
+        bf16::from_f32(number as f32)
+    }
+    fn back(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+impl Whole for f16 {
+    fn of(number: i32) -> Self {
+        f16::from_f32(number as f32)
+    }
+    fn back(self) -> f64 {
+        self.to_f64()
+    }
+}
+
+/// Where a matrix lies.
+#[derive(Clone, Copy, Debug)]
+enum Lies {
+    Rows,
+    Columns,
+    /// Rows of a pitch that is so much longer than they are, behind so many elements.
+    Part(usize, usize),
+    /// Every second element of rows.
+    Spread,
+}
+
+impl Lies {
+    /// Strides and offset.
+    fn place(self, [rows, columns]: [usize; 2]) -> ([usize; 2], usize) {
+        match self {
+            Lies::Rows => ([columns.max(1), 1], 0),
+            Lies::Columns => ([1, rows.max(1)], 0),
+            Lies::Part(more, offset) => ([columns + more, 1], offset),
+            Lies::Spread => ([2 * columns.max(1), 2], 0),
+        }
+    }
+}
+
+/// A matrix of small whole numbers, whose products and sums are exact.
+struct Matrix<T> {
+    buffer: Buffer<T>,
+    shape: [usize; 2],
+    strides: [usize; 2],
+    offset: usize,
+}
+
+impl<T: Whole> Matrix<T> {
+    fn new(device: &Device, shape: [usize; 2], lies: Lies, seed: usize) -> Matrix<T> {
+        let (strides, offset) = lies.place(shape);
+        let len = offset + shape[0] * strides[0].max(1) + shape[1] * strides[1].max(1);
+        let number = |at: usize| T::of(((at * 37 + seed * 101) / 7 % 5) as i32 - 2);
+        let numbers: Vec<T> = (0..len).map(number).collect();
+        Matrix {
+            buffer: Buffer::from_slice(device, &numbers).unwrap(),
+            shape,
+            strides,
+            offset,
+        }
+    }
+
+    fn view(&self) -> TensorView<'_, T> {
+        let view = self.buffer.view(self.shape).with_strides(self.strides);
+        view.with_offset(self.offset)
+    }
+
+    fn place(&self, row: usize, column: usize) -> usize {
+        self.offset + row * self.strides[0] + column * self.strides[1]
+    }
+
+    /// Its elements, row by row.
+    fn rows(&self) -> Vec<Vec<f64>> {
+        let all = self.buffer.to_vec().unwrap();
+        let row = |i| {
+            (0..self.shape[1])
+                .map(|j| all[self.place(i, j)].back())
+                .collect()
+        };
+        (0..self.shape[0]).map(row).collect()
+    }
+}
+
+/// Multiplies matrices that lie so, and compares every element, and those beside the result with what they were.
+fn check<T: Whole>(products: &Products, device: &Device, size: [usize; 3], lies: [Lies; 3]) {
+    let [m, n, k] = size;
+    let stream = Stream::new(device).unwrap();
+    let a = Matrix::<T>::new(device, [m, k], lies[0], 1);
+    let b = Matrix::<T>::new(device, [k, n], lies[1], 2);
+    let c = Matrix::<T>::new(device, [m, n], lies[2], 3);
+    let mut want: Vec<f64> = c
+        .buffer
+        .to_vec()
+        .unwrap()
+        .iter()
+        .map(|x| x.back())
+        .collect();
+    let (x, y) = (a.rows(), b.rows());
+    for i in 0..m {
+        for j in 0..n {
+            want[c.place(i, j)] = (0..k).map(|at| x[i][at] * y[at][j]).sum();
+        }
+    }
+    let called = products.multiply_into(&stream, &a.view(), &b.view(), &c.view());
+    called.unwrap_or_else(|error| panic!("{size:?} {lies:?}: {error}"));
+    stream.synchronize().unwrap();
+    let found: Vec<f64> = c
+        .buffer
+        .to_vec()
+        .unwrap()
+        .iter()
+        .map(|x| x.back())
+        .collect();
+    assert_eq!(found, want, "{size:?} {lies:?}");
+}
+
+#[test]
+fn factors_and_results_lie_in_any_way() {
+    let device = Device::emulator();
+    let products = Products::new(&device);
+    let all = [
+        Lies::Rows,
+        Lies::Columns,
+        Lies::Part(3, 5),
+        Lies::Part(8, 8),
+        Lies::Spread,
+    ];
+    for a in all {
+        for b in all {
+            check::<bf16>(&products, &device, [24, 16, 40], [a, b, Lies::Rows]);
+        }
+        check::<bf16>(
+            &products,
+            &device,
+            [20, 36, 8],
+            [Lies::Rows, Lies::Columns, a],
+        );
+        check::<f16>(&products, &device, [17, 9, 31], [a, a, a]);
+    }
+}
+
+#[test]
+fn sizes_without_elements_and_of_one() {
+    let device = Device::emulator();
+    let products = Products::new(&device);
+    for lies in [Lies::Rows, Lies::Columns, Lies::Part(3, 1)] {
+        for size in [
+            [0, 4, 3],
+            [4, 0, 3],
+            [5, 70, 0],
+            [0, 0, 0],
+            [1, 1, 1],
+            [1, 80, 1],
+            [80, 1, 3],
+        ] {
+            check::<bf16>(&products, &device, size, [lies; 3]);
+        }
+    }
+}
+
+#[test]
+fn a_product_of_many_tiles() {
+    let device = Device::emulator();
+    let products = Products::new(&device);
+    check::<bf16>(
+        &products,
+        &device,
+        [520, 390, 72],
+        [Lies::Rows, Lies::Columns, Lies::Rows],
+    );
+}
+
+#[test]
+fn streams_have_workspaces_of_their_own() {
+    let device = Device::emulator();
+    let products = Products::new(&device);
+    let a = Matrix::<bf16>::new(&device, [9, 7], Lies::Rows, 1);
+    let b = Matrix::<bf16>::new(&device, [7, 5], Lies::Rows, 2);
+    let streams = [Stream::new(&device).unwrap(), Stream::new(&device).unwrap()];
+    let multiply = |stream: &Stream| products.multiply(stream, &a.view(), &b.view()).unwrap();
+    let [first, second] = streams.each_ref().map(multiply);
+    assert_eq!(first.to_vec().unwrap(), second.to_vec().unwrap());
+}
+
+fn plan(a: ([usize; 2], Lies), b: ([usize; 2], Lies), c: ([usize; 2], Lies)) -> String {
+    let device = Device::emulator();
+    let of =
+        |(shape, lies): ([usize; 2], Lies), seed| Matrix::<bf16>::new(&device, shape, lies, seed);
+    let (a, b, c) = (of(a, 1), of(b, 2), of(c, 3));
+    let planned = Products::new(&device).plan(&a.view(), &b.view(), &c.view());
+    let text = |plan: CallPlan| plan.to_string();
+    planned.map_or_else(|error| error.to_string(), text)
+}
+
+#[test]
+fn a_plan_says_what_is_launched_and_what_is_copied() {
+    use Lies::{Columns, Part, Rows};
+    let check = |a, b, c, expected: &str| {
+        let found = plan(a, b, c);
+        assert!(found.contains(expected), "{found}");
+    };
+    let found = plan(
+        ([1024, 1024], Rows),
+        ([1024, 64], Columns),
+        ([1024, 64], Rows),
+    );
+    assert!(found.ends_with(" us"), "{found}");
+    check(
+        ([64, 60], Rows),
+        ([60, 64], Columns),
+        ([64, 64], Rows),
+        "; `a` copied: strides 60 and 1, where rows of 64 are taken; `b` copied: strides 1 and 60",
+    );
+    check(
+        ([64, 64], Rows),
+        ([64, 64], Columns),
+        ([64, 64], Columns),
+        "; as the transpose",
+    );
+    check(
+        ([64, 64], Rows),
+        ([64, 20], Columns),
+        ([64, 20], Part(1, 0)),
+        "; `c` copied: strides 21 and 1, where rows of 24 are taken",
+    );
+    check(([4, 0], Rows), ([0, 5], Rows), ([4, 5], Rows), "no product");
+}
+
+#[test]
+fn wrong_calls_name_the_argument() {
+    let check = |a, b, c, expected: &str| assert_eq!(plan(a, b, c), expected);
+    let rows = |shape| (shape, Lies::Rows);
+    check(
+        rows([4, 8]),
+        rows([9, 8]),
+        rows([4, 8]),
+        "product: `b`: found 9 rows; expected 8, the columns of a",
+    );
+    check(
+        rows([4, 8]),
+        rows([8, 8]),
+        rows([8, 4]),
+        "product: `c`: found shape [8, 4]; expected [4, 8]: the rows of a, the columns of b",
+    );
+}
+
+#[test]
+fn wrong_views_name_the_argument() {
+    let device = Device::emulator();
+    let products = Products::new(&device);
+    let x = Buffer::<bf16>::zeros(&device, 64).unwrap();
+    let right = || x.view([8, 8]);
+    let said = |a: TensorView<'_, bf16>, b: TensorView<'_, bf16>, c: TensorView<'_, bf16>| {
+        products.plan(&a, &b, &c).unwrap_err().to_string()
+    };
+    let table = [
+        (
+            said(x.view([64]), right(), right()),
+            "product: `a`: found 1 dimensions and 1 strides; expected 2 of each: rows, columns",
+        ),
+        (
+            said(right(), x.view([8, 8]).with_strides([9, 1]), right()),
+            "product: `b`: found a matrix that ends at element 71; expected one inside of its buffer of 64 elements",
+        ),
+        (
+            said(right(), right(), x.view([8, 8]).with_strides([4, 1])),
+            "product: `c`: found 8x8 with strides 4 and 1; expected rows or columns that do not overlap",
+        ),
+        (
+            said(x.view([1 << 29, 1]).with_strides([0, 1]), right(), right()),
+            "product: `a`: found shape [536870912, 1]; expected at most 268435456 along a dimension",
+        ),
+    ];
+    for (found, expected) in table {
+        assert_eq!(found, expected);
+    }
+}
