@@ -233,6 +233,7 @@ fn sequences_of_several_lengths_keep_to_themselves() {
             query_offsets: &query_offsets,
             key_offsets: &key_offsets,
             longest: 40,
+            longest_keys: 60,
         }),
         ..Options::default()
     };
@@ -462,6 +463,7 @@ fn options_that_contradict_are_named() {
             query_offsets,
             key_offsets: &two,
             longest,
+            longest_keys: 8,
         })
     };
     let none = Options::default();

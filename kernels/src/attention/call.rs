@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{Compiler, Device, LoadedKernel};
 
+use super::call_backward::GradientRows;
 use super::check::{Checked, Strides, check};
 use super::empty::empty_rows;
 use super::error::Result;
@@ -17,6 +18,7 @@ use super::plan::{Numbers, section_of};
 use super::table::{DenseHandles, Instance, Operand, masked};
 
 /// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
+/// [`backward`](Attention::backward) has the gradients.
 ///
 /// Tensors are views of `[batch, heads, tokens, depth]`. Rows lie dense; other strides are multiples of 16 bytes. K and V may have fewer
 /// heads than Q, each for a group of query heads one after the other. Sums are f32, and results are rounded once.
@@ -47,7 +49,7 @@ use super::table::{DenseHandles, Instance, Operand, masked};
 /// # }
 /// ```
 pub struct Attention {
-    device: Device,
+    pub(super) device: Device,
     compiler: Compiler,
     kernels: Mutex<HashMap<KernelName, Box<dyn Any + Send>>>,
     workspaces: Mutex<HashMap<u64, Arc<Workspace>>>,
@@ -57,11 +59,13 @@ pub struct Attention {
 type KernelName = (TypeId, &'static str, usize);
 
 /// What the launches of one stream share, which run one after the other.
-struct Workspace {
+pub(super) struct Workspace {
     /// From which tiles are drawn; 0 between launches.
-    counter: Buffer<i32>,
+    pub(super) counter: Buffer<i32>,
     /// Stands for offsets, logits and data that a call does not have.
-    nothing: (Buffer<i32>, Buffer<f32>),
+    pub(super) nothing: (Buffer<i32>, Buffer<f32>),
+    /// What gradients need, as many rows as a call has had yet.
+    pub(super) gradients: Mutex<Option<Arc<GradientRows>>>,
 }
 
 /// The results of attention: the output `[batch, heads, tokens, depth]` without gaps, and the natural logarithm of the sum of exponentials of each
@@ -73,7 +77,7 @@ pub struct Forward<T> {
     pub lse: Buffer<f32>,
 }
 
-type View<'a, T> = TensorView<'a, T>;
+pub(super) type View<'a, T> = TensorView<'a, T>;
 
 impl Attention {
     /// On `device`. Nothing is compiled yet.
@@ -314,7 +318,7 @@ impl Attention {
     }
 
     /// A kernel for element types and modifiers `K`, loaded at its first use.
-    fn kernel<K: 'static, H: 'static>(
+    pub(super) fn kernel<K: 'static, H: 'static>(
         &self,
         name: &'static str,
         index: usize,
@@ -331,7 +335,7 @@ impl Attention {
         Ok(loaded)
     }
 
-    fn workspace(&self, stream: &Stream) -> Result<Arc<Workspace>> {
+    pub(super) fn workspace(&self, stream: &Stream) -> Result<Arc<Workspace>> {
         let mut workspaces = self
             .workspaces
             .lock()
@@ -345,13 +349,14 @@ impl Attention {
                 Buffer::zeros(&self.device, 1)?,
                 Buffer::zeros(&self.device, 1)?,
             ),
+            gradients: Mutex::default(),
         });
         workspaces.insert(stream.number(), Arc::clone(&workspace));
         Ok(workspace)
     }
 
     /// Programs of a persistent kernel: as many as are resident at a time, and a few on the emulator, which has no such limit.
-    fn programs<H>(&self, kernel: &LoadedKernel<H>, tiles: usize) -> Result<usize> {
+    pub(super) fn programs<H>(&self, kernel: &LoadedKernel<H>, tiles: usize) -> Result<usize> {
         if self.device.is_cuda() {
             Ok(kernel.resident()?.programs(tiles))
         } else {

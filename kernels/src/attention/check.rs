@@ -9,7 +9,7 @@ use super::plan::{Mask, Sizes};
 use super::table::{Operand, masked};
 
 /// Elements along which indices of 32 bits may count.
-const MOST: usize = 1 << 28;
+pub(super) const MOST: usize = 1 << 28;
 
 /// The facts of a valid call that a launch needs.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,10 @@ pub(super) fn check<T: Operand>(
 }
 
 /// Batches, heads, tokens and depth of a view.
-fn extents<T: DeviceElement>(name: &'static str, view: &TensorView<'_, T>) -> Result<[usize; 4]> {
+pub(super) fn extents<T: DeviceElement>(
+    name: &'static str,
+    view: &TensorView<'_, T>,
+) -> Result<[usize; 4]> {
     let place = view.place();
     let (rank, steps) = (place.shape.len(), place.strides.len());
     expect(
@@ -166,7 +169,10 @@ fn check_shapes([q, k, v]: [[usize; 4]; 3]) -> Result<()> {
 }
 
 /// Strides that a tensor map takes.
-fn check_strides<T: DeviceElement>(name: &'static str, view: &TensorView<'_, T>) -> Result<()> {
+pub(super) fn check_strides<T: DeviceElement>(
+    name: &'static str,
+    view: &TensorView<'_, T>,
+) -> Result<()> {
     const UNIT_BYTES: usize = 16;
     let unit = UNIT_BYTES / size_of::<T>();
     let place = view.place();
@@ -222,6 +228,7 @@ fn check_lengths(lengths: Lengths<'_>, sizes: Sizes, options: &Options<'_>) -> R
         query_offsets,
         key_offsets,
         longest,
+        longest_keys,
     } = lengths;
     let of_q = query_offsets.len();
     expect(
@@ -251,6 +258,13 @@ fn check_lengths(lengths: Lengths<'_>, sizes: Sizes, options: &Options<'_>) -> R
         || longest.to_string(),
         format!("1 to q's {queries} tokens"),
     )?;
+    let keys = sizes.keys;
+    expect(
+        longest_keys <= keys && (longest_keys > 0 || keys == 0),
+        "options.lengths.longest_keys",
+        || longest_keys.to_string(),
+        format!("1 to k's {keys} tokens"),
+    )?;
     expect(
         !options.from_first,
         "options.from_first",
@@ -260,11 +274,13 @@ fn check_lengths(lengths: Lengths<'_>, sizes: Sizes, options: &Options<'_>) -> R
     Ok(Sizes {
         batch: of_q - 1,
         queries: longest,
+        keys: longest_keys,
         ..sizes
     })
 }
 
-fn check_options(options: &Options<'_>, sizes: Sizes) -> Result<()> {
+/// Numbers of the options that do not depend on sizes of keys.
+pub(super) fn check_factors(options: &Options<'_>, heads: usize) -> Result<()> {
     for (name, value) in [
         ("options.scale", options.scale),
         ("options.softcap", options.softcap),
@@ -283,7 +299,6 @@ fn check_options(options: &Options<'_>, sizes: Sizes) -> Result<()> {
         || "softcap beside alibi".to_string(),
         "one of them; a `Modifier` can do both",
     )?;
-    let heads = sizes.heads;
     for (name, buffer) in [
         ("options.alibi", options.alibi),
         ("options.sinks", options.sinks),
@@ -304,7 +319,11 @@ fn check_options(options: &Options<'_>, sizes: Sizes) -> Result<()> {
         "options.window",
         || format!("{} keys behind", behind.unwrap_or(0)),
         "none or 0 with causal",
-    )?;
+    )
+}
+
+fn check_options(options: &Options<'_>, sizes: Sizes) -> Result<()> {
+    check_factors(options, sizes.heads)?;
     expect(
         options.chunk != Some(0),
         "options.chunk",

@@ -86,6 +86,10 @@ pub(super) trait Problem<T: Element>: Copy {
     fn load_keys(self, tile: Self::Tile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>);
     /// Loads block `number` of V, as fill `count`.
     fn load_values(self, tile: Self::Tile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>);
+    /// Whether [`clear`](Problem::clear) does anything.
+    const CLEARS: bool = false;
+    /// Clears rows of the last block of V, `number`, that are no keys, before they are multiplied by P of 0. One warpgroup reads V then.
+    fn clear(self, _rows: Self::Rows, _number: Scalar<i32>, _values: Smem<T>) {}
     /// Stores the output, through `place` in shared memory, and LSE. `sums` are P · V.
     fn store(self, rows: Self::Rows, sums: Tensor<f32>, softmax: Softmax, place: Smem<T>);
 }
@@ -220,6 +224,10 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                     problem.least(),
                     [ROWS, block_keys],
                 );
+                if P::CLEARS {
+                    let first = values.consumer_wait(values.of_fill(base));
+                    problem.clear(rows, blocks.top - 1, first.tiles);
+                }
                 // A turn that is passed must be taken: a tile of one block takes none.
                 if let Some(turns) = turns {
                     if blocks.count > 1 {

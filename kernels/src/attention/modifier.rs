@@ -2,14 +2,15 @@
 
 use tilekit::prelude::*;
 
-/// Where scores stand: tensors of one row and of one column, which broadcast.
+/// Where scores stand: tensors that broadcast against each other, and against the scores. In the forward pass queries are rows and keys
+/// columns, in the backward pass it is the other way round.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// The head of the queries, `[rows, 1]`.
+    /// The head of the queries: `[rows, 1]`, or `[1, 1]` in the backward pass.
     pub head: Tensor<i32>,
-    /// The place of the query among the keys, `[rows, 1]`: of the last query, that of the last key.
+    /// The place of the query among the keys, `[rows, 1]` or `[1, columns]`: of the last query, that of the last key.
     pub query: Tensor<i32>,
-    /// The key, `[1, keys]`.
+    /// The key, `[1, columns]` or `[rows, 1]`.
     pub key: Tensor<i32>,
     /// What the scores of Q · K are to be multiplied by.
     pub scale: Scalar<f32>,
@@ -44,7 +45,7 @@ pub trait Modifier: Copy + 'static {
     /// Whether [`sees`](Modifier::sees) masks scores. Then every block of keys is masked, not only those at an edge.
     const MASKS: bool = false;
 
-    /// Natural exponents, `[rows, keys]`, of the products Q · K.
+    /// Natural exponents of the products Q · K, `[queries, keys]`, or `[keys, queries]` in the backward pass.
     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32>;
 
     /// Which scores count, besides those that causality and windows leave.
@@ -60,6 +61,13 @@ pub trait Modifier: Copy + 'static {
     }
 }
 
+/// A modifier of which gradients can be computed.
+pub trait Differentiable: Modifier {
+    /// The derivative of [`scores`](Modifier::scores) with respect to the products Q · K, divided by the scale of the call; `changed` is
+    /// what `scores` gave. None where it is 1 everywhere.
+    fn slopes(changed: Tensor<f32>) -> Option<Tensor<f32>>;
+}
+
 /// Scores as they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
@@ -71,6 +79,12 @@ impl Modifier for Plain {
 
     fn factors(scale: f32, _: f32) -> [f32; 2] {
         [1.0, scale]
+    }
+}
+
+impl Differentiable for Plain {
+    fn slopes(_: Tensor<f32>) -> Option<Tensor<f32>> {
+        None
     }
 }
 
@@ -88,6 +102,12 @@ impl Modifier for Softcap {
     }
 }
 
+impl Differentiable for Softcap {
+    fn slopes(changed: Tensor<f32>) -> Option<Tensor<f32>> {
+        Some(fma(-changed, changed, 1.0))
+    }
+}
+
 /// Attention with linear biases: minus the distance between query and key times the slope of the head, which the data has for each head
 /// of the queries.
 #[derive(Clone, Copy, Debug)]
@@ -99,5 +119,11 @@ impl Modifier for Alibi {
         let slope = at.data.at(at.head).load();
         let distance = (at.query - at.key).abs().cast::<f32>();
         fma(scores, at.scale, -(distance * slope))
+    }
+}
+
+impl Differentiable for Alibi {
+    fn slopes(_: Tensor<f32>) -> Option<Tensor<f32>> {
+        None
     }
 }

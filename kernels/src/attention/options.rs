@@ -26,6 +26,9 @@ pub struct Options<'a> {
     pub sinks: Option<&'a Buffer<f32>>,
     /// Sequences of several lengths, one after the other in tensors of one batch.
     pub lengths: Option<Lengths<'a>>,
+    /// Gradients are the same bits from run to run: the terms of dQ are added in ascending order of their keys, and not as they come. The
+    /// output, dK and dV always are.
+    pub deterministic: bool,
 }
 
 /// Sequences of several lengths. The offsets ascend, from 0 to the tokens of the tensors; they are on the device, where nobody checks
@@ -38,6 +41,8 @@ pub struct Lengths<'a> {
     pub key_offsets: &'a Buffer<i32>,
     /// Queries of the longest sequence, or more.
     pub longest: usize,
+    /// Keys of the sequence with the most, or more: a sequence with more has no gradients of those behind.
+    pub longest_keys: usize,
 }
 
 impl Options<'_> {

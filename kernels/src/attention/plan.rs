@@ -56,7 +56,7 @@ pub(super) struct Numbers {
 }
 
 /// Further than any key is, while sums of two such numbers are still an i32.
-const FAR: i32 = 1 << 29;
+pub(super) const FAR: i32 = 1 << 29;
 
 /// Bytes of K and V of the heads of a section: what stays in the 50 MiB of L2 beside everything else.
 const SECTION_BYTES: usize = 32 << 20;
@@ -68,6 +68,29 @@ pub(super) fn section_of(heads: usize, head_bytes: usize, is_masked: bool) -> us
     } else {
         1
     }
+}
+
+/// How far a query sees, moved by `shift`.
+pub(super) fn reach(reach: Option<usize>, shift: i32) -> i32 {
+    reach.map_or(FAR, |reach| {
+        (reach.min(FAR as usize) as i32 + shift).min(FAR)
+    })
+}
+
+/// Into how many parts the `blocks` of keys of each tile are split, so that `tiles` of them keep `programs` busy that run at a time: the fewest
+/// of the numbers by which nearly as few of them idle in the last round as by the best. A split has at least 4 blocks, so that the
+/// merge does not outweigh it.
+pub(super) fn splits_of(tiles: usize, programs: usize, blocks: usize, most: usize) -> usize {
+    /// Of the best share of programs that work.
+    const ENOUGH: f64 = 0.85;
+    let most = (blocks / 4).clamp(1, most);
+    let busy = |splits: usize| {
+        let rounds = (tiles * splits) as f64 / programs.max(1) as f64;
+        rounds / rounds.ceil()
+    };
+    let best = (1..=most).map(busy).fold(0.0, f64::max);
+    let mut enough = (1..=most).filter(|&splits| busy(splits) >= ENOUGH * best);
+    enough.next().unwrap_or(1)
 }
 
 impl Numbers {
@@ -86,11 +109,6 @@ impl Numbers {
             keys as i32 - queries as i32
         } else {
             0
-        };
-        let reach = |reach: Option<usize>, shift: i32| {
-            reach.map_or(FAR, |reach| {
-                (reach.min(FAR as usize) as i32 + shift).min(FAR)
-            })
         };
         let head_bytes = keys * (depths[0] + depths[1]) * element_bytes;
         Numbers {
@@ -158,6 +176,18 @@ mod tests {
         };
         let numbers = Numbers::new(SIZES, mask, TILE, 2);
         assert_eq!((numbers.left, numbers.right), (210, -200));
+    }
+
+    #[test]
+    fn splits_fill_the_device_and_no_more() {
+        // Of 132 CTAs at a time.
+        let splits = |tiles, blocks| splits_of(tiles, 132, blocks, 256);
+        assert_eq!(splits(8, 1024), 14, "112 of 132 work");
+        assert_eq!(splits(8, 16), 4, "4 blocks a split");
+        assert_eq!(splits(8, 1), 1);
+        assert_eq!(splits(132, 1024), 1);
+        assert_eq!(splits(1024, 1024), 1, "8 rounds, the last one of 100");
+        assert_eq!(splits(1, 8192), 113);
     }
 
     #[test]

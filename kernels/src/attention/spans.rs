@@ -28,6 +28,40 @@ pub(super) struct Lengths {
     pub(super) keys: Scalar<i32>,
 }
 
+impl Lengths {
+    /// Where the queries and the keys of a sequence begin in the tensors of their batch, and how many there are.
+    #[device]
+    pub(super) fn of(self, batch: Scalar<i32>) -> [[Scalar<i32>; 2]; 2] {
+        let Lengths {
+            is_ragged,
+            offsets,
+            queries,
+            keys,
+        } = self;
+        let [starts, ends] = [0, 1].map(|after| {
+            offsets.map(|offsets| {
+                let of_batch = offsets.at(batch + after);
+                of_batch.mask(is_ragged).other(0).load()
+            })
+        });
+        let length =
+            |side: usize, all: Scalar<i32>| select(is_ragged, ends[side] - starts[side], all);
+        [starts, [length(0, queries), length(1, keys)]]
+    }
+
+    /// The first block of `queries` queries of a sequence, where each sequence has blocks of its own: it begins behind those that all queries
+    /// before it fill, and behind one more for each sequence.
+    #[device]
+    pub(super) fn first_block(
+        self,
+        sequence: Scalar<i32>,
+        starts: [Scalar<i32>; 2],
+        queries: usize,
+    ) -> Scalar<i32> {
+        select(self.is_ragged, starts[0] / queries + sequence, 0)
+    }
+}
+
 /// Where results go.
 #[derive(Clone, Copy)]
 pub(super) struct Results<T> {
@@ -162,28 +196,15 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
     #[device]
     fn tile(self, number: Scalar<i32>) -> SpanTile {
         let [block, head] = self.tiles.place(number);
-        let Lengths {
-            is_ragged,
-            offsets,
-            queries,
-            keys,
-        } = self.lengths;
         let (batch, head) = (head / self.heads, head % self.heads);
-        let ends = [0, 1].map(|after| {
-            offsets.map(|offsets| {
-                let of_batch = offsets.at(batch + after);
-                of_batch.mask(is_ragged).other(0).load()
-            })
-        });
-        let length =
-            |side: usize, all: Scalar<i32>| select(is_ragged, ends[1][side] - ends[0][side], all);
+        let [starts, lengths] = self.lengths.of(batch);
         SpanTile {
-            batch: select(is_ragged, 0, batch),
+            batch: select(self.lengths.is_ragged, 0, batch),
             head,
             kv_head: head / self.query_heads,
             row: block * self.tile[0],
-            starts: ends[0],
-            lengths: [length(0, queries), length(1, keys)],
+            starts,
+            lengths,
         }
     }
 

@@ -1,0 +1,147 @@
+//! The instances of the backward pass, as data.
+
+use tilekit::CompiledKernel;
+use tilekit::prelude::*;
+
+use super::backward_masked::backward_masked;
+use super::backward_passes::{masked_begin, masked_end};
+use super::modifier::Differentiable;
+use super::plan::Tile;
+use super::table::{Instance, Operand};
+
+/// The parameters of `backward_masked`.
+pub(super) type GradientHandles<T> = (
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    Ptr<T>,
+    Ptr<T>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<i32>,
+    Ptr<i32>,
+    Ptr<i32>,
+    Ptr<f32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+    Scalar<f32>,
+    Scalar<f32>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+);
+
+/// The parameters of `masked_begin`.
+pub(super) type BeginHandles<T> = (
+    Ptr<T>,
+    Ptr<T>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<i32>,
+    Ptr<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+);
+
+/// The parameters of `masked_end`.
+pub(super) type EndHandles<T> = (
+    Ptr<f32>,
+    Ptr<T>,
+    Ptr<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+);
+
+/// The kernels before and behind the main loop, of some depths.
+pub(super) struct Passes<T> {
+    pub(super) depths: [usize; 2],
+    pub(super) begin: Instance<BeginHandles<T>>,
+    pub(super) end: Instance<EndHandles<T>>,
+}
+
+/// An instance of the main loop.
+pub(super) struct GradientInstance<T> {
+    pub(super) depths: [usize; 2],
+    pub(super) is_ordered: bool,
+    pub(super) instance: Instance<GradientHandles<T>>,
+}
+
+/// What a kernel without a tile of queries is compiled by.
+fn instance<H>(
+    depths: [usize; 2],
+    compile: fn(&Compiler) -> tilekit::Result<CompiledKernel<H>>,
+) -> Instance<H> {
+    Instance {
+        depths,
+        tile: Tile {
+            rows: 1,
+            keys: 0,
+            pack: 1,
+        },
+        is_causal: false,
+        compile,
+    }
+}
+
+macro_rules! passes {
+    ($($d:literal;)*) => {
+        vec![$(Passes {
+            depths: [$d, $d],
+            begin: instance([$d, $d], |compiler| masked_begin::<T, $d, $d>.compile(compiler)),
+            end: instance([$d, $d], |compiler| masked_end::<T, $d>.compile(compiler)),
+        }),*]
+    };
+}
+
+pub(super) fn passes<T: Operand>() -> Vec<Passes<T>> {
+    passes! {
+        64;
+        128;
+    }
+}
+
+macro_rules! gradients {
+    ($($d:literal, $ordered:literal;)*) => {
+        vec![$(GradientInstance {
+            depths: [$d, $d],
+            is_ordered: $ordered,
+            instance: instance([$d, $d], |compiler| backward_masked::<T, $d, $ordered, M>.compile(compiler)),
+        }),*]
+    };
+}
+
+pub(super) fn gradients<T: Operand, M: Differentiable>() -> Vec<GradientInstance<T>> {
+    gradients! {
+        64, false;
+        64, true;
+        128, false;
+        128, true;
+    }
+}

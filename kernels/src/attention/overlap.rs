@@ -1,0 +1,176 @@
+//! Which elements of memory two strided tensors share.
+
+use tilekit::prelude::*;
+
+/// Whether two tensors share elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    None,
+    Some,
+    /// It takes too many steps to find out.
+    Unknown,
+}
+
+/// The addresses of a tensor's elements, in elements of its type.
+#[derive(Clone, Debug)]
+pub(super) struct Elements {
+    first: i64,
+    /// Extent and stride of each dimension.
+    dims: Vec<[i64; 2]>,
+}
+
+/// Steps after which the search for a common element ends.
+const STEPS: usize = 10_000;
+
+impl Elements {
+    pub(super) fn of<T: DeviceElement>(view: &TensorView<'_, T>) -> Elements {
+        let place = view.place();
+        let buffer = view.source().address() as i64 / size_of::<T>() as i64;
+        let dims = place.shape.iter().zip(&place.strides);
+        Elements::new(
+            buffer + place.offset as i64,
+            dims.map(|(&extent, &stride)| [extent as i64, stride as i64]),
+        )
+    }
+
+    fn new(first: i64, dims: impl IntoIterator<Item = [i64; 2]>) -> Elements {
+        let dims = dims.into_iter().collect();
+        Elements { first, dims }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.dims.iter().any(|&[extent, _]| extent == 0)
+    }
+
+    /// Whether each element has a place of its own. A tensor of interleaved dimensions counts as one whose elements do not.
+    pub(super) fn are_apart(&self) -> bool {
+        let mut dims: Vec<[i64; 2]> = self.dims.clone();
+        dims.retain(|&[extent, _]| extent > 1);
+        dims.sort_unstable_by_key(|&[_, stride]| stride);
+        let mut reach = 0;
+        self.is_empty()
+            || dims.into_iter().all(|[extent, stride]| {
+                let is_apart = stride > reach;
+                reach += (extent - 1) * stride;
+                is_apart
+            })
+    }
+
+    /// Whether it shares elements with `other`: is there an index into each so that the addresses are equal?
+    pub(super) fn overlap(&self, other: &Elements) -> Overlap {
+        if self.is_empty() || other.is_empty() {
+            return Overlap::None;
+        }
+        // Of each stride, the least and the most that the difference of the two indices can be.
+        let mut terms: Vec<(i64, [i64; 2])> = Vec::new();
+        let of_self = self
+            .dims
+            .iter()
+            .map(|&[extent, stride]| (stride, [0, extent - 1]));
+        let of_other = other
+            .dims
+            .iter()
+            .map(|&[extent, stride]| (stride, [1 - extent, 0]));
+        for (stride, [low, high]) in of_self.chain(of_other) {
+            match terms.iter_mut().find(|term| term.0 == stride) {
+                Some((_, range)) => *range = [range[0] + low, range[1] + high],
+                None => terms.push((stride, [low, high])),
+            }
+        }
+        terms.retain(|&(stride, _)| stride > 0);
+        terms.sort_unstable_by_key(|&(stride, _)| std::cmp::Reverse(stride));
+        let mut steps = STEPS;
+        match reaches(&terms, other.first - self.first, &mut steps) {
+            Some(true) => Overlap::Some,
+            Some(false) => Overlap::None,
+            None => Overlap::Unknown,
+        }
+    }
+}
+
+/// Whether multiples of the strides, each within its range, add up to `distance`; none when the steps are used up.
+fn reaches(terms: &[(i64, [i64; 2])], distance: i64, steps: &mut usize) -> Option<bool> {
+    *steps = steps.checked_sub(1)?;
+    let Some((&(stride, [low, high]), rest)) = terms.split_first() else {
+        return Some(distance == 0);
+    };
+    let reach = |at: usize| {
+        rest.iter()
+            .map(|&(stride, range)| stride * range[at])
+            .sum::<i64>()
+    };
+    // What is left must be within reach of the smaller strides.
+    let from = low.max((distance - reach(1)).div_euclid(stride));
+    let to = high.min((distance - reach(0)).div_euclid(stride));
+    for factor in from..=to {
+        if reaches(rest, distance - factor * stride, steps)? {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn elements(first: i64, dims: &[[i64; 2]]) -> Elements {
+        Elements::new(first, dims.iter().copied())
+    }
+
+    #[test]
+    fn interleaved_tensors_share_nothing() {
+        // [tokens, 3, heads, depth] in memory.
+        let part = |at: i64| elements(at * 2 * 64, &[[1, 0], [2, 64], [100, 3 * 2 * 64], [64, 1]]);
+        assert_eq!(part(0).overlap(&part(1)), Overlap::None);
+        assert_eq!(part(2).overlap(&part(1)), Overlap::None);
+        assert_eq!(part(1).overlap(&part(1)), Overlap::Some);
+        let shifted = elements(63, &[[1, 0], [2, 64], [100, 3 * 2 * 64], [64, 1]]);
+        assert_eq!(shifted.overlap(&part(1)), Overlap::Some);
+        assert!(part(0).are_apart());
+        assert!(!elements(0, &[[2, 32], [3, 100], [64, 1]]).are_apart());
+        assert!(!elements(0, &[[2, 0], [64, 1]]).are_apart());
+        assert!(elements(0, &[[2, 0], [0, 1]]).are_apart());
+    }
+
+    /// Every pair of small tensors against the sets of their addresses.
+    #[test]
+    fn overlaps_are_those_of_sets() {
+        let mut state = 7_u64;
+        let mut next = |below: i64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            ((state >> 33) as i64) % below
+        };
+        let mut counts = [0, 0];
+        for _ in 0..2000 {
+            let pair = [(); 2].map(|()| {
+                let first = next(40);
+                let dims = [(); 3].map(|()| [next(4), next(9)]);
+                elements(first, &dims)
+            });
+            let [a, b] = pair.each_ref().map(|elements| {
+                let mut all = vec![elements.first];
+                for &[extent, stride] in &elements.dims {
+                    all = (0..extent)
+                        .flat_map(|at| all.iter().map(move |x| x + at * stride).collect::<Vec<_>>())
+                        .collect();
+                }
+                all
+            });
+            let expected = a.iter().any(|x| b.contains(x));
+            let found = pair[0].overlap(&pair[1]);
+            assert_eq!(found == Overlap::Some, expected, "{pair:?}");
+            assert_ne!(found, Overlap::Unknown, "{pair:?}");
+            counts[usize::from(expected)] += 1;
+            if pair[0].are_apart() {
+                let mut apart = a.clone();
+                apart.sort_unstable();
+                apart.dedup();
+                assert_eq!(apart.len(), a.len(), "{:?}", pair[0]);
+            }
+        }
+        assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
+    }
+}
