@@ -8,6 +8,7 @@ use tilekit::prelude::*;
 use tilekit::{Compiler, Device, LoadedKernel};
 
 use super::call_backward::GradientRows;
+use super::call_decode::SplitRows;
 use super::check::{Checked, Strides, check};
 use super::empty::empty_rows;
 use super::error::Result;
@@ -18,7 +19,7 @@ use super::plan::{Numbers, section_of};
 use super::table::{DenseHandles, Instance, Operand, masked};
 
 /// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
-/// [`backward`](Attention::backward) has the gradients.
+/// [`backward`](Attention::backward) has the gradients, and [`decode`](Attention::decode) attends to a cache.
 ///
 /// Tensors are views of `[batch, heads, tokens, depth]`. Rows lie dense; other strides are multiples of 16 bytes. K and V may have fewer
 /// heads than Q, each for a group of query heads one after the other. Sums are f32, and results are rounded once.
@@ -66,6 +67,8 @@ pub(super) struct Workspace {
     pub(super) nothing: (Buffer<i32>, Buffer<f32>),
     /// What gradients need, as many rows as a call has had yet.
     pub(super) gradients: Mutex<Option<Arc<GradientRows>>>,
+    /// What splits of a cache need, likewise.
+    pub(super) splits: Mutex<Option<Arc<SplitRows>>>,
 }
 
 /// The results of attention: the output `[batch, heads, tokens, depth]` without gaps, and the natural logarithm of the sum of exponentials of each
@@ -350,6 +353,7 @@ impl Attention {
                 Buffer::zeros(&self.device, 1)?,
             ),
             gradients: Mutex::default(),
+            splits: Mutex::default(),
         });
         workspaces.insert(stream.number(), Arc::clone(&workspace));
         Ok(workspace)

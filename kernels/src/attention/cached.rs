@@ -1,0 +1,402 @@
+//! Queries that attend to the keys of a cache, which is split among CTAs.
+
+use std::marker::PhantomData;
+
+use tilekit::prelude::*;
+
+use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS};
+use super::modifier::{Modifier, Place};
+use super::softmax::Softmax;
+
+/// The keys of each sequence, and how the work on them is shared.
+#[derive(Clone, Copy)]
+pub(super) struct Splits {
+    /// Keys of each sequence.
+    pub(super) lengths: Ptr<i32>,
+    /// Parts of a sequence.
+    pub(super) parts: Scalar<i32>,
+    /// Queries of each sequence.
+    pub(super) queries: Scalar<i32>,
+    /// Keys that a query sees before its place.
+    pub(super) left: Scalar<i32>,
+    /// Queries of a tile, and keys of a block.
+    pub(super) tile: [usize; 2],
+}
+
+/// The blocks of keys that a tile of queries sees, of which each split has `of_split`, and the last one what is left.
+#[derive(Clone, Copy)]
+pub(super) struct Shares {
+    bottom: Scalar<i32>,
+    top: Scalar<i32>,
+    of_split: Scalar<i32>,
+}
+
+impl Splits {
+    /// Those of a tile.
+    #[device]
+    pub(super) fn shares(self, keys: Scalar<i32>, row_tile: Scalar<i32>) -> Shares {
+        let [queries, block] = self.tile;
+        let first = row_tile * queries + keys - self.queries;
+        let bottom = maximum(first - self.left, 0) / block;
+        // Queries that see nothing have a block as well, which is masked as a whole.
+        let top = maximum(cdiv(keys, block), bottom + 1);
+        Shares {
+            bottom,
+            top,
+            of_split: cdiv(top - bottom, self.parts),
+        }
+    }
+}
+
+impl Shares {
+    /// The splits that have blocks: the first ones.
+    #[device]
+    pub(super) fn used(self) -> Scalar<i32> {
+        cdiv(self.top - self.bottom, self.of_split)
+    }
+
+    /// The blocks of a split.
+    #[device]
+    fn of(self, split: Scalar<i32>) -> [Scalar<i32>; 2] {
+        let first = self.bottom + split * self.of_split;
+        [first, minimum(first + self.of_split, self.top)]
+    }
+}
+
+/// Where keys and values are: `[pages, heads, tokens, depth]`, of which a sequence has the pages that its row of `table` names, or, where
+/// there is no table, the page of its own number.
+#[derive(Clone, Copy)]
+pub(super) struct Pages<T> {
+    pub(super) keys: TensorMap<T>,
+    pub(super) values: TensorMap<T>,
+    pub(super) table: Ptr<i32>,
+    pub(super) is_paged: Scalar<bool>,
+    /// Entries of a row.
+    pub(super) row: Scalar<i32>,
+    /// Tokens of a page.
+    pub(super) tokens: Scalar<i32>,
+    /// Tokens that are loaded at a time.
+    pub(super) piece: usize,
+}
+
+/// Where results go: the output itself if there is one split, else what `merge_splits` reads.
+#[derive(Clone, Copy)]
+pub(super) struct Partial<T> {
+    pub(super) out: Ptr<T>,
+    /// Elements from one batch, head and token of the output to the next.
+    pub(super) strides: [Scalar<i64>; 3],
+    pub(super) lse: Ptr<f32>,
+    /// Outputs of each split.
+    pub(super) sums: Ptr<f32>,
+    /// LSE of each split.
+    pub(super) lse_of_splits: Ptr<f32>,
+    pub(super) sinks: Ptr<f32>,
+    pub(super) has_sinks: Scalar<bool>,
+}
+
+/// Q is `[batch, kv_heads, tokens, query_heads, depth]`. A tile has `pack` rows for each token, of which the first `query_heads` count: the
+/// heads of a group, which read the same keys.
+#[derive(Clone, Copy)]
+pub(super) struct Cached<T, M> {
+    pub(super) q: TensorMap<T>,
+    pub(super) pages: Pages<T>,
+    pub(super) splits: Splits,
+    pub(super) results: Partial<T>,
+    pub(super) batch: Scalar<i32>,
+    pub(super) kv_heads: Scalar<i32>,
+    pub(super) query_heads: Scalar<i32>,
+    pub(super) right: Scalar<i32>,
+    pub(super) log2_scale: Scalar<f32>,
+    pub(super) score_scale: Scalar<f32>,
+    pub(super) data: Ptr<f32>,
+    pub(super) pack: usize,
+    pub(super) modifier: PhantomData<fn() -> M>,
+}
+
+/// Some queries of a head, and a split of their keys.
+#[derive(Clone, Copy)]
+pub(super) struct CachedTile {
+    batch: Scalar<i32>,
+    kv_head: Scalar<i32>,
+    split: Scalar<i32>,
+    /// The first query.
+    token: Scalar<i32>,
+    /// Keys of the sequence.
+    keys: Scalar<i32>,
+    /// Blocks of keys.
+    first: Scalar<i32>,
+    end: Scalar<i32>,
+}
+
+/// The rows of a tile, and the keys `low..high` that they see.
+#[derive(Clone, Copy)]
+pub(super) struct CachedRows {
+    tile: CachedTile,
+    low: Tensor<i32>,
+    high: Tensor<i32>,
+}
+
+impl<T: Float, M: Modifier> Cached<T, M> {
+    #[device]
+    fn row_tiles(self) -> Scalar<i32> {
+        cdiv(self.splits.queries, self.splits.tile[0])
+    }
+
+    /// The keys `low..high` of a token.
+    #[device]
+    fn span(self, tile: CachedTile, token: Scalar<i32>) -> [Scalar<i32>; 2] {
+        let place = token + tile.keys - self.splits.queries;
+        let low = maximum(place - self.splits.left, 0);
+        [low, minimum(place + self.right + 1, tile.keys)]
+    }
+
+    /// Loads `block` of keys or values, as fill `count`. What is behind the last key is of no page, and becomes zero.
+    #[device]
+    fn load(
+        self,
+        tile: CachedTile,
+        map: TensorMap<T>,
+        to: Loads<T>,
+        count: Scalar<i32>,
+        block: Scalar<i32>,
+    ) {
+        let Pages {
+            table,
+            is_paged,
+            row,
+            tokens,
+            piece,
+            ..
+        } = self.pages;
+        let keys = self.splits.tile[1];
+        let stage = to.producer_acquire(to.of_fill(count));
+        for part in 0..keys / piece {
+            let token = block * keys + part * piece;
+            let entry = table.at(tile.batch * row + token / tokens);
+            let is_there = token < tile.keys;
+            let page = entry.mask(is_paged & is_there).other(-1).load();
+            let page = select(is_paged, page, tile.batch);
+            let in_page = select(is_paged, token % tokens, token);
+            let tile_of_part = stage.tiles.slice(0, part * piece..(part + 1) * piece);
+            let at = [page, tile.kv_head, in_page, scalar(0)];
+            map.load(at, tile_of_part.reshape(map.block()), stage.full);
+        }
+        to.commit(stage);
+    }
+}
+
+impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
+    type Tile = CachedTile;
+    type Rows = CachedRows;
+
+    const CLEARS: bool = true;
+
+    #[device]
+    fn count(self) -> Scalar<i32> {
+        self.batch * self.kv_heads * self.splits.parts * self.row_tiles()
+    }
+
+    #[device]
+    fn tile(self, number: Scalar<i32>) -> CachedTile {
+        let (rest, kv_head) = (number / self.kv_heads, number % self.kv_heads);
+        let splits = self.splits.parts;
+        let (rest, split) = (rest / splits, rest % splits);
+        let row_tiles = self.row_tiles();
+        let (batch, row_tile) = (rest / row_tiles, rest % row_tiles);
+        let keys = self.splits.lengths.at(batch).load();
+        let [first, end] = self.splits.shares(keys, row_tile).of(split);
+        CachedTile {
+            batch,
+            kv_head,
+            split,
+            token: row_tile * self.splits.tile[0],
+            keys,
+            first,
+            end,
+        }
+    }
+
+    #[device]
+    fn blocks(self, tile: CachedTile) -> Blocks {
+        Blocks {
+            top: tile.end,
+            count: tile.end - tile.first,
+        }
+    }
+
+    #[device]
+    fn has_rows(self, tile: CachedTile) -> Option<Scalar<bool>> {
+        Some(tile.first < tile.end)
+    }
+
+    #[device]
+    fn rows(self, tile: CachedTile, _: usize, layout: Slice) -> CachedRows {
+        let token = tile.token + arange(0..ROWS, layout) / self.pack;
+        let place = token + (tile.keys - self.splits.queries);
+        CachedRows {
+            tile,
+            low: maximum(place - self.splits.left, 0),
+            high: minimum(place + self.right + 1, tile.keys),
+        }
+    }
+
+    #[device]
+    fn sees(self, rows: CachedRows, key: Tensor<i32>) -> Tensor<bool> {
+        let seen = (key >= rows.low.expand_dims(1)) & (key < rows.high.expand_dims(1));
+        if M::MASKS {
+            seen & M::sees(self.place(rows, key))
+        } else {
+            seen
+        }
+    }
+
+    #[device]
+    fn scores(self, rows: CachedRows, key: Tensor<i32>, scores: Tensor<f32>) -> Tensor<f32> {
+        M::scores(scores, self.place(rows, key))
+    }
+
+    #[device]
+    fn edges(self, rows: CachedRows, blocks: Blocks) -> Edges {
+        if M::MASKS {
+            return Edges {
+                high: None,
+                low: None,
+                all: true,
+            };
+        }
+        let tile = rows.tile;
+        let [tokens, keys] = self.splits.tile;
+        let [_, high] = self.span(tile, tile.token);
+        let last = minimum(tile.token + tokens, self.splits.queries) - 1;
+        let [low, _] = self.span(tile, last);
+        let high = minimum(
+            maximum(blocks.top - maximum(high, 0) / keys, 1),
+            blocks.count,
+        );
+        let low = minimum(maximum(blocks.top - cdiv(low, keys), high), blocks.count);
+        Edges {
+            high: Some(high),
+            low: Some(low),
+            all: false,
+        }
+    }
+
+    fn log2_scale(self) -> Scalar<f32> {
+        self.log2_scale
+    }
+
+    /// Times any scale that a score can have this stays finite.
+    fn least(self) -> f32 {
+        -1e30
+    }
+
+    #[device]
+    fn load_queries(self, tile: CachedTile, _: usize, to: Loads<T>, count: Scalar<i32>) {
+        let zero = scalar(0);
+        let at = [tile.batch, tile.kv_head, tile.token, zero, zero];
+        super::mainloop::load(to, count, self.q, at);
+    }
+
+    #[device]
+    fn load_keys(self, tile: CachedTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
+        self.load(tile, self.pages.keys, to, count, number);
+    }
+
+    #[device]
+    fn load_values(self, tile: CachedTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
+        self.load(tile, self.pages.values, to, count, number);
+    }
+
+    /// What memory holds behind the last key may be no numbers, and 0 times that is none either.
+    #[device]
+    fn clear(self, rows: CachedRows, number: Scalar<i32>, values: Smem<T>) {
+        let [count, columns] = [0, 1].map(|dim| values.shape()[dim] as usize);
+        let left = rows.tile.keys - number * count;
+        if left < count as i32 {
+            const AT_ONCE: usize = 16;
+            let lanes = 1 << (columns / 8).trailing_zeros().min(5);
+            let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
+            for first in (0..count).step_by(AT_ONCE) {
+                let part = values.slice(0, first..first + AT_ONCE);
+                let row = arange(first..first + AT_ONCE, Slice::new(1, layout.clone()));
+                let is_key = (row < left).expand_dims(1);
+                let kept = part.load(layout.clone());
+                part.store(select(is_key, kept, zeros_like(kept)));
+            }
+            fence_async_shared();
+        }
+    }
+
+    #[device]
+    fn store(self, rows: CachedRows, sums: Tensor<f32>, softmax: Softmax, _: Smem<T>) {
+        let CachedRows { tile, low, .. } = rows;
+        let Partial {
+            out,
+            strides,
+            lse,
+            sums: parts,
+            lse_of_splits,
+            sinks,
+            has_sinks,
+        } = self.results;
+        let row = arange(0..ROWS, low.layout());
+        let (token, member) = (tile.token + row / self.pack, row % self.pack);
+        let head = tile.kv_head * self.query_heads + member;
+        let is_row = (token < self.splits.queries) & (member < self.query_heads);
+        // One split has the sink, for all of them.
+        let has_sink = is_row & (has_sinks & (tile.split == 0));
+        let sink = sinks
+            .at(head)
+            .mask(has_sink)
+            .other(f32::NEG_INFINITY)
+            .load();
+        let (factor, log_sum_exp) = softmax.finish_with_sink(sink);
+        let factor = factor.expand_dims(1).convert_layout_trivial(sums.layout());
+        let sums = sums * factor;
+        let heads = self.kv_heads * self.query_heads;
+        let line = (tile.batch * heads + head) * self.splits.queries + token;
+        let columns = sums.shape()[1] as usize;
+        let of_rows = Slice::new(1, sums.layout());
+        let spread = |x: Tensor<i32>| x.convert_layout_trivial(of_rows.clone());
+        let is_row_of_sums =
+            (spread(token) < self.splits.queries) & (spread(member) < self.query_heads);
+        let mask = is_row_of_sums.expand_dims(1);
+        let column = arange(0..columns, Slice::new(0, sums.layout())).expand_dims(0);
+        if self.splits.parts == 1 {
+            let [of_batch, of_head, of_token] = strides;
+            let (head, token) = (spread(head).cast::<i64>(), spread(token).cast::<i64>());
+            let first = tile.batch.cast::<i64>() * of_batch;
+            let at = head * of_head + token * of_token + first;
+            let to = out.at(at.expand_dims(1) + column.cast::<i64>());
+            to.mask(mask).store(sums.cast::<T>());
+            lse.at(line).mask(is_row).store(log_sum_exp);
+        } else {
+            let all = self.batch * heads * self.splits.queries;
+            let first = (tile.split * all).cast::<i64>();
+            let parts = parts + first * columns as i64;
+            let at = (spread(line) * columns).expand_dims(1) + column;
+            parts.at(at).mask(mask).store(sums);
+            let lse = (lse_of_splits + first).at(line);
+            lse.mask(is_row).store(log_sum_exp);
+        }
+    }
+}
+
+impl<T: Float, M: Modifier> Cached<T, M> {
+    #[device]
+    fn place(self, rows: CachedRows, key: Tensor<i32>) -> Place {
+        let tile = rows.tile;
+        let row = arange(0..ROWS, rows.low.layout());
+        let token = tile.token + row / self.pack;
+        // Rows that do not count are taken for those of the last head.
+        let member = minimum(row % self.pack, self.query_heads - 1);
+        let head = tile.kv_head * self.query_heads + member;
+        Place {
+            head: head.expand_dims(1),
+            query: (token + (tile.keys - self.splits.queries)).expand_dims(1),
+            key,
+            scale: self.score_scale,
+            data: self.data,
+        }
+    }
+}

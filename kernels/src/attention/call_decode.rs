@@ -1,0 +1,320 @@
+//! Attention to a cache as a program calls it.
+
+use std::sync::{Arc, PoisonError};
+
+use tilekit::prelude::*;
+
+use super::call::{Attention, Forward, View};
+use super::check::Strides;
+use super::check_decode::{CheckedCache, check_decode};
+use super::check_pages::check_pages;
+use super::decode_table::{CacheInstance, caches, merges};
+use super::error::Result;
+use super::mainloop::ROWS;
+use super::merge::MOST_SPLITS;
+use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::options::Options;
+use super::plan::{Mask, reach, splits_of};
+use super::table::Operand;
+
+/// Keys and values of sequences that grow.
+#[derive(Clone, Copy)]
+pub struct Cache<'a, T> {
+    /// `[batch, heads, tokens, depth]`; with a `table`, `[pages, heads, tokens, depth]`, where tokens are those of a page: a multiple of 16.
+    /// Rows lie dense; other strides are multiples of 16 bytes.
+    pub keys: &'a TensorView<'a, T>,
+    /// The same of values.
+    pub values: &'a TensorView<'a, T>,
+    /// Tokens of each sequence, those of the queries among them: on the device.
+    pub lengths: &'a Buffer<i32>,
+    /// The pages of each sequence, `[batch, pages]`: on the device. Entries behind the last token are not read.
+    pub table: Option<&'a Buffer<i32>>,
+    /// Whether a kernel checks lengths and table before they are used: it ends with an error where a length is beyond the room of its sequence, or
+    /// a page is none of the cache. Without the check, nothing is read outside of the cache: a page that is none of it counts as zeros.
+    pub checked: bool,
+}
+
+/// What each split gave.
+pub(super) struct SplitRows {
+    sums: Buffer<f32>,
+    lse: Buffer<f32>,
+}
+
+/// A call that has been checked.
+struct Call<'a, T> {
+    stream: &'a Stream,
+    q: &'a View<'a, T>,
+    cache: &'a Cache<'a, T>,
+    out: &'a View<'a, T>,
+    lse: &'a Buffer<f32>,
+    options: &'a Options<'a>,
+    checked: CheckedCache,
+}
+
+impl Attention {
+    /// Attention of the last tokens of each sequence, `q` as `[batch, heads, tokens, depth]`, to all of its cache, into new buffers.
+    ///
+    /// Query heads that share a head of the cache are rows of one tile, at most 64 heads, as are several tokens. Where sequences and heads do not
+    /// fill the device, the keys of each are split among CTAs, whose results a second kernel merges. Grid and workspace follow from shapes
+    /// alone: a captured graph replays while lengths and pages change on the device. A sequence without tokens gives rows of
+    /// zeros and an LSE of -inf.
+    ///
+    /// `options` has what [`forward`](Attention::forward) knows but for `chunk`, `lengths` and `from_first`. The first call with given
+    /// shapes compiles and allocates, which may not happen while a graph is captured.
+    ///
+    /// ```
+    /// use tilekit::prelude::*;
+    /// use tilekit_kernels::attention::{Attention, Cache, Options};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Device::auto(); // a GPU where there is one, else the emulator
+    /// let stream = Stream::new(&device)?;
+    /// let attention = Attention::new(&device);
+    ///
+    /// // 6 pages of 16 tokens, of which each of two sequences has three.
+    /// let of_cache = Buffer::from_slice(&device, &vec![bf16::ONE; 6 * 16 * 64])?;
+    /// let pages = of_cache.view([6, 1, 16, 64]);
+    /// let table = Buffer::from_slice(&device, &[5, 0, 3, 1, 2, 4])?;
+    /// let lengths = Buffer::from_slice(&device, &[40, 17])?;
+    /// let cache = Cache { keys: &pages, values: &pages, lengths: &lengths, table: Some(&table), checked: true };
+    ///
+    /// // The next token of each, with 8 query heads.
+    /// let of_queries = Buffer::from_slice(&device, &vec![bf16::ONE; 2 * 8 * 64])?;
+    /// let q = of_queries.view([2, 8, 1, 64]);
+    /// let result = attention.decode(&stream, &q, &cache, &Options::default())?;
+    /// stream.synchronize()?;
+    /// assert!(result.out.to_vec()?.iter().all(|&x| x == bf16::ONE));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Argument`](super::Error::Argument) names what does not fit; otherwise what the device has against it.
+    pub fn decode<T: Operand>(
+        &self,
+        stream: &Stream,
+        q: &View<'_, T>,
+        cache: &Cache<'_, T>,
+        options: &Options<'_>,
+    ) -> Result<Forward<T>> {
+        let extent =
+            |view: &View<'_, T>, dim: usize| view.place().shape.get(dim).copied().unwrap_or(0);
+        let [batch, heads, tokens] = [0, 1, 2].map(|dim| extent(q, dim));
+        let (rows, columns) = (batch * heads * tokens, extent(cache.values, 3));
+        let out = Buffer::new(&self.device, rows * columns)?;
+        let lse = Buffer::new(&self.device, rows)?;
+        let of_out = out.view([batch, heads, tokens, columns]);
+        self.decode_into(stream, q, cache, &of_out, &lse, options)?;
+        Ok(Forward { out, lse })
+    }
+
+    /// [`decode`](Attention::decode) into `out`, whose strides are as free as those of `q`, and `lse`.
+    ///
+    /// # Errors
+    /// As for [`decode`](Attention::decode).
+    pub fn decode_into<T: Operand>(
+        &self,
+        stream: &Stream,
+        q: &View<'_, T>,
+        cache: &Cache<'_, T>,
+        out: &View<'_, T>,
+        lse: &Buffer<f32>,
+        options: &Options<'_>,
+    ) -> Result<()> {
+        let call = Call {
+            stream,
+            q,
+            cache,
+            out,
+            lse,
+            options,
+            checked: check_decode(q, cache, out, lse, options)?,
+        };
+        if cache.checked {
+            self.launch_check(&call)?;
+        }
+        match (options.softcap, options.alibi) {
+            (Some(_), _) => self.launch_decode::<T, Softcap>(&call, None),
+            (None, Some(slopes)) => self.launch_decode::<T, Alibi>(&call, Some(slopes)),
+            (None, None) => self.launch_decode::<T, Plain>(&call, None),
+        }
+    }
+
+    fn launch_check<T: Operand>(&self, call: &Call<'_, T>) -> Result<()> {
+        let CheckedCache {
+            sizes, page, pages, ..
+        } = call.checked;
+        let instance =
+            super::decode_table::instance([0, 0], [0, 1], |compiler| check_pages.compile(compiler));
+        let kernel = self.kernel::<(), _>("check_pages", 0, &instance)?;
+        let nothing = &self.workspace(call.stream)?.nothing;
+        kernel.launch(
+            call.stream,
+            sizes.batch,
+            (
+                call.cache.lengths,
+                call.cache.table.unwrap_or(&nothing.0),
+                i32::from(call.cache.table.is_some()),
+                page as i32,
+                pages as i32,
+                call.cache.keys.place().shape[0] as i32,
+            ),
+        )?;
+        Ok(())
+    }
+
+    fn launch_decode<T: Operand, M: Modifier>(
+        &self,
+        call: &Call<'_, T>,
+        data: Option<&Buffer<f32>>,
+    ) -> Result<()> {
+        let CheckedCache {
+            sizes,
+            scale,
+            page,
+            pages,
+        } = call.checked;
+        let group = sizes.heads / sizes.kv_heads;
+        let fits = |(_, row): &(usize, CacheInstance<T>)| {
+            let is_whole = call.cache.table.is_none() || page.is_multiple_of(row.piece);
+            row.instance.depths == sizes.depths && is_whole && group <= row.instance.tile.pack
+        };
+        let mut instances = caches::<T, M>().into_iter().enumerate();
+        let (index, CacheInstance { instance, .. }) = instances
+            .find(fits)
+            .expect("the check of a call knows depths, groups and pages of this table");
+        let kernel = self.kernel::<(T, M), _>("decode", index, &instance)?;
+        let tile = instance.tile;
+        let tiles = sizes.batch * sizes.kv_heads * sizes.queries.div_ceil(ROWS / tile.pack);
+        let resident = self.programs(&kernel, usize::from(u16::MAX))?;
+        let splits = splits_of(tiles, resident, sizes.keys.div_ceil(tile.keys), MOST_SPLITS);
+        let rows = self.split_rows(call, splits)?;
+        let workspace = self.workspace(call.stream)?;
+        let (no_table, no_numbers) = &workspace.nothing;
+        let of_out = Strides::of(call.out);
+        let Mask { left, right, .. } = call.options.mask();
+        let [score_scale, exponent_scale] = M::factors(scale, call.options.softcap.unwrap_or(1.0));
+        kernel.launch(
+            call.stream,
+            self.programs(&kernel, tiles * splits)?,
+            (
+                &grouped(call.q, sizes.kv_heads),
+                call.cache.keys,
+                call.cache.values,
+                call.out,
+                call.lse,
+                &rows.sums,
+                &rows.lse,
+                &workspace.counter,
+                call.cache.lengths,
+                call.cache.table.unwrap_or(no_table),
+                call.options.sinks.unwrap_or(no_numbers),
+                data.unwrap_or(no_numbers),
+                sizes.batch as i32,
+                sizes.kv_heads as i32,
+                group as i32,
+                sizes.queries as i32,
+                splits as i32,
+                i32::from(call.cache.table.is_some()),
+                page as i32,
+                pages as i32,
+                i32::from(call.options.sinks.is_some()),
+                reach(left, 0),
+                reach(right, 0),
+                exponent_scale * LOG2_E as f32,
+                score_scale,
+                of_out.batch as i64,
+                of_out.head as i64,
+                of_out.token as i64,
+            ),
+        )?;
+        if splits > 1 {
+            self.launch_merge(call, &rows, [splits, ROWS / tile.pack])?;
+        }
+        Ok(())
+    }
+
+    fn launch_merge<T: Operand>(
+        &self,
+        call: &Call<'_, T>,
+        rows: &SplitRows,
+        [splits, tokens]: [usize; 2],
+    ) -> Result<()> {
+        let sizes = call.checked.sizes;
+        let mut instances = merges::<T>().into_iter().enumerate();
+        let (index, instance) = instances
+            .find(|(_, instance)| instance.depths[1] == sizes.depths[1])
+            .expect("each depth of values of `caches` has a row");
+        let kernel = self.kernel::<T, _>("merge_splits", index, &instance)?;
+        let of_out = Strides::of(call.out);
+        kernel.launch(
+            call.stream,
+            sizes.batch * sizes.heads * sizes.queries,
+            (
+                &rows.sums,
+                &rows.lse,
+                call.out,
+                call.lse,
+                call.cache.lengths,
+                sizes.heads as i32,
+                sizes.queries as i32,
+                splits as i32,
+                tokens as i32,
+                reach(call.options.mask().left, 0),
+                of_out.batch as i64,
+                of_out.head as i64,
+                of_out.token as i64,
+            ),
+        )?;
+        Ok(())
+    }
+
+    /// Room for what splits give: that of the calls before, if there was as much.
+    fn split_rows<T: Operand>(&self, call: &Call<'_, T>, splits: usize) -> Result<Arc<SplitRows>> {
+        let sizes = call.checked.sizes;
+        let rows = if splits > 1 {
+            splits * sizes.batch * sizes.heads * sizes.queries
+        } else {
+            1
+        };
+        let elements = rows * sizes.depths[1];
+        let workspace = self.workspace(call.stream)?;
+        let mut kept = workspace
+            .splits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let room = kept
+            .as_ref()
+            .map_or([0, 0], |kept| [kept.lse.len(), kept.sums.len()]);
+        if let Some(kept) = kept
+            .as_ref()
+            .filter(|_| room[0] >= rows && room[1] >= elements)
+        {
+            return Ok(Arc::clone(kept));
+        }
+        let made = Arc::new(SplitRows {
+            sums: Buffer::new(&self.device, elements.max(room[1]))?,
+            lse: Buffer::new(&self.device, rows.max(room[0]))?,
+        });
+        // Launches before may still use what was there.
+        call.stream.synchronize()?;
+        *kept = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+/// The heads of a group beside each other, behind the tokens.
+fn grouped<'a, T: DeviceElement>(view: &View<'a, T>, kv_heads: usize) -> View<'a, T> {
+    let (place, strides) = (view.place(), Strides::of(view));
+    let shape = &place.shape;
+    let group = shape[1] / kv_heads;
+    let groups = [shape[0], kv_heads, shape[2], group, shape[3]];
+    let groups = view.source().view(groups).with_strides([
+        strides.batch,
+        strides.head * group,
+        strides.token,
+        strides.head,
+        1,
+    ]);
+    groups.with_offset(place.offset)
+}

@@ -1,0 +1,199 @@
+//! What can be wrong with a call that attends to a cache.
+
+use tilekit::prelude::*;
+
+use super::call_decode::Cache;
+use super::check::{MOST, check_strides, extents};
+use super::decode_table::caches;
+use super::error::{Result, expect};
+use super::modifier::Plain;
+use super::options::Options;
+use super::plan::Sizes;
+use super::table::Operand;
+
+/// What a launch needs of a call without mistakes. `keys` of the sizes are the tokens that a sequence has room for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CheckedCache {
+    pub(super) sizes: Sizes,
+    pub(super) scale: f32,
+    /// Tokens of a page, and pages of a sequence.
+    pub(super) page: usize,
+    pub(super) pages: usize,
+}
+
+/// Checks a call; names the first argument that is wrong.
+pub(super) fn check_decode<T: Operand>(
+    q: &TensorView<'_, T>,
+    cache: &Cache<'_, T>,
+    out: &TensorView<'_, T>,
+    lse: &Buffer<f32>,
+    options: &Options<'_>,
+) -> Result<CheckedCache> {
+    let of_q = extents("q", q)?;
+    let of_k = extents("cache.keys", cache.keys)?;
+    let of_v = extents("cache.values", cache.values)?;
+    let of_out = extents("out", out)?;
+    let [batch, heads, queries, depth] = of_q;
+    let names = ["batch", "heads", "tokens", "depth"];
+    for (extent, name) in of_q.into_iter().zip(names) {
+        let found = || format!("{name} {extent}");
+        expect(extent > 0, "q", found, format!("{name} of 1 or more"))?;
+    }
+    for (extent, name) in of_k.into_iter().zip(["pages", "heads", "tokens"]) {
+        let found = || format!("{name} {extent}");
+        expect(
+            extent > 0,
+            "cache.keys",
+            found,
+            format!("{name} of 1 or more"),
+        )?;
+    }
+    let kv_heads = of_k[1];
+    expect(
+        heads.is_multiple_of(kv_heads),
+        "cache.keys",
+        || format!("heads {kv_heads}"),
+        format!("a divisor of q's {heads} heads"),
+    )?;
+    expect(
+        of_k[3] == depth,
+        "cache.keys",
+        || format!("depth {}", of_k[3]),
+        format!("{depth}, that of q"),
+    )?;
+    expect(
+        of_v[..3] == of_k[..3],
+        "cache.values",
+        || format!("pages, heads and tokens {:?}", &of_v[..3]),
+        format!("{:?}, those of cache.keys", &of_k[..3]),
+    )?;
+    let expected = [batch, heads, queries, of_v[3]];
+    expect(
+        of_out == expected,
+        "out",
+        || format!("shape {of_out:?}"),
+        format!("{expected:?}"),
+    )?;
+    let rows = batch.saturating_mul(heads).saturating_mul(queries);
+    expect(
+        lse.len() == rows && rows <= MOST,
+        "lse",
+        || format!("{} elements", lse.len()),
+        format!("{rows}: one for each query of each head, at most {MOST}"),
+    )?;
+    for (name, view) in [
+        ("q", q),
+        ("cache.keys", cache.keys),
+        ("cache.values", cache.values),
+        ("out", out),
+    ] {
+        check_strides(name, view)?;
+    }
+    check_instances::<T>([depth, of_v[3]], heads / kv_heads)?;
+    let (page, pages) = check_pages::<T>(cache, of_k, batch)?;
+    let lengths = cache.lengths.len();
+    expect(
+        lengths == batch,
+        "cache.lengths",
+        || format!("{lengths} elements"),
+        format!("{batch}, one for each sequence of q"),
+    )?;
+    check_options(options, heads)?;
+    Ok(CheckedCache {
+        sizes: Sizes {
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys: page * pages,
+            depths: [depth, of_v[3]],
+        },
+        scale: options.scale.unwrap_or(1.0 / (depth as f32).sqrt()),
+        page,
+        pages,
+    })
+}
+
+fn check_instances<T: Operand>(depths: [usize; 2], group: usize) -> Result<()> {
+    let instances = caches::<T, Plain>();
+    let mut built: Vec<[usize; 2]> = instances.iter().map(|row| row.instance.depths).collect();
+    built.dedup();
+    let list: Vec<String> = built
+        .iter()
+        .map(|[depth, values]| format!("{depth}/{values}"))
+        .collect();
+    let [depth, values] = depths;
+    expect(
+        built.contains(&depths),
+        "q",
+        || format!("depth {depth} with values of {values}"),
+        format!("one that is built (depth/values): {}", list.join(", ")),
+    )?;
+    let most = instances
+        .iter()
+        .map(|row| row.instance.tile.pack)
+        .max()
+        .unwrap_or(0);
+    expect(
+        group <= most,
+        "q",
+        || format!("{group} heads for each head of the cache"),
+        format!("at most {most}"),
+    )
+}
+
+/// Tokens of a page, and pages of a sequence.
+fn check_pages<T: Operand>(
+    cache: &Cache<'_, T>,
+    of_k: [usize; 4],
+    batch: usize,
+) -> Result<(usize, usize)> {
+    const UNIT: usize = 16;
+    let Some(table) = cache.table else {
+        expect(
+            of_k[0] == batch,
+            "cache.keys",
+            || format!("batch {}", of_k[0]),
+            format!("{batch}, that of q, without a table of pages"),
+        )?;
+        return Ok((of_k[2], 1));
+    };
+    let page = of_k[2];
+    expect(
+        page.is_multiple_of(UNIT),
+        "cache.keys",
+        || format!("pages of {page} tokens"),
+        format!("a multiple of {UNIT}"),
+    )?;
+    let entries = table.len();
+    expect(
+        entries > 0 && entries.is_multiple_of(batch),
+        "cache.table",
+        || format!("{entries} entries"),
+        format!("as many, 1 or more, for each of {batch} sequences"),
+    )?;
+    let tokens = (entries / batch).saturating_mul(page);
+    expect(
+        tokens <= MOST,
+        "cache.table",
+        || format!("room for {tokens} tokens of a sequence"),
+        format!("at most {MOST}"),
+    )?;
+    Ok((page, entries / batch))
+}
+
+fn check_options(options: &Options<'_>, heads: usize) -> Result<()> {
+    for (name, is_there) in [
+        ("options.chunk", options.chunk.is_some()),
+        ("options.lengths", options.lengths.is_some()),
+        ("options.from_first", options.from_first),
+    ] {
+        expect(
+            !is_there,
+            name,
+            || "a value".to_string(),
+            "none: a sequence has the length that cache.lengths says, and its last query is at its last key",
+        )?;
+    }
+    super::check::check_factors(options, heads)
+}

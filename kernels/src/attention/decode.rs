@@ -1,0 +1,122 @@
+//! Attention of a few queries to a cache of keys and values: the keys of a sequence are split among CTAs, whose results are merged.
+//!
+//! One warpgroup multiplies: the query heads of a group and the tokens of a sequence share its 64 rows, so that each key is read once for all of
+//! them. A step waits for memory, not for the tensor cores: two blocks of K and two of V are in flight, 128 KiB of them at a depth of 128
+//! in 16 bits. The grid depends on the capacity of the cache alone. Lengths and page tables are read by the kernel, so
+//! that a captured graph replays for others.
+
+use std::marker::PhantomData;
+
+use tilekit::prelude::*;
+
+use super::cached::{Cached, Pages, Partial, Splits};
+use super::mainloop::{ROWS, Shape, attend, swizzle};
+use super::modifier::{Alibi, Modifier, Plain, Softcap};
+
+/// Attention of `queries` tokens of each sequence to its keys, of which `lengths` says how many there are, the queries' own among them.
+///
+/// Q is `[batch, kv_heads, tokens, query_heads, D]`; a tile has `PACK` rows for each token, of which `query_heads` count. Keys are `[pages,
+/// kv_heads, tokens, D]`, of which `PIECE` tokens are loaded at a time, and values have rows of `DV`. With `is_paged`, the row of
+/// `table_row` entries of `table` for a sequence names its pages, of `page_tokens` each, a multiple of `PIECE`; otherwise page and sequence have
+/// one number. A query sees keys from `left` before to `right` behind its place; that of the last query is that of the last key. Each tile's
+/// keys are shared by `splits`: with one, the results go to `out`, whose rows are the strides apart, and `lse`; with more, each has
+/// its own in `sums` and `lse_of_splits`, which [`merge_splits`](super::merge::merge_splits) merges. Other arguments are as for
+/// [`forward_masked`](super::masked::forward_masked).
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(
+    <bf16, 64, 64, 128, 128, 8, Plain>,
+    <bf16, 128, 128, 128, 128, 8, Plain>,
+    <bf16, 128, 128, 128, 64, 8, Plain>,
+    <bf16, 128, 128, 128, 16, 8, Plain>,
+    <bf16, 128, 128, 128, 128, 1, Plain>,
+    <bf16, 128, 128, 128, 64, 64, Plain>,
+    <bf16, 128, 128, 128, 128, 8, Softcap>,
+    <bf16, 128, 128, 128, 128, 8, Alibi>,
+    <bf16, 256, 256, 64, 64, 8, Plain>,
+    <f16, 128, 128, 128, 64, 8, Plain>
+))]
+pub fn decode<
+    T: Float + Factor<T, f32>,
+    const D: usize,
+    const DV: usize,
+    const KEYS: usize,
+    const PIECE: usize,
+    const PACK: usize,
+    M: Modifier,
+>(
+    #[block([1, 1, ROWS / PACK, PACK, D], swizzle::<T>(D, 5))] q: TensorMap<T>,
+    #[block([1, 1, PIECE, D], swizzle::<T>(D, 4))] k: TensorMap<T>,
+    #[block([1, 1, PIECE, DV], swizzle::<T>(DV, 4))] v: TensorMap<T>,
+    out: Ptr<T>,
+    lse: Ptr<f32>,
+    sums: Ptr<f32>,
+    lse_of_splits: Ptr<f32>,
+    counter: Ptr<i32>,
+    #[align(4)] lengths: Ptr<i32>,
+    #[align(4)] table: Ptr<i32>,
+    #[align(4)] sinks: Ptr<f32>,
+    #[align(4)] data: Ptr<f32>,
+    batch: i32,
+    kv_heads: i32,
+    query_heads: i32,
+    queries: i32,
+    splits: i32,
+    is_paged: i32,
+    page_tokens: i32,
+    table_row: i32,
+    has_sinks: i32,
+    left: i32,
+    right: i32,
+    log2_scale: f32,
+    score_scale: f32,
+    #[multiple_of(8)] out_batch: i64,
+    #[multiple_of(8)] out_head: i64,
+    #[multiple_of(8)] out_token: i64,
+) {
+    assume((batch > 0) & (kv_heads > 0) & (query_heads > 0));
+    assume((queries > 0) & (splits > 0) & (page_tokens > 0));
+    let problem = Cached {
+        q,
+        pages: Pages {
+            keys: k,
+            values: v,
+            table,
+            is_paged: is_paged != 0,
+            row: table_row,
+            tokens: page_tokens,
+            piece: PIECE,
+        },
+        splits: Splits {
+            lengths,
+            parts: splits,
+            queries,
+            left,
+            tile: [ROWS / PACK, KEYS],
+        },
+        results: Partial {
+            out,
+            strides: [out_batch, out_head, out_token],
+            lse,
+            sums,
+            lse_of_splits,
+            sinks,
+            has_sinks: has_sinks != 0,
+        },
+        batch,
+        kv_heads,
+        query_heads,
+        right,
+        log2_scale,
+        score_scale,
+        data,
+        pack: PACK,
+        modifier: PhantomData::<fn() -> M>,
+    };
+    let shape = Shape {
+        depth: D,
+        values: DV,
+        keys: KEYS,
+        turns: false,
+        registers: [240, 56],
+    };
+    attend::<T, Cached<T, M>, 1>(problem, shape, counter);
+}

@@ -1,0 +1,326 @@
+//! Cases of attention to a cache, against f64.
+
+use tilekit::prelude::*;
+
+use super::decode::decode;
+use super::forward::reset;
+use super::mainloop::ROWS;
+use super::merge::merge_splits;
+use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::plan::{FAR, Mask, Sizes};
+use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, numbers};
+
+/// Where the tokens of a case's sequences are: pages in another order than that of the sequences, or one for each.
+#[derive(Clone)]
+struct Layout {
+    kv_heads: usize,
+    lengths: Vec<usize>,
+    /// Tokens of a page, and entries of a row of the table.
+    page: usize,
+    row: usize,
+    is_paged: bool,
+}
+
+impl Layout {
+    fn new(kv_heads: usize, [batch, keys]: [usize; 2], page: Option<usize>) -> Layout {
+        // Of a small case the first is the longest, and others have a token, none, a half, .. Those that are timed have one length.
+        let length = |batch: usize| match batch {
+            _ if keys >= 1024 => keys,
+            0 => keys,
+            1 => 1,
+            2 => 0,
+            batch => keys / batch + 1,
+        };
+        let tokens = page.unwrap_or(keys);
+        Layout {
+            kv_heads,
+            lengths: (0..batch).map(length).collect(),
+            page: tokens,
+            row: keys.div_ceil(tokens),
+            is_paged: page.is_some(),
+        }
+    }
+
+    fn pages(&self) -> usize {
+        self.lengths.len() * self.row
+    }
+
+    /// The page of an entry of the table, and the entry of a page.
+    fn page_of(&self, entry: usize) -> usize {
+        if self.is_paged {
+            self.pages() - 1 - entry
+        } else {
+            entry
+        }
+    }
+
+    fn shape(&self, columns: usize) -> [usize; 4] {
+        [self.pages(), self.kv_heads, self.page, columns]
+    }
+
+    /// Where a key's row begins.
+    fn place(&self, batch: usize, head: usize, key: usize, columns: usize) -> usize {
+        let page = self.page_of(batch * self.row + key / self.page);
+        ((page * self.kv_heads + head) * self.page + key % self.page) * columns
+    }
+
+    /// A cache whose rows behind the last key of a sequence are no numbers.
+    fn cache<T: DeviceElement>(
+        &self,
+        case: &mut Case,
+        name: &'static str,
+        columns: usize,
+    ) -> Input<T> {
+        let layout = self.clone();
+        let seed = name.len() as u64;
+        case.input::<T>(name, self.shape(columns), move |at| {
+            let token = at / columns;
+            let (page, in_page) = (token / layout.page / layout.kv_heads, token % layout.page);
+            let entry = layout.page_of(page);
+            let key = entry % layout.row * layout.page + in_page;
+            let number = if key < layout.lengths[entry / layout.row] {
+                let bits = (at as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let bits = (bits ^ (bits >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                (bits >> 40) as f64 / f64::from(1 << 22) - 2.0
+            } else {
+                f64::NAN
+            };
+            T::nearest(Number::Float(number)).expect("a float holds every number")
+        })
+    }
+
+    /// The rows of one sequence, `[kv_heads, keys, columns]`.
+    fn gathered(&self, cache: &[f64], batch: usize, columns: usize) -> Vec<f64> {
+        let mut rows = Vec::new();
+        for head in 0..self.kv_heads {
+            for key in 0..self.lengths[batch] {
+                rows.extend(&cache[self.place(batch, head, key, columns)..][..columns]);
+            }
+        }
+        rows
+    }
+}
+
+/// A case of one instance, with pages of so many tokens.
+fn cached<
+    T,
+    const D: usize,
+    const DV: usize,
+    const KEYS: usize,
+    const PIECE: usize,
+    const PACK: usize,
+    M: Modifier,
+>(
+    case: &mut Case,
+    setup: Setup,
+    page: Option<usize>,
+) -> CaseResult
+where
+    T: Float + Factor<T, f32> + DeviceElement,
+{
+    let [batch, kv_heads, query_heads, queries, keys, splits] = [
+        "batch",
+        "kv_heads",
+        "query_heads",
+        "queries",
+        "keys",
+        "splits",
+    ]
+    .map(|name| case.size(name));
+    let heads = kv_heads * query_heads;
+    let layout = Layout::new(kv_heads, [batch, keys], page);
+    let q = case.normal::<T>("q", [batch, heads, queries, D]);
+    let k = layout.cache::<T>(case, "keys", D);
+    let v = layout.cache::<T>(case, "values", DV);
+    let of_lengths = layout.clone();
+    let lengths = case.input::<i32>("lengths", [batch], move |at| of_lengths.lengths[at] as i32);
+    let of_table = layout.clone();
+    let table = case.input::<i32>("table", [layout.pages()], move |entry| {
+        let in_row = entry % of_table.row * of_table.page;
+        // Entries behind the last key name no page, and are not read.
+        if in_row < of_table.lengths[entry / of_table.row] {
+            of_table.page_of(entry) as i32
+        } else {
+            i32::MAX
+        }
+    });
+    let sinks = case.normal::<f32>("sinks", [heads]);
+    let data = case.uniform::<f32>("data", [heads], 0.0..0.5);
+    let out = case.output::<T>("out", [batch, heads, queries, DV]);
+    let lse = case.output::<f32>("lse", [batch, heads, queries]);
+    let rows = batch * heads * queries;
+    let sums = case.output::<f32>("sums", [splits, rows, DV]);
+    let lse_of_splits = case.output::<f32>("lse_of_splits", [splits, rows]);
+    let counter = case.output::<i32>("counter", [1]);
+    case.launch(reset, 1, (&counter,))?;
+
+    let of_queries = q
+        .view()
+        .with_shape([batch, kv_heads, queries, query_heads, D]);
+    let of_queries = of_queries.with_strides([
+        heads * queries * D,
+        query_heads * queries * D,
+        D,
+        queries * D,
+        1,
+    ]);
+    let (k_map, v_map) = (k.view(), v.view());
+    let sizes = Sizes {
+        batch: 1,
+        heads,
+        kv_heads,
+        queries,
+        keys,
+        depths: [D, DV],
+    };
+    let attention = |batch: usize| {
+        let keys = layout.lengths[batch];
+        Attention::new(Sizes { keys, ..sizes }, setup)
+    };
+    let cap = match setup.scores {
+        Scores::Softcap(cap) => cap,
+        Scores::Plain | Scores::Alibi => 1.0,
+    };
+    let [score_scale, exponent_scale] = M::factors(attention(0).scale() as f32, cap as f32);
+    let reach = |reach: Option<usize>| reach.map_or(FAR, |reach| reach as i32);
+    let left = reach(setup.mask.left);
+    let tiles = batch * kv_heads * splits * queries.div_ceil(ROWS / PACK);
+    let [of_batch, of_head, of_token] =
+        [heads * queries * DV, queries * DV, DV].map(|stride| stride as i64);
+    case.launch(
+        decode::<T, D, DV, KEYS, PIECE, PACK, M>,
+        // Small cases have few programs, so that each computes several tiles.
+        if tiles < 132 { tiles.min(3) } else { 132 },
+        (
+            &of_queries,
+            &k_map,
+            &v_map,
+            &out,
+            &lse,
+            &sums,
+            &lse_of_splits,
+            &counter,
+            &lengths,
+            &table,
+            &sinks,
+            &data,
+            batch as i32,
+            kv_heads as i32,
+            query_heads as i32,
+            queries as i32,
+            splits as i32,
+            i32::from(layout.is_paged),
+            layout.page as i32,
+            layout.row as i32,
+            i32::from(setup.has_sinks),
+            left,
+            reach(setup.mask.right),
+            exponent_scale * LOG2_E as f32,
+            score_scale,
+            of_batch,
+            of_head,
+            of_token,
+        ),
+    )?;
+    if splits > 1 {
+        case.launch(
+            merge_splits::<T, DV, KEYS>,
+            rows,
+            (
+                &sums,
+                &lse_of_splits,
+                &out,
+                &lse,
+                &lengths,
+                heads as i32,
+                queries as i32,
+                splits as i32,
+                (ROWS / PACK) as i32,
+                left,
+                of_batch,
+                of_head,
+                of_token,
+            ),
+        )?;
+    }
+    let made = std::sync::OnceLock::new();
+    let reference = || {
+        made.get_or_init(|| {
+            let (q, k, v) = (numbers(&q), numbers(&k), numbers(&v));
+            let factors = [numbers(&data), attention(0).sinks(&sinks)];
+            let mut all = [Vec::new(), Vec::new()];
+            for batch in 0..batch {
+                let q = &q[batch * heads * queries * D..][..heads * queries * D];
+                let k = layout.gathered(&k, batch, D);
+                let v = layout.gathered(&v, batch, DV);
+                let of_batch = attention(batch).reference([q, &k, &v], [&factors[0], &factors[1]]);
+                for (all, of_batch) in all.iter_mut().zip(of_batch) {
+                    all.extend(of_batch);
+                }
+            }
+            all
+        })
+    };
+    // P and results are rounded to `T`, half a step of 2^-8 each; `tanh.approx` errs by 2^-11 of the cap.
+    let of_cap = match setup.scores {
+        Scores::Softcap(cap) => cap / 2048.0,
+        Scores::Plain | Scores::Alibi => 0.0,
+    };
+    let tolerance = Close {
+        relative: 8e-3,
+        absolute: 6e-3 + 2.0 * of_cap,
+    };
+    case.expect_all(&out, || reference()[0].clone(), tolerance)?;
+    let tolerance = Close {
+        relative: 1e-5,
+        absolute: 1e-4 + of_cap,
+    };
+    case.expect_all(&lse, || reference()[1].clone(), tolerance)?;
+    case.expect(&counter, |[_]| 0_i64, Exactly)?;
+    let tokens: usize = layout.lengths.iter().sum();
+    case.does_tensor_flops::<T>(2 * heads * queries * tokens * (D + DV));
+    case.moves_bytes(size_of::<T>() * tokens * kv_heads * (D + DV));
+    Ok(())
+}
+
+macro_rules! cases {
+    ($($name:ident: <$ty:ty, $d:literal, $dv:literal, $keys:literal, $piece:literal, $pack:literal, $modifier:ty>, $setup:expr, $page:expr,
+       batch = $batch:tt, kv_heads = $kv:tt, query_heads = $g:tt, queries = $queries:tt, keys = $ks:tt, splits = $splits:tt;)*) => {$(
+        #[case(sizes(batch = $batch, kv_heads = $kv, query_heads = $g, queries = $queries, keys = $ks, splits = $splits))]
+        fn $name(case: &mut Case) -> CaseResult {
+            cached::<$ty, $d, $dv, $keys, $piece, $pack, $modifier>(case, $setup, $page)
+        }
+    )*};
+}
+
+cases! {
+    decode_64: <bf16, 64, 64, 128, 128, 8, Plain>, CAUSAL, None,
+        batch = [3, 1], kv_heads = [1, 2], query_heads = [8], queries = [1], keys = [300, 129], splits = [1, 2];
+    decode_128: <bf16, 128, 128, 128, 128, 8, Plain>, CAUSAL, None,
+        batch = [4, 1, 1], kv_heads = [1, 2, 1], query_heads = [8, 7, 8], queries = [1, 1, 3], keys = [300, 127, 130], splits = [2, 1, 3];
+    decode_128_pages_of_64: <bf16, 128, 128, 128, 64, 8, Plain>, CAUSAL, Some(64),
+        batch = [3, 1, 1], kv_heads = [1], query_heads = [8], queries = [1, 4, 1], keys = [500, 129, 65], splits = [2, 1, 5];
+    decode_128_pages_of_256: <bf16, 128, 128, 128, 128, 8, Plain>, CAUSAL, Some(256),
+        batch = [2], kv_heads = [1], query_heads = [8], queries = [1], keys = [300], splits = [2];
+    decode_128_pages_of_16: <bf16, 128, 128, 128, 16, 8, Plain>, CAUSAL, Some(16),
+        batch = [3], kv_heads = [2], query_heads = [5], queries = [2], keys = [129], splits = [2];
+    decode_128_pages_of_48: <bf16, 128, 128, 128, 16, 8, Plain>, FULL, Some(48),
+        batch = [1], kv_heads = [1], query_heads = [8], queries = [9], keys = [140], splits = [1];
+    decode_128_one_head: <bf16, 128, 128, 128, 128, 1, Plain>, CAUSAL, None,
+        batch = [1], kv_heads = [2, 1], query_heads = [1], queries = [5, 70], keys = [63, 200], splits = [1, 2];
+    decode_128_many_heads: <bf16, 128, 128, 128, 64, 64, Plain>, CAUSAL, Some(64),
+        batch = [1], kv_heads = [1], query_heads = [40], queries = [2], keys = [200], splits = [2];
+    decode_128_window: <bf16, 128, 128, 128, 128, 8, Plain>,
+        Setup { mask: Mask { left: Some(150), ..CAUSAL.mask }, ..FULL }, None,
+        batch = [1], kv_heads = [1], query_heads = [8], queries = [1, 10], keys = [700, 400], splits = [2, 1];
+    decode_128_sinks: <bf16, 128, 128, 128, 128, 8, Plain>, Setup { has_sinks: true, ..CAUSAL }, None,
+        batch = [3], kv_heads = [1], query_heads = [8], queries = [1], keys = [200], splits = [2];
+    decode_128_softcap: <bf16, 128, 128, 128, 128, 8, Softcap>, Setup { scores: Scores::Softcap(5.0), ..CAUSAL }, None,
+        batch = [1], kv_heads = [1], query_heads = [8], queries = [1], keys = [200], splits = [1];
+    decode_128_alibi: <bf16, 128, 128, 128, 128, 8, Alibi>, Setup { scores: Scores::Alibi, ..CAUSAL }, None,
+        batch = [1], kv_heads = [1], query_heads = [6], queries = [2], keys = [200], splits = [2];
+    decode_128_f16: <f16, 128, 128, 128, 64, 8, Plain>, CAUSAL, Some(64),
+        batch = [1], kv_heads = [1], query_heads = [8], queries = [1], keys = [200], splits = [2];
+    decode_256: <bf16, 256, 256, 64, 64, 8, Plain>, CAUSAL, Some(64),
+        batch = [1], kv_heads = [1], query_heads = [8], queries = [1], keys = [150], splits = [2];
+}

@@ -1,0 +1,123 @@
+//! The instances of attention to a cache, as data.
+
+use tilekit::CompiledKernel;
+use tilekit::prelude::*;
+
+use super::decode::decode;
+use super::merge::merge_splits;
+use super::modifier::Modifier;
+use super::plan::Tile;
+use super::table::{Instance, Operand};
+
+/// The parameters of `decode`.
+pub(super) type DecodeHandles<T> = (
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    Ptr<T>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<i32>,
+    Ptr<i32>,
+    Ptr<i32>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+    Scalar<f32>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+);
+
+/// The parameters of `merge_splits`.
+pub(super) type MergeHandles<T> = (
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<T>,
+    Ptr<f32>,
+    Ptr<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i64>,
+    Scalar<i64>,
+    Scalar<i64>,
+);
+
+/// An instance of `decode`, and the tokens that it loads at a time.
+pub(super) struct CacheInstance<T> {
+    pub(super) piece: usize,
+    pub(super) instance: Instance<DecodeHandles<T>>,
+}
+
+/// What a kernel is compiled by, for blocks of so many keys and so many rows for a token.
+pub(super) fn instance<H>(
+    depths: [usize; 2],
+    [keys, pack]: [usize; 2],
+    compile: fn(&Compiler) -> tilekit::Result<CompiledKernel<H>>,
+) -> Instance<H> {
+    Instance {
+        depths,
+        tile: Tile {
+            rows: super::mainloop::ROWS,
+            keys,
+            pack,
+        },
+        is_causal: false,
+        compile,
+    }
+}
+
+macro_rules! caches {
+    ($($d:literal, $dv:literal, $keys:literal: [$($piece:literal),*] x $packs:tt;)*) => {{
+        let mut all = Vec::new();
+        $($(caches!(@packs all, $d, $dv, $keys, $piece, $packs);)*)*
+        all
+    }};
+    (@packs $all:ident, $d:literal, $dv:literal, $keys:literal, $piece:literal, [$($pack:literal),*]) => {
+        $($all.push(CacheInstance {
+            piece: $piece,
+            instance: instance([$d, $dv], [$keys, $pack], |compiler| {
+                decode::<T, $d, $dv, $keys, $piece, $pack, M>.compile(compiler)
+            }),
+        });)*
+    };
+}
+
+/// The instances of `decode`, those that load the most at a time and pack the fewest heads first.
+pub(super) fn caches<T: Operand, M: Modifier>() -> Vec<CacheInstance<T>> {
+    caches! {
+        64, 64, 128: [128, 64, 32, 16] x [1, 8, 64];
+        128, 128, 128: [128, 64, 32, 16] x [1, 8, 64];
+        256, 256, 64: [64, 32, 16] x [1, 8, 64];
+    }
+}
+
+macro_rules! merges {
+    ($($dv:literal, $keys:literal;)*) => {
+        vec![$(instance([$dv, $dv], [$keys, 1], |compiler| merge_splits::<T, $dv, $keys>.compile(compiler))),*]
+    };
+}
+
+/// The instances of `merge_splits`.
+pub(super) fn merges<T: Operand>() -> Vec<Instance<MergeHandles<T>>> {
+    merges! {
+        64, 128;
+        128, 128;
+        256, 64;
+    }
+}
