@@ -144,6 +144,23 @@ macro_rules! methods {
                 ))
             }
 
+            /// `self * factor`, of a factor that is 1 in most places. A warp whose factors are all 1 skips the multiplications, for the price
+            /// of a comparison of each distinct factor, a vote and a branch: what an online softmax gains whose maxima seldom grow
+            /// (FlashAttention-4, arXiv 2603.05451, section 3.2).
+            #[inline]
+            #[track_caller]
+            pub fn rescale(self, factor: impl $operand<T>) -> Self
+            where
+                T: Float,
+            {
+                Self::wrap(trace::rescale(
+                    self.raw(),
+                    factor.into_raw(),
+                    Elem::Data(T::DTYPE),
+                    here(),
+                ))
+            }
+
             /// The smaller of the two; NaN if either is.
             #[inline]
             #[track_caller]

@@ -37,6 +37,7 @@ written! {
     arith::Compare: "`==`, `!=`, `<`, `<=`, `>`, `>=`";
     arith::Select: "`select`, `where_`";
     arith::Fma: "`fma`";
+    arith::Rescale: "`rescale`";
     rounded::Rounded: "`add_rn`, `sub_rz`, `mul_rd`, `div_ru`, `fma_rn`, `sqrt_rn`, `rcp_rn` and the like";
     cast::Cast: "`cast`, `cast_rounded`, `address`, `to_pointer`";
     cast::Bitcast: "`bitcast`";

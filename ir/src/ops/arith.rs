@@ -339,3 +339,25 @@ impl OpRules for Fma {
     }
     answers!(elementwise);
 }
+
+define_op! {
+    /// Elementwise `operand * factor`, of a factor that is 1 in most places: a warp whose factors are all 1 skips the multiplications.
+    pub struct Rescale = "rescale" {
+        /// What is multiplied.
+        operand: Value,
+        /// Its factor.
+        factor: Value,
+    }
+}
+
+impl OpRules for Rescale {
+    fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
+        let ty = same_type(func, "rescale", &[self.operand, self.factor])?;
+        let elem = element(&ty)?;
+        if !is_computed_float(elem) {
+            return Err(no_such_op("rescale", elem));
+        }
+        Ok(smallvec![ty])
+    }
+    answers!(elementwise);
+}

@@ -73,6 +73,7 @@ macro_rules! for_each_op {
             Compare       in arith,
             Select        in arith,
             Fma           in arith,
+            Rescale       in arith,
             Rounded       in rounded,
             Cast          in cast,
             Bitcast       in cast,

@@ -11,7 +11,7 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
     match (groups, depth) {
         (3, _) => [160, 32],
         // With 24 the producer spills.
-        (_, 256) => [232, 40],
+        (_, 256) => [240, 24],
         _ => [240, 24],
     }
 }
@@ -33,7 +33,7 @@ pub fn reset(counter: Ptr<i32>) {
     <bf16, 128, 2, 128, true, true>,
     <f16, 128, 2, 128, false, true>,
     <bf16, 256, 2, 80, false, false>,
-    <bf16, 256, 2, 64, true, false>
+    <bf16, 256, 2, 80, true, false>
 ))]
 pub fn forward<
     T: Float + Factor<T, f32>,
@@ -72,6 +72,7 @@ pub fn forward<
         values: D,
         keys: KEYS,
         turns: TURNS,
+        is_lazy: CAUSAL && D == 64,
         registers: registers(GROUPS, D),
     };
     attend::<T, Dense<T>, GROUPS>(problem, shape, counter);

@@ -148,5 +148,5 @@ cases! {
     forward_128_causal: bf16, 128, 2, 128, true, true;
     forward_128_f16: f16, 128, 2, 128, false, true;
     forward_256: bf16, 256, 2, 80, false, false;
-    forward_256_causal: bf16, 256, 2, 64, true, false;
+    forward_256_causal: bf16, 256, 2, 80, true, false;
 }

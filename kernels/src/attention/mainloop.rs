@@ -26,6 +26,8 @@ pub(super) struct Shape {
     pub(super) keys: usize,
     /// Whether the warpgroups take turns at the tensor cores.
     pub(super) turns: bool,
+    /// Whether the accumulator is rescaled only where a maximum has grown by much.
+    pub(super) is_lazy: bool,
     /// Registers of a consumer thread, and of a producer thread.
     pub(super) registers: [u32; 2],
 }
@@ -160,6 +162,7 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
         values: columns,
         keys: block_keys,
         turns: has_turns,
+        is_lazy,
         registers: [of_consumers, of_producer],
     } = shape;
     let has_place = has_place_for_output::<T>(shape, GROUPS * ROWS);
@@ -247,10 +250,11 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                         turns.wait(group);
                     }
                     let s = scores().mma(q, stage.tiles.transpose());
-                    if !has_turns {
-                        sums = Accumulator::from_tensor(sums.wait_all() * spread(rescale));
-                    }
+                    // The wait for V keeps ptxas from placing the multiplications between the instructions of Q · K.
                     let before = values.consumer_wait(values.of_fill(count - 1));
+                    if !has_turns {
+                        sums = Accumulator::from_tensor(sums.wait_older_than(1) * spread(rescale));
+                    }
                     let sums = sums.mma(powers, before.tiles);
                     if let Some(turns) = turns {
                         let is_last_group = group + 1 == GROUPS;
@@ -260,14 +264,21 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                     }
                     let s = s.wait_older_than(1);
                     keys.consumer_release(stage);
-                    let (next, rescale) = softmax.add(seen(s, number, is_masked), ROWS);
+                    let s = seen(s, number, is_masked);
+                    let rescale = softmax.grow(s, is_lazy);
+                    // A branch is a barrier to ptxas: behind it, exponentials and conversions fill each other's gaps.
+                    let mut next = None;
+                    if !is_lazy {
+                        next = Some(softmax.add(s, rescale, ROWS));
+                    }
                     let done = sums.wait_all();
                     values.consumer_release(before);
-                    let done = if has_turns {
-                        done * spread(rescale)
-                    } else {
-                        done
+                    let done = match (has_turns, is_lazy) {
+                        (true, true) => done.rescale(spread(rescale)),
+                        (true, false) => done * spread(rescale),
+                        (false, _) => done,
                     };
+                    let next = next.unwrap_or_else(|| softmax.add(s, rescale, ROWS));
                     State {
                         softmax,
                         sums: Accumulator::from_tensor(done),
@@ -346,18 +357,19 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
             let place = problem.tile(tile.number());
             let mut issue = || {
                 let blocks = problem.blocks(place);
-                let block = |number: Scalar<i32>| blocks.top - 1 - number;
-                problem.load_keys(place, keys, base, block(scalar(0)));
+                // A counter of fills for both, for a producer has few registers.
+                let end = base + blocks.count;
+                let top = base + blocks.top - 1;
+                problem.load_keys(place, keys, base, blocks.top - 1);
                 for (group, &pipeline) in queries.iter().enumerate() {
                     problem.load_queries(place, group, pipeline, round);
                 }
-                for number in range(1, blocks.count) {
-                    problem.load_keys(place, keys, base + number, block(number));
-                    problem.load_values(place, values, base + number - 1, block(number - 1));
+                for fill in range(base + 1, end) {
+                    problem.load_keys(place, keys, fill, top - fill);
+                    problem.load_values(place, values, fill - 1, top - fill + 1);
                 }
-                let last = base + blocks.count - 1;
-                problem.load_values(place, values, last, block(blocks.count - 1));
-                base += blocks.count;
+                problem.load_values(place, values, end - 1, top - end + 1);
+                base = end;
                 round += 1;
             };
             match problem.has_rows(place) {

@@ -112,6 +112,7 @@ pub fn forward_masked<
         values: DV,
         keys: KEYS,
         turns: TURNS,
+        is_lazy: D == 64,
         registers: registers(GROUPS, D),
     };
     attend::<T, Spans<T, M>, GROUPS>(problem, shape, counter);

@@ -12,6 +12,10 @@ pub(super) struct Softmax {
     keys: usize,
 }
 
+/// The exponent of 2 by which scores may exceed the maximum that is subtracted from them: 2^8 of a row of ones stays exact in the f32
+/// sums, and far from the largest number of f16.
+const GROWTH: f32 = 8.0;
+
 /// What each thread holds of a row, added up, as `[4, rows]`: the columns of a row are octets, of which four threads hold two
 /// columns each.
 #[device]
@@ -43,18 +47,35 @@ impl Softmax {
         (softmax, powers)
     }
 
-    /// P of further scores, and the factor that rescales the accumulator of everything before.
+    /// Takes the maxima of further scores, and gives the factor that rescales the accumulator of everything before. If `is_lazy`, it is
+    /// 1 while the largest score has grown by less than [`GROWTH`]: P is at most 2 to its power then, and the division at the end
+    /// cancels it.
     #[device]
-    pub(super) fn add(&mut self, scores: Tensor<f32>, rows: usize) -> (Tensor<f32>, Tensor<f32>) {
-        let max = maximum(self.max, scores.max(1));
-        let least = -(max * self.log2_scale).expand_dims(1);
-        let powers = fma(scores, self.log2_scale, least).exp2();
+    pub(super) fn grow(&mut self, scores: Tensor<f32>, is_lazy: bool) -> Tensor<f32> {
+        let mut max = maximum(self.max, scores.max(1));
+        if is_lazy {
+            let growth = (max - self.max) * self.log2_scale;
+            max = select(growth > GROWTH, max, self.max);
+        }
         let scale = ((self.max - max) * self.log2_scale).exp2();
+        self.max = max;
+        scale
+    }
+
+    /// P of the scores whose maxima [`Softmax::grow`] has taken, given the factor that it gave.
+    #[device]
+    pub(super) fn add(
+        &mut self,
+        scores: Tensor<f32>,
+        scale: Tensor<f32>,
+        rows: usize,
+    ) -> Tensor<f32> {
+        let least = -(self.max * self.log2_scale).expand_dims(1);
+        let powers = fma(scores, self.log2_scale, least).exp2();
         let of_sums = self.sum.layout();
         let spread = scale.reshape([1, rows]).convert_layout_trivial(of_sums);
         self.sum = self.sum * spread + sum_of_threads(powers, rows, self.keys);
-        self.max = max;
-        (powers, scale)
+        powers
     }
 
     /// The sum of each row, and the logarithm of the sum of the exponentials of its scores (LSE).

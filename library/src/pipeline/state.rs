@@ -26,9 +26,11 @@ impl PipelineState {
     /// The stage that fill number `count` goes to, from 0.
     #[track_caller]
     pub(super) fn of_fill(count: Scalar<i32>, stages: usize) -> Self {
+        // A count is not negative: unsigned, the division is a shift or a multiplication.
+        let (count, of_stages) = (count.cast::<u32>(), stages as u32);
         PipelineState {
-            index: count % stages,
-            phase: count / stages % 2,
+            index: (count % of_stages).cast::<i32>(),
+            phase: (count / of_stages % 2).cast::<i32>(),
             stages,
         }
     }

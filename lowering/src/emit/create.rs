@@ -83,7 +83,9 @@ impl Lower for ProgramId {
 
 impl Lower for NumPrograms {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
-        special(inst, cx, Special::nctaid(axis(self.axis)));
+        // It stands in the constant bank: read where it is used, it takes no register of the partitions that do not.
+        let reg = cx.code.mov(Type::U32, Special::nctaid(axis(self.axis)));
+        cx.set_result(inst, vec![Element::from(reg)]);
         Ok(())
     }
 }

@@ -69,6 +69,7 @@ mod peers;
 mod poll;
 mod reduce;
 mod remote;
+mod rescale;
 mod scan;
 mod shape;
 mod shared;

@@ -425,3 +425,28 @@ fn literals_beyond_i32_take_the_type_beside_them() {
         ]);
     });
 }
+
+/// Eight elements of a thread share a factor, so that each warp votes; four rows of each warp.
+#[kernel(warps = 2)]
+fn rescaled(input: Ptr<f32>, out: Ptr<f32>) {
+    let rows = Blocked::new([1, 8], [32, 1], [2, 1], [1, 0]);
+    let row = arange(0..8, Slice::new(1, rows.clone()));
+    let column = arange(0..8, Slice::new(0, rows));
+    let place = (row * 8).expand_dims(1) + column.expand_dims(0);
+    let factor = input.at(row).load().expand_dims(1);
+    out.at(place)
+        .store((place.cast::<f32>() + 0.5).rescale(factor));
+}
+
+#[test]
+fn rescale_multiplies_whether_all_some_or_no_factors_are_one() {
+    let [mut last, mut first] = [[1f32; 8]; 2];
+    last[7] = 0.25;
+    first[0] = f32::INFINITY;
+    let inputs = [[1.0; 8], [0.5; 8], last, first, [-0.0; 8]];
+    check!(rescaled, inputs, |input: &[f32], out: &mut [f32]| {
+        for (at, out) in out.iter_mut().enumerate() {
+            *out = (at as f32 + 0.5) * input[at / 8];
+        }
+    });
+}

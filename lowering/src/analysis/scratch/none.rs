@@ -19,7 +19,7 @@ macro_rules! no_scratch {
 
 no_scratch! {
     create: Constant Undefined Arange Splat ProgramId NumPrograms;
-    arith: Unary Binary Compare Select Fma;
+    arith: Unary Binary Compare Select Fma Rescale;
     rounded: Rounded;
     cast: Cast Bitcast;
     pointer: PtrAdd;

@@ -217,6 +217,11 @@ impl Code {
         self.push_guarded(guard, bra);
     }
 
+    /// Does each thread branch by itself here?
+    pub(super) fn is_divergent(&self) -> bool {
+        self.is_divergent
+    }
+
     /// From here on each thread branches by itself. Gives what was so before.
     pub(super) fn begin_divergent(&mut self) -> bool {
         std::mem::replace(&mut self.is_divergent, true)

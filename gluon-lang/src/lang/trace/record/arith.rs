@@ -8,7 +8,7 @@ use ir::elem::{DType, Elem};
 use ir::entity::Value;
 use ir::ops::Op;
 use ir::ops::arith::{
-    Binary, BinaryOp, Compare, CompareOp, Fma, Precision, Select, Unary, UnaryOp,
+    Binary, BinaryOp, Compare, CompareOp, Fma, Precision, Rescale, Select, Unary, UnaryOp,
 };
 use ir::ops::cast::{Bitcast, Cast, Rounding};
 use ir::ops::create::Const;
@@ -107,6 +107,20 @@ pub(crate) fn fma(a: Raw, b: Raw, c: Raw, elem: Elem, at: At) -> Value {
                 a: v[0],
                 b: v[1],
                 c: v[2],
+            }
+            .into()
+        })
+    })
+}
+
+/// `operand * factor`, where the factor is mostly 1.
+#[inline(never)]
+pub(crate) fn rescale(operand: Raw, factor: Raw, elem: Elem, at: At) -> Value {
+    with(at, |trace| {
+        trace.elementwise("rescale", &[(operand, elem), (factor, elem)], at, |v| {
+            Rescale {
+                operand: v[0],
+                factor: v[1],
             }
             .into()
         })

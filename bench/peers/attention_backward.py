@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Attention backward of the crate `kernels` beside FlashAttention-4 (its SM90 path) and cuDNN (by torch), in one process.
+
+    python3 bench/peers/attention_backward.py ARTEFACTS [--only SUBSTRING] [--json OUT]
+
+ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build --emit cubin` names. Needs flash-attn-4 4.0.0b36 with
+nvidia-cutlass-dsl 4.8.1, and torch 2.11. Random normal data; a call is all launches from the output's gradient to those of Q, K
+and V. TFLOP/s count 10 * heads * tokens^2 * depth, half of it if causal. Ratios are the peer's time over ours.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from contest import Contestant, enter, fill, hold, ratio, relative_error
+from cuda_driver import Function, Launch
+from manifest import launch_spec
+
+SHAPES = ((128, 16, 16384), (128, 64, 4096), (128, 128, 2048), (64, 32, 16384), (64, 128, 4096))
+KEYS, ROWS_OF_BEGIN, NUMBERS_OF_END = 128, 16, 1024
+
+
+class Ours:
+    """The three launches of a call."""
+
+    def __init__(self, folder, tensors, causal, scale):
+        heads, tokens, depth = tensors["q"].shape
+        rows = heads * tokens
+        self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
+                            sums=torch.zeros(heads * (-(-tokens // 64) * 64) * depth, device="cuda"))
+        numbers = {"rows": rows, "count": rows * depth, "query_heads": 1, "tokens": tokens, "scale": scale, "log2_scale": scale * math.log2(math.e)}
+        stems = ((f"backward_begin-bf16-{depth}", [-(-rows // ROWS_OF_BEGIN), 1, 1]),
+                 (f"backward-bf16-{depth}-{str(causal).lower()}", [-(-tokens // KEYS), heads, 1]),
+                 (f"backward_end-bf16-{depth}", [-(-tokens // 64) * 2, heads, 1]))
+        self.launches = [self.launch(folder, stem, grid, numbers) for stem, grid in stems]
+
+    def launch(self, folder, stem, grid, numbers):
+        kernel = json.loads((folder / f"{stem}.json").read_text())
+        spec = launch_spec(kernel, f"{stem}.cubin", grid, numbers, {})
+        function = Function(folder / spec["cubin"], spec["entry"], spec["shared_bytes"], spec["cluster"])
+        return Launch(function, spec, self.tensors)
+
+    def __call__(self):
+        for launch in self.launches:
+            launch()
+
+
+def gradients_of(forward, shape):
+    calls = []
+    for _ in range(2):
+        q, k, v = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3))
+        out = forward(q, k, v)
+        out = out[0] if isinstance(out, tuple) else out
+        grad = torch.randn_like(out)
+        calls.append(lambda out=out, q=q, k=k, v=v, grad=grad: torch.autograd.grad(out, (q, k, v), grad, retain_graph=True))
+    return calls
+
+
+def cudnn(d, causal, h, t):
+    def forward(q, k, v):
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return gradients_of(forward, (1, h, t, d))
+
+
+def fa4(d, causal, h, t):
+    from flash_attn.cute.interface import flash_attn_func
+
+    return gradients_of(lambda q, k, v: flash_attn_func(q, k, v, causal=causal), (1, t, h, d))
+
+
+def ours(folder, d, causal, h, t):
+    """Two sets of buffers, and what f32 gives for one head of the first."""
+    scale, calls, wanted = 1 / math.sqrt(d), [], None
+    for _ in range(2):
+        q, k, v, dout = (torch.randn(h, t, d, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+            out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(q[None], k[None], v[None], 0.0, causal)
+        if wanted is None:
+            wide = [x[:1].float().requires_grad_() for x in (q, k, v)]
+            scores = wide[0] @ wide[1].transpose(1, 2) * scale
+            if causal:
+                scores = scores.masked_fill(torch.ones(t, t, device="cuda", dtype=torch.bool).triu(1), -math.inf)
+            wanted = torch.autograd.grad(scores.softmax(-1) @ wide[2], wide, dout[:1].float())
+            del scores
+        tensors = dict(q=q, k=k, v=v, dout=dout, out=out[0].contiguous(), lse=lse[0].contiguous().float(), dq=torch.empty_like(q), dk=torch.empty_like(k), dv=torch.empty_like(v))
+        for name in ("dq", "dk", "dv"):
+            fill(tensors[name])
+        calls.append(Ours(folder, tensors, causal, scale))
+    calls[0]()
+    errors = [relative_error(calls[0].tensors[name][:1], want.double()) for name, want in zip(("dq", "dk", "dv"), wanted)]
+    print(f"ours d{d} causal={causal}: relative errors of dq, dk, dv {' '.join(f'{e:.1e}' for e in errors)}{' WRONG' if max(errors) > 1e-2 else ''}", flush=True)
+    return calls
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("artefacts", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    for d, h, t in SHAPES:
+        for causal in (False, True):
+            name = f"d{d} {'causal' if causal else 'full'} {h}x{t}"
+            if options.only not in name:
+                continue
+            ways = (("ours", lambda: ours(options.artefacts, d, causal, h, t)), ("fa4", lambda: fa4(d, causal, h, t)), ("cudnn", lambda: cudnn(d, causal, h, t)))
+            held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 30, graph_below_ms=0.0)) for n, make in ways) if c]
+            hold(held, options.rounds, 0.0, singles=options.rounds)
+            flops = 10 * h * t * t * d * (0.5 if causal else 1)
+            for c in held:
+                one, many = statistics.median(c.single_us), statistics.median(c.back_to_back_us)
+                beside = f"{ratio(c.single_us, held[0].single_us):.3f} {ratio(c.back_to_back_us, held[0].back_to_back_us):.3f}"
+                print(f"{name:22s} {c.name:6s} single {one:8.1f} us {flops / one / 1e6:6.1f} TF  back to back {many:8.1f} us {flops / many / 1e6:6.1f} TF  over {held[0].name}: {beside}", flush=True)
+                if options.json:
+                    with options.json.open("a") as out:
+                        out.write(json.dumps({"case": name, "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")
+            del held
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
