@@ -25,21 +25,31 @@ from cuda_driver import Function, Launch
 from manifest import launch_spec
 
 SHAPES = ((128, 16, 16384), (128, 64, 4096), (128, 128, 2048), (64, 32, 16384), (64, 128, 4096))
-KEYS, ROWS_OF_BEGIN, NUMBERS_OF_END = 128, 16, 1024
+KEYS, QUERIES, GROUPS = 128, 64, 2
+# Further than any key is.
+FAR = 1 << 29
 
 
 class Ours:
     """The three launches of a call."""
 
-    def __init__(self, folder, tensors, causal, scale):
-        heads, tokens, depth = tensors["q"].shape
-        rows = heads * tokens
+    def __init__(self, folder, tensors, causal, scale, variant):
+        _, heads, tokens, depth = tensors["q"].shape
+        blocks = -(-tokens // QUERIES)
+        rows, of_head, of_token = heads * blocks * QUERIES, tokens * depth, depth
+        none = torch.zeros(4, device="cuda", dtype=torch.int32)
         self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
-                            sums=torch.zeros(heads * (-(-tokens // 64) * 64) * depth, device="cuda"))
-        numbers = {"rows": rows, "count": rows * depth, "query_heads": 1, "tokens": tokens, "scale": scale, "log2_scale": scale * math.log2(math.e)}
-        stems = ((f"backward_begin-bf16-{depth}", [-(-rows // ROWS_OF_BEGIN), 1, 1]),
-                 (f"backward-bf16-{depth}-{str(causal).lower()}", [-(-tokens // KEYS), heads, 1]),
-                 (f"backward_end-bf16-{depth}", [-(-tokens // 64) * 2, heads, 1]))
+                            sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + heads * blocks * GROUPS, device="cuda", dtype=torch.int32),
+                            query_offsets=none, key_offsets=none, data=none, dk_rows=tensors["dk"], dv_rows=tensors["dv"])
+        numbers = {"query_heads": 1, "queries": tokens, "keys": tokens, "is_ragged": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
+                   "row_stride": tokens, "block_stride": blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
+        for name in ("out", "dout"):
+            numbers |= {f"{name}_batch": heads * of_head, f"{name}_head": of_head, f"{name}_token": of_token}
+        for name in ("", "dk_", "dv_"):
+            numbers |= {f"{name}batch_stride": heads * of_head, f"{name}head_stride": of_head, f"{name}token_stride": of_token}
+        stems = ((f"backward_begin-bf16-{depth}-{depth}", [blocks, heads, 1]),
+                 (f"backward-bf16-{depth}-{variant}-Plain", [-(-tokens // KEYS), heads, 1]),
+                 (f"backward_end-bf16-{depth}", [blocks * GROUPS, heads, 1]))
         self.launches = [self.launch(folder, stem, grid, numbers) for stem, grid in stems]
 
     def launch(self, folder, stem, grid, numbers):
@@ -77,7 +87,7 @@ def fa4(d, causal, h, t):
     return gradients_of(lambda q, k, v: flash_attn_func(q, k, v, causal=causal), (1, t, h, d))
 
 
-def ours(folder, d, causal, h, t):
+def ours(folder, d, causal, h, t, variant):
     """Two sets of buffers, and what f32 gives for one head of the first."""
     scale, calls, wanted = 1 / math.sqrt(d), [], None
     for _ in range(2):
@@ -94,9 +104,9 @@ def ours(folder, d, causal, h, t):
         tensors = dict(q=q, k=k, v=v, dout=dout, out=out[0].contiguous(), lse=lse[0].contiguous().float(), dq=torch.empty_like(q), dk=torch.empty_like(k), dv=torch.empty_like(v))
         for name in ("dq", "dk", "dv"):
             fill(tensors[name])
-        calls.append(Ours(folder, tensors, causal, scale))
+        calls.append(Ours(folder, {name: x if name == "lse" else x[None] for name, x in tensors.items()}, causal, scale, variant))
     calls[0]()
-    errors = [relative_error(calls[0].tensors[name][:1], want.double()) for name, want in zip(("dq", "dk", "dv"), wanted)]
+    errors = [relative_error(calls[0].tensors[name][0, :1], want.double()) for name, want in zip(("dq", "dk", "dv"), wanted)]
     print(f"ours d{d} causal={causal}: relative errors of dq, dk, dv {' '.join(f'{e:.1e}' for e in errors)}{' WRONG' if max(errors) > 1e-2 else ''}", flush=True)
     return calls
 
@@ -113,14 +123,14 @@ def main():
             name = f"d{d} {'causal' if causal else 'full'} {h}x{t}"
             if options.only not in name:
                 continue
-            ways = (("ours", lambda: ours(options.artefacts, d, causal, h, t)), ("fa4", lambda: fa4(d, causal, h, t)), ("cudnn", lambda: cudnn(d, causal, h, t)))
+            ways = (("ours", lambda: ours(options.artefacts, d, causal, h, t, "false")), ("in order", lambda: ours(options.artefacts, d, causal, h, t, "true")), ("fa4", lambda: fa4(d, causal, h, t)), ("cudnn", lambda: cudnn(d, causal, h, t)))
             held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 30, graph_below_ms=0.0)) for n, make in ways) if c]
             hold(held, options.rounds, 0.0, singles=options.rounds)
             flops = 10 * h * t * t * d * (0.5 if causal else 1)
             for c in held:
                 one, many = statistics.median(c.single_us), statistics.median(c.back_to_back_us)
                 beside = f"{ratio(c.single_us, held[0].single_us):.3f} {ratio(c.back_to_back_us, held[0].back_to_back_us):.3f}"
-                print(f"{name:22s} {c.name:6s} single {one:8.1f} us {flops / one / 1e6:6.1f} TF  back to back {many:8.1f} us {flops / many / 1e6:6.1f} TF  over {held[0].name}: {beside}", flush=True)
+                print(f"{name:22s} {c.name:8s} single {one:8.1f} us {flops / one / 1e6:6.1f} TF  back to back {many:8.1f} us {flops / many / 1e6:6.1f} TF  over {held[0].name}: {beside}", flush=True)
                 if options.json:
                     with options.json.open("a") as out:
                         out.write(json.dumps({"case": name, "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::backward_masked::{GROUPS, QUERIES, in_order_of_threads};
+use super::backward::{GROUPS, QUERIES, in_order_of_threads};
 use super::spans::Lengths;
 
 /// Rows that a program reads at a time.
@@ -46,14 +46,14 @@ fn query_block(lengths: Lengths, number: Scalar<i32>, block_stride: Scalar<i32>)
 }
 
 /// `delta = Σ dout · out` of each row, `log2_sum = lse · log2(e)`, and zeros in `sums` and `turns`: what
-/// [`backward_masked`](super::backward_masked::backward_masked) reads and adds to. A program for each block of queries of the longest
+/// [`backward`](super::backward::backward) reads and adds to. A program for each block of queries of the longest
 /// sequence, each head, and each batch.
 ///
 /// Rows of `out` and `dout` are their strides apart, of batches, heads and tokens; `lse` is `[batch, heads, row_stride]`. With `is_ragged`, batches
 /// are sequences one after the other, which begin at `query_offsets`. The results have 64 rows for each block of queries, of which a head has
 /// `block_stride`. A row that saw no key, and one behind the end of its sequence, has a `log2_sum` of inf: P of it is 0.
 #[kernel(warps = 4, instances(<bf16, 64, 64>, <bf16, 128, 128>, <f16, 128, 128>))]
-pub fn masked_begin<T: Float, const D: usize, const DV: usize>(
+pub fn backward_begin<T: Float, const D: usize, const DV: usize>(
     #[readonly] out: Ptr<T>,
     #[readonly] dout: Ptr<T>,
     #[readonly] lse: Ptr<f32>,
@@ -117,11 +117,11 @@ pub fn masked_begin<T: Float, const D: usize, const DV: usize>(
     }
 }
 
-/// `dq = scale · sums`, rounded: what is left when [`backward_masked`](super::backward_masked::backward_masked) is done. A program for each
+/// `dq = scale · sums`, rounded: what is left when [`backward`](super::backward::backward) is done. A program for each
 /// half, of the columns, of a block of queries of the longest sequence, each head, and each batch; the other arguments are as for
-/// [`masked_begin`].
+/// [`backward_begin`].
 #[kernel(warps = 4, instances(<bf16, 64>, <bf16, 128>, <f16, 128>))]
-pub fn masked_end<T: Float, const D: usize>(
+pub fn backward_end<T: Float, const D: usize>(
     #[readonly] sums: Ptr<f32>,
     dq: Ptr<T>,
     #[align(4)] query_offsets: Ptr<i32>,

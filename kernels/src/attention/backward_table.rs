@@ -3,13 +3,13 @@
 use tilekit::CompiledKernel;
 use tilekit::prelude::*;
 
-use super::backward_masked::backward_masked;
-use super::backward_passes::{masked_begin, masked_end};
+use super::backward::backward;
+use super::backward_passes::{backward_begin, backward_end};
 use super::modifier::Differentiable;
 use super::plan::Tile;
 use super::table::{Instance, Operand};
 
-/// The parameters of `backward_masked`.
+/// The parameters of `backward`.
 pub(super) type GradientHandles<T> = (
     TensorMap<T>,
     TensorMap<T>,
@@ -43,7 +43,7 @@ pub(super) type GradientHandles<T> = (
     Scalar<i64>,
 );
 
-/// The parameters of `masked_begin`.
+/// The parameters of `backward_begin`.
 pub(super) type BeginHandles<T> = (
     Ptr<T>,
     Ptr<T>,
@@ -65,7 +65,7 @@ pub(super) type BeginHandles<T> = (
     Scalar<i64>,
 );
 
-/// The parameters of `masked_end`.
+/// The parameters of `backward_end`.
 pub(super) type EndHandles<T> = (
     Ptr<f32>,
     Ptr<T>,
@@ -114,8 +114,8 @@ macro_rules! passes {
     ($($d:literal;)*) => {
         vec![$(Passes {
             depths: [$d, $d],
-            begin: instance([$d, $d], |compiler| masked_begin::<T, $d, $d>.compile(compiler)),
-            end: instance([$d, $d], |compiler| masked_end::<T, $d>.compile(compiler)),
+            begin: instance([$d, $d], |compiler| backward_begin::<T, $d, $d>.compile(compiler)),
+            end: instance([$d, $d], |compiler| backward_end::<T, $d>.compile(compiler)),
         }),*]
     };
 }
@@ -132,7 +132,7 @@ macro_rules! gradients {
         vec![$(GradientInstance {
             depths: [$d, $d],
             is_ordered: $ordered,
-            instance: instance([$d, $d], |compiler| backward_masked::<T, $d, $ordered, M>.compile(compiler)),
+            instance: instance([$d, $d], |compiler| backward::<T, $d, $ordered, M>.compile(compiler)),
         }),*]
     };
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{Device, LoadedKernel};
 
-use super::backward_masked::{GROUPS, KEYS, QUERIES, backward_masked_arguments, block_stride};
+use super::backward::{GROUPS, KEYS, QUERIES, backward_arguments, block_stride};
 use super::backward_table::{GradientInstance, Passes, gradients, passes};
 use super::call::{Attention, View};
 use super::check::{Checked, Strides};
@@ -225,7 +225,7 @@ impl Attention {
         passes: &Passes<T>,
         rows: &GradientRows,
     ) -> Result<()> {
-        let begin = self.kernel::<T, _>("masked_begin", index, &passes.begin)?;
+        let begin = self.kernel::<T, _>("backward_begin", index, &passes.begin)?;
         let Upstream { out, lse, dout } = call.upstream;
         let (of_out, of_dout) = (Strides::of(out), Strides::of(dout));
         let sizes = call.checked.sizes;
@@ -275,7 +275,7 @@ impl Attention {
             .find(fits)
             .expect("the check of a call knows the depths of this table");
         let kernel: LoadedKernel<_> =
-            self.kernel::<(T, M), _>("backward_masked", index, &instance.instance)?;
+            self.kernel::<(T, M), _>("backward", index, &instance.instance)?;
         let workspace = self.workspace(call.stream)?;
         let (no_offsets, no_numbers) = &workspace.nothing;
         let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {
@@ -292,7 +292,7 @@ impl Attention {
         kernel.launch(
             call.stream,
             grid([sizes.keys.div_ceil(KEYS), sizes.kv_heads, sizes.batch]),
-            backward_masked_arguments!(
+            backward_arguments!(
                 maps: [q, k, v, call.upstream.dout, dk, dv],
                 workspace: (&rows.log2_sum, &rows.delta, &rows.sums, &rows.turns),
                 offsets: [offsets[0], offsets[1]],
@@ -315,7 +315,7 @@ impl Attention {
         passes: &Passes<T>,
         rows: &GradientRows,
     ) -> Result<()> {
-        let end = self.kernel::<T, _>("masked_end", index, &passes.end)?;
+        let end = self.kernel::<T, _>("backward_end", index, &passes.end)?;
         let dq = call.gradients[0];
         let of_dq = Strides::of(dq);
         let sizes = call.checked.sizes;

@@ -116,6 +116,7 @@ pub fn decode<
         values: DV,
         keys: KEYS,
         turns: false,
+        is_lazy: false,
         registers: [240, 56],
     };
     attend::<T, Cached<T, M>, 1>(problem, shape, counter);

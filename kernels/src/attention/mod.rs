@@ -2,8 +2,6 @@
 
 pub mod backward;
 mod backward_cases;
-pub mod backward_masked;
-mod backward_masked_cases;
 pub mod backward_passes;
 mod backward_table;
 mod cached;
