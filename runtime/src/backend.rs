@@ -8,12 +8,11 @@ use std::sync::Arc;
 use ptx::{EncodedTensorMap, TensorMap};
 use target::Target;
 
-use crate::code::EntryShape;
 use crate::cuda;
 use crate::device::DeviceFacts;
 use crate::emulated::EmulatedDevice;
 use crate::error::Result;
-use crate::launch::{Grid, ParameterBlock};
+use crate::launch::{EntryShape, Grid, ParameterBlock};
 
 /// What runs kernels.
 pub(crate) trait Backend: Sized {

@@ -108,7 +108,7 @@ pub use ::layout;
 pub use ::library;
 pub use ::target;
 pub use buffer::Buffer;
-pub use code::{Code, Entry, EntryShape};
+pub use code::{Code, Entry, PreparedLaunch};
 pub use cuda::{CudaFailure, HANG_EXIT_CODE, Watchdog};
 pub use device::{Device, DeviceFacts, EntryFacts};
 pub use element::DeviceElement;
@@ -122,7 +122,7 @@ pub use kernel::{
     Argument, Arguments, BankConflicts, Coalescing, Compiled, CompiledKernel, Compiler, Instance,
     Kernel, LoadedKernel, Packing, StepTime,
 };
-pub use launch::{Grid, ParameterBlock, ParameterPlace, PreparedLaunch, grid};
+pub use launch::{EntryShape, Grid, ParameterBlock, ParameterPlace, grid};
 /// What a machine lacks, and what its tools refuse; see [`Error::Machine`].
 pub use machine::Error as MachineError;
 pub use machine::{cache, ptxas};

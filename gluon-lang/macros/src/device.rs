@@ -3,10 +3,10 @@
 use proc_macro2::TokenStream as Tokens;
 use quote::quote;
 use syn::ext::IdentExt;
-use syn::{Attribute, ItemFn, ReturnType, Signature, parse2};
+use syn::{ItemFn, ReturnType, parse2};
 
-use crate::kernel::allowed;
 use crate::rewrite::{lift_returns, rewrite};
+use crate::traced::{allowed, check_attributes, check_signature};
 
 /// The function itself is `#[track_caller]`, to learn where it was called; its body is a closure, which is not, so that
 /// the operations in it have places of their own.
@@ -42,41 +42,6 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
             ::tilekit::rt::body(move || #output #block)
         }
     })
-}
-
-/// One of the macros stands on a function, and once.
-pub(crate) fn check_attributes(attributes: &[Attribute]) -> syn::Result<()> {
-    let is_ours = |a: &&Attribute| {
-        let last = a.path().segments.last();
-        last.is_some_and(|s| s.ident == "kernel" || s.ident == "device")
-    };
-    match attributes.iter().find(is_ours) {
-        Some(second) => Err(syn::Error::new_spanned(
-            second,
-            "a function has one attribute `#[kernel]` or `#[device]`",
-        )),
-        None => Ok(()),
-    }
-}
-
-/// What no traced function can be.
-pub(crate) fn check_signature(signature: &Signature) -> syn::Result<()> {
-    let refuse = |tokens: &dyn quote::ToTokens, what: &str| {
-        Err(syn::Error::new_spanned(
-            tokens,
-            format!("a function that is traced cannot be `{what}`"),
-        ))
-    };
-    if let Some(token) = &signature.constness {
-        return refuse(token, "const");
-    }
-    if let Some(token) = &signature.asyncness {
-        return refuse(token, "async");
-    }
-    if let Some(token) = &signature.abi {
-        return refuse(token, "extern");
-    }
-    Ok(())
 }
 
 /// A closure cannot say `impl Trait`; then its type is inferred.

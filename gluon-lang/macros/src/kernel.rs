@@ -11,8 +11,8 @@ use syn::{
     PatType, ReturnType, Token, parenthesized, parse_quote, parse_quote_spanned, parse2,
 };
 
-use crate::device::{check_attributes, check_signature};
 use crate::rewrite::{cfgs, lift_returns, rewrite};
+use crate::traced::{allowed, check_attributes, check_signature};
 
 /// What the attribute says.
 #[derive(Default)]
@@ -117,17 +117,6 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     let entry = entry(&f, &arguments);
     f.attrs.push(allowed());
     Ok(quote!(#f #entry #mistakes))
-}
-
-/// Clippy judges what the macros make of the author's code: imports stand before his items, and the arms of rewritten
-/// control flow give values that a `break` never reaches. A kernel takes what its launch passes, however much that is.
-pub(crate) fn allowed() -> Attribute {
-    parse_quote!(#[allow(
-        clippy::items_after_statements,
-        clippy::too_many_arguments,
-        clippy::diverging_sub_expression,
-        reason = "only rewritten code and kernels do this"
-    )])
 }
 
 fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {

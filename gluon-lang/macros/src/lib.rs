@@ -8,6 +8,7 @@ mod case;
 mod device;
 mod kernel;
 mod rewrite;
+mod traced;
 
 use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;

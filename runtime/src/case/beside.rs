@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::bench::{Contest, Contestant, Timing};
-use super::chain::in_order;
-use super::compare::{Agreement, compare};
+use super::bed::Bed;
+use super::bench::{BenchOptions, Contest, Contestant, Timing};
+use super::compare::{Agreement, Mismatch, compare};
 use super::shape::Shape;
 use super::tensor::Output;
-use super::{Bed, BenchOptions, Tolerance};
+use super::tolerance::Tolerance;
+use crate::code::PreparedLaunch;
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
-use crate::launch::PreparedLaunch;
 use crate::number::Number;
 use crate::peer::{LaunchCopy, Peer, Rivals};
 use crate::stream::Stream;
@@ -45,7 +45,7 @@ pub(super) trait AnyOutput {
 }
 
 /// Agreement, or how one that does not agree is wrong.
-type Compared = std::result::Result<Agreement, Box<super::Mismatch>>;
+type Compared = std::result::Result<Agreement, Box<Mismatch>>;
 
 impl<T: DeviceElement> AnyOutput for Output<T> {
     fn poison(&self, device: &Device) -> Result<()> {
@@ -177,6 +177,11 @@ impl Beside {
             Beside::WithoutOverlap { name, launch } => Rivals::of_kernel(name, launch),
         }
     }
+}
+
+/// One launch after the other, all with one copy of the tensors.
+pub(super) fn in_order(links: Vec<Vec<PreparedLaunch>>) -> LaunchCopy {
+    Box::new(move |stream, copy| links.iter().try_for_each(|link| link[copy].launch(stream)))
 }
 
 /// The kernel's own results, and what compares others with them.

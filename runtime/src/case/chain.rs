@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use super::beside::{AnyOutput, Beside, Match};
-use super::{Bed, BenchOptions};
-use crate::code::Entry;
+use super::bed::Bed;
+use super::bench::BenchOptions;
+use super::beside::{AnyOutput, Beside, Match, in_order};
+use crate::code::{Entry, PreparedLaunch};
 use crate::error::Result;
-use crate::launch::PreparedLaunch;
-use crate::peer::LaunchCopy;
 use crate::stream::Stream;
 
 use super::bench::Timing;
@@ -83,9 +82,4 @@ impl Link {
             None => copies.cloned().collect(),
         }
     }
-}
-
-/// One launch after the other, all with one copy of the tensors.
-pub(super) fn in_order(links: Vec<Vec<PreparedLaunch>>) -> LaunchCopy {
-    Box::new(move |stream, copy| links.iter().try_for_each(|link| link[copy].launch(stream)))
 }

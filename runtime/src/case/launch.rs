@@ -1,26 +1,20 @@
 //! Launches of a case: compiled, packed with each copy of its tensors, run and timed.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bed::{Bed, Mode};
+use super::beginning::Beginning;
+use super::bench::BenchOptions;
 use super::chain::Link;
-use super::{Bed, BenchOptions, Case, CaseResult, LaunchReport, Mode};
-use crate::code::Entry;
+use super::prepare::{Pack, prepare};
+use super::report::LaunchReport;
+use super::{Case, CaseResult};
+use crate::code::PreparedLaunch;
 use crate::cuda::Watchdog;
 use crate::error::{Error, Result};
-use crate::kernel::{Compiled, Instance, Packing};
-use crate::launch::{Grid, ParameterBlock, PreparedLaunch};
+use crate::kernel::Instance;
+use crate::launch::Grid;
 use crate::stream::Stream;
-
-/// When a launch begins, and who goes on beside it.
-#[derive(Clone, Copy)]
-pub(super) enum Beginning<'a> {
-    AfterTheLast,
-    /// Perhaps before the end of the launch in front of it.
-    OverlapsTheLast,
-    /// As the first, and the host does this while it runs.
-    BesideHost(&'a dyn Fn(&Stream) -> Result<()>),
-}
 
 impl Case {
     /// The part of a launch that does not depend on the kernel's type.
@@ -101,28 +95,6 @@ impl Case {
             _ => Ok(()),
         }
     }
-}
-
-/// Packs a launch's arguments, copying inputs to the device.
-pub(super) type Pack<'a> = dyn Fn(&mut Packing<'_>) -> Result<()> + 'a;
-
-/// A launch with each copy of the tensors.
-pub(super) fn prepare(
-    compiled: &Compiled,
-    entry: &Arc<Entry>,
-    grid: Grid,
-    copies: usize,
-    pack: &Pack<'_>,
-) -> Result<Vec<PreparedLaunch>> {
-    let info = compiled.info();
-    let of_copy = |copy: usize| {
-        let mut parameters = ParameterBlock::new();
-        let packing = Packing::new(entry.device(), &info.entry, &info.params, &mut parameters);
-        pack(&mut packing.with_copy(copy))?;
-        compiled.check_promises(&mut parameters)?;
-        PreparedLaunch::new(entry, grid, parameters)
-    };
-    (0..copies).map(of_copy).collect()
 }
 
 /// Launches and waits; what it took.

@@ -3,6 +3,8 @@
 //! A case is a function that gets a [`Case`]. What its calls do depends on why it runs ([`Mode`]): to say which kernels it
 //! launches, to check the result, or to time the launches.
 
+mod bed;
+mod beginning;
 mod bench;
 mod beside;
 mod cache;
@@ -12,8 +14,10 @@ mod entry;
 mod expect;
 mod launch;
 mod mapped;
+mod prepare;
 mod quiet;
 mod random;
+mod report;
 mod shape;
 mod sizes;
 mod tensor;
@@ -22,8 +26,8 @@ mod tolerance;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
+pub use bed::{Bed, Mode};
 pub use bench::{BenchOptions, Entrant, Series, Timing};
 pub use cache::CaseCache;
 #[doc(hidden)]
@@ -32,69 +36,26 @@ pub use compare::{Agreement, Mismatch, WrongElement, compare};
 pub use entry::{CaseEntry, CaseOutcome};
 pub use mapped::Mapped;
 pub use random::Generator;
+pub use report::{CaseReport, LaunchReport};
 pub use shape::Shape;
 pub use sizes::{SizeList, Sizes};
 pub use tensor::{Input, Output};
 pub use tolerance::Tolerance;
 
+use beginning::Beginning;
 use beside::{AnyOutput, Beside};
 use chain::Chain;
-use launch::{Beginning, prepare};
+use prepare::prepare;
 
-use ir::elem::DType;
-
-use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::Result;
-use crate::kernel::{Arguments, Compiled, Compiler, Instance, Kernel};
+use crate::kernel::{Arguments, Instance, Kernel};
 use crate::launch::Grid;
 use crate::peer::Peer;
 use crate::stream::Stream;
 
 /// What a case function returns; `?` passes every error of this crate on.
 pub type CaseResult = Result<()>;
-
-/// Why a case runs.
-#[derive(Clone, Debug)]
-pub enum Mode {
-    /// To say which kernels it launches and with what grid. No data is made and nothing is launched.
-    Describe,
-    /// To launch and to compare every output with its reference.
-    Check(Bed),
-    /// To time the launches, those between two comparisons as one chain. References are not computed.
-    Bench(Bed, BenchOptions),
-}
-
-/// Where a case launches, and what it may use.
-#[derive(Clone, Debug)]
-pub struct Bed {
-    /// The device.
-    pub device: Device,
-    /// How kernels are compiled for it.
-    pub compiler: Compiler,
-    /// A launch that takes longer than this ends the process, because a hung kernel holds the GPU for ever.
-    pub launch_limit: Duration,
-    /// The most bytes of tensors that a case may have; a larger one is [`Error::CaseTooLarge`](crate::Error::CaseTooLarge) before it is launched.
-    pub tensor_limit_bytes: Option<usize>,
-    /// What random data depends on.
-    pub seed: u64,
-    /// What earlier runs of the case at the same sizes have done, if it is run several times.
-    pub cache: Option<Arc<CaseCache>>,
-}
-
-impl Bed {
-    /// The usual one: a launch may take 20 s on a GPU, and tensors 64 MiB on the emulator.
-    pub fn new(device: &Device) -> Bed {
-        Bed {
-            device: device.clone(),
-            compiler: Compiler::default(),
-            launch_limit: Duration::from_secs(20),
-            tensor_limit_bytes: (!device.is_cuda()).then_some(64 << 20),
-            seed: 0,
-            cache: None,
-        }
-    }
-}
 
 /// One run of a case at one choice of sizes.
 pub struct Case {
@@ -110,42 +71,6 @@ pub struct Case {
     /// The bytes at hand, if comparisons that end well are noted.
     compared: Option<Vec<u8>>,
     report: CaseReport,
-}
-
-/// What a run of a case did.
-#[derive(Debug, Default)]
-pub struct CaseReport {
-    /// Its launches, in order.
-    pub launches: Vec<LaunchReport>,
-    /// Times of its chains of launches, in order, if it was benchmarked.
-    pub timings: Vec<Timing>,
-    /// The outputs that were compared and agree.
-    pub agreements: Vec<Agreement>,
-    /// Bytes of all its tensors together.
-    pub tensor_bytes: usize,
-    /// Bytes that the work must move between memory and the GPU, if the case says.
-    pub moved_bytes: Option<u64>,
-    /// Operations that the work takes, if the case says.
-    pub flops: Option<u64>,
-    /// The element type whose tensor cores do them; none for those of ordinary cores.
-    pub tensor_cores: Option<DType>,
-    /// What the launches are timed beside.
-    pub peers: Vec<String>,
-}
-
-/// One launch of a case.
-#[derive(Debug)]
-pub struct LaunchReport {
-    /// The kernel with its compile-time parameters.
-    pub instance: Instance,
-    /// Its CTAs.
-    pub grid: Grid,
-    /// The compiled kernel, unless the case was only described.
-    pub compiled: Option<Compiled>,
-    /// From the call to the end of the kernel, as the host saw it; none where nothing was launched.
-    pub wall: Option<Duration>,
-    /// The warp instructions that it executed on the emulator.
-    pub warp_instructions: Option<u64>,
 }
 
 impl Case {

@@ -9,10 +9,9 @@ use super::{
     Context, DeviceMemory, Event, Function, Graph, HostMemory, LaunchShape, Stream, tensor_map,
 };
 use crate::backend::Backend;
-use crate::code::EntryShape;
 use crate::device::DeviceFacts;
 use crate::error::Result;
-use crate::launch::{Grid, ParameterBlock};
+use crate::launch::{EntryShape, Grid, ParameterBlock};
 
 impl Backend for Context {
     type Memory = DeviceMemory;

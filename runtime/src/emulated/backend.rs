@@ -11,10 +11,9 @@ use super::recording::{Step, refuse_while_capturing};
 use super::stream::{EmulatedStream, Moment};
 use super::{EmulatedDevice, EmulatedEntry, EmulatedMemory};
 use crate::backend::Backend;
-use crate::code::EntryShape;
 use crate::device::DeviceFacts;
 use crate::error::{Error, Result};
-use crate::launch::{Grid, ParameterBlock};
+use crate::launch::{EntryShape, Grid, ParameterBlock};
 
 impl Backend for EmulatedDevice {
     type Memory = EmulatedMemory;

@@ -15,10 +15,9 @@ use emulator::{Announced, Emulator, GlobalMemory, Launch, MemoryError, Program, 
 /// What the emulator checks beyond what it cannot do without.
 pub use emulator::Checks;
 
-use crate::code::EntryShape;
 use crate::device::DeviceFacts;
 use crate::error::Error;
-use crate::launch::{Grid, ParameterBlock};
+use crate::launch::{EntryShape, Grid, ParameterBlock};
 use queue::{BusyQueues, wait_for_all};
 
 /// How the emulator runs launches.

@@ -13,6 +13,7 @@ mod exit;
 mod files;
 mod golden;
 mod libtest;
+mod package;
 mod replaced;
 mod select;
 mod speak;
@@ -21,6 +22,7 @@ mod verbs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+pub use package::Harness;
 pub use protocol::{Exit, config, request};
 
 use context::Context;
@@ -45,17 +47,6 @@ macro_rules! harness {
             })
         }
     };
-}
-
-/// What [`harness!`](crate::harness!) says of the package.
-#[derive(Clone, Copy, Debug)]
-pub struct Harness {
-    /// Its name.
-    pub package: &'static str,
-    /// The folder of its `Cargo.toml`.
-    pub root: &'static str,
-    /// The crates whose kernels are meant.
-    pub crates: &'static [&'static str],
 }
 
 /// What [`harness!`](crate::harness!) calls.

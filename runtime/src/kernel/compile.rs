@@ -12,10 +12,10 @@ use lowering::{LaunchInfo, Options};
 
 use super::Instance;
 use super::promises::{self, Roles};
-use crate::code::{Entry, EntryShape};
+use crate::code::Entry;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::launch::ParameterBlock;
+use crate::launch::{EntryShape, ParameterBlock};
 
 /// How kernels are compiled. The default is what `cargo tilekit run` does.
 #[derive(Clone, Default)]

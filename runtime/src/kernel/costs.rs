@@ -2,7 +2,7 @@
 
 use lowering::costs::{self, Cost, Entry};
 
-use super::instance::{Instance, Kernel};
+use super::instance::Instance;
 use crate::error::{Error, Result};
 
 /// An access to global memory through pointers, as one warp executes it.
@@ -50,8 +50,8 @@ pub struct BankConflicts {
     pub conflicts: u32,
 }
 
-/// See [`Kernel::coalescing`].
-pub(super) fn coalescing<H, K: Kernel<H>>(kernel: K) -> Result<Vec<Coalescing>> {
+/// See [`Kernel::coalescing`](super::Kernel::coalescing).
+pub(super) fn coalescing(kernel: &Instance) -> Result<Vec<Coalescing>> {
     let entries = entries(kernel)?.into_iter();
     let of = |entry: Entry| match entry.cost {
         Cost::Global(_, cost) => Some(Coalescing {
@@ -68,8 +68,8 @@ pub(super) fn coalescing<H, K: Kernel<H>>(kernel: K) -> Result<Vec<Coalescing>> 
     Ok(entries.filter_map(of).collect())
 }
 
-/// See [`Kernel::bank_conflicts`].
-pub(super) fn bank_conflicts<H, K: Kernel<H>>(kernel: K) -> Result<Vec<BankConflicts>> {
+/// See [`Kernel::bank_conflicts`](super::Kernel::bank_conflicts).
+pub(super) fn bank_conflicts(kernel: &Instance) -> Result<Vec<BankConflicts>> {
     let entries = entries(kernel)?.into_iter();
     let of = |entry: Entry| match entry.cost {
         Cost::Shared(_, cost) => Some(BankConflicts {
@@ -84,8 +84,8 @@ pub(super) fn bank_conflicts<H, K: Kernel<H>>(kernel: K) -> Result<Vec<BankConfl
     Ok(entries.filter_map(of).collect())
 }
 
-fn entries<H, K: Kernel<H>>(kernel: K) -> Result<Vec<Entry>> {
-    let traced = Instance::of(kernel).trace().map_err(Error::Kernel)?;
+fn entries(kernel: &Instance) -> Result<Vec<Entry>> {
+    let traced = kernel.trace().map_err(Error::Kernel)?;
     costs::of(&traced.func).map_err(Error::Kernel)
 }
 

@@ -9,6 +9,7 @@
 mod arguments;
 mod compile;
 mod costs;
+mod function;
 mod instance;
 mod packing;
 mod promises;
@@ -17,8 +18,9 @@ mod typed;
 pub use arguments::{Argument, Arguments};
 pub use compile::{Compiled, Compiler, StepTime};
 pub use costs::{BankConflicts, Coalescing};
+pub use function::Kernel;
+pub use instance::Instance;
 pub(crate) use instance::display_of;
-pub use instance::{Instance, Kernel};
 pub use packing::Packing;
 pub(crate) use promises::overlap;
 pub use typed::{CompiledKernel, LoadedKernel};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use library::schedule::Resident;
 
 use super::{Arguments, Compiled, Packing};
-use crate::code::Entry;
+use crate::code::{Entry, PreparedLaunch};
 use crate::device::Device;
 use crate::error::Result;
-use crate::launch::{Grid, ParameterBlock, PreparedLaunch};
+use crate::launch::{Grid, ParameterBlock};
 use crate::stream::Stream;
 
 /// A compiled kernel that remembers the handles `H` of its parameters.

@@ -4,10 +4,10 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use super::Rival;
 use super::dynamic::library_functions;
 use super::gemm::{ColumnMajor, Gemm};
 use super::library::libraries;
+use super::rivals::Rival;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::stream::Stream;

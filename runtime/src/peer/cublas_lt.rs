@@ -5,11 +5,11 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 
-use super::Rival;
 use super::cublas::{WORKSPACE_BYTES, text_of};
 use super::dynamic::library_functions;
 use super::gemm::{ColumnMajor, Gemm};
 use super::library::libraries;
+use super::rivals::Rival;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::stream::Stream;

@@ -7,10 +7,10 @@ use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{BinOp, Expr, Lifetime, Stmt, parse_quote};
 
-use super::Rewriter;
 use super::deferred::Arms;
 use super::exits::Arm;
 use super::owned::Owned;
+use super::rewriter::Rewriter;
 use super::uses::Uses;
 
 /// Is it an `if let`, or a chain with one? Patterns are matched on the host.

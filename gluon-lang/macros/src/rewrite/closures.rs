@@ -15,7 +15,7 @@ use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ExprClosure, ExprPath, Pat, PatIdent, PatType, Stmt, Token, parse_quote};
 
-use super::Rewriter;
+use super::rewriter::Rewriter;
 use super::scope::Binding;
 use super::uses::{is_assignment, root_ident};
 

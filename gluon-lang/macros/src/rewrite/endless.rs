@@ -19,10 +19,10 @@ use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Block, Expr, ExprLoop, Label, Lifetime, Stmt, parse_quote};
 
-use super::Rewriter;
 use super::branch::has_let;
 use super::exits::{Left, Loop, record};
 use super::later::Later;
+use super::rewriter::Rewriter;
 use super::uses::Uses;
 
 impl Rewriter {

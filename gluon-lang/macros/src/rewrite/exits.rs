@@ -1,43 +1,28 @@
-//! `return`, `break`, `continue` and `?`: plain Rust under trace-time conditions, exits of loops and functions of the kernel under runtime conditions.
-//!
-//! An exit leaves the innermost arm or body that the kernel decides, after it has told where it goes. Types tell which that is, so the expansion
-//! asks each of those around, innermost first:
-//!
-//! ```text
-//! break 'rows    match if1.inside() {
-//!                    Inside::Kernel(exit) => { exit.leave(loop1.target(), "break", ..); break 'arm1; }
-//!                    Inside::Host(host) => { if1.host(host); }
-//!                }
-//!                ..
-//!                break 'rows
-//! ```
+//! The functions, loops and arms around the code, and where `return`, `break` and `continue` go among them.
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
-use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
+use quote::quote;
 use syn::visit::{self, Visit};
-use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, Label, Lifetime, Stmt, parse_quote};
 
-use super::Rewriter;
-use super::deferred::{Flow, Missing};
+use super::flow::Flow;
 use super::uses::Uses;
 
 /// The functions, loops and arms around, innermost last.
 #[derive(Default)]
-pub(super) struct Exits(Vec<Exit>);
+pub(super) struct Exits(pub(super) Vec<Exit>);
 
-struct Exit {
+pub(super) struct Exit {
     /// Holds how many regions were open where this was entered.
     depth: Ident,
-    kind: Kind,
+    pub(super) kind: Kind,
     /// Does anything compare with the depth?
     is_used: bool,
     /// What is known where its `break`s meet.
-    breaks: Option<Flow>,
+    pub(super) breaks: Option<Flow>,
 }
 
-enum Kind {
+pub(super) enum Kind {
     Function(Option<Scope>),
     /// What is around a `loop` whose `break`s give a value.
     Value(Scope),
@@ -84,7 +69,7 @@ impl Lent {
 
 impl Scope {
     /// The closure that hands on what the function changes, where the kernel leaves it.
-    fn reach(&self, is_hidden: &dyn Fn(&str) -> bool) -> Tokens {
+    pub(super) fn reach(&self, is_hidden: &dyn Fn(&str) -> bool) -> Tokens {
         let lent = self.lent.iter().filter(|lent| !is_hidden(&lent.name()));
         let add = lent.map(|lent| {
             let (name, place) = (lent.name(), lent.place());
@@ -230,19 +215,19 @@ impl Exits {
         })
     }
 
-    fn scope(&self) -> Option<&Scope> {
+    pub(super) fn scope(&self) -> Option<&Scope> {
         self.0.iter().rev().find_map(|exit| match &exit.kind {
             Kind::Function(scope) => Some(scope.as_ref()),
             _ => None,
         })?
     }
 
-    fn function(&self) -> Option<usize> {
+    pub(super) fn function(&self) -> Option<usize> {
         self.find(|kind| matches!(kind, Kind::Function(_)))
     }
 
     /// Where a `break` or `continue` goes.
-    fn target(&self, label: Option<&Lifetime>) -> Option<usize> {
+    pub(super) fn target(&self, label: Option<&Lifetime>) -> Option<usize> {
         let is_it = |name: &Option<Lifetime>| match (name, label) {
             (Some(name), Some(label)) => name.ident == label.ident,
             _ => false,
@@ -261,13 +246,13 @@ impl Exits {
     }
 
     /// The depth that an exit goes to, which something compares with now.
-    fn depth(&mut self, target: usize) -> Ident {
+    pub(super) fn depth(&mut self, target: usize) -> Ident {
         self.0[target].is_used = true;
         self.0[target].depth.clone()
     }
 
     /// Can the kernel take the way from here to there? The labels of arms in which a macro may hold a `break` are left out.
-    fn is_open(&self, target: usize) -> bool {
+    pub(super) fn is_open(&self, target: usize) -> bool {
         let between = &self.0[target + 1..];
         let is_barred = |exit: &Exit| match &exit.kind {
             Kind::Arm(arm) => arm.uses.is_opaque(),
@@ -283,7 +268,7 @@ impl Exits {
     }
 
     /// The arms and loops from here out to the target, which is left out.
-    fn between(&mut self, target: usize) -> Vec<(Ident, Tokens)> {
+    pub(super) fn between(&mut self, target: usize) -> Vec<(Ident, Tokens)> {
         let mut out = Vec::new();
         for exit in self.0[target + 1..].iter_mut().rev() {
             match &mut exit.kind {
@@ -308,197 +293,6 @@ impl Exits {
 /// Takes down how many regions are open.
 pub(super) fn record(depth: &Ident) -> Stmt {
     parse_quote!(let #depth = ::tilekit::rt::depth();)
-}
-
-/// Where the kernel decides: `kernel`, then the way to the end of what it decides.
-fn ask(state: &Ident, exit: &Ident, kernel: &Tokens, jump: &Tokens) -> Tokens {
-    quote! {
-        match #state.inside() {
-            ::tilekit::rt::Inside::Kernel(#exit) => { let _ = #kernel; #jump; }
-            ::tilekit::rt::Inside::Host(__host) => { let _ = #state.host(__host); }
-        }
-    }
-}
-
-impl Rewriter {
-    pub(super) fn exit(&mut self, expr: &mut Expr) {
-        let span = expr.span();
-        let (what, target) = match expr {
-            Expr::Try(e) => {
-                self.visit_expr_mut(&mut e.expr);
-                self.question(e);
-                return;
-            }
-            Expr::Return(e) => {
-                if let Some(value) = &mut e.expr {
-                    self.visit_expr_mut(value);
-                }
-                ("return", self.exits.function())
-            }
-            Expr::Break(e) => {
-                if let Some(value) = &mut e.expr {
-                    self.visit_expr_mut(value);
-                }
-                let target = self.exits.target(e.label.as_ref());
-                self.name_target(target, &mut e.label);
-                if let Some(target) = target {
-                    self.meet_break(target, span);
-                }
-                ("break", target.map(|target| self.value_of(target, e)))
-            }
-            Expr::Continue(e) => {
-                let target = self.exits.target(e.label.as_ref());
-                self.name_target(target, &mut e.label);
-                ("continue", target)
-            }
-            _ => return,
-        };
-        self.scopes.flow.end();
-        // A `break` to nowhere is left to rustc.
-        let Some(target) = target else { return };
-        if self.exits.is_open(target) {
-            *expr = self.way_out(expr, what, target, span);
-            return;
-        }
-        let depth = self.exits.depth(target);
-        let guard = quote_spanned!(span=> ::tilekit::rt::leaving(#what, #depth));
-        if let (Kind::Value(scope), Expr::Break(e)) = (&self.exits.0[target].kind, &*expr) {
-            let (label, value) = (&scope.label, &e.expr);
-            *expr = parse_quote!({ #guard; break #label ::core::option::Option::Some(#value) });
-            return;
-        }
-        *expr = parse_quote!({ #guard; #expr });
-    }
-
-    /// Where a `break` goes that gives its loop a value: what is around the loop.
-    fn value_of(&self, target: usize, e: &syn::ExprBreak) -> usize {
-        match &self.exits.0[target].kind {
-            Kind::Loop(l) if l.has_value && e.expr.is_some() => target - 1,
-            _ => target,
-        }
-    }
-
-    /// `?` leaves under trace-time conditions alone.
-    fn question(&mut self, e: &mut syn::ExprTry) {
-        let Some(function) = self.exits.function() else {
-            return;
-        };
-        let depth = self.exits.depth(function);
-        let (inner, span) = (&e.expr, e.question_token.span);
-        let asked = if let Some(Scope { state, .. }) = self.exits.scope() {
-            quote_spanned!(span=> #state.question(#inner))
-        } else {
-            quote!(#inner)
-        };
-        let guarded = quote_spanned!(span=> ::tilekit::rt::question(#asked, #depth));
-        *e.expr = Expr::Verbatim(guarded);
-    }
-
-    /// Names the loop that a `break` or `continue` goes to.
-    fn name_target(&self, target: Option<usize>, label: &mut Option<Lifetime>) {
-        if let (None, Some(target)) = (&label, target)
-            && let Kind::Loop(l) = &self.exits.0[target].kind
-        {
-            label.clone_from(&l.name);
-        }
-    }
-
-    /// A `break` takes along what is known here.
-    fn meet_break(&mut self, target: usize, span: Span) {
-        let missing = Missing::new(span, "before this `break`");
-        match &mut self.exits.0[target].breaks {
-            Some(flow) => flow.meet(missing, &self.scopes.flow, missing),
-            none => *none = Some(self.scopes.flow.clone()),
-        }
-    }
-
-    /// Asks all that is around whether the kernel decides, and leaves.
-    fn way_out(&mut self, expr: &Expr, what: &str, target: usize, span: Span) -> Expr {
-        let exit = Ident::new("__exit", Span::mixed_site());
-        let between = self.exits.between(target);
-        let (value, kernel, own, last) = match &self.exits.0[target].kind {
-            Kind::Function(Some(scope)) | Kind::Value(scope) => {
-                let Scope { state, label, .. } = scope;
-                let given = Ident::new("__given", Span::mixed_site());
-                let value = match expr {
-                    Expr::Return(syn::ExprReturn {
-                        expr: Some(value), ..
-                    })
-                    | Expr::Break(syn::ExprBreak {
-                        expr: Some(value), ..
-                    }) => quote!(let #given = #value;),
-                    _ => quote!(let #given = ();),
-                };
-                let reach = scope.reach(&|name| self.scopes.is_hidden(name, scope.scopes));
-                let kernel = quote_spanned!(span=> #exit.give(&mut #state, #given, #reach));
-                let last = quote!(break #label ::core::option::Option::Some(#given));
-                (value, kernel, None, last)
-            }
-            Kind::Loop(l) => {
-                let goal = if let Some(state) = &l.state {
-                    quote!(#state.target())
-                } else {
-                    quote!(::tilekit::rt::ExitTarget::host())
-                };
-                let reach = self.reach_of_loop(target, l);
-                let kernel = quote_spanned!(span=> #exit.leave(#goal, #what, #reach));
-                let name = &l.name;
-                let own = l.state.clone().map(|state| (state, quote!(continue #name)));
-                (Tokens::new(), kernel, own, quote!(#expr))
-            }
-            _ => (Tokens::new(), Tokens::new(), None, quote!(#expr)),
-        };
-        let ways = between.iter().chain(&own);
-        let asked = ways.map(|(state, jump)| ask(state, &exit, &kernel, jump));
-        parse_quote!({ #value #(#asked)* #last })
-    }
-
-    /// After an `if` of which no arm goes on: the way to the end of what is around, out to where the exits in it go.
-    pub(super) fn way_on(&mut self, target: usize) -> Tokens {
-        let exit = Ident::new("__exit", Span::mixed_site());
-        let between = self.exits.between(target);
-        let nothing = quote!(#exit.pass());
-        let (own, last) = match &self.exits.0[target].kind {
-            Kind::Function(Some(Scope { label, .. })) | Kind::Value(Scope { label, .. }) => {
-                (None, quote!(break #label ::core::option::Option::None))
-            }
-            Kind::Loop(l) => {
-                let name = &l.name;
-                let own = l.state.clone().map(|state| (state, quote!(continue #name)));
-                (
-                    own,
-                    quote!(::core::unreachable!("the exit of a host loop is reported")),
-                )
-            }
-            _ => (
-                None,
-                quote!(::core::unreachable!("exits go to loops and functions")),
-            ),
-        };
-        let ways = between.iter().chain(&own);
-        let asked = ways.map(|(state, jump)| ask(state, &exit, &nothing, jump));
-        quote!(#(#asked)* #last)
-    }
-
-    /// The variables of a loop as they are here. What another variable hides was kept where it was hidden; what an arm on the way uses up is
-    /// gone.
-    fn reach_of_loop(&self, target: usize, l: &Loop) -> Tokens {
-        let between = &self.exits.0[target + 1..];
-        let is_gone = |name: &str| {
-            between.iter().any(|exit| match &exit.kind {
-                Kind::Arm(arm) => arm.uses.uses_up(name),
-                _ => false,
-            })
-        };
-        let is_seen = |ident: &Ident| {
-            let name = syn::ext::IdentExt::unraw(ident).to_string();
-            !self.scopes.is_hidden(&name, l.scopes) && !is_gone(&name)
-        };
-        let closure = self
-            .scopes
-            .carry_where(&l.uses, Span::mixed_site(), true, &is_seen);
-        closure.with(&Tokens::new())
-    }
 }
 
 /// Does the code leave the function, or a loop?

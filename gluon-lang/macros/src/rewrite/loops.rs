@@ -10,11 +10,11 @@ use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, ExprRange, Label, Lifetime, Pat, RangeLimits, Stmt, Token, parse_quote};
 
-use super::Rewriter;
 use super::branch::has_let;
-use super::deferred::{Flow, Missing};
 use super::exits::{Found, Loop, record};
+use super::flow::{Flow, Missing};
 use super::later::Later;
+use super::rewriter::Rewriter;
 use super::uses::Uses;
 
 /// A host range `low..high`, alone or with adapters: if its bounds are runtime values, rustc reports what to write.

@@ -16,7 +16,7 @@ use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{Arm, Expr, ExprMatch, Lit, Pat, PatIdent, PatRange, RangeLimits, parse_quote};
 
-use super::Rewriter;
+use super::rewriter::Rewriter;
 
 impl Rewriter {
     /// Is it a `match` on a number, with patterns of numbers alone?

@@ -7,7 +7,10 @@ mod contents;
 mod deferred;
 mod endless;
 mod exits;
+mod flow;
+mod known_macros;
 mod later;
+mod leave;
 mod loops;
 mod macros;
 mod matches;
@@ -16,33 +19,26 @@ mod operators;
 mod owned;
 mod references;
 mod returns;
+mod rewriter;
 mod scope;
 mod uses;
 
 use std::collections::VecDeque;
 
 use proc_macro2::{Ident, Span, TokenStream as Tokens};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Block, Expr, Lifetime, Local, Pat, ReturnType, Signature, Stmt, parse_quote};
 
-use deferred::{Flow, Missing};
 use exits::{Exits, Found, Lent, Scope};
+use flow::{Flow, Missing};
 use later::Later;
+use rewriter::Rewriter;
 use scope::Scopes;
 
 pub(crate) use returns::lift_returns;
 pub(crate) use scope::cfgs;
-
-/// Rewrites one body.
-pub(crate) struct Rewriter {
-    scopes: Scopes,
-    exits: Exits,
-    errors: Vec<syn::Error>,
-    /// Numbers the names that the expansion brings in.
-    next: usize,
-}
 
 /// Rewrites the body of a function; gives every mistake found, as errors to be compiled beside it.
 pub(crate) fn rewrite(signature: &Signature, body: &mut Block) -> Tokens {
@@ -178,12 +174,6 @@ impl Rewriter {
             })
         });
         lent.collect()
-    }
-
-    /// A name of the expansion's own, which neither the author's code nor an editor's completion sees.
-    fn fresh(&mut self, what: &str) -> Ident {
-        self.next += 1;
-        format_ident!("__{what}{}", self.next, span = Span::mixed_site())
     }
 
     fn local(&mut self, local: &mut Local) {

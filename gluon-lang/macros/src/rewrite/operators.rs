@@ -6,8 +6,8 @@ use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{BinOp, Expr, Lit, UnOp, parse_quote};
 
-use super::Rewriter;
 use super::branch::has_let;
+use super::rewriter::Rewriter;
 
 impl Rewriter {
     pub(super) fn binary(&mut self, expr: &mut Expr) {

@@ -11,8 +11,8 @@ use proc_macro2::{Ident, TokenStream as Tokens};
 use quote::quote;
 use syn::ext::IdentExt;
 
-use super::Rewriter;
 use super::contents::Kind;
+use super::rewriter::Rewriter;
 use super::scope::{Binding, Variable};
 use super::uses::Uses;
 

@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, FnArg, Pat, PatIdent, Type};
 
 use super::contents::{Contents, contents_of_type};
-use super::deferred::{Declared, Flow, State};
+use super::flow::{Declared, Flow, State};
 use super::later::Later;
 use super::references::{Lends, adapted, lends, lends_items};
 

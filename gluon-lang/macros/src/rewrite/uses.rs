@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, ExprPath, Macro, Pat, PatIdent, Stmt, UnOp};
 
-use super::macros::is_opaque;
+use super::known_macros::is_opaque;
 
 /// Every identifier used, once, in the order of first use; its span is that of the first use.
 #[derive(Clone, Default)]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::code::{Entry, EntryShape};
+use crate::code::{Entry, PreparedLaunch};
 use crate::device::Device;
 use crate::error::Result;
-use crate::launch::{ParameterBlock, PreparedLaunch, grid};
+use crate::launch::{EntryShape, ParameterBlock, grid};
 
 /// How long one thread reads the clock, nanoseconds.
 const SPIN_NS: u64 = 300_000;

@@ -18,10 +18,10 @@ use ptx::MutationKind;
 use self::marks::Marks;
 use self::record::Records;
 use self::rehearse::Rehearsals;
-use self::subject::{Mutant, Subject};
+use self::subject::{Mutant, Run, Subject};
 use self::trial::Outcome;
 use crate::harness::Exit;
-use crate::harness::catalog::{CaseItem, Catalog, RunItem};
+use crate::harness::catalog::Catalog;
 use crate::harness::context::{Context, Done};
 use crate::harness::request::MutateRequest;
 use crate::harness::select::Selection;
@@ -72,9 +72,6 @@ fn kinds_of(context: &Context, names: &[String]) -> Done<Vec<MutationKind>> {
         Exit::Usage
     })
 }
-
-/// A run of a case.
-type Run<'c> = (&'c CaseItem, &'c RunItem);
 
 /// The runs that fit the emulator. Where a case is named, kernels are tried in that case alone.
 fn runs_of<'c>(context: &Context, catalog: &'c Catalog, filters: &[String]) -> Vec<Run<'c>> {

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::Run;
-use super::subject::Subject;
+use super::subject::{Run, Subject};
 use crate::case::{Bed, CaseCache, CaseReport, Mode};
 use crate::device::Device;
 use crate::emulated::EmulatorOptions;

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use diag::{Call, Place};
 use ptx::{Body, LocId, Module, Mutation, MutationKind};
 
-use super::Run;
-use crate::harness::catalog::{KernelItem, Variant};
+use crate::harness::catalog::{CaseItem, KernelItem, RunItem, Variant};
 use crate::harness::context::{Context, Done};
 use crate::kernel::{Compiled, Compiler};
+
+/// A run of a case.
+pub(super) type Run<'c> = (&'c CaseItem, &'c RunItem);
 
 /// A variant, compiled, with the runs that launch it.
 pub(super) struct Subject {

@@ -1,0 +1,14 @@
+//! When a launch of a case begins.
+
+use crate::error::Result;
+use crate::stream::Stream;
+
+/// When a launch begins, and who goes on beside it.
+#[derive(Clone, Copy)]
+pub(super) enum Beginning<'a> {
+    AfterTheLast,
+    /// Perhaps before the end of the launch in front of it.
+    OverlapsTheLast,
+    /// As the first, and the host does this while it runs.
+    BesideHost(&'a dyn Fn(&Stream) -> Result<()>),
+}

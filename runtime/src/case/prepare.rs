@@ -1,0 +1,30 @@
+//! Launches made ready: checked, and packed with each copy of the tensors.
+
+use std::sync::Arc;
+
+use crate::code::{Entry, PreparedLaunch};
+use crate::error::Result;
+use crate::kernel::{Compiled, Packing};
+use crate::launch::{Grid, ParameterBlock};
+
+/// Packs a launch's arguments, copying inputs to the device.
+pub(super) type Pack<'a> = dyn Fn(&mut Packing<'_>) -> Result<()> + 'a;
+
+/// A launch with each copy of the tensors.
+pub(super) fn prepare(
+    compiled: &Compiled,
+    entry: &Arc<Entry>,
+    grid: Grid,
+    copies: usize,
+    pack: &Pack<'_>,
+) -> Result<Vec<PreparedLaunch>> {
+    let info = compiled.info();
+    let of_copy = |copy: usize| {
+        let mut parameters = ParameterBlock::new();
+        let packing = Packing::new(entry.device(), &info.entry, &info.params, &mut parameters);
+        pack(&mut packing.with_copy(copy))?;
+        compiled.check_promises(&mut parameters)?;
+        PreparedLaunch::new(entry, grid, parameters)
+    };
+    (0..copies).map(of_copy).collect()
+}
