@@ -2,7 +2,7 @@
 
 use crate::inst::{BarOp, Inst};
 use crate::module::{Body, Entry, Module};
-use crate::print::Printer;
+use crate::print::{Names, Printer};
 use crate::statement::Stmt;
 use crate::types::{Space, Type, VecWidth};
 use std::collections::BTreeMap;
@@ -87,9 +87,8 @@ impl fmt::Display for Stats {
 
 /// The opcode with its modifiers: what stands before the operands.
 fn opcode(inst: &Inst) -> String {
-    // Only operands need a module for their names.
-    let module = Module::default();
-    let mut printer = Printer::new(&module);
+    // Only operands have names.
+    let mut printer = Printer::new(Names::default());
     inst.print(&mut printer);
     let text = printer.into_text();
     let end = text.find([' ', ';']).unwrap_or(text.len());

@@ -4,8 +4,8 @@ use std::fmt;
 
 use half::{bf16, f16};
 
+use super::kernel_param::KernelParam;
 use super::narrow::{E2m1, E4m3, E4m3b15, E5m2, E8m0};
-use super::param::KernelParam;
 use super::{Ptr, Scalar};
 use ir::elem::DType;
 use ir::ops::create::Const;

@@ -32,8 +32,10 @@ mod handle;
 mod indexing;
 mod inline_ptx;
 mod kernel;
+mod kernel_param;
 mod layouts;
 mod literal;
+mod loop_values;
 mod map;
 mod math;
 mod mbarrier;
@@ -91,6 +93,7 @@ pub use inline_ptx::{
     inline_ptx_packed_with_effects, inline_ptx_with_effects,
 };
 pub use kernel::KernelFn;
+pub use kernel_param::{KernelParam, Param, ParamHandle};
 pub use literal::WideLiteral;
 pub use map::{Mapped, map_elementwise, map_elementwise_packed};
 pub use math::{
@@ -103,8 +106,8 @@ pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
 pub use named_barrier::NamedBarrier;
 pub use narrow::{E2m1, E4m3, E4m3b15, E5m2, E8m0};
 pub use operators::LeftLiteral;
+pub use param::BlockLayout;
 pub(crate) use param::set_block;
-pub use param::{BlockLayout, KernelParam, Param, ParamHandle};
 pub use pointer::Offset;
 pub use precision::{mma_v2_bf16x3, mma_v2_tf32x3};
 pub use range::{HostEnd, IntoLoop, NoEnd, Range, RangeEnds, Reversed, range};

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use super::loop_values::RangeValues;
 use super::mix::{Operand, ScalarOperand};
 use super::trace::{self, HostLoop, KernelLoop, Raw, here};
 use super::{Element, HostInt, HostNumber, HostValue, Index, Scalar};
@@ -14,26 +15,6 @@ use ir::entity::Value;
 pub struct Range<T> {
     values: RangeValues,
     index: PhantomData<*const T>,
-}
-
-/// The same as values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RangeValues {
-    pub(crate) low: Value,
-    pub(crate) high: Value,
-    pub(crate) step: Value,
-    pub(crate) direction: Direction,
-}
-
-/// Which way a range goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// Its step is positive.
-    Up,
-    /// Its step is negative.
-    Down,
-    /// The kernel knows when it runs.
-    Either,
 }
 
 /// Two ends of a range: scalars of one integer type of 32 or 64 bits, or host integers. Host integers take the type of

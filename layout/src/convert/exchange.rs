@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::PerThread;
+use super::per_thread::PerThread;
 
 /// The threads that exchange data with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +52,9 @@ impl LaneAccess {
         (thread_part ^ self.xor_bytes) + self.add_bytes
     }
 }
+
+/// Bytes of a row of a matrix (PTX ISA 9.7.14.5.15).
+pub(crate) const MATRIX_ROW_BYTES: u32 = 16;
 
 /// How a warp accesses shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

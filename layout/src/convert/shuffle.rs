@@ -15,7 +15,7 @@
 
 use smallvec::SmallVec;
 
-use super::PerThread;
+use super::per_thread::PerThread;
 use super::pull::Pull;
 use crate::linear::gf2::Span;
 use crate::{Axis, LinearLayout};

@@ -8,10 +8,9 @@
 
 use smallvec::SmallVec;
 
-use super::AccessKind;
+use super::exchange::{AccessKind, MATRIX_ROW_BYTES};
 use crate::banks::WAVEFRONT_BYTES;
 use crate::linear::gf2::Span;
-use crate::local::MATRIX_ROW_BYTES;
 
 /// One side's bases, as vectors of elements.
 #[derive(Clone)]

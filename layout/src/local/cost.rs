@@ -2,10 +2,9 @@
 
 use target::Target;
 
-use super::{
-    AccessKind, Direction, LocalAccess, LocalPlan, MATRIX_ROW_BYTES, Storage, plan_access, xor_of,
-};
+use super::{Direction, LocalAccess, LocalPlan, Storage, plan_access, xor_of};
 use crate::banks::{BANK_BYTES, lanes_together, most_in_one_bank};
+use crate::convert::{AccessKind, MATRIX_ROW_BYTES};
 use crate::{Layout, LayoutError, SharedLayout};
 
 /// The lanes whose rows make one matrix.

@@ -6,10 +6,8 @@
 
 use smallvec::SmallVec;
 
-use super::{AccessKind, Direction, LocalAccess, LocalPlan, Tile, xor_of};
-
-/// Bytes of a row of a matrix (PTX ISA 9.7.14.5.15).
-pub(crate) const MATRIX_ROW_BYTES: u32 = 16;
+use super::{Direction, LocalAccess, LocalPlan, Tile, xor_of};
+use crate::convert::{AccessKind, MATRIX_ROW_BYTES};
 
 /// Register bits as sets of the tile's: those within 32 bits, and the others.
 struct Registers {

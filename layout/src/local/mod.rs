@@ -10,7 +10,6 @@ use target::Target;
 
 pub use cost::{LocalCost, bank_conflicts};
 pub(crate) use cut::cut_fields;
-pub(crate) use matrix::MATRIX_ROW_BYTES;
 pub use places::{Places, Storage};
 
 use super::convert::AccessKind;

@@ -1,6 +1,7 @@
 //! Joining two tensors along a new last dimension of size 2, and splitting them again.
 
-use super::{named_or_linear, no_relation};
+use super::names::named_or_linear;
+use super::refusal::no_relation;
 use crate::{Axis, Blocked, Dims, Layout, LayoutError, LinearLayout};
 
 /// The layout of `join(a, b)` when no data moves: both tensors have `layout` and `shape`, the result's new last

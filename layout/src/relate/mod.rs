@@ -3,8 +3,10 @@
 //! Every relation passes placeholders through, so that inference can run before layouts are resolved.
 
 mod join_split;
+mod names;
 mod part;
 mod permute;
+mod refusal;
 mod registers;
 mod reshape;
 mod shared;
@@ -21,7 +23,7 @@ pub use shared::{
 };
 pub use slice::{expand_dims, keep, reduce};
 
-use super::{Axis, Dims, DistributedLinear, Layout, LayoutError, LinearLayout};
+use super::Layout;
 
 /// The declared layout, where it is only another name for `inferred`; else the inferred one.
 pub fn prefer_declared(inferred: Layout, declared: Option<&Layout>, shape: &[u32]) -> Layout {
@@ -31,63 +33,10 @@ pub fn prefer_declared(inferred: Layout, declared: Option<&Layout>, shape: &[u32
     }
 }
 
-impl DistributedLinear {
-    /// The layout whose bases are those of `map`, a map from (register, lane, warp, block) to tensor dimensions.
-    pub fn from_map(map: &LinearLayout) -> Self {
-        Self {
-            register: map.basis_coords(Axis::Register),
-            lane: map.basis_coords(Axis::Lane),
-            warp: map.basis_coords(Axis::Warp),
-            block: map.basis_coords(Axis::Block),
-        }
-    }
-}
-
 impl Layout {
     /// Whether both spread a tensor of `shape` in the same way, whatever they are called.
     pub fn same_on(&self, other: &Self, shape: &[u32]) -> bool {
         self == other
             || matches!((self.linear(shape), other.linear(shape)), (Ok(a), Ok(b)) if a == b)
     }
-}
-
-/// The error that `operation` is not possible on `layout`.
-fn no_relation(operation: &'static str, layout: &Layout, why: impl Into<String>) -> LayoutError {
-    LayoutError::NoRelation {
-        operation,
-        layout: layout.to_string(),
-        why: why.into(),
-    }
-}
-
-/// A name for the map: the candidate that has the same bases, else the bases themselves.
-fn named_or_linear(
-    map: &LinearLayout,
-    shape: &[u32],
-    candidates: impl IntoIterator<Item = Layout>,
-) -> Layout {
-    let same = |layout: &Layout| layout.linear(shape).is_ok_and(|linear| linear == *map);
-    candidates
-        .into_iter()
-        .find(same)
-        .unwrap_or_else(|| DistributedLinear::from_map(map).into())
-}
-
-/// Checks that `order` is a permutation of the dimensions of `layout`.
-fn check_order(
-    operation: &'static str,
-    layout: &Layout,
-    rank: usize,
-    order: &[u32],
-) -> Result<(), LayoutError> {
-    let mut sorted = Dims::from(order);
-    sorted.sort_unstable();
-    if sorted.iter().copied().eq(0..rank as u32) {
-        return Ok(());
-    }
-    let why = format!(
-        "{} is not an order of its {rank} dimensions",
-        Dims::from(order)
-    );
-    Err(no_relation(operation, layout, why))
 }

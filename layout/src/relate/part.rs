@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::no_relation;
+use super::refusal::no_relation;
 use crate::linear::cut::granule;
 use crate::{Axis, Dims, DistributedLinear, Layout, LayoutError, LinearLayout};
 

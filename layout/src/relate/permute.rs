@@ -1,6 +1,7 @@
 //! Transposition.
 
-use super::{check_order, named_or_linear};
+use super::names::named_or_linear;
+use super::refusal::check_order;
 use crate::{Axis, Blocked, Dims, Layout, LayoutError, Slice};
 
 /// The layout of the transposed tensor when no data moves: dimension `i` of the result is dimension `order[i]` of the

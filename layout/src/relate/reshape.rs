@@ -1,6 +1,7 @@
 //! Reshapes: the same elements in row-major order under another shape.
 
-use super::{named_or_linear, no_relation};
+use super::names::named_or_linear;
+use super::refusal::no_relation;
 use crate::linear::cut::{bits_below, same_but_ones};
 use crate::{Axis, Blocked, Dims, Layout, LayoutError, LinearLayout, rules};
 

@@ -1,6 +1,7 @@
 //! Reductions and their opposite, and the first elements of a tensor.
 
-use super::{no_relation, registers_in};
+use super::refusal::no_relation;
+use super::registers::registers_in;
 use crate::{Dims, DistributedLinear, Layout, LayoutError, Slice};
 
 /// The layout of `layout` reduced along `axis`. Backward, this is the operand of `expand_dims(axis)` with result

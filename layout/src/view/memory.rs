@@ -1,6 +1,9 @@
 //! Where elements lie in shared memory.
 
-use super::{Cell, Colour, Panel, Picture, fault, names, sizes, tensor_panels};
+use super::colour::Colour;
+use super::panels::{names, tensor_panels};
+use super::picture::{Cell, Panel, Picture};
+use super::refusal::{fault, sizes};
 use crate::banks::{BANK_BYTES, BANKS, WAVEFRONT_BYTES};
 use crate::local::Storage;
 use crate::{Axis, LayoutError, LinearLayout, SharedLayout};

@@ -1,6 +1,9 @@
 //! The owner of each element.
 
-use super::{Cell, Colour, MOST_CELLS, Panel, Picture, fault, names, sizes, tensor_panels};
+use super::colour::Colour;
+use super::panels::{names, tensor_panels};
+use super::picture::{Cell, Panel, Picture};
+use super::refusal::{MOST_CELLS, fault, sizes};
 use crate::{Axis, Layout, LayoutError, LinearLayout};
 
 /// The tensor, each element with its thread and register.

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{Cell, Panel, Picture, run_name, runs};
+use super::picture::{Cell, Panel, Picture, run_name, runs};
 
 /// Height of a cell in pixels.
 const CELL: usize = 22;

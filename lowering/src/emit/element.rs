@@ -33,6 +33,12 @@ pub(super) enum Element {
     Part(Reg, u8),
 }
 
+/// What a thread holds of a view of shared memory: its address.
+pub(super) const ADDRESS: Elem = Elem::Data(DType::U32);
+
+/// A map is known by its generic address, which in global memory is the same as there.
+pub(super) const MAP: Elem = Elem::Data(DType::U64);
+
 /// The elements of one value in one thread, in the order of its layout's registers; a scalar has one.
 pub(super) type Elements = Rc<[Element]>;
 

@@ -3,16 +3,13 @@
 //! `$` may stand in PTX names, so the text is read as it is, as the body of an entry that declares `$0`, `$1`, ...; the
 //! places of errors are those of the text.
 
-use ir::elem::{DType, Elem};
+use ir::elem::Elem;
 use ir::entity::{Inst, Value};
 use ir::ops::inline_ptx::{InlinePtx, PtxUse};
 use ptx::{Body, Label, Module, ParseError, Reg, RegClass, Role, Stmt};
 
-use super::element::{Element, class};
+use super::element::{ADDRESS, Element, class};
 use super::{Emitted, Emitter, Lower};
-
-/// A word of 32 bits, and an address of shared memory.
-const ADDRESS: Elem = Elem::Data(DType::U32);
 
 impl Lower for InlinePtx {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {

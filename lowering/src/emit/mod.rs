@@ -29,6 +29,7 @@
     reason = "bit fields of floats and products of twice the width read best as the papers write them"
 )]
 
+mod addressing;
 mod arith;
 mod atomic;
 mod blank;
@@ -70,6 +71,7 @@ mod poll;
 mod reduce;
 mod remote;
 mod rescale;
+mod scale_d;
 mod scan;
 mod shape;
 mod shared;
@@ -107,11 +109,11 @@ use crate::analysis::roots::Roots;
 use crate::analysis::uses::Uses;
 use crate::options::Options;
 use crate::plan;
-use blank::Blank;
 use code::{Code, Kind, key};
 use distribute::Distribution;
 use element::{Element, Elements};
 use partition::Partition;
+use scale_d::Blank;
 
 /// How an op becomes PTX. The registry calls it for every op, so an op without it does not compile.
 trait Lower {
@@ -178,12 +180,12 @@ struct Emitter<'f> {
     continued: SecondaryMap<Value, Option<Vec<Reg>>>,
     distributions: FxHashMap<(Layout, Dims), Rc<Distribution>>,
     /// How elements of views are addressed, by the type of the view.
-    addressings: Vec<(&'f SmemType, Rc<shared::Addressing>)>,
+    addressings: Vec<(&'f SmemType, Rc<addressing::Addressing>)>,
     locations: locations::Places,
     /// The CTA's shared memory, once it is used.
     shared: Option<Symbol>,
     /// What addresses in shared memory are made of.
-    buffers: FxHashMap<Reg, shared::Buffer>,
+    buffers: FxHashMap<Reg, addressing::Buffer>,
 }
 
 impl<'f> Emitter<'f> {
@@ -325,8 +327,8 @@ impl<'f> Emitter<'f> {
     /// The type of the registers of a value: those of its elements, or the address of a map or of shared memory.
     pub(super) fn held(&self, value: Value) -> Elem {
         match self.func.ty(value) {
-            Type::Smem(_) => shared::ADDRESS,
-            Type::TensorMap(_) => tma::MAP,
+            Type::Smem(_) => element::ADDRESS,
+            Type::TensorMap(_) => element::MAP,
             _ => self.elem(value),
         }
     }
@@ -411,7 +413,7 @@ impl<'f> Emitter<'f> {
         }
         let symbol = self.module.add_global(Variable::dynamic_shared(
             "tilekit_shared",
-            shared::WINDOW_ALIGNMENT,
+            addressing::WINDOW_ALIGNMENT,
         ));
         self.shared = Some(symbol);
         symbol

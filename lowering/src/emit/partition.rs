@@ -5,7 +5,6 @@
 use ir::Func;
 use ptx::{BinaryOp, Compare, Predicate, Reg, Special, Type};
 
-use super::Emitter;
 use super::code::{Code, Kind, key};
 
 /// A run of warps of the CTA.
@@ -120,42 +119,5 @@ impl Code {
             let dst = ptx::PairDest::from(reg);
             ptx::Shfl::new(ptx::ShflMode::Idx, dst, value, 0_u32, 31_u32, u32::MAX).into()
         })
-    }
-}
-
-impl Emitter<'_> {
-    /// Runs `make` as the code of one partition.
-    pub(super) fn in_partition<T>(
-        &mut self,
-        partition: Partition,
-        make: impl FnOnce(&mut Self) -> T,
-    ) -> T {
-        let before = std::mem::replace(&mut self.code.partition, partition);
-        self.code.open();
-        let result = make(self);
-        self.code.close();
-        self.code.partition = before;
-        result
-    }
-
-    /// A barrier of all threads of the partition: `bar.warp.sync` where that is one warp.
-    pub(super) fn sync_partition(&mut self) {
-        let Partition {
-            warps,
-            barrier,
-            followers,
-            is_one_thread,
-            ..
-        } = self.code.partition;
-        if is_one_thread || warps == 1 && followers == 0 {
-            self.sync_warp();
-        } else if barrier == 0 {
-            self.code.push(ptx::Bar::new(ptx::BarOp::Sync, 0));
-        } else {
-            self.code.push(ptx::Bar {
-                threads: Some((warps * 32).into()),
-                ..ptx::Bar::new(ptx::BarOp::Sync, barrier)
-            });
-        }
     }
 }

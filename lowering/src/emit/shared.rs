@@ -8,7 +8,6 @@
 use std::rc::Rc;
 
 use ir::SmemType;
-use ir::elem::{DType, Elem};
 use ir::entity::{Inst, Value};
 use ir::ops::arith::BinaryOp as Op;
 use ir::ops::shared::{
@@ -16,20 +15,12 @@ use ir::ops::shared::{
     SmemStore,
 };
 use layout::local::{LocalPlan, Places, Storage};
-use layout::relate;
 use ptx::{Addr, Operand, Predicate, Reg, Space};
 
+use super::addressing::{Addressing, Buffer, LAYOUTS_FIT, WINDOW_ALIGNMENT};
 use super::code::Code;
-use super::element::Element;
+use super::element::{ADDRESS, Element};
 use super::{Emitted, Emitter, Lower};
-
-/// A view in a thread: its address.
-pub(super) const ADDRESS: Elem = Elem::Data(DType::U32);
-
-/// The dynamic shared memory of a CTA begins at a multiple of this, as its declaration asks.
-pub(super) const WINDOW_ALIGNMENT: u32 = 1024;
-
-const LAYOUTS_FIT: &str = "the layout of a verified view fits its shape";
 
 impl Lower for SmemAlloc {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -125,15 +116,6 @@ impl Emitter<'_> {
     }
 }
 
-/// Where an address lies: so many times this many bytes behind the beginning of the window.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Buffer {
-    /// The number of the buffer.
-    pub(super) index: Reg,
-    /// From one buffer to the next.
-    pub(super) stride_bytes: u32,
-}
-
 impl Lower for SmemSlice {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
         let view = View::of(cx, self.view);
@@ -173,42 +155,6 @@ pub(super) struct View<'f> {
     /// The address of its first element.
     pub(super) address: Element,
     addressing: Rc<Addressing>,
-}
-
-/// How elements of views of one type are addressed.
-pub(super) struct Addressing {
-    /// Their offsets.
-    pub(super) places: Places,
-    storage: Storage,
-    /// The bits that the offset of a view's first element may have.
-    start_reach: u32,
-    /// Those that a swizzle changes: others that both have add up.
-    swizzled: u32,
-    /// From one buffer to the next.
-    buffer_bytes: u32,
-}
-
-impl Addressing {
-    fn of(ty: &SmemType) -> Addressing {
-        let elem_bytes = ty.elem.bytes();
-        let places = Places::new(&ty.layout, &ty.alloc_shape).expect(LAYOUTS_FIT);
-        let storage = Storage::new(&ty.layout, &ty.alloc_shape, elem_bytes);
-        let buffer = relate::buffer_size(&ty.layout, &ty.alloc_shape, elem_bytes);
-        Addressing {
-            start_reach: places.start_reach(&ty.shape),
-            swizzled: places.swizzled(),
-            storage: storage.expect(LAYOUTS_FIT),
-            buffer_bytes: buffer.expect(LAYOUTS_FIT).bytes,
-            places,
-        }
-    }
-}
-
-impl Addressing {
-    /// The bytes from a view's first element to another one, where sums of coordinates are sums of places.
-    pub(super) fn bytes(&self, coords: &[u32]) -> u32 {
-        self.storage.bytes(self.places.offset(coords))
-    }
 }
 
 impl<'f> Emitter<'f> {

@@ -4,6 +4,7 @@ use ir::entity::Inst;
 use ir::ops::Op;
 use ir::ops::sync::{Barrier, NamedArrive, NamedSync};
 
+use super::partition::Partition;
 use super::{Emitted, Emitter, Lower};
 
 impl Lower for Barrier {
@@ -59,6 +60,29 @@ impl Emitter<'_> {
             self.code.push(ptx::ClusterBar {
                 aligned: true,
                 ..ptx::ClusterBar::new(op)
+            });
+        }
+    }
+}
+
+impl Emitter<'_> {
+    /// A barrier of all threads of the partition: `bar.warp.sync` where that is one warp.
+    pub(super) fn sync_partition(&mut self) {
+        let Partition {
+            warps,
+            barrier,
+            followers,
+            is_one_thread,
+            ..
+        } = self.code.partition;
+        if is_one_thread || warps == 1 && followers == 0 {
+            self.sync_warp();
+        } else if barrier == 0 {
+            self.code.push(ptx::Bar::new(ptx::BarOp::Sync, 0));
+        } else {
+            self.code.push(ptx::Bar {
+                threads: Some((warps * 32).into()),
+                ..ptx::Bar::new(ptx::BarOp::Sync, barrier)
             });
         }
     }

@@ -13,8 +13,7 @@ use ptx::{
 };
 use target::TENSOR_MAP_BYTES;
 
-use super::element::Element;
-use super::tma::MAP;
+use super::element::{Element, MAP};
 use super::vector::plain_store;
 use super::{Emitted, Emitter, Lower};
 

@@ -1,6 +1,6 @@
 //! TMA copies (PTX ISA 9.7.9.27): one elected thread issues a copy for each box of a block.
 
-use ir::elem::{DType, Elem};
+use ir::elem::Elem;
 use ir::entity::{Inst, Value};
 use ir::ops::arith::BinaryOp;
 use ir::ops::global::{L2Policy, L2Priority, L2Rest};
@@ -14,11 +14,8 @@ use ptx::{
 };
 
 use super::code::{Kind, key};
-use super::element::Element;
+use super::element::{Element, MAP};
 use super::{Emitted, Emitter, Lower};
-
-/// A map is known by its generic address, which in global memory is the same as there.
-pub(super) const MAP: Elem = Elem::Data(DType::U64);
 
 impl Lower for TmaLoad {
     fn lower(&self, _: Inst, cx: &mut Emitter<'_>) -> Emitted {

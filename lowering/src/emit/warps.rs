@@ -136,3 +136,19 @@ impl Emitter<'_> {
         })
     }
 }
+
+impl Emitter<'_> {
+    /// Runs `make` as the code of one partition.
+    pub(super) fn in_partition<T>(
+        &mut self,
+        partition: Partition,
+        make: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        let before = std::mem::replace(&mut self.code.partition, partition);
+        self.code.open();
+        let result = make(self);
+        self.code.close();
+        self.code.partition = before;
+        result
+    }
+}

@@ -1,10 +1,15 @@
 //! PTX text from data.
 
 mod module;
+mod names;
+mod opcode;
 
 use crate::inst::operands::OperandSyntax;
-use crate::module::{Body, Module, Param};
 use crate::operand::{Addr, Base, Label, Reg, Symbol};
+use opcode::push_decimal;
+
+pub(crate) use names::Names;
+pub(crate) use opcode::Opcode;
 
 /// What the text contains besides the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +37,7 @@ impl PrintOptions {
 /// Text in the making, and the names of the body that is printed.
 pub(crate) struct Printer<'m> {
     out: String,
-    module: &'m Module,
-    body: Option<&'m Body>,
-    params: &'m [Param],
-    returns: &'m [Param],
+    names: Names<'m>,
     is_first_operand: bool,
     lines: Option<StatementLines>,
 }
@@ -62,51 +64,13 @@ impl StatementLines {
     }
 }
 
-/// The opcode of an instruction in the making: pieces joined by dots.
-pub(crate) struct Opcode<'p> {
-    out: &'p mut String,
-    is_first: bool,
-}
-
-impl Opcode<'_> {
-    pub(crate) fn piece(&mut self, text: &str) {
-        if !self.is_first {
-            self.out.push('.');
-        }
-        self.is_first = false;
-        self.out.push_str(text);
-    }
-
-    pub(crate) fn shape(&mut self, m: u16, n: u16, k: u16) {
-        self.piece("m");
-        push_decimal(self.out, m.into());
-        self.out.push('n');
-        push_decimal(self.out, n.into());
-        self.out.push('k');
-        push_decimal(self.out, k.into());
-    }
-}
-
 impl<'m> Printer<'m> {
-    pub(crate) fn new(module: &'m Module) -> Self {
-        let out = String::with_capacity(4096);
+    pub(crate) fn new(names: Names<'m>) -> Self {
         Self {
-            out,
-            module,
-            body: None,
-            params: &[],
-            returns: &[],
+            out: String::with_capacity(4096),
+            names,
             is_first_operand: true,
             lines: None,
-        }
-    }
-
-    /// A printer for parts of one body.
-    pub(crate) fn for_body(module: &'m Module, body: &'m Body, params: &'m [Param]) -> Self {
-        Self {
-            body: Some(body),
-            params,
-            ..Self::new(module)
         }
     }
 
@@ -116,10 +80,7 @@ impl<'m> Printer<'m> {
 
     pub(crate) fn opcode(&mut self) -> Opcode<'_> {
         self.is_first_operand = true;
-        Opcode {
-            out: &mut self.out,
-            is_first: true,
-        }
+        Opcode::new(&mut self.out)
     }
 
     pub(crate) fn operand<T: OperandSyntax>(&mut self, operand: &T) {
@@ -145,7 +106,7 @@ impl<'m> Printer<'m> {
     }
 
     pub(crate) fn register(&mut self, reg: Reg) {
-        match self.body.and_then(|body| body.registers.parts(reg)) {
+        match self.names.register(reg) {
             Some((name, index)) => {
                 self.out.push_str(name);
                 if let Some(index) = index {
@@ -157,7 +118,7 @@ impl<'m> Printer<'m> {
     }
 
     pub(crate) fn label(&mut self, label: Label) {
-        match self.body.and_then(|body| body.label_name(label)) {
+        match self.names.label(label) {
             Some(name) => self.out.push_str(name),
             None => self.numbered("$undeclared", label.0),
         }
@@ -165,22 +126,9 @@ impl<'m> Printer<'m> {
 
     /// The name of a symbol; an index without an entry prints as a name that nothing declares.
     fn symbol(&mut self, symbol: Symbol) {
-        let module = self.module;
-        let (name, index) = match symbol {
-            Symbol::Param(i) => (self.params.get(i as usize).map(|p| &p.name), i),
-            Symbol::Return(i) => (self.returns.get(i as usize).map(|p| &p.name), i),
-            Symbol::Variable(i) => (
-                self.body
-                    .and_then(|b| b.variables.get(i as usize))
-                    .map(|v| &v.name),
-                i,
-            ),
-            Symbol::Global(i) => (module.globals.get(i as usize).map(|v| &v.name), i),
-            Symbol::Function(i) => (module.functions.get(i as usize).map(|f| &f.name), i),
-        };
-        match name {
-            Some(name) => self.out.push_str(name),
-            None => self.numbered("$undeclared", index),
+        match self.names.symbol(symbol) {
+            Ok(name) => self.out.push_str(name),
+            Err(index) => self.numbered("$undeclared", index),
         }
     }
 
@@ -243,19 +191,4 @@ impl<'m> Printer<'m> {
         self.out.push_str(prefix);
         push_decimal(&mut self.out, number.into());
     }
-}
-
-/// Decimal digits without the machinery of `fmt`, which is most of the time of printing a kernel otherwise.
-fn push_decimal(out: &mut String, mut value: u64) {
-    let mut digits = [b'0'; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.push_str(std::str::from_utf8(&digits[start..]).expect("digits are ASCII"));
 }

@@ -1,6 +1,6 @@
 //! Module, entries, functions and bodies.
 
-use super::{PrintOptions, Printer, StatementLines};
+use super::{Names, PrintOptions, Printer, StatementLines};
 use crate::inst::Inst;
 use crate::module::{
     Body, Directives, Entry, Extent, Func, Initializer, Linkage, Module, Param, Variable,
@@ -19,16 +19,16 @@ impl Module {
 
     /// The line of each statement of each of its [`bodies`](Module::bodies) in [`to_text`](Module::to_text), from one.
     pub fn statement_lines(&self) -> Vec<Vec<u32>> {
-        let mut printer = Printer::new(self);
+        let mut printer = Printer::new(names_of(self));
         printer.lines = Some(StatementLines::default());
-        printer.module(PrintOptions::FULL);
+        printer.module(self, PrintOptions::FULL);
         printer.lines.map(|lines| lines.bodies).unwrap_or_default()
     }
 
     /// The text of the module with or without locations and comments.
     pub fn print(&self, options: PrintOptions) -> String {
-        let mut printer = Printer::new(self);
-        printer.module(options);
+        let mut printer = Printer::new(names_of(self));
+        printer.module(self, options);
         printer.into_text()
     }
 }
@@ -42,15 +42,16 @@ impl std::fmt::Display for Module {
 impl Instruction {
     /// The text of one instruction of `body`, with guard and semicolon, for messages and views.
     pub fn to_text(&self, module: &Module, body: &Body, params: &[Param]) -> String {
-        let mut printer = Printer::for_body(module, body, params);
+        let mut printer = Printer::new(names_of(module));
+        printer.names.params = names_of_params(params);
+        printer.enter(body);
         printer.instruction(self);
         printer.into_text()
     }
 }
 
 impl<'m> Printer<'m> {
-    fn module(&mut self, options: PrintOptions) {
-        let module = self.module;
+    fn module(&mut self, module: &'m Module, options: PrintOptions) {
         self.line(format_args!(".version {}", module.version));
         self.line(format_args!(".target {}", module.target));
         self.text(".address_size 64\n");
@@ -72,14 +73,14 @@ impl<'m> Printer<'m> {
             self.entry(entry, options);
         }
         if options.locations && !module.inlined_functions.is_empty() {
-            self.debug_strings();
+            self.debug_strings(module);
         }
     }
 
     /// Names of inlined functions live in a debug section, as ptxas wants them.
-    fn debug_strings(&mut self) {
+    fn debug_strings(&mut self, module: &Module) {
         self.text("\n.section .debug_str\n{\n");
-        for (index, name) in self.module.inlined_functions.iter().enumerate() {
+        for (index, name) in module.inlined_functions.iter().enumerate() {
             let bytes: Vec<String> = name
                 .bytes()
                 .chain([0])
@@ -105,8 +106,8 @@ impl<'m> Printer<'m> {
     }
 
     fn entry(&mut self, entry: &'m Entry, options: PrintOptions) {
-        self.params = &entry.params;
-        self.returns = &[];
+        self.names.params = names_of_params(&entry.params);
+        self.names.returns = Vec::new();
         self.fragment(format_args!(
             "\n{}.entry {}(",
             linkage(entry.linkage),
@@ -119,8 +120,8 @@ impl<'m> Printer<'m> {
     }
 
     fn function(&mut self, function: &'m Func, options: PrintOptions) {
-        self.params = &function.params;
-        self.returns = &function.returns;
+        self.names.params = names_of_params(&function.params);
+        self.names.returns = names_of_params(&function.returns);
         self.fragment(format_args!("\n{}.func ", linkage(function.linkage)));
         if !function.returns.is_empty() {
             self.text("(");
@@ -227,8 +228,21 @@ impl<'m> Printer<'m> {
         }
     }
 
+    /// From here on the names are those of a body.
+    fn enter(&mut self, body: &'m Body) {
+        self.names.registers = Some(&body.registers);
+        self.names.labels = &body.labels;
+        self.names.variables = names_of_variables(&body.variables);
+    }
+
+    fn leave(&mut self) {
+        self.names.registers = None;
+        self.names.labels = &[];
+        self.names.variables = Vec::new();
+    }
+
     fn body(&mut self, body: &'m Body, options: PrintOptions) {
-        self.body = Some(body);
+        self.enter(body);
         self.text("{\n");
         // A statement has about so many bytes.
         self.out.reserve(48 * body.statements.len());
@@ -258,7 +272,7 @@ impl<'m> Printer<'m> {
             }
         }
         self.text("}\n");
-        self.body = None;
+        self.leave();
     }
 
     /// Ranges stand on their own line; single registers of one class share a line.
@@ -355,6 +369,23 @@ impl<'m> Printer<'m> {
         self.numbered(" ", location.line);
         self.numbered(" ", location.column);
     }
+}
+
+/// The names outside of entries and functions.
+fn names_of(module: &Module) -> Names<'_> {
+    Names {
+        globals: names_of_variables(&module.globals),
+        functions: module.functions.iter().map(|f| f.name.as_str()).collect(),
+        ..Names::default()
+    }
+}
+
+fn names_of_params(params: &[Param]) -> Vec<&str> {
+    params.iter().map(|param| param.name.as_str()).collect()
+}
+
+fn names_of_variables(variables: &[Variable]) -> Vec<&str> {
+    variables.iter().map(|v| v.name.as_str()).collect()
 }
 
 /// The location that was printed last at each place.

@@ -5,7 +5,7 @@ use super::exits::{ExitTarget, Inside, KernelExit, LoopTarget, NoExit};
 use super::record::IndexMap;
 use super::snapshot::{Snapshot, restore, spare, write_values};
 use super::{At, Trace, with};
-use crate::lang::range::RangeValues;
+use crate::lang::loop_values::RangeValues;
 use crate::lang::{Index, Scalar};
 use diag::Code;
 use ir::OpError;

@@ -12,9 +12,9 @@ use layout::matrix::{MatrixDescriptor, MatrixTile, plan_matrix};
 use ptx::{BinaryOp, Operand, Reg, RegClass, TernaryOp, Type};
 
 use crate::emit::Emitter;
+use crate::emit::addressing::Addressing;
 use crate::emit::code::Code;
 use crate::emit::element::Element;
-use crate::emit::shared::Addressing;
 
 const PLANNED: &str = "the verifier admits only matrices that the tensor cores can read";
 

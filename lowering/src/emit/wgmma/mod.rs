@@ -22,7 +22,7 @@ pub(super) use accumulator::{elements_of, is_packed, zero};
 pub(super) use product::element_type;
 use product::{Product, Step};
 
-use super::blank::Blank;
+use super::scale_d::Blank;
 use super::{Emitted, Emitter, Lower};
 
 impl Lower for FenceAsyncShared {

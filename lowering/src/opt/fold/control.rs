@@ -3,7 +3,7 @@
 use ir::Func;
 use ir::ops::{Op, Values, flow};
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::analysis::axis::Axes;
 
 /// A decided branch is what it runs; a loop without an iteration is what comes in, one with a single iteration its body.

@@ -12,7 +12,7 @@ use ir::ops::cast::Rounding;
 use ir::ops::create::Const;
 use ir::{Func, Type};
 
-use super::Outcome;
+use super::outcome::Outcome;
 
 /// The result of an op all of whose operands are constants, as far as it is exactly known.
 pub(super) fn computed(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {

@@ -10,7 +10,7 @@ use ir::ops::cast::{Cast, Rounding};
 use ir::ops::create::Const;
 use ir::{Func, Type};
 
-use super::{Outcome, is_float};
+use super::outcome::Outcome;
 
 /// What an op that adds nothing comes to.
 pub(super) fn simplified(func: &Func, op: &Op, ty: &Type) -> Option<Outcome> {
@@ -220,4 +220,8 @@ fn holds_all(wide: DType, narrow: DType) -> bool {
     } else {
         !narrow.is_signed_int() && narrow.bits() < wide.bits()
     }
+}
+
+fn is_float(ty: &Type) -> bool {
+    ty.elem().is_some_and(Elem::is_float)
 }

@@ -9,7 +9,7 @@ use ir::ops::create::Const;
 use ir::ops::{Op, flow};
 use ir::{Func, ValueDef};
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::analysis::axis::{Axes, Range};
 
 /// `i + r < high` in a loop over `i` below `high`, where `r` is too small to reach it.

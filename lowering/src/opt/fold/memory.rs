@@ -7,7 +7,7 @@ use ir::Func;
 use ir::ops::Op;
 use ir::ops::global::{Load, Store};
 
-use super::Outcome;
+use super::outcome::Outcome;
 
 /// A mask that is true everywhere goes; one that is false everywhere takes the access with it.
 pub(super) fn without_mask(func: &Func, op: &Op) -> Option<Outcome> {

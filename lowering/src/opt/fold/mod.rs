@@ -11,20 +11,22 @@ mod identity;
 mod implied;
 mod memory;
 mod moved;
+mod outcome;
 
 #[cfg(test)]
 mod tests;
 
 use cranelift_entity::EntitySet;
 use diag::Diagnostics;
+use ir::Func;
 use ir::elem::Elem;
 use ir::entity::{Inst, Region, Value};
 use ir::ops::arith::BinaryOp;
 use ir::ops::control::handed_on_by;
-use ir::ops::create::{Const, Constant, Uniform};
+use ir::ops::create::{Const, Uniform};
 use ir::ops::{Op, Values};
-use ir::{Func, Type};
 
+use self::outcome::Outcome;
 use super::replace::Replaced;
 use crate::analysis::axis::Axes;
 
@@ -63,32 +65,6 @@ fn promises(func: &Func) -> EntitySet<Inst> {
         }
     }
     promised
-}
-
-/// What becomes of an instruction.
-enum Outcome {
-    /// Another op in its place, with the same results.
-    Op(Op),
-    /// Its results are these values.
-    Values(Values),
-    /// It does nothing.
-    Nothing,
-    /// Its results are what these instructions, which run in any case, yield.
-    Inline {
-        region: Region,
-        /// What the parameters of the region are.
-        params: Values,
-    },
-}
-
-impl Outcome {
-    fn value(value: Value) -> Outcome {
-        Outcome::Values(std::iter::once(value).collect())
-    }
-
-    fn constant(value: Const) -> Outcome {
-        Outcome::Op(Constant { value }.into())
-    }
 }
 
 struct Fold<'f> {
@@ -190,8 +166,4 @@ fn known_integer(func: &Func, axes: &Axes, inst: Inst) -> Option<i128> {
     } else {
         None
     }
-}
-
-fn is_float(ty: &Type) -> bool {
-    ty.elem().is_some_and(Elem::is_float)
 }

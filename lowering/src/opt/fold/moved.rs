@@ -3,7 +3,7 @@
 use ir::Func;
 use ir::ops::Op;
 
-use super::Outcome;
+use super::outcome::Outcome;
 
 /// A splat or constant, seen through ops that only move elements, is made in its last shape and layout at once.
 pub(super) fn uniform(func: &Func, op: &Op) -> Option<Outcome> {

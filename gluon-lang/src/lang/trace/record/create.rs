@@ -2,7 +2,7 @@
 
 use super::super::{At, Raw, with};
 use super::{binary, cast};
-use crate::lang::range::{Direction, RangeValues};
+use crate::lang::loop_values::{Direction, RangeValues};
 use diag::Code;
 use ir::OpError;
 use ir::Type;

@@ -3,7 +3,7 @@
 
 use super::super::{At, Raw, with};
 use super::{binary, cast, compare, select};
-use crate::lang::range::{Direction, RangeValues};
+use crate::lang::loop_values::{Direction, RangeValues};
 use diag::Code;
 use ir::OpError;
 use ir::elem::{DType, Elem};

@@ -1,0 +1,260 @@
+//! What may stand behind each verb.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use protocol::request::{self, SizeOverride};
+
+use super::value::{self, TensorShape};
+
+/// `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Device {
+    /// A GPU where there is one, else the emulator
+    Auto,
+    /// A GPU, or exit 106
+    Cuda,
+    /// The CPU
+    Emulator,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Selection {
+    /// Parts of names of kernels, variants or cases [default: all]
+    #[arg(value_name = "KERNEL")]
+    pub(crate) kernels: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Build {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// What to write, separated by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "KIND",
+        default_value = "ir,ptx"
+    )]
+    pub(crate) emit: Vec<Emit>,
+    /// Say how long tracing, each pass, emission, printing and ptxas take
+    #[arg(long)]
+    pub(crate) timings: bool,
+    /// From now on use this PTX for the kernel whose entry it defines; `none` undoes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from_ir", "reset"])]
+    pub(crate) from_ptx: Option<PathBuf>,
+    /// From now on use this tile IR for the kernel that it names; `none` undoes it
+    #[arg(long, value_name = "FILE", conflicts_with = "reset")]
+    pub(crate) from_ir: Option<PathBuf>,
+    /// Use the compiled kernels again instead of those given by --from-ptx and --from-ir
+    #[arg(long)]
+    pub(crate) reset: bool,
+}
+
+/// `--emit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Emit {
+    /// Tile IR, layouts resolved
+    Ir,
+    /// PTX
+    Ptx,
+    /// Machine code, by ptxas
+    Cubin,
+    /// Machine code as text, by ptxas and nvdisasm or cuobjdump
+    Sass,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// What to run on [default: tilekit.toml, else auto]
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<Device>,
+    /// A size in place of those that the cases declare: n=4096, n=1000,4096 or n=1<<20
+    #[arg(short, long = "size", value_name = "NAME=VALUE")]
+    pub(crate) sizes: Vec<SizeOverride>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunInOrder {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Run on the emulator in this order of warps and asynchronous work; 0 is the plain one [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
+    #[arg(long)]
+    pub(crate) no_global: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Run every case on the emulator in so many orders of warps and asynchronous work: seeds from 0 [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
+    /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
+    #[arg(long)]
+    pub(crate) no_global: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mutate {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// A size in place of those that the cases declare: n=4096, n=1000,4096 or n=1<<20
+    #[arg(short, long = "size", value_name = "NAME=VALUE")]
+    pub(crate) sizes: Vec<SizeOverride>,
+    /// Kinds of mutation, separated by commas, such as bar.sync [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "KIND")]
+    pub(crate) kinds: Vec<String>,
+    /// Orders of warps and asynchronous work that a mutant runs in until it is reported: seeds from 0
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    /// Run all mutants, also those whose results an earlier run of the same build has recorded
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// Single launches of each run, of which the median counts; back to back, 8 slices are timed at the most
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) samples: u32,
+    /// Seconds that the kernel and each peer then run on without a rest, where power sets the clock: 1.5, say [default:
+    /// none]
+    #[arg(long, value_name = "SECONDS", value_parser = value::sustained_seconds)]
+    pub(crate) sustained: Option<Duration>,
+    /// Use the same tensors in every launch, so that they may be in L2
+    #[arg(long)]
+    pub(crate) hot: bool,
+    /// Append the figures to a file, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Snapshot {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Fail if anything differs or is stale: show the facts that changed, then the lines (the default)
+    #[arg(long, conflicts_with_all = ["accept", "review"])]
+    pub(crate) check: bool,
+    /// Write what differs, and remove what is stale
+    #[arg(long, conflicts_with = "review")]
+    pub(crate) accept: bool,
+    /// Show each difference and ask; in CI (environment variable CI) the same as --check
+    #[arg(long)]
+    pub(crate) review: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// Part of the name of a kernel or variant; one must match
+    pub(crate) kernel: String,
+    /// The stage to show
+    #[arg(long, default_value = "ptx", conflicts_with = "after")]
+    pub(crate) stage: StageName,
+    /// Show the tile IR after the pass of this name
+    #[arg(long, value_name = "PASS")]
+    pub(crate) after: Option<String>,
+}
+
+/// `--stage`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StageName {
+    /// Tile IR as traced
+    Built,
+    /// Tile IR with every layout concrete
+    Resolved,
+    /// Tile IR with shared memory and barriers planned
+    Allocated,
+    /// PTX
+    Ptx,
+    /// Machine code
+    Sass,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Layout {
+    /// The layout, such as 'Blocked([1, 4], [8, 4], [4, 1], [1, 0])' or 'Nvmma(128, 16)'; or a kernel, whose tiles
+    /// are named, and drawn with --value
+    #[arg(value_name = "LAYOUT|KERNEL")]
+    pub(crate) target: String,
+    /// Extents of the tensor, such as 32x64
+    #[arg(long, conflicts_with = "value")]
+    pub(crate) shape: Option<TensorShape>,
+    /// The tensor, shared tile or tensor map of the kernel to draw
+    #[arg(long, value_name = "NAME")]
+    pub(crate) value: Option<String>,
+    /// What to draw
+    #[arg(long, default_value = "tensor")]
+    pub(crate) view: LayoutView,
+    /// Bits of an element, which decide its bank [default: the kernel's or the layout's, else 32]
+    #[arg(long, value_parser = value::element_bits)]
+    pub(crate) bits: Option<u32>,
+    /// Write an SVG file instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+/// `--view`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutView {
+    /// The tensor; cells say who holds the element, or at which offset it is
+    Tensor,
+    /// Threads by registers, or lines of shared memory; cells say which element is there
+    Hardware,
+    /// The tensor; cells say in which bank of shared memory the element is
+    Banks,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The code (TK0001), its name (layout-mismatch), or a note of ptxas (C7510)
+    pub(crate) code: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// Folder of the new package
+    pub(crate) path: PathBuf,
+    /// Name of the package [default: the last part of the folder]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Where the crate `tilekit` is: the folder `runtime` of a checkout
+    #[arg(long, value_name = "PATH")]
+    pub(crate) tilekit: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+impl From<Device> for request::DeviceChoice {
+    fn from(device: Device) -> Self {
+        match device {
+            Device::Auto => request::DeviceChoice::Auto,
+            Device::Cuda => request::DeviceChoice::Cuda,
+            Device::Emulator => request::DeviceChoice::Emulator,
+        }
+    }
+}
+
+impl From<Emit> for request::Emit {
+    fn from(emit: Emit) -> Self {
+        match emit {
+            Emit::Ir => request::Emit::Ir,
+            Emit::Ptx => request::Emit::Ptx,
+            Emit::Cubin => request::Emit::Cubin,
+            Emit::Sass => request::Emit::Sass,
+        }
+    }
+}
