@@ -67,6 +67,12 @@ impl Effects {
         is_unique: false,
     };
 
+    /// No access to memory, but a place in the order of the ops around.
+    pub const ORDERED: Effects = Effects {
+        is_ordered: true,
+        ..Effects::PURE
+    };
+
     /// A CTA barrier; no access may move across.
     pub const BARRIER: Effects = Effects {
         reads: Spaces::ALL,

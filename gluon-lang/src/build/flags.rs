@@ -120,14 +120,7 @@ impl Settle<'_> {
                 pass.leaving(region, &old, passed, e, &[])
             });
         }
-        let types = old
-            .iter()
-            .chain([&bool_type()])
-            .chain(extra)
-            .cloned()
-            .collect();
-        let loc = self.func.loc(inst);
-        self.func.make_inst(branch, types, loc)
+        self.rebuilt(inst, branch, extra)
     }
 
     fn flagged_for(&mut self, inst: Inst, op: For, passed: &[Passed], extra: &[Type]) -> Inst {

@@ -335,11 +335,6 @@ impl OpRules for BulkPrefetch {
         check_predicate(func, "bulk_prefetch", self.predicate)?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        Effects {
-            is_ordered: true,
-            ..Effects::PURE
-        }
-    }
+    answers!(effects(Effects::ORDERED));
     answers!(one_thread, free_layouts);
 }

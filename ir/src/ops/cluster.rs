@@ -303,11 +303,6 @@ impl OpRules for LaunchDependents {
     fn result_types(&self, _: &Func, _: &[Type]) -> Result<Types, OpError> {
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        Effects {
-            is_ordered: true,
-            ..Effects::PURE
-        }
-    }
+    answers!(effects(Effects::ORDERED));
     answers!(one_thread, free_layouts);
 }

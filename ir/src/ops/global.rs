@@ -229,12 +229,7 @@ impl OpRules for PrefetchLines {
         check_mask(func, "prefetch", self.ptr, self.mask.expand())?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        Effects {
-            is_ordered: true,
-            ..Effects::PURE
-        }
-    }
+    answers!(effects(Effects::ORDERED));
     answers!(one_thread);
 }
 

@@ -417,12 +417,7 @@ impl OpRules for TmaPrefetch {
             .help("give the kernel another parameter for the same tensor, with `#[block(..)]`")),
         }
     }
-    fn effects(&self) -> Effects {
-        Effects {
-            is_ordered: true,
-            ..Effects::PURE
-        }
-    }
+    answers!(effects(Effects::ORDERED));
     fn shared_by_ctas(&self, func: &Func) -> Values {
         of_all_ctas(func, self.map, &self.coordinates)
     }
@@ -446,12 +441,7 @@ impl OpRules for TensorMapPrefetch {
         }
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        Effects {
-            is_ordered: true,
-            ..Effects::PURE
-        }
-    }
+    answers!(effects(Effects::ORDERED));
     answers!(one_thread, free_layouts);
 }
 

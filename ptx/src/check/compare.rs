@@ -1,6 +1,7 @@
 //! Comparisons and selections.
 
 use super::context::Checker;
+use super::forms::WORDS;
 use super::legal::Need::Exact;
 use crate::inst::{Compare, Selp, Set, Setp, Slct, Testp, Visit};
 use crate::types::Type;
@@ -30,7 +31,7 @@ impl Checker<'_> {
 
 impl Visit<Setp> for Checker<'_> {
     fn visit(&mut self, inst: &Setp) {
-        self.one_of("`setp`", inst.ty, COMPARED);
+        self.one_of_lists("`setp`", inst.ty, &COMPARED);
         self.compare(inst.compare, inst.ty);
         self.flush("setp", inst.ftz, inst.ty);
         self.pair(inst.dst, Exact(Type::Pred), Exact(Type::Pred));
@@ -61,7 +62,7 @@ impl Checker<'_> {
 
 impl Visit<Set> for Checker<'_> {
     fn visit(&mut self, inst: &Set) {
-        self.one_of("`set`", inst.ty, COMPARED);
+        self.one_of_lists("`set`", inst.ty, &COMPARED);
         let results = match inst.ty {
             Type::F16x2 => &[Type::U32, Type::S32, Type::F16x2][..],
             Type::Bf16x2 => &[Type::U32, Type::S32, Type::Bf16x2],
@@ -84,7 +85,7 @@ impl Visit<Set> for Checker<'_> {
 
 impl Visit<Selp> for Checker<'_> {
     fn visit(&mut self, inst: &Selp) {
-        self.one_of("`selp`", inst.ty, SELECTED);
+        self.one_of_lists("`selp`", inst.ty, &SELECTED);
         self.result("dst", inst.dst, Exact(inst.ty));
         self.value("a", &inst.a, Exact(inst.ty));
         self.value("b", &inst.b, Exact(inst.ty));
@@ -94,7 +95,7 @@ impl Visit<Selp> for Checker<'_> {
 
 impl Visit<Slct> for Checker<'_> {
     fn visit(&mut self, inst: &Slct) {
-        self.one_of("`slct`", inst.ty, SELECTED);
+        self.one_of_lists("`slct`", inst.ty, &SELECTED);
         self.one_of(
             "the condition of `slct`",
             inst.c_ty,
@@ -118,33 +119,15 @@ impl Visit<Testp> for Checker<'_> {
     }
 }
 
-const COMPARED: &[Type] = &[
-    Type::B16,
-    Type::B32,
-    Type::B64,
-    Type::U16,
-    Type::U32,
-    Type::U64,
-    Type::S16,
-    Type::S32,
-    Type::S64,
-    Type::F16,
-    Type::F16x2,
-    Type::Bf16,
-    Type::Bf16x2,
-    Type::F32,
-    Type::F64,
+const COMPARED: [&[Type]; 2] = [
+    WORDS,
+    &[
+        Type::F16,
+        Type::F16x2,
+        Type::Bf16,
+        Type::Bf16x2,
+        Type::F32,
+        Type::F64,
+    ],
 ];
-const SELECTED: &[Type] = &[
-    Type::B16,
-    Type::B32,
-    Type::B64,
-    Type::U16,
-    Type::U32,
-    Type::U64,
-    Type::S16,
-    Type::S32,
-    Type::S64,
-    Type::F32,
-    Type::F64,
-];
+const SELECTED: [&[Type]; 2] = [WORDS, &[Type::F32, Type::F64]];

@@ -62,6 +62,11 @@ impl<'m> Checker<'m> {
         found
     }
 
+    /// The type must stand in one of these lists.
+    pub(super) fn one_of_lists(&mut self, what: &str, ty: Type, allowed: &[&[Type]]) -> bool {
+        allowed.iter().any(|list| list.contains(&ty)) || self.one_of(what, ty, &allowed.concat())
+    }
+
     pub(super) fn reg(&mut self, operand: &'static str, reg: Reg, need: Need) {
         match self.body.registers.get(reg) {
             None => self.report(Problem::UnknownRegister(reg)),

@@ -30,6 +30,8 @@ const IEEE: &[Rounding] = &[Rounding::Rn, Rounding::Rz, Rounding::Rm, Rounding::
 const NEAREST: &[Rounding] = &[Rounding::Rn];
 const INTEGERS: &[Type] = &[U16, S16, U32, S32, U64, S64];
 const BITS: &[Type] = &[B16, B32, B64];
+/// Bits and integers of 16 to 64 bits.
+pub(super) const WORDS: &[Type] = &[B16, B32, B64, U16, U32, U64, S16, S32, S64];
 
 const fn plain(types: &'static [Type]) -> Form {
     Form {
@@ -51,40 +53,33 @@ const fn form(
     }
 }
 
+/// Sums, differences and products of floats.
+const OF_F32: Form = form(&[F32], RoundingRule::Optional(IEEE), &["ftz", "sat"]);
+const OF_F64: Form = form(&[F64], RoundingRule::Optional(IEEE), &[]);
+const OF_F16: Form = form(
+    &[F16, F16x2],
+    RoundingRule::Optional(NEAREST),
+    &["ftz", "sat"],
+);
+const OF_BF16: Form = form(&[Bf16, Bf16x2], RoundingRule::Optional(NEAREST), &[]);
+
 const ADD: &[Form] = &[
     form(&[S32], RoundingRule::Never, &["sat"]),
     plain(&[U16, S16, U32, U64, S64, U16x2, S16x2]),
-    form(&[F32], RoundingRule::Optional(IEEE), &["ftz", "sat"]),
-    form(&[F64], RoundingRule::Optional(IEEE), &[]),
-    form(
-        &[F16, F16x2],
-        RoundingRule::Optional(NEAREST),
-        &["ftz", "sat"],
-    ),
-    form(&[Bf16, Bf16x2], RoundingRule::Optional(NEAREST), &[]),
+    OF_F32,
+    OF_F64,
+    OF_F16,
+    OF_BF16,
 ];
 const SUB: &[Form] = &[
     form(&[S32], RoundingRule::Never, &["sat"]),
     plain(&[U16, S16, U32, U64, S64]),
-    form(&[F32], RoundingRule::Optional(IEEE), &["ftz", "sat"]),
-    form(&[F64], RoundingRule::Optional(IEEE), &[]),
-    form(
-        &[F16, F16x2],
-        RoundingRule::Optional(NEAREST),
-        &["ftz", "sat"],
-    ),
-    form(&[Bf16, Bf16x2], RoundingRule::Optional(NEAREST), &[]),
+    OF_F32,
+    OF_F64,
+    OF_F16,
+    OF_BF16,
 ];
-const MUL: &[Form] = &[
-    form(&[F32], RoundingRule::Optional(IEEE), &["ftz", "sat"]),
-    form(&[F64], RoundingRule::Optional(IEEE), &[]),
-    form(
-        &[F16, F16x2],
-        RoundingRule::Optional(NEAREST),
-        &["ftz", "sat"],
-    ),
-    form(&[Bf16, Bf16x2], RoundingRule::Optional(NEAREST), &[]),
-];
+const MUL: &[Form] = &[OF_F32, OF_F64, OF_F16, OF_BF16];
 const DIV: &[Form] = &[
     plain(INTEGERS),
     form(&[F32], RoundingRule::Approximate(IEEE), &["ftz"]),

@@ -1,6 +1,7 @@
 //! Moves, and packing of parts into one register.
 
 use super::context::Checker;
+use super::forms::WORDS;
 use super::legal::Need::{AtLeast, Exact};
 use crate::inst::{Mov, Visit};
 use crate::operand::{Dest, Operand, Reg};
@@ -37,7 +38,7 @@ impl Visit<Mov> for Checker<'_> {
 
 impl Checker<'_> {
     fn mov_scalar(&mut self, ty: Type, dst: Dest, src: &Operand) {
-        self.one_of("`mov`", ty, MOVED);
+        self.one_of_lists("`mov`", ty, &MOVED);
         self.result("dst", dst, Exact(ty));
         match *src {
             Operand::Special(special) => {
@@ -113,18 +114,4 @@ impl Checker<'_> {
     }
 }
 
-const MOVED: &[Type] = &[
-    Type::Pred,
-    Type::B16,
-    Type::B32,
-    Type::B64,
-    Type::U16,
-    Type::U32,
-    Type::U64,
-    Type::S16,
-    Type::S32,
-    Type::S64,
-    Type::F32,
-    Type::F64,
-    Type::B128,
-];
+const MOVED: [&[Type]; 3] = [&[Type::Pred], WORDS, &[Type::F32, Type::F64, Type::B128]];

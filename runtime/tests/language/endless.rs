@@ -31,22 +31,11 @@ fn a_break_ends_it() {
         collatz,
         [[1], [2], [27], [97]],
         |input: &[i32], out: &mut [i32]| {
-            let mut n = input[0];
-            let (mut steps, mut largest) = (0, n);
-            loop {
-                largest = largest.max(n);
-                if n == 1 {
-                    break;
-                }
-                steps += 1;
-                if n % 2 == 0 {
-                    n /= 2;
-                    continue;
-                }
-                n = n * 3 + 1;
-            }
-            out[0] = steps;
-            out[1] = largest;
+            let next = |n: &i32| if n % 2 == 0 { n / 2 } else { n * 3 + 1 };
+            let path = std::iter::successors(Some(input[0]), |n| (*n != 1).then(|| next(n)));
+            let path: Vec<i32> = path.collect();
+            out[0] = path.len() as i32 - 1;
+            out[1] = path.iter().copied().max().unwrap_or(0);
         }
     );
 }

@@ -256,11 +256,6 @@ impl OpRules for SmemKeep {
         descriptor(func, "keep_alive", self.view)?;
         Ok(smallvec![])
     }
-    fn effects(&self) -> Effects {
-        Effects {
-            is_ordered: true,
-            ..Effects::PURE
-        }
-    }
+    answers!(effects(Effects::ORDERED));
     answers!(free_layouts);
 }

@@ -23,29 +23,19 @@ impl Code {
         let x = self.mov_constant(Type::F32, x);
         let ty = Type::F32;
         match op {
-            UnaryOp::Neg => self.unary(ptx::UnaryOp::Neg, ty, x).into(),
-            UnaryOp::Abs => self.unary(ptx::UnaryOp::Abs, ty, x).into(),
-            UnaryOp::Floor => self.convert(ty, ty, Some(Rounding::Rmi), x).into(),
-            UnaryOp::Ceil => self.convert(ty, ty, Some(Rounding::Rpi), x).into(),
-            UnaryOp::Rint => self.convert(ty, ty, Some(Rounding::Rni), x).into(),
-            UnaryOp::Trunc => self.convert(ty, ty, Some(Rounding::Rzi), x).into(),
+            UnaryOp::Neg
+            | UnaryOp::Abs
+            | UnaryOp::Floor
+            | UnaryOp::Ceil
+            | UnaryOp::Rint
+            | UnaryOp::Trunc => self.exact_unary(op, ty, x),
             UnaryOp::Sqrt if precision == Precision::Precise => {
-                let inst = ptx::Unary::new(ptx::UnaryOp::Sqrt, ty, ptx::Dest::Sink, x);
-                self.unary_with(ptx::Unary {
-                    rounding: Some(Rounding::Rn),
-                    ..inst
-                })
-                .into()
+                self.nearest(ptx::UnaryOp::Sqrt, ty, x)
             }
             UnaryOp::Sqrt => self.approx(ptx::UnaryOp::Sqrt, x),
             UnaryOp::Rsqrt if precision == Precision::Precise => {
                 let root = self.f32_unary(UnaryOp::Sqrt, precision, x);
-                let inst = ptx::Unary::new(ptx::UnaryOp::Rcp, ty, ptx::Dest::Sink, root);
-                self.unary_with(ptx::Unary {
-                    rounding: Some(Rounding::Rn),
-                    ..inst
-                })
-                .into()
+                self.nearest(ptx::UnaryOp::Rcp, ty, root)
             }
             UnaryOp::Rsqrt => self.approx(ptx::UnaryOp::Rsqrt, x),
             UnaryOp::Exp => self.exp(precision, x),
@@ -66,12 +56,12 @@ impl Code {
         let x = self.mov_constant(Type::F64, x);
         let ty = Type::F64;
         match op {
-            UnaryOp::Neg => self.unary(ptx::UnaryOp::Neg, ty, x).into(),
-            UnaryOp::Abs => self.unary(ptx::UnaryOp::Abs, ty, x).into(),
-            UnaryOp::Floor => self.convert(ty, ty, Some(Rounding::Rmi), x).into(),
-            UnaryOp::Ceil => self.convert(ty, ty, Some(Rounding::Rpi), x).into(),
-            UnaryOp::Rint => self.convert(ty, ty, Some(Rounding::Rni), x).into(),
-            UnaryOp::Trunc => self.convert(ty, ty, Some(Rounding::Rzi), x).into(),
+            UnaryOp::Neg
+            | UnaryOp::Abs
+            | UnaryOp::Floor
+            | UnaryOp::Ceil
+            | UnaryOp::Rint
+            | UnaryOp::Trunc => self.exact_unary(op, ty, x),
             UnaryOp::Sqrt => self.sqrt_f64(x),
             UnaryOp::Rsqrt => {
                 let root = self.sqrt_f64(x);
@@ -91,12 +81,31 @@ impl Code {
     }
 
     fn sqrt_f64(&mut self, x: Operand) -> Operand {
-        let inst = ptx::Unary::new(ptx::UnaryOp::Sqrt, Type::F64, ptx::Dest::Sink, x);
+        self.nearest(ptx::UnaryOp::Sqrt, Type::F64, x)
+    }
+
+    /// An operation that the machine rounds to nearest, if asked.
+    fn nearest(&mut self, op: ptx::UnaryOp, ty: Type, x: Operand) -> Operand {
+        let inst = ptx::Unary::new(op, ty, ptx::Dest::Sink, x);
         self.unary_with(ptx::Unary {
             rounding: Some(Rounding::Rn),
             ..inst
         })
         .into()
+    }
+
+    /// A change of the sign, or a rounding to an integer.
+    fn exact_unary(&mut self, op: UnaryOp, ty: Type, x: Operand) -> Operand {
+        let rounding = match op {
+            UnaryOp::Neg => return self.unary(ptx::UnaryOp::Neg, ty, x).into(),
+            UnaryOp::Abs => return self.unary(ptx::UnaryOp::Abs, ty, x).into(),
+            UnaryOp::Floor => Rounding::Rmi,
+            UnaryOp::Ceil => Rounding::Rpi,
+            UnaryOp::Rint => Rounding::Rni,
+            UnaryOp::Trunc => Rounding::Rzi,
+            _ => panic!("`{op:?}` is no operation whose result is exact"),
+        };
+        self.convert(ty, ty, Some(rounding), x).into()
     }
 
     fn divide_f64(&mut self, a: Operand, b: Operand) -> Operand {
