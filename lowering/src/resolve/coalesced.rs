@@ -7,7 +7,7 @@ use ir::entity::{Inst, Value};
 use ir::{Func, ValueDef};
 use layout::{AccessFacts, Layout};
 
-use super::remake;
+use super::rematerialize;
 use crate::analysis::access;
 use crate::analysis::axis::Axes;
 
@@ -41,7 +41,7 @@ pub(super) fn choices(func: &Func, connections: Connections) -> Vec<Choice> {
         return Vec::new();
     }
     let axes = Axes::of(func);
-    let rematerializable = remake::rematerializable(func, &Layout::Coalesced);
+    let rematerializable = rematerialize::rematerializable(func, &Layout::Coalesced);
     let connects = |value: Value| {
         connections == Connections::All
             || func.ty(value).as_tensor().is_some() && !rematerializable.contains(value)

@@ -11,8 +11,8 @@
 
 mod carry;
 mod coalesced;
-mod engine;
-mod remake;
+mod inference;
+mod rematerialize;
 mod report;
 
 #[cfg(test)]
@@ -28,8 +28,8 @@ use layout::Layout;
 
 use crate::opt::unused;
 use coalesced::{Choice, Connections};
-use engine::Engine;
-use remake::Copies;
+use inference::Inference;
+use rematerialize::Copies;
 
 /// More than the layouts of one kernel.
 const MAX_ROUNDS_PER_INST: usize = 4;
@@ -59,10 +59,10 @@ pub fn coalesced(func: &mut Func, found: &mut Diagnostics) {
 }
 
 fn resolve_choices(func: &mut Func, choices: &[Choice], found: &mut Diagnostics) {
-    resolve(func, &Layout::Coalesced, found, |func, engine| {
+    resolve(func, &Layout::Coalesced, found, |func, inference| {
         for choice in choices {
             for value in func.op(choice.inst).operands() {
-                engine.seed(value, choice.layout.clone(), choice.inst);
+                inference.seed(value, choice.layout.clone(), choice.inst);
             }
         }
     });
@@ -72,13 +72,13 @@ fn resolve_choices(func: &mut Func, choices: &[Choice], found: &mut Diagnostics)
 pub fn auto(func: &mut Func, found: &mut Diagnostics) {
     let insts = func.walk();
     if has_open(func, &Layout::Auto) {
-        resolve(func, &Layout::Auto, found, |func, engine| {
+        resolve(func, &Layout::Auto, found, |func, inference| {
             for &inst in &insts {
                 let Some(operand) = layout_set_for(func, inst) else {
                     continue;
                 };
                 if let Some(layout) = func.ty(func.result(inst)).layout() {
-                    engine.seed(operand, layout.clone(), inst);
+                    inference.seed(operand, layout.clone(), inst);
                 }
             }
         });
@@ -96,22 +96,22 @@ fn resolve(
     func: &mut Func,
     open: &Layout,
     found: &mut Diagnostics,
-    seed: impl Fn(&Func, &mut Engine<'_>),
+    seed: impl Fn(&Func, &mut Inference<'_>),
 ) {
     let mut copies = Copies::default();
     // Each round moves one use to a copy; one that moves back and forth would be a contradiction after all.
     let mut rounds_left = MAX_ROUNDS_PER_INST * func.inst_count();
     loop {
-        // The engine looks at the kernel as it was; what it finds is entered into a copy.
+        // The inference looks at the kernel as it was; what it finds is entered into a copy.
         let before = func.clone();
-        let mut engine = Engine::new(&before, open.clone());
-        seed(&before, &mut engine);
-        let Err(conflict) = engine.run() else {
-            return enter(func, &before, &engine, open, found);
+        let mut inference = Inference::new(&before, open.clone());
+        seed(&before, &mut inference);
+        let Err(conflict) = inference.run() else {
+            return enter(func, &before, &inference, open, found);
         };
-        let cut = remake::cut(&before, &engine, &conflict).filter(|_| rounds_left > 0);
+        let cut = rematerialize::cut(&before, &inference, &conflict).filter(|_| rounds_left > 0);
         let Some(cut) = cut else {
-            found.push(report::conflict(&before, &engine, &conflict, open));
+            found.push(report::conflict(&before, &inference, &conflict, open));
             return;
         };
         rounds_left -= 1;
@@ -125,17 +125,17 @@ fn resolve(
 fn enter(
     func: &mut Func,
     before: &Func,
-    engine: &Engine<'_>,
+    inference: &Inference<'_>,
     open: &Layout,
     found: &mut Diagnostics,
 ) {
-    for (value, ty) in engine.found() {
+    for (value, ty) in inference.found() {
         func.set_ty(value, ty);
     }
-    report::misfits(func, engine, found);
+    report::misfits(func, inference, found);
     // An op that cannot carry a layout on leaves what follows open; that is its mistake, not theirs.
     if !found.has_errors() {
-        report::unresolved(before, engine, open, found);
+        report::unresolved(before, inference, open, found);
     }
 }
 

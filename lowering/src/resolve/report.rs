@@ -7,12 +7,12 @@ use ir::entity::{Inst, Value};
 use ir::ops::LayoutRule;
 use layout::Layout;
 
-use super::engine::{Conflict, Engine, Entry, Origin};
+use super::inference::{Conflict, Entry, Inference, Origin};
 
 /// Two layouts that both must hold of one value: where each was decided, how it came, and the value between.
 pub(super) fn conflict(
     func: &Func,
-    engine: &Engine<'_>,
+    inference: &Inference<'_>,
     conflict: &Conflict,
     open: &Layout,
 ) -> Diagnostic {
@@ -23,14 +23,14 @@ pub(super) fn conflict(
     } = conflict;
     let (a, b) = (&first.layout, &second.layout);
     let message = format!("two layouts reach {}: {a} and {b}", described(func, *value));
-    let seeds = [first, second].map(|entry| (engine.seed_of(entry), entry));
+    let seeds = [first, second].map(|entry| (inference.seed_of(entry), entry));
     let mut d = Diagnostic::error(Code::LayoutConflict, func.value_place(*value), message)
         .labelled("it can have only one of them");
     for (seed, entry) in seeds {
         d = d.related(func.place(seed), decides(func, seed, entry));
     }
     for (seed, entry) in seeds {
-        if let Some(way) = way(func, engine, entry) {
+        if let Some(way) = way(func, inference, entry) {
             d = d.note(format!(
                 "{} comes from the `{}` through {way}",
                 entry.layout,
@@ -44,10 +44,15 @@ pub(super) fn conflict(
 }
 
 /// Values whose layout is unresolved. Of those that one layout would resolve together, the first is reported.
-pub(super) fn unresolved(func: &Func, engine: &Engine<'_>, open: &Layout, found: &mut Diagnostics) {
-    let mut groups = Groups::of(func, engine);
+pub(super) fn unresolved(
+    func: &Func,
+    inference: &Inference<'_>,
+    open: &Layout,
+    found: &mut Diagnostics,
+) {
+    let mut groups = Groups::of(func, inference);
     let mut reported = Vec::new();
-    for value in unresolved_makers(func, engine) {
+    for value in unresolved_makers(func, inference) {
         let group = groups.root(value);
         if reported.contains(&group) {
             continue;
@@ -64,7 +69,7 @@ pub(super) fn unresolved(func: &Func, engine: &Engine<'_>, open: &Layout, found:
 struct Groups(SecondaryMap<Value, PackedOption<Value>>);
 
 impl Groups {
-    fn of(func: &Func, engine: &Engine<'_>) -> Groups {
+    fn of(func: &Func, inference: &Inference<'_>) -> Groups {
         let mut groups = Groups(SecondaryMap::new());
         for inst in func.walk() {
             let op = func.op(inst);
@@ -74,7 +79,7 @@ impl Groups {
             let operands = op.operands().into_iter();
             let mut open = operands
                 .chain(func.results(inst).iter().copied())
-                .filter(|v| engine.is_open(*v) && engine.entry(*v).is_none());
+                .filter(|v| inference.is_open(*v) && inference.entry(*v).is_none());
             let Some(first) = open.next() else { continue };
             for other in open {
                 let (a, b) = (groups.root(first), groups.root(other));
@@ -113,8 +118,8 @@ fn help(open: &Layout) -> &'static str {
 }
 
 /// Unresolved values all of whose maker's operands are resolved: the rest follows from them.
-fn unresolved_makers(func: &Func, engine: &Engine<'_>) -> Vec<Value> {
-    let is_unresolved = |value: Value| engine.is_open(value) && engine.entry(value).is_none();
+fn unresolved_makers(func: &Func, inference: &Inference<'_>) -> Vec<Value> {
+    let is_unresolved = |value: Value| inference.is_open(value) && inference.entry(value).is_none();
     let mut makers = Vec::new();
     for inst in func.walk() {
         let follows = func.op(inst).operands().iter().any(|v| is_unresolved(*v));
@@ -132,7 +137,7 @@ fn unresolved_makers(func: &Func, engine: &Engine<'_>) -> Vec<Value> {
 }
 
 /// What the ops say of the layouts that were found: an expansion of what is no slice, a reshape into another place.
-pub(super) fn misfits(func: &Func, engine: &Engine<'_>, found: &mut Diagnostics) {
+pub(super) fn misfits(func: &Func, inference: &Inference<'_>, found: &mut Diagnostics) {
     for inst in func.walk() {
         let given: ir::ops::Types = func
             .results(inst)
@@ -144,7 +149,7 @@ pub(super) fn misfits(func: &Func, engine: &Engine<'_>, found: &mut Diagnostics)
             .operands()
             .into_iter()
             .chain(func.results(inst).iter().copied());
-        let decided: Vec<Value> = touched.filter(|v| engine.entry(*v).is_some()).collect();
+        let decided: Vec<Value> = touched.filter(|v| inference.entry(*v).is_some()).collect();
         if decided.is_empty() {
             continue;
         }
@@ -155,7 +160,7 @@ pub(super) fn misfits(func: &Func, engine: &Engine<'_>, found: &mut Diagnostics)
             }
             Ok(_) => continue,
         };
-        found.push(with_origins(func, engine, &decided, d));
+        found.push(with_origins(func, inference, &decided, d));
     }
 }
 
@@ -171,16 +176,16 @@ fn misfit(func: &Func, inst: Inst, gives: &str, wanted: &str) -> Diagnostic {
 /// Adds where the layouts of the values were decided.
 fn with_origins(
     func: &Func,
-    engine: &Engine<'_>,
+    inference: &Inference<'_>,
     values: &[Value],
     mut d: Diagnostic,
 ) -> Diagnostic {
     let mut reported: Vec<(Inst, &Layout)> = Vec::new();
-    for entry in values.iter().filter_map(|v| engine.entry(*v)) {
-        let seed = engine.seed_of(entry);
+    for entry in values.iter().filter_map(|v| inference.entry(*v)) {
+        let seed = inference.seed_of(entry);
         if !reported.contains(&(seed, &entry.layout)) {
             reported.push((seed, &entry.layout));
-            let text = match way(func, engine, entry) {
+            let text = match way(func, inference, entry) {
                 Some(way) => format!(
                     "{} follows from the `{}` here, through {way}",
                     entry.layout,
@@ -205,10 +210,10 @@ fn decides(func: &Func, seed: Inst, entry: &Entry) -> String {
 }
 
 /// The ops between a seed and a value, from the seed on.
-fn way(func: &Func, engine: &Engine<'_>, entry: &Entry) -> Option<String> {
+fn way(func: &Func, inference: &Inference<'_>, entry: &Entry) -> Option<String> {
     let mut names: Vec<String> = Vec::new();
-    let seed = engine.seed_of(entry);
-    for inst in engine
+    let seed = inference.seed_of(entry);
+    for inst in inference
         .way_of(entry)
         .into_iter()
         .rev()

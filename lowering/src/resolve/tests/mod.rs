@@ -1,4 +1,4 @@
-mod remake;
+mod rematerialize;
 
 use crate::test::{apply, check, check_error};
 

@@ -279,7 +279,7 @@ fn assemble(ptx: &str) {
         return;
     };
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let name = format!("tilekit-engines-{}-{number}.ptx", std::process::id());
+    let name = format!("tilekit-asynchronous-{}-{number}.ptx", std::process::id());
     let path = std::env::temp_dir().join(name);
     std::fs::write(&path, ptx).unwrap();
     let out = Command::new(ptxas)

@@ -101,8 +101,11 @@ fn an_index_outside_is_named_with_its_line_and_allocation() {
         let line = include_str!("bounds.rs")
             .lines()
             .position(|line| line.contains("ring.index(stage + 1).store"));
-        let line = format!("at lowering/tests/engines/bounds.rs:{}:", line.unwrap() + 1);
-        let allocated = "allocated at lowering/tests/engines/bounds.rs:15";
+        let line = format!(
+            "at lowering/tests/asynchronous/bounds.rs:{}:",
+            line.unwrap() + 1
+        );
+        let allocated = "allocated at lowering/tests/asynchronous/bounds.rs:15";
         check(
             &said,
             &[index, "outside 0..4", "[4, 64] of i32", allocated, &line],

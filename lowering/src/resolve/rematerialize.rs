@@ -23,7 +23,7 @@ use ir::ops::{LayoutRule, Op, Values, flow};
 use layout::Layout;
 
 use super::carry;
-use super::engine::{Conflict, Engine, Entry, Origin};
+use super::inference::{Conflict, Entry, Inference, Origin};
 
 /// One user of a value that shall have a copy of it in a layout of its own.
 pub(super) struct Cut {
@@ -36,21 +36,28 @@ pub(super) struct Cut {
 }
 
 /// Where to cut the way between the two origins of a conflict; none if no value that can be made again lies on it.
-pub(super) fn cut(func: &Func, engine: &Engine<'_>, conflict: &Conflict) -> Option<Cut> {
+pub(super) fn cut(func: &Func, inference: &Inference<'_>, conflict: &Conflict) -> Option<Cut> {
     let Conflict {
         value,
         first,
         second,
     } = conflict;
-    let rematerializable = rematerializable(func, engine.open());
-    let along =
-        |moving, staying| along_way((func, engine), &rematerializable, *value, moving, staying);
+    let rematerializable = rematerializable(func, inference.open());
+    let along = |moving, staying| {
+        along_way(
+            (func, inference),
+            &rematerializable,
+            *value,
+            moving,
+            staying,
+        )
+    };
     along(second, &first.layout).or_else(|| along(first, &second.layout))
 }
 
 /// Follows the path along which `moving` reached `value`, as if `value` had the layout `staying`.
 fn along_way(
-    (func, engine): (&Func, &Engine<'_>),
+    (func, inference): (&Func, &Inference<'_>),
     rematerializable: &EntitySet<Value>,
     value: Value,
     moving: &Entry,
@@ -74,7 +81,7 @@ fn along_way(
         }
         let from = from?;
         // What decides for its operands decides for their copies too.
-        if engine.is_seed(user) {
+        if inference.is_seed(user) {
             return None;
         }
         let carried = carry::along(func, user, at, &layout);
@@ -82,7 +89,7 @@ fn along_way(
         if uses(from) && rematerializable.contains(from) {
             return Some(cut_at(from, layout, Some(at)));
         }
-        entry = engine.entry(from)?.clone();
+        entry = inference.entry(from)?.clone();
         at = from;
     }
     None

@@ -44,7 +44,7 @@ pub(super) struct Conflict {
 /// A value is not changed more often than this by the origin that it had; past that it only settles downwards.
 const MAX_REPLACEMENTS: u8 = 64;
 
-pub(super) struct Engine<'f> {
+pub(super) struct Inference<'f> {
     func: &'f Func,
     uses: Uses,
     /// Which layouts are to be found.
@@ -58,10 +58,10 @@ pub(super) struct Engine<'f> {
     conflict: Option<Conflict>,
 }
 
-impl<'f> Engine<'f> {
+impl<'f> Inference<'f> {
     /// Finds the layout of values whose layout is `open`.
     pub(super) fn new(func: &'f Func, open: Layout) -> Self {
-        Engine {
+        Inference {
             func,
             uses: Uses::of(func),
             open,

@@ -1,4 +1,4 @@
-//! What the asynchronous machinery of Hopper does, executed by the emulator, which checks proxies, phases and races, and
+//! Asynchronous copies, products and barriers of Hopper, executed by the emulator, which checks proxies, phases and races, and
 //! accepted by ptxas where there is one.
 
 #![allow(
