@@ -17,6 +17,7 @@ mod launch;
 mod limits;
 mod options;
 mod pipeline;
+mod tensor_element;
 #[cfg(test)]
 mod test;
 #[cfg(test)]
@@ -26,3 +27,4 @@ pub use compile::{Compiled, compile};
 pub use launch::{LaunchInfo, ParamInfo};
 pub use options::Options;
 pub use pipeline::{Lowered, PIPELINE, Pass, PassTime, StopAt, run_to};
+pub use tensor_element::tensor_element;

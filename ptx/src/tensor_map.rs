@@ -59,6 +59,25 @@ impl TensorElement {
         }
     }
 
+    /// Its number as a field of a map (PTX ISA, `tensormap.replace`, `.elemtype`).
+    pub const fn field(self) -> u8 {
+        match self {
+            Self::U8 => 0,
+            Self::U16 => 1,
+            Self::U32 => 2,
+            Self::S32 => 3,
+            Self::U64 => 4,
+            Self::S64 => 5,
+            Self::F16 => 6,
+            Self::F32 => 7,
+            Self::F32Ftz => 8,
+            Self::F64 => 9,
+            Self::Bf16 => 10,
+            Self::Tf32 => 11,
+            Self::Tf32Ftz => 12,
+        }
+    }
+
     /// Is it a floating-point type?
     pub const fn is_float(self) -> bool {
         !matches!(

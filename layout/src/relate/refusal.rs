@@ -1,11 +1,13 @@
 //! What is said of a relation that a layout does not have.
 
+use std::fmt;
+
 use crate::{Dims, Layout, LayoutError};
 
 /// The error that `operation` is not possible on `layout`.
 pub(super) fn no_relation(
     operation: &'static str,
-    layout: &Layout,
+    layout: &impl fmt::Display,
     why: impl Into<String>,
 ) -> LayoutError {
     LayoutError::NoRelation {

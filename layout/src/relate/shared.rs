@@ -1,20 +1,9 @@
 //! Views of shared memory: the layout of a view so that no data moves.
 
+use super::refusal::no_relation;
 use crate::linear::cut::{is_cut, same_but_ones};
 use crate::local::{Places, Storage};
 use crate::{Axis, Dims, LayoutError, LinearLayout, Padded, SharedLayout, SharedLinear, Unpadded};
-
-fn impossible(
-    operation: &'static str,
-    layout: &SharedLayout,
-    why: impl Into<String>,
-) -> LayoutError {
-    LayoutError::NoRelation {
-        operation,
-        layout: layout.to_string(),
-        why: why.into(),
-    }
-}
 
 /// The dimensions of `alloc_shape` that the layout covers: all but a leading one that counts buffers.
 pub fn covered<'s>(layout: &SharedLayout, alloc_shape: &'s [u32]) -> &'s [u32] {
@@ -40,7 +29,7 @@ pub fn buffer_size(
     let elements = Dims::from(covered).product();
     let too_large = || {
         let why = format!("{elements} elements do not fit any shared memory");
-        impossible("allocate", layout, why)
+        no_relation("allocate", layout, why)
     };
     if elements > MAX_ELEMENTS * u64::from(layout.ctas()) {
         return Err(too_large());
@@ -107,7 +96,7 @@ pub fn shared_bytes(
         1
     };
     one.checked_mul(buffers).ok_or_else(|| {
-        impossible(
+        no_relation(
             "allocate",
             layout,
             format!("{buffers} buffers of {one} bytes do not fit any shared memory"),
@@ -125,7 +114,7 @@ pub fn index_shared(
     }
     let map = layout.linear(alloc_shape)?;
     if !alloc_shape[0].is_power_of_two() && !Places::new(layout, alloc_shape)?.is_outermost(0) {
-        return Err(impossible(
+        return Err(no_relation(
             "index",
             layout,
             format!(
@@ -140,7 +129,7 @@ pub fn index_shared(
         .into_iter()
         .any(|b| b[0] != 0 && b[1..].iter().any(|&c| c != 0));
     if mixes {
-        return Err(impossible(
+        return Err(no_relation(
             "index",
             layout,
             "its swizzle mixes the first dimension into the others; allocate it with one dimension more than the layout has",
@@ -151,7 +140,7 @@ pub fn index_shared(
         .basis_coords(Axis::Offset)
         .is_sorted_by_key(|b| b[0] != 0);
     if matches!(layout, SharedLayout::Padded(_)) && !is_behind {
-        return Err(impossible(
+        return Err(no_relation(
             "index",
             layout,
             "its first dimension does not lie behind all others; allocate it with one dimension more than the layout has",
@@ -188,7 +177,7 @@ pub fn permute_shared(
 ) -> Result<SharedLayout, LayoutError> {
     let order: Dims = if alloc_shape.len() > layout.rank() {
         if order.first() != Some(&0) {
-            return Err(impossible(
+            return Err(no_relation(
                 "permute",
                 layout,
                 "the dimension that counts buffers stays in front",
@@ -239,7 +228,7 @@ pub fn reshape_shared(
     to: &[u32],
 ) -> Result<(SharedLayout, Dims), LayoutError> {
     if alloc_shape.len() > layout.rank() {
-        return Err(impossible(
+        return Err(no_relation(
             "reshape",
             layout,
             "index the dimension that counts buffers away first",
@@ -308,7 +297,7 @@ fn reshape_cut(
         let why = format!(
             "of {shape}, which {to} is to be, a dimension is no power of two: then only dimensions of 1 come and go"
         );
-        return Err(impossible("reshape", layout, why));
+        return Err(no_relation("reshape", layout, why));
     };
     let map = layout.linear(alloc_shape)?.with_dims(&dims);
     let alloc_to = dims.iter().map(|dim| dim.map_or(1, |dim| alloc_shape[dim]));

@@ -2,20 +2,21 @@
 //! visible to TMA, which reads the map through the tensormap proxy.
 
 use ir::TensorMapType;
-use ir::elem::{DType, Elem};
+use ir::elem::Elem;
 use ir::entity::{Inst, Value};
 use ir::ops::arith::BinaryOp;
 use ir::ops::tensor_map::MakeTensorMap;
 use layout::SharedLayout;
 use ptx::{
     Addr, FenceProxyTensormap, FenceSem, Operand, Predicate, ProxySpace, Reg, Scope, Space,
-    TensormapField, TensormapReplace, Type, VecWidth,
+    TensorElement, TensormapField, TensormapReplace, Type, VecWidth,
 };
 use target::TENSOR_MAP_BYTES;
 
 use super::element::{Element, MAP};
 use super::vector::plain_store;
 use super::{Emitted, Emitter, Lower};
+use crate::tensor_element;
 
 impl Lower for MakeTensorMap {
     fn lower(&self, inst: Inst, cx: &mut Emitter<'_>) -> Emitted {
@@ -95,12 +96,12 @@ impl Maker<'_, '_> {
             panic!("the verifier admits only layouts that TMA writes");
         };
         let element = if op.rounds_to_tf32 {
-            TF32
+            TensorElement::Tf32
         } else {
-            element_type(m.elem)
+            tensor_element(m.elem.data().expect("a tensor holds data"))
         };
         let modes = [
-            (TensormapField::ElementType, element),
+            (TensormapField::ElementType, element.field().into()),
             (TensormapField::Interleave, 0),
             (TensormapField::Swizzle, swizzle_mode(layout.swizzle_bytes)),
             (TensormapField::Fill, op.fills_with_nan.into()),
@@ -140,34 +141,6 @@ impl Maker<'_, '_> {
             ..FenceProxyTensormap::new(FenceSem::Acquire, Scope::Gpu)
         };
         self.cx.code.push(acquire);
-    }
-}
-
-/// The instruction's number of f32 that is rounded to tf32 (PTX ISA, `tensormap.replace`).
-const TF32: i64 = 11;
-
-/// The instruction's number of an element type. A type that TMA does not have is the unsigned integer of the
-/// same width.
-fn element_type(elem: Elem) -> i64 {
-    let dtype = elem.data().expect("a tensor holds data");
-    match dtype {
-        DType::I1
-        | DType::I8
-        | DType::U8
-        | DType::E4m3
-        | DType::E5m2
-        | DType::E4m3b15
-        | DType::E2m1
-        | DType::E8m0 => 0,
-        DType::I16 | DType::U16 => 1,
-        DType::U32 => 2,
-        DType::I32 => 3,
-        DType::U64 => 4,
-        DType::I64 => 5,
-        DType::F16 => 6,
-        DType::F32 => 7,
-        DType::F64 => 9,
-        DType::Bf16 => 10,
     }
 }
 
