@@ -1,4 +1,4 @@
-//! The command line, as types: what can be written, and what `--help` says.
+//! The command line as types, whose documentation is the text of `--help`.
 
 mod options;
 mod value;
@@ -34,7 +34,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Name every kernel and variant of the package
+    /// List every kernel and variant of the package
     List(Selection),
     /// Trace and lower every variant and report diagnostics; needs neither GPU nor ptxas
     Check(Selection),
@@ -44,17 +44,17 @@ pub(crate) enum Command {
     Run(RunInOrder),
     /// Check every variant and run every case, as `cargo test --test tilekit` does, on any device
     Test(Test),
-    /// Break the synchronization of kernels, one instruction at a time, and say which mutants no case reports on the emulator
+    /// Mutation testing: remove or change one synchronization instruction at a time, and report the mutants that no case on the emulator detects
     Mutate(Mutate),
     /// Time the launches of every case: median, fastest, bytes and operations per second
     Bench(Bench),
-    /// Compare facts, IR and PTX with what was accepted before
+    /// Compare facts, IR and PTX with the accepted snapshots
     Snapshot(Snapshot),
     /// Show one kernel at one stage, with the cost of its accesses and conversions
     Inspect(Inspect),
     /// Draw a layout: which thread owns each element of a tensor, or its offset in shared memory
     Layout(Layout),
-    /// Report what of this machine and package is ready, and how to fix the rest
+    /// Check GPU, driver, ptxas and package, and say how to fix what is missing
     Doctor,
     /// Explain an error code, such as TK0001; without a code, list them
     Explain(Explain),

@@ -14,7 +14,7 @@ use protocol::MessageFormat;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Package")]
 pub(crate) struct CargoOptions {
-    /// The package whose kernels are meant [default: that of the current folder]
+    /// The package with the kernels [default: that of the current folder]
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) package: Option<String>,
     /// Path to its Cargo.toml
@@ -40,7 +40,7 @@ pub(crate) struct CargoOptions {
     /// The same as `--profile release`
     #[arg(short, long, global = true)]
     pub(crate) release: bool,
-    /// Folder for everything that is built
+    /// Folder of build outputs
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) target_dir: Option<PathBuf>,
     /// Refuse to change Cargo.lock
@@ -58,7 +58,7 @@ pub(crate) struct OutputOptions {
     /// Print results and errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more of what is done
+    /// Print more progress
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     /// When to colour [default: as cargo, else auto]
@@ -87,7 +87,7 @@ pub(crate) enum Format {
 }
 
 impl OutputOptions {
-    /// Those that say in which form a mistake in the rest of the command line is reported.
+    /// Options that determine how errors in the rest of the command line are reported.
     pub(crate) fn of_wrong_line(arguments: impl Iterator<Item = OsString>) -> OutputOptions {
         let arguments: Vec<String> = arguments
             .map(|argument| argument.to_string_lossy().into_owned())

@@ -55,7 +55,7 @@ pub(super) fn sustained_seconds(text: &str) -> Result<Duration, String> {
     let is_sensible = (0.001..=60.0).contains(&seconds);
     is_sensible
         .then(|| Duration::from_secs_f64(seconds))
-        .ok_or_else(|| "from 0.001 to 60 seconds make sense".to_string())
+        .ok_or_else(|| "write 0.001 to 60 seconds".to_string())
 }
 
 #[cfg(test)]

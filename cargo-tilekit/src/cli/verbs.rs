@@ -38,13 +38,13 @@ pub(crate) struct Build {
         default_value = "ir,ptx"
     )]
     pub(crate) emit: Vec<Emit>,
-    /// Say how long tracing, each pass, emission, printing and ptxas take
+    /// Print the time of tracing, of each pass, of emission, printing and ptxas
     #[arg(long)]
     pub(crate) timings: bool,
-    /// From now on use this PTX for the kernel whose entry it defines; `none` undoes it
+    /// Use this PTX from now on for the kernel whose entry it defines; `none` undoes it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from_ir", "reset"])]
     pub(crate) from_ptx: Option<PathBuf>,
-    /// From now on use this tile IR for the kernel that it names; `none` undoes it
+    /// Use this tile IR from now on for the kernel that it names; `none` undoes it
     #[arg(long, value_name = "FILE", conflicts_with = "reset")]
     pub(crate) from_ir: Option<PathBuf>,
     /// Use the compiled kernels again instead of those given by --from-ptx and --from-ir
@@ -81,7 +81,7 @@ pub(crate) struct Run {
 pub(crate) struct RunInOrder {
     #[command(flatten)]
     pub(crate) run: Run,
-    /// Run on the emulator in this order of warps and asynchronous work; 0 is the plain one [default: 0]
+    /// Run on the emulator under the schedule of this seed; 0 is round robin [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
@@ -93,7 +93,7 @@ pub(crate) struct RunInOrder {
 pub(crate) struct Test {
     #[command(flatten)]
     pub(crate) run: Run,
-    /// Run every case on the emulator in so many orders of warps and asynchronous work: seeds from 0 [default: 1]
+    /// Run every case on the emulator under this many schedules: seeds from 0 [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
     /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
@@ -111,10 +111,10 @@ pub(crate) struct Mutate {
     /// Kinds of mutation, separated by commas, such as bar.sync [default: all]
     #[arg(long, value_delimiter = ',', value_name = "KIND")]
     pub(crate) kinds: Vec<String>,
-    /// Orders of warps and asynchronous work that a mutant runs in until it is reported: seeds from 0
+    /// Schedules under which a mutant runs until it is reported: seeds from 0
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
-    /// Run all mutants, also those whose results an earlier run of the same build has recorded
+    /// Run all mutants again, also those with results recorded for this build
     #[arg(long)]
     pub(crate) fresh: bool,
 }
@@ -123,14 +123,14 @@ pub(crate) struct Mutate {
 pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) run: Run,
-    /// Single launches of each run, of which the median counts; back to back, 8 slices are timed at the most
+    /// Single launches per run, whose median is reported; back to back, at most 8 slices are timed
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) samples: u32,
-    /// Seconds that the kernel and each peer then run on without a rest, where power sets the clock: 1.5, say [default:
+    /// Seconds of a sustained run of the kernel and each peer, at the clock that power allows, such as 1.5 [default:
     /// none]
     #[arg(long, value_name = "SECONDS", value_parser = value::sustained_seconds)]
     pub(crate) sustained: Option<Duration>,
-    /// Use the same tensors in every launch, so that they may be in L2
+    /// Use the same tensors in every launch, which then may hit in L2
     #[arg(long)]
     pub(crate) hot: bool,
     /// Append the figures to a file, a JSON object a line
@@ -142,10 +142,10 @@ pub(crate) struct Bench {
 pub(crate) struct Snapshot {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Fail if anything differs or is stale: show the facts that changed, then the lines (the default)
+    /// Fail if a snapshot differs or is stale, and show changed facts, then changed lines (the default)
     #[arg(long, conflicts_with_all = ["accept", "review"])]
     pub(crate) check: bool,
-    /// Write what differs, and remove what is stale
+    /// Write the snapshots that differ, and remove stale ones
     #[arg(long, conflicts_with = "review")]
     pub(crate) accept: bool,
     /// Show each difference and ask; in CI (environment variable CI) the same as --check
@@ -170,7 +170,7 @@ pub(crate) struct Inspect {
 pub(crate) enum StageName {
     /// Tile IR as traced
     Built,
-    /// Tile IR with every layout concrete
+    /// Tile IR with every layout resolved
     Resolved,
     /// Tile IR with shared memory and barriers planned
     Allocated,
@@ -186,7 +186,7 @@ pub(crate) struct Layout {
     /// are named, and drawn with --value
     #[arg(value_name = "LAYOUT|KERNEL")]
     pub(crate) target: String,
-    /// Extents of the tensor, such as 32x64
+    /// Shape of the tensor, such as 32x64
     #[arg(long, conflicts_with = "value")]
     pub(crate) shape: Option<TensorShape>,
     /// The tensor, shared tile or tensor map of the kernel to draw
@@ -195,7 +195,7 @@ pub(crate) struct Layout {
     /// What to draw
     #[arg(long, default_value = "tensor")]
     pub(crate) view: LayoutView,
-    /// Bits of an element, which decide its bank [default: the kernel's or the layout's, else 32]
+    /// Bits per element, which determine its bank [default: the kernel's or the layout's, else 32]
     #[arg(long, value_parser = value::element_bits)]
     pub(crate) bits: Option<u32>,
     /// Write an SVG file instead
@@ -206,11 +206,11 @@ pub(crate) struct Layout {
 /// `--view`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LayoutView {
-    /// The tensor; cells say who holds the element, or at which offset it is
+    /// The tensor; cells show the owner of the element, or its offset
     Tensor,
-    /// Threads by registers, or lines of shared memory; cells say which element is there
+    /// Threads by registers, or lines of shared memory; cells show the element
     Hardware,
-    /// The tensor; cells say in which bank of shared memory the element is
+    /// The tensor; cells show the bank of shared memory of the element
     Banks,
 }
 
@@ -227,7 +227,7 @@ pub(crate) struct New {
     /// Name of the package [default: the last part of the folder]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Where the crate `tilekit` is: the folder `runtime` of a checkout
+    /// Path of the crate `tilekit`: the folder `runtime` of a checkout
     #[arg(long, value_name = "PATH")]
     pub(crate) tilekit: Option<PathBuf>,
 }

@@ -8,17 +8,17 @@ use syn::{Block, Expr, Label, Lifetime, Stmt, parse_quote};
 use super::flow::Flow;
 use super::uses::Uses;
 
-/// The functions, loops and arms around, innermost last.
+/// The enclosing functions, loops and arms, innermost last.
 #[derive(Default)]
 pub(super) struct Exits(pub(super) Vec<Exit>);
 
 pub(super) struct Exit {
-    /// Holds how many regions were open where this was entered.
+    /// The variable that holds the number of open regions at entry.
     depth: Ident,
     pub(super) kind: Kind,
-    /// Does anything compare with the depth?
+    /// Is the depth compared with?
     is_used: bool,
-    /// What is known where its `break`s meet.
+    /// The dataflow state where its `break`s join.
     pub(super) breaks: Option<Flow>,
 }
 
@@ -29,16 +29,16 @@ pub(super) enum Kind {
     Loop(Loop),
     Block(Option<Lifetime>),
     Arm(Arm),
-    /// What only the host can leave: the test of a `while`.
+    /// A scope that only host exits can leave: the condition of a `while`.
     Test,
 }
 
-/// A function that is left early somewhere.
+/// A function with early exits.
 #[derive(Clone)]
 pub(super) struct Scope {
     pub(super) state: Ident,
     pub(super) label: Lifetime,
-    /// What it changes that is not its own.
+    /// The variables that it changes and does not own.
     pub(super) lent: Vec<Lent>,
     /// How many scopes are around its body.
     pub(super) scopes: usize,
@@ -68,7 +68,7 @@ impl Lent {
 }
 
 impl Scope {
-    /// The closure that hands on what the function changes, where the kernel leaves it.
+    /// The closure that passes on the variables that the function changes, at a runtime exit.
     pub(super) fn reach(&self, is_hidden: &dyn Fn(&str) -> bool) -> Tokens {
         let lent = self.lent.iter().filter(|lent| !is_hidden(&lent.name()));
         let add = lent.map(|lent| {
@@ -87,7 +87,7 @@ impl Scope {
         quote!(|__carrier: &mut ::tilekit::rt::Carrier<'_>| { let _ = &__carrier; #(#add)* })
     }
 
-    /// The body with all ways out of it, for a function that gives `output`.
+    /// The body with all its exits, for a function that returns `output`.
     pub(super) fn around(&self, body: &Tokens, output: &Tokens) -> Tokens {
         let Scope { state, label, .. } = self;
         let (value, reach) = (
@@ -111,11 +111,11 @@ pub(super) struct Loop {
     pub(super) uses: Uses,
     /// How many scopes are around its body.
     pub(super) scopes: usize,
-    /// Is it left anywhere?
+    /// Has it exits?
     pub(super) has_exits: bool,
     /// Do its `break`s give a value? Then they go to what is around it.
     pub(super) has_value: bool,
-    /// The outermost of those beyond it that an exit in it goes to.
+    /// The outermost scope beyond it that an exit in it targets.
     pub(super) goes_to: Option<usize>,
 }
 
@@ -123,9 +123,9 @@ pub(super) struct Loop {
 pub(super) struct Left {
     /// Something compares with its depth.
     pub(super) is_used: bool,
-    /// What is known where its `break`s meet.
+    /// The dataflow state where its `break`s join.
     pub(super) breaks: Option<Flow>,
-    /// The outermost of those that an exit in it goes to.
+    /// The outermost scope that an exit in it targets.
     pub(super) goes_to: Option<usize>,
 }
 
@@ -135,7 +135,7 @@ pub(super) struct Arm {
     /// Goes to its end.
     pub(super) jump: Tokens,
     pub(super) uses: Uses,
-    /// The outermost of those that an exit in it goes to.
+    /// The outermost scope that an exit in it targets.
     pub(super) goes_to: Option<usize>,
 }
 
@@ -226,7 +226,7 @@ impl Exits {
         self.find(|kind| matches!(kind, Kind::Function(_)))
     }
 
-    /// Where a `break` or `continue` goes.
+    /// The target of a `break` or `continue`.
     pub(super) fn target(&self, label: Option<&Lifetime>) -> Option<usize> {
         let is_it = |name: &Option<Lifetime>| match (name, label) {
             (Some(name), Some(label)) => name.ident == label.ident,
@@ -251,7 +251,7 @@ impl Exits {
         self.0[target].depth.clone()
     }
 
-    /// Can the kernel take the way from here to there? The labels of arms in which a macro may hold a `break` are left out.
+    /// Can a runtime exit go from here to there? Arms in which a macro may contain a `break` have no label.
     pub(super) fn is_open(&self, target: usize) -> bool {
         let between = &self.0[target + 1..];
         let is_barred = |exit: &Exit| match &exit.kind {
@@ -290,12 +290,12 @@ impl Exits {
     }
 }
 
-/// Takes down how many regions are open.
+/// Records the number of open regions.
 pub(super) fn record(depth: &Ident) -> Stmt {
     parse_quote!(let #depth = ::tilekit::rt::depth();)
 }
 
-/// Does the code leave the function, or a loop?
+/// Does the code leave the function or a loop?
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) returns: bool,

@@ -112,7 +112,7 @@ fn an_element_never_written_is_called_so() {
     assert!(
         wrong
             .to_string()
-            .contains("out[1]: never written, wanted 2"),
+            .contains("out[1]: never written, expected 2"),
         "{wrong}"
     );
     let poison = i32::from_ne_bytes([0xa5; 4]);
@@ -155,7 +155,7 @@ fn a_reference_of_two_dimensions_gets_two_indices() {
     let wrong = compare("out", &Shape::from([3, 2]), &got, want, Tolerance::Exactly).unwrap_err();
     assert_eq!(wrong.examples[0].index, [1, 0]);
     assert!(
-        wrong.to_string().contains("out[1, 0]: 2, wanted 3"),
+        wrong.to_string().contains("out[1, 0]: 2, expected 3"),
         "{wrong}"
     );
 }

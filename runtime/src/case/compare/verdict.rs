@@ -79,7 +79,7 @@ impl fmt::Display for Mismatch {
         let total: usize = self.shape.iter().product();
         write!(
             f,
-            "`{}` is wrong: wanted {}, is {}; {} of {total} elements differ too much",
+            "`{}` is wrong: expected {}, found {}; {} of {total} elements differ too much",
             self.output,
             self.tolerance,
             self.tolerance.value(self.error),
@@ -99,7 +99,7 @@ impl fmt::Display for Mismatch {
             let got = if *untouched { "never written" } else { got };
             write!(
                 f,
-                "\n  {}[{}]: {got}, wanted {want}",
+                "\n  {}[{}]: {got}, expected {want}",
                 self.output,
                 index.join(", ")
             )?;
