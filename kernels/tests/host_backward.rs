@@ -102,7 +102,7 @@ fn check(
     let attention = Attention::new(&device);
     let depth = problem.depth;
     let len = |side: usize| problem.tokens(side).iter().product::<usize>() * depth;
-    let host = [0, 1, 1, 0].map(|side| len(side));
+    let host = [0, 1, 1, 0].map(len);
     let host = [0, 1, 2, 3].map(|at| numbers(host[at], at as u64));
     let [q, k, v, dout] = [0, 1, 2, 3].map(|at| Buffer::from_slice(&device, &host[at]).unwrap());
     let shape = |side: usize| {

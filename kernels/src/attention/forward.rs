@@ -7,11 +7,9 @@ use super::mainloop::{ROWS, Shape, attend, swizzle};
 use super::tiles::Tiles;
 
 /// Registers of a consumer thread, and of a producer thread, for so many consumer warpgroups.
-fn registers(groups: usize, depth: usize) -> [u32; 2] {
-    match (groups, depth) {
-        (3, _) => [160, 32],
-        // With 24 the producer spills.
-        (_, 256) => [240, 24],
+fn registers(groups: usize) -> [u32; 2] {
+    match groups {
+        3 => [160, 32],
         _ => [240, 24],
     }
 }
@@ -73,7 +71,7 @@ pub fn forward<
         keys: KEYS,
         turns: TURNS,
         is_lazy: CAUSAL && D == 64,
-        registers: registers(GROUPS, D),
+        registers: registers(GROUPS),
     };
     attend::<T, Dense<T>, GROUPS>(problem, shape, counter);
 }

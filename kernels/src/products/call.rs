@@ -53,8 +53,11 @@ pub struct Products {
     device: Device,
     compiler: Compiler,
     kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
-    workspaces: Mutex<HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>>,
+    workspaces: Mutex<Workspaces>,
 }
+
+/// Workspaces by element type, stream and role.
+type Workspaces = HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>;
 
 /// A kernel of an element type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

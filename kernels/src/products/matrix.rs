@@ -95,11 +95,7 @@ impl Matrix {
 
     /// The dimension along which elements follow each other, rows (1) where both or none do.
     pub(super) fn along(&self) -> usize {
-        if self.strides[0] == 1 && self.strides[1] != 1 {
-            0
-        } else {
-            1
-        }
+        usize::from(self.strides[0] != 1 || self.strides[1] == 1)
     }
 
     /// The same with a stride of 1 along rows and a pitch that a tensor map takes, if it lies so.

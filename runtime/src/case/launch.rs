@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::bed::{Bed, Mode};
-use super::beginning::Beginning;
+use super::beginning::{Beginning, HostPart};
 use super::bench::BenchOptions;
 use super::chain::Link;
 use super::prepare::{Pack, prepare};
@@ -101,7 +101,7 @@ impl Case {
 fn run_once(
     launch: &PreparedLaunch,
     (stream, bed): (&Stream, &Bed),
-    host: Option<&dyn Fn(&Stream) -> Result<()>>,
+    host: Option<&HostPart<'_>>,
 ) -> Result<Duration> {
     let name = launch.entry().shape().name.as_str();
     let is_on_gpu = bed.device.is_cuda();

@@ -78,7 +78,7 @@ impl HostMemory {
         let mut at = self.inside(offset, target.len());
         let mut rest = &mut *target;
         while !rest.is_empty() {
-            let is_word = at.is_aligned_to_word() && rest.len() >= size_of::<u64>();
+            let is_word = is_aligned_to_word(at) && rest.len() >= size_of::<u64>();
             let (piece, others) = rest.split_at_mut(if is_word { 8 } else { 1 });
             if is_word {
                 // SAFETY: eight aligned bytes inside of the allocation, accessed by atomics alone.
@@ -104,7 +104,7 @@ impl HostMemory {
         let mut rest = source;
         while let Some((&first, others)) = rest.split_first() {
             match rest.split_first_chunk::<8>() {
-                Some((word, others)) if at.is_aligned_to_word() => {
+                Some((word, others)) if is_aligned_to_word(at) => {
                     let word = u64::from_ne_bytes(*word);
                     // SAFETY: eight aligned bytes inside of the allocation, accessed by atomics alone.
                     unsafe { AtomicU64::from_ptr(at.cast()) }.store(word, Ordering::Relaxed);
@@ -135,6 +135,10 @@ impl HostMemory {
         self.word(offset).store(value, Ordering::Release);
     }
 
+    #[allow(
+        clippy::cast_ptr_alignment,
+        reason = "the alignment is asserted before the pointer is used"
+    )]
     fn word(&self, offset: usize) -> &AtomicU32 {
         let at = self.inside(offset, 4).cast::<u32>();
         assert!(at.is_aligned(), "a flag lies at a multiple of four bytes");
@@ -150,14 +154,8 @@ impl HostMemory {
 }
 
 /// Whether a pointer is one to a word of eight bytes.
-trait WordAligned {
-    fn is_aligned_to_word(self) -> bool;
-}
-
-impl WordAligned for *mut u8 {
-    fn is_aligned_to_word(self) -> bool {
-        self.cast::<u64>().is_aligned()
-    }
+fn is_aligned_to_word(pointer: *mut u8) -> bool {
+    pointer.addr().is_multiple_of(size_of::<u64>())
 }
 
 impl Drop for HostMemory {

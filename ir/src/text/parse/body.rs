@@ -42,21 +42,19 @@ impl Parser<'_> {
     }
 
     fn lookup(&mut self, name: &str) -> Parsed<Value> {
-        match self.scopes.iter().rev().find_map(|s| s.get(name)) {
-            Some(value) => Ok(*value),
-            None => {
-                let known = self
-                    .scopes
-                    .iter()
-                    .flat_map(|s| s.keys())
-                    .map(String::as_str);
-                let help = nearest(name, known, "%").unwrap_or_else(|| {
-                    "a value is defined before it is used, in this region or one around it".into()
-                });
-                let message = format!("`%{name}` is not defined here");
-                self.error_with_help(self.at.saturating_sub(1), message, help)
-            }
+        if let Some(value) = self.scopes.iter().rev().find_map(|s| s.get(name)) {
+            return Ok(*value);
         }
+        let known = self
+            .scopes
+            .iter()
+            .flat_map(|s| s.keys())
+            .map(String::as_str);
+        let help = nearest(name, known, "%").unwrap_or_else(|| {
+            "a value is defined before it is used, in this region or one around it".into()
+        });
+        let message = format!("`%{name}` is not defined here");
+        self.error_with_help(self.at.saturating_sub(1), message, help)
     }
 
     pub(super) fn block(&mut self, region: Region) -> Parsed<()> {

@@ -157,16 +157,15 @@ impl Parser<'_> {
     /// `#name`
     fn layout_name(&mut self) -> Parsed<AnyLayout> {
         match self.next() {
-            Token::Alias(name) => match self.layouts.get(&name) {
-                Some(layout) => Ok(layout.clone()),
-                None => {
-                    let known = self.layouts.keys().map(String::as_str);
-                    let help =
-                        nearest(&name, known, "#").unwrap_or_else(|| Form::Layout.to_string());
-                    let message = format!("no layout is called `#{name}`");
-                    self.error_with_help(self.at.saturating_sub(1), message, help)
+            Token::Alias(name) => {
+                if let Some(layout) = self.layouts.get(&name) {
+                    return Ok(layout.clone());
                 }
-            },
+                let known = self.layouts.keys().map(String::as_str);
+                let help = nearest(&name, known, "#").unwrap_or_else(|| Form::Layout.to_string());
+                let message = format!("no layout is called `#{name}`");
+                self.error_with_help(self.at.saturating_sub(1), message, help)
+            }
             other => self.error_before(format!("expected a layout, found {other}")),
         }
     }
