@@ -182,7 +182,7 @@ mod tests {
     fn splits_fill_the_device_and_no_more() {
         // Of 132 CTAs at a time.
         let splits = |tiles, blocks| splits_of(tiles, 132, blocks, 256);
-        assert_eq!(splits(8, 1024), 14, "112 of 132 work");
+        assert_eq!(splits(8, 1024), 15, "120 of 132 work");
         assert_eq!(splits(8, 16), 4, "4 blocks a split");
         assert_eq!(splits(8, 1), 1);
         assert_eq!(splits(132, 1024), 1);
