@@ -133,7 +133,7 @@ def main():
                 print(f"{name:22s} {c.name:8s} single {one:8.1f} us {flops / one / 1e6:6.1f} TF  back to back {many:8.1f} us {flops / many / 1e6:6.1f} TF  over {held[0].name}: {beside}", flush=True)
                 if options.json:
                     with options.json.open("a") as out:
-                        out.write(json.dumps({"case": name, "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")
+                        out.write(json.dumps({"case": f"backward {name}", "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")
             del held
             torch.cuda.empty_cache()
 

@@ -154,7 +154,7 @@ fn a_launch_that_overlaps_another_waits_before_it_touches_the_same() {
                     "{text}"
                 );
                 assert!(
-                    text.contains("the launch before") && fault.help.is_some(),
+                    text.contains("the previous launch") && fault.help.is_some(),
                     "{text}"
                 );
             }

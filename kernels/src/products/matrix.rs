@@ -121,6 +121,9 @@ impl Matrix {
 
     /// Whether no two elements share a place.
     pub(super) fn is_apart(&self) -> bool {
+        if self.is_empty() {
+            return true;
+        }
         let [rows, columns] = self.shape;
         let [row, column] = self.strides;
         let holds = |outer: (usize, usize), inner: (usize, usize)| {
