@@ -51,6 +51,7 @@ decodes! {
         acquires: true,
         releases: true,
     });
+    FenceMbarrierInit: |d, _| d.simple(Op::FenceMbarrierInit);
     GridDepControl: |d, i| d.simple(match i.op {
         GridDepOp::Wait => Op::LaunchWait,
         GridDepOp::LaunchDependents => Op::Nothing,
@@ -87,5 +88,5 @@ macro_rules! no_effect {
 }
 
 no_effect! {
-    FenceProxyAlias, FenceMbarrierInit, Prefetch, Discard, ApplyPriority
+    FenceProxyAlias, Prefetch, Discard, ApplyPriority
 }

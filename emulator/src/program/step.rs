@@ -123,6 +123,8 @@ pub(crate) enum Op {
         shared: bool,
         global: bool,
     },
+    /// `fence.mbarrier_init.release.cluster`
+    FenceMbarrierInit,
     /// A memory fence.
     Fence {
         scope: ptx::Scope,

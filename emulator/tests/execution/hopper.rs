@@ -12,7 +12,7 @@ fn with_mbarrier(count: u32, body: &str) -> String {
         mov.u32 %r2, bar;
         mov.u32 %r3, tile;
         setp.eq.u32 %p1, %r1, 0;
-        @%p1 mbarrier.init.shared::cta.b64 [%r2], {count};
+        @%p1 mbarrier.init.shared::cta.b64 [%r2], {count}; @%p1 fence.mbarrier_init.release.cluster;
         bar.sync 0;
         {body}"
     )
@@ -109,7 +109,7 @@ fn a_wait_for_a_phase_that_cannot_complete_is_a_deadlock() {
             FaultKind::Deadlock,
             "deadlock: every thread that has not exited waits for something that cannot happen
   kernel k, CTA (0,0,0), warp 0
-  PTX line 24: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+  PTX line 25: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
   warp 0 waits here for phase 0 of the mbarrier at 0x400: 1 of 2 arrivals and 64 bytes are missing: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
   the mbarrier at 0x400 is initialised here, with a count of 2: @%p1 mbarrier.init.shared::cta.b64 [%r2], 2;
   help: a thread that is counted does not arrive, or the mbarrier is initialised with too high a count"

@@ -16,7 +16,7 @@ fn body(count: u32, text: &str) -> String {
         setp.eq.u32 %p1, %r1, 0;
         setp.eq.u32 %p4, %r4, 0;
         and.pred %p5, %p1, %p4;
-        @%p1 mbarrier.init.shared::cta.b64 [%r2], {count};
+        @%p1 mbarrier.init.shared::cta.b64 [%r2], {count}; @%p1 fence.mbarrier_init.release.cluster;
         bar.sync 0;
         {text}"
     )

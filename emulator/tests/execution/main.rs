@@ -30,6 +30,7 @@ mod launch;
 mod lifetimes;
 mod limits;
 mod matrices;
+mod mbarrier_order;
 mod memory;
 mod printing;
 mod races;

@@ -208,7 +208,7 @@ fn a_ring_of_one_stage_needs_an_empty_barrier() {
 fn a_wait_for_one_copy_does_not_order_another() {
     // Two copies, each with its mbarrier; only the second is waited for, and it came later.
     let text = format!(
-        ".shared .align 8 .b8 other[8]; mov.u32 %r11, other; @%p1 mbarrier.init.shared::cta.b64 [%r11], 1; bar.sync 0;
+        ".shared .align 8 .b8 other[8]; mov.u32 %r11, other; @%p1 mbarrier.init.shared::cta.b64 [%r11], 1; @%p1 fence.mbarrier_init.release.cluster; bar.sync 0;
         {COPY} {} {} ld.shared.u32 %r6, [%r3]; {}",
         COPY.replace("%r10", "%r11").replace("[%r3]", "[%r3+1024]"),
         waits(0).replace("%r10", "%r11").replace("wait0", "other"),

@@ -62,7 +62,7 @@ fn kernel(rank: usize, load: bool, reduction: Option<&str>, im2col: bool) -> Str
         ld.param.b32 %c0, [c0]; ld.param.b32 %c1, [c1]; ld.param.b32 %c2, [c2]; ld.param.b32 %c3, [c3];
         ld.param.b32 %c4, [c4];
         mov.u32 %tile, smem; mov.u32 %bar, barrier; mov.u32 %i, %tid.x; setp.eq.u32 %p0, %i, 0;
-        @%p0 mbarrier.init.shared::cta.b64 [%bar], 1;
+        @%p0 mbarrier.init.shared::cta.b64 [%bar], 1; @%p0 fence.mbarrier_init.release.cluster;
         bar.sync 0;
         {before}\n{copy}\n{after}
         ret;

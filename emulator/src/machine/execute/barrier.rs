@@ -2,6 +2,7 @@
 
 use crate::fault::{FaultKind, LaneSet, Stepped, Trouble};
 use crate::lanes::{LANES, Lanes32, lanes_of};
+use crate::machine::order::Kind;
 use crate::machine::state::barrier::{Arrival, BarrierResult, BarrierState};
 use crate::machine::state::cluster::Cta;
 use crate::machine::state::scene::{Flow, Scene, Worker};
@@ -15,7 +16,8 @@ impl Worker<'_> {
         let expected = expected_threads(scene, barrier)?;
         let arrival = Arrival {
             warp: scene.warp.index,
-            step: scene.path.pc,
+            lanes: scene.mask,
+            stamp: scene.stamp(Kind::STRONG_WRITE),
             waits: barrier.kind != BarrierKind::Arrive,
         };
         let comes_whole = scene.mask == scene.warp.exists;
@@ -25,6 +27,9 @@ impl Worker<'_> {
             scene.mask.count_ones()
         };
         let votes = (scene.warp.regs.predicates[barrier.src as usize] ^ barrier.flip) & scene.mask;
+        if self.context.launch.checks.races {
+            check_phase(scene, id, arrival)?;
+        }
         let state = &mut scene.cluster.ctas[scene.cta].barriers[id as usize];
         state.clocks.join(&scene.warp.clocks);
         scene.warp.release();
@@ -38,6 +43,7 @@ impl Worker<'_> {
         }
         self.counts.barriers += 1;
         let done = std::mem::take(state);
+        state.before.clone_from(&done.arrivals);
         let result = BarrierResult {
             count: done.count,
             all: done.all,
@@ -53,6 +59,48 @@ impl Worker<'_> {
         give_result(scene.warp, barrier, scene.mask, result);
         Ok(Flow::Next)
     }
+}
+
+/// An arrival counts in the phase that it is meant for, in whatever order warps run here: the phase before has ended, and no lane
+/// arrives twice.
+fn check_phase(scene: &Scene<'_>, id: u32, arrival: Arrival) -> Stepped {
+    let state = &scene.cluster.ctas[scene.cta].barriers[id as usize];
+    let is_again = |old: &&Arrival| old.warp == arrival.warp && old.lanes & arrival.lanes != 0;
+    if let Some(first) = state.arrivals.iter().find(is_again) {
+        let message = format!(
+            "warp {} arrives at barrier {id} a second time in the same phase, which {} threads have reached of {}",
+            arrival.warp, state.arrived, state.expected
+        );
+        return Err(out_of_phase(
+            arrival.lanes,
+            message,
+            (*first, "it arrived here first"),
+        ));
+    }
+    let ordered = &scene.warp.clocks.ordered;
+    let is_unknown = |old: &&Arrival| !ordered.includes(old.stamp.actor, old.stamp.epoch);
+    let Some(other) = state.before.iter().find(is_unknown) else {
+        return Ok(());
+    };
+    let message = format!(
+        "this arrives at barrier {id} after a phase has ended, and nothing orders it after warp {}, which arrived in that phase: in another \
+         order it counts there",
+        other.warp
+    );
+    Err(out_of_phase(
+        arrival.lanes,
+        message,
+        (*other, "the other warp arrived here"),
+    ))
+}
+
+fn out_of_phase(lanes: u32, message: String, (other, what): (Arrival, &str)) -> Box<Trouble> {
+    Trouble::new(FaultKind::IllegalOperand, lanes, message)
+        .see(other.stamp.step, what)
+        .help(
+            "a warp that arrives (`bar.arrive`) must know that the phase before has ended: it waits at another barrier for a warp that has \
+             waited at this one",
+        )
 }
 
 /// A barrier of the aligned kind is for whole warps (PTX ISA 9.7.13.1).
@@ -140,6 +188,7 @@ impl BarrierState {
                 expected,
                 all: true,
                 clocks: std::mem::take(&mut self.clocks),
+                before: std::mem::take(&mut self.before),
                 ..Self::default()
             };
         }
@@ -172,7 +221,11 @@ impl BarrierState {
         let trouble = Trouble::new(FaultKind::IllegalOperand, lanes, message).help(
             "every warp at a barrier must pass the same thread count, and exactly so many threads must arrive",
         );
-        let mut steps: Vec<u32> = self.arrivals.iter().map(|arrival| arrival.step).collect();
+        let mut steps: Vec<u32> = self
+            .arrivals
+            .iter()
+            .map(|arrival| arrival.stamp.step)
+            .collect();
         steps.sort_unstable();
         steps.dedup();
         let shown = steps.into_iter();

@@ -232,6 +232,7 @@ impl Worker<'_> {
                 acquires,
                 releases,
             } => fence(scene, *scope, (*acquires, *releases)),
+            Op::FenceMbarrierInit => scene.publish_mbarriers(),
             Op::LaunchWait => scene.warp.clocks.wait_for_launches(),
             Op::SetMaxRegisters { count, increases } => {
                 return self.set_max_registers(scene, *count, *increases);

@@ -65,13 +65,11 @@ impl Worker<'_> {
             let memory = self.linear(scene, target, owner);
             if checks && let Some(missing) = memory.first_unwritten(index, access.bytes) {
                 let address = addresses[lane];
-                return Err(unwritten(
-                    target.memory(),
-                    lane,
-                    address,
-                    access.bytes,
-                    missing,
-                ));
+                let trouble = unwritten(target.memory(), lane, address, access.bytes, missing);
+                if target != Target::Shared {
+                    return Err(trouble);
+                }
+                self.note_first_use(scene, trouble)?;
             }
             places[lane] = (owner, index);
         }

@@ -174,9 +174,10 @@ impl Worker<'_> {
         if self.context.launch.checks.uninitialised
             && let Some(missing) = memory.first_unwritten(index, bytes)
         {
-            return Err(unwritten(Memory::Shared, lane, address, bytes, missing));
+            let trouble = unwritten(Memory::Shared, lane, address, bytes, missing);
+            self.note_first_use(scene, trouble)?;
         }
-        Ok(memory.get(index))
+        Ok(scene.cluster.ctas[cta].shared.get(index))
     }
 
     /// Writes `N` bytes of shared memory for a lane.

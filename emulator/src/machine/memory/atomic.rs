@@ -111,14 +111,13 @@ impl Worker<'_> {
                 return Err(memory.outside(target.memory(), "atomic access", lane, address, bytes));
             };
             if checks && let Some(missing) = memory.first_unwritten(index, bytes) {
-                return Err(unwritten(
-                    target.memory(),
-                    lane,
-                    addresses[lane],
-                    bytes,
-                    missing,
-                ));
+                let trouble = unwritten(target.memory(), lane, addresses[lane], bytes, missing);
+                if target != Target::Shared {
+                    return Err(trouble);
+                }
+                self.note_first_use(scene, trouble)?;
             }
+            let (memory, _) = self.memory_mut(scene, target, lane, addresses[lane], bytes)?;
             for (part, &b) in sources.iter().enumerate() {
                 let index = index + part * element as usize;
                 let a = read(memory, index, element);

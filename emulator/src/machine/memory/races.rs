@@ -5,6 +5,7 @@ use crate::lanes::LANES;
 use crate::machine::memory::address::shared_address;
 use crate::machine::memory::misuse::unwritten;
 use crate::machine::order::{Actor, Conflict, IN_FLIGHT, Kind, Missing, Range, Stamp};
+use crate::machine::state::cluster::FirstUse;
 use crate::machine::state::scene::{Scene, Worker};
 
 impl Worker<'_> {
@@ -68,9 +69,27 @@ impl Worker<'_> {
                     lanes.trailing_zeros() as usize % LANES,
                 );
                 let bytes = bytes as u32;
-                return Err(unwritten(Memory::Shared, lane, at, bytes, missing));
+                let trouble = unwritten(Memory::Shared, lane, at, bytes, missing);
+                return self.note_first_use(scene, trouble);
             }
         }
+        Ok(())
+    }
+
+    /// A read of shared memory that nothing has written. Where the shadow keeps it, the cluster goes on: a write that races with the
+    /// read says more than the read alone.
+    pub(crate) fn note_first_use(&self, scene: &mut Scene<'_>, trouble: Box<Trouble>) -> Stepped {
+        if !self.context.launch.checks.races {
+            return Err(trouble);
+        }
+        let first = FirstUse {
+            trouble,
+            cta: scene.cta,
+            warp: scene.warp.index,
+            step: scene.path.pc,
+            at_step: scene.cluster.steps,
+        };
+        scene.cluster.first_use.get_or_insert(first);
         Ok(())
     }
 }

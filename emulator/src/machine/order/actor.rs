@@ -61,6 +61,11 @@ impl Actors {
         })
     }
 
+    /// The number of an actor that has acted.
+    pub(crate) fn find(&self, actor: Actor) -> Option<ActorId> {
+        self.numbers.get(&actor).copied()
+    }
+
     pub(crate) fn get(&self, id: ActorId) -> Actor {
         self.list[id.index()]
     }

@@ -2,8 +2,8 @@
 
 use crate::fault::Fault;
 use crate::machine::schedule::cta_end::check_end;
-use crate::machine::schedule::deadlock;
 use crate::machine::schedule::report::fault;
+use crate::machine::schedule::{deadlock, first_use};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::context::Context;
 use crate::machine::state::policy::Turns;
@@ -148,6 +148,11 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
 
 /// Runs a cluster for a slice; says whether it has ended.
 fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
+    let ended = run_slice(worker, cluster);
+    first_use::judge(worker.context, cluster, ended)
+}
+
+fn run_slice(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
     let launch = worker.context.launch;
     let slice = if launch.is_cooperative || launch.beside_host {
         COOPERATIVE_SLICE * cluster.warps() as u64

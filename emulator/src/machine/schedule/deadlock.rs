@@ -52,7 +52,7 @@ fn barriers(cta: &Cta, of: &str, mut trouble: Box<Trouble>) -> Box<Trouble> {
     for (id, barrier) in cta.barriers.iter().enumerate() {
         let mut by_step: BTreeMap<(u32, bool), Vec<u32>> = BTreeMap::new();
         for arrival in &barrier.arrivals {
-            let place = (arrival.step, arrival.waits);
+            let place = (arrival.stamp.step, arrival.waits);
             by_step.entry(place).or_default().push(arrival.warp);
         }
         for ((step, waits), warps) in by_step {

@@ -3,4 +3,5 @@
 pub(crate) mod clusters;
 pub(crate) mod cta_end;
 pub(crate) mod deadlock;
+mod first_use;
 pub(crate) mod report;

@@ -1,6 +1,6 @@
 //! What a CTA barrier and the barrier of a cluster hold.
 
-use crate::machine::order::Clocks;
+use crate::machine::order::{Clocks, Stamp};
 
 /// One phase of a CTA barrier.
 #[derive(Clone, Debug, Default)]
@@ -15,13 +15,16 @@ pub(crate) struct BarrierState {
     pub(crate) any: bool,
     /// What happens before the arrivals.
     pub(crate) clocks: Clocks,
+    /// The arrivals of the phase before.
+    pub(crate) before: Vec<Arrival>,
 }
 
 /// A warp at a barrier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) warp: u32,
-    pub(crate) step: u32,
+    pub(crate) lanes: u32,
+    pub(crate) stamp: Stamp,
     pub(crate) waits: bool,
 }
 

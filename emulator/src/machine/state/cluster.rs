@@ -1,5 +1,6 @@
 //! CTAs and clusters while they run.
 
+use crate::fault::Trouble;
 use crate::machine::order::{Actor, ActorId, Actors, Clock, MbarrierId, Stamp};
 use crate::machine::state::barrier::{BarrierState, ClusterBarrier};
 use crate::machine::state::copies::Pending;
@@ -28,6 +29,8 @@ pub(crate) struct Cluster {
     pub(crate) barrier: ClusterBarrier,
     /// Tensor maps that the kernel wrote, by address.
     pub(crate) maps: BTreeMap<u64, WrittenMap>,
+    /// The first read of shared memory that nothing had written.
+    pub(crate) first_use: Option<FirstUse>,
     /// State of the generator that orders warps.
     pub(crate) random: u64,
 }
@@ -77,6 +80,17 @@ impl Cluster {
         self.random ^= self.random << 17;
         self.random
     }
+}
+
+/// A read of shared memory that nothing has written, whose report waits for a write that may race with it.
+#[derive(Debug)]
+pub(crate) struct FirstUse {
+    pub(crate) trouble: Box<Trouble>,
+    pub(crate) cta: usize,
+    pub(crate) warp: u32,
+    pub(crate) step: u32,
+    /// The steps that the cluster had run.
+    pub(crate) at_step: u64,
 }
 
 /// What must be over before a CTA ends: an access from another CTA, or a copy.

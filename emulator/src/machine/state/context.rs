@@ -181,6 +181,7 @@ impl<'a> Context<'a> {
             steps: 0,
             pending: VecDeque::new(),
             maps: BTreeMap::new(),
+            first_use: None,
             timeouts: 0,
             barrier: ClusterBarrier::default(),
             random,

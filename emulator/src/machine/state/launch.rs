@@ -45,6 +45,8 @@ pub struct Checks {
     pub races: bool,
     /// The same of accesses to global memory. It takes one to four times the memory that a launch touches.
     pub global: bool,
+    /// A wait of one warp for a product does not speak for the other warps of its warpgroup.
+    pub strict: bool,
 }
 
 impl Default for Checks {
@@ -54,6 +56,7 @@ impl Default for Checks {
             uninitialised: true,
             races: true,
             global: true,
+            strict: false,
         }
     }
 }

@@ -14,8 +14,13 @@ pub(crate) struct Mbarrier {
     pub(crate) bytes: i64,
     /// Number of the current phase.
     pub(crate) phase: u64,
-    /// Its initialisation.
+    /// Its initialisation, and the lane that executed it.
     pub(crate) init: Stamp,
+    pub(crate) init_lane: u32,
+    /// The epoch of the initialising warp in which `fence.mbarrier_init` published it, if it did.
+    pub(crate) published: Option<u32>,
+    /// Waits that have observed the end of the last phase.
+    pub(crate) observers: Observers,
     /// As which its copies access memory, and the phases completed by those that were here before.
     pub(crate) actor: ActorId,
     pub(crate) first_epoch: u32,
@@ -61,7 +66,46 @@ impl Arrivals {
     }
 }
 
+/// A wait that has observed the end of a phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observer {
+    pub(crate) stamp: Stamp,
+    /// The product of its warpgroup that the warp issues next: whoever has waited for that knows that the warp came so far.
+    pub(crate) product: Option<u32>,
+}
+
+/// The last such wait of each warp.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observers(pub(crate) SmallVec<[Observer; 4]>);
+
+impl Observers {
+    pub(crate) fn add(&mut self, new: Observer) {
+        let is_same = |old: &&mut Observer| old.stamp.actor == new.stamp.actor;
+        match self.0.iter_mut().find(is_same) {
+            Some(old) => *old = new,
+            None => self.0.push(new),
+        }
+    }
+}
+
 impl Mbarrier {
+    /// Is the initialisation visible to a thread with these clocks?
+    pub(crate) fn is_visible(&self, clocks: &Clocks) -> bool {
+        clocks.visible.includes(self.init.actor, self.init.epoch) || self.is_published(clocks)
+    }
+
+    /// The same of the async proxy.
+    pub(crate) fn is_visible_async(&self, clocks: &Clocks) -> bool {
+        let known = &clocks.visible_async;
+        known.includes(self.init.actor, self.init.epoch) || self.is_published(clocks)
+    }
+
+    fn is_published(&self, clocks: &Clocks) -> bool {
+        let known = &clocks.ordered;
+        self.published
+            .is_some_and(|epoch| known.includes(self.init.actor, epoch))
+    }
+
     /// Phases completed here, of all mbarriers.
     pub(crate) fn epoch(&self) -> u32 {
         self.first_epoch + self.phase as u32

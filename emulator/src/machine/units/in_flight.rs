@@ -9,6 +9,7 @@ use crate::machine::state::copies::{Destination, Fill, Other, Pending, Piece, Wo
 use crate::machine::state::linear::Linear;
 use crate::machine::state::policy::When;
 use crate::machine::state::scene::{Halt, Scene, Worker};
+use crate::machine::units::mbarrier::execute::MbarrierUser;
 use crate::program::AtomicOp;
 use ptx::Type;
 
@@ -23,11 +24,21 @@ impl Worker<'_> {
             Some(_) => Kind::ASYNC_REDUCTION,
             None => Kind::ASYNC_WRITE,
         };
+        // st.async writes through the generic proxy.
+        let user = match pending.pieces[..] {
+            [
+                Piece {
+                    other: Other::Given(_),
+                    ..
+                },
+            ] => MbarrierUser::Thread,
+            _ => MbarrierUser::Copy,
+        };
         for (number, &Destination { cta, mbarrier }) in targets.iter().enumerate() {
             if cta != scene.cta {
                 self.access_remote(scene, cta, lanes, scene.stamp(kind))?;
             }
-            self.use_mbarrier(scene, mbarrier, lane)?;
+            self.use_mbarrier(scene, mbarrier, lane, user)?;
             self.check_phase_order(scene, mbarrier, lane)?;
             let stamp = scene.cluster.counted(mbarrier, pending.step, kind)?;
             scene.note_remote_access(cta, lanes, stamp);

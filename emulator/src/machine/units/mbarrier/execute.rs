@@ -4,15 +4,39 @@ use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::lanes_of;
 use crate::machine::memory::address::{Target, addresses, shared_owner};
 use crate::machine::order::{Actor, Clocks, Kind, MbarrierId};
-use crate::machine::state::mbarrier::{Arrivals, By, Mbarrier};
+use crate::machine::state::mbarrier::{Arrivals, By, Mbarrier, Observer, Observers};
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{PhaseName, Wait};
 use crate::machine::units::mbarrier::misuse::{
-    check_bytes, early, excess, misuse, twice, unordered_use,
+    check_bytes, early, excess, misuse, still_used, twice, unordered_use, unpublished,
 };
 use crate::program::sync::{MbarrierKind, MbarrierOp};
 use crate::program::{AccessSpace, File, NONE};
 use target::MBARRIER_BYTES;
+
+/// Who uses an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MbarrierUser {
+    /// A thread, through the generic proxy.
+    Thread,
+    /// A copy that counts its bytes there, through the async proxy.
+    Copy,
+}
+
+impl Scene<'_> {
+    /// `fence.mbarrier_init`: what the executing threads have initialised is visible to whoever comes to know of it.
+    pub(crate) fn publish_mbarriers(&mut self) {
+        let (actor, epoch, mask) = (self.warp.actor, self.warp.epoch, self.mask);
+        let ctas = self.cluster.ctas.iter_mut();
+        let mbarriers = ctas.flat_map(|cta| cta.mbarriers.values_mut());
+        for mbarrier in mbarriers {
+            if mbarrier.init.actor == actor && mask >> mbarrier.init_lane & 1 != 0 {
+                mbarrier.published = mbarrier.published.or(Some(epoch));
+            }
+        }
+        self.warp.release();
+    }
+}
 
 impl Worker<'_> {
     /// The mbarrier at the address of a lane.
@@ -72,25 +96,39 @@ impl Worker<'_> {
         })
     }
 
-    /// The executing warp uses an mbarrier, whose initialisation must happen before.
+    /// The executing warp uses an mbarrier, or a copy does that it issues. The initialisation must happen before, and be visible to
+    /// who uses it: to other CTAs and to the async proxy by `fence.mbarrier_init` (PTX ISA 9.7.13.4), or as other writes are.
     pub(crate) fn use_mbarrier(
         &self,
         scene: &mut Scene<'_>,
         id: MbarrierId,
         lane: usize,
+        user: MbarrierUser,
     ) -> Stepped {
         let cta = usize::from(id.cta);
         if cta != scene.cta {
             let stamp = scene.stamp(Kind::STRONG_WRITE);
             self.access_remote(scene, cta, 1 << lane, stamp)?;
         }
-        let init = scene.cluster.mbarrier(id, 1 << lane)?.init;
-        let is_known = scene.warp.clocks.ordered.includes(init.actor, init.epoch);
-        if is_known || !self.context.launch.checks.races {
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        if !self.context.launch.checks.races {
+            return Ok(());
+        }
+        let (init, clocks) = (mbarrier.init, &scene.warp.clocks);
+        let is_ordered = clocks.ordered.includes(init.actor, init.epoch);
+        let is_visible = match user {
+            MbarrierUser::Thread => mbarrier.is_visible(clocks),
+            MbarrierUser::Copy => mbarrier.is_visible_async(clocks),
+        };
+        if is_ordered && is_visible {
             return Ok(());
         }
         let maker = scene.cluster.name(init.actor);
-        Err(unordered_use(id, lane, init, &maker))
+        Err(if is_ordered {
+            unpublished(id, lane, (init, &maker), user == MbarrierUser::Copy)
+        } else {
+            unordered_use(id, lane, init, &maker)
+        })
     }
 
     /// An arrival of a phase must happen after the completion of the previous phase, under any schedule.
@@ -126,7 +164,7 @@ impl Worker<'_> {
         for lane in lanes_of(scene.mask) {
             let id = self.mbarrier_id(scene, op.space, lane, all[lane])?;
             if op.kind != MbarrierKind::Init {
-                self.use_mbarrier(scene, id, lane)?;
+                self.use_mbarrier(scene, id, lane, MbarrierUser::Thread)?;
             }
             let operand = match op.operand {
                 NONE => 1,
@@ -134,7 +172,7 @@ impl Worker<'_> {
             };
             match op.kind {
                 MbarrierKind::Init => self.mbarrier_init(scene, id, lane, operand)?,
-                MbarrierKind::Invalidate => mbarrier_inval(scene, id, lane)?,
+                MbarrierKind::Invalidate => self.mbarrier_inval(scene, id, lane)?,
                 MbarrierKind::Expect => self.count_bytes(scene, id, lane, operand.into())?,
                 MbarrierKind::Complete => {
                     self.count_bytes(scene, id, lane, -i64::from(operand))?;
@@ -188,6 +226,9 @@ impl Worker<'_> {
             bytes: 0,
             phase: 0,
             init,
+            init_lane: lane as u32,
+            published: None,
+            observers: Observers::default(),
             actor,
             first_epoch: cta.ended_mbarriers.remove(&id.address).unwrap_or(0),
             counted_by: By::default(),
@@ -269,9 +310,15 @@ impl Worker<'_> {
         let timed_out = std::mem::take(&mut scene.warp.timed_out);
         let mut done = 0u32;
         let mut waits_for = None;
+        let checks_races = self.context.launch.checks.races;
+        let observer = Observer {
+            stamp: scene.stamp(Kind::STRONG_READ),
+            product: (!self.context.launch.checks.strict)
+                .then(|| scene.warp.products.issued() as u32 + 1),
+        };
         for lane in lanes_of(scene.mask) {
             let id = self.mbarrier_id(scene, op.space, lane, all[lane])?;
-            self.use_mbarrier(scene, id, lane)?;
+            self.use_mbarrier(scene, id, lane, MbarrierUser::Thread)?;
             let phase = match op.phase.file {
                 File::Double => scene.warp.regs.doubles[op.phase.slot as usize].0[lane],
                 _ => scene.warp.regs.words[op.phase.slot as usize].0[lane].into(),
@@ -285,6 +332,9 @@ impl Worker<'_> {
             if is_over {
                 done |= 1 << lane;
                 scene.warp.clocks.join(&mbarrier.completed);
+                if parity && checks_races {
+                    mbarrier.observers.add(observer);
+                }
             } else {
                 waits_for = waits_for.or(Some(id));
             }
@@ -313,16 +363,40 @@ fn finish(scene: &mut Scene<'_>, id: MbarrierId) -> Stepped {
     scene.cluster.finish_phase(id, Some(&mut *scene.warp))
 }
 
-/// Invalidates an mbarrier, on which no copy in flight may count.
-fn mbarrier_inval(scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
-    scene.cluster.check_not_expected(id, "this ends")?;
-    let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
-    if mbarrier.bytes != 0 {
-        return Err(mbarrier.uneven_bytes(id.address, "this ends an mbarrier").0);
+impl Worker<'_> {
+    /// Invalidates an mbarrier, which nobody may still use: no copy in flight counts on it, and arrivals and waits happen before.
+    fn mbarrier_inval(&self, scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
+        scene.cluster.check_not_expected(id, "this ends")?;
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+        if mbarrier.bytes != 0 {
+            return Err(mbarrier.uneven_bytes(id.address, "this ends an mbarrier").0);
+        }
+        if self.context.launch.checks.races {
+            check_unused(scene, id, lane)?;
+        }
+        let epoch = scene.cluster.mbarrier(id, 1 << lane)?.epoch();
+        let cta = &mut scene.cluster.ctas[usize::from(id.cta)];
+        cta.mbarriers.remove(&id.address);
+        cta.ended_mbarriers.insert(id.address, epoch);
+        Ok(())
     }
-    let epoch = mbarrier.epoch();
-    let cta = &mut scene.cluster.ctas[usize::from(id.cta)];
-    cta.mbarriers.remove(&id.address);
-    cta.ended_mbarriers.insert(id.address, epoch);
-    Ok(())
+}
+
+/// Every arrival at an mbarrier and every wait for it so far happens before what the executing warp does next.
+fn check_unused(scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
+    let ordered = &scene.warp.clocks.ordered;
+    let waiting = scene.cluster.unknown_observer(id, ordered)?;
+    let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
+    let arrived = [&mbarrier.current, &mbarrier.before];
+    let arrived = || arrived.iter().find_map(|phase| phase.unknown(ordered));
+    let Some(user) = waiting.or_else(arrived) else {
+        return Ok(());
+    };
+    let does = if user.kind.is_write() {
+        "arrives at"
+    } else {
+        "waits for"
+    };
+    let warp = scene.cluster.name(user.actor);
+    Err(still_used(id, lane, user, (&warp, does)))
 }

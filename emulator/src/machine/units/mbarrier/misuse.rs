@@ -39,6 +39,46 @@ pub(crate) fn unordered_use(id: MbarrierId, lane: usize, init: Stamp, maker: &st
         .help("put a CTA barrier between the initialisation and the first use, or a cluster barrier where other CTAs use it")
 }
 
+/// Its initialisation happens before, and is not visible to who uses it.
+pub(crate) fn unpublished(
+    id: MbarrierId,
+    lane: usize,
+    (init, maker): (Stamp, &str),
+    by_copy: bool,
+) -> Box<Trouble> {
+    let (used, whom) = if by_copy {
+        ("a copy counts its bytes at", "the async proxy")
+    } else {
+        ("this uses", "this thread")
+    };
+    let message = format!(
+        "{used} the mbarrier at {:#x}, whose initialisation by {maker} is not visible to {whom}: no fence.mbarrier_init is in between",
+        id.address
+    );
+    misuse(1 << lane, id, message)
+        .see(init.step, "the mbarrier is initialised here")
+        .help(
+            "the thread that initialises mbarriers executes fence.mbarrier_init.release.cluster after the last of them, and then the \
+             barrier that orders their use",
+        )
+}
+
+/// It is invalidated, and an arrival or a wait of another warp may come later.
+pub(crate) fn still_used(
+    id: MbarrierId,
+    lane: usize,
+    user: Stamp,
+    (warp, does): (&str, &str),
+) -> Box<Trouble> {
+    let message = format!(
+        "this ends the mbarrier at {:#x}, and nothing orders it after {warp}, which {does} it: in another order that comes later",
+        id.address
+    );
+    misuse(1 << lane, id, message)
+        .see(user.step, format!("{warp} {does} it here"))
+        .help("put a barrier of all threads that use the mbarrier before `invalidate`")
+}
+
 /// It is initialised again.
 pub(crate) fn twice(old: &Mbarrier, id: MbarrierId, lane: usize) -> Box<Trouble> {
     let message = format!(
@@ -79,6 +119,25 @@ pub(crate) fn overtaken(
          again, and the warp may wait forever",
         id.address,
         ended - 1
+    );
+    misuse(0, id, message)
+        .see(wait, format!("{warp} waits here"))
+        .see(mbarrier.init.step, format!("the mbarrier is initialised here, with a count of {}", mbarrier.count))
+        .help("no thread may arrive for the next phase before every waiter has observed this one: the waiters arrive at a second \
+               mbarrier, or this one is initialised with a higher count")
+}
+
+/// A phase ends, and nothing orders that after a wait that has observed the end of the phase before.
+pub(crate) fn aliased(
+    mbarrier: &Mbarrier,
+    id: MbarrierId,
+    (warp, wait): (&str, u32),
+) -> Box<Trouble> {
+    let (ended, before) = (mbarrier.phase, mbarrier.phase as i64 - 1);
+    let message = format!(
+        "this ends phase {ended} of the mbarrier at {:#x}, and nothing orders it after {warp}, which waits for phase {before}: in another \
+         order both have ended before that wait, the parity is the same again, and the warp waits forever",
+        id.address
     );
     misuse(0, id, message)
         .see(wait, format!("{warp} waits here"))

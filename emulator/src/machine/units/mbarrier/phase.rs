@@ -1,12 +1,14 @@
 //! Phases of an mbarrier: when one completes, and which waiting paths then continue.
 
 use crate::fault::Stepped;
-use crate::machine::order::{Clock, Kind, MbarrierId, Stamp};
+use crate::machine::order::{Actor, Clock, Kind, MbarrierId, Stamp};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::copies::Destination;
-use crate::machine::state::mbarrier::{By, Mbarrier};
+use crate::machine::state::mbarrier::{By, Mbarrier, Observer};
 use crate::machine::state::warp::{PhaseName, Wait, Warp};
-use crate::machine::units::mbarrier::misuse::{check_bytes, not_expected, not_made, overtaken};
+use crate::machine::units::mbarrier::misuse::{
+    aliased, check_bytes, not_expected, not_made, overtaken,
+};
 
 impl Cluster {
     /// The mbarrier at an address.
@@ -34,6 +36,14 @@ impl Cluster {
         if mbarrier.pending != 0 || mbarrier.bytes != 0 {
             return Ok(());
         }
+        let arriving = std::mem::take(&mut mbarrier.arriving.ordered);
+        if let Some(wait) = self.unknown_observer(id, &arriving)? {
+            let name = self.name(wait.actor);
+            return Err(aliased(self.mbarrier(id, 0)?, id, (&name, wait.step)));
+        }
+        let mbarrier = self.mbarrier(id, 0)?;
+        mbarrier.observers.0.clear();
+        mbarrier.arriving.ordered = arriving;
         mbarrier.phase += 1;
         mbarrier.pending = mbarrier.count;
         mbarrier.before = std::mem::take(&mut mbarrier.current);
@@ -57,6 +67,31 @@ impl Cluster {
                 Err(overtaken(self.mbarrier(id, 0)?, id, &name, path))
             }
         }
+    }
+
+    /// A wait that has observed the end of the last phase and does not happen before.
+    pub(crate) fn unknown_observer(
+        &mut self,
+        id: MbarrierId,
+        ordered: &Clock,
+    ) -> Stepped<Option<Stamp>> {
+        let observers = self.mbarrier(id, 0)?.observers.0.clone();
+        let is_unknown = |observer: &&Observer| {
+            let Stamp { actor, epoch, .. } = observer.stamp;
+            !ordered.includes(actor, epoch) && !self.has_gone_on(observer, ordered)
+        };
+        Ok(observers.iter().find(is_unknown).map(|wait| wait.stamp))
+    }
+
+    /// The warp has issued a product since, and that is complete: the four warps of a warpgroup issue their products together.
+    fn has_gone_on(&self, observer: &Observer, ordered: &Clock) -> bool {
+        let Actor::Warp { cta, warp } = self.actors.get(observer.stamp.actor) else {
+            return false;
+        };
+        let warpgroup = warp / 4;
+        let products = self.actors.find(Actor::Products { cta, warpgroup });
+        let next = products.zip(observer.product);
+        next.is_some_and(|(actor, product)| ordered.includes(actor, product))
     }
 
     /// No copy in flight may count on a phase that has completed.
