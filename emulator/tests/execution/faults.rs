@@ -66,7 +66,7 @@ fn a_read_of_uninitialised_bytes_or_registers_is_a_fault() {
     );
     check(
         &Kernel::new(
-            ".shared .b32 cell[4]; mov.u16 %h0, 1; st.shared.u16 [cell], %h0; ld.shared.u32 %r1, [cell];",
+            ".shared .b32 cell[4]; mov.u16 %h0, 1; st.shared.u16 [cell], %h0; bar.warp.sync 0xffffffff; ld.shared.u32 %r1, [cell];",
         ),
         FaultKind::Uninitialised,
         "load of 4 bytes from shared memory at 0x400 reads uninitialised memory: nothing has written byte 2 of it",

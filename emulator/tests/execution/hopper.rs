@@ -159,7 +159,7 @@ fn reads_of_a_bulk_load_in_flight_are_reported() {
     let late = "load of 4 bytes in shared memory at 0x480, while a copy in flight writes them";
     let fault = kernel.fault();
     assert!(fault.message.starts_with(late), "{}", fault.message);
-    let written = "st.shared.u32 [%r3], %r1; fence.proxy.async.shared::cta; bar.sync 0;";
+    let written = "@%p1 st.shared.u32 [%r3], %r1; fence.proxy.async.shared::cta; bar.sync 0;";
     let kernel = Kernel::new(&with_mbarrier(1, &format!("{written}{BULK}{SEE}")))
         .words(100..132)
         .out(128);

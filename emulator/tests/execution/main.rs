@@ -26,6 +26,7 @@ mod hopper;
 mod host;
 mod hostile;
 mod integers;
+mod lane_order;
 mod launch;
 mod lifetimes;
 mod limits;

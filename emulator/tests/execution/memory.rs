@@ -174,6 +174,7 @@ fn dynamic_shared_memory_follows_the_static_one() {
         setp.ge.u32 %p1, %r3, %r1;
         @%p1 trap;
         st.shared.u32 [%r1+508], %r1;
+        bar.warp.sync 0xffffffff;
         ld.shared.u32 %r4, [dynamic+508];
         mov.u32 %r5, %dynamic_smem_size;
         add.u32 %r4, %r4, %r5;

@@ -121,13 +121,13 @@ fn atomics_race_with_other_accesses_and_not_among_themselves() {
     races(
         1,
         "atom.shared.add.u32 %r6, [%r3], 1; @%p2 ld.shared.u32 %r6, [%r3];",
-        "with no barrier in between",
+        "in between",
     );
     // Zeros that are not there yet when the counting begins.
     races(
         1,
         "@%p1 st.shared.u32 [%r3], 0; atom.shared.add.u32 %r6, [%r3], 1;",
-        "with no barrier in between",
+        "in between",
     );
     ordered(
         1,
@@ -139,7 +139,7 @@ fn atomics_race_with_other_accesses_and_not_among_themselves() {
 fn a_wait_for_an_mbarrier_is_ordered_after_its_arrivals() {
     let wait = waits(0);
     let text = format!(
-        "@!%p2 bra $second; st.shared.u32 [%r3+4], 7; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r10]; bra $end;
+        "@!%p2 bra $second; st.shared.u32 [%r3+4], 7; bar.warp.sync 0xffffffff; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r10]; bra $end;
         $second: {wait} ld.shared.u32 %r6, [%r3+4]; $end:"
     );
     ordered(1, &text);

@@ -56,14 +56,14 @@ fn fetch(
     async_copy_commit();
 }
 
-#[case(sizes(n = [1, 4_099, 100_000, 1 << 26]))]
+#[case(sizes(n = [1, 4_099, 100_000, 1 << 26], programs = [1, 1, 7, 16 * 132]))]
 fn async_copy_pipeline_case(case: &mut Case) -> CaseResult {
     const BLOCK: usize = 2048;
     let n = case.size("n");
     let (x, y) = (case.normal::<f32>("x", [n]), case.normal::<f32>("y", [n]));
     let out = case.output::<f32>("out", [n]);
-    // About sixteen programs for each SM, so that each has tiles to overlap.
-    let tiles = n.div_ceil(BLOCK).div_ceil(16 * 132);
+    // At most sixteen programs for each SM, so that each has tiles to overlap.
+    let tiles = n.div_ceil(BLOCK).div_ceil(case.size("programs"));
     let programs = n.div_ceil(BLOCK * tiles);
     case.launch(
         async_copy_pipeline::<BLOCK>,

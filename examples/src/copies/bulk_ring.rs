@@ -63,7 +63,7 @@ where
     let n = case.size("n");
     let x = case.normal::<T>("x", [n]);
     let out = case.output::<T>("out", [n]);
-    let programs = grid(n.div_ceil(CHUNK).min(132));
+    let programs = grid(n.div_ceil(CHUNK).min(case.size("ctas")));
     let arguments = (&x, &out, n as i32, 0.5);
     case.launch(bulk_ring::<T, CHUNK, 4>, programs, arguments)?;
     // Halves of normal numbers are exact.
@@ -72,12 +72,13 @@ where
     Ok(())
 }
 
-#[case(sizes(n = [8, 40_000, 1 << 26]))]
+// One CTA for ten chunks: its ring wraps twice.
+#[case(sizes(n = [8, 40_000, 40_000, 1 << 26], ctas = [132, 1, 132, 132]))]
 fn bulk_ring_f32(case: &mut Case) -> CaseResult {
     scaled::<f32, 4096>(case)
 }
 
-#[case(sizes(n = [8, 100_000, 1 << 27]))]
+#[case(sizes(n = [8, 100_000, 100_000, 1 << 27], ctas = [132, 1, 132, 132]))]
 fn bulk_ring_bf16(case: &mut Case) -> CaseResult {
     scaled::<bf16, 8192>(case)
 }

@@ -27,12 +27,12 @@ impl Worker<'_> {
             scene.mask.count_ones()
         };
         let votes = (scene.warp.regs.predicates[barrier.src as usize] ^ barrier.flip) & scene.mask;
+        scene.warp.converge(scene.mask);
         if self.context.launch.checks.races {
             check_phase(scene, id, arrival)?;
         }
         let state = &mut scene.cluster.ctas[scene.cta].barriers[id as usize];
-        state.clocks.join(&scene.warp.clocks);
-        scene.warp.release();
+        scene.warp.release_to(scene.mask, &mut state.clocks);
         state.arrive(id, arrival, (threads, expected), (votes, scene.mask))?;
         if state.arrived < state.expected {
             return Ok(if arrival.waits {
@@ -51,7 +51,9 @@ impl Worker<'_> {
         };
         let code = self.context.code;
         if arrival.waits {
-            scene.warp.clocks.join(&done.clocks);
+            let clocks = &done.clocks;
+            scene.warp.acquire(scene.mask, |own| own.join(clocks));
+            scene.warp.converge(scene.mask);
         }
         let cta = &mut scene.cluster.ctas[scene.cta];
         wake(cta, &done, id, result, code);
@@ -77,8 +79,9 @@ fn check_phase(scene: &Scene<'_>, id: u32, arrival: Arrival) -> Stepped {
             (*first, "it arrived here first"),
         ));
     }
-    let ordered = &scene.warp.clocks.ordered;
-    let is_unknown = |old: &&Arrival| !ordered.includes(old.stamp.actor, old.stamp.epoch);
+    let lane = arrival.lanes.trailing_zeros() as usize;
+    let is_unknown =
+        |old: &&Arrival| old.warp != arrival.warp && !scene.is_before(lane, &old.stamp);
     let Some(other) = state.before.iter().find(is_unknown) else {
         return Ok(());
     };
@@ -241,7 +244,7 @@ fn wake(cta: &mut Cta, done: &BarrierState, id: u32, result: BarrierResult, code
         let warp = &mut cta.warps[arrival.warp as usize];
         // The warp that arrived last is not among them while it runs.
         if warp.exists != 0 {
-            warp.clocks.join(&done.clocks);
+            warp.acquire(u32::MAX, |own| own.join(&done.clocks));
             wake_paths(warp, id, result, code);
         }
     }

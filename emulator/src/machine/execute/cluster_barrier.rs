@@ -14,13 +14,15 @@ impl Worker<'_> {
         }
         scene.warp.cluster_arrivals |= scene.mask;
         scene.warp.cluster_phase = scene.cluster.barrier.phase;
+        scene.warp.converge(scene.mask);
         let arriving = &mut scene.cluster.barrier.arriving;
         if releases {
-            arriving.join(&scene.warp.clocks);
+            scene.warp.release_to(scene.mask, arriving);
         } else {
-            arriving.ordered.join(&scene.warp.clocks.ordered);
+            scene
+                .warp
+                .release_order_to(scene.mask, &mut arriving.ordered);
         }
-        scene.warp.release();
         scene.cluster.finish_cluster_phase(Some(&mut *scene.warp));
         Ok(())
     }
@@ -37,7 +39,11 @@ impl Worker<'_> {
             return Ok(Flow::Park(Wait::Cluster));
         }
         scene.warp.cluster_arrivals &= !scene.mask;
-        scene.warp.clocks.join(&scene.cluster.barrier.completed);
+        let completed = &scene.cluster.barrier.completed;
+        scene
+            .warp
+            .acquire(scene.mask, |clocks| clocks.join(completed));
+        scene.warp.converge(scene.mask);
         Ok(Flow::Next)
     }
 }
@@ -45,7 +51,7 @@ impl Worker<'_> {
 impl Cluster {
     /// A warp has exited, which counts as an arrival.
     pub(crate) fn leave_barrier(&mut self, warp: &mut Warp) {
-        self.barrier.arriving.ordered.join(&warp.clocks.ordered);
+        warp.release_order_to(u32::MAX, &mut self.barrier.arriving.ordered);
         self.finish_cluster_phase(Some(warp));
     }
 
@@ -91,7 +97,7 @@ impl Cluster {
 impl Cluster {
     /// The last lanes of a warp have exited; the barrier of the cluster counts it as arrived.
     pub(crate) fn end_warp(&mut self, cta: usize, warp: &mut Warp) {
-        self.ctas[cta].at_end.join(&warp.clocks.ordered);
+        warp.release_order_to(u32::MAX, &mut self.ctas[cta].at_end);
         if self.ctas.len() > 1 {
             self.leave_barrier(warp);
         }

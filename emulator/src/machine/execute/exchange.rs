@@ -17,6 +17,7 @@ impl Worker<'_> {
         };
         release_others(scene, lanes, op);
         scene.mask = lanes;
+        scene.warp.converge(lanes);
         match op {
             Op::Shuffle(shuffle) => shuffle_lanes(scene, shuffle, members)?,
             Op::Vote {

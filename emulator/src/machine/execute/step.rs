@@ -2,6 +2,7 @@
 
 use crate::fault::{FaultKind, LaneSet, Stepped, Trouble};
 use crate::lanes::{Lanes32, Lanes64, lanes_of};
+use crate::machine::order::Clocks;
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::scene::{Flow, Halt, Scene, Worker};
 use crate::machine::state::warp::{Path, Wait, Warp};
@@ -233,7 +234,7 @@ impl Worker<'_> {
                 releases,
             } => fence(scene, *scope, (*acquires, *releases)),
             Op::FenceMbarrierInit => scene.publish_mbarriers(),
-            Op::LaunchWait => scene.warp.clocks.wait_for_launches(),
+            Op::LaunchWait => scene.warp.acquire(scene.mask, Clocks::wait_for_launches),
             Op::SetMaxRegisters { count, increases } => {
                 return self.set_max_registers(scene, *count, *increases);
             }
@@ -249,15 +250,16 @@ impl Worker<'_> {
             self.check_products_done(warp)
                 .map_err(|trouble| Halt { trouble, step: end })?;
         }
+        if !self.context.launch.checks.races {
+            return Ok(());
+        }
+        check_copies_done(warp, lanes, end)?;
         let threads = warp.bulk_groups.iter();
         let mut open =
             threads.filter(|(lane, groups)| lanes >> **lane & 1 != 0 && groups.is_unfinished());
         let Some((first, groups)) = open.next() else {
             return Ok(());
         };
-        if !self.context.launch.checks.races {
-            return Ok(());
-        }
         let unfinished = open.fold(1u32 << first, |all, (lane, _)| all | 1 << lane);
         let message = format!(
             "lanes {} exit while bulk stores may still read shared memory; cp.async.bulk.wait_group is missing",
@@ -295,14 +297,42 @@ impl Worker<'_> {
     }
 }
 
+/// What `cp.async` writes must be there before the memory of the CTA is gone.
+fn check_copies_done(warp: &Warp, lanes: u32, end: u32) -> Result<(), Halt> {
+    let mut copies = warp.copies.started.iter();
+    let Some(copy) = copies.find(|copy| copy.lanes & lanes != 0) else {
+        return Ok(());
+    };
+    let unfinished = copy.lanes & lanes;
+    let message = format!(
+        "lanes {} exit while an asynchronous copy (cp.async) in flight writes shared memory; cp.async.wait_group is missing",
+        LaneSet(unfinished)
+    );
+    let trouble = Trouble::new(FaultKind::Race, unfinished, message)
+        .see(end, "the threads exit here")
+        .help("the threads that issue copies must wait for them (`async_copy_wait(0)`): shared memory is gone when the CTA exits");
+    Err(Halt {
+        trouble,
+        step: copy.step,
+    })
+}
+
 fn fence_async(scene: &mut Scene<'_>, shared: bool, global: bool) {
-    if shared {
-        scene.warp.clocks.fence_async_shared();
-    }
-    if global {
-        scene.warp.clocks.fence_async_global();
-    }
-    scene.warp.release();
+    let warp = &mut *scene.warp;
+    let (actor, lanes, epoch) = (warp.actor, warp.all_of(scene.mask), warp.epoch);
+    warp.acquire(scene.mask, |clocks| {
+        if shared {
+            clocks.fence_async_shared();
+            clocks.visible_async.advance_lanes(actor, lanes, epoch);
+        }
+        if global {
+            clocks.fence_async_global();
+            let known = &mut clocks.visible_async_global;
+            known.advance_lanes(actor, lanes, epoch);
+        }
+    });
+    warp.has_accessed = true;
+    warp.begin_epoch();
 }
 
 /// A memory fence: with strong accesses before and after it, it makes patterns that acquire and release (PTX ISA 8.8).
@@ -310,12 +340,20 @@ fn fence(scene: &mut Scene<'_>, scope: Scope, (acquires, releases): (bool, bool)
     let place = scene.place();
     let warp = &mut *scene.warp;
     if acquires {
-        warp.fences.acquire(&mut warp.clocks, place, scope);
+        let (observed, fences) = (warp.fences.clone(), &mut warp.fences);
+        warp.clocks.acquire(scene.mask, warp.alive, |clocks| {
+            fences.clone_from(&observed);
+            fences.acquire(clocks, place, scope);
+        });
     }
     if releases {
-        warp.fences.release(&warp.clocks, place, scope);
+        let mut known = Clocks::default();
+        warp.release_to(scene.mask, &mut known);
+        warp.fences.release(&known, place, scope);
+    } else {
+        warp.begin_epoch();
     }
-    warp.release();
+    warp.has_accessed = true;
 }
 
 fn note_writes(warp: &mut Warp, step: &Step, watch: &Watch, mask: u32) {

@@ -7,11 +7,12 @@ use crate::machine::memory::element::{put_elements, read, write};
 use crate::machine::memory::misuse::{check_aligned, unwritten};
 use crate::machine::order::Kind;
 use crate::machine::state::scene::{Scene, Worker};
-use crate::program::{Access, File};
+use crate::program::{Access, Cell, File};
 
 impl Worker<'_> {
     pub(crate) fn load(&mut self, scene: &mut Scene<'_>, access: &Access) -> Stepped {
         let addresses = addresses(&scene.warp.regs, &access.base);
+        scene.warp.has_accessed = true;
         let mut rest = scene.mask;
         while let Some((target, lanes, addresses)) =
             Target::next(access.space, &addresses, &mut rest)
@@ -29,6 +30,7 @@ impl Worker<'_> {
 
     pub(crate) fn store(&mut self, scene: &mut Scene<'_>, access: &Access) -> Stepped {
         let addresses = addresses(&scene.warp.regs, &access.base);
+        scene.warp.has_accessed = true;
         let mut rest = scene.mask;
         while let Some((target, lanes, addresses)) =
             Target::next(access.space, &addresses, &mut rest)
@@ -105,13 +107,12 @@ impl Worker<'_> {
                 self.locate(scene, target, "store", lane, address, access.bytes)?;
             if target == Target::Shared {
                 let range = (index, access.bytes as usize);
-                self.access_shared(scene, owner, lane, range, write_kind(access))?;
+                let repeats = self.repeats(scene, access, (owner, index), lane);
+                let kind = (write_kind(access), repeats);
+                self.access_repeated(scene, owner, lane, range, kind)?;
             }
             for (part, cell) in access.cells.iter().enumerate() {
-                let value = match cell.file {
-                    File::Double => scene.warp.regs.doubles[cell.slot as usize].0[lane],
-                    _ => scene.warp.regs.words[cell.slot as usize].0[lane].into(),
-                };
+                let value = value(scene, *cell, lane);
                 let at = index + part * access.element as usize;
                 let memory = match target {
                     Target::Shared => &mut scene.cluster.ctas[owner].shared,
@@ -121,6 +122,31 @@ impl Worker<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Worker<'_> {
+    /// Is what a lane stores there already?
+    fn repeats(
+        &self,
+        scene: &Scene<'_>,
+        access: &Access,
+        (owner, index): (usize, usize),
+        lane: usize,
+    ) -> bool {
+        let memory = &scene.cluster.ctas[owner].shared;
+        let keep = u64::MAX >> (64 - access.element * 8);
+        access.cells.iter().enumerate().all(|(part, cell)| {
+            let at = index + part * access.element as usize;
+            read(memory, at, access.element) & keep == value(scene, *cell, lane) & keep
+        })
+    }
+}
+
+fn value(scene: &Scene<'_>, cell: Cell, lane: usize) -> u64 {
+    match cell.file {
+        File::Double => scene.warp.regs.doubles[cell.slot as usize].0[lane],
+        _ => scene.warp.regs.words[cell.slot as usize].0[lane].into(),
     }
 }
 

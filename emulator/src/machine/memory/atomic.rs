@@ -16,6 +16,7 @@ use ptx::Type;
 impl Worker<'_> {
     pub(crate) fn atomic(&mut self, scene: &mut Scene<'_>, atomic: &Atomic) -> Stepped {
         let addresses = addresses(&scene.warp.regs, &atomic.base);
+        scene.warp.has_accessed = true;
         let bytes = atomic.ty.bytes() * atomic.sources.len() as u32;
         let mut rest = scene.mask;
         let mut old = vec![[0u64; LANES]; atomic.sources.len()];
@@ -75,7 +76,7 @@ impl Worker<'_> {
                 }
             }
             if strong.releases {
-                scene.warp.release();
+                scene.warp.begin_epoch();
             }
             mark_written(&group, bytes);
         }

@@ -259,7 +259,7 @@ impl Worker<'_> {
             });
         }
         if strong.releases {
-            scene.warp.release();
+            scene.warp.begin_epoch();
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Accesses to global memory against its shadow: which race, and what strong operations release and acquire.
 
 use crate::fault::Stepped;
-use crate::lanes::lanes_of;
+use crate::lanes::{LANES, lanes_of};
 use crate::machine::memory::element::get_elements;
 use crate::machine::memory::global_races::race;
 use crate::machine::memory::lane_group::Group;
-use crate::machine::order::{GlobalAccess, GlobalStamp, Kind, Place, Range, Stamp};
+use crate::machine::order::{Clocks, GlobalAccess, GlobalStamp, Kind, Place, Range, Stamp};
 use crate::machine::state::copies::{Other, Pending};
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::{Access, Strong};
 use ptx::Scope;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use target::TENSOR_MAP_BYTES;
 
@@ -71,7 +70,10 @@ impl Worker<'_> {
             scope,
             stamp,
         };
-        let clocks = &scene.warp.clocks;
+        let clocks = scene
+            .warp
+            .clocks
+            .of(lanes.trailing_zeros() as usize % LANES);
         let access = GlobalAccess {
             stamp,
             repeats,
@@ -105,8 +107,17 @@ impl Worker<'_> {
         }
         let scope = strong.map_or(Scope::Gpu, |strong| strong.scope);
         let stamp = (scene.stamp(kind), scope);
-        let (allocation, lanes) = (group.number, group.lanes);
-        self.access_global(scene, allocation, lanes, group.runs(bytes as usize), stamp)
+        if scene.warp.clocks.of_all().is_some() {
+            let (allocation, lanes) = (group.number, group.lanes);
+            let runs = group.runs(bytes as usize);
+            return self.access_global(scene, allocation, lanes, runs, stamp);
+        }
+        for (lanes, _) in scene.warp.clocks.each(group.lanes) {
+            let part = group.part(lanes);
+            let runs = part.runs(bytes as usize);
+            self.access_global(scene, group.number, lanes, runs, stamp)?;
+        }
+        Ok(())
     }
 
     /// A weak store of the lanes of a group.
@@ -123,13 +134,8 @@ impl Worker<'_> {
             0
         };
         for (lanes, repeats) in [(group.lanes & !repeated, false), (repeated, true)] {
-            let part = Group {
-                allocation: Arc::clone(&group.allocation),
-                lanes,
-                is_run: group.is_run && repeated == 0,
-                ..*group
-            };
-            if lanes != 0 {
+            for (lanes, _) in scene.warp.clocks.each(lanes) {
+                let part = group.part(lanes);
                 let runs = part.runs(access.bytes as usize);
                 self.access_global_as(scene, group.number, lanes, runs, (stamp, repeats))?;
             }
@@ -217,16 +223,34 @@ impl Worker<'_> {
             }
             return result;
         };
-        let place = scene.place();
+        let (place, lanes) = (scene.place(), scene.mask);
         let warp = &mut *scene.warp;
+        let mut known = Clocks::default();
         overlap.shadow.with_releases(address, |releases| {
             if reads {
-                releases.read((strong, place), &mut warp.clocks, &mut warp.fences);
+                let fences = &mut warp.fences;
+                fences.read_by(lanes);
+                if strong.acquires {
+                    let mut is_first = true;
+                    warp.clocks.acquire(lanes, warp.alive, |clocks| {
+                        if !std::mem::take(&mut is_first) {
+                            fences.acquire_again();
+                        }
+                        releases.read((strong, place), clocks, fences);
+                    });
+                } else {
+                    releases.read((strong, place), &mut known, fences);
+                }
             }
             let result = work();
             if writes {
-                let known = (&warp.clocks, &warp.fences);
-                releases.write((strong, place), reads, known);
+                if strong.releases {
+                    // What was released ends with the epoch.
+                    let epoch = warp.epoch;
+                    warp.release_to(lanes, &mut known);
+                    warp.epoch = epoch;
+                }
+                releases.write((strong, place), reads, (&known, &warp.fences));
             }
             result
         })

@@ -18,6 +18,16 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    /// Some of its lanes.
+    pub(crate) fn part(&self, lanes: u32) -> Self {
+        Self {
+            allocation: Arc::clone(&self.allocation),
+            lanes,
+            is_run: self.is_run && lanes == self.lanes,
+            ..*self
+        }
+    }
+
     /// The bytes that lanes access, `bytes` each; neighbours are one range.
     pub(crate) fn runs(&self, bytes: usize) -> impl Iterator<Item = Range> {
         let mut lanes = if self.is_run { 1 } else { self.lanes };

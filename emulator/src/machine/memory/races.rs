@@ -4,7 +4,7 @@ use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::LANES;
 use crate::machine::memory::address::shared_address;
 use crate::machine::memory::misuse::unwritten;
-use crate::machine::order::{Actor, Conflict, IN_FLIGHT, Kind, Missing, Range, Stamp};
+use crate::machine::order::{Actor, Conflict, IN_FLIGHT, Kind, Lane, Missing, Range, Stamp};
 use crate::machine::state::cluster::FirstUse;
 use crate::machine::state::scene::{Scene, Worker};
 
@@ -19,11 +19,26 @@ impl Worker<'_> {
         range: Range,
         kind: Kind,
     ) -> Stepped {
-        let stamp = scene.stamp(kind);
+        self.access_repeated(scene, cta, lane, range, (kind, false))
+    }
+
+    /// The same; `repeats` says that it stores what is there already.
+    pub(crate) fn access_repeated(
+        &self,
+        scene: &mut Scene<'_>,
+        cta: usize,
+        lane: usize,
+        range: Range,
+        (kind, repeats): (Kind, bool),
+    ) -> Stepped {
+        let stamp = Stamp {
+            lane: Lane::of(lane),
+            ..scene.stamp(kind)
+        };
         if cta != scene.cta {
             self.access_remote(scene, cta, 1 << lane, stamp)?;
         }
-        self.access_as(scene, cta, 1 << lane, [range], stamp)
+        self.mark_ranges(scene, cta, 1 << lane, [range], (stamp, repeats))
     }
 
     /// An access to the shared memory of a CTA that begins now: of the executing warp, or of what it starts.
@@ -35,13 +50,30 @@ impl Worker<'_> {
         ranges: impl IntoIterator<Item = Range>,
         stamp: Stamp,
     ) -> Stepped {
+        self.mark_ranges(scene, cta, lanes, ranges, (stamp, false))
+    }
+
+    fn mark_ranges(
+        &self,
+        scene: &mut Scene<'_>,
+        cta: usize,
+        lanes: u32,
+        ranges: impl IntoIterator<Item = Range>,
+        (stamp, repeats): (Stamp, bool),
+    ) -> Stepped {
         if !self.context.launch.checks.races {
             return Ok(());
         }
+        let clocks = scene
+            .warp
+            .clocks
+            .of(lanes.trailing_zeros() as usize % LANES);
         let shadow = &mut scene.cluster.ctas[cta].shared.shadow;
-        let mut marker = shadow.begin(stamp);
+        let mut marker = shadow.begin(stamp, scene.warp.actor);
+        marker.issued_by(Lane::of_mask(lanes));
+        marker.repeating(repeats);
         for range in ranges {
-            if let Err(conflict) = shadow.mark(&mut marker, range, &scene.warp.clocks) {
+            if let Err(conflict) = shadow.mark(&mut marker, range, clocks) {
                 return Err(race(scene, (cta, range), lanes, stamp, conflict));
             }
         }
@@ -159,6 +191,7 @@ fn without_order(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
             "the copy is issued here".to_owned(),
             "the thread that issued the copy must wait for it first (`async_copy_wait`)".to_owned(),
         ),
+        Actor::Warp { .. } if earlier.actor == scene.warp.actor => of_own_warp(earlier),
         Actor::Warp { .. } => of_warp(scene, earlier, later),
         Actor::Mbarrier(id) => {
             let is_over = scene.cluster.has_completed(id, earlier.epoch);
@@ -189,6 +222,21 @@ fn without_order(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
                 .to_owned(),
         ),
     }
+}
+
+/// The earlier access is one of another lane of the same warp.
+fn of_own_warp(earlier: Stamp) -> Reason {
+    let did = match (earlier.kind.is_write(), earlier.kind.is_strong()) {
+        (true, true) => "changed atomically",
+        (true, false) => "wrote",
+        (false, _) => "read",
+    };
+    (
+        format!("which another lane of the same warp {did}, with no bar.warp.sync in between"),
+        format!("another lane {did} it here"),
+        "order the lanes of the warp: by bar.warp.sync, by a shuffle or a vote, or by a barrier (lanes do not run in lockstep)"
+            .to_owned(),
+    )
 }
 
 /// The earlier access is one of a warp.

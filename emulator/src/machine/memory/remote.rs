@@ -1,6 +1,7 @@
 //! Accesses to the shared memory of another CTA of the cluster, which lives as long as that CTA.
 
 use crate::fault::{FaultKind, Stepped, Trouble};
+use crate::lanes::LANES;
 use crate::machine::order::{ActorId, Stamp};
 use crate::machine::state::cluster::RemoteAccess;
 use crate::machine::state::scene::{Scene, Worker};
@@ -20,9 +21,14 @@ impl Worker<'_> {
         if !self.context.launch.checks.races {
             return Ok(());
         }
+        let ordered = &scene
+            .warp
+            .clocks
+            .of(lanes.trailing_zeros() as usize % LANES)
+            .ordered;
         let warps = scene.cluster.ctas[cta].warps.len();
         let mut actors = (cta * warps..(cta + 1) * warps).map(ActorId::new);
-        if !actors.any(|warp| scene.warp.clocks.ordered.includes(warp, 1)) {
+        if !actors.any(|warp| ordered.includes(warp, 1)) {
             let message = format!(
                 "an access to the shared memory of CTA {cta} of the cluster, and nothing orders it after the start of that CTA"
             );

@@ -43,20 +43,24 @@ impl Worker<'_> {
         if !is_words(access) || !checks.races || access.strong.is_some() {
             return false;
         }
+        let Some(clocks) = scene.warp.clocks.of_all() else {
+            return false;
+        };
         let stamp = scene.stamp(Kind::READ);
         let memory = &mut scene.cluster.ctas[scene.cta].shared;
         let Some(indices) = indices(memory, addresses, lanes, access.bytes) else {
             return false;
         };
-        let mut marker = memory.shadow.begin(stamp);
+        let mut marker = memory.shadow.begin(stamp, scene.warp.actor);
         let mut all_written = u32::MAX;
         for lane in lanes_of(lanes) {
             let index = indices[lane];
+            marker.by_lane(lane);
             for part in 0..access.cells.len() {
                 all_written &= u32::from_le_bytes(written(memory, index + part * 4));
             }
             let range = (index, access.bytes as usize);
-            let marked = memory.shadow.mark(&mut marker, range, &scene.warp.clocks);
+            let marked = memory.shadow.mark(&mut marker, range, clocks);
             if marked.is_err() {
                 return false;
             }
@@ -85,15 +89,19 @@ impl Worker<'_> {
         if !is_words(access) || !self.context.launch.checks.races || access.strong.is_some() {
             return false;
         }
+        let Some(clocks) = scene.warp.clocks.of_all() else {
+            return false;
+        };
         let stamp = scene.stamp(Kind::WRITE);
         let memory = &mut scene.cluster.ctas[scene.cta].shared;
         let Some(indices) = indices(memory, addresses, lanes, access.bytes) else {
             return false;
         };
-        let mut marker = memory.shadow.begin(stamp);
+        let mut marker = memory.shadow.begin(stamp, scene.warp.actor);
         for lane in lanes_of(lanes) {
             let range = (indices[lane], access.bytes as usize);
-            let marked = memory.shadow.mark(&mut marker, range, &scene.warp.clocks);
+            marker.by_lane(lane);
+            let marked = memory.shadow.mark(&mut marker, range, clocks);
             if marked.is_err() {
                 return false;
             }

@@ -1,16 +1,42 @@
 //! Vector clocks.
 
 use super::actor::ActorId;
+use super::stamp::Stamp;
+use smallvec::SmallVec;
 
 /// For each actor, the last epoch that happens before; zero for those that are not listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Clock(Vec<u32>);
+pub(crate) struct Clock {
+    epochs: Vec<u32>,
+    /// Later epochs of some lanes of a warp: what a lane released that had not converged with the others.
+    partial: SmallVec<[PartialEpoch; 2]>,
+}
+
+/// The accesses that some lanes of a warp made up to an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PartialEpoch {
+    actor: ActorId,
+    lanes: u32,
+    epoch: u32,
+}
 
 impl Clock {
-    /// An epoch of the actor happens before.
+    /// An epoch of the actor happens before, in all lanes of a warp.
     #[inline(always)]
     pub(crate) fn includes(&self, actor: ActorId, epoch: u32) -> bool {
-        self.0.get(actor.index()).copied().unwrap_or(0) >= epoch
+        self.epochs.get(actor.index()).copied().unwrap_or(0) >= epoch
+    }
+
+    /// An access happens before.
+    #[inline(always)]
+    pub(crate) fn has(&self, stamp: &Stamp) -> bool {
+        self.includes(stamp.actor, stamp.epoch) || self.has_of_lanes(stamp)
+    }
+
+    fn has_of_lanes(&self, stamp: &Stamp) -> bool {
+        self.partial.iter().any(|of| {
+            of.actor == stamp.actor && of.epoch >= stamp.epoch && stamp.lane.is_within(of.lanes)
+        })
     }
 
     /// Does all that happens before by the other one happen before by this one?
@@ -26,25 +52,58 @@ impl Clock {
     /// From now on, the epochs of the actor up to this one happen before.
     pub(crate) fn advance(&mut self, actor: ActorId, epoch: u32) {
         let index = actor.index();
-        if self.0.len() <= index {
-            self.0.resize(index + 1, 0);
+        if self.epochs.len() <= index {
+            self.epochs.resize(index + 1, 0);
         }
-        self.0[index] = self.0[index].max(epoch);
+        self.epochs[index] = self.epochs[index].max(epoch);
+        self.drop_covered();
+    }
+
+    /// The same of some lanes of a warp.
+    pub(crate) fn advance_lanes(&mut self, actor: ActorId, lanes: u32, epoch: u32) {
+        if lanes == u32::MAX {
+            return self.advance(actor, epoch);
+        }
+        if self.includes(actor, epoch) {
+            return;
+        }
+        let is_same = |of: &&mut PartialEpoch| of.actor == actor && of.lanes == lanes;
+        match self.partial.iter_mut().find(is_same) {
+            Some(of) => of.epoch = of.epoch.max(epoch),
+            None => self.partial.push(PartialEpoch {
+                actor,
+                lanes,
+                epoch,
+            }),
+        }
     }
 
     /// The least upper bound of both, component by component.
     pub(crate) fn join(&mut self, other: &Self) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
+        if self.epochs.len() < other.epochs.len() {
+            self.epochs.resize(other.epochs.len(), 0);
         }
-        let pairs = self.0.iter_mut().zip(&other.0);
+        let pairs = self.epochs.iter_mut().zip(&other.epochs);
         pairs.for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
+        self.drop_covered();
+        for of in &other.partial {
+            self.advance_lanes(of.actor, of.lanes, of.epoch);
+        }
+    }
+
+    fn drop_covered(&mut self) {
+        if !self.partial.is_empty() {
+            let epochs = &self.epochs;
+            let known = |actor: ActorId| epochs.get(actor.index()).copied().unwrap_or(0);
+            self.partial.retain(|of| known(of.actor) < of.epoch);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::order::{Kind, Lane};
 
     #[test]
     fn a_clock_never_goes_back() {
@@ -66,5 +125,39 @@ mod tests {
     #[test]
     fn an_empty_clock_includes_epoch_zero_of_every_actor() {
         assert!(Clock::default().includes(ActorId::new(3), 0));
+    }
+
+    #[test]
+    fn some_lanes_of_a_warp_happen_before_and_others_do_not() {
+        let warp = ActorId::new(3);
+        let stamp = |lane, epoch| Stamp {
+            epoch,
+            step: 0,
+            actor: warp,
+            kind: Kind::WRITE,
+            lane,
+        };
+        let mut released = Clock::default();
+        released.advance(warp, 4);
+        released.advance_lanes(warp, 0b101, 6);
+        let mut clock = Clock::default();
+        clock.join(&released);
+        for (lane, epoch, expected) in [
+            (Lane::of(1), 4, true),
+            (Lane::of(1), 5, false),
+            (Lane::of(2), 6, true),
+            (Lane::of(2), 7, false),
+            (Lane::UNKNOWN, 6, true),
+            (Lane::SEVERAL, 5, true),
+        ] {
+            assert_eq!(clock.has(&stamp(lane, epoch)), expected, "{lane:?} {epoch}");
+        }
+        // One lane does not speak for several.
+        let mut one = Clock::default();
+        one.advance_lanes(warp, 1, 6);
+        assert!(!one.has(&stamp(Lane::SEVERAL, 6)));
+        assert!(one.has(&stamp(Lane::of(0), 6)));
+        clock.advance(warp, 6);
+        assert!(clock.partial.is_empty());
     }
 }

@@ -53,6 +53,12 @@ impl Clocks {
         self.visible.advance(actor, epoch);
     }
 
+    /// The same of some lanes of a warp.
+    pub(crate) fn advance_lanes(&mut self, warp: ActorId, lanes: u32, epoch: u32) {
+        self.ordered.advance_lanes(warp, lanes, epoch);
+        self.visible.advance_lanes(warp, lanes, epoch);
+    }
+
     /// `fence.proxy.async` for shared memory: what is visible through the generic proxy is visible through the async proxy.
     pub(crate) fn fence_async_shared(&mut self) {
         self.visible_async.join(&self.visible);

@@ -38,6 +38,8 @@ pub(crate) struct Fences {
     observed: BTreeMap<Place, Foreign>,
     /// What the warp acquired last: the [`Releases::version`], and by which scope.
     acquired: Option<(u64, Scope)>,
+    /// The lanes that did.
+    lanes: u32,
 }
 
 /// The scopes, each of which covers those before it.
@@ -59,6 +61,18 @@ fn is_of_device(scope: Scope) -> bool {
 }
 
 impl Fences {
+    /// Strong reads by these lanes follow.
+    pub(crate) fn read_by(&mut self, lanes: u32) {
+        if self.lanes != lanes {
+            (self.lanes, self.acquired) = (lanes, None);
+        }
+    }
+
+    /// Other lanes have yet to acquire what these have.
+    pub(crate) fn acquire_again(&mut self) {
+        self.acquired = None;
+    }
+
     /// A fence that releases: later strong writes publish what happens before it.
     pub(crate) fn release(&mut self, clocks: &Clocks, place: Place, scope: Scope) {
         let known = clocks.released(place.cluster);

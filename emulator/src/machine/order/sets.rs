@@ -2,7 +2,7 @@
 
 use super::actor::ActorId;
 use super::clocks::Clocks;
-use super::stamp::{Kind, Stamp};
+use super::stamp::{Kind, Lane, Stamp};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -16,6 +16,23 @@ pub(super) const EMPTY: SetId = SetId(0);
 impl SetId {
     /// No set.
     pub(super) const NONE: Self = Self(u32::MAX);
+}
+
+/// A set with one more access.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Successor {
+    pub(super) id: SetId,
+    /// The access was there already: as the last, or before others.
+    pub(super) was_last: bool,
+    pub(super) was_earlier: bool,
+}
+
+impl Successor {
+    pub(super) const NONE: Self = Self {
+        id: SetId::NONE,
+        was_last: false,
+        was_earlier: false,
+    };
 }
 
 /// Sets below which none are thrown away.
@@ -43,41 +60,70 @@ impl Default for Sets {
 }
 
 impl Sets {
-    /// An access of a set that excludes a new one and that nothing orders before it.
-    pub(super) fn conflict(&self, id: SetId, kind: Kind, clocks: &Clocks) -> Option<Stamp> {
-        let earlier = self.all[id.0 as usize].iter();
-        let mut unordered = earlier.filter(|stamp| {
+    /// An access of a set, the last one of `lane`, that excludes a new one and that `races` says is unordered; `races` is asked of
+    /// those that do not happen before in all lanes.
+    pub(super) fn conflict(
+        &self,
+        (id, lane): (SetId, Lane),
+        kind: Kind,
+        clocks: &Clocks,
+        mut races: impl FnMut(&Stamp) -> bool,
+    ) -> Option<Stamp> {
+        let set = &self.all[id.0 as usize];
+        for (index, stamp) in set.iter().enumerate() {
             let clock = if stamp.kind.is_write() {
                 &clocks.visible
             } else {
                 &clocks.ordered
             };
-            kind.excludes(stamp.kind) && !clock.includes(stamp.actor, stamp.epoch)
-        });
-        unordered.next().copied()
+            if !kind.excludes(stamp.kind) || clock.includes(stamp.actor, stamp.epoch) {
+                continue;
+            }
+            let is_last = index + 1 == set.len();
+            let lane = if is_last { lane } else { Lane::UNKNOWN };
+            let earlier = Stamp { lane, ..*stamp };
+            if races(&earlier) {
+                return Some(earlier);
+            }
+        }
+        None
     }
 
     /// The set with one more access.
-    pub(super) fn with(&mut self, id: SetId, new: Stamp, clocks: &Clocks) -> SetId {
+    pub(super) fn with(&mut self, id: SetId, new: Stamp, clocks: &Clocks) -> Successor {
         let is_same =
             |old: &Stamp| (old.actor, old.epoch, old.kind) == (new.actor, new.epoch, new.kind);
-        if self.all[id.0 as usize].iter().any(is_same) {
-            return id;
+        let set = &self.all[id.0 as usize];
+        if let Some(place) = set.iter().position(is_same) {
+            let was_last = place + 1 == set.len();
+            return Successor {
+                id,
+                was_last,
+                was_earlier: !was_last,
+            };
         }
+        let added = |id| Successor {
+            id,
+            was_last: false,
+            was_earlier: false,
+        };
         let key = (id, new.actor, new.epoch, new.kind);
         if let Some(known) = self.successors.get(&key) {
-            return *known;
+            return added(*known);
         }
         let old = self.all[id.0 as usize].iter();
         let mut set: Set = old
             .filter(|old| !covers(&new, old, clocks))
             .copied()
             .collect();
-        set.push(new);
+        set.push(Stamp {
+            lane: Lane::UNKNOWN,
+            ..new
+        });
         let next = SetId(self.all.len() as u32);
         self.all.push(set);
         self.successors.insert(key, next);
-        next
+        added(next)
     }
 
     #[cfg(test)]

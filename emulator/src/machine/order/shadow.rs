@@ -2,16 +2,28 @@
 
 use super::actor::ActorId;
 use super::clocks::Clocks;
-use super::sets::{EMPTY, SetId, Sets};
-use super::stamp::{Kind, Range, Stamp};
+use super::sets::{EMPTY, SetId, Sets, Successor};
+use super::stamp::{IN_FLIGHT, Lane, Range, Stamp};
 
 /// What a granule remembers. An epoch of zero happens before everything: no access has been made.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Cell {
     /// The last access that excluded all others.
     write: Stamp,
     /// Those since, which do not exclude each other.
     others: SetId,
+    /// The lane of the last of them.
+    lane: Lane,
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self {
+            write: Stamp::default(),
+            others: EMPTY,
+            lane: Lane::UNKNOWN,
+        }
+    }
 }
 
 /// Two accesses that race.
@@ -42,12 +54,16 @@ pub(crate) struct Shadow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marker {
     stamp: Stamp,
-    /// A write that the access may follow.
+    /// The warp that accesses, or issues what does, and its lane.
+    issuer: (ActorId, Lane),
+    /// It stores what is there already.
+    repeats: bool,
+    /// A write that the access may follow, whatever lane makes it.
     write: (ActorId, u32),
-    /// A set that the access may follow.
+    /// A set that the access may follow, whatever lane makes it.
     others: SetId,
     /// The same with the access.
-    successor: SetId,
+    successor: Successor,
 }
 
 impl Shadow {
@@ -59,17 +75,19 @@ impl Shadow {
         }
     }
 
-    /// Begins an access of any number of places.
-    pub(crate) fn begin(&mut self, stamp: Stamp) -> Marker {
+    /// Begins an access of any number of places; `issuer` is the warp that makes or issues it.
+    pub(crate) fn begin(&mut self, stamp: Stamp, issuer: ActorId) -> Marker {
         if self.sets.are_many() {
             let used = self.cells.iter_mut().map(|cell| &mut cell.others);
             self.sets.keep(used);
         }
         Marker {
             stamp,
+            issuer: (issuer, stamp.lane),
+            repeats: false,
             write: (ActorId::default(), 0),
             others: SetId::NONE,
-            successor: SetId::NONE,
+            successor: Successor::NONE,
         }
     }
 
@@ -87,19 +105,25 @@ impl Shadow {
         for cell in &mut self.cells[first..=last] {
             let write = (cell.write.actor, cell.write.epoch);
             if write != marker.write {
-                check_write(&cell.write, stamp.kind, clocks)?;
-                marker.write = write;
+                marker.check_write(&cell.write, clocks)?;
             }
             if cell.others != marker.others {
-                marker.follow(&mut self.sets, cell.others, clocks)?;
+                marker.follow(&mut self.sets, (cell.others, cell.lane), clocks)?;
             }
             if replaces {
                 *cell = Cell {
                     write: stamp,
                     others: EMPTY,
+                    lane: Lane::UNKNOWN,
                 };
             } else {
-                cell.others = marker.successor;
+                let successor = marker.successor;
+                cell.lane = match () {
+                    () if successor.was_last => cell.lane.and(stamp.lane),
+                    () if successor.was_earlier => Lane::UNKNOWN,
+                    () => stamp.lane,
+                };
+                cell.others = successor.id;
             }
         }
         Ok(())
@@ -118,47 +142,100 @@ impl Shadow {
 }
 
 impl Marker {
-    /// The set after the access, unless it races with a member.
-    fn follow(&mut self, sets: &mut Sets, others: SetId, clocks: &Clocks) -> Result<(), Conflict> {
-        if let Some(earlier) = sets.conflict(others, self.stamp.kind, clocks) {
+    /// The places that follow are accessed by this lane.
+    #[inline(always)]
+    pub(crate) fn by_lane(&mut self, lane: usize) {
+        self.stamp.lane = Lane::of(lane);
+        self.issuer.1 = self.stamp.lane;
+    }
+
+    /// The places that follow are issued by this lane.
+    pub(crate) fn issued_by(&mut self, lane: Lane) {
+        self.issuer.1 = lane;
+    }
+
+    /// The access stores what is there already: lanes that hold copies may do so at once.
+    pub(crate) fn repeating(&mut self, repeats: bool) {
+        self.repeats = repeats;
+    }
+
+    /// May it follow a write?
+    fn check_write(&mut self, write: &Stamp, clocks: &Clocks) -> Result<(), Conflict> {
+        // A copy that has completed is over: to write there again, its data need not be visible.
+        let kind = self.stamp.kind;
+        let clock = if write.kind.is_async() && kind.is_write() {
+            &clocks.ordered
+        } else {
+            &clocks.visible
+        };
+        let crosses_proxies = kind.is_async() && !write.kind.is_async();
+        let known = &clocks.visible_async;
+        if clock.includes(write.actor, write.epoch)
+            && (!crosses_proxies || known.includes(write.actor, write.epoch))
+        {
+            self.write = (write.actor, write.epoch);
+            return Ok(());
+        }
+        // What one lane knows another may not.
+        let is_alike =
+            (write.actor, write.kind, write.step) == (self.issuer.0, kind, self.stamp.step);
+        let is_copy = self.repeats && is_alike;
+        let missing = if !clock.has(write) && !self.is_own(write) && !is_copy {
+            Missing::Order
+        } else if crosses_proxies && !known.has(write) {
+            Missing::Fence
+        } else {
+            return Ok(());
+        };
+        Err(Conflict {
+            earlier: *write,
+            missing,
+        })
+    }
+
+    /// The same lane of the same warp made it, and it is over.
+    fn is_own(&self, earlier: &Stamp) -> bool {
+        let (warp, lane) = self.issuer;
+        warp == earlier.actor && earlier.epoch != IN_FLIGHT && !lane.differs(earlier.lane)
+    }
+
+    /// Finds the set after the access, unless it races with a member; the last one is of `lane`.
+    fn follow(
+        &mut self,
+        sets: &mut Sets,
+        (others, lane): (SetId, Lane),
+        clocks: &Clocks,
+    ) -> Result<(), Conflict> {
+        let mut depends_on_lanes = false;
+        let races = |earlier: &Stamp| {
+            depends_on_lanes = true;
+            let clock = if earlier.kind.is_write() {
+                &clocks.visible
+            } else {
+                &clocks.ordered
+            };
+            !clock.has(earlier) && !self.is_own(earlier)
+        };
+        if let Some(earlier) = sets.conflict((others, lane), self.stamp.kind, clocks, races) {
             return Err(Conflict {
                 earlier,
                 missing: Missing::Order,
             });
         }
-        self.others = others;
         self.successor = sets.with(others, self.stamp, clocks);
+        self.others = if depends_on_lanes {
+            SetId::NONE
+        } else {
+            others
+        };
         Ok(())
     }
-}
-
-/// May an access follow a write?
-fn check_write(write: &Stamp, kind: Kind, clocks: &Clocks) -> Result<(), Conflict> {
-    // A copy that has completed is over: to write there again, its data need not be visible.
-    let clock = if write.kind.is_async() && kind.is_write() {
-        &clocks.ordered
-    } else {
-        &clocks.visible
-    };
-    let missing = if !clock.includes(write.actor, write.epoch) {
-        Missing::Order
-    } else if kind.is_async()
-        && !write.kind.is_async()
-        && !clocks.visible_async.includes(write.actor, write.epoch)
-    {
-        Missing::Fence
-    } else {
-        return Ok(());
-    };
-    Err(Conflict {
-        earlier: *write,
-        missing,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::order::Kind;
 
     const FIRST: usize = 0;
     const SECOND: usize = 1;
@@ -169,6 +246,7 @@ mod tests {
             step: 0,
             actor: ActorId::new(actor),
             kind,
+            lane: Lane::UNKNOWN,
         }
     }
 
@@ -191,7 +269,9 @@ mod tests {
         }
 
         fn access(&mut self, actor: usize, at: (usize, usize), kind: Kind) -> Option<Stamp> {
-            let mut marker = self.shadow.begin(stamp(actor, 1, kind));
+            let mut marker = self
+                .shadow
+                .begin(stamp(actor, 1, kind), ActorId::new(actor));
             let marked = self.shadow.mark(&mut marker, at, &self.clocks[actor]);
             marked.err().map(|conflict| conflict.earlier)
         }
@@ -243,7 +323,9 @@ mod tests {
         let mut bench = Bench::new();
         for actor in 2..40 {
             bench.clocks[FIRST] = Clocks::default();
-            let mut marker = bench.shadow.begin(stamp(actor, 1, Kind::READ));
+            let mut marker = bench
+                .shadow
+                .begin(stamp(actor, 1, Kind::READ), ActorId::new(actor));
             let clocks = Clocks::default();
             assert!(bench.shadow.mark(&mut marker, (4, 4), &clocks).is_ok());
         }
@@ -261,19 +343,19 @@ mod tests {
         for epoch in 1..20_000 {
             let mut clocks = Clocks::default();
             clocks.advance(reader, epoch);
-            let mut marker = shadow.begin(stamp(5, epoch, Kind::READ));
+            let mut marker = shadow.begin(stamp(5, epoch, Kind::READ), ActorId::new(5));
             let at = (epoch as usize % 16 * 4, 4);
             assert!(shadow.mark(&mut marker, at, &clocks).is_ok());
         }
         assert!(shadow.sets.len() < 5_000, "{}", shadow.sets.len());
         let mut writer = Clocks::default();
         writer.advance(reader, 19_999);
-        let mut marker = shadow.begin(stamp(6, 1, Kind::WRITE));
+        let mut marker = shadow.begin(stamp(6, 1, Kind::WRITE), ActorId::new(6));
         assert!(shadow.mark(&mut marker, (0, 64), &writer).is_ok());
         let mut shadow_of_one = Shadow::new(64, 2);
-        let mut marker = shadow_of_one.begin(stamp(5, 20_000, Kind::READ));
+        let mut marker = shadow_of_one.begin(stamp(5, 20_000, Kind::READ), ActorId::new(5));
         assert!(shadow_of_one.mark(&mut marker, (60, 4), &writer).is_ok());
-        let mut marker = shadow_of_one.begin(stamp(6, 1, Kind::WRITE));
+        let mut marker = shadow_of_one.begin(stamp(6, 1, Kind::WRITE), ActorId::new(6));
         assert!(shadow_of_one.mark(&mut marker, (0, 64), &writer).is_err());
     }
 
@@ -318,7 +400,9 @@ mod tests {
         let mut bench = Bench::new();
         bench.access(FIRST, (0, 4), Kind::WRITE);
         let read = |bench: &mut Bench| {
-            let mut marker = bench.shadow.begin(stamp(9, 1, Kind::ASYNC_READ));
+            let mut marker = bench
+                .shadow
+                .begin(stamp(9, 1, Kind::ASYNC_READ), ActorId::new(9));
             let marked = bench.shadow.mark(&mut marker, (0, 4), &bench.clocks[FIRST]);
             marked.err().map(|conflict| conflict.missing)
         };

@@ -7,7 +7,7 @@ pub(crate) type Range = (usize, usize);
 
 /// What an access does, as far as conflicts depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Kind(u16);
+pub(crate) struct Kind(u8);
 
 impl Kind {
     pub(crate) const READ: Self = Self(0);
@@ -55,6 +55,62 @@ pub(crate) struct Stamp {
     pub(crate) step: u32,
     pub(crate) actor: ActorId,
     pub(crate) kind: Kind,
+    /// Of an access of a warp.
+    pub(crate) lane: Lane,
+}
+
+/// Which lane of a warp accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Lane(u8);
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self::UNKNOWN
+    }
+}
+
+impl Lane {
+    /// More than one.
+    pub(crate) const SEVERAL: Self = Self(32);
+    /// Nothing is reported that holds for some lanes alone.
+    pub(crate) const UNKNOWN: Self = Self(33);
+
+    pub(crate) fn of(lane: usize) -> Self {
+        Self(lane as u8)
+    }
+
+    /// The one of these lanes, if there is one.
+    pub(crate) fn of_mask(lanes: u32) -> Self {
+        if lanes.is_power_of_two() {
+            Self(lanes.trailing_zeros() as u8)
+        } else {
+            Self::SEVERAL
+        }
+    }
+
+    /// Is it one of these? Several may be, if these are several.
+    pub(crate) fn is_within(self, lanes: u32) -> bool {
+        match self {
+            Self::UNKNOWN => true,
+            Self::SEVERAL => !lanes.is_power_of_two(),
+            Self(lane) => lanes >> lane & 1 != 0,
+        }
+    }
+
+    /// Is it certain that a lane of both is another one?
+    pub(super) fn differs(self, other: Self) -> bool {
+        let is_open = |lane: Self| lane == Self::UNKNOWN;
+        self != other && !is_open(self) && !is_open(other)
+    }
+
+    /// Of two accesses to the same place.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::UNKNOWN, _) | (_, Self::UNKNOWN) => Self::UNKNOWN,
+            _ if self == other => self,
+            _ => Self::SEVERAL,
+        }
+    }
 }
 
 /// The epoch of an access in flight that nothing but its own completion orders.

@@ -28,8 +28,7 @@ fn check_remote_accesses(
     (rank, cta): (usize, &Cta),
 ) -> Result<(), Box<Fault>> {
     let mut early = cta.remote_accesses.values();
-    let is_early =
-        |remote: &&RemoteAccess| !cta.at_end.includes(remote.stamp.actor, remote.stamp.epoch);
+    let is_early = |remote: &&RemoteAccess| !cta.at_end.has(&remote.stamp);
     let Some(remote) = early.find(is_early) else {
         return Ok(());
     };

@@ -236,8 +236,10 @@ impl<'a> Context<'a> {
         warp.actor = ActorId::new((rank * warps + index) as usize);
         warp.registers = registers_at_entry(self.target, threads, &self.code.directives);
         warp.registers_at_entry = warp.registers;
-        warp.release();
         warp.start(u32::MAX >> (32 - lanes));
+        // Epoch 1 is the start of the warp.
+        (warp.epoch, warp.has_accessed) = (1, true);
+        warp.converge(u32::MAX);
         warp
     }
 

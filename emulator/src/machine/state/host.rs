@@ -1,6 +1,6 @@
 //! The host beside a launch: what it knows of it, and where in its source it accessed memory.
 
-use crate::machine::order::{ActorId, Clocks, Fences, Kind, Stamp};
+use crate::machine::order::{ActorId, Clocks, Fences, Kind, Lane, Stamp};
 use std::panic::Location;
 
 /// The host, whose threads count as one, while a launch is in flight.
@@ -35,6 +35,7 @@ impl Host {
             epoch: self.epoch,
             step: step as u32,
             kind,
+            lane: Lane::UNKNOWN,
         }
     }
 

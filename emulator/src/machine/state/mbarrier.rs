@@ -14,9 +14,8 @@ pub(crate) struct Mbarrier {
     pub(crate) bytes: i64,
     /// Number of the current phase.
     pub(crate) phase: u64,
-    /// Its initialisation, and the lane that executed it.
+    /// Its initialisation.
     pub(crate) init: Stamp,
-    pub(crate) init_lane: u32,
     /// The epoch of the initialising warp in which `fence.mbarrier_init` published it, if it did.
     pub(crate) published: Option<u32>,
     /// Waits that have observed the end of the last phase.
@@ -52,18 +51,24 @@ pub(crate) struct Arrivals {
 impl Arrivals {
     pub(crate) fn add(&mut self, stamp: Stamp) {
         match self.stamps.iter_mut().find(|old| old.actor == stamp.actor) {
-            Some(old) => *old = stamp,
+            Some(old) => *old = both(*old, stamp),
             None => self.stamps.push(stamp),
         }
     }
 
     /// An arrival that does not happen before.
     pub(crate) fn unknown(&self, ordered: &Clock) -> Option<Stamp> {
-        let mut stamps = self.stamps.iter();
-        stamps
-            .find(|stamp| !ordered.includes(stamp.actor, stamp.epoch))
+        self.stamps
+            .iter()
+            .find(|stamp| !ordered.has(stamp))
             .copied()
     }
+}
+
+/// The later of two of a warp, which stands for both.
+fn both(old: Stamp, new: Stamp) -> Stamp {
+    let lane = old.lane.and(new.lane);
+    Stamp { lane, ..new }
 }
 
 /// A wait that has observed the end of a phase.
@@ -82,28 +87,20 @@ impl Observers {
     pub(crate) fn add(&mut self, new: Observer) {
         let is_same = |old: &&mut Observer| old.stamp.actor == new.stamp.actor;
         match self.0.iter_mut().find(is_same) {
-            Some(old) => *old = new,
+            Some(old) => {
+                let stamp = both(old.stamp, new.stamp);
+                *old = Observer { stamp, ..new };
+            }
             None => self.0.push(new),
         }
     }
 }
 
 impl Mbarrier {
-    /// Is the initialisation visible to a thread with these clocks?
-    pub(crate) fn is_visible(&self, clocks: &Clocks) -> bool {
-        clocks.visible.includes(self.init.actor, self.init.epoch) || self.is_published(clocks)
-    }
-
-    /// The same of the async proxy.
-    pub(crate) fn is_visible_async(&self, clocks: &Clocks) -> bool {
-        let known = &clocks.visible_async;
-        known.includes(self.init.actor, self.init.epoch) || self.is_published(clocks)
-    }
-
-    fn is_published(&self, clocks: &Clocks) -> bool {
-        let known = &clocks.ordered;
-        self.published
-            .is_some_and(|epoch| known.includes(self.init.actor, epoch))
+    /// `fence.mbarrier_init` of the thread that initialised it, if it executed one.
+    pub(crate) fn publication(&self) -> Option<Stamp> {
+        let epoch = self.published?;
+        Some(Stamp { epoch, ..self.init })
     }
 
     /// Phases completed here, of all mbarriers.

@@ -1,7 +1,7 @@
 //! The executing warp at a step, the worker that runs it, and the outcome of the step.
 
 use crate::fault::{FaultKind, LaneSet, Stepped, Trouble};
-use crate::machine::order::{Kind, Stamp};
+use crate::machine::order::{Kind, Lane, Stamp};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::context::Context;
 use crate::machine::state::mbarrier::By;
@@ -66,7 +66,14 @@ impl Scene<'_> {
             epoch: self.warp.epoch,
             step: self.path.pc,
             kind,
+            lane: Lane::of_mask(self.mask),
         }
+    }
+
+    /// What a warp did happens before what a lane of the executing one does next.
+    pub(crate) fn is_before(&self, lane: usize, stamp: &Stamp) -> bool {
+        let is_own = stamp.actor == self.warp.actor && stamp.lane == Lane::of(lane);
+        is_own || self.warp.clocks.of(lane).ordered.has(stamp)
     }
 
     /// The executing warp at its step.

@@ -1,8 +1,9 @@
 //! A warp: its registers, and the paths that its lanes are on.
 
 use crate::lanes::Registers;
-use crate::machine::order::{ActorId, Clocks, Fences, MbarrierId};
+use crate::machine::order::{ActorId, Clock, Clocks, Fences, MbarrierId};
 use crate::machine::state::copies::{BulkGroups, ThreadCopies};
+use crate::machine::state::lane_clocks::LaneClocks;
 use crate::machine::state::linear::Linear;
 use crate::machine::state::products::Products;
 use crate::program::NONE;
@@ -81,7 +82,9 @@ pub(crate) struct Warp {
     pub(crate) actor: ActorId,
     /// Grows when the warp releases.
     pub(crate) epoch: u32,
-    pub(crate) clocks: Clocks,
+    pub(crate) clocks: LaneClocks,
+    /// It has accessed memory since its lanes converged.
+    pub(crate) has_accessed: bool,
     /// What its memory fences have prepared.
     pub(crate) fences: Fences,
     /// A wait for an mbarrier gave up.
@@ -102,10 +105,63 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
-    /// Begins an epoch: what the warp writes from now on is not part of what it has released.
-    pub(crate) fn release(&mut self) {
+    /// Begins an epoch: what the warp does from now on is not part of what it has released.
+    pub(crate) fn begin_epoch(&mut self) {
         self.epoch += 1;
-        self.clocks.advance(self.actor, self.epoch);
+    }
+
+    /// All lanes, if these are all that have not exited.
+    pub(crate) fn all_of(&self, lanes: u32) -> u32 {
+        if lanes & self.alive == self.alive {
+            u32::MAX
+        } else {
+            lanes
+        }
+    }
+
+    /// Lanes release: what they know, and what they did themselves.
+    pub(crate) fn release_to(&mut self, lanes: u32, to: &mut Clocks) {
+        self.clocks
+            .each(lanes)
+            .for_each(|(_, clocks)| to.join(clocks));
+        to.advance_lanes(self.actor, self.all_of(lanes), self.epoch);
+        self.begin_epoch();
+    }
+
+    /// The same, and no write becomes visible by it.
+    pub(crate) fn release_order_to(&mut self, lanes: u32, to: &mut Clock) {
+        for (_, clocks) in self.clocks.each(lanes) {
+            to.join(&clocks.ordered);
+        }
+        to.advance_lanes(self.actor, self.all_of(lanes), self.epoch);
+        self.begin_epoch();
+    }
+
+    /// What happens before what a lane does next.
+    pub(crate) fn order_of(&self, lane: usize) -> Clock {
+        let mut ordered = self.clocks.of(lane).ordered.clone();
+        ordered.advance_lanes(self.actor, self.all_of(1 << lane), self.epoch);
+        ordered
+    }
+
+    /// Lanes learn something.
+    pub(crate) fn acquire(&mut self, lanes: u32, learn: impl FnMut(&mut Clocks)) {
+        self.clocks.acquire(lanes, self.alive, learn);
+    }
+
+    /// Lanes meet, at `bar.warp.sync` or an instruction that they execute together: what one of them did or knew happens before what
+    /// the others do next.
+    pub(crate) fn converge(&mut self, lanes: u32) {
+        self.clocks.merge(lanes, self.alive);
+        let all = self.all_of(lanes);
+        if !self.has_accessed {
+            return;
+        }
+        let (actor, epoch) = (self.actor, self.epoch);
+        let learn = |clocks: &mut Clocks| clocks.advance_lanes(actor, all, epoch);
+        self.clocks.acquire(lanes, self.alive, learn);
+        self.has_accessed = all != u32::MAX;
+        self.begin_epoch();
     }
 
     /// Puts all lanes at the first step.

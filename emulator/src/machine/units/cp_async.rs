@@ -4,7 +4,7 @@ use crate::fault::{Memory, Stepped};
 use crate::lanes::{LANES, lanes_of};
 use crate::machine::memory::address::{Target, addresses, shared_index, shared_owner};
 use crate::machine::memory::misuse::check_aligned;
-use crate::machine::order::{IN_FLIGHT, Kind, MbarrierId, Stamp};
+use crate::machine::order::{IN_FLIGHT, Kind, Lane, MbarrierId, Stamp};
 use crate::machine::state::copies::CopyInFlight;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::machine::units::in_flight::deposit;
@@ -35,12 +35,14 @@ impl Worker<'_> {
             if read > 0 {
                 let reads = Stamp {
                     epoch: IN_FLIGHT,
+                    lane: Lane::of(lane),
                     ..scene.stamp(Kind::READ)
                 };
                 self.access_source(scene, lane, (from[lane], read), reads)?;
             }
             let stamp = Stamp {
                 epoch: IN_FLIGHT,
+                lane: Lane::of(lane),
                 ..scene.stamp(Kind::WRITE)
             };
             let range = (index, copy.bytes as usize);
@@ -75,6 +77,7 @@ impl Worker<'_> {
 
     /// Completes the copies of the executing lanes, all of them or those of groups before the last `open`.
     pub(crate) fn complete_copies(&mut self, scene: &mut Scene<'_>, open: Option<u32>) -> Stepped {
+        scene.warp.has_accessed = true;
         let current = scene.warp.copies.current;
         let mut started = std::mem::take(&mut scene.warp.copies.started);
         for copy in &mut started {
@@ -119,6 +122,7 @@ impl Worker<'_> {
         if read > 0 {
             let reads = Stamp {
                 step: copy.step,
+                lane: Lane::of(lane),
                 ..scene.stamp(Kind::READ)
             };
             self.access_source(scene, lane, (address, read), reads)?;
@@ -126,6 +130,7 @@ impl Worker<'_> {
         }
         let stamp = Stamp {
             step: copy.step,
+            lane: Lane::of(lane),
             ..scene.stamp(Kind::WRITE)
         };
         let (index, bytes) = (index as usize, copy.bytes as usize);

@@ -3,7 +3,7 @@
 use crate::fault::{Memory, Stepped};
 use crate::machine::memory::atomic::{apply, update_global};
 use crate::machine::memory::misuse::unwritten;
-use crate::machine::order::{Kind, Stamp};
+use crate::machine::order::{Kind, Lane, Stamp};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::copies::{Destination, Fill, Other, Pending, Piece, Work};
 use crate::machine::state::linear::Linear;
@@ -36,7 +36,11 @@ impl Worker<'_> {
         };
         for (number, &Destination { cta, mbarrier }) in targets.iter().enumerate() {
             if cta != scene.cta {
-                self.access_remote(scene, cta, lanes, scene.stamp(kind))?;
+                let issue = Stamp {
+                    lane: Lane::of(lane),
+                    ..scene.stamp(kind)
+                };
+                self.access_remote(scene, cta, lanes, issue)?;
             }
             self.use_mbarrier(scene, mbarrier, lane, user)?;
             self.check_phase_order(scene, mbarrier, lane)?;
@@ -71,6 +75,7 @@ impl Worker<'_> {
             step: pending.step,
             actor,
             kind: Kind::ASYNC_READ,
+            lane: Lane::UNKNOWN,
         };
         let sources = pending.sources();
         self.access_to_read(scene, 1 << pending.lane, sources.into_iter(), stamp)?;

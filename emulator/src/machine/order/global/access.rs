@@ -4,7 +4,7 @@ use crate::machine::order::clock::Clock;
 use crate::machine::order::clocks::Clocks;
 use crate::machine::order::place::{Place, includes};
 use crate::machine::order::shadow::Missing;
-use crate::machine::order::stamp::Stamp;
+use crate::machine::order::stamp::{IN_FLIGHT, Stamp};
 use ptx::Scope;
 
 /// An access to global memory, as its shadow keeps it.
@@ -70,7 +70,15 @@ impl GlobalAccess<'_> {
             self.clocks.foreign.of(cluster)
         };
         let stamp = &earlier.stamp;
-        known.is_some_and(|clocks| clock(clocks).includes(stamp.actor, stamp.epoch))
+        known.is_some_and(|clocks| clock(clocks).has(stamp))
+    }
+
+    /// The same warp made it, and it is over. Which of its lanes did is not kept: they count as one here.
+    fn is_own(&self, earlier: &GlobalStamp) -> bool {
+        let (new, stamp) = (&self.stamp, &earlier.stamp);
+        (new.launch, new.from, new.warp) == (earlier.launch, earlier.from, earlier.warp)
+            && !stamp.kind.is_async()
+            && stamp.epoch != IN_FLIGHT
     }
 
     /// Does `fence.proxy.async`, of the writer or of who is ordered after it, stand between an earlier write and this access?
@@ -104,7 +112,7 @@ impl GlobalAccess<'_> {
         };
         // Maps have fences of their own, which are checked where a copy names one.
         let crosses_proxies = mine.is_async() && !mine.reads_map() && !theirs.is_async();
-        let missing = if !self.follows(write, clock) {
+        let missing = if !self.follows(write, clock) && !self.is_own(write) {
             Missing::Order
         } else if crosses_proxies && !self.is_fenced(write) {
             Missing::Fence
@@ -125,7 +133,7 @@ impl GlobalAccess<'_> {
             } else {
                 |clocks| &clocks.ordered
             };
-            self.stamp.excludes(earlier) && !self.follows(earlier, clock)
+            self.stamp.excludes(earlier) && !self.follows(earlier, clock) && !self.is_own(earlier)
         };
         match others.iter().find(races) {
             Some(earlier) => Err(GlobalConflict {

@@ -3,7 +3,7 @@
 use crate::fault::{FaultKind, Memory, Stepped, Trouble};
 use crate::lanes::lanes_of;
 use crate::machine::memory::address::{Target, addresses, shared_owner};
-use crate::machine::order::{Actor, Clocks, Kind, MbarrierId};
+use crate::machine::order::{Actor, Clocks, Kind, Lane, MbarrierId, Stamp};
 use crate::machine::state::mbarrier::{Arrivals, By, Mbarrier, Observer, Observers};
 use crate::machine::state::scene::{Flow, Scene, Worker};
 use crate::machine::state::warp::{PhaseName, Wait};
@@ -12,6 +12,7 @@ use crate::machine::units::mbarrier::misuse::{
 };
 use crate::program::sync::{MbarrierKind, MbarrierOp};
 use crate::program::{AccessSpace, File, NONE};
+use smallvec::SmallVec;
 use target::MBARRIER_BYTES;
 
 /// Who uses an mbarrier.
@@ -30,11 +31,11 @@ impl Scene<'_> {
         let ctas = self.cluster.ctas.iter_mut();
         let mbarriers = ctas.flat_map(|cta| cta.mbarriers.values_mut());
         for mbarrier in mbarriers {
-            if mbarrier.init.actor == actor && mask >> mbarrier.init_lane & 1 != 0 {
+            if mbarrier.init.actor == actor && mbarrier.init.lane.is_within(mask) {
                 mbarrier.published = mbarrier.published.or(Some(epoch));
             }
         }
-        self.warp.release();
+        self.warp.begin_epoch();
     }
 }
 
@@ -107,19 +108,26 @@ impl Worker<'_> {
     ) -> Stepped {
         let cta = usize::from(id.cta);
         if cta != scene.cta {
-            let stamp = scene.stamp(Kind::STRONG_WRITE);
+            let stamp = Stamp {
+                lane: Lane::of(lane),
+                ..scene.stamp(Kind::STRONG_WRITE)
+            };
             self.access_remote(scene, cta, 1 << lane, stamp)?;
         }
         let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
         if !self.context.launch.checks.races {
             return Ok(());
         }
-        let (init, clocks) = (mbarrier.init, &scene.warp.clocks);
-        let is_ordered = clocks.ordered.includes(init.actor, init.epoch);
+        let (init, publication) = (mbarrier.init, mbarrier.publication());
+        let clocks = scene.warp.clocks.of(lane);
+        let is_own = init.actor == scene.warp.actor && init.lane == Lane::of(lane);
+        let is_ordered = scene.is_before(lane, &init);
         let is_visible = match user {
-            MbarrierUser::Thread => mbarrier.is_visible(clocks),
-            MbarrierUser::Copy => mbarrier.is_visible_async(clocks),
+            MbarrierUser::Thread => is_own || clocks.visible.has(&init),
+            MbarrierUser::Copy => clocks.visible_async.has(&init),
         };
+        let is_visible =
+            is_visible || publication.is_some_and(|fence| scene.is_before(lane, &fence));
         if is_ordered && is_visible {
             return Ok(());
         }
@@ -141,11 +149,13 @@ impl Worker<'_> {
         if !self.context.launch.checks.races {
             return Ok(());
         }
-        let ordered = &scene.warp.clocks.ordered;
+        let ordered = &scene.warp.clocks.of(lane).ordered;
         let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
         if mbarrier.phase == 0 || ordered.includes(mbarrier.actor, mbarrier.epoch()) {
             return Ok(());
         }
+        let ordered = &scene.warp.order_of(lane);
+        let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
         let other = mbarrier.before.unknown(ordered);
         if other.is_none() && !mbarrier.before.has_bytes {
             return Ok(());
@@ -214,7 +224,11 @@ impl Worker<'_> {
                 format!("an mbarrier of {count} arrivals; the count must be between 1 and {most}");
             return Err(misuse(1 << lane, id, message));
         }
-        let init = scene.stamp(Kind::STRONG_WRITE);
+        let init = Stamp {
+            lane: Lane::of(lane),
+            ..scene.stamp(Kind::STRONG_WRITE)
+        };
+        scene.warp.has_accessed = true;
         let actor = scene.cluster.actors.number(Actor::Mbarrier(id));
         let cta = &mut scene.cluster.ctas[usize::from(id.cta)];
         if let Some(old) = cta.mbarriers.get(&id.address) {
@@ -226,7 +240,6 @@ impl Worker<'_> {
             bytes: 0,
             phase: 0,
             init,
-            init_lane: lane as u32,
             published: None,
             observers: Observers::default(),
             actor,
@@ -270,7 +283,16 @@ impl Worker<'_> {
         (count, bytes): (u32, u32),
         (drops, completes, releases): (bool, bool, bool),
     ) -> Stepped<u64> {
-        let (by, stamp) = (scene.by(), scene.stamp(Kind::STRONG_WRITE));
+        let stamp = Stamp {
+            lane: Lane::of(lane),
+            ..scene.stamp(Kind::STRONG_WRITE)
+        };
+        let by = scene.by();
+        let lanes = match scene.warp.all_of(scene.mask) {
+            u32::MAX => u32::MAX,
+            _ => 1 << lane,
+        };
+        scene.warp.has_accessed = true;
         let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
         mbarrier.bytes += i64::from(bytes);
         if bytes > 0 {
@@ -289,11 +311,11 @@ impl Worker<'_> {
         }
         mbarrier.current.add(stamp);
         if releases {
-            mbarrier.arriving.join(&scene.warp.clocks);
+            scene.warp.release_to(lanes, &mut mbarrier.arriving);
         } else {
-            mbarrier.arriving.ordered.join(&scene.warp.clocks.ordered);
+            let ordered = &mut mbarrier.arriving.ordered;
+            scene.warp.release_order_to(lanes, ordered);
         }
-        scene.warp.release();
         finish(scene, id)?;
         Ok(state)
     }
@@ -310,12 +332,7 @@ impl Worker<'_> {
         let timed_out = std::mem::take(&mut scene.warp.timed_out);
         let mut done = 0u32;
         let mut waits_for = None;
-        let checks_races = self.context.launch.checks.races;
-        let observer = Observer {
-            stamp: scene.stamp(Kind::STRONG_READ),
-            product: (!self.context.launch.checks.strict)
-                .then(|| scene.warp.products.issued() as u32 + 1),
-        };
+        let mut over: SmallVec<[(MbarrierId, u32); 1]> = SmallVec::new();
         for lane in lanes_of(scene.mask) {
             let id = self.mbarrier_id(scene, op.space, lane, all[lane])?;
             self.use_mbarrier(scene, id, lane, MbarrierUser::Thread)?;
@@ -331,13 +348,16 @@ impl Worker<'_> {
             };
             if is_over {
                 done |= 1 << lane;
-                scene.warp.clocks.join(&mbarrier.completed);
-                if parity && checks_races {
-                    mbarrier.observers.add(observer);
+                match over.iter_mut().find(|(of, _)| *of == id) {
+                    Some((_, lanes)) => *lanes |= 1 << lane,
+                    None => over.push((id, 1 << lane)),
                 }
             } else {
                 waits_for = waits_for.or(Some(id));
             }
+        }
+        for (id, lanes) in over {
+            self.observe(scene, id, lanes, parity)?;
         }
         match waits_for {
             Some(id) if suspends && !timed_out => {
@@ -356,6 +376,28 @@ impl Worker<'_> {
         } else {
             Flow::Next
         })
+    }
+}
+
+impl Worker<'_> {
+    /// Lanes have observed the end of a phase.
+    fn observe(&self, scene: &mut Scene<'_>, id: MbarrierId, lanes: u32, parity: bool) -> Stepped {
+        let checks = self.context.launch.checks;
+        let stamp = Stamp {
+            lane: Lane::of_mask(scene.warp.all_of(lanes)),
+            ..scene.stamp(Kind::STRONG_READ)
+        };
+        let issued = scene.warp.products.issued() as u32;
+        let mbarrier = scene.cluster.mbarrier(id, lanes)?;
+        let completed = &mbarrier.completed;
+        scene.warp.acquire(lanes, |clocks| clocks.join(completed));
+        // A state, other than a parity, names one phase.
+        if parity && checks.races {
+            scene.warp.has_accessed = true;
+            let product = (!checks.strict).then_some(issued + 1);
+            mbarrier.observers.add(Observer { stamp, product });
+        }
+        Ok(())
     }
 }
 
@@ -384,7 +426,7 @@ impl Worker<'_> {
 
 /// Every arrival at an mbarrier and every wait for it so far happens before what the executing warp does next.
 fn check_unused(scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
-    let ordered = &scene.warp.clocks.ordered;
+    let ordered = &scene.warp.order_of(lane);
     let waiting = scene.cluster.unknown_observer(id, ordered)?;
     let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
     let arrived = [&mbarrier.current, &mbarrier.before];

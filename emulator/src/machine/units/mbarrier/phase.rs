@@ -1,7 +1,7 @@
 //! Phases of an mbarrier: when one completes, and which waiting paths then continue.
 
 use crate::fault::Stepped;
-use crate::machine::order::{Actor, Clock, Kind, MbarrierId, Stamp};
+use crate::machine::order::{Actor, Clock, Kind, Lane, MbarrierId, Stamp};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::copies::Destination;
 use crate::machine::state::mbarrier::{By, Mbarrier, Observer};
@@ -27,6 +27,7 @@ impl Cluster {
             epoch: mbarrier.epoch() + 1,
             step,
             kind,
+            lane: Lane::UNKNOWN,
         })
     }
 
@@ -77,8 +78,7 @@ impl Cluster {
     ) -> Stepped<Option<Stamp>> {
         let observers = self.mbarrier(id, 0)?.observers.0.clone();
         let is_unknown = |observer: &&Observer| {
-            let Stamp { actor, epoch, .. } = observer.stamp;
-            !ordered.includes(actor, epoch) && !self.has_gone_on(observer, ordered)
+            !ordered.has(&observer.stamp) && !self.has_gone_on(observer, ordered)
         };
         Ok(observers.iter().find(is_unknown).map(|wait| wait.stamp))
     }

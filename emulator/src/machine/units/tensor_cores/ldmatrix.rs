@@ -46,6 +46,7 @@ impl Worker<'_> {
         scene.check_whole_warp(if op.is_store { "stmatrix" } else { "ldmatrix" })?;
         let verb = if op.is_store { "store" } else { "load" };
         let all = addresses(&scene.warp.regs, &op.base);
+        scene.warp.has_accessed = true;
         // Lanes 8 i to 8 i + 7 give the rows of matrix i; the addresses of the others do not matter.
         let mut rest = u32::MAX >> (32 - 8 * op.registers.len() as u32);
         let givers = rest;

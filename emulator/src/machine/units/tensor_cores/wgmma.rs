@@ -6,7 +6,7 @@
 use crate::fault::{FaultKind, Stepped, Trouble};
 use crate::lanes::Registers;
 use crate::machine::memory::address::shared_index;
-use crate::machine::order::{Actor, ActorId, Kind, Stamp};
+use crate::machine::order::{Actor, ActorId, Clocks, Kind, Lane, Stamp};
 use crate::machine::state::matrix_descriptor::{CHUNK, Descriptor};
 use crate::machine::state::policy::When;
 use crate::machine::state::products::ProductInFlight;
@@ -34,6 +34,7 @@ impl Scene<'_> {
 impl Worker<'_> {
     pub(crate) fn group_fence(&mut self, scene: &mut Scene<'_>) -> Stepped {
         scene.check_whole_warp("wgmma.fence")?;
+        scene.warp.converge(u32::MAX);
         scene.warp.products.has_fenced = true;
         scene.warp.products.touched.clear();
         Ok(())
@@ -41,6 +42,7 @@ impl Worker<'_> {
 
     pub(crate) fn group_multiply(&mut self, scene: &mut Scene<'_>, op: &GroupMultiply) -> Stepped {
         scene.check_whole_warp("wgmma")?;
+        scene.warp.converge(u32::MAX);
         self.check_warpgroup(scene)?;
         self.check_fenced(scene.warp, op)?;
         let regs = &scene.warp.regs;
@@ -122,6 +124,7 @@ impl Worker<'_> {
             epoch: scene.warp.products.issued() as u32 + 1,
             step: scene.path.pc,
             kind: Kind::ASYNC_READ,
+            lane: Lane::UNKNOWN,
         };
         let ranges = chunks
             .iter()
@@ -147,6 +150,7 @@ impl Worker<'_> {
     /// Waits until at most `pending` groups are open. The unit starts a product when all four warps have issued it.
     pub(crate) fn group_wait(&mut self, scene: &mut Scene<'_>, pending: u32) -> Stepped<Flow> {
         scene.check_whole_warp("wgmma.wait_group")?;
+        scene.warp.converge(u32::MAX);
         let boundaries = &scene.warp.products.boundaries;
         let Some(last) = boundaries.len().checked_sub(pending as usize + 1) else {
             return Ok(Flow::Next);
@@ -161,7 +165,8 @@ impl Worker<'_> {
         products.started.drain(..(target - products.first) as usize);
         products.first = target;
         let actor = scene.products_actor();
-        scene.warp.clocks.advance(actor, target as u32);
+        let learn = |clocks: &mut Clocks| clocks.advance(actor, target as u32);
+        scene.warp.acquire(u32::MAX, learn);
         Ok(Flow::Next)
     }
 

@@ -98,7 +98,7 @@ impl Worker<'_> {
             map,
             work: Work::Store { reduction },
             shared_reduction: None,
-            ordered: scene.warp.clocks.ordered.clone(),
+            ordered: scene.warp.order_of(lane),
         };
         match (&copy.kind, &copy.mbarrier) {
             (BulkKind::ToGlobal { .. } | BulkKind::ToTensor(_), _) => {

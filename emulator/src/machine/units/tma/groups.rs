@@ -2,7 +2,7 @@
 
 use crate::fault::Stepped;
 use crate::lanes::lanes_of;
-use crate::machine::order::{Actor, ActorId};
+use crate::machine::order::{Actor, ActorId, Clocks};
 use crate::machine::state::copies::Pending;
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::copy::GroupOp;
@@ -42,7 +42,8 @@ impl Worker<'_> {
                     self.complete_groups_below(scene, lane as u32, done)?;
                     if op == GroupOp::Wait(open) {
                         let actor = scene.bulk_writes(lane as u32);
-                        scene.warp.clocks.advance(actor, done as u32);
+                        let learn = |clocks: &mut Clocks| clocks.advance(actor, done as u32);
+                        scene.warp.acquire(1 << lane, learn);
                     }
                 }
                 GroupOp::WaitAll => {}
@@ -70,7 +71,8 @@ impl Worker<'_> {
             }
         }
         let actor = scene.bulk_actor(lane);
-        scene.warp.clocks.advance(actor, limit as u32);
+        let learn = |clocks: &mut Clocks| clocks.advance(actor, limit as u32);
+        scene.warp.acquire(1 << lane, learn);
         Ok(())
     }
 }

@@ -55,7 +55,7 @@ impl Worker<'_> {
                     bytes,
                 },
                 shared_reduction: op.reduction,
-                ordered: scene.warp.clocks.ordered.clone(),
+                ordered: scene.warp.order_of(lane),
             };
             self.start_load(scene, pending)?;
         }
