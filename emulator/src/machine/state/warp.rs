@@ -137,10 +137,10 @@ impl Warp {
         self.begin_epoch();
     }
 
-    /// What happens before what a lane does next.
-    pub(crate) fn order_of(&self, lane: usize) -> Clock {
+    /// What happens before what a lane does next, by an instruction of some lanes.
+    pub(crate) fn order_of(&self, lane: usize, lanes: u32) -> Clock {
         let mut ordered = self.clocks.of(lane).ordered.clone();
-        ordered.advance_lanes(self.actor, self.all_of(1 << lane), self.epoch);
+        ordered.advance_lanes(self.actor, self.all_of(lanes), self.epoch);
         ordered
     }
 

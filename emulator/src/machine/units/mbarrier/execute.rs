@@ -154,7 +154,7 @@ impl Worker<'_> {
         if mbarrier.phase == 0 || ordered.includes(mbarrier.actor, mbarrier.epoch()) {
             return Ok(());
         }
-        let ordered = &scene.warp.order_of(lane);
+        let ordered = &scene.warp.order_of(lane, 1 << lane);
         let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
         let other = mbarrier.before.unknown(ordered);
         if other.is_none() && !mbarrier.before.has_bytes {
@@ -383,8 +383,13 @@ impl Worker<'_> {
     /// Lanes have observed the end of a phase.
     fn observe(&self, scene: &mut Scene<'_>, id: MbarrierId, lanes: u32, parity: bool) -> Stepped {
         let checks = self.context.launch.checks;
+        // Lanes that wait by one instruction poll together: any of them speaks for all.
+        let lane = match Lane::of_mask(lanes) {
+            Lane::SEVERAL => Lane::UNKNOWN,
+            one => one,
+        };
         let stamp = Stamp {
-            lane: Lane::of_mask(scene.warp.all_of(lanes)),
+            lane,
             ..scene.stamp(Kind::STRONG_READ)
         };
         let issued = scene.warp.products.issued() as u32;
@@ -426,7 +431,7 @@ impl Worker<'_> {
 
 /// Every arrival at an mbarrier and every wait for it so far happens before what the executing warp does next.
 fn check_unused(scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
-    let ordered = &scene.warp.order_of(lane);
+    let ordered = &scene.warp.order_of(lane, 1 << lane);
     let waiting = scene.cluster.unknown_observer(id, ordered)?;
     let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
     let arrived = [&mbarrier.current, &mbarrier.before];

@@ -55,7 +55,7 @@ impl Worker<'_> {
                     bytes,
                 },
                 shared_reduction: op.reduction,
-                ordered: scene.warp.order_of(lane),
+                ordered: scene.warp.order_of(lane, scene.mask),
             };
             self.start_load(scene, pending)?;
         }
