@@ -41,12 +41,15 @@ impl Clock {
 
     /// Does all that happens before by the other one happen before by this one?
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        let known = self.0.iter().copied().chain(std::iter::repeat(0));
-        other
-            .0
-            .iter()
-            .zip(known)
-            .all(|(theirs, mine)| *theirs <= mine)
+        let known = self.epochs.iter().copied().chain(std::iter::repeat(0));
+        let mut pairs = other.epochs.iter().zip(known);
+        let knows = |of: &PartialEpoch| {
+            let of_lanes = |mine: &PartialEpoch| {
+                mine.actor == of.actor && mine.epoch >= of.epoch && of.lanes & !mine.lanes == 0
+            };
+            self.includes(of.actor, of.epoch) || self.partial.iter().any(of_lanes)
+        };
+        pairs.all(|(theirs, mine)| *theirs <= mine) && other.partial.iter().all(knows)
     }
 
     /// From now on, the epochs of the actor up to this one happen before.
@@ -116,10 +119,20 @@ mod tests {
 
     #[test]
     fn one_clock_covers_another_when_it_includes_all_of_it() {
-        let at = |epochs: &[u32]| Clock(epochs.to_vec());
+        let at = |epochs: &[u32]| Clock {
+            epochs: epochs.to_vec(),
+            ..Clock::default()
+        };
         assert!(at(&[3, 2]).covers(&at(&[3, 1])) && at(&[3, 2]).covers(&at(&[3])));
         assert!(at(&[3]).covers(&at(&[3, 0])) && !at(&[3]).covers(&at(&[3, 1])));
         assert!(!at(&[3, 2]).covers(&at(&[4, 1])));
+        let mut partial = at(&[3]);
+        partial.advance_lanes(ActorId::new(0), 0b11, 5);
+        assert!(partial.covers(&at(&[3])) && !at(&[3]).covers(&partial));
+        assert!(at(&[5]).covers(&partial) && !at(&[4]).covers(&partial));
+        let mut one = at(&[3]);
+        one.advance_lanes(ActorId::new(0), 0b01, 5);
+        assert!(partial.covers(&one) && !one.covers(&partial));
     }
 
     #[test]

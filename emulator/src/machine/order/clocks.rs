@@ -2,6 +2,7 @@
 
 use super::actor::ActorId;
 use super::clock::Clock;
+use super::stamp::Stamp;
 use super::tree::{Lattice, Tree};
 
 /// The clocks of a warp, or those that a barrier carries: each at most the one before.
@@ -122,9 +123,9 @@ impl Foreign {
     }
 
     /// Does a fence of who knows this make a write of another cluster visible through the async proxy?
-    pub(crate) fn fences(&self, cluster: u32, actor: ActorId, epoch: u32) -> bool {
+    pub(crate) fn fences(&self, cluster: u32, write: &Stamp) -> bool {
         let fenced = self.fenced.get(cluster);
-        fenced.is_some_and(|clocks| clocks.visible.includes(actor, epoch))
+        fenced.is_some_and(|clocks| clocks.visible.has(write))
     }
 
     /// The launches that this one overlaps have ended.
@@ -147,8 +148,19 @@ impl Foreign {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::order::{Kind, Lane};
 
     const WRITER: usize = 7;
+
+    fn write(epoch: u32) -> Stamp {
+        Stamp {
+            epoch,
+            step: 0,
+            actor: ActorId::new(WRITER),
+            kind: Kind::WRITE,
+            lane: Lane::UNKNOWN,
+        }
+    }
 
     fn at_epoch(epoch: u32) -> Clocks {
         let mut clocks = Clocks::default();
@@ -179,7 +191,7 @@ mod tests {
         assert!(known.visible.includes(writer, 4) && !known.visible.includes(writer, 5));
         assert!(!known.visible_async_global.includes(writer, 1));
         reader.fence_async_global();
-        assert!(reader.foreign.fences(3, writer, 4) && !reader.foreign.fences(3, writer, 5));
+        assert!(reader.foreign.fences(3, &write(4)) && !reader.foreign.fences(3, &write(5)));
     }
 
     #[test]
@@ -196,8 +208,8 @@ mod tests {
             let released = between.released(5);
             let mut third = Clocks::default();
             third.acquire(&released, 8);
-            assert_eq!(third.foreign.fences(3, writer, 4), fenced);
-            assert!(!third.foreign.fences(3, writer, 5));
+            assert_eq!(third.foreign.fences(3, &write(4)), fenced);
+            assert!(!third.foreign.fences(3, &write(5)));
             let mut first = Clocks::default();
             first.acquire(&released, 3);
             assert_eq!(first.visible_async_global.includes(writer, 4), fenced);

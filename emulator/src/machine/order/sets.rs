@@ -173,7 +173,12 @@ mod tests {
             step: 0,
             actor: ActorId::new(actor),
             kind,
+            lane: Lane::UNKNOWN,
         }
+    }
+
+    fn conflict(sets: &Sets, id: SetId, kind: Kind, clocks: &Clocks) -> Option<Stamp> {
+        sets.conflict((id, Lane::UNKNOWN), kind, clocks, |_| true)
     }
 
     /// A warp that is ordered after some actors, of which it sees the writes of a part.
@@ -192,10 +197,10 @@ mod tests {
     #[track_caller]
     fn check(first: Kind, (second, known): (Kind, &Clocks), third: Kind, races: bool) {
         let mut sets = Sets::default();
-        let one = sets.with(EMPTY, stamp(1, first), &Clocks::default());
-        let both = sets.with(one, stamp(2, second), known);
+        let one = sets.with(EMPTY, stamp(1, first), &Clocks::default()).id;
+        let both = sets.with(one, stamp(2, second), known).id;
         let last = knowing(&[2], &[2]);
-        let found = sets.conflict(both, third, &last);
+        let found = conflict(&sets, both, third, &last);
         let expected = races.then(|| stamp(1, first));
         assert_eq!(found, expected, "{first:?} {second:?} {third:?}");
     }
@@ -254,33 +259,41 @@ mod tests {
     #[test]
     fn a_write_is_missed_until_it_is_visible() {
         let mut sets = Sets::default();
-        let one = sets.with(EMPTY, stamp(1, Kind::STRONG_WRITE), &Clocks::default());
+        let one = sets
+            .with(EMPTY, stamp(1, Kind::STRONG_WRITE), &Clocks::default())
+            .id;
         let ordered = knowing(&[1], &[]);
-        assert!(sets.conflict(one, Kind::READ, &ordered).is_some());
+        assert!(conflict(&sets, one, Kind::READ, &ordered).is_some());
         let visible = knowing(&[1], &[1]);
-        assert!(sets.conflict(one, Kind::READ, &visible).is_none());
+        assert!(conflict(&sets, one, Kind::READ, &visible).is_none());
     }
 
     #[test]
     fn sets_in_use_survive_when_others_are_thrown_away() {
         let mut sets = Sets::default();
-        let unused = sets.with(EMPTY, stamp(3, Kind::READ), &Clocks::default());
+        let unused = sets
+            .with(EMPTY, stamp(3, Kind::READ), &Clocks::default())
+            .id;
         let mut used = [
-            sets.with(EMPTY, stamp(1, Kind::READ), &Clocks::default()),
-            sets.with(unused, stamp(2, Kind::READ), &Clocks::default()),
+            sets.with(EMPTY, stamp(1, Kind::READ), &Clocks::default())
+                .id,
+            sets.with(unused, stamp(2, Kind::READ), &Clocks::default())
+                .id,
             EMPTY,
         ];
         sets.keep(used.iter_mut());
         assert_eq!(sets.len(), 3);
         let nothing = Clocks::default();
         let actors = used.map(|id| {
-            let found = sets.conflict(id, Kind::WRITE, &nothing);
+            let found = conflict(&sets, id, Kind::WRITE, &nothing);
             found.map(|stamp| stamp.actor.index())
         });
         assert_eq!(actors, [Some(1), Some(3), None]);
         // Numbers are given anew: what an access led to before means nothing now.
-        let next = sets.with(EMPTY, stamp(3, Kind::READ), &Clocks::default());
-        let found = sets.conflict(next, Kind::WRITE, &nothing);
+        let next = sets
+            .with(EMPTY, stamp(3, Kind::READ), &Clocks::default())
+            .id;
+        let found = conflict(&sets, next, Kind::WRITE, &nothing);
         assert_eq!(found.map(|stamp| stamp.actor.index()), Some(3));
     }
 }

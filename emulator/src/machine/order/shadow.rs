@@ -366,7 +366,7 @@ mod tests {
         let mut clocks = Clocks::default();
         clocks.ordered.advance(ActorId::new(5), 3);
         let access = |shadow: &mut Shadow, at: usize, kind, clocks: &Clocks| {
-            let mut marker = shadow.begin(stamp(1, 1, kind));
+            let mut marker = shadow.begin(stamp(1, 1, kind), ActorId::new(1));
             let marked = shadow.mark(&mut marker, (at, 4), clocks);
             marked.err().map(|conflict| conflict.missing)
         };

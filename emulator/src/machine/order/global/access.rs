@@ -76,15 +76,17 @@ impl GlobalAccess<'_> {
     /// The same warp made it, and it is over. Which of its lanes did is not kept: they count as one here.
     fn is_own(&self, earlier: &GlobalStamp) -> bool {
         let (new, stamp) = (&self.stamp, &earlier.stamp);
+        let is_of_warp = new.stamp.kind.is_async() || new.stamp.actor == stamp.actor;
         (new.launch, new.from, new.warp) == (earlier.launch, earlier.from, earlier.warp)
+            && is_of_warp
             && !stamp.kind.is_async()
             && stamp.epoch != IN_FLIGHT
     }
 
     /// Does `fence.proxy.async`, of the writer or of who is ordered after it, stand between an earlier write and this access?
     fn is_fenced(&self, write: &GlobalStamp) -> bool {
-        let (cluster, Stamp { actor, epoch, .. }) = (write.from.cluster, write.stamp);
-        let by_another = || self.clocks.foreign.fences(cluster, actor, epoch);
+        let cluster = write.from.cluster;
+        let by_another = || self.clocks.foreign.fences(cluster, &write.stamp);
         self.follows(write, |clocks| &clocks.visible_async_global)
             || write.launch == self.stamp.launch && by_another()
     }

@@ -145,7 +145,7 @@ fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::order::stamp::{Kind, Stamp};
+    use crate::machine::order::stamp::{Kind, Lane, Stamp};
     use crate::machine::order::{ActorId, Clocks, Fences, Place};
     use ptx::Scope;
 
@@ -160,6 +160,7 @@ mod tests {
                 step: 0,
                 actor: ActorId::new(0),
                 kind,
+                lane: Lane::UNKNOWN,
             },
         };
         let access = GlobalAccess {

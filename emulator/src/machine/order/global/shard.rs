@@ -190,7 +190,7 @@ mod tests {
     use crate::machine::order::clocks::Clocks;
     use crate::machine::order::place::Place;
     use crate::machine::order::shadow::Missing;
-    use crate::machine::order::stamp::{Kind, Stamp};
+    use crate::machine::order::stamp::{Kind, Lane, Stamp};
     use ptx::Scope;
 
     /// The first warp of a CTA of the first launch.
@@ -205,6 +205,7 @@ mod tests {
                 step: 0,
                 actor: ActorId::new(cta.into()),
                 kind,
+                lane: Lane::UNKNOWN,
             },
         }
     }
