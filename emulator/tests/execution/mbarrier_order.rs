@@ -179,7 +179,7 @@ fn an_mbarrier_is_invalidated_after_its_last_use() {
     let text = |between: &str| {
         of_two_warps(&format!(
             "{INIT} {FENCE} bar.sync 0; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r2]; {WAIT} {between}
-            @%p1 mbarrier.inval.shared::cta.b64 [%r2];"
+            setp.eq.u32 %p7, %r1, 32; @%p7 mbarrier.inval.shared::cta.b64 [%r2];"
         ))
     };
     silent(&text("bar.sync 0;"));
