@@ -224,7 +224,7 @@ fn dq_by_order(seed: u64) -> Vec<u16> {
 
 #[test]
 fn a_fixed_order_gives_the_same_bits() {
-    let all = [0, 1, 2, 3].map(|seed| dq_by_order(seed));
+    let all = [0, 1, 2, 3].map(dq_by_order);
     assert!(all.iter().all(|found| *found == all[0]));
 }
 
