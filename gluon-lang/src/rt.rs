@@ -121,7 +121,7 @@ pub trait AddCarried {
     fn add_lent(&mut self, carrier: &mut Carrier<'_>, name: &'static str);
 }
 
-/// Anything else: a function that is left where the kernel decides cannot change it.
+/// Anything else: a function that is left under a runtime condition cannot change it.
 pub trait AddOther {
     /// Nothing.
     fn add_lent(&mut self, _: &mut Carrier<'_>, _: &'static str) {}

@@ -1,4 +1,4 @@
-//! Exits made structured: `break`, `continue` and `return` that the kernel decides.
+//! Exits made structured: `break`, `continue` and `return` under a runtime condition.
 //!
 //! While tracing, an arm of a branch that is left early ends where it is left. When the loop or function that it goes to ends, and all ways
 //! there are known, what follows the branch moves into the arm that goes on:

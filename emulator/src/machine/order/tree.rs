@@ -1,4 +1,4 @@
-//! What is known of many clusters, in a tree whose unchanged parts are shared.
+//! Clocks of many clusters, in a tree whose unchanged parts are shared.
 //!
 //! After a barrier of the grid each warp knows of all clusters. With a map of its own for each warp, time and memory would grow with the square of
 //! the clusters; here all warps have the same nodes, and an arrival adds the few on the way to its own cluster.
@@ -48,7 +48,7 @@ impl<T: Lattice> Tree<T> {
         self.root.is_none()
     }
 
-    /// What is known of a cluster.
+    /// The clock of a cluster.
     #[inline]
     pub(super) fn get(&self, cluster: u32) -> Option<&T> {
         let mut node = self.root.as_deref()?;

@@ -1,4 +1,4 @@
-//! The host beside a launch: what it knows of it, and where in its source it accessed memory.
+//! The host beside a launch: its clock, and where in its source it accessed memory.
 
 use crate::machine::order::{ActorId, Clocks, Fences, Kind, Lane, Stamp};
 use std::panic::Location;

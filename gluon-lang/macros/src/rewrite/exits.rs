@@ -119,7 +119,7 @@ pub(super) struct Loop {
     pub(super) goes_to: Option<usize>,
 }
 
-/// What is known at the end of a loop or block.
+/// The state at the end of a loop or block.
 pub(super) struct Left {
     /// Something compares with its depth.
     pub(super) is_used: bool,

@@ -1,6 +1,6 @@
 //! `return`, `break`, `continue` and `?`: plain Rust under trace-time conditions, exits of loops and functions of the kernel under runtime conditions.
 //!
-//! An exit leaves the innermost arm or body that the kernel decides, after it has told where it goes. Types tell which that is, so the expansion
+//! An exit leaves the innermost arm or body of a runtime branch or loop, after it has recorded its target. Types tell which that is, so the expansion
 //! asks each of those around, innermost first:
 //!
 //! ```text
@@ -22,7 +22,7 @@ use super::exits::{Kind, Loop, Scope};
 use super::flow::Missing;
 use super::rewriter::Rewriter;
 
-/// Where the kernel decides: `kernel`, then the way to the end of what it decides.
+/// Under a runtime condition: `kernel`, then the path to the end of its arm or body.
 fn ask(state: &Ident, exit: &Ident, kernel: &Tokens, jump: &Tokens) -> Tokens {
     quote! {
         match #state.inside() {
@@ -124,7 +124,7 @@ impl Rewriter {
         }
     }
 
-    /// Asks all that is around whether the kernel decides, and leaves.
+    /// Asks all scopes around whether their condition is a runtime one, and leaves.
     fn way_out(&mut self, expr: &Expr, what: &str, target: usize, span: Span) -> Expr {
         let exit = Ident::new("__exit", Span::mixed_site());
         let between = self.exits.between(target);

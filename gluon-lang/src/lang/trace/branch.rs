@@ -213,7 +213,7 @@ impl KernelBranch {
     #[inline]
     pub fn go_on(&self, (): ()) {}
 
-    /// The kernel decides.
+    /// The condition is a runtime one.
     #[inline]
     pub fn inside(&self) -> Inside<KernelExit, Infallible> {
         Inside::Kernel(KernelExit::new())

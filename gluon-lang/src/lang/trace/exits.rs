@@ -1,6 +1,6 @@
 //! Runtime exits: `break`, `continue` and `return` under a runtime condition.
 //!
-//! What the kernel decides is traced once, so the host does not follow such an exit: it leaves the arm or body around, whose end the trace
+//! A runtime branch or loop is traced once, so the host does not follow such an exit: it leaves the arm or body around, whose end the trace
 //! remembers as left, and goes on with what runs otherwise. `build/structure.rs` makes branches and flags of it.
 
 use std::convert::Infallible;
@@ -33,7 +33,7 @@ pub enum Ended<T, K> {
     Left(K),
 }
 
-/// Leaves what the kernel decides.
+/// Leaves a runtime branch or loop.
 pub struct KernelExit {
     _private: (),
 }

@@ -11,7 +11,7 @@ use ir::entity::{Region, Value};
 use ir::ops::control::{Yield, handed_on_by};
 use ir::{OpError, Type};
 
-/// A function that a `return` may leave where the kernel decides.
+/// A function that a `return` may leave under a runtime condition.
 pub struct FunctionScope<T> {
     core: ScopeCore,
     given: Option<Given<T>>,

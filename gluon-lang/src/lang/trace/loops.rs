@@ -83,7 +83,7 @@ impl<T: Index> KernelLoop<T> {
         self.core.step(name, &mut reach).map(Scalar::wrap)
     }
 
-    /// The kernel decides.
+    /// The bounds are runtime ones.
     #[inline]
     pub fn inside(&self) -> Inside<KernelExit, Infallible> {
         Inside::Kernel(KernelExit::new())

@@ -177,7 +177,7 @@ impl KernelWhile {
         }
     }
 
-    /// The kernel decides.
+    /// The condition is a runtime one.
     #[inline]
     pub fn inside(&self) -> Inside<KernelExit, Infallible> {
         Inside::Kernel(KernelExit::new())
