@@ -193,7 +193,7 @@ fn accesses_that_nothing_ends_in_time_are_refused() {
     refused(barrier_in_a_branch, &["before a cluster barrier", LATE]);
     refused(
         no_thread_waits,
-        &["no thread waits for the barrier on which this copy completes"],
+        &["no thread waits for the mbarrier on which this copy completes"],
     );
 }
 
