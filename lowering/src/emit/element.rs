@@ -33,7 +33,7 @@ pub(super) enum Element {
     Part(Reg, u8),
 }
 
-/// What a thread holds of a view of shared memory: its address.
+/// The register of a view of shared memory: its address.
 pub(super) const ADDRESS: Elem = Elem::Data(DType::U32);
 
 /// A map is known by its generic address, which in global memory is the same as there.

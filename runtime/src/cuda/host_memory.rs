@@ -53,7 +53,7 @@ impl HostMemory {
         driver.check("cuMemHostAlloc", code)?;
         memory.host = NonNull::new(host.cast()).expect("the driver's allocations are not null");
         memory.bytes = bytes;
-        // SAFETY: the allocation has so many bytes, and nothing else knows of it yet.
+        // SAFETY: the allocation has so many bytes, and nothing else refers to it yet.
         unsafe { memory.host.write_bytes(0, bytes) };
         // SAFETY: writes one address; the pointer is to the start of a mapped allocation; the flags must be 0.
         let code = unsafe { (driver.cuMemHostGetDevicePointer)(&raw mut memory.address, host, 0) };

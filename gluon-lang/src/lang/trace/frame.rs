@@ -84,7 +84,7 @@ fn refuse_recursion(function: &str, at: At) -> ! {
         Code::TooLarge,
         format!("this call of `{function}` stands inside {MOST_CALLS} others, and no more are traced"),
     )
-    .note("a device function is inlined where it is called: a call of itself is traced again and again, whatever the kernel decides")
+    .note("a device function is inlined where it is called: a call of itself is traced again and again, under any runtime condition")
     .help("write a loop of the kernel, `for i in range(low, high)`; or end the recursion by a condition of the host, such as a `const` argument");
     with(at, |trace| trace.fail(error, at));
     end();
