@@ -3,6 +3,8 @@
 //! The tensor cores know four swizzles and two orders. A layout fits one of them if every bit of a coordinate inside one
 //! instruction's tile lands where the hardware looks for it; both sides are linear, so bits are enough.
 
+use std::sync::Arc;
+
 use super::linear::cut::bits_below;
 use super::local::{Places, Storage};
 use super::{Dims, LayoutError, SharedLayout};
@@ -94,7 +96,7 @@ pub fn plan_matrix(
 }
 
 struct View {
-    places: Places,
+    places: Arc<Places>,
     storage: Storage,
     tile: MatrixTile,
 }

@@ -8,6 +8,7 @@ use ir::{Func, Stage};
 use crate::launch::LaunchInfo;
 use crate::options::Options;
 use crate::pipeline::{PIPELINE, PassTime, run};
+use crate::plan;
 
 /// A kernel as PTX, with all that is needed to launch it.
 #[derive(Clone, Debug)]
@@ -31,12 +32,20 @@ pub struct Compiled {
 /// # Errors
 /// What is wrong with the kernel.
 pub fn compile(func: Func, options: &Options) -> Result<Compiled, Diagnostics> {
+    let is_edited = func.stage == Stage::Allocated;
     let mut lowered = run(func, PIPELINE, options)?;
     debug_assert!(
         lowered.func.stage == Stage::Allocated,
         "the pipeline ends where emission begins"
     );
     let start = Instant::now();
+    // Shared memory that the passes above did not plan; in debug builds they are checked as well.
+    if is_edited || options.verify_each_pass {
+        let found = plan::verify::check(&lowered.func);
+        if found.has_errors() {
+            return Err(found);
+        }
+    }
     let module = crate::emit::emit(&lowered.func, options)?;
     lowered.timings.push(PassTime {
         name: "emit",

@@ -7,6 +7,8 @@ pub struct Options {
     pub print_after: Vec<String>,
     /// Run the verifier after every pass, and not only where a stage begins.
     pub verify_each_pass: bool,
+    /// The tracer of this process built the kernel, and has verified it: it is not verified again. IR that was read from text is.
+    pub is_traced: bool,
     /// Run the passes that only make the kernel cheaper.
     pub optimises: bool,
     /// Emit `.loc` lines, so that tools and reports find the author's lines.
@@ -18,6 +20,7 @@ impl Default for Options {
         Options {
             print_after: Vec::new(),
             verify_each_pass: cfg!(debug_assertions),
+            is_traced: false,
             optimises: true,
             emits_locations: true,
         }

@@ -265,7 +265,9 @@ pub(crate) fn run(func: Func, passes: &[Pass], options: &Options) -> Result<Lowe
         verifier: Verifier::default(),
         options,
     };
-    runner.check_input()?;
+    if options.verify_each_pass || !options.is_traced {
+        runner.check_input()?;
+    }
     let runs = |pass: &&Pass| pass.needs >= start && (options.optimises || !pass.is_optional);
     for pass in passes.iter().filter(runs) {
         runner.pass(pass)?;

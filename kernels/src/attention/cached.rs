@@ -169,16 +169,20 @@ impl<T: Float, M: Modifier> Cached<T, M> {
             ..
         } = self.pages;
         let keys = self.splits.tile[1];
-        let stage = to.producer_acquire(to.of_fill(count));
-        for part in 0..keys / piece {
+        let place = |part: usize| {
             let token = block * keys + part * piece;
             let entry = table.at(tile.batch * row + token / tokens);
             let is_there = token < tile.keys;
             let page = entry.mask(is_paged & is_there).other(-1).load();
             let page = select(is_paged, page, tile.batch);
             let in_page = select(is_paged, token % tokens, token);
+            [page, tile.kv_head, in_page, scalar(0)]
+        };
+        // The table is read while the stage is still in use.
+        let places: Vec<[Scalar<i32>; 4]> = (0..keys / piece).map(place).collect();
+        let stage = to.producer_acquire(to.of_fill(count));
+        for (part, at) in places.into_iter().enumerate() {
             let tile_of_part = stage.tiles.slice(0, part * piece..(part + 1) * piece);
-            let at = [page, tile.kv_head, in_page, scalar(0)];
             map.load(at, tile_of_part.reshape(map.block()), stage.full);
         }
         to.commit(stage);
@@ -189,6 +193,7 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
     type Tile = CachedTile;
     type Rows = CachedRows;
 
+    const OVERLAPS: bool = true;
     const CLEARS: bool = true;
 
     #[device]

@@ -88,6 +88,8 @@ pub(super) trait Problem<T: Element>: Copy {
     fn load_keys(self, tile: Self::Tile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>);
     /// Loads block `number` of V, as fill `count`.
     fn load_values(self, tile: Self::Tile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>);
+    /// Whether the kernel may begin beside the launch in front of it, and the next one beside this one.
+    const OVERLAPS: bool = false;
     /// Whether [`clear`](Problem::clear) does anything.
     const CLEARS: bool = false;
     /// Clears rows of the last block of V, `number`, that are no keys, before they are multiplied by P of 0. One warpgroup reads V then.
@@ -383,6 +385,10 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
             tile = drawn.send(tile, next);
         }
     };
+    if P::OVERLAPS {
+        launch_dependents();
+        launch_wait();
+    }
     let parts = warp_specialize().registers(of_consumers).main(|| attend(0));
     let parts = (1..GROUPS).fold(parts, |parts, group| {
         parts.worker(Warps(4).registers(of_consumers), || attend(group))

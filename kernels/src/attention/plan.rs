@@ -77,20 +77,28 @@ pub(super) fn reach(reach: Option<usize>, shift: i32) -> i32 {
     })
 }
 
-/// Into how many parts the `blocks` of keys of each tile are split, so that `tiles` of them keep `programs` busy that run at a time: the fewest
-/// of the numbers by which nearly as few of them idle in the last round as by the best. A split has at least 4 blocks, so that the
-/// merge does not outweigh it.
+/// Into how many parts the `blocks` of keys of each tile are split, so that `tiles` of them take the least time on `programs` that run at a time.
+///
+/// Times are in units of a block's while all programs load: a tile costs `OF_TILE` more, fewer programs load faster until each has
+/// reached its own limit, and the merge begins when all are done and reads what each split gave. A split has at least 2 blocks.
 pub(super) fn splits_of(tiles: usize, programs: usize, blocks: usize, most: usize) -> usize {
-    /// Of the best share of programs that work.
-    const ENOUGH: f64 = 0.85;
-    let most = (blocks / 4).clamp(1, most);
-    let busy = |splits: usize| {
-        let rounds = (tiles * splits) as f64 / programs.max(1) as f64;
-        rounds / rounds.ceil()
+    /// Before the first block of a tile has come, and after its last one.
+    const OF_TILE: f64 = 0.8;
+    /// A block's time where few programs load.
+    const ALONE: f64 = 0.55;
+    const OF_MERGE: f64 = 1.3;
+    const OF_MERGED_SPLIT: f64 = 0.01;
+    let time = |splits: usize| {
+        let (work, share) = (tiles * splits, blocks.div_ceil(splits) as f64);
+        let whole = work.saturating_sub(1) / programs.max(1);
+        let last = (work - whole * programs) as f64 / programs.max(1) as f64;
+        let rounds = whole as f64 * (share + OF_TILE) + share * last.max(ALONE) + OF_TILE;
+        let merge = if splits > 1 { OF_MERGE } else { 0.0 };
+        rounds + merge + OF_MERGED_SPLIT * (splits - 1) as f64
     };
-    let best = (1..=most).map(busy).fold(0.0, f64::max);
-    let mut enough = (1..=most).filter(|&splits| busy(splits) >= ENOUGH * best);
-    enough.next().unwrap_or(1)
+    let most = (blocks / 2).clamp(1, most);
+    let by_time = |a: &usize, b: &usize| time(*a).total_cmp(&time(*b));
+    (1..=most).min_by(by_time).unwrap_or(1)
 }
 
 impl Numbers {
@@ -179,15 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn splits_fill_the_device_and_no_more() {
+    fn splits_are_those_that_take_the_least_time() {
         // Of 132 CTAs at a time.
         let splits = |tiles, blocks| splits_of(tiles, 132, blocks, 256);
-        assert_eq!(splits(8, 1024), 15, "120 of 132 work");
-        assert_eq!(splits(8, 16), 4, "4 blocks a split");
+        assert_eq!(splits(8, 1024), 16, "128 of 132 work");
+        assert_eq!(splits(8, 16), 8, "2 blocks a split");
         assert_eq!(splits(8, 1), 1);
         assert_eq!(splits(132, 1024), 1);
+        assert_eq!(splits(128, 64), 1, "the 4 that idle cost less than a merge");
         assert_eq!(splits(1024, 1024), 1, "8 rounds, the last one of 100");
-        assert_eq!(splits(1, 8192), 113);
+        assert_eq!(splits(1, 8192), 82);
     }
 
     #[test]

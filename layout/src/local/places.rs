@@ -1,6 +1,8 @@
 //! Where the elements of an allocation lie: offsets, and the bytes behind them.
 
+use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -8,6 +10,21 @@ use super::cut::{CutField, cut_fields};
 use crate::linear::cut::{bits_below, is_cut};
 use crate::relate::{buffer_size, covered};
 use crate::{Axis, Dims, LayoutError, LinearLayout, SharedLayout};
+
+thread_local! {
+    /// The maps that were inverted last: a kernel has few layouts, and verifier, planning and emission ask for each many times.
+    static INVERTED: RefCell<Vec<Inverted>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An inverted map, and what it was asked for.
+struct Inverted {
+    shared: SharedLayout,
+    alloc_shape: Dims,
+    places: Arc<Places>,
+}
+
+/// Maps that are kept. A kernel of the examples has at most 20.
+const KEPT: usize = 32;
 
 /// The inverse map, from coordinates to offsets.
 pub struct Places {
@@ -24,7 +41,27 @@ pub struct Places {
 impl Places {
     /// The places of an allocation. Its shape has the rank of the layout, or one dimension more in front that counts
     /// buffers: their offsets follow one another at powers of two.
-    pub fn new(shared: &SharedLayout, alloc_shape: &[u32]) -> Result<Places, LayoutError> {
+    pub fn new(shared: &SharedLayout, alloc_shape: &[u32]) -> Result<Arc<Places>, LayoutError> {
+        let is_asked =
+            |kept: &&Inverted| kept.alloc_shape[..] == *alloc_shape && kept.shared == *shared;
+        INVERTED.with_borrow_mut(|all| {
+            if let Some(kept) = all.iter().find(is_asked) {
+                return Ok(Arc::clone(&kept.places));
+            }
+            let places = Arc::new(Places::invert(shared, alloc_shape)?);
+            if all.len() == KEPT {
+                all.remove(0);
+            }
+            all.push(Inverted {
+                shared: shared.clone(),
+                alloc_shape: alloc_shape.into(),
+                places: Arc::clone(&places),
+            });
+            Ok(places)
+        })
+    }
+
+    fn invert(shared: &SharedLayout, alloc_shape: &[u32]) -> Result<Places, LayoutError> {
         let map = shared.linear(covered(shared, alloc_shape))?;
         let back = map.right_inverse();
         let fields = cut_fields(&map);

@@ -187,7 +187,11 @@ fn expand_dims_undoes_a_reduction() {
     assert_eq!(expand_dims(&slice, 1).unwrap(), parent);
     assert_eq!(expand_dims(&Layout::Auto, 1).unwrap(), Layout::Auto);
     for (layout, dim, part) in [
-        (&slice, 0, "a slice of dimension 1, and Slice(0, ...) is needed"),
+        (
+            &slice,
+            0,
+            "a slice of dimension 1, and Slice(0, ...) is needed",
+        ),
         (&parent, 0, "it is no slice, and Slice(0, ...) is needed"),
     ] {
         let message = expand_dims(layout, dim).unwrap_err().to_string();

@@ -1,5 +1,7 @@
 //! How elements of views of shared memory are addressed: what is worked out once for each type.
 
+use std::sync::Arc;
+
 use ir::SmemType;
 use layout::local::{Places, Storage};
 use layout::relate;
@@ -22,7 +24,7 @@ pub(super) struct Buffer {
 /// How elements of views of one type are addressed.
 pub(super) struct Addressing {
     /// Their offsets.
-    pub(super) places: Places,
+    pub(super) places: Arc<Places>,
     pub(super) storage: Storage,
     /// The bits that the offset of a view's first element may have.
     pub(super) start_reach: u32,

@@ -108,7 +108,6 @@ use crate::analysis::axis::Axes;
 use crate::analysis::roots::Roots;
 use crate::analysis::uses::Uses;
 use crate::options::Options;
-use crate::plan;
 use code::{Code, Kind, key};
 use distribute::Distribution;
 use element::{Element, Elements};
@@ -139,8 +138,7 @@ for_each_op!(declare_dispatch);
 /// The PTX of a kernel at stage `Allocated`.
 ///
 /// # Errors
-/// Shared memory that a kernel edited by hand plans wrongly, and inline PTX that does not parse or does not fit, at its
-/// place.
+/// Inline PTX that does not parse or does not fit, at its place.
 ///
 /// # Panics
 /// When the kernel breaks a rule of its stage, which is a bug of the passes before.
@@ -150,10 +148,6 @@ pub fn emit(func: &Func, options: &Options) -> Result<Module, Diagnostics> {
         "a kernel at stage {} cannot be emitted",
         func.stage
     );
-    let found = plan::verify::check(func);
-    if found.has_errors() {
-        return Err(found);
-    }
     let axes = Axes::of(func);
     let roots = Roots::of(func);
     let mut emitter = Emitter::new(func, (&axes, &roots), options);

@@ -19,7 +19,7 @@ use ir::ops::{Op, SharedAccess, Types, flow};
 
 use super::bytes::Bytes;
 use super::hazards::{
-    Event, Memory, Pending, Wanted, events, signalled_copies, touched_by_async_proxy,
+    Event, Events, Memory, Pending, Wanted, signalled_copies, touched_by_async_proxy,
 };
 use super::{clusters, expectations, lifetimes};
 use crate::analysis::scratch::Scratches;
@@ -49,9 +49,10 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
 /// What must stand before each instruction, beside the barriers and fences that the kernel has.
 pub(super) fn wanted(memory: Memory<'_>, found: &mut Diagnostics) -> SecondaryMap<Inst, Wanted> {
     let func = memory.func;
+    let events = Events::of_kernel(memory);
     let mut walk = BarrierPlacement {
         func,
-        memory,
+        events: &events,
         wanted: SecondaryMap::new(),
         async_bytes: Bytes::default(),
         others: Bytes::default(),
@@ -65,7 +66,7 @@ pub(super) fn wanted(memory: Memory<'_>, found: &mut Diagnostics) -> SecondaryMa
 
 struct BarrierPlacement<'f, 'd> {
     func: &'f Func,
-    memory: Memory<'f>,
+    events: &'f Events,
     wanted: SecondaryMap<Inst, Wanted>,
     /// Bytes that are accessed through the async proxy anywhere.
     async_bytes: Bytes,
@@ -83,17 +84,17 @@ impl BarrierPlacement<'_, '_> {
         for &inst in &func.region(region).insts {
             let wanted = self.wanted[inst];
             pending.satisfy(wanted);
-            for event in events(self.memory, inst) {
-                let mut more = pending.wants(&event);
+            for event in self.events.of(inst) {
+                let mut more = pending.wants(event);
                 // Where a barrier stands anyway, a fence before it saves another barrier later.
                 more.fence |= more.barrier && pending.hides_from_async_proxy(&self.async_bytes);
                 if more != Wanted::default() {
                     self.want(inst, more);
                     pending.satisfy(more);
                 }
-                self.check_signal(inst, &event, &pending);
-                self.check_wait(inst, &event, &mut pending);
-                pending.after(&event);
+                self.check_signal(inst, event, &pending);
+                self.check_wait(inst, event, &mut pending);
+                pending.after(event);
             }
             if !func.op(inst).regions().is_empty() {
                 pending = self.inner(inst, pending);
@@ -172,7 +173,7 @@ impl BarrierPlacement<'_, '_> {
     /// The partitions of `warp_specialize`: a CTA barrier stands before them, and from there each is walked by itself.
     fn partitions(&mut self, inst: Inst, mut pending: Pending) -> Pending {
         let func = self.func;
-        let async_bytes = touched_by_async_proxy(self.memory, inst);
+        let async_bytes = touched_by_async_proxy(self.func, self.events, inst);
         if pending.hides_from_async_proxy(&async_bytes) {
             self.want(
                 inst,
@@ -192,7 +193,7 @@ impl BarrierPlacement<'_, '_> {
         let mut after = Pending::default();
         let copies: Vec<(Bytes, Bytes)> = regions
             .iter()
-            .map(|region| signalled_copies(self.memory, *region))
+            .map(|region| signalled_copies(func, self.events, *region))
             .collect();
         for (at, &region) in regions.iter().enumerate() {
             self.others = union_but(at, of_region.iter());
@@ -209,7 +210,7 @@ impl BarrierPlacement<'_, '_> {
     fn async_proxy_bytes(&self, region: Region) -> Bytes {
         let mut all = Bytes::default();
         for &inst in &self.func.region(region).insts {
-            all.add(&touched_by_async_proxy(self.memory, inst));
+            all.add(&touched_by_async_proxy(self.func, self.events, inst));
         }
         all
     }

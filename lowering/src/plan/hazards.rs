@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cranelift_entity::SecondaryMap;
 use ir::Func;
 use ir::entity::{Inst, Region};
 use ir::ops::SharedAccess;
@@ -260,8 +261,29 @@ pub(super) struct Memory<'f> {
     pub scratches: &'f Scratches,
 }
 
-/// The effects of one instruction on shared memory, in order; its regions not included.
-pub(super) fn events(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 3]> {
+/// The effects of each instruction on shared memory. Loops are walked several times: they are found once.
+pub(super) struct Events(SecondaryMap<Inst, Vec<Event>>);
+
+impl Events {
+    /// Those of a kernel.
+    pub(super) fn of_kernel(memory: Memory<'_>) -> Events {
+        let mut all = SecondaryMap::new();
+        for inst in memory.func.walk() {
+            let found = events(memory, inst);
+            if !found.is_empty() {
+                all[inst] = found.into_vec();
+            }
+        }
+        Events(all)
+    }
+
+    /// Those of one instruction, in order; of its regions none.
+    pub(super) fn of(&self, inst: Inst) -> &[Event] {
+        &self.0[inst]
+    }
+}
+
+fn events(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 3]> {
     let Memory { func, views, .. } = memory;
     let mut events = SmallVec::new();
     let rules = func.op(inst).rules();
@@ -337,19 +359,18 @@ fn exchange(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 4]> {
 }
 
 /// The bytes that an instruction and its regions access through the async proxy.
-pub(super) fn touched_by_async_proxy(memory: Memory<'_>, inst: Inst) -> Bytes {
-    let func = memory.func;
+pub(super) fn touched_by_async_proxy(func: &Func, events: &Events, inst: Inst) -> Bytes {
     let mut insts = vec![inst];
     for region in func.op(inst).regions() {
         func.walk_region(region, &mut insts);
     }
     let mut all = Bytes::default();
     for inst in insts {
-        for event in events(memory, inst) {
+        for event in events.of(inst) {
             if let Event::Touch(access, bytes) = event
                 && access.is_asynchronous()
             {
-                all.add(&bytes);
+                all.add(bytes);
             }
         }
     }
@@ -357,17 +378,16 @@ pub(super) fn touched_by_async_proxy(memory: Memory<'_>, inst: Inst) -> Bytes {
 }
 
 /// The bytes that `cp.async` of a region writes and mbarriers signal, and those mbarriers.
-pub(super) fn signalled_copies(memory: Memory<'_>, region: Region) -> (Bytes, Bytes) {
-    let func = memory.func;
+pub(super) fn signalled_copies(func: &Func, events: &Events, region: Region) -> (Bytes, Bytes) {
     let mut insts = Vec::new();
     func.walk_region(region, &mut insts);
     let (mut copied, mut barriers) = (Bytes::default(), Bytes::default());
     for inst in insts {
         let is_signalled = func.op(inst).rules().signals_copies();
-        for event in events(memory, inst) {
+        for event in events.of(inst) {
             match event {
-                Event::Touch(SharedAccess::Copy, bytes) => copied.add(&bytes),
-                Event::Touch(_, bytes) if is_signalled => barriers.add(&bytes),
+                Event::Touch(SharedAccess::Copy, bytes) => copied.add(bytes),
+                Event::Touch(_, bytes) if is_signalled => barriers.add(bytes),
                 _ => {}
             }
         }

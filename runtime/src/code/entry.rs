@@ -1,6 +1,6 @@
 //! Entries of loaded code, and their launches.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use library::schedule::Resident;
 
@@ -21,6 +21,8 @@ pub struct Entry {
     pub(super) function: AnyFunction,
     /// The most CTAs of a cooperative launch, found once: none on the emulator, which holds any number, and for other launches.
     pub(super) most_ctas: Option<u64>,
+    /// Asked of the driver once, for persistent kernels ask before each launch.
+    pub(super) active_clusters: OnceLock<u32>,
 }
 
 impl Entry {
@@ -75,7 +77,14 @@ impl Entry {
     pub fn max_active_clusters(&self) -> Result<u32> {
         match &self.function {
             On::Cuda(function) => {
-                Ok(function.max_active_clusters(self.shape.threads, self.shape.cluster)?)
+                if let Some(&clusters) = self.active_clusters.get() {
+                    return Ok(clusters);
+                }
+                let EntryShape {
+                    threads, cluster, ..
+                } = self.shape;
+                let clusters = function.max_active_clusters(threads, cluster)?;
+                Ok(*self.active_clusters.get_or_init(|| clusters))
             }
             On::Emulator(_) => Err(Error::NotEmulated {
                 what: "machine code",
@@ -110,6 +119,7 @@ impl Entry {
             assembly: self.assembly.clone(),
             function: self.function.clone(),
             most_ctas: self.most_ctas,
+            active_clusters: self.active_clusters.clone(),
         })
     }
 

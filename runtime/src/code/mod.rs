@@ -6,7 +6,7 @@ mod prepared;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub use entry::Entry;
@@ -118,6 +118,7 @@ impl Code {
             assembly,
             function,
             most_ctas: None,
+            active_clusters: OnceLock::new(),
         };
         if is_limited {
             entry.most_ctas = Some(entry.resident()?.ctas as u64);

@@ -85,7 +85,11 @@ impl Compiler {
             time: started.elapsed(),
         };
         let contracts = traced.func.contracts;
-        let lowered = lowering::compile(traced.func, &self.options)?;
+        let options = Options {
+            is_traced: true,
+            ..self.options.clone()
+        };
+        let lowered = lowering::compile(traced.func, &options)?;
         let steps = lowered.timings.iter().map(|step| StepTime {
             name: step.name,
             time: step.time,

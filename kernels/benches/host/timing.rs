@@ -1,0 +1,83 @@
+//! Device and host time of a call.
+
+use std::time::Instant;
+
+use tilekit::prelude::*;
+use tilekit::{Event, Graph};
+
+/// Bytes that the sets of a row exceed together: L2 has 50 MiB, and some lines survive a set of its size.
+pub(crate) const BEYOND_L2: usize = 200 << 20;
+const ROUNDS: usize = 15;
+/// Calls whose host time is taken together: as many as a stream holds without waiting for the device.
+const QUEUED: usize = 32;
+/// Device time that one round of calls back to back takes at least, in µs.
+const BUSY_US: f64 = 2000.0;
+
+/// Medians of a call, in µs.
+pub(crate) struct Times {
+    pub(crate) single_us: f64,
+    pub(crate) back_to_back_us: f64,
+    /// What the calling thread spends, when the device does not hold it up.
+    pub(crate) host_us: f64,
+}
+
+/// How many sets of so many bytes exceed L2.
+pub(crate) fn sets(bytes: usize) -> usize {
+    (BEYOND_L2 / bytes.max(1) + 1).clamp(2, 64)
+}
+
+/// The call of each set, timed; each must have run once.
+pub(crate) fn time(device: &Device, stream: &Stream, calls: &[Box<dyn Fn(&Stream) + '_>]) -> Times {
+    let graphs: Vec<Graph> = calls
+        .iter()
+        .map(|call| {
+            let capture = || {
+                call(stream);
+                Ok(())
+            };
+            stream.capture(capture).unwrap()
+        })
+        .collect();
+    let [start, end] = [(); 2].map(|()| Event::new(device).unwrap());
+    let device_us = |work: &dyn Fn()| {
+        stream.synchronize().unwrap();
+        start.record(stream).unwrap();
+        work();
+        end.record(stream).unwrap();
+        f64::from(end.milliseconds_since(&start).unwrap()) * 1e3
+    };
+    let mut next = graphs.iter().cycle();
+    let mut single = || {
+        let graph = next.next().unwrap();
+        device_us(&|| stream.replay(graph).unwrap())
+    };
+    let (mut singles, mut rates, mut hosts) = (Vec::new(), Vec::new(), Vec::new());
+    let rough = single().min(single());
+    let turns = (BUSY_US / rough / graphs.len() as f64).ceil() as usize;
+    let many = stream
+        .capture(|| {
+            for _ in 0..turns {
+                calls.iter().for_each(|call| call(stream));
+            }
+            Ok(())
+        })
+        .unwrap();
+    for _ in 0..ROUNDS {
+        singles.push(single());
+        rates.push(device_us(&|| stream.replay(&many).unwrap()) / (turns * graphs.len()) as f64);
+        stream.synchronize().unwrap();
+        let from = Instant::now();
+        (0..QUEUED).for_each(|_| calls[0](stream));
+        hosts.push(from.elapsed().as_secs_f64() * 1e6 / QUEUED as f64);
+    }
+    Times {
+        single_us: median(singles),
+        back_to_back_us: median(rates),
+        host_us: median(hosts),
+    }
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
