@@ -12,7 +12,7 @@ use crate::MessageFormat;
 pub const REQUEST_VARIABLE: &str = "TILEKIT_REQUEST";
 
 /// The version of this exchange. The tool and the package that it serves may depend on different releases.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The one field that every version has.
 #[derive(Deserialize)]
@@ -192,8 +192,8 @@ pub enum Verb {
         filters: Vec<String>,
         /// The seed of the schedule on the emulator, which is then the device.
         seed: Option<u64>,
-        /// Do not watch global memory for races on the emulator, which is then the device.
-        no_global: bool,
+        /// What the emulator checks, which is then the device.
+        checking: Checking,
     },
     /// Time the launches of cases.
     Bench(BenchRequest),
@@ -203,8 +203,8 @@ pub enum Verb {
         filters: Vec<String>,
         /// Schedules under which cases run on the emulator, which is then the device: seeds from 0.
         seeds: Option<u64>,
-        /// Do not watch global memory for races on the emulator, which is then the device.
-        no_global: bool,
+        /// What the emulator checks, which is then the device.
+        checking: Checking,
     },
     /// Mutate the synchronization of kernels, and report the mutants that no case detects.
     Mutate(MutateRequest),
@@ -227,6 +227,24 @@ pub enum Verb {
         /// What to show.
         view: View,
     },
+}
+
+/// What the emulator checks other than by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checking {
+    /// Do not watch global memory for races.
+    pub no_global: bool,
+    /// Order what the PTX ISA orders for the executing threads for them alone.
+    pub strict: bool,
+}
+
+impl Checking {
+    /// The options of the command line that ask for it, each behind a space.
+    pub fn options(self) -> String {
+        let [global, strict] = [(self.no_global, " --no-global"), (self.strict, " --strict")]
+            .map(|(is_asked, option)| if is_asked { option } else { "" });
+        format!("{global}{strict}")
+    }
 }
 
 /// What is timed, and how.

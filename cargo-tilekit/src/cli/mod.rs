@@ -11,8 +11,8 @@ use protocol::Exit;
 
 pub(crate) use options::{CargoOptions, Color, OutputOptions};
 pub(crate) use verbs::{
-    Bench, Build, Completions, Explain, Inspect, Layout, LayoutView, Mutate, New, Run, RunInOrder,
-    Selection, Snapshot, StageName, Test,
+    Bench, Build, Checks, Completions, Explain, Inspect, Layout, LayoutView, Mutate, New, Run,
+    RunInOrder, Selection, Snapshot, StageName, Test,
 };
 
 /// Build, check, run, snapshot and draw TileKit kernels.
@@ -127,7 +127,7 @@ mod tests {
         let Command::Run(RunInOrder {
             run,
             seed: None,
-            no_global: true,
+            checks,
         }) = read("x run add -s n=3,1<<4 --device emulator --no-global")
             .expect("a command")
             .command
@@ -136,6 +136,7 @@ mod tests {
         };
         assert_eq!(run.sizes[0].values, [3, 16]);
         assert_eq!(run.device, Some(Device::Emulator));
+        assert_eq!((checks.no_global, checks.strict), (true, false));
     }
 
     #[test]

@@ -77,6 +77,17 @@ pub(crate) struct Run {
     pub(crate) sizes: Vec<SizeOverride>,
 }
 
+/// What the emulator checks, which is then the device.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Checks {
+    /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
+    #[arg(long)]
+    pub(crate) no_global: bool,
+    /// Run on the emulator, where a warp that waited for a wgmma then speaks for no other warp of its warpgroup
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunInOrder {
     #[command(flatten)]
@@ -84,9 +95,8 @@ pub(crate) struct RunInOrder {
     /// Run on the emulator under the schedule of this seed; 0 is round robin [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
-    #[arg(long)]
-    pub(crate) no_global: bool,
+    #[command(flatten)]
+    pub(crate) checks: Checks,
 }
 
 #[derive(Debug, Args)]
@@ -96,9 +106,8 @@ pub(crate) struct Test {
     /// Run every case on the emulator under this many schedules: seeds from 0 [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: Option<u64>,
-    /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
-    #[arg(long)]
-    pub(crate) no_global: bool,
+    #[command(flatten)]
+    pub(crate) checks: Checks,
 }
 
 #[derive(Debug, Args)]

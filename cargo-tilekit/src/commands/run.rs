@@ -1,9 +1,9 @@
 //! `run`, `test` and `bench`.
 
 use protocol::Exit;
-use protocol::request::{BenchRequest, Verb};
+use protocol::request::{BenchRequest, Checking, Verb};
 
-use crate::cli::{Bench, CargoOptions, Run, RunInOrder, Test};
+use crate::cli::{Bench, CargoOptions, Checks, Run, RunInOrder, Test};
 use crate::error::{Error, Result};
 use crate::package::{Order, drive};
 use crate::terminal::Terminal;
@@ -13,31 +13,30 @@ pub(super) fn run(
     cargo: &CargoOptions,
     terminal: &Terminal,
 ) -> Result<Exit> {
-    let RunInOrder {
-        run,
-        seed,
-        no_global,
-    } = arguments;
+    let RunInOrder { run, seed, checks } = arguments;
     let order = order(run, |filters| Verb::Run {
         filters,
         seed,
-        no_global,
+        checking: checking(checks),
     });
     drive(order, cargo, terminal)
 }
 
 pub(super) fn test(arguments: Test, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
-    let Test {
-        run,
-        seeds,
-        no_global,
-    } = arguments;
+    let Test { run, seeds, checks } = arguments;
     let order = order(run, |filters| Verb::Test {
         filters,
         seeds,
-        no_global,
+        checking: checking(checks),
     });
     drive(order, cargo, terminal)
+}
+
+fn checking(checks: Checks) -> Checking {
+    Checking {
+        no_global: checks.no_global,
+        strict: checks.strict,
+    }
 }
 
 pub(super) fn bench(arguments: Bench, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {

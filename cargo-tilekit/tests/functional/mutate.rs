@@ -168,3 +168,57 @@ fn a_seed_runs_on_the_emulator_alone_and_is_named() {
         .ends_with(100)
         .says(&["`cargo tilekit run --seed 1`"]);
 }
+
+/// One thread arrives for its warpgroup, having waited for a product.
+const ARRIVES_FOR_OTHERS: &str = r#"
+use tilekit::prelude::*;
+
+#[kernel(warps = 4)]
+pub fn total(out: Ptr<f32>) {
+    let rows = Blocked::new([1, 16], [8, 4], [4, 1], [1, 0]);
+    let factor = Smem::<f16>::alloc_with(full([64, 64], 1.0, rows), Nvmma::B128);
+    let turn = Mbarrier::alloc(1);
+    fence_async_shared();
+    let mut acc = Accumulator::<f32>::zeros([64, 64], Wgmma::new([4, 1], [64, 64, 16]));
+    acc = acc.mma(factor, factor).wait(0);
+    turn.arrival().by(Arrivers::Warpgroup).arrive();
+    turn.wait(0);
+    acc = acc.mma(factor, factor).wait(0);
+    turn.arrival().by(Arrivers::Warpgroup).arrive();
+    turn.wait(1);
+    out.store(acc.wait_all().sum(1).sum(0).scalar());
+}
+
+#[case]
+fn total_case(case: &mut Case) -> CaseResult {
+    let out = case.output::<f32>("out", [1]);
+    case.launch(total, grid(1), (&out,))?;
+    case.expect(&out, |[_]: [usize; 1]| 64.0 * 64.0 * 128.0, Exactly)
+}
+"#;
+
+#[test]
+fn a_strict_run_orders_what_a_warp_waited_for_after_that_warp_alone() {
+    let package = Package::new("strict-kernels", ARRIVES_FOR_OTHERS);
+    package
+        .tilekit("run --profile dev --device emulator")
+        .ends_with(0);
+    package
+        .tilekit("run --profile dev --strict --device cuda")
+        .ends_with(2)
+        .says(&["nothing that `--strict` could report"]);
+    package
+        .tilekit("test --profile dev --seeds 1 --strict")
+        .ends_with(100)
+        .prints(&[", seed 0, strict ("])
+        .says(&[
+            "each of its warps arrives",
+            "`cargo tilekit run --seed 0 --strict`",
+        ]);
+    package.edit("src/lib.rs", "alloc(1)", "alloc(4)");
+    package.edit("src/lib.rs", "Arrivers::Warpgroup", "Arrivers::Warp");
+    package
+        .tilekit("run --profile dev --strict")
+        .ends_with(0)
+        .prints(&[", strict ("]);
+}

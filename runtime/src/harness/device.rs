@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Exit;
-use super::request::DeviceChoice;
+use super::request::{Checking, DeviceChoice};
 use super::speak::Speaker;
 use crate::device::Device;
 use crate::emulated::{Checks, EmulatorOptions};
@@ -14,13 +14,12 @@ use crate::report::Remark;
 pub(super) struct Emulation {
     /// The order of warps and asynchronous work.
     pub(super) seed: Option<u64>,
-    /// Do not watch global memory for races.
-    pub(super) no_global: bool,
+    pub(super) checking: Checking,
 }
 
 impl Emulation {
     fn is_asked(self) -> bool {
-        self.seed.is_some() || self.no_global
+        self.seed.is_some() || self.checking != Checking::default()
     }
 
     fn options(self) -> EmulatorOptions {
@@ -28,7 +27,8 @@ impl Emulation {
         EmulatorOptions {
             seed: self.seed.unwrap_or(usual.seed),
             checks: Checks {
-                global: !self.no_global,
+                global: !self.checking.no_global,
+                strict: self.checking.strict,
                 ..usual.checks
             },
             ..usual
@@ -37,12 +37,17 @@ impl Emulation {
 
     /// Why a GPU cannot do so, and what can.
     fn refusal(self) -> Remark {
-        let Some(seed) = self.seed else {
-            let text = "a GPU does not watch global memory; there is nothing that `--no-global` could switch off";
-            return Remark::error(text).with_help("leave out `--no-global`, or `--device cuda`");
-        };
-        let text = format!("a GPU schedules warps itself; there is no seed {seed}");
-        Remark::error(text).with_help("use `--device emulator`, which schedules them by the seed")
+        if let Some(seed) = self.seed {
+            let text = format!("a GPU schedules warps itself; there is no seed {seed}");
+            return Remark::error(text)
+                .with_help("use `--device emulator`, which schedules them by the seed");
+        }
+        if self.checking.strict {
+            let text = "a GPU does not check the order of accesses; there is nothing that `--strict` could report";
+            return Remark::error(text).with_help("use `--device emulator`, which checks it");
+        }
+        let text = "a GPU does not watch global memory; there is nothing that `--no-global` could switch off";
+        Remark::error(text).with_help("leave out `--no-global`, or `--device cuda`")
     }
 }
 
@@ -70,7 +75,7 @@ pub(super) fn open(
 
 /// The first line of a run: on what, and why not on a GPU.
 pub(super) fn introduce(device: &Device, emulation: Emulation, speaker: &Speaker) {
-    let Emulation { seed, no_global } = emulation;
+    let Emulation { seed, checking } = emulation;
     let facts = device.facts();
     let why = device.why_emulator().map(|error| {
         let text = error.to_string();
@@ -85,14 +90,15 @@ pub(super) fn introduce(device: &Device, emulation: Emulation, speaker: &Speaker
         )
     } else {
         let order = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
-        let watch = if no_global {
+        let watch = if checking.no_global {
             ", global memory not watched"
         } else {
             ""
         };
+        let strict = if checking.strict { ", strict" } else { "" };
         let reason = why.as_ref().map_or("as asked", |why| why.as_str());
         format!(
-            "device: emulator on {} CPU threads{order}{watch} ({reason})\n",
+            "device: emulator on {} CPU threads{order}{watch}{strict} ({reason})\n",
             facts.multiprocessors
         )
     };
@@ -100,7 +106,8 @@ pub(super) fn introduce(device: &Device, emulation: Emulation, speaker: &Speaker
         json!({
             "reason": "tilekit-device", "device": short_name(device), "name": facts.name,
             "multiprocessors": facts.multiprocessors, "why_emulator": why, "seed": seed,
-            "watches_global": !device.is_cuda() && !no_global,
+            "watches_global": !device.is_cuda() && !checking.no_global,
+            "is_strict": checking.strict,
         })
     });
 }

@@ -85,14 +85,14 @@ fn carry_out(harness: &Harness, request: Request) -> Exit {
         Verb::Run {
             filters,
             seed,
-            no_global,
-        } => verbs::run(&mut context, filters, (*seed, *no_global)),
+            checking,
+        } => verbs::run(&mut context, filters, (*seed, *checking)),
         Verb::Bench(request) => verbs::bench(&mut context, request),
         Verb::Test {
             filters,
             seeds,
-            no_global,
-        } => verbs::test(&mut context, filters, (*seeds, *no_global)),
+            checking,
+        } => verbs::test(&mut context, filters, (*seeds, *checking)),
         Verb::Mutate(request) => verbs::mutate(&mut context, request),
         Verb::Snapshot { filters, mode } => verbs::snapshot(&context, filters, *mode),
         Verb::Values { kernel } => verbs::values(&context, kernel),

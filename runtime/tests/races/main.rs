@@ -2,7 +2,7 @@
 //! one of four orders at least, and nothing of the second in any.
 //!
 //! `copies`, `products`, `partitions` and `barriers` are the Hopper cases of Triton's `test_consan.py`, written in the language;
-//! `global` are mistakes in global memory.
+//! `global` are mistakes in global memory, `strict` is what a launch must ask for.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@ mod copies;
 mod global;
 mod partitions;
 mod products;
+mod strict;
 
 use emulator::{Fault, FaultKind};
 use tilekit::prelude::*;
@@ -46,12 +47,23 @@ pub(crate) fn fault_of<H>(seed: u64, kernel: impl Kernel<H>, ctas: usize) -> Opt
 where
     for<'b> (&'b Buffer<i32>, &'b Buffer<i32>): Arguments<H>,
 {
-    let device = Device::emulator_with_seed(seed);
-    let x = Buffer::from_slice(&device, &[1; LEN]).unwrap();
-    let out = Buffer::<i32>::zeros(&device, LEN).unwrap();
+    fault_on(&Device::emulator_with_seed(seed), kernel, ctas)
+}
+
+/// The same on an emulator of one's own.
+pub(crate) fn fault_on<H>(
+    device: &Device,
+    kernel: impl Kernel<H>,
+    ctas: usize,
+) -> Option<Box<Fault>>
+where
+    for<'b> (&'b Buffer<i32>, &'b Buffer<i32>): Arguments<H>,
+{
+    let x = Buffer::from_slice(device, &[1; LEN]).unwrap();
+    let out = Buffer::<i32>::zeros(device, LEN).unwrap();
     let compiled = kernel.compile(&Compiler::default());
-    let kernel = compiled.unwrap_or_else(|e| panic!("{e}")).load(&device);
-    let stream = Stream::new(&device).unwrap();
+    let kernel = compiled.unwrap_or_else(|e| panic!("{e}")).load(device);
+    let stream = Stream::new(device).unwrap();
     let launched = kernel.unwrap().launch(&stream, grid(ctas), (&x, &out));
     fault_in(launched.and_then(|()| stream.synchronize()))
 }

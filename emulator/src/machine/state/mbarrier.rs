@@ -76,7 +76,9 @@ fn both(old: Stamp, new: Stamp) -> Stamp {
 pub(crate) struct Observer {
     pub(crate) stamp: Stamp,
     /// The product of its warpgroup that the warp issues next: whoever has waited for that knows that the warp came so far.
-    pub(crate) product: Option<u32>,
+    pub(crate) product: u32,
+    /// The PTX ISA says that of the executing threads alone, and the launch asks for no more (`Checks::strict`).
+    pub(crate) strict: bool,
 }
 
 /// The last such wait of each warp.

@@ -12,6 +12,7 @@ use crate::harness::catalog::{CaseItem, Catalog, RunItem};
 use crate::harness::context::{Context, Done};
 use crate::harness::device::{Emulation, short_name};
 use crate::harness::replaced::Replaced;
+use crate::harness::request::Checking;
 use crate::harness::select::Selection;
 use crate::harness::speak::{Speaker, Verdict, count};
 use crate::kernel::{Compiled, Compiler};
@@ -183,18 +184,18 @@ impl Passed {
 pub(in crate::harness) fn run(
     context: &mut Context,
     filters: &[String],
-    (seed, no_global): (Option<u64>, bool),
+    (seed, checking): (Option<u64>, Checking),
 ) -> Done {
     let catalog = context.catalog()?;
     let replaced = context.replaced()?;
-    let emulation = Emulation { seed, no_global };
+    let emulation = Emulation { seed, checking };
     run_cases(context, &catalog, filters, &replaced, emulation).map(Verdict::exit)
 }
 
 pub(in crate::harness) fn test(
     context: &mut Context,
     filters: &[String],
-    (seeds, no_global): (Option<u64>, bool),
+    (seeds, checking): (Option<u64>, Checking),
 ) -> Done {
     let catalog = context.catalog()?;
     let compiler = Compiler::default();
@@ -210,7 +211,7 @@ pub(in crate::harness) fn test(
     };
     for seed in orders {
         let replaced = Replaced::default();
-        let emulation = Emulation { seed, no_global };
+        let emulation = Emulation { seed, checking };
         verdict.note(run_cases(context, &catalog, filters, &replaced, emulation)?.exit());
     }
     Ok(verdict.exit())
@@ -255,8 +256,9 @@ fn run_cases(
     speaker.end();
     tally.summarise(started.elapsed(), speaker);
     if let Some(seed) = emulation.seed.filter(|_| tally.failed > 0) {
+        let options = emulation.checking.options();
         let text = format!(
-            "`cargo tilekit run --seed {seed}` and the case's name run a failed case in the same order"
+            "`cargo tilekit run --seed {seed}{options}` and the case's name run a failed case in the same order"
         );
         speaker.remark(&Remark::note(text));
     }

@@ -399,8 +399,11 @@ impl Worker<'_> {
         // A state, other than a parity, names one phase.
         if parity && checks.races {
             scene.warp.has_accessed = true;
-            let product = (!checks.strict).then_some(issued + 1);
-            mbarrier.observers.add(Observer { stamp, product });
+            mbarrier.observers.add(Observer {
+                stamp,
+                product: issued + 1,
+                strict: checks.strict,
+            });
         }
         Ok(())
     }
@@ -436,7 +439,7 @@ fn check_unused(scene: &mut Scene<'_>, id: MbarrierId, lane: usize) -> Stepped {
     let mbarrier = scene.cluster.mbarrier(id, 1 << lane)?;
     let arrived = [&mbarrier.current, &mbarrier.before];
     let arrived = || arrived.iter().find_map(|phase| phase.unknown(ordered));
-    let Some(user) = waiting.or_else(arrived) else {
+    let Some(user) = waiting.map(|wait| wait.stamp).or_else(arrived) else {
         return Ok(());
     };
     let does = if user.kind.is_write() {

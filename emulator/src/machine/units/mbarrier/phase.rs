@@ -10,6 +10,10 @@ use crate::machine::units::mbarrier::misuse::{
     aliased, check_bytes, not_expected, not_made, overtaken,
 };
 
+/// The help of a report that only a strict launch makes.
+const BY_PRODUCT: &str = "a wait for a product is complete for the executing threads (PTX ISA 9.7.15.7.3), and says nothing of the other \
+                          warps of the warpgroup: each of its warps arrives, and the mbarrier counts all of them";
+
 impl Cluster {
     /// The mbarrier at an address.
     pub(crate) fn mbarrier(&mut self, id: MbarrierId, lanes: u32) -> Stepped<&mut Mbarrier> {
@@ -39,8 +43,14 @@ impl Cluster {
         }
         let arriving = std::mem::take(&mut mbarrier.arriving.ordered);
         if let Some(wait) = self.unknown_observer(id, &arriving)? {
-            let name = self.name(wait.actor);
-            return Err(aliased(self.mbarrier(id, 0)?, id, (&name, wait.step)));
+            let name = self.name(wait.stamp.actor);
+            let by_product = self.has_gone_on(&wait, &arriving);
+            let report = aliased(self.mbarrier(id, 0)?, id, (&name, wait.stamp.step));
+            return Err(if by_product {
+                report.help(BY_PRODUCT)
+            } else {
+                report
+            });
         }
         let mbarrier = self.mbarrier(id, 0)?;
         mbarrier.observers.0.clear();
@@ -75,12 +85,13 @@ impl Cluster {
         &mut self,
         id: MbarrierId,
         ordered: &Clock,
-    ) -> Stepped<Option<Stamp>> {
+    ) -> Stepped<Option<Observer>> {
         let observers = self.mbarrier(id, 0)?.observers.0.clone();
         let is_unknown = |observer: &&Observer| {
-            !ordered.has(&observer.stamp) && !self.has_gone_on(observer, ordered)
+            let is_ordered = ordered.has(&observer.stamp);
+            !is_ordered && (observer.strict || !self.has_gone_on(observer, ordered))
         };
-        Ok(observers.iter().find(is_unknown).map(|wait| wait.stamp))
+        Ok(observers.iter().find(is_unknown).copied())
     }
 
     /// The warp has issued a product since, and that is complete: the four warps of a warpgroup issue their products together.
@@ -90,8 +101,7 @@ impl Cluster {
         };
         let warpgroup = warp / 4;
         let products = self.actors.find(Actor::Products { cta, warpgroup });
-        let next = products.zip(observer.product);
-        next.is_some_and(|(actor, product)| ordered.includes(actor, product))
+        products.is_some_and(|actor| ordered.includes(actor, observer.product))
     }
 
     /// No copy in flight may count on a phase that has completed.
