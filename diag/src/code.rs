@@ -144,6 +144,8 @@ codes! {
         "`warp_specialize` is misplaced: write it once, as the last operation of the kernel's body, with a `main` partition for the kernel's own warps and at least one worker.";
     PartitionCapture = "TK0079", "partition-capture",
         "A partition uses a tensor that was made outside of it. Other threads own its elements: make the tensor inside the partition, or pass it through shared memory.";
+    IntegerOverflow = "TK0080", "integer-overflow",
+        "A kernel that ran accessed memory at an address that it computed from a signed integer of 32 bits that had wrapped around. Compute in 64 bits: `cast::<i64>()` before the product or the sum. Where wrapping is meant, cast to `u32`, whose arithmetic wraps, and back.";
 }
 
 impl fmt::Display for Code {

@@ -47,6 +47,8 @@ pub enum FaultKind {
     IllegalOperand,
     /// An integer division by zero.
     DivisionByZero,
+    /// An address that is computed from a signed integer of 32 bits that has wrapped around.
+    IntegerOverflow,
     /// `trap`, or a failed device assertion.
     Trap,
     /// No thread can run: each waits for something that cannot happen.

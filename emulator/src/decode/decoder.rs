@@ -1,7 +1,7 @@
 //! The state of decoding one entry, and the steps that it appends.
 
 use super::frame::{Frame, Location};
-use super::uses::Uses;
+use super::uses::{Noted, Uses};
 use crate::program::source::place;
 use crate::program::{Constant, File, FileSizes, InlinedCall, LoadError, NONE, Op, Site, Step};
 use ptx::{Entry, Instruction, Module};
@@ -17,6 +17,8 @@ pub(crate) struct Decoder<'m> {
     pub(crate) steps: Vec<Step>,
     pub(crate) sites: Vec<Site>,
     pub(crate) uses: Vec<Uses>,
+    /// Operations on integers of which addresses may be made.
+    pub(crate) linears: Vec<Noted>,
     pub(crate) calls: Vec<InlinedCall>,
     pub(crate) files: FileSizes,
     /// Registers of all bodies that were entered.
@@ -49,6 +51,7 @@ impl<'m> Decoder<'m> {
             steps: Vec::new(),
             sites: Vec::new(),
             uses: Vec::new(),
+            linears: Vec::new(),
             calls: Vec::new(),
             // Predicate zero is true in every lane.
             files: FileSizes {

@@ -192,7 +192,9 @@ impl Decoder<'_> {
         }
         let wide = i.op == BinaryOp::MulWide;
         let d = self.target_in(i.dst, if wide { wide_file(ty) } else { Self::file(ty) })?;
-        self.lanes(exec, Slots::binary(d, a, b));
+        let slots = Slots::binary(d, a, b);
+        self.lanes(exec, slots);
+        self.note_binary(i, (exec, slots));
         Ok(())
     }
 }
@@ -258,7 +260,9 @@ impl Decoder<'_> {
         };
         let exec =
             exec.ok_or_else(|| format!("the emulator has no {} on .{}", i.op.text(), ty.text()))?;
-        self.lanes(exec, Slots::ternary(d, a, b, c));
+        let slots = Slots::ternary(d, a, b, c);
+        self.lanes(exec, slots);
+        self.note_ternary(i, (exec, slots));
         Ok(())
     }
 
@@ -273,7 +277,9 @@ impl Decoder<'_> {
             UnaryOp::Popc | UnaryOp::Clz | UnaryOp::Bfind | UnaryOp::BfindShiftAmount
         );
         let d = self.target_in(i.dst, if counts { File::Word } else { Self::file(i.ty) })?;
-        self.lanes(exec, Slots::unary(d, a));
+        let slots = Slots::unary(d, a);
+        self.lanes(exec, slots);
+        self.note_unary(i, (exec, slots));
         Ok(())
     }
 }

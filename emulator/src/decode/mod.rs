@@ -20,6 +20,7 @@ mod frame;
 mod halves;
 mod instructions;
 mod integer;
+mod linear;
 mod matrix;
 mod mbarrier;
 mod memory;
@@ -127,7 +128,13 @@ impl<'m> Decoder<'m> {
             matches!(space, AccessSpace::Shared | AccessSpace::SharedCluster)
         });
         let global_granule_bits = granule_bits(&self.steps, |space| space == AccessSpace::Global);
-        let watched = watch::find(&mut self.steps, &self.uses);
+        let mut watched = watch::find(&mut self.steps, &self.uses);
+        linear::follow(
+            &mut self.steps,
+            self.linears,
+            &self.uses,
+            &mut watched.watches,
+        );
         let fragments = watch::find_fragments(&mut self.steps, &self.uses);
         Ok(Code {
             name: self.entry.name.clone(),

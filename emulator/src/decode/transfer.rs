@@ -26,7 +26,13 @@ impl Visit<Mov> for Decoder<'_> {
             ([dst], [src]) => {
                 let a = self.move_source(*src, mov.ty)?;
                 let d = self.target(*dst, mov.ty)?;
-                self.lanes(copy(Self::file(mov.ty)), Slots::unary(d, a));
+                let file = Self::file(mov.ty);
+                let step = (copy(file), Slots::unary(d, a));
+                self.lanes(step.0, step.1);
+                // A number without a sign may have wrapped.
+                if mov.ty.bits() >= 32 && mov.ty != Type::U32 {
+                    self.note_copy(step, [file, file], true);
+                }
                 Ok(())
             }
             ([dst], sources) => self.pack(mov.ty, *dst, sources),
@@ -151,7 +157,11 @@ impl Visit<Selp> for Decoder<'_> {
                 lanes!(|p: bool, a: bool, b: bool| -> bool { if p { a } else { b } })
             }
         };
-        self.lanes(exec, Slots::ternary(d, a, b, c));
+        let slots = Slots::ternary(d, a, b, c);
+        self.lanes(exec, slots);
+        if selp.ty.bits() >= 32 {
+            self.note_select((exec, slots), Self::file(selp.ty));
+        }
         Ok(())
     }
 }
@@ -209,7 +219,11 @@ impl Visit<Cvta> for Decoder<'_> {
             (CvtaSpace::Const, true) => lanes!(|a: u64| -> u64 { a.wrapping_sub(windows::CONST) }),
             (CvtaSpace::Param, true) => lanes!(|a: u64| -> u64 { a.wrapping_sub(windows::PARAM) }),
         };
-        self.lanes(exec, Slots::unary(d, a));
+        let slots = Slots::unary(d, a);
+        self.lanes(exec, slots);
+        if cvta.space == CvtaSpace::Global {
+            self.note_copy((exec, slots), [File::Double; 2], true);
+        }
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Registers that a step reads and writes.
 
+use crate::lanes::{IntSlot, Linear};
 use ptx::Reg;
 use smallvec::SmallVec;
 
@@ -8,10 +9,18 @@ use smallvec::SmallVec;
 pub(crate) struct Uses {
     pub(crate) reads: SmallVec<[Use; 4]>,
     pub(crate) writes: SmallVec<[u32; 2]>,
+    /// The registers of integers that it writes.
+    pub(crate) places: SmallVec<[IntSlot; 2]>,
     /// Slots of the 32-bit registers that it reads or writes.
     pub(crate) words: SmallVec<[u32; 4]>,
     /// The write happens in every lane that comes here.
     pub(crate) is_certain: bool,
+}
+
+/// A step that is an operation on integers, of which addresses may be made.
+pub(crate) struct Noted {
+    pub(crate) step: u32,
+    pub(crate) linear: Linear,
 }
 
 #[derive(Clone, Copy, Debug)]

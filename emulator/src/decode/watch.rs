@@ -5,6 +5,7 @@
 
 use super::decoder::Decoder;
 use super::uses::{Use, Uses};
+use crate::lanes::IntSlot;
 use crate::program::matrix::LeftMatrix;
 use crate::program::{File, NONE, Op, Step, Watch, Watched};
 use ptx::{Inst, Instruction, Operand, Reg, Role};
@@ -88,10 +89,16 @@ impl Decoder<'_> {
                 writes.push(unique(reg));
             }
         });
-        let mut words = SmallVec::new();
-        instruction.inst.visit_registers(|reg, _| {
-            if let Ok((File::Word, slot)) = self.register(reg) {
+        let (mut words, mut places) = (SmallVec::new(), SmallVec::new());
+        instruction.inst.visit_registers(|reg, role| {
+            let Ok((file, slot)) = self.register(reg) else {
+                return;
+            };
+            if file == File::Word {
                 words.push(slot);
+            }
+            if role != Role::Read {
+                places.extend(IntSlot::of(file, slot));
             }
         });
         self.uses[first_step].words = words;
@@ -100,6 +107,7 @@ impl Decoder<'_> {
         self.uses[first_step].reads = reads;
         if let Some(last) = self.uses.last_mut() {
             last.writes = writes;
+            last.places = places;
             last.is_certain = is_certain;
         }
     }
@@ -182,6 +190,7 @@ pub(crate) fn find(steps: &mut [Step], uses: &[Uses]) -> Found {
                 .map(|&w| index_of[w as usize])
                 .filter(|&index| index != NONE)
                 .collect(),
+            ..Watch::default()
         };
         if !watch.reads.is_empty() || !watch.writes.is_empty() {
             step.watch = watches.len() as u32;

@@ -1,6 +1,8 @@
 //! Registers of a warp: every register is an array over the 32 lanes, so that one instruction is one loop that the
 //! compiler turns into vector code.
 
+use super::wraps::Wraps;
+
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
 
@@ -49,6 +51,8 @@ pub(crate) struct Registers {
     pub(crate) predicates: Vec<u32>,
     /// The condition code that extended-precision arithmetic reads and writes, one bit per lane.
     pub(crate) carry: u32,
+    /// Integers that are not what unlimited precision would give.
+    pub(crate) wraps: Wraps,
 }
 
 impl Registers {
@@ -160,6 +164,7 @@ mod tests {
             doubles: vec![wide; 4],
             predicates: vec![u32::MAX, 0, 0xf0],
             carry: 0,
+            wraps: Wraps::default(),
         }
     }
 

@@ -14,6 +14,7 @@ pub(crate) use operand::{
 pub(crate) use step::{AssertFail, Barrier, BarrierKind, IndexBound, Op, Print, Shuffle, Step};
 
 use crate::fault::Place;
+use crate::lanes::IntSlot;
 use ptx::{Directives, Module, Special};
 use smallvec::SmallVec;
 use std::fmt;
@@ -150,6 +151,10 @@ pub(crate) struct InlinedCall {
 pub(crate) struct Watch {
     pub(crate) reads: SmallVec<[Watched; 2]>,
     pub(crate) writes: SmallVec<[u32; 2]>,
+    /// Registers that say where the step accesses, and that may have wrapped.
+    pub(crate) addresses: SmallVec<[IntSlot; 2]>,
+    /// Registers that may have wrapped, and that the step writes anew.
+    pub(crate) overwrites: SmallVec<[IntSlot; 2]>,
 }
 
 /// A register whose first write is watched.

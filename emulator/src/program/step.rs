@@ -1,7 +1,7 @@
 //! Steps: what a warp executes.
 
 use super::operand::{Access, Atomic, File};
-use crate::lanes::{Exec, Slots};
+use crate::lanes::{Exec, Linear, Slots};
 use crate::program::{copy, matrix, sync};
 use ptx::Special;
 
@@ -24,6 +24,8 @@ pub(crate) struct Step {
 pub(crate) enum Op {
     /// Lane by lane, without side effects.
     Lanes(Exec, Slots),
+    /// The same on integers that may be wrong in an address.
+    Linear(Box<Linear>),
     /// Faults where the divisor is zero.
     CheckDivisor {
         file: File,

@@ -39,3 +39,4 @@ mod schedules;
 mod sparse;
 mod tensors;
 mod warpgroup;
+mod wraps;

@@ -58,6 +58,7 @@ fn code_of(kind: FaultKind) -> Code {
         FaultKind::BarrierDivergence => Code::BarrierDivergence,
         FaultKind::IllegalOperand => Code::IllegalOperand,
         FaultKind::DivisionByZero => Code::DivisionByZero,
+        FaultKind::IntegerOverflow => Code::IntegerOverflow,
         FaultKind::Trap => Code::DeviceAssert,
         FaultKind::Deadlock => Code::Deadlock,
         FaultKind::StepLimit => Code::StepLimit,

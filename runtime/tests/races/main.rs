@@ -3,6 +3,7 @@
 //!
 //! `copies`, `products`, `partitions` and `barriers` are the Hopper cases of Triton's `test_consan.py`, written in the language;
 //! `global` are mistakes in global memory, `strict` is what a launch must ask for.
+//! `wraps` are mistakes of index arithmetic, which share the machinery.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +16,7 @@ mod global;
 mod partitions;
 mod products;
 mod strict;
+mod wraps;
 
 use emulator::{Fault, FaultKind};
 use tilekit::prelude::*;

@@ -83,7 +83,11 @@ impl Decoder<'_> {
             _ if cell.bits == 16 => lanes!(|a: u32| -> u32 { a & 0xffff }),
             _ => lanes!(|a: u32| -> u32 { a }),
         };
-        self.lanes(exec, Slots::unary(cell.slot, slot));
+        let slots = Slots::unary(cell.slot, slot);
+        self.lanes(exec, slots);
+        if !narrow {
+            self.note_copy((exec, slots), [cell.file, file], true);
+        }
         Ok(())
     }
 
@@ -91,7 +95,11 @@ impl Decoder<'_> {
         let mut slot = self.cvt_source(i)?;
         let mut file = Self::file(i.src_ty);
         if file == File::Word && (i.dst_ty.bits() == 64 || i.sat) {
-            slot = self.step(widen_word(is_signed(i.src_ty)), File::Double, slot);
+            let (signed, from) = (is_signed(i.src_ty), slot);
+            let exec = widen_word(signed);
+            slot = self.step(exec, File::Double, from);
+            let step = (exec, Slots::unary(slot, from));
+            self.note_copy(step, [File::Double, File::Word], signed);
             file = File::Double;
         }
         if i.sat {

@@ -6,3 +6,4 @@ pub(crate) mod exchange;
 pub(crate) mod print;
 pub(crate) mod register_budget;
 pub(crate) mod step;
+mod wrapped;

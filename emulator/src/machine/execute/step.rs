@@ -70,6 +70,9 @@ impl Worker<'_> {
                 let watch = &code.watches[step.watch as usize];
                 self.check_reads(warp, watch, path.mask, mask)
                     .map_err(|trouble| Halt { trouble, step: pc })?;
+                if !warp.regs.wraps.is_empty() {
+                    self.check_addresses(warp, watch, mask, pc)?;
+                }
             }
             if step.fragments != NONE && mask != 0 {
                 let slots = &code.fragments[step.fragments as usize];
@@ -80,6 +83,12 @@ impl Worker<'_> {
                 Op::Lanes(exec, slots) => {
                     if mask != 0 {
                         exec(&mut warp.regs, slots, mask);
+                    }
+                    path.pc += 1;
+                }
+                Op::Linear(linear) => {
+                    if mask != 0 {
+                        linear.run(&mut warp.regs, mask, pc);
                     }
                     path.pc += 1;
                 }
@@ -180,7 +189,7 @@ impl Worker<'_> {
                 self.check_divisor(scene, *file, *slot, *bits)?;
             }
             Op::CheckBound(bound) => check_bound(scene, bound)?,
-            Op::Nothing | Op::Lanes(..) | Op::Branch { .. } | Op::Exit => {}
+            Op::Nothing | Op::Lanes(..) | Op::Linear(_) | Op::Branch { .. } | Op::Exit => {}
             Op::ReadClock {
                 file,
                 slot,
@@ -360,6 +369,11 @@ fn note_writes(warp: &mut Warp, step: &Step, watch: &Watch, mask: u32) {
     debug_assert!(step.watch != NONE);
     for &index in &watch.writes {
         warp.written[index as usize] |= mask;
+    }
+    if !warp.regs.wraps.is_empty() {
+        for slot in &watch.overwrites {
+            warp.regs.wraps.forget(*slot, mask);
+        }
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Launch {
 pub struct Checks {
     /// Integer division by zero, whose result is undefined, is a fault.
     pub division_by_zero: bool,
+    /// Accesses at addresses that are computed from a signed integer of 32 bits that has wrapped around are faults.
+    pub wraps: bool,
     /// Reads of bytes or registers that nothing has written are faults.
     pub uninitialised: bool,
     /// Accesses to shared memory that nothing orders, or that lack a proxy fence, are faults.
@@ -53,6 +55,7 @@ impl Default for Checks {
     fn default() -> Self {
         Self {
             division_by_zero: true,
+            wraps: true,
             uninitialised: true,
             races: true,
             global: true,
