@@ -84,7 +84,7 @@ impl GridBarrier {
         let is_first = (program_id(0) | program_id(1) | program_id(2)) == 0;
         let rest = (1_u64 << EPOCH) + 1 - ctas.cast::<u64>();
         let step = select(is_first, rest, 1_u64);
-        let old = self.word.at(0).release().atomic_add(step).old();
+        let old = self.word.at(0).release().atomic_add(step).old(); // mutate: equivalent(bar.sync): two stand before it, and either is enough
         GridArrival {
             epoch: old >> EPOCH,
         }

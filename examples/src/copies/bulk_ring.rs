@@ -16,7 +16,7 @@ pub fn bulk_ring<T: Float, const CHUNK: usize, const SLOTS: usize>(
     let rows = Blocked::new([1, unit], [1, 32], [1, 4], [1, 0]);
     let ring = Smem::alloc_with(zeros::<T>([SLOTS, CHUNK], rows), Swizzled::plain([0]));
     let readers = Consumers::issuers_of_warpgroups(1);
-    let pipeline = Pipeline::new(ring, Producers::Tma, readers);
+    let pipeline = Pipeline::new(ring, Producers::Tma, readers); // mutate: equivalent(fence.mbarrier_init): the fence after the zeros stands behind it and publishes the mbarriers too
     let chunks = || range(program_id(0), cdiv(n, CHUNK)).step(num_programs(0));
 
     let scale = || {
@@ -26,7 +26,7 @@ pub fn bulk_ring<T: Float, const CHUNK: usize, const SLOTS: usize>(
             let slot = pipeline.consumer_wait(at);
             let tile = slot.tiles;
             let layout = Blocked::new([unit], [32], [4], [0]);
-            tile.store((tile.load(layout).cast::<f32>() * factor).cast::<T>());
+            tile.store((tile.load(layout).cast::<f32>() * factor).cast::<T>()); // mutate: equivalent(bar.sync): each thread stores where it has loaded
             let start = chunk * CHUNK;
             let rest = out.bulk(start).count(minimum(n - start, CHUNK));
             rest.store(tile);

@@ -59,12 +59,12 @@ pub fn matmul_block_scaled(
             let ((mut pending, mut held), mut scale) = (start(at), scale_of(scalar(0)));
             for step in range(1, steps) {
                 let ((next, next_held), next_scale) = (start(held.next()), scale_of(step));
-                let products = pending.wait_older_than(1);
+                let products = pending.wait_older_than(1); // mutate: equivalent(wgmma.wait_group, wgmma.wait_group+1): what is carried is waited for before the next product begins, lest ptxas serialize both (C7514)
                 pipeline.consumer_release(held);
                 total += products * scale.expand_dims(1);
                 (pending, held, scale) = (next, next_held, next_scale);
             }
-            total += pending.wait_all() * scale.expand_dims(1);
+            total += pending.wait_all() * scale.expand_dims(1); // mutate: equivalent(wgmma.wait_group, wgmma.wait_group+1): the loop has waited for it
             at = pipeline.consumer_release(held).advance();
             tma_store_wait_read(0);
             staging[group].store(total.cast::<bf16>());
