@@ -10,7 +10,7 @@
 //! emulator  an emulated device and its launches
 //! ```
 //!
-//! `tests/layers.rs` checks this, and that no files import each other in a circle.
+//! `snapshots/tests/imports/layers.rs` checks this, and that no files import each other in a circle.
 
 mod emulator;
 mod execute;

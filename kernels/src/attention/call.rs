@@ -7,8 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tilekit::prelude::*;
 use tilekit::{Compiler, Device, LoadedKernel};
 
-use super::call_backward::GradientRows;
-use super::call_decode::SplitRows;
 use super::check::{Checked, Strides, check};
 use super::empty::empty_rows;
 use super::error::Result;
@@ -17,6 +15,7 @@ use super::modifier::{Alibi, Modifier, Plain, Softcap};
 use super::options::Options;
 use super::plan::{Numbers, section_of};
 use super::table::{DenseHandles, Instance, Operand, masked};
+use super::workspace::Workspace;
 
 /// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
 /// [`backward`](Attention::backward) has the gradients, and [`decode`](Attention::decode) attends to a cache.
@@ -58,18 +57,6 @@ pub struct Attention {
 
 /// Its element types and modifier, its function, and its place in the table of instances.
 type KernelName = (TypeId, &'static str, usize);
-
-/// What the launches of one stream share, which run one after the other.
-pub(super) struct Workspace {
-    /// From which tiles are drawn; 0 between launches.
-    pub(super) counter: Buffer<i32>,
-    /// Stands for offsets, logits and data that a call does not have.
-    pub(super) nothing: (Buffer<i32>, Buffer<f32>),
-    /// What gradients need, as many rows as a call has had yet.
-    pub(super) gradients: Mutex<Option<Arc<GradientRows>>>,
-    /// What splits of a cache need, likewise.
-    pub(super) splits: Mutex<Option<Arc<SplitRows>>>,
-}
 
 /// The results of attention: the output `[batch, heads, tokens, depth]` without gaps, and the natural logarithm of the sum of exponentials of each
 /// query's scores, `[batch, heads, tokens]`. A query that sees no key has a row of zeros and -inf.
@@ -351,15 +338,7 @@ impl Attention {
         if let Some(workspace) = workspaces.get(&stream.number()) {
             return Ok(Arc::clone(workspace));
         }
-        let workspace = Arc::new(Workspace {
-            counter: Buffer::zeros(&self.device, 1)?,
-            nothing: (
-                Buffer::zeros(&self.device, 1)?,
-                Buffer::zeros(&self.device, 1)?,
-            ),
-            gradients: Mutex::default(),
-            splits: Mutex::default(),
-        });
+        let workspace = Arc::new(Workspace::new(&self.device)?);
         workspaces.insert(stream.number(), Arc::clone(&workspace));
         Ok(workspace)
     }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
+use tilekit::LoadedKernel;
 use tilekit::prelude::*;
-use tilekit::{Device, LoadedKernel};
 
 use super::backward::{GROUPS, KEYS, QUERIES, backward_arguments, block_stride};
 use super::backward_table::{GradientInstance, Passes, gradients, passes};
@@ -15,6 +15,7 @@ use super::modifier::{Alibi, Differentiable, Plain, Softcap};
 use super::options::Options;
 use super::plan::{Numbers, Tile};
 use super::table::Operand;
+use super::workspace::GradientRows;
 
 /// Gradients of Q, K and V, `[batch, heads, tokens, depth]` without gaps.
 pub struct Gradients<T> {
@@ -35,30 +36,6 @@ pub struct Upstream<'a, T> {
     pub lse: &'a Buffer<f32>,
     /// The gradient of the output, of its shape.
     pub dout: &'a TensorView<'a, T>,
-}
-
-/// What the kernels of a backward pass share: numbers of each row of Q, in blocks of 64.
-pub(super) struct GradientRows {
-    /// Blocks of 64 rows, and the elements of all of them.
-    room: [usize; 2],
-    delta: Buffer<f32>,
-    log2_sum: Buffer<f32>,
-    /// dQ so far.
-    sums: Buffer<f32>,
-    /// A ticket, and two counters for each block.
-    turns: Buffer<i32>,
-}
-
-impl GradientRows {
-    fn new(device: &Device, [blocks, elements]: [usize; 2]) -> Result<GradientRows> {
-        Ok(GradientRows {
-            room: [blocks, elements],
-            delta: Buffer::new(device, blocks * QUERIES)?,
-            log2_sum: Buffer::new(device, blocks * QUERIES)?,
-            sums: Buffer::new(device, elements)?,
-            turns: Buffer::new(device, 1 + blocks * GROUPS)?,
-        })
-    }
 }
 
 /// A call that has been checked.

@@ -16,6 +16,7 @@ use super::modifier::{Alibi, Modifier, Plain, Softcap};
 use super::options::Options;
 use super::plan::{Mask, reach, splits_of};
 use super::table::Operand;
+use super::workspace::SplitRows;
 
 /// Keys and values of sequences that grow.
 #[derive(Clone, Copy)]
@@ -32,12 +33,6 @@ pub struct Cache<'a, T> {
     /// Whether a kernel checks lengths and table before they are used: it ends with an error where a length is beyond the room of its sequence, or
     /// a page is none of the cache. Without the check, nothing is read outside of the cache: a page that is none of it counts as zeros.
     pub checked: bool,
-}
-
-/// What each split gave.
-pub(super) struct SplitRows {
-    sums: Buffer<f32>,
-    lse: Buffer<f32>,
 }
 
 /// A call that has been checked.

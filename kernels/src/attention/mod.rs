@@ -34,6 +34,7 @@ mod softmax;
 mod spans;
 mod table;
 mod tiles;
+mod workspace;
 
 pub use call::{Attention, Forward};
 pub use call_backward::{Gradients, Upstream};
