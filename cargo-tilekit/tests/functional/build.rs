@@ -280,3 +280,30 @@ fn the_tensors_of_a_kernel_are_named_and_drawn() {
             .says(&[wanted]);
     }
 }
+
+/// The generated harness compiles the package as a path dependency, whose files rustc names absolutely.
+#[test]
+fn ptx_of_a_package_without_a_test_target_names_files_relative_to_its_workspace() {
+    let library = SCALE.replace(
+        "let inside = at < n;",
+        "let inside = at < n;\n    device_assert(n > 0, \"n is positive\");",
+    );
+    let package = Package::without_stub("asserting-kernels", &library);
+    let said = package.tilekit("build scale --emit ptx").ends_with(0);
+    let path = said.stdout.lines().find(|line| line.ends_with(".ptx"));
+    let text = std::fs::read_to_string(path.expect("a path")).expect("the PTX");
+    let root = package.root().canonicalize().expect("a folder");
+    let names_root = text.contains(&root.display().to_string());
+    assert!(!names_root, "{text}");
+    let (line, _) = library
+        .lines()
+        .enumerate()
+        .find(|(_, line)| line.contains("device_assert"))
+        .expect("the assertion");
+    let wanted = format!("src/lib.rs:{}:5: assertion failed: n is positive", line + 1);
+    assert!(text.contains(&wanted), "{wanted} is missing in\n{text}");
+    package
+        .tilekit("list")
+        .ends_with(0)
+        .prints(&["  src/lib.rs:"]);
+}

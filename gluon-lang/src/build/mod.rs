@@ -11,6 +11,7 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
+use crate::source;
 use diag::{Code, Diagnostic, Diagnostics};
 use ir::OpError;
 use ir::entity::{Frame, Loc, Region, Value};
@@ -59,9 +60,8 @@ impl Builder {
     #[inline(never)]
     pub fn loc(&mut self, at: &Location<'_>) -> Loc {
         let frame = self.frames.last().copied();
-        self.func
-            .locations
-            .add(at.file(), at.line(), at.column(), frame)
+        let file = source::name_of(at.file());
+        self.func.locations.add(file, at.line(), at.column(), frame)
     }
 
     /// Enters a device function called at `at`.

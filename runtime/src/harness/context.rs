@@ -39,6 +39,7 @@ impl Context {
             sizes,
             ..
         } = request;
+        gluon_lang::source::name_files_below(&package.workspace);
         let sources = Sources::below([package.workspace.clone(), package.root.clone()]);
         let speaker = Speaker::new(output, sources);
         Context::new(harness, package, speaker, device, sizes)

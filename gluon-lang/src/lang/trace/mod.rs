@@ -41,6 +41,7 @@ pub(crate) use record::*;
 pub use whiles::{Again, EndlessLoop, HostWhile, KernelWhile, WhileLoop};
 
 use crate::build::{Builder, Exits, Results};
+use crate::source;
 use diag::Place;
 use diag::{Code, Diagnostic};
 use ir::OpError;
@@ -111,7 +112,7 @@ fn not_traced(at: At) -> ! {
 
 fn place(at: At) -> Place {
     Place {
-        file: at.file().into(),
+        file: source::name_of(at.file()).into(),
         line: at.line(),
         column: at.column(),
         calls: Vec::new(),

@@ -9,6 +9,7 @@ use crate::harness::catalog::{Catalog, KernelItem, Variant};
 use crate::harness::context::{Context, Done};
 use crate::harness::select::Selection;
 use crate::harness::speak::Verdict;
+use gluon_lang::source::name_of;
 
 pub(in crate::harness) fn list(context: &Context, filters: &[String]) -> Done {
     let catalog = context.catalog()?;
@@ -61,7 +62,9 @@ fn head(kernel: &KernelItem) -> String {
     };
     format!(
         "{bold}{}{bold:#}  {}:{}{none}\n",
-        entry.name, entry.file, entry.line
+        entry.name,
+        name_of(entry.file),
+        entry.line
     )
 }
 
@@ -103,7 +106,7 @@ fn kernel_event(kernel: &KernelItem, catalog: &Catalog) -> Value {
         .filter(launched_by)
         .collect();
     json!({
-        "reason": "tilekit-kernel", "kernel": entry.name, "module": entry.module, "file": entry.file,
+        "reason": "tilekit-kernel", "kernel": entry.name, "module": entry.module, "file": name_of(entry.file),
         "line": entry.line, "variants": kernel.variants.len(), "cases": cases,
     })
 }
