@@ -214,6 +214,35 @@ impl fmt::Display for BasisFault {
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unresolved { .. }
+            | Self::FieldRank { .. }
+            | Self::NotPowerOfTwo { .. }
+            | Self::NotAPermutation { .. }
+            | Self::LanesPerWarp { .. }
+            | Self::SliceDim { .. }
+            | Self::SliceOfVector
+            | Self::Parameter { .. } => self.write_of_parameter(f),
+            Self::Basis { .. } | Self::NotCovered { .. } | Self::BasisCount { .. } => {
+                self.write_of_bases(f)
+            }
+            Self::ShapeRank { .. }
+            | Self::EmptyDimension { .. }
+            | Self::NotCut { .. }
+            | Self::SplitCut { .. }
+            | Self::ShapeTooLarge { .. }
+            | Self::ElementCount { .. } => self.write_of_shape(f),
+            Self::RowShorterThanSwizzle { .. }
+            | Self::RowNotOfSwizzles { .. }
+            | Self::NotForCopies { .. }
+            | Self::NoRelation { .. } => self.write_of_use(f),
+        }
+    }
+}
+
+impl LayoutError {
+    /// Parameters of a layout that break its rules.
+    fn write_of_parameter(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::Unresolved { layout } => write!(
                 f,
                 "{layout} is a placeholder; a concrete layout is wanted here"
@@ -247,32 +276,6 @@ impl fmt::Display for LayoutError {
                     "order of {layout} must be a permutation of the dimensions 0..{rank}, but is {order}"
                 )
             }
-            Self::ShapeRank {
-                layout,
-                rank,
-                shape,
-            } => {
-                write!(
-                    f,
-                    "{layout} has rank {rank}, but the shape {shape} has rank {}",
-                    shape.rank()
-                )
-            }
-            Self::EmptyDimension { shape, dim } => {
-                write!(f, "dimension {dim} of {shape} has no elements")
-            }
-            Self::NotCut { layout, shape, why } => {
-                write!(f, "{layout} holds no block of {shape}: {why}")
-            }
-            Self::SplitCut { layout, shape } => {
-                write!(
-                    f,
-                    "the CTAs of a cluster split dimensions of powers of two only, and {layout} splits {shape} along another"
-                )
-            }
-            Self::ShapeTooLarge { shape } => {
-                write!(f, "the shape {shape} has more than 2^31 elements")
-            }
             Self::LanesPerWarp { threads_per_warp } => write!(
                 f,
                 "threads_per_warp {threads_per_warp} multiplies to {}, but a warp has 32 threads",
@@ -287,6 +290,21 @@ impl fmt::Display for LayoutError {
             Self::SliceOfVector => {
                 f.write_str("the parent of Slice needs at least two dimensions, but has one")
             }
+            Self::Parameter {
+                layout,
+                field,
+                found,
+                wanted,
+            } => {
+                write!(f, "{field} of {layout} is {found}, but {wanted}")
+            }
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// Bases of a linear layout that break its rules.
+    fn write_of_bases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::Basis {
                 layout,
                 axis,
@@ -314,14 +332,54 @@ impl fmt::Display for LayoutError {
             } => {
                 write!(f, "{layout} has {found} {axis} bases, but needs {wanted}")
             }
-            Self::Parameter {
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// Shapes that a layout cannot have.
+    fn write_of_shape(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShapeRank {
                 layout,
-                field,
-                found,
-                wanted,
+                rank,
+                shape,
             } => {
-                write!(f, "{field} of {layout} is {found}, but {wanted}")
+                write!(
+                    f,
+                    "{layout} has rank {rank}, but the shape {shape} has rank {}",
+                    shape.rank()
+                )
             }
+            Self::EmptyDimension { shape, dim } => {
+                write!(f, "dimension {dim} of {shape} has no elements")
+            }
+            Self::NotCut { layout, shape, why } => {
+                write!(f, "{layout} holds no block of {shape}: {why}")
+            }
+            Self::SplitCut { layout, shape } => {
+                write!(
+                    f,
+                    "the CTAs of a cluster split dimensions of powers of two only, and {layout} splits {shape} along another"
+                )
+            }
+            Self::ShapeTooLarge { shape } => {
+                write!(f, "the shape {shape} has more than 2^31 elements")
+            }
+            Self::ElementCount { from, to } => {
+                write!(
+                    f,
+                    "{from} has {} elements, but {to} has {}",
+                    from.product(),
+                    to.product()
+                )
+            }
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// Layouts that an operation or the TMA unit does not take.
+    fn write_of_use(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::RowShorterThanSwizzle {
                 row_bytes,
                 swizzle_bytes,
@@ -353,19 +411,12 @@ impl fmt::Display for LayoutError {
             Self::NotForCopies { layout, why } => {
                 write!(f, "the TMA unit cannot move a block in {layout}: {why}")
             }
-            Self::ElementCount { from, to } => {
-                write!(
-                    f,
-                    "{from} has {} elements, but {to} has {}",
-                    from.product(),
-                    to.product()
-                )
-            }
             Self::NoRelation {
                 operation,
                 layout,
                 why,
             } => write!(f, "cannot {operation} {layout}: {why}"),
+            _ => unreachable!("{self:?} is written by another function"),
         }
     }
 }

@@ -8,7 +8,59 @@ use crate::cuda::CudaFailure;
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::OutOfMemory {
+            Self::OutOfMemory { .. }
+            | Self::Cuda(..)
+            | Self::Launch { .. }
+            | Self::KernelFailed { .. }
+            | Self::Jit { .. }
+            | Self::NoSuchEntry { .. }
+            | Self::DeviceMismatch { .. }
+            | Self::LengthMismatch { .. }
+            | Self::Machine(..) => self.write_of_device(f),
+            Self::BadGrid { .. }
+            | Self::TooMuchSharedMemory { .. }
+            | Self::ClusterGrid { .. }
+            | Self::ClusterTooLarge { .. }
+            | Self::GridNotResident { .. }
+            | Self::DoesNotFit { .. } => self.write_of_size(f),
+            Self::ParameterMismatch { .. }
+            | Self::TensorMap(..)
+            | Self::TensorArgument { .. }
+            | Self::Misaligned { .. }
+            | Self::NotMultiple { .. }
+            | Self::ReadonlyOverlap { .. }
+            | Self::ReadonlyWrittenBefore { .. } => self.write_of_argument(f),
+            Self::NeverWaits { .. }
+            | Self::NotEmulated { .. }
+            | Self::Capturing { .. }
+            | Self::BufferGone { .. }
+            | Self::OutsideOfMapped { .. }
+            | Self::NeverSet { .. }
+            | Self::EventNotRecorded => self.write_of_use(f),
+            Self::UnknownSize { .. }
+            | Self::UnevenSizes { .. }
+            | Self::CaseTooLarge { .. }
+            | Self::WrittenOutside { .. }
+            | Self::NoInstance { .. }
+            | Self::NothingExpected { .. }
+            | Self::CasePanicked { .. }
+            | Self::WrongResult(..)
+            | Self::Peer { .. }
+            | Self::PeerDisagrees { .. } => self.write_of_case(f),
+            Self::Kernel(..)
+            | Self::PtxText(..)
+            | Self::Emulator(..)
+            | Self::Fault(..)
+            | Self::Spills { .. } => self.write_of_code(f),
+        }
+    }
+}
+
+impl Error {
+    /// Errors of memory, the driver and its compiler.
+    fn write_of_device(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory {
                 asked_bytes,
                 free_bytes,
                 total_bytes,
@@ -16,17 +68,45 @@ impl fmt::Display for Error {
                 f,
                 "out of device memory: {asked_bytes} bytes asked, {free_bytes} free of {total_bytes}; use smaller sizes or free buffers"
             ),
-            Error::Cuda(failure) => write!(f, "{failure}"),
-            Error::Launch { kernel, failure } => write!(f, "launch of `{kernel}`: {failure}"),
-            Error::KernelFailed { kernel, failure } => {
+            Self::Cuda(failure) => write!(f, "{failure}"),
+            Self::Launch { kernel, failure } => write!(f, "launch of `{kernel}`: {failure}"),
+            Self::KernelFailed { kernel, failure } => {
                 write_kernel_failed(f, kernel.as_deref(), failure)
             }
-            Error::Jit { failure, log } => {
+            Self::Jit { failure, log } => {
                 write!(f, "the driver's compiler rejected the PTX: {failure}")?;
                 log.iter().try_for_each(|line| write!(f, "\n  {line}"))
             }
-            Error::NoSuchEntry { name } => write!(f, "the module has no entry `{name}`"),
-            Error::BadGrid {
+            Self::NoSuchEntry { name } => write!(f, "the module has no entry `{name}`"),
+            Self::DeviceMismatch {
+                what,
+                belongs_to,
+                used_on,
+            } if belongs_to == used_on => write!(
+                f,
+                "{what} belongs to another {belongs_to} than the one that it was used on; use one `Device`, cloned, for objects that are used together"
+            ),
+            Self::DeviceMismatch {
+                what,
+                belongs_to,
+                used_on,
+            } => write!(
+                f,
+                "{what} belongs to {belongs_to} and was used on {used_on}; make it on the device that uses it"
+            ),
+            Self::LengthMismatch { buffer, host } => write!(
+                f,
+                "the buffer holds {buffer} elements and the host side {host}; a copy needs equal lengths"
+            ),
+            Self::Machine(error) => write!(f, "{error}"),
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// Launches that do not fit the GPU.
+    fn write_of_size(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadGrid {
                 kernel,
                 axis,
                 count,
@@ -36,15 +116,7 @@ impl fmt::Display for Error {
                 "launch of `{kernel}`: {count} CTAs along {axis}; there can be 1 to {limit}: let each CTA work on several tiles, in a loop \
                  of the kernel, or spread them over two axes"
             ),
-            Error::ParameterMismatch {
-                kernel,
-                wanted,
-                given,
-            } => write!(
-                f,
-                "launch of `{kernel}`: the arguments have {given:?} bytes, and its parameters {wanted:?}"
-            ),
-            Error::TooMuchSharedMemory {
+            Self::TooMuchSharedMemory {
                 kernel,
                 asked_bytes,
                 limit_bytes,
@@ -52,7 +124,7 @@ impl fmt::Display for Error {
                 f,
                 "`{kernel}` wants {asked_bytes} bytes of shared memory per CTA, and this GPU allows {limit_bytes}; use smaller tiles or fewer stages"
             ),
-            Error::ClusterGrid {
+            Self::ClusterGrid {
                 kernel,
                 axis,
                 count,
@@ -61,7 +133,7 @@ impl fmt::Display for Error {
                 f,
                 "launch of `{kernel}`: {count} CTAs along {axis} cannot be cut into clusters of {cluster}; round the grid up to a multiple, and mask the CTAs past the end"
             ),
-            Error::ClusterTooLarge {
+            Self::ClusterTooLarge {
                 kernel,
                 cluster: [x, y, z],
                 target,
@@ -71,7 +143,7 @@ impl fmt::Display for Error {
                  clusters",
                 target.cluster.ctas, target.cluster.portable_ctas, target.code_name
             ),
-            Error::GridNotResident {
+            Self::GridNotResident {
                 kernel,
                 ctas,
                 resident,
@@ -79,7 +151,7 @@ impl fmt::Display for Error {
                 f,
                 "launch of `{kernel}`: its {ctas} CTAs wait for one another, and this GPU holds {resident} of them at a time; launch at most that many (`kernel.resident()`), each of which loops over several tiles"
             ),
-            Error::DoesNotFit {
+            Self::DoesNotFit {
                 kernel,
                 cluster: [x, y, z],
                 threads,
@@ -91,14 +163,23 @@ impl fmt::Display for Error {
                  {registers} registers and {shared_bytes} bytes of shared memory each; use smaller clusters, smaller tiles \
                  or fewer warps"
             ),
-            Error::NeverWaits { kernel } => write!(
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// Arguments that a kernel does not take.
+    fn write_of_argument(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ParameterMismatch {
+                kernel,
+                wanted,
+                given,
+            } => write!(
                 f,
-                "`{kernel}` cannot overlap the launch before it, because it never waits for it; call `launch_wait()` before the first access to its results, or launch it without overlap"
+                "launch of `{kernel}`: the arguments have {given:?} bytes, and its parameters {wanted:?}"
             ),
-            Error::Fault(fault) => write!(f, "{fault}"),
-            Error::Emulator(error) => write!(f, "{error}"),
-            Error::TensorMap(rule) => write!(f, "the tensor map cannot be made: {rule}"),
-            Error::TensorArgument {
+            Self::TensorMap(rule) => write!(f, "the tensor map cannot be made: {rule}"),
+            Self::TensorArgument {
                 kernel,
                 parameter,
                 rule,
@@ -106,58 +187,89 @@ impl fmt::Display for Error {
                 f,
                 "argument `{parameter}` of `{kernel}`: no tensor map can be made of it: {rule}"
             ),
-            Error::PtxText(error) => write!(f, "the PTX could not be read: {error}"),
-            Error::NotEmulated { what } => {
+            Self::Misaligned {
+                kernel,
+                parameter,
+                address,
+                divisor,
+            } => write!(
+                f,
+                "argument `{parameter}` of `{kernel}` is at address {address:#x}, which {divisor} does not divide; pass \
+                 an aligned pointer, or promise less with #[multiple_of] on the parameter"
+            ),
+            Self::NotMultiple {
+                kernel,
+                parameter,
+                value,
+                divisor,
+            } => write!(
+                f,
+                "argument `{parameter}` of `{kernel}` is {value}, which {divisor} does not divide; the kernel promises it by #[multiple_of({divisor})]: pass a multiple, or remove the promise"
+            ),
+            Self::ReadonlyOverlap {
+                kernel,
+                readonly,
+                written,
+            } => write!(
+                f,
+                "the buffers of `{readonly}` and `{written}` of `{kernel}` overlap, but `{readonly}` is #[readonly] and \
+                 `{written}` is stored to; pass separate buffers, or remove #[readonly]"
+            ),
+            Self::ReadonlyWrittenBefore { kernel, argument } => write!(
+                f,
+                "a launch in flight may write the buffer of argument {argument} of `{kernel}`, which is #[readonly]; \
+                 launch it without overlap, or remove #[readonly]"
+            ),
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// Streams, graphs, events and mapped buffers that are used wrongly.
+    fn write_of_use(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeverWaits { kernel } => write!(
+                f,
+                "`{kernel}` cannot overlap the launch before it, because it never waits for it; call `launch_wait()` before the first access to its results, or launch it without overlap"
+            ),
+            Self::NotEmulated { what } => {
                 write!(f, "the emulator does not run {what}; use a GPU for it")
             }
-            Error::Capturing { what } => write!(
+            Self::Capturing { what } => write!(
                 f,
                 "a stream was {what} while it is captured into a graph; do it before or after `Stream::capture`"
             ),
-            Error::BufferGone { address } => write!(
+            Self::BufferGone { address } => write!(
                 f,
                 "a graph uses a buffer at {address:#x} that was freed; keep buffers as long as graphs that use them are replayed"
             ),
-            Error::OutsideOfMapped { range, len } => write!(
+            Self::OutsideOfMapped { range, len } => write!(
                 f,
                 "elements {} to {} of a mapped buffer, which has {len}; access a range of those",
                 range.start, range.end
             ),
-            Error::NeverSet { index, seen } => write!(
+            Self::NeverSet { index, seen } => write!(
                 f,
-                "the host waits for flag {index} of a mapped buffer, which holds {seen}, and all work of the stream is over; look for the                  path on which the kernel ends without setting it"
+                "the host waits for flag {index} of a mapped buffer, which holds {seen}, and all work of the stream is over; look for the \
+                 path on which the kernel ends without setting it"
             ),
-            Error::EventNotRecorded => {
+            Self::EventNotRecorded => {
                 write!(f, "an event has no time before it is recorded on a stream")
             }
-            Error::LengthMismatch { buffer, host } => write!(
-                f,
-                "the buffer holds {buffer} elements and the host side {host}; a copy needs equal lengths"
-            ),
-            Error::DeviceMismatch {
-                what,
-                belongs_to,
-                used_on,
-            } if belongs_to == used_on => write!(
-                f,
-                "{what} belongs to another {belongs_to} than the one that it was used on; use one `Device`, cloned, for objects that are used together"
-            ),
-            Error::DeviceMismatch {
-                what,
-                belongs_to,
-                used_on,
-            } => write!(
-                f,
-                "{what} belongs to {belongs_to} and was used on {used_on}; make it on the device that uses it"
-            ),
-            Error::UnknownSize { case, name, known } => {
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// Errors of cases.
+    fn write_of_case(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownSize { case, name, known } => {
                 write!(
                     f,
                     "case `{case}` has no size `{name}`; it has {}",
                     known.join(", ")
                 )
             }
-            Error::UnevenSizes { case, lengths } => {
+            Self::UnevenSizes { case, lengths } => {
                 let lengths: Vec<String> = lengths
                     .iter()
                     .map(|(name, count)| format!("{count} of {name}"))
@@ -168,7 +280,7 @@ impl fmt::Display for Error {
                     lengths.join(", ")
                 )
             }
-            Error::CaseTooLarge {
+            Self::CaseTooLarge {
                 case,
                 sizes,
                 bytes,
@@ -177,58 +289,43 @@ impl fmt::Display for Error {
                 f,
                 "case `{case}` at {sizes} has {bytes} bytes of tensors, and {limit_bytes} is the most here; choose smaller sizes with -s, or a machine with more memory"
             ),
-            Error::WrittenOutside { output, index } => write!(
+            Self::WrittenOutside { output, index } => write!(
                 f,
                 "`{output}` was written at {index:?}, outside of the part that the case expects; mask the store"
             ),
-            Error::NoInstance { wanted, largest } => write!(
+            Self::NoInstance { wanted, largest } => write!(
                 f,
                 "a size of {wanted} is more than the largest instance of the kernel, {largest}; choose a smaller size with \
                  -s, or add an instance to the case"
             ),
-            Error::NothingExpected { case } => write!(
+            Self::NothingExpected { case } => write!(
                 f,
                 "case `{case}` compares nothing, so it cannot fail; call `case.expect(..)` for every output"
             ),
-            Error::CasePanicked {
+            Self::CasePanicked {
                 case,
                 place,
                 message,
             } => write!(f, "case `{case}` panicked at {place}: {message}"),
-            Error::Misaligned {
-                kernel,
-                parameter,
-                address,
-                divisor,
-            } => write!(
+            Self::WrongResult(mismatch) => write!(f, "{mismatch}"),
+            Self::Peer { peer, reason } => write!(f, "{peer}: {reason}"),
+            Self::PeerDisagrees { peer, mismatch } => write!(
                 f,
-                "argument `{parameter}` of `{kernel}` is at address {address:#x}, which {divisor} does not divide; pass \
-                 an aligned pointer, or promise less with #[multiple_of] on the parameter"
+                "{peer} and the kernel do not agree; check the kernel by `cargo tilekit run`, and the shapes given to the \
+                 peer: {mismatch}"
             ),
-            Error::ReadonlyOverlap {
-                kernel,
-                readonly,
-                written,
-            } => write!(
-                f,
-                "the buffers of `{readonly}` and `{written}` of `{kernel}` overlap, but `{readonly}` is #[readonly] and \
-                 `{written}` is stored to; pass separate buffers, or remove #[readonly]"
-            ),
-            Error::ReadonlyWrittenBefore { kernel, argument } => write!(
-                f,
-                "a launch in flight may write the buffer of argument {argument} of `{kernel}`, which is #[readonly]; \
-                 launch it without overlap, or remove #[readonly]"
-            ),
-            Error::NotMultiple {
-                kernel,
-                parameter,
-                value,
-                divisor,
-            } => write!(
-                f,
-                "argument `{parameter}` of `{kernel}` is {value}, which {divisor} does not divide; the kernel promises it by #[multiple_of({divisor})]: pass a multiple, or remove the promise"
-            ),
-            Error::Spills {
+            _ => unreachable!("{self:?} is written by another function"),
+        }
+    }
+
+    /// What is wrong with a kernel, its PTX or its machine code.
+    fn write_of_code(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel(diagnostics) => write!(f, "{diagnostics}"),
+            Self::PtxText(error) => write!(f, "the PTX could not be read: {error}"),
+            Self::Emulator(error) => write!(f, "{error}"),
+            Self::Fault(fault) => write!(f, "{fault}"),
+            Self::Spills {
                 kernel,
                 store_bytes,
                 load_bytes,
@@ -237,15 +334,7 @@ impl fmt::Display for Error {
                 "`{kernel}` spills {store_bytes} bytes of stores and {load_bytes} of loads per thread, which it \
                  denies; use smaller tiles or more warps"
             ),
-            Error::Kernel(diagnostics) => write!(f, "{diagnostics}"),
-            Error::WrongResult(mismatch) => write!(f, "{mismatch}"),
-            Error::Peer { peer, reason } => write!(f, "{peer}: {reason}"),
-            Error::PeerDisagrees { peer, mismatch } => write!(
-                f,
-                "{peer} and the kernel do not agree; check the kernel by `cargo tilekit run`, and the shapes given to the \
-                 peer: {mismatch}"
-            ),
-            Error::Machine(error) => write!(f, "{error}"),
+            _ => unreachable!("{self:?} is written by another function"),
         }
     }
 }
