@@ -11,7 +11,6 @@ and V. TFLOP/s count 10 * heads * tokens^2 * depth, half of it if causal. Ratios
 import argparse
 import json
 import math
-import statistics
 import sys
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, str(Path(__file__).parent))
-from contest import Contestant, enter, fill, hold, ratio, relative_error
+from contest import Contestant, enter, fill, hold, relative_error, report
 from cuda_driver import Function, Launch
 from manifest import launch_spec
 
@@ -127,13 +126,7 @@ def main():
             held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 30, graph_below_ms=0.0)) for n, make in ways) if c]
             hold(held, options.rounds, 0.0, singles=options.rounds)
             flops = 10 * h * t * t * d * (0.5 if causal else 1)
-            for c in held:
-                one, many = statistics.median(c.single_us), statistics.median(c.back_to_back_us)
-                beside = f"{ratio(c.single_us, held[0].single_us):.3f} {ratio(c.back_to_back_us, held[0].back_to_back_us):.3f}"
-                print(f"{name:22s} {c.name:8s} single {one:8.1f} us {flops / one / 1e6:6.1f} TF  back to back {many:8.1f} us {flops / many / 1e6:6.1f} TF  over {held[0].name}: {beside}", flush=True)
-                if options.json:
-                    with options.json.open("a") as out:
-                        out.write(json.dumps({"case": f"backward {name}", "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")
+            report(name, held, flops, options.json, prefix="backward ")
             del held
             torch.cuda.empty_cache()
 

@@ -5,6 +5,7 @@ CUDA graph when one launch is short. A single launch comes after a rest of 3 ms 
 the host takes to launch. One that fails says so in a line, and the others go on.
 """
 
+import json
 import math
 import random
 import statistics
@@ -152,3 +153,15 @@ def relative_error(out, want):
         top += (a - b).square().sum().item()
         bottom += b.square().sum().item()
     return math.sqrt(top / bottom) if bottom else math.sqrt(top)
+
+
+def report(case, contestants, flops, record=None, prefix=""):
+    """A line a contestant: medians, their rates, and the ratios to the first one; `record` is a file of JSON lines that keeps the samples."""
+    for c in contestants:
+        first = contestants[0]
+        one, many = statistics.median(c.single_us), statistics.median(c.back_to_back_us)
+        beside = f"{ratio(c.single_us, first.single_us):.3f} {ratio(c.back_to_back_us, first.back_to_back_us):.3f}"
+        print(f"{case:22s} {c.name:14s} single {one:8.1f} us {flops / one / 1e6:6.1f} TF  back to back {many:8.1f} us {flops / many / 1e6:6.1f} TF  over {first.name}: {beside}", flush=True)
+        if record:
+            with record.open("a") as out:
+                out.write(json.dumps({"case": prefix + case, "contestant": c.name, "single_us": c.single_us, "back_to_back_us": c.back_to_back_us}) + "\n")

@@ -9,4 +9,5 @@
 //! [`products`] has the kernels of matrix products, and the plan that says which of them computes a product, in how many CTAs.
 
 pub mod attention;
+mod error;
 pub mod products;

@@ -67,35 +67,37 @@ fn ordered(text: &str, (before, after): (&[Does], &[Does])) {
 
 use HostOrder::{Acquire, Read, Release, Write};
 
+/// `right` has no race, and each replacement in it makes one, which is reported with these words.
+#[track_caller]
+fn races_if_replaced(right: &str, does: (&[Does], &[Does]), replacements: &[(&str, &str, &str)]) {
+    ordered(right, does);
+    for (from, to, expected) in replacements {
+        assert!(right.contains(from), "`{from}` is in the kernel");
+        races(&right.replace(from, to), does, expected);
+    }
+}
+
 #[test]
 fn what_the_kernel_releases_to_the_system_the_host_acquires() {
     let takes: (&[Does], &[Does]) = (&[], &[(Acquire, 32), (Read, 0)]);
     let right = "setp.eq.u32 %p6, %r1, 32; and.pred %p6, %p6, %p3; @%p6 st.global.u32 [%in0], 5; bar.sync 0; @%p4 st.release.sys.global.u32 [%in0+128], 1;";
-    ordered(right, takes);
+    let release = "@%p4 st.release";
     ordered(
-        &right.replace("@%p4 st.release", "@%p4 fence.acq_rel.sys; @%p4 st.relaxed"),
+        &right.replace(release, "@%p4 fence.acq_rel.sys; @%p4 st.relaxed"),
         takes,
     );
-    races(
-        &right.replace("release.sys", "release.gpu"),
-        takes,
-        "the scope of that leaves out the host",
-    );
-    races(
-        &right.replace("release.sys", "relaxed.sys"),
-        takes,
-        "nothing orders the two",
-    );
-    races(
-        &right.replace("@%p4 st.release", "@%p4 fence.acq_rel.gpu; @%p4 st.relaxed"),
-        takes,
-        "nothing orders the two",
-    );
-    races(
-        &right.replace("bar.sync 0;", ""),
-        (&[], &[(Acquire, 32), (Read, 0)]),
-        "nothing orders",
-    );
+    let gpu_fence = "@%p4 fence.acq_rel.gpu; @%p4 st.relaxed";
+    let replacements = [
+        (
+            "release.sys",
+            "release.gpu",
+            "the scope of that leaves out the host",
+        ),
+        ("release.sys", "relaxed.sys", "nothing orders the two"),
+        (release, gpu_fence, "nothing orders the two"),
+        ("bar.sync 0;", "", "nothing orders"),
+    ];
+    races_if_replaced(right, takes, &replacements);
 }
 
 #[test]
@@ -117,22 +119,16 @@ fn a_host_that_does_not_acquire_races() {
 fn what_the_host_releases_a_kernel_acquires_at_the_scope_of_the_system() {
     let gives: (&[Does], &[Does]) = (&[(Write, 0), (Release, 32)], &[]);
     let right = "$wait: ld.acquire.sys.global.u32 %r3, [%in0+128]; setp.ne.u32 %p6, %r3, 7; @%p6 bra $wait; ld.global.u32 %r4, [%in0];";
-    ordered(right, gives);
-    races(
-        &right.replace("acquire.sys", "acquire.gpu"),
-        gives,
-        "the scope of this leaves out the host",
-    );
-    races(
-        &right.replace("acquire.sys", "relaxed.sys"),
-        gives,
-        "which the host wrote",
-    );
-    races(
-        &right.replace("ld.acquire.sys", "ld"),
-        gives,
-        "which the host wrote",
-    );
+    let replacements = [
+        (
+            "acquire.sys",
+            "acquire.gpu",
+            "the scope of this leaves out the host",
+        ),
+        ("acquire.sys", "relaxed.sys", "which the host wrote"),
+        ("ld.acquire.sys", "ld", "which the host wrote"),
+    ];
+    races_if_replaced(right, gives, &replacements);
 }
 
 #[test]

@@ -1,56 +1,6 @@
 //! Errors of a call.
 
-use std::fmt;
-
-/// Why a call failed.
-#[derive(Clone, Debug)]
-pub enum Error {
-    /// An argument that no kernel takes.
-    Argument {
-        /// Which one: `q`, `options.window`, ..
-        argument: &'static str,
-        /// What it is.
-        found: String,
-        /// What it must be.
-        expected: String,
-    },
-    /// An error of compiling, loading or launching.
-    Runtime(tilekit::Error),
-}
-
-/// The result of a call.
-pub type Result<T> = std::result::Result<T, Error>;
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Argument {
-                argument,
-                found,
-                expected,
-            } => write!(
-                f,
-                "attention: `{argument}`: found {found}; expected {expected}"
-            ),
-            Error::Runtime(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Argument { .. } => None,
-            Error::Runtime(error) => Some(error),
-        }
-    }
-}
-
-impl From<tilekit::Error> for Error {
-    fn from(error: tilekit::Error) -> Error {
-        Error::Runtime(error)
-    }
-}
+pub use crate::error::{Error, Result};
 
 /// An error unless `holds`.
 pub(super) fn expect(
@@ -59,12 +9,5 @@ pub(super) fn expect(
     found: impl FnOnce() -> String,
     expected: impl Into<String>,
 ) -> Result<()> {
-    if holds {
-        return Ok(());
-    }
-    Err(Error::Argument {
-        argument,
-        found: found(),
-        expected: expected.into(),
-    })
+    crate::error::expect(holds, ["attention", argument], found, expected)
 }
