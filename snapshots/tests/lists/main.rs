@@ -1,5 +1,6 @@
 //! Lists for readers that are made of what they list. `UPDATE_LISTS=1 cargo test -p snapshots --test lists` writes them.
 
+mod doors;
 mod gluon;
 mod operations;
 mod path;
