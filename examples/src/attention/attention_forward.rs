@@ -45,7 +45,7 @@ pub(super) fn swizzle<T: Element>(rank: u32) -> Nvmma {
 /// `out[h] = softmax(scale · Q[h] · K[h]ᵀ) · V[h]`, all of `[heads, tokens, D]`; `log2_scale` is `scale · log2(e)`. With
 /// `CAUSAL`, a query sees the keys up to its own place.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 64, false>, <bf16, 128, true>))]
-pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL: bool>(
+pub fn attention_forward<T: Float + WgmmaOperand<T, f32>, const D: usize, const CAUSAL: bool>(
     #[block([1, QUERIES, D], swizzle::<T>(3))] q: TensorMap<T>,
     #[block([1, KEYS, D], swizzle::<T>(3))] k: TensorMap<T>,
     #[block([1, KEYS, D], swizzle::<T>(3))] v: TensorMap<T>,
@@ -136,7 +136,7 @@ pub fn attention_forward<T: Float + Factor<T, f32>, const D: usize, const CAUSAL
 
 fn attention<T, const D: usize, const CAUSAL: bool>(case: &mut Case) -> CaseResult
 where
-    T: Float + Factor<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
     let attention = Attention::<T>::new(case, D, CAUSAL);
     let kernel = attention_forward::<T, D, CAUSAL>;

@@ -19,7 +19,7 @@ fn registers(groups: usize) -> u32 {
 /// keys; `log2_scale` is `scale · log2(e)`.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 64, 3, 128>, <bf16, 128, 2, 176>))]
 pub fn attention_tiles<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const D: usize,
     const GROUPS: usize,
     const KEYS: usize,
@@ -54,12 +54,12 @@ pub fn attention_tiles<
         let column = last * KEYS + arange(0..KEYS, of_columns).expand_dims(0);
         let mut softmax = OnlineSoftmax::new(ROWS, log2_scale, of_rows);
         // What goes on to the next product is rounded at once: it has half the registers.
-        let factor = |powers: Tensor<f32>| {
+        let operand_a = |powers: Tensor<f32>| {
             let powers = powers.cast::<T>();
             powers.convert_layout_trivial(of_powers.clone())
         };
         let (powers, _) = softmax.add(select(column < tokens, s, f32::NEG_INFINITY));
-        let mut powers = factor(powers);
+        let mut powers = operand_a(powers);
         let mut sums = Accumulator::zeros([ROWS, D], of_sums.clone());
         // The scores of a block are computed beside the product of the powers of the block before with its values.
         let is_last_group = group + 1 == GROUPS;
@@ -79,7 +79,7 @@ pub fn attention_tiles<
             let scale = scale.expand_dims(1).convert_layout_trivial(of_sums.clone());
             let done = sums.wait_all();
             values.consumer_release(v);
-            (sums, powers) = (Accumulator::from_tensor(done * scale), factor(next));
+            (sums, powers) = (Accumulator::from_tensor(done * scale), operand_a(next));
         }
         let v = values.consumer_wait(values.of_fill(last));
         let sums = sums.mma(powers, v.tiles).wait_all();

@@ -91,7 +91,7 @@ fn reference(
         let number = |at: usize| x[[row, at]].number().to_f64() * f64::from(scale(at / BLOCK));
         (0..k).map(number).collect()
     };
-    let [a, b] = p.factors();
+    let [a, b] = p.operands();
     let of_a = |row: usize| scaled(a, row, &|block| a_scale[[block, row]]);
     let of_b = |row: usize| scaled(b, row, &|block| b_scale[[block, row / BLOCK]]);
     let columns: Vec<Vec<f64>> = (0..n).map(of_b).collect();

@@ -17,7 +17,7 @@ const BM: usize = GROUPS * ROWS;
 /// A tile of `[CTAS · BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at a time and cluster; `HALF` is `BN / CTAS`.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cluster = CTAS, instances(<bf16, 256, 128, 64, 4>))]
 pub fn matmul_cluster<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const BN: usize,
     const HALF: usize,
     const BK: usize,

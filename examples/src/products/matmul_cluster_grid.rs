@@ -29,7 +29,7 @@ const fn share(rows: usize) -> usize {
 /// and after a launch.
 #[kernel(warps = 4, min_ctas_per_sm = 1, cluster = 4, instances(<bf16, 256, 128, 64, 4>))]
 pub fn matmul_cluster_grid<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const BN: usize,
     const HALF: usize,
     const BK: usize,

@@ -14,7 +14,7 @@ const STAGES: usize = 6;
 
 /// A tile of `[TOKENS, ROWS]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` for each cluster. Rows of C are `stride` elements apart.
 #[kernel(warps = 4, cluster = 4, min_ctas_per_sm = 1, instances(<bf16, 16>, <f16, 64>))]
-pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
+pub fn matmul_decode<T: Float + WgmmaOperand<T, f32>, const TOKENS: usize>(
     #[block([TOKENS, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([ROWS, BK], Nvmma::B128)] b: TensorMap<T>,
     c: Ptr<T>,
@@ -48,7 +48,7 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
         }
     };
     let copy = || {
-        pipeline.load_factors(&mut pipeline.start(), steps(), (b, a), [tile, tokens]);
+        pipeline.load_operands(&mut pipeline.start(), steps(), (b, a), [tile, tokens]);
     };
     warp_specialize()
         .main(multiply)
@@ -56,7 +56,7 @@ pub fn matmul_decode<T: Float + Factor<T, f32>, const TOKENS: usize>(
         .run();
 }
 
-fn decode<T: Float + Factor<T, f32> + DeviceElement, const TOKENS: usize>(
+fn decode<T: Float + WgmmaOperand<T, f32> + DeviceElement, const TOKENS: usize>(
     case: &mut Case,
 ) -> CaseResult {
     let (m, n) = (case.size("m"), case.size("n"));

@@ -65,7 +65,7 @@ impl<T: Element> Part<T> {
 /// `C = finish(A · Bᵀ)`, warp-specialized. `fetch` issues the TMA loads that `finish` needs for the part that begins at some
 /// row and column, and `finish` gets the accumulator.
 #[device]
-pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
+pub(crate) fn multiply_then<T: Float + WgmmaOperand<T, f32>>(
     [a, b, c]: [TensorMap<T>; 3],
     k: Scalar<i32>,
     tiles: impl TileScheduler,
@@ -118,7 +118,7 @@ pub(crate) fn multiply_then<T: Float + Factor<T, f32>>(
 
 /// `C[i, j] = gelu((A · Bᵀ)[i, j] + bias[j])`.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
-pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
+pub fn matmul_bias_gelu<T: Float + WgmmaOperand<T, f32>>(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
     #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,
@@ -141,7 +141,7 @@ pub fn matmul_bias_gelu<T: Float + Factor<T, f32>>(
 
 /// `C[i, j] = scale · (A · Bᵀ)[i, j] + residual[i, j]`.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
-pub fn matmul_scale_residual<T: Float + Factor<T, f32>>(
+pub fn matmul_scale_residual<T: Float + WgmmaOperand<T, f32>>(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
     #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,

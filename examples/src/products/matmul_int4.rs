@@ -50,7 +50,7 @@ pub fn matmul_int4(
         tma_store_wait_read(0);
     };
     let copy = || {
-        pipeline.load_factors(&mut pipeline.start(), range(0, steps), (w, x), place);
+        pipeline.load_operands(&mut pipeline.start(), range(0, steps), (w, x), place);
     };
     warp_specialize()
         .main(multiply)

@@ -1,4 +1,4 @@
-//! `C = A · Bᵀ` of microscaled factors (OCP MX 1.0): 32 elements along K share a scale, which is a power of two (e8m0). A is mxfp8 (e4m3); B is
+//! `C = A · Bᵀ` of microscaled operands (OCP MX 1.0): 32 elements along K share a scale, which is a power of two (e8m0). A is mxfp8 (e4m3); B is
 //! mxfp4 (e2m1, two in a byte) or mxfp8. Hopper's tensor cores do not know these types: a warp takes them apart in registers, and multiplies them
 //! with their scales as bf16, which holds both exactly (`mma_v2_scaled`).
 
@@ -89,16 +89,21 @@ fn small(place: usize, seed: u64) -> f32 {
     (noise(place, seed) % 61) as f32 / 8.0 - 3.7
 }
 
-/// A factor: its codes in memory, those of its scales, and the value of each code.
-struct Factor {
+/// An operand: its codes in memory, those of its scales, and the value of each code.
+struct MicroscaledOperand {
     codes: Input<u8>,
     scales: Input<u8>,
     depth: usize,
     is_fp4: bool,
 }
 
-impl Factor {
-    fn new(case: &mut Case, name: &str, [rows, depth]: [usize; 2], is_fp4: bool) -> Factor {
+impl MicroscaledOperand {
+    fn new(
+        case: &mut Case,
+        name: &str,
+        [rows, depth]: [usize; 2],
+        is_fp4: bool,
+    ) -> MicroscaledOperand {
         let seed = name.len() as u64 + u64::from(is_fp4);
         let codes = if is_fp4 {
             case.input(name, [rows, depth / 2], move |i| {
@@ -114,7 +119,7 @@ impl Factor {
         let scales = case.input(&name, [rows, depth / GROUP], move |i| {
             ONE - 3 + (noise(i, seed + 7) % 7) as u8
         });
-        Factor {
+        MicroscaledOperand {
             codes,
             scales,
             depth,
@@ -140,8 +145,8 @@ impl Factor {
 
 fn product<const FP4: bool>(case: &mut Case) -> CaseResult {
     let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
-    let a = Factor::new(case, "a", [m, k], false);
-    let b = Factor::new(case, "weights", [n, k], FP4);
+    let a = MicroscaledOperand::new(case, "a", [m, k], false);
+    let b = MicroscaledOperand::new(case, "weights", [n, k], FP4);
     let c = case.output::<bf16>("c", [m, n]);
     case.launch(
         matmul_microscaled::<FP4>,

@@ -11,7 +11,7 @@ const N: usize = 16;
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ`, `K` elements of each row at a time: what a thread loads by one instruction.
 #[kernel(warps = 8, instances(<bf16, 8>))]
-pub fn matmul_naive<T: Float + FmaFactor<T, f32>, const K: usize>(
+pub fn matmul_naive<T: Float + FmaOperand<T, f32>, const K: usize>(
     a: Ptr<T>,
     b: Ptr<T>,
     c: Ptr<T>,

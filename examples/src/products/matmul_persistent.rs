@@ -8,7 +8,7 @@ use crate::products::product::{Product, product};
 /// Tiles of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ`.
 #[kernel(warps = 8, instances(<bf16, 128, 256, 64, 3>))]
 pub fn matmul_persistent<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const BM: usize,
     const BN: usize,
     const BK: usize,

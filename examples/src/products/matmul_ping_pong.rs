@@ -15,7 +15,7 @@ const GROUPS: usize = 2;
 
 /// Tiles of `C[M, N] = A[M, K] · B[N, K]ᵀ`, of which each program has every so many, and each warpgroup every other one.
 #[kernel(warps = 4, min_ctas_per_sm = 1)]
-pub fn matmul_ping_pong<T: Float + Factor<T, f32>>(
+pub fn matmul_ping_pong<T: Float + WgmmaOperand<T, f32>>(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
     #[block([BM, BN], Nvmma::B128)] c: TensorMap<T>,
@@ -72,7 +72,7 @@ pub fn matmul_ping_pong<T: Float + Factor<T, f32>>(
         .run();
 }
 
-fn matmul<T: Float + Factor<T, f32> + DeviceElement>(case: &mut Case) -> CaseResult {
+fn matmul<T: Float + WgmmaOperand<T, f32> + DeviceElement>(case: &mut Case) -> CaseResult {
     product::<T>(case, |case, p: &Product<T>| {
         // Fewer programs than tiles, at small sizes too, so that both warpgroups have some.
         let programs = p.tiles([BM, BN]).div_ceil(3).min(128);

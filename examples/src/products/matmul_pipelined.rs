@@ -8,7 +8,7 @@ use crate::products::product::{Product, product};
 /// One tile of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program.
 #[kernel(warps = 4, instances(<bf16, 128, 128, 64, 4>, <f16, 64, 256, 64, 3>))]
 pub fn matmul_pipelined<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const BM: usize,
     const BN: usize,
     const BK: usize,
@@ -50,7 +50,7 @@ pub fn matmul_pipelined<
 }
 
 fn matmul<
-    T: Float + Factor<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
     const BM: usize,
     const BN: usize,
     const STAGES: usize,

@@ -14,7 +14,7 @@ const BK: usize = 64;
 /// The tile of `[GROUPS * ROWS, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at this program's row and column of tiles.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 1, 128, 8>, <f16, 1, 128, 8>, <bf16, 2, 64, 8>, <bf16, 2, 256, 4>))]
 pub fn matmul_small<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const GROUPS: usize,
     const BN: usize,
     const STAGES: usize,
@@ -62,7 +62,7 @@ pub fn matmul_small<
     };
     let copy = || {
         launch_wait();
-        pipeline.load_factors(&mut pipeline.start(), range(0, steps), (a, b), place);
+        pipeline.load_operands(&mut pipeline.start(), range(0, steps), (a, b), place);
     };
     // The TMA loads come first in the code too: all warps wait for them, and the first instructions miss the instruction cache.
     warp_specialize()
@@ -75,7 +75,7 @@ fn matmul<T, const GROUPS: usize, const BN: usize, const STAGES: usize>(
     case: &mut Case,
 ) -> CaseResult
 where
-    T: Float + Factor<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
     let (m, n) = (case.size("m"), case.size("n"));
     let programs = [m.div_ceil(GROUPS * ROWS), n.div_ceil(BN)];

@@ -22,7 +22,7 @@ const STAGES: usize = 4;
 /// `[BM, NUMBERS]`, those of the same rows side by side. Edges need no code: TMA loads read zeros outside of a tensor, TMA stores
 /// drop what is written there, and the metadata ends with a whole tile.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
-pub fn matmul_sparse<T: Float + Factor<T, f32>>(
+pub fn matmul_sparse<T: Float + WgmmaOperand<T, f32>>(
     #[block([BM, BK / 2], Nvmma::B64)] kept: TensorMap<T>,
     metadata: Ptr<u16>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
@@ -86,14 +86,14 @@ pub fn matmul_sparse<T: Float + Factor<T, f32>>(
 
 /// A sparse product beside the dense products of the same matrix, in which zeroes stand where nothing is kept: by our own
 /// kernel, and by cuBLAS.
-fn sparse<T: Float + Factor<T, f32> + DeviceElement>(
+fn sparse<T: Float + WgmmaOperand<T, f32> + DeviceElement>(
     case: &mut Case,
-    factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
+    operand: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
     tolerance: impl FnOnce(&Gemm) -> Tolerance,
 ) -> CaseResult {
     let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
     let stride = k.next_multiple_of(8);
-    let whole = factor(case, "whole", [m, stride]);
+    let whole = operand(case, "whole", [m, stride]);
     let compressed = Compressed::of(whole.host(), stride);
     let (kept, numbers) = (
         compressed.kept().to_vec(),
@@ -107,7 +107,7 @@ fn sparse<T: Float + Factor<T, f32> + DeviceElement>(
             let dense = compressed.dense();
             case.input(name, shape, move |at| dense[at])
         }
-        _ => factor(case, name, shape),
+        _ => operand(case, name, shape),
     });
 
     let gemm = p.gemm();
@@ -134,7 +134,7 @@ fn matmul_sparse_bf16(case: &mut Case) -> CaseResult {
 /// Small whole numbers, whose sums are exact.
 #[case(sizes(m = [256, 136, 128, 1], n = [512, 72, 256, 76_800], k = [320, 200, 712, 8]))]
 fn matmul_sparse_exact(case: &mut Case) -> CaseResult {
-    let factor =
+    let operand =
         |case: &mut Case, name: &str, shape: [usize; 2]| case.integers::<f16>(name, shape, -3..4);
-    sparse(case, factor, |_| Exactly)
+    sparse(case, operand, |_| Exactly)
 }

@@ -51,7 +51,7 @@ pub fn matmul_stream_k(
         while work.steps_left() > 0 {
             let place = [work.tile() / columns, work.tile() % columns];
             let steps = range(work.first(), work.end());
-            pipeline.load_factors(&mut at, steps, (a, b), place);
+            pipeline.load_operands(&mut at, steps, (a, b), place);
             work = shares.next(work);
         }
     };

@@ -83,13 +83,13 @@ pub fn matmul_tf32x3(
         .run();
 }
 
-/// The product of two matrices that `factor` makes.
+/// The product of two matrices that `operand` makes.
 fn matmul(
     case: &mut Case,
-    factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<f32>,
+    operand: impl Fn(&mut Case, &str, [usize; 2]) -> Input<f32>,
     tolerance: impl Fn(usize) -> Tolerance,
 ) -> CaseResult {
-    let p = Product::<f32, f32>::new(case, factor);
+    let p = Product::<f32, f32>::new(case, operand);
     let [_, stride] = p.strides();
     let arguments = (p.a_map(), p.b_map(), p.output(), stride, p.m(), p.k());
     case.launch(matmul_tf32x3, p.grid([BM, BN]), arguments)?;
@@ -100,8 +100,8 @@ fn matmul(
 /// Sums that cancel: what is lost grows with the root of their terms.
 #[case(sizes(m = [256, 200, 1], n = [256, 136, 1], k = [128, 72, 1]))]
 fn matmul_tf32x3_normal(case: &mut Case) -> CaseResult {
-    let factor = |case: &mut Case, name: &str, shape: [usize; 2]| case.normal::<f32>(name, shape);
-    matmul(case, factor, |k| Close {
+    let operand = |case: &mut Case, name: &str, shape: [usize; 2]| case.normal::<f32>(name, shape);
+    matmul(case, operand, |k| Close {
         relative: 1e-6,
         absolute: 1e-6 * (k as f64).sqrt(),
     })
@@ -110,7 +110,7 @@ fn matmul_tf32x3_normal(case: &mut Case) -> CaseResult {
 /// Sums whose terms have one sign: each is right to 1e-6, where one product of tf32 has 1e-3.
 #[case(sizes(m = [128, 40], n = [128, 72], k = [512, 100]))]
 fn matmul_tf32x3_positive(case: &mut Case) -> CaseResult {
-    let factor =
+    let operand =
         |case: &mut Case, name: &str, shape: [usize; 2]| case.uniform::<f32>(name, shape, 0.5..2.0);
-    matmul(case, factor, |_| Relative(1e-6))
+    matmul(case, operand, |_| Relative(1e-6))
 }

@@ -22,7 +22,7 @@ fn sums<T: Element>() -> Wgmma {
 /// Goes over the tiles of `A · Bᵀ`. Each accumulates onto what `begin` returns; `store` gets the accumulator, the number of the
 /// warpgroup, and the coordinates of its first element.
 #[device]
-fn multiply_each<T: Factor<T, S>, S: Element>(
+fn multiply_each<T: WgmmaOperand<T, S>, S: Element>(
     [a, b]: [TensorMap<T>; 2],
     [m, n, k]: [Scalar<i32>; 3],
     stages: usize,
@@ -151,10 +151,10 @@ fn matmul_fp8_scaled(case: &mut Case) -> CaseResult {
 
 #[case(sizes(m = [256, 200, 1, 128, 1], n = [512, 264, 1, 256, 76_800], k = [512, 144, 1, 712, 8]))]
 fn matmul_int8_exact(case: &mut Case) -> CaseResult {
-    let factor = |case: &mut Case, name: &str, shape: [usize; 2]| {
+    let operand = |case: &mut Case, name: &str, shape: [usize; 2]| {
         case.integers::<i8>(name, shape, -128..128)
     };
-    product_of(case, factor, identity, |case, p: &Product<i8, i32>| {
+    product_of(case, operand, identity, |case, p: &Product<i8, i32>| {
         let ((a, b, _, m, n, k), [_, stride]) = (p.maps(), p.strides());
         let arguments = (a, b, p.output(), stride, m, n, k);
         case.launch(matmul_int8, programs(p), arguments)

@@ -17,7 +17,7 @@ const BM: usize = GROUPS * ROWS;
 /// tensor, and TMA stores drop what is written there.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 256, 64, 4>, <f16, 256, 64, 4>, <bf16, 128, 64, 4>))]
 pub fn matmul_warp_specialized<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const BN: usize,
     const BK: usize,
     const STAGES: usize,
@@ -81,7 +81,7 @@ pub fn matmul_warp_specialized<
 
 fn matmul<T, const BN: usize, const STAGES: usize>(case: &mut Case) -> CaseResult
 where
-    T: Float + Factor<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
     product::<T>(case, |case, p: &Product<T>| {
         let kernel = matmul_warp_specialized::<T, BN, 64, STAGES>;

@@ -8,7 +8,7 @@ use crate::products::product::{Product, product};
 /// A tile of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program, in steps of `BK`.
 #[kernel(warps = 4, instances(<bf16, 128, 128, 64>))]
 pub fn matmul_wgmma<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const BM: usize,
     const BN: usize,
     const BK: usize,

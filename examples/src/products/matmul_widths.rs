@@ -42,7 +42,7 @@ pub fn matmul_widths<const BN: usize, const STAGES: usize>(
     };
     let copy = || {
         let place = [program_id(0), program_id(1)];
-        pipeline.load_factors(&mut pipeline.start(), range(0, steps), (a, b), place);
+        pipeline.load_operands(&mut pipeline.start(), range(0, steps), (a, b), place);
     };
     warp_specialize()
         .main(|| multiply(0))

@@ -18,7 +18,7 @@ fn sums() -> Mma {
     Mma::new([2, 4], [16, 8])
 }
 
-/// Blocks of one factor in shared memory, `[STAGES, rows, K]`, and where in global memory they come from.
+/// Blocks of one operand in shared memory, `[STAGES, rows, K]`, and where in global memory they come from.
 #[derive(Clone, Copy, Aggregate)]
 struct Blocks<T> {
     tiles: Smem<T>,
@@ -138,7 +138,7 @@ fn multiply_tile<T: Element, S: Numeric, O: Element>(
 
 /// One tile of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program, added up as `S`. `DIVISOR` divides K.
 #[kernel(warps = 8, deny(bank_conflicts))]
-pub fn mma_v2_matmul<T: WarpFactor<T, S>, S: Numeric, O: Element, const DIVISOR: usize>(
+pub fn mma_v2_matmul<T: MmaOperand<T, S>, S: Numeric, O: Element, const DIVISOR: usize>(
     a: Ptr<T>,
     b: Ptr<T>,
     c: Ptr<O>,

@@ -38,17 +38,17 @@ pub(crate) type Pointers<'a, T, O> = (
 );
 
 impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
-    /// A product of the case's sizes `m`, `n` and `k`, whose operands are `factor` of their names and shapes.
+    /// A product of the case's sizes `m`, `n` and `k`, whose operands are `operand` of their names and shapes.
     pub(crate) fn new(
         case: &mut Case,
-        factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
+        operand: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
     ) -> Self {
         let size = ["m", "n", "k"].map(|name| case.size(name));
         let [m, n, k] = size;
         Product {
             size,
-            a: factor(case, "a", [m, stride::<T>(k)]),
-            b: factor(case, "b", [n, stride::<T>(k)]),
+            a: operand(case, "a", [m, stride::<T>(k)]),
+            b: operand(case, "b", [n, stride::<T>(k)]),
             c: case.output::<O>("c", [m, stride::<O>(n)]),
         }
     }
@@ -59,7 +59,7 @@ impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
     }
 
     pub(crate) fn pointers(&self) -> Pointers<'_, T, O> {
-        let ([a, b], [factor_stride, stride]) = (self.factors(), self.strides());
+        let ([a, b], [factor_stride, stride]) = (self.operands(), self.strides());
         let (m, n, k) = (self.m(), self.n(), self.k());
         (a, b, &self.c, m, n, k, factor_stride, stride)
     }
@@ -95,7 +95,7 @@ impl<T: DeviceElement, O: DeviceElement> Product<T, O> {
     }
 
     /// Both operands as they lie in memory.
-    pub(crate) fn factors(&self) -> [&Input<T>; 2] {
+    pub(crate) fn operands(&self) -> [&Input<T>; 2] {
         [&self.a, &self.b]
     }
 
@@ -192,11 +192,11 @@ fn run<T: Float + DeviceElement>(
 /// Runs a product of operands of another type than its result, beside cuBLAS as `peer` has it.
 pub(crate) fn product_of<T: DeviceElement, O: DeviceElement>(
     case: &mut Case,
-    factor: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
+    operand: impl Fn(&mut Case, &str, [usize; 2]) -> Input<T>,
     peer: impl FnOnce(Gemm) -> Gemm,
     launch: impl FnOnce(&mut Case, &Product<T, O>) -> CaseResult,
 ) -> CaseResult {
-    let product = Product::new(case, factor);
+    let product = Product::new(case, operand);
     let gemm = peer(product.gemm());
     case.peer(Peer::Cublas(gemm.clone()));
     launch(case, &product)?;

@@ -30,7 +30,7 @@ pub fn tiles_listed(#[readonly] list: Ptr<i32>, count: i32, numbers: Ptr<i32>, c
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` in the order of a list of `count` tiles.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16>))]
-pub fn matmul_listed<T: Float + Factor<T, f32>>(
+pub fn matmul_listed<T: Float + WgmmaOperand<T, f32>>(
     #[block([BM, BK], Nvmma::B128)] a: TensorMap<T>,
     #[block([BN, BK], Nvmma::B128)] b: TensorMap<T>,
     #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<T>,

@@ -4,11 +4,11 @@
 use tilekit::prelude::*;
 use tilekit::sparse::Compressed;
 
-use crate::products::wgmma_tile::{M, N, expect_product, layout, load_factors};
+use crate::products::wgmma_tile::{M, N, expect_product, layout, load_operands};
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of one tile, of which `a` has the kept elements: 64 bytes of a row, where B has 128.
 #[device]
-fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
+fn multiply<A: Element + WgmmaOperand<B, S>, B: Element, S: Element>(
     acc: Accumulator<S>,
     a: TensorMap<A>,
     metadata: Ptr<u16>,
@@ -16,7 +16,7 @@ fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
     out: Ptr<S>,
     is_in_registers: bool,
 ) {
-    let (x, y, ready) = load_factors(a, b);
+    let (x, y, ready) = load_operands(a, b);
     let sums = layout::<A>();
     let places = sparse_metadata::<A>(&sums, [M, 128 / size_of::<A>()]);
     let columns = columns_of::<A>();
@@ -43,7 +43,7 @@ fn columns_of<A>() -> usize {
 /// Any types but f32.
 #[kernel(warps = 8, instances(<bf16, bf16, f32, 32, 64, false>, <f16, f16, f16, 32, 64, true>, <E4m3, E5m2, f32, 64, 128, false>))]
 pub fn wgmma_sparse_tile<
-    A: Element + Factor<B, S>,
+    A: Element + WgmmaOperand<B, S>,
     B: Element,
     S: Element,
     const KEPT: usize,

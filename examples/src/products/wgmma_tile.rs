@@ -9,14 +9,14 @@ pub(super) const N: usize = 64;
 
 /// `C[M, N] = A[M, K] · B[N, K]ᵀ` of one tile. What is added of 8-bit floats keeps full precision every 32 elements.
 #[device]
-fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
+fn multiply<A: Element + WgmmaOperand<B, S>, B: Element, S: Element>(
     acc: Accumulator<S>,
     a: TensorMap<A>,
     b: TensorMap<B>,
     out: Ptr<S>,
     is_in_registers: bool,
 ) {
-    let (x, y, ready) = load_factors(a, b);
+    let (x, y, ready) = load_operands(a, b);
     ready.wait(0);
     let layout = layout::<A>();
     let acc = if is_in_registers {
@@ -32,7 +32,7 @@ fn multiply<A: Element + Factor<B, S>, B: Element, S: Element>(
 
 /// Issues the TMA loads of both operands. The phase of the mbarrier completes when they are in shared memory.
 #[device]
-pub(super) fn load_factors<A: Element, B: Element>(
+pub(super) fn load_operands<A: Element, B: Element>(
     a: TensorMap<A>,
     b: TensorMap<B>,
 ) -> (Smem<A>, Smem<B>, Mbarrier) {
@@ -55,7 +55,7 @@ pub(super) fn layout<A: Element>() -> Wgmma {
 /// Any types but f32.
 #[kernel(warps = 8, instances(<bf16, bf16, f32, 64, false>, <f16, f16, f16, 64, true>, <i8, u8, i32, 128, false>))]
 pub fn wgmma_tile<
-    A: Element + Factor<B, S>,
+    A: Element + WgmmaOperand<B, S>,
     B: Element,
     S: Element,
     const K: usize,

@@ -44,27 +44,27 @@ impl<T> fmt::Debug for Accumulator<T> {
     message = "the tensor cores do not multiply `{Self}` by `{Rhs}` into `{Sum}`",
     note = "they multiply f16 into f16 or f32, bf16 into f32, f32 (as tf32) into f32, 8-bit floats into f16 or f32, and 8-bit integers into i32"
 )]
-pub trait Factor<Rhs, Sum>: Element {}
+pub trait WgmmaOperand<Rhs, Sum>: Element {}
 
 /// Types of operand A: a view of shared memory, or a tensor in the layout
 /// [`DotOperand`](layout::DotOperand) of the accumulator's.
-pub trait LeftFactor {
+pub trait OperandA {
     /// Its element type.
     type Elem: Element;
     /// The value in the kernel being traced.
-    fn factor(self) -> Value;
+    fn operand(self) -> Value;
 }
 
-impl<T: Element> LeftFactor for Smem<T> {
+impl<T: Element> OperandA for Smem<T> {
     type Elem = T;
-    fn factor(self) -> Value {
+    fn operand(self) -> Value {
         self.value()
     }
 }
 
-impl<T: Element> LeftFactor for Tensor<T> {
+impl<T: Element> OperandA for Tensor<T> {
     type Elem = T;
-    fn factor(self) -> Value {
+    fn operand(self) -> Value {
         self.value()
     }
 }
@@ -128,10 +128,10 @@ impl<T: Element> Accumulator<T> {
     #[track_caller]
     pub fn mma<A, B>(self, a: A, b: Smem<B>) -> Self
     where
-        A: LeftFactor,
-        A::Elem: Factor<B, T>,
+        A: OperandA,
+        A::Elem: WgmmaOperand<B, T>,
     {
-        self.start(None, [a.factor(), b.value()], None)
+        self.start(None, [a.operand(), b.value()], None)
     }
 
     /// [`mma`](Accumulator::mma) where `keep` holds; where it does not, the accumulator counts as zero.
@@ -139,10 +139,10 @@ impl<T: Element> Accumulator<T> {
     #[track_caller]
     pub fn mma_if<A, B>(self, keep: Scalar<bool>, a: A, b: Smem<B>) -> Self
     where
-        A: LeftFactor,
-        A::Elem: Factor<B, T>,
+        A: OperandA,
+        A::Elem: WgmmaOperand<B, T>,
     {
-        self.start(Some(keep.value()), [a.factor(), b.value()], None)
+        self.start(Some(keep.value()), [a.operand(), b.value()], None)
     }
 
     /// Starts `self + a · b` with a 2:4 sparse operand A, at twice the rate (PTX `wgmma.mma_async.sp`, ISA 9.7.15.6). Of
@@ -157,10 +157,10 @@ impl<T: Element> Accumulator<T> {
     #[track_caller]
     pub fn mma_sparse<A, B>(self, a: A, metadata: Tensor<u16>, b: Smem<B>) -> Self
     where
-        A: LeftFactor,
-        A::Elem: Factor<B, T>,
+        A: OperandA,
+        A::Elem: WgmmaOperand<B, T>,
     {
-        self.start(None, [a.factor(), b.value()], Some(metadata.value()))
+        self.start(None, [a.operand(), b.value()], Some(metadata.value()))
     }
 
     /// [`mma_sparse`](Accumulator::mma_sparse) where `keep` holds; where it does not, the accumulator counts as zero.
@@ -174,17 +174,17 @@ impl<T: Element> Accumulator<T> {
         b: Smem<B>,
     ) -> Self
     where
-        A: LeftFactor,
-        A::Elem: Factor<B, T>,
+        A: OperandA,
+        A::Elem: WgmmaOperand<B, T>,
     {
         let metadata = Some(metadata.value());
-        self.start(Some(keep.value()), [a.factor(), b.value()], metadata)
+        self.start(Some(keep.value()), [a.operand(), b.value()], metadata)
     }
 
     #[track_caller]
-    fn start(self, keep: Option<Value>, factors: [Value; 2], metadata: Option<Value>) -> Self {
+    fn start(self, keep: Option<Value>, operands: [Value; 2], metadata: Option<Value>) -> Self {
         let settings = (self.precision, self.promote_every);
-        let value = trace::wgmma(self.value, factors, metadata, keep, settings, here());
+        let value = trace::wgmma(self.value, operands, metadata, keep, settings, here());
         self.with_value(value)
     }
 

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::trace::{self, here};
-use super::{E4m3, E5m2, Element, Factor, Tensor};
+use super::{E4m3, E5m2, Element, Tensor, WgmmaOperand};
 use ir::ops::wgmma::InputPrecision;
 
 /// Element types whose products the tensor cores of one warp add into `Sum` (PTX `mma.sync`): f16 into f16 or f32, bf16
@@ -12,7 +12,7 @@ use ir::ops::wgmma::InputPrecision;
     message = "`mma_v2` does not multiply `{Self}` by `{Rhs}` into `{Sum}`",
     note = "it multiplies f16 into f16 or f32, bf16 into f32, f64 into f64, 8-bit floats into f16 or f32, and 8-bit integers into i32; f32 is multiplied as tf32 by `mma_v2_tf32`"
 )]
-pub trait WarpFactor<Rhs, Sum>: Element {}
+pub trait MmaOperand<Rhs, Sum>: Element {}
 
 /// Element types whose products threads add into `Sum`: numbers of one type, f16 and bf16 also into f32, integers of 8 and
 /// 16 bits also into i32.
@@ -20,15 +20,15 @@ pub trait WarpFactor<Rhs, Sum>: Element {}
     message = "`dot_fma` does not multiply `{Self}` by `{Rhs}` into `{Sum}`",
     note = "it multiplies numbers of one type, f16 and bf16 also into f32, and integers of 8 and 16 bits also into i32"
 )]
-pub trait FmaFactor<Rhs, Sum>: Element {}
+pub trait FmaOperand<Rhs, Sum>: Element {}
 
-macro_rules! factors {
+macro_rules! operands {
     ($kind:ident: $($left:ty, $right:ty => $($sum:ty)*;)*) => {$($(impl $kind<$right, $sum> for $left {})*)*};
 }
 
 /// What the tensor cores multiply for a warpgroup (`wgmma`) and for a warp (`mma.sync`) alike.
-macro_rules! tensor_core_factors {
-    ($($kind:ident)*) => {$(factors! { $kind:
+macro_rules! tensor_core_operands {
+    ($($kind:ident)*) => {$(operands! { $kind:
         f16, f16 => f16 f32;
         bf16, bf16 => f32;
         E4m3, E4m3 => f16 f32;
@@ -42,17 +42,17 @@ macro_rules! tensor_core_factors {
     })*};
 }
 
-tensor_core_factors! { Factor WarpFactor }
+tensor_core_operands! { WgmmaOperand MmaOperand }
 
-factors! { Factor:
+operands! { WgmmaOperand:
     f32, f32 => f32;
 }
 
-factors! { WarpFactor:
+operands! { MmaOperand:
     f64, f64 => f64;
 }
 
-factors! { FmaFactor:
+operands! { FmaOperand:
     f16, f16 => f16 f32;
     bf16, bf16 => bf16 f32;
     f32, f32 => f32;
@@ -88,20 +88,20 @@ factors! { FmaFactor:
 #[track_caller]
 pub fn mma_v2<A, B, S>(a: Tensor<A>, b: Tensor<B>, acc: Tensor<S>) -> Tensor<S>
 where
-    A: WarpFactor<B, S>,
+    A: MmaOperand<B, S>,
     B: Element,
     S: Element,
 {
-    let factors = [a.value(), b.value(), acc.value()];
-    Tensor::wrap(trace::mma_v2(factors, InputPrecision::Own, here()))
+    let operands = [a.value(), b.value(), acc.value()];
+    Tensor::wrap(trace::mma_v2(operands, InputPrecision::Own, here()))
 }
 
 /// The same of f32, which counts as tf32: its upper 19 bits.
 #[inline]
 #[track_caller]
 pub fn mma_v2_tf32(a: Tensor<f32>, b: Tensor<f32>, acc: Tensor<f32>) -> Tensor<f32> {
-    let factors = [a.value(), b.value(), acc.value()];
-    Tensor::wrap(trace::mma_v2(factors, InputPrecision::Tf32, here()))
+    let operands = [a.value(), b.value(), acc.value()];
+    Tensor::wrap(trace::mma_v2(operands, InputPrecision::Tf32, here()))
 }
 
 /// `acc + a · b` by multiplications of single elements, each sum in the order of K and, of floats, with one rounding for each
@@ -113,10 +113,10 @@ pub fn mma_v2_tf32(a: Tensor<f32>, b: Tensor<f32>, acc: Tensor<f32>) -> Tensor<f
 #[track_caller]
 pub fn dot_fma<A, B, S>(a: Tensor<A>, b: Tensor<B>, acc: Tensor<S>) -> Tensor<S>
 where
-    A: FmaFactor<B, S>,
+    A: FmaOperand<B, S>,
     B: Element,
     S: Element,
 {
-    let factors = [a.value(), b.value(), acc.value()];
-    Tensor::wrap(trace::dot_fma(factors, here()))
+    let operands = [a.value(), b.value(), acc.value()];
+    Tensor::wrap(trace::dot_fma(operands, here()))
 }

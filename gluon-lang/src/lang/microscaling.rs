@@ -16,12 +16,12 @@ const GROUP: u32 = 32;
     message = "`mma_v2_scaled` does not multiply `{Self}`",
     note = "it multiplies what bf16 holds exactly: E2m1, E4m3, E5m2 and bf16"
 )]
-pub trait ScaledFactor: Element {}
+pub trait ScaledOperand: Element {}
 
-impl ScaledFactor for bf16 {}
-impl ScaledFactor for E4m3 {}
-impl ScaledFactor for E5m2 {}
-impl ScaledFactor for E2m1 {}
+impl ScaledOperand for bf16 {}
+impl ScaledOperand for E4m3 {}
+impl ScaledOperand for E5m2 {}
+impl ScaledOperand for E2m1 {}
 
 impl Tensor<u8> {
     /// Bytes of two [`E2m1`] each, the lower four bits first, as a `T`: the last dimension becomes twice as long. The numbers
@@ -67,10 +67,10 @@ impl Tensor<f32> {
 
 /// The scaled operand: dimension `axis` is cut into groups of 32, and each is multiplied by its scale.
 #[track_caller]
-fn scaled<T: ScaledFactor>(factor: Tensor<T>, scales: Tensor<E8m0>, axis: usize) -> Tensor<bf16> {
-    let shape = factor.shape();
+fn scaled<T: ScaledOperand>(operand: Tensor<T>, scales: Tensor<E8m0>, axis: usize) -> Tensor<bf16> {
+    let shape = operand.shape();
     let what = "`mma_v2_scaled`";
-    if !trace::has_groups(factor.value(), axis, GROUP, what, here()) {
+    if !trace::has_groups(operand.value(), axis, GROUP, what, here()) {
         return Tensor::wrap(trace::poison(here()));
     }
     let of_scales = shape.with(axis, shape[axis] / GROUP);
@@ -81,8 +81,8 @@ fn scaled<T: ScaledFactor>(factor: Tensor<T>, scales: Tensor<E8m0>, axis: usize)
     let groups = shape
         .with(axis, shape[axis] / GROUP)
         .with_inserted(axis + 1, GROUP);
-    let own = factor.layout();
-    let parts = factor.reshape(&groups);
+    let own = operand.layout();
+    let parts = operand.reshape(&groups);
     let of_group = Slice::new(axis as u32 + 1, parts.layout());
     let scales = scales.convert_layout(of_group).cast::<f32>();
     let scales = scales.expand_dims(axis + 1).broadcast_to(&groups);
@@ -96,7 +96,7 @@ fn scaled<T: ScaledFactor>(factor: Tensor<T>, scales: Tensor<E8m0>, axis: usize)
 /// layout that goes with theirs. A product of an element and its scale beyond what bf16 holds becomes infinity, or is rounded
 /// below 2^-133.
 #[track_caller]
-pub fn mma_v2_scaled<A: ScaledFactor, B: ScaledFactor>(
+pub fn mma_v2_scaled<A: ScaledOperand, B: ScaledOperand>(
     a: Tensor<A>,
     a_scales: Tensor<E8m0>,
     b: Tensor<B>,

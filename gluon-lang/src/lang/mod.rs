@@ -64,7 +64,7 @@ mod warps;
 mod written;
 
 pub use access::{Access, Target, async_copy_commit, async_copy_wait};
-pub use accumulator::{Accumulator, Factor, LeftFactor};
+pub use accumulator::{Accumulator, OperandA, WgmmaOperand};
 pub use atomic::{Old, Seen};
 pub use axes::{Axes, Axis};
 pub use bulk::BulkCopy;
@@ -78,7 +78,7 @@ pub use cluster::{
 pub use compare::{ComparedWithoutDevice, KernelEq, KernelOrd};
 pub use create::{arange, full, full_like, num_programs, program_id, scalar, zeros, zeros_like};
 pub use dims::IntoDims;
-pub use dot::{FmaFactor, WarpFactor, dot_fma, mma_v2, mma_v2_tf32};
+pub use dot::{FmaOperand, MmaOperand, dot_fma, mma_v2, mma_v2_tf32};
 pub use element::{
     Bits, Element, Float, HostInt, HostNumber, HostValue, Index, Int, Numeric, WidensTo,
 };
@@ -101,7 +101,7 @@ pub use math::{
     select, umulhi, where_,
 };
 pub use mbarrier::{Arrival, Arrivals, Arrivers, Mbarrier, Mbarriers, Tried};
-pub use microscaling::{ScaledFactor, mma_v2_scaled};
+pub use microscaling::{ScaledOperand, mma_v2_scaled};
 pub use mix::{Condition, Handle, Mix, Operand, ScalarOperand, WithScalar};
 pub use named_barrier::NamedBarrier;
 pub use narrow::{E2m1, E4m3, E4m3b15, E5m2, E8m0};

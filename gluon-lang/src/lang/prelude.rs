@@ -4,9 +4,9 @@ pub use half::{bf16, f16};
 
 pub use super::{
     Access, Accumulator, Arrival, Arrivals, Arrivers, Bits, E2m1, E4m3, E4m3b15, E5m2, E8m0,
-    Element, Factor, Float, FmaFactor, Hinted, HostValue, Index, Int, KernelFn, LeftFactor,
-    Mbarrier, Mbarriers, NamedBarrier, Numeric, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor,
-    TensorMap, TmaReduceOp, Tried, WarpFactor, WarpSpecialize, Warps, arange, assume,
+    Element, Float, FmaOperand, Hinted, HostValue, Index, Int, KernelFn, Mbarrier, Mbarriers,
+    MmaOperand, NamedBarrier, Numeric, OperandA, Param, Pointers, Ptr, Range, Scalar, Smem, Tensor,
+    TensorMap, TmaReduceOp, Tried, WarpSpecialize, Warps, WgmmaOperand, arange, assume,
     async_copy_commit, async_copy_wait, cdiv, clamp, cluster_arrive, cluster_arrive_relaxed,
     cluster_barrier, cluster_barrier_relaxed, cluster_id, cluster_rank, cluster_size, cluster_wait,
     device_assert, device_print, div_rn, dot_fma, fdiv, fence_async_shared, fma, full, full_like,
@@ -15,7 +15,7 @@ pub use super::{
     program_id, range, reduce, scalar, select, tma_store_wait, tma_store_wait_read, umulhi,
     warp_specialize, where_, zeros, zeros_like,
 };
-pub use super::{ScaledFactor, mma_v2_bf16x3, mma_v2_scaled, mma_v2_tf32x3};
+pub use super::{ScaledOperand, mma_v2_bf16x3, mma_v2_scaled, mma_v2_tf32x3};
 pub use super::{
     byte_perm, map_elementwise, map_elementwise_packed, philox, rand, rand4x, randint, randint4x,
     randn, randn4x,

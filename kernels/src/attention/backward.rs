@@ -2,13 +2,13 @@
 //!
 //! With S = f(scale · Q · Kᵀ), P = softmax(S) and the row sums δ = Σ dO · O, the gradients are dV = Pᵀ · dO,
 //! dS = P ∘ (dO · Vᵀ - δ) ∘ f', dK = scale · dSᵀ · Q and dQ = scale · dS · K. A CTA owns a block of keys and loops over the blocks of
-//! queries that see them, so that dK and dV stay in registers. Scores are computed transposed: then P and dS lie in registers as the
-//! tensor cores want their left factors. Each block of dQ has terms of many CTAs, which are added in f32 in memory.
+//! queries that see them, so that dK and dV stay in registers. Scores are computed transposed: then P and dS are in registers in the layout
+//! of operand A of `wgmma`. Many CTAs contribute to each block of dQ, which is accumulated in f32 in global memory.
 //!
-//! In what order they are added is chance, and so are the last bits of dQ. In order (`ORDERED`), a block of dQ has a counter of the terms it
-//! has, and a CTA adds its own when those of all blocks of keys before are there. It waits for CTAs with lower numbers alone, which
-//! are drawn from a ticket, so that they run already. All blocks of queries are passed upwards: the CTAs of a head follow each other at a
-//! distance of a block or two, and wait once.
+//! Atomic additions come in any order, so the last bits of dQ vary between runs. If `ORDERED`, each block of dQ has a counter of the terms it
+//! has, and a CTA adds its own after those of all preceding blocks of keys. A CTA waits only for CTAs with lower numbers; numbers
+//! are drawn from a ticket, so those CTAs are already resident. Every CTA visits blocks of queries in ascending order: the CTAs of a head follow at a
+//! distance of one or two blocks, and wait once.
 
 use std::marker::PhantomData;
 
@@ -28,7 +28,7 @@ pub(super) const QUERIES: usize = 64;
 /// Blocks of Q, of dO, and of dS in shared memory.
 const STAGES: usize = 2;
 
-/// Blocks of queries of a head, of which something is kept: sequences of several lengths have blocks of their own.
+/// Blocks of queries of a head that have rows in the workspace: each of several sequences begins a block of its own.
 pub(super) fn block_stride(queries: usize, sequences: usize, is_ragged: bool) -> usize {
     if is_ragged {
         queries / QUERIES + sequences
@@ -37,13 +37,13 @@ pub(super) fn block_stride(queries: usize, sequences: usize, is_ragged: bool) ->
     }
 }
 
-/// Rows of K: the columns of a warpgroup's half of dQ are whole swizzles.
+/// The shared layout of K: the columns of a warpgroup's half of dQ are a multiple of the swizzle's width.
 fn swizzle_of_keys<T: Element>(columns: usize, rank: u32) -> Nvmma {
     swizzle::<T>(columns / 2, rank)
 }
 
-/// A half of a block of dQ, `[QUERIES, columns]`, as the threads of a warpgroup hold it: four numbers of a thread follow each other,
-/// which are added at once.
+/// The layout of one half of a block of dQ, `[QUERIES, columns]`, in a warpgroup: a thread has four contiguous elements,
+/// which one vector `red` adds.
 #[device]
 pub(super) fn in_order_of_threads(dq: Tensor<f32>, columns: usize) -> Tensor<f32> {
     let parts = dq.reshape([4, 2, 8, columns / 8, 4, 2]);
@@ -51,11 +51,11 @@ pub(super) fn in_order_of_threads(dq: Tensor<f32>, columns: usize) -> Tensor<f32
     parts.reshape([QUERIES * columns])
 }
 
-/// dK and dV of a block of keys, and the block's terms of dQ, which are added to `sums`: a program for each block of the longest
+/// Computes dK and dV of a block of keys, and adds the block's terms of dQ to `sums`: a program for each block of the longest
 /// sequence, each head of K and V, and each batch.
 ///
 /// Q and dO are `[batch, heads, tokens, depth]`; K, V, dK and dV have a head for `query_heads` of theirs. A query sees keys from `left`
-/// before to `right` behind its place, of its chunk of `chunk` keys; the last query's place is that of the last key. With `is_ragged`,
+/// before to `right` after its position, within its chunk of `chunk` keys; the last query has the last key's position. With `is_ragged`,
 /// batches are sequences one after the other, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and
 /// `keys` are the longest. `log2_sum`, `delta`, `sums` and `turns` are what [`backward_begin`](super::backward_passes::backward_begin) made: of
 /// the blocks of queries of each head, `block_stride` of them, of which `turns` are counted where `ORDERED`. Scores are multiplied
@@ -71,7 +71,7 @@ pub(super) fn in_order_of_threads(dq: Tensor<f32>, columns: usize) -> Tensor<f32
     <f16, 128, false, Plain>
 ))]
 pub fn backward<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const D: usize,
     const ORDERED: bool,
     M: Differentiable,
@@ -157,10 +157,10 @@ pub fn backward<
         let [of_scores, of_rows] = [QUERIES, D].map(|n| Wgmma::new([4, 1], [64, n, 16]));
         let of_half = Wgmma::new([4, 1], [64, D / 2, 16]);
         let half = group * D / 2..(group + 1) * D / 2;
-        let left_factor = DotOperand::new(0, of_rows.clone(), 2);
-        let factor = |x: Tensor<f32>| {
+        let of_operand = DotOperand::new(0, of_rows.clone(), 2);
+        let operand_a = |x: Tensor<f32>| {
             let x = x.cast::<T>();
-            x.convert_layout_trivial(left_factor.clone())
+            x.convert_layout_trivial(of_operand.clone())
         };
         let mine = group * ROWS..(group + 1) * ROWS;
         let [k_rows, v_rows] = [k_tile, v_tile].map(|tile| tile.index(0).slice(0, mine.clone()));
@@ -200,15 +200,15 @@ pub fn backward<
                 };
                 let p = fma(s, log2_scale, -sum.expand_dims(0)).exp2();
                 let dp = dp.wait_all();
-                let sum_dv = sum_dv.mma(factor(p), dout_tile);
+                let sum_dv = sum_dv.mma(operand_a(p), dout_tile);
                 let delta = delta_line.load(Slice::new(0, of_scores.clone()));
                 let p = slopes.map_or(p, |slopes| p * slopes);
-                let ds = factor(p * (dp - delta.expand_dims(0)));
+                let ds = operand_a(p * (dp - delta.expand_dims(0)));
                 let ds_tile = ds_tiles.index(count % STAGES);
                 ds_tile.slice(0, mine.clone()).store(ds);
                 fence_async_shared();
                 ds_full.sync();
-                // dQ first: it is added while the product of dK runs.
+                // dQ comes first: it is added while the product of dK is in flight.
                 let dq = Accumulator::<f32>::zeros([QUERIES, D / 2], of_half.clone());
                 let columns = k_tile.index(0).slice(1, half.clone());
                 let dq = dq.mma(ds_tile.transpose(), columns);
@@ -243,14 +243,14 @@ pub fn backward<
                 (sum_dk, sum_dv) = step(block, true, sum_dk, sum_dv);
             }
         }
-        // All products have read K and V, whose places the gradients take.
+        // All products have read K and V, whose buffers the gradients reuse.
         ds_full.sync();
         let row = at.first + group * ROWS;
         let rows = at.lengths[1] - row;
         let token = at.starts[1] + row;
         v_rows.store(sum_dv.wait_all().cast::<T>());
         k_rows.store((sum_dk.wait_all() * scale).cast::<T>());
-        // A map ends with the last sequence: where another one follows, rows are stored one by one.
+        // A tensor map ends with the last sequence. Where another sequence follows, a TMA store would overwrite its rows, so rows are stored one by one.
         if (is_ragged == 0) | (rows >= ROWS) {
             let to = (at.batch, kv_head, token, 0);
             dv.store(to, v_rows.reshape(dv.block()));

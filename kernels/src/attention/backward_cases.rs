@@ -10,7 +10,7 @@ use super::modifier::{Alibi, Differentiable, Plain, Softcap};
 use super::plan::{Mask, Numbers, Sizes, Tile};
 use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, WINDOW, numbers};
 
-/// What forward gives, rounded as it rounds.
+/// The results of forward, rounded as it rounds them.
 fn results<T: DeviceElement>(
     case: &mut Case,
     attention: &Arc<Attention>,
@@ -47,7 +47,7 @@ fn gradients<T, const D: usize, const ORDERED: bool, M: Differentiable>(
     setup: Setup,
 ) -> CaseResult
 where
-    T: Float + Factor<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
     let [batch, kv_heads, query_heads, queries, keys] =
         ["batch", "kv_heads", "query_heads", "queries", "keys"].map(|name| case.size(name));

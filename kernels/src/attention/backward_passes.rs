@@ -1,4 +1,4 @@
-//! What comes before and behind the main loop of attention backward: row sums and zeros, and dQ rounded.
+//! The passes before and after the main loop of attention backward: row sums and zeros before, rounding of dQ after.
 
 use tilekit::prelude::*;
 
@@ -8,7 +8,7 @@ use super::spans::Lengths;
 /// Rows that a program reads at a time.
 const ROWS_AT_ONCE: usize = 16;
 
-/// 16 bytes for each thread, whose lanes follow each other along a row.
+/// 16 bytes a thread; consecutive lanes have consecutive columns of a row.
 fn layout_of(columns: usize) -> Blocked {
     let lanes = 1 << (columns / 8).trailing_zeros().min(5);
     Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0])
@@ -24,7 +24,7 @@ struct QueryBlock {
     token: Scalar<i32>,
     /// Queries of the sequence.
     queries: Scalar<i32>,
-    /// Its number among the blocks of all heads.
+    /// Its index among the blocks of all heads.
     number: Scalar<i32>,
 }
 
@@ -50,8 +50,8 @@ fn query_block(lengths: Lengths, number: Scalar<i32>, block_stride: Scalar<i32>)
 /// sequence, each head, and each batch.
 ///
 /// Rows of `out` and `dout` are their strides apart, of batches, heads and tokens; `lse` is `[batch, heads, row_stride]`. With `is_ragged`, batches
-/// are sequences one after the other, which begin at `query_offsets`. The results have 64 rows for each block of queries, of which a head has
-/// `block_stride`. A row that saw no key, and one behind the end of its sequence, has a `log2_sum` of inf: P of it is 0.
+/// are concatenated sequences, which begin at `query_offsets`. The results have 64 rows for each block of queries, and a head has
+/// `block_stride` blocks. A row that sees no key, and one past the end of its sequence, has a `log2_sum` of inf, so that its P is 0.
 #[kernel(warps = 4, instances(<bf16, 64, 64>, <bf16, 128, 128>, <f16, 128, 128>))]
 pub fn backward_begin<T: Float, const D: usize, const DV: usize>(
     #[readonly] out: Ptr<T>,
@@ -117,7 +117,7 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize>(
     }
 }
 
-/// `dq = scale · sums`, rounded: what is left when [`backward`](super::backward::backward) is done. A program for each
+/// Computes `dq = scale · sums`, rounded, after [`backward`](super::backward::backward). A program for each
 /// half, of the columns, of a block of queries of the longest sequence, each head, and each batch; the other arguments are as for
 /// [`backward_begin`].
 #[kernel(warps = 4, instances(<bf16, 64>, <bf16, 128>, <f16, 128>))]

@@ -79,7 +79,7 @@ pub(super) type EndHandles<T> = (
     Scalar<i64>,
 );
 
-/// The kernels before and behind the main loop, of some depths.
+/// The kernels before and after the main loop, for given depths.
 pub(super) struct Passes<T> {
     pub(super) depths: [usize; 2],
     pub(super) begin: Instance<BeginHandles<T>>,
@@ -93,7 +93,7 @@ pub(super) struct GradientInstance<T> {
     pub(super) instance: Instance<GradientHandles<T>>,
 }
 
-/// What a kernel without a tile of queries is compiled by.
+/// An instance of a kernel that has no tile of queries.
 fn instance<H>(
     depths: [usize; 2],
     compile: fn(&Compiler) -> tilekit::Result<CompiledKernel<H>>,

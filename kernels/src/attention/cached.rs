@@ -8,22 +8,22 @@ use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS};
 use super::modifier::{Modifier, Place};
 use super::softmax::Softmax;
 
-/// The keys of each sequence, and how the work on them is shared.
+/// The keys of each sequence, and how they are split among CTAs.
 #[derive(Clone, Copy)]
 pub(super) struct Splits {
     /// Keys of each sequence.
     pub(super) lengths: Ptr<i32>,
-    /// Parts of a sequence.
+    /// Splits of a sequence.
     pub(super) parts: Scalar<i32>,
     /// Queries of each sequence.
     pub(super) queries: Scalar<i32>,
-    /// Keys that a query sees before its place.
+    /// Keys that a query sees before its position.
     pub(super) left: Scalar<i32>,
     /// Queries of a tile, and keys of a block.
     pub(super) tile: [usize; 2],
 }
 
-/// The blocks of keys that a tile of queries sees, of which each split has `of_split`, and the last one what is left.
+/// The blocks of keys that a tile of queries sees: `of_split` in each split, and the remainder in the last one.
 #[derive(Clone, Copy)]
 pub(super) struct Shares {
     bottom: Scalar<i32>,
@@ -38,7 +38,7 @@ impl Splits {
         let [queries, block] = self.tile;
         let first = row_tile * queries + keys - self.queries;
         let bottom = maximum(first - self.left, 0) / block;
-        // Queries that see nothing have a block as well, which is masked as a whole.
+        // Queries that see no key have one block as well, all of which is masked.
         let top = maximum(cdiv(keys, block), bottom + 1);
         Shares {
             bottom,
@@ -49,7 +49,7 @@ impl Splits {
 }
 
 impl Shares {
-    /// The splits that have blocks: the first ones.
+    /// How many splits have blocks: the others at the end have none.
     #[device]
     pub(super) fn used(self) -> Scalar<i32> {
         cdiv(self.top - self.bottom, self.of_split)
@@ -63,8 +63,8 @@ impl Shares {
     }
 }
 
-/// Where keys and values are: `[pages, heads, tokens, depth]`, of which a sequence has the pages that its row of `table` names, or, where
-/// there is no table, the page of its own number.
+/// The cache of keys and values, `[pages, heads, tokens, depth]`. A sequence has the pages that its row of `table` names; without
+/// a table it has the page of its own index.
 #[derive(Clone, Copy)]
 pub(super) struct Pages<T> {
     pub(super) keys: TensorMap<T>,
@@ -75,11 +75,11 @@ pub(super) struct Pages<T> {
     pub(super) row: Scalar<i32>,
     /// Tokens of a page.
     pub(super) tokens: Scalar<i32>,
-    /// Tokens that are loaded at a time.
+    /// Tokens of one TMA load.
     pub(super) piece: usize,
 }
 
-/// Where results go: the output itself if there is one split, else what `merge_splits` reads.
+/// The destination of results: the output if there is one split, else the workspace that `merge_splits` reads.
 #[derive(Clone, Copy)]
 pub(super) struct Partial<T> {
     pub(super) out: Ptr<T>,
@@ -94,8 +94,8 @@ pub(super) struct Partial<T> {
     pub(super) has_sinks: Scalar<bool>,
 }
 
-/// Q is `[batch, kv_heads, tokens, query_heads, depth]`. A tile has `pack` rows for each token, of which the first `query_heads` count: the
-/// heads of a group, which read the same keys.
+/// Q is `[batch, kv_heads, tokens, query_heads, depth]`. A tile has `pack` rows for each token, and the first `query_heads` of them are used:
+/// the heads of a group, which read the same keys.
 #[derive(Clone, Copy)]
 pub(super) struct Cached<T, M> {
     pub(super) q: TensorMap<T>,
@@ -150,7 +150,7 @@ impl<T: Float, M: Modifier> Cached<T, M> {
         [low, minimum(place + self.right + 1, tile.keys)]
     }
 
-    /// Loads `block` of keys or values, as fill `count`. What is behind the last key is of no page, and becomes zero.
+    /// Issues the TMA loads of `block` of keys or values, as fill `count`. Tokens past the last key have no page, and are filled with zeros.
     #[device]
     fn load(
         self,
@@ -290,7 +290,7 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
         self.log2_scale
     }
 
-    /// Times any scale that a score can have this stays finite.
+    /// Finite, and still so when multiplied by any scale of scores.
     fn least(self) -> f32 {
         -1e30
     }
@@ -312,7 +312,7 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
         self.load(tile, self.pages.values, to, count, number);
     }
 
-    /// What memory holds behind the last key may be no numbers, and 0 times that is none either.
+    /// Memory past the last key may hold NaN, and P of 0 times NaN is NaN.
     #[device]
     fn clear(self, rows: CachedRows, number: Scalar<i32>, values: Smem<T>) {
         let [count, columns] = [0, 1].map(|dim| values.shape()[dim] as usize);
@@ -348,7 +348,7 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
         let (token, member) = (tile.token + row / self.pack, row % self.pack);
         let head = tile.kv_head * self.query_heads + member;
         let is_row = (token < self.splits.queries) & (member < self.query_heads);
-        // One split has the sink, for all of them.
+        // The sink counts once: in one split.
         let has_sink = is_row & (has_sinks & (tile.split == 0));
         let sink = sinks
             .at(head)
@@ -393,7 +393,7 @@ impl<T: Float, M: Modifier> Cached<T, M> {
         let tile = rows.tile;
         let row = arange(0..ROWS, rows.low.layout());
         let token = tile.token + row / self.pack;
-        // Rows that do not count are taken for those of the last head.
+        // Unused rows of the tile read what the last head reads.
         let member = minimum(row % self.pack, self.query_heads - 1);
         let head = tile.kv_head * self.query_heads + member;
         Place {

@@ -20,8 +20,8 @@ use super::workspace::Workspace;
 /// Attention on a device: the kernels that calls have needed so far, and what each stream needs of its own.
 /// [`backward`](Attention::backward) has the gradients, and [`decode`](Attention::decode) attends to a cache.
 ///
-/// Tensors are views of `[batch, heads, tokens, depth]`. Rows lie dense; other strides are multiples of 16 bytes. K and V may have fewer
-/// heads than Q, each for a group of query heads one after the other. Sums are f32, and results are rounded once.
+/// Tensors are views of `[batch, heads, tokens, depth]`. Rows are contiguous; other strides are multiples of 16 bytes. K and V may have fewer
+/// heads than Q, each for a group of consecutive query heads. Accumulators are f32, and results are rounded once.
 ///
 /// The first call that needs a kernel compiles and loads it, and the first one of a stream allocates its workspace, which waits
 /// for the device: neither may happen while a graph is captured.
@@ -55,7 +55,7 @@ pub struct Attention {
     workspaces: Mutex<HashMap<u64, Arc<Workspace>>>,
 }
 
-/// Its element types and modifier, its function, and its place in the table of instances.
+/// A kernel's element types and modifier, its function, and its index in the table of instances.
 type KernelName = (TypeId, &'static str, usize);
 
 /// The results of attention: the output `[batch, heads, tokens, depth]` without gaps, and the natural logarithm of the sum of exponentials of each
@@ -63,7 +63,7 @@ type KernelName = (TypeId, &'static str, usize);
 pub struct Forward<T> {
     /// The output.
     pub out: Buffer<T>,
-    /// LSE.
+    /// LSE of the output.
     pub lse: Buffer<f32>,
 }
 
@@ -83,7 +83,7 @@ impl Attention {
     /// Attention of `[q, k, v]`, into new buffers.
     ///
     /// # Errors
-    /// [`Error::Argument`](super::Error::Argument) names what does not fit; otherwise what the device has against it.
+    /// [`Error::Argument`](super::Error::Argument) for an argument that is not supported; otherwise an error of the device.
     pub fn forward<T: Operand>(
         &self,
         stream: &Stream,
@@ -102,7 +102,7 @@ impl Attention {
         Ok(Forward { out, lse })
     }
 
-    /// Attention of `[q, k, v]` into `out`, whose strides are as free as those of q, k and v, and `lse`.
+    /// Attention of `[q, k, v]` into `out`, whose strides follow the rules of q, k and v, and into `lse`.
     ///
     /// # Errors
     /// As for [`forward`](Attention::forward).
@@ -235,7 +235,7 @@ impl Attention {
             sizes, mask, scale, ..
         } = call.checked;
         let group = sizes.heads / sizes.kv_heads;
-        // Heads are packed if the queries of one do not fill a tile.
+        // Heads are packed if the queries of one head do not fill a tile.
         let fits = |(_, instance): &(usize, Instance<_>)| {
             let Instance { depths, tile, .. } = instance;
             let is_packed = tile.pack > 1;
@@ -273,7 +273,7 @@ impl Attention {
         Ok(())
     }
 
-    /// Rows of zeros, and LSE of the sinks alone.
+    /// Fills the output with zeros, and LSE with that of the sinks alone.
     fn launch_empty<T: Operand>(&self, call: &Call<'_, T>) -> Result<()> {
         let instance = Instance {
             depths: call.checked.sizes.depths,
@@ -363,7 +363,7 @@ struct Call<'a, T> {
     checked: Checked,
 }
 
-/// The heads of all batches, one after the other.
+/// The view with batch and heads as one dimension.
 fn in_line<'a, T: DeviceElement>(view: &View<'a, T>, heads: usize) -> View<'a, T> {
     let place = view.place();
     let Strides { head, token, .. } = Strides::of(view);
@@ -373,7 +373,7 @@ fn in_line<'a, T: DeviceElement>(view: &View<'a, T>, heads: usize) -> View<'a, T
         .with_offset(place.offset)
 }
 
-/// `pack` heads beside each other, behind the tokens.
+/// The view with `pack` heads as a dimension after the tokens.
 fn packed<'a, T: DeviceElement>(view: &View<'a, T>, pack: usize) -> View<'a, T> {
     let (place, strides) = (view.place(), Strides::of(view));
     let shape = &place.shape;

@@ -19,15 +19,15 @@ use super::workspace::GradientRows;
 
 /// Gradients of Q, K and V, `[batch, heads, tokens, depth]` without gaps.
 pub struct Gradients<T> {
-    /// That of Q.
+    /// The gradient of Q.
     pub dq: Buffer<T>,
-    /// That of K: the sum over the heads of its group.
+    /// The gradient of K: the sum over the query heads of its group.
     pub dk: Buffer<T>,
-    /// That of V, likewise.
+    /// The gradient of V: the sum over the query heads of its group.
     pub dv: Buffer<T>,
 }
 
-/// What a forward pass left for the backward pass, and the gradient of its output.
+/// The results of a forward pass, and the gradient of its output.
 #[derive(Clone, Copy)]
 pub struct Upstream<'a, T> {
     /// The output.
@@ -58,9 +58,9 @@ impl<T: Operand> Call<'_, T> {
 }
 
 impl Attention {
-    /// Gradients of `[q, k, v]`, into new buffers. `options` are those of the forward pass, of which `upstream` has the results.
+    /// Gradients of `[q, k, v]`, into new buffers. `options` are those of the forward pass, and `upstream` has its results.
     ///
-    /// Three kernels are launched one after the other: row sums of dO · O, the main loop, and the rounding of dQ, whose sums are f32. dK and dV
+    /// Three kernels are launched: row sums of dO · O, the main loop, and the rounding of dQ, which is accumulated in f32. dK and dV
     /// are sums over the query heads of a group. A query that sees no key, and a key that no query sees, has a gradient of zeros. The gradient
     /// of `options.sinks` and of `options.alibi` is not computed.
     ///
@@ -94,7 +94,7 @@ impl Attention {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`](super::Error::Argument) names what does not fit; otherwise what the device has against it.
+    /// [`Error::Argument`](super::Error::Argument) for an argument that is not supported; otherwise an error of the device.
     pub fn backward<T: Operand>(
         &self,
         stream: &Stream,
@@ -114,7 +114,7 @@ impl Attention {
         Ok(Gradients { dq, dk, dv })
     }
 
-    /// Gradients of `[q, k, v]` into `[dq, dk, dv]`, whose strides are as free as theirs. No element of a gradient is one of another
+    /// Gradients of `[q, k, v]` into `[dq, dk, dv]`, whose strides follow the same rules. Gradients share no element with another
     /// tensor; tensors may be interleaved.
     ///
     /// # Errors
@@ -188,7 +188,7 @@ impl Attention {
             .expect("the check of a call knows the depths of this table");
         let rows = self.gradient_rows(call)?;
         self.launch_begin(call, index, &passes, &rows)?;
-        // Without keys dQ is what it began with, and there is neither dK nor dV.
+        // Without keys dQ is zero, as `backward_begin` left it, and there is neither dK nor dV.
         if call.checked.sizes.keys > 0 {
             self.launch_gradients::<T, M>(call, data, &rows)?;
         }
@@ -319,7 +319,7 @@ impl Attention {
         Ok(())
     }
 
-    /// Room for the rows of a call: that of the calls before, if there was as much.
+    /// The workspace for the rows of a call: that of an earlier call, if it is large enough.
     fn gradient_rows<T: Operand>(&self, call: &Call<'_, T>) -> Result<Arc<GradientRows>> {
         let shape = &call.qkv[0].place().shape;
         let blocks = shape[0] * shape[1] * call.block_stride();
@@ -338,7 +338,7 @@ impl Attention {
         }
         let larger = [0, 1].map(|at| room[at].max(needed[at]));
         let made = Arc::new(GradientRows::new(&self.device, larger)?);
-        // Launches before may still use what was there.
+        // Earlier launches may still use the smaller one.
         call.stream.synchronize()?;
         *kept = Some(Arc::clone(&made));
         Ok(made)

@@ -18,20 +18,20 @@ use super::plan::{Mask, reach, splits_of};
 use super::table::Operand;
 use super::workspace::SplitRows;
 
-/// Keys and values of sequences that grow.
+/// A cache of keys and values.
 #[derive(Clone, Copy)]
 pub struct Cache<'a, T> {
-    /// `[batch, heads, tokens, depth]`; with a `table`, `[pages, heads, tokens, depth]`, where tokens are those of a page: a multiple of 16.
-    /// Rows lie dense; other strides are multiples of 16 bytes.
+    /// Keys, `[batch, heads, tokens, depth]`; with a `table`, `[pages, heads, tokens, depth]`, with a multiple of 16 tokens a page.
+    /// Rows are contiguous; other strides are multiples of 16 bytes.
     pub keys: &'a TensorView<'a, T>,
-    /// The same of values.
+    /// Values, in the same shape with their own depth.
     pub values: &'a TensorView<'a, T>,
-    /// Tokens of each sequence, those of the queries among them: on the device.
+    /// The length of each sequence in tokens, including those of the queries; on the device.
     pub lengths: &'a Buffer<i32>,
-    /// The pages of each sequence, `[batch, pages]`: on the device. Entries behind the last token are not read.
+    /// The pages of each sequence, `[batch, pages]`; on the device. Entries past the last token are not read.
     pub table: Option<&'a Buffer<i32>>,
-    /// Whether a kernel checks lengths and table before they are used: it ends with an error where a length is beyond the room of its sequence, or
-    /// a page is none of the cache. Without the check, nothing is read outside of the cache: a page that is none of it counts as zeros.
+    /// Whether a kernel checks lengths and table first: a length beyond the capacity of its sequence, or a page outside of the cache, fails a
+    /// device assertion. Without the check nothing is read outside of the cache: a page outside of it counts as zeros.
     pub checked: bool,
 }
 
@@ -49,12 +49,12 @@ struct Call<'a, T> {
 impl Attention {
     /// Attention of the last tokens of each sequence, `q` as `[batch, heads, tokens, depth]`, to all of its cache, into new buffers.
     ///
-    /// Query heads that share a head of the cache are rows of one tile, at most 64 heads, as are several tokens. Where sequences and heads do not
-    /// fill the device, the keys of each are split among CTAs, whose results a second kernel merges. Grid and workspace follow from shapes
-    /// alone: a captured graph replays while lengths and pages change on the device. A sequence without tokens gives rows of
+    /// Query heads that share a head of the cache are rows of one tile, at most 64 heads, and so are several tokens. Where sequences and heads do not
+    /// fill the device, the keys of each are split among CTAs, and a second kernel merges the results. Grid and workspace depend on shapes
+    /// alone, so a captured graph can be replayed while lengths and pages change on the device. A sequence without tokens gives rows of
     /// zeros and an LSE of -inf.
     ///
-    /// `options` has what [`forward`](Attention::forward) knows but for `chunk`, `lengths` and `from_first`. The first call with given
+    /// `options` are those of [`forward`](Attention::forward) except `chunk`, `lengths` and `from_first`. The first call with given
     /// shapes compiles and allocates, which may not happen while a graph is captured.
     ///
     /// ```
@@ -84,7 +84,7 @@ impl Attention {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`](super::Error::Argument) names what does not fit; otherwise what the device has against it.
+    /// [`Error::Argument`](super::Error::Argument) for an argument that is not supported; otherwise an error of the device.
     pub fn decode<T: Operand>(
         &self,
         stream: &Stream,
@@ -103,7 +103,7 @@ impl Attention {
         Ok(Forward { out, lse })
     }
 
-    /// [`decode`](Attention::decode) into `out`, whose strides are as free as those of `q`, and `lse`.
+    /// [`decode`](Attention::decode) into `out`, whose strides follow the rules of `q`, and into `lse`.
     ///
     /// # Errors
     /// As for [`decode`](Attention::decode).
@@ -264,7 +264,7 @@ impl Attention {
         Ok(())
     }
 
-    /// Room for what splits give: that of the calls before, if there was as much.
+    /// The workspace for the results of splits: that of an earlier call, if it is large enough.
     fn split_rows<T: Operand>(&self, call: &Call<'_, T>, splits: usize) -> Result<Arc<SplitRows>> {
         let sizes = call.checked.sizes;
         let rows = if splits > 1 {
@@ -291,14 +291,14 @@ impl Attention {
             sums: Buffer::new(&self.device, elements.max(room[1]))?,
             lse: Buffer::new(&self.device, rows.max(room[0]))?,
         });
-        // Launches before may still use what was there.
+        // Earlier launches may still use the smaller one.
         call.stream.synchronize()?;
         *kept = Some(Arc::clone(&made));
         Ok(made)
     }
 }
 
-/// The heads of a group beside each other, behind the tokens.
+/// The view with the heads of a group as a dimension after the tokens.
 fn grouped<'a, T: DeviceElement>(view: &View<'a, T>, kv_heads: usize) -> View<'a, T> {
     let (place, strides) = (view.place(), Strides::of(view));
     let shape = &place.shape;

@@ -8,7 +8,7 @@ use super::options::{Lengths, Options};
 use super::plan::{Mask, Sizes};
 use super::table::{Operand, masked};
 
-/// Elements along which indices of 32 bits may count.
+/// The most elements that 32-bit indices address.
 pub(super) const MOST: usize = 1 << 28;
 
 /// The facts of a valid call that a launch needs.
@@ -30,7 +30,7 @@ pub(super) struct Strides {
 }
 
 impl Strides {
-    /// Those of a view of four dimensions.
+    /// The strides of a view of four dimensions.
     pub(super) fn of<T: DeviceElement>(view: &TensorView<'_, T>) -> Strides {
         let place = view.place();
         Strides {
@@ -125,7 +125,7 @@ pub(super) fn extents<T: DeviceElement>(
     Ok(shape)
 }
 
-/// Shapes of Q, K and V that belong together.
+/// Checks that the shapes of Q, K and V fit together.
 fn check_shapes([q, k, v]: [[usize; 4]; 3]) -> Result<()> {
     let names = ["batch", "heads", "tokens", "depth"];
     for (dim, name) in names.iter().enumerate() {
@@ -168,7 +168,7 @@ fn check_shapes([q, k, v]: [[usize; 4]; 3]) -> Result<()> {
     )
 }
 
-/// Strides that a tensor map takes.
+/// Checks the strides against the rules of a tensor map.
 pub(super) fn check_strides<T: DeviceElement>(
     name: &'static str,
     view: &TensorView<'_, T>,
@@ -222,7 +222,7 @@ fn check_depths<T: Operand>(depths: [usize; 2]) -> Result<()> {
     )
 }
 
-/// Sizes of sequences of several lengths.
+/// Checks the offsets and lengths of sequences of several lengths.
 fn check_lengths(lengths: Lengths<'_>, sizes: Sizes, options: &Options<'_>) -> Result<Sizes> {
     let Lengths {
         query_offsets,
@@ -279,7 +279,7 @@ fn check_lengths(lengths: Lengths<'_>, sizes: Sizes, options: &Options<'_>) -> R
     })
 }
 
-/// Numbers of the options that do not depend on sizes of keys.
+/// Checks the options that do not depend on the number of keys.
 pub(super) fn check_factors(options: &Options<'_>, heads: usize) -> Result<()> {
     for (name, value) in [
         ("options.scale", options.scale),

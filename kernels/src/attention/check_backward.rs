@@ -1,4 +1,4 @@
-//! What can be wrong with a call for gradients.
+//! Checks of the arguments of a call for gradients.
 
 use tilekit::prelude::*;
 
@@ -12,7 +12,7 @@ use super::table::Operand;
 
 const GRADIENTS: [&str; 3] = ["dq", "dk", "dv"];
 
-/// Checks a call for gradients; names the first argument that is wrong.
+/// Checks a call for gradients; the error names the first invalid argument.
 pub(super) fn check_backward<T: Operand>(
     qkv: [&TensorView<'_, T>; 3],
     upstream: Upstream<'_, T>,

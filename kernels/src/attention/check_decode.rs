@@ -1,4 +1,4 @@
-//! What can be wrong with a call that attends to a cache.
+//! Checks of the arguments of a call that attends to a cache.
 
 use tilekit::prelude::*;
 
@@ -11,7 +11,7 @@ use super::options::Options;
 use super::plan::Sizes;
 use super::table::Operand;
 
-/// What a launch needs of a call without mistakes. `keys` of the sizes are the tokens that a sequence has room for.
+/// The facts of a valid call that a launch needs. `keys` of the sizes is the capacity of a sequence in tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CheckedCache {
     pub(super) sizes: Sizes,
@@ -21,7 +21,7 @@ pub(super) struct CheckedCache {
     pub(super) pages: usize,
 }
 
-/// Checks a call; names the first argument that is wrong.
+/// Checks a call; the error names the first invalid argument.
 pub(super) fn check_decode<T: Operand>(
     q: &TensorView<'_, T>,
     cache: &Cache<'_, T>,

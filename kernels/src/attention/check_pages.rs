@@ -2,11 +2,11 @@
 
 use tilekit::prelude::*;
 
-/// Entries of a row of the table that are read at a time.
+/// Entries of a row of the table that one step reads.
 const AT_ONCE: usize = 128;
 
-/// Ends with an error where a length is negative or beyond the `row` pages of `page_tokens` that a sequence has room for, or where a page that
-/// a sequence has tokens in is none of `pages`. A program for each sequence; the table is read if `is_paged`.
+/// Fails an assertion where a length is negative or beyond a sequence's capacity of `row` pages of `page_tokens` tokens, or where a page that
+/// a sequence has tokens in is not below `pages`. A program for each sequence; the table is read if `is_paged`.
 #[kernel(warps = 4)]
 pub fn check_pages(
     #[align(4)] lengths: Ptr<i32>,

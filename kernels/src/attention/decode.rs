@@ -1,9 +1,9 @@
 //! Attention of a few queries to a cache of keys and values: the keys of a sequence are split among CTAs, whose results are merged.
 //!
-//! One warpgroup multiplies: the query heads of a group and the tokens of a sequence share its 64 rows, so that each key is read once for all of
-//! them. A step waits for memory, not for the tensor cores: two blocks of K and two of V are in flight, 128 KiB of them at a depth of 128
-//! in 16 bits. The grid depends on the capacity of the cache alone. Lengths and page tables are read by the kernel, so
-//! that a captured graph replays for others.
+//! One consumer warpgroup multiplies: the query heads of a group and the tokens of a sequence share its 64 rows, so that each key is read once for
+//! all of them. The kernel is bound by memory bandwidth, not by the tensor cores: two blocks of K and two of V are in flight, 128 KiB at a
+//! depth of 128 in 16 bits. The grid depends on the capacity of the cache alone. The kernel reads lengths and page tables itself, so
+//! that a captured graph can be replayed with others.
 
 use std::marker::PhantomData;
 
@@ -13,14 +13,14 @@ use super::cached::{Cached, Pages, Partial, Splits};
 use super::mainloop::{ROWS, Shape, attend, swizzle};
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
 
-/// Attention of `queries` tokens of each sequence to its keys, of which `lengths` says how many there are, the queries' own among them.
+/// Attention of `queries` tokens of each sequence to its keys. `lengths` has the number of keys, including the queries' own.
 ///
-/// Q is `[batch, kv_heads, tokens, query_heads, D]`; a tile has `PACK` rows for each token, of which `query_heads` count. Keys are `[pages,
-/// kv_heads, tokens, D]`, of which `PIECE` tokens are loaded at a time, and values have rows of `DV`. With `is_paged`, the row of
+/// Q is `[batch, kv_heads, tokens, query_heads, D]`; a tile has `PACK` rows for each token, and `query_heads` of them are used. Keys are `[pages,
+/// kv_heads, tokens, D]`, a TMA load takes `PIECE` tokens, and values have rows of `DV`. With `is_paged`, the row of
 /// `table_row` entries of `table` for a sequence names its pages, of `page_tokens` each, a multiple of `PIECE`; otherwise page and sequence have
-/// one number. A query sees keys from `left` before to `right` behind its place; that of the last query is that of the last key. Each tile's
-/// keys are shared by `splits`: with one, the results go to `out`, whose rows are the strides apart, and `lse`; with more, each has
-/// its own in `sums` and `lse_of_splits`, which [`merge_splits`](super::merge::merge_splits) merges. Other arguments are as for
+/// the same index. A query sees keys from `left` before to `right` after its position; the last query has the last key's position. Each tile's
+/// keys are split `splits` ways: with one, the results go to `out`, whose rows are the strides apart, and `lse`; with more, each split writes
+/// to `sums` and `lse_of_splits`, which [`merge_splits`](super::merge::merge_splits) merges. Other arguments are as for
 /// [`forward_masked`](super::masked::forward_masked).
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 64, 64, 128, 128, 8, Plain>,
@@ -35,7 +35,7 @@ use super::modifier::{Alibi, Modifier, Plain, Softcap};
     <f16, 128, 128, 128, 64, 8, Plain>
 ))]
 pub fn decode<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const D: usize,
     const DV: usize,
     const KEYS: usize,

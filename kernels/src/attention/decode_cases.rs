@@ -10,7 +10,7 @@ use super::modifier::{Alibi, Modifier, Plain, Softcap};
 use super::plan::{FAR, Mask, Sizes};
 use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, numbers};
 
-/// Where the tokens of a case's sequences are: pages in another order than that of the sequences, or one for each.
+/// The pages of a case's sequences: in another order than the sequences, or one for each.
 #[derive(Clone)]
 struct Layout {
     kv_heads: usize,
@@ -23,7 +23,7 @@ struct Layout {
 
 impl Layout {
     fn new(kv_heads: usize, [batch, keys]: [usize; 2], page: Option<usize>) -> Layout {
-        // Of a small case the first is the longest, and others have a token, none, a half, .. Those that are timed have one length.
+        // In a small case the first sequence is the longest, and others have one token, none, a half, .. Sequences of timed cases have one length.
         let length = |batch: usize| match batch {
             _ if keys >= 1024 => keys,
             0 => keys,
@@ -64,7 +64,7 @@ impl Layout {
         ((page * self.kv_heads + head) * self.page + key % self.page) * columns
     }
 
-    /// A cache whose rows behind the last key of a sequence are no numbers.
+    /// A cache whose rows past the last key of a sequence are NaN.
     fn cache<T: DeviceElement>(
         &self,
         case: &mut Case,
@@ -116,7 +116,7 @@ fn cached<
     page: Option<usize>,
 ) -> CaseResult
 where
-    T: Float + Factor<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
     let [batch, kv_heads, query_heads, queries, keys, splits] = [
         "batch",
@@ -137,7 +137,7 @@ where
     let of_table = layout.clone();
     let table = case.input::<i32>("table", [layout.pages()], move |entry| {
         let in_row = entry % of_table.row * of_table.page;
-        // Entries behind the last key name no page, and are not read.
+        // Entries past the last key name no page, and are not read.
         if in_row < of_table.lengths[entry / of_table.row] {
             of_table.page_of(entry) as i32
         } else {
@@ -261,7 +261,7 @@ where
             all
         })
     };
-    // P and results are rounded to `T`, half a step of 2^-8 each; `tanh.approx` errs by 2^-11 of the cap.
+    // P and results are rounded to `T`, an error of 2^-9 each; `tanh.approx` has an error of 2^-11 of the cap.
     let of_cap = match setup.scores {
         Scores::Softcap(cap) => cap / 2048.0,
         Scores::Plain | Scores::Alibi => 0.0,

@@ -58,13 +58,13 @@ pub(super) type MergeHandles<T> = (
     Scalar<i64>,
 );
 
-/// An instance of `decode`, and the tokens that it loads at a time.
+/// An instance of `decode`, and the tokens of one of its TMA loads.
 pub(super) struct CacheInstance<T> {
     pub(super) piece: usize,
     pub(super) instance: Instance<DecodeHandles<T>>,
 }
 
-/// What a kernel is compiled by, for blocks of so many keys and so many rows for a token.
+/// An instance with blocks of so many keys and so many rows for a token.
 pub(super) fn instance<H>(
     depths: [usize; 2],
     [keys, pack]: [usize; 2],
@@ -98,7 +98,7 @@ macro_rules! caches {
     };
 }
 
-/// The instances of `decode`, those that load the most at a time and pack the fewest heads first.
+/// The instances of `decode`: those with the most tokens a load first, then those that pack the fewest heads.
 pub(super) fn caches<T: Operand, M: Modifier>() -> Vec<CacheInstance<T>> {
     caches! {
         64, 64, 128: [128, 64, 32, 16] x [1, 8, 64];

@@ -1,4 +1,4 @@
-//! Heads of equally many queries and keys, contiguous in memory.
+//! Heads with as many queries as keys, contiguous in memory.
 
 use tilekit::prelude::*;
 
@@ -7,7 +7,7 @@ use super::softmax::Softmax;
 use super::tiles::Tiles;
 
 /// Q and the output are `[heads, tokens, depth]`, K and V have a head for `query_heads` of theirs. A query sees all keys, or those up to
-/// its own place.
+/// its own position.
 #[derive(Clone, Copy)]
 pub(super) struct Dense<T> {
     pub(super) maps: [TensorMap<T>; 4],

@@ -1,12 +1,12 @@
-//! Attention to no keys at all, of which no tensor map can be made.
+//! Attention to no keys: a tensor map cannot have an extent of zero.
 
 use tilekit::prelude::*;
 
-/// Columns that a program writes at a time.
+/// Columns that one step of a program writes.
 const COLUMNS: usize = 256;
 
 /// Rows of zeros, and LSE of `sinks` alone (-inf without them): a program for each token and each head of each batch. `out` has rows of
-/// `columns`, whose batches, heads and tokens are its strides apart.
+/// `columns`, and its strides are those of batches, heads and tokens.
 #[kernel(warps = 1, instances(<bf16>, <f16>))]
 pub fn empty_rows<T: Float>(
     out: Ptr<T>,

@@ -1,4 +1,4 @@
-//! Attention forward of heads of equally many queries and keys: the instances that are tuned for speed.
+//! Attention forward of heads with as many queries as keys: the instances that are tuned for speed.
 
 use tilekit::prelude::*;
 
@@ -22,8 +22,8 @@ pub fn reset(counter: Ptr<i32>) {
 
 /// `out[h] = softmax(scale · Q[h] · K[h / G]ᵀ) · V[h / G]` and its LSE, for Q and `out` of `[heads, tokens, D]`; `log2_scale` is
 /// `scale · log2(e)`, G is `query_heads`, the query heads of a head of K and V. With `CAUSAL` a query sees the keys up to its own
-/// place. With `TURNS` the warpgroups take turns at the tensor cores. Heads of a `section` are computed together; `counter` is 0 before
-/// and after.
+/// position. With `TURNS` named barriers order the warpgroups' products (ping-pong). Heads of a `section` are computed together; `counter` is 0
+/// before and after.
 #[kernel(warps = 4, min_ctas_per_sm = 1, instances(
     <bf16, 64, 3, 128, false, true>,
     <bf16, 64, 3, 128, true, true>,
@@ -34,7 +34,7 @@ pub fn reset(counter: Ptr<i32>) {
     <bf16, 256, 2, 80, true, false>
 ))]
 pub fn forward<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const D: usize,
     const GROUPS: usize,
     const KEYS: usize,

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 use super::forward::{forward, reset};
 use super::mainloop::ROWS;
 
-/// What is attended to.
+/// The inputs of a case.
 struct Attention {
     heads: usize,
     query_heads: usize,
@@ -59,7 +59,7 @@ fn attention<
     case: &mut Case,
 ) -> CaseResult
 where
-    T: Float + Factor<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
     let [heads, query_heads, tokens] =
         ["heads", "query_heads", "tokens"].map(|name| case.size(name));
@@ -105,7 +105,7 @@ where
     let numbers =
         |x: &Input<T>| -> Vec<f64> { x.host().iter().map(|x| x.number().to_f64()).collect() };
     let reference = || attention.reference([&numbers(&q)[..], &numbers(&k), &numbers(&v)]);
-    // P and results are rounded to `T`, half a step of 2^-8 each.
+    // P and results are rounded to `T`, an error of 2^-9 each.
     let tolerance = Close {
         relative: 8e-3,
         absolute: 4e-3,

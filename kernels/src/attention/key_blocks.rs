@@ -1,4 +1,4 @@
-//! Blocks of keys of which gradients are computed: which queries see them, and where rows lie.
+//! Blocks of keys whose gradients are computed: the queries that see them, and the addresses of rows.
 
 use std::marker::PhantomData;
 
@@ -18,7 +18,7 @@ pub(super) struct KeyBlocks<M> {
     pub(super) kv_heads: Scalar<i32>,
     /// Heads of Q for each of them.
     pub(super) query_heads: Scalar<i32>,
-    /// Blocks of queries of a head of Q, in what is kept of each block.
+    /// Blocks of queries of a head of Q in the workspace.
     pub(super) block_stride: Scalar<i32>,
     pub(super) score_scale: Scalar<f32>,
     pub(super) data: Ptr<f32>,
@@ -31,7 +31,7 @@ pub(super) struct KeyBlocks<M> {
 #[derive(Clone, Copy)]
 pub(super) struct KeyBlock {
     sequence: Scalar<i32>,
-    /// The batch of the tensors that it is in.
+    /// Its batch in the tensors.
     pub(super) batch: Scalar<i32>,
     /// Its first key in the sequence.
     pub(super) first: Scalar<i32>,
@@ -46,18 +46,18 @@ pub(super) struct Seeing {
     pub(super) end: Scalar<i32>,
 }
 
-/// The blocks in which every query sees every key of a warpgroup: those from the first number up to the second. The others are masked.
+/// The range of blocks in which every query sees every key of a warpgroup. The others need a mask.
 #[derive(Clone, Copy)]
 pub(super) struct Unmasked(pub(super) Scalar<i32>, pub(super) Scalar<i32>);
 
-/// A number, or the elements of a tensor: the queries from the first result up to the second see the key.
+/// For a key, or each key of a tensor: the queries from the first result up to the second see it.
 macro_rules! queries_of {
     ($self:ident, $block:ident, $key:ident, $is_first_chunk:expr, $is_key:expr) => {{
         let Window { left, right, chunk } = $self.window;
         let [queries, keys] = $block.lengths;
         let shift = keys - queries;
         let of_chunk = $key / chunk * chunk;
-        // Places in front of the first key belong to its chunk.
+        // Positions before the first key belong to its chunk.
         let from = select($is_first_chunk, -FAR, of_chunk);
         let low = maximum(maximum($key - right, from) - shift, 0);
         let high = minimum($key + left + 1, of_chunk + chunk) - shift;
@@ -90,7 +90,7 @@ impl<M: Modifier> KeyBlocks<M> {
         queries_of!(self, block, key, is_first_chunk, is_key)
     }
 
-    /// The blocks of queries that see a key of the block; none of a block behind the end of its sequence.
+    /// The blocks of queries that see a key of the block; none for a block past the end of its sequence.
     #[device]
     pub(super) fn seeing(self, block: KeyBlock) -> Seeing {
         let [queries, keys] = self.block;
@@ -106,7 +106,7 @@ impl<M: Modifier> KeyBlocks<M> {
         }
     }
 
-    /// The blocks that need no mask for warpgroup `group`. Queries behind the end of the sequence need none: P of theirs is 0.
+    /// The blocks that need no mask for warpgroup `group`. Queries past the end of the sequence need none: their P is 0.
     #[device]
     pub(super) fn unmasked(self, block: KeyBlock, seeing: Seeing, group: usize) -> Unmasked {
         if M::MASKS {
@@ -134,7 +134,7 @@ impl<M: Modifier> KeyBlocks<M> {
         if M::MASKS { seen & M::sees(at) } else { seen }
     }
 
-    /// Where scores of query head `head` stand.
+    /// The positions of the scores of query head `head`.
     #[device]
     pub(super) fn place(
         self,
@@ -164,7 +164,7 @@ impl<M: Modifier> KeyBlocks<M> {
                 .first_block(block.sequence, block.starts, self.block[0])
     }
 
-    /// The number of the first block of keys that queries from `query` on see.
+    /// The index of the first block of keys that a query from `query` on sees.
     #[device]
     pub(super) fn first_seen(self, block: KeyBlock, query: Scalar<i32>) -> Scalar<i32> {
         let Window { left, chunk, .. } = self.window;
@@ -189,7 +189,7 @@ pub(super) fn store_rows<T: Element>(
     place: Smem<T>,
 ) {
     let columns = place.shape()[1] as usize;
-    // Lanes along a row, 16 bytes each.
+    // Consecutive lanes have consecutive 16 bytes of a row.
     let lanes = 1 << (columns / 8).trailing_zeros().min(5);
     let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
     let row = arange(0..ROWS, Slice::new(1, layout.clone()));

@@ -1,21 +1,21 @@
 //! The main loop of attention forward: a persistent CTA computes tiles of queries, and loops over blocks of K and V for each, so
 //! that the matrix of scores S never reaches global memory.
 //!
-//! A producer warp issues TMA loads, those of the next tile's Q, K and V while the last products of a tile run. Consumer warpgroups own
-//! 64 rows each. S of a block is computed beside P · V of the block before. What the rows are, which keys they see, and where
-//! results go, is the [`Problem`]'s.
+//! A producer warp issues TMA loads; those of the next tile's Q, K and V while the last products of a tile are in flight. Consumer warpgroups
+//! own 64 rows each. S of a block is computed while P · V of the preceding block is in flight. The [`Problem`] says what the rows are,
+//! which keys they see, and where results go.
 
 use tilekit::prelude::*;
 use tilekit::target::SM_90A;
 
 use super::softmax::Softmax;
 
-/// Rows of a warpgroup: those of one instruction.
+/// Rows of a warpgroup: M of one `wgmma`.
 pub(super) const ROWS: usize = 64;
-/// Blocks of K, and of V, in shared memory.
+/// Stages of K, and of V, in shared memory.
 const STAGES: usize = 2;
 
-/// The tile of an instance, and how its warpgroups work together.
+/// The tile of an instance, and the schedule of its warpgroups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Elements of a row of Q and K.
@@ -24,38 +24,38 @@ pub(super) struct Shape {
     pub(super) values: usize,
     /// Keys of a block.
     pub(super) keys: usize,
-    /// Whether the warpgroups take turns at the tensor cores.
+    /// Whether named barriers order the warpgroups' products (ping-pong).
     pub(super) turns: bool,
-    /// Whether the accumulator is rescaled only where a maximum has grown by much.
+    /// Whether the accumulator is rescaled only where a maximum has grown by [`GROWTH`](super::softmax::GROWTH).
     pub(super) is_lazy: bool,
     /// Registers of a consumer thread, and of a producer thread.
     pub(super) registers: [u32; 2],
 }
 
-/// Key blocks of a tile, which are computed downwards.
+/// The key blocks of a tile, which are computed in descending order.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks {
-    /// The block behind the last one.
+    /// One past the last block.
     pub(super) top: Scalar<i32>,
     /// How many there are, at least 1.
     pub(super) count: Scalar<i32>,
 }
 
-/// Which blocks of a warpgroup's rows need a mask, as numbers of steps; the first block, step 0, always has one.
+/// The steps in which a warpgroup's rows need a mask. Step 0, the first block, is always masked.
 #[derive(Clone, Copy)]
 pub(super) struct Edges {
-    /// Steps from 1 up to here need one; none where only step 0 does.
+    /// Steps from 1 up to here are masked; `None` where only step 0 is.
     pub(super) high: Option<Scalar<i32>>,
-    /// Steps from here on need one; none where none does.
+    /// Steps from here on are masked; `None` where none is.
     pub(super) low: Option<Scalar<i32>>,
-    /// Whether every step needs one.
+    /// Whether every step is masked.
     pub(super) all: bool,
 }
 
-/// Where a producer loads blocks.
+/// The buffers that a producer loads into.
 pub(super) type Loads<T> = Pipeline<Smem<T>>;
 
-/// What is attended to: tiles, the keys that their rows see, and what moves between memory and the CTA.
+/// A kind of attention: its tiles, the keys that their rows see, and the copies between memory and the CTA.
 pub(super) trait Problem<T: Element>: Copy {
     /// A tile.
     type Tile: Copy;
@@ -64,11 +64,11 @@ pub(super) trait Problem<T: Element>: Copy {
 
     /// How many tiles there are.
     fn count(self) -> Scalar<i32>;
-    /// The tile of this number.
+    /// The tile with this index.
     fn tile(self, number: Scalar<i32>) -> Self::Tile;
     /// The key blocks that the rows of a tile see.
     fn blocks(self, tile: Self::Tile) -> Blocks;
-    /// Whether a tile has rows at all; none where each has.
+    /// Whether a tile has rows at all; `None` where every tile has.
     fn has_rows(self, tile: Self::Tile) -> Option<Scalar<bool>>;
     /// The rows of warpgroup `group`, in this layout.
     fn rows(self, tile: Self::Tile, group: usize, layout: Slice) -> Self::Rows;
@@ -76,29 +76,29 @@ pub(super) trait Problem<T: Element>: Copy {
     fn sees(self, rows: Self::Rows, key: Tensor<i32>) -> Tensor<bool>;
     /// The scores from which P is computed, given Q · K.
     fn scores(self, rows: Self::Rows, key: Tensor<i32>, scores: Tensor<f32>) -> Tensor<f32>;
-    /// Which blocks need a mask.
+    /// The steps that need a mask.
     fn edges(self, rows: Self::Rows, blocks: Blocks) -> Edges;
     /// The factor of scores in an exponent of 2.
     fn log2_scale(self) -> Scalar<f32>;
-    /// What stands for the largest score of a row that has seen no key yet.
+    /// The maximum of a row that has seen no key yet.
     fn least(self) -> f32;
-    /// Loads a warpgroup's queries, as fill `count`.
+    /// Issues the TMA load of a warpgroup's queries, as fill `count`.
     fn load_queries(self, tile: Self::Tile, group: usize, to: Loads<T>, count: Scalar<i32>);
-    /// Loads block `number` of K, as fill `count`.
+    /// Issues the TMA loads of block `number` of K, as fill `count`.
     fn load_keys(self, tile: Self::Tile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>);
-    /// Loads block `number` of V, as fill `count`.
+    /// Issues the TMA loads of block `number` of V, as fill `count`.
     fn load_values(self, tile: Self::Tile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>);
     /// Whether the kernel may begin beside the launch in front of it, and the next one beside this one.
     const OVERLAPS: bool = false;
     /// Whether [`clear`](Problem::clear) does anything.
     const CLEARS: bool = false;
-    /// Clears rows of the last block of V, `number`, that are no keys, before they are multiplied by P of 0. One warpgroup reads V then.
+    /// Clears the rows of the last block of V, `number`, past the last key, which a P of 0 multiplies. Only one warpgroup reads V then.
     fn clear(self, _rows: Self::Rows, _number: Scalar<i32>, _values: Smem<T>) {}
-    /// Stores the output, through `place` in shared memory, and LSE. `sums` are P · V.
+    /// Stores the output, staged in `place` in shared memory, and LSE. `sums` is the accumulator of P · V.
     fn store(self, rows: Self::Rows, sums: Tensor<f32>, softmax: Softmax, place: Smem<T>);
 }
 
-/// Do queries, outputs, and the stages of K and V fit a CTA's shared memory? Otherwise the output takes the place of the queries.
+/// Do queries, outputs, and the stages of K and V fit a CTA's shared memory? Otherwise the output reuses the buffer of the queries.
 fn has_place_for_output<T>(shape: Shape, queries: usize) -> bool {
     /// Bytes of mbarriers and of the slots of drawn tiles, rounded up.
     const BESIDES: usize = 1024;
@@ -106,7 +106,7 @@ fn has_place_for_output<T>(shape: Shape, queries: usize) -> bool {
     elements * size_of::<T>() + BESIDES <= SM_90A.cta.shared_bytes as usize
 }
 
-/// Rows as `wgmma` reads them from shared memory: with the widest swizzle that divides a row.
+/// The shared layout of an operand of `wgmma`: the widest swizzle that divides a row.
 pub(super) fn swizzle<T: Element>(columns: usize, rank: u32) -> Nvmma {
     let bits = T::DTYPE.bits();
     let swizzle = if (columns * size_of::<T>()).is_multiple_of(128) {
@@ -117,7 +117,7 @@ pub(super) fn swizzle<T: Element>(columns: usize, rank: u32) -> Nvmma {
     swizzle.of(bits).with_rank(rank)
 }
 
-/// Blocks of K, or of V, which `groups` warpgroups read.
+/// The pipeline of K, or of V, with `groups` consumer warpgroups.
 #[device]
 fn blocks_of<T: Element>(keys: usize, columns: usize, groups: usize) -> Loads<T> {
     let tiles = Smem::alloc([STAGES, keys, columns], swizzle::<T>(columns, 2));
@@ -137,24 +137,24 @@ pub(super) fn load<T: Element, const RANK: usize>(
     to.commit(stage);
 }
 
-/// What a warpgroup carries from block to block.
+/// The loop-carried values of a consumer warpgroup.
 #[derive(Aggregate)]
 struct State<T> {
     softmax: Softmax,
     sums: Accumulator<f32>,
-    /// P of the block before, not yet multiplied.
+    /// P of the preceding block, not yet multiplied.
     powers: Tensor<T>,
-    /// What `sums` is to be multiplied by before the next product is added.
+    /// The factors by which `sums` is rescaled before the next product is added.
     rescale: Tensor<f32>,
 }
 
-/// Attends: `GROUPS` consumer warpgroups and a producer warp, which draw their tiles from `counter`; it is 0 before and after.
+/// Attention by `GROUPS` consumer warpgroups and a producer warp. Tiles are drawn from `counter`, which is 0 before and after.
 #[allow(
     clippy::redundant_field_names,
     reason = "rewritten code writes short fields out"
 )]
 #[device]
-pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usize>(
+pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize>(
     problem: P,
     shape: Shape,
     counter: Ptr<i32>,
@@ -207,7 +207,7 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                 let blocks = problem.blocks(place);
                 let rows = problem.rows(place, group, of_rows.clone());
                 let column = arange(0..block_keys, of_columns.clone()).expand_dims(0);
-                // What P is computed from, of step `number`.
+                // The scores of step `number`, masked.
                 let seen = |s: Tensor<f32>, number: Scalar<i32>, is_masked: bool| {
                     let key = (blocks.top - 1 - number) * block_keys + column;
                     let s = problem.scores(rows, key, s);
@@ -233,7 +233,7 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                     let first = values.consumer_wait(values.of_fill(base));
                     problem.clear(rows, blocks.top - 1, first.tiles);
                 }
-                // A turn that is passed must be taken: a tile of one block takes none.
+                // Each arrival at a named barrier needs its wait: a tile of one block has neither.
                 if let Some(turns) = turns {
                     if blocks.count > 1 {
                         turns.begin(group);
@@ -252,7 +252,7 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                         turns.wait(group);
                     }
                     let s = scores().mma(q, stage.tiles.transpose());
-                    // The wait for V keeps ptxas from placing the multiplications between the instructions of Q · K.
+                    // The wait for V keeps ptxas from moving the multiplications between the instructions of Q · K.
                     let before = values.consumer_wait(values.of_fill(count - 1));
                     if !has_turns {
                         sums = Accumulator::from_tensor(sums.wait_older_than(1) * spread(rescale));
@@ -268,7 +268,7 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                     keys.consumer_release(stage);
                     let s = seen(s, number, is_masked);
                     let rescale = softmax.grow(s, is_lazy);
-                    // A branch is a barrier to ptxas: behind it, exponentials and conversions fill each other's gaps.
+                    // ptxas does not schedule across a branch: after it, exponentials and conversions interleave.
                     let mut next = None;
                     if !is_lazy {
                         next = Some(softmax.add(s, rescale, ROWS));
@@ -317,7 +317,7 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
                     rescale,
                 } = state;
                 let output = outputs.as_ref().map(|outputs| outputs[group].index(0));
-                // Only the last products of a tile are left: the next Q may be loaded.
+                // No product of this tile reads Q any more: the next Q may be loaded.
                 let asked = match output {
                     Some(_) => {
                         queries[group].consumer_release(asked);
@@ -359,7 +359,7 @@ pub(super) fn attend<T: Float + Factor<T, f32>, P: Problem<T>, const GROUPS: usi
             let place = problem.tile(tile.number());
             let mut issue = || {
                 let blocks = problem.blocks(place);
-                // A counter of fills for both, for a producer has few registers.
+                // K and V share one counter of fills, since a producer has few registers.
                 let end = base + blocks.count;
                 let top = base + blocks.top - 1;
                 problem.load_keys(place, keys, base, blocks.top - 1);

@@ -9,8 +9,8 @@ use super::modifier::{Alibi, Modifier, Plain, Softcap};
 use super::spans::{Lengths, Results, Spans, Window};
 use super::tiles::Tiles;
 
-/// Registers of a consumer thread, and of a producer thread, for so many consumer warpgroups: with more for the consumers the producer
-/// spills, which counts spans as well.
+/// Registers of a consumer thread, and of a producer thread, for so many consumer warpgroups. The producer computes spans too, and
+/// would spill with fewer.
 fn registers(groups: usize, depth: usize) -> [u32; 2] {
     match (groups, depth) {
         (3, _) => [160, 32],
@@ -22,9 +22,9 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
 /// `out = softmax(f(Q · Kᵀ)) · V` and its LSE, where `f` is what `M` does to scores, over the span of keys that each query sees.
 ///
 /// Q is `[batch, heads, tokens, PACK, D]`, K `[batch, kv_heads, keys, D]`, V and `out` have rows of `DV`. `PACK` query heads are rows of
-/// one tile; `heads` counts packs, and `query_heads` packs of a head of K and V. A query sees keys from `left` before to `right` behind
-/// its place, of its chunk of `chunk` keys; the last query's place is that of the last key. With `is_ragged`, batches are sequences one
-/// after the other, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and `keys` are the longest.
+/// one tile; `heads` counts packs, and `query_heads` packs of a head of K and V. A query sees keys from `left` before to `right` after
+/// its position, within its chunk of `chunk` keys; the last query has the last key's position. With `is_ragged`, batches are concatenated
+/// sequences, `query_offsets` and `key_offsets` say where each begins and the last ends, and `queries` and `keys` are the longest.
 /// Scores are multiplied by `score_scale` where `M` says so, and by `log2_scale` in the exponent of 2. `sinks` has a logit for each query
 /// head if `has_sinks`. `out_rows` is `out`, whose heads and tokens are its strides apart. A head has `lse_stride` LSE. Heads of a
 /// `section` are computed together; `counter` is 0 before and after.
@@ -40,7 +40,7 @@ fn registers(groups: usize, depth: usize) -> [u32; 2] {
     <f16, 128, 128, 2, 128, true, 1, Plain>
 ))]
 pub fn forward_masked<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const D: usize,
     const DV: usize,
     const GROUPS: usize,

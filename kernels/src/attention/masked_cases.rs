@@ -24,7 +24,7 @@ fn masked<
     setup: Setup,
 ) -> CaseResult
 where
-    T: Float + Factor<T, f32> + DeviceElement,
+    T: Float + WgmmaOperand<T, f32> + DeviceElement,
 {
     let [batch, kv_heads, query_heads, queries, keys] =
         ["batch", "kv_heads", "query_heads", "queries", "keys"].map(|name| case.size(name));
@@ -125,7 +125,7 @@ where
             [&slopes, &attention.sinks(&sinks)],
         )
     };
-    // P and results are rounded to `T`, half a step of 2^-8 each; `tanh.approx` errs by 2^-11 of the cap.
+    // P and results are rounded to `T`, an error of 2^-9 each; `tanh.approx` has an error of 2^-11 of the cap.
     let of_cap = match setup.scores {
         Scores::Softcap(cap) => cap / 2048.0,
         Scores::Plain | Scores::Alibi => 0.0,

@@ -1,4 +1,4 @@
-//! What splits of keys gave, as one result.
+//! Merges the results of splits of the keys.
 
 use tilekit::prelude::*;
 

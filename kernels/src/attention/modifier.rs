@@ -1,18 +1,18 @@
-//! What a kernel of attention does to scores before their softmax, as types: their functions become code of the kernel.
+//! Changes of scores before the softmax, as types: their functions are traced into the kernel.
 
 use tilekit::prelude::*;
 
-/// Where scores stand: tensors that broadcast against each other, and against the scores. In the forward pass queries are rows and keys
-/// columns, in the backward pass it is the other way round.
+/// The positions of scores: tensors that broadcast against each other, and against the scores. In the forward pass queries are rows and keys
+/// columns; in the backward pass keys are rows and queries columns.
 #[derive(Clone, Copy)]
 pub struct Place {
     /// The head of the queries: `[rows, 1]`, or `[1, 1]` in the backward pass.
     pub head: Tensor<i32>,
-    /// The place of the query among the keys, `[rows, 1]` or `[1, columns]`: of the last query, that of the last key.
+    /// The position of the query among the keys, `[rows, 1]` or `[1, columns]`; the last query has the last key's position.
     pub query: Tensor<i32>,
     /// The key, `[1, columns]` or `[rows, 1]`.
     pub key: Tensor<i32>,
-    /// What the scores of Q · K are to be multiplied by.
+    /// The factor by which Q · K is multiplied.
     pub scale: Scalar<f32>,
     /// The numbers that the call was given for the modifier.
     pub data: Ptr<f32>,
@@ -48,13 +48,13 @@ pub trait Modifier: Copy + 'static {
     /// Natural exponents of the products Q · K, `[queries, keys]`, or `[keys, queries]` in the backward pass.
     fn scores(scores: Tensor<f32>, at: Place) -> Tensor<f32>;
 
-    /// Which scores count, besides those that causality and windows leave.
+    /// Whether a query sees a key, in addition to causality and windows.
     #[device]
     fn sees(at: Place) -> Tensor<bool> {
         at.key >= 0
     }
 
-    /// The factors of a call: that which the kernel is given as [`scale`](Place::scale), and that of the exponents; `scale` is the
+    /// The factors of a call: the kernel's [`scale`](Place::scale), and that of the exponents; `scale` is the
     /// factor of scores, and `cap` the bound of a [`Softcap`].
     fn factors(scale: f32, _cap: f32) -> [f32; 2] {
         [scale, 1.0]
@@ -64,11 +64,11 @@ pub trait Modifier: Copy + 'static {
 /// A modifier of which gradients can be computed.
 pub trait Differentiable: Modifier {
     /// The derivative of [`scores`](Modifier::scores) with respect to the products Q · K, divided by the scale of the call; `changed` is
-    /// what `scores` gave. None where it is 1 everywhere.
+    /// the result of `scores`. `None` where the derivative is 1 everywhere.
     fn slopes(changed: Tensor<f32>) -> Option<Tensor<f32>>;
 }
 
-/// Scores as they are.
+/// No change of scores.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 

@@ -1,52 +1,52 @@
-//! What a call says besides its tensors.
+//! The options of a call.
 
 use tilekit::Buffer;
 
 use super::plan::Mask;
 
-/// Which keys a query sees, and what is done to its scores. The default is all keys, and scores times `1 / sqrt(depth)`.
+/// The mask and the changes of scores. The default is no mask, and scores times `1 / sqrt(depth)`.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// A query sees the keys up to its own place.
+    /// A query sees the keys up to its own position.
     pub causal: bool,
-    /// How many keys before and behind its own place a query sees; none for all.
+    /// How many keys before and after its own position a query sees; `None` for all.
     pub window: [Option<usize>; 2],
     /// A query sees the keys of its own chunk of so many.
     pub chunk: Option<usize>,
-    /// With fewer queries than keys, the first query's place is that of the first key, as in torch's `is_causal`. Otherwise the place of
-    /// the last query is that of the last key, as where queries continue what is in a cache.
+    /// With fewer queries than keys, the first query has the first key's position, as in torch's `is_causal`. Otherwise the last query has
+    /// the last key's position, as where queries continue a cache.
     pub from_first: bool,
-    /// The factor of scores; `1 / sqrt(depth)` if none.
+    /// The factor of scores; `1 / sqrt(depth)` if `None`.
     pub scale: Option<f32>,
     /// Scores become `cap · tanh(score / cap)`.
     pub softcap: Option<f32>,
-    /// A slope for each query head, which the distance of query and key is multiplied by and subtracted from the score (attention with linear biases).
+    /// A slope for each query head: the slope times the distance of query and key is subtracted from the score (attention with linear biases).
     pub alibi: Option<&'a Buffer<f32>>,
-    /// A logit for each query head that the sum of its exponentials has besides, without a value (attention sinks).
+    /// A logit for each query head, whose exponential is added to the softmax's sum and has no value (attention sinks).
     pub sinks: Option<&'a Buffer<f32>>,
-    /// Sequences of several lengths, one after the other in tensors of one batch.
+    /// Sequences of several lengths, concatenated in tensors of one batch.
     pub lengths: Option<Lengths<'a>>,
-    /// Gradients are the same bits from run to run: the terms of dQ are added in ascending order of their keys, and not as they come. The
-    /// output, dK and dV always are.
+    /// Gradients have the same bits in every run: the terms of dQ are added in ascending order of keys. The output, dK and dV always
+    /// do.
     pub deterministic: bool,
 }
 
-/// Sequences of several lengths. The offsets ascend, from 0 to the tokens of the tensors; they are on the device, where nobody checks
-/// them.
+/// Sequences of several lengths. The offsets ascend, from 0 to the tokens of the tensors; they are on the device, and are not
+/// checked.
 #[derive(Clone, Copy)]
 pub struct Lengths<'a> {
-    /// Where each sequence of queries begins, and the last one ends.
+    /// Where each sequence of queries begins, and where the last one ends.
     pub query_offsets: &'a Buffer<i32>,
-    /// The same of keys.
+    /// Where each sequence of keys begins, and where the last one ends.
     pub key_offsets: &'a Buffer<i32>,
     /// Queries of the longest sequence, or more.
     pub longest: usize,
-    /// Keys of the sequence with the most, or more: a sequence with more has no gradients of those behind.
+    /// Keys of the longest sequence, or more. Keys past this number get no gradients.
     pub longest_keys: usize,
 }
 
 impl Options<'_> {
-    /// Causality is a window of no keys behind.
+    /// Causality is a window of no keys after the position.
     pub(super) fn mask(&self) -> Mask {
         let [left, right] = self.window;
         Mask {

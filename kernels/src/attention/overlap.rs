@@ -7,7 +7,7 @@ use tilekit::prelude::*;
 pub(super) enum Overlap {
     None,
     Some,
-    /// It takes too many steps to find out.
+    /// The search was too long.
     Unknown,
 }
 
@@ -42,7 +42,7 @@ impl Elements {
         self.dims.iter().any(|&[extent, _]| extent == 0)
     }
 
-    /// Whether each element has a place of its own. A tensor of interleaved dimensions counts as one whose elements do not.
+    /// Whether each element has an address of its own. Interleaved dimensions count as overlapping.
     pub(super) fn are_apart(&self) -> bool {
         let mut dims: Vec<[i64; 2]> = self.dims.clone();
         dims.retain(|&[extent, _]| extent > 1);
@@ -61,7 +61,7 @@ impl Elements {
         if self.is_empty() || other.is_empty() {
             return Overlap::None;
         }
-        // Of each stride, the least and the most that the difference of the two indices can be.
+        // For each stride, the range of the difference of the two indices.
         let mut terms: Vec<(i64, [i64; 2])> = Vec::new();
         let of_self = self
             .dims
@@ -99,7 +99,7 @@ fn reaches(terms: &[(i64, [i64; 2])], distance: i64, steps: &mut usize) -> Optio
             .map(|&(stride, range)| stride * range[at])
             .sum::<i64>()
     };
-    // What is left must be within reach of the smaller strides.
+    // The smaller strides must be able to make up the rest.
     let from = low.max((distance - reach(1)).div_euclid(stride));
     let to = high.min((distance - reach(0)).div_euclid(stride));
     for factor in from..=to {

@@ -4,21 +4,21 @@ use tilekit::prelude::*;
 
 use super::plan::{Mask, Sizes};
 
-/// What a case has besides its sizes.
+/// The properties of a case besides its sizes.
 #[derive(Clone, Copy)]
 pub(super) struct Setup {
     pub(super) mask: Mask,
     pub(super) scores: Scores,
     pub(super) has_sinks: bool,
-    /// Sequences of several lengths, one after the other, two of which have no queries or no keys.
+    /// Concatenated sequences of several lengths, two of which have no queries or no keys.
     pub(super) is_ragged: bool,
-    /// Tokens are outside of heads in memory.
+    /// The order in memory is batch, tokens, heads, depth.
     pub(super) tokens_first: bool,
-    /// Deviation of Q: scores have it times that of K.
+    /// Standard deviation of Q; that of a score is its product with that of K.
     pub(super) spread: f64,
 }
 
-/// What is done to scores.
+/// The change of scores.
 #[derive(Clone, Copy)]
 pub(super) enum Scores {
     Plain,
@@ -26,7 +26,7 @@ pub(super) enum Scores {
     Alibi,
 }
 
-/// All keys, scores as they are.
+/// No mask, and no change of scores.
 pub(super) const FULL: Setup = Setup {
     mask: Mask {
         left: None,
@@ -41,7 +41,7 @@ pub(super) const FULL: Setup = Setup {
     spread: 1.0,
 };
 
-/// The keys up to a query's own place.
+/// A causal mask.
 pub(super) const CAUSAL: Setup = Setup {
     mask: Mask {
         right: Some(0),
@@ -50,7 +50,7 @@ pub(super) const CAUSAL: Setup = Setup {
     ..FULL
 };
 
-/// A window, and tokens outside of heads.
+/// A window, and the order batch, tokens, heads, depth.
 pub(super) const WINDOW: Setup = Setup {
     mask: Mask {
         left: Some(70),
@@ -65,7 +65,7 @@ pub(super) const WINDOW: Setup = Setup {
 pub(super) struct Attention {
     pub(super) sizes: Sizes,
     pub(super) setup: Setup,
-    /// Tokens where each sequence begins, and the last one ends, of queries and of keys.
+    /// The first token of each sequence, and the end of the last one, for queries and for keys.
     pub(super) offsets: [Vec<usize>; 2],
 }
 
@@ -132,7 +132,7 @@ impl Attention {
         }
     }
 
-    /// Where a row begins: of a batch, head, and token of its sequence.
+    /// The offset of a row, given by batch, head, and token of its sequence.
     pub(super) fn place(&self, side: usize, heads: usize, columns: usize, at: [usize; 3]) -> usize {
         let [batch, head, token] = at;
         let strides = self.strides(side, heads, columns);
@@ -157,7 +157,7 @@ impl Attention {
         [0, 1].map(|side| self.offsets[side][batch + 1] - self.offsets[side][batch])
     }
 
-    /// Whether a query sees a key, by their places.
+    /// Whether a query sees a key, by their positions.
     pub(super) fn sees(&self, place: i64, key: i64) -> bool {
         let Mask {
             left, right, chunk, ..
@@ -188,7 +188,7 @@ impl Attention {
         }
     }
 
-    /// The keys that a query sees, with their shares of its output.
+    /// The keys that a query sees, with their weights in its output.
     fn attended(&self, [q, k]: [&[f64]; 2], [slopes, sinks]: [&[f64]; 2], at: [usize; 3]) -> Seen {
         let [batch, head, token] = at;
         let Sizes {
@@ -317,7 +317,7 @@ impl Attention {
     }
 }
 
-/// What a query sees: keys, their scores, and their shares of the output.
+/// The keys that a query sees, their scores, and their weights in the output.
 struct Seen {
     keys: Vec<usize>,
     scores: Vec<f64>,
@@ -344,7 +344,7 @@ pub(super) fn numbers<T: DeviceElement>(x: &Input<T>) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// Numbers without a pattern between -1 and 1.
+    /// Pseudo-random numbers between -1 and 1.
     fn numbers(len: usize, seed: u64) -> Vec<f64> {
         let mut state = seed;
         let next = |_| {
@@ -356,7 +356,7 @@ mod tests {
         (0..len).map(next).collect()
     }
 
-    /// Half the distance of two arguments whose difference is taken.
+    /// The step of a central difference.
     const STEP: f64 = 1e-5;
 
     /// Central differences of `sum of out * dout` against the gradients, for every element of Q, K and V.

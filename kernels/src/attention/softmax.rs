@@ -2,8 +2,8 @@
 
 use tilekit::prelude::*;
 
-/// The online softmax of each row so far: P is 2 to the power of each score minus `max`. A thread sums its own elements of a
-/// row; the four threads that share a row add theirs at the end.
+/// The state of the online softmax of each row: P is 2 to the power of each score minus `max`. A thread sums its own elements of a
+/// row; the sums of the four threads that share a row are added at the end.
 #[derive(Clone, Copy, Aggregate)]
 pub(super) struct Softmax {
     log2_scale: Scalar<f32>,
@@ -16,8 +16,8 @@ pub(super) struct Softmax {
 /// sums, and far from the largest number of f16.
 const GROWTH: f32 = 8.0;
 
-/// What each thread holds of a row, added up, as `[4, rows]`: the columns of a row are octets, of which four threads hold two
-/// columns each.
+/// The sum of each thread's elements of a row, as `[4, rows]`: the columns of a row are groups of eight, and four threads have two
+/// columns of each.
 #[device]
 fn sum_of_threads(powers: Tensor<f32>, rows: usize, keys: usize) -> Tensor<f32> {
     let columns = powers.permute([1, 0]).reshape([keys / 8, 4, 2, rows]);
@@ -25,8 +25,8 @@ fn sum_of_threads(powers: Tensor<f32>, rows: usize, keys: usize) -> Tensor<f32> 
 }
 
 impl Softmax {
-    /// The first scores `[rows, keys]`, and P of them. A row may be masked as a whole in its first block: its largest score is `least`
-    /// then, which is finite, so that no NaN arises.
+    /// The state after the first scores, `[rows, keys]`, and their P. A row whose first block is masked entirely has the maximum `least`,
+    /// which is finite, so that no NaN arises.
     #[device]
     pub(super) fn first(
         scores: Tensor<f32>,
@@ -47,8 +47,8 @@ impl Softmax {
         (softmax, powers)
     }
 
-    /// Takes the maxima of further scores, and gives the factor that rescales the accumulator of everything before. If `is_lazy`, it is
-    /// 1 while the largest score has grown by less than [`GROWTH`]: P is at most 2 to its power then, and the division at the end
+    /// Updates the maxima with further scores; returns the factor that rescales the accumulator so far. If `is_lazy`, the factor is
+    /// 1 while the maximum has grown by less than [`GROWTH`]: P is then at most 2 to that power, and the division at the end
     /// cancels it.
     #[device]
     pub(super) fn grow(&mut self, scores: Tensor<f32>, is_lazy: bool) -> Tensor<f32> {
@@ -62,7 +62,7 @@ impl Softmax {
         scale
     }
 
-    /// P of the scores whose maxima [`Softmax::grow`] has taken, given the factor that it gave.
+    /// P of the scores that were given to [`Softmax::grow`], with the factor that it returned.
     #[device]
     pub(super) fn add(
         &mut self,
@@ -87,8 +87,8 @@ impl Softmax {
         (total, lse)
     }
 
-    /// The factor of each row of the products, and its LSE, where a row may have no keys: its factor is 0 and its LSE -inf. The sum has
-    /// another term, e to the power of `sink` (-inf for none), which no value belongs to.
+    /// The factor that normalizes each row of P · V, and LSE. A row without keys has a factor of 0 and an LSE of -inf. The sum has an
+    /// additional term, e to the power of `sink` (-inf for none), that has no value.
     #[device]
     pub(super) fn finish_with_sink(self, sink: Tensor<f32>) -> (Tensor<f32>, Tensor<f32>) {
         let total = self.sum.sum(0);

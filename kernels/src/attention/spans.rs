@@ -1,4 +1,4 @@
-//! Heads of which each row sees a span of keys: causal masks, windows, chunks and sequences of any lengths are spans.
+//! Heads whose rows each see a span of keys: causal masks, windows, chunks and sequences of any lengths are spans.
 
 use std::marker::PhantomData;
 
@@ -9,8 +9,8 @@ use super::modifier::{Modifier, Place};
 use super::softmax::Softmax;
 use super::tiles::Tiles;
 
-/// Which keys a query sees. Its place is counted so that the last query is at the last key: `place - left` to `place + right`, of
-/// those that its chunk of `chunk` keys has.
+/// The keys that a query sees: `position - left` to `position + right`, within its chunk of `chunk` keys. The last query has the last
+/// key's position.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     pub(super) left: Scalar<i32>,
@@ -18,7 +18,7 @@ pub(super) struct Window {
     pub(super) chunk: Scalar<i32>,
 }
 
-/// The sequences of a launch: `queries` and `keys` long, or with offsets between the lines of all, at `offsets`.
+/// The sequences of a launch: of `queries` and `keys` tokens, or concatenated, with the beginning of each at `offsets`.
 #[derive(Clone, Copy)]
 pub(super) struct Lengths {
     pub(super) is_ragged: Scalar<bool>,
@@ -49,8 +49,8 @@ impl Lengths {
         [starts, [length(0, queries), length(1, keys)]]
     }
 
-    /// The first block of `queries` queries of a sequence, where each sequence has blocks of its own: it begins behind those that all queries
-    /// before it fill, and behind one more for each sequence.
+    /// The first block of `queries` queries of a sequence, where each sequence has blocks of its own: after the whole blocks of all earlier
+    /// queries, and after one more for each earlier sequence.
     #[device]
     pub(super) fn first_block(
         self,
@@ -62,7 +62,7 @@ impl Lengths {
     }
 }
 
-/// Where results go.
+/// The destination of results.
 #[derive(Clone, Copy)]
 pub(super) struct Results<T> {
     pub(super) out: Ptr<T>,
@@ -71,13 +71,13 @@ pub(super) struct Results<T> {
     pub(super) lse: Ptr<f32>,
     /// LSE of a head.
     pub(super) lse_stride: Scalar<i32>,
-    /// Logits that each head's sum has besides its scores'.
+    /// The attention sinks: a logit for each head.
     pub(super) sinks: Ptr<f32>,
     pub(super) has_sinks: Scalar<bool>,
 }
 
-/// Q and the output are `[batch, heads, tokens, PACK, depth]`: `pack` query heads that share K and V stand side by side in a tile, with
-/// the head the fastest. K and V are `[batch, heads, tokens, depth]`.
+/// Q and the output are `[batch, heads, tokens, PACK, depth]`: a tile packs `pack` query heads that share K and V, and the head varies
+/// fastest. K and V are `[batch, heads, tokens, depth]`.
 #[derive(Clone, Copy)]
 pub(super) struct Spans<T, M> {
     pub(super) maps: [TensorMap<T>; 4],
@@ -85,14 +85,14 @@ pub(super) struct Spans<T, M> {
     pub(super) window: Window,
     pub(super) results: Results<T>,
     pub(super) tiles: Tiles,
-    /// Packed heads of a batch, and of a head of K and V.
+    /// Packs of a batch, and packs of a head of K and V.
     pub(super) heads: Scalar<i32>,
     pub(super) query_heads: Scalar<i32>,
     pub(super) log2_scale: Scalar<f32>,
     pub(super) score_scale: Scalar<f32>,
     pub(super) data: Ptr<f32>,
     pub(super) pack: usize,
-    /// Whether every block is masked: where products take long, masks cost less than the registers of loops without.
+    /// Whether every block is masked: where products take long, masks cost less than the registers of an unmasked loop.
     pub(super) masks_all: bool,
     /// Rows of a tile, and keys of a block.
     pub(super) tile: [usize; 2],
@@ -120,26 +120,26 @@ pub(super) struct SpanRows {
     output: Output,
 }
 
-/// Where the results of a warpgroup's rows go: all that is kept of a tile over its blocks.
+/// The destination of a warpgroup's rows: the only values of a tile that live across its blocks.
 #[derive(Clone, Copy)]
 struct Output {
     /// The head, counted over all batches.
     line: Scalar<i32>,
     /// The token of the first row, counted over all sequences.
     token: Scalar<i32>,
-    /// Rows up to the end of the sequence.
+    /// Rows from here to the end of the sequence.
     rows: Scalar<i32>,
 }
 
 impl SpanRows {
-    /// The rows, counted anew where they are needed: a loop that carries them has fewer registers.
+    /// The row indices, rematerialized where they are used: carrying them through the loop would take registers.
     #[device]
     fn numbers(self) -> Tensor<i32> {
         self.first + arange(0..ROWS, self.low.layout())
     }
 }
 
-/// A number, or the elements of a tensor.
+/// A scalar, or a tensor.
 macro_rules! span {
     ($self:ident, $tile:ident, $token:expr) => {{
         let place = $token + ($tile.lengths[1] - $tile.lengths[0]);
@@ -214,7 +214,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
         let [low, _] = self.span(tile, tile.row / self.pack);
         let [_, high] = self.span(tile, self.last_token(tile, tile.row + rows - 1));
         let bottom = low / keys;
-        // Rows that see nothing have a block as well, which is masked as a whole.
+        // Rows that see no key have one block as well, all of which is masked.
         let top = maximum(cdiv(high, keys), bottom + 1);
         Blocks {
             top,
@@ -286,7 +286,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
         self.log2_scale
     }
 
-    /// Times any scale that a score can have this stays finite.
+    /// Finite, and still so when multiplied by any scale of scores.
     fn least(self) -> f32 {
         -1e30
     }
@@ -341,7 +341,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
         tma_store_wait_read(0);
         let factor = factor.expand_dims(1).convert_layout_trivial(sums.layout());
         place.store((sums * factor).cast::<T>());
-        // A map ends with the last sequence: where another one follows, rows are stored one by one.
+        // A tensor map ends with the last sequence. Where another sequence follows, a TMA store would overwrite its rows, so rows are stored one by one.
         if !self.lengths.is_ragged | (output.rows >= ROWS) {
             let out = self.maps[3];
             let at = [batch, of_batch, output.token, scalar(0), scalar(0)];
@@ -355,11 +355,11 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
 }
 
 impl<T: Element, M: Modifier> Spans<T, M> {
-    /// Stores the rows in front of the end of their sequence.
+    /// Stores the rows up to the end of their sequence.
     #[device]
     fn store_rows(self, output: Output, place: Smem<T>) {
         let columns = place.shape()[1] as usize;
-        // Lanes along a row, 16 bytes each.
+        // Consecutive lanes have consecutive 16 bytes of a row.
         let lanes = 1 << (columns / 8).trailing_zeros().min(5);
         let layout = Blocked::new([1, 8], [32 / lanes, lanes], [4, 1], [1, 0]);
         let row = arange(0..ROWS, Slice::new(1, layout.clone()));

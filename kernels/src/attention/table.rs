@@ -1,4 +1,4 @@
-//! The instances that calls choose from, as data.
+//! The tables of instances that calls choose from.
 
 use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Result};
@@ -55,7 +55,7 @@ pub(super) type MaskedHandles<T> = (
     Scalar<i32>,
 );
 
-/// An instance: what it is for, and how it is compiled.
+/// An instance: the calls that it serves, and how it is compiled.
 pub(super) struct Instance<H> {
     /// Elements of a row of Q and K, and of V.
     pub(super) depths: [usize; 2],
@@ -66,7 +66,7 @@ pub(super) struct Instance<H> {
 }
 
 /// An element type that attention computes with.
-pub trait Operand: Float + Factor<Self, f32> + DeviceElement {
+pub trait Operand: Float + WgmmaOperand<Self, f32> + DeviceElement {
     /// The instances of `forward`, which are tuned for heads of equally many queries and keys.
     #[doc(hidden)]
     fn dense() -> Dense<Self>;

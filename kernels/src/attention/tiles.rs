@@ -1,9 +1,9 @@
-//! Which tiles a persistent CTA computes.
+//! The order in which persistent CTAs compute tiles.
 
 use tilekit::prelude::*;
 
 /// The tiles of all heads in descending order of their keys, section by section: the K and V of the heads of a section fit in
-/// L2. CTAs draw the next one when they are done.
+/// L2. A CTA that has finished a tile draws the next one.
 #[derive(Clone, Copy, Aggregate)]
 pub(super) struct Tiles {
     blocks: Scalar<i32>,
@@ -23,7 +23,7 @@ impl Tiles {
         }
     }
 
-    /// How many there are.
+    /// The number of tiles.
     #[device]
     pub(super) fn count(self) -> Scalar<i32> {
         self.blocks * self.heads

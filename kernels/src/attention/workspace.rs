@@ -1,4 +1,4 @@
-//! What the launches of attention on one stream share: memory of the device, as large as its calls have needed so far.
+//! The workspace of a stream's launches: device memory, as large as its calls have needed so far.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,15 +8,15 @@ use tilekit::prelude::*;
 use super::backward::{GROUPS, QUERIES};
 use super::error::Result;
 
-/// What the launches of one stream share, which run one after the other.
+/// The workspace that the launches of one stream share; they run in order.
 pub(super) struct Workspace {
-    /// From which tiles are drawn; 0 between launches.
+    /// The counter that tiles are drawn from; 0 between launches.
     pub(super) counter: Buffer<i32>,
-    /// Stands for offsets, logits and data that a call does not have.
+    /// Buffers of one element for offsets, logits and data that a call does not have.
     pub(super) nothing: (Buffer<i32>, Buffer<f32>),
-    /// What gradients need, as many rows as a call has had yet.
+    /// The rows of backward passes: as many as the largest call so far needed.
     pub(super) gradients: Mutex<Option<Arc<GradientRows>>>,
-    /// What splits of a cache need, likewise.
+    /// The results of splits of a cache: as many as the largest call so far needed.
     pub(super) splits: Mutex<Option<Arc<SplitRows>>>,
 }
 
@@ -31,13 +31,13 @@ impl Workspace {
     }
 }
 
-/// What the kernels of a backward pass share: numbers of each row of Q, in blocks of 64.
+/// The numbers that the kernels of a backward pass keep for each row of Q, in blocks of 64.
 pub(super) struct GradientRows {
     /// Blocks of 64 rows, and the elements of all of them.
     pub(super) room: [usize; 2],
     pub(super) delta: Buffer<f32>,
     pub(super) log2_sum: Buffer<f32>,
-    /// dQ so far.
+    /// The accumulator of dQ.
     pub(super) sums: Buffer<f32>,
     /// A ticket, and two counters for each block.
     pub(super) turns: Buffer<i32>,
@@ -55,7 +55,7 @@ impl GradientRows {
     }
 }
 
-/// What each split gave.
+/// The results of each split.
 pub(super) struct SplitRows {
     pub(super) sums: Buffer<f32>,
     pub(super) lse: Buffer<f32>,

@@ -15,7 +15,7 @@ use super::plan::{INSTANCES, Instance, Plan};
 use super::repack::{TILE, repack};
 
 /// An element type that products compute with: bf16 and f16.
-pub trait Operand: Float + Factor<Self, f32> + DeviceElement {}
+pub trait Operand: Float + WgmmaOperand<Self, f32> + DeviceElement {}
 
 impl Operand for bf16 {}
 impl Operand for f16 {}

@@ -20,7 +20,7 @@ fn stride<T>(columns: usize) -> usize {
     columns.next_multiple_of(16 / size_of::<T>())
 }
 
-impl<T: Float + Factor<T, f32> + DeviceElement> Product<T> {
+impl<T: Float + WgmmaOperand<T, f32> + DeviceElement> Product<T> {
     fn new(case: &mut Case) -> Self {
         let size = ["m", "n", "k"].map(|name| case.size(name));
         let [m, n, k] = size;
@@ -96,7 +96,7 @@ enum Role {
 
 /// Runs one product, by the instance of that number, or by the model's plan if it is 0; when it is timed, so many of the plans
 /// that the model says are fastest stand beside it.
-fn product<T: Float + Factor<T, f32> + DeviceElement>(case: &mut Case) -> CaseResult {
+fn product<T: Float + WgmmaOperand<T, f32> + DeviceElement>(case: &mut Case) -> CaseResult {
     let product = Product::<T>::new(case);
     let [m, n, k] = product.size;
     let plan = match case.size("instance") {

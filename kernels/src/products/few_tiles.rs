@@ -109,7 +109,7 @@ impl Exchange {
     <bf16, 2, 2, 128, 3, false>
 ))]
 pub fn few_tiles<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const CTAS: usize,
     const GROUPS: usize,
     const BN: usize,

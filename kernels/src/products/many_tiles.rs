@@ -51,7 +51,7 @@ fn rows_of_group([rows, columns]: [usize; 2]) -> usize {
     <bf16, 2, 64, 128, 6>
 ))]
 pub fn many_tiles<
-    T: Float + Factor<T, f32>,
+    T: Float + WgmmaOperand<T, f32>,
     const GROUPS: usize,
     const ROWS: usize,
     const BN: usize,

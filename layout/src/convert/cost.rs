@@ -98,7 +98,7 @@ impl SharedPlan {
 /// What stores and loads cost, each given as (accesses, elements of an access, extra wavefronts of an access).
 pub(super) fn exchange_cost(
     scope: Scope,
-    rounds: u32,
+    passes: u32,
     elem_bits: u32,
     [store, load]: [(u32, u32, u32); 2],
 ) -> Cost {
@@ -106,7 +106,7 @@ pub(super) fn exchange_cost(
         let bytes = accesses * elements * elem_bits / 8 * 32;
         bytes.div_ceil(WAVEFRONT_BYTES).max(accesses) * (1 + extra)
     };
-    let barriers = 2 * rounds - 1;
+    let barriers = 2 * passes - 1;
     let is_warp = scope == Scope::Warp;
     Cost {
         stores: store.0,

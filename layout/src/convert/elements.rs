@@ -81,12 +81,12 @@ pub(super) fn telling_bits(src: &LinearLayout, warps_alone: bool) -> SmallVec<[u
     telling.map(|(_, at)| 1 << at).collect()
 }
 
-/// The byte offset of every element, rounds left out.
+/// The byte offset of every element, without the pass.
 pub(super) struct Offsets {
     pub(super) span: Span,
     pub(super) elem_bytes: u32,
-    pub(super) round_shift: u32,
-    pub(super) round_bits: u32,
+    pub(super) pass_shift: u32,
+    pub(super) pass_bits: u32,
 }
 
 impl Offsets {
@@ -94,29 +94,29 @@ impl Offsets {
         Self {
             span: Span::of(order.basis.iter().copied()),
             elem_bytes,
-            round_shift: order.basis.len() as u32 - order.round_bits,
-            round_bits: order.round_bits,
+            pass_shift: order.basis.len() as u32 - order.pass_bits,
+            pass_bits: order.pass_bits,
         }
     }
 
-    /// The bytes of one round.
-    pub(super) fn round_bytes(&self) -> u32 {
-        self.elem_bytes << self.round_shift
+    /// The bytes of one pass.
+    pub(super) fn pass_bytes(&self) -> u32 {
+        self.elem_bytes << self.pass_shift
     }
 
-    /// The element's number, with the round in the highest bits.
+    /// The element's number, with the pass in the highest bits.
     pub(super) fn number(&self, element: u64) -> u32 {
         self.span
             .solve(element)
             .expect("the order numbers every element") as u32
     }
 
-    /// The byte offset within a round.
+    /// The byte offset within a pass.
     pub(super) fn of(&self, element: u64) -> u32 {
-        (self.number(element) & ((1 << self.round_shift) - 1)) * self.elem_bytes
+        (self.number(element) & ((1 << self.pass_shift) - 1)) * self.elem_bytes
     }
 
-    pub(super) fn round(&self, element: u64) -> usize {
-        (self.number(element) >> self.round_shift) as usize
+    pub(super) fn pass(&self, element: u64) -> usize {
+        (self.number(element) >> self.pass_shift) as usize
     }
 }

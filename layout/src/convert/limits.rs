@@ -5,7 +5,7 @@ use target::Target;
 /// What the machine and the caller allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Above this many bytes of shared memory, the exchange is done in several rounds if it can be.
+    /// Above this many bytes of shared memory, the exchange takes several passes if it can.
     pub scratch_bytes: u32,
     /// The widest access of a thread.
     pub widest_bytes: u32,

@@ -36,7 +36,7 @@ pub struct SharedPlan {
     pub store_kind: AccessKind,
     /// How the loads are made.
     pub load_kind: AccessKind,
-    /// The rounds; one unless shared memory is to be saved.
+    /// The passes; one unless shared memory is to be saved.
     pub exchanges: Vec<Exchange>,
     /// The part of a store's byte offset that depends on the thread.
     pub store_thread: PerThread,
@@ -74,7 +74,7 @@ impl SharedPlan {
             .into_iter()
             .map(|access| {
                 let draft = Draft::new(access, elements.bits, elem_bits, limits);
-                let bytes = draft.offsets.round_bytes().max(limits.scratch_bytes);
+                let bytes = draft.offsets.pass_bytes().max(limits.scratch_bytes);
                 ((bytes, draft.cost(elem_bits, scope(pull)).total()), draft)
             });
         // The first of equals: plain accesses before matrices.
@@ -106,7 +106,7 @@ impl SharedPlan {
         let elements_of = |lists: &[Vec<LaneAccess>]| lists[0][0].registers.len() as u32;
         let block_of = |at| elements.remote.block_of(pull.map.apply_packed(at));
         Self {
-            scratch_bytes: offsets.round_bytes(),
+            scratch_bytes: offsets.pass_bytes(),
             scope: scope(pull),
             store_kind: access.store.kind,
             load_kind: access.load.kind,
@@ -157,7 +157,7 @@ impl Draft {
                 return 1 << bits;
             }
             let matrices = side.register.len() as u32 - side.word.len() as u32;
-            let matrices = matrices - self.offsets.round_bits;
+            let matrices = matrices - self.offsets.pass_bits;
             1_u32 << (side.word.len() as u32 + matrices.min(2))
         };
         let (store, load) = (&self.access.store, &self.access.load);
@@ -167,7 +167,7 @@ impl Draft {
         );
         exchange_cost(
             scope,
-            1 << self.offsets.round_bits,
+            1 << self.offsets.pass_bits,
             elem_bits,
             [
                 (
@@ -185,7 +185,7 @@ impl Draft {
     }
 }
 
-/// The thread's part of the offsets and the accesses of every round.
+/// The thread's part of the offsets and the accesses of every pass.
 fn one_side(
     map: &LinearLayout,
     side: &Side,
@@ -218,10 +218,10 @@ fn matrix_accesses(
     let in_word = |unit: u64| side.word.contains(&unit);
     let mut word = bits_where(&in_word);
     word.sort_by_key(|&bit| offsets.number(registers[bit]));
-    let mut others = bits_where(&|unit| !in_word(unit) && offsets.round(unit) == 0);
+    let mut others = bits_where(&|unit| !in_word(unit) && offsets.pass(unit) == 0);
     let matrices: SmallVec<[usize; 2]> = others.drain(..others.len().min(2)).collect();
-    let rounds = bits_where(&|unit| !in_word(unit) && offsets.round(unit) != 0);
-    others.extend(rounds);
+    let passes = bits_where(&|unit| !in_word(unit) && offsets.pass(unit) != 0);
+    others.extend(passes);
 
     let offset_of_register = |bit: Option<&usize>| bit.map_or(0, |&bit| offsets.of(registers[bit]));
     let mut thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
@@ -247,14 +247,14 @@ fn matrix_accesses(
             .filter(|&(at, _)| number >> at & 1 == 1)
             .fold(0, |all, (_, bit)| all | 1_usize << bit)
     };
-    let mut lists = vec![Vec::new(); 1 << offsets.round_bits];
+    let mut lists = vec![Vec::new(); 1 << offsets.pass_bits];
     for number in 0..1_usize << others.len() {
         let base = spread(number, &others);
         let element = map.apply_packed(base as u64);
         let offset = offsets.of(element);
         let matrix = |at: usize| (0..1_usize << word.len()).map(move |within| (at, within));
         let within = (0..1_usize << matrices.len()).flat_map(matrix);
-        lists[offsets.round(element)].push(LaneAccess {
+        lists[offsets.pass(element)].push(LaneAccess {
             registers: within
                 .map(|(at, within)| names[base | spread(at, &matrices) | spread(within, &word)])
                 .collect(),
@@ -285,7 +285,7 @@ fn side(map: &LinearLayout) -> Side {
     }
 }
 
-/// The accesses of one side, one list per round, each of ascending offset for a thread at 0. `blocks` are the parts of
+/// The accesses of one side, one list per pass, each of ascending offset for a thread at 0. `blocks` are the parts of
 /// the register bits in the CTA to read from.
 fn accesses(
     map: &LinearLayout,
@@ -295,13 +295,13 @@ fn accesses(
     names: &[u32],
     blocks: &[u32],
 ) -> Vec<Vec<LaneAccess>> {
-    let rounds = 1_usize << offsets.round_bits;
+    let passes = 1_usize << offsets.pass_bits;
     let vec_bytes = offsets.elem_bytes << vector_bits;
     let mut by_place: Vec<(usize, u32, u32, u32)> = (0..map.num_registers())
         .map(|register| {
             let element = map.apply_packed(u64::from(register));
             (
-                offsets.round(element),
+                offsets.pass(element),
                 parity_sum(blocks, register),
                 offsets.of(element),
                 register,
@@ -310,12 +310,12 @@ fn accesses(
         .collect();
     by_place.sort_unstable();
     let reach = thread.reach();
-    let mut lists = vec![Vec::new(); rounds];
+    let mut lists = vec![Vec::new(); passes];
     for group in
         by_place.chunk_by(|a, b| (a.0, a.1, a.2 / vec_bytes) == (b.0, b.1, b.2 / vec_bytes))
     {
-        let (round, block_xor, offset, _) = group[0];
-        lists[round].push(LaneAccess {
+        let (pass, block_xor, offset, _) = group[0];
+        lists[pass].push(LaneAccess {
             registers: group
                 .iter()
                 .map(|&(.., register)| names[register as usize])

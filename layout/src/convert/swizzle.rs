@@ -137,7 +137,7 @@ fn vectors(store: &Side, load: &Side, elem_bytes: u32, widest_bytes: u32) -> Vec
         load_bits: load_bits as u32,
     };
     let mut found = vec![access(&common[..shared], shared, shared)];
-    // Narrower ones leave registers to number more rounds with.
+    // Narrower ones leave registers to number more passes with.
     found.extend((0..shared).map(|count| access(&common[..count], count, count)));
     for (mine, other, is_store) in [(store, load, true), (load, store, false)] {
         // What the other side's lanes walk through anyway takes no banks from them.
@@ -208,12 +208,12 @@ fn rows(
 pub(super) struct Order {
     /// The element vector of each offset bit (in elements), bit 0 first.
     pub(super) basis: Vec<u64>,
-    /// How many of the highest bits number the rounds: registers on both sides.
-    pub(super) round_bits: u32,
+    /// How many of the highest bits number the passes: registers on both sides.
+    pub(super) pass_bits: u32,
 }
 
 impl Order {
-    /// The order for an exchange of `1 << bits` elements of `elem_bytes` in rounds of at most `scratch_bytes`.
+    /// The order for an exchange of `1 << bits` elements of `elem_bytes` in passes of at most `scratch_bytes`.
     pub(super) fn new(
         access: &AccessScheme,
         bits: u32,
@@ -234,26 +234,26 @@ impl Order {
         let row = bits.min((WAVEFRONT_BYTES / elem_bytes).trailing_zeros());
         let segments = (bits - row) as usize;
 
-        let wanted_rounds =
+        let wanted_passes =
             (u64::from(elem_bytes) << bits).div_ceil(u64::from(scratch_bytes.max(1)));
-        let round_bits = wanted_rounds.next_power_of_two().trailing_zeros() as usize;
-        let mut rounds: SmallVec<[u64; 8]> = common_units(&store.register, &load.register);
+        let pass_bits = wanted_passes.next_power_of_two().trailing_zeros() as usize;
+        let mut passes: SmallVec<[u64; 8]> = common_units(&store.register, &load.register);
         let in_word = |unit: &u64| store.word.contains(unit) || load.word.contains(unit);
-        rounds.retain(|unit| !chosen.contains(*unit) && !in_word(unit));
-        rounds.truncate(round_bits.min(segments));
+        passes.retain(|unit| !chosen.contains(*unit) && !in_word(unit));
+        passes.truncate(pass_bits.min(segments));
 
         let lanes = (
             store.wavefront(access.store_bits, elem_bytes),
             load.wavefront(access.load_bits, elem_bytes),
         );
-        let segment = segment_bits((&lanes.0, &lanes.1), bits, segments, &rounds, &mut chosen);
+        let segment = segment_bits((&lanes.0, &lanes.1), bits, segments, &passes, &mut chosen);
         // The rest numbers the bytes of a row; lanes first, so that their addresses stay simple.
         let rest = lanes.0.iter().chain(&lanes.1).copied().chain(units(bits));
         basis.extend(rest.filter(|&vector| chosen.insert(vector)));
         basis.extend(segment);
         Self {
             basis,
-            round_bits: rounds.len() as u32,
+            pass_bits: passes.len() as u32,
         }
     }
 }
@@ -282,12 +282,12 @@ fn sub_word_bits(
         .collect()
 }
 
-/// The segment bits, those of the rounds last. All of `chosen` counts as taken.
+/// The segment bits, those of the passes last. All of `chosen` counts as taken.
 fn segment_bits(
     (store, load): (&[u64], &[u64]),
     bits: u32,
     wanted: usize,
-    rounds: &[u64],
+    passes: &[u64],
     chosen: &mut Span,
 ) -> Vec<u64> {
     let taken = |span: &Span, vectors: &[u64]| -> Vec<u64> {
@@ -328,7 +328,7 @@ fn segment_bits(
         .chain(&store)
         .chain(&load);
 
-    let candidates = rounds
+    let candidates = passes
         .iter()
         .copied()
         .chain(outside)
@@ -340,7 +340,7 @@ fn segment_bits(
             segments.push(vector);
         }
     }
-    segments.rotate_left(rounds.len());
+    segments.rotate_left(passes.len());
     segments
 }
 

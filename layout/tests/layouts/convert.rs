@@ -457,11 +457,11 @@ fn a_cut_tensor_converts_part_by_part() {
 }
 
 #[test]
-fn small_scratch_takes_several_rounds() {
+fn small_scratch_takes_several_passes() {
     let held = |text: &str| Held::new(layout(text).linear(&[64, 128]).unwrap());
     let src = held("Blocked([1, 8], [4, 8], [4, 1], [1, 0])");
     let dst = held("Blocked([1, 8], [8, 4], [1, 4], [1, 0])");
-    for (limit, rounds) in [(1 << 15, 1), (1 << 14, 2), (1 << 13, 4)] {
+    for (limit, passes) in [(1 << 15, 1), (1 << 14, 2), (1 << 13, 4)] {
         let plan = check(
             &src,
             &dst,
@@ -476,7 +476,7 @@ fn small_scratch_takes_several_rounds() {
         };
         assert_eq!(
             (shared.exchanges.len(), shared.scratch_bytes <= limit),
-            (rounds, true)
+            (passes, true)
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The layout of the metadata of sparse factors against the tables of the PTX ISA (9.7.15.6.2).
+//! The layout of the metadata of sparse operands against the tables of the PTX ISA (9.7.15.6.2).
 
 use layout::{Axis, Layout, Wgmma};
 

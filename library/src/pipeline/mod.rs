@@ -28,7 +28,7 @@
 //!   observes their completion.
 
 mod ahead;
-mod factors;
+mod operands;
 mod participants;
 mod payload;
 mod state;

@@ -1,9 +1,9 @@
 //! Parts of the library on the emulator, for participants and sizes that no example has.
 
 mod epilogue;
-mod factors;
 mod grid_barrier;
 mod host_flag;
+mod operands;
 mod pipeline;
 mod rows;
 mod schedule;

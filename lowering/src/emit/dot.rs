@@ -227,7 +227,7 @@ impl Code {
     fn factor_word(&mut self, elements: &[Element], elem: Elem) -> Reg {
         match elem.bits() {
             64 => self.whole(elements[0], elem),
-            _ => self.factor_words(elements, elem)[0],
+            _ => self.operand_words(elements, elem)[0],
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// The metadata `value` of a factor of so many bits.
+    /// The metadata `value` of an operand of so many bits.
     pub(super) fn of(cx: &mut Emitter<'_>, value: Value, elem_bits: u32) -> Metadata {
         let ty = cx.func.ty(value).as_tensor();
         let ty = ty.expect("the verifier admits only tensors as metadata");
@@ -58,7 +58,7 @@ impl Metadata {
             let index = self.of_first_lane.get(&(place ^ skipped));
             self.elements[*index.expect("the verifier admits only the layout of metadata")]
         });
-        let word = cx.code.factor_words(&numbers, U16)[0];
+        let word = cx.code.operand_words(&numbers, U16)[0];
         ptx::Sparse {
             metadata: word,
             selector,

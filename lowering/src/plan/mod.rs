@@ -7,13 +7,13 @@ pub mod warps;
 
 mod bytes;
 mod clusters;
+mod conversion_passes;
 mod expectations;
 mod first_fit;
 mod hazards;
 mod lifetimes;
 mod moments;
 mod overflow;
-mod rounds;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use target::{SmLimits, Target};
 
 use super::first_fit::{self, Block};
 use super::moments::Moments;
-use super::{overflow, rounds};
+use super::{conversion_passes, overflow};
 use crate::analysis::pressure;
 use crate::analysis::scratch::{BarrierScope, ScratchNeed, Scratches};
 use crate::analysis::shared::Views;
@@ -46,9 +46,9 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
     let (needs, offsets, total) = if found.has_errors() {
         plan
     } else if plan.2 <= most {
-        in_fewer_rounds(func, &mut scratches, plan)
+        in_fewer_passes(func, &mut scratches, plan)
     } else {
-        in_more_rounds(func, &mut scratches, plan, found)
+        in_more_passes(func, &mut scratches, plan, found)
     };
     if total > most {
         found.push(overflow::report(func, &needs, &offsets, [total, most]));
@@ -74,25 +74,25 @@ pub fn run(func: &mut Func, found: &mut Diagnostics) {
 /// What everything needs, where it lies, and the size of all.
 type Plan = (Vec<Need>, Vec<u32>, u32);
 
-/// The plan with conversions in as many rounds as it takes for the kernel to fit, if that is possible.
-fn in_more_rounds(
+/// The plan with conversions in as many passes as the kernel needs to fit, if it can.
+fn in_more_passes(
     func: &mut Func,
     scratches: &mut Scratches,
     mut plan: Plan,
     found: &mut Diagnostics,
 ) -> Plan {
     let most = most_bytes(func);
-    for limit in rounds::FEWER_BYTES {
-        if plan.2 > most && rounds::reduce(func, scratches, &plan.0, limit) {
+    for limit in conversion_passes::FEWER_BYTES {
+        if plan.2 > most && conversion_passes::reduce(func, scratches, &plan.0, limit) {
             plan = planned(func, scratches, found);
         }
     }
     plan
 }
 
-/// The plan with conversions in fewer rounds, as far as that costs no CTA on the SM.
-fn in_fewer_rounds(func: &mut Func, scratches: &mut Scratches, plan: Plan) -> Plan {
-    let conversions = rounds::of_several(func, &plan.0);
+/// The plan with conversions in fewer passes, as far as occupancy stays the same.
+fn in_fewer_passes(func: &mut Func, scratches: &mut Scratches, plan: Plan) -> Plan {
+    let conversions = conversion_passes::of_several(func, &plan.0);
     let Some(largest) = conversions.iter().map(|(_, bytes)| *bytes).max() else {
         return plan;
     };
@@ -101,13 +101,13 @@ fn in_fewer_rounds(func: &mut Func, scratches: &mut Scratches, plan: Plan) -> Pl
     let limits = std::iter::successors(Some(largest), |limit| Some(limit / 2));
     let limits = limits.take_while(|limit| *limit > least);
     for limit in limits.filter(|limit| *limit <= budget) {
-        rounds::widen(func, scratches, &conversions, limit);
+        conversion_passes::widen(func, scratches, &conversions, limit);
         let wider = planned(func, scratches, &mut Diagnostics::default());
         if wider.2 <= budget {
             return wider;
         }
     }
-    rounds::widen(func, scratches, &conversions, least);
+    conversion_passes::widen(func, scratches, &conversions, least);
     plan
 }
 

@@ -9,16 +9,16 @@ const STEPS: usize = 8;
 
 /// The operands in shared memory, a step of 16 along K for each buffer.
 #[derive(Clone, Copy, Aggregate)]
-struct Factors {
+struct Operands {
     a: Smem<f16>,
     b: Smem<f16>,
 }
 
-impl Factors {
+impl Operands {
     #[device]
     fn load(a: Ptr<f16>, b: Ptr<f16>) -> Self {
         let rows = || Blocked::new([1, 8], [16, 2], [4, 1], [1, 0]);
-        let factors = Factors {
+        let operands = Operands {
             a: Smem::alloc([STEPS, 64, 16], Nvmma::new(32, 16)),
             b: Smem::alloc([STEPS, 16, 16], Nvmma::new(32, 16)),
         };
@@ -28,15 +28,15 @@ impl Factors {
             let tile = a
                 .at(row * (16 * STEPS as i32) + column() + step as i32 * 16)
                 .load();
-            factors.a.index(step).store(tile);
+            operands.a.index(step).store(tile);
             let row = arange(0..16, Slice::new(1, rows())).expand_dims(1);
             let tile = b
                 .at(row * (16 * STEPS as i32) + column() + step as i32 * 16)
                 .load();
-            factors.b.index(step).store(tile);
+            operands.b.index(step).store(tile);
         }
         fence_async_shared();
-        factors
+        operands
     }
 
     /// Starts the product of one step in an accumulator of its own.
@@ -61,11 +61,11 @@ fn store(out: Ptr<f32>, total: Tensor<f32>) {
 /// Each iteration starts the product of a step and then scales that of the step before.
 #[kernel(warps = 4)]
 fn scaled_beside(a: Ptr<f16>, b: Ptr<f16>, scales: Ptr<f32>, out: Ptr<f32>, steps: i32) {
-    let factors = Factors::load(a, b);
+    let operands = Operands::load(a, b);
     let mut total = zeros([64, 16], sums());
-    let mut pending = factors.start(scalar(0));
+    let mut pending = operands.start(scalar(0));
     for step in range(1, steps) {
-        let next = factors.start(step);
+        let next = operands.start(step);
         total += pending.wait_older_than(1) * scales.at(step - 1).load();
         pending = next;
     }
@@ -76,14 +76,14 @@ fn scaled_beside(a: Ptr<f16>, b: Ptr<f16>, scales: Ptr<f32>, out: Ptr<f32>, step
 /// The same by two accumulators, each of which ends before it begins again; the number of steps is even.
 #[kernel(warps = 4)]
 fn in_two(a: Ptr<f16>, b: Ptr<f16>, scales: Ptr<f32>, out: Ptr<f32>, steps: i32) {
-    let factors = Factors::load(a, b);
+    let operands = Operands::load(a, b);
     let mut total = zeros([64, 16], sums());
     let mut odd = Accumulator::zeros([64, 16], sums());
     for pair in range(0, steps / 2) {
-        let even = factors.start(pair * 2);
+        let even = operands.start(pair * 2);
         let scale = scales.at(maximum(pair * 2 - 1, 0)).load();
         let ended = odd.wait_older_than(1);
-        odd = factors.start(pair * 2 + 1);
+        odd = operands.start(pair * 2 + 1);
         // What has ended is used while the tensor cores write the registers again.
         total += ended * scale;
         total += even.wait_older_than(1) * scales.at(pair * 2).load();
@@ -95,12 +95,12 @@ fn in_two(a: Ptr<f16>, b: Ptr<f16>, scales: Ptr<f32>, out: Ptr<f32>, steps: i32)
 /// Three products at a time: the accumulators of two steps go from one variable to the other.
 #[kernel(warps = 4)]
 fn three_at_a_time(a: Ptr<f16>, b: Ptr<f16>, scales: Ptr<f32>, out: Ptr<f32>, steps: i32) {
-    let factors = Factors::load(a, b);
+    let operands = Operands::load(a, b);
     let mut total = zeros([64, 16], sums());
-    let mut first = factors.start(scalar(0));
-    let mut second = factors.start(scalar(1));
+    let mut first = operands.start(scalar(0));
+    let mut second = operands.start(scalar(1));
     for step in range(2, steps) {
-        let third = factors.start(step);
+        let third = operands.start(step);
         total += first.wait_older_than(2) * scales.at(step - 2).load();
         first = second;
         second = third;

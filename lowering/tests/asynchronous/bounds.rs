@@ -32,7 +32,7 @@ fn row_of_tile(out: Ptr<i32>, row_at: i32) {
 
 /// Waits for one of two barriers, and loads a block into one of two buffers.
 #[kernel(warps = 1)]
-fn engine(#[block([8, 32], Nvmma::new(128, 32))] a: TensorMap<i32>, buffer: i32, barrier: i32) {
+fn tma_load(#[block([8, 32], Nvmma::new(128, 32))] a: TensorMap<i32>, buffer: i32, barrier: i32) {
     let tiles = Smem::<i32>::alloc([2, 8, 32], a.layout());
     let full = Mbarriers::alloc(2, Arrivals(1));
     full.index(barrier).expect(a.block_bytes());
@@ -132,13 +132,13 @@ fn a_folded_index_counts_where_it_is_used() {
 fn indices_of_tma_copies_and_mbarriers_are_checked_too() {
     let a = tensor(&[0_i32; 256], &[8, 32]);
     let given = |buffer, barrier| [a.clone(), Argument::Int(buffer), Argument::Int(barrier)];
-    run(engine, [1; 3], &given(1, 1));
+    run(tma_load, [1; 3], &given(1, 1));
     check(
-        &fault(engine, [1; 3], &given(2, 0)),
+        &fault(tma_load, [1; 3], &given(2, 0)),
         &["index 2", "[2, 8, 32] of i32"],
     );
     check(
-        &fault(engine, [1; 3], &given(0, 2)),
+        &fault(tma_load, [1; 3], &given(0, 2)),
         &["index 2 is outside 0..2"],
     );
 }

@@ -143,8 +143,8 @@ fn copies_complete_on_barriers() {
     assert_eq!(numbers::<i32>(&after[1]), wanted);
 }
 
-/// Rows through a ring of two: threads of one partition copy them, and the engine stores them for another. `TOLD` lets the
-/// barriers learn of the copies from the hardware; else the threads wait for their copies, one row late.
+/// Rows through a ring of two: threads of one partition copy them, and another one stores them by bulk stores. With `TOLD`,
+/// `cp.async.mbarrier.arrive` signals the barriers; without, threads wait for their copies, one row late.
 #[kernel(warps = 4)]
 fn handed_over<const TOLD: bool>(x: Ptr<i32>, out: Ptr<i32>, rows: i32) {
     let ring = Smem::<i32>::alloc([2, 512], Swizzled::plain([0]));

@@ -222,7 +222,7 @@ fn each_cta_copies_its_part_of_a_run() {
     }
 }
 
-/// A vector that two CTAs split goes to the other one: by the engine, by stores that tell of themselves, and by plain ones, and
+/// A vector that two CTAs split goes to the other one: by a bulk copy, by `st.async`, and by plain stores, and
 /// is read there.
 #[kernel(warps = 4, cluster = 2)]
 fn exchange_split(x: Ptr<i32>, out: Ptr<i32>) {

@@ -70,7 +70,7 @@ const TABLE: [Row; 18] = [
         "rows to columns",
         ROWS,
         COLUMNS,
-        "2 rounds, 3 barriers, 4096 B",
+        "2 passes, 3 barriers, 4096 B",
     ),
     halves(
         "columns to wgmma accumulator",

@@ -69,7 +69,7 @@ impl Dot {
     }
 
     /// An operand called `name`, from global memory or through shared memory.
-    fn factor(&self, name: &str, number: usize, size: [u32; 2], dtype: DType) -> String {
+    fn operand(&self, name: &str, number: usize, size: [u32; 2], dtype: DType) -> String {
         let layout = ["#left", "#right"][number];
         let (dtype_text, wanted) = (dtype.to_string(), |l: &str| {
             self.ty("tensor", size, &dtype.to_string(), l)
@@ -108,8 +108,8 @@ impl Dot {
             self.shared.map_or(String::new(), |[a, b]| format!(
                 "#a_tile = {a}\n#b_tile = {b}\n"
             )),
-            self.factor("a", 0, [m, k], a),
-            self.factor("b", 1, [k, n], b),
+            self.operand("a", 0, [m, k], a),
+            self.operand("b", 1, [k, n], b),
             self.pointers("c", [m, n], sum, "#acc"),
             self.op,
             self.pointers("out", [m, n], sum, "#acc"),
@@ -249,7 +249,7 @@ fn batches_multiply_apart() {
 }
 
 #[test]
-fn factors_come_from_shared_memory() {
+fn operands_come_from_shared_memory() {
     let layouts = [
         ["Swizzled(8, 1, 8, [1, 0])", "Swizzled(8, 1, 8, [1, 0])"],
         ["Swizzled(8, 1, 8, [0, 1])", "Swizzled(8, 1, 8, [0, 1])"],
@@ -288,7 +288,7 @@ fn matrix_loads(product: &Dot) -> (usize, usize, bool) {
 }
 
 #[test]
-fn factors_are_loaded_as_matrices_whichever_way_they_lie() {
+fn operands_of_either_major_are_loaded_by_ldmatrix() {
     let rows = "Swizzled(8, 1, 8, [1, 0])";
     let columns = "Swizzled(8, 1, 8, [0, 1])";
     // Each warp has 32 by 64 of A and 64 by 32 of B: four matrices of 8 by 8 an access.

@@ -238,7 +238,7 @@ fn sparse_tiles_share_warpgroups_and_registers() {
 }
 
 #[test]
-fn sparse_factors_lie_in_every_order() {
+fn sparse_operands_lie_in_every_order() {
     let types = [DType::Bf16, DType::Bf16, DType::F32];
     for (a, b) in [
         ("Nvmma(32, 16, transposed=true)", "Nvmma(64, 16)"),

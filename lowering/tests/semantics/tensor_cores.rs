@@ -185,7 +185,7 @@ fn every_type_is_multiplied_from_shared_memory_and_registers() {
 }
 
 #[test]
-fn factors_lie_in_every_order_and_swizzle() {
+fn operands_lie_in_every_order_and_swizzle() {
     let dtypes = [DType::Bf16, DType::Bf16, DType::F32];
     for swizzle in [32, 64, 128] {
         for (a, b) in [

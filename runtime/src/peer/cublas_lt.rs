@@ -190,7 +190,7 @@ impl Described {
         Ok(described)
     }
 
-    /// Gives factors of 8-bit floats their scales, which lie on the device, and the sums that the tensor cores keep.
+    /// Gives operands of 8-bit floats their scales, which lie on the device, and the sums that the tensor cores keep.
     fn set_scales(&self, [left, right]: [u64; 2]) -> Result<(), String> {
         self.set(SCALE_LEFT, &left.to_le_bytes())?;
         self.set(SCALE_RIGHT, &right.to_le_bytes())?;

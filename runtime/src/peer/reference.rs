@@ -35,7 +35,7 @@ impl Matrix<'_> {
     }
 }
 
-/// The fewest rows that one task computes: every task packs the whole right factor for itself.
+/// The fewest rows that one task computes: every task packs the whole operand B for itself.
 const ROWS: usize = 128;
 
 /// `left · right`, `[m, n]` row-major, of `[m, k]` and `[k, n]`.
@@ -45,7 +45,7 @@ const ROWS: usize = 128;
 pub(super) fn product([m, n, k]: [usize; 3], left: Matrix<'_>, right: Matrix<'_>) -> Vec<f64> {
     assert!(
         left.holds(m, k) && right.holds(k, n),
-        "factors hold what is multiplied"
+        "operands hold what is multiplied"
     );
     let mut result = vec![0.0; m * n];
     if n == 0 {
@@ -107,13 +107,13 @@ mod tests {
         };
         let (a, a_stride) = matrix(m, k, is_transposed[0], 1);
         let (b, b_stride) = matrix(k, n, is_transposed[1], 2);
-        let factor = |elements, stride, is_transposed| Matrix {
+        let operand = |elements, stride, is_transposed| Matrix {
             elements,
             stride,
             is_transposed,
         };
-        let left = factor(&a, a_stride, is_transposed[0]);
-        let right = factor(&b, b_stride, is_transposed[1]);
+        let left = operand(&a, a_stride, is_transposed[0]);
+        let right = operand(&b, b_stride, is_transposed[1]);
         let at = |of: &Matrix<'_>, row: usize, column: usize| {
             let [row, column] = if of.is_transposed {
                 [column, row]

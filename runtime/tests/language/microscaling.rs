@@ -141,7 +141,7 @@ const K: usize = 128;
 
 /// The product of `left`, in any layout, with `b`, whose K lies along its rows; both have scales for 32 elements of K.
 #[device]
-fn times<A: ScaledFactor, B: ScaledFactor>(
+fn times<A: ScaledOperand, B: ScaledOperand>(
     left: Tensor<A>,
     a_scales: Ptr<E8m0>,
     b: Ptr<B>,
@@ -199,7 +199,7 @@ fn packed_product(
 
 /// A number of each element in memory.
 #[kernel(warps = 4)]
-fn scaled_product<A: ScaledFactor, B: ScaledFactor>(
+fn scaled_product<A: ScaledOperand, B: ScaledOperand>(
     a: Ptr<A>,
     a_scales: Ptr<E8m0>,
     b: Ptr<B>,
@@ -213,7 +213,7 @@ fn scaled_product<A: ScaledFactor, B: ScaledFactor>(
 }
 
 /// Numbers of a type, spread over its small ones.
-fn factors<T: DeviceElement>(count: usize, by: usize) -> Vec<T> {
+fn operands<T: DeviceElement>(count: usize, by: usize) -> Vec<T> {
     let number = |i: usize| (i * by % 61) as f64 / 8.0 - 3.7;
     let numbers: Vec<Number> = (0..count).map(|i| Number::Float(number(i))).collect();
     T::nearest_all(&numbers)
@@ -224,7 +224,7 @@ fn near_one(count: usize, by: usize) -> Vec<E8m0> {
     (0..count).map(scale).collect()
 }
 
-/// Judges a product of factors that are exact, as are their products with scales: what rounds is the sum in f32.
+/// Judges a product of operands that are exact, as are their products with scales: what rounds is the sum in f32.
 fn check_product(found: &[f32], x: &[f64], sa: &[E8m0], y: &[f64], sb: &[E8m0]) {
     for (at, found) in found.iter().enumerate() {
         let (row, col) = (at / N, at % N);
@@ -280,27 +280,27 @@ fn products_of_packed_numbers_with_scales() {
         .iter()
         .flat_map(|&byte| E2m1::unpair(byte).map(E2m1::to_f64))
         .collect();
-    check_product!(packed_product, a, x, factors::<E4m3>(K * N, 91));
+    check_product!(packed_product, a, x, operands::<E4m3>(K * N, 91));
 }
 
-macro_rules! check_factors {
+macro_rules! check_operands {
     ($left:ty, $right:ty) => {{
-        let a = factors::<$left>(M * K, 37);
+        let a = operands::<$left>(M * K, 37);
         let x: Vec<f64> = a.iter().map(|v| f64::from(*v)).collect();
         check_product!(
             scaled_product::<$left, $right>,
             a,
             x,
-            factors::<$right>(K * N, 91)
+            operands::<$right>(K * N, 91)
         );
     }};
 }
 
 #[test]
 fn products_of_all_types_with_scales() {
-    check_factors!(E2m1, E2m1);
-    check_factors!(E2m1, bf16);
-    check_factors!(E4m3, E5m2);
-    check_factors!(E5m2, E2m1);
-    check_factors!(bf16, E4m3);
+    check_operands!(E2m1, E2m1);
+    check_operands!(E2m1, bf16);
+    check_operands!(E4m3, E5m2);
+    check_operands!(E5m2, E2m1);
+    check_operands!(bf16, E4m3);
 }

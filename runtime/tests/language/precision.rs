@@ -1,4 +1,4 @@
-//! Products of f32 by parts of narrower types, against f64; factors rounded to tf32 as they are loaded.
+//! Products of f32 by parts of narrower types, against f64; operands rounded to tf32 as they are loaded.
 
 use tilekit::prelude::*;
 
@@ -100,7 +100,7 @@ fn infinities_and_nan_come_out_as_in_f32() {
     a[SIZE + 3] = f32::NEG_INFINITY;
     a[2 * SIZE + 5] = f32::NAN;
     b[9] = f32::INFINITY;
-    // A factor of infinity that is 0.
+    // An operand of infinity that is 0.
     b[17] = 0.0;
     for by in [1, 2] {
         let found = product(&a, &b, by);

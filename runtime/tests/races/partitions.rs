@@ -283,7 +283,7 @@ fn what_one_partition_has_waited_for_is_handed_on_by_its_arrival() {
     said.of(1, wait_visibility::<true>, wait_visibility::<false>);
 }
 
-/// A factor is free when the partition that multiplies has waited for the product, and arrived.
+/// An operand is free when the partition that multiplies has waited for the product, and arrived.
 #[kernel(warps = 4, instances(<true>, <false>))]
 fn wgmma_visibility<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
     let rows = || Blocked::new([1, 16], [8, 4], [4, 1], [1, 0]);
@@ -310,7 +310,7 @@ fn wgmma_visibility<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
 }
 
 #[test]
-fn a_partition_waits_for_its_products_before_it_frees_their_factors() {
+fn a_partition_waits_for_its_products_before_it_frees_their_operands() {
     let said = said(&["products: multiplies", "products: writes"]);
     said.of(1, wgmma_visibility::<true>, wgmma_visibility::<false>);
 }

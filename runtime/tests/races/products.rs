@@ -1,4 +1,4 @@
-//! Asynchronous products of matrices, and what may be done with their factors.
+//! Asynchronous products of matrices, and what may be done with their operands.
 
 use emulator::FaultKind::{Race, Wgmma as Misuse};
 use tilekit::prelude::*;
@@ -21,9 +21,9 @@ fn sums() -> Wgmma {
     Wgmma::new([4, 1], [64, 64, 16])
 }
 
-/// A factor is written again while the product may read it.
+/// An operand is written again while the product may read it.
 #[kernel(warps = 4, instances(<true>, <false>))]
-fn factor_in_use<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
+fn operand_in_use<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
     let a = Smem::<f16>::alloc_with(full([64, 64], 1.0, rows()), Nvmma::B128);
     let b = Smem::<f16>::alloc_with(full([64, 64], 1.0, rows()), Nvmma::B128);
     fence_async_shared();
@@ -38,12 +38,12 @@ fn factor_in_use<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
 }
 
 #[test]
-fn a_factor_is_written_after_its_product() {
+fn an_operand_is_written_after_its_product() {
     let said = said(&["in use: multiplies", "in use: writes"]);
-    said.of(1, factor_in_use::<true>, factor_in_use::<false>);
+    said.of(1, operand_in_use::<true>, operand_in_use::<false>);
 }
 
-/// Two products in flight: a wait for all but one frees the factors of the first alone.
+/// Two products in flight: a wait for all but one frees the operands of the first alone.
 #[kernel(warps = 4, instances(<true>, <false>))]
 fn newest_in_flight<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
     let a = Smem::<f16>::alloc_with(full([64, 64], 1.0, rows()), Nvmma::B128);
@@ -64,14 +64,14 @@ fn newest_in_flight<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
 }
 
 #[test]
-fn a_wait_for_older_products_leaves_the_factors_of_the_newest() {
+fn a_wait_for_older_products_leaves_the_operands_of_the_newest() {
     let said = said(&["newest: multiplies", "newest: writes"]);
     said.of(1, newest_in_flight::<true>, newest_in_flight::<false>);
 }
 
 /// A ring of two stages that threads fill while the product of the other stage is in flight.
 #[kernel(warps = 4, instances(<true>, <false>))]
-fn ring_of_factors<const WRONG: bool>(x: Ptr<i32>, out: Ptr<i32>) {
+fn ring_of_operands<const WRONG: bool>(x: Ptr<i32>, out: Ptr<i32>) {
     let stages = Smem::<f16>::alloc([2, 64, 64], Nvmma::B128);
     let b = Smem::<f16>::alloc_with(full([64, 64], 1.0, rows()), Nvmma::B128);
     let mut acc = Accumulator::<f32>::zeros([64, 64], sums());
@@ -89,7 +89,7 @@ fn ring_of_factors<const WRONG: bool>(x: Ptr<i32>, out: Ptr<i32>) {
 }
 
 #[test]
-fn a_ring_of_factors_waits_for_the_product_before_the_last() {
+fn a_ring_of_operands_waits_for_the_product_before_the_last() {
     let said = said(&["ring: multiplies", "ring: writes"]);
-    said.of(1, ring_of_factors::<true>, ring_of_factors::<false>);
+    said.of(1, ring_of_operands::<true>, ring_of_operands::<false>);
 }

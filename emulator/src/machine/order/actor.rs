@@ -8,7 +8,7 @@ pub(crate) struct ActorId(u16);
 
 impl ActorId {
     pub(crate) fn new(index: usize) -> Self {
-        // A cluster has 512 warps at most, and barriers and bulk groups take turns at the same addresses and threads.
+        // A cluster has at most 512 warps; each shared address is one mbarrier at a time, and each thread one bulk-group actor.
         Self(u16::try_from(index).expect("a cluster has fewer than 65536 actors"))
     }
 
@@ -21,19 +21,19 @@ impl ActorId {
 /// An actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Actor {
-    /// A warp of a CTA, which accesses by the generic proxy.
+    /// A warp of a CTA, which accesses memory through the generic proxy.
     Warp { cta: u16, warp: u16 },
-    /// Copies that count on an mbarrier, whichever was initialised at that address.
+    /// The copies whose completion an mbarrier tracks, for every mbarrier that is initialised at that address.
     Mbarrier(MbarrierId),
-    /// Asynchronous products of a warpgroup.
+    /// The `wgmma` products of a warpgroup.
     Products { cta: u16, warpgroup: u16 },
-    /// What bulk stores of a thread read.
+    /// The reads of shared memory by a thread's bulk stores (`cp.async.bulk.wait_group.read`).
     BulkGroups { cta: u16, warp: u16, lane: u16 },
-    /// What they write, which is over later.
+    /// The writes of the same stores, which complete later (`cp.async.bulk.wait_group`).
     BulkWrites { cta: u16, warp: u16, lane: u16 },
 }
 
-/// The actors of a cluster: its warps, then others in the order in which they first acted.
+/// The actors of a cluster: its warps, then the others in order of their first access.
 #[derive(Debug)]
 pub(crate) struct Actors {
     list: Vec<Actor>,
@@ -53,7 +53,7 @@ impl Actors {
         }
     }
 
-    /// The number of an actor, which gets one when it first acts.
+    /// The number of an actor; an actor without one is given the next.
     pub(crate) fn number(&mut self, actor: Actor) -> ActorId {
         *self.numbers.entry(actor).or_insert_with(|| {
             self.list.push(actor);
@@ -61,7 +61,7 @@ impl Actors {
         })
     }
 
-    /// The number of an actor that has acted.
+    /// The number of an actor that already has one.
     pub(crate) fn find(&self, actor: Actor) -> Option<ActorId> {
         self.numbers.get(&actor).copied()
     }

@@ -4,11 +4,11 @@ use super::actor::ActorId;
 use super::stamp::Stamp;
 use smallvec::SmallVec;
 
-/// For each actor, the last epoch that happens before; zero for those that are not listed.
+/// For each actor, its last epoch that happens before; actors that are not listed have epoch zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     epochs: Vec<u32>,
-    /// Later epochs of some lanes of a warp: what a lane released that had not converged with the others.
+    /// Later epochs of single lanes of a warp: releases by lanes that had diverged from the rest of the warp.
     partial: SmallVec<[PartialEpoch; 2]>,
 }
 
@@ -21,13 +21,13 @@ struct PartialEpoch {
 }
 
 impl Clock {
-    /// An epoch of the actor happens before, in all lanes of a warp.
+    /// Does an epoch of the actor happen before, in all lanes of a warp?
     #[inline(always)]
     pub(crate) fn includes(&self, actor: ActorId, epoch: u32) -> bool {
         self.epochs.get(actor.index()).copied().unwrap_or(0) >= epoch
     }
 
-    /// An access happens before.
+    /// Does an access happen before?
     #[inline(always)]
     pub(crate) fn has(&self, stamp: &Stamp) -> bool {
         self.includes(stamp.actor, stamp.epoch) || self.has_of_lanes(stamp)
@@ -39,7 +39,7 @@ impl Clock {
         })
     }
 
-    /// Does all that happens before by the other one happen before by this one?
+    /// Is this clock at least the other one, component by component?
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let known = self.epochs.iter().copied().chain(std::iter::repeat(0));
         let mut pairs = other.epochs.iter().zip(known);
@@ -52,7 +52,7 @@ impl Clock {
         pairs.all(|(theirs, mine)| *theirs <= mine) && other.partial.iter().all(knows)
     }
 
-    /// From now on, the epochs of the actor up to this one happen before.
+    /// Advances the actor's component to `epoch`.
     pub(crate) fn advance(&mut self, actor: ActorId, epoch: u32) {
         let index = actor.index();
         if self.epochs.len() <= index {
@@ -62,7 +62,7 @@ impl Clock {
         self.drop_covered();
     }
 
-    /// The same of some lanes of a warp.
+    /// The same for some lanes of a warp.
     pub(crate) fn advance_lanes(&mut self, actor: ActorId, lanes: u32, epoch: u32) {
         if lanes == u32::MAX {
             return self.advance(actor, epoch);
@@ -165,7 +165,7 @@ mod tests {
         ] {
             assert_eq!(clock.has(&stamp(lane, epoch)), expected, "{lane:?} {epoch}");
         }
-        // One lane does not speak for several.
+        // The epoch of one lane does not order the accesses of several.
         let mut one = Clock::default();
         one.advance_lanes(warp, 1, 6);
         assert!(!one.has(&stamp(Lane::SEVERAL, 6)));

@@ -1,23 +1,23 @@
-//! What a warp knows: of its own cluster, and of the rest of the device.
+//! The clocks of a warp: for its own cluster, and for the other clusters of the device.
 
 use super::actor::ActorId;
 use super::clock::Clock;
 use super::stamp::Stamp;
 use super::tree::{Lattice, Tree};
 
-/// The clocks of a warp, or those that a barrier carries: each at most the one before.
+/// The clocks of a warp, or those that a barrier carries. Each is at most the one before it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
-    /// What happens before, whatever its writes look like: reads are over, arrivals are counted. Relaxed arrivals and copies
-    /// carry it too.
+    /// What happens before, whether or not its writes are visible: reads have completed, arrivals are counted. Relaxed arrivals and copies
+    /// carry this clock too.
     pub(crate) ordered: Clock,
     /// Writes that are visible through the generic proxy.
     pub(crate) visible: Clock,
     /// Writes of the generic proxy to shared memory that are visible through the async proxy.
     pub(crate) visible_async: Clock,
-    /// The same of those to global memory.
+    /// Writes of the generic proxy to global memory that are visible through the async proxy.
     pub(crate) visible_async_global: Clock,
-    /// What lies outside of the cluster.
+    /// The clocks of other clusters.
     pub(crate) foreign: Foreign,
 }
 
@@ -26,9 +26,9 @@ pub(crate) struct Clocks {
 pub(crate) struct Foreign {
     /// The launches that this one overlaps have ended, and what they wrote is visible.
     launches_ended: bool,
-    /// Without what each of them knows of others: that is listed here too.
+    /// The clocks of each other cluster. Their `foreign` is empty: what a cluster acquired itself is joined into this tree.
     clusters: Tree<Clocks>,
-    /// What was known of them at the last `fence.proxy.async`: visible writes that are visible through the async proxy too, besides those
+    /// The value of `clusters` at the last `fence.proxy.async`: its visible writes are visible through the async proxy too, besides those
     /// that the clusters fenced themselves.
     fenced: Tree<Clocks>,
 }
@@ -40,7 +40,7 @@ impl Clocks {
         self.foreign.join(&other.foreign);
     }
 
-    /// Joins the clocks of the own cluster.
+    /// Joins the clocks for the warp's own cluster.
     fn join_own(&mut self, other: &Self) {
         self.ordered.join(&other.ordered);
         self.visible.join(&other.visible);
@@ -48,30 +48,30 @@ impl Clocks {
         self.visible_async_global.join(&other.visible_async_global);
     }
 
-    /// What the actor did up to an epoch happens before, and its writes are visible.
+    /// Advances the actor to `epoch`: its accesses up to there happen before, and its writes are visible.
     pub(crate) fn advance(&mut self, actor: ActorId, epoch: u32) {
         self.ordered.advance(actor, epoch);
         self.visible.advance(actor, epoch);
     }
 
-    /// The same of some lanes of a warp.
+    /// The same for some lanes of a warp.
     pub(crate) fn advance_lanes(&mut self, warp: ActorId, lanes: u32, epoch: u32) {
         self.ordered.advance_lanes(warp, lanes, epoch);
         self.visible.advance_lanes(warp, lanes, epoch);
     }
 
-    /// `fence.proxy.async` for shared memory: what is visible through the generic proxy is visible through the async proxy.
+    /// `fence.proxy.async` for shared memory: writes that are visible through the generic proxy become visible through the async proxy.
     pub(crate) fn fence_async_shared(&mut self) {
         self.visible_async.join(&self.visible);
     }
 
-    /// The same for global memory, which other clusters write too.
+    /// `fence.proxy.async` for global memory, which other clusters write too.
     pub(crate) fn fence_async_global(&mut self) {
         self.visible_async_global.join(&self.visible);
         self.foreign.fenced = self.foreign.clusters.clone();
     }
 
-    /// What a warp of `cluster` releases to the device: all that it knows.
+    /// The clocks that a warp of `cluster` releases to the device: all of its own.
     pub(crate) fn released(&self, cluster: u32) -> Foreign {
         let own = Self {
             foreign: Foreign::default(),
@@ -83,7 +83,7 @@ impl Clocks {
         }
     }
 
-    /// A warp of `cluster` acquires what another one has released.
+    /// Joins clocks that a warp of another cluster, or of `cluster` itself, has released.
     pub(crate) fn acquire(&mut self, released: &Foreign, cluster: u32) {
         if let Some(own) = released.clusters.get(cluster) {
             self.join_own(own);
@@ -100,7 +100,7 @@ impl Clocks {
     }
 }
 
-/// Those of the own cluster, without what lies outside.
+/// The clocks for the warp's own cluster, without those of other clusters.
 impl Lattice for Clocks {
     fn covers(&self, other: &Self) -> bool {
         self.ordered.covers(&other.ordered)
@@ -117,12 +117,12 @@ impl Lattice for Clocks {
 }
 
 impl Foreign {
-    /// The clocks of a cluster that is not the own one.
+    /// The clocks of another cluster.
     pub(crate) fn of(&self, cluster: u32) -> Option<&Clocks> {
         self.clusters.get(cluster)
     }
 
-    /// Does a fence of who knows this make a write of another cluster visible through the async proxy?
+    /// Is a write of another cluster visible through the async proxy, by a fence of that cluster or of the warp that has these clocks?
     pub(crate) fn fences(&self, cluster: u32, write: &Stamp) -> bool {
         let fenced = self.fenced.get(cluster);
         fenced.is_some_and(|clocks| clocks.visible.has(write))
@@ -203,7 +203,7 @@ mod tests {
             if fenced {
                 between.fence_async_global();
             }
-            // What it acquires after its fence is not fenced.
+            // Writes that are acquired after the fence are not covered by it.
             between.acquire(&at_epoch(9).released(3), 5);
             let released = between.released(5);
             let mut third = Clocks::default();

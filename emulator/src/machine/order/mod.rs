@@ -1,27 +1,27 @@
-//! Happens-before, and which accesses to shared and global memory it leaves unordered.
+//! Happens-before, and the conflicting accesses to shared and global memory that it leaves unordered.
 //!
 //! ```text
-//! actors       what accesses memory, each with epochs that only grow
+//! actors       what accesses memory; the epochs of each only grow
 //!   warp         an epoch ends where it releases: a barrier, an arrival, a fence, a commit of products
-//!   mbarrier     its completed phases: copies that count on it are its accesses
-//!   products     those of a warpgroup, in the order of issue: reads of their operands
-//!   bulk groups  those that a thread has committed: reads of what it stores
-//! clocks       for each actor an epoch: what happens before, what is visible, what is visible through the async proxy
-//!   foreign      the same of other clusters, which a warp acquires through global memory; warps share what they know alike
-//! releases     what strong writes and fences have published at an address of global memory, and for which scope
-//! shadow       for each granule of shared memory: its last write, and the accesses since that do not conflict
-//! global       the same of global memory, for all clusters of a launch and the launches that it overlaps
+//!   mbarrier     an epoch is a completed phase: copies that signal the mbarrier are its accesses
+//!   products     an epoch is a `wgmma` of a warpgroup, in order of issue: reads of shared operands
+//!   bulk groups  an epoch is a group that a thread commits: reads of the source of bulk stores, and their writes
+//! clocks       vector clocks of a warp: what happens before, what is visible, what is visible through the async proxy
+//!   foreign      the same for other clusters, acquired through global memory; warps share equal parts
+//! releases     the clocks that strong writes and fences have released at an address of global memory, and their scope
+//! shadow       for each granule of shared memory: its last write, and later accesses, which do not conflict
+//! global       the same for global memory, for all clusters of a launch and the launches that it overlaps
 //! ```
 //!
-//! An access is an epoch of its actor. It happens before a step of a warp when the warp's clock includes that epoch. Barriers,
-//! mbarriers and waits join clocks: those of the warps that arrived go to the warps that waited. Two conflicting accesses race
-//! when the clock of the later one's warp does not include the earlier one, in whatever order they ran here.
+//! An access belongs to an epoch of its actor. It happens before a step of a warp if the warp's clock includes that epoch. Barriers,
+//! mbarriers and waits join clocks: each waiting warp joins those of the warps that arrived. Two conflicting accesses race if the
+//! clock of the later access's warp does not include the earlier access, whatever the order in which the emulator executed them.
 //!
-//! Asynchronous work has actors of its own, whose epochs are what waits for it name. A copy in flight is an access at a phase
-//! that its mbarrier has not completed: no clock includes it until a wait for that phase.
+//! Asynchronous work has actors of its own, and a wait names their epochs: a phase, a number of products, a number of groups. A copy
+//! in flight is an access in a phase that its mbarrier has not completed: no clock includes it until a wait for that phase.
 //!
-//! Reads by many warps are kept as sets, which words share that were read alike ([`sets`]); so a word costs 16 bytes, and an
-//! access to it a comparison or two.
+//! Reads by many warps are recorded as sets, and words with the same reads share a set ([`sets`]). So a word costs 16 bytes, and an
+//! access to it one or two comparisons.
 
 mod actor;
 mod clock;

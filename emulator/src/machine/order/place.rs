@@ -1,20 +1,20 @@
-//! Where a thread is, and which threads a strong operation names (PTX ISA 8.5).
+//! Where a thread is executed, and which threads the scope of a strong operation includes (PTX ISA 8.5).
 //!
-//! The host is a place of its own: it accesses mapped memory while a launch is in flight, and only the scope of the system includes it.
+//! The host is a place of its own: it accesses mapped memory while a launch is running, and only `.sys` scope includes it.
 
 use ptx::Scope;
 
 /// A CTA of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    /// Number of the cluster in the grid. No launch that ends has more than 32 bits can say.
+    /// Index of the cluster in the grid. 32 bits suffice: the emulator would not finish a larger launch.
     pub(crate) cluster: u32,
-    /// Number of the CTA in its cluster.
+    /// Rank of the CTA in its cluster.
     pub(crate) cta: u16,
 }
 
 impl Place {
-    /// The threads of the host, which count as one. No cluster has this number.
+    /// The threads of the host, which count as one. No cluster has this index.
     pub(crate) const HOST: Self = Self {
         cluster: u32::MAX,
         cta: 0,

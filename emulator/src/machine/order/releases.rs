@@ -1,4 +1,4 @@
-//! What strong writes have released at an address, and who may acquire it (PTX ISA 8.8 and 8.9).
+//! The clocks that strong writes have released at an address, and the threads that may acquire them (PTX ISA 8.8 and 8.9).
 
 use super::clocks::{Clocks, Foreign};
 use super::place::{Place, includes};
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one release pattern has published: the scope that its operations have in common, and where it was executed.
+/// One release pattern: its clocks, the scope that all its operations include, and where it was executed.
 #[derive(Clone, Debug)]
 struct Release {
     scope: Scope,
@@ -16,36 +16,36 @@ struct Release {
     known: Foreign,
 }
 
-/// What a read of an address synchronizes with.
+/// The release patterns that a read of an address synchronizes with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Releases {
     each: SmallVec<[Release; 1]>,
-    /// Those of threads of the device to the whole device in one: many CTAs may have arrived at a counter that many poll.
+    /// Releases at `.gpu` scope or wider, joined: many CTAs may have arrived at a counter that many poll.
     to_device: Foreign,
-    /// Differs after each write, and between addresses.
+    /// Unique to this address and its last write.
     version: u64,
 }
 
 /// The last [`Releases::version`].
 static VERSIONS: AtomicU64 = AtomicU64::new(0);
 
-/// What the fences of a warp have prepared.
+/// The effect of a warp's fences on its later strong operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
-    /// For each of [`SCOPES`], what strong writes after the last fence of that scope release.
+    /// For each of [`SCOPES`], the clocks that strong writes after the last fence of that scope release.
     released: [Foreign; 4],
-    /// What strong reads have observed that no fence has acquired yet, by the place of the writer.
+    /// The releases that strong reads have observed and that no fence has acquired yet, by the place of the writer.
     observed: BTreeMap<Place, Foreign>,
-    /// What the warp acquired last: the [`Releases::version`], and by which scope.
+    /// The last acquire of the warp: the [`Releases::version`] and the scope.
     acquired: Option<(u64, Scope)>,
-    /// The lanes that did.
+    /// The lanes that acquired it.
     lanes: u32,
 }
 
-/// The scopes, each of which covers those before it.
+/// The scopes, each wider than the one before it.
 const SCOPES: [Scope; 4] = [Scope::Cta, Scope::Cluster, Scope::Gpu, Scope::Sys];
 
-/// Number of scopes that an operation of this one covers.
+/// The number of scopes that are no wider than this one.
 fn covered(scope: Scope) -> usize {
     match scope {
         Scope::Cta => 1,
@@ -61,25 +61,25 @@ fn is_of_device(scope: Scope) -> bool {
 }
 
 impl Fences {
-    /// Strong reads by these lanes follow.
+    /// Begins strong reads by these lanes: an acquire by other lanes does not count for them.
     pub(crate) fn read_by(&mut self, lanes: u32) {
         if self.lanes != lanes {
             (self.lanes, self.acquired) = (lanes, None);
         }
     }
 
-    /// Other lanes have yet to acquire what these have.
+    /// Forgets the last acquire: other lanes have yet to make it.
     pub(crate) fn acquire_again(&mut self) {
         self.acquired = None;
     }
 
-    /// A fence that releases: later strong writes publish what happens before it.
+    /// A fence with release semantics: later strong writes release what happens before it.
     pub(crate) fn release(&mut self, clocks: &Clocks, place: Place, scope: Scope) {
         let known = clocks.released(place.cluster);
         self.released[..covered(scope)].fill(known);
     }
 
-    /// A fence that acquires: what earlier strong reads observed happens before what comes after it.
+    /// A fence with acquire semantics: what earlier strong reads observed happens before the accesses after it.
     pub(crate) fn acquire(&mut self, clocks: &mut Clocks, place: Place, scope: Scope) {
         self.observed.retain(|&from, known| {
             let is_acquired = includes(scope, place, from);
@@ -92,7 +92,7 @@ impl Fences {
 }
 
 impl Releases {
-    /// A strong write. A read-modify-write continues what it read; another write hides it.
+    /// A strong write. A read-modify-write continues the release sequence; any other write ends it.
     pub(crate) fn write(
         &mut self,
         (strong, from): (Strong, Place),
@@ -108,7 +108,7 @@ impl Releases {
             self.publish(strong.scope, from, clocks.released(from.cluster));
             return;
         }
-        // The widest scope last, so that it is the one that stays where a fence covers several.
+        // The widest scope comes last, so that it is the one that remains where one fence covers several.
         for (scope, known) in SCOPES[..scopes].iter().zip(&fences.released) {
             if !known.is_empty() {
                 self.publish(*scope, from, known.clone());
@@ -127,7 +127,7 @@ impl Releases {
         }
     }
 
-    /// A strong read of what is here.
+    /// A strong read of the address.
     pub(crate) fn read(
         &self,
         (strong, place): (Strong, Place),
@@ -136,7 +136,7 @@ impl Releases {
     ) {
         let acquires_all = strong.acquires && is_of_device(strong.scope) && !place.is_host();
         if acquires_all {
-            // A warp that polls has acquired it before.
+            // A polling warp has already acquired this version.
             let acquired = Some((self.version, strong.scope));
             if fences.acquired == acquired {
                 return;
@@ -200,7 +200,7 @@ mod tests {
         clocks
     }
 
-    /// Does a warp at `place` know of the writer's epoch?
+    /// Do the clocks of a warp at `place` include the writer's epoch?
     fn knows(clocks: &Clocks, place: Place) -> bool {
         let of_writer = if place.cluster == WRITER.cluster {
             Some(clocks)
@@ -318,7 +318,7 @@ mod tests {
         releases.write((releasing(Scope::Gpu), WRITER), true, written);
         releases.read(by, &mut clocks, &mut fences);
         assert!(knows(&clocks, reader));
-        // What was acquired at one address says nothing of another.
+        // An acquire at one address does not count for another.
         let elsewhere = after(releasing(Scope::Gpu), &Fences::default());
         let mut third = Clocks::default();
         elsewhere.read(by, &mut third, &mut fences);

@@ -1,4 +1,4 @@
-//! Sets of accesses that do not exclude each other, shared by all words that were accessed alike.
+//! Sets of accesses that do not conflict with each other, shared by all words with the same accesses.
 
 use super::actor::ActorId;
 use super::clocks::Clocks;
@@ -6,7 +6,7 @@ use super::stamp::{Kind, Lane, Stamp};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// Number of a set.
+/// Index of a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SetId(u32);
 
@@ -18,11 +18,11 @@ impl SetId {
     pub(super) const NONE: Self = Self(u32::MAX);
 }
 
-/// A set with one more access.
+/// The set that one more access leads to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Successor {
     pub(super) id: SetId,
-    /// The access was there already: as the last, or before others.
+    /// Whether the access was in the set already, as its last member or as an earlier one.
     pub(super) was_last: bool,
     pub(super) was_earlier: bool,
 }
@@ -35,17 +35,17 @@ impl Successor {
     };
 }
 
-/// Sets below which none are thrown away.
+/// A memory with fewer sets is not collected.
 const FEWEST_KEPT: usize = 1 << 12;
 
 type Set = SmallVec<[Stamp; 3]>;
 
-/// All sets of a memory. They never change; an access leads from one to another.
+/// All sets of a memory. A set is immutable; an access is a transition from one to another.
 #[derive(Clone, Debug)]
 pub(super) struct Sets {
     all: Vec<Set>,
     successors: HashMap<(SetId, ActorId, u32, Kind), SetId>,
-    /// Sets with which it is time to look which are still in use.
+    /// The number of sets at which unused ones are collected.
     limit: usize,
 }
 
@@ -60,8 +60,8 @@ impl Default for Sets {
 }
 
 impl Sets {
-    /// An access of a set, the last one of `lane`, that excludes a new one and that `races` says is unordered; `races` is asked of
-    /// those that do not happen before in all lanes.
+    /// A member of a set that conflicts with a new access and is unordered with it by `races`, which is called only for members that do
+    /// not happen before in all lanes. The last member was made by `lane`.
     pub(super) fn conflict(
         &self,
         (id, lane): (SetId, Lane),
@@ -131,12 +131,12 @@ impl Sets {
         self.all.len()
     }
 
-    /// Is it time to [keep](Self::keep) only what is in use?
+    /// Are there enough sets to [collect](Self::keep) the unused ones?
     pub(super) fn are_many(&self) -> bool {
         self.all.len() > self.limit
     }
 
-    /// Throws away all sets but those in use, whose numbers change.
+    /// Drops all sets but those in use, and renumbers these.
     pub(super) fn keep<'a>(&mut self, used: impl Iterator<Item = &'a mut SetId>) {
         let mut moved = HashMap::from([(EMPTY, EMPTY)]);
         let mut kept = vec![Set::new()];
@@ -152,9 +152,9 @@ impl Sets {
     }
 }
 
-/// Is an access that is ordered after the new one ordered after the old one too, and does the new one conflict with all that
-/// the old one conflicts with?
-/// Asynchronous work does not carry what happened before its issue.
+/// Can the new access replace the old one: is every access that is ordered after the new one ordered after the old one, and does the
+/// new one conflict with all that the old one conflicts with? The completion of asynchronous work does not carry what happened before
+/// its issue.
 fn covers(new: &Stamp, old: &Stamp, clocks: &Clocks) -> bool {
     let follows = old.actor == new.actor
         || !new.kind.is_async()
@@ -181,7 +181,7 @@ mod tests {
         sets.conflict((id, Lane::UNKNOWN), kind, clocks, |_| true)
     }
 
-    /// A warp that is ordered after some actors, of which it sees the writes of a part.
+    /// The clocks of a warp that is ordered after some actors; the writes of some of these are visible to it.
     fn knowing(ordered: &[usize], visible: &[usize]) -> Clocks {
         let mut clocks = Clocks::default();
         for &actor in ordered {
@@ -193,7 +193,7 @@ mod tests {
         clocks
     }
 
-    /// The first actor accesses, then the second, who knows what is said. What is found by a third access, which knows the second actor alone?
+    /// The first actor accesses, then the second, with these clocks. What does a third access find that is ordered after the second actor alone?
     #[track_caller]
     fn check(first: Kind, (second, known): (Kind, &Clocks), third: Kind, races: bool) {
         let mut sets = Sets::default();
@@ -243,7 +243,7 @@ mod tests {
         let known = knowing(&[1], &[]);
         let strong = Kind::STRONG_WRITE;
         check(strong, (strong, &known), Kind::READ, true);
-        // Of a read, order is all.
+        // A write after a read needs order alone, not visibility.
         check(Kind::READ, (Kind::READ, &known), Kind::WRITE, false);
     }
 
@@ -289,7 +289,7 @@ mod tests {
             found.map(|stamp| stamp.actor.index())
         });
         assert_eq!(actors, [Some(1), Some(3), None]);
-        // Numbers are given anew: what an access led to before means nothing now.
+        // Sets are renumbered, so cached transitions are invalid.
         let next = sets
             .with(EMPTY, stamp(3, Kind::READ), &Clocks::default())
             .id;

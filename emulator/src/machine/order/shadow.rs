@@ -1,18 +1,18 @@
-//! The accesses that each granule of a memory remembers.
+//! The recorded accesses of each granule of a memory.
 
 use super::actor::ActorId;
 use super::clocks::Clocks;
 use super::sets::{EMPTY, SetId, Sets, Successor};
 use super::stamp::{IN_FLIGHT, Lane, Range, Stamp};
 
-/// What a granule remembers. An epoch of zero happens before everything: no access has been made.
+/// The recorded accesses of a granule. Epoch zero happens before everything: there was no access.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// The last access that excluded all others.
+    /// The last access that conflicts with all others.
     write: Stamp,
-    /// Those since, which do not exclude each other.
+    /// Later accesses, which do not conflict with each other.
     others: SetId,
-    /// The lane of the last of them.
+    /// The lane that made the last of them.
     lane: Lane,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Conflict {
     pub(crate) missing: Missing,
 }
 
-/// What is missing between two accesses.
+/// What two racing accesses lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     Order,
@@ -45,24 +45,24 @@ pub(crate) enum Missing {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shadow {
     cells: Vec<Cell>,
-    /// Granules have two to this power bytes: the smallest access of the kernel is one.
+    /// Log2 of the bytes of a granule, the smallest access of the kernel.
     granule_bits: u32,
     sets: Sets,
 }
 
-/// An access of many places: what was found at one is likely to be found at the next.
+/// An access to many granules, with the result of the last one cached: adjacent granules are likely to be in the same state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marker {
     stamp: Stamp,
-    /// The warp that accesses, or issues what does, and its lane.
+    /// The warp that makes or issues the access, and its lane.
     issuer: (ActorId, Lane),
-    /// It stores what is there already.
+    /// The stored value equals the one in memory.
     repeats: bool,
-    /// A write that the access may follow, whatever lane makes it.
+    /// A write that the access is ordered after in every lane.
     write: (ActorId, u32),
-    /// A set that the access may follow, whatever lane makes it.
+    /// A set that the access is ordered after in every lane.
     others: SetId,
-    /// The same with the access.
+    /// The set with the access added.
     successor: Successor,
 }
 
@@ -75,7 +75,7 @@ impl Shadow {
         }
     }
 
-    /// Begins an access of any number of places; `issuer` is the warp that makes or issues it.
+    /// Begins an access to any number of granules; `issuer` is the warp that makes or issues it.
     pub(crate) fn begin(&mut self, stamp: Stamp, issuer: ActorId) -> Marker {
         if self.sets.are_many() {
             let used = self.cells.iter_mut().map(|cell| &mut cell.others);
@@ -91,7 +91,7 @@ impl Shadow {
         }
     }
 
-    /// Accesses `bytes` bytes from `index` by an actor with these clocks. Returns an earlier access that races with it.
+    /// Records an access to `bytes` bytes from `index` by an actor with these clocks. Returns an earlier access that races with it.
     #[inline(always)]
     pub(crate) fn mark(
         &mut self,
@@ -129,7 +129,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// A copy in flight has completed: it is an access like any other.
+    /// Marks a copy in flight as completed: it is then ordered like any other access.
     pub(crate) fn complete(&mut self, (index, bytes): Range, stamp: Stamp) {
         let (first, last) = (
             index >> self.granule_bits,
@@ -142,26 +142,26 @@ impl Shadow {
 }
 
 impl Marker {
-    /// The places that follow are accessed by this lane.
+    /// Sets the lane that makes the accesses that follow.
     #[inline(always)]
     pub(crate) fn by_lane(&mut self, lane: usize) {
         self.stamp.lane = Lane::of(lane);
         self.issuer.1 = self.stamp.lane;
     }
 
-    /// The places that follow are issued by this lane.
+    /// Sets the lane that issues the accesses that follow.
     pub(crate) fn issued_by(&mut self, lane: Lane) {
         self.issuer.1 = lane;
     }
 
-    /// The access stores what is there already: lanes that hold copies may do so at once.
+    /// Says that the stored value equals the one in memory: lanes that hold replicas may store them without order.
     pub(crate) fn repeating(&mut self, repeats: bool) {
         self.repeats = repeats;
     }
 
-    /// May it follow a write?
+    /// Is the access ordered after a write, or not in conflict with it?
     fn check_write(&mut self, write: &Stamp, clocks: &Clocks) -> Result<(), Conflict> {
-        // A copy that has completed is over: to write there again, its data need not be visible.
+        // A write after a completed copy needs no visibility of the copy's data, only its completion.
         let kind = self.stamp.kind;
         let clock = if write.kind.is_async() && kind.is_write() {
             &clocks.ordered
@@ -176,7 +176,7 @@ impl Marker {
             self.write = (write.actor, write.epoch);
             return Ok(());
         }
-        // What one lane knows another may not.
+        // Clocks can differ between lanes, so the result is not cached for others.
         let is_alike =
             (write.actor, write.kind, write.step) == (self.issuer.0, kind, self.stamp.step);
         let is_copy = self.repeats && is_alike;
@@ -193,13 +193,13 @@ impl Marker {
         })
     }
 
-    /// The same lane of the same warp made it, and it is over.
+    /// Did the same lane of the same warp make the earlier access, and has it completed?
     fn is_own(&self, earlier: &Stamp) -> bool {
         let (warp, lane) = self.issuer;
         warp == earlier.actor && earlier.epoch != IN_FLIGHT && !lane.differs(earlier.lane)
     }
 
-    /// Finds the set after the access, unless it races with a member; the last one is of `lane`.
+    /// The set after the access, unless the access races with a member. The last member was made by `lane`.
     fn follow(
         &mut self,
         sets: &mut Sets,
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Two actors that know themselves, and memory of 64 bytes.
+    /// Two actors whose clocks include only their own epochs, and memory of 64 bytes.
     struct Bench {
         shadow: Shadow,
         clocks: [Clocks; 2],

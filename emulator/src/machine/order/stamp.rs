@@ -1,11 +1,11 @@
-//! An access, as the shadow of a memory keeps it.
+//! An access, as the shadow of a memory records it.
 
 use super::actor::ActorId;
 
-/// Bytes of shared memory: where they begin and how many.
+/// A range of bytes of shared memory.
 pub(crate) type Range = (usize, usize);
 
-/// What an access does, as far as conflicts depend on it.
+/// The kind of an access, which decides its conflicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Kind(u8);
 
@@ -31,17 +31,17 @@ impl Kind {
         self.0 & 2 != 0
     }
 
-    /// Of a tensor map.
+    /// A read of a tensor map by a bulk copy.
     pub(crate) fn reads_map(self) -> bool {
         self.0 & 8 != 0
     }
 
-    /// By the asynchronous proxy, or another that copies use.
+    /// Does the access use the async proxy, or another proxy of bulk copies?
     pub(crate) fn is_async(self) -> bool {
         self.0 & 4 != 0
     }
 
-    /// The two accesses conflict: a race unless one happens before the other.
+    /// Do the two accesses conflict? They race unless one happens before the other.
     pub(super) fn excludes(self, other: Self) -> bool {
         (self.is_write() || other.is_write()) && !(self.is_strong() && other.is_strong())
     }
@@ -51,15 +51,15 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) epoch: u32,
-    /// The step that accessed, or that started what did.
+    /// The step that made the access, or that issued the asynchronous operation that did.
     pub(crate) step: u32,
     pub(crate) actor: ActorId,
     pub(crate) kind: Kind,
-    /// Of an access of a warp.
+    /// The lane, where a warp made the access.
     pub(crate) lane: Lane,
 }
 
-/// Which lane of a warp accessed.
+/// The lane of a warp that made an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lane(u8);
 
@@ -70,16 +70,16 @@ impl Default for Lane {
 }
 
 impl Lane {
-    /// More than one.
+    /// Several lanes.
     pub(crate) const SEVERAL: Self = Self(32);
-    /// Nothing is reported that holds for some lanes alone.
+    /// A lane that is not recorded: nothing is reported that depends on it.
     pub(crate) const UNKNOWN: Self = Self(33);
 
     pub(crate) fn of(lane: usize) -> Self {
         Self(lane as u8)
     }
 
-    /// The one of these lanes, if there is one.
+    /// The lane of a mask with one lane, else several.
     pub(crate) fn of_mask(lanes: u32) -> Self {
         if lanes.is_power_of_two() {
             Self(lanes.trailing_zeros() as u8)
@@ -88,7 +88,7 @@ impl Lane {
         }
     }
 
-    /// Is it one of these? Several may be, if these are several.
+    /// Can the lane be one of these? Several lanes can, if these are several.
     pub(crate) fn is_within(self, lanes: u32) -> bool {
         match self {
             Self::UNKNOWN => true,
@@ -97,13 +97,13 @@ impl Lane {
         }
     }
 
-    /// Is it certain that a lane of both is another one?
+    /// Are the two certainly different lanes?
     pub(super) fn differs(self, other: Self) -> bool {
         let is_open = |lane: Self| lane == Self::UNKNOWN;
         self != other && !is_open(self) && !is_open(other)
     }
 
-    /// Of two accesses to the same place.
+    /// For two accesses to the same granule.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::UNKNOWN, _) | (_, Self::UNKNOWN) => Self::UNKNOWN,
@@ -113,5 +113,5 @@ impl Lane {
     }
 }
 
-/// The epoch of an access in flight that nothing but its own completion orders.
+/// The epoch of an access in flight that only its own completion orders.
 pub(crate) const IN_FLIGHT: u32 = u32::MAX;

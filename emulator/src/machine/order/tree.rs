@@ -1,24 +1,24 @@
-//! Clocks of many clusters, in a tree whose unchanged parts are shared.
+//! The clocks of many clusters, in a persistent tree: unchanged subtrees are shared.
 //!
-//! After a barrier of the grid each warp knows of all clusters. With a map of its own for each warp, time and memory would grow with the square of
-//! the clusters; here all warps have the same nodes, and an arrival adds the few on the way to its own cluster.
+//! After a grid barrier each warp has clocks of all clusters. A map per warp would take time and memory quadratic in the number of clusters;
+//! here all warps share nodes, and an arrival adds only those on the path to its own cluster.
 
 use std::sync::Arc;
 
-/// Bits of a cluster's number that a level of the tree decides.
+/// Bits of a cluster's index that one level of the tree selects by.
 const BITS: u32 = 4;
 const CHILDREN: usize = 1 << BITS;
 
-/// What has least upper bounds.
+/// A join-semilattice.
 pub(super) trait Lattice: Clone {
-    /// Is this at least the other one?
+    /// Is `self` at least `other`?
     fn covers(&self, other: &Self) -> bool;
 
     /// The least upper bound of both.
     fn join(&mut self, other: &Self);
 }
 
-/// Something of each cluster; nothing of those that nothing is known of.
+/// A value for each cluster; clusters without one are bottom.
 #[derive(Clone, Debug)]
 pub(super) struct Tree<T> {
     root: Option<Arc<Node<T>>>,
@@ -67,7 +67,7 @@ impl<T: Lattice> Tree<T> {
         }
     }
 
-    /// The tree with something else of a cluster.
+    /// The tree with another value for a cluster.
     pub(super) fn with(&self, cluster: u32, of_cluster: T) -> Self {
         let mut levels = self.levels;
         while !is_below(cluster, levels) {
@@ -90,7 +90,7 @@ impl<T: Lattice> Tree<T> {
         self.levels = levels;
     }
 
-    /// Is it the same tree in memory? Equal ones may be different.
+    /// Are the two the same tree in memory? Equal trees may not be.
     #[cfg(test)]
     pub(super) fn is_shared_with(&self, other: &Self) -> bool {
         match (&self.root, &other.root) {
@@ -99,7 +99,7 @@ impl<T: Lattice> Tree<T> {
         }
     }
 
-    /// The root of the same clusters so many levels above them.
+    /// The root of a tree with the same clusters and `levels` levels.
     fn raised(&self, levels: u32) -> Option<Arc<Node<T>>> {
         let mut root = Arc::clone(self.root.as_ref()?);
         for _ in self.levels..levels {
@@ -111,12 +111,12 @@ impl<T: Lattice> Tree<T> {
     }
 }
 
-/// Do so many levels reach the cluster?
+/// Is the cluster's index within a tree of so many levels?
 fn is_below(cluster: u32, levels: u32) -> bool {
     u64::from(cluster) >> (levels * BITS) == 0
 }
 
-/// Where a node above `level` levels has the cluster.
+/// The child of a node at `level` that leads to the cluster.
 fn child(cluster: u32, level: u32) -> usize {
     (cluster >> (level * BITS)) as usize % CHILDREN
 }
@@ -139,7 +139,7 @@ fn replaced<T>(
     Arc::new(Node::Inner(children))
 }
 
-/// The least upper bound of two nodes of one level: one of the two wherever it is that.
+/// The least upper bound of two nodes of one level; one of the two itself where it is the bound.
 fn joined<T: Lattice>(mine: &Arc<Node<T>>, theirs: &Arc<Node<T>>) -> Arc<Node<T>> {
     if Arc::ptr_eq(mine, theirs) {
         return Arc::clone(mine);
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Of each component the largest.
+    /// The maximum of each component.
     type Epochs = [u32; 3];
 
     impl Lattice for Epochs {
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Numbers around the edges of levels, and some between.
+    /// Indices at the edges of levels, and some between.
     const CLUSTERS: [u32; 9] = [0, 1, 15, 16, 17, 255, 256, 70_000, u32::MAX];
 
     #[test]

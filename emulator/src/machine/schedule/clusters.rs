@@ -1,4 +1,4 @@
-//! Which cluster, and which of its warps, runs when.
+//! The order in which clusters, and the warps of each, are executed.
 
 use crate::fault::Fault;
 use crate::machine::schedule::cta_end::check_end;
@@ -15,19 +15,19 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Steps after which a cluster lets another one run, so that kernels whose CTAs wait for each other make progress.
+/// Steps of a cluster's slice: kernels whose CTAs wait for each other make progress.
 const CLUSTER_SLICE: u64 = 2_000_000;
-/// The same where CTAs wait for each other or for the host: one that polls does nothing useful meanwhile.
+/// The slice where CTAs wait for each other or for the host: a polling CTA makes no progress meanwhile.
 const COOPERATIVE_SLICE: u64 = 4_096;
-/// CTAs that are resident at once; no fewer than a GPU holds of large kernels.
+/// CTAs that are resident at once: no fewer than a GPU holds of large kernels.
 const RESIDENT_CTAS: u64 = 528;
-/// Steps after which a warp lets another one run, where they run one after another.
+/// Steps of a warp's slice in round-robin order.
 const WARP_SLICE: u64 = 4_096;
 
-/// What the workers of a launch share.
+/// State that the workers of a launch share.
 struct Shared {
     next: AtomicU64,
-    /// Place of the first cluster that has faulted, in the order in which they start.
+    /// The index, in order of start, of the first cluster that has faulted.
     faulted: AtomicU64,
     state: Mutex<State>,
 }
@@ -47,8 +47,8 @@ impl Shared {
 }
 
 impl Shared {
-    /// Has a cluster faulted whose fault is the one to report, before the one at `place`? Where clusters wait for each other, nothing comes of the
-    /// others then.
+    /// Has a cluster before the one at `place` faulted, so that its fault is the one to report? Where clusters wait for each other, the
+    /// others cannot go on either.
     fn is_pointless(&self, context: &Context<'_>, place: u64) -> bool {
         let faulted = self.faulted.load(Relaxed);
         if context.launch.is_cooperative || context.launch.beside_host {
@@ -70,7 +70,7 @@ pub(crate) fn run_launch(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
         faulted: AtomicU64::new(u64::MAX),
         state: Mutex::new(state),
     };
-    // Threads of the host have an order of their own; a seed is to give the same one each time.
+    // The order of host threads varies from run to run; a seed must reproduce one order.
     let workers = match context.launch.seed {
         0 => (rayon::current_num_threads() as u64).min(context.cluster_count()),
         _ => 1,
@@ -78,7 +78,7 @@ pub(crate) fn run_launch(context: &Context<'_>) -> Result<Stats, Box<Fault>> {
     if workers == 1 {
         work(context, &shared);
     } else if context.launch.beside_host {
-        // It may wait for another launch, which then needs the threads of the pool.
+        // This launch may wait for another one, which then needs the threads of the pool.
         std::thread::scope(|scope| {
             (0..workers).for_each(|_| drop(scope.spawn(|| work(context, &shared))));
         });
@@ -123,7 +123,7 @@ fn work(context: &Context<'_>, shared: &Shared) {
     shared.state().counts.add(&worker.counts);
 }
 
-/// The next cluster to run: a new one while there is room, otherwise the one that has waited longest.
+/// The next cluster to execute: a new one while there is room, otherwise the one that has waited longest.
 fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
     let total = context.cluster_count();
     let per_cluster: u64 = context
@@ -146,7 +146,7 @@ fn take(context: &Context<'_>, shared: &Shared) -> Option<Cluster> {
     state.parked.pop_front()
 }
 
-/// Runs a cluster for a slice; says whether it has ended.
+/// Executes a cluster for a slice. Returns whether it has ended.
 fn run_cluster(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
     let ended = run_slice(worker, cluster);
     first_use::judge(worker.context, cluster, ended)
@@ -168,7 +168,7 @@ fn run_slice(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box
                 shuffled(worker, cluster)?
             }
         };
-        let engine =
+        let progressed =
             worker
                 .complete_copies_in_flight(cluster, !ran)
                 .map_err(|(cta, warp, halt)| {
@@ -188,7 +188,7 @@ fn run_slice(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box
             check_end(worker.context, cluster)?;
             return Ok(true);
         }
-        if !ran && !engine && !give_up_waits(cluster) {
+        if !ran && !progressed && !give_up_waits(cluster) {
             return Err(deadlock::fault(worker.context, cluster));
         }
         if cluster.steps > worker.context.launch.max_steps {
@@ -198,16 +198,15 @@ fn run_slice(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box
     Ok(false)
 }
 
-/// Coordinates of a CTA of a cluster.
+/// The grid coordinates of a CTA of a cluster.
 fn cluster_index(context: &Context<'_>, cluster: u64, rank: usize) -> [u32; 3] {
     context.cta_index(cluster, rank as u32)
 }
 
-/// Times that waits for mbarriers may give up before that counts as a deadlock: a kernel that polls gets a chance
-/// to do something else.
+/// How often `try_wait` may time out before the emulator reports a deadlock: a polling kernel gets the chance to do something else.
 const MOST_TIMEOUTS: u32 = 2;
 
-/// Returns waits for mbarriers without success, as `try_wait` does after a time limit.
+/// Ends waits for mbarriers without success, as `try_wait` ends after its time limit.
 fn give_up_waits(cluster: &mut Cluster) -> bool {
     cluster.timeouts += 1;
     if cluster.timeouts > MOST_TIMEOUTS {
@@ -228,14 +227,14 @@ fn give_up_waits(cluster: &mut Cluster) -> bool {
     any
 }
 
-/// The warps of a cluster: CTA and warp.
+/// The warps of a cluster, each by its CTA and its index there.
 fn warps_of(cluster: &Cluster) -> Vec<(usize, usize)> {
     let ctas = cluster.ctas.iter().enumerate();
     ctas.flat_map(|(cta, c)| (0..c.warps.len()).map(move |warp| (cta, warp)))
         .collect()
 }
 
-/// Every warp once, each until it waits or its slice ends. Says whether any could run.
+/// Executes each warp once, until it waits or its slice ends. Returns whether any could run.
 fn one_by_one(
     worker: &mut Worker<'_>,
     cluster: &mut Cluster,
@@ -252,7 +251,7 @@ fn one_by_one(
     Ok(ran)
 }
 
-/// As many turns as there are warps, for warps and lengths that the seed chooses.
+/// Executes as many slices as there are warps; the seed chooses the warp and the length of each.
 fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<Fault>> {
     let warps = warps_of(cluster);
     let starved = starved(worker.context, cluster);
@@ -277,7 +276,7 @@ fn shuffled(worker: &mut Worker<'_>, cluster: &mut Cluster) -> Result<bool, Box<
     Ok(ran)
 }
 
-/// Whether a warp runs only when no other can. Which ones are starved depends on the seed and on the cluster, and stays.
+/// Is a warp starved, so that it runs only when no other can? The seed and the cluster decide this once for a launch.
 fn starved(context: &Context<'_>, cluster: &Cluster) -> impl Fn(&(usize, usize)) -> bool + use<> {
     let number = (context.launch.seed / 5).wrapping_add(cluster.index) as usize;
     let (ctas, warps) = (cluster.ctas.len(), cluster.ctas[0].warps.len());
@@ -300,7 +299,7 @@ fn run_warp(
     if cluster.ctas[cta].warps[index].ready().is_none() {
         return Ok(false);
     }
-    // The warp is taken out while it runs, so that it can change the rest of its CTA.
+    // The warp is moved out of its CTA while it runs, so that it can borrow the rest of the CTA mutably.
     let mut warp = std::mem::take(&mut cluster.ctas[cta].warps[index]);
     let result = worker.run(cluster, cta, &mut warp, slice);
     let place = (cluster.ctas[cta].index, warp.index);

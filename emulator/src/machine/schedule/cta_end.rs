@@ -1,4 +1,4 @@
-//! What must hold when a CTA exits: accesses of other CTAs and copies to its shared memory are over, and no bytes are pending.
+//! Checks at the exit of a CTA: remote accesses and copies to its shared memory have completed, and no transaction bytes are pending.
 
 use crate::fault::{Fault, FaultKind, Trouble};
 use crate::machine::memory::remote::ENDS_FIRST;

@@ -1,4 +1,4 @@
-//! Reports of deadlocks: what each warp waits for when none can run.
+//! Reports of deadlocks: what each warp waits for when no warp can run.
 
 use crate::fault::{Fault, FaultKind, LaneSet, Trouble};
 use crate::machine::order::MbarrierId;
@@ -18,7 +18,7 @@ pub(crate) fn fault(context: &Context<'_>, cluster: &Cluster) -> Box<Fault> {
     cluster_fault(context, cluster, *trouble)
 }
 
-/// The fault of a cluster that has run for too long.
+/// The fault of a cluster that exceeds the limit of steps.
 pub(crate) fn step_limit(context: &Context<'_>, cluster: &Cluster) -> Box<Fault> {
     let limit = context.launch.max_steps;
     let message =
@@ -28,7 +28,7 @@ pub(crate) fn step_limit(context: &Context<'_>, cluster: &Cluster) -> Box<Fault>
     cluster_fault(context, cluster, *describe(cluster, trouble).help(help))
 }
 
-/// Shows where each warp is.
+/// Labels the line at which each warp is.
 fn describe(cluster: &Cluster, mut trouble: Box<Trouble>) -> Box<Trouble> {
     let mut made = BTreeMap::new();
     for (rank, cta) in cluster.ctas.iter().enumerate() {
@@ -73,7 +73,7 @@ fn barriers(cta: &Cta, of: &str, mut trouble: Box<Trouble>) -> Box<Trouble> {
     trouble
 }
 
-/// mbarriers that are waited for: address and the step that initialised it, and its count.
+/// The mbarriers that warps wait for: address, the step that initialised each, and its count.
 type Initialised = BTreeMap<(u32, u32), u32>;
 
 fn warps(
@@ -177,7 +177,7 @@ fn missing(mbarrier: &Mbarrier) -> String {
     }
 }
 
-/// What most likely went wrong, by what is waited for.
+/// The most likely mistake, by what is waited for.
 fn help(cluster: &Cluster) -> &'static str {
     let warps = cluster.ctas.iter().flat_map(|cta| &cta.warps);
     let mut waits = warps.flat_map(|warp| &warp.paths).map(|path| path.wait);

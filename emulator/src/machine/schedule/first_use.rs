@@ -1,15 +1,15 @@
-//! Reads of shared memory that nothing has written yet: a write that races with one, if there is any, says what is wrong.
+//! Reads of uninitialised shared memory. If a later write races with such a read, the race is reported instead of the read.
 
 use crate::fault::{Fault, FaultKind};
 use crate::machine::schedule::report::fault;
 use crate::machine::state::cluster::{Cluster, FirstUse};
 use crate::machine::state::context::Context;
 
-/// Steps of a cluster for which the write may take until the read alone is reported.
+/// Steps of a cluster in which such a write must follow; after them the read is reported.
 const PATIENCE_STEPS: u64 = 1 << 18;
 
-/// What becomes of a slice of a cluster in which a read found memory that nothing had written. The cluster went on, with zeros: if a
-/// write to that memory then races with the read, that is the mistake; otherwise the read is.
+/// The result of a cluster's slice in which a read found uninitialised memory. The cluster continues with zeros: if a write to that
+/// memory then races with the read, the race is the mistake; otherwise the read is.
 pub(crate) fn judge(
     context: &Context<'_>,
     cluster: &mut Cluster,
@@ -30,7 +30,7 @@ pub(crate) fn judge(
     Err(fault(context.program, context.code, *first.trouble, place))
 }
 
-/// Is the race about bytes that were read?
+/// Does the race concern bytes of the uninitialised read?
 fn overlaps(race: &Fault, first: &FirstUse) -> bool {
     let bytes = |address: Option<u64>, bytes: Option<u32>| {
         let (start, length) = (address?, u64::from(bytes?));

@@ -1,4 +1,4 @@
-//! Which cluster and which warp runs when, what must hold when a CTA exits, and reports of deadlocks.
+//! Scheduling of clusters and warps, checks at the exit of a CTA, and reports of deadlocks.
 
 pub(crate) mod clusters;
 pub(crate) mod cta_end;

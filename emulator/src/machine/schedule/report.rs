@@ -1,4 +1,4 @@
-//! From trouble to a fault that says who, and where in the author's source.
+//! Makes a fault, which names the warp and the author's line, of what went wrong in a step.
 
 use crate::fault::{Fault, Related, Trouble};
 use crate::machine::state::cluster::Cluster;
@@ -6,7 +6,7 @@ use crate::machine::state::context::Context;
 use crate::program::source::{instruction_text, step_place, text_line};
 use crate::program::{Code, Program};
 
-/// The fault for trouble in a warp at a step.
+/// The fault for what went wrong in a warp at a step.
 pub(crate) fn fault(
     program: &Program,
     code: &Code,
@@ -37,7 +37,7 @@ pub(crate) fn fault(
     })
 }
 
-/// The fault of a whole cluster rather than of an access.
+/// A fault of a whole cluster, not of one access.
 pub(crate) fn cluster_fault(
     context: &Context<'_>,
     cluster: &Cluster,

@@ -122,7 +122,7 @@ impl Code {
     }
 
     /// An operand in registers: words of neighbours along K.
-    pub(in crate::emit) fn factor_words(&mut self, elements: &[Element], elem: Elem) -> Vec<Reg> {
+    pub(in crate::emit) fn operand_words(&mut self, elements: &[Element], elem: Elem) -> Vec<Reg> {
         let words: Vec<Operand> = if elem.bits() == 32 {
             elements.iter().map(|&e| self.bits32(e, elem)).collect()
         } else {

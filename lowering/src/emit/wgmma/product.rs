@@ -97,10 +97,10 @@ impl<'f> Product<'f> {
     pub(super) fn steps(&self, cx: &mut Emitter<'_>) -> Vec<Step> {
         let a = if let Some(plan) = self.a_plan {
             let matrix = Matrix::of(cx, self.op.a, plan, 0, &self.groups);
-            Factor::Shared(Box::new(matrix))
+            OperandA::Shared(Box::new(matrix))
         } else {
             let elements = cx.elements(self.op.a);
-            Factor::Words(cx.code.factor_words(&elements, self.a_elem))
+            OperandA::Words(cx.code.operand_words(&elements, self.a_elem))
         };
         let b = Matrix::of(cx, self.op.b, self.b_plan, 1, &self.groups);
         let metadata = self.op.metadata.expand();
@@ -112,10 +112,10 @@ impl<'f> Product<'f> {
         for k in 0..self.depth {
             for (tile, &[row, column]) in self.tiles.iter().enumerate() {
                 let a = match &a {
-                    Factor::Shared(matrix) => {
+                    OperandA::Shared(matrix) => {
                         MatrixA::Descriptor(matrix.descriptor(cx, [row, k * self.k]))
                     }
-                    Factor::Words(words) => {
+                    OperandA::Words(words) => {
                         // Tiles side by side share their rows, and so operand A.
                         let at = rows.iter().position(|r| *r == row).unwrap_or(0);
                         let first = (at * self.depth as usize + k as usize) * 4;
@@ -156,7 +156,7 @@ impl<'f> Product<'f> {
 }
 
 /// Operand A: shared memory, or the words of a tensor in the order of the instructions.
-enum Factor {
+enum OperandA {
     Shared(Box<Matrix>),
     Words(Vec<Reg>),
 }

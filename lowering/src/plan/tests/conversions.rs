@@ -101,10 +101,10 @@ fn what_another_op_did_to_the_bytes_of_a_warp_is_waited_for() {
     check(&before, &words, &expected);
 }
 
-/// What is planned for a kernel of `warps` warps that converts `f32` tiles of a size, beside an allocation of some bytes
-/// that is free again.
+/// Checks the plan of a kernel of `warps` warps that converts an `f64` tile of `rows` rows, after an allocation of `beside` bytes that
+/// is dead by then.
 #[track_caller]
-fn check_rounds(warps: u32, rows: u32, beside: u32, expected: &[&str]) {
+fn check_passes(warps: u32, rows: u32, beside: u32, expected: &[&str]) {
     let ty = |layout: &str| format!("tensor<{rows}x128xf64, #{layout}>");
     let text = format!(
         "#from = Blocked([1, 2], [1, 32], [{warps}, 1], [1, 0])
@@ -136,37 +136,37 @@ fn check_rounds(warps: u32, rows: u32, beside: u32, expected: &[&str]) {
 }
 
 #[test]
-fn fewer_rounds_are_taken_where_that_costs_no_cta() {
-    // One round would cost the seventh CTA.
-    check_rounds(
+fn fewer_passes_are_taken_where_occupancy_stays_the_same() {
+    // A single pass would leave room for six CTAs instead of seven.
+    check_passes(
         4,
         32,
         1024,
         &["smem_alloc 0..1024", "convert_layout 0..16384"],
     );
     // 64 KiB of tiles of 4 warps are 128 registers a thread: three CTAs, of which each has 75 KiB.
-    check_rounds(
+    check_passes(
         4,
         64,
         1024,
         &["smem_alloc 0..1024", "convert_layout 0..65536"],
     );
     // The tile fills the registers of the SM.
-    check_rounds(
+    check_passes(
         8,
         128,
         1024,
         &["smem_alloc 0..1024", "convert_layout 0..131072"],
     );
-    // Bytes that another tile is done with.
-    check_rounds(
+    // Bytes of a buffer that is dead by then.
+    check_passes(
         4,
         64,
         65536,
         &["smem_alloc 0..65536", "convert_layout 0..65536"],
     );
-    // Nothing is gained by more where one round is enough.
-    check_rounds(
+    // More scratch gains nothing where one pass suffices.
+    check_passes(
         4,
         16,
         65536,

@@ -1,8 +1,8 @@
 mod allocations;
+mod async_proxy;
 mod budgets;
 mod clusters;
 mod conversions;
-mod engines;
 mod verify;
 
 use crate::test::{check, check_error};

@@ -1,4 +1,4 @@
-//! An access to global memory, and which others it may follow.
+//! An access to global memory, and the earlier accesses that it is ordered after.
 
 use crate::machine::order::clock::Clock;
 use crate::machine::order::clocks::Clocks;
@@ -7,15 +7,15 @@ use crate::machine::order::shadow::Missing;
 use crate::machine::order::stamp::{IN_FLIGHT, Stamp};
 use ptx::Scope;
 
-/// An access to global memory, as its shadow keeps it.
+/// An access to global memory, as the shadow records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GlobalStamp {
     /// Number of the launch among those that overlap.
     pub(crate) launch: u32,
-    /// The warp that accessed, or that started what did.
+    /// The warp that made the access, or that issued the asynchronous operation that did.
     pub(crate) from: Place,
     pub(crate) warp: u16,
-    /// Of a strong access.
+    /// The scope of a strong access.
     pub(crate) scope: Scope,
     pub(crate) stamp: Stamp,
 }
@@ -27,11 +27,11 @@ pub(crate) struct GlobalConflict {
     pub(crate) missing: Missing,
 }
 
-/// An access that begins, and what the warp that makes or issues it knows.
+/// A new access, with the clocks of the warp that makes or issues it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GlobalAccess<'c> {
     pub(crate) stamp: GlobalStamp,
-    /// A store of what is there already.
+    /// The stored value equals the one in memory.
     pub(crate) repeats: bool,
     pub(crate) clocks: &'c Clocks,
 }
@@ -58,7 +58,7 @@ impl GlobalStamp {
 }
 
 impl GlobalAccess<'_> {
-    /// Does the earlier access happen before, by one of the clocks of a warp?
+    /// Does the earlier access happen before the new one, by the given clock of the warp?
     fn follows(&self, earlier: &GlobalStamp, clock: fn(&Clocks) -> &Clock) -> bool {
         if earlier.launch != self.stamp.launch {
             return self.clocks.foreign.launches_ended();
@@ -73,7 +73,7 @@ impl GlobalAccess<'_> {
         known.is_some_and(|clocks| clock(clocks).has(stamp))
     }
 
-    /// The same warp made it, and it is over. Which of its lanes did is not kept: they count as one here.
+    /// Did the same warp make the earlier access, and has it completed? The shadow does not record the lane, so program order of the warp counts.
     fn is_own(&self, earlier: &GlobalStamp) -> bool {
         let (new, stamp) = (&self.stamp, &earlier.stamp);
         let is_of_warp = new.stamp.kind.is_async() || new.stamp.actor == stamp.actor;
@@ -83,7 +83,7 @@ impl GlobalAccess<'_> {
             && stamp.epoch != IN_FLIGHT
     }
 
-    /// Does `fence.proxy.async`, of the writer or of who is ordered after it, stand between an earlier write and this access?
+    /// Does a `fence.proxy.async` of the writer, or of a warp ordered after it, stand between an earlier write and this access?
     fn is_fenced(&self, write: &GlobalStamp) -> bool {
         let cluster = write.from.cluster;
         let by_another = || self.clocks.foreign.fences(cluster, &write.stamp);
@@ -91,7 +91,7 @@ impl GlobalAccess<'_> {
             || write.launch == self.stamp.launch && by_another()
     }
 
-    /// CTAs of a cluster that hold copies of a tile store all of them: the same value, by one instruction.
+    /// CTAs of a cluster that hold replicas of a tile all store them: the same value, by the same instruction.
     fn stores_a_copy(&self, write: &GlobalStamp) -> bool {
         let new = &self.stamp;
         self.repeats
@@ -100,19 +100,19 @@ impl GlobalAccess<'_> {
             && new.from.cta != write.from.cta
     }
 
-    /// May it follow a weak write?
+    /// Is the new access ordered after a weak write, or not in conflict with it?
     pub(super) fn check_write(&self, write: &GlobalStamp) -> Result<(), GlobalConflict> {
         if self.stores_a_copy(write) {
             return Ok(());
         }
         let (mine, theirs) = (self.stamp.stamp.kind, write.stamp.kind);
-        // A copy that has completed is over: to write there again, its data need not be visible.
+        // A write after a completed copy needs no visibility of the copy's data, only its completion.
         let clock: fn(&Clocks) -> &Clock = if theirs.is_async() && mine.is_write() {
             |clocks| &clocks.ordered
         } else {
             |clocks| &clocks.visible
         };
-        // Maps have fences of their own, which are checked where a copy names one.
+        // Tensor maps need `fence.proxy.tensormap`, which is checked where a copy names a map.
         let crosses_proxies = mine.is_async() && !mine.reads_map() && !theirs.is_async();
         let missing = if !self.follows(write, clock) && !self.is_own(write) {
             Missing::Order
@@ -127,7 +127,7 @@ impl GlobalAccess<'_> {
         })
     }
 
-    /// May it follow accesses that do not exclude each other?
+    /// Is the new access ordered after each of these accesses that conflicts with it?
     pub(super) fn check_others(&self, others: &[GlobalStamp]) -> Result<(), GlobalConflict> {
         let races = |earlier: &&GlobalStamp| {
             let clock: fn(&Clocks) -> &Clock = if earlier.stamp.kind.is_write() {
@@ -146,8 +146,8 @@ impl GlobalAccess<'_> {
         }
     }
 
-    /// What is ordered after this access is ordered after the old one too, and this one conflicts with all that the old one
-    /// conflicts with. Asynchronous work does not carry what happened before its issue.
+    /// Can this access replace the old one: is every access that is ordered after this one ordered after the old one, and does this one
+    /// conflict with all that the old one conflicts with? The completion of asynchronous work does not carry what happened before its issue.
     pub(super) fn covers(&self, old: &GlobalStamp) -> bool {
         let new = &self.stamp;
         let alike = old.stamp.kind == new.stamp.kind && old.scope == new.scope;
@@ -160,7 +160,7 @@ impl GlobalAccess<'_> {
                 && self.follows(old, |clocks| &clocks.ordered)
                 && (!old.stamp.kind.is_write() || self.follows(old, |clocks| &clocks.visible))
         };
-        // A strong operation elsewhere may have a scope that this one's does not match.
+        // A later strong operation may be morally strong with one of the two and not with the other.
         same_actor || old.from == new.from && happens_before()
     }
 }

@@ -1,9 +1,9 @@
-//! The shadow of global memory: of each granule the last weak write, and a few accesses since.
+//! The shadow of global memory: for each granule, the last weak write and a few later accesses.
 //!
-//! Memory is cut into shards of 64 KiB, which are watched from the first access of a launch on. A granule has as many bytes as the
-//! smallest access of the kernel, at most four, and costs four bytes; granules that were accessed alike share a state. So a shadow
-//! takes one to two times the memory that a launch touches, four times where it accesses single bytes. Past [`MOST_SHARDS`] shards
-//! memory is not watched: races there are missed, and nothing is reported that is none.
+//! Memory is divided into shards of 64 KiB; a shard has a shadow from its first access in a launch on. A granule is the smallest access
+//! of the kernel, at most four bytes, and costs four bytes of shadow; granules with the same accesses share a state. So the shadow takes
+//! one to two times the memory that a launch touches, and four times where it accesses single bytes. Past [`MOST_SHARDS`] shards memory
+//! has no shadow: races there are missed, and there are no false reports.
 
 mod access;
 mod shard;
@@ -18,32 +18,32 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Shards that launches which overlap can have: 2 GiB of memory.
+/// The most shards of launches that overlap: 2 GiB of memory.
 const MOST_SHARDS: usize = 1 << 15;
 
-/// Locks of released addresses; enough that unrelated ones rarely share one.
+/// Number of locks for released addresses: enough that unrelated addresses rarely share a lock.
 const STRIPES: usize = 64;
 
 /// The shadow of one allocation.
 #[derive(Debug)]
 struct Area(Box<[OnceLock<Box<Mutex<Shard>>>]>);
 
-/// The shadow of all memory that a launch, or several that overlap, can access.
+/// The shadow of all memory that a launch, or several overlapping launches, can access.
 #[derive(Debug)]
 pub(crate) struct GlobalShadow {
-    /// By number of the allocation.
+    /// Indexed by the number of the allocation.
     areas: Vec<(u64, Arc<Area>)>,
     granule_bits: u32,
-    /// How many shards there are, in all of them together.
+    /// Shards of all allocations together.
     shards: Arc<AtomicUsize>,
-    /// What strong writes have released, by address, in stripes.
+    /// Releases of strong writes by address, under striped locks.
     releases: Box<[Mutex<HashMap<u64, Releases>>; STRIPES]>,
     /// Number of the launch among those that overlap.
     pub(crate) launch: u32,
 }
 
 impl GlobalShadow {
-    /// For a launch that sees allocations, each with its address and bytes. `before` are launches that it overlaps.
+    /// The shadow for a launch that can access these allocations, each given by address and bytes. `before` are the launches that it overlaps.
     pub(crate) fn new(
         allocations: impl Iterator<Item = (u64, u64)>,
         granule_bits: u32,
@@ -75,7 +75,7 @@ impl GlobalShadow {
         shadow
     }
 
-    /// Accesses ranges of an allocation, in this order. Returns the first that races, with the access before it.
+    /// Records accesses to ranges of an allocation, in this order. Returns the first that races, with the earlier access.
     pub(crate) fn access(
         &self,
         allocation: usize,
@@ -89,7 +89,7 @@ impl GlobalShadow {
                 let number = at / SHARD_BYTES;
                 let stop = end.min((number + 1) * SHARD_BYTES);
                 if held.as_ref().is_none_or(|(of, ..)| *of != number) {
-                    // One at a time, as two workers would otherwise wait for each other's.
+                    // One lock at a time: two workers that each hold one and wait for the other's would deadlock.
                     drop(held.take());
                     let shard = self.shard(allocation, number);
                     held = shard.map(|shard| (number, locked(shard), Marker::default()));
@@ -105,7 +105,7 @@ impl GlobalShadow {
         Ok(())
     }
 
-    /// Does `work`, a strong operation on an address, with what has been released there, while no other one runs.
+    /// Executes `work`, a strong operation on an address, on the address's releases under their lock.
     pub(crate) fn with_releases<T>(
         &self,
         address: u64,
@@ -137,7 +137,7 @@ impl Area {
     }
 }
 
-/// A shard is whole before anything can panic.
+/// A poisoned lock is taken: nothing panics while a shard is inconsistent.
 fn locked(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn each_address_has_releases_of_its_own() {
         let shadow = GlobalShadow::new(std::iter::empty(), 2, None);
-        // More addresses than stripes: some share a lock.
+        // There are more addresses than locks, so some share one.
         for address in (0..4 * STRIPES as u64).map(|word| word * 4) {
             let is_new = shadow.with_releases(address, |releases| {
                 let strong = crate::program::Strong {

@@ -1,4 +1,4 @@
-//! A run of global memory: what each granule of it remembers.
+//! A shard of global memory: the recorded accesses of each granule.
 
 use super::access::{GlobalAccess, GlobalConflict, GlobalStamp};
 use smallvec::SmallVec;
@@ -6,26 +6,26 @@ use smallvec::SmallVec;
 /// Bytes of memory of a shard.
 pub(super) const SHARD_BYTES: usize = 1 << 16;
 
-/// Accesses remembered of a granule besides its last weak write. Those of many warps are a sample: a race with one that is
-/// forgotten is found at another granule, or by a seed that orders warps otherwise.
+/// Accesses recorded for a granule besides its last weak write. Accesses of many warps are a sample: a race with a dropped access
+/// is found at another granule, or by a seed with another order of warps.
 const MOST_OTHERS: usize = 4;
 
-/// States below which none are thrown away.
+/// A shard with fewer states is not collected.
 const FEWEST_KEPT: usize = 1 << 11;
 
-/// Number of a state; zero is that of memory without accesses.
+/// Index of a state; zero is memory without accesses.
 type StateId = u32;
 
-/// The accesses that a granule remembers.
+/// The recorded accesses of a granule.
 #[derive(Clone, Debug, Default)]
 struct State {
     /// The last weak write.
     write: Option<GlobalStamp>,
-    /// Those since, which do not exclude each other.
+    /// Later accesses, which do not conflict with each other.
     others: SmallVec<[GlobalStamp; 2]>,
 }
 
-/// A change of state that is likely to be met again: by the next access of a loop.
+/// A cached transition between states: the next access of a loop is likely to repeat it.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     stamp: GlobalStamp,
@@ -33,18 +33,18 @@ struct Change {
     to: StateId,
 }
 
-/// The accesses to a run of global memory. Granules that were accessed alike share a state.
+/// The accesses to a shard of global memory. Granules with the same accesses share a state.
 #[derive(Debug)]
 pub(super) struct Shard {
     cells: Box<[StateId]>,
     granule_bits: u32,
     states: Vec<State>,
-    /// States with which it is time to look which are still in use.
+    /// The number of states at which unused ones are collected.
     limit: usize,
     recent: [Option<Change>; 2],
 }
 
-/// The changes of state of one access: what was found at one granule is likely to be found at the next.
+/// The transitions of one access: adjacent granules are likely to be in the same state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marker(Option<(StateId, StateId)>);
 
@@ -59,7 +59,7 @@ impl Shard {
         }
     }
 
-    /// Makes granules smaller, for a launch with smaller accesses.
+    /// Splits granules, for a launch with smaller accesses.
     pub(super) fn refine(&mut self, granule_bits: u32) {
         if granule_bits < self.granule_bits {
             let parts = 1 << (self.granule_bits - granule_bits);
@@ -72,7 +72,7 @@ impl Shard {
         }
     }
 
-    /// Accesses `bytes` bytes from `offset`.
+    /// Records an access to `bytes` bytes from `offset`.
     #[inline]
     pub(super) fn mark(
         &mut self,
@@ -108,7 +108,7 @@ impl Shard {
         access: &GlobalAccess<'_>,
     ) -> Result<StateId, GlobalConflict> {
         let is_same = |change: &&Change| change.from == from && change.stamp == access.stamp;
-        // Clocks only grow: what was in order then is in order now.
+        // Clocks only grow: an access that was ordered before remains so.
         if let Some(change) = self.recent.iter().flatten().find(is_same) {
             return Ok(change.to);
         }
@@ -131,7 +131,7 @@ impl Shard {
         Ok(to)
     }
 
-    /// Throws away the states that no granule has, and renumbers the others.
+    /// Collects the states that no granule is in, and renumbers the others.
     fn drop_unused(&mut self) {
         let mut moved = vec![StateId::MAX; self.states.len()];
         moved[0] = 0;
@@ -171,8 +171,8 @@ impl State {
     }
 }
 
-/// Which access of too many is forgotten: a read, if there is one, as fewer others conflict with it. Which of them depends on
-/// who accesses, so that different granules remember different ones.
+/// Which access is dropped when there are too many: a read, if there is one, since fewer accesses conflict with it. Which read depends
+/// on the new access, so that granules keep different ones.
 fn forgotten(others: &[GlobalStamp]) -> usize {
     let newest = &others[others.len() - 1];
     let number =
@@ -214,7 +214,7 @@ mod tests {
         GlobalStamp { scope, ..stamp }
     }
 
-    /// What a warp of `place` knows that is ordered after these accesses, and sees their writes.
+    /// The clocks of a warp at `place` that is ordered after these accesses and to which their writes are visible.
     fn after(place: Place, accesses: &[GlobalStamp]) -> Clocks {
         let mut clocks = Clocks::default();
         for access in accesses {
@@ -234,7 +234,7 @@ mod tests {
         shard.mark(&mut Marker::default(), (0, 4), &access).err()
     }
 
-    /// Accesses, of which each knows some of those before; the last one races with the first, or with none.
+    /// Accesses in turn, each ordered after some of those before it; the last one races with the first, or with none.
     #[track_caller]
     fn check(accesses: &[(GlobalStamp, &[usize])], races: bool) {
         let mut shard = Shard::new(2);
@@ -414,7 +414,7 @@ mod tests {
         }
         let found = mark(&mut shard, at(30, 0, Kind::READ), &nothing);
         assert_eq!(found.map(|conflict| conflict.earlier), Some(writer));
-        // Of eight readers four are remembered: some of those that a writer does not know, whichever it is.
+        // Four of eight readers are recorded, so whichever reader a writer is ordered after, it races with another one.
         let readers: Vec<GlobalStamp> = (0..8).map(|cluster| at(cluster, 0, Kind::READ)).collect();
         for unknown in [&readers[4..], &readers[..4]] {
             let known: Vec<GlobalStamp> = readers

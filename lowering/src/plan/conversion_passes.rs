@@ -1,7 +1,7 @@
-//! Passes of conversions. A conversion whose tile is larger than its scratch takes several passes, with two barriers each: it
-//! gets less scratch where the kernel would not fit otherwise, and more where that costs no CTA on the SM.
+//! How many passes a layout conversion takes through shared memory. A conversion whose tile is larger than its scratch takes several passes,
+//! with two CTA barriers each. It gets less scratch where the kernel would not fit otherwise, and more where occupancy stays the same.
 //!
-//! Matches on ops: it is about the op `convert_layout`.
+//! Matches on ops: only `convert_layout` has a choice of scratch.
 
 use ir::Func;
 use ir::entity::Inst;
@@ -12,11 +12,10 @@ use layout::convert::{Conversion, Limits};
 use super::shared::Need;
 use crate::analysis::scratch::{Scratches, conversion};
 
-/// How many bytes conversions may take where a kernel does not fit, tried in turn.
+/// Limits of the scratch of one conversion, in bytes, that are tried in turn where a kernel does not fit.
 pub(super) const FEWER_BYTES: [u32; 4] = [16 << 10, 8 << 10, 4 << 10, 2 << 10];
 
-/// Has conversions that need more than `limit` bytes of scratch take several rounds through fewer; `false` if there are
-/// none.
+/// Limits the scratch of each conversion to `limit` bytes; `false` if none needs more.
 pub(super) fn reduce(
     func: &mut Func,
     scratches: &mut Scratches,
@@ -33,20 +32,20 @@ pub(super) fn reduce(
     is_changed
 }
 
-/// The conversions that take several rounds, with the bytes of their tiles.
+/// The conversions that take several passes, with the bytes of their tiles.
 pub(super) fn of_several(func: &Func, needs: &[Need]) -> Vec<(Inst, u32)> {
-    // A round takes more than half of what it may.
+    // One of several passes uses more than half of the limit.
     let least = Limits::of(func.target).scratch_bytes / 2;
     let large = needs.iter().filter(|need| need.block.bytes > least);
     let insts = large.map(|need| need.inst);
     let several = insts.filter_map(|inst| match func.op(inst) {
-        Op::ConvertLayout(op) => Some((inst, bytes_of_all_rounds(func, inst, op)?)),
+        Op::ConvertLayout(op) => Some((inst, bytes_of_all_passes(func, inst, op)?)),
         _ => None,
     });
     several.collect()
 }
 
-/// Lets these conversions take as few rounds as they can through `limit` bytes.
+/// Raises the limit of these conversions to `limit` bytes, for fewer passes.
 pub(super) fn widen(
     func: &mut Func,
     scratches: &mut Scratches,
@@ -64,7 +63,7 @@ fn allow(func: &mut Func, scratches: &mut Scratches, inst: Inst, bytes: u32) {
     scratches.renew(func, inst);
 }
 
-fn bytes_of_all_rounds(func: &Func, inst: Inst, op: &ConvertLayout) -> Option<u32> {
+fn bytes_of_all_passes(func: &Func, inst: Inst, op: &ConvertLayout) -> Option<u32> {
     let (from, to) = (func.ty(op.operand), func.ty(func.result(inst)));
     let plan = conversion::plan(func.target, op, from.as_tensor()?, to.as_tensor()?).ok()?;
     match plan.conversion {

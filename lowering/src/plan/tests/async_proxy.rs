@@ -1,4 +1,4 @@
-//! TMA and the tensor cores: fences, and what only waits and barriers in memory order.
+//! Accesses through the async proxy, by TMA and the tensor cores: the fences and CTA barriers that they need.
 
 use super::lines_of;
 
@@ -50,7 +50,7 @@ fn check(body: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_copy_in_needs_its_barrier_initialised() {
+fn a_cta_barrier_follows_the_initialisation_of_an_mbarrier() {
     check(
         "%a = smem_alloc : SMEM
         %b = smem_alloc : BAR
@@ -74,7 +74,7 @@ fn a_copy_in_needs_its_barrier_initialised() {
 }
 
 #[test]
-fn copies_of_threads_are_known_to_others_once_waited_for() {
+fn a_cta_barrier_follows_a_wait_for_async_copies() {
     check(
         "%a = smem_alloc : SMEM
         %b = smem_alloc : SMEM
@@ -106,7 +106,7 @@ fn copies_of_threads_are_known_to_others_once_waited_for() {
 }
 
 #[test]
-fn a_buffer_is_filled_again_only_when_all_have_read_it() {
+fn a_cta_barrier_stands_between_reads_of_a_buffer_and_its_next_tma_load() {
     check(
         "%a = smem_alloc : SMEM
         %b = smem_alloc : BAR
@@ -135,7 +135,7 @@ fn a_buffer_is_filled_again_only_when_all_have_read_it() {
 }
 
 #[test]
-fn stores_are_fenced_before_async_reads() {
+fn a_proxy_fence_stands_between_stores_and_a_tma_store() {
     check(
         "%a = smem_alloc init=%v : SMEM
         tma_store %m, [%zero, %zero], %a
@@ -151,7 +151,7 @@ fn stores_are_fenced_before_async_reads() {
             "smem_store",
         ],
     );
-    // What the author fenced himself is fenced; the threads must still meet.
+    // The author's fence is not repeated; the CTA barrier is still inserted.
     check(
         "%a = smem_alloc init=%v : SMEM
         fence_async_shared
@@ -166,7 +166,7 @@ fn stores_are_fenced_before_async_reads() {
 }
 
 #[test]
-fn runs_of_elements_are_ordered_as_blocks_are() {
+fn bulk_copies_are_ordered_as_tma_copies_are() {
     check(
         "%r = smem_alloc : smem<2x64xbf16, #bar>
         %b = smem_alloc : BAR
@@ -205,7 +205,7 @@ fn runs_of_elements_are_ordered_as_blocks_are() {
 }
 
 #[test]
-fn operands_of_wgmma_are_reused_after_a_wait_and_a_barrier() {
+fn operands_of_wgmma_are_overwritten_after_a_wait_and_a_cta_barrier() {
     check(
         "%a = smem_alloc init=%v : SMEM
         %acc = wgmma %a, %a, %init {promote_every=0} : in_flight<ACC>
@@ -224,7 +224,7 @@ fn operands_of_wgmma_are_reused_after_a_wait_and_a_barrier() {
     );
 }
 
-const PARTED: &str = "%a = smem_alloc : SMEM
+const SPECIALIZED: &str = "%a = smem_alloc : SMEM
         %b = smem_alloc : BAR
         mbarrier_init %b {count=1}
         warp_specialize {warps=[4, 4], registers=[0, 0]} () {
@@ -240,9 +240,9 @@ const PARTED: &str = "%a = smem_alloc : SMEM
         }";
 
 #[test]
-fn a_fence_between_partitions_is_the_authors() {
+fn a_missing_proxy_fence_between_partitions_is_reported() {
     check(
-        &PARTED.replace("FENCE", "fence_async_shared"),
+        &SPECIALIZED.replace("FENCE", "fence_async_shared"),
         &[
             "smem_alloc 0..8192",
             "smem_alloc 8192..8208",
@@ -256,7 +256,7 @@ fn a_fence_between_partitions_is_the_authors() {
             "tma_store",
         ],
     );
-    let (_, found) = plan(&PARTED.replace("FENCE\n", "\n"));
+    let (_, found) = plan(&SPECIALIZED.replace("FENCE\n", "\n"));
     assert!(
         found
             .to_string()

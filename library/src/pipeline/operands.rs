@@ -34,7 +34,7 @@ use crate::schedule::TileScheduler;
 ///         tma_store_wait_read(0);
 ///     };
 ///     let copy = || {
-///         pipeline.load_factors(&mut pipeline.start(), range(0, steps), (a, b), [row, column]);
+///         pipeline.load_operands(&mut pipeline.start(), range(0, steps), (a, b), [row, column]);
 ///     };
 ///     warp_specialize().main(multiply).worker(Warps(1), copy).run();
 /// }
@@ -58,9 +58,9 @@ use crate::schedule::TileScheduler;
 /// ```
 impl<A: Element, B: Element> Pipeline<(Smem<A>, Smem<B>)> {
     /// The producer's part of one tile: for each of `steps` it waits until a stage is empty and issues the TMA loads of a block of each
-    /// factor. `row` counts blocks of rows of A, `column` blocks of rows of B, and a step is a block of each along K.
+    /// operand. `row` counts blocks of rows of A, `column` blocks of rows of B, and a step is a block of each along K.
     #[device]
-    pub fn load_factors(
+    pub fn load_operands(
         self,
         state: &mut PipelineState,
         steps: Range<i32>,
@@ -79,7 +79,7 @@ impl<A: Element, B: Element> Pipeline<(Smem<A>, Smem<B>)> {
         *state = at;
     }
 
-    /// The producer of a persistent kernel: [`load_factors`](Self::load_factors) for each tile of this program, in `steps` steps. The scheduler's
+    /// The producer of a persistent kernel: [`load_operands`](Self::load_operands) for each tile of this program, in `steps` steps. The scheduler's
     /// tiles have as many rows and columns as the blocks of `a` and of `b` have rows.
     #[device]
     pub fn load_tiles(
@@ -91,7 +91,7 @@ impl<A: Element, B: Element> Pipeline<(Smem<A>, Smem<B>)> {
         let mut at = self.start();
         for tile in tiles.of_program() {
             let place = tiles.place(tile);
-            self.load_factors(&mut at, range(0, steps), (a, b), place);
+            self.load_operands(&mut at, range(0, steps), (a, b), place);
         }
     }
 
@@ -107,7 +107,7 @@ impl<A: Element, B: Element> Pipeline<(Smem<A>, Smem<B>)> {
         rows: HostRange<usize>,
     ) -> Accumulator<S>
     where
-        A: Factor<B, S>,
+        A: WgmmaOperand<B, S>,
     {
         let mut at = state.same();
         for _ in steps {

@@ -107,21 +107,21 @@ fn two_warpgroups_multiply_their_rows_of_a_block() {
     }
 }
 
-/// A batch of matrices is no factor.
+/// A batch of matrices is not an operand.
 #[kernel(warps = 4)]
-fn factor_of_rank_3(
+fn operand_of_rank_3(
     #[block([1, ROWS, DEPTH], Nvmma::B128.of(16).with_rank(3))] a: TensorMap<f16>,
     #[block([COLUMNS, DEPTH], Nvmma::B128)] b: TensorMap<f16>,
     k: i32,
 ) {
     let pipeline = Pipeline::tma((a, b), 2, Consumers::warpgroups(1));
     let (place, steps) = ([scalar(0), scalar(0)], steps_along(k, DEPTH));
-    pipeline.load_factors(&mut pipeline.start(), range(0, steps), (a, b), place);
+    pipeline.load_operands(&mut pipeline.start(), range(0, steps), (a, b), place);
 }
 
 #[test]
 fn a_batch_of_matrices_is_refused_as_an_operand() {
-    let found = mistakes(factor_of_rank_3);
+    let found = mistakes(operand_of_rank_3);
     assert!(
         found.contains("wants 3 coordinates, these are 2"),
         "{found}"
