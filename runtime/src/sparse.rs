@@ -92,8 +92,13 @@ impl<T: DeviceElement> Compressed<T> {
     /// Elements from one row of [`kept`](Compressed::kept) to the next: half of a row, padded to
     /// [`unit_bytes`](target::TensorMapLimits::unit_bytes) for tensor maps.
     pub fn kept_columns(&self) -> usize {
+        Self::kept_columns_of(self.columns)
+    }
+
+    /// The same for a matrix of so many columns, which need not be there yet.
+    pub fn kept_columns_of(columns: usize) -> usize {
         let (of, keep) = group::<T>();
-        let columns = self.columns.div_ceil(of) * keep;
+        let columns = columns.div_ceil(of) * keep;
         columns.next_multiple_of(16 / size_of::<T>())
     }
 

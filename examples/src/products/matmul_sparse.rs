@@ -2,6 +2,8 @@
 //! kernel of [`matmul_warp_specialized`] with `mma_sparse`. A stage has the kept elements of a block of A, the block of B,
 //! and the metadata that says where the elements were. That comes by a bulk copy: the host writes it tile after tile.
 
+use std::sync::{Arc, LazyLock};
+
 use tilekit::prelude::*;
 use tilekit::sparse::Compressed;
 
@@ -94,17 +96,19 @@ fn sparse<T: Float + WgmmaOperand<T, f32> + DeviceElement>(
     let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
     let stride = k.next_multiple_of(8);
     let whole = operand(case, "whole", [m, stride]);
-    let compressed = Compressed::of(whole.host(), stride);
-    let (kept, numbers) = (
-        compressed.kept().to_vec(),
-        compressed.metadata_tiles([BM, BK]),
-    );
-    let shape = [m, compressed.kept_columns()];
-    let kept = case.input("kept", shape, move |at| kept[at]);
-    let metadata = case.input("metadata", [numbers.len()], move |at| numbers[at]);
+    // Only a case that runs is compressed: cases are listed for each command.
+    let compressed = Arc::new(LazyLock::new(move || Compressed::of(whole.host(), stride)));
+    let shape = [m, Compressed::<T>::kept_columns_of(stride)];
+    let of = Arc::clone(&compressed);
+    let kept = case.input("kept", shape, move |at| of.kept()[at]);
+    let of = Arc::clone(&compressed);
+    let numbers = LazyLock::new(move || of.metadata_tiles([BM, BK]));
+    let count = m.div_ceil(BM) * stride.div_ceil(BK) * BM * NUMBERS;
+    let metadata = case.input("metadata", [count], move |at| numbers[at]);
     let p = Product::<T>::new(case, |case, name, shape| match name {
         "a" => {
-            let dense = compressed.dense();
+            let of = Arc::clone(&compressed);
+            let dense = LazyLock::new(move || of.dense());
             case.input(name, shape, move |at| dense[at])
         }
         _ => operand(case, name, shape),

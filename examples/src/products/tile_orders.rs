@@ -1,5 +1,7 @@
 //! Orders of tiles are ordinary Rust: two of them by what they give each tile, and a product that follows a Hilbert curve.
 
+use std::sync::LazyLock;
+
 use tilekit::prelude::*;
 
 use crate::products::matmul_fused_epilogue::{BK, BM, BN, IN_TURNS, Part, ROWS, multiply_then};
@@ -46,9 +48,9 @@ pub fn matmul_listed<T: Float + WgmmaOperand<T, f32>>(
 }
 
 /// An order as the kernels read it.
-fn list_of(case: &mut Case, order: &[i32]) -> Input<i32> {
-    let order = order.to_vec();
-    case.input("list", [order.len()], move |at| order[at])
+fn list_of(case: &mut Case, [rows, columns]: [usize; 2]) -> Input<i32> {
+    let order = LazyLock::new(move || hilbert(rows, columns));
+    case.input("list", [rows * columns], move |at| order[at])
 }
 
 /// The number of the tile at a place: groups of `group` rows, each column by column, every other one backwards.
@@ -86,13 +88,13 @@ fn tiles_row_by_row(case: &mut Case) -> CaseResult {
 #[case(sizes(rows = [8, 5, 1], columns = [8, 3, 6]))]
 fn tiles_along_a_hilbert_curve(case: &mut Case) -> CaseResult {
     let [rows, columns] = ["rows", "columns"].map(|name| case.size(name));
-    let order = hilbert(rows, columns);
-    let list = list_of(case, &order);
+    let list = list_of(case, [rows, columns]);
     let numbers = case.output::<i32>("numbers", [rows, columns]);
-    let arguments = (&list, order.len() as i32, &numbers, columns as i32);
+    let arguments = (&list, (rows * columns) as i32, &numbers, columns as i32);
     case.launch(tiles_listed, 3, arguments)?;
     let number = |[row, column]: [usize; 2]| {
-        let at = order
+        let at = list
+            .host()
             .iter()
             .position(|place| *place == (row << 16 | column) as i32);
         at.map_or(-1, |at| at as i32)
@@ -104,10 +106,10 @@ fn tiles_along_a_hilbert_curve(case: &mut Case) -> CaseResult {
 #[case(sizes(m = [256, 200, 128, 1], n = [512, 264, 256, 76_800], k = [256, 72, 712, 8]))]
 fn matmul_hilbert_bf16(case: &mut Case) -> CaseResult {
     let tiles = [case.size("m").div_ceil(BM), case.size("n").div_ceil(BN)];
-    let order = hilbert(tiles[0], tiles[1]);
-    let list = list_of(case, &order);
+    let count = tiles[0] * tiles[1];
+    let list = list_of(case, tiles);
     product::<bf16>(case, |case, p: &Product<bf16>| {
-        let programs = order.len().min(128);
+        let programs = count.min(128);
         let same = Close {
             relative: 1e-2,
             absolute: 1e-2 * f64::from(p.k()).sqrt(),
@@ -115,7 +117,7 @@ fn matmul_hilbert_bf16(case: &mut Case) -> CaseResult {
         let grouped = matmul_warp_specialized::<bf16, 256, 64, 4>;
         case.rival("grouped", same, grouped, programs, p.maps())?;
         let (a, b, c) = (p.a_map(), p.b_map(), p.c_map());
-        let arguments = (a, b, c, &list, order.len() as i32, p.k());
+        let arguments = (a, b, c, &list, count as i32, p.k());
         case.launch(matmul_listed::<bf16>, programs, arguments)
     })
 }

@@ -1,6 +1,8 @@
 //! One sparse tile on the tensor cores, with every type of element that they multiply. Each thread loads its metadata from
 //! global memory, where the rows of it are whole; the kept elements come through shared memory or from registers.
 
+use std::sync::LazyLock;
+
 use tilekit::prelude::*;
 use tilekit::sparse::Compressed;
 
@@ -73,7 +75,7 @@ pub fn wgmma_sparse_tile_tf32<const IN_REGISTERS: bool>(
 
 /// Small whole numbers, so that every sum is exact in every type.
 struct Tile<A, B, S> {
-    compressed: Compressed<A>,
+    whole: Input<A>,
     kept: Input<A>,
     metadata: Input<u16>,
     b: Input<B>,
@@ -84,20 +86,24 @@ impl<A: DeviceElement, B: DeviceElement, S: DeviceElement> Tile<A, B, S> {
     fn new(case: &mut Case) -> Self {
         let k = 128 / size_of::<A>();
         let whole = case.integers::<A>("a", [M, k], 0..5);
-        let compressed = Compressed::of(whole.host(), k);
-        let kept = compressed.kept().to_vec();
-        let metadata = compressed.metadata_tiles([M, k]);
+        // Only a case that runs is compressed: cases are listed for each command.
+        let compress = |whole: Input<A>| LazyLock::new(move || Compressed::of(whole.host(), k));
+        let kept = compress(whole.clone());
+        let compressed = compress(whole.clone());
+        let metadata = LazyLock::new(move || compressed.metadata_tiles([M, k]));
         Tile {
-            kept: case.input("kept", [M, k / 2], move |at| kept[at]),
+            kept: case.input("kept", [M, k / 2], move |at| kept.kept()[at]),
             metadata: case.input("metadata", [M, columns_of::<A>()], move |at| metadata[at]),
-            compressed,
+            whole,
             b: case.integers::<B>("b", [N, k], 0..4),
             out: case.output::<S>("out", [M, N]),
         }
     }
 
     fn expect(&self, case: &mut Case) -> CaseResult {
-        let (a, k) = (self.compressed.dense(), 128 / size_of::<A>());
+        let k = 128 / size_of::<A>();
+        let whole = self.whole.clone();
+        let a = LazyLock::new(move || Compressed::of(whole.host(), k).dense());
         let a = |i: usize, l: usize| a[i * k + l].number().to_f64();
         expect_product(case, k, a, &self.b, &self.out)
     }
