@@ -228,6 +228,28 @@ pub fn run_to(func: Func, stop: &StopAt, options: &Options) -> Result<Lowered, D
     run(func, passes, options)
 }
 
+/// A kernel with shared memory and barriers planned, in the loops that its author wrote: as [`run_to`] leaves it, but that no loop is
+/// unrolled for the sake of registers. For analyses that compare the loops of partitions; such a kernel is not emitted.
+///
+/// # Errors
+/// What is wrong with the kernel.
+pub fn planned(func: Func) -> Result<Func, Diagnostics> {
+    let mut func = func;
+    let mut found = Diagnostics::default();
+    let start = func.stage;
+    let kept = PIPELINE
+        .iter()
+        .filter(|pass| pass.needs >= start && pass.name != "rotate-accumulators");
+    for pass in kept {
+        (pass.run)(&mut func, &mut found);
+        if found.has_errors() {
+            return Err(found);
+        }
+        func.stage = pass.gives;
+    }
+    Ok(func)
+}
+
 /// The passes after which a kernel has reached `stage`, up to the one that gives it.
 fn passes_to_stage(stage: Stage) -> &'static [Pass] {
     let count = match stage {

@@ -174,6 +174,9 @@ pub enum Verb {
     Check {
         /// Parts of names; none selects all.
         filters: Vec<String>,
+        /// Model-check the barriers too.
+        #[serde(default)]
+        prove: bool,
     },
     /// Write artefacts.
     Build {

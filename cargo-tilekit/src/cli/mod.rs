@@ -11,8 +11,8 @@ use protocol::Exit;
 
 pub(crate) use options::{CargoOptions, Color, OutputOptions};
 pub(crate) use verbs::{
-    Bench, Build, Checks, Completions, Explain, Inspect, Layout, LayoutView, Mutate, New, Run,
-    RunInOrder, Selection, Snapshot, StageName, Test,
+    Bench, Build, Check, Checks, Completions, Explain, Inspect, Layout, LayoutView, Mutate, New,
+    Run, RunInOrder, Selection, Snapshot, StageName, Test,
 };
 
 /// Build, check, run, snapshot and draw TileKit kernels.
@@ -37,7 +37,7 @@ pub(crate) enum Command {
     /// List every kernel and variant of the package
     List(Selection),
     /// Trace and lower every variant and report diagnostics; needs neither GPU nor ptxas
-    Check(Selection),
+    Check(Check),
     /// Write tile IR, PTX and machine code of every variant, and print the paths
     Build(Build),
     /// Run every case and check its results, on a GPU or on the emulator

@@ -27,6 +27,15 @@ pub(crate) struct Selection {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Model-check mbarriers and named barriers for all trip counts: proved, found wrong, or not decided and why
+    #[arg(long)]
+    pub(crate) prove: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Build {
     #[command(flatten)]
     pub(crate) selection: Selection,

@@ -3,7 +3,7 @@
 use protocol::Exit;
 use protocol::request::Verb;
 
-use crate::cli::{CargoOptions, Selection};
+use crate::cli::{CargoOptions, Check, Selection};
 use crate::error::Result;
 use crate::package::drive;
 use crate::terminal::Terminal;
@@ -17,11 +17,10 @@ pub(super) fn list(
     drive(Verb::List { filters }.into(), cargo, terminal)
 }
 
-pub(super) fn check(
-    selection: Selection,
-    cargo: &CargoOptions,
-    terminal: &Terminal,
-) -> Result<Exit> {
-    let filters = selection.kernels;
-    drive(Verb::Check { filters }.into(), cargo, terminal)
+pub(super) fn check(arguments: Check, cargo: &CargoOptions, terminal: &Terminal) -> Result<Exit> {
+    let verb = Verb::Check {
+        filters: arguments.selection.kernels,
+        prove: arguments.prove,
+    };
+    drive(verb.into(), cargo, terminal)
 }

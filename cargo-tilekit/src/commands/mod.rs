@@ -27,7 +27,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
     let Cli { command, cargo, .. } = cli;
     match command {
         Command::List(selection) => list::list(selection, &cargo, terminal),
-        Command::Check(selection) => list::check(selection, &cargo, terminal),
+        Command::Check(check) => list::check(check, &cargo, terminal),
         Command::Build(arguments) => build::build(arguments, &cargo, terminal),
         Command::Run(arguments) => run::run(arguments, &cargo, terminal),
         Command::Test(arguments) => run::test(arguments, &cargo, terminal),

@@ -1,9 +1,10 @@
 //! Which warps run a region: the kernel's own, or those of a partition.
 
 use super::Func;
-use crate::entity::{Inst, Region};
-use crate::ops::flow;
+use crate::Type;
+use crate::entity::{Inst, Region, Value};
 use crate::ops::warps::WarpSpecialize;
+use crate::ops::{Scratch, flow};
 
 impl Func {
     /// Warps that a CTA is launched with: the kernel's own, and those of the workers where it parts.
@@ -37,5 +38,27 @@ impl Func {
             region = self.parent(owner);
         }
         None
+    }
+
+    /// Can one thread run a whole region, since it has no tensors and no barriers? Then the other threads of its partition leave.
+    pub fn suits_one_thread(&self, region: Region) -> bool {
+        let is_of_one = |&value: &Value| {
+            matches!(
+                self.ty(value),
+                Type::Scalar(_) | Type::Smem(_) | Type::TensorMap(_)
+            )
+        };
+        self.region(region).insts.iter().all(|&inst| {
+            let op = self.op(inst);
+            let mut regions = op.regions().into_iter();
+            op.rules().suits_one_thread()
+                && op.rules().scratch().is_none_or(Scratch::is_none)
+                && op
+                    .operands()
+                    .iter()
+                    .chain(self.results(inst))
+                    .all(is_of_one)
+                && regions.all(|inner| self.suits_one_thread(inner))
+        })
     }
 }

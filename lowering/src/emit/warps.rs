@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use ir::Type as TileType;
-use ir::entity::{Inst, Region, Value};
-use ir::ops::Scratch;
+use ir::entity::Inst;
 use ir::ops::warps::WarpSpecialize;
 use ptx::{Compare, Label, Predicate, SetMaxNRegOp, Type};
 
@@ -102,7 +100,7 @@ impl Emitter<'_> {
             followers: 0,
             is_one_thread: false,
         };
-        let is_one_thread = self.suits_one_thread(region);
+        let is_one_thread = self.func.suits_one_thread(region);
         if is_one_thread {
             let first = self.in_partition(partition, |cx| {
                 cx.code.thread_bits_clear(partition.threads() - 1)
@@ -111,29 +109,6 @@ impl Emitter<'_> {
             partition.is_one_thread = true;
         }
         self.in_partition(partition, |cx| cx.region(region))
-    }
-
-    /// Can one thread run a whole region, since it has no tensors and no barriers?
-    fn suits_one_thread(&self, region: Region) -> bool {
-        let func = self.func;
-        let is_of_one = |&value: &Value| {
-            matches!(
-                func.ty(value),
-                TileType::Scalar(_) | TileType::Smem(_) | TileType::TensorMap(_)
-            )
-        };
-        func.region(region).insts.iter().all(|&inst| {
-            let op = func.op(inst);
-            let mut regions = op.regions().into_iter();
-            op.rules().suits_one_thread()
-                && op.rules().scratch().is_none_or(Scratch::is_none)
-                && op
-                    .operands()
-                    .iter()
-                    .chain(func.results(inst))
-                    .all(is_of_one)
-                && regions.all(|inner| self.suits_one_thread(inner))
-        })
     }
 }
 

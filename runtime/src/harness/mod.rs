@@ -71,7 +71,7 @@ fn carry_out(harness: &Harness, request: Request) -> Exit {
     };
     let done = match &verb {
         Verb::List { filters } => verbs::list(&context, filters),
-        Verb::Check { filters } => verbs::check(&context, filters),
+        Verb::Check { filters, prove } => verbs::check(&context, filters, *prove),
         Verb::Build {
             filters,
             emit,

@@ -1,5 +1,6 @@
-//! `check`: traces and lowers every variant, and says what is wrong.
+//! `check`: traces and lowers every variant, and says what is wrong; with `--prove`, also what a model of the barriers says.
 
+use super::prove::Proofs;
 use crate::harness::Exit;
 use crate::harness::catalog::Variant;
 use crate::harness::context::{Context, Done};
@@ -8,7 +9,7 @@ use crate::harness::speak::{Speaker, Verdict, count};
 use crate::kernel::{Compiled, Compiler};
 use crate::report::Remark;
 
-pub(in crate::harness) fn check(context: &Context, filters: &[String]) -> Done {
+pub(in crate::harness) fn check(context: &Context, filters: &[String], proves: bool) -> Done {
     let catalog = context.catalog()?;
     let variants = context.variants(&catalog, filters)?;
     let selection = Selection::new(filters, &catalog);
@@ -23,10 +24,16 @@ pub(in crate::harness) fn check(context: &Context, filters: &[String]) -> Done {
     }
     let compiler = Compiler::default();
     let total = variants.len();
+    let mut proofs = Proofs::default();
     for (_, variant) in variants {
-        if let Err(exit) = check_variant(variant, &compiler, &context.speaker) {
-            verdict.note(exit);
+        match check_variant(variant, &compiler, &context.speaker) {
+            Err(exit) => verdict.note(exit),
+            Ok(_) if proves => verdict.note(proofs.prove(variant, &context.speaker)),
+            Ok(_) => {}
         }
+    }
+    if proves {
+        context.speaker.remark(&proofs.summary());
     }
     if verdict.exit() == Exit::Success {
         let text = format!(

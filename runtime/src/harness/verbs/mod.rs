@@ -6,6 +6,7 @@ mod check;
 mod inspect;
 mod list;
 mod mutate;
+mod prove;
 mod replace;
 mod run;
 mod snapshot;
