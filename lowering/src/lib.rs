@@ -25,6 +25,6 @@ mod tests;
 
 pub use compile::{Compiled, compile};
 pub use launch::{LaunchInfo, ParamInfo};
-pub use options::Options;
+pub use options::{Options, Source};
 pub use pipeline::{Lowered, PIPELINE, Pass, PassTime, StopAt, planned, run_to};
 pub use tensor_element::tensor_element;

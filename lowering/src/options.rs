@@ -1,5 +1,14 @@
 //! What the caller of the pipeline may choose.
 
+/// Where a kernel comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// From the tracer of this process, which has verified it: it is not verified again.
+    Tracer,
+    /// From text, which anybody may have edited.
+    Text,
+}
+
 /// How to lower. None of it changes what the kernel computes.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -7,8 +16,8 @@ pub struct Options {
     pub print_after: Vec<String>,
     /// Run the verifier after every pass, and not only where a stage begins.
     pub verify_each_pass: bool,
-    /// The tracer of this process built the kernel, and has verified it: it is not verified again. IR that was read from text is.
-    pub is_traced: bool,
+    /// Where the kernel comes from.
+    pub source: Source,
     /// Run the passes that only make the kernel cheaper.
     pub optimises: bool,
     /// Emit `.loc` lines, so that tools and reports find the author's lines.
@@ -20,7 +29,7 @@ impl Default for Options {
         Options {
             print_after: Vec::new(),
             verify_each_pass: cfg!(debug_assertions),
-            is_traced: false,
+            source: Source::Text,
             optimises: true,
             emits_locations: true,
         }

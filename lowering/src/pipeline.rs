@@ -9,7 +9,7 @@ use ir::text::print;
 use ir::verify::Verifier;
 use ir::{Func, Stage};
 
-use crate::options::Options;
+use crate::options::{Options, Source};
 use crate::{opt, plan, resolve};
 
 /// One pass over the tile IR.
@@ -287,7 +287,7 @@ pub(crate) fn run(func: Func, passes: &[Pass], options: &Options) -> Result<Lowe
         verifier: Verifier::default(),
         options,
     };
-    if options.verify_each_pass || !options.is_traced {
+    if options.verify_each_pass || options.source == Source::Text {
         runner.check_input()?;
     }
     let runs = |pass: &&Pass| pass.needs >= start && (options.optimises || !pass.is_optional);

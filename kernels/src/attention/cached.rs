@@ -150,16 +150,9 @@ impl<T: Float, M: Modifier> Cached<T, M> {
         [low, minimum(place + self.right + 1, tile.keys)]
     }
 
-    /// Issues the TMA loads of `block` of keys or values, as fill `count`. Tokens past the last key have no page, and are filled with zeros.
+    /// The pages of the pieces of `block`. Where no key of the tile is there is no page: TMA fills it with zeros.
     #[device]
-    fn load(
-        self,
-        tile: CachedTile,
-        map: TensorMap<T>,
-        to: Loads<T>,
-        count: Scalar<i32>,
-        block: Scalar<i32>,
-    ) {
+    fn pages_of(self, tile: CachedTile, block: Scalar<i32>) -> Vec<Scalar<i32>> {
         let Pages {
             table,
             is_paged,
@@ -169,20 +162,40 @@ impl<T: Float, M: Modifier> Cached<T, M> {
             ..
         } = self.pages;
         let keys = self.splits.tile[1];
-        let place = |part: usize| {
+        let page = |part: usize| {
             let token = block * keys + part * piece;
             let entry = table.at(tile.batch * row + token / tokens);
-            let is_there = token < tile.keys;
+            let is_there = (block >= 0) & (token < tile.keys);
             let page = entry.mask(is_paged & is_there).other(-1).load();
-            let page = select(is_paged, page, tile.batch);
-            let in_page = select(is_paged, token % tokens, token);
-            [page, tile.kv_head, in_page, scalar(0)]
+            select(is_paged, page, tile.batch)
         };
-        // The table is read while the stage is still in use.
-        let places: Vec<[Scalar<i32>; 4]> = (0..keys / piece).map(place).collect();
+        (0..keys / piece).map(page).collect()
+    }
+
+    /// Issues the TMA loads of `block` of K or V, whose pieces are in `pages`, as fill `count`.
+    #[device]
+    fn load(
+        self,
+        tile: CachedTile,
+        map: TensorMap<T>,
+        to: Loads<T>,
+        count: Scalar<i32>,
+        block: Scalar<i32>,
+        pages: &[Scalar<i32>],
+    ) {
+        let Pages {
+            is_paged,
+            tokens,
+            piece,
+            ..
+        } = self.pages;
+        let keys = self.splits.tile[1];
         let stage = to.producer_acquire(to.of_fill(count));
-        for (part, at) in places.into_iter().enumerate() {
+        for (part, &page) in pages.iter().enumerate() {
+            let token = block * keys + part * piece;
+            let in_page = select(is_paged, token % tokens, token);
             let tile_of_part = stage.tiles.slice(0, part * piece..(part + 1) * piece);
+            let at = [page, tile.kv_head, in_page, scalar(0)];
             map.load(at, tile_of_part.reshape(map.block()), stage.full);
         }
         to.commit(stage);
@@ -302,14 +315,31 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
         super::mainloop::load(to, count, self.q, at);
     }
 
+    /// The table is read a block ahead, and once for K and V: its latency is not on the way of a load.
     #[device]
-    fn load_keys(self, tile: CachedTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
-        self.load(tile, self.pages.keys, to, count, number);
-    }
-
-    #[device]
-    fn load_values(self, tile: CachedTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
-        self.load(tile, self.pages.values, to, count, number);
+    fn load_blocks(
+        self,
+        tile: CachedTile,
+        blocks: Blocks,
+        [keys, values]: [Loads<T>; 2],
+        base: Scalar<i32>,
+        load_queries: impl FnOnce(),
+    ) {
+        let [k, v] = [self.pages.keys, self.pages.values];
+        let end = base + blocks.count;
+        let top = base + blocks.top - 1;
+        let mut pages = self.pages_of(tile, blocks.top - 1);
+        let mut next = self.pages_of(tile, blocks.top - 2);
+        self.load(tile, k, keys, base, blocks.top - 1, &pages);
+        load_queries();
+        for fill in range(base + 1, end) {
+            let after = self.pages_of(tile, top - fill - 1);
+            self.load(tile, k, keys, fill, top - fill, &next);
+            self.load(tile, v, values, fill - 1, top - fill + 1, &pages);
+            pages = next;
+            next = after;
+        }
+        self.load(tile, v, values, end - 1, top - end + 1, &pages);
     }
 
     /// Memory past the last key may hold NaN, and P of 0 times NaN is NaN.

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS, load};
+use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS, load, load_numbered};
 use super::softmax::Softmax;
 use super::tiles::Tiles;
 
@@ -127,15 +127,22 @@ impl<T: Element> Problem<T> for Dense<T> {
     }
 
     #[device]
-    fn load_keys(self, tile: DenseTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
-        let first = number * self.tile[1];
-        load(to, count, self.maps[1], [tile.kv_head, first, scalar(0)]);
-    }
-
-    #[device]
-    fn load_values(self, tile: DenseTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
-        let first = number * self.tile[1];
-        load(to, count, self.maps[2], [tile.kv_head, first, scalar(0)]);
+    fn load_blocks(
+        self,
+        tile: DenseTile,
+        blocks: Blocks,
+        [keys, values]: [Loads<T>; 2],
+        base: Scalar<i32>,
+        load_queries: impl FnOnce(),
+    ) {
+        let at = |number: Scalar<i32>| [tile.kv_head, number * self.tile[1], scalar(0)];
+        load_numbered(
+            blocks,
+            base,
+            load_queries,
+            |count, number| load(keys, count, self.maps[1], at(number)),
+            |count, number| load(values, count, self.maps[2], at(number)),
+        );
     }
 
     #[device]

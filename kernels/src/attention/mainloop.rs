@@ -84,10 +84,16 @@ pub(super) trait Problem<T: Element>: Copy {
     fn least(self) -> f32;
     /// Issues the TMA load of a warpgroup's queries, as fill `count`.
     fn load_queries(self, tile: Self::Tile, group: usize, to: Loads<T>, count: Scalar<i32>);
-    /// Issues the TMA loads of block `number` of K, as fill `count`.
-    fn load_keys(self, tile: Self::Tile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>);
-    /// Issues the TMA loads of block `number` of V, as fill `count`.
-    fn load_values(self, tile: Self::Tile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>);
+    /// Issues the TMA loads of the blocks of K and V, the last block first, as fills from `base` on. V of a block follows K of the next
+    /// one; `load_queries` is called behind the first block of K.
+    fn load_blocks(
+        self,
+        tile: Self::Tile,
+        blocks: Blocks,
+        to: [Loads<T>; 2],
+        base: Scalar<i32>,
+        load_queries: impl FnOnce(),
+    );
     /// Whether the kernel may begin beside the launch in front of it, and the next one beside this one.
     const OVERLAPS: bool = false;
     /// Whether [`clear`](Problem::clear) does anything.
@@ -135,6 +141,28 @@ pub(super) fn load<T: Element, const RANK: usize>(
     let stage = to.producer_acquire(to.of_fill(count));
     map.load(at, stage.tiles.reshape(map.block()), stage.full);
     to.commit(stage);
+}
+
+/// [`Problem::load_blocks`] of a problem whose blocks are found by their numbers: `load_keys` and `load_values` issue the loads of a
+/// block, as a fill and by its number.
+#[device]
+pub(super) fn load_numbered(
+    blocks: Blocks,
+    base: Scalar<i32>,
+    load_queries: impl FnOnce(),
+    load_keys: impl Fn(Scalar<i32>, Scalar<i32>),
+    load_values: impl Fn(Scalar<i32>, Scalar<i32>),
+) {
+    // K and V share one counter of fills, since a producer has few registers.
+    let end = base + blocks.count;
+    let top = base + blocks.top - 1;
+    load_keys(base, blocks.top - 1);
+    load_queries();
+    for fill in range(base + 1, end) {
+        load_keys(fill, top - fill);
+        load_values(fill - 1, top - fill + 1);
+    }
+    load_values(end - 1, top - end + 1);
 }
 
 /// The loop-carried values of a consumer warpgroup.
@@ -359,19 +387,12 @@ pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUP
             let place = problem.tile(tile.number());
             let mut issue = || {
                 let blocks = problem.blocks(place);
-                // K and V share one counter of fills, since a producer has few registers.
-                let end = base + blocks.count;
-                let top = base + blocks.top - 1;
-                problem.load_keys(place, keys, base, blocks.top - 1);
-                for (group, &pipeline) in queries.iter().enumerate() {
-                    problem.load_queries(place, group, pipeline, round);
-                }
-                for fill in range(base + 1, end) {
-                    problem.load_keys(place, keys, fill, top - fill);
-                    problem.load_values(place, values, fill - 1, top - fill + 1);
-                }
-                problem.load_values(place, values, end - 1, top - end + 1);
-                base = end;
+                problem.load_blocks(place, blocks, [keys, values], base, || {
+                    for (group, &pipeline) in queries.iter().enumerate() {
+                        problem.load_queries(place, group, pipeline, round);
+                    }
+                });
+                base += blocks.count;
                 round += 1;
             };
             match problem.has_rows(place) {

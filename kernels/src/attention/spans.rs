@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS, load};
+use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS, load, load_numbered};
 use super::modifier::{Modifier, Place};
 use super::softmax::Softmax;
 use super::tiles::Tiles;
@@ -305,17 +305,25 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
     }
 
     #[device]
-    fn load_keys(self, tile: SpanTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
-        let first = tile.starts[1] + number * self.tile[1];
-        let at = [tile.batch, tile.kv_head, first, scalar(0)];
-        load(to, count, self.maps[1], at);
-    }
-
-    #[device]
-    fn load_values(self, tile: SpanTile, to: Loads<T>, count: Scalar<i32>, number: Scalar<i32>) {
-        let first = tile.starts[1] + number * self.tile[1];
-        let at = [tile.batch, tile.kv_head, first, scalar(0)];
-        load(to, count, self.maps[2], at);
+    fn load_blocks(
+        self,
+        tile: SpanTile,
+        blocks: Blocks,
+        [keys, values]: [Loads<T>; 2],
+        base: Scalar<i32>,
+        load_queries: impl FnOnce(),
+    ) {
+        let at = |number: Scalar<i32>| {
+            let first = tile.starts[1] + number * self.tile[1];
+            [tile.batch, tile.kv_head, first, scalar(0)]
+        };
+        load_numbered(
+            blocks,
+            base,
+            load_queries,
+            |count, number| load(keys, count, self.maps[1], at(number)),
+            |count, number| load(values, count, self.maps[2], at(number)),
+        );
     }
 
     #[device]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use diag::{Code, Diagnostic, Diagnostics};
 use gluon_lang::lang::Printed;
 use ir::Contracts;
-use lowering::{LaunchInfo, Options};
+use lowering::{LaunchInfo, Options, Source};
 
 use super::Instance;
 use super::promises::{self, Roles};
@@ -86,7 +86,7 @@ impl Compiler {
         };
         let contracts = traced.func.contracts;
         let options = Options {
-            is_traced: true,
+            source: Source::Tracer,
             ..self.options.clone()
         };
         let lowered = lowering::compile(traced.func, &options)?;
