@@ -290,7 +290,10 @@ fn ptx_of_a_package_without_a_test_target_names_files_relative_to_its_workspace(
     );
     let package = Package::without_stub("asserting-kernels", &library);
     let said = package.tilekit("build scale --emit ptx").ends_with(0);
-    let path = said.stdout.lines().find(|line| line.ends_with(".ptx"));
+    let path = said
+        .stdout
+        .lines()
+        .find(|line| Path::new(line).extension().is_some_and(|end| end == "ptx"));
     let text = std::fs::read_to_string(path.expect("a path")).expect("the PTX");
     let root = package.root().canonicalize().expect("a folder");
     let names_root = text.contains(&root.display().to_string());

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::attention::{Attention, Cache, Options};
 
 use super::normal::normal;
-use super::timing::{Times, sets, time};
+use super::timing::{Call, Times, sets, time};
 
 const KV_HEADS: usize = 8;
 const GROUP: usize = 8;
@@ -54,29 +54,30 @@ pub(crate) fn run(device: &Device, filter: &str) {
         let sets: Vec<Set> = (0..sets(bytes))
             .map(|number| Set::new(device, batch, tokens, number as u64))
             .collect();
-        sets.iter()
-            .for_each(|set| set.call(&attention, &stream, batch));
+        for set in &sets {
+            set.call(&attention, &stream, batch);
+        }
         stream.synchronize().unwrap();
         sets[0].check(tokens);
         let calls: Vec<_> = sets
             .iter()
             .map(|set| {
                 let call = |stream: &Stream| set.call(&attention, stream, batch);
-                Box::new(call) as Box<dyn Fn(&Stream)>
+                Box::new(call) as Call<'_>
             })
             .collect();
         let Times {
-            single_us,
-            back_to_back_us,
-            host_us,
+            single,
+            back_to_back,
+            host,
         } = time(device, &stream, &calls);
         let bound = bytes as f64 / READ_LIMIT;
         let goal = 1.15 * bound + FIXED_US;
         println!(
-            "{name:18} {:8.1} MB  single {single_us:8.1} us {:5.2} TB/s  back to back {back_to_back_us:8.1} us {:5.2} TB/s  host {host_us:5.1} us  bound {bound:7.1} us, goal {goal:7.1} us",
+            "{name:18} {:8.1} MB  single {single:8.1} us {:5.2} TB/s  back to back {back_to_back:8.1} us {:5.2} TB/s  host {host:5.1} us  bound {bound:7.1} us, goal {goal:7.1} us",
             bytes as f64 / 1e6,
-            bytes as f64 / single_us / 1e6,
-            bytes as f64 / back_to_back_us / 1e6,
+            bytes as f64 / single / 1e6,
+            bytes as f64 / back_to_back / 1e6,
         );
     }
 }

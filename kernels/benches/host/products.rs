@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 use tilekit_kernels::products::Products;
 
 use super::normal::normal;
-use super::timing::{Times, sets, time};
+use super::timing::{Call, Times, sets, time};
 
 /// M, N and K.
 const SHAPES: [[usize; 3]; 12] = [
@@ -52,23 +52,25 @@ pub(crate) fn run(device: &Device, filter: &str) {
             let b = set.b.view([k, n]).with_strides([1, k]);
             products.multiply_into(stream, &a, &b, &c).unwrap();
         };
-        sets.iter().for_each(|set| call(set, &stream));
+        for set in &sets {
+            call(set, &stream);
+        }
         stream.synchronize().unwrap();
         check(&sets[0], [m, n, k]);
         let calls: Vec<_> = sets
             .iter()
-            .map(|set| Box::new(|stream: &Stream| call(set, stream)) as Box<dyn Fn(&Stream)>)
+            .map(|set| Box::new(|stream: &Stream| call(set, stream)) as Call<'_>)
             .collect();
         let Times {
-            single_us,
-            back_to_back_us,
-            host_us,
+            single,
+            back_to_back,
+            host,
         } = time(device, &stream, &calls);
         let flops = 2.0 * (m * n * k) as f64;
         println!(
-            "{name:24} single {single_us:8.1} us {:6.1} TFLOP/s  back to back {back_to_back_us:8.1} us {:6.1} TFLOP/s  host {host_us:5.1} us",
-            flops / single_us / 1e6,
-            flops / back_to_back_us / 1e6,
+            "{name:24} single {single:8.1} us {:6.1} TFLOP/s  back to back {back_to_back:8.1} us {:6.1} TFLOP/s  host {host:5.1} us",
+            flops / single / 1e6,
+            flops / back_to_back / 1e6,
         );
     }
 }

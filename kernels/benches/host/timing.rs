@@ -13,12 +13,15 @@ const QUEUED: usize = 32;
 /// Device time that one round of calls back to back takes at least, in µs.
 const BUSY_US: f64 = 2000.0;
 
+/// A call on a set of buffers.
+pub(crate) type Call<'a> = Box<dyn Fn(&Stream) + 'a>;
+
 /// Medians of a call, in µs.
 pub(crate) struct Times {
-    pub(crate) single_us: f64,
-    pub(crate) back_to_back_us: f64,
+    pub(crate) single: f64,
+    pub(crate) back_to_back: f64,
     /// What the calling thread spends, when the device does not hold it up.
-    pub(crate) host_us: f64,
+    pub(crate) host: f64,
 }
 
 /// How many sets of so many bytes exceed L2.
@@ -27,7 +30,7 @@ pub(crate) fn sets(bytes: usize) -> usize {
 }
 
 /// The call of each set, timed; each must have run once.
-pub(crate) fn time(device: &Device, stream: &Stream, calls: &[Box<dyn Fn(&Stream) + '_>]) -> Times {
+pub(crate) fn time(device: &Device, stream: &Stream, calls: &[Call<'_>]) -> Times {
     let graphs: Vec<Graph> = calls
         .iter()
         .map(|call| {
@@ -57,7 +60,9 @@ pub(crate) fn time(device: &Device, stream: &Stream, calls: &[Box<dyn Fn(&Stream
     let many = stream
         .capture(|| {
             for _ in 0..turns {
-                calls.iter().for_each(|call| call(stream));
+                for call in calls {
+                    call(stream);
+                }
             }
             Ok(())
         })
@@ -67,13 +72,15 @@ pub(crate) fn time(device: &Device, stream: &Stream, calls: &[Box<dyn Fn(&Stream
         rates.push(device_us(&|| stream.replay(&many).unwrap()) / (turns * graphs.len()) as f64);
         stream.synchronize().unwrap();
         let from = Instant::now();
-        (0..QUEUED).for_each(|_| calls[0](stream));
+        for _ in 0..QUEUED {
+            calls[0](stream);
+        }
         hosts.push(from.elapsed().as_secs_f64() * 1e6 / QUEUED as f64);
     }
     Times {
-        single_us: median(singles),
-        back_to_back_us: median(rates),
-        host_us: median(hosts),
+        single: median(singles),
+        back_to_back: median(rates),
+        host: median(hosts),
     }
 }
 
