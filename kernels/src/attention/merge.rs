@@ -44,12 +44,11 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     };
     launch_dependents();
     launch_wait();
-    // All that one row waits for is loaded at once: what has no keys is told apart later.
     let keys = lengths.at(batch).load();
+    let used = share.shares(keys, token / tokens * tokens).used();
     let rows = num_programs(0);
     let split = arange(0..MOST_SPLITS, Blocked::new([1], [32], [1], [0]));
-    let is_split = split < splits;
-    let all = lse_of_splits.at(split * rows + row).mask(is_split);
+    let all = lse_of_splits.at(split * rows + row).mask(split < used);
     let all = all.other(f32::NEG_INFINITY).load();
 
     // Four columns of a lane, and the lanes of a row beside each other.
@@ -58,28 +57,25 @@ pub fn merge_splits<T: Float, const DV: usize, const KEYS: usize>(
     let column = arange(0..DV, Slice::new(0, layout.clone()));
     let read = |first: Scalar<i32>| {
         let split = first + arange(0..count, Slice::new(1, layout.clone()));
-        let (line, is_split) = (split * rows + row, split < splits);
-        let lse = lse_of_splits.at(line).mask(is_split);
+        let (line, is_used) = (split * rows + row, split < used);
+        let lse = lse_of_splits.at(line).mask(is_used);
         let at =
             (line.cast::<i64>() * DV as i64).expand_dims(1) + column.expand_dims(0).cast::<i64>();
-        let parts = sums.at(at).mask(is_split.expand_dims(1)).other(0.0);
-        (split, lse.other(f32::NEG_INFINITY).load(), parts.load())
+        let parts = sums.at(at).mask(is_used.expand_dims(1)).other(0.0);
+        (lse.other(f32::NEG_INFINITY).load(), parts.load())
     };
+    // The first outputs are on their way while the LSE are reduced.
     let begin = read(scalar(0));
 
-    let used = share.shares(keys, token / tokens * tokens).used();
-    let all = select(split < used, all, f32::NEG_INFINITY);
     let largest = maximum(all.max(0).scalar(), -1e30);
     let total = ((all - largest) * LOG2_E as f32).exp2().sum(0).scalar();
     let has_keys = total > 0.0;
     let sum = select(has_keys, largest + total.log(), f32::NEG_INFINITY);
     lse.at(row).store(sum);
 
-    let weighted = |(split, lse, parts): (Tensor<i32>, Tensor<f32>, Tensor<f32>)| {
-        let is_used = split < used;
-        let weight = ((lse - largest) * LOG2_E as f32).exp2().expand_dims(1);
-        let parts = select(is_used.expand_dims(1), parts * weight, 0.0);
-        parts.sum(0)
+    let weighted = |(lse, parts): (Tensor<f32>, Tensor<f32>)| {
+        let weight = ((lse - largest) * LOG2_E as f32).exp2();
+        (parts * weight.expand_dims(1)).sum(0)
     };
     let mut merged = weighted(begin);
     for first in range(count as i32, used).step(count as i32) {
