@@ -15,8 +15,9 @@ use std::marker::PhantomData;
 use tilekit::prelude::*;
 
 use super::key_blocks::{KeyBlocks, Seeing, Unmasked, store_rows};
-use super::mainloop::{ROWS, swizzle};
+use super::mainloop::swizzle;
 use super::modifier::{Alibi, Differentiable, Plain, Softcap};
+use super::problem::ROWS;
 use super::spans::{Lengths, Window};
 
 /// Consumer warpgroups, each of which owns 64 keys of a block.

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS};
 use super::modifier::{Modifier, Place};
+use super::problem::{Blocks, Edges, Loads, Problem, ROWS, load};
 use super::softmax::Softmax;
 
 /// The keys of each sequence, and how they are split among CTAs.
@@ -276,27 +276,15 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
     #[device]
     fn edges(self, rows: CachedRows, blocks: Blocks) -> Edges {
         if M::MASKS {
-            return Edges {
-                high: None,
-                low: None,
-                all: true,
-            };
+            return Edges::every();
         }
         let tile = rows.tile;
         let [tokens, keys] = self.splits.tile;
         let [_, high] = self.span(tile, tile.token);
         let last = minimum(tile.token + tokens, self.splits.queries) - 1;
         let [low, _] = self.span(tile, last);
-        let high = minimum(
-            maximum(blocks.top - maximum(high, 0) / keys, 1),
-            blocks.count,
-        );
-        let low = minimum(maximum(blocks.top - cdiv(low, keys), high), blocks.count);
-        Edges {
-            high: Some(high),
-            low: Some(low),
-            all: false,
-        }
+        // Queries that see nothing end before the first key.
+        Edges::of(blocks, [low, maximum(high, 0)], keys)
     }
 
     fn log2_scale(self) -> Scalar<f32> {
@@ -312,7 +300,7 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
     fn load_queries(self, tile: CachedTile, _: usize, to: Loads<T>, count: Scalar<i32>) {
         let zero = scalar(0);
         let at = [tile.batch, tile.kv_head, tile.token, zero, zero];
-        super::mainloop::load(to, count, self.q, at);
+        load(to, count, self.q, at);
     }
 
     /// The table is read a block ahead, and once for K and V: its latency is not on the way of a load.

@@ -10,11 +10,11 @@ use super::check_decode::{CheckedCache, check_decode};
 use super::check_pages::check_pages;
 use super::decode_table::{CacheInstance, caches, merges};
 use super::error::Result;
-use super::mainloop::ROWS;
 use super::merge::MOST_SPLITS;
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
 use super::options::Options;
 use super::plan::{Mask, reach, splits_of};
+use super::problem::ROWS;
 use super::table::Operand;
 use super::workspace::SplitRows;
 

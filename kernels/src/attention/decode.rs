@@ -10,8 +10,9 @@ use std::marker::PhantomData;
 use tilekit::prelude::*;
 
 use super::cached::{Cached, Pages, Partial, Splits};
-use super::mainloop::{ROWS, Shape, attend, swizzle};
+use super::mainloop::{Shape, attend, swizzle};
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::problem::ROWS;
 
 /// Attention of `queries` tokens of each sequence to its keys. `lengths` has the number of keys, including the queries' own.
 ///

@@ -4,10 +4,10 @@ use tilekit::prelude::*;
 
 use super::decode::decode;
 use super::forward::reset;
-use super::mainloop::ROWS;
 use super::merge::merge_splits;
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
 use super::plan::{FAR, Mask, Sizes};
+use super::problem::ROWS;
 use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, numbers};
 
 /// The pages of a case's sequences: in another order than the sequences, or one for each.

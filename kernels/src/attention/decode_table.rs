@@ -73,7 +73,7 @@ pub(super) fn instance<H>(
     Instance {
         depths,
         tile: Tile {
-            rows: super::mainloop::ROWS,
+            rows: super::problem::ROWS,
             keys,
             pack,
         },

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS, load, load_numbered};
+use super::problem::{Blocks, Edges, Loads, Problem, ROWS, load, load_numbered};
 use super::softmax::Softmax;
 use super::tiles::Tiles;
 

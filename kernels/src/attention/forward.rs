@@ -3,7 +3,8 @@
 use tilekit::prelude::*;
 
 use super::dense::Dense;
-use super::mainloop::{ROWS, Shape, attend, swizzle};
+use super::mainloop::{Shape, attend, swizzle};
+use super::problem::ROWS;
 use super::tiles::Tiles;
 
 /// Registers of a consumer thread, and of a producer thread, for so many consumer warpgroups.

@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 use super::forward::{forward, reset};
-use super::mainloop::ROWS;
+use super::problem::ROWS;
 
 /// The inputs of a case.
 struct Attention {

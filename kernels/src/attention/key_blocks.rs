@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::mainloop::ROWS;
 use super::modifier::{Modifier, Place};
 use super::plan::FAR;
+use super::problem::ROWS;
 use super::spans::{Lengths, Window};
 
 /// Heads of K and V with the blocks of their keys. Q is `[batch, heads, tokens, depth]`, and K and V have a head for `query_heads` of its.

@@ -8,10 +8,9 @@
 use tilekit::prelude::*;
 use tilekit::target::SM_90A;
 
+use super::problem::{Edges, Loads, Problem, ROWS};
 use super::softmax::Softmax;
 
-/// Rows of a warpgroup: M of one `wgmma`.
-pub(super) const ROWS: usize = 64;
 /// Stages of K, and of V, in shared memory.
 const STAGES: usize = 2;
 
@@ -30,78 +29,6 @@ pub(super) struct Shape {
     pub(super) is_lazy: bool,
     /// Registers of a consumer thread, and of a producer thread.
     pub(super) registers: [u32; 2],
-}
-
-/// The key blocks of a tile, which are computed in descending order.
-#[derive(Clone, Copy)]
-pub(super) struct Blocks {
-    /// One past the last block.
-    pub(super) top: Scalar<i32>,
-    /// How many there are, at least 1.
-    pub(super) count: Scalar<i32>,
-}
-
-/// The steps in which a warpgroup's rows need a mask. Step 0, the first block, is always masked.
-#[derive(Clone, Copy)]
-pub(super) struct Edges {
-    /// Steps from 1 up to here are masked; `None` where only step 0 is.
-    pub(super) high: Option<Scalar<i32>>,
-    /// Steps from here on are masked; `None` where none is.
-    pub(super) low: Option<Scalar<i32>>,
-    /// Whether every step is masked.
-    pub(super) all: bool,
-}
-
-/// The buffers that a producer loads into.
-pub(super) type Loads<T> = Pipeline<Smem<T>>;
-
-/// A kind of attention: its tiles, the keys that their rows see, and the copies between memory and the CTA.
-pub(super) trait Problem<T: Element>: Copy {
-    /// A tile.
-    type Tile: Copy;
-    /// The rows of a warpgroup in a tile.
-    type Rows: Copy;
-
-    /// How many tiles there are.
-    fn count(self) -> Scalar<i32>;
-    /// The tile with this index.
-    fn tile(self, number: Scalar<i32>) -> Self::Tile;
-    /// The key blocks that the rows of a tile see.
-    fn blocks(self, tile: Self::Tile) -> Blocks;
-    /// Whether a tile has rows at all; `None` where every tile has.
-    fn has_rows(self, tile: Self::Tile) -> Option<Scalar<bool>>;
-    /// The rows of warpgroup `group`, in this layout.
-    fn rows(self, tile: Self::Tile, group: usize, layout: Slice) -> Self::Rows;
-    /// Whether rows see keys `[1, keys]`.
-    fn sees(self, rows: Self::Rows, key: Tensor<i32>) -> Tensor<bool>;
-    /// The scores from which P is computed, given Q · K.
-    fn scores(self, rows: Self::Rows, key: Tensor<i32>, scores: Tensor<f32>) -> Tensor<f32>;
-    /// The steps that need a mask.
-    fn edges(self, rows: Self::Rows, blocks: Blocks) -> Edges;
-    /// The factor of scores in an exponent of 2.
-    fn log2_scale(self) -> Scalar<f32>;
-    /// The maximum of a row that has seen no key yet.
-    fn least(self) -> f32;
-    /// Issues the TMA load of a warpgroup's queries, as fill `count`.
-    fn load_queries(self, tile: Self::Tile, group: usize, to: Loads<T>, count: Scalar<i32>);
-    /// Issues the TMA loads of the blocks of K and V, the last block first, as fills from `base` on. V of a block follows K of the next
-    /// one; `load_queries` is called behind the first block of K.
-    fn load_blocks(
-        self,
-        tile: Self::Tile,
-        blocks: Blocks,
-        to: [Loads<T>; 2],
-        base: Scalar<i32>,
-        load_queries: impl FnOnce(),
-    );
-    /// Whether the kernel may begin beside the launch in front of it, and the next one beside this one.
-    const OVERLAPS: bool = false;
-    /// Whether [`clear`](Problem::clear) does anything.
-    const CLEARS: bool = false;
-    /// Clears the rows of the last block of V, `number`, past the last key, which a P of 0 multiplies. Only one warpgroup reads V then.
-    fn clear(self, _rows: Self::Rows, _number: Scalar<i32>, _values: Smem<T>) {}
-    /// Stores the output, staged in `place` in shared memory, and LSE. `sums` is the accumulator of P · V.
-    fn store(self, rows: Self::Rows, sums: Tensor<f32>, softmax: Softmax, place: Smem<T>);
 }
 
 /// Do queries, outputs, and the stages of K and V fit a CTA's shared memory? Otherwise the output reuses the buffer of the queries.
@@ -128,41 +55,6 @@ pub(super) fn swizzle<T: Element>(columns: usize, rank: u32) -> Nvmma {
 fn blocks_of<T: Element>(keys: usize, columns: usize, groups: usize) -> Loads<T> {
     let tiles = Smem::alloc([STAGES, keys, columns], swizzle::<T>(columns, 2));
     Pipeline::new(tiles, Producers::Tma, Consumers::warpgroups(groups))
-}
-
-/// Issues the TMA load of the block at `at`, as fill `count` of its pipeline.
-#[device]
-pub(super) fn load<T: Element, const RANK: usize>(
-    to: Loads<T>,
-    count: Scalar<i32>,
-    map: TensorMap<T>,
-    at: [Scalar<i32>; RANK],
-) {
-    let stage = to.producer_acquire(to.of_fill(count));
-    map.load(at, stage.tiles.reshape(map.block()), stage.full);
-    to.commit(stage);
-}
-
-/// [`Problem::load_blocks`] of a problem whose blocks are found by their numbers: `load_keys` and `load_values` issue the loads of a
-/// block, as a fill and by its number.
-#[device]
-pub(super) fn load_numbered(
-    blocks: Blocks,
-    base: Scalar<i32>,
-    load_queries: impl FnOnce(),
-    load_keys: impl Fn(Scalar<i32>, Scalar<i32>),
-    load_values: impl Fn(Scalar<i32>, Scalar<i32>),
-) {
-    // K and V share one counter of fills, since a producer has few registers.
-    let end = base + blocks.count;
-    let top = base + blocks.top - 1;
-    load_keys(base, blocks.top - 1);
-    load_queries();
-    for fill in range(base + 1, end) {
-        load_keys(fill, top - fill);
-        load_values(fill - 1, top - fill + 1);
-    }
-    load_values(end - 1, top - end + 1);
 }
 
 /// The loop-carried values of a consumer warpgroup.

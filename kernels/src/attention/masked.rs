@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::mainloop::{ROWS, Shape, attend, swizzle};
+use super::mainloop::{Shape, attend, swizzle};
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
+use super::problem::ROWS;
 use super::spans::{Lengths, Results, Spans, Window};
 use super::tiles::Tiles;
 

@@ -3,10 +3,10 @@
 use tilekit::prelude::*;
 
 use super::forward::reset;
-use super::mainloop::ROWS;
 use super::masked::{forward_masked, masked_arguments};
 use super::modifier::{Alibi, Modifier, Plain, Softcap};
 use super::plan::{Mask, Numbers, Sizes, Tile};
+use super::problem::ROWS;
 use super::reference::{Attention, CAUSAL, FULL, Scores, Setup, WINDOW, numbers};
 
 /// A case of one instance.

@@ -29,6 +29,7 @@ mod modifier;
 mod options;
 mod overlap;
 mod plan;
+mod problem;
 mod reference;
 mod softmax;
 mod spans;

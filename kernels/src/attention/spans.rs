@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use tilekit::prelude::*;
 
-use super::mainloop::{Blocks, Edges, Loads, Problem, ROWS, load, load_numbered};
 use super::modifier::{Modifier, Place};
+use super::problem::{Blocks, Edges, Loads, Problem, ROWS, load, load_numbered};
 use super::softmax::Softmax;
 use super::tiles::Tiles;
 
@@ -263,23 +263,12 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
     #[device]
     fn edges(self, rows: SpanRows, blocks: Blocks) -> Edges {
         if M::MASKS || self.masks_all {
-            return Edges {
-                high: None,
-                low: None,
-                all: true,
-            };
+            return Edges::every();
         }
         let SpanRows { tile, first, .. } = rows;
-        let keys = self.tile[1];
         let [_, high] = self.span(tile, first / self.pack);
         let [low, _] = self.span(tile, self.last_token(tile, first + ROWS - 1));
-        let high = minimum(maximum(blocks.top - high / keys, 1), blocks.count);
-        let low = minimum(maximum(blocks.top - cdiv(low, keys), high), blocks.count);
-        Edges {
-            high: Some(high),
-            low: Some(low),
-            all: false,
-        }
+        Edges::of(blocks, [low, high], self.tile[1])
     }
 
     fn log2_scale(self) -> Scalar<f32> {

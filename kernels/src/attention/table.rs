@@ -4,10 +4,10 @@ use tilekit::prelude::*;
 use tilekit::{CompiledKernel, Result};
 
 use super::forward::forward;
-use super::mainloop::ROWS;
 use super::masked::forward_masked;
 use super::modifier::Modifier;
 use super::plan::Tile;
+use super::problem::ROWS;
 
 /// The parameters of `forward`.
 pub(super) type DenseHandles<T> = (

@@ -54,7 +54,14 @@ pub struct Products {
     compiler: Compiler,
     kernels: Mutex<HashMap<(TypeId, Which), Box<dyn Any + Send>>>,
     workspaces: Mutex<Workspaces>,
+    plans: Mutex<HashMap<[usize; 3], Planned>>,
 }
+
+/// The best plan of a size, and the place of its instance in [`INSTANCES`].
+type Planned = (usize, Plan);
+
+/// Sizes whose plans are kept. The model takes some microseconds, a look at the table a tenth of one.
+const KEPT_PLANS: usize = 4096;
 
 /// Workspaces by element type, stream and role.
 type Workspaces = HashMap<(TypeId, u64, Role), Box<dyn Any + Send>>;
@@ -223,6 +230,7 @@ impl Products {
             compiler: Compiler::default(),
             kernels: Mutex::default(),
             workspaces: Mutex::default(),
+            plans: Mutex::default(),
         }
     }
 
@@ -320,9 +328,7 @@ impl Products {
         k: usize,
     ) -> Result<()> {
         let [m, n] = result.shape;
-        let plan = Plan::best([m, n, k]);
-        let known = INSTANCES.iter().position(|known| *known == plan.instance);
-        let index = known.expect("a plan is of an instance in the list");
+        let (index, plan) = self.planned([m, n, k]);
         let which = Which::Product(index);
         match plan.instance {
             Instance::Many { .. } => {
@@ -349,6 +355,22 @@ impl Products {
             }
         }
         Ok(())
+    }
+
+    /// The plan of a size: that of the calls before, or the model's.
+    fn planned(&self, size: [usize; 3]) -> Planned {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&planned) = plans.get(&size) {
+            return planned;
+        }
+        let plan = Plan::best(size);
+        let known = INSTANCES.iter().position(|known| *known == plan.instance);
+        let index = known.expect("a plan is of an instance in the list");
+        if plans.len() == KEPT_PLANS {
+            plans.clear();
+        }
+        plans.insert(size, (index, plan));
+        (index, plan)
     }
 
     fn many<T: Operand>(
