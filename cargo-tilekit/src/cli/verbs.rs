@@ -92,7 +92,7 @@ pub(crate) struct Checks {
     /// Run on the emulator without a search for races in global memory, whose shadow takes one to four times the memory that a launch touches
     #[arg(long)]
     pub(crate) no_global: bool,
-    /// Run on the emulator, where a warp that waited for a wgmma then speaks for no other warp of its warpgroup
+    /// Run on the emulator, where `wgmma.wait_group` orders the warp that executes it and no other of its warpgroup
     #[arg(long)]
     pub(crate) strict: bool,
 }

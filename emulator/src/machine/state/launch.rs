@@ -47,7 +47,7 @@ pub struct Checks {
     pub races: bool,
     /// The same of accesses to global memory. It takes one to four times the memory that a launch touches.
     pub global: bool,
-    /// A wait of one warp for a product does not speak for the other warps of its warpgroup.
+    /// `wgmma.wait_group` orders the warp that executes it, and no other warp of its warpgroup.
     pub strict: bool,
 }
 

@@ -383,7 +383,7 @@ impl Worker<'_> {
     /// Lanes have observed the end of a phase.
     fn observe(&self, scene: &mut Scene<'_>, id: MbarrierId, lanes: u32, parity: bool) -> Stepped {
         let checks = self.context.launch.checks;
-        // Lanes that wait by one instruction poll together: any of them speaks for all.
+        // Lanes that wait by one instruction poll together: what one observes, all do.
         let lane = match Lane::of_mask(lanes) {
             Lane::SEVERAL => Lane::UNKNOWN,
             one => one,
