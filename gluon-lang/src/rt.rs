@@ -363,7 +363,7 @@ pub fn type_of<T>(_: &T) -> PhantomData<T> {
     PhantomData
 }
 
-/// A variable that a closure is lent, of the type that it has where the closure stands.
+/// A variable that a closure borrows, of the type that it has where the closure stands.
 #[inline]
 pub fn lent<T>(_: PhantomData<T>, variable: &mut T) -> &mut T {
     variable

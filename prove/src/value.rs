@@ -1,11 +1,11 @@
-//! What is known of a scalar in a partition at one moment.
+//! Facts about a scalar in a partition at one step.
 
 use ir::ops::arith::{BinaryOp, CompareOp};
 
 use crate::classes::Class;
 use crate::program::LoopId;
 
-/// What is known of a scalar.
+/// Facts about a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Known {
     Number(i64),

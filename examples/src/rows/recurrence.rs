@@ -1,6 +1,6 @@
 //! A recurrence along rows, `y[t] = decay * y[t - 1] + x[t]`, whose steps wait for each other: each thread has a row of its own in registers.
 //! So that memory is still read along rows, a block goes through shared memory, where 32 lanes read 32 rows at once. In
-//! plain rows what they read lies in the same banks; one element of padding after each row puts it in 32 different ones.
+//! unswizzled rows what they read lies in the same banks; one element of padding after each row puts it in 32 different ones.
 
 use tilekit::prelude::*;
 

@@ -9,7 +9,7 @@ use super::{Element, HostInt, HostNumber, HostValue, Index, Scalar};
 use ir::elem::Elem;
 use ir::entity::Value;
 
-/// The indices of a loop of the kernel: from `low` below `high` by `step`.
+/// The indices of a runtime loop: from `low` below `high` by `step`.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a range does nothing until a `for` iterates over it"]
 pub struct Range<T> {

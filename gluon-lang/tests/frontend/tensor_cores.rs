@@ -1,4 +1,4 @@
-//! Products on the tensor cores, and warps that part.
+//! Products on the tensor cores, and warp specialization.
 
 use gluon_lang::lang::prelude::*;
 

@@ -32,7 +32,7 @@ impl Views {
             has_any: false,
             go_round: false,
         };
-        // A view that goes round a loop is known after two walks; one round several loops within each other needs more.
+        // A loop-carried view is known after two walks; one round several loops within each other needs more.
         while views.walk(func, func.body) && views.go_round {}
         if views.has_any {
             views.find_parts(func);

@@ -1,6 +1,6 @@
 //! Loops, branches and their ends.
 //!
-//! What goes round a loop, and what leaves a branch, has one set of registers for its whole life; they are written at the
+//! What is loop-carried, and what a branch results in, has one set of registers for its whole life; they are written at the
 //! end of every way that leads there. All conditions are the same in every thread of the CTA, so all branches are uniform.
 
 use ir::elem::Elem;

@@ -1,4 +1,4 @@
-//! Asynchronous copies by the threads themselves (PTX ISA 9.7.9.25.3): the elements of a thread that lie together both in
+//! Asynchronous copies by the threads themselves (PTX ISA 9.7.9.25.3): the elements of a thread that are contiguous both in
 //! global and in shared memory are one copy, of a width that the target has.
 //!
 //! A mask that ends within a run costs no width: the copy reads fewer bytes, and the machine fills the rest with zeros.

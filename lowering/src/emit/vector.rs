@@ -6,7 +6,7 @@ use ptx::{Addr, Operand, Predicate, Reg, RegClass, Space, Type, VecWidth};
 use super::code::Code;
 use super::element::{Element, class, memory};
 
-/// How a run of elements lies in the registers of an access.
+/// How contiguous elements lie in the registers of an access.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     elem: Elem,

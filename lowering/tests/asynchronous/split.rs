@@ -374,7 +374,7 @@ fn one_cta_issues_a_multicast_for_several() {
     assert!(once.contains(".multicast::cluster"), "{once}");
 }
 
-/// Who loads for whom, and for how many.
+/// Source and destination CTAs of a multicast, and how many.
 #[kernel(warps = 4, cluster = 4)]
 fn loaders(
     #[block([8, 64], Nvmma::PLAIN.with_ctas([[0, 0], [0, 1]]))] a: TensorMap<f16>,

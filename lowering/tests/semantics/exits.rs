@@ -77,7 +77,7 @@ impl Dice {
         }
     }
 
-    /// Statements in so many loops; `is_inside` something that the kernel decides.
+    /// Statements in so many loops; `is_inside` something under a runtime condition.
     fn block(&mut self, depth: usize, loops: usize, is_inside: bool) -> Vec<Stmt> {
         let mut out = Vec::new();
         for _ in 0..=self.below(4) {
@@ -258,7 +258,7 @@ macro_rules! all {
     };
 }
 
-/// The kernel decides everything here.
+/// Every condition here is a runtime condition.
 fn exit() -> KernelExit {
     match <Scalar<bool> as WhileLoop>::start().inside() {
         Inside::Kernel(exit) => exit,

@@ -1,4 +1,4 @@
-//! Warps that part: each partition has its own threads, barriers and registers.
+//! Warp specialization: each partition has its own threads, barriers and registers.
 
 use ir::elem::DType;
 

@@ -18,7 +18,7 @@ fn open() -> Option<std::sync::Arc<Context>> {
         ) => {
             let line = error.to_string();
             assert!(!line.contains('\n'), "one line: {line}");
-            assert!(line.contains("emulator"), "names a way out: {line}");
+            assert!(line.contains("emulator"), "names the help: {line}");
             None
         }
         Err(other) => panic!("a machine without a usable GPU is a known case, not {other:?}"),

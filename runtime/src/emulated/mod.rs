@@ -34,7 +34,7 @@ pub struct EmulatorOptions {
 }
 
 impl Default for EmulatorOptions {
-    /// The plain order, all checks, and a limit that no kernel of a sensible size meets.
+    /// Round robin, all checks, and a limit that no kernel of a sensible size meets.
     fn default() -> EmulatorOptions {
         let Launch {
             seed,

@@ -1,4 +1,4 @@
-//! `break`, `continue` and `return` that the kernel decides.
+//! `break`, `continue` and `return` under runtime conditions.
 
 use tilekit::prelude::*;
 
@@ -268,7 +268,7 @@ fn returns_of_functions_and_kernels() {
     });
 }
 
-/// Changes what it is lent on every path, and hides names.
+/// Changes what it borrows on every path, and hides names.
 #[device]
 fn clamped(x: &mut Scalar<i32>, low: Scalar<i32>, high: Scalar<i32>) -> Scalar<bool> {
     if *x < low {
@@ -497,7 +497,7 @@ fn values_of_branches_that_leave() {
     });
 }
 
-/// Loops that the host unrolls stay plain Rust, also around and inside of what the kernel decides.
+/// Loops that the host unrolls stay plain Rust, also around and inside of runtime control flow.
 #[kernel(warps = 1)]
 fn on_the_host(input: Ptr<i32>, out: Ptr<i32>) {
     let x = input.at(0).load();

@@ -122,7 +122,7 @@ pub(super) fn own_body(body: &mut Expr) -> (Vec<Ident>, &mut Expr) {
         return (lent, body);
     }
     let Expr::Block(block) = body else {
-        unreachable!("the body of a closure that is lent variables is a block");
+        unreachable!("the body of a closure that borrows variables is a block");
     };
     match block.block.stmts.last_mut() {
         Some(Stmt::Expr(own, None)) => (lent, own),

@@ -141,7 +141,7 @@ impl Rewriter {
             is_reference: true,
         }));
         let mut scope = self.scope(lent);
-        // What it is lent at each call is bound in a block around its own body.
+        // What it borrows at each call is bound in a block around its own body.
         scope.scopes += usize::from(is_passed);
         Some(scope)
     }

@@ -17,7 +17,7 @@ pub(super) struct Uses {
     changed_behind: HashSet<String>,
     /// Those of which a part is assigned or borrowed: `x.field += ..`, `&mut x[i]`.
     changed_in_part: HashSet<String>,
-    /// Those that something may look into: what methods are called on, what is lent to functions.
+    /// Those that something may look into: what methods are called on, what is passed to functions by reference.
     lent: HashSet<String>,
     /// Fields that are cells and change: `x.field` of `x.field.set(..)`.
     changed_cells: Vec<(String, Expr)>,

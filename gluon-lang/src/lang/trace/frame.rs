@@ -69,7 +69,7 @@ pub(crate) fn depth(at: At) -> usize {
     with(at, |trace| trace.builder.depth())
 }
 
-/// The author's `break`, `continue`, `return` or `?` goes to where `depth` regions were open. If the kernel decides at
+/// The author's `break`, `continue`, `return` or `?` goes to where `depth` regions were open. If a runtime condition decides at
 /// run time whether this code runs, that is a mistake, and tracing ends.
 #[inline(never)]
 pub(crate) fn leaving(what: &str, depth: usize, at: At) {
@@ -85,7 +85,7 @@ fn refuse_recursion(function: &str, at: At) -> ! {
         format!("this call of `{function}` stands inside {MOST_CALLS} others, and no more are traced"),
     )
     .note("a device function is inlined where it is called: a call of itself is traced again and again, under any runtime condition")
-    .help("write a loop of the kernel, `for i in range(low, high)`; or end the recursion by a condition of the host, such as a `const` argument");
+    .help("write a runtime loop, `for i in range(low, high)`; or end the recursion by a condition of the host, such as a `const` argument");
     with(at, |trace| trace.fail(error, at));
     end();
 }

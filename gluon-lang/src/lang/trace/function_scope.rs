@@ -88,7 +88,7 @@ struct ScopeCore {
     exits: usize,
 }
 
-/// Early returns of one call. A `loop` of the host around a `return` that the kernel decides never ends by itself; its iterations are
+/// Early returns of one call. A `loop` of the host around a `return` under a runtime condition never ends by itself; its iterations are
 /// traced one after the other, and each adds one.
 const MOST_EXITS: usize = 1000;
 

@@ -1,4 +1,4 @@
-//! `for`: over a host iterator the body is traced once for each item; over a `range` it becomes a loop of the kernel.
+//! `for`: over a host iterator the body is traced once for each item; over a `range` it becomes a runtime loop.
 
 use super::carry::{Carrier, HostCarrier, Reach};
 use super::exits::{ExitTarget, Inside, KernelExit, LoopTarget, NoExit};

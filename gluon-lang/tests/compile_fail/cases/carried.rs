@@ -18,7 +18,7 @@ fn not_a_value(n: i32) {
     }
 }
 
-/// Where it is only called, it is lent what it changes; this one is given away too.
+/// Where it is only called, it borrows what it changes; this one is given away too.
 #[kernel]
 fn closure_that_assigns(n: i32) {
     let mut sum = n;

@@ -42,7 +42,7 @@ fn as_if_of_the_host(x: Ptr<i32>, n: i32) {
     let row = tile[n]; //~ a tile of shared memory cannot be indexed
 }
 
-/// A `match` that the kernel decides covers all numbers, as one of the host does.
+/// A runtime `match` covers all numbers, as one of the host does.
 #[kernel]
 fn matches_some(x: Ptr<i32>, n: i32) {
     match n { //~ non-exhaustive patterns

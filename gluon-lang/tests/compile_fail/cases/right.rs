@@ -287,7 +287,7 @@ macro_rules! stop {
     };
 }
 
-/// A macro may leave a loop from an arm of the host.
+/// A macro may leave a loop from an arm of a host `match`.
 #[kernel]
 pub fn left_by_macros<const N: usize>(x: Ptr<i32>, n: i32) {
     for k in 0..8 {

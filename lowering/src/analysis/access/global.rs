@@ -197,7 +197,7 @@ fn cut_of(accesses: &Accesses<'_>, mask: Value, dim: usize, len: u32) -> Cut {
     }
 }
 
-/// Asynchronous copies: the parts of runs that lie together in shared memory as well.
+/// Asynchronous copies: the parts of runs that are contiguous in shared memory as well.
 fn copies(
     accesses: &Accesses<'_>,
     through: &Through,

@@ -95,7 +95,7 @@ pub(super) fn all_bins(counters: &LinearLayout) -> Rc<Distribution> {
 }
 
 impl Flat {
-    /// The address of what a thread holds, of which its CTA's rank in the cluster tells a part.
+    /// The address of the fragment of a thread, of which its CTA's rank in the cluster tells a part.
     fn address_in_cluster(&self, held: &Distribution, cx: &mut Emitter<'_>) -> Addr {
         let bytes_of = |axis: Axis| {
             let bases = held.map.bases(axis).iter();

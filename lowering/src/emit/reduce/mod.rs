@@ -57,7 +57,7 @@ struct Plan<'r> {
 /// Tuples of a thread by the number of the result element that they belong to, less what the thread adds to it.
 type Tuples = BTreeMap<u32, Tuple>;
 
-/// What a thread knows of its results.
+/// The partial results of a thread.
 struct Partial {
     /// Those that it has parts of.
     tuples: Tuples,

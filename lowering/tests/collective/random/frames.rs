@@ -1,4 +1,4 @@
-//! What stands around the steps of a program: nothing, a loop, a branch, or warps that part.
+//! What stands around the steps of a program: nothing, a loop, a branch, or warp-specialized partitions.
 
 use super::dice::Dice;
 use super::program::{Program, Tile};

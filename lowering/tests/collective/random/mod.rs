@@ -270,7 +270,7 @@ fn parts_of_cut_tiles_with_bounds() {
     });
 }
 
-/// Two partitions with steps of their own, at moments of their own.
+/// Two partitions with steps of their own, which run concurrently.
 #[test]
 fn elements_exchanged_within_partitions() {
     programs(0, 30, |seed| {

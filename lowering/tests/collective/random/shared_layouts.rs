@@ -18,7 +18,7 @@ pub(crate) fn layout(dice: &mut Dice, shape: &[u32], elem_bits: u32) -> SharedLa
     text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// A layout that holds a shape which is no powers of two, plain rows if none of a few others does.
+/// A layout that holds a shape which is no powers of two, unswizzled rows if none of a few others does.
 fn cut(dice: &mut Dice, shape: &[u32], elem_bits: u32) -> SharedLayout {
     let plain = format!("Swizzled(1, 1, 1, {:?})", dice.order(shape.len()));
     let mut texts: Vec<String> = (0..4).map(|_| swizzled(dice, shape)).collect();
@@ -41,7 +41,7 @@ fn cut(dice: &mut Dice, shape: &[u32], elem_bits: u32) -> SharedLayout {
     });
     layouts
         .find(|layout| layout.check(shape).is_ok())
-        .expect("plain rows hold any shape")
+        .expect("unswizzled rows hold any shape")
 }
 
 fn swizzled(dice: &mut Dice, shape: &[u32]) -> String {

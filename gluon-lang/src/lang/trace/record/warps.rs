@@ -1,4 +1,4 @@
-//! Warps that part.
+//! Warp specialization.
 
 use super::super::{At, Trace, with};
 use diag::Code;
