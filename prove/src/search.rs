@@ -24,7 +24,7 @@ use crate::step::{Went, land};
 pub(crate) const MOST_DECISIONS: usize = 20_000;
 
 /// Steps in one schedule beyond which nothing is decided.
-const MOST_STEPS: usize = 4_000_000;
+const MOST_STEPS: usize = 12_000_000;
 
 /// Who is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
