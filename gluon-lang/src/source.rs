@@ -27,7 +27,7 @@ pub fn name_of(file: &str) -> &str {
 fn below<'f>(file: &'f str, workspace: &str) -> &'f str {
     let separators = ['/', '\\'];
     let rest = file.strip_prefix(workspace.trim_end_matches(separators));
-    // `/work2/lib.rs` is not below `/work`.
+    // `/home/me/kernels2/lib.rs` is not below `/home/me/kernels`.
     rest.and_then(|rest| rest.strip_prefix(separators))
         .unwrap_or(file)
 }
@@ -39,13 +39,16 @@ mod tests {
     #[test]
     fn files_of_the_workspace_are_named_relative_to_it() {
         for (file, expected) in [
-            ("/work/src/lib.rs", "src/lib.rs"),
-            ("/work/member/src/a.rs", "member/src/a.rs"),
-            ("/work2/src/lib.rs", "/work2/src/lib.rs"),
+            ("/home/me/kernels/src/lib.rs", "src/lib.rs"),
+            ("/home/me/kernels/member/src/a.rs", "member/src/a.rs"),
+            (
+                "/home/me/kernels2/src/lib.rs",
+                "/home/me/kernels2/src/lib.rs",
+            ),
             ("src/lib.rs", "src/lib.rs"),
         ] {
-            assert_eq!(below(file, "/work"), expected);
-            assert_eq!(below(file, "/work/"), expected);
+            assert_eq!(below(file, "/home/me/kernels"), expected);
+            assert_eq!(below(file, "/home/me/kernels/"), expected);
         }
         assert_eq!(below("C:\\w\\src\\lib.rs", "C:\\w"), "src\\lib.rs");
     }
