@@ -14,6 +14,7 @@ mod entry;
 mod expect;
 mod launch;
 mod mapped;
+pub(crate) mod parallel;
 mod prepare;
 mod quiet;
 mod random;

@@ -4,8 +4,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
+use super::parallel;
 use crate::element::DeviceElement;
 use crate::number::Number;
 
@@ -29,14 +28,16 @@ impl Generator {
         let stream = name
             .bytes()
             .fold(mix(seed), |state, byte| mix(state ^ u64::from(byte)));
-        let chunks = len.div_ceil(CHUNK);
-        (0..chunks)
-            .into_par_iter()
-            .flat_map_iter(|chunk| {
-                let start = chunk * CHUNK;
-                T::nearest_all(&self.chunk(stream, start..len.min(start + CHUNK)))
-            })
-            .collect()
+        let chunk = |chunk: usize| {
+            let start = chunk * CHUNK;
+            T::nearest_all(&self.chunk(stream, start..len.min(start + CHUNK)))
+        };
+        let mut all = Vec::with_capacity(len);
+        // Each chunk is freed once it is copied: a tensor can be larger than half of the memory.
+        for chunk in parallel::map(len.div_ceil(CHUNK), chunk) {
+            all.extend_from_slice(&chunk);
+        }
+        all
     }
 
     fn chunk(&self, stream: u64, places: Range<usize>) -> Vec<Number> {

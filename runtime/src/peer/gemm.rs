@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use ir::elem::DType;
-use rayon::prelude::*;
 
 use super::reference::{Matrix, product};
 
-use crate::case::{Input, Output, Tolerance};
+use crate::case::{Input, Output, Tolerance, parallel};
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::Result;
@@ -290,11 +289,18 @@ fn operand<T: DeviceElement>(tensor: &Input<T>) -> Operand {
     }
 }
 
+/// Elements that one task converts.
+const CHUNK: usize = 1 << 16;
+
 fn values<T: DeviceElement>(tensor: &Input<T>) -> Arc<Values> {
     let tensor = tensor.clone();
     Arc::new(move || {
-        let elements = tensor.host().par_iter();
-        elements.map(|x| x.number().to_f64()).collect()
+        let chunks: Vec<&[T]> = tensor.host().chunks(CHUNK).collect();
+        let widened = |x: &T| x.number().to_f64();
+        parallel::map(chunks.len(), |chunk| -> Vec<f64> {
+            chunks[chunk].iter().map(widened).collect()
+        })
+        .concat()
     })
 }
 

@@ -6,13 +6,11 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
-use rayon::prelude::*;
-
 pub use tally::Tally;
 pub use verdict::{Agreement, Mismatch, WrongElement};
 
-use super::Tolerance;
 use super::shape::{Odometer, Shape};
+use super::{Tolerance, parallel};
 use crate::element::DeviceElement;
 use crate::number::{Number, Reference};
 
@@ -38,19 +36,16 @@ pub fn compare<T: DeviceElement, R: Reference, const N: usize>(
         shape.len(),
         "as many elements as the shape {shape} says"
     );
-    let chunks: Vec<Tally> = got
-        .par_chunks(CHUNK)
-        .enumerate()
-        .map(|(chunk, elements)| {
-            let start = chunk * CHUNK;
-            let mut odometer = Odometer::starting_at(shape, start);
-            let want: Vec<Number> = elements
-                .iter()
-                .map(|_| want(odometer.step()).number())
-                .collect();
-            T::tally(start, elements, &want, tolerance)
-        })
-        .collect();
+    let chunks = parallel::map(got.len().div_ceil(CHUNK), |chunk| {
+        let start = chunk * CHUNK;
+        let elements = &got[start..got.len().min(start + CHUNK)];
+        let mut odometer = Odometer::starting_at(shape, start);
+        let want: Vec<Number> = elements
+            .iter()
+            .map(|_| want(odometer.step()).number())
+            .collect();
+        T::tally(start, elements, &want, tolerance)
+    });
     // Chunks are joined in order, so that sums do not depend on the number of threads.
     let tally = chunks.into_iter().fold(Tally::default(), Tally::join);
     tally.verdict(output, shape, tolerance)
