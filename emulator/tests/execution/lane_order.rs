@@ -133,6 +133,16 @@ fn the_arrival_of_one_lane_does_not_speak_for_the_others() {
     };
     ordered(&text("bar.warp.sync 0xffffffff;"));
     races(&text(""), &["which warp 0 read", "which warp 1 wrote"]);
+    // The lanes wait for each other, and no memory is ordered.
+    for together in [
+        "wgmma.fence.sync.aligned;",
+        "wgmma.wait_group.sync.aligned 0;",
+    ] {
+        races(
+            &text(together),
+            &["which warp 0 read", "which warp 1 wrote"],
+        );
+    }
     // What the lane did itself, its arrival releases.
     ordered(&of_two_warps(&format!(
         "@%p1 st.shared.u32 [%r3], 5; @%p1 mbarrier.arrive.shared::cta.b64 _, [%r10]; {wait} @!%p2 ld.shared.u32 %r6, [%r3];"
@@ -196,4 +206,18 @@ fn a_flag_that_one_lane_publishes_or_polls_speaks_for_its_warp_after_bar_warp_sy
     ordered(&text(sync, sync));
     races(&text("", sync), &["which warp 0 of CTA"]);
     races(&text(sync, ""), &["which warp 0 of CTA"]);
+}
+
+#[test]
+fn lanes_that_multiply_together_share_what_one_of_them_has_observed() {
+    // The first lane waits for the second warp, and the others read what that warp has written.
+    let text = |between: &str| {
+        of_two_warps(&format!(
+            "setp.eq.u32 %p5, %r1, 32; @!%p2 st.shared.u32 [%r2], 7; @!%p2 bar.warp.sync 0xffffffff; @%p5 mbarrier.arrive.shared::cta.b64 _, [%r10];
+            {} {between} @%p2 ld.shared.u32 %r6, [%r2+128];",
+            wait("@!%p1")
+        ))
+    };
+    ordered(&text("wgmma.fence.sync.aligned;"));
+    races(&text(""), &["which warp 1 wrote", "which warp 0 read"]);
 }

@@ -34,7 +34,7 @@ pub fn async_copy_pipeline<const BLOCK: usize>(
             end,
         );
         async_copy_wait(1);
-        let sum = xs.index(stage).load(layout.clone()) + ys.index(stage).load(layout.clone());
+        let sum = xs.index(stage).load(layout.clone()) + ys.index(stage).load(layout.clone()); // mutate: equivalent(bar.sync): each thread loads what it has copied
         let at = (first + i) * BLOCK + lane;
         out.at(at).mask(at < n).store(sum);
     }
@@ -51,8 +51,8 @@ fn fetch(
     at: Tensor<i32>,
     end: Scalar<i32>,
 ) {
-    x.at(at).mask(at < end).copy_to(x_tile);
-    y.at(at).mask(at < end).copy_to(y_tile);
+    x.at(at).mask(at < end).copy_to(x_tile); // mutate: equivalent(bar.sync): each thread copies to where it has loaded
+    y.at(at).mask(at < end).copy_to(y_tile); // mutate: equivalent(bar.sync): the same
     async_copy_commit();
 }
 

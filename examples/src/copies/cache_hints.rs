@@ -35,10 +35,11 @@ pub fn cache_policies(
     let tile = Smem::<f32>::alloc([32, 32], x.layout());
     let full = Mbarrier::alloc(1);
     let mut phase = scalar(0);
+    // mutate: equivalent(bar.warp.sync): another one stands between the initialisation and the first wait
     for i in range(0, blocks) {
         full.expect(x.block_bytes());
         let load = x.copy().policy(L2Policy::EvictFirst);
-        load.load([row, i * 32], tile, full);
+        load.load([row, i * 32], tile, full); // mutate: equivalent(bar.warp.sync): one thread waits for the reads of the store and loads
         load.prefetch([row, (i + 1) * 32]);
         full.wait(phase);
         out.copy()

@@ -24,6 +24,7 @@ pub fn tma_groups(
     let tile = Smem::<bf16>::alloc([ROWS, COLS], Nvmma::B128.of(16));
     let full = Mbarrier::alloc(1);
     let mut phase = scalar(0);
+    // mutate: equivalent(bar.sync): other barriers stand between the initialisation and the first wait
     for group in range(program_id(0), groups).step(num_programs(0)) {
         let start = (starts + group).load();
         let rows = (starts + group + 1).load() - start;
@@ -33,15 +34,15 @@ pub fn tma_groups(
         tma_store_wait(0);
         let source = (x + at).tensor((rows, COLS), (COLS,));
         let target = (out + at).tensor((rows, COLS), (COLS,));
-        let source = source.map([ROWS, COLS], Nvmma::B128, places);
-        let target = target.map([ROWS, COLS], Nvmma::B128, places + 16);
+        let source = source.map([ROWS, COLS], Nvmma::B128, places); // mutate: equivalent(bar.sync): the thread that makes the map is the one that copies through it
+        let target = target.map([ROWS, COLS], Nvmma::B128, places + 16); // mutate: equivalent(bar.sync): the same
         for block in range(0, cdiv(rows, ROWS)) {
             full.expect(source.block_bytes());
             tma_store_wait_read(0);
-            source.load((block * ROWS, 0), tile, full);
+            source.load((block * ROWS, 0), tile, full); // mutate: equivalent(bar.sync): the thread that has waited for the reads of the store loads
             full.wait(phase);
             let scaled = tile.load(layout.clone()).cast::<f32>() * factor;
-            tile.store(scaled.cast::<bf16>());
+            tile.store(scaled.cast::<bf16>()); // mutate: equivalent(bar.sync): each thread stores where it has loaded
             target.store((block * ROWS, 0), tile);
             phase ^= 1;
         }
@@ -49,7 +50,7 @@ pub fn tma_groups(
     tma_store_wait(0);
 }
 
-#[case(sizes(groups = [1, 9, 20_000]))]
+#[case(sizes(groups = [1, 9, 20_000], programs = [1, 2, 264]))]
 fn tma_groups_case(case: &mut Case) -> CaseResult {
     let groups = case.size("groups");
     // Groups of 0 to 97 rows, and of whole blocks among them.
@@ -61,7 +62,7 @@ fn tma_groups_case(case: &mut Case) -> CaseResult {
     let of_row = |row: usize| starts.partition_point(|&start| start <= row) - 1;
     let factor = |group: usize| [0.5, 2.0, -1.0][group % 3];
 
-    let programs = groups.min(264);
+    let programs = groups.min(case.size("programs"));
     let x = case.normal::<bf16>("x", [rows, COLS]);
     let out = case.output::<bf16>("out", [rows, COLS]);
     let places = case.output::<u64>("places", [programs, 32]);

@@ -21,8 +21,12 @@ pub fn matmul_block_scaled(
     #[block([BM, BLOCK], Nvmma::B128)] a: TensorMap<E4m3>,
     #[block([BN, BLOCK], Nvmma::B128)] b: TensorMap<E4m3>,
     #[block([ROWS, BN], Nvmma::B128)] c: TensorMap<bf16>,
-    #[readonly] a_scale: Ptr<f32>,
-    #[readonly] b_scale: Ptr<f32>,
+    #[readonly]
+    #[readonly]
+    a_scale: Ptr<f32>,
+    #[readonly]
+    #[readonly]
+    b_scale: Ptr<f32>,
     m: i32,
     n: i32,
     k: i32,
@@ -52,7 +56,7 @@ pub fn matmul_block_scaled(
                 let stage = pipeline.consumer_wait(at);
                 let (a, b) = stage.tiles;
                 let zeros = Accumulator::zeros([ROWS, BN], layout.clone());
-                let product = zeros.mma(a.slice(0, rows.clone()), b.transpose());
+                let product = zeros.mma(a.slice(0, rows.clone()), b.transpose()); // mutate: equivalent(wgmma.fence): the fence of another product stands between two that use the same registers
                 (product, stage.hold())
             };
             let mut total = zeros([ROWS, BN], layout.clone());

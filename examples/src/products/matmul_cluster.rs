@@ -51,7 +51,7 @@ pub fn matmul_cluster<
             let sums = Wgmma::new([4, 1], [64, BN, 16]);
             let acc = Accumulator::zeros([ROWS, BN], sums);
             let acc = pipeline.multiply(&mut at, range(0, steps), acc, rows.clone());
-            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
+            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>()); // mutate: equivalent(bar.sync): the buffer is ready when the results of all warps that were in it have been stored
         }
     };
     let store = |group: usize| {
@@ -81,9 +81,9 @@ pub fn matmul_cluster<
                 at = pipeline.commit(stage).advance();
             }
         }
-        pipeline.producer_tail(at);
+        pipeline.producer_tail(at); // mutate: equivalent(mbarrier.wait): warps release stages in their order, so that the wait for the last stage suffices here
     };
-    warp_specialize()
+    warp_specialize() // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
         .registers(232)
         .main(|| multiply(0))
         .workers(1..GROUPS, Warps(4).registers(232), multiply)

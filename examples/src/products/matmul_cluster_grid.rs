@@ -75,7 +75,7 @@ pub fn matmul_cluster_grid<
             let sums = Wgmma::new([4, 1], [64, BN, 16]);
             let acc = Accumulator::zeros([ROWS, BN], sums);
             let acc = pipeline.multiply(&mut at, range(0, steps), acc, rows.clone());
-            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
+            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>()); // mutate: equivalent(bar.sync): the buffer is ready when the results of all warps that were in it have been stored
             tile = drawn.receive(tile);
         }
     };
@@ -84,7 +84,7 @@ pub fn matmul_cluster_grid<
         let mut tile = drawn.start();
         while tile.number() < drawn.count() {
             let [row, column] = place(&tile);
-            turn = epilogue.store(group, turn, c, [row + group * ROWS, column]);
+            turn = epilogue.store(group, turn, c, [row + group * ROWS, column]); // mutate: equivalent(bar.warp.sync): only the first lane stores, waits for the reads of its stores and arrives
             tile = drawn.receive(tile);
         }
     };
@@ -114,10 +114,10 @@ pub fn matmul_cluster_grid<
             }
             tile = drawn.send(tile, next);
         }
-        pipeline.producer_tail(at);
+        pipeline.producer_tail(at); // mutate: equivalent(mbarrier.wait): warps release stages in their order, so that the wait for the last stage suffices here
         drawn.end(tile);
     };
-    warp_specialize()
+    warp_specialize() // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
         .registers(232)
         .main(|| multiply(0))
         .workers(1..GROUPS, Warps(4).registers(232), multiply)
@@ -147,7 +147,7 @@ fn matmul_cluster_grid_bf16(case: &mut Case) -> CaseResult {
 }
 
 /// Two clusters draw what tiles there are.
-#[case(sizes(m = [700, 1], n = [1032, 8], k = [136, 1]))]
+#[case(sizes(m = [700, 1, 1], n = [1032, 8, 28_160], k = [136, 1, 8]))]
 fn matmul_cluster_grid_by_two(case: &mut Case) -> CaseResult {
     matmul(case, 2)
 }

@@ -50,7 +50,7 @@ pub fn matmul_decode<T: Float + WgmmaOperand<T, f32>, const TOKENS: usize>(
     let copy = || {
         pipeline.load_operands(&mut pipeline.start(), steps(), (b, a), [tile, tokens]);
     };
-    warp_specialize()
+    warp_specialize() // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
         .main(multiply)
         .worker(Warps(1).registers(40), copy)
         .run();
@@ -73,7 +73,7 @@ fn matmul_decode_bf16(case: &mut Case) -> CaseResult {
     decode::<bf16, 16>(case)
 }
 
-#[case(sizes(m = [64, 70], n = [128, 72], k = [1024, 136]))]
+#[case(sizes(m = [64, 70], n = [128, 72], k = [4096, 136]))]
 fn matmul_decode_f16(case: &mut Case) -> CaseResult {
     decode::<f16, 64>(case)
 }

@@ -58,7 +58,7 @@ impl<T: Element> Part<T> {
     /// What the result will fill, once it is this part's turn. It may hold an operand until then.
     #[device]
     fn room(self) -> Smem<T> {
-        self.epilogue.buffer(self.group, self.round)
+        self.epilogue.buffer(self.group, self.round) // mutate: equivalent(mbarrier.wait): who loads the operand has stored what was there, and who reads it waits for the operand
     }
 }
 
@@ -92,9 +92,9 @@ pub(crate) fn multiply_then<T: Float + WgmmaOperand<T, f32>>(
         for _ in tiles.of_program() {
             let acc = Accumulator::zeros([ROWS, BN], sums());
             let acc = pipeline.multiply(&mut at, range(0, steps), acc, rows.clone());
-            fetched.index(group).wait(turn.parity());
+            fetched.index(group).wait(turn.parity()); // mutate: equivalent(mbarrier.wait): where `fetch` loads nothing there is nothing to wait for
             let result = finish(acc.wait_all(), part(group, turn.parity()));
-            turn = epilogue.fill(group, turn, result);
+            turn = epilogue.fill(group, turn, result); // mutate: equivalent(bar.sync, mbarrier.wait): the buffer is ready when the results of all warps that were in it have been stored; an operand that it holds came after that
         }
     };
     let store = |group: usize| {
@@ -160,7 +160,7 @@ pub fn matmul_scale_residual<T: Float + WgmmaOperand<T, f32>>(
     };
     let tiles = GroupedRows::new([m, n], [BM, BN], 16);
     multiply_then([a, b, c], k, tiles, depth, fetch, |product, part| {
-        let residual = part.room().load(sums()).cast::<f32>();
+        let residual = part.room().load(sums()).cast::<f32>(); // mutate: equivalent(bar.sync): each warp has waited for the residual, which came after all results that were there
         (product * scale + residual).cast::<T>()
     });
 }

@@ -58,7 +58,7 @@ pub fn matmul_int4(
         .run();
 }
 
-#[case(sizes(m = [64, 17, 1], n = [128, 200, 8], k = [256, 96, 32]))]
+#[case(sizes(m = [64, 17, 1], n = [128, 200, 8], k = [1024, 96, 32]))]
 fn matmul_int4_scaled(case: &mut Case) -> CaseResult {
     let [m, n, k] = ["m", "n", "k"].map(|name| case.size(name));
     let w = case.integers::<u8>("w", [n, k / 2], 0..256);

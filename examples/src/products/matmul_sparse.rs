@@ -58,7 +58,7 @@ pub fn matmul_sparse<T: Float + WgmmaOperand<T, f32>>(
                 acc = acc.mma_sparse(a, places, b.transpose()).wait(0);
                 at = pipeline.consumer_release(stage).advance();
             }
-            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
+            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>()); // mutate: equivalent(bar.sync): the buffer is ready when the results of all warps that were in it have been stored
         }
     };
     let store = |group: usize| epilogue.store_tiles(group, tiles, c);

@@ -42,7 +42,7 @@ pub fn matmul_tf32x3(
         for _ in range(0, steps) {
             let stage = split.consumer_wait(at);
             let (a, b) = stage.tiles;
-            sums = wgmma_tf32x3(a.slice(0, rows.clone()), b.transpose(), sums);
+            sums = wgmma_tf32x3(a.slice(0, rows.clone()), b.transpose(), sums); // mutate: equivalent(wgmma.fence, wgmma.commit_group): three products on the same accumulators, with nothing between them, of which the first has a fence and the last is waited for
             at = split.consumer_release(stage).advance();
         }
         let i = rows_of(layout.clone(), row + group * ROWS, ROWS);

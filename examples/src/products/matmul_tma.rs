@@ -29,6 +29,7 @@ pub fn matmul_tma<
     );
 
     let mut acc = zeros::<f32>([BM, BN], sums);
+    // mutate: equivalent(bar.sync): one in the loop stands before each wait
     for step in range(0, cdiv(k, BK)) {
         full.expect(a.block_bytes() + b.block_bytes());
         a.load([row, step * BK], x, full);

@@ -46,7 +46,7 @@ pub fn matmul_warp_specialized<
                 acc = acc.mma(a.slice(0, rows.clone()), b.transpose()).wait(0);
                 at = pipeline.consumer_release(stage).advance();
             }
-            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>());
+            turn = epilogue.fill(group, turn, acc.wait_all().cast::<T>()); // mutate: equivalent(bar.sync): the buffer is ready when the results of all warps that were in it have been stored
         }
     };
     let store = |group: usize| {

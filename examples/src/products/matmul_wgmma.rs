@@ -24,6 +24,7 @@ pub fn matmul_wgmma<
     let full = Mbarrier::alloc(1);
 
     let mut acc = Accumulator::zeros([BM, BN], Wgmma::new([4, 1], [64, BN, 16]));
+    // mutate: equivalent(bar.sync): one in the loop stands before each wait
     for step in range(0, cdiv(k, BK)) {
         full.expect(a.block_bytes() + b.block_bytes());
         a.load([row, step * BK], x, full);

@@ -60,7 +60,7 @@ fn matmul<const BN: usize>(case: &mut Case) -> CaseResult {
 
 macro_rules! widths {
     ($($name:ident: $width:literal, $sizes:expr, $ragged:expr;)*) => {$(
-        #[case(sizes(m = [256, 200, 1], n = [$sizes, $ragged, 1], k = [256, 72, 1]))]
+        #[case(sizes(m = [256, 200, 1], n = [$sizes, $ragged, 1], k = [712, 72, 1]))]
         fn $name(case: &mut Case) -> CaseResult {
             matmul::<$width>(case)
         }

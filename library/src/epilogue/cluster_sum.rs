@@ -33,7 +33,7 @@ impl<const CTAS: usize> ClusterSum<CTAS> {
         );
         let parts = Smem::<f32>::alloc([CTAS, rows, columns], Swizzled::plain([2, 1, 0]));
         let received = Mbarrier::alloc(1);
-        received.expect_when(cluster_rank() == 0, parts.bytes());
+        received.expect_when(cluster_rank() == 0, parts.bytes()); // mutate: equivalent(bar.sync): the thread that initialises it expects, and all others wait for the barrier of the cluster
         ClusterSum { parts, received }
     }
 

@@ -120,7 +120,7 @@ impl<A: Element, B: Element> Pipeline<(Smem<A>, Smem<B>)> {
                 a.slice(0, rows.clone())
             };
             acc = acc.mma(a, b.transpose()).wait(0);
-            at = self.consumer_release(stage).advance();
+            at = self.consumer_release(stage).advance(); // mutate: equivalent(bar.warp.sync): products alone read the stage; it is kept where lanes have accessed something else since the last barrier, such as what an epilogue stores
         }
         *state = at;
         acc

@@ -80,9 +80,8 @@ impl Lower for MbarrierArrive {
                 cx.one_thread(predicate)
             }
             Arrivers::Warp => {
-                // The elected lane arrives for all lanes of the warp. Reads by `wgmma` are complete for each thread that has waited, and so for
-                // it. What the others read by themselves is not, nor that they have observed the stage as full: `wgmma.wait_group.sync` makes
-                // lanes wait for each other, and of the two only `bar.warp.sync` orders memory among them (PTX ISA 9.7.13.1).
+                // The elected lane arrives for all lanes of the warp. Of what the others accessed by themselves only `bar.warp.sync` informs
+                // it (PTX ISA 9.7.13.1); where they did not, `redundant` drops the barrier.
                 cx.sync_warp();
                 cx.thread_where_clear(LANE_BITS, predicate)
             }

@@ -69,6 +69,7 @@ mod partition;
 mod peers;
 mod poll;
 mod reduce;
+mod redundant;
 mod remote;
 mod rescale;
 mod scale_d;
@@ -425,6 +426,8 @@ impl<'f> Emitter<'f> {
     fn finish(mut self) -> Module {
         tidy::remove_unused(&mut self.code);
         sink::sink_into_cold(&mut self.code);
+        // Before guards become branches: they tell what the first lane does alone.
+        redundant::remove_redundant(&mut self.code);
         guards::branch_around_runs(&mut self.code);
         let mut entry = self.code.finish();
         entry.linkage = Linkage::Visible;

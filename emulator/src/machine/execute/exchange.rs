@@ -17,7 +17,12 @@ impl Worker<'_> {
         };
         release_others(scene, lanes, op);
         scene.mask = lanes;
-        scene.warp.converge(lanes);
+        let is_barrier = matches!(op, Op::WarpSync { .. });
+        if is_barrier || !self.context.launch.checks.strict {
+            scene.warp.converge(lanes);
+        } else {
+            scene.warp.meet(lanes);
+        }
         match op {
             Op::Shuffle(shuffle) => shuffle_lanes(scene, shuffle, members)?,
             Op::Vote {

@@ -161,7 +161,7 @@ fn later_access(scene: &Scene<'_>, stamp: Stamp) -> &'static str {
         Actor::Warp { .. } if stamp.kind.is_write() && stamp.kind.is_strong() => "atomic access",
         Actor::Warp { .. } if stamp.kind.is_write() => "store",
         Actor::Warp { .. } => "load",
-        Actor::Products { .. } => "read by a matrix product",
+        Actor::Products { .. } | Actor::ProductsOfWarp { .. } => "read by a matrix product",
         Actor::BulkGroups { .. } | Actor::BulkWrites { .. } => "read by a bulk store",
         Actor::Mbarrier(_) if stamp.kind.is_write() => "write by an asynchronous copy",
         Actor::Mbarrier(_) => "read by an asynchronous copy",
@@ -208,7 +208,7 @@ fn without_order(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
             };
             (does.to_owned(), "the copy is issued here".to_owned(), help.to_owned())
         }
-        Actor::Products { .. } => (
+        Actor::Products { .. } | Actor::ProductsOfWarp { .. } => (
             "while a matrix product in flight may read them; a wait for it is missing".to_owned(),
             "the product is issued here".to_owned(),
             "wait for the `wgmma`, then signal the writer: by a barrier, or by an arrival at an mbarrier on which it waits"

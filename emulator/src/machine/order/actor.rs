@@ -27,6 +27,8 @@ pub(crate) enum Actor {
     Mbarrier(MbarrierId),
     /// The `wgmma` products of a warpgroup.
     Products { cta: u16, warpgroup: u16 },
+    /// The part of a warp in them: what it waits for, where a launch is strict.
+    ProductsOfWarp { cta: u16, warp: u16 },
     /// The reads of shared memory by a thread's bulk stores (`cp.async.bulk.wait_group.read`).
     BulkGroups { cta: u16, warp: u16, lane: u16 },
     /// The writes of the same stores, which complete later (`cp.async.bulk.wait_group`).

@@ -118,6 +118,7 @@ impl Cluster {
     pub(crate) fn name(&self, actor: ActorId) -> String {
         let (cta, warp) = match self.actors.get(actor) {
             Actor::Warp { cta, warp }
+            | Actor::ProductsOfWarp { cta, warp }
             | Actor::BulkGroups { cta, warp, .. }
             | Actor::BulkWrites { cta, warp, .. } => (cta, warp),
             Actor::Mbarrier(id) => return format!("the mbarrier at {:#x}", id.address),

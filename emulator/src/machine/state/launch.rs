@@ -47,7 +47,7 @@ pub struct Checks {
     pub races: bool,
     /// The same of accesses to global memory. It takes one to four times the memory that a launch touches.
     pub global: bool,
-    /// `wgmma.wait_group` orders the warp that executes it, and no other warp of its warpgroup.
+    /// `wgmma.wait_group` orders the warp that executes it, and no other warp of its warpgroup; shuffles and votes order no memory.
     pub strict: bool,
 }
 

@@ -164,6 +164,12 @@ impl Warp {
         self.begin_epoch();
     }
 
+    /// Lanes execute a matrix instruction together: what one of them has observed happens before what the others do next. Their own accesses
+    /// are not ordered by it, as they are by [`Warp::converge`].
+    pub(crate) fn meet(&mut self, lanes: u32) {
+        self.clocks.merge(lanes, self.alive);
+    }
+
     /// Puts all lanes at the first step.
     pub(crate) fn start(&mut self, exists: u32) {
         (self.exists, self.alive) = (exists, exists);

@@ -21,20 +21,10 @@ use crate::program::matrix::{GroupMultiply, LeftMatrix};
 use crate::program::source::name_step;
 use crate::program::{Code, Op};
 
-impl Scene<'_> {
-    /// The products of the warpgroup as an actor that accesses shared memory.
-    fn products_actor(&mut self) -> ActorId {
-        let (cta, warpgroup) = (self.cta as u16, self.warp.index as u16 / 4);
-        self.cluster
-            .actors
-            .number(Actor::Products { cta, warpgroup })
-    }
-}
-
 impl Worker<'_> {
     pub(crate) fn group_fence(&mut self, scene: &mut Scene<'_>) -> Stepped {
         scene.check_whole_warp("wgmma.fence")?;
-        scene.warp.converge(u32::MAX);
+        scene.warp.meet(u32::MAX);
         scene.warp.products.has_fenced = true;
         scene.warp.products.touched.clear();
         Ok(())
@@ -42,7 +32,7 @@ impl Worker<'_> {
 
     pub(crate) fn group_multiply(&mut self, scene: &mut Scene<'_>, op: &GroupMultiply) -> Stepped {
         scene.check_whole_warp("wgmma")?;
-        scene.warp.converge(u32::MAX);
+        scene.warp.meet(u32::MAX);
         self.check_warpgroup(scene)?;
         self.check_fenced(scene.warp, op)?;
         let regs = &scene.warp.regs;
@@ -114,13 +104,26 @@ impl Worker<'_> {
         }
     }
 
+    /// The products of the warpgroup as an actor that accesses shared memory. Where a launch is strict, a warp that waits for them does not
+    /// wait for what other warps have issued.
+    fn products_actor(&self, scene: &mut Scene<'_>) -> ActorId {
+        let (cta, warp) = (scene.cta as u16, scene.warp.index as u16);
+        let actor = if self.context.launch.checks.strict {
+            Actor::ProductsOfWarp { cta, warp }
+        } else {
+            let warpgroup = warp / 4;
+            Actor::Products { cta, warpgroup }
+        };
+        scene.cluster.actors.number(actor)
+    }
+
     /// The next product of the warp begins to read chunks of shared memory, until it is waited for.
     fn read_chunks(&self, scene: &mut Scene<'_>, chunks: &[u32]) -> Stepped {
         for &address in chunks {
             self.chunk(scene, address)?;
         }
         let stamp = Stamp {
-            actor: scene.products_actor(),
+            actor: self.products_actor(scene),
             epoch: scene.warp.products.issued() as u32 + 1,
             step: scene.path.pc,
             kind: Kind::ASYNC_READ,
@@ -150,7 +153,7 @@ impl Worker<'_> {
     /// Waits until at most `pending` groups are open. The unit starts a product when all four warps have issued it.
     pub(crate) fn group_wait(&mut self, scene: &mut Scene<'_>, pending: u32) -> Stepped<Flow> {
         scene.check_whole_warp("wgmma.wait_group")?;
-        scene.warp.converge(u32::MAX);
+        scene.warp.meet(u32::MAX);
         let boundaries = &scene.warp.products.boundaries;
         let Some(last) = boundaries.len().checked_sub(pending as usize + 1) else {
             return Ok(Flow::Next);
@@ -164,7 +167,7 @@ impl Worker<'_> {
         products.boundaries.drain(..=last);
         products.started.drain(..(target - products.first) as usize);
         products.first = target;
-        let actor = scene.products_actor();
+        let actor = self.products_actor(scene);
         let learn = |clocks: &mut Clocks| clocks.advance(actor, target as u32);
         scene.warp.acquire(u32::MAX, learn);
         Ok(Flow::Next)

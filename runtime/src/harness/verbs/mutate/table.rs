@@ -141,6 +141,14 @@ pub(super) fn show(context: &Context, judged: &[Judged<'_>], time: Duration, see
         time_text(time)
     );
     speaker.remark(&Remark::note(text));
+    let strictly = judged
+        .iter()
+        .filter(|judged| matches!(judged.outcome, Outcome::Reported { strict: true, .. }))
+        .count();
+    if strictly > 0 {
+        let text = format!("{strictly} of them by a strict run alone");
+        speaker.remark(&Remark::note(text));
+    }
     if all.survived == 0 {
         return Exit::Success;
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rehearse::Rehearsals;
+use super::rehearse::{Rehearsals, STRICT, Schedule};
 use super::subject::Mutant;
 use crate::error::Error;
 use crate::report::fault_diagnostic;
@@ -20,6 +20,9 @@ pub(super) enum Outcome {
         /// The run, with its sizes.
         run: String,
         seed: u64,
+        /// Only a strict run reported it.
+        #[serde(default)]
+        strict: bool,
         /// The first line of the report.
         message: String,
     },
@@ -39,25 +42,33 @@ pub(super) enum Outcome {
     Survived,
 }
 
-/// Runs a mutant until something is found: the fastest run first, in one order of warps after another.
+/// Runs a mutant until something is found: the fastest run first, in one order of warps after another, and at last strictly where the
+/// kernel as it is passes that.
 pub(super) fn run(mutant: &Mutant<'_>, rehearsals: &Rehearsals<'_>) -> Outcome {
     let subject = mutant.subject;
     let module = subject.compiled.module().mutated(&mutant.mutation);
     let module = module.expect("a mutation is one of its module");
     let broken = subject.compiled.with_module(module);
     let runs = rehearsals.of_subject(subject);
-    for seed in 0..rehearsals.seeds {
+    let orders = (0..rehearsals.seeds).map(|seed| Schedule {
+        seed,
+        strict: false,
+    });
+    for schedule in orders.chain([STRICT]) {
         for rehearsal in &runs {
-            let ended = rehearsal.perform(seed, Some((&subject.path, &broken)));
+            if schedule.strict && !rehearsal.is_strict {
+                continue;
+            }
+            let ended = rehearsal.perform(schedule, Some((&subject.path, &broken)));
             if let Err(error) = ended {
-                return outcome_of(&error, rehearsal.about(), seed);
+                return outcome_of(&error, rehearsal.about(), schedule);
             }
         }
     }
     Outcome::Survived
 }
 
-fn outcome_of(error: &Error, run: String, seed: u64) -> Outcome {
+fn outcome_of(error: &Error, run: String, Schedule { seed, strict }: Schedule) -> Outcome {
     let text = error.to_string();
     let message = text.lines().next().unwrap_or_default().to_string();
     match error {
@@ -66,6 +77,7 @@ fn outcome_of(error: &Error, run: String, seed: u64) -> Outcome {
             located: fault.place.is_some(),
             run,
             seed,
+            strict,
             message,
         },
         Error::WrongResult { .. } | Error::WrittenOutside { .. } | Error::CasePanicked { .. } => {
