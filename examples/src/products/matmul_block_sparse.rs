@@ -75,7 +75,7 @@ pub fn matmul_block_sparse(
                 b.load([first, column], b_tile, stage.full);
                 at = pipeline.commit(stage).advance();
             }
-            tile = drawn.send(tile, next); // mutate: equivalent(bar.warp.sync, fence.proxy.async): lanes read the number that they have stored themselves, and no copy reads it
+            tile = drawn.send(tile, next); // mutate: equivalent(bar.warp.sync, fence.proxy.async): the first lane alone stores the number and arrives, and no copy reads it
         }
         drawn.end(tile);
     };

@@ -54,7 +54,7 @@ pub fn matmul_small<
         }
         let result = acc.wait_all().cast::<T>();
         // The oldest stages are the first that all warpgroups have released: one for the result of each.
-        let (_, b_tile) = pipeline.wait_released(&at.skip(group)); // mutate: equivalent(mbarrier.wait): the stage that a group takes has been released by all before, where there are no more steps than stages
+        let (_, b_tile) = pipeline.wait_released(&at.skip(group));
         let staging = b_tile.reinterpret::<T>(c.block(), c.layout());
         staging.store(result); // mutate: equivalent(bar.sync): each warp has waited until all warps released the stage
         c.store([row + first, column], staging);

@@ -67,7 +67,7 @@ pub fn matmul_softmax<const CTAS: usize, const COLUMNS: usize>(
             b.load([scalar(0), step * BK], right, stage.full);
             at = pipeline.commit(stage).advance();
         }
-        pipeline.producer_tail(at); // mutate: equivalent(mbarrier.wait, mbarrier.wait.parity): warps release stages in their order, so that the wait for the last stage suffices here
+        pipeline.producer_tail(at); // mutate: equivalent(mbarrier.wait): warps release stages in their order, so that the wait for the last stage suffices here
     };
     warp_specialize() // mutate: equivalent(bar.sync): a barrier of the cluster stands in front
         .main(multiply)
