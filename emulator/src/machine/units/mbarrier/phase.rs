@@ -100,8 +100,11 @@ impl Cluster {
             return false;
         };
         let warpgroup = warp / 4;
-        let products = self.actors.find(Actor::Products { cta, warpgroup });
-        products.is_some_and(|actor| ordered.includes(actor, observer.product))
+        let of_warps =
+            (warpgroup * 4..warpgroup * 4 + 4).map(|warp| Actor::ProductsOfWarp { cta, warp });
+        let actors = of_warps.chain([Actor::Products { cta, warpgroup }]);
+        let mut known = actors.filter_map(|actor| self.actors.find(actor));
+        known.any(|actor| ordered.includes(actor, observer.product))
     }
 
     /// No copy in flight may count on a phase that has completed.
