@@ -35,6 +35,25 @@ fn ctas_store_to_places_of_their_own_or_change_one_by_atomics() {
     said(&["increment"]).of(4, increment::<true>, increment::<false>);
 }
 
+/// Warps of a CTA exchange values through global memory.
+#[kernel(warps = 4, instances(<true>, <false>))]
+fn exchange<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
+    let met = Mbarrier::alloc(1);
+    let at = arange(0..128, line());
+    out.at(at).store(at); // exchange: stores
+    if !WRONG {
+        met.arrive();
+        met.wait(0);
+    }
+    let other = out.at(127 - at).load(); // exchange: loads
+    out.at(at + 128).store(other);
+}
+
+#[test]
+fn warps_exchange_through_global_memory_behind_a_barrier() {
+    said(&["exchange: stores", "exchange: loads"]).of(1, exchange::<true>, exchange::<false>);
+}
+
 /// The CTA that draws the last ticket adds up what all have stored.
 #[kernel(warps = 1, instances(<true>, <false>))]
 fn ticket<const WRONG: bool>(x: Ptr<i32>, out: Ptr<i32>) {

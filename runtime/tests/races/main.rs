@@ -11,10 +11,12 @@
 )]
 
 mod barriers;
+mod consan;
 mod copies;
 mod global;
 mod partitions;
 mod products;
+mod published;
 mod strict;
 mod wraps;
 
