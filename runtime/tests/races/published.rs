@@ -79,7 +79,7 @@ fn look_back<const HOW: usize>(values: Ptr<i32>, flags: Ptr<i32>, _word: Ptr<u64
     let own = at + tile;
     values.at(place(tile, 0)).store(own); // look-back: publishes sums
     raise::<HOW>(flags + tile, 1);
-    let mut before = at * 0;
+    let mut before: Tensor<i32> = full([WORDS], 0, line());
     let mut last = tile - 1;
     while last >= 0 {
         let state = wait::<HOW>(flags + last);
@@ -115,7 +115,7 @@ fn stream_k<const HOW: usize>(values: Ptr<i32>, flags: Ptr<i32>, _word: Ptr<u64>
     let mut work = shares.start();
     while work.steps_left() > 0 {
         let tile = work.tile();
-        let mut sum = at * 0;
+        let mut sum: Tensor<i32> = full([WORDS], 0, line());
         for step in range(work.first(), work.end()) {
             sum += at + step;
         }
@@ -164,7 +164,7 @@ fn ticket<const HOW: usize>(values: Ptr<i32>, flags: Ptr<i32>, _word: Ptr<u64>) 
         _ => counter.relaxed().atomic_add(1).old(),
     };
     if drawn == ctas - 1 {
-        let mut sum = at * 0;
+        let mut sum: Tensor<i32> = full([WORDS], 0, line());
         for other in range(0, ctas) {
             sum += values.at(other * WORDS + at).load(); // ticket: adds
         }

@@ -86,13 +86,15 @@ fn a_wait_for_older_stores_frees_their_tiles_alone() {
 #[kernel(warps = 4, instances(<true>, <false>))]
 fn block<const WRONG: bool>(
     #[block([SIDE, SIDE], Nvmma::B128)] a: TensorMap<f16>,
-    #[block([SIDE, SIDE], Nvmma::B128)] _b: TensorMap<f16>,
+    #[block([SIDE, SIDE], Nvmma::B128)] b: TensorMap<f16>,
     out: Ptr<f32>,
 ) {
     let tile = Smem::<f16>::alloc(a.block(), a.layout());
+    let other = Smem::<f16>::alloc(b.block(), b.layout());
     let full = Mbarrier::alloc(1);
-    full.expect(a.block_bytes());
+    full.expect(a.block_bytes() + b.block_bytes());
     a.load([0, 0], tile, full); // block: copies
+    b.load([0, 0], other, full);
     if !WRONG {
         full.wait(0);
     }
