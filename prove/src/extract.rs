@@ -77,7 +77,10 @@ fn deciding_operand(op: &Op) -> Option<Value> {
 }
 
 fn reads(access: SharedAccess) -> bool {
-    matches!(access, SharedAccess::Read | SharedAccess::AsyncRead)
+    matches!(
+        access,
+        SharedAccess::Read | SharedAccess::AsyncRead | SharedAccess::OperandRead
+    )
 }
 
 fn writes(access: SharedAccess) -> bool {

@@ -64,8 +64,10 @@ pub enum SharedAccess {
     RemoteWrite,
     /// Threads copy into it asynchronously (`cp.async`), until they wait for their copies.
     Copy,
-    /// Issues an asynchronous read of it, by TMA or the tensor cores.
+    /// Issues an asynchronous read of it, by TMA or a bulk copy.
     AsyncRead,
+    /// Issues an asynchronous read of it, by the tensor cores.
+    OperandRead,
     /// Issues an asynchronous write of it, by TMA.
     AsyncWrite,
     /// Issues an asynchronous write of the same place in another CTA of the cluster, as others do of this one.
@@ -79,7 +81,11 @@ impl SharedAccess {
     pub const fn is_asynchronous(self) -> bool {
         matches!(
             self,
-            Self::AsyncRead | Self::AsyncWrite | Self::AsyncRemoteWrite | Self::AsyncAtomic
+            Self::AsyncRead
+                | Self::OperandRead
+                | Self::AsyncWrite
+                | Self::AsyncRemoteWrite
+                | Self::AsyncAtomic
         )
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::access::SharedAccesses;
+use super::access::{SharedAccess, SharedAccesses};
 use super::answers::{LayoutRule, NamedBarrier, Terminator, Types};
 use super::define::{OpFields, Values};
 use super::scratch::Scratch;
@@ -100,9 +100,10 @@ pub trait OpRules: OpFields + Registered {
     /// Plans what it allocates. Only for an op that answers to `allocation`.
     fn set_allocation(&mut self, _bytes: Scratch) {}
 
-    /// Does it wait until TMA or the tensor cores have read what they were issued to read?
-    fn waits_for_async_reads(&self) -> bool {
-        false
+    /// Does it wait for asynchronous reads, and if so, for which, those by TMA or those of operands, and how many groups of them may
+    /// still be in flight?
+    fn waits_for_async_reads(&self) -> Option<(SharedAccess, u32)> {
+        None
     }
 
     /// Does it wait for the asynchronous copies of its thread, and if so, how many groups may still be in flight?

@@ -383,8 +383,8 @@ impl OpRules for TmaStoreWait {
         check_pending(self.pending)?;
         Ok(smallvec![])
     }
-    fn waits_for_async_reads(&self) -> bool {
-        true
+    fn waits_for_async_reads(&self) -> Option<(SharedAccess, u32)> {
+        Some((SharedAccess::AsyncRead, self.pending))
     }
     answers!(effects(ASYNC_COPY), one_thread, free_layouts);
 }

@@ -237,7 +237,9 @@ impl BarrierPlacement<'_, '_> {
             Event::Touch(SharedAccess::Poll, barrier) if barrier.overlaps(barriers) => {
                 pending.observe(copied);
             }
-            Event::Touch(SharedAccess::AsyncRead, bytes) if pending.hides_foreign(bytes) => {
+            Event::Touch(SharedAccess::AsyncRead | SharedAccess::OperandRead, bytes)
+                if pending.hides_foreign(bytes) =>
+            {
                 self.lacks_fence(
                     inst,
                     "the async proxy reads what `cp.async` of another partition copied, without a proxy fence",

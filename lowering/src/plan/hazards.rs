@@ -28,8 +28,8 @@ pub(super) enum Event {
     Fence,
     /// Initialized mbarriers are visible to all threads; nothing else is ordered.
     BarriersKnown,
-    /// Reads by the async proxy are complete.
-    WaitForReads,
+    /// Reads by TMA, or those of operands by the tensor cores, are complete, but for so many groups.
+    WaitForReads(SharedAccess, u32),
     /// Each thread's `cp.async` copies are complete, but for so many groups.
     WaitForCopies(u32),
     /// An mbarrier is signalled when each thread's copies are complete.
@@ -60,8 +60,10 @@ pub(super) struct Pending {
     way: Option<AtomicOp>,
     /// Written through the generic proxy with no fence since: the async proxy may observe what was there before.
     unfenced: Bytes,
-    /// Reads issued to the async proxy, with no wait since.
+    /// Reads issued to TMA, with no wait for all groups since.
     async_read: Bytes,
+    /// Reads issued to the tensor cores, with no wait for all groups since.
+    operands: Bytes,
     /// Written by `cp.async`, with no wait for all groups since.
     copied: Bytes,
     /// Of these, what an mbarrier signals: its waiter fences.
@@ -82,6 +84,7 @@ impl Pending {
         self.combine(&other.combined, other.way);
         self.unfenced.add(&other.unfenced);
         self.async_read.add(&other.async_read);
+        self.operands.add(&other.operands);
         self.copied.add(&other.copied);
         self.signalled.add(&other.signalled);
         self.foreign.add(&other.foreign);
@@ -129,9 +132,10 @@ impl Pending {
             };
         };
         let barrier = match access {
-            SharedAccess::Read | SharedAccess::RemoteRead | SharedAccess::AsyncRead => {
-                written || stepped || combined
-            }
+            SharedAccess::Read
+            | SharedAccess::RemoteRead
+            | SharedAccess::AsyncRead
+            | SharedAccess::OperandRead => written || stepped || combined,
             SharedAccess::Write
             | SharedAccess::RemoteWrite
             | SharedAccess::Initialise
@@ -175,7 +179,16 @@ impl Pending {
             }
             Event::CopiesSignalled => self.signalled.add(&self.copied.clone()),
             // The waiting threads observe that the reads are complete; the others, after a CTA barrier.
-            Event::WaitForReads => self.read.add(&std::mem::take(&mut self.async_read)),
+            Event::WaitForReads(reads, pending) => {
+                let in_flight = match reads {
+                    SharedAccess::OperandRead => &mut self.operands,
+                    _ => &mut self.async_read,
+                };
+                self.read.add(in_flight);
+                if *pending == 0 {
+                    *in_flight = Bytes::default();
+                }
+            }
             Event::Touch(SharedAccess::Read | SharedAccess::RemoteRead, bytes) => {
                 self.read.add(bytes);
             }
@@ -208,6 +221,7 @@ impl Pending {
                 self.unfenced.add(bytes);
             }
             Event::Touch(SharedAccess::AsyncRead, bytes) => self.async_read.add(bytes),
+            Event::Touch(SharedAccess::OperandRead, bytes) => self.operands.add(bytes),
             // Writes by the async proxy are ordered by the mbarrier that they complete on.
             Event::Touch(
                 SharedAccess::AsyncWrite
@@ -300,8 +314,8 @@ fn events(memory: Memory<'_>, inst: Inst) -> SmallVec<[Event; 3]> {
     if rules.publishes_barriers() {
         events.push(Event::BarriersKnown);
     }
-    if rules.waits_for_async_reads() {
-        events.push(Event::WaitForReads);
+    if let Some((reads, pending)) = rules.waits_for_async_reads() {
+        events.push(Event::WaitForReads(reads, pending));
     }
     if let Some(pending) = rules.waits_for_copies() {
         events.push(Event::WaitForCopies(pending));

@@ -73,7 +73,7 @@ impl OpRules for WgmmaStart {
         }
         Ok(smallvec![Type::InFlight(acc.clone())])
     }
-    answers!(effects(TENSOR_CORES), shared(a: AsyncRead, b: AsyncRead), cta_parts, free_layouts);
+    answers!(effects(TENSOR_CORES), shared(a: OperandRead, b: OperandRead), cta_parts, free_layouts);
     fn in_place_operands(&self) -> &[Value] {
         std::slice::from_ref(&self.accumulator)
     }

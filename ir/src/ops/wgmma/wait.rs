@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use crate::OpError;
 use crate::entity::Value;
 use crate::ops::define::{answers, define_op};
-use crate::ops::{OpRules, Types, Values};
+use crate::ops::{OpRules, SharedAccess, Types, Values};
 use crate::{Effects, Func, Spaces, Type};
 use diag::Code;
 
@@ -67,8 +67,8 @@ impl OpRules for WgmmaWait {
         }
         Ok(types)
     }
-    fn waits_for_async_reads(&self) -> bool {
-        true
+    fn waits_for_async_reads(&self) -> Option<(SharedAccess, u32)> {
+        Some((SharedAccess::OperandRead, self.pending))
     }
     answers!(effects(TENSOR_CORES), free_layouts);
     fn in_place_operands(&self) -> &[Value] {

@@ -151,6 +151,33 @@ fn a_proxy_fence_stands_between_stores_and_a_tma_store() {
             "smem_store",
         ],
     );
+    // A wait that leaves a group in flight is not the last one: after the next, others must know of that too.
+    check(
+        "%a = smem_alloc init=%v : SMEM
+        %b = smem_alloc init=%v : SMEM
+        tma_store %m, [%zero, %zero], %a
+        tma_store %m, [%zero, %zero], %b
+        tma_store_wait {pending=1, is_read=true}
+        smem_store %a, %v
+        tma_store_wait {pending=0, is_read=true}
+        smem_store %b, %v",
+        &[
+            "smem_alloc 0..8192",
+            "smem_alloc 8192..16384",
+            "fence_async_shared",
+            "barrier",
+            "tma_store",
+            "tma_store",
+            "tma_store_wait",
+            "barrier",
+            "smem_store",
+            "tma_store_wait",
+            // A barrier also publishes what was stored before it to the async proxy.
+            "fence_async_shared",
+            "barrier",
+            "smem_store",
+        ],
+    );
     // The author's fence is not repeated; the CTA barrier is still inserted.
     check(
         "%a = smem_alloc init=%v : SMEM
@@ -218,6 +245,32 @@ fn operands_of_wgmma_are_overwritten_after_a_wait_and_a_cta_barrier() {
             "barrier",
             "wgmma",
             "wgmma_wait",
+            "barrier",
+            "smem_store",
+        ],
+    );
+}
+
+#[test]
+fn a_wait_for_products_is_none_for_tma_stores() {
+    check(
+        "%a = smem_alloc init=%v : SMEM
+        tma_store %m, [%zero, %zero], %a
+        %acc = wgmma %a, %a, %init {promote_every=0} : in_flight<ACC>
+        %done = wgmma_wait [%acc] {pending=0} : tensor<ACC>
+        barrier
+        tma_store_wait {pending=0, is_read=true}
+        smem_store %a, %v
+        print [%done] {prefix=\"x\"}",
+        &[
+            "smem_alloc 0..8192",
+            "fence_async_shared",
+            "barrier",
+            "tma_store",
+            "wgmma",
+            "wgmma_wait",
+            "barrier",
+            "tma_store_wait",
             "barrier",
             "smem_store",
         ],
