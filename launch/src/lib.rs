@@ -1,0 +1,35 @@
+//! Launches kernels that TileKit built ahead of time, in programs that know nothing of TileKit's compiler.
+//!
+//! `cargo tilekit export --to rust` writes a package whose functions call this crate. Each kernel is a [`Program`]: a manifest
+//! (what the kernel takes and how it is launched) and a cubin, both inside of the program's file. What the process needs is
+//! the NVIDIA driver, which is opened at the first launch: a program that never launches runs on a machine without one.
+//!
+//! - [`Manifest`]: the table of one kernel, read from JSON.
+//! - [`Program`]: its code, loaded once for each context.
+//! - [`Queue`]: a stream of somebody else's in a [`Context`] of somebody else's; neither is destroyed.
+//! - [`DevRef`], [`DevMut`], [`View`], [`ViewMut`]: memory of the device, borrowed, and tensors in it.
+//! - [`Error`]: one line with kernel, argument, what was found, what is expected and a way out.
+
+mod block;
+mod check;
+mod context;
+pub mod driver;
+mod element;
+mod error;
+mod expression;
+mod json;
+mod manifest;
+mod program;
+mod size;
+mod tensor_map;
+mod view;
+
+pub use check::{Argument, Tensor};
+pub use context::{Context, Queue};
+pub use element::{Bf16, DataType, E4m3, E5m2, Element, F16};
+pub use error::{Error, Kind};
+pub use expression::{Comparison, Condition, Expression, Operator};
+pub use manifest::{FORMAT, Manifest, Map, Parameter, Role};
+pub use program::{Aligned, Program};
+pub use tensor_map::MapShape;
+pub use view::{DevMut, DevRef, View, ViewMut};

@@ -1,0 +1,513 @@
+//! The manifest: the table of one kernel from which launchers, checks and the code of exports come.
+
+use crate::element::DataType;
+use crate::error::Error;
+use crate::expression::{Condition, Expression};
+use crate::json::Json;
+
+/// The version of the manifest's form that this release reads.
+pub const FORMAT: i64 = 1;
+
+/// What a launch must know of one kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// Its name in exports: `softmax_bf16_4096_8`.
+    pub name: String,
+    /// Its name for people: `softmax<bf16, 4096, 8>`.
+    pub kernel: String,
+    /// The name of the entry in the cubin.
+    pub entry: String,
+    /// What the cubin is for: `sm_90a`.
+    pub arch: String,
+    /// The one compute capability that runs it.
+    pub capability: (u32, u32),
+    /// Release of TileKit that made it.
+    pub tilekit: String,
+    /// Release of ptxas that made the cubin.
+    pub ptxas: String,
+    /// SHA-256 of the cubin, in hexadecimal digits.
+    pub cubin_sha256: String,
+    /// Threads of a CTA.
+    pub threads: u32,
+    /// CTAs of a cluster in x, y and z; all 1 without clusters.
+    pub cluster: [u32; 3],
+    /// Whether all CTAs must be resident at once.
+    pub is_cooperative: bool,
+    /// Whether it waits for the launch before it, and so may overlap with that.
+    pub waits_for_previous: bool,
+    /// Dynamic shared memory of a CTA, bytes.
+    pub shared_bytes: u32,
+    /// All parameters together, bytes.
+    pub parameter_bytes: u32,
+    /// The parameters, in order.
+    pub parameters: Vec<Parameter>,
+    /// How many CTAs there are in x, y and z; none where each launch says it.
+    pub grid: Option<[Expression; 3]>,
+    /// What every launch must keep.
+    pub requires: Vec<Condition>,
+}
+
+/// One parameter of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// The author's name for it.
+    pub name: String,
+    /// What is passed.
+    pub role: Role,
+    /// From the start of the parameters, bytes.
+    pub offset_bytes: u32,
+    /// Size, bytes.
+    pub size_bytes: u32,
+    /// A power of two that divides the address in bytes, or the integer.
+    pub divisor: u32,
+    /// Nothing else may store to its memory while the kernel runs.
+    pub is_readonly: bool,
+    /// The kernel may store through it.
+    pub is_written: bool,
+}
+
+/// What is passed for a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Role {
+    /// The address of a tensor's first element.
+    Pointer {
+        /// Type of its elements.
+        data_type: DataType,
+        /// Its extents where the signature names them; without, the caller passes an address alone.
+        shape: Option<Vec<Expression>>,
+    },
+    /// A tensor map.
+    TensorMap {
+        /// What a copy moves.
+        map: Map,
+        /// Its extents where the signature names them.
+        shape: Option<Vec<Expression>>,
+    },
+    /// A number.
+    Scalar {
+        /// Its type.
+        data_type: DataType,
+        /// How it follows from the tensors; without, the caller passes it.
+        rule: Option<Expression>,
+    },
+}
+
+/// What one message of a copy takes of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// Type of the elements.
+    pub data_type: DataType,
+    /// Elements along each dimension, the innermost last.
+    pub box_extents: Vec<u32>,
+    /// Bytes over which 16-byte chunks are permuted in shared memory: 0, 32, 64 or 128.
+    pub swizzle_bytes: u32,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// One of a newer form is refused by name; anything else that is not as it should be, with the field.
+    pub fn read(text: &str) -> Result<Manifest, Error> {
+        let json = Json::read(text)
+            .map_err(|error| Error::of_runtime(format!("the manifest is no JSON: {error}")))?;
+        let name = json.field("name").and_then(|name| match name {
+            Json::Text(name) => Some(name.as_str()),
+            _ => None,
+        });
+        let about = name.unwrap_or("of an unnamed kernel");
+        let format = Fields(&json).number("format").map_err(Error::of_runtime)?;
+        if format != FORMAT {
+            let release = Fields(&json).text("tilekit").unwrap_or_default();
+            return Err(Error::of_runtime(format!(
+                "the manifest {about} has format {format}, written by TileKit {release}; this tilekit-launch {} reads \
+                 format {FORMAT}: use the tilekit-launch of that release, or export the kernel again",
+                env!("CARGO_PKG_VERSION")
+            )));
+        }
+        let manifest = Fields(&json).manifest();
+        let manifest = manifest
+            .map_err(|error| Error::of_runtime(format!("the manifest {about}: {error}")))?;
+        manifest
+            .check()
+            .map_err(|error| Error::of_runtime(format!("the manifest {about}: {error}")))?;
+        Ok(manifest)
+    }
+
+    /// The parameters that a launch passes arguments for: all but scalars that are derived.
+    pub fn arguments(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters
+            .iter()
+            .filter(|parameter| !parameter.is_derived())
+    }
+
+    /// `softmax(x, out)`: what messages begin with.
+    pub fn signature(&self) -> String {
+        let function = self.kernel.split('<').next().unwrap_or(&self.kernel);
+        let names: Vec<&str> = self
+            .arguments()
+            .map(|parameter| parameter.name.as_str())
+            .collect();
+        format!("{function}({})", names.join(", "))
+    }
+
+    /// The names of sizes, each once, in the order in which shapes name them.
+    pub fn sizes(&self) -> Vec<&str> {
+        let mut sizes: Vec<&str> = Vec::new();
+        for extent in self
+            .parameters
+            .iter()
+            .filter_map(Parameter::shape)
+            .flatten()
+        {
+            if let Expression::Name(name) = extent
+                && !sizes.contains(&name.as_str())
+            {
+                sizes.push(name);
+            }
+        }
+        sizes
+    }
+
+    /// Whether the signature speaks of the stride of this dimension, which then may be any.
+    pub fn names_stride(&self, tensor: &str, dimension: usize) -> bool {
+        let mut is_named = false;
+        self.for_each_leaf(&mut |leaf| {
+            is_named |=
+                matches!(leaf, Expression::Stride(name, at) if name == tensor && *at == dimension);
+        });
+        is_named
+    }
+
+    fn for_each_leaf(&self, see: &mut impl FnMut(&Expression)) {
+        for parameter in &self.parameters {
+            if let Role::Scalar {
+                rule: Some(rule), ..
+            } = &parameter.role
+            {
+                rule.for_each_leaf(see);
+            }
+            parameter
+                .shape()
+                .into_iter()
+                .flatten()
+                .for_each(|e| e.for_each_leaf(see));
+        }
+        self.grid
+            .iter()
+            .flatten()
+            .for_each(|e| e.for_each_leaf(see));
+        for condition in &self.requires {
+            condition.left.for_each_leaf(see);
+            condition.right.for_each_leaf(see);
+        }
+    }
+
+    /// Every name stands for something, and every parameter lies in the block.
+    fn check(&self) -> Result<(), String> {
+        let mut wrong = None;
+        let sizes = self.sizes();
+        self.for_each_leaf(&mut |leaf| {
+            let is_known = match leaf {
+                Expression::Name(name) => {
+                    let is_argument = |parameter: &Parameter| {
+                        parameter.name == *name && parameter.is_integer() && !parameter.is_derived()
+                    };
+                    sizes.contains(&name.as_str()) || self.parameters.iter().any(is_argument)
+                }
+                Expression::Extent(tensor, at) | Expression::Stride(tensor, at) => {
+                    let of_tensor = |parameter: &&Parameter| parameter.name == *tensor;
+                    let shape = self.parameters.iter().find(of_tensor).and_then(Parameter::shape);
+                    shape.is_some_and(|shape| *at < shape.len())
+                }
+                _ => true,
+            };
+            if !is_known && wrong.is_none() {
+                wrong = Some(format!(
+                    "`{leaf}` is no size, no integer argument and no dimension of a tensor; the sizes are {}",
+                    sizes.join(", ")
+                ));
+            }
+        });
+        let outside = |parameter: &&Parameter| {
+            let end = u64::from(parameter.offset_bytes) + u64::from(parameter.size_bytes);
+            end > u64::from(self.parameter_bytes) || parameter.size_bytes != parameter.role.bytes()
+        };
+        if let Some(parameter) = self.parameters.iter().find(outside) {
+            wrong = Some(format!(
+                "`{}` has {} bytes at {} of a block of {} bytes",
+                parameter.name, parameter.size_bytes, parameter.offset_bytes, self.parameter_bytes
+            ));
+        }
+        wrong.map_or(Ok(()), Err)
+    }
+}
+
+impl Parameter {
+    /// Whether it follows from the tensors.
+    pub fn is_derived(&self) -> bool {
+        matches!(self.role, Role::Scalar { rule: Some(_), .. })
+    }
+
+    /// Its extents where the signature names them.
+    pub fn shape(&self) -> Option<&[Expression]> {
+        match &self.role {
+            Role::Pointer { shape, .. } | Role::TensorMap { shape, .. } => shape.as_deref(),
+            Role::Scalar { .. } => None,
+        }
+    }
+
+    fn is_integer(&self) -> bool {
+        matches!(&self.role, Role::Scalar { data_type, .. } if data_type.is_integer())
+    }
+}
+
+impl Role {
+    /// The type of the elements or of the number.
+    pub fn data_type(&self) -> DataType {
+        match self {
+            Role::Pointer { data_type, .. } | Role::Scalar { data_type, .. } => *data_type,
+            Role::TensorMap { map, .. } => map.data_type,
+        }
+    }
+
+    fn bytes(&self) -> u32 {
+        match self {
+            Role::Pointer { .. } => 8,
+            Role::TensorMap { .. } => 128,
+            Role::Scalar { data_type, .. } => data_type.bytes(),
+        }
+    }
+}
+
+/// The fields of an object, read by name.
+struct Fields<'j>(&'j Json);
+
+impl<'j> Fields<'j> {
+    fn get(&self, name: &str) -> Result<&'j Json, String> {
+        let field = self.0.field(name);
+        field.ok_or_else(|| format!("there is no field `{name}`"))
+    }
+
+    fn text(&self, name: &str) -> Result<String, String> {
+        match self.get(name)? {
+            Json::Text(text) => Ok(text.clone()),
+            other => Err(format!("`{name}` is {other:?}; it must be a string")),
+        }
+    }
+
+    fn number(&self, name: &str) -> Result<i64, String> {
+        match self.get(name)? {
+            Json::Number(number) => Ok(*number),
+            other => Err(format!("`{name}` is {other:?}; it must be a whole number")),
+        }
+    }
+
+    fn count(&self, name: &str) -> Result<u32, String> {
+        let number = self.number(name)?;
+        u32::try_from(number).map_err(|_| format!("`{name}` is {number}; it must fit in 32 bits"))
+    }
+
+    fn flag(&self, name: &str) -> Result<bool, String> {
+        match self.get(name)? {
+            Json::Bool(flag) => Ok(*flag),
+            other => Err(format!("`{name}` is {other:?}; it must be true or false")),
+        }
+    }
+
+    /// A list; none where it is absent or null.
+    fn list(&self, name: &str) -> Result<Option<&'j [Json]>, String> {
+        match self.0.field(name) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::List(values)) => Ok(Some(values)),
+            Some(other) => Err(format!("`{name}` is {other:?}; it must be a list")),
+        }
+    }
+
+    fn counts<const N: usize>(&self, name: &str) -> Result<[u32; N], String> {
+        let list = self.list(name)?.unwrap_or_default();
+        let counts: Vec<u32> = list.iter().filter_map(count_of).collect();
+        <[u32; N]>::try_from(counts).map_err(|_| format!("`{name}` must be {N} counts"))
+    }
+
+    fn expressions(&self, name: &str) -> Result<Option<Vec<Expression>>, String> {
+        let read = |value: &Json| match value {
+            Json::Text(text) => Expression::read(text),
+            Json::Number(number) => Ok(Expression::Number(*number)),
+            other => Err(format!(
+                "`{name}` holds {other:?}; it must hold expressions"
+            )),
+        };
+        let list = self.list(name)?;
+        list.map(|list| list.iter().map(read).collect()).transpose()
+    }
+
+    fn data_type(&self, name: &str) -> Result<DataType, String> {
+        let text = self.text(name)?;
+        DataType::of_name(&text).ok_or_else(|| format!("`{name}` is `{text}`, which is no type"))
+    }
+
+    fn manifest(&self) -> Result<Manifest, String> {
+        let [major, minor] = self.counts("compute_capability")?;
+        let parameters = self.list("parameters")?.unwrap_or_default();
+        let parameters = parameters.iter().map(|p| Fields(p).parameter());
+        let grid = self
+            .expressions("grid")?
+            .map(<[Expression; 3]>::try_from)
+            .transpose();
+        let requires = self.list("requires")?.unwrap_or_default();
+        let requires = requires.iter().map(|condition| match condition {
+            Json::Text(text) => Condition::read(text),
+            other => Err(format!(
+                "`requires` holds {other:?}; it must hold conditions"
+            )),
+        });
+        Ok(Manifest {
+            name: self.text("name")?,
+            kernel: self.text("kernel")?,
+            entry: self.text("entry")?,
+            arch: self.text("arch")?,
+            capability: (major, minor),
+            tilekit: self.text("tilekit")?,
+            ptxas: self.text("ptxas")?,
+            cubin_sha256: self.text("cubin_sha256")?,
+            threads: self.count("threads")?,
+            cluster: self.counts("cluster")?,
+            is_cooperative: self.flag("cooperative")?,
+            waits_for_previous: self.flag("waits_for_previous")?,
+            shared_bytes: self.count("shared_bytes")?,
+            parameter_bytes: self.count("parameter_bytes")?,
+            parameters: parameters.collect::<Result<_, String>>()?,
+            grid: grid.map_err(|_| "`grid` must have three expressions".to_owned())?,
+            requires: requires.collect::<Result<_, String>>()?,
+        })
+    }
+
+    fn parameter(&self) -> Result<Parameter, String> {
+        let name = self.text("name")?;
+        let role = self
+            .role()
+            .map_err(|error| format!("parameter `{name}`: {error}"))?;
+        Ok(Parameter {
+            role,
+            offset_bytes: self.count("offset_bytes")?,
+            size_bytes: self.count("size_bytes")?,
+            divisor: self.count("divisor")?.max(1),
+            is_readonly: self.flag("readonly")?,
+            is_written: self.flag("written")?,
+            name,
+        })
+    }
+
+    fn role(&self) -> Result<Role, String> {
+        let data_type = self.data_type("type")?;
+        match self.text("kind")?.as_str() {
+            "pointer" => Ok(Role::Pointer {
+                data_type,
+                shape: self.expressions("shape")?,
+            }),
+            "tensor_map" => Ok(Role::TensorMap {
+                map: self.map(data_type)?,
+                shape: self.expressions("shape")?,
+            }),
+            "scalar" => {
+                let rule = match self.0.field("value") {
+                    None | Some(Json::Null) => None,
+                    Some(_) => Some(Expression::read(&self.text("value")?)?),
+                };
+                Ok(Role::Scalar { data_type, rule })
+            }
+            kind => Err(format!(
+                "the kind is `{kind}`; it must be pointer, tensor_map or scalar"
+            )),
+        }
+    }
+
+    fn map(&self, data_type: DataType) -> Result<Map, String> {
+        let extents = self.list("box")?.unwrap_or_default();
+        let box_extents: Vec<u32> = extents.iter().filter_map(count_of).collect();
+        if !(1..=5).contains(&box_extents.len()) || box_extents.len() != extents.len() {
+            return Err("`box` must be 1 to 5 counts".to_owned());
+        }
+        Ok(Map {
+            data_type,
+            box_extents,
+            swizzle_bytes: self.count("swizzle_bytes")?,
+        })
+    }
+}
+
+fn count_of(value: &Json) -> Option<u32> {
+    match value {
+        Json::Number(number) => u32::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A kernel over rows, as `cargo tilekit export` writes it.
+    pub(crate) const SOFTMAX: &str = include_str!("../tests/manifests/softmax.json");
+
+    /// A product with tensor maps.
+    pub(crate) const MATMUL: &str = include_str!("../tests/manifests/matmul.json");
+
+    #[test]
+    fn a_manifest_is_read() {
+        let manifest = Manifest::read(SOFTMAX).unwrap();
+        assert_eq!(manifest.signature(), "softmax(x, out)");
+        assert_eq!(manifest.sizes(), ["rows", "cols"]);
+        assert!(manifest.names_stride("x", 0) && !manifest.names_stride("x", 1));
+        assert_eq!(manifest.capability, (9, 0));
+        assert!(Manifest::read(MATMUL).is_ok());
+    }
+
+    #[test]
+    fn a_newer_form_is_refused_by_name() {
+        let newer = SOFTMAX.replace("\"format\": 1", "\"format\": 2");
+        let error = Manifest::read(&newer).unwrap_err().to_string();
+        assert!(
+            error.contains("softmax_bf16_4096_8 has format 2, written by TileKit 0.1.0"),
+            "{error}"
+        );
+        assert!(error.contains("reads format 1"), "{error}");
+    }
+
+    #[test]
+    fn mistakes_name_the_field() {
+        for (from, to, said) in [
+            (
+                "\"threads\": 256",
+                "\"threads\": -1",
+                "`threads` is -1; it must fit in 32 bits",
+            ),
+            ("\"threads\": 256,", "", "no field `threads`"),
+            ("\"bf16\"", "\"bf17\"", "`type` is `bf17`, which is no type"),
+            ("x.stride(0)", "y.stride(0)", "`y.stride(0)` is no size"),
+            ("x.stride(0)", "x.stride(2)", "`x.stride(2)` is no size"),
+            (
+                "cols <= 4096",
+                "kols <= 4096",
+                "`kols` is no size, no integer argument",
+            ),
+            (
+                "\"kind\": \"scalar\"",
+                "\"kind\": \"skalar\"",
+                "it must be pointer, tensor_map or scalar",
+            ),
+            (
+                "\"parameter_bytes\": 32",
+                "\"parameter_bytes\": 30",
+                "of a block of 30 bytes",
+            ),
+            ("{", "", "no JSON"),
+        ] {
+            let wrong = SOFTMAX.replacen(from, to, 1);
+            assert_ne!(wrong, SOFTMAX, "{from}");
+            let error = Manifest::read(&wrong).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

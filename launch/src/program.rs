@@ -1,0 +1,289 @@
+//! A kernel's code in the contexts that it is launched in.
+
+#![allow(unsafe_code, reason = "foreign functions of the driver")]
+
+use std::ffi::{CString, c_int};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::block::Block;
+use crate::check::{Argument, Bound, Kernel, Place};
+use crate::context::{Context, Queue};
+use crate::driver::numbers::{MAX_DYNAMIC_SHARED_BYTES, NON_PORTABLE_CLUSTER};
+use crate::driver::{Driver, Failure, Handle, LaunchShape};
+use crate::error::Error;
+use crate::manifest::Manifest;
+
+/// Bytes at an address that is a multiple of 16, as the driver wants a cubin:
+/// `static CODE: &Aligned<[u8]> = &Aligned(*include_bytes!("softmax.cubin"));`
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub struct Aligned<T: ?Sized>(pub T);
+
+/// One kernel: its manifest and its code, which is loaded once for each context.
+pub struct Program {
+    manifest: &'static str,
+    cubin: &'static Aligned<[u8]>,
+    kernel: OnceLock<Result<Kernel, Error>>,
+    /// Filled from the front, so that a launch finds its context without a lock.
+    loaded: [OnceLock<Loaded>; CONTEXTS],
+    loading: Mutex<()>,
+}
+
+/// Contexts that one process launches a kernel in. They are never forgotten, for a context's number is never used again.
+const CONTEXTS: usize = 64;
+
+/// Code in one context.
+#[derive(Clone, Copy)]
+struct Loaded {
+    /// The driver's number of the context.
+    context: u64,
+    /// The function's handle as a number: nothing reads through it.
+    function: usize,
+}
+
+/// Dynamic shared memory that a function has without being asked (CUDA C++ Programming Guide, technical specifications).
+const SHARED_BYTES_UNASKED: u32 = 48 << 10;
+
+/// CTAs of a cluster that every GPU with clusters can place.
+const PORTABLE_CLUSTER: u32 = 8;
+
+impl Program {
+    /// A kernel of this manifest and cubin. Nothing is read or loaded before the first launch.
+    pub const fn new(manifest: &'static str, cubin: &'static Aligned<[u8]>) -> Program {
+        Program {
+            manifest,
+            cubin,
+            kernel: OnceLock::new(),
+            loaded: [const { OnceLock::new() }; CONTEXTS],
+            loading: Mutex::new(()),
+        }
+    }
+
+    /// The table of the kernel.
+    ///
+    /// # Errors
+    /// A manifest of a newer form, or a broken one.
+    pub fn manifest(&self) -> Result<&Manifest, Error> {
+        self.kernel().map(|kernel| &kernel.manifest)
+    }
+
+    fn kernel(&self) -> Result<&Kernel, Error> {
+        let kernel = self.kernel.get_or_init(|| Kernel::read(self.manifest));
+        kernel.as_ref().map_err(Clone::clone)
+    }
+
+    /// Loads the code, so that no later launch in this context loads: before a stream is captured, and before kernels that
+    /// wait for one another.
+    ///
+    /// # Errors
+    /// No driver, a GPU that cannot run the kernel, or what the driver refuses.
+    pub fn warm(&self, context: &Context) -> Result<(), Error> {
+        let (kernel, driver) = (self.kernel()?, Driver::get()?);
+        context.check_process()?;
+        let _entered = context.enter(driver).map_err(|f| about(kernel, f))?;
+        self.function(kernel, driver, context, None).map(|_| ())
+    }
+
+    /// Puts a launch with these arguments on `queue`: one for each parameter that is not derived. `grid` has the CTAs in x, y
+    /// and z for a kernel whose signature has no rule for it. An empty grid is no launch.
+    ///
+    /// # Errors
+    /// What does not fit the kernel's table, or what the driver refuses. A fault of the kernel itself shows at a later
+    /// synchronisation.
+    pub fn launch(
+        &self,
+        queue: &Queue,
+        grid: Option<[i64; 3]>,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Error> {
+        let (kernel, driver, context) = (self.kernel()?, Driver::get()?, queue.context());
+        context.check_process()?;
+        let manifest = &kernel.manifest;
+        let place = Place {
+            device: context.device(),
+            multiprocessors: context.multiprocessors(),
+        };
+        let bound = Bound::new(kernel, place, arguments)?;
+        let grid = bound.grid(grid)?;
+        if queue.overlaps_previous() && !manifest.waits_for_previous {
+            return Err(Error::of_value(format!(
+                "{}: the launch may overlap the one before it, and the kernel does not wait for that; launch it without",
+                manifest.signature()
+            )));
+        }
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        let mut block = Block::new(manifest.parameter_bytes);
+        bound.pack(&mut block, |map| {
+            map.encode_cached(driver).map_err(|f| about(kernel, f))
+        })?;
+        let _entered = context.enter(driver).map_err(|f| about(kernel, f))?;
+        let function = self.function(kernel, driver, context, Some(queue))?;
+        let mut pointers = block.pointers(&manifest.parameters);
+        let shape = LaunchShape {
+            grid,
+            overlaps_previous: queue.overlaps_previous(),
+            ..shape_of(manifest)
+        };
+        // SAFETY: the function is of the context, which is current, and so is the stream by the word of who made the queue;
+        // the pointers are those of the manifest's parameters, which are the function's.
+        let launched = unsafe { driver.enqueue(&shape, function, queue.stream(), &mut pointers) };
+        launched.map_err(|failure| about(kernel, failure))
+    }
+
+    /// The function in `context`, which is current.
+    fn function(
+        &self,
+        kernel: &Kernel,
+        driver: &Driver,
+        context: &Context,
+        queue: Option<&Queue>,
+    ) -> Result<Handle, Error> {
+        if let Some(function) = self.find(context) {
+            return Ok(function);
+        }
+        let _guard = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = self.find(context) {
+            return Ok(function);
+        }
+        if let Some(queue) = queue
+            && queue.is_capturing(driver).map_err(|f| about(kernel, f))?
+        {
+            return Err(Error::of_runtime(format!(
+                "{}: the stream is being captured and the kernel is not loaded in its context; call `warm` before the capture",
+                kernel.manifest.signature()
+            )));
+        }
+        let function = load(kernel, &self.cubin.0, driver, context)?;
+        let free = self.loaded.iter().find(|slot| slot.get().is_none());
+        let free = free.ok_or_else(|| {
+            Error::of_runtime(format!(
+                "{}: the kernel is loaded in {CONTEXTS} contexts already; use the primary context of each GPU",
+                kernel.manifest.signature()
+            ))
+        })?;
+        // The lock is held: nobody else fills it.
+        let _ = free.set(Loaded {
+            context: context.id,
+            function: function as usize,
+        });
+        Ok(function)
+    }
+
+    fn find(&self, context: &Context) -> Option<Handle> {
+        let filled = self.loaded.iter().map_while(OnceLock::get);
+        let mut found = filled.filter(|loaded| loaded.context == context.id);
+        found
+            .next()
+            .map(|loaded| std::ptr::without_provenance_mut(loaded.function))
+    }
+}
+
+fn about(kernel: &Kernel, failure: Failure) -> Error {
+    Error::of_driver(&kernel.manifest.signature(), failure)
+}
+
+/// What every launch of the kernel says, with a grid of one cluster.
+fn shape_of(manifest: &Manifest) -> LaunchShape {
+    LaunchShape {
+        grid: manifest.cluster,
+        threads: [manifest.threads, 1, 1],
+        cluster: manifest.cluster,
+        shared_bytes: manifest.shared_bytes,
+        overlaps_previous: false,
+        is_cooperative: manifest.is_cooperative,
+    }
+}
+
+/// Loads the code into the current context and makes it ready to be launched.
+fn load(
+    kernel: &Kernel,
+    cubin: &[u8],
+    driver: &Driver,
+    context: &Context,
+) -> Result<Handle, Error> {
+    let manifest = &kernel.manifest;
+    let (found, wanted) = (context.capability(), manifest.capability);
+    if found != wanted {
+        return Err(Error::of_runtime(format!(
+            "{}: {} has compute capability {}.{}; {} code runs on {}.{} only",
+            manifest.signature(),
+            context.device_name(driver),
+            found.0,
+            found.1,
+            manifest.arch,
+            wanted.0,
+            wanted.1
+        )));
+    }
+    let refused = |failure| about(kernel, failure);
+    let mut module: Handle = std::ptr::null_mut();
+    // SAFETY: the image is a cubin, whose header says its length, aligned as its sections want; writes one handle. The module
+    // is never unloaded: its functions are kept for the process.
+    let code = unsafe { (driver.cuModuleLoadData)(&raw mut module, cubin.as_ptr().cast()) };
+    driver.check("cuModuleLoadData", code).map_err(refused)?;
+    let entry = CString::new(manifest.entry.as_str()).map_err(|_| {
+        Error::of_runtime(format!(
+            "{}: the entry's name holds a null",
+            manifest.signature()
+        ))
+    })?;
+    let mut function: Handle = std::ptr::null_mut();
+    // SAFETY: writes one handle; the module was loaded and the name ends with a null.
+    let code = unsafe { (driver.cuModuleGetFunction)(&raw mut function, module, entry.as_ptr()) };
+    driver.check("cuModuleGetFunction", code).map_err(refused)?;
+    prepare(kernel, driver, function).map_err(refused)?;
+    expect_room(kernel, driver, function)?;
+    Ok(function)
+}
+
+/// Shared memory and clusters beyond what a function has without being asked.
+fn prepare(kernel: &Kernel, driver: &Driver, function: Handle) -> Result<(), Failure> {
+    let manifest = &kernel.manifest;
+    let set = |attribute, value: c_int| {
+        // SAFETY: the function is of the current context.
+        let code = unsafe { (driver.cuFuncSetAttribute)(function, attribute, value) };
+        driver.check("cuFuncSetAttribute", code)
+    };
+    if manifest.shared_bytes > SHARED_BYTES_UNASKED {
+        set(MAX_DYNAMIC_SHARED_BYTES, manifest.shared_bytes as c_int)?;
+    }
+    if manifest.cluster.iter().product::<u32>() > PORTABLE_CLUSTER {
+        set(NON_PORTABLE_CLUSTER, 1)?;
+    }
+    Ok(())
+}
+
+/// An error unless the GPU, or the part of it that the context has, can hold one CTA or cluster, which a launch would only
+/// call a lack of resources.
+fn expect_room(kernel: &Kernel, driver: &Driver, function: Handle) -> Result<(), Error> {
+    let manifest = &kernel.manifest;
+    let refused = |failure| about(kernel, failure);
+    let mut ctas: c_int = 0;
+    let (threads, shared_bytes) = (manifest.threads as c_int, manifest.shared_bytes as usize);
+    // SAFETY: writes one int; the function is of the current context.
+    let code = unsafe {
+        (driver.cuOccupancyMaxActiveBlocks)(&raw mut ctas, function, threads, shared_bytes)
+    };
+    driver
+        .check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)
+        .map_err(refused)?;
+    let mut fits = ctas > 0;
+    if fits && manifest.cluster != [1; 3] {
+        // SAFETY: as above.
+        fits =
+            unsafe { driver.active_clusters(&shape_of(manifest), function) }.map_err(refused)? > 0;
+    }
+    if fits {
+        return Ok(());
+    }
+    let [x, y, z] = manifest.cluster;
+    Err(Error::of_runtime(format!(
+        "{}: the GPU, or the part of it that the context has, cannot hold a cluster of {x}x{y}x{z} CTAs of {} threads and {} \
+         bytes of shared memory",
+        manifest.signature(),
+        manifest.threads,
+        manifest.shared_bytes
+    )))
+}
