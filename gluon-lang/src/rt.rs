@@ -10,7 +10,7 @@ pub use crate::lang::{
     Again, Branch, Carrier, Carry, Decided, Ended, EndlessLoop, ExitTarget, Frame, FunctionScope,
     GenericArg, HostCarrier, HostEnd, HostState, Inside, IntoLoop, KernelEntry, KernelEq, KernelFn,
     KernelHead, KernelInstance, KernelOrd, KernelParam, LeftLiteral, Logic, Param, ParamHandle,
-    ParamHead, Printed, Question, Traced, Walker, Watcher, WhileLoop, WideLiteral,
+    ParamHead, Printed, Question, Signature, Traced, Walker, Watcher, WhileLoop, WideLiteral,
 };
 use crate::lang::{
     BlockLayout, Element, HostInt, HostNumber, IntoDims, Pointers, Ptr, Scalar, Smem, Tensor,
@@ -23,6 +23,17 @@ use ir::TensorMapMode;
 #[track_caller]
 pub fn begin_kernel(head: &KernelHead, generics: &[GenericArg]) {
     crate::lang::begin_kernel(head, generics, here());
+}
+
+/// The kernel function says how its launches follow from their tensors.
+#[track_caller]
+pub fn set_signature(signature: Signature) {
+    crate::lang::set_signature(signature, here());
+}
+
+/// A number of the instance in a rule of the signature. What has more than 64 bits becomes the largest, which no launch keeps.
+pub fn constant(number: impl HostInt) -> i64 {
+    i64::try_from(number.to_i128()).unwrap_or(i64::MAX)
 }
 
 /// What a parameter can be that is `#[readonly]`.

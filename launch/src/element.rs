@@ -57,7 +57,7 @@ impl DataType {
     }
 
     /// The least and the largest whole number that it holds, as far as 64 signed bits reach; none for floats.
-    pub(crate) const fn integers(self) -> Option<(i64, i64)> {
+    pub const fn integers(self) -> Option<(i64, i64)> {
         Some(match self {
             DataType::I1 => (0, 1),
             DataType::I8 => (i8::MIN as i64, i8::MAX as i64),
@@ -74,7 +74,7 @@ impl DataType {
 
     /// What a tensor map takes elements for, as `CUtensorMapDataType` counts: the TMA unit moves bytes, and what it does not
     /// know as a number is an unsigned integer of the same width.
-    pub(crate) const fn in_tensor_map(self) -> u32 {
+    pub const fn in_tensor_map(self) -> u32 {
         match self {
             DataType::U16 | DataType::I16 => 1,
             DataType::U32 => 2,
@@ -156,6 +156,9 @@ bits! {
     Bf16(u16) = "The bits of a bf16.",
     E4m3(u8) = "The bits of an fp8 with 4 bits of exponent.",
     E5m2(u8) = "The bits of an fp8 with 5 bits of exponent.",
+    E4m3b15(u8) = "The bits of an fp8 with 4 bits of exponent and a bias of 15.",
+    E2m1(u8) = "The bits of an fp4, in a byte.",
+    E8m0(u8) = "The bits of a scale.",
 }
 
 #[cfg(test)]

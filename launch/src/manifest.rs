@@ -239,6 +239,21 @@ impl Manifest {
                 parameter.name, parameter.size_bytes, parameter.offset_bytes, self.parameter_bytes
             ));
         }
+        for parameter in &self.parameters {
+            if let Role::TensorMap {
+                map,
+                shape: Some(shape),
+            } = &parameter.role
+                && shape.len() != map.box_extents.len()
+            {
+                wrong = Some(format!(
+                    "`{}` has {} dimensions, and its copies a box of {}",
+                    parameter.name,
+                    shape.len(),
+                    map.box_extents.len()
+                ));
+            }
+        }
         wrong.map_or(Ok(()), Err)
     }
 }
@@ -504,6 +519,7 @@ pub(crate) mod tests {
             ),
             ("{", "", "no JSON"),
         ] {
+            assert!(SOFTMAX.contains(from), "{from}");
             let wrong = SOFTMAX.replacen(from, to, 1);
             assert_ne!(wrong, SOFTMAX, "{from}");
             let error = Manifest::read(&wrong).unwrap_err().to_string();

@@ -226,6 +226,11 @@ fn decode(content: &[u8]) -> Option<Assembled> {
     })
 }
 
+/// The SHA-256 of what is exported, in hexadecimal digits.
+pub fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {

@@ -12,7 +12,7 @@ use crate::MessageFormat;
 pub const REQUEST_VARIABLE: &str = "TILEKIT_REQUEST";
 
 /// The version of this exchange. The tool and the package that it serves may depend on different releases.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// The one field that every version has.
 #[derive(Deserialize)]
@@ -189,6 +189,15 @@ pub enum Verb {
         /// Replace a kernel by text edited by hand.
         replace: Option<Replace>,
     },
+    /// Write kernels as a package for programs that know nothing of the compiler.
+    Export {
+        /// Parts of names; none selects all.
+        filters: Vec<String>,
+        /// The language of the package.
+        to: Language,
+        /// Where it is written; without, below `target/tilekit/export`.
+        folder: Option<PathBuf>,
+    },
     /// Run cases and check their results.
     Run {
         /// Parts of names; none selects all.
@@ -301,6 +310,26 @@ impl Emit {
             Emit::Ptx => "ptx",
             Emit::Cubin => "cubin",
             Emit::Sass => "sass",
+        }
+    }
+}
+
+/// The language of an exported package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// A package that depends on `tilekit-launch` alone.
+    Rust,
+    /// C99 and CMake.
+    C,
+}
+
+impl Language {
+    /// Its name on the command line, and of the folder that is the default.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Language::Rust => "rust",
+            Language::C => "c",
         }
     }
 }

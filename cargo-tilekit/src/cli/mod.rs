@@ -11,8 +11,8 @@ use protocol::Exit;
 
 pub(crate) use options::{CargoOptions, Color, OutputOptions};
 pub(crate) use verbs::{
-    Bench, Build, Check, Checks, Completions, Explain, Inspect, Layout, LayoutView, Mutate, New,
-    Run, RunInOrder, Selection, Snapshot, StageName, Test,
+    Bench, Build, Check, Checks, Completions, Explain, Export, Inspect, Layout, LayoutView, Mutate,
+    New, Run, RunInOrder, Selection, Snapshot, StageName, Test,
 };
 
 /// Build, check, run, snapshot and draw TileKit kernels.
@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Write tile IR, PTX and machine code of every variant, and print the paths
     Build(Build),
+    /// Write kernels as a package for Rust or C programs, which then need the driver and neither TileKit nor a CUDA toolkit
+    Export(Export),
     /// Run every case and check its results, on a GPU or on the emulator
     Run(RunInOrder),
     /// Check every variant and run every case, as `cargo test --test tilekit` does, on any device

@@ -61,6 +61,27 @@ pub(crate) struct Build {
     pub(crate) reset: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// The language of the package
+    #[arg(long, value_name = "LANGUAGE")]
+    pub(crate) to: Language,
+    /// Where it is written [default: target/tilekit/export/LANGUAGE/PACKAGE]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// `--to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    /// A Rust package that depends on tilekit-launch alone
+    Rust,
+    /// A header and a source in C99 for each kernel, and tilekitConfig.cmake
+    C,
+}
+
 /// `--emit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Emit {
@@ -262,6 +283,15 @@ impl From<Device> for request::DeviceChoice {
             Device::Auto => request::DeviceChoice::Auto,
             Device::Cuda => request::DeviceChoice::Cuda,
             Device::Emulator => request::DeviceChoice::Emulator,
+        }
+    }
+}
+
+impl From<Language> for request::Language {
+    fn from(language: Language) -> Self {
+        match language {
+            Language::Rust => request::Language::Rust,
+            Language::C => request::Language::C,
         }
     }
 }

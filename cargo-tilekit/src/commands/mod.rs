@@ -4,6 +4,7 @@ mod build;
 mod completions;
 mod doctor;
 mod explain;
+mod export;
 mod init;
 mod inspect;
 mod layout;
@@ -29,6 +30,7 @@ pub(crate) fn run(cli: Cli, terminal: &Terminal) -> Result<Exit> {
         Command::List(selection) => list::list(selection, &cargo, terminal),
         Command::Check(check) => list::check(check, &cargo, terminal),
         Command::Build(arguments) => build::build(arguments, &cargo, terminal),
+        Command::Export(arguments) => export::export(arguments, &cargo, terminal),
         Command::Run(arguments) => run::run(arguments, &cargo, terminal),
         Command::Test(arguments) => run::test(arguments, &cargo, terminal),
         Command::Mutate(arguments) => mutate::mutate(arguments, &cargo, terminal),

@@ -3,7 +3,7 @@
 use tilekit::prelude::*;
 
 /// `out[i] = x[i] + y[i]` for `i < n`.
-#[kernel(warps = 4)]
+#[kernel(warps = 4, signature(x: [n], y: [n], out: [n], grid = cdiv(n, BLOCK)))]
 pub fn vector_add<const BLOCK: usize>(x: Ptr<f32>, y: Ptr<f32>, out: Ptr<f32>, n: i32) {
     let at = program_id(0) * BLOCK + arange(0..BLOCK, Coalesced);
     let inside = at < n;

@@ -6,7 +6,12 @@ use tilekit::prelude::*;
 use crate::products::product::{Product, product};
 
 /// A tile of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` per program, in steps of `BK`.
-#[kernel(warps = 8, instances(<bf16, 128, 128, 16>))]
+#[kernel(warps = 8, instances(<bf16, 128, 128, 16>), signature(
+    a: [m, k],
+    b: [n, k],
+    c: [m, n],
+    grid = [cdiv(m, BM), cdiv(n, BN)],
+))]
 pub fn matmul_tma<
     T: Float + FmaOperand<T, f32>,
     const BM: usize,

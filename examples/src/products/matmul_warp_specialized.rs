@@ -15,7 +15,12 @@ const BM: usize = GROUPS * ROWS;
 
 /// A tile of `[BM, BN]` of `C[M, N] = A[M, K] · B[N, K]ᵀ` at a time. Edges need no code: TMA loads read zeros outside of a
 /// tensor, and TMA stores drop what is written there.
-#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 256, 64, 4>, <f16, 256, 64, 4>, <bf16, 128, 64, 4>))]
+#[kernel(warps = 4, min_ctas_per_sm = 1, instances(<bf16, 256, 64, 4>, <f16, 256, 64, 4>, <bf16, 128, 64, 4>), signature(
+    a: [m, k],
+    b: [n, k],
+    c: [m, n],
+    grid = min(cdiv(m, BM) * cdiv(n, BN), sms),
+))]
 pub fn matmul_warp_specialized<
     T: Float + WgmmaOperand<T, f32>,
     const BN: usize,

@@ -4,11 +4,18 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps};
+use crate::rows::in_registers::{Held, load_rows, row_warps, rows_per_program};
 use crate::rows::row_case::RowCase;
 
 /// `out[row, j] = x[row, j] / sqrt(mean(x[row, :]²) + epsilon) * weight[j]` for rows of `cols <= COLS` elements.
-#[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 8192, 8>))]
+#[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 8192, 8>), signature(
+    x: [rows, cols],
+    weight: [cols],
+    out: [rows, cols],
+    row_stride = x.stride(0),
+    grid = cdiv(rows, rows_per_program::<T>(COLS)),
+    requires(out.stride(0) == x.stride(0), cols <= COLS),
+))]
 pub fn rmsnorm<T: Float, const COLS: usize, const DIVISOR: usize>(
     x: Ptr<T>,
     #[readonly] weight: Ptr<T>,

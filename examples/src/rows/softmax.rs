@@ -4,12 +4,18 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps};
+use crate::rows::in_registers::{Held, load_rows, row_warps, rows_per_program};
 use crate::rows::row_case::RowCase;
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride`
 /// elements; `out` is dense if `cols` is a multiple of 8.
-#[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 1024, 8>, <bf16, 4096, 8>, <bf16, 8192, 8>))]
+#[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 1024, 8>, <bf16, 4096, 8>, <bf16, 8192, 8>), signature(
+    x: [rows, cols],
+    out: [rows, cols],
+    row_stride = x.stride(0),
+    grid = cdiv(rows, rows_per_program::<T>(COLS)),
+    requires(out.stride(0) == x.stride(0), cols <= COLS),
+))]
 pub fn softmax<T: Float, const COLS: usize, const DIVISOR: usize>(
     x: Ptr<T>,
     out: Ptr<T>,

@@ -12,6 +12,7 @@ use syn::{
 };
 
 use crate::rewrite::{cfgs, lift_returns, rewrite};
+use crate::signature::Signature;
 use crate::traced::{allowed, check_attributes, check_signature};
 
 /// What the attribute says.
@@ -24,6 +25,7 @@ struct Arguments {
     is_cooperative: bool,
     instances: Vec<AngleBracketedGenericArguments>,
     denied: Vec<Ident>,
+    signature: Option<Signature>,
 }
 
 impl Parse for Arguments {
@@ -62,6 +64,13 @@ impl Arguments {
                 self.is_cooperative = true;
                 Ok(())
             }
+            "signature" if self.signature.is_some() => {
+                Err(syn::Error::new(name.span(), "`signature` is given twice"))
+            }
+            "signature" => {
+                self.signature = Some(Signature::parse(name.span(), input)?);
+                Ok(())
+            }
             "instances" => {
                 let list;
                 parenthesized!(list in input);
@@ -79,7 +88,7 @@ impl Arguments {
             }
             _ => Err(syn::Error::new(
                 name.span(),
-                "expected `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128`, `min_ctas_per_sm = 2`, `cluster = [2, 1, 1]` or `cooperative`",
+                "expected `warps = 4`, `instances(<..>, ..)`, `deny(..)`, `max_registers = 128`, `min_ctas_per_sm = 2`, `cluster = [2, 1, 1]`, `cooperative` or `signature(x: [rows, cols], ..)`",
             )),
         }
     }
@@ -108,7 +117,10 @@ pub(crate) fn expand(attribute: Tokens, item: Tokens) -> syn::Result<Tokens> {
     check_signature(&f.sig)?;
     check_attributes(&f.attrs)?;
     check_kernel(&f, &arguments)?;
-    let params = take_params(&mut f)?;
+    let mut params = take_params(&mut f)?;
+    if let Some(signature) = &arguments.signature {
+        params.blocks.push(signature.statement(&f)?);
+    }
     lift_returns(&mut f.block);
     let mistakes = rewrite(&f.sig, &mut f.block);
     let begin = begin(&f, &arguments, &params)?;
@@ -153,7 +165,7 @@ fn check_kernel(f: &ItemFn, arguments: &Arguments) -> syn::Result<()> {
 struct Params {
     /// Of each its name and divisor, as constant expressions.
     heads: Vec<Tokens>,
-    /// Statements that give the tensor maps their blocks.
+    /// Statements that give the tensor maps their blocks, and the kernel its signature.
     blocks: Vec<Tokens>,
 }
 

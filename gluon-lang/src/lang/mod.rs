@@ -126,11 +126,11 @@ pub use trace::{
     FunctionScope, GenericArg, HostBranch, HostCarrier, HostLogic, HostLoop, HostState, HostWhile,
     Inside, KernelBranch, KernelEntry, KernelExit, KernelHead, KernelInstance, KernelLoop,
     KernelWhile, Logic, LogicSide, NoExit, ParamHead, Printed, Question, Raw, ScalarLogic,
-    TensorLogic, Traced, Undecided, Walker, Watcher, WhileLoop,
+    Signature, TensorLogic, Traced, Undecided, Walker, Watcher, WhileLoop,
 };
 pub(crate) use trace::{
-    begin_kernel, const_arg, depth, enter, here, leaving, name_value, static_assert_failed,
-    static_print, type_arg,
+    begin_kernel, const_arg, depth, enter, here, leaving, name_value, set_signature,
+    static_assert_failed, static_print, type_arg,
 };
 pub use warps::{WarpSpecialize, Warps, num_warps, warp_specialize};
 pub use written::{WRITTEN, Written, WrittenOp};

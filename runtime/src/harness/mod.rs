@@ -82,6 +82,11 @@ fn carry_out(harness: &Harness, request: Request) -> Exit {
             None if *timings => verbs::timings(&context, filters),
             None => verbs::build(&context, filters, emit),
         },
+        Verb::Export {
+            filters,
+            to,
+            folder,
+        } => verbs::export(&context, filters, *to, folder.as_deref()),
         Verb::Run {
             filters,
             seed,

@@ -26,6 +26,22 @@ pub struct Traced {
     pub warnings: Diagnostics,
     /// What `static_print!` said.
     pub printed: Vec<Printed>,
+    /// How a launch follows from its tensors, where the author says it.
+    pub signature: Option<Signature>,
+}
+
+/// How a launch follows from its tensors, as rules over named sizes: texts, in which what is constant of the instance is a
+/// number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signature {
+    /// Parameters that are tensors, with their extents.
+    pub tensors: Vec<(&'static str, Vec<String>)>,
+    /// Parameters that are numbers and follow from the tensors.
+    pub scalars: Vec<(&'static str, String)>,
+    /// CTAs in x, y and z.
+    pub grid: Option<[String; 3]>,
+    /// Comparisons that hold in every launch.
+    pub requires: Vec<String>,
 }
 
 /// One line of `static_print!`.
@@ -131,6 +147,7 @@ pub(crate) fn trace_kernel(body: &mut dyn FnMut(), at: At) -> Result<Traced, Dia
         partition_depths: Vec::new(),
         named_barriers: 0,
         printed: Vec::new(),
+        signature: None,
         exits: Exits::default(),
         strayed: Vec::new(),
         panicked: None,
@@ -158,6 +175,7 @@ impl Trace {
             at,
             display,
             printed,
+            signature,
             ..
         } = self;
         let (func, mut diagnostics) = builder.finish();
@@ -176,6 +194,7 @@ impl Trace {
             display,
             warnings: diagnostics,
             printed,
+            signature,
         })
     }
 
@@ -320,6 +339,11 @@ pub(crate) fn begin_kernel(head: &KernelHead, generics: &[GenericArg], at: At) {
         func.is_cooperative = head.is_cooperative;
         func.contracts = head.contracts;
     });
+}
+
+/// The kernel function says how its launches follow from their tensors.
+pub(crate) fn set_signature(signature: Signature, at: At) {
+    with(at, |trace| trace.signature = Some(signature));
 }
 
 impl Trace {

@@ -24,9 +24,12 @@ use std::sync::Arc;
 
 pub use branch::{Branch, Decided, HostBranch, KernelBranch};
 pub use carry::{Carrier, Carry, HostCarrier, HostState, Walker, Watcher};
-pub use entry::{GenericArg, KernelEntry, KernelHead, KernelInstance, ParamHead, Printed, Traced};
+pub use entry::{
+    GenericArg, KernelEntry, KernelHead, KernelInstance, ParamHead, Printed, Signature, Traced,
+};
 pub(crate) use entry::{
-    begin_kernel, const_arg, declare_map, declare_param, set_block, trace_kernel, type_arg,
+    begin_kernel, const_arg, declare_map, declare_param, set_block, set_signature, trace_kernel,
+    type_arg,
 };
 pub use exits::{Ended, ExitTarget, Inside, KernelExit, NoExit};
 pub use frame::Frame;
@@ -83,6 +86,8 @@ pub(crate) struct Trace {
     pub(crate) partition_depths: Vec<usize>,
     /// Barriers that the author named.
     pub(crate) named_barriers: u32,
+    /// How launches follow from their tensors.
+    signature: Option<Signature>,
     /// Regions that the kernel leaves early.
     exits: Exits,
     /// Values that left their region by a way that was reported.

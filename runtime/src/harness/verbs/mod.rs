@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod check;
+mod export;
 mod inspect;
 mod list;
 mod mutate;
@@ -16,6 +17,7 @@ mod values;
 pub(super) use bench::bench;
 pub(super) use build::build;
 pub(super) use check::{check, check_variant};
+pub(super) use export::export;
 pub(super) use inspect::inspect;
 pub(super) use list::list;
 pub(super) use mutate::mutate;

@@ -1,0 +1,80 @@
+/* What exported kernels share: loading, launching and the text of errors. C99; no CUDA toolkit, the driver is opened at run time. */
+#ifndef TILEKIT_H
+#define TILEKIT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What functions return beside 0 and the positive codes of the driver (CUresult). */
+#define TK_ERROR_VALUE (-1)     /* an argument does not fit the kernel's signature */
+#define TK_ERROR_NO_DRIVER (-2) /* there is no NVIDIA driver, or an old one */
+#define TK_ERROR_MACHINE (-3)   /* the GPU cannot run the kernel */
+
+/* For `device`: the context that is current in the calling thread, in place of the primary context of a GPU. */
+#define TK_CURRENT_CONTEXT (-1)
+
+/* What the last function that failed in this thread says: kernel, argument, found, expected. */
+const char *tk_error_text(void);
+
+/* What follows is for the files of the kernels. */
+
+enum { TK_SYMBOLS = 20, TK_MAP_BYTES = 128 };
+
+typedef struct tk_module {
+  void *symbols[TK_SYMBOLS];
+  void *library;
+  void *context;
+  void *module;
+  void *function;
+  int device;
+  int owns_context;
+  int64_t multiprocessors;
+} tk_module;
+
+typedef struct tk_kernel {
+  const char *signature;
+  const char *entry;
+  const char *arch;
+  const unsigned char *cubin;
+  int capability;
+  uint32_t threads;
+  uint32_t cluster[3];
+  uint32_t shared_bytes;
+  int is_cooperative;
+} tk_kernel;
+
+typedef struct tk_tensor {
+  const char *name;
+  uint64_t address;
+  uint32_t rank;
+  int64_t shape[5];   /* the innermost last */
+  int64_t strides[5]; /* elements */
+  uint32_t box[5];
+  uint32_t data_type; /* CUtensorMapDataType */
+  uint32_t element_bytes;
+  uint32_t swizzle; /* CUtensorMapSwizzle */
+} tk_tensor;
+
+int tk_load(tk_module *module, const tk_kernel *kernel, int device);
+int tk_unload(tk_module *module, const tk_kernel *kernel);
+int tk_launch(const tk_module *module, const tk_kernel *kernel, const int64_t grid[3], void *stream, int overlaps_previous, void **parameters);
+int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_tensor *tensor, uint64_t map[TK_MAP_BYTES / 8]);
+int tk_fail(const tk_kernel *kernel, int code, const char *format, ...);
+
+/* Arithmetic that sets `*bad` where a result has more than 64 bits or is not defined. */
+int64_t tk_add(int *bad, int64_t a, int64_t b);
+int64_t tk_sub(int *bad, int64_t a, int64_t b);
+int64_t tk_mul(int *bad, int64_t a, int64_t b);
+int64_t tk_div(int *bad, int64_t a, int64_t b);
+int64_t tk_rem(int *bad, int64_t a, int64_t b);
+int64_t tk_cdiv(int *bad, int64_t a, int64_t b);
+int64_t tk_min(int *bad, int64_t a, int64_t b);
+int64_t tk_max(int *bad, int64_t a, int64_t b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

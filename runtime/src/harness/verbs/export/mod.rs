@@ -1,0 +1,135 @@
+//! `export`: kernels as a package for programs that know nothing of TileKit's compiler.
+
+mod c;
+mod names;
+mod rust;
+mod table;
+
+use std::path::Path;
+
+use launch::Manifest;
+use serde_json::json;
+
+use super::check_variant;
+use crate::harness::artifact::FileNames;
+use crate::harness::catalog::Variant;
+use crate::harness::context::{Context, Done};
+use crate::harness::files::write_whole;
+use crate::harness::request::Language;
+use crate::harness::speak::Verdict;
+use crate::report::Remark;
+use crate::toolchain::{Image, Toolchain};
+
+/// A kernel as every language gets it.
+struct Exported {
+    manifest: Manifest,
+    /// The manifest as JSON.
+    text: String,
+    cubin: Vec<u8>,
+}
+
+/// A file of the package: its path in it, and what it holds.
+type File = (String, Vec<u8>);
+
+pub(in crate::harness) fn export(
+    context: &Context,
+    filters: &[String],
+    to: Language,
+    folder: Option<&Path>,
+) -> Done {
+    let place = &context.place;
+    // `target/tilekit/export` beside `target/tilekit/<profile>/<package>`.
+    let tilekit = place
+        .artifacts
+        .ancestors()
+        .nth(2)
+        .unwrap_or(&place.artifacts);
+    let default = tilekit.join("export").join(to.name()).join(&place.name);
+    let folder = folder.unwrap_or(&default);
+    let catalog = context.declared_catalog()?;
+    let variants = context.variants(&catalog, filters)?;
+    let names = FileNames::new(&catalog);
+    let replaced = context.replaced()?;
+    let compiler = Context::compiler(&replaced);
+    let toolchain = Toolchain::find(None);
+    let mut verdict = Verdict::good();
+    let mut kernels = Vec::new();
+    for (kernel, variant) in variants {
+        let name = names.name(kernel, variant).replace('-', "_");
+        let compiled = check_variant(variant, &compiler, &context.speaker);
+        match compiled.and_then(|compiled| one(context, &toolchain, &name, variant, &compiled)) {
+            Ok(exported) => kernels.push(exported),
+            Err(exit) => verdict.note(exit),
+        }
+    }
+    let files = match to {
+        Language::Rust => rust::files(&context.place.name, &kernels),
+        Language::C => c::files(&kernels),
+    };
+    // A package with some of what was asked for would be mistaken for the whole.
+    if verdict.exit() == crate::harness::Exit::Success {
+        for (path, content) in files {
+            write(context, &folder.join(path), &content)?;
+        }
+    }
+    Ok(verdict.exit())
+}
+
+fn one(
+    context: &Context,
+    toolchain: &Toolchain,
+    name: &str,
+    variant: &Variant,
+    compiled: &crate::kernel::Compiled,
+) -> Done<Exported> {
+    let speaker = &context.speaker;
+    let failed = |error| speaker.error(compiled.display(), &error);
+    compiled.check_assembly().map_err(failed)?;
+    let assembled = match toolchain.assemble(compiled.ptx()).map_err(failed)? {
+        Image::Cubin { assembled, .. } => assembled,
+        Image::Ptx(_) => unreachable!("assembling gives a cubin or fails"),
+    };
+    let release = toolchain.ptxas().map(|ptxas| ptxas.version.to_string());
+    let traced = variant
+        .instance
+        .trace()
+        .map_err(|error| failed(crate::error::Error::Kernel(error)))?;
+    let table = table::of(
+        name,
+        compiled,
+        traced.signature.as_ref(),
+        &assembled.cubin,
+        &release.unwrap_or_default(),
+    );
+    let text = table.map_err(|what| {
+        let remark = Remark::error(format!(
+            "`{}` cannot be exported: {what}",
+            compiled.display()
+        ));
+        speaker.failure(&remark)
+    })?;
+    let manifest = Manifest::read(&text).map_err(|error| {
+        let remark = Remark::error(format!(
+            "the signature of `{}` cannot be exported: {error}",
+            compiled.display()
+        ));
+        speaker.failure(&remark)
+    })?;
+    Ok(Exported {
+        manifest,
+        text,
+        cubin: assembled.cubin,
+    })
+}
+
+fn write(context: &Context, path: &Path, content: &[u8]) -> Done<()> {
+    if let Err(error) = write_whole(path, content) {
+        return Err(context.speaker.failure(&Remark::error(error.to_string())));
+    }
+    let path = path.display().to_string();
+    context.speaker.tell(
+        &format!("{path}\n"),
+        || json!({ "reason": "tilekit-artifact", "kind": "export", "path": path }),
+    );
+    Ok(())
+}
