@@ -46,7 +46,7 @@ unsigned cuDeviceGetAttribute(int *value, unsigned attribute, int device) {
   return 0;
 }
 unsigned cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &contexts[0]; return end(begin("retain")); }
-unsigned cuDevicePrimaryCtxRelease(int device) { (void)device; return end(begin("release")); }
+unsigned cuDevicePrimaryCtxRelease_v2(int device) { (void)device; return end(begin("release")); }
 unsigned cuCtxGetCurrent(void **context) { *context = current; return 0; }
 unsigned cuCtxSetCurrent(void *context) {
   FILE *log = begin("current");
