@@ -320,7 +320,7 @@ impl Emit {
 pub enum Language {
     /// A package that depends on `tilekit-launch` alone.
     Rust,
-    /// C99 and CMake.
+    /// C99 and `CMake`.
     C,
 }
 

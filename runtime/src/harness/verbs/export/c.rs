@@ -1,4 +1,4 @@
-//! C99: a header and a source for each kernel, what they share, and a configuration for CMake.
+//! C99: a header and a source for each kernel, what they share, and a configuration for `CMake`.
 
 use std::fmt::Write;
 
@@ -289,44 +289,12 @@ impl<'m> Unit<'m> {
         }
         text.push_str("  if (bad) return tk_fail(&kernel, TK_ERROR_VALUE, \"a rule of the signature has no value of 64 bits for these sizes\");\n");
         for parameter in &self.manifest.parameters {
-            self.check_parameter(text, parameter);
+            check_parameter(text, parameter);
         }
         for condition in &self.manifest.requires {
             self.check_condition(text, condition);
         }
         self.check_apart(text);
-    }
-
-    fn check_parameter(&self, text: &mut String, parameter: &Parameter) {
-        let (name, divisor) = (&parameter.name, parameter.divisor);
-        let Role::Scalar { data_type, rule } = &parameter.role else {
-            let field = format!("args->{}", c_name(name));
-            if divisor > 1 {
-                let _ = writeln!(
-                    text,
-                    "  if ({field} % {divisor}) return tk_fail(&kernel, TK_ERROR_VALUE, \"{name} is at address 0x%llx; it must be at a multiple of {divisor}\", (unsigned long long){field});"
-                );
-            }
-            return;
-        };
-        let value = match rule {
-            Some(_) => format!("v_{name}"),
-            None => format!("args->{}", c_name(name)),
-        };
-        if rule.is_some()
-            && let Some((least, most)) = range(*data_type)
-        {
-            let _ = writeln!(
-                text,
-                "  if ({value} < {least} || {value} > {most}) return tk_fail(&kernel, TK_ERROR_VALUE, \"{name} is %lld, which {data_type} cannot hold\", (long long){value});"
-            );
-        }
-        if divisor > 1 && data_type.is_integer() {
-            let _ = writeln!(
-                text,
-                "  if ({value} % {divisor}) return tk_fail(&kernel, TK_ERROR_VALUE, \"{name} is %lld; it must be a multiple of {divisor}\", (long long){value});"
-            );
-        }
     }
 
     fn check_condition(&self, text: &mut String, condition: &Condition) {
@@ -552,4 +520,36 @@ fn c_type(data_type: DataType) -> &'static str {
 fn range(data_type: DataType) -> Option<(i64, i64)> {
     let (least, most) = data_type.integers()?;
     (data_type != DataType::I64).then_some((least, most))
+}
+
+fn check_parameter(text: &mut String, parameter: &Parameter) {
+    let (name, divisor) = (&parameter.name, parameter.divisor);
+    let Role::Scalar { data_type, rule } = &parameter.role else {
+        let field = format!("args->{}", c_name(name));
+        if divisor > 1 {
+            let _ = writeln!(
+                text,
+                "  if ({field} % {divisor}) return tk_fail(&kernel, TK_ERROR_VALUE, \"{name} is at address 0x%llx; it must be at a multiple of {divisor}\", (unsigned long long){field});"
+            );
+        }
+        return;
+    };
+    let value = match rule {
+        Some(_) => format!("v_{name}"),
+        None => format!("args->{}", c_name(name)),
+    };
+    if rule.is_some()
+        && let Some((least, most)) = range(*data_type)
+    {
+        let _ = writeln!(
+            text,
+            "  if ({value} < {least} || {value} > {most}) return tk_fail(&kernel, TK_ERROR_VALUE, \"{name} is %lld, which {data_type} cannot hold\", (long long){value});"
+        );
+    }
+    if divisor > 1 && data_type.is_integer() {
+        let _ = writeln!(
+            text,
+            "  if ({value} % {divisor}) return tk_fail(&kernel, TK_ERROR_VALUE, \"{name} is %lld; it must be a multiple of {divisor}\", (long long){value});"
+        );
+    }
 }
