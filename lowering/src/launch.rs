@@ -1,12 +1,14 @@
 //! What a launch of the kernel must know.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use ir::entity::Value;
 use ir::{Func, Type};
 use ptx::ParameterOffsets;
 use target::{TENSOR_MAP_ALIGNMENT_BYTES, TENSOR_MAP_BYTES, Target};
 
-use crate::analysis::roots::Roots;
+use crate::analysis::roots::{Roots, stored};
 
 /// How a kernel is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ pub struct ParamInfo {
     pub divisor: u32,
     /// Nothing else may store to its buffer while the kernel runs. Checked at each launch.
     pub is_readonly: bool,
-    /// The kernel may store through it.
+    /// The kernel may store through it, a pointer or a tensor map.
     pub is_written: bool,
 }
 
@@ -55,6 +57,7 @@ impl LaunchInfo {
     pub fn of(func: &Func) -> LaunchInfo {
         let mut list = ParameterOffsets::default();
         let written = Roots::of(func).written(func);
+        let maps = stored_maps(func);
         let params = func.params.iter().enumerate().map(|(at, param)| {
             let ty = func.ty(param.value).clone();
             let (size, align) = size_and_align(&ty);
@@ -67,9 +70,10 @@ impl LaunchInfo {
                 align,
                 divisor: param.divisor,
                 is_readonly: param.is_readonly,
-                is_written: written
-                    .checked_shr(at as u32)
-                    .is_some_and(|bits| bits & 1 == 1),
+                is_written: maps.contains(&param.value)
+                    || written
+                        .checked_shr(at as u32)
+                        .is_some_and(|bits| bits & 1 == 1),
             }
         });
         let params = params.collect();
@@ -84,6 +88,15 @@ impl LaunchInfo {
             param_bytes: list.bytes() as u32,
         }
     }
+}
+
+/// The tensor maps of the host through which a kernel stores: they are parameters and never results.
+fn stored_maps(func: &Func) -> HashSet<Value> {
+    let stores = func.walk().into_iter();
+    let stored = stores.filter_map(|inst| stored(func, inst));
+    stored
+        .filter(|value| func.ty(*value).as_tensor_map().is_some())
+        .collect()
 }
 
 /// Bytes that a parameter takes and is aligned to: PTX aligns a number to its own size.

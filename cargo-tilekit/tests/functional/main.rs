@@ -6,6 +6,7 @@
 
 #[path = "build.rs"]
 mod build_verb;
+mod export;
 mod machine;
 mod mutate;
 mod package;
