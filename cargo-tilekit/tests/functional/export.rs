@@ -173,7 +173,7 @@ fn shared_bytes(manifest: &str) -> u32 {
 }
 
 /// A program in Rust that launches both kernels.
-const USER: &str = r#"
+const USER: &str = r"
 use exported_to_rust_exported::{copied_128, scale_256};
 use tilekit_launch::{Context, DevMut, DevRef, Queue};
 
@@ -194,7 +194,7 @@ fn main() -> Result<(), tilekit_launch::Error> {
     }
     copied_128::launch(&queue, &a.view([300, 128]), &mut b.view([300, 128]))
 }
-"#;
+";
 
 #[test]
 fn exported_rust_compiles_and_launches_as_c_does() {

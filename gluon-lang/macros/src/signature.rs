@@ -504,7 +504,7 @@ mod tests {
     use crate::kernel::expand;
 
     /// The kernel that signatures are tried on.
-    fn check(signature: proc_macro2::TokenStream, said: &str) {
+    fn check(signature: &proc_macro2::TokenStream, said: &str) {
         let kernel = quote! {
             pub fn k<T: Float, const COLS: usize>(x: Ptr<T>, out: Ptr<T>, row_stride: i64, cols: i32, n: i32) {}
         };
@@ -519,20 +519,20 @@ mod tests {
     #[test]
     fn constants_of_the_instance_are_put_into_the_text() {
         check(
-            quote!(x: [rows, cols], out: [rows, cols], row_stride = x.stride(0), n = rows * 2, grid = cdiv(rows, per::<T>(COLS) + 1)),
+            &quote!(x: [rows, cols], out: [rows, cols], row_stride = x.stride(0), n = rows * 2, grid = cdiv(rows, per::<T>(COLS) + 1)),
             r#"format ! ("cdiv(rows, {})" , :: tilekit :: rt :: constant (per :: < T > (COLS) + 1))"#,
         );
         check(
-            quote!(x: [rows, cols], out: [rows, COLS], requires(out.stride(0) == x.stride(0), cols <= COLS)),
+            &quote!(x: [rows, cols], out: [rows, COLS], requires(out.stride(0) == x.stride(0), cols <= COLS)),
             r#"format ! ("x.stride(0)")"#,
         );
         check(
-            quote!(x: [rows, cols], out: [rows, COLS], grid = [min(rows, sms), x.shape[1]]),
+            &quote!(x: [rows, cols], out: [rows, COLS], grid = [min(rows, sms), x.shape[1]]),
             r#"format ! ("min(rows, sms)")"#,
         );
         // A number that has the name of a size is that.
         check(
-            quote!(x: [rows, cols], out: [rows]),
+            &quote!(x: [rows, cols], out: [rows]),
             r#"scalars : :: std :: vec ! [("cols" , :: std :: string :: String :: from ("cols"))]"#,
         );
     }
@@ -606,7 +606,7 @@ mod tests {
             ),
             (quote!(x[rows]), "expected `x: [rows, cols]`"),
         ] {
-            check(signature, said);
+            check(&signature, said);
         }
     }
 }
