@@ -1,4 +1,4 @@
-//! What stops a launch: one line with kernel, argument, what was found, what is expected and a way out.
+//! What stops a launch: one line with kernel, argument, what was found, what is expected and the help.
 
 use std::fmt;
 

@@ -8,8 +8,9 @@
 //! - [`Program`]: its code, loaded once for each context.
 //! - [`Queue`]: a stream of somebody else's in a [`Context`] of somebody else's; neither is destroyed.
 //! - [`DevRef`], [`DevMut`], [`View`], [`ViewMut`]: memory of the device, borrowed, and tensors in it.
-//! - [`Error`]: one line with kernel, argument, what was found, what is expected and a way out.
+//! - [`Error`]: one line with kernel, argument, what was found, what is expected and the help.
 
+mod argument;
 mod block;
 mod check;
 mod context;
@@ -24,7 +25,7 @@ mod size;
 mod tensor_map;
 mod view;
 
-pub use check::{Argument, Tensor};
+pub use argument::{Argument, Tensor};
 pub use context::{Context, Queue};
 pub use element::{Bf16, DataType, E2m1, E4m3, E4m3b15, E5m2, E8m0, Element, F16};
 pub use error::{Error, Kind};

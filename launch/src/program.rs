@@ -5,8 +5,9 @@
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use crate::argument::Argument;
 use crate::block::Block;
-use crate::check::{Argument, Bound, Kernel, Place};
+use crate::check::{Bound, Kernel, Place};
 use crate::context::{Context, Queue};
 use crate::driver::numbers::{MAX_DYNAMIC_SHARED_BYTES, NON_PORTABLE_CLUSTER};
 use crate::driver::{Driver, Failure, Handle, LaunchShape};

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::check::Tensor;
+use crate::argument::Tensor;
 use crate::element::Element;
 use crate::size::{Dims, MOST_RANK};
 

@@ -12,6 +12,47 @@ use std::sync::OnceLock;
 
 use tilekit_launch::{Aligned, Argument, Bf16, Context, DevMut, DevRef, Kind, Program, Queue};
 
+/// What the tests start, each in a process of its own.
+const SCENARIOS: [(&str, fn()); 5] = [
+    ("softmax_twice", scenarios::softmax_twice),
+    ("matmul_twice", scenarios::matmul_twice),
+    ("softmax_fails", scenarios::softmax_fails),
+    ("matmul_fails", scenarios::matmul_fails),
+    ("captured", scenarios::captured),
+];
+
+/// The tests; a panic fails them.
+const TESTS: [(&str, fn()); 4] = [
+    (
+        "a launch restores the context and loads once",
+        a_launch_restores_the_context_and_loads_once,
+    ),
+    (
+        "tensor maps are made once and clusters said",
+        tensor_maps_are_made_once_and_clusters_said,
+    ),
+    ("what stops a launch is named", what_stops_a_launch_is_named),
+    (
+        "nothing is loaded while a stream is captured",
+        nothing_is_loaded_while_a_stream_is_captured,
+    ),
+];
+
+fn main() {
+    let asked = std::env::args().nth(1);
+    if let Some((_, scenario)) = SCENARIOS
+        .iter()
+        .find(|(name, _)| asked.as_deref() == Some(*name))
+    {
+        return scenario();
+    }
+    for (name, test) in TESTS {
+        test();
+        println!("test {name} ... ok");
+    }
+    println!("{} passed, 0 failed", TESTS.len());
+}
+
 static SOFTMAX_CODE: &Aligned<[u8]> = &Aligned(*b"\x7fELF softmax");
 static MATMUL_CODE: &Aligned<[u8]> = &Aligned(*b"\x7fELF matmul");
 static SOFTMAX: Program = Program::new(include_str!("manifests/softmax.json"), SOFTMAX_CODE);
@@ -40,12 +81,7 @@ fn run(scenario: &str, library: &Path, variables: &[(&str, &str)]) -> (String, V
     let _ = std::fs::remove_file(&log);
     let program = std::env::current_exe().expect("this test");
     let output = Command::new(program)
-        .args([
-            "--ignored",
-            "--exact",
-            "--nocapture",
-            &format!("scenarios::{scenario}"),
-        ])
+        .arg(scenario)
         .env("TILEKIT_LIBCUDA", library)
         .env("TILEKIT_FAKE_LOG", &log)
         .envs(variables.iter().copied())
@@ -54,7 +90,6 @@ fn run(scenario: &str, library: &Path, variables: &[(&str, &str)]) -> (String, V
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{errors}");
-    assert!(said.contains("1 passed"), "{said}");
     let asked = std::fs::read_to_string(&log).unwrap_or_default();
     (said, asked.lines().map(str::to_owned).collect())
 }
@@ -65,7 +100,6 @@ fn hex(bytes: &[u8]) -> String {
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-#[test]
 fn a_launch_restores_the_context_and_loads_once() {
     let (_, asked) = run(
         "softmax_twice",
@@ -99,7 +133,6 @@ fn a_launch_restores_the_context_and_loads_once() {
     assert_eq!(asked, expected);
 }
 
-#[test]
 fn tensor_maps_are_made_once_and_clusters_said() {
     let (_, asked) = run(
         "matmul_twice",
@@ -138,7 +171,6 @@ fn tensor_maps_are_made_once_and_clusters_said() {
     );
 }
 
-#[test]
 fn what_stops_a_launch_is_named() {
     let none = Path::new("libnothing_of_this_name.so");
     let plain = ("TILEKIT_FAKE_PARAMETERS", "");
@@ -184,7 +216,6 @@ fn what_stops_a_launch_is_named() {
     );
 }
 
-#[test]
 fn nothing_is_loaded_while_a_stream_is_captured() {
     let (printed, asked) = run("captured", fake(), &[]);
     assert!(
@@ -200,7 +231,7 @@ fn nothing_is_loaded_while_a_stream_is_captured() {
 
 /// What runs in a process of its own.
 mod scenarios {
-    use super::*;
+    use super::{Argument, Bf16, Context, DevMut, DevRef, Kind, MATMUL, Queue, SOFTMAX};
 
     fn queue(stream: usize) -> Result<Queue, tilekit_launch::Error> {
         let context = Context::primary(0)?;
@@ -238,26 +269,24 @@ mod scenarios {
         MATMUL.launch(queue, None, &[a, b, c, Argument::scalar(0.5_f32)])
     }
 
-    #[test]
-    #[ignore = "started by the tests of this file"]
-    fn softmax_twice() {
-        let queue = queue(0xab).unwrap();
-        softmax(&queue).unwrap();
-        softmax(&queue.overlapping()).unwrap();
+    pub(super) fn softmax_twice() {
+        let queue = queue(0xab).expect("the stand-in takes it");
+        softmax(&queue).expect("the stand-in takes it");
+        softmax(&queue.overlapping()).expect("the stand-in takes it");
         // An empty grid is no launch.
         let (x, out) = memory(0x10000);
         let (x, out) = (x.view([0, 64]), out.view([0, 64]));
         let arguments = [Argument::Tensor(x.tensor()), Argument::Tensor(out.tensor())];
-        SOFTMAX.launch(&queue, None, &arguments).unwrap();
+        SOFTMAX
+            .launch(&queue, None, &arguments)
+            .expect("the stand-in takes it");
     }
 
-    #[test]
-    #[ignore = "started by the tests of this file"]
-    fn matmul_twice() {
-        let queue = queue(0).unwrap();
-        matmul(&queue).unwrap();
-        matmul(&queue).unwrap();
-        let error = matmul(&queue.overlapping()).unwrap_err();
+    pub(super) fn matmul_twice() {
+        let queue = queue(0).expect("the stand-in takes it");
+        matmul(&queue).expect("the stand-in takes it");
+        matmul(&queue).expect("the stand-in takes it");
+        let error = matmul(&queue.overlapping()).expect_err("this is refused");
         assert_eq!(error.kind(), Kind::Value);
         assert!(
             error.to_string().contains("the kernel does not wait"),
@@ -265,26 +294,27 @@ mod scenarios {
         );
     }
 
-    #[test]
-    #[ignore = "started by the tests of this file"]
-    fn softmax_fails() {
-        let error = queue(0).and_then(|queue| softmax(&queue)).unwrap_err();
+    pub(super) fn softmax_fails() {
+        let error = queue(0)
+            .and_then(|queue| softmax(&queue))
+            .expect_err("this is refused");
         assert_eq!(error.kind(), Kind::Runtime);
         println!("{error}");
     }
 
-    #[test]
-    #[ignore = "started by the tests of this file"]
-    fn matmul_fails() {
-        println!("{}", matmul(&queue(0).unwrap()).unwrap_err());
+    pub(super) fn matmul_fails() {
+        println!(
+            "{}",
+            matmul(&queue(0).expect("the stand-in takes it")).expect_err("this is refused")
+        );
     }
 
-    #[test]
-    #[ignore = "started by the tests of this file"]
-    fn captured() {
-        let queue = queue(0xca).unwrap();
-        println!("{}", softmax(&queue).unwrap_err());
-        SOFTMAX.warm(queue.context()).unwrap();
-        softmax(&queue).unwrap();
+    pub(super) fn captured() {
+        let queue = queue(0xca).expect("the stand-in takes it");
+        println!("{}", softmax(&queue).expect_err("this is refused"));
+        SOFTMAX
+            .warm(queue.context())
+            .expect("the stand-in takes it");
+        softmax(&queue).expect("the stand-in takes it");
     }
 }

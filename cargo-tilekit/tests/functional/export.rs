@@ -173,28 +173,7 @@ fn shared_bytes(manifest: &str) -> u32 {
 }
 
 /// A program in Rust that launches both kernels.
-const USER: &str = r"
-use exported_to_rust_exported::{copied_128, scale_256};
-use tilekit_launch::{Context, DevMut, DevRef, Queue};
-
-fn main() -> Result<(), tilekit_launch::Error> {
-    let context = Context::primary(0)?;
-    // SAFETY: the stand-in for the driver follows no address.
-    let (queue, x, out, a, b) = unsafe {
-        (
-            Queue::new(context, std::ptr::without_provenance_mut(0xab)),
-            DevRef::from_raw(0x10000, 1000),
-            DevMut::from_raw(0x20000, 1000),
-            DevRef::from_raw(0x10000, 300 * 128),
-            DevMut::from_raw(0x20000, 300 * 128),
-        )
-    };
-    if std::env::args().len() == 1 {
-        return scale_256::launch(&queue, &x.view([1000]), &mut out.view([1000]));
-    }
-    copied_128::launch(&queue, &a.view([300, 128]), &mut b.view([300, 128]))
-}
-";
+const USER: &str = include_str!("../../../launch/tests/exported/user.rs");
 
 #[test]
 fn exported_rust_compiles_and_launches_as_c_does() {

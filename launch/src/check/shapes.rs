@@ -1,0 +1,140 @@
+//! Ranks, extents and strides of tensors against the shapes of the table.
+
+use super::{Bound, MOST_RANK};
+use crate::argument::Tensor;
+use crate::error::Error;
+use crate::expression::Expression;
+use crate::manifest::{Parameter, Role};
+
+impl<'k> Bound<'k, '_> {
+    pub(super) fn check_rank(
+        &self,
+        parameter: &Parameter,
+        tensor: &Tensor<'_>,
+    ) -> Result<(), Error> {
+        let (name, rank) = (&parameter.name, tensor.shape.len());
+        let fits = match (parameter.shape(), &parameter.role) {
+            (Some(shape), _) => shape.len() == rank,
+            (None, Role::TensorMap { map, .. }) => map.box_extents.len() == rank,
+            (None, _) => rank <= MOST_RANK,
+        };
+        if !fits {
+            let wanted = parameter.shape().map_or_else(
+                || "as many as the box of its copies".to_owned(),
+                |shape| {
+                    let shape: Vec<String> = shape.iter().map(Expression::to_string).collect();
+                    format!("{}: [{}]", shape.len(), shape.join(", "))
+                },
+            );
+            return Err(self.wrong(format!(
+                "{name} has {rank} dimensions; it must have {wanted}"
+            )));
+        }
+        if !tensor.strides.is_empty() && tensor.strides.len() != rank {
+            let strides = tensor.strides.len();
+            return Err(self.wrong(format!(
+                "{name} has {rank} dimensions and {strides} strides; there must be as many"
+            )));
+        }
+        for dimension in 0..rank {
+            let (extent, stride) = (tensor.shape[dimension], tensor.stride(dimension));
+            if extent < 0 || stride < 0 {
+                return Err(self.wrong(format!(
+                    "{name} has {extent} elements in steps of {stride} along dimension {dimension}; neither can be negative"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// An extent that is a name alone gives the size its value, the first time.
+    pub(super) fn bind(
+        &mut self,
+        at: usize,
+        parameter: &'k Parameter,
+        tensor: &Tensor<'_>,
+    ) -> Result<(), Error> {
+        for (dimension, extent) in parameter.shape().unwrap_or_default().iter().enumerate() {
+            let Expression::Name(name) = extent else {
+                continue;
+            };
+            let Some(size) = self.kernel.sizes.iter().position(|size| size == name) else {
+                continue;
+            };
+            let found = tensor.shape[dimension];
+            match self.sizes[size] {
+                None => self.sizes[size] = Some(found),
+                Some(value) if value == found => {}
+                Some(value) => return Err(self.unequal([at, dimension], [found, value], name)),
+            }
+        }
+        Ok(())
+    }
+
+    /// `out.shape[1] is 4095 and x.shape[1] 4096; they must be equal`
+    #[cold]
+    fn unequal(&self, [at, dimension]: [usize; 2], [found, value]: [i64; 2], size: &str) -> Error {
+        let parameters = &self.kernel.manifest.parameters;
+        let names = |parameter: &Parameter| {
+            let shape = parameter.shape()?;
+            let is_size =
+                |extent: &Expression| matches!(extent, Expression::Name(name) if name == size);
+            Some((parameter.name.clone(), shape.iter().position(is_size)?))
+        };
+        let first = parameters.iter().find_map(names);
+        let first = first.map_or(size.to_owned(), |(name, at)| format!("{name}.shape[{at}]"));
+        let name = &parameters[at].name;
+        self.wrong(format!(
+            "{name}.shape[{dimension}] is {found} and {first} {value}; they must be equal"
+        ))
+    }
+
+    /// Extents that follow from sizes, strides, and that the tensor lies in its memory.
+    pub(super) fn check_shape(&self, at: usize, parameter: &Parameter) -> Result<(), Error> {
+        let Some(tensor) = self.tensor(at) else {
+            return Ok(());
+        };
+        let name = &parameter.name;
+        for (dimension, extent) in parameter.shape().unwrap_or_default().iter().enumerate() {
+            let found = tensor.shape[dimension];
+            let value = self.value(extent)?;
+            if found != value {
+                return Err(self.wrong(format!(
+                    "{name}.shape[{dimension}] is {found}; it must be {value} (`{extent}`)"
+                )));
+            }
+        }
+        if parameter.shape().is_some() || matches!(parameter.role, Role::TensorMap { .. }) {
+            self.check_strides(at, name, tensor)?;
+        }
+        let reach = tensor.reach();
+        match tensor.elements {
+            Some(elements) if reach > elements => Err(self.wrong(format!(
+                "{name} ends after element {reach} and its memory has {elements}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_strides(&self, at: usize, name: &str, tensor: &Tensor<'_>) -> Result<(), Error> {
+        let rank = tensor.shape.len();
+        for dimension in (0..tensor.strides.len()).rev() {
+            let (found, is_last) = (tensor.strides[dimension], dimension + 1 == rank);
+            if self.kernel.free_strides[at][dimension] || tensor.shape[dimension] == 1 {
+                continue;
+            }
+            let dense = if is_last {
+                1
+            } else {
+                tensor.shape[dimension + 1].saturating_mul(tensor.strides[dimension + 1])
+            };
+            if found != dense {
+                return Err(self.wrong(format!(
+                    "{name}.stride({dimension}) is {found}; it must be {dense}, for the kernel takes {name} without gaps \
+                     there: pass a contiguous copy"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+use super::*;
+use crate::manifest::tests::{MATMUL, SOFTMAX};
+
+const PLACE: Place = Place {
+    device: 0,
+    multiprocessors: 132,
+};
+
+fn tensor<'a>(address: u64, shape: &'a [i64], strides: &'a [i64]) -> Tensor<'a> {
+    Tensor {
+        address,
+        data_type: DataType::Bf16,
+        shape,
+        strides,
+        elements: None,
+        device: None,
+    }
+}
+
+/// The grid and the bytes of a launch, or what is wrong with it. A map's bytes begin with its address.
+fn launch(manifest: &str, arguments: &[Argument<'_>]) -> Result<([u32; 3], Vec<u8>), String> {
+    let kernel = Kernel::read(manifest).unwrap();
+    let pack = || -> Result<([u32; 3], Vec<u8>), Error> {
+        let bound = Bound::new(&kernel, PLACE, arguments)?;
+        let mut block = Block::new(kernel.manifest.parameter_bytes);
+        bound.pack(&mut block, |map| {
+            let mut bytes = [0; 128];
+            bytes[..8].copy_from_slice(&map.address.to_le_bytes());
+            Ok(bytes)
+        })?;
+        let bytes = block.bytes()[..kernel.manifest.parameter_bytes as usize].to_vec();
+        Ok((bound.grid(None)?, bytes))
+    };
+    pack().map_err(|error| error.to_string())
+}
+
+fn softmax(x: Tensor<'_>, out: Tensor<'_>) -> Result<([u32; 3], Vec<u8>), String> {
+    launch(SOFTMAX, &[Argument::Tensor(x), Argument::Tensor(out)])
+}
+
+#[test]
+fn scalars_and_the_grid_follow_from_the_shapes() {
+    let shape = [7, 4088];
+    let strides = [4096, 1];
+    let (grid, bytes) = softmax(
+        tensor(0x1000, &shape, &strides),
+        tensor(0x20000, &shape, &strides),
+    )
+    .unwrap();
+    assert_eq!(grid, [4, 1, 1]);
+    let mut expected = Vec::new();
+    expected.extend(0x1000_u64.to_le_bytes());
+    expected.extend(0x20000_u64.to_le_bytes());
+    expected.extend(4096_i64.to_le_bytes());
+    expected.extend(7_i32.to_le_bytes());
+    expected.extend(4088_i32.to_le_bytes());
+    assert_eq!(bytes, expected);
+}
+
+#[test]
+fn a_launch_without_rows_has_an_empty_grid() {
+    let (grid, _) = softmax(tensor(0x1000, &[0, 8], &[]), tensor(0x2000, &[0, 8], &[])).unwrap();
+    assert_eq!(grid, [0, 1, 1]);
+}
+
+#[test]
+fn every_mistake_names_kernel_argument_found_and_expected() {
+    let shape = [8, 4096];
+    let good = || tensor(0x10000, &shape, &[]);
+    let check = |x: Tensor<'_>, out: Tensor<'_>, said: &str| {
+        let error = softmax(x, out).unwrap_err();
+        assert_eq!(error, format!("softmax(x, out): {said}"));
+    };
+    check(
+        good(),
+        tensor(0x20000, &[8, 4095], &[]),
+        "out.shape[1] is 4095 and x.shape[1] 4096; they must be equal",
+    );
+    check(
+        tensor(0x10000, &[8, 8192], &[]),
+        tensor(0x20000, &[8, 8192], &[]),
+        "cols is 8192; it must be at most 4096",
+    );
+    check(
+        good(),
+        Tensor {
+            data_type: DataType::F16,
+            ..good()
+        },
+        "out has elements of f16; it must have bf16",
+    );
+    check(
+        tensor(0x10000, &[8], &[]),
+        good(),
+        "x has 1 dimensions; it must have 2: [rows, cols]",
+    );
+    check(
+        tensor(0x10008, &shape, &[]),
+        good(),
+        "x is at address 0x10008; it must be at a multiple of 16",
+    );
+    check(
+        tensor(0x10000, &shape, &[4104, 1]),
+        good(),
+        "out.stride(0) is 4096 and x.stride(0) 4104; they must be equal",
+    );
+    check(
+        tensor(0x10000, &shape, &[4096, 2]),
+        good(),
+        "x.stride(1) is 2; it must be 1, for the kernel takes x without gaps there: pass a contiguous copy",
+    );
+    let narrow = [8, 4095];
+    check(
+        tensor(0x10000, &narrow, &[4096, 1]),
+        tensor(0x90000, &narrow, &[4096, 1]),
+        "cols is 4095; it must be a multiple of 8",
+    );
+    check(
+        tensor(0x10000, &shape, &[4100, 1]),
+        tensor(0x90000, &shape, &[4100, 1]),
+        "row_stride is 4100; it must be a multiple of 8",
+    );
+    check(
+        Tensor {
+            elements: Some(8 * 4096 - 1),
+            ..good()
+        },
+        good(),
+        "x ends after element 32768 and its memory has 32767",
+    );
+    check(
+        Tensor {
+            device: Some(1),
+            ..good()
+        },
+        good(),
+        "x is on GPU 1 and the launch on GPU 0; move one of them",
+    );
+    check(
+        good(),
+        tensor(0x10000 + 8 * 8192 - 16, &shape, &[]),
+        "x and out overlap; the kernel relies on x not changing while it runs: pass a copy",
+    );
+    check(
+        tensor(0x10000, &[1 << 40, 8], &[]),
+        tensor(1 << 60, &[1 << 40, 8], &[]),
+        "rows is 1099511627776, which i32 cannot hold: it must be -2147483648 to 2147483647",
+    );
+    check(
+        tensor(0x10000, &shape, &[4096]),
+        good(),
+        "x has 2 dimensions and 1 strides; there must be as many",
+    );
+    check(
+        tensor(0x10000, &shape, &[-4096, 1]),
+        good(),
+        "x has 8 elements in steps of -4096 along dimension 0; neither can be negative",
+    );
+    let error = launch(SOFTMAX, &[Argument::Tensor(good())]).unwrap_err();
+    assert_eq!(error, "softmax(x, out): 1 arguments are passed; it takes 2");
+    let error = launch(
+        SOFTMAX,
+        &[Argument::scalar(1_i32), Argument::Tensor(good())],
+    )
+    .unwrap_err();
+    assert_eq!(
+        error,
+        "softmax(x, out): x is a number of type i32; it must be a tensor of bf16"
+    );
+}
+
+#[test]
+fn tensor_maps_take_any_stride_of_their_rows() {
+    let product = |a: Tensor<'_>, alpha: Argument<'_>| {
+        let b = tensor(0x2000, &[512, 72], &[]);
+        let c = tensor(0x3000, &[300, 512], &[]);
+        launch(
+            MATMUL,
+            &[
+                Argument::Tensor(a),
+                Argument::Tensor(b),
+                Argument::Tensor(c),
+                alpha,
+            ],
+        )
+    };
+    let a = tensor(0x1000, &[300, 72], &[80, 1]);
+    let (grid, bytes) = product(a, Argument::scalar(0.5_f32)).unwrap();
+    assert_eq!(grid, [12, 1, 1]);
+    assert_eq!(bytes[128..136], 0x2000_u64.to_le_bytes());
+    assert_eq!(bytes[384..388], 72_i32.to_le_bytes());
+    assert_eq!(bytes[388..], 0.5_f32.to_le_bytes());
+    let error = product(a, Argument::scalar(1_i32)).unwrap_err();
+    assert_eq!(
+        error,
+        "matmul(a, b, c, alpha): alpha is of type i32; it must be f32"
+    );
+    let error = product(
+        tensor(0x1000, &[300, 72], &[73, 1]),
+        Argument::scalar(0.5_f32),
+    )
+    .unwrap_err();
+    assert!(
+        error.contains("a has a stride of 146 bytes along dimension 0"),
+        "{error}"
+    );
+    let error = product(
+        tensor(0x1000, &[300, 72], &[80, 2]),
+        Argument::scalar(0.5_f32),
+    )
+    .unwrap_err();
+    assert!(error.contains("a.stride(1) is 2; it must be 1"), "{error}");
+}
+
+#[test]
+fn a_grid_is_given_exactly_where_there_is_no_rule() {
+    let kernel = Kernel::read(SOFTMAX).unwrap();
+    let (x, out) = (tensor(0x1000, &[2, 8], &[]), tensor(0x2000, &[2, 8], &[]));
+    let arguments = [Argument::Tensor(x), Argument::Tensor(out)];
+    let bound = Bound::new(&kernel, PLACE, &arguments).unwrap();
+    let error = bound.grid(Some([1, 1, 1])).unwrap_err().to_string();
+    assert!(error.contains("has a rule for it"), "{error}");
+    let bare = SOFTMAX.replace("\"grid\": [\"cdiv(rows, 2)\", 1, 1]", "\"grid\": null");
+    let kernel = Kernel::read(&bare.replace("\"cluster\": [1", "\"cluster\": [2")).unwrap();
+    let bound = Bound::new(&kernel, PLACE, &arguments).unwrap();
+    assert_eq!(bound.grid(Some([4, 1, 1])).unwrap(), [4, 1, 1]);
+    for (given, said) in [
+        (None, "no grid is passed"),
+        (Some([3, 1, 1]), "a multiple of the 2 of a cluster"),
+        (
+            Some([2, 65_536, 1]),
+            "65536 CTAs along y; there can be 0 to 65535",
+        ),
+        (Some([-2, 1, 1]), "-2 CTAs along x"),
+    ] {
+        let error = bound.grid(given).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+}
