@@ -4,7 +4,7 @@
 //! `P cos(x - c) - Q sin(x - c)` and `P sin(x - c) + Q cos(x - c)` with `c = (2 order + 1) pi / 4`, of which sums and differences of
 //! `sin x` and `cos x` are `sqrt(2)` times the sine and cosine (DLMF 10.17).
 
-use super::coefficients::{
+use super::coefficients::bessel::{
     BESSEL_COS_0, BESSEL_COS_1, BESSEL_I0, BESSEL_I0_FAR, BESSEL_I1, BESSEL_I1_FAR, BESSEL_J0,
     BESSEL_J1, BESSEL_SIN_0, BESSEL_SIN_1, BESSEL_Y0, BESSEL_Y1,
 };

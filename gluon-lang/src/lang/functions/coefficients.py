@@ -1,10 +1,12 @@
 """Coefficients of the polynomials in this folder: near-minimax fits (interpolation at Chebyshev nodes), computed with mpmath.
 
-python3 coefficients.py prints them as they stand in coefficients.rs. Each coefficient is rounded to the width that it is
+python3 coefficients.py writes the files of coefficients/ but for mod.rs. Each coefficient is rounded to the width that it is
 used in.
 """
 
 import struct
+from pathlib import Path
+
 import mpmath as mp
 from mpmath import mpf
 
@@ -65,14 +67,30 @@ def error(f, a, b, poly, relative=False):
     return mp.nstr(mp.log(worst, 2), 4)
 
 
+FAMILIES = {"elementary": [], "error": [], "gamma": [], "bessel": []}
+TITLES = {
+    "elementary": "exponentials, logarithms, powers and circular functions",
+    "error": "the error function, its complement and its inverse",
+    "gamma": "the gamma function and its logarithm",
+    "bessel": "Bessel functions",
+}
+
+
+def family(name):
+    """The file of a polynomial."""
+    if name.startswith("BESSEL"):
+        return "bessel"
+    if name.startswith("ERF"):
+        return "error"
+    return "gamma" if "GAMMA" in name or name in ("STIRLING", "SIN_PI") else "elementary"
+
+
 def show(name, doc, f, a, b, terms, bits):
     a, b = mpf(a), mpf(b)
     poly = fitted(f, a, b, terms, bits)
-    print(f"/// {doc} Error 2^{error(f, a, b, poly)}.")
-    print(f"pub(super) const {name}: [f64; {terms}] = [")
-    for c in reversed(poly):
-        print(f"    {float(c)!r},")
-    print("];")
+    lines = [f"/// {doc} Error 2^{error(f, a, b, poly)}.", f"pub(in super::super) const {name}: [f64; {terms}] = ["]
+    lines += [f"    {float(c)!r}," for c in reversed(poly)]
+    FAMILIES[family(name)].append("\n".join([*lines, "];", ""]))
 
 
 def both(name, doc, f, a, b, single, double):
@@ -96,11 +114,6 @@ def atan_rest(t):
 def asin_rest(t):
     s = mp.sqrt(t)
     return (mp.asin(s) - s) / (t * s)
-
-
-def tan_rest(t):
-    s = mp.sqrt(t)
-    return (mp.tan(s) - s) / (t * s)
 
 
 def exp10_slope(r):
@@ -234,14 +247,12 @@ def bessel_i_far(order):
     return f
 
 if __name__ == "__main__":
-    import sys
     ln2 = mp.log(2)
     b = ln2 / 2 * mpf("1.0001")
     both("EXPM1", "`(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`.", expm1_rest, -b, b, 6, 12)
     both("LOG1P", "`(ln(1 + f) - f) / f^2` for `-1/3 <= f <= 1/3`.", log1p_rest, mpf(-1) / 3, mpf(1) / 3, 10, 21)
     both("ATAN", "`(atan(s) - s) / s^3` in `t = s^2` up to 1.", atan_rest, 0, 1, 10, 23)
     both("ASIN", "`(asin(s) - s) / s^3` in `t = s^2` up to 1/4.", asin_rest, 0, mpf(1) / 4, 6, 14)
-    both("TAN", "`(tan(s) - s) / s^3` in `t = s^2` for `s <= pi / 4`.", tan_rest, 0, (mp.pi / 4) ** 2 * mpf("1.001"), 7, 16)
     l = mp.log10(2) / 2 * mpf("1.0001")
     both("EXP10", "`(10^r - 1) / r` for `|r| <= log10(2) / 2`.", exp10_slope, -l, l, 7, 12)
     show("ERFCX_F32", "`e^(a^2) erfc(a) (1 + 2 a)` in `t = (a - 4) / (a + 4)` for `a <= 11`.", scaled_erfc(4), -1, mpf(7) / 15, 13, 32)
@@ -275,3 +286,6 @@ if __name__ == "__main__":
     show("BESSEL_I1", "`e^-x I1(x) / x` in `v = x / 4 - 1` for `x <= 8`.", bessel_i1, mpf(2) ** -60 - 1, 1, 29, 64)
     for order in (0, 1):
         show(f"BESSEL_I{order}_FAR", f"`e^-x I{order}(x) sqrt(x)` in `v = 16 / x - 1` for `x >= 8`.", bessel_i_far(order), -1 + mpf(2) ** -40, 1, 25, 64)
+    folder = Path(__file__).parent / "coefficients"
+    for name, polynomials in FAMILIES.items():
+        (folder / f"{name}.rs").write_text(f"//! Coefficients of {TITLES[name]}.\n\n" + "".join(polynomials))

@@ -1,6 +1,6 @@
 //! The complement of the error function, also scaled, their inverses, and the normal distribution.
 
-use super::coefficients::{
+use super::coefficients::error::{
     ERF_F32, ERF_F64, ERFCX_F32, ERFCX_F64, ERFINV_END_F64, ERFINV_FAR_F32, ERFINV_FAR_F64,
     ERFINV_MIDDLE_F64, ERFINV_NEAR_F32, ERFINV_NEAR_F64, ERFINV_TAIL_F32, ERFINV_TAIL_F64,
 };

@@ -1,6 +1,6 @@
 //! Exponentials: `e^x - 1` and `10^x`, and what the hyperbolic functions and the tails of the normal distribution are made of.
 
-use super::coefficients::{EXP10_F32, EXP10_F64, EXPM1_F32, EXPM1_F64};
+use super::coefficients::elementary::{EXP10_F32, EXP10_F64, EXPM1_F32, EXPM1_F64};
 use super::real::{Real, polynomial};
 
 /// `(k, p)` with `e^(x + low) = 2^k (1 + p)`, an integer `k` and `|p| < 0.42`.

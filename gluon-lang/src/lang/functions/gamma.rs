@@ -1,6 +1,6 @@
 //! The gamma function and its logarithm, in f64.
 
-use super::coefficients::{GAMMA_NEAR_2, LGAMMA_NEAR_2, SIN_PI, STIRLING};
+use super::coefficients::gamma::{GAMMA_NEAR_2, LGAMMA_NEAR_2, SIN_PI, STIRLING};
 use super::exponential::exp_parts;
 use super::logarithm::log;
 use super::power::log_in_two;

@@ -1,6 +1,8 @@
 //! The sine and cosine of multiples of pi.
 
-use super::coefficients::{COS_PI_REST_F32, COS_PI_REST_F64, SIN_PI_REST_F32, SIN_PI_REST_F64};
+use super::coefficients::elementary::{
+    COS_PI_REST_F32, COS_PI_REST_F64, SIN_PI_REST_F32, SIN_PI_REST_F64,
+};
 use super::real::{Real, polynomial};
 
 /// What is left of `x` after whole turns and quarters, exactly, from -1/4 to 1/4, and the number of quarters, from -2 to 2.

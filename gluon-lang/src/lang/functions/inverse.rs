@@ -1,6 +1,6 @@
 //! Inverse trigonometric functions.
 
-use super::coefficients::{ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64};
+use super::coefficients::elementary::{ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64};
 use super::real::{Real, polynomial};
 
 /// pi/2 in two parts.

@@ -1,6 +1,6 @@
 //! Logarithms: `ln`, `ln(1 + x)` and to base 10.
 
-use super::coefficients::{LOG1P_F32, LOG1P_F64};
+use super::coefficients::elementary::{LOG1P_F32, LOG1P_F64};
 use super::real::{Real, polynomial};
 
 /// ln 2 in two parts.

@@ -1,6 +1,6 @@
 //! Powers and roots.
 
-use super::coefficients::{ATANH_TAIL, EXP2, LOG2};
+use super::coefficients::elementary::{ATANH_TAIL, EXP2, LOG2};
 use super::exponential::exp_parts;
 use super::real::{Real, polynomial, two_product, two_sum};
 

@@ -1,0 +1,240 @@
+//! What the names of a signature stand for, and what is wrong with them.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::Ident;
+use syn::ext::IdentExt;
+use syn::visit::{Visit, visit_expr_call};
+use syn::{Expr, ExprCall, ExprPath, FnArg, GenericParam, ItemFn, Pat, Type};
+
+use super::Signature;
+use super::rule::{name_of, property};
+
+/// The number of multiprocessors.
+const MULTIPROCESSORS: &str = "sms";
+
+/// What the names of a signature stand for.
+pub(super) struct Names<'s> {
+    pub(super) signature: &'s Signature,
+    pub(super) sizes: BTreeSet<String>,
+    /// Parameters that are numbers.
+    pub(super) scalars: BTreeSet<String>,
+    generics: BTreeSet<String>,
+}
+
+impl<'s> Names<'s> {
+    pub(super) fn of(signature: &'s Signature, f: &ItemFn) -> syn::Result<Names<'s>> {
+        let (mut tensors, mut scalars) = (Vec::new(), BTreeSet::new());
+        for input in &f.sig.inputs {
+            let FnArg::Typed(param) = input else { continue };
+            let Pat::Ident(ident) = &*param.pat else {
+                continue;
+            };
+            let name = ident.ident.unraw().to_string();
+            if is_tensor(&param.ty) {
+                tensors.push(name);
+            } else {
+                scalars.insert(name);
+            }
+        }
+        let extents = signature.tensors.iter().flat_map(|(_, extents)| extents);
+        let generics = f.sig.generics.params.iter().map(|param| match param {
+            GenericParam::Const(c) => c.ident.to_string(),
+            GenericParam::Type(t) => t.ident.to_string(),
+            GenericParam::Lifetime(l) => l.lifetime.to_string(),
+        });
+        let generics: BTreeSet<String> = generics.collect();
+        let sizes = extents.filter_map(name_of).filter(|name| is_lower(name));
+        let names = Names {
+            signature,
+            sizes: sizes.filter(|name| !generics.contains(name)).collect(),
+            scalars,
+            generics,
+        };
+        names.check_tensors(&tensors)?;
+        names.check_rules(&tensors)?;
+        Ok(names)
+    }
+
+    /// Each tensor has a shape, once.
+    fn check_tensors(&self, tensors: &[String]) -> syn::Result<()> {
+        let mut seen = BTreeSet::new();
+        for (name, _) in &self.signature.tensors {
+            let text = name.unraw().to_string();
+            if self.scalars.contains(&text) {
+                let message = format!(
+                    "`{text}` is a number and has no shape: write `{text} = ..` with how it follows from the tensors"
+                );
+                return Err(syn::Error::new(name.span(), message));
+            }
+            if !tensors.contains(&text) {
+                return Err(self.no_parameter(name, tensors));
+            }
+            if !seen.insert(text.clone()) {
+                let message = format!("the shape of `{text}` is given twice");
+                return Err(syn::Error::new(name.span(), message));
+            }
+            if self.sizes.contains(&text) {
+                let message = format!(
+                    "`{text}` is a tensor and the name of a size: give the size another name"
+                );
+                return Err(syn::Error::new(name.span(), message));
+            }
+        }
+        match tensors.iter().find(|name| !seen.contains(*name)) {
+            Some(name) => Err(syn::Error::new(
+                self.signature.at,
+                format!("the signature gives `{name}` no shape: write `{name}: [..]`"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Each number is derived in one way.
+    fn check_rules(&self, tensors: &[String]) -> syn::Result<()> {
+        let mut seen = BTreeSet::new();
+        for (name, _) in &self.signature.rules {
+            let text = name.unraw().to_string();
+            let is_grid = text == "grid";
+            if tensors.contains(&text) {
+                let message = format!("`{text}` is a tensor: write its shape, `{text}: [..]`");
+                return Err(syn::Error::new(name.span(), message));
+            }
+            if !is_grid && !self.scalars.contains(&text) {
+                return Err(self.no_parameter(name, tensors));
+            }
+            if self.sizes.contains(&text) && !is_grid {
+                let message = format!(
+                    "`{text}` is derived twice: it is the name of a size, and given as a rule; remove the rule, or rename \
+                     the size"
+                );
+                return Err(syn::Error::new(name.span(), message));
+            }
+            if !seen.insert(text.clone()) {
+                let message = format!("`{text}` is given twice");
+                return Err(syn::Error::new(name.span(), message));
+            }
+        }
+        Ok(())
+    }
+
+    fn no_parameter(&self, name: &Ident, tensors: &[String]) -> syn::Error {
+        let all: Vec<&str> = tensors
+            .iter()
+            .chain(&self.scalars)
+            .map(String::as_str)
+            .collect();
+        let message = format!(
+            "`{name}` is no parameter of this kernel; there are {}",
+            all.join(", ")
+        );
+        syn::Error::new(name.span(), message)
+    }
+
+    /// Whether its value is known at a launch only.
+    pub(super) fn is_of_launch(&self, rule: &Expr) -> bool {
+        let mut search = Search {
+            names: self,
+            found: false,
+        };
+        search.visit_expr(rule);
+        search.found
+    }
+
+    fn is_name_of_launch(&self, name: &str) -> bool {
+        name == MULTIPROCESSORS || self.sizes.contains(name) || self.scalars.contains(name)
+    }
+
+    /// A small letter that stands for nothing is a misspelt size; constants are rustc's to find.
+    pub(super) fn check_names(&self, rule: &Expr) -> syn::Result<()> {
+        let mut check = Unknown {
+            names: self,
+            error: None,
+        };
+        check.visit_expr(rule);
+        check.error.map_or(Ok(()), Err)
+    }
+}
+
+struct Search<'n, 's> {
+    names: &'n Names<'s>,
+    found: bool,
+}
+
+impl<'ast> Visit<'ast> for Search<'_, '_> {
+    fn visit_expr(&mut self, expr: &'ast Expr) {
+        self.found |= property(expr).is_some();
+        syn::visit::visit_expr(self, expr);
+    }
+
+    fn visit_expr_path(&mut self, path: &'ast ExprPath) {
+        let name = path.path.get_ident().map(ToString::to_string);
+        self.found |= name.is_some_and(|name| self.names.is_name_of_launch(&name));
+    }
+}
+
+struct Unknown<'n, 's> {
+    names: &'n Names<'s>,
+    error: Option<syn::Error>,
+}
+
+impl<'ast> Visit<'ast> for Unknown<'_, '_> {
+    fn visit_expr(&mut self, expr: &'ast Expr) {
+        // A tensor's name in front of a property is checked with its dimension.
+        if property(expr).is_none() {
+            syn::visit::visit_expr(self, expr);
+        }
+    }
+
+    fn visit_expr_call(&mut self, call: &'ast ExprCall) {
+        if matches!(&*call.func, Expr::Path(_)) {
+            call.args
+                .iter()
+                .for_each(|argument| self.visit_expr(argument));
+        } else {
+            visit_expr_call(self, call);
+        }
+    }
+
+    fn visit_expr_path(&mut self, path: &'ast ExprPath) {
+        let Some(ident) = path.path.get_ident() else {
+            return;
+        };
+        let name = ident.unraw().to_string();
+        let is_known = !is_lower(&name)
+            || self.names.is_name_of_launch(&name)
+            || self.names.generics.contains(&name);
+        if !is_known && self.error.is_none() {
+            let sizes: Vec<&str> = self.names.sizes.iter().map(String::as_str).collect();
+            let message = format!(
+                "`{name}` is no size, parameter or constant; the sizes that the shapes name are {}",
+                sizes.join(", ")
+            );
+            self.error = Some(syn::Error::new(ident.span(), message));
+        }
+    }
+}
+
+/// Sizes are written in small letters, constants in capitals.
+fn is_lower(name: &str) -> bool {
+    !name.contains(char::is_uppercase)
+}
+
+/// Syntax is all that a macro sees; `Ptr` and `TensorMap` are what the language calls them.
+fn is_tensor(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    // Where parameters were wrapped already, `Param<Ptr<T>>`.
+    let last = path.path.segments.last();
+    last.is_some_and(|segment| {
+        match segment.ident.to_string().as_str() {
+        "Ptr" | "TensorMap" => true,
+        "Param" => match &segment.arguments {
+            syn::PathArguments::AngleBracketed(arguments) => arguments.args.iter().any(|argument| {
+                matches!(argument, syn::GenericArgument::Type(inner) if is_tensor(inner))
+            }),
+            _ => false,
+        },
+        _ => false,
+    }
+    })
+}

@@ -1,0 +1,110 @@
+use quote::quote;
+
+use crate::kernel::expand;
+
+/// The kernel that signatures are tried on.
+fn check(signature: &proc_macro2::TokenStream, said: &str) {
+    let kernel = quote! {
+        pub fn k<T: Float, const COLS: usize>(x: Ptr<T>, out: Ptr<T>, row_stride: i64, cols: i32, n: i32) {}
+    };
+    let expanded = expand(quote!(signature(#signature)), kernel);
+    let found = match expanded {
+        Ok(tokens) => tokens.to_string(),
+        Err(error) => error.to_string(),
+    };
+    assert!(found.contains(said), "{found}");
+}
+
+#[test]
+fn constants_of_the_instance_are_put_into_the_text() {
+    check(
+        &quote!(x: [rows, cols], out: [rows, cols], row_stride = x.stride(0), n = rows * 2, grid = cdiv(rows, per::<T>(COLS) + 1)),
+        r#"format ! ("cdiv(rows, {})" , :: tilekit :: rt :: constant (per :: < T > (COLS) + 1))"#,
+    );
+    check(
+        &quote!(x: [rows, cols], out: [rows, COLS], requires(out.stride(0) == x.stride(0), cols <= COLS)),
+        r#"format ! ("x.stride(0)")"#,
+    );
+    check(
+        &quote!(x: [rows, cols], out: [rows, COLS], grid = [min(rows, sms), x.shape[1]]),
+        r#"format ! ("min(rows, sms)")"#,
+    );
+    // A number that has the name of a size is that.
+    check(
+        &quote!(x: [rows, cols], out: [rows]),
+        r#"scalars : :: std :: vec ! [("cols" , :: std :: string :: String :: from ("cols"))]"#,
+    );
+}
+
+#[test]
+fn mistakes_name_what_is_meant() {
+    for (signature, said) in [
+        (
+            quote!(y: [rows]),
+            "`y` is no parameter of this kernel; there are x, out, cols, n, row_stride",
+        ),
+        (
+            quote!(x: [rows]),
+            "the signature gives `out` no shape: write `out: [..]`",
+        ),
+        (
+            quote!(x: [rows], x: [rows]),
+            "the shape of `x` is given twice",
+        ),
+        (
+            quote!(n: [rows]),
+            "`n` is a number and has no shape: write `n = ..`",
+        ),
+        (
+            quote!(x: [rows], out: [x]),
+            "`x` is a tensor and the name of a size",
+        ),
+        (
+            quote!(x: [rows], out: [rows], x = rows),
+            "`x` is a tensor: write its shape",
+        ),
+        (
+            quote!(x: [rows], out: [rows], m = rows),
+            "`m` is no parameter of this kernel",
+        ),
+        (
+            quote!(x: [rows, cols], out: [rows], cols = x.shape[1]),
+            "`cols` is derived twice",
+        ),
+        (
+            quote!(x: [rows], out: [rows], n = rows, n = rows),
+            "`n` is given twice",
+        ),
+        (
+            quote!(x: [rows], out: [rows], n = kols),
+            "`kols` is no size, parameter or constant; the sizes that the shapes name are rows",
+        ),
+        (
+            quote!(x: [rows], out: [2 * m]),
+            "`m` is no size, parameter or constant",
+        ),
+        (
+            quote!(x: [rows], out: [rows], n = y.stride(0)),
+            "`y` is no tensor of this signature; there are x, out",
+        ),
+        (
+            quote!(x: [rows], out: [rows], n = x.shape[1]),
+            "`x` has 1 dimensions in this signature, counted from 0",
+        ),
+        (
+            quote!(x: [rows], out: [rows], n = rows << 1),
+            "a rule over sizes is made of",
+        ),
+        (
+            quote!(x: [rows], out: [rows], grid = [1, 1, 1, 1]),
+            "a grid has one to three counts",
+        ),
+        (
+            quote!(x: [rows], out: [rows], requires(rows)),
+            "expected a comparison",
+        ),
+        (quote!(x[rows]), "expected `x: [rows, cols]`"),
+    ] {
+        check(&signature, said);
+    }
+}
