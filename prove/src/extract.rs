@@ -90,6 +90,17 @@ fn writes(access: SharedAccess) -> bool {
     )
 }
 
+/// Is what it touches an mbarrier?
+fn touches_barrier(access: SharedAccess) -> bool {
+    matches!(
+        access,
+        SharedAccess::Initialise
+            | SharedAccess::Atomic
+            | SharedAccess::Poll
+            | SharedAccess::AsyncAtomic
+    )
+}
+
 pub(crate) struct Extractor<'f> {
     pub(crate) func: &'f Func,
     pub(crate) classes: &'f Classes,
@@ -158,31 +169,14 @@ impl Extractor<'_> {
 
     fn is_step(&self, inst: Inst) -> bool {
         let op = self.func.op(inst);
-        match op {
-            Op::MbarrierInit(_)
-            | Op::MbarrierInvalidate(_)
-            | Op::MbarrierExpect(_)
-            | Op::MbarrierArrive(_)
-            | Op::MbarrierWait(_)
-            | Op::MbarrierTryWait(_)
-            | Op::TmaLoad(_)
-            | Op::BulkLoad(_)
-            | Op::RemoteCopy(_)
-            | Op::RemoteStoreAsync(_)
-            | Op::AsyncArrive(_)
-            | Op::NamedSync(_)
-            | Op::NamedArrive(_)
-            | Op::ClusterBarrier(_)
-            | Op::ClusterArrive(_)
-            | Op::ClusterWait(_)
-            | Op::WarpSpecialize(_) => true,
-            _ => {
-                let accesses = op.rules().shared_accesses();
-                accesses.iter().any(|(view, access)| {
-                    (reads(*access) || writes(*access)) && self.is_followed(*view)
-                })
-            }
-        }
+        let rules = op.rules();
+        flow::partitions(op).is_some()
+            || rules.named_barrier().is_some()
+            || rules.synchronizes_cluster()
+            || rules.shared_accesses().iter().any(|(view, access)| {
+                touches_barrier(*access)
+                    || (reads(*access) || writes(*access)) && self.is_followed(*view)
+            })
     }
 
     /// Is the view of something that asynchronous copies fill?
@@ -261,7 +255,6 @@ impl Extractor<'_> {
                 barrier: op.barrier,
                 count: op.count,
             },
-            Op::MbarrierInvalidate(_) => return Ok(()),
             Op::MbarrierExpect(op) => What::Expect {
                 barrier: op.barrier,
                 bytes: self.counted_bytes(i64::from(op.bytes), op.count, 1),
@@ -321,10 +314,16 @@ impl Extractor<'_> {
                 number: op.number,
                 threads: op.threads,
             },
-            Op::ClusterBarrier(_) | Op::ClusterArrive(_) | Op::ClusterWait(_) => {
-                return self.cluster_barrier(inst);
-            }
-            _ => {
+            op if op.rules().synchronizes_cluster() => return self.cluster_barrier(inst),
+            op => {
+                let rules = op.rules();
+                let accesses = rules.shared_accesses();
+                let is_barrier = accesses.iter().any(|(_, access)| touches_barrier(*access));
+                if is_barrier || rules.named_barrier().is_some() {
+                    return Err(
+                        self.undecided(inst, "the model has no step for this barrier operation")
+                    );
+                }
                 self.access(inst);
                 return Ok(());
             }

@@ -1,9 +1,12 @@
 //! The machine of the model: who runs which code, and how scalars are looked up.
+//!
+//! Matches on ops: integer operations are computed; the result of every other op is unknown, and a question to the oracle.
 
 use ir::elem::Elem;
 use ir::entity::{Inst, Value};
 use ir::ops::Op;
 use ir::ops::arith::{BinaryOp, Compare};
+use ir::ops::cast::{Bitcast, Cast};
 use ir::{Func, ValueDef};
 use smallvec::SmallVec;
 
@@ -85,13 +88,16 @@ impl Machine<'_> {
                 let y = self.eval(state, agent, op.rhs)?;
                 binary(state, agent, op.op, x, y)
             }
-            Op::Cast(op) if self.is_integer(op.operand) && self.is_integer(value) => {
-                Some(self.eval(state, agent, op.operand)?)
+            Op::Cast(Cast { operand, .. }) | Op::Bitcast(Bitcast { operand, .. })
+                if self.is_integer(*operand) && self.is_integer(value) =>
+            {
+                let known = self.eval(state, agent, *operand)?;
+                let to = self.func.ty(value).elem();
+                let converted = to.and_then(|to| known.converted(to));
+                let wraps = || self.undecided(inst, "a counter may wrap in a conversion");
+                Some(converted.ok_or_else(wraps)?)
             }
             Op::Hint(op) => Some(self.eval(state, agent, op.operand)?),
-            Op::Bitcast(op) if self.is_integer(op.operand) => {
-                Some(self.eval(state, agent, op.operand)?)
-            }
             Op::Compare(op) => self.compared(state, agent, op)?,
             Op::Select(op) => {
                 let yes = self.eval(state, agent, op.yes)?;

@@ -1,4 +1,6 @@
 //! In which iteration of which loop a scalar gets its value.
+//!
+//! Matches on ops: the scope of integer operations follows from their operands; every other result is new in each iteration.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -78,7 +80,10 @@ impl Scopes {
             (Op::Cast(_) | Op::Hint(_) | Op::Bitcast(_), &[x]) => {
                 let is_integer = |v: Value| func.ty(v).elem().is_some_and(Elem::is_int);
                 let both = is_integer(result) && op.operands().iter().all(|v| is_integer(*v));
-                Some(if both { x } else { unknown })
+                if both {
+                    return x.converted(func.ty(result).elem()?);
+                }
+                Some(unknown)
             }
             _ => Some(unknown),
         }

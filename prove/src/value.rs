@@ -1,5 +1,6 @@
 //! Facts about a scalar in a partition at one step.
 
+use ir::elem::{DType, Elem};
 use ir::ops::arith::{BinaryOp, CompareOp};
 
 use crate::classes::Class;
@@ -31,6 +32,20 @@ pub(crate) enum Known {
 pub(crate) const MOST_EXACT: i64 = 32;
 
 impl Known {
+    /// The same in another integer type, where it does not wrap.
+    pub(crate) fn converted(self, to: Elem) -> Option<Known> {
+        let bits = to.bits();
+        let fits = match self {
+            Known::Number(number) if to.data().is_some_and(DType::is_signed_int) => {
+                bits >= 64 || (-(1_i64 << (bits - 1))..1 << (bits - 1)).contains(&number)
+            }
+            Known::Number(number) => number >= 0 && (bits >= 63 || number < 1 << bits),
+            // Counters of 32 bits are taken not to wrap; narrower ones do.
+            Known::Residue { .. } | Known::Index { .. } | Known::Unknown { .. } => bits >= 32,
+        };
+        fits.then_some(self)
+    }
+
     pub(crate) fn number(self) -> Option<i64> {
         match self {
             Known::Number(n) => Some(n),

@@ -179,6 +179,20 @@ fn a_wrong_parity_is_found() {
     check("never flips", flips, never, TOO_MANY);
 }
 
+#[test]
+fn a_counter_that_wraps_in_a_narrow_type_is_not_proved() {
+    let line = "      %parity = select %wraps, %other, %phase : i32\n";
+    let with = "      %flipped = select %wraps, %other, %phase : i32
+      %narrow = cast %i : u8
+      %back = cast %narrow : i32
+      %same = compare %back, %i {op=eq} : i1
+      %parity = select %same, %flipped, %phase : i32\n";
+    for steps in ["constant {value=300}", N] {
+        let said = verdict(&ring(3, steps).replace(line, with));
+        assert_eq!(said, "not decided: a counter may wrap in a conversion");
+    }
+}
+
 /// What is said where the next phase's arrivals come before the wait of the last.
 const TOO_MANY: &str = "found at `mbarrier_arrive %e {count=1, by=warp}`: \
     3 arrivals here, and the phase counts 4 arrivals of which 1 is pending";
