@@ -6,7 +6,7 @@ pub mod cache;
 pub mod cublas;
 pub mod driver;
 mod error;
-mod process;
+pub mod process;
 pub mod ptxas;
 
 pub use error::Error;

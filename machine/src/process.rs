@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 ///
 /// # Errors
 /// What the operating system says.
-pub(crate) fn output_within(command: &mut Command, limit: Duration) -> io::Result<Option<Output>> {
+pub fn output_within(command: &mut Command, limit: Duration) -> io::Result<Option<Output>> {
     let deadline = Instant::now() + limit;
     let mut child = command
         .stdin(Stdio::null())

@@ -31,7 +31,7 @@ exits! {
     Toolchain = 105, "ptxas or a disassembler failed or was not found";
     NoGpu = 106, "a GPU was asked for and there is none that can be used";
     Hang = 107, "a kernel on the GPU did not end, and its process was stopped";
-    Survivors = 108, "mutants survived that are not marked equivalent";
+    Survivors = 108, "mutants survived that are not marked equivalent, or that fail on the device";
 }
 
 impl Exit {

@@ -11,8 +11,8 @@ use protocol::Exit;
 
 pub(crate) use options::{CargoOptions, Color, OutputOptions};
 pub(crate) use verbs::{
-    Bench, Build, Check, Checks, Completions, Explain, Export, Inspect, Layout, LayoutView, Mutate,
-    New, Run, RunInOrder, Selection, Snapshot, StageName, Test,
+    Bench, Build, Check, Checks, Completions, Explain, Export, Inspect, Isolation, Layout,
+    LayoutView, Mutate, New, Run, RunInOrder, Selection, Snapshot, StageName, Test,
 };
 
 /// Build, check, run, snapshot and draw TileKit kernels.

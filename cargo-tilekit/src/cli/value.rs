@@ -48,7 +48,7 @@ pub(super) fn element_bits(text: &str) -> Result<u32, String> {
 }
 
 /// A time in seconds, such as `1.5`.
-pub(super) fn sustained_seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds_of_minute(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()
         .map_err(|_| "not a number of seconds".to_string())?;
@@ -56,6 +56,14 @@ pub(super) fn sustained_seconds(text: &str) -> Result<Duration, String> {
     is_sensible
         .then(|| Duration::from_secs_f64(seconds))
         .ok_or_else(|| "write 0.001 to 60 seconds".to_string())
+}
+
+/// A number of processes, such as `4`.
+pub(super) fn processes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(jobs @ 1..=256) => Ok(jobs),
+        _ => Err("write a number of processes, 1 to 256".to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -81,10 +89,18 @@ mod tests {
     }
 
     #[test]
-    fn a_sustained_time_is_in_seconds_and_sensible() {
-        assert_eq!(sustained_seconds("1.5"), Ok(Duration::from_millis(1500)));
+    fn processes_are_counted_from_one() {
+        assert_eq!(processes("8"), Ok(8));
+        for wrong in ["0", "257", "-1", "many"] {
+            assert!(processes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_in_seconds_and_sensible() {
+        assert_eq!(seconds_of_minute("1.5"), Ok(Duration::from_millis(1500)));
         for wrong in ["0", "-1", "1e9", "NaN", "long"] {
-            assert!(sustained_seconds(wrong).is_err(), "{wrong}");
+            assert!(seconds_of_minute(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -156,6 +156,39 @@ pub(crate) struct Mutate {
     /// Run all mutants again, also those with results recorded for this build
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Run at most this many mutants, some of every kind; a larger number keeps those of a smaller one [default: all]
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) isolation: Isolation,
+}
+
+/// Where mutants run in processes of their own.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Mutants on a device")]
+pub(crate) struct Isolation {
+    /// Run mutants on a GPU too, each in a process of its own, and compare with the emulator's verdict [default: emulator]
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<Device>,
+    /// Run each mutant in a process of its own also where the device is the emulator
+    #[arg(long)]
+    pub(crate) isolate: bool,
+    /// Processes at a time [default: one per core, at most 8]
+    #[arg(long, value_name = "N", value_parser = value::processes)]
+    pub(crate) jobs: Option<usize>,
+    /// Times that a process runs each case until something is found
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) repeats: u64,
+    /// Seconds that a launch of a mutant may take beyond what the unchanged kernel takes
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = value::seconds_of_minute)]
+    pub(crate) time_limit: Duration,
+    /// Run the mutants that the GPU passes under these tools of compute-sanitizer, separated by commas: memcheck, racecheck,
+    /// synccheck, initcheck
+    #[arg(long, value_delimiter = ',', value_name = "TOOLS")]
+    pub(crate) sanitize: Vec<String>,
+    /// Run all mutants under them
+    #[arg(long, requires = "sanitize")]
+    pub(crate) sanitize_all: bool,
 }
 
 #[derive(Debug, Args)]
@@ -167,7 +200,7 @@ pub(crate) struct Bench {
     pub(crate) samples: u32,
     /// Seconds of a sustained run of the kernel and each peer, at the clock that power allows, such as 1.5 [default:
     /// none]
-    #[arg(long, value_name = "SECONDS", value_parser = value::sustained_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = value::seconds_of_minute)]
     pub(crate) sustained: Option<Duration>,
     /// Use the same tensors in every launch, which then may hit in L2
     #[arg(long)]

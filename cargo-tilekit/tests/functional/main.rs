@@ -9,6 +9,7 @@ mod build_verb;
 mod export;
 mod machine;
 mod mutate;
+mod mutate_apart;
 mod package;
 mod run;
 mod selection;

@@ -5,7 +5,7 @@ use std::fs;
 use crate::Package;
 
 /// Reverses a row through shared memory. No launch overlaps another, so that the wait for the one before it does nothing.
-const REVERSE: &str = r#"
+pub(crate) const REVERSE: &str = r#"
 use tilekit::prelude::*;
 
 #[kernel(warps = 4)]

@@ -142,7 +142,7 @@ impl Environment {
 
     /// Files called `program` in every place, in order. `$PTXAS` is the only place if it is set, so that a wrong value
     /// is reported and not passed over.
-    pub(super) fn programs(&self, program: &str) -> impl Iterator<Item = (PathBuf, Origin)> {
+    pub fn programs(&self, program: &str) -> impl Iterator<Item = (PathBuf, Origin)> {
         let named = self.ptxas.clone().filter(|_| program == "ptxas");
         let elsewhere = named
             .is_none()

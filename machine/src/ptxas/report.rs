@@ -76,6 +76,12 @@ impl AssemblyReport {
         })
     }
 
+    /// Whether ptxas calls anything an error: it wrote no code then.
+    pub(super) fn has_errors(&self) -> bool {
+        let mut severities = self.messages.iter().map(|message| message.severity);
+        severities.any(|severity| severity == Severity::Error)
+    }
+
     fn read_line(&mut self, line: &str) {
         if line.starts_with(char::is_whitespace) {
             return self.read_figures(line);

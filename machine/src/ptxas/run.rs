@@ -44,6 +44,8 @@ pub struct PtxasFailure {
     pub program: PathBuf,
     /// Its release.
     pub version: Version,
+    /// Whether ptxas itself refused the text. It assembled it otherwise, and what it noted or left out is the problem.
+    pub is_rejection: bool,
     /// What is wrong, each with its place.
     pub problems: Vec<Problem>,
 }
@@ -98,7 +100,11 @@ impl Ptxas {
         said.push_str(&String::from_utf8_lossy(&run.stdout));
         let report = AssemblyReport::parse(&said);
         let shortfalls = budget::shortfalls(ptx, &report);
-        self.expect_none(report.problems().chain(&shortfalls), ptx)?;
+        self.expect_none(
+            report.problems().chain(&shortfalls),
+            ptx,
+            report.has_errors(),
+        )?;
         if !run.status.success() {
             return Err(tool(failure(run.status, &said)));
         }
@@ -107,7 +113,7 @@ impl Ptxas {
                 "it ended well and wrote no cubin ({error}); is this ptxas?"
             ))
         })?;
-        self.expect_none(dropped::products(ptx, &cubin).iter(), ptx)?;
+        self.expect_none(dropped::products(ptx, &cubin).iter(), ptx, false)?;
         Ok(Assembled {
             cubin,
             log: said,
@@ -120,6 +126,7 @@ impl Ptxas {
         &self,
         messages: impl Iterator<Item = &'m Message>,
         ptx: &str,
+        is_rejection: bool,
     ) -> Result<(), Error> {
         let messages = messages.filter(|message| says_more_than_aborted(message));
         let problems: Vec<Problem> = messages.map(|message| locate(message, ptx)).collect();
@@ -129,6 +136,7 @@ impl Ptxas {
         Err(Error::Ptxas(Box::new(PtxasFailure {
             program: self.path.clone(),
             version: self.version,
+            is_rejection,
             problems,
         })))
     }

@@ -6,7 +6,9 @@ use super::catalog::{Catalog, KernelItem, Overrides, Variant};
 use super::config::Config;
 use super::device::Emulation;
 use super::replaced::Replaced;
-use super::request::{DeviceChoice, OutputOptions, PackagePlace, Request, SizeOverride};
+use super::request::{
+    ColorChoice, DeviceChoice, OutputOptions, PROTOCOL, PackagePlace, Request, SizeOverride, Verb,
+};
 use super::select::{Selection, near};
 use super::speak::Speaker;
 use super::{Exit, Harness};
@@ -102,6 +104,22 @@ impl Context {
             sizes_of_command: sizes,
             speaker,
         })
+    }
+
+    /// A request of this package at these sizes, to another process of this program. It says nothing but errors.
+    pub(super) fn request_like(&self, device: DeviceChoice, verb: Verb) -> Request {
+        Request {
+            protocol: PROTOCOL,
+            package: self.place.clone(),
+            output: OutputOptions {
+                color: ColorChoice::Never,
+                quiet: true,
+                ..OutputOptions::default()
+            },
+            device: Some(device),
+            sizes: self.sizes_of_command.clone(),
+            verb,
+        }
     }
 
     /// What kernels run on.

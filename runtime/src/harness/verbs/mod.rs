@@ -20,7 +20,7 @@ pub(super) use check::{check, check_variant};
 pub(super) use export::export;
 pub(super) use inspect::inspect;
 pub(super) use list::list;
-pub(super) use mutate::mutate;
+pub(super) use mutate::{mutate, trial};
 pub(super) use replace::replace;
 pub(super) use run::{Runner, Shown, run, test};
 pub(super) use snapshot::{differences, snapshot};

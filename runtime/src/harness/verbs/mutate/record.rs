@@ -2,39 +2,39 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::subject::Mutant;
-use super::trial::Outcome;
+use super::subject::{Mutant, Subject};
 use crate::harness::context::{Context, Done};
-use crate::harness::request::MutateRequest;
 use crate::report::Remark;
 
 /// What results depend on: the first line of the file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Heading {
-    /// The harness, which holds kernels, compiler and emulator: its length and when it was built.
-    harness: (u64, u128),
+    /// The harness, which holds kernels, compiler and emulator: its length and a hash of its bytes.
+    harness: (u64, u64),
     seeds: u64,
-    /// Sizes that are chosen instead of those of the cases, and names of cases.
+    /// Sizes that are chosen instead of those of the cases, and how else runs differ.
     chosen: String,
 }
 
-/// The result of one mutant: each other line.
+/// The result of one mutant: each other line. Of two lines for one mutant the later one holds.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct Record<T> {
     #[serde(flatten)]
     key: Key,
     #[serde(flatten)]
-    outcome: Outcome,
+    outcome: T,
 }
 
+/// What a result is of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Key {
+pub(super) struct Key {
     kernel: String,
     kind: String,
     body: usize,
@@ -43,40 +43,52 @@ struct Key {
     runs: Vec<usize>,
 }
 
+/// Where results go, and under which conditions they hold.
+pub(super) struct Book {
+    /// The file's name.
+    pub(super) name: &'static str,
+    pub(super) seeds: u64,
+    /// What they depend on beside harness, seeds and sizes.
+    pub(super) conditions: String,
+    /// Whether to forget what was known.
+    pub(super) is_fresh: bool,
+}
+
 /// The file and what it held.
-pub(super) struct Records {
-    known: HashMap<Key, Outcome>,
+pub(super) struct Records<T> {
+    known: HashMap<Key, T>,
     file: File,
     path: PathBuf,
 }
 
-impl Records {
+impl<T: Clone + Serialize + DeserializeOwned> Records<T> {
     /// Reads what the same harness has recorded, or begins a new file.
-    pub(super) fn open(context: &Context, request: &MutateRequest) -> Done<Records> {
-        let path = context.place.artifacts.join("mutate.jsonl");
-        let opened = open(&path, context, request);
+    pub(super) fn open(context: &Context, book: &Book) -> Done<Records<T>> {
+        let path = context.place.artifacts.join(book.name);
+        let opened = open(&path, context, book);
         opened.map_err(|error| {
             let text = format!("{}: {error}", path.display());
             context.speaker.failure(&Remark::error(text))
         })
     }
 
-    /// The result of a mutant, if it is known.
-    pub(super) fn get(&self, mutant: &Mutant<'_>) -> Option<&Outcome> {
-        self.known.get(&key_of(mutant))
+    /// The result, if it is known.
+    pub(super) fn get(&self, key: &Key) -> Option<&T> {
+        self.known.get(key)
     }
 
     /// Notes a result.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn add(&mut self, mutant: &Mutant<'_>, outcome: &Outcome) -> io::Result<()> {
+    pub(super) fn add(&mut self, key: Key, outcome: &T) -> io::Result<()> {
         let record = Record {
-            key: key_of(mutant),
+            key,
             outcome: outcome.clone(),
         };
         let line = serde_json::to_string(&record)? + "\n";
         let written = self.file.write_all(line.as_bytes());
+        self.known.insert(record.key, record.outcome);
         written.map_err(|error| {
             let text = format!("{} cannot be written: {error}", self.path.display());
             io::Error::new(error.kind(), text)
@@ -84,14 +96,18 @@ impl Records {
     }
 }
 
-fn open(path: &Path, context: &Context, request: &MutateRequest) -> io::Result<Records> {
+fn open<T: DeserializeOwned>(
+    path: &Path,
+    context: &Context,
+    book: &Book,
+) -> io::Result<Records<T>> {
     let heading = Heading {
         harness: stamp()?,
-        seeds: request.seeds,
-        chosen: format!("{:?}", context.chosen_sizes()),
+        seeds: book.seeds,
+        chosen: format!("{:?}{}", context.chosen_sizes(), book.conditions),
     };
     let text = fs::read_to_string(path).unwrap_or_default();
-    let known = if request.fresh {
+    let known = if book.is_fresh {
         None
     } else {
         read(&text, &heading)
@@ -113,35 +129,59 @@ fn open(path: &Path, context: &Context, request: &MutateRequest) -> io::Result<R
 }
 
 /// What a file with this heading holds. The last line may have been cut off.
-fn read(text: &str, heading: &Heading) -> Option<HashMap<Key, Outcome>> {
+fn read<T: DeserializeOwned>(text: &str, heading: &Heading) -> Option<HashMap<Key, T>> {
     let mut lines = text.lines();
     let found: Heading = serde_json::from_str(lines.next()?).ok()?;
     if found != *heading || !text.ends_with('\n') {
         return None;
     }
-    let records = lines.filter_map(|line| serde_json::from_str::<Record>(line).ok());
+    let records = lines.filter_map(|line| serde_json::from_str::<Record<T>>(line).ok());
     Some(records.map(|record| (record.key, record.outcome)).collect())
 }
 
-fn key_of(mutant: &Mutant<'_>) -> Key {
-    Key {
-        kernel: mutant.subject.name.clone(),
-        kind: mutant.mutation.kind.name().to_string(),
-        body: mutant.mutation.body,
-        statement: mutant.mutation.statement,
-        runs: mutant.subject.runs.clone(),
+impl Key {
+    /// Of a mutant.
+    pub(super) fn of(mutant: &Mutant<'_>) -> Key {
+        Key {
+            kernel: mutant.subject.name.clone(),
+            kind: mutant.mutation.kind.name().to_string(),
+            body: mutant.mutation.body,
+            statement: mutant.mutation.statement,
+            runs: mutant.subject.runs.clone(),
+        }
+    }
+
+    /// Of a kernel as it is.
+    pub(super) fn unchanged(subject: &Subject) -> Key {
+        Key {
+            kernel: subject.name.clone(),
+            kind: "unchanged".to_string(),
+            body: 0,
+            statement: 0,
+            runs: subject.runs.clone(),
+        }
     }
 }
 
-/// The length of this program and when it was built.
-fn stamp() -> io::Result<(u64, u128)> {
-    let found = fs::metadata(std::env::current_exe()?)?;
-    let built = found.modified()?.duration_since(UNIX_EPOCH);
-    Ok((found.len(), built.map_or(0, |time| time.as_nanos())))
+/// The length of this program and a hash of its bytes: a copy of it on another machine is the same harness.
+fn stamp() -> io::Result<(u64, u64)> {
+    let mut program = File::open(std::env::current_exe()?)?;
+    let mut hasher = DefaultHasher::new();
+    let mut piece = vec![0; 1 << 20];
+    let mut length = 0;
+    loop {
+        let count = program.read(&mut piece)?;
+        if count == 0 {
+            return Ok((length, hasher.finish()));
+        }
+        length += count as u64;
+        piece[..count].hash(&mut hasher);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::trial::Outcome;
     use super::*;
 
     fn heading(seeds: u64) -> Heading {
@@ -173,13 +213,13 @@ mod tests {
         let first = line(serde_json::to_string(&heading(4)).expect("text"));
         let second = line(serde_json::to_string(&record).expect("text"));
         let text = first + &second;
-        let known = read(&text, &heading(4)).expect("the same harness");
+        let known: HashMap<Key, Outcome> = read(&text, &heading(4)).expect("the same harness");
         assert_eq!(known.get(&key), Some(&record.outcome));
-        assert!(read(&text, &heading(5)).is_none());
+        assert!(read::<Outcome>(&text, &heading(5)).is_none());
         assert!(
-            read(&text[..text.len() - 3], &heading(4)).is_none(),
+            read::<Outcome>(&text[..text.len() - 3], &heading(4)).is_none(),
             "cut off"
         );
-        assert!(read("", &heading(4)).is_none());
+        assert!(read::<Outcome>("", &heading(4)).is_none());
     }
 }

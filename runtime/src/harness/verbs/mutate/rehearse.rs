@@ -2,12 +2,11 @@
 //! their mutants may take.
 
 use std::collections::HashMap;
-use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::subject::{Run, Subject};
+use super::workers::{cores, in_parallel};
 use crate::case::{Bed, CaseCache, CaseReport, Mode};
 use crate::device::Device;
 use crate::emulated::{Checks, EmulatorOptions};
@@ -56,13 +55,13 @@ pub(super) const STRICT: Schedule = Schedule {
 };
 
 impl<'c> Rehearsals<'c> {
-    /// Runs everything as it is, in every order of warps.
+    /// Runs what launches one of `broken` as it is, in every order of warps.
     ///
     /// # Errors
     /// The exit for a run that fails; it has been shown.
     pub(super) fn of(
         context: &Context,
-        subjects: &[Subject],
+        (subjects, broken): (&[Subject], &[&Subject]),
         runs: &[Run<'c>],
         seeds: u64,
     ) -> Done<Rehearsals<'c>> {
@@ -70,12 +69,13 @@ impl<'c> Rehearsals<'c> {
         for subject in subjects {
             known.insert(subject.path.clone(), subject.compiled.clone());
         }
-        let is_needed = |at: &usize| subjects.iter().any(|subject| subject.runs.contains(at));
+        let is_needed = |at: &usize| broken.iter().any(|subject| subject.runs.contains(at));
         let needed: Vec<usize> = (0..runs.len()).filter(is_needed).collect();
         let mut found: Vec<Option<Rehearsal<'c>>> = runs.iter().map(|_| None).collect();
         let mut verdict = Verdict::good();
         in_parallel(
             needed.len(),
+            cores(),
             |at| {
                 let run = runs[needed[at]];
                 context
@@ -193,39 +193,4 @@ impl Rehearsal<'_> {
     pub(super) fn about(&self) -> String {
         self.run.0.about(self.run.1)
     }
-}
-
-/// Does `count` pieces of work on all cores, and gives each result to `done` as it comes. A piece keeps to one thread, since
-/// there are more of them than cores.
-pub(super) fn in_parallel<T: Send>(
-    count: usize,
-    work: impl Fn(usize) -> T + Sync,
-    mut done: impl FnMut(usize, T),
-) {
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let next = AtomicUsize::new(0);
-    let (sender, results) = mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(count) {
-            let (sender, work, next) = (sender.clone(), &work, &next);
-            scope.spawn(move || {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-                let pool = pool.expect("a thread can be started");
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at >= count {
-                        break;
-                    }
-                    let result = pool.install(|| work(at));
-                    if sender.send((at, result)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (at, result) in results {
-            done(at, result);
-        }
-    });
 }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use diag::{Call, Place};
 use ptx::{Body, LocId, Module, Mutation, MutationKind};
 
-use crate::harness::catalog::{CaseItem, KernelItem, RunItem, Variant};
+use crate::harness::catalog::{CaseItem, Catalog, KernelItem, RunItem, Variant};
 use crate::harness::context::{Context, Done};
+use crate::harness::select::Selection;
 use crate::kernel::{Compiled, Compiler};
 
 /// A run of a case.
@@ -38,6 +39,32 @@ pub(super) struct Mutant<'s> {
     pub(super) place: Option<Place>,
 }
 
+/// What is broken, and in which runs.
+pub(super) struct Work<'w> {
+    pub(super) subjects: &'w [Subject],
+    pub(super) mutants: &'w [Mutant<'w>],
+    pub(super) runs: &'w [Run<'w>],
+}
+
+/// The runs that fit the emulator. Where a case is named, kernels are tried in that case alone.
+pub(super) fn runs_of<'c>(
+    context: &Context,
+    catalog: &'c Catalog,
+    filters: &[String],
+) -> Vec<Run<'c>> {
+    let selection = Selection::new(filters, catalog);
+    let limit_bytes = context.tensor_limit(&crate::Device::emulator());
+    let all = catalog
+        .cases
+        .iter()
+        .flat_map(|case| case.runs.iter().map(move |run| (case, run)));
+    all.filter(|(case, run)| {
+        let fits = limit_bytes.is_none_or(|limit| run.described.tensor_bytes <= limit);
+        fits && run.failure.is_none() && selection.run(case, run)
+    })
+    .collect()
+}
+
 /// The variants that some run launches, with their mutations of these kinds.
 pub(super) fn subjects(
     context: &Context,
@@ -46,34 +73,77 @@ pub(super) fn subjects(
     kinds: &[MutationKind],
 ) -> Done<Vec<Subject>> {
     let mut found = Vec::new();
-    let compiler = Compiler::default();
     for (kernel, variant) in variants {
-        let mut launching = Vec::new();
-        let mut path = None;
-        for (at, (_, run)) in runs.iter().enumerate() {
-            if let Some(instance) = kernel.launched(variant, run) {
-                launching.push(at);
-                path = Some(instance.path().to_string());
-            }
+        if let Some(mut subject) = subject(context, kernel, variant, runs)? {
+            subject
+                .mutations
+                .retain(|mutation| kinds.contains(&mutation.kind));
+            found.push(subject);
         }
-        let Some(path) = path else { continue };
-        let compiled = compiler.compile(&variant.instance);
-        let compiled = compiled.map_err(|error| context.speaker.error(&variant.display, &error))?;
-        let mut mutations = compiled.module().mutations();
-        mutations.retain(|mutation| kinds.contains(&mutation.kind));
-        found.push(Subject {
-            name: kernel.path_of(variant),
-            path,
-            lines: compiled.module().statement_lines(),
-            compiled,
-            runs: launching,
-            mutations,
-        });
     }
     Ok(found)
 }
 
+/// A variant with all its mutations, if some run launches it.
+pub(super) fn subject(
+    context: &Context,
+    kernel: &KernelItem,
+    variant: &Variant,
+    runs: &[Run<'_>],
+) -> Done<Option<Subject>> {
+    let mut launching = Vec::new();
+    let mut path = None;
+    for (at, (_, run)) in runs.iter().enumerate() {
+        if let Some(instance) = kernel.launched(variant, run) {
+            launching.push(at);
+            path = Some(instance.path().to_string());
+        }
+    }
+    let Some(path) = path else { return Ok(None) };
+    let compiled = Compiler::default().compile(&variant.instance);
+    let compiled = compiled.map_err(|error| context.speaker.error(&variant.display, &error))?;
+    Ok(Some(Subject {
+        name: kernel.path_of(variant),
+        path,
+        lines: compiled.module().statement_lines(),
+        mutations: compiled.module().mutations(),
+        compiled,
+        runs: launching,
+    }))
+}
+
+impl Mutant<'_> {
+    /// What it is called while it runs.
+    pub(super) fn title(&self) -> String {
+        format!("{} in {}", self.mutation.kind, self.subject.display())
+    }
+
+    /// The author's line, with the calls through which it was inlined.
+    pub(super) fn place_text(&self) -> String {
+        match &self.place {
+            Some(place) => place.to_string(),
+            None => format!("no line of the source, in {}", self.subject.display()),
+        }
+    }
+}
+
 impl Subject {
+    /// The kernel with one instruction changed.
+    pub(super) fn broken(&self, mutation: &Mutation) -> Compiled {
+        let module = self.compiled.module().mutated(mutation);
+        let module = module.expect("a mutation is one of its module");
+        self.compiled.with_module(module)
+    }
+
+    /// The mutation that a name and a place stand for.
+    pub(super) fn mutation(&self, kind: &str, body: usize, statement: usize) -> Option<Mutation> {
+        let mut all = self.mutations.iter();
+        let found = all.find(|mutation| {
+            mutation.kind.name() == kind && (mutation.body, mutation.statement) == (body, statement)
+        });
+        found.copied()
+    }
+
     /// Its name without its module.
     pub(super) fn display(&self) -> &str {
         self.compiled.display()

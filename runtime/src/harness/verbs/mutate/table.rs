@@ -18,8 +18,8 @@ use crate::report::Remark;
 
 /// A mutant with what became of it.
 pub(super) struct Judged<'s> {
-    mutant: &'s Mutant<'s>,
-    outcome: &'s Outcome,
+    pub(super) mutant: &'s Mutant<'s>,
+    pub(super) outcome: &'s Outcome,
     pub(super) verdict: Verdict,
 }
 
@@ -31,6 +31,22 @@ pub(super) enum Verdict {
     Equivalent(Mark),
     /// It survived.
     Survived,
+}
+
+impl Verdict {
+    /// Whether the emulator found it.
+    pub(super) fn is_found(&self) -> bool {
+        matches!(self, Verdict::Found { .. })
+    }
+
+    /// It in a word.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Verdict::Found { .. } => "found",
+            Verdict::Equivalent(_) => "equivalent",
+            Verdict::Survived => "survived",
+        }
+    }
 }
 
 /// Looks up the marks of all mutants.
@@ -187,7 +203,7 @@ const SHOWN: usize = 3;
 fn survivors(judged: &[Judged<'_>], shows_all: bool) -> String {
     let mut groups: BTreeMap<(String, MutationKind), (Vec<&Mutant<'_>>, usize)> = BTreeMap::new();
     for judged in judged {
-        let key = (place_of(judged.mutant), judged.mutant.mutation.kind);
+        let key = (judged.mutant.place_text(), judged.mutant.mutation.kind);
         let (survived, total) = groups.entry(key).or_default();
         *total += 1;
         if matches!(judged.verdict, Verdict::Survived) {
@@ -219,27 +235,18 @@ fn survivors(judged: &[Judged<'_>], shows_all: bool) -> String {
     text
 }
 
-/// The author's line, with the calls through which it was inlined.
-fn place_of(mutant: &Mutant<'_>) -> String {
-    match &mutant.place {
-        Some(place) => place.to_string(),
-        None => format!("no line of the source, in {}", mutant.subject.display()),
-    }
-}
-
 fn event(judged: &Judged<'_>) -> Value {
     let Judged {
         mutant,
         outcome,
         verdict,
     } = judged;
-    let (status, reason) = match verdict {
-        Verdict::Found { .. } => ("found", None),
-        Verdict::Equivalent(mark) => ("equivalent", Some(mark.reason.as_str())),
-        Verdict::Survived => ("survived", None),
+    let reason = match verdict {
+        Verdict::Equivalent(mark) => Some(mark.reason.as_str()),
+        Verdict::Found { .. } | Verdict::Survived => None,
     };
     json!({
-        "reason": "tilekit-mutant", "kernel": mutant.subject.name, "kind": mutant.mutation.kind.name(), "status": status,
+        "reason": "tilekit-mutant", "kernel": mutant.subject.name, "kind": mutant.mutation.kind.name(), "status": verdict.word(),
         "place": mutant.place.as_ref().map(ToString::to_string), "ptx_line": mutant.ptx_line, "ptx": mutant.ptx,
         "outcome": outcome, "equivalent_because": reason,
     })

@@ -46,9 +46,7 @@ pub(super) enum Outcome {
 /// kernel as it is passes that.
 pub(super) fn run(mutant: &Mutant<'_>, rehearsals: &Rehearsals<'_>) -> Outcome {
     let subject = mutant.subject;
-    let module = subject.compiled.module().mutated(&mutant.mutation);
-    let module = module.expect("a mutation is one of its module");
-    let broken = subject.compiled.with_module(module);
+    let broken = subject.broken(&mutant.mutation);
     let runs = rehearsals.of_subject(subject);
     let orders = (0..rehearsals.seeds).map(|seed| Schedule {
         seed,
