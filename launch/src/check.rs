@@ -7,12 +7,12 @@ mod tests;
 
 use crate::argument::{Argument, Tensor};
 use crate::block::{Block, MOST_PARAMETERS};
+use crate::driver::{Encoded, MapShape};
 use crate::element::DataType;
 use crate::error::Error;
 use crate::expression::{Comparison, Condition, Expression};
 use crate::manifest::{Manifest, Parameter, Role};
 use crate::size::MOST_RANK;
-use crate::tensor_map::{Encoded, MapShape};
 
 /// A manifest with what every launch asks of it.
 pub(crate) struct Kernel {

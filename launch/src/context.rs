@@ -2,18 +2,16 @@
 
 #![allow(unsafe_code, reason = "foreign functions of the driver")]
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 
-use crate::driver::numbers::{CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSOR_COUNT};
-use crate::driver::{Driver, Failure, Handle};
+use crate::driver::{ContextHandle, Driver, Failure, StreamHandle};
 use crate::error::Error;
 
 /// A context of a GPU, borrowed: it is never destroyed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// The handle as a number, so that contexts go from thread to thread: nothing reads through it.
-    raw: usize,
+    raw: ContextHandle,
     /// The driver's name for it, which no later context gets.
     pub(crate) id: u64,
     device: i32,
@@ -26,7 +24,7 @@ pub struct Context {
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
     context: Context,
-    stream: usize,
+    stream: StreamHandle,
     overlaps_previous: bool,
 }
 
@@ -47,15 +45,12 @@ impl Context {
             return Ok(*context);
         }
         let driver = Driver::get()?;
-        let device = find_device(driver, ordinal)?;
+        let device = driver
+            .device(ordinal)
+            .map_err(|lack| Error::of_unavailable("the GPUs", lack))?;
         let about =
             |failure| Error::of_driver(&format!("the primary context of GPU {ordinal}"), failure);
-        let mut raw: Handle = std::ptr::null_mut();
-        // SAFETY: writes one handle; `device` came from cuDeviceGet.
-        let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut raw, device) };
-        driver
-            .check("cuDevicePrimaryCtxRetain", code)
-            .map_err(about)?;
+        let raw = driver.retain_primary(device).map_err(about)?;
         let context = Context::of_raw(driver, raw, device).map_err(about)?;
         retained.push((ordinal, context));
         Ok(context)
@@ -70,13 +65,12 @@ impl Context {
     /// It lives as long as launches are put on streams of it by this value.
     pub unsafe fn current() -> Result<Option<Context>, Error> {
         let driver = Driver::get()?;
-        let raw =
-            current(driver).map_err(|failure| Error::of_driver("the current context", failure))?;
+        let about = |failure| Error::of_driver("the current context", failure);
+        let raw = driver.current().map_err(about)?;
         if raw.is_null() {
             return Ok(None);
         }
-        // SAFETY: it is current.
-        unsafe { Context::borrowed(raw) }.map(Some)
+        Context::of_handle(driver, raw).map(Some)
     }
 
     /// A context by its handle, a `CUcontext`.
@@ -86,35 +80,31 @@ impl Context {
     ///
     /// # Safety
     /// As for [`current`](Context::current), and `raw` is the handle of a context.
-    pub unsafe fn borrowed(raw: Handle) -> Result<Context, Error> {
-        let driver = Driver::get()?;
+    pub unsafe fn borrowed(raw: *mut c_void) -> Result<Context, Error> {
+        Context::of_handle(Driver::get()?, ContextHandle::of_raw(raw))
+    }
+
+    fn of_handle(driver: &Driver, raw: ContextHandle) -> Result<Context, Error> {
         let about = |failure| Error::of_driver("a borrowed context", failure);
-        let _entered = Entered::enter(driver, raw as usize).map_err(about)?;
+        let _entered = Entered::enter(driver, raw).map_err(about)?;
         let mut device = 0;
         // SAFETY: writes one int; the context is current.
-        let code = unsafe { (driver.cuCtxGetDevice)(&raw mut device) };
+        let code = unsafe { (driver.functions().cuCtxGetDevice)(&raw mut device) };
         driver.check("cuCtxGetDevice", code).map_err(about)?;
         Context::of_raw(driver, raw, device).map_err(about)
     }
 
-    fn of_raw(driver: &Driver, raw: Handle, device: c_int) -> Result<Context, Failure> {
-        let attribute = |attribute| -> Result<u32, Failure> {
-            let mut value = 0;
-            // SAFETY: writes one int; the device is one of the driver's.
-            let code = unsafe { (driver.cuDeviceGetAttribute)(&raw mut value, attribute, device) };
-            driver.check("cuDeviceGetAttribute", code)?;
-            Ok(u32::try_from(value).unwrap_or(0))
-        };
+    fn of_raw(driver: &Driver, raw: ContextHandle, device: c_int) -> Result<Context, Failure> {
         let mut id = 0;
         // SAFETY: writes one integer; the context lives.
-        let code = unsafe { (driver.cuCtxGetId)(raw, &raw mut id) };
+        let code = unsafe { (driver.functions().cuCtxGetId)(raw, &raw mut id) };
         driver.check("cuCtxGetId", code)?;
         Ok(Context {
-            raw: raw as usize,
+            raw,
             id,
             device,
-            multiprocessors: attribute(MULTIPROCESSOR_COUNT)?,
-            capability: (attribute(CAPABILITY_MAJOR)?, attribute(CAPABILITY_MINOR)?),
+            multiprocessors: driver.multiprocessors(device)?,
+            capability: driver.capability(device)?,
             process: std::process::id(),
         })
     }
@@ -136,17 +126,8 @@ impl Context {
 
     /// What the driver calls its GPU.
     pub(crate) fn device_name(&self, driver: &Driver) -> String {
-        let mut buffer = [0; 128];
-        // SAFETY: writes at most 128 bytes, the last of them a null.
-        let code = unsafe {
-            (driver.cuDeviceGetName)(buffer.as_mut_ptr(), buffer.len() as c_int, self.device)
-        };
-        if code != 0 {
-            return format!("GPU {}", self.device);
-        }
-        // SAFETY: the driver ended the name with a null inside of the buffer.
-        let name = unsafe { CStr::from_ptr(buffer.as_ptr()) };
-        name.to_string_lossy().into_owned()
+        let name = driver.device_name(self.device);
+        name.unwrap_or_else(|_| format!("GPU {}", self.device))
     }
 
     /// A context does not survive `fork`: calls in the child would fail or hang.
@@ -173,10 +154,10 @@ impl Queue {
     ///
     /// # Safety
     /// Stream and context live until the launches that are put there have been put there.
-    pub unsafe fn new(context: Context, stream: Handle) -> Queue {
+    pub unsafe fn new(context: Context, stream: *mut c_void) -> Queue {
         Queue {
             context,
-            stream: stream as usize,
+            stream: StreamHandle::of_raw(stream),
             overlaps_previous: false,
         }
     }
@@ -195,8 +176,8 @@ impl Queue {
         &self.context
     }
 
-    pub(crate) fn stream(&self) -> Handle {
-        std::ptr::without_provenance_mut(self.stream)
+    pub(crate) fn stream(&self) -> StreamHandle {
+        self.stream
     }
 
     pub(crate) fn overlaps_previous(&self) -> bool {
@@ -207,30 +188,33 @@ impl Queue {
     pub(crate) fn is_capturing(&self, driver: &Driver) -> Result<bool, Failure> {
         let mut status = 0;
         // SAFETY: writes one integer; the stream is of the current context.
-        let code = unsafe { (driver.cuStreamIsCapturing)(self.stream(), &raw mut status) };
+        let code =
+            unsafe { (driver.functions().cuStreamIsCapturing)(self.stream, &raw mut status) };
         driver.check("cuStreamIsCapturing", code)?;
-        Ok(status != crate::driver::numbers::NOT_CAPTURING)
+        Ok(status != NOT_CAPTURING)
     }
 }
+
+/// `CU_STREAM_CAPTURE_STATUS_NONE`
+const NOT_CAPTURING: u32 = 0;
 
 /// A context that is current while this lives; the one before is current again afterwards.
 pub(crate) struct Entered<'d> {
     driver: &'d Driver,
-    before: Option<Handle>,
+    before: Option<ContextHandle>,
 }
 
 impl<'d> Entered<'d> {
-    fn enter(driver: &'d Driver, raw: usize) -> Result<Entered<'d>, Failure> {
-        let before = current(driver)?;
-        if before as usize == raw {
+    fn enter(driver: &'d Driver, raw: ContextHandle) -> Result<Entered<'d>, Failure> {
+        let before = driver.current()?;
+        if before == raw {
             return Ok(Entered {
                 driver,
                 before: None,
             });
         }
         // SAFETY: the context lives, by the word of who made the `Context`.
-        let code = unsafe { (driver.cuCtxSetCurrent)(std::ptr::without_provenance_mut(raw)) };
-        driver.check("cuCtxSetCurrent", code)?;
+        unsafe { driver.set_current(raw) }?;
         Ok(Entered {
             driver,
             before: Some(before),
@@ -243,33 +227,7 @@ impl Drop for Entered<'_> {
         if let Some(before) = self.before {
             // A failure would only say that the driver is shutting down.
             // SAFETY: it was current, or null, which is no context.
-            let _ = unsafe { (self.driver.cuCtxSetCurrent)(before) };
+            let _ = unsafe { self.driver.set_current(before) };
         }
     }
-}
-
-fn current(driver: &Driver) -> Result<Handle, Failure> {
-    let mut raw = std::ptr::null_mut();
-    // SAFETY: writes one handle.
-    let code = unsafe { (driver.cuCtxGetCurrent)(&raw mut raw) };
-    driver.check("cuCtxGetCurrent", code)?;
-    Ok(raw)
-}
-
-fn find_device(driver: &Driver, ordinal: usize) -> Result<c_int, Error> {
-    let about = |failure| Error::of_driver("the GPUs", failure);
-    let mut count = 0;
-    // SAFETY: writes one int.
-    let code = unsafe { (driver.cuDeviceGetCount)(&raw mut count) };
-    driver.check("cuDeviceGetCount", code).map_err(about)?;
-    if ordinal >= usize::try_from(count).unwrap_or(0) {
-        return Err(Error::of_runtime(format!(
-            "there is no GPU {ordinal}; the driver sees {count}, counted from 0"
-        )));
-    }
-    let mut device = 0;
-    // SAFETY: writes one int; the ordinal is in range.
-    let code = unsafe { (driver.cuDeviceGet)(&raw mut device, ordinal as c_int) };
-    driver.check("cuDeviceGet", code).map_err(about)?;
-    Ok(device)
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::driver::MapElement;
+
 macro_rules! data_types {
     ($($variant:ident = $name:literal $bytes:literal $text:literal,)*) => {
         /// The type of a tensor's elements or of a scalar.
@@ -72,20 +74,20 @@ impl DataType {
         })
     }
 
-    /// What a tensor map takes elements for, as `CUtensorMapDataType` counts: the TMA unit moves bytes, and what it does not
-    /// know as a number is an unsigned integer of the same width.
-    pub const fn in_tensor_map(self) -> u32 {
+    /// What a tensor map takes elements for: the TMA unit moves bytes, and what it does not know as a number is an unsigned
+    /// integer of the same width.
+    pub const fn in_tensor_map(self) -> MapElement {
         match self {
-            DataType::U16 | DataType::I16 => 1,
-            DataType::U32 => 2,
-            DataType::I32 => 3,
-            DataType::U64 => 4,
-            DataType::I64 => 5,
-            DataType::F16 => 6,
-            DataType::F32 => 7,
-            DataType::F64 => 8,
-            DataType::Bf16 => 9,
-            _ => 0,
+            DataType::U16 | DataType::I16 => MapElement::U16,
+            DataType::U32 => MapElement::U32,
+            DataType::I32 => MapElement::I32,
+            DataType::U64 => MapElement::U64,
+            DataType::I64 => MapElement::I64,
+            DataType::F16 => MapElement::F16,
+            DataType::F32 => MapElement::F32,
+            DataType::F64 => MapElement::F64,
+            DataType::Bf16 => MapElement::Bf16,
+            _ => MapElement::U8,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::driver::Failure;
+use crate::driver::{Failure, Unavailable};
 
 /// What stops a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,17 @@ impl Error {
         }
     }
 
+    /// There is no GPU for `what`.
+    pub(crate) fn of_unavailable(what: &str, lack: Unavailable) -> Error {
+        match lack {
+            Unavailable::Refused(failure) => Error::of_driver(what, failure),
+            lack if lack.is_lack() => Error::of_runtime(format!(
+                "{lack}, or run the kernel on TileKit's emulator, which needs none"
+            )),
+            lack => Error::of_runtime(lack.to_string()),
+        }
+    }
+
     /// What sort of mistake it is.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -71,3 +82,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Unavailable> for Error {
+    fn from(lack: Unavailable) -> Error {
+        Error::of_unavailable("the NVIDIA driver", lack)
+    }
+}

@@ -32,5 +32,4 @@ pub use error::{Error, Kind};
 pub use expression::{Comparison, Condition, Expression, Operator};
 pub use manifest::{FORMAT, Manifest, Map, Parameter, Role};
 pub use program::{Aligned, Program};
-pub use tensor_map::MapShape;
 pub use view::{DevMut, DevRef, View, ViewMut};

@@ -2,15 +2,14 @@
 
 #![allow(unsafe_code, reason = "foreign functions of the driver")]
 
-use std::ffi::{CString, c_int};
+use std::ffi::CString;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::argument::Argument;
 use crate::block::Block;
 use crate::check::{Bound, Kernel, Place};
 use crate::context::{Context, Queue};
-use crate::driver::numbers::{MAX_DYNAMIC_SHARED_BYTES, NON_PORTABLE_CLUSTER};
-use crate::driver::{Driver, Failure, Handle, LaunchShape};
+use crate::driver::{Driver, Failure, FunctionHandle, LaunchShape};
 use crate::error::Error;
 use crate::manifest::Manifest;
 
@@ -38,15 +37,8 @@ const CONTEXTS: usize = 64;
 struct Loaded {
     /// The driver's number of the context.
     context: u64,
-    /// The function's handle as a number: nothing reads through it.
-    function: usize,
+    function: FunctionHandle,
 }
-
-/// Dynamic shared memory that a function has without being asked (CUDA C++ Programming Guide, technical specifications).
-const SHARED_BYTES_UNASKED: u32 = 48 << 10;
-
-/// CTAs of a cluster that every GPU with clusters can place.
-const PORTABLE_CLUSTER: u32 = 8;
 
 impl Program {
     /// A kernel of this manifest and cubin. Nothing is read or loaded before the first launch.
@@ -140,7 +132,7 @@ impl Program {
         driver: &Driver,
         context: &Context,
         queue: Option<&Queue>,
-    ) -> Result<Handle, Error> {
+    ) -> Result<FunctionHandle, Error> {
         if let Some(function) = self.find(context) {
             return Ok(function);
         }
@@ -167,17 +159,15 @@ impl Program {
         // The lock is held: nobody else fills it.
         let _ = free.set(Loaded {
             context: context.id,
-            function: function as usize,
+            function,
         });
         Ok(function)
     }
 
-    fn find(&self, context: &Context) -> Option<Handle> {
+    fn find(&self, context: &Context) -> Option<FunctionHandle> {
         let filled = self.loaded.iter().map_while(OnceLock::get);
         let mut found = filled.filter(|loaded| loaded.context == context.id);
-        found
-            .next()
-            .map(|loaded| std::ptr::without_provenance_mut(loaded.function))
+        found.next().map(|loaded| loaded.function)
     }
 }
 
@@ -203,7 +193,7 @@ fn load(
     cubin: &[u8],
     driver: &Driver,
     context: &Context,
-) -> Result<Handle, Error> {
+) -> Result<FunctionHandle, Error> {
     let manifest = &kernel.manifest;
     let (found, wanted) = (context.capability(), manifest.capability);
     if found != wanted {
@@ -219,65 +209,22 @@ fn load(
         )));
     }
     let refused = |failure| about(kernel, failure);
-    let mut module: Handle = std::ptr::null_mut();
-    // SAFETY: the image is a cubin, whose header says its length, aligned as its sections want; writes one handle. The module
-    // is never unloaded: its functions are kept for the process.
-    let code = unsafe { (driver.cuModuleLoadData)(&raw mut module, cubin.as_ptr().cast()) };
-    driver.check("cuModuleLoadData", code).map_err(refused)?;
+    // SAFETY: the image is a cubin, whose header says its length, aligned as its sections want, and the context is current. The
+    // module is never unloaded: its functions are kept for the process.
+    let module = unsafe { driver.load_module(cubin, None) }.map_err(refused)?;
     let entry = CString::new(manifest.entry.as_str()).map_err(|_| {
         Error::of_runtime(format!(
             "{}: the entry's name holds a null",
             manifest.signature()
         ))
     })?;
-    let mut function: Handle = std::ptr::null_mut();
-    // SAFETY: writes one handle; the module was loaded and the name ends with a null.
-    let code = unsafe { (driver.cuModuleGetFunction)(&raw mut function, module, entry.as_ptr()) };
-    driver.check("cuModuleGetFunction", code).map_err(refused)?;
-    prepare(kernel, driver, function).map_err(refused)?;
-    expect_room(kernel, driver, function)?;
-    Ok(function)
-}
-
-/// Shared memory and clusters beyond what a function has without being asked.
-fn prepare(kernel: &Kernel, driver: &Driver, function: Handle) -> Result<(), Failure> {
-    let manifest = &kernel.manifest;
-    let set = |attribute, value: c_int| {
-        // SAFETY: the function is of the current context.
-        let code = unsafe { (driver.cuFuncSetAttribute)(function, attribute, value) };
-        driver.check("cuFuncSetAttribute", code)
-    };
-    if manifest.shared_bytes > SHARED_BYTES_UNASKED {
-        set(MAX_DYNAMIC_SHARED_BYTES, manifest.shared_bytes as c_int)?;
-    }
-    if manifest.cluster.iter().product::<u32>() > PORTABLE_CLUSTER {
-        set(NON_PORTABLE_CLUSTER, 1)?;
-    }
-    Ok(())
-}
-
-/// An error unless the GPU, or the part of it that the context has, can hold one CTA or cluster, which a launch would only
-/// call a lack of resources.
-fn expect_room(kernel: &Kernel, driver: &Driver, function: Handle) -> Result<(), Error> {
-    let manifest = &kernel.manifest;
-    let refused = |failure| about(kernel, failure);
-    let mut ctas: c_int = 0;
-    let (threads, shared_bytes) = (manifest.threads as c_int, manifest.shared_bytes as usize);
-    // SAFETY: writes one int; the function is of the current context.
-    let code = unsafe {
-        (driver.cuOccupancyMaxActiveBlocks)(&raw mut ctas, function, threads, shared_bytes)
-    };
-    driver
-        .check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)
-        .map_err(refused)?;
-    let mut fits = ctas > 0;
-    if fits && manifest.cluster != [1; 3] {
-        // SAFETY: as above.
-        fits =
-            unsafe { driver.active_clusters(&shape_of(manifest), function) }.map_err(refused)? > 0;
-    }
-    if fits {
-        return Ok(());
+    // SAFETY: the module was loaded into the current context, and is never unloaded.
+    let function = unsafe { driver.function(module, &entry) }.map_err(refused)?;
+    let shape = shape_of(manifest);
+    // SAFETY: the function is of the current context.
+    let has_room = unsafe { make_ready(driver, &shape, function) }.map_err(refused)?;
+    if has_room {
+        return Ok(function);
     }
     let [x, y, z] = manifest.cluster;
     Err(Error::of_runtime(format!(
@@ -287,4 +234,21 @@ fn expect_room(kernel: &Kernel, driver: &Driver, function: Handle) -> Result<(),
         manifest.threads,
         manifest.shared_bytes
     )))
+}
+
+/// Allows the function what launches of this shape need; whether the GPU has room for one.
+///
+/// # Safety
+/// `function` is of the current context.
+unsafe fn make_ready(
+    driver: &Driver,
+    shape: &LaunchShape,
+    function: FunctionHandle,
+) -> Result<bool, Failure> {
+    // SAFETY: the caller's word, three times.
+    unsafe {
+        driver.allow_shared_bytes(function, shape.shared_bytes)?;
+        driver.allow_cluster(function, shape.cluster)?;
+        driver.has_room(shape, function)
+    }
 }

@@ -1,82 +1,12 @@
-//! Tensor maps: made by the driver, kept under everything that they are made of.
-
-#![allow(unsafe_code, reason = "foreign functions of the driver")]
+//! Tensor maps of tensors: what the hardware takes of them, and maps kept under everything that they are made of.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
 
-use crate::driver::numbers::PROMOTION_256_BYTES;
-use crate::driver::{Driver, Failure};
+use crate::driver::{Driver, Encoded, Failure, MapAccess, MapShape, Promotion, RANK};
 use crate::manifest::Map;
 
-/// The most dimensions of a tensor map.
-const RANK: usize = 5;
-
-/// What a tensor map is made of, in the order and the numbers of `cuTensorMapEncodeTiled`: dimensions innermost first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MapShape {
-    /// `CUtensorMapDataType`
-    pub data_type: u32,
-    /// Dimensions.
-    pub rank: u32,
-    /// Of the first element.
-    pub address: u64,
-    /// Elements along each dimension.
-    pub dims: [u64; RANK],
-    /// Bytes along each dimension but the innermost.
-    pub strides_bytes: [u64; RANK - 1],
-    /// Elements of a box along each dimension.
-    pub box_dims: [u32; RANK],
-    /// Elements from one that is taken to the next.
-    pub steps: [u32; RANK],
-    /// `CUtensorMapSwizzle`
-    pub swizzle: u32,
-    /// `CUtensorMapL2promotion`
-    pub promotion: u32,
-    /// `CUtensorMapFloatOOBfill`
-    pub fill: u32,
-}
-
-/// A tensor map as a kernel takes it.
-pub(crate) type Encoded = [u8; 128];
-
-#[repr(align(64))]
-struct Aligned([u64; 16]);
-
 impl MapShape {
-    /// Has the driver encode it.
-    ///
-    /// # Errors
-    /// What the driver refuses.
-    pub fn encode(&self, driver: &Driver) -> Result<Encoded, Failure> {
-        let mut encoded = Aligned([0; 16]);
-        // SAFETY: writes one tensor map, aligned to 64 bytes; each array has at least `rank` entries, the strides `rank` - 1;
-        // the address is only recorded. The interleave is none.
-        let code = unsafe {
-            (driver.cuTensorMapEncodeTiled)(
-                encoded.0.as_mut_ptr().cast(),
-                self.data_type,
-                self.rank,
-                std::ptr::without_provenance_mut::<c_void>(self.address as usize),
-                self.dims.as_ptr(),
-                self.strides_bytes.as_ptr(),
-                self.box_dims.as_ptr(),
-                self.steps.as_ptr(),
-                0,
-                self.swizzle,
-                self.promotion,
-                self.fill,
-            )
-        };
-        driver.check("cuTensorMapEncodeTiled", code)?;
-        let mut bytes = [0; 128];
-        for (part, word) in bytes.chunks_exact_mut(8).zip(encoded.0) {
-            part.copy_from_slice(&word.to_ne_bytes());
-        }
-        Ok(bytes)
-    }
-
-    /// The same by this thread's cache: no entry can be wrong, for a map is a function of what it is made of.
+    /// [`encode`](MapShape::encode) by this thread's cache: no entry can be wrong, for a map is a function of what it is made of.
     pub(crate) fn encode_cached(&self, driver: &Driver) -> Result<Encoded, Failure> {
         let at = self.slot();
         CACHE.with_borrow_mut(|cache| {
@@ -96,11 +26,14 @@ impl MapShape {
         let mix = |hash: u64, value: u64| (hash ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let sizes = self.dims.iter().chain(&self.strides_bytes);
         let hash = sizes.fold(mix(0, self.address), |hash, &size| mix(hash, size));
-        let boxes = self
-            .box_dims
+        let boxes = match &self.access {
+            MapAccess::Tiled { box_dims } => &box_dims[..],
+            MapAccess::Im2col { .. } => &[],
+        };
+        let hash = boxes
             .iter()
             .fold(hash, |hash, &extent| mix(hash, extent.into()));
-        (mix(boxes, self.data_type.into()) >> 32) as usize % ENTRIES
+        (mix(hash, self.element as u64) >> 32) as usize % ENTRIES
     }
 
     /// What a kernel's parameter takes of a tensor, whose dimensions are innermost last, strides in elements.
@@ -119,21 +52,18 @@ impl MapShape {
             ));
         }
         let rank = shape.len();
+        let mut box_dims = [1; RANK];
         let mut made = MapShape {
-            data_type: map.data_type.in_tensor_map(),
+            element: map.data_type.in_tensor_map(),
             rank: rank as u32,
             address,
             dims: [1; RANK],
             strides_bytes: [0; RANK - 1],
-            box_dims: [1; RANK],
             steps: [1; RANK],
-            // CU_TENSOR_MAP_SWIZZLE_NONE, _32B, _64B and _128B
-            swizzle: map
-                .swizzle_bytes
-                .checked_ilog2()
-                .map_or(0, |log| log.saturating_sub(4)),
-            promotion: PROMOTION_256_BYTES,
-            fill: 0,
+            access: MapAccess::Tiled { box_dims },
+            swizzle_bytes: map.swizzle_bytes,
+            promotion: Promotion::Bytes256,
+            fills_with_nan: false,
         };
         for (at, &extent) in shape.iter().rev().enumerate() {
             if !(1..=MOST_EXTENT).contains(&extent) {
@@ -143,11 +73,12 @@ impl MapShape {
                 ));
             }
             made.dims[at] = extent as u64;
-            made.box_dims[at] = map.box_extents[rank - 1 - at];
+            box_dims[at] = map.box_extents[rank - 1 - at];
         }
         for (at, &stride) in strides.iter().rev().enumerate().skip(1) {
             made.strides_bytes[at - 1] = stride_bytes(map, stride, made.dims[at], rank - 1 - at)?;
         }
+        made.access = MapAccess::Tiled { box_dims };
         Ok(made)
     }
 }
@@ -183,6 +114,7 @@ thread_local! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::MapElement;
     use crate::element::DataType;
 
     fn map() -> Map {
@@ -197,14 +129,15 @@ mod tests {
     fn a_map_is_in_the_numbers_of_the_driver() {
         let made = MapShape::of_tensor(&map(), 0x1000, &[100, 72], &[80, 1]).unwrap();
         assert_eq!(
-            (made.data_type, made.rank, made.swizzle, made.promotion),
-            (9, 2, 3, 3)
+            (made.element, made.rank, made.swizzle_bytes, made.promotion),
+            (MapElement::Bf16, 2, 128, Promotion::Bytes256)
         );
         assert_eq!(
             (made.dims, made.strides_bytes[0]),
             ([72, 100, 1, 1, 1], 160)
         );
-        assert_eq!(made.box_dims, [64, 128, 1, 1, 1]);
+        let box_dims = [64, 128, 1, 1, 1];
+        assert_eq!(made.access, MapAccess::Tiled { box_dims });
         let one_row = MapShape::of_tensor(&map(), 0x1000, &[1, 72], &[73, 1]).unwrap();
         assert_eq!(one_row.strides_bytes[0], 160);
     }

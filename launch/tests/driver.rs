@@ -6,10 +6,12 @@
     reason = "addresses and handles are the word of who gives them"
 )]
 
+mod stand_in;
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
+use stand_in::{hex, tiled_map};
 use tilekit_launch::{Aligned, Argument, Bf16, Context, DevMut, DevRef, Kind, Program, Queue};
 
 /// What the tests start, each in a process of its own.
@@ -39,18 +41,7 @@ const TESTS: [(&str, fn()); 4] = [
 ];
 
 fn main() {
-    let asked = std::env::args().nth(1);
-    if let Some((_, scenario)) = SCENARIOS
-        .iter()
-        .find(|(name, _)| asked.as_deref() == Some(*name))
-    {
-        return scenario();
-    }
-    for (name, test) in TESTS {
-        test();
-        println!("test {name} ... ok");
-    }
-    println!("{} passed, 0 failed", TESTS.len());
+    stand_in::main(&SCENARIOS, &TESTS);
 }
 
 static SOFTMAX_CODE: &Aligned<[u8]> = &Aligned(*b"\x7fELF softmax");
@@ -63,41 +54,21 @@ fn fake() -> &'static Path {
     static FAKE: OnceLock<PathBuf> = OnceLock::new();
     FAKE.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_driver.c");
-        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libfake_driver.so");
-        let status = Command::new("cc")
-            .args(["-shared", "-fPIC", "-o"])
-            .args([&library, &source])
-            .status();
-        assert!(status.expect("cc starts").success());
-        library
+        stand_in::build(&source, Path::new(env!("CARGO_TARGET_TMPDIR")))
     })
 }
 
 /// Runs a scenario in a process; gives what it printed and what the driver was asked.
 #[track_caller]
 fn run(scenario: &str, library: &Path, variables: &[(&str, &str)]) -> (String, Vec<String>) {
-    let log =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{scenario}-{}.log", variables.len()));
-    let _ = std::fs::remove_file(&log);
-    let program = std::env::current_exe().expect("this test");
-    let output = Command::new(program)
-        .arg(scenario)
-        .env("TILEKIT_LIBCUDA", library)
-        .env("TILEKIT_FAKE_LOG", &log)
-        .envs(variables.iter().copied())
-        .output()
-        .expect("this test starts");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
-    let asked = std::fs::read_to_string(&log).unwrap_or_default();
-    (said, asked.lines().map(str::to_owned).collect())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let ran = stand_in::run(
+        &mut stand_in::scenario(scenario, variables),
+        library,
+        folder,
+    );
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    (ran.said, ran.asked)
 }
 
 fn a_launch_restores_the_context_and_loads_once() {
@@ -139,13 +110,9 @@ fn tensor_maps_are_made_once_and_clusters_said() {
         fake(),
         &[("TILEKIT_FAKE_PARAMETERS", "128,128,128,4,4")],
     );
-    let encoded = |address: u64, dims: [u64; 2], stride: u64, block: [u32; 2]| {
+    let encoded = |address, dims, stride, block| {
         let numbers = 9 | 2 << 8 | 3 << 16 | 3 << 24;
-        let words = [address, numbers, dims[0], dims[1], 0, 0, 0, stride, 0, 0, 0];
-        let halves = [block[0], block[1], 0, 0, 0, 1, 1, 0, 0, 0];
-        let words = words.iter().flat_map(|word| word.to_le_bytes());
-        let halves = halves.iter().flat_map(|half: &u32| half.to_le_bytes());
-        hex(&words.chain(halves).collect::<Vec<u8>>())
+        tiled_map(address, numbers, dims, stride, block)
     };
     let parameters = [
         encoded(0x10000, [72, 300], 160, [64, 128]),

@@ -42,7 +42,7 @@ unsigned cuDeviceGetName(char *name, int size, int device) { (void)device; snpri
 unsigned cuDeviceGetAttribute(int *value, unsigned attribute, int device) {
   int capability = number("TILEKIT_FAKE_CAPABILITY", 90);
   (void)device;
-  *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : attribute == 16 ? 132 : 0;
+  *value = attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : attribute == 16 ? 132 : attribute == 97 ? 232448 : 0;
   return 0;
 }
 unsigned cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = &contexts[0]; return end(begin("retain")); }
@@ -62,6 +62,14 @@ unsigned cuModuleLoadData(void **module, const void *image) {
   *module = &contexts;
   fprintf(log, " %.4s aligned %d", (const char *)image, (uintptr_t)image % 16 == 0);
   return end(log);
+}
+/* Of the options only that for the text of errors is known; $TILEKIT_FAKE_LOAD is the code that PTX is refused with. */
+unsigned cuModuleLoadDataEx(void **module, const void *image, unsigned count, unsigned *options, void **values) {
+  int code = number("TILEKIT_FAKE_LOAD", 0);
+  unsigned i;
+  for (i = 0; code && i < count; i++)
+    if (options[i] == 5) strcpy(values[i], "ptxas application ptx input, line 7; error : no such thing\n");
+  return code ? (unsigned)code : cuModuleLoadData(module, image);
 }
 unsigned cuModuleUnload(void *module) { (void)module; return end(begin("unload")); }
 unsigned cuModuleGetFunction(void **function, void *module, const char *name) {
@@ -101,6 +109,19 @@ unsigned cuTensorMapEncodeTiled(void *map, unsigned type, uint32_t rank, void *a
   memcpy(words + 11, halves, sizeof halves);
   memcpy(map, words, 128);
   return end(log);
+}
+/* The same, with corners, channels and pixels in place of box and steps. */
+unsigned cuTensorMapEncodeIm2col(void *map, unsigned type, uint32_t rank, void *address, const uint64_t *dims, const uint64_t *strides,
+    const int *lower, const int *upper, uint32_t channels, uint32_t pixels, const uint32_t *steps, unsigned interleave, unsigned swizzle,
+    unsigned promotion, unsigned fill) {
+  uint32_t box[5] = {0}, corners[10] = {0}, i;
+  unsigned code;
+  for (i = 0; i + 2 < rank; i++) { corners[i] = (uint32_t)lower[i]; corners[3 + i] = (uint32_t)upper[i]; }
+  corners[6] = channels;
+  corners[7] = pixels;
+  code = cuTensorMapEncodeTiled(map, type, rank, address, dims, strides, box, steps, interleave, swizzle, promotion, fill);
+  memcpy((unsigned char *)map + 88, corners, sizeof corners);
+  return code;
 }
 unsigned cuLaunchKernelEx(const config *launch, void *function, void **parameters, void **extra) {
   const char *sizes = getenv("TILEKIT_FAKE_PARAMETERS");

@@ -7,34 +7,15 @@ use std::path::PathBuf;
 
 use target::{TARGETS, Target};
 
-use crate::driver::{CudaFailure, version_text};
+use crate::driver::{CudaFailure, Unavailable};
 use crate::ptxas::{Candidate, Origin, PtxasFailure};
 
 /// What went wrong, as data: every field that the text shows can be matched on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// `libcuda.so` could not be loaded.
-    NoDriver,
-    /// The driver library lacks a function that every supported driver has.
-    DriverIncomplete {
-        /// The missing symbol.
-        symbol: &'static str,
-    },
-    /// The driver is older than the first one that is supported.
-    DriverTooOld {
-        /// What `cuDriverGetVersion` said, as 1000 · major + 10 · minor.
-        found: i32,
-    },
-    /// The driver works and sees no GPU.
-    NoDevice,
-    /// A GPU was requested by a number that is not there.
-    NoSuchDevice {
-        /// The number requested.
-        ordinal: usize,
-        /// How many GPUs the driver sees.
-        count: usize,
-    },
+    /// There is no GPU: no driver, an old or broken one, or none of this number.
+    Unavailable(Unavailable),
     /// No target has the GPU's compute capability.
     UnsupportedGpu {
         /// The GPU's name.
@@ -62,35 +43,11 @@ pub enum Error {
     Cuda(CudaFailure),
 }
 
-/// The lowest driver that is supported, in the driver's own numbering: CUDA 12.8.
-pub(crate) const LOWEST_DRIVER: i32 = 12_080;
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::NoDriver => write!(
-                f,
-                "no NVIDIA driver: libcuda.so.1 could not be loaded; install the driver, or use the emulator"
-            ),
-            Error::DriverIncomplete { symbol } => write!(
-                f,
-                "the NVIDIA driver library has no `{symbol}`; reinstall the driver (CUDA 12.8 or later), or use the emulator"
-            ),
-            Error::DriverTooOld { found } => write!(
-                f,
-                "the NVIDIA driver supports CUDA {}, and 12.8 or later is needed; update the driver, or use the emulator",
-                version_text(*found)
-            ),
-            Error::NoDevice => write!(
-                f,
-                "the NVIDIA driver sees no GPU; check CUDA_VISIBLE_DEVICES, or use the emulator"
-            ),
-            Error::NoSuchDevice { ordinal, count } => {
-                write!(
-                    f,
-                    "there is no GPU {ordinal}; the driver sees {count}, counted from 0"
-                )
-            }
+            Error::Unavailable(lack) if lack.is_lack() => write!(f, "{lack}, or use the emulator"),
+            Error::Unavailable(lack) => write!(f, "{lack}"),
             Error::UnsupportedGpu {
                 name,
                 capability: (major, minor),
@@ -146,6 +103,7 @@ impl std::error::Error for Error {
         match self {
             Error::Ptxas(failure) => Some(failure.as_ref()),
             Error::Cuda(failure) => Some(failure),
+            Error::Unavailable(lack) => Some(lack),
             _ => None,
         }
     }
@@ -154,6 +112,15 @@ impl std::error::Error for Error {
 impl From<CudaFailure> for Error {
     fn from(failure: CudaFailure) -> Error {
         Error::Cuda(failure)
+    }
+}
+
+impl From<Unavailable> for Error {
+    fn from(lack: Unavailable) -> Error {
+        match lack {
+            Unavailable::Refused(failure) => Error::Cuda(failure),
+            lack => Error::Unavailable(lack),
+        }
     }
 }
 

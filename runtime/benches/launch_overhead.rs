@@ -8,7 +8,8 @@
 use std::ffi::{CString, c_void};
 use std::time::Instant;
 
-use cudarc::driver::sys;
+use launch::driver::{FunctionHandle, JitLog, LaunchConfig, StreamHandle};
+use machine::driver::Driver;
 use tilekit::prelude::*;
 
 /// `out[i] = x[i] + y[i]` for `i < n`.
@@ -95,15 +96,22 @@ fn nanoseconds(mut launch: impl FnMut()) -> f64 {
         launch();
     }
     let elapsed = start.elapsed().as_nanos() as f64 / LAUNCHES as f64;
-    // SAFETY: the driver is loaded and a context current, because the kernels were launched by this thread.
-    unsafe { sys::cuCtxSynchronize() };
+    // SAFETY: a context is current, because the kernels were launched by this thread.
+    let code = unsafe { (driver().cuCtxSynchronize)() };
+    driver()
+        .check("cuCtxSynchronize", code)
+        .expect("the kernels end");
     elapsed
 }
 
-/// The same kernel through cudarc's bare bindings.
+fn driver() -> &'static Driver {
+    Driver::get().expect("a device was opened")
+}
+
+/// The same kernel by the driver's bare functions.
 struct Raw {
-    function: sys::CUfunction,
-    stream: sys::CUstream,
+    function: FunctionHandle,
+    stream: StreamHandle,
     threads: u32,
 }
 
@@ -111,24 +119,19 @@ impl Raw {
     fn new(ptx: &str, entry: &str, threads: u32) -> Raw {
         let image = CString::new(ptx).expect("PTX is text");
         let entry = CString::new(entry).expect("a name is text");
-        let (mut module, mut function, mut stream) = (
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-        );
-        // SAFETY: buffers were made, so the driver is loaded and a context current; each call writes one handle; the names end with a null.
-        unsafe {
-            succeed(sys::cuModuleLoadData(
-                &raw mut module,
-                image.as_ptr().cast(),
-            ));
-            succeed(sys::cuModuleGetFunction(
-                &raw mut function,
-                module,
-                entry.as_ptr(),
-            ));
-            succeed(sys::cuStreamCreate(&raw mut stream, 1));
-        }
+        let (launcher, mut stream) = (driver().launcher, StreamHandle::NULL);
+        // SAFETY: buffers were made, so a context is current; image and name end with a null; the last call writes one handle.
+        let (function, code) = unsafe {
+            let module = launcher
+                .load_module(image.as_bytes_with_nul(), Some(&mut JitLog::new()))
+                .expect("the kernel loads");
+            let function = launcher.function(module, &entry);
+            let code = (driver().cuStreamCreate)(&raw mut stream, 1);
+            (function.expect("the entry is there"), code)
+        };
+        driver()
+            .check("cuStreamCreate", code)
+            .expect("a stream is made");
         Raw {
             function,
             stream,
@@ -145,30 +148,23 @@ impl Raw {
             std::ptr::from_mut(out).cast(),
             (&raw mut n).cast(),
         ];
-        let config = sys::CUlaunchConfig {
-            gridDimX: 1,
-            gridDimY: 1,
-            gridDimZ: 1,
-            blockDimX: self.threads,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: 0,
-            hStream: self.stream,
-            attrs: std::ptr::null_mut(),
-            numAttrs: 0,
+        let config = LaunchConfig {
+            grid: [1; 3],
+            threads: [self.threads, 1, 1],
+            shared_bytes: 0,
+            stream: self.stream,
+            attributes: std::ptr::null_mut(),
+            attribute_count: 0,
         };
         // SAFETY: function and stream live; the parameters are four, of the sizes that the entry declares.
-        unsafe {
-            succeed(sys::cuLaunchKernelEx(
+        let code = unsafe {
+            (driver().launcher.functions().cuLaunchKernelEx)(
                 &raw const config,
                 self.function,
                 parameters.as_mut_ptr(),
                 std::ptr::null_mut(),
-            ));
-        }
+            )
+        };
+        assert_eq!(code, 0, "the kernel launches");
     }
-}
-
-fn succeed(code: sys::CUresult) {
-    assert_eq!(code, sys::CUresult::CUDA_SUCCESS);
 }

@@ -125,6 +125,8 @@ pub use kernel::{
 pub use launch::{EntryShape, Grid, ParameterBlock, ParameterPlace, grid};
 /// What a machine lacks, and what its tools refuse; see [`Error::Machine`].
 pub use machine::Error as MachineError;
+/// Why there is no GPU; see [`MachineError::Unavailable`].
+pub use machine::driver::Unavailable;
 pub use machine::{cache, ptxas};
 pub use mapped::MappedBuffer;
 pub use number::{Number, Reference, Rounding};

@@ -189,7 +189,7 @@ impl Stream {
     /// The driver's handle, for a library that launches on it; none on the emulator.
     pub(crate) fn raw_cuda(&self) -> Option<*mut std::ffi::c_void> {
         match &self.queue {
-            On::Cuda(stream) => Some(stream.raw().cast()),
+            On::Cuda(stream) => Some(stream.raw().as_raw()),
             On::Emulator(_) => None,
         }
     }

@@ -1,10 +1,11 @@
 //! `export`: packages for Rust and C, which are compiled and launch on a stand-in for the driver.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::Package;
 use crate::package::SCALE;
+use crate::stand_in::{self, tiled_map};
 
 /// A block through shared memory, in a cluster of two.
 const COPIED: &str = r"
@@ -48,33 +49,15 @@ fn compile(folder: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{errors}");
 }
 
-/// The stand-in for the driver, in this folder.
-fn driver(folder: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../launch/tests/fake_driver.c");
-    let library = folder.join("libfake_driver.so");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-o"]);
-    let status = compiler.args([&library, &source]).status();
-    assert!(status.expect("cc starts").success());
-    library
-}
-
 /// What the driver was asked to launch by this program, and what the program said. The sizes of the kernel's parameters are for
 /// the stand-in: a driver knows them from the cubin.
 fn launched(mut program: Command, folder: &Path, parameters: &str) -> (Vec<String>, String) {
-    let log = folder.join("asked.log");
-    let _ = std::fs::remove_file(&log);
-    let output = program
-        .env("TILEKIT_LIBCUDA", driver(folder))
-        .env("TILEKIT_FAKE_LOG", &log)
-        .env("TILEKIT_FAKE_PARAMETERS", parameters)
-        .output()
-        .expect("the program starts");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
-    let asked = std::fs::read_to_string(&log).unwrap_or_default();
-    let launches = asked.lines().filter(|line| line.starts_with("launch"));
-    (launches.map(str::to_owned).collect(), said)
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../launch/tests/fake_driver.c");
+    let library = stand_in::build(&source, folder);
+    program.env("TILEKIT_FAKE_PARAMETERS", parameters);
+    let ran = stand_in::run(&mut program, &library, folder);
+    let launches = ran.calls("launch").into_iter().map(str::to_owned);
+    (launches.collect(), ran.said)
 }
 
 /// `launch` line of `scale<256>` for 1000 elements.
@@ -87,11 +70,7 @@ fn scale_launch() -> String {
 fn copied_launch(shared_bytes: u32) -> String {
     let map = |address: u64| {
         let numbers = 9_u64 | 2 << 8 | 3 << 16 | 3 << 24;
-        let words = [address, numbers, 128, 300, 0, 0, 0, 256, 0, 0, 0];
-        let halves = [64_u32, 128, 0, 0, 0, 1, 1, 0, 0, 0];
-        let words = words.iter().flat_map(|word| word.to_le_bytes());
-        let bytes = words.chain(halves.iter().flat_map(|half| half.to_le_bytes()));
-        bytes.fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        tiled_map(address, numbers, [128, 300], 256, [64, 128])
     };
     format!(
         "launch copied_128 in primary on 0xab grid 4 1 1 threads 128 1 1 shared {shared_bytes} attribute 4 2 1 1 {} {}",

@@ -14,6 +14,8 @@ mod package;
 mod run;
 mod selection;
 mod snapshot;
+#[path = "../../../launch/tests/stand_in/mod.rs"]
+mod stand_in;
 mod tools;
 mod wrong;
 

@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::numbers::{CLUSTER_DIMENSION, COOPERATIVE, PROGRAMMATIC_STREAM_SERIALIZATION};
-use super::{Driver, Failure, Handle};
+use super::{Driver, Failure, FunctionHandle, StreamHandle};
 
 /// What a launch says beside its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct LaunchConfig {
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
     /// The stream.
-    pub stream: Handle,
+    pub stream: StreamHandle,
     /// `attribute_count` of them.
     pub attributes: *mut LaunchAttribute,
     /// How many.
@@ -56,11 +56,23 @@ pub struct LaunchConfig {
 }
 
 impl LaunchShape {
+    /// The same with a grid of one CTA or cluster, to ask whether there is room for it.
+    #[must_use]
+    pub fn of_one_cluster(mut self) -> LaunchShape {
+        self.grid = self.cluster;
+        self
+    }
+
+    /// Whether CTAs are in clusters.
+    pub fn has_clusters(&self) -> bool {
+        self.cluster != [1; 3]
+    }
+
     /// Calls `use_config` with the driver's form, made on the stack.
     #[inline]
     pub fn with_config<R>(
         &self,
-        stream: Handle,
+        stream: StreamHandle,
         use_config: impl FnOnce(*const LaunchConfig) -> R,
     ) -> R {
         let none = LaunchAttribute {
@@ -75,7 +87,7 @@ impl LaunchShape {
             attributes[count].value[..2].copy_from_slice(&value);
             count += 1;
         };
-        if self.cluster != [1; 3] {
+        if self.has_clusters() {
             let [x, y, z] = self.cluster.map(u64::from);
             // Three integers of 32 bits, one after the other.
             say(CLUSTER_DIMENSION, [x | y << 32, z]);
@@ -111,15 +123,15 @@ impl Driver {
     pub unsafe fn enqueue(
         &self,
         shape: &LaunchShape,
-        function: Handle,
-        stream: Handle,
+        function: FunctionHandle,
+        stream: StreamHandle,
         parameters: &mut [*mut c_void],
     ) -> Result<(), Failure> {
         let code = shape.with_config(stream, |config| {
             // SAFETY: the configuration lives for the call; the rest is the caller's word. The driver copies the parameters
             // before it returns.
             unsafe {
-                (self.cuLaunchKernelEx)(
+                (self.functions.cuLaunchKernelEx)(
                     config,
                     function,
                     parameters.as_mut_ptr(),
@@ -130,26 +142,74 @@ impl Driver {
         self.check("cuLaunchKernelEx", code)
     }
 
-    /// How many clusters of this shape the device holds at a time.
+    /// How many CTAs of this shape one multiprocessor holds at a time.
     ///
     /// # Errors
     /// What the driver refuses.
     ///
     /// # Safety
     /// `function` is a handle of the current context.
+    pub unsafe fn active_ctas(
+        &self,
+        shape: &LaunchShape,
+        function: FunctionHandle,
+    ) -> Result<u32, Failure> {
+        let (mut ctas, threads): (c_int, u32) = (0, shape.threads.iter().product());
+        // SAFETY: writes one int; the function is of the current context by the caller's word.
+        let code = unsafe {
+            (self.functions.cuOccupancyMaxActiveBlocks)(
+                &raw mut ctas,
+                function,
+                threads as c_int,
+                shape.shared_bytes as usize,
+            )
+        };
+        self.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)?;
+        Ok(u32::try_from(ctas).unwrap_or(0))
+    }
+
+    /// How many clusters of this shape the device holds at a time. Of a launch without clusters the driver says 0.
+    ///
+    /// # Errors
+    /// What the driver refuses.
+    ///
+    /// # Safety
+    /// As for [`active_ctas`](Driver::active_ctas).
     pub unsafe fn active_clusters(
         &self,
         shape: &LaunchShape,
-        function: Handle,
+        function: FunctionHandle,
     ) -> Result<u32, Failure> {
         let mut clusters: c_int = 0;
         // The question is of no stream.
-        let code = shape.with_config(std::ptr::null_mut(), |config| {
+        let code = shape.with_config(StreamHandle::NULL, |config| {
             // SAFETY: writes one int; the configuration lives for the call, the function by the caller's word.
-            unsafe { (self.cuOccupancyMaxActiveClusters)(&raw mut clusters, function, config) }
+            unsafe {
+                (self.functions.cuOccupancyMaxActiveClusters)(&raw mut clusters, function, config)
+            }
         });
         self.check("cuOccupancyMaxActiveClusters", code)?;
         Ok(u32::try_from(clusters).unwrap_or(0))
+    }
+
+    /// Whether the GPU, or the part of it that the context has, can hold one CTA or cluster of this shape, which a launch would
+    /// only call a lack of resources.
+    ///
+    /// # Errors
+    /// What the driver refuses.
+    ///
+    /// # Safety
+    /// As for [`active_ctas`](Driver::active_ctas).
+    pub unsafe fn has_room(
+        &self,
+        shape: &LaunchShape,
+        function: FunctionHandle,
+    ) -> Result<bool, Failure> {
+        // SAFETY: the caller's word, twice.
+        unsafe {
+            Ok(self.active_ctas(shape, function)? > 0
+                && (!shape.has_clusters() || self.active_clusters(shape, function)? > 0))
+        }
     }
 }
 
@@ -173,7 +233,7 @@ mod tests {
             overlaps_previous: true,
             is_cooperative: false,
         };
-        shape.with_config(std::ptr::null_mut(), |config| {
+        shape.with_config(StreamHandle::NULL, |config| {
             // SAFETY: the configuration lives for the call, and has two attributes.
             let (count, attributes) = unsafe {
                 let attributes = (*config).attributes;

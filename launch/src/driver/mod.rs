@@ -1,34 +1,50 @@
-//! The NVIDIA driver: the functions that launching takes, without a CUDA toolkit and without bindings made from its headers.
+//! The NVIDIA driver: its library, and what launching asks of it, without a CUDA toolkit and without bindings made from its
+//! headers. Everything of TileKit that calls the driver goes through here; other crates look up further functions in
+//! [`Driver::library`], with the table that [`driver_functions!`](crate::driver_functions) makes.
 
+mod code;
+mod device;
+mod failure;
 mod functions;
+mod handle;
 mod launch;
+mod library;
+mod tensor_map;
 
-pub use functions::{Driver, Failure, LIBRARY_VARIABLE, LOWEST_VERSION};
+pub use code::JitLog;
+pub use failure::{Failure, LOWEST_VERSION, Unavailable, version_text};
+pub use functions::{Driver, Functions};
+pub use handle::{ContextHandle, FunctionHandle, Handle, ModuleHandle, StreamHandle, object};
 pub use launch::{LaunchAttribute, LaunchConfig, LaunchShape};
-
-/// A handle of the driver's: of a context, a stream, a module or a function.
-pub type Handle = *mut std::ffi::c_void;
+pub use library::{LIBRARY_VARIABLE, Library};
+pub use tensor_map::{Encoded, MapAccess, MapElement, MapShape, Promotion, RANK};
 
 /// Numbers of `cuda.h` that this crate passes.
-pub mod numbers {
+mod numbers {
     /// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`
-    pub const MULTIPROCESSOR_COUNT: u32 = 16;
+    pub(super) const MULTIPROCESSOR_COUNT: u32 = 16;
     /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`
-    pub const CAPABILITY_MAJOR: u32 = 75;
+    pub(super) const CAPABILITY_MAJOR: u32 = 75;
     /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR`
-    pub const CAPABILITY_MINOR: u32 = 76;
+    pub(super) const CAPABILITY_MINOR: u32 = 76;
     /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
-    pub const MAX_DYNAMIC_SHARED_BYTES: u32 = 8;
+    pub(super) const MAX_DYNAMIC_SHARED_BYTES: u32 = 8;
     /// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`
-    pub const NON_PORTABLE_CLUSTER: u32 = 14;
+    pub(super) const NON_PORTABLE_CLUSTER: u32 = 14;
     /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`
-    pub const COOPERATIVE: u32 = 2;
+    pub(super) const COOPERATIVE: u32 = 2;
     /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`
-    pub const CLUSTER_DIMENSION: u32 = 4;
+    pub(super) const CLUSTER_DIMENSION: u32 = 4;
     /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`
-    pub const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
-    /// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`
-    pub const PROMOTION_256_BYTES: u32 = 3;
-    /// `CU_STREAM_CAPTURE_STATUS_NONE`
-    pub const NOT_CAPTURING: u32 = 0;
+    pub(super) const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
+    /// `CU_JIT_INFO_LOG_BUFFER`
+    pub(super) const JIT_INFO_LOG: u32 = 3;
+    /// `CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES`
+    pub(super) const JIT_INFO_LOG_BYTES: u32 = 4;
+    /// `CU_JIT_ERROR_LOG_BUFFER`
+    pub(super) const JIT_ERROR_LOG: u32 = 5;
+    /// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`
+    pub(super) const JIT_ERROR_LOG_BYTES: u32 = 6;
+    /// `CU_JIT_LOG_VERBOSE`
+    pub(super) const JIT_LOG_VERBOSE: u32 = 12;
 }

@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code, reason = "foreign functions of the driver")]
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute};
+use launch::driver::ContextHandle;
 use target::{TARGETS, Target};
 
-use super::{CudaFailure, DeviceFacts, Driver, Handle};
+use super::{CudaFailure, DeviceFacts, Driver};
 use crate::Error;
 
 /// The primary context of one GPU, retained while this lives.
@@ -18,8 +18,8 @@ pub struct Context {
     /// The driver's functions.
     pub driver: &'static Driver,
     ordinal: usize,
-    device: sys::CUdevice,
-    raw: Handle<sys::CUctx_st>,
+    device: c_int,
+    raw: ContextHandle,
     facts: DeviceFacts,
     target: &'static Target,
 }
@@ -28,7 +28,7 @@ impl Context {
     /// Opens GPU number `ordinal`, which must have the compute capability of a [`Target`].
     pub fn open(ordinal: usize) -> Result<Arc<Context>, Error> {
         let driver = Driver::get()?;
-        let device = find_device(driver, ordinal)?;
+        let device = driver.launcher.device(ordinal)?;
         let facts = read_facts(driver, device)?;
         let found = TARGETS
             .into_iter()
@@ -39,15 +39,12 @@ impl Context {
                 capability: facts.capability,
             });
         };
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: writes one handle; `device` came from cuDeviceGet.
-        let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut raw, device) };
-        driver.check("cuDevicePrimaryCtxRetain", code)?;
+        let raw = driver.launcher.retain_primary(device)?;
         Ok(Arc::new(Context {
-            ordinal,
             driver,
+            ordinal,
             device,
-            raw: Handle(raw),
+            raw,
             facts,
             target,
         }))
@@ -74,8 +71,7 @@ impl Context {
     #[inline]
     pub fn bind(&self) -> Result<(), CudaFailure> {
         // SAFETY: the context is retained while `self` lives.
-        let code = unsafe { (self.driver.cuCtxSetCurrent)(self.raw.0) };
-        self.driver.check("cuCtxSetCurrent", code)
+        unsafe { self.driver.launcher.set_current(self.raw) }
     }
 
     /// Waits for everything on the device, of all streams.
@@ -105,64 +101,30 @@ impl Drop for Context {
     }
 }
 
-fn find_device(driver: &Driver, ordinal: usize) -> Result<sys::CUdevice, Error> {
-    let mut count = 0;
-    // SAFETY: writes one int.
-    let code = unsafe { (driver.cuDeviceGetCount)(&raw mut count) };
-    driver.check("cuDeviceGetCount", code)?;
-    let count = usize::try_from(count).unwrap_or(0);
-    if count == 0 {
-        return Err(Error::NoDevice);
-    }
-    if ordinal >= count {
-        return Err(Error::NoSuchDevice { ordinal, count });
-    }
-    let mut device = 0;
-    // SAFETY: writes one handle; the ordinal is in range.
-    let code = unsafe { (driver.cuDeviceGet)(&raw mut device, ordinal as c_int) };
-    driver.check("cuDeviceGet", code)?;
-    Ok(device)
-}
-
-fn read_facts(driver: &Driver, device: sys::CUdevice) -> Result<DeviceFacts, Error> {
-    let attribute = |attribute| -> Result<u32, CudaFailure> {
-        let mut value = 0;
-        // SAFETY: writes one int; `device` came from cuDeviceGet.
-        let code = unsafe { (driver.cuDeviceGetAttribute)(&raw mut value, attribute, device) };
-        driver.check("cuDeviceGetAttribute", code)?;
-        Ok(u32::try_from(value).unwrap_or(0))
-    };
+fn read_facts(driver: &Driver, device: c_int) -> Result<DeviceFacts, CudaFailure> {
+    let launcher = driver.launcher;
+    let attribute = |number| launcher.device_attribute(device, number);
     let mut total_bytes = 0;
     // SAFETY: writes one integer; `device` came from cuDeviceGet.
     let code = unsafe { (driver.cuDeviceTotalMem)(&raw mut total_bytes, device) };
     driver.check("cuDeviceTotalMem", code)?;
     Ok(DeviceFacts {
-        name: device_name(driver, device)?,
-        capability: (
-            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-            attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
-        ),
-        multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        name: launcher.device_name(device)?,
+        capability: launcher.capability(device)?,
+        multiprocessors: launcher.multiprocessors(device)?,
         memory_bytes: total_bytes,
-        l2_bytes: attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,
-        shared_bytes_per_cta: attribute(
-            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-        )?,
-        clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
-        memory_clock_khz: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)?,
-        memory_bus_bits: attribute(Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH)?,
-        driver_version: Some(driver.version()?),
+        l2_bytes: attribute(L2_CACHE_SIZE)? as usize,
+        shared_bytes_per_cta: attribute(MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        clock_khz: attribute(CLOCK_RATE)?,
+        memory_clock_khz: attribute(MEMORY_CLOCK_RATE)?,
+        memory_bus_bits: attribute(GLOBAL_MEMORY_BUS_WIDTH)?,
+        driver_version: Some(launcher.version()?),
     })
 }
 
-fn device_name(driver: &Driver, device: sys::CUdevice) -> Result<String, CudaFailure> {
-    let mut buffer = [0; 128];
-    // SAFETY: writes at most 128 bytes, the last of them a null.
-    let code =
-        unsafe { (driver.cuDeviceGetName)(buffer.as_mut_ptr(), buffer.len() as c_int, device) };
-    driver.check("cuDeviceGetName", code)?;
-    // SAFETY: the driver ended the name with a null inside the buffer.
-    Ok(unsafe { CStr::from_ptr(buffer.as_ptr()) }
-        .to_string_lossy()
-        .into_owned())
-}
+// Of `CUdevice_attribute`, without `CU_DEVICE_ATTRIBUTE_`.
+const CLOCK_RATE: u32 = 13;
+const MEMORY_CLOCK_RATE: u32 = 36;
+const GLOBAL_MEMORY_BUS_WIDTH: u32 = 37;
+const L2_CACHE_SIZE: u32 = 38;
+const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: u32 = 97;

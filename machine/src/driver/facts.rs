@@ -1,5 +1,7 @@
 //! Facts about a device.
 
+use launch::driver::version_text;
+
 /// Facts about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
@@ -30,9 +32,4 @@ impl DeviceFacts {
     pub fn driver_text(&self) -> Option<String> {
         self.driver_version.map(version_text)
     }
-}
-
-/// `12080` as `12.8`.
-pub fn version_text(version: i32) -> String {
-    format!("{}.{}", version / 1000, version % 1000 / 10)
 }

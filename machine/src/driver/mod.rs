@@ -1,11 +1,15 @@
-//! The driver's library, its functions, and the context of one GPU.
+//! The driver's functions beyond those of launching, and the context of one GPU.
 
 mod context;
 mod facts;
-mod failure;
 mod functions;
 
 pub use context::Context;
-pub use facts::{DeviceFacts, version_text};
-pub use failure::CudaFailure;
-pub use functions::{Driver, Handle};
+pub use facts::DeviceFacts;
+pub use functions::{
+    DeviceAddress, Driver, EventHandle, Functions, GraphEdge, GraphExecHandle, GraphHandle,
+    GraphNodeHandle, object,
+};
+pub use launch::driver::{
+    Failure as CudaFailure, FunctionHandle, ModuleHandle, StreamHandle, Unavailable,
+};

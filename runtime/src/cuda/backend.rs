@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ptx::{EncodedTensorMap, TensorMap};
 use target::Target;
 
-use super::{
-    Context, DeviceMemory, Event, Function, Graph, HostMemory, LaunchShape, Stream, tensor_map,
-};
+use ::launch::driver::LaunchShape;
+
+use super::{Context, DeviceMemory, Event, Function, Graph, HostMemory, Stream, tensor_map};
 use crate::backend::Backend;
 use crate::device::DeviceFacts;
 use crate::error::Result;
@@ -109,6 +109,7 @@ impl Backend for Context {
             grid: grid.counts(),
             threads: shape.threads,
             cluster: shape.cluster,
+            shared_bytes: function.shared_bytes,
             overlaps_previous: shape.overlaps_previous,
             is_cooperative: shape.is_cooperative,
         };

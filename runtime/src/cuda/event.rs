@@ -4,33 +4,32 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys;
+use machine::driver::EventHandle;
 
 use super::{Context, CudaFailure, Stream};
 use crate::error::Error;
-use machine::driver::Handle;
 
 /// A moment on a stream.
 pub(crate) struct Event {
     context: Arc<Context>,
-    raw: Handle<sys::CUevent_st>,
+    raw: EventHandle,
 }
 
 impl Event {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Event, CudaFailure> {
         context.bind()?;
-        let mut raw = std::ptr::null_mut();
+        let mut raw = EventHandle::NULL;
         // SAFETY: writes one handle; a context is current. Flag 0 is an event that keeps its time.
         let code = unsafe { (context.driver.cuEventCreate)(&raw mut raw, 0) };
         context.driver.check("cuEventCreate", code)?;
         Ok(Event {
             context: Arc::clone(context),
-            raw: Handle(raw),
+            raw,
         })
     }
 
-    pub(super) fn raw(&self) -> sys::CUevent {
-        self.raw.0
+    pub(super) fn raw(&self) -> EventHandle {
+        self.raw
     }
 
     /// Puts the event behind everything that is on the stream now.
@@ -38,7 +37,7 @@ impl Event {
         self.context.bind()?;
         let driver = self.context.driver;
         // SAFETY: event and stream live and belong to one context.
-        let code = unsafe { (driver.cuEventRecord)(self.raw.0, stream.raw()) };
+        let code = unsafe { (driver.cuEventRecord)(self.raw, stream.raw()) };
         driver.check("cuEventRecord", code)
     }
 
@@ -47,12 +46,12 @@ impl Event {
         self.context.bind()?;
         let driver = self.context.driver;
         // SAFETY: the event lives.
-        let code = unsafe { (driver.cuEventSynchronize)(self.raw.0) };
+        let code = unsafe { (driver.cuEventSynchronize)(self.raw) };
         driver.check("cuEventSynchronize", code)?;
         let mut milliseconds = 0.0;
         // SAFETY: writes one float; both events live.
         let code =
-            unsafe { (driver.cuEventElapsedTime)(&raw mut milliseconds, start.raw.0, self.raw.0) };
+            unsafe { (driver.cuEventElapsedTime)(&raw mut milliseconds, start.raw, self.raw) };
         driver.check("cuEventElapsedTime", code)?;
         Ok(milliseconds)
     }
@@ -61,6 +60,6 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once; the driver keeps what is still in use.
-        let _ = unsafe { (self.context.driver.cuEventDestroy)(self.raw.0) };
+        let _ = unsafe { (self.context.driver.cuEventDestroy)(self.raw) };
     }
 }

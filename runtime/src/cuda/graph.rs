@@ -4,16 +4,21 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys;
+use machine::driver::{Driver, GraphEdge, GraphExecHandle, GraphHandle, GraphNodeHandle};
 
 use super::{Context, CudaFailure, Stream};
 use crate::error::Error;
-use machine::driver::{Driver, Handle};
+
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`
+const THREAD_LOCAL: u32 = 1;
+
+/// `CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC`
+const PROGRAMMATIC: u8 = 1;
 
 /// Work that was captured from a stream.
 pub(crate) struct Graph {
     context: Arc<Context>,
-    raw: Handle<sys::CUgraphExec_st>,
+    raw: GraphExecHandle,
     overlapping: usize,
 }
 
@@ -28,25 +33,24 @@ impl Graph {
         let context = stream.context();
         let driver = context.driver;
         context.bind()?;
-        let mode = sys::CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives and is not the default stream.
-        let code = unsafe { (driver.cuStreamBeginCapture)(stream.raw(), mode) };
+        let code = unsafe { (driver.cuStreamBeginCapture)(stream.raw(), THREAD_LOCAL) };
         driver.check("cuStreamBeginCapture", code)?;
         let done = work();
-        let mut graph = std::ptr::null_mut();
+        let mut graph = GraphHandle::NULL;
         // SAFETY: ends the capture begun above, on the same thread; writes one handle.
         let code = unsafe { (driver.cuStreamEndCapture)(stream.raw(), &raw mut graph) };
         let ended = driver.check("cuStreamEndCapture", code);
         let built = done.and_then(|()| {
             ended?;
             let overlapping = overlapping(driver, graph)?;
-            let mut raw = std::ptr::null_mut();
+            let mut raw = GraphExecHandle::NULL;
             // SAFETY: `graph` was just captured; writes one handle; no flags.
             let code = unsafe { (driver.cuGraphInstantiate)(&raw mut raw, graph, 0) };
             driver.check("cuGraphInstantiateWithFlags", code)?;
             Ok(Graph {
                 context: Arc::clone(context),
-                raw: Handle(raw),
+                raw,
                 overlapping,
             })
         });
@@ -67,7 +71,7 @@ impl Graph {
         self.context.bind()?;
         let driver = self.context.driver;
         // SAFETY: graph and stream live.
-        let code = unsafe { (driver.cuGraphLaunch)(self.raw.0, stream.raw()) };
+        let code = unsafe { (driver.cuGraphLaunch)(self.raw, stream.raw()) };
         driver.check("cuGraphLaunch", code)
     }
 }
@@ -75,14 +79,13 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         // SAFETY: instantiated once, destroyed once; the driver lets a replay in flight end.
-        let _ = unsafe { (self.context.driver.cuGraphExecDestroy)(self.raw.0) };
+        let _ = unsafe { (self.context.driver.cuGraphExecDestroy)(self.raw) };
     }
 }
 
 /// Counts the edges that wait for `griddepcontrol` in place of a kernel's end: what the driver makes, from 12.3 on, of a
 /// captured launch with programmatic stream serialization (CUDA C++ Programming Guide, "Use in CUDA Graphs").
-fn overlapping(driver: &Driver, graph: sys::CUgraph) -> Result<usize, CudaFailure> {
-    let none: sys::CUgraphNode = std::ptr::null_mut();
+fn overlapping(driver: &Driver, graph: GraphHandle) -> Result<usize, CudaFailure> {
     let (ends, data) = (std::ptr::null_mut(), std::ptr::null_mut());
     let mut count = 0;
     // SAFETY: the graph lives; without places for edges only their number is written.
@@ -92,14 +95,11 @@ fn overlapping(driver: &Driver, graph: sys::CUgraph) -> Result<usize, CudaFailur
     if count == 0 {
         return Ok(0);
     }
-    let mut ends = [vec![none; count], vec![none; count]];
-    let default = sys::CUgraphEdgeData {
-        from_port: 0,
-        to_port: 0,
-        type_: 0,
-        reserved: [0; 5],
-    };
-    let mut edges = vec![default; count];
+    let mut ends = [
+        vec![GraphNodeHandle::NULL; count],
+        vec![GraphNodeHandle::NULL; count],
+    ];
+    let mut edges = vec![GraphEdge::default(); count];
     let [from, to] = &mut ends;
     // SAFETY: there are places for as many edges as the graph has.
     let code = unsafe {
@@ -112,7 +112,6 @@ fn overlapping(driver: &Driver, graph: sys::CUgraph) -> Result<usize, CudaFailur
         )
     };
     driver.check("cuGraphGetEdges", code)?;
-    let programmatic = sys::CUgraphDependencyType_enum::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC as u8;
-    let found = edges.iter().filter(|edge| edge.type_ == programmatic);
+    let found = edges.iter().filter(|edge| edge.kind == PROGRAMMATIC);
     Ok(found.count())
 }

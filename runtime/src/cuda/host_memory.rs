@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use cudarc::driver::sys;
+use machine::driver::DeviceAddress;
 
 use super::{Context, CudaFailure};
 
@@ -18,7 +18,7 @@ use super::{Context, CudaFailure};
 pub(crate) struct HostMemory {
     context: Arc<Context>,
     host: NonNull<u8>,
-    address: sys::CUdeviceptr,
+    address: DeviceAddress,
     bytes: usize,
 }
 

@@ -5,7 +5,7 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use cudarc::driver::sys;
+use machine::driver::{DeviceAddress, StreamHandle};
 
 use super::{Context, CudaFailure, Stream};
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::error::Error;
 /// An allocation on the GPU, freed when dropped.
 pub(crate) struct DeviceMemory {
     context: Arc<Context>,
-    address: sys::CUdeviceptr,
+    address: DeviceAddress,
     bytes: usize,
 }
 
@@ -99,9 +99,8 @@ impl DeviceMemory {
         self.context.synchronize()?;
         let driver = self.context.driver;
         // SAFETY: the allocation is writable for `bytes`; the null stream is the default one.
-        let code = unsafe {
-            (driver.cuMemsetD8Async)(self.address, byte, self.bytes, std::ptr::null_mut())
-        };
+        let code =
+            unsafe { (driver.cuMemsetD8Async)(self.address, byte, self.bytes, StreamHandle::NULL) };
         driver.check("cuMemsetD8Async", code)?;
         self.context.synchronize()
     }

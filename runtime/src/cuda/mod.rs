@@ -1,7 +1,7 @@
 //! The CUDA driver, made safe.
 //!
-//! This folder and [`machine::driver`], which finds and opens a GPU, hold every call of the driver and nearly all of the
-//! workspace's `unsafe`; above them everything is safe Rust. The library is loaded when a device is first opened, so a
+//! `tilekit-launch` loads the driver, code and tensor maps, and launches; [`machine::driver`] opens a GPU; this folder has memory,
+//! streams, events and graphs. They hold every call of the driver; above them everything is safe Rust. The library is loaded when a device is first opened, so a
 //! program that never does needs no driver, and a missing library or symbol is an [`Error`](crate::Error), never a panic.
 //!
 //! Two rules of the driver shape the interface:
@@ -25,7 +25,6 @@ mod watchdog;
 pub(crate) use event::Event;
 pub(crate) use graph::Graph;
 pub(crate) use host_memory::HostMemory;
-pub(crate) use launch::LaunchShape;
 pub(crate) use machine::driver::Context;
 pub use machine::driver::CudaFailure;
 pub(crate) use memory::DeviceMemory;

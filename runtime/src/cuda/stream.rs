@@ -4,37 +4,38 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::sys;
+use machine::driver::StreamHandle;
 
 use super::{Context, CudaFailure, Event};
 use crate::error::Error;
-use machine::driver::Handle;
+
+/// `CU_STREAM_NON_BLOCKING`
+const NON_BLOCKING: u32 = 1;
 
 /// A non-blocking stream: it does not wait for the default stream, nor the default stream for it.
 pub(crate) struct Stream {
     context: Arc<Context>,
-    raw: Handle<sys::CUstream_st>,
+    raw: StreamHandle,
     last_launched: Mutex<Option<Arc<str>>>,
 }
 
 impl Stream {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Stream, CudaFailure> {
         context.bind()?;
-        let mut raw = std::ptr::null_mut();
-        let flags = sys::CUstream_flags_enum::CU_STREAM_NON_BLOCKING as u32;
+        let mut raw = StreamHandle::NULL;
         // SAFETY: writes one handle; a context is current.
-        let code = unsafe { (context.driver.cuStreamCreate)(&raw mut raw, flags) };
+        let code = unsafe { (context.driver.cuStreamCreate)(&raw mut raw, NON_BLOCKING) };
         context.driver.check("cuStreamCreate", code)?;
         Ok(Stream {
             context: Arc::clone(context),
-            raw: Handle(raw),
+            raw,
             last_launched: Mutex::new(None),
         })
     }
 
     /// The driver's handle.
-    pub(crate) fn raw(&self) -> sys::CUstream {
-        self.raw.0
+    pub(crate) fn raw(&self) -> StreamHandle {
+        self.raw
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -58,7 +59,7 @@ impl Stream {
         self.context.bind()?;
         let driver = self.context.driver;
         // SAFETY: the stream lives.
-        let code = unsafe { (driver.cuStreamSynchronize)(self.raw.0) };
+        let code = unsafe { (driver.cuStreamSynchronize)(self.raw) };
         driver
             .check("cuStreamSynchronize", code)
             .map_err(|failure| self.blame(failure))
@@ -71,7 +72,7 @@ impl Stream {
         self.context.bind()?;
         let driver = self.context.driver;
         // SAFETY: the stream lives.
-        let code = unsafe { (driver.cuStreamQuery)(self.raw.0) };
+        let code = unsafe { (driver.cuStreamQuery)(self.raw) };
         if code == NOT_READY {
             return Ok(false);
         }
@@ -84,7 +85,7 @@ impl Stream {
         self.context.bind()?;
         let driver = self.context.driver;
         // SAFETY: stream and event live; the flags must be 0.
-        let code = unsafe { (driver.cuStreamWaitEvent)(self.raw.0, event.raw(), 0) };
+        let code = unsafe { (driver.cuStreamWaitEvent)(self.raw, event.raw(), 0) };
         driver.check("cuStreamWaitEvent", code)
     }
 
@@ -107,6 +108,6 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once; work still queued runs to its end.
-        let _ = unsafe { (self.context.driver.cuStreamDestroy)(self.raw.0) };
+        let _ = unsafe { (self.context.driver.cuStreamDestroy)(self.raw) };
     }
 }

@@ -2,7 +2,10 @@
 
 use machine::Error as MachineError;
 
-use super::{Context, DeviceMemory, LaunchShape, Module, Stream};
+use ::launch::driver::LaunchShape;
+use machine::driver::Unavailable;
+
+use super::{Context, DeviceMemory, Module, Stream};
 use crate::error::Error;
 use crate::launch::ParameterBlock;
 
@@ -11,9 +14,9 @@ fn open() -> Option<std::sync::Arc<Context>> {
     match Context::open(0) {
         Ok(context) => Some(context),
         Err(
-            error @ (MachineError::NoDriver
-            | MachineError::NoDevice
-            | MachineError::DriverTooOld { .. }
+            error @ (MachineError::Unavailable(
+                Unavailable::NoDriver { .. } | Unavailable::NoDevice | Unavailable::TooOld { .. },
+            )
             | MachineError::UnsupportedGpu { .. }),
         ) => {
             let line = error.to_string();
@@ -37,7 +40,10 @@ fn a_gpu_number_out_of_range_is_named() {
     if open().is_some() {
         assert!(matches!(
             Context::open(1000),
-            Err(MachineError::NoSuchDevice { ordinal: 1000, .. })
+            Err(MachineError::Unavailable(Unavailable::NoSuchDevice {
+                ordinal: 1000,
+                ..
+            }))
         ));
     }
 }
@@ -91,6 +97,7 @@ fn ptx_is_compiled_launched_and_its_result_read_back() {
         grid: [8, 1, 1],
         threads: [128, 1, 1],
         cluster: [1; 3],
+        shared_bytes: 0,
         overlaps_previous: false,
         is_cooperative: false,
     };

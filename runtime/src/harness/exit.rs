@@ -20,12 +20,7 @@ pub(super) fn exit_of(error: &Error) -> Exit {
 
 fn exit_of_lack(error: &MachineError) -> Exit {
     match error {
-        MachineError::NoDriver
-        | MachineError::DriverIncomplete { .. }
-        | MachineError::DriverTooOld { .. }
-        | MachineError::NoDevice
-        | MachineError::NoSuchDevice { .. }
-        | MachineError::UnsupportedGpu { .. } => Exit::NoGpu,
+        MachineError::Unavailable(_) | MachineError::UnsupportedGpu { .. } => Exit::NoGpu,
         MachineError::NoPtxas { .. }
         | MachineError::Ptxas(_)
         | MachineError::NoDisassembler

@@ -489,7 +489,7 @@ fn map(text: &mut String, tensor: &Tensor<'_>) {
          tk_tensor_map(&module->core, &kernel, &tensor, p_{name});\n      if (code) return code;\n    }}",
         rank = tensor.extents.len(),
         box_extents = extents.join(", "),
-        data_type = map.data_type.in_tensor_map(),
+        data_type = map.data_type.in_tensor_map() as u32,
         bytes = map.data_type.bytes(),
         shape = all("shape"),
         strides = all("stride"),

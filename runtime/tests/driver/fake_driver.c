@@ -1,0 +1,75 @@
+/* The stand-in for libcuda.so.1 with what the runtime asks beyond launching: memory, which is the host's, streams and events, on which
+ * everything has ended at once, and graphs, which are empty. */
+#include "../../../launch/tests/fake_driver.c"
+
+static int streams[1], events[1], graphs[2];
+
+unsigned cuDeviceTotalMem_v2(size_t *bytes, int device) { (void)device; *bytes = (size_t)1 << 32; return 0; }
+unsigned cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *free_bytes = (size_t)1 << 31; *total = (size_t)1 << 32; return 0; }
+unsigned cuCtxSynchronize(void) { return 0; }
+/* CUDA_ERROR_OUT_OF_MEMORY beyond what is free. */
+unsigned cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+  void *memory = NULL;
+  if (bytes > (size_t)1 << 31 || posix_memalign(&memory, 256, bytes)) return 2;
+  *address = (uint64_t)(uintptr_t)memory;
+  return 0;
+}
+unsigned cuMemFree_v2(uint64_t address) { free((void *)(uintptr_t)address); return end(begin("free")); }
+unsigned cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+  uint64_t address = 0;
+  unsigned code = flags == 3 ? cuMemAlloc_v2(&address, bytes) : 1;
+  *memory = (void *)(uintptr_t)address;
+  return code;
+}
+unsigned cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags) { *address = (uint64_t)(uintptr_t)memory; return flags; }
+unsigned cuMemFreeHost(void *memory) { free(memory); return 0; }
+unsigned cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) { memcpy((void *)(uintptr_t)to, from, bytes); return 0; }
+unsigned cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) { memcpy(to, (const void *)(uintptr_t)from, bytes); return 0; }
+unsigned cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  (void)stream;
+  memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+  return 0;
+}
+unsigned cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void *stream) { (void)stream; memset((void *)(uintptr_t)to, byte, bytes); return 0; }
+unsigned cuStreamCreate(void **stream, unsigned flags) { *stream = &streams[0]; return flags == 1 ? 0 : 1; }
+unsigned cuStreamDestroy_v2(void *stream) { return stream == &streams[0] ? 0 : 400; }
+unsigned cuStreamSynchronize(void *stream) { (void)stream; return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
+unsigned cuStreamQuery(void *stream) { (void)stream; return number("TILEKIT_FAKE_SYNCHRONIZE", 0); }
+unsigned cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return stream == &streams[0] && event == &events[0] ? flags : 400; }
+unsigned cuStreamBeginCapture_v2(void *stream, unsigned mode) { (void)stream; return mode == 1 ? end(begin("capture")) : 1; }
+unsigned cuStreamEndCapture(void *stream, void **graph) { (void)stream; *graph = &graphs[0]; return end(begin("captured")); }
+unsigned cuEventCreate(void **event, unsigned flags) { *event = &events[0]; return flags; }
+unsigned cuEventDestroy_v2(void *event) { return event == &events[0] ? 0 : 400; }
+unsigned cuEventRecord(void *event, void *stream) { return stream == &streams[0] && event == &events[0] ? 0 : 400; }
+unsigned cuEventSynchronize(void *event) { return event == &events[0] ? 0 : 400; }
+unsigned cuEventElapsedTime(float *milliseconds, void *from, void *to) { *milliseconds = 0.5f; return from && to ? 0 : 400; }
+unsigned cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags) {
+  *executable = &graphs[1];
+  return graph == &graphs[0] && !flags ? 0 : 400;
+}
+/* One edge, which is programmatic: from_port, to_port, type, reserved. */
+unsigned cuGraphGetEdges_v2(void *graph, void **from, void **to, unsigned char (*data)[8], size_t *count) {
+  static const unsigned char edge[8] = {1, 0, 1};
+  if (graph != &graphs[0]) return 400;
+  if (from && to && data && *count >= 1) { from[0] = to[0] = &graphs[0]; memcpy(data[0], edge, sizeof edge); }
+  *count = 1;
+  return 0;
+}
+unsigned cuGraphLaunch(void *executable, void *stream) { return executable == &graphs[1] && stream ? end(begin("replay")) : 400; }
+unsigned cuGraphDestroy(void *graph) { return graph == &graphs[0] ? 0 : 400; }
+unsigned cuGraphExecDestroy(void *executable) { return executable == &graphs[1] ? 0 : 400; }
+unsigned cuFuncGetAttribute(int *value, unsigned attribute, void *function) {
+  (void)function;
+  *value = attribute == 0 ? 1024 : attribute == 4 ? 40 : 0;
+  return 0;
+}
+unsigned cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
+  const char *sizes = getenv("TILEKIT_FAKE_PARAMETERS");
+  (void)function;
+  *offset = 0;
+  for (; sizes && *sizes; sizes += *sizes == ',') {
+    *bytes = (size_t)strtol(sizes, (char **)&sizes, 10);
+    if (index-- == 0) return 0;
+  }
+  return 1;
+}

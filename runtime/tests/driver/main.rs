@@ -1,0 +1,238 @@
+//! The runtime's way to the GPU on a stand-in for the driver, which executes nothing: what it is asked, and which errors its
+//! answers become.
+#![cfg(unix)]
+
+mod scenarios;
+#[path = "../../../launch/tests/stand_in/mod.rs"]
+mod stand_in;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use stand_in::{Ran, hex, tiled_map};
+
+const SCENARIOS: [(&str, fn()); 5] = [
+    ("add", scenarios::run_add),
+    ("double_behind", scenarios::run_double_behind),
+    ("maps", scenarios::run_maps),
+    ("open", scenarios::run_open),
+    ("moves", scenarios::run_moves),
+];
+
+const TESTS: [(&str, fn()); 6] = [
+    (
+        "a launch says grid, threads and parameters",
+        a_launch_says_grid_threads_and_parameters,
+    ),
+    (
+        "overlapping launches say so and are counted in graphs",
+        overlapping_launches_say_so_and_are_counted_in_graphs,
+    ),
+    (
+        "clusters and both kinds of tensor maps are said",
+        clusters_and_both_kinds_of_tensor_maps_are_said,
+    ),
+    (
+        "answers of the driver become errors that name the kernel",
+        answers_of_the_driver_become_errors_that_name_the_kernel,
+    ),
+    (
+        "a machine without a GPU is named",
+        a_machine_without_a_gpu_is_named,
+    ),
+    ("memory, streams and events", memory_streams_and_events),
+];
+
+fn main() {
+    stand_in::main(&SCENARIOS, &TESTS);
+}
+
+/// The stand-in, compiled once.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/driver/fake_driver.c");
+        stand_in::build(&source, Path::new(env!("CARGO_TARGET_TMPDIR")))
+    })
+}
+
+#[track_caller]
+fn run(scenario: &str, variables: &[(&str, &str)]) -> Ran {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let ran = stand_in::run(
+        &mut stand_in::scenario(scenario, variables),
+        library(),
+        folder,
+    );
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    ran
+}
+
+/// The addresses that a scenario printed.
+fn addresses(ran: &Ran) -> Vec<u64> {
+    let of_line = |line: &str| line.strip_prefix("at ")?.parse().ok();
+    ran.said.lines().filter_map(of_line).collect()
+}
+
+const ADD: (&str, &str) = ("TILEKIT_FAKE_PARAMETERS", "8,8,8,4");
+
+fn a_launch_says_grid_threads_and_parameters() {
+    let ran = run("add", &[ADD]);
+    let pointers = addresses(&ran).into_iter().map(|at| hex(&at.to_le_bytes()));
+    let parameters: Vec<String> = pointers.chain([hex(&1000_i32.to_le_bytes())]).collect();
+    let stream = ran.calls("launch")[0].split(' ').nth(5).expect("a stream");
+    let launch = format!(
+        "launch add_256 in primary on {stream} grid 4 1 1 threads 128 1 1 shared 0 {}",
+        parameters.join(" ")
+    );
+    // One by its arguments, one prepared.
+    assert_eq!(ran.calls("launch"), [&launch, &launch]);
+    assert_eq!(ran.calls("retain").len(), 1);
+    let loads = ran.calls("load");
+    assert!(
+        loads.len() == 1 && loads[0].ends_with("aligned 1"),
+        "{loads:?}"
+    );
+    assert_eq!(ran.calls("unload").len(), 1, "with its last user");
+    assert_eq!(ran.calls("free").len(), 3);
+    assert_eq!(ran.asked.last().map(String::as_str), Some("release"));
+}
+
+fn overlapping_launches_say_so_and_are_counted_in_graphs() {
+    let ran = run("double_behind", &[("TILEKIT_FAKE_PARAMETERS", "8")]);
+    let launches = ran.calls("launch");
+    assert_eq!(launches.len(), 3);
+    assert!(!launches[0].contains("attribute"), "{}", launches[0]);
+    for overlapping in &launches[1..] {
+        assert!(overlapping.contains(" attribute 6 1 0 0 "), "{overlapping}");
+    }
+    assert!(ran.said.contains("overlapping 1"), "{}", ran.said);
+    let order = ["capture", "launch", "captured", "replay"];
+    let words = ran.asked.iter().filter_map(|line| line.split(' ').next());
+    let seen: Vec<&str> = words.filter(|word| order.contains(word)).collect();
+    assert!(seen.ends_with(&order), "{seen:?}");
+}
+
+fn clusters_and_both_kinds_of_tensor_maps_are_said() {
+    let ran = run("maps", &[("TILEKIT_FAKE_PARAMETERS", "128,128,8")]);
+    let addresses = addresses(&ran);
+    // CU_TENSOR_MAP_DATA_TYPE_INT32, dimensions, no swizzle, promotion to 128 and 256 bytes.
+    let tiled = tiled_map(addresses[0], 3 | 2 << 8 | 2 << 24, [13, 6], 64, [8, 4]);
+    let words = [
+        addresses[1],
+        3 | 4 << 8 | 3 << 24,
+        4,
+        6,
+        5,
+        2,
+        0,
+        16,
+        96,
+        480,
+        0,
+    ];
+    let corners = [-1, -1, 0, -1, -1, 0, 4, 8_i32];
+    let words = words.iter().flat_map(|word| word.to_le_bytes());
+    let corners = corners.iter().flat_map(|corner| corner.to_le_bytes());
+    let mut pixels: Vec<u8> = words.chain(corners).collect();
+    pixels.resize(128, 0);
+    let launch = ran.calls("launch")[0];
+    let said = format!(
+        " grid 2 1 1 threads 32 1 1 shared 0 attribute 4 2 1 1 {tiled} {} {}",
+        hex(&pixels),
+        hex(&addresses[2].to_le_bytes())
+    );
+    assert!(launch.ends_with(&said), "{launch}\n{said}");
+}
+
+fn answers_of_the_driver_become_errors_that_name_the_kernel() {
+    for (variables, said) in [
+        (
+            &[ADD, ("TILEKIT_FAKE_LAUNCH", "1")][..],
+            "launch of `add_256`: cuLaunchKernelEx: unknown error (CUDA_ERROR_1)",
+        ),
+        (
+            &[ADD, ("TILEKIT_FAKE_LAUNCH", "700")],
+            "work on the GPU failed: cuLaunchKernelEx: an illegal memory access was encountered",
+        ),
+        (
+            &[ADD, ("TILEKIT_FAKE_SYNCHRONIZE", "700")],
+            "`add_256` failed on the GPU: cuStreamSynchronize: an illegal memory access was encountered",
+        ),
+        (
+            &[ADD, ("TILEKIT_FAKE_LOAD", "218")],
+            "ptxas application ptx input, line 7; error : no such thing",
+        ),
+        (
+            &[("TILEKIT_FAKE_PARAMETERS", "8,8,8")],
+            "the arguments have [8, 8, 8, 4] bytes, and its parameters [8, 8, 8]",
+        ),
+    ] {
+        let ran = run("add", variables);
+        assert!(ran.said.contains(said), "{said}\n{}", ran.said);
+    }
+    let ran = run(
+        "maps",
+        &[
+            ("TILEKIT_FAKE_PARAMETERS", "128,128,8"),
+            ("TILEKIT_FAKE_CLUSTERS", "0"),
+        ],
+    );
+    assert!(ran.said.contains("cluster"), "{}", ran.said);
+    assert!(ran.calls("launch").is_empty(), "{:?}", ran.asked);
+}
+
+fn a_machine_without_a_gpu_is_named() {
+    for (variable, said) in [
+        (
+            ("TILEKIT_FAKE_VERSION", "12070"),
+            "the NVIDIA driver supports CUDA 12.7, and 12.8 or later is needed; update the driver, or use the emulator",
+        ),
+        (
+            ("TILEKIT_FAKE_INIT", "100"),
+            "the NVIDIA driver sees no GPU; check CUDA_VISIBLE_DEVICES, or use the emulator",
+        ),
+        (
+            ("TILEKIT_FAKE_CAPABILITY", "80"),
+            "NVIDIA Fake has compute capability 8.0, and sm_90a code runs on 9.0 (H100, H200) only; use the emulator",
+        ),
+        (
+            ("ORDINAL", "3"),
+            "there is no GPU 3; the driver sees 1, counted from 0",
+        ),
+    ] {
+        let ran = run("open", &[variable]);
+        assert_eq!(ran.said.trim_end(), said);
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (library, said) in [
+        (
+            PathBuf::from("libnothing_of_this_name.so"),
+            "no NVIDIA driver: libnothing_of_this_name.so could not be loaded (",
+        ),
+        (
+            launching_alone(folder),
+            "the NVIDIA driver library has no `cuDeviceTotalMem_v2`; reinstall the driver (CUDA 12.8 or later), or use the emulator",
+        ),
+    ] {
+        let ran = stand_in::run(&mut stand_in::scenario("open", &[]), &library, folder);
+        assert!(ran.said.contains(said), "{said}\n{}", ran.said);
+        assert!(ran.said.trim_end().ends_with(", or use the emulator"));
+    }
+}
+
+/// The stand-in of `tilekit-launch`, which has only what exported kernels call.
+fn launching_alone(folder: &Path) -> PathBuf {
+    let folder = folder.join("launching");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../launch/tests/fake_driver.c");
+    stand_in::build(&source, &folder)
+}
+
+fn memory_streams_and_events() {
+    let ran = run("moves", &[]);
+    let said =
+        "filled [257, 257, 257, 257]\ncopied [1, 2, 3, 4]\nmilliseconds 0.5\nmapped [5, 6]\n";
+    assert!(ran.said.starts_with(said), "{}", ran.said);
+    assert!(ran.said.contains("2147483648"), "free bytes: {}", ran.said);
+}
