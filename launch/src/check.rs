@@ -10,7 +10,7 @@ use crate::block::{Block, MOST_PARAMETERS};
 use crate::driver::{Encoded, MapShape};
 use crate::element::DataType;
 use crate::error::Error;
-use crate::expression::{Comparison, Condition, Expression};
+use crate::expression::{Condition, Expression};
 use crate::manifest::{Manifest, Parameter, Role};
 use crate::size::MOST_RANK;
 
@@ -212,12 +212,8 @@ impl<'k, 'a> Bound<'k, 'a> {
         if comparison.holds(a, b) {
             return Ok(());
         }
-        let must = comparison.words();
-        Err(self.wrong(match (right, comparison) {
-            (Expression::Number(_), _) => format!("{left} is {a}; it must be {must} {b}"),
-            (_, Comparison::Equal) => format!("{left} is {a} and {right} {b}; they must be equal"),
-            _ => format!("{left} is {a} and {right} {b}; the first must be {must} the second"),
-        }))
+        let (a, b) = (a.to_string(), b.to_string());
+        Err(self.wrong(self.kernel.manifest.refusal(condition, &a, &b)))
     }
 
     /// What is promised to be only read lies apart from what is written.

@@ -2,7 +2,7 @@
 
 use crate::element::DataType;
 use crate::error::Error;
-use crate::expression::{Condition, Expression};
+use crate::expression::{Comparison, Condition, Expression};
 use crate::json::Json;
 
 /// The version of the manifest's form that this release reads.
@@ -167,6 +167,38 @@ impl Manifest {
             }
         }
         sizes
+    }
+
+    /// What is said of a launch whose values, `left` and `right`, break a condition: what was found, what is expected, the help.
+    pub fn refusal(&self, condition: &Condition, left: &str, right: &str) -> String {
+        let Condition {
+            left: a,
+            comparison,
+            right: b,
+        } = condition;
+        let (must, a, b_name) = (comparison.words(), self.place(a), self.place(b));
+        match (b, comparison) {
+            (Expression::Number(most), _) => format!(
+                "{a} is {left}; it must be {must} {most}: change it, or launch an instance that takes it"
+            ),
+            (_, Comparison::Equal) => {
+                format!("{a} is {left} and {b_name} {right}; they must be equal")
+            }
+            _ => format!("{a} is {left} and {b_name} {right}; the first must be {must} the second"),
+        }
+    }
+
+    /// An expression as a caller knows it: a size with the dimension that it is of.
+    fn place(&self, expression: &Expression) -> String {
+        let dimension = |parameter: &Parameter| {
+            let at = parameter.shape()?.iter().position(|e| e == expression)?;
+            Some(format!("{expression} ({}.shape[{at}])", parameter.name))
+        };
+        let place = match expression {
+            Expression::Name(_) => self.parameters.iter().find_map(dimension),
+            _ => None,
+        };
+        place.unwrap_or_else(|| expression.to_string())
     }
 
     /// Whether the signature speaks of the stride of this dimension, which then may be any.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::Package;
-use crate::package::SCALE;
+use crate::package::{COPIED, SCALE};
 
 #[test]
 fn artefacts_are_written_and_their_paths_printed() {
@@ -35,24 +35,6 @@ fn artefacts_are_written_and_their_paths_printed() {
         (&128.into(), &"n".into())
     );
 }
-
-/// A block through shared memory, behind the launch before.
-const COPIED: &str = r"
-#[kernel(warps = 4, cluster = 2, instances(<128>))]
-pub fn copied<const ROWS: usize>(
-    #[block([ROWS, 128], Nvmma::B128)] x: TensorMap<bf16>,
-    #[block([ROWS, 128], Nvmma::B128)] out: TensorMap<bf16>,
-) {
-    let tile = Smem::<bf16>::alloc(x.block(), x.layout());
-    let ready = Mbarrier::alloc(1);
-    ready.expect(x.block_bytes());
-    launch_wait();
-    x.load([program_id(0) * ROWS, scalar(0)], tile, ready);
-    ready.wait(0);
-    out.store([program_id(0) * ROWS, scalar(0)], tile);
-    tma_store_wait(0);
-}
-";
 
 #[test]
 fn a_description_has_what_a_launch_from_elsewhere_needs() {

@@ -1,40 +1,30 @@
-//! `export`: packages for Rust and C, which are compiled and launch on a stand-in for the driver.
+//! `export`: packages for Rust and C, which are compiled and launch on a stand-in for the driver. The machine code is a stand-in
+//! too, so that these tests need no ptxas.
+#![cfg(unix)]
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::Package;
-use crate::package::SCALE;
+use crate::package::{COPIED, SCALE, Said};
+use crate::programs::ptxas_of_heads;
 use crate::stand_in::{self, tiled_map};
-
-/// A block through shared memory, in a cluster of two.
-const COPIED: &str = r"
-#[kernel(warps = 4, cluster = 2, instances(<128>), signature(
-    x: [rows, cols],
-    out: [rows, cols],
-    grid = 2 * cdiv(rows, 2 * ROWS),
-))]
-pub fn copied<const ROWS: usize>(
-    #[block([ROWS, 128], Nvmma::B128)] x: TensorMap<bf16>,
-    #[block([ROWS, 128], Nvmma::B128)] out: TensorMap<bf16>,
-) {
-    let tile = Smem::<bf16>::alloc(x.block(), x.layout());
-    let ready = Mbarrier::alloc(1);
-    ready.expect(x.block_bytes());
-    x.load([program_id(0) * ROWS, scalar(0)], tile, ready);
-    ready.wait(0);
-    out.store([program_id(0) * ROWS, scalar(0)], tile);
-    tma_store_wait(0);
-}
-";
 
 /// A package with both kernels, one of them with a signature that names its size.
 fn kernels(name: &str) -> Package {
     let scale = SCALE.replace(
         "#[kernel(warps = 4)]",
-        "#[kernel(warps = 4, signature(x: [n], out: [n], grid = cdiv(n, BLOCK)))]",
+        "#[kernel(warps = 4, signature(x: [n], out: [n], grid = cdiv(n, BLOCK), requires(n <= 5000)))]",
     );
     Package::new(name, &format!("{scale}{COPIED}"))
+}
+
+/// Exports with a ptxas that every machine has.
+fn export(package: &Package, arguments: &str) -> Said {
+    let ptxas = ptxas_of_heads(package);
+    let cache = package.root().join("cache").display().to_string();
+    let variables = [("PTXAS", &*ptxas), ("TILEKIT_CACHE_DIR", &*cache)];
+    package.tilekit_with(&variables, &format!("export {arguments}"))
 }
 
 /// Compiles C sources of `folder` with these arguments.
@@ -56,6 +46,10 @@ fn launched(mut program: Command, folder: &Path, parameters: &str) -> (Vec<Strin
     let library = stand_in::build(&source, folder);
     program.env("TILEKIT_FAKE_PARAMETERS", parameters);
     let ran = stand_in::run(&mut program, &library, folder);
+    // The whole cubin is loaded, from where the driver wants it.
+    for load in ran.calls("load") {
+        assert_eq!(load, "load \u{7f}ELF aligned 1");
+    }
     let launches = ran.calls("launch").into_iter().map(str::to_owned);
     (launches.collect(), ran.said)
 }
@@ -66,16 +60,16 @@ fn scale_launch() -> String {
     format!("launch scale_256 in primary on 0xab grid 4 1 1 threads 128 1 1 shared 0 {parameters}")
 }
 
-/// `launch` line of `copied<128>` for 300 rows: its maps have address, shape, stride and box of each tensor.
-fn copied_launch(shared_bytes: u32) -> String {
-    let map = |address: u64| {
+/// `launch` line of `copied<128>` for 300 rows, so many bytes apart: its maps have address, shape, stride and box of each tensor.
+fn copied_launch(shared_bytes: u32, [x, out]: [u64; 2]) -> String {
+    let map = |address: u64, stride: u64| {
         let numbers = 9_u64 | 2 << 8 | 3 << 16 | 3 << 24;
-        tiled_map(address, numbers, [128, 300], 256, [64, 128])
+        tiled_map(address, numbers, [128, 300], stride, [64, 128])
     };
     format!(
         "launch copied_128 in primary on 0xab grid 4 1 1 threads 128 1 1 shared {shared_bytes} attribute 4 2 1 1 {} {}",
-        map(0x10000),
-        map(0x20000)
+        map(0x10000, x),
+        map(0x20000, out)
     )
 }
 
@@ -95,11 +89,15 @@ int main(int count, char **arguments) {
   if (count == 2 && arguments[1][0] == 'c') {
     if (tk_copied_128_load(&copied, 0)) return printf("%s\n", tk_error_text()), 1;
     if (tk_copied_128_launch(&copied, &matrices, (void *)0xab)) return printf("%s\n", tk_error_text()), 1;
+    matrices.x_stride_0 = TK_STRIDE_ZERO;
+    if (tk_copied_128_launch(&copied, &matrices, (void *)0xab)) return printf("%s\n", tk_error_text()), 1;
     return tk_copied_128_unload(&copied);
   }
   if (tk_scale_256_load(&scale, 0)) return printf("%s\n", tk_error_text()), 1;
   if (tk_scale_256_launch(&scale, &vectors, (void *)0xab)) return printf("%s\n", tk_error_text()), 1;
   vectors.x = 0x10001;
+  if (tk_scale_256_launch(&scale, &vectors, (void *)0xab)) printf("%s\n", tk_error_text());
+  vectors.x = 0x10000, vectors.n = 5001;
   if (tk_scale_256_launch(&scale, &vectors, (void *)0xab)) printf("%s\n", tk_error_text());
   return tk_scale_256_unload(&scale);
 }
@@ -119,20 +117,33 @@ fn of_copied(program: &Path) -> Command {
 fn exported_c_compiles_as_c99_and_launches() {
     let package = kernels("exported-to-c");
     package.write("out/main.c", MAIN);
-    package.tilekit("export --to c --out out").ends_with(0);
+    export(&package, "--to c --out out").ends_with(0);
     let out = package.root().join("out");
     let sources = ["main.c", "scale_256.c", "copied_128.c", "tilekit.c"];
     compile(&out, &[&sources[..], &["-ldl", "-o", "main"]].concat());
 
     let (launches, said) = launched(Command::new(out.join("main")), &out, SCALE_PARAMETERS);
     assert_eq!(launches, [scale_launch()], "{said}");
-    assert!(
-        said.contains("x is at address 0x10001; it must be at a multiple of"),
+    for refused in [
+        "x is at address 0x10001; it must be at a multiple of",
+        "scale(x, out): n (x.shape[0]) is 5001; it must be at most 5000: change it, or launch an instance that takes it\n",
+    ] {
+        assert!(said.contains(refused), "{refused}\n{said}");
+    }
+    let (launches, said) = launched(of_copied(&out.join("main")), &out, COPIED_PARAMETERS);
+    let shared_bytes = shared_bytes(&package.read("out/copied_128.json"));
+    let repeated = copied_launch(shared_bytes, [0, 256]);
+    assert_eq!(
+        launches,
+        [copied_launch(shared_bytes, [256; 2]), repeated],
         "{said}"
     );
-    let (launches, _) = launched(of_copied(&out.join("main")), &out, COPIED_PARAMETERS);
-    let shared_bytes = shared_bytes(&package.read("out/copied_128.json"));
-    assert_eq!(launches, [copied_launch(shared_bytes)]);
+
+    let mut blind = Command::new(out.join("main"));
+    blind.env("TILEKIT_FAKE_INIT", "100");
+    let (_, said) = launched(blind, &out, SCALE_PARAMETERS);
+    let expected = "scale(x, out): the NVIDIA driver sees no GPU; check CUDA_VISIBLE_DEVICES\n";
+    assert_eq!(said, expected);
 
     let mut without = Command::new(out.join("main"));
     without.env("TILEKIT_LIBCUDA", "/nowhere/libcuda.so.1");
@@ -157,12 +168,16 @@ const USER: &str = include_str!("../../../launch/tests/exported/user.rs");
 #[test]
 fn exported_rust_compiles_and_launches_as_c_does() {
     let package = kernels("exported-to-rust");
-    package
-        .tilekit("export --to rust --out exported")
-        .ends_with(0);
+    export(&package, "--to rust --out exported").ends_with(0);
     let launch = Path::new(env!("CARGO_MANIFEST_DIR")).join("../launch");
     let here = format!("tilekit-launch = {{ path = \"{}\" }}", launch.display());
     package.edit("exported/Cargo.toml", "tilekit-launch = \"0.1.0\"", &here);
+    // It lies in the folder of a workspace, and is none of its members.
+    package
+        .cargo(
+            "metadata --offline --no-deps --format-version 1 --manifest-path exported/Cargo.toml",
+        )
+        .ends_with(0);
     let user = Package::plain(
         "exported-user",
         &format!(
@@ -178,7 +193,7 @@ fn exported_rust_compiles_and_launches_as_c_does() {
     assert_eq!(launches, [scale_launch()], "{said}");
     let (launches, _) = launched(of_copied(&program), user.root(), COPIED_PARAMETERS);
     let manifest = package.read("exported/src/copied_128.json");
-    assert_eq!(launches, [copied_launch(shared_bytes(&manifest))]);
+    assert_eq!(launches, [copied_launch(shared_bytes(&manifest), [256; 2])]);
 }
 
 #[test]
@@ -187,8 +202,7 @@ fn two_exports_are_the_same_and_name_no_folder_of_this_machine() {
     for language in ["c", "rust"] {
         let out = |at: u32| format!("{language}{at}");
         for at in [1, 2] {
-            let export = format!("export --to {language} --out {}", out(at));
-            package.tilekit(&export).ends_with(0);
+            export(&package, &format!("--to {language} --out {}", out(at))).ends_with(0);
         }
         let [first, second] = [1, 2].map(|at| files(&package.root().join(out(at))));
         assert!(first.len() > 4 && first == second);
@@ -220,16 +234,29 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
+/// A kernel whose tensor map is of pixels.
+const PIXELS: &str = r"
+#[kernel(warps = 1)]
+pub fn pixels(#[im2col(4, [8, 4], Nvmma::PLAIN)] x: TensorMap<i32>) {
+    let _ = x;
+}
+";
+
 #[test]
 fn what_cannot_be_exported_is_said() {
     let package = kernels("exported-wrongly");
-    package
-        .tilekit("export --to fortran")
+    let scale = package.read("src/lib.rs");
+    package.write("src/lib.rs", &format!("{scale}{PIXELS}"));
+    export(&package, "--to fortran")
         .ends_with(2)
         .says(&["invalid value 'fortran'", "rust, c"]);
-    package.tilekit("export scale").ends_with(2).says(&["--to"]);
+    export(&package, "scale").ends_with(2).says(&["--to"]);
+    export(&package, "--to c pixels").ends_with(1).says(&[
+        "`pixels` cannot be exported: `x` is a tensor map of pixels (`#[im2col]`)",
+        "export a kernel that takes a pointer or a tensor map of boxes",
+    ]);
     package.write("taken", "a file");
-    let said = package.tilekit("export --to c --out taken");
+    let said = export(&package, "scale --to c --out taken");
     assert_ne!(said.code, Some(0));
     said.says(&["taken"]);
 }

@@ -2,25 +2,10 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use crate::Package;
 use crate::package::SCALE;
-
-/// A program of the package's folder that does this.
-fn program(package: &Package, name: &str, script: &str) -> String {
-    package.write(name, &format!("#!/bin/sh\n{script}\n"));
-    let path = package.root().join(name);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it may be executed");
-    path.display().to_string()
-}
-
-/// A ptxas that says its release, and does this with a kernel.
-fn ptxas(package: &Package, name: &str, script: &str) -> String {
-    let version =
-        "[ \"$1\" = --version ] && echo 'Cuda compilation tools, release 13.0, V13.0.1' && exit";
-    program(package, name, &format!("{version}\n{script}"))
-}
+use crate::programs::{program, ptxas};
 
 #[test]
 fn a_ptxas_that_cannot_be_used_is_named_with_a_help() {

@@ -11,6 +11,7 @@ mod machine;
 mod mutate;
 mod mutate_apart;
 mod package;
+mod programs;
 mod run;
 mod selection;
 mod snapshot;

@@ -39,6 +39,28 @@ fn scale_case(case: &mut Case) -> CaseResult {
 }
 "#;
 
+/// A block through shared memory, behind the launch before, in a cluster of two.
+pub(crate) const COPIED: &str = r"
+#[kernel(warps = 4, cluster = 2, instances(<128>), signature(
+    x: [rows, cols],
+    out: [rows, cols],
+    grid = 2 * cdiv(rows, 2 * ROWS),
+))]
+pub fn copied<const ROWS: usize>(
+    #[block([ROWS, 128], Nvmma::B128)] x: TensorMap<bf16>,
+    #[block([ROWS, 128], Nvmma::B128)] out: TensorMap<bf16>,
+) {
+    let tile = Smem::<bf16>::alloc(x.block(), x.layout());
+    let ready = Mbarrier::alloc(1);
+    ready.expect(x.block_bytes());
+    launch_wait();
+    x.load([program_id(0) * ROWS, scalar(0)], tile, ready);
+    ready.wait(0);
+    out.store([program_id(0) * ROWS, scalar(0)], tile);
+    tma_store_wait(0);
+}
+";
+
 /// The root of this checkout.
 fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -79,7 +79,7 @@ fn every_mistake_names_kernel_argument_found_and_expected() {
     check(
         tensor(0x10000, &[8, 8192], &[]),
         tensor(0x20000, &[8, 8192], &[]),
-        "cols is 8192; it must be at most 4096",
+        "cols (x.shape[1]) is 8192; it must be at most 4096: change it, or launch an instance that takes it",
     );
     check(
         good(),

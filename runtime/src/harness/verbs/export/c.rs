@@ -32,6 +32,9 @@ pub(super) fn files(kernels: &[Exported]) -> Vec<File> {
         files.push((format!("{name}.h"), unit.header().into_bytes()));
         files.push((format!("{name}.c"), unit.source(cubin).into_bytes()));
         files.push((format!("{name}.json"), text.clone().into_bytes()));
+        if is_large(cubin) {
+            files.push((format!("{name}.cubin"), cubin.clone()));
+        }
     }
     files
 }
@@ -49,7 +52,16 @@ fn cmake(kernels: &[Exported]) -> String {
         let _ = write!(
             text,
             "if(NOT TARGET tilekit::{name})\n  add_library(tilekit_{name} STATIC \"${{CMAKE_CURRENT_LIST_DIR}}/{name}.c\")\n  \
-             target_link_libraries(tilekit_{name} PUBLIC tilekit::core)\n  add_library(tilekit::{name} ALIAS tilekit_{name})\nendif()\n"
+             target_link_libraries(tilekit_{name} PUBLIC tilekit::core)\n  add_library(tilekit::{name} ALIAS tilekit_{name})\n{}endif()\n",
+            if is_large(&kernel.cubin) {
+                format!(
+                    "  set_source_files_properties(\"${{CMAKE_CURRENT_LIST_DIR}}/{name}.c\" PROPERTIES OBJECT_DEPENDS \
+                     \"${{CMAKE_CURRENT_LIST_DIR}}/{name}.cubin\")\n  target_compile_definitions(tilekit_{name} PRIVATE \
+                     \"TK_FOLDER=\\\"${{CMAKE_CURRENT_LIST_DIR}}/\\\"\")\n"
+                )
+            } else {
+                String::new()
+            }
         );
     }
     text
@@ -122,7 +134,9 @@ impl<'m> Unit<'m> {
                     ));
                 }
                 if self.is_free(tensor, dimension) {
-                    let text = "elements from one index to the next; 0: no gaps".to_owned();
+                    let text =
+                        "elements from one index to the next; 0: no gaps, TK_STRIDE_ZERO: none"
+                            .to_owned();
                     fields.push(("int64_t", format!("{name}_stride_{dimension}"), text));
                 }
             }
@@ -203,14 +217,16 @@ impl<'m> Unit<'m> {
         let mut text = format!(
             "/* `{kernel}`: see {name}.h. */\n#include \"{name}.h\"\n\n#include <stddef.h>\n#include <string.h>\n\n"
         );
-        text.push_str("static const unsigned char cubin[] __attribute__((aligned(16))) = {\n");
-        for line in cubin.chunks(32) {
-            let bytes: Vec<String> = line.iter().map(u8::to_string).collect();
-            let _ = writeln!(text, "{},", bytes.join(","));
-        }
+        let symbol = if is_large(cubin) {
+            text.push_str(&included(name));
+            format!("tk_{name}_cubin")
+        } else {
+            text.push_str(&listed(cubin));
+            "cubin".to_owned()
+        };
         let _ = write!(
             text,
-            "}};\n\nstatic const tk_kernel kernel = {{\n  \"{}\", \"{entry}\", \"{arch}\", cubin, {}, {}, {{{x}, {y}, {z}}}, {}, {}\n}};\n\n\
+            "\nstatic const tk_kernel kernel = {{\n  \"{}\", \"{entry}\", \"{arch}\", {symbol}, {}, {}, {{{x}, {y}, {z}}}, {}, {}\n}};\n\n\
              int tk_{name}_load(tk_{name}_module *module, int device) {{ return tk_load(&module->core, &kernel, device); }}\n\n\
              int tk_{name}_unload(tk_{name}_module *module) {{ return tk_unload(&module->core, &kernel); }}\n\n\
              int tk_{name}_launch(const tk_{name}_module *module, const tk_{name}_args *args, void *stream) {{\n  int bad = 0, \
@@ -252,7 +268,7 @@ impl<'m> Unit<'m> {
                 };
                 let field = format!("args->{name}_stride_{dimension}");
                 let stride = if self.is_free(tensor, dimension) {
-                    format!("{field} ? {field} : {dense}")
+                    format!("{field} == TK_STRIDE_ZERO ? 0 : {field} ? {field} : {dense}")
                 } else {
                     dense
                 };
@@ -303,15 +319,22 @@ impl<'m> Unit<'m> {
             comparison,
             right,
         } = condition;
-        let (symbol, words) = (comparison.symbol(), comparison.words());
+        // A value's place in the text, which itself may have a `%` of an expression.
+        let refusal = self.manifest.refusal(condition, "\0", "\0");
+        let values = [
+            "",
+            ", (long long)left",
+            ", (long long)left, (long long)right",
+        ];
         let _ = writeln!(
             text,
-            "  {{\n    const int64_t left = {}, right = {};\n    if (!bad && !(left {symbol} right)) return tk_fail(&kernel, TK_ERROR_VALUE, \
-             \"{left} is %lld; it must be {words} {right}, which is %lld\", (long long)left, (long long)right);\n  }}",
+            "  {{\n    const int64_t left = {}, right = {};\n    if (!bad && !(left {} right)) return tk_fail(&kernel, TK_ERROR_VALUE, \
+             \"{}\"{});\n  }}",
             self.value(left),
             self.value(right),
-            left = left.to_string().replace('%', "%%"),
-            right = right.to_string().replace('%', "%%"),
+            comparison.symbol(),
+            refusal.replace('%', "%%").replace('\0', "%lld"),
+            values[refusal.matches('\0').count()],
         );
     }
 
@@ -464,6 +487,35 @@ impl<'m> Unit<'m> {
             }
         }
     }
+}
+
+/// A compiler takes seconds and gigabytes for a list of more bytes than this.
+const MOST_LISTED_BYTES: usize = 1 << 20;
+
+fn is_large(cubin: &[u8]) -> bool {
+    cubin.len() > MOST_LISTED_BYTES
+}
+
+/// The cubin as a list of bytes.
+fn listed(cubin: &[u8]) -> String {
+    let mut text =
+        "static const unsigned char cubin[] __attribute__((aligned(16))) = {\n".to_owned();
+    for line in cubin.chunks(32) {
+        let bytes: Vec<String> = line.iter().map(u8::to_string).collect();
+        let _ = writeln!(text, "{},", bytes.join(","));
+    }
+    text + "};\n"
+}
+
+/// The cubin by the assembler, from its file.
+fn included(name: &str) -> String {
+    let symbol = format!("tk_{name}_cubin");
+    format!(
+        "/* Where the folder of this file lies from that of the compiler, with a `/` behind it. */\n#ifndef TK_FOLDER\n#define \
+         TK_FOLDER \"\"\n#endif\n\n__asm__(\n  \".pushsection .rodata\\n.balign 16\\n.globl {symbol}\\n.hidden \
+         {symbol}\\n{symbol}:\\n\"\n  \".incbin \\\"\" TK_FOLDER \"{name}.cubin\\\"\\n.popsection\\n\");\n\nextern const \
+         unsigned char {symbol}[] __attribute__((visibility(\"hidden\")));\n"
+    )
 }
 
 /// Has the driver make a tensor's map.

@@ -11,7 +11,8 @@ pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
     let version = env!("CARGO_PKG_VERSION");
     let cargo = format!(
         "# Written by `cargo tilekit export --to rust`, TileKit {version}.\n[package]\nname = \"{package}-exported\"\n\
-         version = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\ntilekit-launch = \"{version}\"\n"
+         version = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\ntilekit-launch = \"{version}\"\n\n\
+         # Its own, so that it builds in the folder of another workspace.\n[workspace]\n"
     );
     let mut library = format!(
         "//! Kernels of `{package}`, written by `cargo tilekit export --to rust`, TileKit {version}.\n\npub use tilekit_launch;\n\n"

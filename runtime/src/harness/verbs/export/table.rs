@@ -65,7 +65,8 @@ fn parameter(
         Type::TensorMap(map) => {
             if map.mode != TensorMapMode::Tiled {
                 return Err(format!(
-                    "`{}` is a tensor map of pixels (`#[im2col]`), which exports do not make; pass an address",
+                    "`{}` is a tensor map of pixels (`#[im2col]`), which exports do not make; export a kernel that \
+                     takes a pointer or a tensor map of boxes (`#[block]`)",
                     param.name
                 ));
             }

@@ -56,6 +56,12 @@ static int check(const tk_module *module, const tk_kernel *kernel, const char *c
   return tk_fail(kernel, (int)code, "%s: %s (%s, %u)", call, text ? text : "unknown error", name ? name : "no name", code);
 }
 
+enum { CUDA_ERROR_NO_DEVICE = 100 };
+
+static int no_gpu(const tk_kernel *kernel) {
+  return tk_fail(kernel, TK_ERROR_NO_DRIVER, "the NVIDIA driver sees no GPU; check CUDA_VISIBLE_DEVICES");
+}
+
 static int open_driver(tk_module *module, const tk_kernel *kernel) {
   unsigned (*version)(int *), (*init)(unsigned);
   const char *path = getenv("TILEKIT_LIBCUDA");
@@ -77,7 +83,8 @@ static int open_driver(tk_module *module, const tk_kernel *kernel) {
     return tk_fail(kernel, TK_ERROR_NO_DRIVER, "the NVIDIA driver supports CUDA %d.%d, and 12.8 or later is needed; update the driver",
                    found / 1000, found % 1000 / 10);
   FUNCTION(module, INIT, init);
-  return check(module, kernel, "cuInit", init(0));
+  code = check(module, kernel, "cuInit", init(0));
+  return code == CUDA_ERROR_NO_DEVICE ? no_gpu(kernel) : code;
 }
 
 static int attribute_of(const tk_module *module, const tk_kernel *kernel, int number, int *value) {
@@ -100,6 +107,7 @@ static int open_context(tk_module *module, const tk_kernel *kernel, int device) 
   FUNCTION(module, DEVICE_COUNT, count);
   code = check(module, kernel, "cuDeviceGetCount", count(&devices));
   if (code) return code;
+  if (devices == 0) return no_gpu(kernel);
   if (device < 0 || device >= devices)
     return tk_fail(kernel, TK_ERROR_VALUE, "there is no GPU %d; the driver sees %d, counted from 0", device, devices);
   module->device = device;

@@ -10,11 +10,14 @@ extern "C" {
 
 /* What functions return beside 0 and the positive codes of the driver (CUresult). */
 #define TK_ERROR_VALUE (-1)     /* an argument does not fit the kernel's signature */
-#define TK_ERROR_NO_DRIVER (-2) /* there is no NVIDIA driver, or an old one */
+#define TK_ERROR_NO_DRIVER (-2) /* there is no NVIDIA driver, or an old one, or it sees no GPU */
 #define TK_ERROR_MACHINE (-3)   /* the GPU cannot run the kernel */
 
 /* For `device`: the context that is current in the calling thread, in place of the primary context of a GPU. */
 #define TK_CURRENT_CONTEXT (-1)
+
+/* For a stride: no elements from one index to the next, so that all have the same. 0 stands for a tensor without gaps. */
+#define TK_STRIDE_ZERO INT64_MIN
 
 /* What the last function that failed in this thread says: kernel, argument, found, expected. */
 const char *tk_error_text(void);
