@@ -9,7 +9,7 @@
 
 enum { M = 300, N = 520, K = 200 };
 
-/* Half a step of a bf16; sums of the tensor cores are of 32 bits and more. */
+/* As for softmax, and the sums of the tensor cores have about 24 bits of their terms. */
 static const double RELATIVE = 1.0 / 256, OF_TERMS = 1e-5;
 
 static void reference(const uint16_t *a, const uint16_t *b, double *expected, double *bound) {
