@@ -1,17 +1,11 @@
 //! Deadlocks, misused mbarriers, and tiles that are views of one another.
 
-use emulator::FaultKind::{self, Deadlock, Mbarrier as Misuse, Race, Uninitialised};
+use emulator::FaultKind::{Deadlock, Mbarrier as Misuse, Race, Uninitialised};
 use tilekit::prelude::*;
 
-use crate::{Said, fault_of, line, plain};
+use crate::{fault_of, line, plain};
 
-fn said<'a>(kinds: &'a [FaultKind], marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds,
-        source: include_str!("barriers.rs"),
-        marks,
-    }
-}
+said!("barriers.rs");
 
 /// Each waits for what the other does afterwards.
 #[kernel(warps = 4, instances(<true>, <false>))]

@@ -4,15 +4,9 @@ use emulator::Fault;
 use emulator::FaultKind::Race;
 use tilekit::prelude::*;
 
-use crate::{LEN, Said, fault_in, line, plain};
+use crate::{LEN, fault_in, line, plain};
 
-fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds: &[Race],
-        source: include_str!("global.rs"),
-        marks,
-    }
-}
+said!("global.rs", [Race]);
 
 #[kernel(warps = 4, instances(<true>, <false>))]
 fn one_address<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {

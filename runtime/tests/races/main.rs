@@ -10,6 +10,28 @@
     reason = "a test says what failed by where it failed"
 )]
 
+/// Defines `said`, by which the kernels of a file are checked: with the kinds of mistakes of them all, or with those of each.
+macro_rules! said {
+    ($file:literal) => {
+        fn said<'a>(kinds: &'a [emulator::FaultKind], marks: &'a [&'a str]) -> crate::Said<'a> {
+            crate::Said {
+                kinds,
+                source: include_str!($file),
+                marks,
+            }
+        }
+    };
+    ($file:literal, $kinds:expr) => {
+        fn said<'a>(marks: &'a [&'a str]) -> crate::Said<'a> {
+            crate::Said {
+                kinds: &$kinds,
+                source: include_str!($file),
+                marks,
+            }
+        }
+    };
+}
+
 mod barriers;
 mod consan;
 mod copies;
@@ -65,10 +87,20 @@ where
 {
     let x = Buffer::from_slice(device, &[1; LEN]).unwrap();
     let out = Buffer::<i32>::zeros(device, LEN).unwrap();
+    fault_with(device, kernel, ctas, (&x, &out))
+}
+
+/// The same with these arguments.
+pub(crate) fn fault_with<H>(
+    device: &Device,
+    kernel: impl Kernel<H>,
+    ctas: usize,
+    arguments: impl Arguments<H>,
+) -> Option<Box<Fault>> {
     let compiled = kernel.compile(&Compiler::default());
     let kernel = compiled.unwrap_or_else(|e| panic!("{e}")).load(device);
     let stream = Stream::new(device).unwrap();
-    let launched = kernel.unwrap().launch(&stream, grid(ctas), (&x, &out));
+    let launched = kernel.unwrap().launch(&stream, grid(ctas), arguments);
     fault_in(launched.and_then(|()| stream.synchronize()))
 }
 

@@ -3,15 +3,12 @@
 use emulator::FaultKind::{Deadlock, Mbarrier as Misuse, Race, Uninitialised, Wgmma as Products};
 use tilekit::prelude::*;
 
-use crate::{Said, line, plain};
+use crate::{line, plain};
 
-fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds: &[Race, Uninitialised, Misuse, Deadlock, Products],
-        source: include_str!("partitions.rs"),
-        marks,
-    }
-}
+said!(
+    "partitions.rs",
+    [Race, Uninitialised, Misuse, Deadlock, Products]
+);
 
 /// A store, an arrival, a wait and a load.
 #[kernel(warps = 4, instances(<true>, <false>))]

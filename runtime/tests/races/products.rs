@@ -3,15 +3,9 @@
 use emulator::FaultKind::{Race, Wgmma as Misuse};
 use tilekit::prelude::*;
 
-use crate::{Said, line};
+use crate::line;
 
-fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds: &[Race, Misuse],
-        source: include_str!("products.rs"),
-        marks,
-    }
-}
+said!("products.rs", [Race, Misuse]);
 
 fn rows() -> Blocked {
     Blocked::new([1, 16], [8, 4], [4, 1], [1, 0])

@@ -5,15 +5,9 @@ use emulator::Fault;
 use emulator::FaultKind::Race;
 use tilekit::prelude::*;
 
-use crate::{Said, fault_in, line};
+use crate::{fault_with, line};
 
-fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds: &[Race],
-        source: include_str!("published.rs"),
-        marks,
-    }
-}
+said!("published.rs", [Race]);
 
 /// What is weakened to relaxed: nothing, the release, or the acquire.
 const RIGHT: usize = 0;
@@ -33,12 +27,7 @@ where
     let values = Buffer::<i32>::zeros(&device, 4 * CTAS * WORDS).unwrap();
     let flags = Buffer::<i32>::zeros(&device, 4 * CTAS).unwrap();
     let word = Buffer::<u64>::zeros(&device, 1).unwrap();
-    let compiled = kernel.compile(&Compiler::default());
-    let kernel = compiled.unwrap_or_else(|e| panic!("{e}")).load(&device);
-    let stream = Stream::new(&device).unwrap();
-    let arguments = (&values, &flags, &word);
-    let launched = kernel.unwrap().launch(&stream, grid(CTAS), arguments);
-    fault_in(launched.and_then(|()| stream.synchronize()))
+    fault_with(&device, kernel, CTAS, (&values, &flags, &word))
 }
 
 #[track_caller]

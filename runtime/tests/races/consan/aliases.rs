@@ -3,15 +3,9 @@
 use emulator::FaultKind::{Race, Uninitialised};
 use tilekit::prelude::*;
 
-use crate::{Said, line, plain};
+use crate::{line, plain};
 
-fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds: &[Race, Uninitialised],
-        source: include_str!("aliases.rs"),
-        marks,
-    }
-}
+said!("aliases.rs", [Race, Uninitialised]);
 
 /// One partition stores into all of a tile or its first half, another one loads the second half, without a wait or behind it.
 #[kernel(warps = 4, instances(<true, true>, <true, false>, <false, true>, <false, false>))]

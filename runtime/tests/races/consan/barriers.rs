@@ -1,17 +1,11 @@
 //! Barriers that nobody completes, and barriers that are none.
 
-use emulator::FaultKind::{self, Deadlock, Mbarrier as Misuse};
+use emulator::FaultKind::{Deadlock, Mbarrier as Misuse};
 use tilekit::prelude::*;
 
-use crate::{Said, fault_of, line, plain};
+use crate::{fault_of, line, plain};
 
-fn said<'a>(kinds: &'a [FaultKind], marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds,
-        source: include_str!("barriers.rs"),
-        marks,
-    }
-}
+said!("barriers.rs");
 
 /// Three partitions of one warp wait, and the fourth is done. Right: it arrives before.
 #[kernel(warps = 4, instances(<true>, <false>))]

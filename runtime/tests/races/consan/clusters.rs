@@ -3,15 +3,9 @@
 use emulator::FaultKind::{Deadlock, Mbarrier as Misuse, Race};
 use tilekit::prelude::*;
 
-use crate::{Said, line, plain};
+use crate::{line, plain};
 
-fn said<'a>(kinds: &'a [emulator::FaultKind], marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds,
-        source: include_str!("clusters.rs"),
-        marks,
-    }
-}
+said!("clusters.rs");
 
 /// A CTA stores into a tile while a multicast may still write it: a barrier of the cluster waits for no copy.
 #[kernel(warps = 4, cluster = 2, instances(<true>, <false>))]

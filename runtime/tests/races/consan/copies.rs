@@ -4,15 +4,9 @@ use emulator::FaultKind::{Race, Uninitialised};
 use tilekit::prelude::*;
 
 use crate::consan::{SIDE, fault_of_maps};
-use crate::{Said, line, plain};
+use crate::{line, plain};
 
-fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds: &[Race, Uninitialised],
-        source: include_str!("copies.rs"),
-        marks,
-    }
-}
+said!("copies.rs", [Race, Uninitialised]);
 
 /// Threads copy into one tile twice, and have not waited for the first copy.
 #[kernel(warps = 4, instances(<true>, <false>))]

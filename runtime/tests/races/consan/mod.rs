@@ -11,7 +11,7 @@ mod rings;
 use emulator::Fault;
 use tilekit::prelude::*;
 
-use crate::fault_in;
+use crate::fault_with;
 
 /// Columns and rows of tiles that TMA moves.
 pub(crate) const SIDE: usize = 64;
@@ -25,12 +25,8 @@ where
     let ones = vec![f16::from_f32(1.0); SIDE * SIDE];
     let [a, b] = [(); 2].map(|()| Buffer::from_slice(&device, &ones).unwrap());
     let out = Buffer::<f32>::zeros(&device, SIDE * SIDE).unwrap();
-    let compiled = kernel.compile(&Compiler::default());
-    let kernel = compiled.unwrap_or_else(|e| panic!("{e}")).load(&device);
-    let stream = Stream::new(&device).unwrap();
     let arguments = (a.view([SIDE, SIDE]), b.view([SIDE, SIDE]), &out);
-    let launched = kernel.unwrap().launch(&stream, grid(1u32), arguments);
-    fault_in(launched.and_then(|()| stream.synchronize()))
+    fault_with(&device, kernel, 1, arguments)
 }
 
 /// The page of the book names tests that are there: `module::name`, by the sources of the modules.

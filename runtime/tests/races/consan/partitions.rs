@@ -3,15 +3,9 @@
 use emulator::FaultKind::{Race, Uninitialised, Wgmma as Products};
 use tilekit::prelude::*;
 
-use crate::{Said, line, plain};
+use crate::{line, plain};
 
-fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds: &[Race, Uninitialised, Products],
-        source: include_str!("partitions.rs"),
-        marks,
-    }
-}
+said!("partitions.rs", [Race, Uninitialised, Products]);
 
 fn of(warps: u32) -> Blocked {
     Blocked::new([1], [32], [warps], [0])

@@ -4,15 +4,12 @@ use emulator::FaultKind::{Deadlock, Mbarrier as Misuse, Race, Uninitialised, Wgm
 use tilekit::prelude::*;
 
 use crate::consan::{SIDE, fault_of_maps};
-use crate::{Said, line, plain};
+use crate::{line, plain};
 
-fn said<'a>(marks: &'a [&'a str]) -> Said<'a> {
-    Said {
-        kinds: &[Race, Uninitialised, Misuse, Deadlock, Products],
-        source: include_str!("rings.rs"),
-        marks,
-    }
-}
+said!(
+    "rings.rs",
+    [Race, Uninitialised, Misuse, Deadlock, Products]
+);
 
 /// Rounds of each loop.
 const ROUNDS: i32 = 10;
