@@ -83,9 +83,8 @@ impl Clock {
 
     /// The least upper bound of both, component by component.
     pub(crate) fn join(&mut self, other: &Self) {
-        if self.epochs.len() < other.epochs.len() {
-            self.epochs.resize(other.epochs.len(), 0);
-        }
+        let length = self.epochs.len().max(other.epochs.len());
+        self.epochs.resize(length, 0);
         let pairs = self.epochs.iter_mut().zip(&other.epochs);
         pairs.for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
         self.drop_covered();
@@ -133,6 +132,24 @@ mod tests {
         let mut one = at(&[3]);
         one.advance_lanes(ActorId::new(0), 0b01, 5);
         assert!(partial.covers(&one) && !one.covers(&partial));
+        // The lanes of another warp, and a later epoch of the same ones.
+        for (warp, epoch) in [(1, 5), (0, 6)] {
+            let mut other = at(&[3]);
+            other.advance_lanes(ActorId::new(warp), 0b01, epoch);
+            assert!(!partial.covers(&other), "{warp} {epoch}");
+        }
+    }
+
+    #[test]
+    fn lanes_that_advance_again_take_no_more_room() {
+        let mut clock = Clock::default();
+        for epoch in 1..10 {
+            clock.advance_lanes(ActorId::new(3), 0b01, epoch);
+            clock.advance_lanes(ActorId::new(3), 0b10, epoch);
+            clock.advance_lanes(ActorId::new(4), 0b01, epoch);
+        }
+        assert_eq!(clock.partial.len(), 3, "one for each warp and its lanes");
+        assert!(clock.partial.iter().all(|of| of.epoch == 9));
     }
 
     #[test]

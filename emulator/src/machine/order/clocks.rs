@@ -133,10 +133,6 @@ impl Foreign {
         self.launches_ended
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.clusters.is_empty() && !self.launches_ended
-    }
-
     /// The least upper bound of both.
     pub(crate) fn join(&mut self, other: &Self) {
         self.launches_ended |= other.launches_ended;
@@ -179,6 +175,61 @@ mod tests {
         assert!(!reader.visible_async_global.includes(writer, 1));
         reader.fence_async_global();
         assert!(reader.visible_async_global.includes(writer, 4));
+    }
+
+    /// Clocks of which one knows more than those of an earlier epoch, chosen by `which`.
+    fn ahead_in(which: usize) -> Clocks {
+        let mut clocks = at_epoch(4);
+        clocks.visible_async = clocks.visible.clone();
+        clocks.visible_async_global = clocks.visible.clone();
+        let components = [
+            &mut clocks.ordered,
+            &mut clocks.visible,
+            &mut clocks.visible_async,
+            &mut clocks.visible_async_global,
+        ];
+        for (at, clock) in components.into_iter().enumerate() {
+            if at == which {
+                clock.advance(ActorId::new(WRITER), 9);
+            }
+        }
+        clocks
+    }
+
+    #[test]
+    fn clocks_cover_others_in_every_component_and_join_in_each() {
+        let epochs = |clocks: &Clocks| {
+            let of = [
+                &clocks.ordered,
+                &clocks.visible,
+                &clocks.visible_async,
+                &clocks.visible_async_global,
+            ];
+            of.map(|clock| clock.includes(ActorId::new(WRITER), 9))
+        };
+        let same = ahead_in(usize::MAX);
+        for which in 0..4 {
+            let ahead = ahead_in(which);
+            assert!(ahead.covers(&same) && !same.covers(&ahead), "{which}");
+            let other = (which + 1) % 4;
+            let mut both = ahead_in(other);
+            Lattice::join(&mut both, &ahead);
+            let expected = [0, 1, 2, 3].map(|at| at == which || at == other);
+            assert_eq!(epochs(&both), expected);
+        }
+    }
+
+    #[test]
+    fn what_a_cluster_releases_holds_others_beside_it_and_not_within_it() {
+        let mut between = Clocks::default();
+        between.acquire(&at_epoch(4).released(3), 5);
+        let released = between.released(5);
+        assert!(released.of(3).is_some());
+        let own = released.of(5).expect("its own clocks");
+        assert!(
+            own.foreign.of(3).is_none(),
+            "or each hand-over would hold all before it"
+        );
     }
 
     #[test]

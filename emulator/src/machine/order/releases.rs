@@ -32,8 +32,8 @@ static VERSIONS: AtomicU64 = AtomicU64::new(0);
 /// The effect of a warp's fences on its later strong operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fences {
-    /// For each of [`SCOPES`], the clocks that strong writes after the last fence of that scope release.
-    released: [Foreign; 4],
+    /// For each of [`SCOPES`], the clocks that strong writes after the last fence of that scope release, if there was one.
+    released: [Option<Foreign>; 4],
     /// The releases that strong reads have observed and that no fence has acquired yet, by the place of the writer.
     observed: BTreeMap<Place, Foreign>,
     /// The last acquire of the warp: the [`Releases::version`] and the scope.
@@ -76,7 +76,7 @@ impl Fences {
     /// A fence with release semantics: later strong writes release what happens before it.
     pub(crate) fn release(&mut self, clocks: &Clocks, place: Place, scope: Scope) {
         let known = clocks.released(place.cluster);
-        self.released[..covered(scope)].fill(known);
+        self.released[..covered(scope)].fill(Some(known));
     }
 
     /// A fence with acquire semantics: what earlier strong reads observed happens before the accesses after it.
@@ -110,7 +110,7 @@ impl Releases {
         }
         // The widest scope comes last, so that it is the one that remains where one fence covers several.
         for (scope, known) in SCOPES[..scopes].iter().zip(&fences.released) {
-            if !known.is_empty() {
+            if let Some(known) = known {
                 self.publish(*scope, from, known.clone());
             }
         }

@@ -44,10 +44,6 @@ impl<T> Default for Tree<T> {
 }
 
 impl<T: Lattice> Tree<T> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.root.is_none()
-    }
-
     /// The clock of a cluster.
     #[inline]
     pub(super) fn get(&self, cluster: u32) -> Option<&T> {
