@@ -243,7 +243,7 @@ impl<'k, 'a> Bound<'k, 'a> {
         let tensor = self.tensor(at)?;
         let is_flat = self.kernel.manifest.parameters[at].shape().is_none();
         let elements = if is_flat {
-            tensor.elements.unwrap_or(0)
+            tensor.elements.unwrap_or_else(|| tensor.reach())
         } else {
             tensor.reach()
         };

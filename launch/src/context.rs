@@ -231,3 +231,12 @@ impl Drop for Entered<'_> {
         }
     }
 }
+
+/// The number of the GPU whose memory is at this address.
+///
+/// # Errors
+/// No driver, or an address that it did not allocate.
+pub fn device_of(address: u64) -> Result<i32, Error> {
+    let about = |failure| Error::of_driver(&format!("the memory at {address:#x}"), failure);
+    Driver::get()?.device_of(address).map_err(about)
+}

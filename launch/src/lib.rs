@@ -26,7 +26,7 @@ mod tensor_map;
 mod view;
 
 pub use argument::{Argument, Tensor};
-pub use context::{Context, Queue};
+pub use context::{Context, Queue, device_of};
 pub use element::{Bf16, DataType, E2m1, E4m3, E4m3b15, E5m2, E8m0, Element, F16};
 pub use error::{Error, Kind};
 pub use expression::{Comparison, Condition, Expression, Operator};

@@ -1,5 +1,6 @@
 /* A stand-in for libcuda.so.1 that launches nothing and writes what it is asked to the file $TILEKIT_FAKE_LOG, a line a call.
  * $TILEKIT_FAKE_PARAMETERS has the sizes of the launched function's parameters, such as 8,8,4: only the cubin would know them.
+ * A launch waits until somebody writes into the pipe $TILEKIT_FAKE_WAIT, if there is one.
  * A tensor map's 128 bytes are everything that it is made of: address, numbers, dimensions, strides, box, steps. */
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@ typedef struct { uint32_t id, pad; union { uint32_t words[16]; uint64_t align[8]
 typedef struct { uint32_t grid[3], threads[3], shared_bytes; void *stream; attribute *attributes; uint32_t count; } config;
 
 static int contexts[2];
-static char function_name[256];
+static char function_names[64][256];
+static int functions;
 static _Thread_local void *current;
 
 static int number(const char *name, int otherwise) {
@@ -56,6 +58,11 @@ unsigned cuCtxSetCurrent(void *context) {
 }
 unsigned cuCtxGetDevice(int *device) { *device = 0; return current ? 0 : 201; }
 unsigned cuCtxGetId(void *context, uint64_t *id) { *id = context == &contexts[0] ? 7 : 8; return 0; }
+unsigned cuPointerGetAttribute(void *value, unsigned attribute, uint64_t address) {
+  if (attribute != 9 || address < 4096) return 1;
+  *(int *)value = 0;
+  return 0;
+}
 unsigned cuStreamIsCapturing(void *stream, unsigned *status) { *status = stream == (void *)0xca; return 0; }
 unsigned cuModuleLoadData(void **module, const void *image) {
   FILE *log = begin("load");
@@ -75,8 +82,8 @@ unsigned cuModuleUnload(void *module) { (void)module; return end(begin("unload")
 unsigned cuModuleGetFunction(void **function, void *module, const char *name) {
   FILE *log = begin("function");
   (void)module;
-  snprintf(function_name, sizeof function_name, "%s", name);
-  *function = function_name;
+  *function = function_names[functions++ % 64];
+  snprintf(*function, sizeof function_names[0], "%s", name);
   fprintf(log, " %s", name);
   return end(log);
 }
@@ -141,5 +148,10 @@ unsigned cuLaunchKernelEx(const config *launch, void *function, void **parameter
     sizes += *sizes == ',';
   }
   end(log);
+  if (getenv("TILEKIT_FAKE_WAIT")) {
+    FILE *pipe = fopen(getenv("TILEKIT_FAKE_WAIT"), "r");
+    if (!pipe || fgetc(pipe) == EOF) abort();
+    fclose(pipe);
+  }
   return number("TILEKIT_FAKE_LAUNCH", 0);
 }

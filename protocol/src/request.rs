@@ -391,6 +391,8 @@ pub enum Language {
     Rust,
     /// C99 and `CMake`.
     C,
+    /// A Python package, which maturin makes a wheel of.
+    Python,
 }
 
 impl Language {
@@ -399,6 +401,7 @@ impl Language {
         match self {
             Language::Rust => "rust",
             Language::C => "c",
+            Language::Python => "python",
         }
     }
 }

@@ -80,6 +80,8 @@ pub(crate) enum Language {
     Rust,
     /// A header and a source in C99 for each kernel, and tilekitConfig.cmake
     C,
+    /// A Python package of an extension module, which maturin makes an abi3 wheel of
+    Python,
 }
 
 /// `--emit`.
@@ -325,6 +327,7 @@ impl From<Language> for request::Language {
         match language {
             Language::Rust => request::Language::Rust,
             Language::C => request::Language::C,
+            Language::Python => request::Language::Python,
         }
     }
 }

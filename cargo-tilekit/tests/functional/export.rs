@@ -11,7 +11,7 @@ use crate::programs::ptxas_of_heads;
 use crate::stand_in::{self, tiled_map};
 
 /// A package with both kernels, one of them with a signature that names its size.
-fn kernels(name: &str) -> Package {
+pub(crate) fn kernels(name: &str) -> Package {
     let scale = SCALE.replace(
         "#[kernel(warps = 4)]",
         "#[kernel(warps = 4, signature(x: [n], out: [n], grid = cdiv(n, BLOCK), requires(n <= 5000)))]",
@@ -20,7 +20,7 @@ fn kernels(name: &str) -> Package {
 }
 
 /// Exports with a ptxas that every machine has.
-fn export(package: &Package, arguments: &str) -> Said {
+pub(crate) fn export(package: &Package, arguments: &str) -> Said {
     let ptxas = ptxas_of_heads(package);
     let cache = package.root().join("cache").display().to_string();
     let variables = [("PTXAS", &*ptxas), ("TILEKIT_CACHE_DIR", &*cache)];
@@ -199,7 +199,7 @@ fn exported_rust_compiles_and_launches_as_c_does() {
 #[test]
 fn two_exports_are_the_same_and_name_no_folder_of_this_machine() {
     let package = kernels("exported-twice");
-    for language in ["c", "rust"] {
+    for language in ["c", "rust", "python"] {
         let out = |at: u32| format!("{language}{at}");
         for at in [1, 2] {
             export(&package, &format!("--to {language} --out {}", out(at))).ends_with(0);
@@ -249,7 +249,7 @@ fn what_cannot_be_exported_is_said() {
     package.write("src/lib.rs", &format!("{scale}{PIXELS}"));
     export(&package, "--to fortran")
         .ends_with(2)
-        .says(&["invalid value 'fortran'", "rust, c"]);
+        .says(&["invalid value 'fortran'", "rust, c, python"]);
     export(&package, "scale").ends_with(2).says(&["--to"]);
     export(&package, "--to c pixels").ends_with(1).says(&[
         "`pixels` cannot be exported: `x` is a tensor map of pixels (`#[im2col]`)",

@@ -7,6 +7,7 @@
 #[path = "build.rs"]
 mod build_verb;
 mod export;
+mod export_python;
 mod machine;
 mod mutate;
 mod mutate_apart;

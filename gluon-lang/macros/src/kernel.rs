@@ -7,8 +7,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    AngleBracketedGenericArguments, Attribute, Expr, FnArg, GenericParam, Generics, ItemFn, Pat,
-    PatType, ReturnType, Token, parenthesized, parse_quote, parse_quote_spanned, parse2,
+    AngleBracketedGenericArguments, Attribute, Expr, FnArg, GenericParam, Generics, ItemFn, Lit,
+    Meta, Pat, PatType, ReturnType, Token, parenthesized, parse_quote, parse_quote_spanned, parse2,
 };
 
 use crate::rewrite::{cfgs, lift_returns, rewrite};
@@ -284,7 +284,7 @@ fn promised(attribute: &Attribute) -> syn::Result<Option<Expr>> {
     }
     let number: Expr = attribute.parse_args()?;
     if let Expr::Lit(literal) = &number
-        && let syn::Lit::Int(int) = &literal.lit
+        && let Lit::Int(int) = &literal.lit
         && !int.base10_parse::<u32>()?.is_power_of_two()
     {
         return Err(syn::Error::new_spanned(
@@ -352,12 +352,38 @@ fn generic_arguments(generics: &Generics) -> Vec<Tokens> {
     generics.params.iter().filter_map(argument).collect()
 }
 
+/// The lines of its documentation that are written out.
+fn docs(attributes: &[Attribute]) -> String {
+    let lines = attributes
+        .iter()
+        .filter_map(|attribute| match &attribute.meta {
+            Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+                Expr::Lit(literal) => match &literal.lit {
+                    Lit::Str(line) => Some(line.value()),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        });
+    let lines: Vec<String> = lines
+        .map(|line| {
+            line.strip_prefix(' ')
+                .unwrap_or(&line)
+                .trim_end()
+                .to_owned()
+        })
+        .collect();
+    lines.join("\n")
+}
+
 /// What tools find the kernel by.
 fn entry(f: &ItemFn, arguments: &Arguments) -> Tokens {
     let ident = &f.sig.ident;
     let name = ident.unraw().to_string();
     let is_generic = !f.sig.generics.params.is_empty();
     let line = quote_spanned!(ident.span()=> ::core::line!());
+    let docs = docs(&f.attrs);
     let cfgs = f.attrs.iter().filter(|a| a.path().is_ident("cfg"));
     let instance = |written: &str, path: Tokens| {
         quote!(::tilekit::rt::KernelInstance {
@@ -392,6 +418,7 @@ fn entry(f: &ItemFn, arguments: &Arguments) -> Tokens {
                     module: ::core::module_path!(),
                     file: ::core::file!(),
                     line: #line,
+                    docs: #docs,
                     is_generic: #is_generic,
                     instances: &[#(#instances),*],
                 }

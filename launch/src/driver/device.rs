@@ -4,7 +4,9 @@
 
 use std::ffi::{CStr, c_int};
 
-use super::numbers::{CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSOR_COUNT};
+use super::numbers::{
+    CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSOR_COUNT, POINTER_DEVICE_ORDINAL,
+};
 use super::{ContextHandle, Driver, Failure, Unavailable};
 
 impl Driver {
@@ -61,6 +63,24 @@ impl Driver {
     /// What the driver refuses.
     pub fn multiprocessors(&self, device: c_int) -> Result<u32, Failure> {
         self.device_attribute(device, MULTIPROCESSOR_COUNT)
+    }
+
+    /// The number of the GPU whose memory is at `address`.
+    ///
+    /// # Errors
+    /// An address that the driver did not allocate, or what it refuses.
+    pub fn device_of(&self, address: u64) -> Result<i32, Failure> {
+        let mut ordinal: c_int = 0;
+        // SAFETY: writes one int; any number may be asked about.
+        let code = unsafe {
+            (self.functions.cuPointerGetAttribute)(
+                (&raw mut ordinal).cast(),
+                POINTER_DEVICE_ORDINAL,
+                address,
+            )
+        };
+        self.check("cuPointerGetAttribute", code)?;
+        Ok(ordinal)
     }
 
     /// What the driver calls a GPU, such as `NVIDIA H200`.

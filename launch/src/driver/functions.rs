@@ -27,6 +27,7 @@ crate::driver_functions! {
     cuCtxSetCurrent = "cuCtxSetCurrent" (ContextHandle);
     cuCtxGetDevice = "cuCtxGetDevice" (*mut c_int);
     cuCtxGetId = "cuCtxGetId" (ContextHandle, *mut u64);
+    cuPointerGetAttribute = "cuPointerGetAttribute" (*mut c_void, u32, u64);
     cuStreamIsCapturing = "cuStreamIsCapturing" (StreamHandle, *mut c_uint);
     cuModuleLoadDataEx = "cuModuleLoadDataEx"
         (*mut ModuleHandle, *const c_void, c_uint, *mut u32, *mut *mut c_void);

@@ -96,6 +96,8 @@ pub struct KernelEntry {
     pub file: &'static str,
     /// The line of its name, from 1.
     pub line: u32,
+    /// What its author says of it, as rustdoc has it.
+    pub docs: &'static str,
     /// Is it generic? Then only the declared instances are known.
     pub is_generic: bool,
     /// The instances to build: those declared, or the one of a kernel that is not generic.

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use launch::{Condition, DataType, Expression, Manifest, Operator, Parameter, Role};
 
+use super::exported::{Exported, File};
 use super::names::plain;
-use super::{Exported, File};
 
 pub(super) fn files(kernels: &[Exported]) -> Vec<File> {
     let mut files = vec![
@@ -26,6 +26,7 @@ pub(super) fn files(kernels: &[Exported]) -> Vec<File> {
         manifest,
         cubin,
         text,
+        ..
     } in kernels
     {
         let (name, unit) = (&manifest.name, Unit::new(manifest));

@@ -1,7 +1,9 @@
 //! `export`: kernels as a package for programs that know nothing of TileKit's compiler.
 
 mod c;
+mod exported;
 mod names;
+mod python;
 mod rust;
 mod table;
 
@@ -9,6 +11,8 @@ use std::path::Path;
 
 use launch::Manifest;
 use serde_json::json;
+
+use exported::Exported;
 
 use super::check_variant;
 use crate::harness::artifact::FileNames;
@@ -19,17 +23,6 @@ use crate::harness::request::Language;
 use crate::harness::speak::Verdict;
 use crate::report::Remark;
 use crate::toolchain::{Image, Toolchain};
-
-/// A kernel as every language gets it.
-struct Exported {
-    manifest: Manifest,
-    /// The manifest as JSON.
-    text: String,
-    cubin: Vec<u8>,
-}
-
-/// A file of the package: its path in it, and what it holds.
-type File = (String, Vec<u8>);
 
 pub(in crate::harness) fn export(
     context: &Context,
@@ -57,7 +50,15 @@ pub(in crate::harness) fn export(
     for (kernel, variant) in variants {
         let name = names.name(kernel, variant).replace('-', "_");
         let compiled = check_variant(variant, &compiler, &context.speaker);
-        match compiled.and_then(|compiled| one(context, &toolchain, &name, variant, &compiled)) {
+        match compiled.and_then(|compiled| {
+            one(
+                context,
+                &toolchain,
+                (&name, kernel.entry.docs),
+                variant,
+                &compiled,
+            )
+        }) {
             Ok(exported) => kernels.push(exported),
             Err(exit) => verdict.note(exit),
         }
@@ -65,6 +66,7 @@ pub(in crate::harness) fn export(
     let files = match to {
         Language::Rust => rust::files(&context.place.name, &kernels),
         Language::C => c::files(&kernels),
+        Language::Python => python::files(&context.place.name, &kernels),
     };
     // A package with some of what was asked for would be mistaken for the whole.
     if verdict.exit() == crate::harness::Exit::Success {
@@ -78,7 +80,7 @@ pub(in crate::harness) fn export(
 fn one(
     context: &Context,
     toolchain: &Toolchain,
-    name: &str,
+    (name, docs): (&str, &'static str),
     variant: &Variant,
     compiled: &crate::kernel::Compiled,
 ) -> Done<Exported> {
@@ -119,6 +121,8 @@ fn one(
         manifest,
         text,
         cubin: assembled.cubin,
+        ptx: compiled.ptx().to_owned(),
+        docs,
     })
 }
 

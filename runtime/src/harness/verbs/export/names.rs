@@ -1,4 +1,4 @@
-//! Names of Rust and C that a parameter or size cannot have.
+//! Names of Rust, C and Python that a parameter or size cannot have.
 
 /// Words of Rust, C and C++, which headers for C are read by too.
 const WORDS: &[&str] = &[
@@ -104,6 +104,23 @@ const WORDS: &[&str] = &[
 /// The name, with `_` behind it where it would mean something else.
 pub(super) fn plain(name: &str, taken: &[&str]) -> String {
     if WORDS.contains(&name) || taken.contains(&name) {
+        format!("{name}_")
+    } else {
+        name.to_owned()
+    }
+}
+
+/// Words of Python.
+const PYTHON: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
+    "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while",
+    "with", "yield",
+];
+
+/// The same in Python.
+pub(super) fn of_python(name: &str, taken: &[&str]) -> String {
+    if PYTHON.contains(&name) || taken.contains(&name) {
         format!("{name}_")
     } else {
         name.to_owned()

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use launch::{DataType, Manifest, Parameter, Role};
 
+use super::exported::{Exported, File};
 use super::names::plain;
-use super::{Exported, File};
 
 pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
     let version = env!("CARGO_PKG_VERSION");

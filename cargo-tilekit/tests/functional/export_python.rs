@@ -1,0 +1,75 @@
+//! `export --to python`: the extension module is compiled, and Python calls its kernels on a stand-in for the driver.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Package;
+use crate::export::{export, kernels};
+use crate::package::target;
+use crate::stand_in;
+
+/// Without a signature, so that Python passes numbers and a grid; and it may begin before the launch in front has ended.
+const BLEND: &str = r"
+#[kernel(warps = 4, instances(<256>))]
+pub fn blend<const BLOCK: usize>(#[readonly] x: Ptr<bf16>, out: Ptr<bf16>, alpha: f32, n: i32) {
+    launch_wait();
+    let at = program_id(0) * BLOCK + arange(0..BLOCK, Coalesced);
+    let inside = at < n;
+    out.at(at).mask(inside).store((x.at(at).mask(inside).load().cast::<f32>() * alpha).cast::<bf16>());
+}
+";
+
+/// A Python that can load the module.
+fn python() -> Option<&'static str> {
+    let is_new = "import sys; sys.exit(sys.version_info < (3, 10))";
+    let found = Command::new("python3").args(["-c", is_new]).status();
+    found
+        .is_ok_and(|status| status.success())
+        .then_some("python3")
+}
+
+/// The exported package with its extension module built where Python looks for it.
+fn built(package: &Package) -> PathBuf {
+    export(package, "--to python --out exported").ends_with(0);
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python");
+    let dependency = "tilekit-python = \"0.1.0\"";
+    let here = format!("tilekit-python = {{ path = \"{}\" }}", core.display());
+    package.edit("exported/Cargo.toml", dependency, &here);
+    // The profile is that of this workspace, so that what it shares with it is compiled once.
+    let profile = "[profile.dev]\ndebug = \"line-tables-only\"\n\n[workspace]";
+    package.edit("exported/Cargo.toml", "[workspace]", profile);
+    package.write("exported/Cargo.lock", &package.read("Cargo.lock"));
+    package
+        .cargo("build --offline --manifest-path exported/Cargo.toml")
+        .ends_with(0);
+    let folder = package.root().join("exported/python");
+    let library = target().join("debug/libkernels_to_python_exported.so");
+    let module = folder.join("kernels_to_python_exported/_native.abi3.so");
+    std::fs::copy(library, module).expect("the library is there");
+    folder
+}
+
+#[test]
+fn exported_python_is_imported_and_launches_as_c_does() {
+    let Some(python) = python() else {
+        println!("skipped: no python3 of 3.10 or later");
+        return;
+    };
+    let package = kernels("kernels-to-python");
+    let source = package.read("src/lib.rs");
+    package.write("src/lib.rs", &format!("{source}{BLEND}"));
+    let folder = built(&package);
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/tests");
+    let path = std::env::join_paths([&folder, &tests]).expect("no colon in a path");
+    let driver = tests.join("../../launch/tests/fake_driver.c");
+    let driver = stand_in::build(&driver, &folder);
+    let mut calls = Command::new(python);
+    calls
+        .arg("-B")
+        .arg(tests.join("calls.py"))
+        .env("PYTHONPATH", path);
+    let ran = stand_in::run(&mut calls, &driver, &folder);
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    assert!(ran.said.contains("\nOK"), "{}", ran.said);
+}

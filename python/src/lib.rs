@@ -1,0 +1,25 @@
+//! What Python packages of exported kernels share: tensors of any framework in, checks, launches.
+//!
+//! `cargo tilekit export --to python` writes a package whose extension module is one call of [`module!`]. Each kernel is a
+//! [`Kernel`] there: its manifest and its cubin, both inside of the module. Nothing of CUDA is opened before the first launch:
+//! the module is imported on a machine without a GPU.
+//!
+//! - Tensors ([`tensor`]): the C exchange API of DLPack where their type has it, else `__dlpack__`, else
+//!   `__cuda_array_interface__`. They are borrowed for a call.
+//! - The stream ([`stream`]): the caller's, else the one on which the tensors' producer works now.
+//! - Launches: in the primary context of the tensors' GPU, without the GIL.
+//! - Errors: `TypeError` for a type, `ValueError` for a value, `RuntimeError` for what driver and GPU refuse.
+
+mod arguments;
+mod context;
+mod kernel;
+mod module;
+mod refusal;
+mod scalar;
+mod stream;
+mod tensor;
+
+pub use kernel::Kernel;
+pub use module::fill;
+pub use pyo3;
+pub use tilekit_launch::{Aligned, Program};

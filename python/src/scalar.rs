@@ -1,0 +1,103 @@
+//! Python's numbers as the bits of a kernel's scalar.
+
+use half::{bf16, f16};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt};
+use tilekit_launch::DataType;
+
+use crate::refusal::Refusal;
+
+/// The bits of `value` as a scalar of type `wanted`, in the low bytes.
+pub(crate) fn bits(value: &Bound<'_, PyAny>, wanted: DataType) -> Result<u64, Refusal> {
+    let is_plain = value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyBool>();
+    // A tensor of one element would be fetched from the GPU, behind everything that is under way there.
+    if !is_plain && value.hasattr(intern!(value.py(), "__dlpack__"))? {
+        return Err(Refusal::Type(format!(
+            "is a tensor ({}); it must be a number of type {wanted}: pass its `.item()`",
+            value.get_type().name()?
+        )));
+    }
+    match wanted.integers() {
+        Some(range) => integer(value, wanted, range),
+        None => float(value, wanted),
+    }
+}
+
+fn integer(
+    value: &Bound<'_, PyAny>,
+    wanted: DataType,
+    (least, most): (i64, i64),
+) -> Result<u64, Refusal> {
+    let index = whole(value, wanted)?;
+    if wanted == DataType::U64 {
+        let bits = index.extract::<u64>();
+        return bits.map_err(|_| Refusal::Value(beyond(&index, wanted, "0 to 2^64 - 1")));
+    }
+    match index.extract::<i64>() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number as u64),
+        _ => Err(Refusal::Value(beyond(
+            &index,
+            wanted,
+            &format!("{least} to {most}"),
+        ))),
+    }
+}
+
+fn whole<'py>(value: &Bound<'py, PyAny>, wanted: DataType) -> Result<Bound<'py, PyAny>, Refusal> {
+    if value.is_exact_instance_of::<PyInt>() || value.is_exact_instance_of::<PyBool>() {
+        return Ok(value.clone());
+    }
+    let index = value.call_method0(intern!(value.py(), "__index__"));
+    index.map_err(|_| other(value, &format!("a whole number of type {wanted}")))
+}
+
+fn float(value: &Bound<'_, PyAny>, wanted: DataType) -> Result<u64, Refusal> {
+    if !matches!(
+        wanted,
+        DataType::F16 | DataType::Bf16 | DataType::F32 | DataType::F64
+    ) {
+        // Python has no numbers of these types.
+        let index = whole(value, wanted)
+            .map_err(|_| other(value, &format!("the bits of an {wanted}, as an int")))?;
+        let bits = index.extract::<u8>();
+        return bits
+            .map(u64::from)
+            .map_err(|_| Refusal::Value(beyond(&index, wanted, "bits, 0 to 255")));
+    }
+    let number = value
+        .extract::<f64>()
+        .map_err(|_| other(value, &format!("a number of type {wanted}")))?;
+    let (bits, is_finite) = match wanted {
+        DataType::F16 => (
+            f16::from_f64(number).to_bits().into(),
+            f16::from_f64(number).is_finite(),
+        ),
+        DataType::Bf16 => (
+            bf16::from_f64(number).to_bits().into(),
+            bf16::from_f64(number).is_finite(),
+        ),
+        DataType::F32 => (
+            (number as f32).to_bits().into(),
+            (number as f32).is_finite(),
+        ),
+        _ => (number.to_bits(), true),
+    };
+    if number.is_finite() && !is_finite {
+        return Err(Refusal::Value(format!(
+            "is {number}, which {wanted} cannot hold"
+        )));
+    }
+    Ok(bits)
+}
+
+fn beyond(value: &Bound<'_, PyAny>, wanted: DataType, range: &str) -> String {
+    format!("is {value}, which {wanted} cannot hold: it must be {range}")
+}
+
+fn other(value: &Bound<'_, PyAny>, wanted: &str) -> Refusal {
+    let found = value.get_type();
+    Refusal::Type(format!("is of type {found}; it must be {wanted}"))
+}

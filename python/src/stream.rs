@@ -1,0 +1,55 @@
+//! The stream that a launch is put on.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::refusal::Refusal;
+
+/// The legacy default stream, `CU_STREAM_LEGACY`: what nobody names a stream for is ordered with all others there.
+pub(crate) const LEGACY: usize = 1;
+
+/// The handle of the stream that a caller names: a number, or a stream of torch (`cuda_stream`), of CUDA's own packages
+/// (`__cuda_stream__`) or of CuPy (`ptr`).
+pub(crate) fn named(stream: &Bound<'_, PyAny>) -> Result<usize, Refusal> {
+    let py = stream.py();
+    if let Ok(handle) = stream.extract::<usize>() {
+        return Ok(handle);
+    }
+    for attribute in [intern!(py, "cuda_stream"), intern!(py, "ptr")] {
+        if let Ok(handle) = stream
+            .getattr(attribute)
+            .and_then(|handle| handle.extract())
+        {
+            return Ok(handle);
+        }
+    }
+    // A version of the protocol, and the handle.
+    let pair = stream.call_method0(intern!(py, "__cuda_stream__"));
+    match pair.and_then(|pair| pair.extract::<(i64, usize)>()) {
+        Ok((_, handle)) => Ok(handle),
+        Err(_) => Err(Refusal::Type(format!(
+            "is of type {}; it must be a stream's handle as an int, or a stream of torch or CuPy",
+            stream.get_type()
+        ))),
+    }
+}
+
+/// The stream on which a framework without the C exchange API works now: torch and CuPy say it; none of others.
+pub(crate) fn of_framework(tensor: &Bound<'_, PyAny>, device: i32) -> PyResult<Option<usize>> {
+    let py = tensor.py();
+    let module = tensor.get_type().module()?;
+    let module = module.to_cow()?;
+    let framework = module.split('.').next().unwrap_or(&module);
+    let handle = match framework {
+        "torch" => py
+            .import(intern!(py, "torch.cuda"))?
+            .call_method1(intern!(py, "current_stream"), (device,))?
+            .getattr(intern!(py, "cuda_stream"))?,
+        "cupy" => py
+            .import(intern!(py, "cupy.cuda"))?
+            .call_method1(intern!(py, "get_current_stream"), (device,))?
+            .getattr(intern!(py, "ptr"))?,
+        _ => return Ok(None),
+    };
+    handle.extract().map(Some)
+}
