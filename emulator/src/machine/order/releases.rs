@@ -26,8 +26,8 @@ pub(crate) struct Releases {
     version: u64,
 }
 
-/// The last [`Releases::version`].
-static VERSIONS: AtomicU64 = AtomicU64::new(0);
+/// The next [`Releases::version`]; that of an address which was never written is zero.
+static VERSIONS: AtomicU64 = AtomicU64::new(1);
 
 /// The effect of a warp's fences on its later strong operations.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +102,7 @@ impl Releases {
         if !reads {
             *self = Releases::default();
         }
-        self.version = VERSIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        self.version = VERSIONS.fetch_add(1, Ordering::Relaxed);
         let scopes = covered(strong.scope);
         if strong.releases {
             self.publish(strong.scope, from, clocks.released(from.cluster));
@@ -323,6 +323,43 @@ mod tests {
         let mut third = Clocks::default();
         elsewhere.read(by, &mut third, &mut fences);
         assert!(knows(&third, reader));
+    }
+
+    #[test]
+    fn an_acquire_by_some_lanes_does_not_count_for_others() {
+        let releases = after(releasing(Scope::Gpu), &Fences::default());
+        let acquires = |fences: &mut Fences| {
+            let mut clocks = Clocks::default();
+            releases.read((acquiring(Scope::Gpu), ELSEWHERE), &mut clocks, fences);
+            knows(&clocks, ELSEWHERE)
+        };
+        let mut fences = Fences::default();
+        fences.read_by(0b01);
+        assert!(acquires(&mut fences));
+        fences.read_by(0b01);
+        assert!(!acquires(&mut fences), "the same lanes have acquired it");
+        fences.read_by(0b10);
+        assert!(acquires(&mut fences));
+        fences.acquire_again();
+        assert!(acquires(&mut fences));
+    }
+
+    #[test]
+    fn narrow_releases_of_two_ctas_stay_apart_and_wide_ones_are_joined() {
+        let mut releases = Releases::default();
+        let nothing = (&Clocks::default(), &Fences::default());
+        releases.write((releasing(Scope::Cta), BESIDE), true, nothing);
+        for _ in 0..2 {
+            let written = (&written(), &Fences::default());
+            releases.write((releasing(Scope::Cta), WRITER), true, written);
+        }
+        assert_eq!(releases.each.len(), 2);
+        assert!(!read(&releases, (acquiring(Scope::Cta), BESIDE)));
+        assert!(read(&releases, (acquiring(Scope::Cta), WRITER)));
+        // A warp that polls acquires the releases of all CTAs at once.
+        assert!(releases.to_device.of(WRITER.cluster).is_none());
+        let wide = after(releasing(Scope::Gpu), &Fences::default());
+        assert!(wide.to_device.of(WRITER.cluster).is_some());
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl GlobalShadow {
         address: u64,
         work: impl FnOnce(&mut Releases) -> T,
     ) -> T {
-        let stripe = (address / 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        let stripe = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         let releases = &self.releases[stripe as usize];
         let mut releases = releases.lock().unwrap_or_else(PoisonError::into_inner);
         work(releases.entry(address).or_default())
