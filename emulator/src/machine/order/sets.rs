@@ -269,6 +269,50 @@ mod tests {
     }
 
     #[test]
+    fn an_access_that_is_in_a_set_is_the_last_or_an_earlier_one() {
+        let mut sets = Sets::default();
+        let (first, second) = (stamp(1, Kind::READ), stamp(2, Kind::READ));
+        let mut add = |id, new| sets.with(id, new, &Clocks::default());
+        let one = add(EMPTY, first);
+        assert!(!one.was_last && !one.was_earlier);
+        let again = add(one.id, first);
+        assert!(again.id == one.id && again.was_last && !again.was_earlier);
+        let both = add(one.id, second);
+        assert!(!both.was_last && !both.was_earlier);
+        let again = add(both.id, first);
+        assert!(again.id == both.id && !again.was_last && again.was_earlier);
+    }
+
+    #[test]
+    fn sets_are_many_beyond_a_limit_that_doubles_what_is_kept() {
+        let mut sets = Sets::default();
+        let mut epochs = 1..;
+        let mut ids: Vec<SetId> = Vec::new();
+        let mut grow = |sets: &mut Sets, ids: &mut Vec<SetId>, length: usize| {
+            while sets.len() < length {
+                let epoch = epochs.next().expect("there are enough");
+                let new = Stamp {
+                    epoch,
+                    ..stamp(1, Kind::WRITE)
+                };
+                ids.push(sets.with(EMPTY, new, &Clocks::default()).id);
+            }
+        };
+        grow(&mut sets, &mut ids, FEWEST_KEPT);
+        assert!(!sets.are_many());
+        grow(&mut sets, &mut ids, FEWEST_KEPT + 1);
+        assert!(sets.are_many());
+        sets.keep(ids.iter_mut());
+        assert_eq!(sets.len(), FEWEST_KEPT + 1);
+        grow(&mut sets, &mut ids, 2 * (FEWEST_KEPT + 1));
+        assert!(!sets.are_many());
+        grow(&mut sets, &mut ids, 2 * (FEWEST_KEPT + 1) + 1);
+        assert!(sets.are_many());
+        sets.keep(ids.iter_mut().take(3));
+        assert!(!sets.are_many(), "few are left");
+    }
+
+    #[test]
     fn sets_in_use_survive_when_others_are_thrown_away() {
         let mut sets = Sets::default();
         let unused = sets
