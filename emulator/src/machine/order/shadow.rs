@@ -276,6 +276,14 @@ mod tests {
             marked.err().map(|conflict| conflict.earlier)
         }
 
+        /// An access by a lane since the last synchronization of its warp.
+        fn access_of_lane(&mut self, warp: usize, lane: usize, kind: Kind) -> Option<Stamp> {
+            let mut marker = self.shadow.begin(stamp(warp, 2, kind), ActorId::new(warp));
+            marker.by_lane(lane);
+            let marked = self.shadow.mark(&mut marker, (8, 4), &self.clocks[warp]);
+            marked.err().map(|conflict| conflict.earlier)
+        }
+
         /// The second actor joins the clocks of the first.
         fn meet(&mut self) {
             let known = self.clocks[FIRST].clone();
@@ -308,6 +316,28 @@ mod tests {
         check(Kind::STRONG_WRITE, Kind::READ, true);
         check(Kind::READ, Kind::STRONG_WRITE, true);
         check(Kind::STRONG_READ, Kind::WRITE, true);
+    }
+
+    #[test]
+    fn a_read_by_two_lanes_races_with_a_write_by_one_of_them() {
+        for (readers, races) in [(&[1][..], false), (&[0, 1], true), (&[1, 0], true)] {
+            let mut bench = Bench::new();
+            for &lane in readers {
+                assert_eq!(bench.access_of_lane(FIRST, lane, Kind::READ), None);
+            }
+            let found = bench.access_of_lane(FIRST, 1, Kind::WRITE);
+            assert_eq!(found.is_some(), races, "{readers:?}");
+        }
+    }
+
+    #[test]
+    fn a_read_that_is_repeated_says_nothing_of_the_lane_of_a_later_one() {
+        let mut bench = Bench::new();
+        for (warp, lane) in [(FIRST, 0), (SECOND, 0), (FIRST, 1)] {
+            assert_eq!(bench.access_of_lane(warp, lane, Kind::READ), None);
+        }
+        bench.clocks[SECOND].advance(ActorId::new(FIRST), 2);
+        assert_eq!(bench.access_of_lane(SECOND, 0, Kind::WRITE), None);
     }
 
     #[test]
