@@ -71,7 +71,7 @@ codes! {
     NotUniform = "TK0021", "not-uniform",
         "A branch condition or loop bound is not uniform: it differs between the threads of a CTA, or between the CTAs of a cluster around an operation that synchronizes the cluster; or a scalar that differs between CTAs is combined with a tensor that they share. Compute it from values that are the same in all of them, such as `cluster_id(0)`.";
     WrongWarps = "TK0022", "wrong-warps",
-        "The number of warps of the kernel and of a layout differ, or it is not a power of two from 1 to {cta.warps}.";
+        "The number of warps of the kernel and of a layout differ, or there cannot be so many: a CTA has 1 to {cta.warps}, and beside workers the kernel's own warps are whole warpgroups.";
     NotTraced = "TK0023", "not-traced",
         "An operation of the language was used outside of a kernel. Handles exist only while a `#[kernel]` function is traced.";
     BadText = "TK0024", "bad-text",

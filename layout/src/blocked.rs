@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
+use super::warp_sets::check_grid;
 use super::{Dims, LayoutError, rules};
 
 /// Each thread holds a block of `size_per_thread` elements, the threads of a warp stand next to each other in a
@@ -14,7 +15,8 @@ pub struct Blocked {
     pub size_per_thread: Dims,
     /// Threads of a warp per dimension; their product is 32.
     pub threads_per_warp: Dims,
-    /// Warps of a CTA per dimension; their product is the CTA's number of warps.
+    /// Warps of a CTA per dimension; their product is the CTA's number of warps. One entry may be no power of two: see
+    /// [`WarpSets`](super::WarpSets).
     pub warps: Dims,
     /// The dimensions from the fastest to the slowest.
     pub order: Dims,
@@ -79,7 +81,11 @@ impl Blocked {
             ("warps", &self.warps),
         ] {
             rules::entries(NAME, field, entries.rank(), rank)?;
-            rules::powers_of_two(NAME, field, entries)?;
+            if field == "warps" {
+                check_grid(NAME, entries)?;
+            } else {
+                rules::powers_of_two(NAME, field, entries)?;
+            }
         }
         if self.threads_per_warp.product() != 32 {
             return Err(LayoutError::LanesPerWarp {

@@ -1,7 +1,7 @@
 //! Choosing a blocked layout so that global memory accesses coalesce (Gluon's `coalesced` formula, steps 1 to 5).
 
 use super::linear::cut::granule;
-use super::{Blocked, Dims};
+use super::{Blocked, Dims, WarpSets, sets_of, warps_of_set};
 
 const LANES: u32 = 32;
 
@@ -61,7 +61,8 @@ impl AccessFacts {
             .fold(self.elements_at_once(), u32::max);
         // What a size has beyond its granule repeats in registers, and is nobody's share.
         let granules: Dims = self.shape.iter().map(|&size| granule(size)).collect();
-        let fair_share = (granules.product() / u64::from(warps * LANES)).max(1);
+        let threads = u64::from(warps_of_set(warps) * LANES);
+        let fair_share = (granules.product() / threads).max(1);
         let per_thread = fair_share.min(u64::from(widest)) as u32;
         if self.is_load {
             per_thread
@@ -82,8 +83,37 @@ impl AccessFacts {
 }
 
 /// Steps 4 and 5: `per_thread` elements of the fastest dimension in each thread, lanes and then warps along the
-/// dimensions from the fastest, as far as there are elements for them; the slowest dimension takes what is left.
+/// dimensions from the fastest, as far as there are elements for them; the slowest dimension takes what is left. Sets of warps
+/// divide the slowest dimension that they can.
 pub fn spread(shape: &[u32], order: &Dims, per_thread: u32, warps: u32) -> Blocked {
+    let sets = sets_along(shape, order, warps);
+    let mut blocked = spread_set(&sets.share(shape), order, per_thread, warps / sets.count);
+    if let Some(dim) = sets.dim {
+        blocked.warps[dim] *= sets.count;
+    }
+    blocked
+}
+
+/// The sets of so many warps, along the dimension that [`spread`] gives them.
+fn sets_along(shape: &[u32], order: &[u32], warps: u32) -> WarpSets {
+    let count = sets_of(warps);
+    if count <= 1 {
+        return WarpSets::ONE;
+    }
+    let along = |dim: u32| WarpSets {
+        count,
+        dim: Some(dim as usize),
+    };
+    let slowest_first = order.iter().rev().map(|&dim| along(dim));
+    let divided = slowest_first
+        .clone()
+        .find(|sets| sets.divided(shape).is_some());
+    divided
+        .or_else(|| slowest_first.clone().next())
+        .unwrap_or(WarpSets { count, dim: None })
+}
+
+fn spread_set(shape: &[u32], order: &Dims, per_thread: u32, warps: u32) -> Blocked {
     let mut size_per_thread = Dims::filled(1, shape.len());
     let mut threads_per_warp = size_per_thread.clone();
     let mut warps_per_dim = size_per_thread.clone();

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::linear::cut::{is_cut, rounded_up};
-use super::{Axis, Blocked, DistributedLinear, DotOperand, LayoutError, Mma, Slice, Wgmma, rules};
+use super::{
+    Axis, Blocked, DistributedLinear, DotOperand, LayoutError, Mma, Slice, WarpSets, Wgmma, rules,
+};
 
 /// How a tensor is spread over the registers, lanes, warps and CTAs. Cheap to clone; compared by its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,10 +82,37 @@ impl Layout {
             Self::Auto | Self::Coalesced => None,
             Self::Blocked(blocked) => product(&blocked.warps),
             Self::Slice(slice) => slice.parent.warps(),
-            Self::Linear(linear) => 1_u32.checked_shl(linear.warp.len() as u32),
+            Self::Linear(linear) => Some(linear.warps),
             Self::Mma(mma) => product(&mma.warps),
             Self::Wgmma(wgmma) => product(&wgmma.warps),
             Self::DotOperand(operand) => operand.parent.warps(),
+        }
+    }
+
+    /// The sets into which its warps fall, and the dimension that these divide where they can.
+    pub fn warp_sets(&self) -> WarpSets {
+        match self {
+            Self::Auto | Self::Coalesced => WarpSets::ONE,
+            Self::Blocked(blocked) => WarpSets::of_grid(&blocked.warps),
+            Self::Slice(slice) => {
+                let sets = slice.parent.warp_sets();
+                let lost = slice.dim as usize;
+                let kept = sets.dim.filter(|&dim| dim != lost);
+                WarpSets {
+                    dim: kept.map(|dim| if dim > lost { dim - 1 } else { dim }),
+                    ..sets
+                }
+            }
+            Self::Linear(linear) => linear.warp_sets(),
+            Self::Mma(mma) => WarpSets::of_grid(&mma.warps),
+            Self::Wgmma(wgmma) => WarpSets::of_grid(&wgmma.warps),
+            Self::DotOperand(operand) => {
+                let sets = operand.parent.warp_sets();
+                WarpSets {
+                    dim: sets.dim.filter(|&dim| dim != operand.k_dim()),
+                    ..sets
+                }
+            }
         }
     }
 
@@ -114,14 +143,24 @@ impl Layout {
     }
 
     /// The first dimension whose size is no multiple of what lanes and warps cover at once, and how much that is: some of them
-    /// hold copies there, and registers take their places. `None` where the layout does not fit the shape at all.
+    /// hold copies there, and registers take their places. The same of a dimension that sets of warps cannot divide, though
+    /// one set does not cover it. `None` where the layout does not fit the shape at all.
     pub fn covers_unevenly(&self, shape: &[u32]) -> Option<(usize, u32)> {
-        let map = self.linear(&rounded_up(shape)).ok()?;
+        let sets = self.warp_sets();
+        let (share, divided) = (sets.share(shape), sets.divided(shape));
+        let map = self.linear(&rounded_up(&share)).ok()?;
         let threads = [Axis::Lane, Axis::Warp];
         let steps = || threads.iter().flat_map(|axis| map.basis_coords(*axis));
-        let covered = |dim: usize| steps().map(|basis| 2 * basis[dim]).max().unwrap_or(1);
+        let covered = |dim: usize| steps().fold(1, |most, basis| most.max(2 * basis[dim]));
+        let undivided = sets.dim.filter(|_| sets.count > 1 && divided.is_none());
+        let is_uneven = |&(dim, covered): &(usize, u32)| {
+            covered > 1 && !share[dim].is_multiple_of(covered)
+                || undivided == Some(dim) && covered < shape[dim]
+        };
         let mut dims = (0..shape.len()).map(|dim| (dim, covered(dim)));
-        dims.find(|&(dim, covered)| covered > 1 && !shape[dim].is_multiple_of(covered))
+        let (dim, covered) = dims.find(is_uneven)?;
+        let in_sets = if sets.dim == Some(dim) { sets.count } else { 1 };
+        Some((dim, covered * in_sets))
     }
 
     /// Checks the layout's own parameters, without a shape.

@@ -36,6 +36,15 @@ pub enum LayoutError {
         /// The entry.
         value: u32,
     },
+    /// Of the warps of a grid, an entry is zero, or a second one is no power of two.
+    WarpGrid {
+        /// The layout's kind.
+        layout: &'static str,
+        /// The dimension.
+        at: usize,
+        /// The entry.
+        value: u32,
+    },
     /// An order that does not name every dimension once.
     NotAPermutation {
         /// The layout's kind.
@@ -196,6 +205,9 @@ pub enum BasisFault {
     Dependent,
     /// The entry lies outside the shape.
     OutsideShape,
+    /// Of a number of warps that is no power of two, one of the highest bits neither adds nothing, as all of them do, nor
+    /// takes the next larger step along one dimension.
+    OfSet,
 }
 
 impl fmt::Display for BasisFault {
@@ -207,6 +219,9 @@ impl fmt::Display for BasisFault {
             Self::Rank => "it must have one entry per dimension of the layout",
             Self::Dependent => "it must not be zero or the XOR of other bases",
             Self::OutsideShape => "it lies outside the shape",
+            Self::OfSet => {
+                "where warps are no power of two, their highest bits take the largest steps of one dimension, or none"
+            }
         })
     }
 }
@@ -217,6 +232,7 @@ impl fmt::Display for LayoutError {
             Self::Unresolved { .. }
             | Self::FieldRank { .. }
             | Self::NotPowerOfTwo { .. }
+            | Self::WarpGrid { .. }
             | Self::NotAPermutation { .. }
             | Self::LanesPerWarp { .. }
             | Self::SliceDim { .. }
@@ -269,6 +285,10 @@ impl LayoutError {
                     "{field} of {layout} must be powers of two, but entry {at} is {value}"
                 )
             }
+            Self::WarpGrid { layout, at, value } => write!(
+                f,
+                "warps of {layout} must be powers of two, all but one of them, but entry {at} is {value}"
+            ),
             Self::NotAPermutation { layout, order } => {
                 let rank = order.rank();
                 write!(

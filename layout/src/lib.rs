@@ -35,6 +35,7 @@ mod slice;
 mod sparse;
 mod swizzled;
 mod text;
+mod warp_sets;
 mod wgmma;
 
 mod banks;
@@ -64,4 +65,5 @@ pub use slice::Slice;
 pub use sparse::elements_of_metadata;
 pub use swizzled::Swizzled;
 pub use text::{AnyLayout, ParseLayoutError};
+pub use warp_sets::{WarpSets, sets_of, warps_of_set};
 pub use wgmma::Wgmma;

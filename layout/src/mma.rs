@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::text::write_call;
+use super::warp_sets::check_grid;
 use super::{Dims, LayoutError, rules};
 
 /// The accumulator fragment of `mma.sync` (Gluon's NVMMA version 2): 16x8 per warp, the warps in a row-major grid
@@ -58,7 +59,7 @@ impl Mma {
                 ),
             });
         }
-        rules::powers_of_two(NAME, "warps", &self.warps)?;
+        check_grid(NAME, &self.warps)?;
         rules::warps(NAME, self.warps.product())?;
         rules::cta_bases(NAME, rank, &self.cta_bases)
     }

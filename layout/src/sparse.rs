@@ -4,7 +4,7 @@
 //! A chunk has 4 bits of metadata. One element of metadata has 16 bits: four chunks of a row, the first in the lowest bits.
 
 use super::linear::cut::rounded_up;
-use super::{Dims, DistributedLinear, Wgmma};
+use super::{Dims, DistributedLinear, WarpSets, Wgmma};
 
 /// Chunks that an element of metadata describes.
 const CHUNKS: u32 = 4;
@@ -25,7 +25,13 @@ impl Wgmma {
     /// Bits 2 to 4 of the lane are row bits 0 to 2, the warps of a warpgroup row bits 4 and 5. Warps side by side along N
     /// hold copies.
     pub fn sparse_metadata(&self, elem_bits: u32, shape: impl Into<Dims>) -> DistributedLinear {
-        let shape = rounded_up(&shape.into());
+        let sets = WarpSets::of_grid(&self.warps);
+        let sets = WarpSets {
+            dim: sets.dim.filter(|&dim| dim == 0),
+            ..sets
+        };
+        let whole = shape.into();
+        let shape = rounded_up(&sets.share(&whole));
         let (register, first_lanes) = if elem_bits == 8 {
             ([0, 1], [[8, 0], [0, 2]])
         } else {
@@ -55,6 +61,7 @@ impl Wgmma {
                 .map(within)
                 .collect(),
             block: self.cta_bases.iter().map(|b| b.with(1, 0)).collect(),
+            warps: u32::try_from(self.warps.product()).unwrap_or(0),
         };
         for dim in [1, 0] {
             let taken = |of: &[Dims]| of.iter().fold(0, |all, basis| all | basis[dim]);
@@ -65,6 +72,13 @@ impl Wgmma {
             let further = missing.map(|bit| Dims::filled(0, 2).with(dim, bit));
             layout.register.extend(further.collect::<Vec<_>>());
         }
+        let first = if sets.divided(&whole) == Some(0) {
+            shape[0]
+        } else {
+            0
+        };
+        let of_set = |bit| Dims::from([first << bit, 0]);
+        layout.warp.extend((0..sets.bits()).map(of_set));
         layout
     }
 }

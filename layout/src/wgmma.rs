@@ -5,6 +5,7 @@ use std::fmt;
 use target::SM_90A;
 
 use super::text::write_call;
+use super::warp_sets::check_grid;
 use super::{Dims, LayoutError, rules};
 
 /// The accumulator of `wgmma.mma_async` (Gluon's NVMMA version 3): 64xN per warpgroup, 16 rows per warp, the warps
@@ -13,7 +14,8 @@ use super::{Dims, LayoutError, rules};
 /// `instr_shape` is the instruction's own `[64, n, k]`; Gluon writes the share of one warp, `[16, n, k]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Wgmma {
-    /// Warps of a CTA per dimension; along dimension 0 a multiple of 4.
+    /// Warps of a CTA per dimension; along dimension 0 a multiple of 4. One entry may be no power of two: see
+    /// [`WarpSets`](super::WarpSets).
     pub warps: Dims,
     /// `[64, n, k]` of the instruction.
     pub instr_shape: Dims,
@@ -46,7 +48,7 @@ impl Wgmma {
     pub(super) fn check(&self) -> Result<(), LayoutError> {
         const NAME: &str = "Wgmma";
         rules::entries(NAME, "warps", self.warps.rank(), 2)?;
-        rules::powers_of_two(NAME, "warps", &self.warps)?;
+        check_grid(NAME, &self.warps)?;
         if !self.warps[0].is_multiple_of(4) {
             return Err(LayoutError::Parameter {
                 layout: NAME,

@@ -60,11 +60,7 @@ fn ctas_of_a_cluster() {
 fn threads_of_a_cta_and_an_sm() {
     let text = "kernel @k() warps(8) min_ctas_per_sm(8) {\n  return\n}\n";
     let warps = |target: &mut Target| target.cta.threads = 128;
-    check(
-        warps,
-        text,
-        "a kernel of 8 warps: tiles are shared among 1, 2 or 4 warps of a CTA",
-    );
+    check(warps, text, "a kernel of 8 warps: a CTA has 1 to 4 warps");
     let threads = |target: &mut Target| target.sm.threads = 1024;
     check(threads, text, "an SM runs 1024 threads at once");
 }

@@ -119,7 +119,7 @@ fn a_bug_in_a_pass_names_the_pass_and_shows_the_kernel() {
         needs: Stage::Built,
         gives: Stage::Resolved,
         is_optional: false,
-        run: |func, _| func.warps = 3,
+        run: |func, _| func.warps = 33,
     };
     let options = Options {
         verify_each_pass: true,
@@ -137,7 +137,7 @@ fn a_bug_in_a_pass_names_the_pass_and_shows_the_kernel() {
         "{text}"
     );
     assert!(
-        text.contains("before it:\nkernel @vector_add(") && text.contains("warps(3)"),
+        text.contains("before it:\nkernel @vector_add(") && text.contains("warps(33)"),
         "{text}"
     );
 }

@@ -20,6 +20,7 @@ pub mod matmul_softmax;
 pub mod matmul_sparse;
 pub mod matmul_stream_k;
 pub mod matmul_tf32x3;
+pub mod matmul_three_warpgroups;
 pub mod matmul_tiled;
 pub mod matmul_tma;
 pub mod matmul_types;

@@ -24,7 +24,7 @@ use quote::quote;
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `warps = 4` | warps in a CTA, a power of two; may name a const generic |
+/// | `warps = 4` | warps in a CTA, 1 to 32; may name a const generic |
 /// | `instances(<1024>, <2048>)` | the generic arguments to build ahead of time |
 /// | `deny(conversions, uncoalesced, bank_conflicts, spills)` | what the compiler must not do silently |
 /// | `max_registers = 128` | cap on registers per thread |

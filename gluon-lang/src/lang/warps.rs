@@ -52,14 +52,15 @@ pub fn num_warps() -> usize {
     trace::num_warps(here()) as usize
 }
 
-/// Warps of one worker, a power of two, and what they get: `Warps(1).registers(40)`.
+/// Warps of one worker and what they get: `Warps(1).registers(40)`. A number that is no power of two fills up its last warpgroup
+/// with warps that leave at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warps {
     count: i128,
     registers: u32,
 }
 
-/// The warps of a worker, a power of two.
+/// The warps of a worker.
 #[allow(non_snake_case, reason = "it makes a `Warps`")]
 pub fn Warps(count: impl HostInt) -> Warps {
     Warps {

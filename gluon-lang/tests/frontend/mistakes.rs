@@ -477,11 +477,11 @@ fn open_and_fixed(x: Ptr<f32>, n: i32) {
 }
 mistake!(a_loop_that_decides_a_layout, open_and_fixed);
 
-#[kernel(warps = 3)]
-fn three_warps(out: Ptr<i32>) {
+#[kernel(warps = 33)]
+fn warps_beyond_a_cta(out: Ptr<i32>) {
     out.at(0).store(1);
 }
-mistake!(a_number_of_warps_that_cannot_be, three_warps);
+mistake!(a_number_of_warps_that_cannot_be, warps_beyond_a_cta);
 
 #[kernel(warps = 8, max_registers = 16, min_ctas_per_sm = 9)]
 fn beyond_an_sm(out: Ptr<i32>) {

@@ -90,7 +90,7 @@ pub struct Func {
     pub target: &'static Target,
     /// The kernel's name, a PTX identifier.
     pub name: Arc<str>,
-    /// Warps in a CTA, a power of two.
+    /// Warps in a CTA.
     pub warps: u32,
     /// The author's cap on registers per thread.
     pub max_registers: Option<u32>,

@@ -47,6 +47,18 @@ impl OpRules for Sort {
                 "dimensions count from 0, and the last one here is {last}"
             )));
         }
+        if t.layout.warp_sets().count > 1
+            && let Ok(map) = t.layout.linear(&t.shape)
+            && map.divided().is_some_and(|(dim, _)| dim == axis)
+        {
+            let message = format!(
+                "`sort` along dimension {axis}, which the sets of {} warps divide",
+                t.layout.warps().unwrap_or(0)
+            );
+            return Err(error(Code::InvalidLayout, message).help(
+                "convert it to a layout whose sets of warps lie along another dimension, or one that a `Slice` loses",
+            ));
+        }
         let size = t.shape[axis];
         if !can_keep(self.count, size) {
             let message = format!("`sort` keeps {} of {size} elements", self.count);

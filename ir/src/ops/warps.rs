@@ -30,7 +30,8 @@ impl WarpSpecialize {
         let sum = |warps: &[u32]| warps.iter().fold(0_u32, |sum, n| sum.saturating_add(*n));
         let in_groups = |warps: u32| warps.div_ceil(4).saturating_mul(4);
         let (own, workers) = self.warps.split_at(self.warps.rank().min(1));
-        in_groups(sum(own)).saturating_add(in_groups(sum(workers)))
+        let workers: Dims = workers.iter().map(|&warps| room(warps)).collect();
+        in_groups(sum(own)).saturating_add(in_groups(sum(&workers)))
     }
 
     /// The kernel's own warps, and with them where the workers begin.
@@ -47,7 +48,7 @@ impl WarpSpecialize {
             return 0;
         }
         let own = self.own_warps();
-        let size = |at: usize| self.warps.get(at).copied().unwrap_or(0);
+        let size = |at: usize| self.warps.get(at).map_or(0, |&warps| room(warps));
         let comes_before = |at: &usize| {
             let other = size(*at);
             other > size(partition) || other == size(partition) && *at < partition
@@ -76,6 +77,16 @@ impl WarpSpecialize {
     }
 }
 
+/// Warps that a worker takes: a power of two shares a warpgroup with others, or fills several; what is none fills up its last
+/// warpgroup, whose registers change together.
+fn room(warps: u32) -> u32 {
+    if warps.is_power_of_two() {
+        warps
+    } else {
+        warps.div_ceil(4).saturating_mul(4)
+    }
+}
+
 impl OpRules for WarpSpecialize {
     fn result_types(&self, func: &Func, _: &[Type]) -> Result<Types, OpError> {
         let count = self.partitions.0.len();
@@ -89,15 +100,10 @@ impl OpRules for WarpSpecialize {
                 ),
             ));
         }
-        if let Some(wrong) = self.warps.iter().find(|w| !w.is_power_of_two()) {
-            return Err(OpError::new(
-                Code::WrongWarps,
-                format!("a partition has a power of two of warps, not {wrong}"),
-            )
-            .help(format!(
-                "use `Warps({})`, or several partitions",
-                wrong.next_power_of_two()
-            )));
+        if self.warps.contains(&0) {
+            return Err(
+                OpError::new(Code::WrongWarps, "a partition of 0 warps").help("use `Warps(1)`")
+            );
         }
         if !self.warps[0].is_multiple_of(4) {
             return Err(OpError::new(
@@ -107,7 +113,7 @@ impl OpRules for WarpSpecialize {
                     self.warps[0]
                 ),
             )
-            .help("write `#[kernel(warps = 4)]`, or 8"));
+            .help("write `#[kernel(warps = 4)]`, 8 or 12"));
         }
         // A single count may overflow the sum.
         let most = func.target.cta.warps();

@@ -66,17 +66,17 @@ impl Verifier {
 /// How many warps and CTAs run together.
 fn check_size(func: &Func, found: &mut Diagnostics) {
     let most = func.target.cta.warps();
-    if !func.warps.is_power_of_two() || func.warps > most {
-        let d = Diagnostic::error(
-            Code::WrongWarps,
-            None,
-            format!(
-                "a kernel of {} warps: tiles are shared among {} warps of a CTA",
-                func.warps,
-                powers_of_two(most)
-            ),
+    if !(1..=most).contains(&func.warps) {
+        let message = format!(
+            "a kernel of {} warps: a CTA has 1 to {most} warps",
+            func.warps
         );
-        found.push(d.help(other_warps(func.warps, most)));
+        let d = Diagnostic::error(Code::WrongWarps, None, message);
+        found.push(d.help(if func.warps == 0 {
+            "take 1 warp or more".to_owned()
+        } else {
+            format!("take {most} at most")
+        }));
     }
     let most = func.target.cta.shared_bytes;
     if func.shared_bytes > most {
@@ -104,32 +104,6 @@ fn check_size(func: &Func, found: &mut Diagnostics) {
         found.push(d.help(format!(
             "use 1 to {most} CTAs; up to {portable} run on every GPU of the architecture"
         )));
-    }
-}
-
-/// What a kernel of so many warps could have instead.
-fn other_warps(warps: u32, most: u32) -> String {
-    let below = 1 << warps.max(1).ilog2();
-    let rest = warps - warps.min(below);
-    match (warps, rest) {
-        (0, _) => "take 1 warp or more".to_owned(),
-        _ if warps > most => format!("take {most} at most"),
-        (4.., 1 | 2 | 4 | 8) => format!(
-            "take {below} or {}, or have a CTA of {warps} in parts: {below} of the kernel's own and workers of {rest}, by `warp_specialize`",
-            2 * below
-        ),
-        _ => format!("take {below} or {}", 2 * below),
-    }
-}
-
-/// The powers of two up to `most`, for a message: `1, 2 or 4`.
-fn powers_of_two(most: u32) -> String {
-    let list: Vec<String> = (0..=most.max(1).ilog2())
-        .map(|bit| (1_u32 << bit).to_string())
-        .collect();
-    match list.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => list.concat(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{over_ctas, splits_cut};
 use crate::linear::cut::{granule, is_cut, rounded_up};
+use crate::warp_sets::{WarpSets, grid_of_set};
 use crate::{
     Axis, Blocked, Dims, DistributedLinear, DotOperand, Layout, LayoutError, LinearLayout, Mma,
     Slice, Wgmma,
@@ -61,6 +62,16 @@ impl Layout {
             Self::DotOperand(operand) => operand_bases(operand, shape),
         }
     }
+}
+
+/// The map of a CTA's share of the tensor, given the tile that one set of its warps covers at once.
+fn cover_in_sets(
+    sets: WarpSets,
+    tile: &LinearLayout,
+    share: &[u32],
+    repeat_order: &[u32],
+) -> LinearLayout {
+    sets.over(share, |share| cover(tile, share, repeat_order))
 }
 
 /// A tile of one CTA on its share of the tensor, rounded up to powers of two: what is missing repeats in registers, what
@@ -123,9 +134,10 @@ fn blocked_bases(blocked: &Blocked, shape: &[u32]) -> LinearLayout {
     let order = &blocked.order;
     let tile = LinearLayout::grid(Axis::Register, &blocked.size_per_thread, order)
         * LinearLayout::grid(Axis::Lane, &blocked.threads_per_warp, order)
-        * LinearLayout::grid(Axis::Warp, &blocked.warps, order);
+        * LinearLayout::grid(Axis::Warp, &grid_of_set(&blocked.warps), order);
+    let sets = WarpSets::of_grid(&blocked.warps);
     over_ctas(&blocked.cta_bases, shape, |share| {
-        cover(&tile, share, order)
+        cover_in_sets(sets, &tile, share, order)
     })
 }
 
@@ -149,9 +161,15 @@ fn slice_bases(slice: &Slice, shape: &[u32]) -> LinearLayout {
     sliced.with_bases_kept(Axis::Register, |_, basis| basis != 0)
 }
 
-/// Repeats walk the dimensions in the order in which the bases first touch them.
 fn linear_bases(linear: &DistributedLinear, shape: &[u32]) -> LinearLayout {
-    let bases = linear.groups().into_iter().flat_map(|(_, bases)| bases);
+    let sets = linear.warp_sets();
+    sets.over(shape, |share| linear_bases_of_set(linear, share))
+}
+
+/// Repeats walk the dimensions in the order in which the bases first touch them.
+fn linear_bases_of_set(linear: &DistributedLinear, shape: &[u32]) -> LinearLayout {
+    let groups = linear.groups_of_set();
+    let bases = groups.into_iter().flat_map(|(_, bases)| bases);
     let mut natural = Dims::filled(1, shape.len());
     let mut order = Dims::empty();
     for basis in bases {
@@ -169,7 +187,7 @@ fn linear_bases(linear: &DistributedLinear, shape: &[u32]) -> LinearLayout {
     for dim in untouched {
         order.push(dim);
     }
-    let tile = LinearLayout::from_bases(linear.groups(), &natural);
+    let tile = LinearLayout::from_bases(groups, &natural);
     let whole = rounded_up(shape);
     let fits = natural.iter().zip(&whole).all(|(have, want)| have <= want);
     let covered = cover(&tile, shape, &order);
@@ -212,19 +230,21 @@ fn along(axis: Axis, dim: usize, size: u32) -> LinearLayout {
 fn mma_bases(mma: &Mma, shape: &[u32]) -> LinearLayout {
     let rank = mma.rank();
     let tile = accumulator_fragment(rank, 8)
-        * LinearLayout::grid(Axis::Warp, &mma.warps, &row_major(rank));
+        * LinearLayout::grid(Axis::Warp, &grid_of_set(&mma.warps), &row_major(rank));
+    let sets = WarpSets::of_grid(&mma.warps);
     over_ctas(&mma.cta_bases, shape, |share| {
-        cover(&tile, share, &row_major(rank))
+        cover_in_sets(sets, &tile, share, &row_major(rank))
     })
 }
 
 fn wgmma_bases(wgmma: &Wgmma, shape: &[u32]) -> LinearLayout {
     // Instructions side by side are repetitions along N, however many columns each has.
     let columns = granule(wgmma.n());
-    let tile =
-        accumulator_fragment(2, columns) * LinearLayout::grid(Axis::Warp, &wgmma.warps, &[0, 1]);
+    let tile = accumulator_fragment(2, columns)
+        * LinearLayout::grid(Axis::Warp, &grid_of_set(&wgmma.warps), &[0, 1]);
+    let sets = WarpSets::of_grid(&wgmma.warps);
     over_ctas(&wgmma.cta_bases, shape, |share| {
-        cover(&tile, share, &[1, 0])
+        cover_in_sets(sets, &tile, share, &[1, 0])
     })
 }
 
@@ -263,8 +283,9 @@ fn operand_bases(operand: &DotOperand, shape: &[u32]) -> LinearLayout {
         inner_size: 8 * operand.k_width,
         k_width: operand.k_width,
     };
-    let tile =
-        fragment.bases() * shared_along(&LinearLayout::grid(Axis::Warp, warps, &warp_order), k_dim);
+    let grid = LinearLayout::grid(Axis::Warp, &grid_of_set(warps), &warp_order);
+    let tile = fragment.bases() * shared_along(&grid, k_dim);
+    let sets = outside_of_k(WarpSets::of_grid(warps), k_dim);
     let batch_dims = (0..rank - 2).rev();
     let repeat_order: Dims = [k_dim, outer_dim]
         .into_iter()
@@ -273,7 +294,7 @@ fn operand_bases(operand: &DotOperand, shape: &[u32]) -> LinearLayout {
         .collect();
     let cta_bases = without_k(cta_bases, k_dim);
     over_ctas(&cta_bases, shape, |share| {
-        cover(&tile, share, &repeat_order)
+        cover_in_sets(sets, &tile, share, &repeat_order)
     })
 }
 
@@ -286,15 +307,29 @@ fn fma_operand_bases(parent: &Blocked, k_dim: usize, shape: &[u32]) -> LinearLay
             &LinearLayout::grid(Axis::Lane, &parent.threads_per_warp, order),
             k_dim,
         )
-        * shared_along(&LinearLayout::grid(Axis::Warp, &parent.warps, order), k_dim);
+        * shared_along(
+            &LinearLayout::grid(Axis::Warp, &grid_of_set(&parent.warps), order),
+            k_dim,
+        );
+    let sets = outside_of_k(WarpSets::of_grid(&parent.warps), k_dim);
     let cta_bases = without_k(&parent.cta_bases, k_dim);
-    over_ctas(&cta_bases, shape, |share| cover(&tile, share, order))
+    over_ctas(&cta_bases, shape, |share| {
+        cover_in_sets(sets, &tile, share, order)
+    })
 }
 
 /// The grid with all of `dim` folded onto one place: inputs that differed along it hold copies.
 fn shared_along(grid: &LinearLayout, dim: usize) -> LinearLayout {
     let sizes = grid.out_sizes();
     grid.clipped_to(&sizes.with(dim, 1))
+}
+
+/// Sets of warps that the parent has along K hold copies of an operand.
+fn outside_of_k(sets: WarpSets, k_dim: usize) -> WarpSets {
+    WarpSets {
+        dim: sets.dim.filter(|&dim| dim != k_dim),
+        ..sets
+    }
 }
 
 /// An operand is never split along K: CTAs that the parent spends there hold copies.

@@ -18,6 +18,8 @@ pub(super) struct Elements {
     pub(super) idle_lanes: u32,
     pub(super) idle_warps: u32,
     pub(super) remote: Blocks,
+    /// Elements that no access of a thread moves together with the first one.
+    pub(super) apart: SmallVec<[u64; 4]>,
 }
 
 /// The place of the block number within a packed place of the source, and its result registers' parts.
@@ -52,8 +54,11 @@ impl Elements {
         let stored = (0..src.total_in_bits()).map(|at| number(1 << at));
         let loaded = pull.map.columns().iter().map(|&place| number(place));
         let shift = src.in_shift(Axis::Block);
+        let columns = src.columns().iter().zip(0..);
+        let cut = columns.filter(|(column, _)| *column & pull.cut != 0);
         Self {
             bits,
+            apart: cut.map(|(_, at)| number(1 << at)).collect(),
             stored: LinearLayout::from_columns(src.ins(), outs, stored),
             loaded: LinearLayout::from_columns(pull.map.ins(), outs, loaded),
             idle_lanes: src.free_mask(Axis::Lane),

@@ -12,6 +12,7 @@
 //! linear over GF(2): a value for bit 0, bit 1, ... of the lane and so on, combined by XOR over the bits that are set
 //! ([`PerThread`]).
 
+mod across;
 mod cost;
 mod elements;
 mod exchange;
@@ -85,8 +86,15 @@ pub fn plan_conversion(
             results,
         });
     }
-    if src.is_cut() {
-        return plan_pieces(src, dst, elem_bits, limits);
+    match (src.divided(), dst.divided()) {
+        (None, None) if src.is_cut() => return plan_pieces(src, dst, elem_bits, limits),
+        (None, None) => {}
+        (Some((dim, _)), other) if other.is_some_and(|(other, _)| other == dim) => {
+            // No thread moves what belongs to another set, and none has what would belong to warps beyond the last one.
+            let (src, dst) = (src.clone().uncut_along(dim), dst.clone().uncut_along(dim));
+            return plan_conversion(&src, &dst, elem_bits, limits);
+        }
+        _ => return Ok(across::plan(src, dst, elem_bits, limits)),
     }
     let pull = pull::Pull::new(src, dst);
     let shared = SharedPlan::new(&pull, elem_bits, limits);

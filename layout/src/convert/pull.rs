@@ -18,6 +18,8 @@ pub(super) struct Pull {
     pub(super) results: Vec<u32>,
     /// From packed places of `dst` to packed places of `src`.
     pub(super) map: LinearLayout,
+    /// The bits of packed coordinates that no access of a thread reaches across.
+    pub(super) cut: u64,
 }
 
 impl Pull {
@@ -34,6 +36,15 @@ impl Pull {
             dst,
             results,
             map,
+            cut: 0,
+        }
+    }
+
+    /// The same of maps onto a shape that cuts them: of those onto the sizes rounded up.
+    pub(super) fn across(src: &LinearLayout, dst: &LinearLayout) -> Self {
+        Self {
+            cut: src.cut_mask(),
+            ..Self::new(&src.clone().uncut(), &dst.clone().uncut())
         }
     }
 

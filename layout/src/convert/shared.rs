@@ -62,6 +62,7 @@ impl SharedPlan {
     /// The cheapest plan; registers are numbered as [`Pull`] does, stores name the source's own.
     pub(super) fn new(pull: &Pull, elem_bits: u32, limits: Limits) -> Self {
         let elements = Elements::new(pull);
+        let side = |map: &LinearLayout| side(map, &elements.apart);
         let (store, load) = (side(&elements.stored), side(&elements.loaded));
         // Matrices move within one CTA, and every lane takes part.
         let is_near = scope(pull) != Scope::Cluster;
@@ -157,7 +158,7 @@ impl Draft {
                 return 1 << bits;
             }
             let matrices = side.register.len() as u32 - side.word.len() as u32;
-            let matrices = matrices - self.offsets.pass_bits;
+            let matrices = matrices.saturating_sub(self.offsets.pass_bits + side.registers_apart());
             1_u32 << (side.word.len() as u32 + matrices.min(2))
         };
         let (store, load) = (&self.access.store, &self.access.load);
@@ -216,12 +217,13 @@ fn matrix_accesses(
             .collect()
     };
     let in_word = |unit: u64| side.word.contains(&unit);
+    let is_apart = |unit: u64| side.apart.contains(&unit);
     let mut word = bits_where(&in_word);
     word.sort_by_key(|&bit| offsets.number(registers[bit]));
-    let mut others = bits_where(&|unit| !in_word(unit) && offsets.pass(unit) == 0);
+    let is_alone = |unit: u64| offsets.pass(unit) != 0 || is_apart(unit);
+    let mut others = bits_where(&|unit| !in_word(unit) && !is_alone(unit));
     let matrices: SmallVec<[usize; 2]> = others.drain(..others.len().min(2)).collect();
-    let passes = bits_where(&|unit| !in_word(unit) && offsets.pass(unit) != 0);
-    others.extend(passes);
+    others.extend(bits_where(&|unit| !in_word(unit) && is_alone(unit)));
 
     let offset_of_register = |bit: Option<&usize>| bit.map_or(0, |&bit| offsets.of(registers[bit]));
     let mut thread = PerThread::collect(map, |at| offsets.of(map.apply_packed(at)));
@@ -276,8 +278,9 @@ fn scope(pull: &Pull) -> Scope {
     }
 }
 
-fn side(map: &LinearLayout) -> Side {
+fn side(map: &LinearLayout, apart: &[u64]) -> Side {
     Side {
+        apart: apart.iter().copied().collect(),
         kind: AccessKind::Vector,
         register: map.bases(Axis::Register).iter().copied().collect(),
         lane: map.bases(Axis::Lane).iter().copied().collect(),

@@ -20,9 +20,22 @@ pub(super) struct Side {
     pub(super) kind: AccessKind,
     /// The registers of a matrix access that share 32 bits.
     pub(super) word: SmallVec<[u64; 2]>,
+    /// Elements of either side that no access moves together with the first one.
+    pub(super) apart: SmallVec<[u64; 4]>,
 }
 
 impl Side {
+    /// The registers that an access may move together.
+    fn together(&self) -> impl Iterator<Item = u64> + Clone + '_ {
+        let all = self.register.iter().copied();
+        all.filter(|unit| !self.apart.contains(unit))
+    }
+
+    /// How many registers there are that no access moves together with others.
+    pub(super) fn registers_apart(&self) -> u32 {
+        (self.register.len() - self.together().count()) as u32
+    }
+
     /// The lanes that one wavefront serves, each with `1 << vector_bits` elements: of vectors all for accesses of up to
     /// 4 bytes, a half for 8, a quarter for 16; of a matrix what tells its eight rows apart.
     pub(super) fn wavefront(&self, vector_bits: u32, elem_bytes: u32) -> SmallVec<[u64; 5]> {
@@ -50,9 +63,10 @@ impl Side {
             (AccessKind::Transposed, _) if elem_bytes == 2 => &[],
             (AccessKind::Transposed | AccessKind::Vector, _) => return None,
         };
-        let first = wanted.iter().filter(|unit| self.register.contains(unit));
-        let rest = self.register.iter().filter(|unit| !wanted.contains(unit));
-        let word: SmallVec<[u64; 2]> = first.chain(rest).copied().take(in_word).collect();
+        let own = |unit: &u64| self.register.contains(unit) && !self.apart.contains(unit);
+        let first = wanted.iter().copied().filter(own);
+        let rest = self.together().filter(|unit| !wanted.contains(unit));
+        let word: SmallVec<[u64; 2]> = first.chain(rest).take(in_word).collect();
         let holds = word.len() == in_word && self.lane.len() == 5;
         holds.then(|| Self {
             kind,
@@ -127,7 +141,8 @@ pub(super) struct Allowed {
 /// part of the vector at a time.
 fn vectors(store: &Side, load: &Side, elem_bytes: u32, widest_bytes: u32) -> Vec<AccessScheme> {
     let most = (widest_bytes / elem_bytes).trailing_zeros() as usize;
-    let common: SmallVec<[u64; 8]> = common_units(&store.register, &load.register);
+    let mut common: SmallVec<[u64; 8]> = common_units(&store.register, &load.register);
+    common.retain(|unit| !store.apart.contains(unit));
     let shared = common.len().min(most);
     let access = |units: &[u64], store_bits: usize, load_bits: usize| AccessScheme {
         store: store.clone(),
@@ -141,8 +156,8 @@ fn vectors(store: &Side, load: &Side, elem_bytes: u32, widest_bytes: u32) -> Vec
     found.extend((0..shared).map(|count| access(&common[..count], count, count)));
     for (mine, other, is_store) in [(store, load, true), (load, store, false)] {
         // What the other side's lanes walk through anyway takes no banks from them.
-        let is_own = |unit: &&u64| **unit != 0 && !common.contains(unit);
-        let own = mine.register.iter().filter(is_own);
+        let is_own = |unit: &u64| *unit != 0 && !common.contains(unit);
+        let own = mine.together().filter(is_own);
         let (walked, rest): (Vec<u64>, Vec<u64>) = own.partition(|unit| other.lane.contains(unit));
         let units: SmallVec<[u64; 8]> = common.iter().copied().chain(walked).chain(rest).collect();
         for count in shared + 1..=most.min(units.len()) {

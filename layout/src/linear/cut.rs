@@ -3,10 +3,15 @@
 //! A map onto a shape that is rounded up to powers of two is linear; the shape itself cuts it. Of a size `g * q`, with `g`
 //! the largest power of two that divides it, the coordinate bits from `g` on belong to registers alone. So a register
 //! holds an element in every thread or in none, and the threads of a cut map are those of the whole one.
+//!
+//! Of at most one dimension these bits belong to the highest bits of the warp instead, where a CTA has `q` sets of warps
+//! ([`WarpSets`](crate::WarpSets)): then all registers hold elements in the warps that there are, and those beyond would hold
+//! what is cut off.
 
 use smallvec::SmallVec;
 
 use super::LinearLayout;
+use super::algebra::bits_of;
 use crate::{Axis, Dims};
 
 /// The largest power of two that divides a size: what a layout may spread over lanes and warps of it.
@@ -118,19 +123,56 @@ impl LinearLayout {
         masks.fold(0, |all, mask| all | mask)
     }
 
-    /// The input that cuts the map where it must not: an axis of threads that reaches a whole granule, or a register that
-    /// does and something else besides.
+    /// The dimension whose whole granules belong to sets of warps, and how many sets and so granules there are.
+    pub fn divided(&self) -> Option<(usize, u32)> {
+        let top = self.is_cut().then(|| self.bases(Axis::Warp).last())??;
+        let dim = self.unpack_out(*top & self.cut_mask());
+        let dim = dim.iter().position(|&step| step != 0)?;
+        let size = self.extents[dim];
+        Some((dim, size / granule(size)))
+    }
+
+    /// The input that cuts the map where it must not: an axis of threads that reaches a whole granule, though it does not number
+    /// sets of warps, or a register that does and something else besides.
     fn cut_fault(&self) -> Option<Axis> {
         let cut = self.cut_mask();
+        let of_sets = self.divided().map_or(0, |(dim, _)| {
+            let (axis, cut) = (Axis::dim(dim), cut);
+            let own = ((1_u64 << self.out_bits(axis)) - 1) << self.out_shift(axis);
+            own & cut
+        });
+        let warps = self.bases(Axis::Warp);
+        let (of_set, sets) = warps
+            .split_at_checked(warps.len().wrapping_sub(of_sets.count_ones() as usize))
+            .unwrap_or((warps, &[]));
+        let are_in_order = sets
+            .iter()
+            .zip(bits_of(of_sets))
+            .all(|(&basis, bit)| basis == 1 << bit);
         let breaks = |axis: Axis| {
             let mut bases = self.bases(axis).iter();
             match axis {
-                Axis::Register => bases.any(|b| b & cut != 0 && !b.is_power_of_two()),
-                Axis::Lane | Axis::Warp | Axis::Block => bases.any(|b| b & cut != 0),
+                Axis::Register => {
+                    bases.any(|b| b & of_sets != 0 || b & cut != 0 && !b.is_power_of_two())
+                }
+                Axis::Warp => !are_in_order || of_set.iter().any(|b| b & cut != 0),
+                Axis::Lane | Axis::Block => bases.any(|b| b & cut != 0),
                 Axis::Offset | Axis::Dim(_) => false,
             }
         };
         self.ins().map(|(axis, _)| axis).find(|axis| breaks(*axis))
+    }
+
+    /// The map onto the sizes of which one is rounded up.
+    #[must_use]
+    pub(crate) fn uncut_along(mut self, dim: usize) -> Self {
+        if self.is_cut() {
+            self.extents[dim] = self.extents[dim].next_power_of_two();
+            if !is_cut(&self.extents) {
+                self.extents = Dims::empty();
+            }
+        }
+        self
     }
 
     /// The size of an output; 1 for one that the map does not have.

@@ -26,6 +26,7 @@ pub fn join(layout: &Layout, shape: &[u32]) -> Result<Layout, LayoutError> {
     Ok(named_or_linear(
         &joined,
         &Dims::from(shape).with_inserted(rank, 2),
+        layout,
         candidate,
     ))
 }
@@ -68,7 +69,7 @@ pub fn split(layout: &Layout, shape: &[u32]) -> Result<Layout, LayoutError> {
         Layout::Blocked(blocked) => Some(split_blocked(blocked).into()),
         _ => None,
     };
-    Ok(named_or_linear(&halves, rest, candidate))
+    Ok(named_or_linear(&halves, rest, layout, candidate))
 }
 
 fn join_blocked(blocked: &Blocked) -> Blocked {

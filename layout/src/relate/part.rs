@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
+use super::names::linear_like;
 use super::refusal::no_relation;
 use crate::linear::cut::granule;
-use crate::{Axis, Dims, DistributedLinear, Layout, LayoutError, LinearLayout};
+use crate::{Axis, Dims, Layout, LayoutError, LinearLayout};
 
 /// A range of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub fn part(layout: &Layout, shape: &[u32], part: Part) -> Result<Layout, Layout
     } = part;
     let whole = layout.linear(shape)?;
     let part_shape = Dims::from(shape).with(axis, length);
-    let mut bases = DistributedLinear::from_map(&whole);
+    let mut bases = linear_like(&whole, layout);
     let end = length.next_power_of_two();
     bases.register.retain(|basis| basis[axis] < end);
     let fits = |candidate: &Layout| {
@@ -90,7 +91,7 @@ pub fn whole(
     let Part { axis, start, .. } = part;
     let map = layout.linear(part_shape)?;
     let shape = Dims::from(part_shape).with(axis, extent);
-    let mut bases = DistributedLinear::from_map(&map);
+    let mut bases = linear_like(&map, layout);
     let mut step = 1;
     while step < extent {
         let axes = [Axis::Register, Axis::Lane, Axis::Warp, Axis::Block];

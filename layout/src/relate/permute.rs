@@ -29,6 +29,7 @@ pub fn permute(layout: &Layout, shape: &[u32], order: &[u32]) -> Result<Layout, 
     Ok(named_or_linear(
         &renumbered,
         &Dims::from(shape).permuted(order),
+        layout,
         None,
     ))
 }

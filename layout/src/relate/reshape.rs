@@ -24,7 +24,8 @@ pub fn reshape(
     if !keeps_cuts(src_shape, dst_shape) {
         if let Some(dims) = same_but_ones(src_shape, dst_shape) {
             let map = layout.linear(src_shape)?.with_dims(&dims);
-            return Ok(named_or_linear(&map, dst_shape, blocked_like(layout, &map)));
+            let named = blocked_like(layout, &map);
+            return Ok(named_or_linear(&map, dst_shape, layout, named));
         }
         let why = format!(
             "of the dimensions of {from} that become one of {to}, or several, only the first may be no power of two"
@@ -32,7 +33,8 @@ pub fn reshape(
         return Err(no_relation("reshape", layout, why));
     }
     let map = reshape_map(&layout.linear(src_shape)?, &to);
-    Ok(named_or_linear(&map, dst_shape, blocked_like(layout, &map)))
+    let named = blocked_like(layout, &map);
+    Ok(named_or_linear(&map, dst_shape, layout, named))
 }
 
 /// Do extents that are no powers of two stay first among the dimensions that are merged, and among those that one is taken
@@ -112,10 +114,10 @@ fn blocked_like(layout: &Layout, map: &LinearLayout) -> impl Iterator<Item = Lay
         .into_iter()
         .filter(move |_| is_blocked)
         .map(|axes| order_of_first_use(map, axes));
-    orders.filter_map(|order| blocked_in_order(map, order))
+    orders.filter_map(|order| blocked_in_order(map, order, layout.warps()?))
 }
 
-fn blocked_in_order(map: &LinearLayout, order: Dims) -> Option<Layout> {
+fn blocked_in_order(map: &LinearLayout, order: Dims, warps_of_cta: u32) -> Option<Layout> {
     let rank = order.rank();
     let along = |axis: Axis| -> Dims {
         let count = |dim: usize| {
@@ -127,10 +129,13 @@ fn blocked_in_order(map: &LinearLayout, order: Dims) -> Option<Layout> {
         (0..rank).map(|dim| 1 << count(dim)).collect()
     };
     let (mut threads, mut warps) = (along(Axis::Lane), along(Axis::Warp));
+    if let Some((dim, count)) = map.divided() {
+        warps[dim] = (warps[dim] >> bits_below(count)) * count;
+    }
     // Threads and warps beyond the shape hold copies; the slowest dimension is where they may stand.
     let slowest = *order.last()? as usize;
     threads[slowest] *= 32 / u32::try_from(threads.product()).ok()?;
-    warps[slowest] *= map.in_size(Axis::Warp) / u32::try_from(warps.product()).ok()?;
+    warps[slowest] *= warps_of_cta / u32::try_from(warps.product()).ok()?;
     let per_thread: Dims = (0..rank).map(|dim| low_register_run(map, dim)).collect();
     Some(
         Blocked::new(per_thread, threads, warps, order)

@@ -1,8 +1,9 @@
 //! Reductions and their opposite, and the first elements of a tensor.
 
+use super::names::linear_like;
 use super::refusal::no_relation;
 use super::registers::registers_in;
-use crate::{Dims, DistributedLinear, Layout, LayoutError, Slice};
+use crate::{Dims, Layout, LayoutError, Slice};
 
 /// The layout of `layout` reduced along `axis`. Backward, this is the operand of `expand_dims(axis)` with result
 /// `layout`. That the axis exists is checked with the result: see [`Layout::check`].
@@ -44,7 +45,7 @@ pub fn keep(layout: &Layout, shape: &[u32], kept: &[u32]) -> Layout {
     if registers_in(&there, &own).is_some() {
         return layout.clone();
     }
-    let mut bases = DistributedLinear::from_map(&there);
+    let mut bases = linear_like(&there, layout);
     let moves = |basis: &Dims| basis.iter().any(|&step| step != 0);
     bases.register.retain(moves);
     bases.into()

@@ -169,12 +169,14 @@ fn blocked(args: &mut Arguments) -> Result<Blocked, ParseLayoutError> {
 }
 
 fn linear(args: &mut Arguments) -> Result<DistributedLinear, ParseLayoutError> {
-    Ok(DistributedLinear {
-        register: args.bases("register")?,
-        lane: args.bases("lane")?,
-        warp: args.bases("warp")?,
-        block: args.bases("block")?,
-    })
+    let linear = DistributedLinear::new(
+        args.bases("register")?,
+        args.bases("lane")?,
+        args.bases("warp")?,
+        args.bases("block")?,
+    );
+    let warps = args.number_or("warps", linear.warps)?;
+    Ok(linear.with_warps(warps))
 }
 
 /// The layout that the node names; `None` when the name is no shared layout's.

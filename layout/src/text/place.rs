@@ -57,6 +57,10 @@ fn argument_of(args: &Arguments, error: &LayoutError) -> Option<Node> {
             let list = given(field)?;
             Some(entry(&list, *at, *value).unwrap_or(list))
         }
+        LayoutError::WarpGrid { at, value, .. } => {
+            let list = given("warps")?;
+            Some(entry(&list, *at, *value).unwrap_or(list))
+        }
         LayoutError::NotAPermutation { .. } => given("order"),
         LayoutError::LanesPerWarp { .. } => given("threads_per_warp"),
         LayoutError::SliceDim { .. } => given("dim"),

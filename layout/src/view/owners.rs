@@ -13,7 +13,12 @@ pub(super) fn tensor(layout: &Layout, shape: &[u32]) -> Result<Picture, LayoutEr
         .right_inverse()
         .expect("a layout reaches every element of its tensor");
     let registers = map.registers();
-    let copies = 1_u64 << (map.total_in_bits() - map.total_out_bits());
+    let sets = layout.warp_sets();
+    let bits = map.total_in_bits() - map.total_out_bits();
+    let copies = match sets.divided(shape) {
+        Some(_) => 1_u64 << bits,
+        None => u64::from(sets.count) << (bits - sets.bits()),
+    };
     let cell = |coords: &[u32]| {
         let place = owner.apply_packed(owner.pack_in(&named(coords)));
         owner_cell(&map, &registers, &map.unpack_in(place))
@@ -86,7 +91,8 @@ fn check_places(registers: usize, threads: u32) -> Result<(), LayoutError> {
 pub(super) fn hardware(layout: &Layout, shape: &[u32]) -> Result<Picture, LayoutError> {
     let map = layout.linear(shape)?;
     let registers = map.registers();
-    let (warps, blocks) = (map.in_size(Axis::Warp), map.in_size(Axis::Block));
+    let (all_warps, blocks) = (map.in_size(Axis::Warp), map.in_size(Axis::Block));
+    let warps = layout.warps().unwrap_or(all_warps);
     check_places(registers.len(), 32 * warps * blocks)?;
     let cell = |place: [u32; 4]| {
         let inputs = [Axis::Register, Axis::Lane, Axis::Warp, Axis::Block];

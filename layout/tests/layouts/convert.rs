@@ -16,13 +16,13 @@ struct Machine {
     blocks: u32,
 }
 
-type Registers = Vec<u32>;
+pub(crate) type Registers = Vec<u32>;
 
 impl Machine {
-    fn of(map: &LinearLayout) -> Self {
+    fn new(map: &LinearLayout, warps: u32) -> Self {
         Self {
             lanes: map.in_size(Axis::Lane),
-            warps: map.in_size(Axis::Warp),
+            warps,
             blocks: map.in_size(Axis::Block),
         }
     }
@@ -280,7 +280,7 @@ impl Machine {
                 ),
             ];
             for (accesses, kind, thread, claimed, idle) in sides {
-                for access in [accesses.first().unwrap(), accesses.last().unwrap()] {
+                for access in accesses.first().into_iter().chain(accesses.last()) {
                     let bytes = match kind {
                         AccessKind::Vector => elem_bytes * access.registers.len() as u32,
                         AccessKind::Matrix | AccessKind::Transposed => 16,
@@ -320,21 +320,33 @@ pub(crate) fn extra_wavefronts(
 
 /// A layout with what every thread holds under it.
 pub(crate) struct Held {
-    map: LinearLayout,
-    registers: Vec<Registers>,
+    pub(crate) map: LinearLayout,
+    pub(crate) registers: Vec<Registers>,
+    warps: u32,
 }
 
 impl Held {
     pub(crate) fn new(map: LinearLayout) -> Self {
-        let registers = Machine::of(&map).registers(&map);
-        Self { map, registers }
+        let warps = map.in_size(Axis::Warp);
+        Self::by_warps(map, warps)
+    }
+
+    /// What so many warps hold; no others run.
+    pub(crate) fn by_warps(map: LinearLayout, warps: u32) -> Self {
+        let registers = Machine::new(&map, warps).registers(&map);
+        Self {
+            map,
+            registers,
+            warps,
+        }
     }
 }
 
 /// The plan between two layouts, once it has left in every thread what the result wants there.
 pub(crate) fn check(src: &Held, dst: &Held, elem_bits: u32, limits: Limits) -> ConversionPlan {
     let plan = plan_conversion(&src.map, &dst.map, elem_bits, limits).unwrap();
-    let result = Machine::of(&src.map).run(&plan, &src.registers);
+    let machine = Machine::new(&src.map, src.warps);
+    let result = machine.run(&plan, &src.registers);
     assert!(
         result == dst.registers,
         "{}\n to {}\n of {elem_bits} bits by {plan:#?}",

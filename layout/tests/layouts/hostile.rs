@@ -37,6 +37,12 @@ fn any_layout() -> impl Strategy<Value = String> {
         (bases(), bases(), bases(), bases()).prop_map(|(a, b, c, d)| format!(
             "Linear(register={a}, lane={b}, warp={c}, block={d})"
         )),
+        (0_u32..4, bases(), number()).prop_map(|(dim, warp, warps)| format!(
+            "Linear(register=[[1, 0]], lane=[[{dim}, 0], [2, 0], [0, 1], [0, 2], [0, 4]], warp={warp}, warps={warps})"
+        )),
+        (list(2..3), list(2..3)).prop_map(|(per_thread, warps)| format!(
+            "Blocked({per_thread}, [8, 4], {warps}, [1, 0])"
+        )),
         (list(0..4), list(0..4)).prop_map(|(a, b)| format!("Mma({a}, {b})")),
         (list(2..3), number()).prop_map(|(a, n)| format!("Wgmma({a}, [64, {n}, 16])")),
         Just("Blocked([1, 4], [8, 4], [4, 1], [1, 0])".to_owned()),

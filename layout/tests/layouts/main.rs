@@ -20,3 +20,4 @@ mod samples;
 mod sparse;
 mod text;
 mod tma;
+mod warp_sets;

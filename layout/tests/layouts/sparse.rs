@@ -38,8 +38,13 @@ fn check(sums: &Wgmma, bits: u32, shape: [u32; 2]) {
     for warp in 0..sums.warps[0] * sums.warps[1] {
         let group = warp % sums.warps[0] / 4;
         for tile in 0..shape[0] / 64 {
-            // Tiles go round the warpgroups along M.
-            if tile % warpgroups != group {
+            // Tiles go round the warpgroups along M; three of them have one part each.
+            let owner = if warpgroups.is_power_of_two() {
+                tile % warpgroups
+            } else {
+                tile / (shape[0] / 64 / warpgroups)
+            };
+            if owner != group {
                 continue;
             }
             for step in 0..shape[1] / columns {
@@ -77,6 +82,9 @@ fn metadata_lies_where_the_instruction_reads_it() {
                 ([8, 1], 128),
                 ([8, 1], 256),
                 ([4, 2], 64),
+                ([12, 1], 192),
+                ([12, 1], 384),
+                ([4, 3], 64),
             ] {
                 let sums = Wgmma::new(warps, [64, 64, 256 / bits]);
                 check(&sums, bits, [rows, columns]);

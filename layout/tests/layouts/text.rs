@@ -138,7 +138,7 @@ fn errors_name_the_part_of_the_text_that_is_wrong() {
     check("Blocked([1, 3], [8, 4], [4, 1], [1, 0])", &[8, 8], "3");
     check("Blocked([1, 1], [8, 8], [4, 1], [1, 0])", &[8, 8], "[8, 8]");
     check(
-        "Blocked([1, 1], [8, 4], warps=[4, 6], order=[1, 0])",
+        "Blocked([1, 1], [8, 4], warps=[3, 6], order=[1, 0])",
         &[8, 8],
         "6",
     );

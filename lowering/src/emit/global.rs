@@ -134,7 +134,7 @@ impl Emitter<'_> {
             let distribution = self.distribution(t);
             distribution.owner(&mut self.code)
         } else {
-            let all = self.code.partition.threads() - 1;
+            let all = self.code.partition.thread_bits();
             Some(self.code.thread_bits_clear(all))
         }
     }

@@ -174,7 +174,7 @@ impl Emitter<'_> {
 
     /// Holds in one thread, and there only if `predicate` does.
     pub(super) fn one_thread(&mut self, predicate: Option<Value>) -> Option<Predicate> {
-        self.thread_where_clear(self.code.partition.threads() - 1, predicate)
+        self.thread_where_clear(self.code.partition.thread_bits(), predicate)
     }
 
     /// Holds in the threads that hold tiles, and there only if `predicate` does.

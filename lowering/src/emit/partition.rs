@@ -12,7 +12,7 @@ use super::code::{Code, Kind, key};
 pub(super) struct Partition {
     /// The first warp, counted in the CTA.
     pub(super) first_warp: u32,
-    /// Its warps: a power of two. Before `warp_specialize` these are those of `main`, and the workers' run along.
+    /// Its warps. Before `warp_specialize` these are those of `main`, and the workers' run along.
     pub(super) warps: u32,
     /// The named barrier that synchronizes these warps; barrier 0 belongs to the whole CTA.
     pub(super) barrier: u32,
@@ -39,10 +39,16 @@ impl Partition {
         self.warps * 32
     }
 
-    /// The bits of a thread's number in the CTA that only threads without a tile have.
-    fn follower_bits(self) -> u32 {
+    /// All bits that the number of a thread with tiles may have.
+    pub(super) fn thread_bits(self) -> u32 {
+        self.threads().next_power_of_two() - 1
+    }
+
+    /// The bits of a thread's number in the CTA that all threads without a tile have, and no others; none where they are not told
+    /// apart by bits.
+    fn follower_bits(self) -> Option<u32> {
         let all = ((self.warps + self.followers) * 32).next_power_of_two() - 1;
-        all & !(self.threads() - 1)
+        (self.warps.is_power_of_two()).then(|| all & !self.thread_bits())
     }
 }
 
@@ -60,6 +66,9 @@ impl Code {
                 && partition.first_warp.is_multiple_of(partition.warps)
             {
                 code.binary(BinaryOp::And, Type::B32, thread, threads - 1)
+            } else if partition.followers != 0 {
+                // The first warp is 0: those of the whole CTA stand before others.
+                code.binary(BinaryOp::Rem, Type::U32, thread, threads)
             } else {
                 code.binary(BinaryOp::Sub, Type::U32, thread, partition.first_warp * 32)
             }
@@ -69,22 +78,34 @@ impl Code {
     /// A predicate: the thread holds tiles, and none of these bits of its number is set.
     pub(super) fn thread_bits_clear(&mut self, mask: u32) -> Reg {
         let partition = self.partition;
-        let followers = partition.follower_bits();
         self.in_prologue(|code| {
-            if mask == partition.threads() - 1 {
+            if mask == partition.thread_bits() {
                 // From this comparison ptxas sees that one thread remains, and emits no loop over lanes around asynchronous
                 // instructions.
                 let thread = code.mov(Type::U32, Special::TidX);
                 return code.setp(Compare::Eq, Type::U32, thread, partition.first_warp * 32);
             }
-            let thread = if followers == 0 {
-                code.thread()
-            } else {
-                code.mov(Type::U32, Special::TidX)
-            };
-            let bits = code.binary(BinaryOp::And, Type::B32, thread, mask | followers);
-            code.setp(Compare::Eq, Type::U32, bits, 0_u32)
+            if partition.followers == 0 {
+                let thread = code.thread();
+                return code.bits_clear(thread, mask);
+            }
+            let in_cta = code.mov(Type::U32, Special::TidX);
+            if let Some(followers) = partition.follower_bits() {
+                return code.bits_clear(in_cta, mask | followers);
+            }
+            let has_tile = code.setp(Compare::Lt, Type::U32, in_cta, partition.threads());
+            if mask == 0 {
+                return has_tile;
+            }
+            let is_clear = code.bits_clear(in_cta, mask);
+            code.both(has_tile, is_clear)
         })
+    }
+
+    /// A predicate: none of these bits of a number is set.
+    fn bits_clear(&mut self, number: Reg, mask: u32) -> Reg {
+        let bits = self.binary(BinaryOp::And, Type::B32, number, mask);
+        self.setp(Compare::Eq, Type::U32, bits, 0_u32)
     }
 
     /// A predicate: of these bits of the thread's number, those of `wanted` are set and no others. Threads without a tile

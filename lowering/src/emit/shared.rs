@@ -333,11 +333,11 @@ impl Emitter<'_> {
         };
         let base = self.shared_address(0);
         let is_known_first = rest.is_of_thread() && is_behind(address, base);
-        let gaps = (!storage.is_plain()).then_some(storage);
+        let gaps = (!storage.is_plain()).then_some((storage, rest.reach() | xored));
         let sum = self.code.maybe_in_prologue(is_known_first, |code| {
             let number = code.number(&rest, xored);
             let bytes = match gaps {
-                Some(storage) => code.stored_bytes(number, storage),
+                Some((storage, reach)) => code.stored_bytes(number, reach, storage),
                 None => number.into(),
             };
             code.int_binary(Op::Add, address, bytes, ADDRESS)
@@ -423,12 +423,13 @@ impl Code {
         sum
     }
 
-    /// The bytes that an offset lies behind the first element.
-    fn stored_bytes(&mut self, offset: Operand, storage: &Storage) -> Element {
+    /// The bytes that an offset, which has no bits beyond these, lies behind the first element.
+    fn stored_bytes(&mut self, offset: Operand, reach: u32, storage: &Storage) -> Element {
         let offset = Element::from(offset);
         let scale = Element::int(storage.elem_bytes.into());
         let mut bytes = self.int_binary(Op::Mul, offset, scale, ADDRESS);
-        for &(shift, gap) in &storage.gaps {
+        let is_reached = |(shift, _): &&(u32, i32)| reach >> *shift != 0;
+        for &(shift, gap) in storage.gaps.iter().filter(is_reached) {
             let count = self.int_binary(Op::Shr, offset, Element::int(shift.into()), ADDRESS);
             let gap = self.int_binary(Op::Mul, count, Element::int(gap.into()), ADDRESS);
             bytes = self.int_binary(Op::Add, bytes, gap, ADDRESS);

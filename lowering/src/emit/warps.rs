@@ -103,7 +103,7 @@ impl Emitter<'_> {
         let is_one_thread = self.func.suits_one_thread(region);
         if is_one_thread {
             let first = self.in_partition(partition, |cx| {
-                cx.code.thread_bits_clear(partition.threads() - 1)
+                cx.code.thread_bits_clear(partition.thread_bits())
             });
             self.code.branch(Some(Predicate::not(first)), end, false);
             partition.is_one_thread = true;

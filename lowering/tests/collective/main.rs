@@ -25,3 +25,4 @@ mod reductions;
 mod scans;
 mod sorts;
 mod tables;
+mod warp_sets;

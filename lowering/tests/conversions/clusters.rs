@@ -10,6 +10,7 @@ const fn tile(dtype: &'static str, bits: u32) -> Tensor<'static> {
         shape: &[64, 64],
         dtype,
         bits,
+        warps: 4,
     }
 }
 

@@ -23,6 +23,23 @@ pub(crate) const ROW: &[&str] = &[
     "Linear(register=[[8]], lane=[[1], [0], [2], [0], [4]], warp=[[16], [0]])",
 ];
 
+/// Layouts of two dimensions over 12 warps, with the sets along rows, along columns, and along what is lost.
+pub(crate) const OF_12_WARPS: &[&str] = &[
+    "Blocked([1, 8], [4, 8], [12, 1], [1, 0])",
+    "Blocked([2, 2], [4, 8], [6, 2], [1, 0])",
+    "Blocked([8, 1], [8, 4], [4, 3], [0, 1])",
+    "Blocked([1, 1], [32, 1], [1, 12], [0, 1])",
+    "Mma([2, 6], [16, 8])",
+    "Wgmma([12, 1], [64, 64, 16])",
+    "DotOperand(0, Wgmma([12, 1], [64, 64, 16]), 2)",
+    "Slice(0, Blocked([1, 1, 4], [2, 4, 4], [3, 2, 2], [2, 1, 0]))",
+    "Linear(register=[[1, 0], [0, 8], [0, 16], [0, 32]], lane=[[0, 1], [0, 2], [0, 4], [2, 0], [4, 0]], \
+     warp=[[8, 0], [16, 0], [32, 0], [64, 0]], warps=12)",
+];
+
+/// Shapes whose rows the sets divide, whose columns, both, and neither.
+pub(crate) const SHAPES_OF_12_WARPS: [[u32; 2]; 4] = [[192, 64], [64, 192], [96, 48], [32, 64]];
+
 /// Shapes of one dimension.
 pub(crate) const ROW_SHAPES: [[u32; 1]; 4] = [[16], [128], [512], [1024]];
 

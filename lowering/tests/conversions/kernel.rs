@@ -14,6 +14,8 @@ pub(crate) struct Tensor<'t> {
     pub(crate) shape: &'t [u32],
     pub(crate) dtype: &'t str,
     pub(crate) bits: u32,
+    /// Warps that all layouts are for.
+    pub(crate) warps: u32,
 }
 
 impl Tensor<'_> {
@@ -47,8 +49,8 @@ impl Tensor<'_> {
             body += &self.compared(from, to);
         }
         format!(
-            "{aliases}kernel @k(%x: ptr<{}> {{divisor=16}}) warps(4) {{\n{body}  return\n}}\n",
-            self.dtype
+            "{aliases}kernel @k(%x: ptr<{}> {{divisor=16}}) warps({}) {{\n{body}  return\n}}\n",
+            self.dtype, self.warps
         )
     }
 

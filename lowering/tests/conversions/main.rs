@@ -23,12 +23,25 @@ mod table;
 
 use std::fmt::Write;
 
-use family::{CUBE, CUBE_SHAPES, ELEMS, MATRIX, MATRIX_SHAPES, ROW, ROW_SHAPES};
+use family::{
+    CUBE, CUBE_SHAPES, ELEMS, MATRIX, MATRIX_SHAPES, OF_12_WARPS, ROW, ROW_SHAPES,
+    SHAPES_OF_12_WARPS,
+};
 use kernel::{Tensor, run};
 
 /// All pairs of `layouts` on one shape, for one element type; the number of pairs.
 fn check_pairs(layouts: &[&str], shape: &[u32], dtype: &str, bits: u32) -> usize {
-    let tensor = Tensor { shape, dtype, bits };
+    check_pairs_of(4, layouts, shape, dtype, bits)
+}
+
+/// The same in a kernel of so many warps.
+fn check_pairs_of(warps: u32, layouts: &[&str], shape: &[u32], dtype: &str, bits: u32) -> usize {
+    let tensor = Tensor {
+        shape,
+        dtype,
+        bits,
+        warps,
+    };
     let all: Vec<usize> = (0..layouts.len()).collect();
     let Err(error) = run(&tensor.kernel(layouts, &all, &all), &tensor.data()) else {
         return layouts.len() * layouts.len();
@@ -92,6 +105,14 @@ fn every_pair_of_cubes_converts() {
     assert_eq!(pairs, 2 * 4 * 6 * 6);
 }
 
+#[test]
+fn every_pair_converts_in_12_warps() {
+    for (turn, shape) in SHAPES_OF_12_WARPS.iter().enumerate() {
+        let (bits, dtypes) = ELEMS[turn];
+        check_pairs_of(12, OF_12_WARPS, shape, dtypes[turn % 2], bits);
+    }
+}
+
 const PAIR: [&str; 2] = [
     "Blocked([1, 4], [8, 4], [4, 1], [1, 0])",
     "Blocked([1, 2], [8, 4], [4, 1], [1, 0])",
@@ -100,6 +121,7 @@ const SQUARE: Tensor<'static> = Tensor {
     shape: &[64, 64],
     dtype: "i32",
     bits: 32,
+    warps: 4,
 };
 
 /// A conversion of `PAIR` with `changes` made to its kernel.
@@ -172,6 +194,7 @@ fn ptxas_takes_every_form() {
                 shape: &[64, 64],
                 dtype: dtypes[from % 2],
                 bits: *bits,
+                warps: 4,
             };
             let to = (from * 7 + at * 11 + 3) % count;
             let compiled = kernel::compiled(&tensor.kernel(MATRIX, &[from], &[to]));

@@ -178,10 +178,10 @@ impl Row {
             shape: &self.shape,
             dtype: self.elem.0,
             bits: self.elem.1,
+            warps: self.warps,
         };
-        let warps = format!("warps({})", self.warps);
         let text = tensor.kernel(&[self.from, self.to], &[0], &[1]);
-        let ptx = compiled(&text.replace("warps(4)", &warps)).module.to_text();
+        let ptx = compiled(&text).module.to_text();
         let count = |words: &[&str]| {
             let is_one = |line: &&str| words.iter().any(|word| line.contains(word));
             ptx.lines().filter(is_one).count() as u32

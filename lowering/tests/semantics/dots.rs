@@ -249,6 +249,36 @@ fn batches_multiply_apart() {
 }
 
 #[test]
+fn sets_of_warps_share_a_product() {
+    let shared = Some(["Swizzled(8, 1, 8, [1, 0])", "Swizzled(8, 1, 8, [0, 1])"]);
+    for (parent, shape) in [
+        ("Mma([12, 1], [16, 8])", [192, 64, 64]),
+        ("Mma([6, 2], [16, 8])", [96, 64, 64]),
+        ("Mma([4, 3], [16, 8])", [64, 8, 64]),
+    ] {
+        let product = Dot {
+            warps: 12,
+            parent,
+            ..Dot::mma([DType::F16, DType::F16, DType::F32], shape)
+        };
+        product.check();
+        Dot { shared, ..product }.check();
+    }
+    for (warps, parent, shape) in [
+        (12, "Blocked([2, 4], [4, 8], [12, 1], [1, 0])", [96, 32, 16]),
+        (6, "Blocked([2, 4], [4, 8], [3, 2], [1, 0])", [24, 64, 16]),
+    ] {
+        let product = Dot::fma([DType::F32; 3], shape);
+        Dot {
+            warps,
+            parent,
+            ..product
+        }
+        .check();
+    }
+}
+
+#[test]
 fn operands_come_from_shared_memory() {
     let layouts = [
         ["Swizzled(8, 1, 8, [1, 0])", "Swizzled(8, 1, 8, [1, 0])"],

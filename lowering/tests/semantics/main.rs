@@ -44,3 +44,4 @@ mod tensor_cores;
 mod tiles;
 mod values;
 mod views;
+mod warp_sets;

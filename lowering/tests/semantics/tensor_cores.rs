@@ -214,6 +214,10 @@ fn warpgroups_and_tiles_share_the_accumulator() {
         ([128, 128, 16], [4, 2], 64),
         ([64, 8, 16], [8, 1], 8),
         ([64, 256, 16], [4, 1], 256),
+        ([192, 64, 32], [12, 1], 64),
+        ([384, 32, 64], [12, 1], 32),
+        ([384, 64, 32], [12, 1], 16),
+        ([64, 32, 32], [12, 1], 32),
     ] {
         let mut product = Product::new(dtypes, shape);
         (product.warps, product.n) = (warps, n);

@@ -19,6 +19,7 @@ mod split;
 mod tensor_cores;
 mod tensor_maps;
 mod values;
+mod warp_sets;
 
 use std::path::PathBuf;
 

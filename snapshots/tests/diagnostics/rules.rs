@@ -130,7 +130,7 @@ fn rules_of_linear_are_reported() {
 fn rules_of_matrix_products() {
     let _ = full::<f32>([64, 64], 1.0, Mma::new([4, 1], [16, 16]));
     let _ = full::<f32>([64, 64], 1.0, Mma::new([4, 1], [1, 16, 8]));
-    let _ = full::<f32>([64, 64], 1.0, Mma::new([3, 1], [16, 8]));
+    let _ = full::<f32>([64, 64], 1.0, Mma::new([3, 5], [16, 8]));
     let _ = full::<f32>([64, 64], 1.0, Wgmma::new([4], [64, 64, 16]));
     let _ = full::<f32>([64, 64], 1.0, Wgmma::new([2, 2], [64, 64, 16]));
     let _ = full::<f32>([64, 64], 1.0, Wgmma::new([4, 1], [64, 64]));

@@ -308,14 +308,14 @@ fn warp_specialize_without_workers() {
     );
 }
 
-#[kernel]
-fn partition_of_three_warps() {
-    warp_specialize().main(|| {}).worker(Warps(3), || {}).run();
+#[kernel(warps = 6)]
+fn own_warps_of_no_group() {
+    warp_specialize().main(|| {}).worker(Warps(1), || {}).run();
 }
 
 #[test]
-fn partitions_are_powers_of_two() {
-    check("partition_of_three_warps", partition_of_three_warps.trace());
+fn own_warps_are_warpgroups() {
+    check("own_warps_of_no_group", own_warps_of_no_group.trace());
 }
 
 #[kernel]

@@ -15,6 +15,8 @@ pub(crate) struct Sizes {
     pub(crate) results: Numbering,
     /// How many warps of a CTA hold parts of one result.
     pub(crate) warp_parts: u32,
+    /// The slots of a result's parts, a power of two: some have none where warps are no power of two.
+    pub(crate) slots: u32,
     /// If several CTAs hold parts of one result, the memory of their exchange, and where it begins.
     pub(crate) exchange: Option<(u32, Area)>,
     /// Bytes in all.
@@ -25,13 +27,18 @@ impl Sizes {
     /// The sizes for a reduction along `axis` of tensors of one layout.
     pub(crate) fn new(map: &LinearLayout, axis: usize, elems: &[Elem], is_repeated: bool) -> Sizes {
         let results = Numbering::of_results(map, axis);
-        let warp_parts = 1 << bits_along(map, Axis::Warp, axis).len();
+        let slots = 1 << bits_along(map, Axis::Warp, axis).len();
+        let warp_parts = match map.divided() {
+            // The number of the set has the highest bits.
+            Some((dim, sets)) if dim == axis => slots / sets.next_power_of_two() * sets,
+            _ => slots,
+        };
         let mut bytes: u32 = 0;
         if warp_parts > 1 {
             for elem in elems {
                 // Each operand's part begins where the widest access can.
                 bytes = bytes.next_multiple_of(WIDEST_ACCESS_BYTES)
-                    + results.count() * warp_parts * elem.bytes();
+                    + results.count() * slots * elem.bytes();
             }
         }
         let cta_parts = 1 << bits_along(map, Axis::Block, axis).len();
@@ -44,6 +51,7 @@ impl Sizes {
         Sizes {
             results,
             warp_parts,
+            slots,
             exchange,
             bytes,
         }

@@ -16,6 +16,8 @@ pub(crate) struct Run {
     pub(crate) bits: Vec<u32>,
     /// Coordinate bits below the run.
     pub(crate) below: u32,
+    /// How many places of it there are where sets of warps divide the dimension, and are no power of two: the first ones.
+    sets: Option<u32>,
 }
 
 impl Run {
@@ -24,9 +26,14 @@ impl Run {
         self.bits.iter().map(|bit| 1 << bit).sum()
     }
 
-    /// How many places the run tells apart.
+    /// How many places the run tells apart, those of registers that need not exist among them.
     pub(crate) fn len(&self) -> u32 {
-        1 << self.bits.len()
+        self.sets.unwrap_or(1 << self.bits.len())
+    }
+
+    /// The bits of a place in the run.
+    pub(crate) fn place_bits(&self) -> u32 {
+        (1 << self.bits.len()) - 1
     }
 
     /// The larger block that a block belongs to; both are called by the register that they begin with.
@@ -61,8 +68,16 @@ pub(crate) fn runs(map: &LinearLayout, dim: usize) -> Vec<Run> {
                 holder,
                 bits: vec![bit],
                 below,
+                sets: None,
             }),
         }
+    }
+    // The number of the set has the highest bits of the coordinate.
+    if let Some((divided, sets)) = map.divided()
+        && divided == dim
+        && let Some(last) = found.last_mut()
+    {
+        last.sets = Some(last.len() / sets.next_power_of_two() * sets);
     }
     found
 }

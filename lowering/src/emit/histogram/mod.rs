@@ -25,7 +25,7 @@ impl Lower for Histogram {
         let (bins, counters) = (result.shape[0], cx.distribution(result));
         let shares = Shares::of(cx.func, inst, self);
         let all = match shares {
-            Some(_) => shares::all_bins(&counters.map),
+            Some(_) => shares::all_bins(&counters.map, cx.func.warps_at(inst)),
             None => Rc::clone(&counters),
         };
         let flat = Flat::new(&all.map, 0, Elem::I32, self.scratch.start);

@@ -83,8 +83,7 @@ fn added(
 }
 
 /// The same bins, all held by each CTA.
-pub(super) fn all_bins(counters: &LinearLayout) -> Rc<Distribution> {
-    let warps = 1 << counters.in_bits(Axis::Warp);
+pub(super) fn all_bins(counters: &LinearLayout, warps: u32) -> Rc<Distribution> {
     let ctas = counters.in_bits(Axis::Block) as usize;
     let layout = Blocked::new([1], [32], [warps], [0]).with_ctas(vec![[0]; ctas]);
     Rc::new(Distribution::new(&TensorType {

@@ -70,7 +70,7 @@ impl Plan<'_> {
 
     /// Where the parts of a result lie, given where those of the thread's first one do.
     fn slot(&self, first: Addr, number: u32, elem: Elem) -> Addr {
-        let offset = (number * self.sizes.warp_parts * elem.bytes()) as i32;
+        let offset = (number * self.sizes.slots * elem.bytes()) as i32;
         Addr {
             offset: first.offset + offset,
             ..first
@@ -85,13 +85,13 @@ impl Plan<'_> {
         shares: &[Share],
         cx: &mut Emitter<'_>,
     ) -> Addr {
-        let parts = self.sizes.warp_parts;
+        let slots = self.sizes.slots;
         let lanes = self.source.map.in_bits(Axis::Lane) as usize;
         let numbers = self.thread_numbers(shares);
         let mut part = 1;
         let mut entries = Vec::new();
         for (bit, basis) in self.source.thread_bases().enumerate() {
-            let mut index = numbers[bit] * parts;
+            let mut index = numbers[bit] * slots;
             if bit >= lanes && self.along(basis) != 0 {
                 if is_written {
                     index |= part;
@@ -106,11 +106,11 @@ impl Plan<'_> {
 
     /// Where the parts of one operand begin in shared memory.
     fn place(&self, operand: usize) -> u32 {
-        let parts = self.sizes.results.count() * self.sizes.warp_parts;
+        let slots = self.sizes.results.count() * self.sizes.slots;
         let before = self.elems[..operand].iter();
         before.fold(
             self.op.scratch.start.next_multiple_of(WIDEST_ACCESS_BYTES),
-            |place, elem| (place + parts * elem.bytes()).next_multiple_of(WIDEST_ACCESS_BYTES),
+            |place, elem| (place + slots * elem.bytes()).next_multiple_of(WIDEST_ACCESS_BYTES),
         )
     }
 
@@ -169,17 +169,20 @@ impl Partial {
 }
 
 impl Emitter<'_> {
-    /// Neighbouring elements of shared memory, as wide as they can be loaded.
+    /// Neighbouring elements of shared memory, as wide as they can be loaded. The first lies where as many can as the next power
+    /// of two.
     pub(in crate::emit) fn load_parts(
         &mut self,
         addr: Addr,
         elem: Elem,
         count: u32,
     ) -> Vec<Element> {
-        let at_once = count.min(self.func.target.access.widest_bytes / elem.bytes());
-        let shape = Shape::new(elem, at_once as usize);
+        let most = self.func.target.access.widest_bytes / elem.bytes();
         let mut elements = Vec::new();
-        for first in (0..count).step_by(at_once as usize) {
+        while (elements.len() as u32) < count {
+            let first = elements.len() as u32;
+            let left = count - first;
+            let shape = Shape::new(elem, most.min(1 << left.ilog2()) as usize);
             let from = Addr {
                 offset: addr.offset + (first * elem.bytes()) as i32,
                 ..addr

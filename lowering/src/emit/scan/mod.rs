@@ -35,7 +35,7 @@ type Tuple = Vec<Element>;
 
 /// Tuples of a thread, by the number of the register that a block begins with: the one with zeros in all bits below the
 /// block's run. Of an extent that is no power of two, some blocks do not exist; the places of those that do are a prefix of
-/// their run, for the coordinate bits that are cut belong to registers.
+/// their run, for the coordinate bits that are cut belong to registers, or to sets of warps whose places the run counts.
 type Blocks = BTreeMap<u32, Tuple>;
 
 impl Lower for Scan {
@@ -407,7 +407,7 @@ impl<'s> Plan<'s> {
         let own = if is_written {
             u32::MAX
         } else {
-            !(run.len() - 1)
+            !run.place_bits()
         };
         let bytes = self.elems[operand].bytes();
         let bases = self.source.thread_bases();
