@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use crate::driver::{ContextHandle, Driver, Failure, StreamHandle};
 use crate::error::Error;
+use crate::process::Process;
 
 /// A context of a GPU, borrowed: it is never destroyed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct Context {
     device: i32,
     multiprocessors: u32,
     capability: (u32, u32),
-    process: u32,
+    process: Process,
 }
 
 /// A stream of a context, borrowed, and how launches are put on it.
@@ -105,7 +106,7 @@ impl Context {
             device,
             multiprocessors: driver.multiprocessors(device)?,
             capability: driver.capability(device)?,
-            process: std::process::id(),
+            process: Process::this(),
         })
     }
 
@@ -132,14 +133,14 @@ impl Context {
 
     /// A context does not survive `fork`: calls in the child would fail or hang.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
-        let process = std::process::id();
-        if self.process == process {
+        if self.process.is_this() {
             return Ok(());
         }
         Err(Error::of_runtime(format!(
-            "the CUDA context was made in process {} and is used in process {process}, which was forked from it; start \
+            "the CUDA context was made in process {} and is used in process {}, which was forked from it; start \
              the process anew (`spawn`), or use CUDA in the child only",
-            self.process
+            self.process.id(),
+            std::process::id()
         )))
     }
 

@@ -20,6 +20,7 @@ mod error;
 mod expression;
 mod json;
 mod manifest;
+mod process;
 mod program;
 mod size;
 mod tensor_map;
