@@ -115,3 +115,20 @@ impl Lane {
 
 /// The epoch of an access in flight that only its own completion orders.
 pub(crate) const IN_FLIGHT: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accesses_of_one_granule_are_by_one_lane_by_several_or_not_known() {
+        let (one, other) = (Lane::of(1), Lane::of(2));
+        assert_eq!(one.and(one), one);
+        assert_eq!(one.and(other), Lane::SEVERAL);
+        assert_eq!(Lane::SEVERAL.and(one), Lane::SEVERAL);
+        for lane in [one, Lane::SEVERAL, Lane::UNKNOWN] {
+            assert_eq!(lane.and(Lane::UNKNOWN), Lane::UNKNOWN);
+            assert_eq!(Lane::UNKNOWN.and(lane), Lane::UNKNOWN);
+        }
+    }
+}

@@ -402,3 +402,175 @@ fn a_copy_of_what_a_cta_of_the_cluster_stored_is_none_of_its_own_warps() {
         assert_eq!(repeating(&mut shard, second), races, "{second:?}");
     }
 }
+
+#[test]
+fn smaller_granules_are_apart_from_each_other() {
+    let nothing = Clocks::default();
+    let races = |shard: &mut Shard, cluster: u32, kind: Kind, range: (usize, usize)| {
+        let access = GlobalAccess {
+            stamp: at(cluster, 0, kind),
+            repeats: false,
+            clocks: &nothing,
+        };
+        let marked = shard.mark(&mut Marker::default(), range, &access);
+        marked.is_err()
+    };
+    let mut shard = Shard::new(2);
+    assert!(!races(&mut shard, 1, Kind::WRITE, (0, 4)));
+    shard.refine(1);
+    assert!(races(&mut shard, 2, Kind::READ, (2, 2)));
+    assert!(!races(&mut shard, 2, Kind::WRITE, (4, 2)));
+    assert!(!races(&mut shard, 3, Kind::WRITE, (6, 2)));
+    assert!(races(&mut shard, 3, Kind::READ, (4, 2)));
+    // A launch with larger accesses leaves them as they are.
+    shard.refine(3);
+    assert!(!races(&mut shard, 3, Kind::READ, (6, 2)));
+    assert!(!races(&mut shard, 3, Kind::WRITE, (SHARD_BYTES - 2, 2)));
+}
+
+#[test]
+fn what_may_repeat_a_value_says_nothing_of_granules_in_the_same_state() {
+    let nothing = Clocks::default();
+    let mut shard = Shard::new(2);
+    let mut store = |range: (usize, usize), cta: u16, repeats: bool| {
+        let access = GlobalAccess {
+            stamp: at(1, cta, Kind::WRITE),
+            repeats,
+            clocks: &nothing,
+        };
+        shard.mark(&mut Marker::default(), range, &access).is_err()
+    };
+    // Both granules are in one state.
+    assert!(!store((0, 8), 0, false));
+    assert!(!store((0, 4), 1, true));
+    assert!(store((4, 4), 1, false));
+}
+
+#[test]
+fn states_are_collected_though_an_access_adds_several() {
+    let mut shard = Shard::new(2);
+    let writer = at(1, 0, Kind::WRITE);
+    assert!(mark(&mut shard, writer, &Clocks::default()).is_none());
+    let clocks = after(at(2, 0, Kind::READ).from, &[writer]);
+    for epoch in 1..5_000 {
+        let mut stamp = at(2, 0, Kind::READ);
+        stamp.stamp.epoch = epoch;
+        // The first adds one, so that their number is odd.
+        let bytes = if epoch == 1 { 4 } else { 8 };
+        let access = GlobalAccess {
+            stamp,
+            repeats: false,
+            clocks: &clocks,
+        };
+        let marked = shard.mark(&mut Marker::default(), (0, bytes), &access);
+        assert!(marked.is_ok());
+    }
+    assert!(shard.states.len() <= FEWEST_KEPT + 2);
+}
+
+#[test]
+fn the_limit_doubles_what_is_in_use() {
+    let mut shard = Shard::new(2);
+    let nothing = Clocks::default();
+    for place in 0..FEWEST_KEPT + 10 {
+        let mut stamp = at(1, 0, Kind::WRITE);
+        stamp.stamp.epoch = place as u32;
+        let access = GlobalAccess {
+            stamp,
+            repeats: false,
+            clocks: &nothing,
+        };
+        let marked = shard.mark(&mut Marker::default(), (4 * place, 4), &access);
+        assert!(marked.is_ok());
+    }
+    assert!(shard.states.len() > FEWEST_KEPT);
+    assert!((2 * FEWEST_KEPT..2 * FEWEST_KEPT + 20).contains(&shard.limit));
+}
+
+#[test]
+fn four_readers_are_remembered() {
+    let nothing = Clocks::default();
+    let readers: Vec<GlobalStamp> = (0..4).map(|cluster| at(cluster, 0, Kind::READ)).collect();
+    for unknown in &readers {
+        let mut shard = Shard::new(2);
+        for reader in &readers {
+            assert!(mark(&mut shard, *reader, &nothing).is_none());
+        }
+        let known: Vec<GlobalStamp> = readers
+            .iter()
+            .filter(|reader| *reader != unknown)
+            .copied()
+            .collect();
+        let writer = at(30, 0, Kind::WRITE);
+        let found = mark(&mut shard, writer, &after(writer.from, &known));
+        assert_eq!(found.map(|conflict| conflict.earlier), Some(*unknown));
+    }
+}
+
+#[test]
+fn which_read_is_forgotten_depends_on_cluster_epoch_and_warp_of_the_newest() {
+    let of = |cluster: u32, epoch: u32, warp: u16| {
+        let mut newest = at(cluster, 0, Kind::READ);
+        newest.stamp.epoch = epoch;
+        newest.warp = warp;
+        let mut all: Vec<GlobalStamp> = (0..4).map(|cluster| at(cluster, 0, Kind::READ)).collect();
+        all.push(newest);
+        forgotten(&all)
+    };
+    let varieties = [
+        (0..64).map(|n| of(n, 1, 0)).collect::<Vec<_>>(),
+        (0..64).map(|n| of(3, n, 0)).collect(),
+        (0..64).map(|n| of(3, 1, n as u16)).collect(),
+    ];
+    for found in varieties {
+        assert!((0..5).all(|index| found.contains(&index)), "{found:?}");
+    }
+    // A write is kept, wherever the search begins.
+    let mut newest = at(0, 0, Kind::READ);
+    newest.stamp.epoch = 0;
+    let writer = at(1, 0, Kind::STRONG_WRITE);
+    assert_eq!(forgotten(&[writer, newest]), 1);
+}
+
+#[test]
+fn only_a_write_after_a_copy_may_do_without_its_data() {
+    let (copied, written) = (at(1, 0, Kind::ASYNC_WRITE), at(1, 0, Kind::WRITE));
+    for (first, second, races) in [
+        (copied, Kind::WRITE, false),
+        (copied, Kind::READ, true),
+        (written, Kind::WRITE, true),
+        (written, Kind::READ, true),
+    ] {
+        let mut shard = Shard::new(2);
+        assert!(mark(&mut shard, first, &Clocks::default()).is_none());
+        let mut of_first = Clocks::default();
+        of_first.ordered.advance(first.stamp.actor, 1);
+        let mut ordered = Clocks::default();
+        ordered.acquire(&of_first.released(1), 2);
+        let found = mark(&mut shard, at(2, 0, second), &ordered);
+        assert_eq!(found.is_some(), races, "{first:?}, {second:?}");
+    }
+}
+
+#[test]
+fn a_read_stands_for_one_that_is_ordered_before_it() {
+    let first = at(3, 1, Kind::READ);
+    let second = GlobalStamp {
+        stamp: Stamp {
+            actor: ActorId::new(9),
+            ..first.stamp
+        },
+        ..first
+    };
+    let mut ordered = Clocks::default();
+    ordered.ordered.advance(first.stamp.actor, 1);
+    let mut shard = Shard::new(2);
+    assert!(mark(&mut shard, first, &Clocks::default()).is_none());
+    assert!(mark(&mut shard, second, &ordered).is_none());
+    let state = &shard.states[shard.cells[0] as usize];
+    assert_eq!(
+        state.others.as_slice(),
+        [second],
+        "a read has no data to be visible"
+    );
+}
