@@ -46,8 +46,8 @@ impl Tensor<'_> {
         }
     }
 
-    /// Elements from the first to behind the last; 0 if there are none.
-    pub(crate) fn reach(&self) -> u64 {
+    /// Elements from the first to behind the last; 0 if there are none. Neither extents nor strides are negative.
+    pub fn reach(&self) -> u64 {
         if self.shape.contains(&0) {
             return 0;
         }

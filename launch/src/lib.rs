@@ -23,6 +23,7 @@ mod manifest;
 mod process;
 mod program;
 mod size;
+mod table;
 mod tensor_map;
 mod view;
 
@@ -33,4 +34,5 @@ pub use error::{Error, Kind};
 pub use expression::{Comparison, Condition, Expression, Operator};
 pub use manifest::{FORMAT, Manifest, Map, Parameter, Role};
 pub use program::{Aligned, Program};
+pub use table::{Packed, Table};
 pub use view::{DevMut, DevRef, View, ViewMut};

@@ -9,13 +9,13 @@ use tilekit_launch::{Argument, Manifest, Parameter, Role};
 use crate::refusal::Refusal;
 use crate::scalar;
 use crate::stream::LEGACY;
-use crate::tensor::{self, Exchange, Held, Origin};
+use crate::tensor::{self, Exchange, Held, Origin, Place};
 
 /// Most kernels take fewer tensors and numbers: those lie on the stack.
 const FEW: usize = 6;
 
 /// The arguments of a call, borrowed.
-pub(crate) struct Passed<'m, 'py> {
+pub struct Passed<'m, 'py> {
     manifest: &'m Manifest,
     values: SmallVec<[Value<'py>; FEW]>,
 }
@@ -35,10 +35,14 @@ impl Value<'_> {
 }
 
 impl<'m, 'py> Passed<'m, 'py> {
-    /// Borrows tensors and reads numbers. `stream` is that which the caller names.
-    pub(crate) fn read(
+    /// Borrows tensors at this place and reads numbers. `stream` is that which the caller names.
+    ///
+    /// # Errors
+    /// What cannot be borrowed, or is no number of the wanted type.
+    pub fn read(
         manifest: &'m Manifest,
         arguments: &Bound<'py, PyTuple>,
+        place: Place,
         stream: Option<usize>,
     ) -> PyResult<Self> {
         let py = arguments.py();
@@ -53,7 +57,7 @@ impl<'m, 'py> Passed<'m, 'py> {
         let mut values = SmallVec::new();
         for (at, parameter) in manifest.arguments().enumerate() {
             let argument = arguments.get_borrowed_item(at)?;
-            let value = read(parameter, &argument, stream);
+            let value = read(parameter, &argument, place, stream);
             values
                 .push(value.map_err(|refusal| refusal.of_argument(py, manifest, &parameter.name))?);
         }
@@ -61,7 +65,7 @@ impl<'m, 'py> Passed<'m, 'py> {
     }
 
     /// As a launch takes them.
-    pub(crate) fn arguments(&self) -> SmallVec<[Argument<'_>; FEW]> {
+    pub fn arguments(&self) -> SmallVec<[Argument<'_>; FEW]> {
         self.values.iter().map(Value::argument).collect()
     }
 
@@ -129,13 +133,14 @@ fn is_same(one: usize, other: usize) -> bool {
 fn read<'py>(
     parameter: &Parameter,
     argument: &Bound<'py, PyAny>,
+    place: Place,
     stream: Option<usize>,
 ) -> Result<Value<'py>, Refusal> {
     let wanted = parameter.role.data_type();
     if matches!(parameter.role, Role::Scalar { .. }) {
         return Ok(Value::Scalar(wanted, scalar::bits(argument, wanted)?));
     }
-    let held = tensor::borrow(argument, wanted, stream)?;
+    let held = tensor::borrow(argument, wanted, place, stream)?;
     if held.is_readonly() && parameter.is_written {
         return Err(Refusal::Value(
             "is read-only, and the kernel writes to it: pass a tensor that may be written"

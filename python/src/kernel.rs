@@ -10,6 +10,7 @@ use crate::arguments::Passed;
 use crate::context;
 use crate::refusal::{Refusal, raised};
 use crate::stream;
+use crate::tensor::Place;
 
 /// One kernel of the package, compiled for one set of its compile-time parameters.
 #[pyclass(frozen, module = "tilekit")]
@@ -80,8 +81,8 @@ impl Kernel {
             .map(stream::named)
             .transpose()
             .map_err(about("stream"))?;
-        let grid = grid.map(counts).transpose().map_err(about("grid"))?;
-        let passed = Passed::read(table, arguments, named)?;
+        let grid = grid.map(|grid| grid_of(grid, table)).transpose()?;
+        let passed = Passed::read(table, arguments, Place::Gpu, named)?;
         let device = passed.device();
         let handle = match named {
             Some(handle) => handle,
@@ -111,6 +112,14 @@ impl Kernel {
     ) -> PyResult<()> {
         self.launch(py, arguments, stream, grid, overlap)
     }
+}
+
+/// CTAs in x, y and z of what a caller passes for `grid`.
+///
+/// # Errors
+/// What is no one to three counts.
+pub fn grid_of(grid: &Bound<'_, PyAny>, table: &Manifest) -> PyResult<[i64; 3]> {
+    counts(grid).map_err(|refusal| refusal.of_argument(grid.py(), table, "grid"))
 }
 
 /// `8`, `(8, 2)` or `(8, 2, 1)`.

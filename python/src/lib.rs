@@ -19,7 +19,10 @@ mod scalar;
 mod stream;
 mod tensor;
 
-pub use kernel::Kernel;
+pub use arguments::Passed;
+pub use kernel::{Kernel, grid_of};
 pub use module::fill;
 pub use pyo3;
+pub use refusal::raised;
+pub use tensor::Place;
 pub use tilekit_launch::{Aligned, Program};

@@ -6,7 +6,7 @@ use tilekit_launch::{Error, Kind, Manifest};
 
 /// The exception for what a launch says.
 #[cold]
-pub(crate) fn raised(error: &Error) -> PyErr {
+pub fn raised(error: &Error) -> PyErr {
     let text = error.to_string();
     match error.kind() {
         Kind::Type => PyTypeError::new_err(text),

@@ -4,7 +4,7 @@ import ctypes
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
 
 KINDS = {
-    "i32": (0, 32, 1), "u8": (1, 8, 1), "f16": (2, 16, 1), "f32": (2, 32, 1), "f64": (2, 64, 1), "bf16": (4, 16, 1),
+    "i32": (0, 32, 1), "u8": (1, 8, 1), "u16": (1, 16, 1), "f16": (2, 16, 1), "f32": (2, 32, 1), "f64": (2, 64, 1), "bf16": (4, 16, 1),
     "complex64": (5, 64, 1), "e4m3": (10, 8, 1), "f4x2": (17, 4, 2),
 }
 

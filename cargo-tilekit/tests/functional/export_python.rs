@@ -44,10 +44,31 @@ fn built(package: &Package) -> PathBuf {
         .cargo("build --offline --manifest-path exported/Cargo.toml")
         .ends_with(0);
     let folder = package.root().join("exported/python");
-    let library = target().join("debug/libkernels_to_python_exported.so");
-    let module = folder.join("kernels_to_python_exported/_native.abi3.so");
-    std::fs::copy(library, module).expect("the library is there");
+    place(
+        "kernels_to_python_exported",
+        &folder.join("kernels_to_python_exported/_native.abi3.so"),
+    );
     folder
+}
+
+/// Puts a library that cargo has built where Python looks for it.
+fn place(library: &str, module: &Path) {
+    let library = target().join(format!("debug/lib{library}.so"));
+    std::fs::copy(library, module).expect("the library is there");
+}
+
+/// The package `tilekit`, which emulates, built into the same folder.
+fn build_emulator(package: &Package, folder: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/emulate");
+    let manifest = source.join("Cargo.toml");
+    let build = format!("build --offline --manifest-path {}", manifest.display());
+    package.cargo(&build).ends_with(0);
+    let tilekit = folder.join("tilekit");
+    std::fs::create_dir_all(&tilekit).expect("a folder");
+    let init = "__init__.py";
+    std::fs::copy(source.join("python/tilekit").join(init), tilekit.join(init))
+        .expect("the package is there");
+    place("tilekit_emulate", &tilekit.join("_emulator.abi3.so"));
 }
 
 #[test]
@@ -60,16 +81,16 @@ fn exported_python_is_imported_and_launches_as_c_does() {
     let source = package.read("src/lib.rs");
     package.write("src/lib.rs", &format!("{source}{BLEND}"));
     let folder = built(&package);
+    build_emulator(&package, &folder);
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../python/tests");
     let path = std::env::join_paths([&folder, &tests]).expect("no colon in a path");
     let driver = tests.join("../../launch/tests/fake_driver.c");
     let driver = stand_in::build(&driver, &folder);
-    let mut calls = Command::new(python);
-    calls
-        .arg("-B")
-        .arg(tests.join("calls.py"))
-        .env("PYTHONPATH", path);
-    let ran = stand_in::run(&mut calls, &driver, &folder);
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
-    assert!(ran.said.contains("\nOK"), "{}", ran.said);
+    for script in ["calls.py", "emulated.py"] {
+        let mut calls = Command::new(python);
+        let script = calls.arg("-B").arg(tests.join(script));
+        let ran = stand_in::run(script.env("PYTHONPATH", &path), &driver, &folder);
+        assert_eq!(ran.code, Some(0), "{}", ran.said);
+        assert!(ran.said.contains("\nOK"), "{}", ran.said);
+    }
 }

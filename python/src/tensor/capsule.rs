@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::abi::{self, Managed, ManagedVersioned};
-use super::held::{Held, Origin};
+use super::held::{Held, Origin, Place};
 use crate::refusal::Refusal;
 use crate::stream;
 
@@ -25,6 +25,7 @@ const UNVERSIONED: &CStr = c"dltensor";
 /// The memory of `tensor`, which has `__dlpack__`. `stream` is that which the caller names.
 pub(super) fn lend<'py>(
     tensor: &Bound<'py, PyAny>,
+    place: Place,
     stream: Option<usize>,
 ) -> Result<Held<'py>, Refusal> {
     let py = tensor.py();
@@ -34,15 +35,17 @@ pub(super) fn lend<'py>(
             "is on device {device} by its `__dlpack_device__`, which is no pair of numbers"
         ))
     })?;
-    super::held::expect_gpu(kind)?;
-    let own = match stream {
-        Some(_) => None,
-        None => stream::of_framework(tensor, id)?,
+    super::held::expect(place, kind)?;
+    let own = match (stream, place) {
+        (None, Place::Gpu) => stream::of_framework(tensor, id)?,
+        _ => None,
     };
     // Who says on which stream he works has nothing to wait for: the launch is put there. -1 asks for no waiting.
-    let (told, origin) = match (stream, own) {
-        (None, None) => (stream::LEGACY as i64, Origin::Told),
-        (_, own) => (-1, Origin::Stream(own)),
+    // Memory of the CPU has no stream.
+    let (told, origin) = match (place, stream, own) {
+        (Place::Host, ..) => (None, Origin::Told),
+        (_, None, None) => (Some(stream::LEGACY as i64), Origin::Told),
+        (_, _, own) => (Some(-1), Origin::Stream(own)),
     };
     let capsule = ask(tensor, told)?;
     // SAFETY: a capsule of this name has a pointer to this structure, and owns it until it is renamed; the tensor keeps the
@@ -60,14 +63,14 @@ pub(super) fn lend<'py>(
                     abi::MINOR
                 )));
             }
-            let mut held = Held::of_dlpack(&managed.tensor, origin)?;
+            let mut held = Held::of_dlpack(&managed.tensor, place, origin)?;
             held.is_readonly = managed.flags & abi::READ_ONLY != 0;
             held.owner = Some(capsule);
             return Ok(held);
         }
         if ffi::PyCapsule_IsValid(capsule.as_ptr(), UNVERSIONED.as_ptr()) == 1 {
             let pointer = ffi::PyCapsule_GetPointer(capsule.as_ptr(), UNVERSIONED.as_ptr());
-            let mut held = Held::of_dlpack(&(*pointer.cast::<Managed>()).tensor, origin)?;
+            let mut held = Held::of_dlpack(&(*pointer.cast::<Managed>()).tensor, place, origin)?;
             held.owner = Some(capsule);
             return Ok(held);
         }
@@ -76,7 +79,7 @@ pub(super) fn lend<'py>(
 }
 
 /// Calls `__dlpack__`; frameworks of before DLPack 1.0 know of no `max_version`.
-fn ask<'py>(tensor: &Bound<'py, PyAny>, stream: i64) -> PyResult<Bound<'py, PyAny>> {
+fn ask<'py>(tensor: &Bound<'py, PyAny>, stream: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
     let method = tensor.getattr(intern!(py, "__dlpack__"))?;
     let named = PyDict::new(py);

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 use super::abi::{self, DlTensor, ExchangeApi, ExchangeHeader};
-use super::held::{Held, Origin};
+use super::held::{Held, Origin, Place};
 use crate::refusal::Refusal;
 
 /// The exchange API of one type, and what else is asked of its tensors.
@@ -82,6 +82,7 @@ impl Exchange {
     pub(super) fn lend<'py>(
         &'static self,
         tensor: &Bound<'py, PyAny>,
+        place: Place,
     ) -> Result<Held<'py>, Refusal> {
         if self.has_gradients {
             refuse_gradients(tensor)?;
@@ -93,7 +94,7 @@ impl Exchange {
             return Err(Refusal::Raised(PyErr::fetch(tensor.py())));
         }
         // SAFETY: filled, as the code says. Its arrays live as long as the tensor is not changed, and are copied now.
-        unsafe { Held::of_dlpack(lent.assume_init_ref(), Origin::Exchange(self)) }
+        unsafe { Held::of_dlpack(lent.assume_init_ref(), place, Origin::Exchange(self)) }
     }
 
     /// The stream on which the framework works now on GPU number `device`.

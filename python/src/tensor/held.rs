@@ -43,8 +43,12 @@ impl<'py> Held<'py> {
     /// # Safety
     /// Shape and strides have as many numbers as there are dimensions; strides may be null.
     #[allow(unsafe_code, reason = "arrays behind pointers of DLPack")]
-    pub(super) unsafe fn of_dlpack(lent: &DlTensor, origin: Origin) -> Result<Held<'py>, Refusal> {
-        expect_gpu(lent.device.kind)?;
+    pub(super) unsafe fn of_dlpack(
+        lent: &DlTensor,
+        place: Place,
+        origin: Origin,
+    ) -> Result<Held<'py>, Refusal> {
+        expect(place, lent.device.kind)?;
         let data_type = type_of(lent.element)?;
         let rank = usize::try_from(lent.rank).unwrap_or(usize::MAX);
         if rank > MOST_RANK {
@@ -71,7 +75,7 @@ impl<'py> Held<'py> {
             shape,
             strides,
             has_strides,
-            device: Some(lent.device.id),
+            device: (place == Place::Gpu).then_some(lent.device.id),
             is_readonly: false,
             origin,
             owner: None,
@@ -106,12 +110,28 @@ impl<'py> Held<'py> {
     }
 }
 
-/// Memory that a GPU reaches under the address that is passed, on that GPU.
-pub(super) fn expect_gpu(kind: i32) -> Result<(), Refusal> {
-    let place = match kind {
-        abi::CUDA | abi::CUDA_MANAGED => return Ok(()),
-        abi::CPU => "on the CPU",
-        abi::CUDA_HOST => "in pinned memory of the CPU",
+/// Where a call takes tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In memory that a GPU reaches under the address that is passed, on that GPU.
+    Gpu,
+    /// In the memory of this process.
+    Host,
+}
+
+/// Whether memory of this kind is where the call takes it.
+pub(super) fn expect(place: Place, kind: i32) -> Result<(), Refusal> {
+    let is_host = matches!(kind, abi::CPU | abi::CUDA_HOST);
+    let found = match (place, kind) {
+        (Place::Gpu, abi::CUDA | abi::CUDA_MANAGED) => return Ok(()),
+        (Place::Host, _) if is_host => return Ok(()),
+        (Place::Host, _) => {
+            return Err(Refusal::Value(format!(
+                "is on a device of DLPack's kind {kind}; the emulator takes memory of the CPU: pass a copy there, as torch makes by `.cpu()`"
+            )));
+        }
+        (_, abi::CPU) => "on the CPU",
+        (_, abi::CUDA_HOST) => "in pinned memory of the CPU",
         _ => {
             return Err(Refusal::Value(format!(
                 "is on a device of DLPack's kind {kind}; it must be on an NVIDIA GPU (kind 2 or 13)"
@@ -119,7 +139,7 @@ pub(super) fn expect_gpu(kind: i32) -> Result<(), Refusal> {
         }
     };
     Err(Refusal::Value(format!(
-        "is {place}; it must be on an NVIDIA GPU: copy it there, as torch does by `.cuda()`"
+        "is {found}; it must be on an NVIDIA GPU: copy it there, as torch does by `.cuda()`"
     )))
 }
 

@@ -12,39 +12,60 @@ use tilekit_launch::DataType;
 
 use crate::refusal::Refusal;
 pub(crate) use exchange::Exchange;
+pub use held::Place;
 pub(crate) use held::{Held, Origin};
 
 /// The memory of `tensor`, for elements of type `wanted`; `stream` is that which the caller names.
 pub(crate) fn borrow<'py>(
     tensor: &Bound<'py, PyAny>,
     wanted: DataType,
+    place: Place,
     stream: Option<usize>,
 ) -> Result<Held<'py>, Refusal> {
-    let mut held = lent(tensor, wanted, stream)?;
-    // No framework has these types; their tensors are of bytes.
-    if held.data_type == DataType::U8 && matches!(wanted, DataType::E4m3b15 | DataType::E2m1) {
+    let mut held = lent(tensor, wanted, place, stream)?;
+    if is_passed_as_bits(held.data_type, wanted, place) {
         held.data_type = wanted;
     }
     Ok(held)
 }
 
+/// Whether a tensor of unsigned numbers has the bits of a type that frameworks do not have: none has two of them, and on the CPU
+/// NumPy has fewer.
+fn is_passed_as_bits(found: DataType, wanted: DataType, place: Place) -> bool {
+    match wanted {
+        DataType::E4m3b15 | DataType::E2m1 => found == DataType::U8,
+        DataType::E4m3 | DataType::E5m2 | DataType::E8m0 => {
+            place == Place::Host && found == DataType::U8
+        }
+        DataType::Bf16 => place == Place::Host && found == DataType::U16,
+        _ => false,
+    }
+}
+
 fn lent<'py>(
     tensor: &Bound<'py, PyAny>,
     wanted: DataType,
+    place: Place,
     stream: Option<usize>,
 ) -> Result<Held<'py>, Refusal> {
     if let Some(exchange) = Exchange::of(tensor)? {
-        return exchange.lend(tensor);
+        return exchange.lend(tensor, place);
     }
     let py = tensor.py();
     if tensor.hasattr(intern!(py, "__dlpack__"))? {
-        return capsule::lend(tensor, stream);
+        return capsule::lend(tensor, place, stream);
     }
-    if let Some(interface) = tensor.getattr_opt(intern!(py, "__cuda_array_interface__"))? {
+    if place == Place::Gpu
+        && let Some(interface) = tensor.getattr_opt(intern!(py, "__cuda_array_interface__"))?
+    {
         return interface::lend(&interface);
     }
     Err(Refusal::Type(format!(
-        "is of type {}; it must be a tensor of {wanted} on a GPU, which has `__dlpack__` or `__cuda_array_interface__`",
-        tensor.get_type()
+        "is of type {}; it must be a tensor of {wanted} {}",
+        tensor.get_type(),
+        match place {
+            Place::Gpu => "on a GPU, which has `__dlpack__` or `__cuda_array_interface__`",
+            Place::Host => "on the CPU, which has `__dlpack__`",
+        }
     )))
 }
