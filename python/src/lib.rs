@@ -4,9 +4,9 @@
 //! [`Kernel`] there: its manifest and its cubin, both inside of the module. Nothing of CUDA is opened before the first launch:
 //! the module is imported on a machine without a GPU.
 //!
-//! - Tensors ([`tensor`]): the C exchange API of DLPack where their type has it, else `__dlpack__`, else
+//! - Tensors: the C exchange API of DLPack where their type has it, else `__dlpack__`, else
 //!   `__cuda_array_interface__`. They are borrowed for a call.
-//! - The stream ([`stream`]): the caller's, else the one on which the tensors' producer works now.
+//! - The stream: the caller's, else the one on which the tensors' producer works now.
 //! - Launches: in the primary context of the tensors' GPU, without the GIL.
 //! - Errors: `TypeError` for a type, `ValueError` for a value, `RuntimeError` for what driver and GPU refuse.
 
