@@ -41,7 +41,7 @@ def case(name, variant, buffers, grid, scalars, nbytes, rename=({},)):
 
 
 def rows_per_program(cols, dtype):
-    """As `rows_per_program` of examples/src/rows/in_registers.rs: short rows side by side."""
+    """As `rows_per_program` of library/src/rows.rs: short rows side by side."""
     nbytes = cols * ITEM_BYTES[dtype]
     return 4 if nbytes <= 4096 else 2 if nbytes <= 8192 else 1
 

@@ -7,7 +7,10 @@
 //! [`attention::decode`] attends to a cache, and [`attention::merge`] merges the results of its splits.
 //!
 //! [`products`] has the kernels of matrix products, and the plan that says which of them computes a product, in how many CTAs.
+//!
+//! [`training`] has the kernels of training steps that memory bounds: gradients of norms, softmax and activations, cross entropy, `AdamW`.
 
 pub mod attention;
 mod error;
 pub mod products;
+pub mod training;

@@ -6,6 +6,7 @@
 //! - [`pipeline`]: circular buffers in shared memory between producers and consumers.
 //! - [`schedule`]: which program makes which tile of a result, and in which order.
 //! - [`epilogue`]: from accumulators to global memory.
+//! - [`rows`]: whole rows in the registers of a CTA; [`span`]: rows of any length, read in stretches.
 //! - [`NamedTurns`]: groups of warps ordered by named barriers; [`OnlineSoftmax`]: softmax block by block;
 //!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums;
 //!   [`GridBarrier`]: a barrier of all CTAs of a launch; [`HostFlag`]: a flag that the host polls or sets while the kernel runs.
@@ -22,8 +23,10 @@ mod look_back;
 mod named_turns;
 pub mod pipeline;
 pub mod prelude;
+pub mod rows;
 pub mod schedule;
 mod softmax;
+pub mod span;
 mod statistics;
 mod tf32x3;
 mod top_k;

@@ -5,7 +5,7 @@ use tilekit::prelude::*;
 
 use crate::instance::divided_instance;
 use crate::matrix::{by_row, row_stride};
-use crate::rows::span::{LOW, Span};
+use tilekit::library::span::{LOW, Span};
 
 /// `loss[row] = log(sum(exp(x[row, :]))) - x[row, label[row]]`, in `f32`. `TILES` tiles are in flight at a time. `DIVISOR` divides `cols`.
 #[kernel(warps = WARPS, instances(<bf16, 4, 8, 8>, <f32, 4, 8, 8>))]

@@ -4,8 +4,8 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps};
 use crate::rows::row_case::RowCase;
+use tilekit::library::rows::{HeldRows, load_rows, row_warps};
 
 /// `out[row, :] = x[row, :] / ‖x[row, :]‖₂` for rows of `cols <= COLS` elements.
 #[kernel(warps = row_warps::<T>(COLS), instances(<f32, 8192, 8>))]
@@ -18,7 +18,7 @@ pub fn fused_l2norm<T: Float, const COLS: usize, const DIVISOR: usize>(
 ) {
     launch_dependents();
     launch_wait();
-    let Held { at, inside, v, .. } = load_rows::<T, COLS>(x, row_stride, [rows, cols], T::ZERO);
+    let HeldRows { at, inside, v, .. } = load_rows::<T, COLS>(x, row_stride, [rows, cols], T::ZERO);
     let scale = (v * v).sum(1).rsqrt().expand_dims(1);
     out.at(at).mask(inside).store((v * scale).cast::<T>());
 }

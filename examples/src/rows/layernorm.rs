@@ -4,8 +4,8 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps};
 use crate::rows::row_case::RowCase;
+use tilekit::library::rows::{HeldRows, load_rows, row_warps};
 
 /// `out[row, j] = (x[row, j] - mean) / sqrt(variance + epsilon) * weight[j] + bias[j]` for rows of `cols <= COLS`
 /// elements.
@@ -22,7 +22,8 @@ pub fn layernorm<T: Float, const COLS: usize, const DIVISOR: usize>(
 ) {
     launch_dependents();
     launch_wait();
-    let Held { at, inside, col, v } = load_rows::<T, COLS>(x, row_stride, [rows, cols], T::ZERO);
+    let HeldRows { at, inside, col, v } =
+        load_rows::<T, COLS>(x, row_stride, [rows, cols], T::ZERO);
     let count = cols.cast::<f32>();
     let mean = v.sum(1).expand_dims(1) / count;
     // Outside the row the difference would be -mean, which must not count.

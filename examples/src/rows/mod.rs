@@ -1,8 +1,6 @@
 //! Norms, softmax, scans and sorts along the rows of a matrix.
 
-mod in_registers;
 mod row_case;
-mod span;
 
 pub mod cluster_norm;
 pub mod cluster_order;

@@ -4,8 +4,8 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps, rows_per_program};
 use crate::rows::row_case::RowCase;
+use tilekit::library::rows::{HeldRows, load_rows, row_warps, rows_per_program};
 
 /// `out[row, j] = x[row, j] / sqrt(mean(x[row, :]²) + epsilon) * weight[j]` for rows of `cols <= COLS` elements.
 #[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 8192, 8>), signature(
@@ -27,7 +27,8 @@ pub fn rmsnorm<T: Float, const COLS: usize, const DIVISOR: usize>(
 ) {
     launch_dependents();
     launch_wait();
-    let Held { at, inside, col, v } = load_rows::<T, COLS>(x, row_stride, [rows, cols], T::ZERO);
+    let HeldRows { at, inside, col, v } =
+        load_rows::<T, COLS>(x, row_stride, [rows, cols], T::ZERO);
     let w = weight.at(col).mask(col < cols).other(0).load();
     let mean = (v * v).sum(1) / cols.cast::<f32>();
     let scale = (mean + epsilon).rsqrt().expand_dims(1);

@@ -4,7 +4,7 @@
 use tilekit::prelude::*;
 
 use crate::matrix::{by_row, row_stride};
-use crate::rows::in_registers::rows_per_program;
+use tilekit::library::rows::rows_per_program;
 
 /// A matrix and the output of its rows, both of `rows` by `cols` with rows padded to whole 16-byte accesses.
 pub(crate) struct RowCase<T> {
@@ -33,7 +33,7 @@ impl<T: DeviceElement> RowCase<T> {
         (stride as i64, self.rows as i32, self.cols as i32)
     }
 
-    /// The programs of a kernel that holds rows of up to `cols` elements in registers ([`load_rows`](super::in_registers::load_rows)).
+    /// The programs of a kernel that holds rows of up to `cols` elements in registers ([`load_rows`](tilekit::library::rows::load_rows)).
     pub(crate) fn programs(&self, cols: usize) -> Grid {
         grid(self.rows.div_ceil(rows_per_program::<T>(cols)))
     }

@@ -4,8 +4,8 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::{Held, load_rows, row_warps, rows_per_program};
 use crate::rows::row_case::RowCase;
+use tilekit::library::rows::{HeldRows, load_rows, row_warps, rows_per_program};
 
 /// `out[row, :] = softmax(x[row, :])` for rows of `cols <= COLS` elements. A row of `x` begins every `row_stride`
 /// elements; `out` is dense if `cols` is a multiple of 8.
@@ -25,7 +25,7 @@ pub fn softmax<T: Float, const COLS: usize, const DIVISOR: usize>(
 ) {
     launch_dependents();
     launch_wait();
-    let Held { at, inside, v, .. } =
+    let HeldRows { at, inside, v, .. } =
         load_rows::<T, COLS>(x, row_stride, [rows, cols], T::NEG_INFINITY);
     let e = ((v - v.max(1).expand_dims(1)) * LOG2_E).exp2();
     let share = e / e.sum(1).expand_dims(1);

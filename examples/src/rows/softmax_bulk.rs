@@ -7,7 +7,7 @@ use crate::instance::{divided_instance, smallest_instance};
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;
-use crate::rows::span::LOW;
+use tilekit::library::span::LOW;
 
 /// Chunks of a CTA's part of a row, each with a barrier of its own.
 const CHUNKS: usize = 4;

@@ -6,9 +6,9 @@ use tilekit::prelude::*;
 
 use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
-use crate::rows::in_registers::warps_per_row;
 use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;
+use tilekit::library::rows::warps_per_row;
 
 /// CTAs of a cluster for rows of `cols` elements: some 32 KiB in the registers of each, as long as 8 CTAs will do.
 pub(crate) const fn row_ctas<T>(cols: usize) -> usize {

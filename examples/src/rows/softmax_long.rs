@@ -7,7 +7,7 @@ use crate::instance::divided_instance;
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;
-use crate::rows::span::{LOW, Span};
+use tilekit::library::span::{LOW, Span};
 
 /// `out[row, :] = softmax(x[row, :])` for rows of any length, one row per program. `DIVISOR` divides `cols`.
 #[kernel(warps = WARPS, instances(<bf16, 4, 16, 8>, <bf16, 4, 32, 8>))]

@@ -4,7 +4,7 @@ use tilekit::prelude::*;
 
 use crate::instance::smallest_instance;
 use crate::matrix::row_stride;
-use crate::rows::in_registers::row_warps;
+use tilekit::library::rows::row_warps;
 
 /// `values[row, :]` are the `K` largest of `x[row, :]` in descending order, `places[row, :]` their columns; of equal
 /// elements the one in the lower column comes first. Rows have `cols <= COLS` elements.

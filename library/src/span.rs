@@ -1,22 +1,23 @@
 //! Stretches of a row that are read together: one 16-byte access per thread and tile, neighbouring threads next to each
 //! other, with the fragment of a thread along one dimension, so that a reduction along it needs no shuffle.
 
-use tilekit::prelude::*;
+use gluon_lang::lang::prelude::*;
 
 /// Below every logit, and finite: the difference of two of them is 0, and not NaN.
-pub(crate) const LOW: f32 = -1e30;
+pub const LOW: f32 = -1e30;
 
 /// What all threads of a program read at once.
-#[derive(Clone)]
-pub(crate) struct Span {
+#[derive(Clone, Debug)]
+pub struct Span {
     layout: Blocked,
     threads: usize,
     per_thread: usize,
 }
 
 impl Span {
-    /// One access of every thread to elements of type `T`.
-    pub(crate) fn of<T>(warps: usize) -> Span {
+    /// One access of every thread of `warps` warps to elements of type `T`.
+    #[must_use]
+    pub fn of<T>(warps: usize) -> Span {
         let per_thread = 16 / size_of::<T>();
         Span {
             layout: Blocked::new([1, per_thread], [32, 1], [warps, 1], [1, 0]),
@@ -26,17 +27,18 @@ impl Span {
     }
 
     /// Elements of a tile.
-    pub(crate) fn elements(&self) -> usize {
+    #[must_use]
+    pub fn elements(&self) -> usize {
         self.threads * self.per_thread
     }
 
     /// A number for each thread.
-    pub(crate) fn per_thread(&self, value: f32) -> Tensor<f32> {
+    pub fn per_thread(&self, value: f32) -> Tensor<f32> {
         full([self.threads], value, Slice::new(1, self.layout.clone()))
     }
 
     /// The places of the tile that begins at `start`.
-    pub(crate) fn places(&self, start: Scalar<i32>) -> Tensor<i32> {
+    pub fn places(&self, start: Scalar<i32>) -> Tensor<i32> {
         let (outer, inner) = (
             Slice::new(1, self.layout.clone()),
             Slice::new(0, self.layout.clone()),
@@ -46,9 +48,9 @@ impl Span {
         thread + element + start
     }
 
-    #[device]
     /// `TILES` tiles of a row from `start` on, times log2(e); [`LOW`] past the end of the row.
-    pub(crate) fn load<T: Float, const TILES: usize>(
+    #[device]
+    pub fn load<T: Float, const TILES: usize>(
         &self,
         row: Ptr<T>,
         start: Scalar<i32>,

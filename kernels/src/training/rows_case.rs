@@ -1,0 +1,97 @@
+//! Cases of kernels that compute rows from rows: padded matrices, and references by row in f64.
+
+use tilekit::prelude::*;
+
+/// The sizes `rows` and `cols` of a case, whose matrices have rows padded to whole 16-byte accesses.
+#[derive(Clone, Copy)]
+pub(super) struct RowsCase {
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+}
+
+impl RowsCase {
+    pub(super) fn new(case: &Case) -> Self {
+        RowsCase {
+            rows: case.size("rows"),
+            cols: case.size("cols"),
+        }
+    }
+
+    fn stride(self) -> usize {
+        self.cols.next_multiple_of(8)
+    }
+
+    /// The shape of its matrices, padding included.
+    pub(super) fn shape(self) -> [usize; 2] {
+        [self.rows, self.stride()]
+    }
+
+    /// `row_stride`, `rows` and `cols`, as kernels take them.
+    pub(super) fn extents(self) -> (i64, i32, i32) {
+        (self.stride() as i64, self.rows as i32, self.cols as i32)
+    }
+
+    /// A row of a matrix, without padding.
+    pub(super) fn row<T: DeviceElement>(self, x: &Input<T>, row: usize) -> Vec<f64> {
+        let elements = &x.host()[row * self.stride()..][..self.cols];
+        elements.iter().map(|v| v.number().to_f64()).collect()
+    }
+
+    /// What `of_row` makes of each row and its number, one after the other.
+    pub(super) fn by_row<T: DeviceElement, const N: usize>(
+        self,
+        matrices: [&Input<T>; N],
+        of_row: impl Fn(usize, &[Vec<f64>; N]) -> Vec<f64>,
+    ) -> Vec<f64> {
+        let rows = (0..self.rows).map(|row| (row, matrices.map(|x| self.row(x, row))));
+        rows.flat_map(|(row, of)| of_row(row, &of)).collect()
+    }
+
+    /// The sum over rows of what `of_row` makes of each.
+    pub(super) fn sum_of_rows<T: DeviceElement, const N: usize>(
+        self,
+        matrices: [&Input<T>; N],
+        of_row: impl Fn(usize, &[Vec<f64>; N]) -> Vec<f64>,
+    ) -> Vec<f64> {
+        let mut sum = vec![0.0; self.cols];
+        for row in self.by_row(matrices, of_row).chunks(self.cols) {
+            sum.iter_mut().zip(row).for_each(|(s, v)| *s += v);
+        }
+        sum
+    }
+}
+
+/// What a result in `T` may differ by, with `absolute` where its terms cancel.
+pub(super) fn close<T: Float>(absolute: f64) -> Tolerance {
+    let relative = if size_of::<T>() == 2 { 8e-3 } else { 2e-5 };
+    Close { relative, absolute }
+}
+
+/// Runs the block with the constant `$name` set to the first of the ascending `$candidates` that is at least `$wanted`.
+macro_rules! smallest_instance {
+    ($name:ident >= $wanted:expr, in [$($candidate:literal),+ $(,)?] $body:block) => {
+        $(if $wanted <= $candidate {
+            const $name: usize = $candidate;
+            $body
+        } else)+ {
+            let largest = [$($candidate),+].into_iter().max().unwrap_or(0);
+            Err(tilekit::Error::NoInstance { wanted: $wanted, largest })
+        }
+    };
+}
+pub(super) use smallest_instance;
+
+/// The instance for rows of `$cols` elements: `$name` is the first of the ascending `$candidates` that holds them, and `$divisor` is 8 if
+/// that divides their number, so that no mask cuts an access of 16 bytes, or else 1.
+macro_rules! row_instance {
+    ($name:ident, $divisor:ident for $cols:expr, in [$($candidate:literal),+ $(,)?] $body:block) => {
+        if $cols % 8 == 0 {
+            const $divisor: usize = 8;
+            smallest_instance!($name >= $cols, in [$($candidate),+] $body)
+        } else {
+            const $divisor: usize = 1;
+            smallest_instance!($name >= $cols, in [$($candidate),+] $body)
+        }
+    };
+}
+pub(super) use row_instance;
