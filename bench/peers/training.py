@@ -266,7 +266,8 @@ class CrossEntropy(Case):
 
     def launches(self, tensors):
         rows, cols = self.shape
-        return [self.kernels.launch("cross_entropy_gradient-bf16-8-8", (rows,), tensors, dict(row_stride=cols, cols=cols, scale=1 / rows))]
+        ctas = next(n for n in (1, 2, 4, 8) if n * 32768 >= cols)
+        return [self.kernels.launch(f"cross_entropy_gradient-bf16-32768-{ctas}-8-8", (rows * ctas,), tensors, dict(row_stride=cols, cols=cols, scale=1 / rows))]
 
     def reference(self, tensors):
         rows, cols = self.shape

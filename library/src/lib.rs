@@ -6,7 +6,8 @@
 //! - [`pipeline`]: circular buffers in shared memory between producers and consumers.
 //! - [`schedule`]: which program makes which tile of a result, and in which order.
 //! - [`epilogue`]: from accumulators to global memory.
-//! - [`rows`]: whole rows in the registers of a CTA; [`span`]: rows of any length, read in stretches.
+//! - [`rows`]: whole rows in the registers of a CTA; [`span`]: rows of any length, read in stretches;
+//!   [`bulk_row`]: long rows in the shared memory of a cluster.
 //! - [`NamedTurns`]: groups of warps ordered by named barriers; [`OnlineSoftmax`]: softmax block by block;
 //!   [`RowStatistics`]: mean and variance block by block; [`merge_top_k`]: the largest block by block; [`LookBack`]: prefix sums;
 //!   [`GridBarrier`]: a barrier of all CTAs of a launch; [`HostFlag`]: a flag that the host polls or sets while the kernel runs.
@@ -16,6 +17,7 @@
 // The macros expand to paths of `::tilekit`.
 extern crate gluon_lang as tilekit;
 
+pub mod bulk_row;
 pub mod epilogue;
 mod grid_barrier;
 mod host_flag;

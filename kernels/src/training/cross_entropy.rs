@@ -1,26 +1,30 @@
-//! Cross entropy and its gradient in one launch, for rows of any length. The second read of a row comes from L2.
+//! Cross entropy and its gradient in one launch. A row stays in the shared memory of a CTA or a cluster between its two readings.
 
-use tilekit::library::span::{LOW, Span};
+use tilekit::library::bulk_row::BulkRow;
 use tilekit::prelude::*;
 
-use super::rows_case::{RowsCase, close};
-
-/// Tiles of a row that are in flight at a time.
-const TILES: usize = 4;
+use super::rows_case::{RowsCase, close, smallest_instance};
 
 /// `loss[row] = log(sum(exp(x[row, :]))) - x[row, label[row]]` in f32, and `dx[row, :] = scale * (softmax(x[row, :]) - one_hot(label[row]))`,
-/// which may take the place of `x`. A label outside of `0..cols` counts for nothing: its row has a loss and a gradient of 0. `scale` is
-/// the gradient of each loss: 1 / rows for the mean over rows that all count.
-#[kernel(warps = WARPS, instances(<bf16, 8, 8>), signature(
+/// which may take the place of `x`, for rows of `cols <= CTAS * PART` elements, a cluster of `CTAS` for each row. A label outside of
+/// `0..cols` counts for nothing: its row has a loss and a gradient of 0. `scale` is the gradient of each loss: 1 / rows for the mean over
+/// rows that all count. What lies between two rows of `x` may be read.
+#[kernel(warps = WARPS, cluster = CTAS, instances(<bf16, 32768, 1, 8, 8>, <bf16, 32768, 2, 8, 8>, <bf16, 32768, 4, 8, 8>), signature(
     x: [rows, cols],
     label: [rows],
     loss: [rows],
     dx: [rows, cols],
     row_stride = x.stride(0),
-    grid = rows,
-    requires(dx.stride(0) == x.stride(0)),
+    grid = rows * CTAS,
+    requires(dx.stride(0) == x.stride(0), cols <= CTAS * PART),
 ))]
-pub fn cross_entropy_gradient<T: Float, const WARPS: usize, const DIVISOR: usize>(
+pub fn cross_entropy_gradient<
+    T: Float,
+    const PART: usize,
+    const CTAS: usize,
+    const WARPS: usize,
+    const DIVISOR: usize,
+>(
     x: Ptr<T>,
     label: Ptr<i32>,
     loss: Ptr<f32>,
@@ -29,45 +33,33 @@ pub fn cross_entropy_gradient<T: Float, const WARPS: usize, const DIVISOR: usize
     #[multiple_of(DIVISOR)] cols: i32,
     scale: f32,
 ) {
-    launch_dependents();
-    launch_wait();
-    let first = program_id(0).cast::<i64>() * row_stride;
-    let (row, out) = (x + first, dx + first);
-    let label = label.at(program_id(0)).load();
+    let row = program_id(0) / CTAS;
+    let first = row.cast::<i64>() * row_stride;
+    let held = BulkRow::load::<PART, CTAS>(x, first, cols, WARPS, DIVISOR);
+    let label = label.at(row).load();
     let counts = (label >= 0) & (label < cols);
-    // The load of the label's logit is in flight while the row is read.
-    let labelled = row.at(label).mask(counts).other(0).load().cast::<f32>();
-    let span = Span::of::<T>(WARPS);
-    let step = TILES * span.elements();
-    let (mut largest, mut sum) = (span.per_thread(LOW), span.per_thread(0.0));
-    for start in range(0, cols).step(step) {
-        let tiles = span.load::<T, TILES>(row, start, cols, L2Policy::EvictLast);
-        let new = tiles.iter().fold(largest, |m, v| m.maximum(v.max(1)));
-        sum *= (largest - new).exp2();
-        for v in tiles {
-            sum += (v - new.expand_dims(1)).exp2().sum(1);
-        }
-        largest = new;
+    // Read before any CTA of the cluster may store the gradient to the same place.
+    let labelled = (x + first).at(label).mask(counts).other(0).load();
+    let (most, total) = held.statistics::<CTAS>();
+    // exp2(v - most) / total in one exponential per element.
+    let shift = most + total.log2();
+    let log = shift * LN_2;
+    if cluster_rank() == 0 {
+        let lost = log - labelled.cast::<f32>();
+        loss.at(row).store(select(counts, lost, 0.0));
     }
-    let most = largest.max(0).scalar();
-    let total = (sum * (largest - most).exp2()).sum(0).scalar();
-    let log = (total.log2() + most) * LN_2;
-    loss.at(program_id(0))
-        .store(select(counts, log - labelled, 0.0));
     let factor = select(counts, scale, 0.0);
-    let share = factor / total;
-    for start in range(0, cols).step(step) {
-        let tiles = span.load::<T, TILES>(row, start, cols, L2Policy::EvictFirst);
-        for (tile, v) in tiles.into_iter().enumerate() {
-            let at = span.places(start + tile * span.elements());
-            let p = (v - most).exp2() * share;
-            let gradient = select(at == label, p - factor, p);
-            out.at(at).mask(at < cols).store(gradient.cast::<T>());
-        }
+    for (at, v) in held.chunks() {
+        let share = (v - shift).exp2() * factor;
+        let gradient = select(at == label, share - factor, share);
+        let place = dx.at(first + at).mask(at < cols);
+        place.store(gradient.cast::<T>());
     }
 }
 
-fn cross_entropy_gradient_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+fn cross_entropy_gradient_of<T: Float + DeviceElement, const PART: usize>(
+    case: &mut Case,
+) -> CaseResult {
     let matrix = RowsCase::new(case);
     let (stride, rows, cols) = matrix.extents();
     let x = case.normal::<T>("x", matrix.shape());
@@ -82,17 +74,13 @@ fn cross_entropy_gradient_of<T: Float + DeviceElement>(case: &mut Case) -> CaseR
     let scale = 1.0 / rows as f32;
     let arguments = (&x, &label, &loss, &dx, stride, cols, scale);
     if cols % 8 == 0 {
-        case.launch_programmatic(
-            cross_entropy_gradient::<T, 8, 8>,
-            grid(matrix.rows),
-            arguments,
-        )?;
+        smallest_instance!(CTAS >= matrix.cols.div_ceil(PART), in [1, 2, 4, 8] {
+            case.launch(cross_entropy_gradient::<T, PART, CTAS, 8, 8>, grid(matrix.rows * CTAS), arguments)
+        })?;
     } else {
-        case.launch_programmatic(
-            cross_entropy_gradient::<T, 8, 1>,
-            grid(matrix.rows),
-            arguments,
-        )?;
+        smallest_instance!(CTAS >= matrix.cols.div_ceil(PART), in [1, 2, 4, 8] {
+            case.launch(cross_entropy_gradient::<T, PART, CTAS, 8, 1>, grid(matrix.rows * CTAS), arguments)
+        })?;
     }
     let labels = label.clone();
     let of_row = move |row: usize, x: &[f64]| -> (f64, Vec<f64>) {
@@ -119,12 +107,12 @@ fn cross_entropy_gradient_of<T: Float + DeviceElement>(case: &mut Case) -> CaseR
     Ok(())
 }
 
-#[case(sizes(rows = [6], cols = [32000, 1111, 3]))]
+#[case(sizes(rows = [6, 6, 6, 2, 1], cols = [32000, 1111, 3, 50_257, 128_256]))]
 fn cross_entropy_gradient_bf16(case: &mut Case) -> CaseResult {
-    cross_entropy_gradient_of::<bf16>(case)
+    cross_entropy_gradient_of::<bf16, 32768>(case)
 }
 
 #[case(sizes(rows = [6], cols = [5001, 1024]))]
 fn cross_entropy_gradient_f32(case: &mut Case) -> CaseResult {
-    cross_entropy_gradient_of::<f32>(case)
+    cross_entropy_gradient_of::<f32, 16384>(case)
 }
