@@ -52,6 +52,11 @@ fn distributed_layouts() {
         "Blocked([1, 1, 2], [2, 4, 4], [2, 2, 1], [2, 1, 0])",
         &[4, 8, 8],
     );
+    tensor(
+        "warp_sets",
+        "Slice(1, Blocked([1, 1], [4, 8], [3, 1], [1, 0]))",
+        &[6],
+    );
     tensor("mma", "Mma([2, 2], [16, 8])", &[32, 16]);
     tensor("wgmma", "Wgmma([4, 1], [64, 16, 16])", &[64, 16]);
     tensor(

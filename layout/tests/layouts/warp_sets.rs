@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use layout::convert::{Conversion, Limits};
 use layout::relate::{join, permute, reshape, split};
-use layout::{Axis, Blocked, Dims, Layout, LinearLayout, spread};
+use layout::{Axis, Blocked, Dims, DistributedLinear, Layout, LinearLayout, spread};
+use proptest::prelude::RngExt;
+use proptest::test_runner::{RngAlgorithm, TestRng};
 use target::SM_90A;
 
 use crate::convert::{Held, check};
@@ -138,6 +140,64 @@ fn every_pair_converts() {
     let found: Vec<&str> = kinds.iter().map(String::as_str).collect();
     for wanted in ["pieces", "registers", "shuffle", "Cta: Vector Vector"] {
         assert!(found.contains(&wanted), "{found:?}");
+    }
+}
+
+/// A layout of 12 warps for `[3 << bits[0], 3 << bits[1]]` whose sets divide a dimension, or none: every bit of the share of a
+/// set anywhere, and those that step over granules in registers.
+fn any_layout(random: &mut TestRng, bits: [u32; 2], divided: Option<usize>) -> Layout {
+    let unit = |dim: usize, bit: u32| Dims::from([0, 0]).with(dim, 1 << bit);
+    let along = |dim: usize| (0..bits[dim]).map(move |bit| unit(dim, bit));
+    let mut steps: Vec<Dims> = along(0).chain(along(1)).collect();
+    let mut lists: [Vec<Dims>; 3] = Default::default();
+    for dim in [0, 1].into_iter().filter(|dim| divided != Some(*dim)) {
+        lists[0].extend((0..2).map(|bit| unit(dim, bits[dim] + bit)));
+    }
+    while !steps.is_empty() {
+        let step = steps.swap_remove(random.random_range(0..steps.len()));
+        let list = random.random_range(0..3);
+        let list = if lists[list].len() < [64, 5, 2][list] {
+            list
+        } else {
+            0
+        };
+        lists[list].push(step);
+    }
+    for (list, length) in lists.iter_mut().zip([0, 5, 2]) {
+        while list.len() < length {
+            list.insert(random.random_range(0..=list.len()), Dims::from([0, 0]));
+        }
+    }
+    let [register, lane, mut warp] = lists;
+    warp.extend((0..2).map(|bit| match divided {
+        Some(dim) => unit(dim, bits[dim] + bit),
+        None => Dims::from([0, 0]),
+    }));
+    let none = Vec::<Dims>::new();
+    DistributedLinear::new(register, lane, warp, none)
+        .with_warps(12)
+        .into()
+}
+
+#[test]
+fn layouts_of_any_bits_convert() {
+    let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    for turn in 0..400 {
+        let bits = [0, 1].map(|_| random.random_range(0..6));
+        let shape = bits.map(|bits| 3 << bits);
+        let mut held = || {
+            let divided = [None, Some(0), Some(1)][random.random_range(0..3)];
+            let layout = any_layout(&mut random, bits, divided);
+            let map = layout.linear(&shape).unwrap();
+            assert_eq!(map.divided(), divided.map(|dim| (dim, 3)), "{layout}");
+            Held::by_warps(map, 12)
+        };
+        let (src, dst) = (held(), held());
+        let limits = Limits {
+            scratch_bytes: [1 << 20, 1 << 12][turn % 2],
+            ..Limits::of(&SM_90A)
+        };
+        check(&src, &dst, [8, 16, 32, 64][turn / 2 % 4], limits);
     }
 }
 

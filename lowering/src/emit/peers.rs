@@ -107,7 +107,11 @@ impl Exchange<'_> {
         let copies: Vec<u32> = bits
             .filter(|bit| self.sender_numbers[*bit as usize] == 0)
             .collect();
-        let shared = copies.len().min(self.rank_bits.len());
+        // Of warps that are no power of two, only those with the highest bit clear have all values of the other bits.
+        let last = self.sender_numbers.len() as u32 - 1;
+        let is_whole = |bit: &&u32| cx.code.partition.warps.is_power_of_two() || **bit != last;
+        let shared = copies.iter().filter(is_whole).count();
+        let shared = shared.min(self.rank_bits.len());
         let (sharing, idle) = copies.split_at(shared);
         let guard = cx.code.holders(idle.iter().map(|bit| 1 << bit).sum());
         let own = cx.shared_address(0);
@@ -182,7 +186,7 @@ impl Exchange<'_> {
     /// One thread arrives for the CTA, and says how many bytes come.
     fn expect(&self, turn: &Turn, cx: &mut Emitter<'_>) {
         let word_bytes: u32 = self.elems.iter().map(|&elem| word(elem).bytes()).sum();
-        let bytes = self.area.numbers * self.area.parts * word_bytes;
+        let bytes = self.area.sent * self.area.parts * word_bytes;
         let guard = cx.one_thread(None);
         let addr = self.barrier(turn, cx);
         let arrive = ptx::MbarrierArrive {

@@ -61,6 +61,11 @@ impl Kernel {
         }
     }
 
+    /// CTAs of a cluster.
+    pub(crate) fn ctas(&self) -> u32 {
+        self.ctas
+    }
+
     /// The number of the alias of a layout.
     fn layout(&mut self, text: &str) -> usize {
         let known = self.layouts.iter().position(|l| l == text);

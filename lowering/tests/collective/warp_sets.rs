@@ -70,9 +70,77 @@ fn scans_run_along_sets_and_across_them() {
     );
 }
 
-/// The sums of a matrix along an axis, each stored once and added to a counter once.
-fn check_sums(layout: &str, warps: u32, shape: [u32; 2], axis: usize, dtype: DType) {
-    let mut kernel = Kernel::new(warps);
+/// CTAs of a cluster split one dimension, and sets of warps divide the other one, or hold copies.
+#[test]
+fn scans_and_reductions_run_along_sets_of_a_cluster() {
+    for (layout, warps, ctas, shape) in [
+        (
+            "Blocked([1, 4], [4, 8], [12, 1], [1, 0], cta=[[0, 1]])",
+            12,
+            2,
+            [96_u32, 64_u32],
+        ),
+        (
+            "Blocked([1, 2], [8, 4], [1, 6], [1, 0], cta=[[1, 0]])",
+            6,
+            2,
+            [32, 96],
+        ),
+        // Sets alone hold copies of what they send to four CTAs.
+        (
+            "Slice(0, Blocked([1, 1, 1], [1, 32, 1], [3, 4, 1], [2, 1, 0], cta=[[0, 0, 1], [0, 0, 2]]))",
+            12,
+            4,
+            [128, 8],
+        ),
+        // Rows that are no power of two, of warps that are one.
+        (
+            "Blocked([1, 4], [4, 8], [4, 1], [1, 0], cta=[[0, 1]])",
+            4,
+            2,
+            [96, 64],
+        ),
+    ] {
+        for axis in [0, 1] {
+            for is_reverse in [false, true] {
+                let kernel = Kernel::in_cluster(warps, ctas);
+                scans::check_kernel(kernel, layout, &shape, DType::I32, (axis, is_reverse));
+            }
+            check_sums(
+                Kernel::in_cluster(warps, ctas),
+                layout,
+                shape,
+                axis,
+                DType::I32,
+            );
+        }
+    }
+}
+
+/// Two of three extents are no powers of two, and CTAs split the third one.
+#[test]
+fn sums_of_two_cut_dimensions_cross_a_cluster() {
+    let (layout, shape) = (
+        "Blocked([1, 1, 1], [2, 2, 8], [3, 2, 1], [2, 1, 0], cta=[[0, 0, 1]])",
+        [12_u32, 12, 32],
+    );
+    let mut kernel = Kernel::in_cluster(6, 2);
+    let form = kernel.form("l", layout, &shape);
+    let sums = kernel.form("r", &format!("Slice(2, {layout})"), &shape[..2]);
+    kernel.load("x", DType::I32, &form);
+    kernel.line("%s = reduce [%x_v] {axis=2} (%a: i32, %b: i32) {");
+    kernel.line("  %c = binary %a, %b {op=add} : i32");
+    kernel.line("  yield [%c]");
+    kernel.line(&format!("}} : {}", sums.of("i32")));
+    kernel.store("out", DType::I32, &sums, "s");
+    let x: Vec<u64> = noise(12 * 12 * 32, 6).iter().map(|n| n >> 40).collect();
+    let found = kernel.run(&[to_bytes(&x, DType::I32), vec![0; 4 * 144]]);
+    let wanted: Vec<u64> = x.chunks(32).map(|row| row.iter().sum()).collect();
+    assert_eq!(from_bytes(&found[1], DType::I32), wanted);
+}
+
+/// The sums of a matrix along an axis, each stored once and, in one CTA, added to a counter once.
+fn check_sums(mut kernel: Kernel, layout: &str, shape: [u32; 2], axis: usize, dtype: DType) {
     let form = kernel.form("l", layout, &shape);
     let sums = kernel.form("r", &format!("Slice({axis}, {layout})"), &[shape[1 - axis]]);
     kernel.load("x", dtype, &form);
@@ -83,16 +151,15 @@ fn check_sums(layout: &str, warps: u32, shape: [u32; 2], axis: usize, dtype: DTy
     kernel.line("  yield [%c]");
     kernel.line(&format!("}} : {}", sums.of(dtype.name())));
     kernel.store("out", dtype, &sums, "s");
-    kernel.pointers("count", dtype, &sums, &sums.numbers());
-    kernel.line(&format!(
-        "%old = atomic_rmw %count_p, %s {{op=add}} : {}",
-        sums.of(dtype.name())
-    ));
-    kernel.line(&format!(
-        "%both = binary %old, %s {{op=add}} : {}",
-        sums.of(dtype.name())
-    ));
-    kernel.store("olds", dtype, &sums, "both");
+    let mut outputs = vec!["sums"];
+    if kernel.ctas() == 1 {
+        let ty = sums.of(dtype.name());
+        kernel.pointers("count", dtype, &sums, &sums.numbers());
+        kernel.line(&format!("%old = atomic_rmw %count_p, %s {{op=add}} : {ty}"));
+        kernel.line(&format!("%both = binary %old, %s {{op=add}} : {ty}"));
+        kernel.store("olds", dtype, &sums, "both");
+        outputs.extend(["counters", "what was added to"]);
+    }
     let mask = u64::MAX >> (64 - dtype.bits());
     let count = (shape[0] * shape[1]) as usize;
     let x: Vec<u64> = noise(count, 5).iter().map(|v| v & mask).collect();
@@ -102,10 +169,12 @@ fn check_sums(layout: &str, warps: u32, shape: [u32; 2], axis: usize, dtype: DTy
         *sum = sum.wrapping_add(*value) & mask;
     }
     let blank = vec![0; wanted.len() * dtype.bytes() as usize];
-    let found = kernel.run(&[to_bytes(&x, dtype), blank.clone(), blank.clone(), blank]);
-    for (at, what) in [(1, "sums"), (2, "counters"), (3, "what was added to")] {
+    let mut buffers = vec![to_bytes(&x, dtype)];
+    buffers.resize(1 + outputs.len(), blank);
+    let found = kernel.run(&buffers);
+    for (what, found) in outputs.into_iter().zip(&found[1..]) {
         assert_eq!(
-            from_bytes(&found[at], dtype),
+            from_bytes(found, dtype),
             wanted,
             "{what} of {shape:?} {dtype} along {axis} in {layout}"
         );
@@ -117,7 +186,7 @@ fn reductions_run_along_sets_and_across_them() {
     for &(layout, warps, shape) in MATRICES {
         for axis in [0, 1] {
             for dtype in [DType::I32, DType::I64] {
-                check_sums(layout, warps, shape, axis, dtype);
+                check_sums(Kernel::new(warps), layout, shape, axis, dtype);
             }
         }
     }

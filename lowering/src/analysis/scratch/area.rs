@@ -14,7 +14,7 @@ pub(crate) struct Area {
     /// How many CTAs exchange.
     pub(crate) parts: u32,
     /// How many tuples each of them sends.
-    pub(crate) numbers: u32,
+    pub(crate) sent: u32,
     /// Where the slots of each operand begin in a set, in bytes.
     starts: Vec<u32>,
     /// Bytes of a set.
@@ -24,8 +24,13 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// The area for an exchange of `numbers` tuples of these elements between `parts` CTAs.
-    pub(crate) fn new(elems: &[Elem], numbers: u32, parts: u32, is_repeated: bool) -> Area {
+    /// The area for an exchange of `sent` tuples of these elements between `parts` CTAs, which have as many numbers or more.
+    pub(crate) fn new(
+        elems: &[Elem],
+        (sent, numbers): (u32, u32),
+        parts: u32,
+        is_repeated: bool,
+    ) -> Area {
         let mut set_bytes: u32 = 0;
         let starts = elems.iter().map(|&elem| {
             let start = set_bytes.next_multiple_of(WIDEST_ACCESS_BYTES);
@@ -35,7 +40,7 @@ impl Area {
         let starts = starts.collect();
         Area {
             parts,
-            numbers,
+            sent,
             starts,
             set_bytes: set_bytes.next_multiple_of(WIDEST_ACCESS_BYTES),
             is_repeated,

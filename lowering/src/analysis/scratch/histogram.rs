@@ -65,7 +65,12 @@ impl Sizes {
         let rank_bits = rank_bits(func, op)?;
         let bins = func.ty(func.result(inst)).shape()[0];
         let is_repeated = flow::is_in_loop(func, inst);
-        let area = Area::new(&[Elem::I32], bins, 1 << rank_bits.len(), is_repeated);
+        let area = Area::new(
+            &[Elem::I32],
+            (bins, bins),
+            1 << rank_bits.len(),
+            is_repeated,
+        );
         (!rank_bits.is_empty()).then(|| Sizes {
             rank_bits,
             start: (bins * Elem::I32.bytes()).next_multiple_of(WIDEST_ACCESS_BYTES),

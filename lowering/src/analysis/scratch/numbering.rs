@@ -1,6 +1,7 @@
 //! Numbers for places of a tensor, made of some bits of their coordinates.
 
 use ir::elem::Elem;
+use layout::linear::cut::granule;
 use layout::{Axis, Dims, LinearLayout};
 
 /// Coordinate bits that number places, the lowest first. Other bits tell apart what has one number.
@@ -8,6 +9,8 @@ use layout::{Axis, Dims, LinearLayout};
 pub(crate) struct Numbering {
     bits: Vec<u32>,
     count: u32,
+    /// How many of the numbers are those of places: fewer where several extents are no powers of two.
+    places: u32,
 }
 
 impl Numbering {
@@ -15,7 +18,11 @@ impl Numbering {
     pub(crate) fn new(bits: impl IntoIterator<Item = u32>) -> Numbering {
         let bits: Vec<u32> = bits.into_iter().collect();
         let count = 1 << bits.len();
-        Numbering { bits, count }
+        Numbering {
+            bits,
+            count,
+            places: count,
+        }
     }
 
     /// Numbers in row-major order the results of a reduction along `axis` that one CTA holds. What an extent that is no power
@@ -33,14 +40,25 @@ impl Numbering {
         Numbering::with_cuts_last(map, 0..map.total_out_bits())
     }
 
-    fn with_cuts_last(map: &LinearLayout, bits: impl Iterator<Item = u32>) -> Numbering {
+    /// The numbering by these bits, which are all those of whole granules of a dimension or none of them.
+    pub(crate) fn with_cuts_last(map: &LinearLayout, bits: impl Iterator<Item = u32>) -> Numbering {
         let cut = map.cut_mask();
         let (cut, whole): (Vec<u32>, Vec<u32>) = bits.partition(|bit| cut >> bit & 1 == 1);
+        let granules = (0..map.outs().len()).filter(|&dim| {
+            let of_dim = bits_of(map, dim);
+            cut.iter().any(|bit| of_dim.contains(bit))
+        });
+        let granules = granules.map(|dim| {
+            let size = map.out_size(Axis::dim(dim));
+            size / granule(size)
+        });
+        let places = granules.product::<u32>() << whole.len();
         let mut numbering = Numbering::new(whole.into_iter().chain(cut));
         if map.is_cut() {
             let sizes = map.out_sizes();
             let last: Dims = sizes.iter().map(|size| size - 1).collect();
             numbering.count = numbering.number(map.pack_out(&last)) + 1;
+            numbering.places = places;
         }
         numbering
     }
@@ -48,6 +66,11 @@ impl Numbering {
     /// How many numbers there are.
     pub(crate) fn count(&self) -> u32 {
         self.count
+    }
+
+    /// How many places have a number, and how many numbers there are.
+    pub(crate) fn counts(&self) -> (u32, u32) {
+        (self.places, self.count)
     }
 
     /// The number of a packed place.

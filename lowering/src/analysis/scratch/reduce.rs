@@ -44,7 +44,7 @@ impl Sizes {
         let cta_parts = 1 << bits_along(map, Axis::Block, axis).len();
         let exchange = (cta_parts > 1).then(|| {
             let start = bytes.next_multiple_of(WIDEST_ACCESS_BYTES);
-            let area = Area::new(elems, results.count(), cta_parts, is_repeated);
+            let area = Area::new(elems, results.counts(), cta_parts, is_repeated);
             bytes = start + area.bytes();
             (start, area)
         });

@@ -157,8 +157,8 @@ pub(crate) fn places(
         let place = match run.holder {
             Axis::Warp => in_slots(Numbering::new(own.clone().chain(rest)), elems, end),
             Axis::Block => {
-                let tuples = Numbering::new(rest);
-                let area = Area::new(elems, tuples.count(), run.len(), is_repeated);
+                let tuples = Numbering::with_cuts_last(map, rest);
+                let area = Area::new(elems, tuples.counts(), run.len(), is_repeated);
                 let start = end.next_multiple_of(WIDEST_ACCESS_BYTES);
                 Place::Ctas {
                     tuples,
