@@ -349,7 +349,9 @@ class Texts(unittest.TestCase):
         self.assertEqual(str(inspect.signature(blend_256)), "(x, out, alpha, n, *, grid, stream=None, overlap=False)")
         for part in ("`out[i] = x[i] * 2` for `i < n`.", "x: f32[n], read", "out: f32[n], written", "compiled for sm_90a"):
             self.assertIn(part, scale_256.__doc__)
-        self.assertEqual(sorted(package.__all__), ["blend_256", "copied_128", "scale_256", "warm"])
+        self.assertEqual(sorted(package.__all__), ["blend_256", "copied_128", "pass_", "scale_256", "warm"])
+        self.assertEqual(str(inspect.signature(package.pass_)), "(is_, *, stream=None)")
+        self.assertIn("Puts a launch of `pass` on a stream.", package.pass_.__doc__)
 
     def test_operators_of_torch(self):
         defined, made, entered = [], [], []
@@ -384,6 +386,7 @@ class Texts(unittest.TestCase):
             "scale_256(Tensor x, Tensor(a1!) out) -> ()",
             "copied_128(Tensor x, Tensor(a1!) out, bool overlap=False) -> ()",
             "blend_256(Tensor x, Tensor(a1!) out, float alpha, SymInt n, SymInt[] grid, bool overlap=False) -> ()",
+            "pass_(Tensor(a0!) is_) -> ()",
         ])
         self.assertEqual(made[0], ("kernels_to_python_exported", "DEF"))
         self.assertIn(("kernels_to_python_exported::scale_256", None), made)

@@ -1,6 +1,7 @@
 //! `export`: kernels as a package for programs that know nothing of TileKit's compiler.
 
 mod c;
+mod docstring;
 mod exported;
 mod names;
 mod python;

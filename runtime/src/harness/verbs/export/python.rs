@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use launch::{DataType, Manifest, Parameter, Role};
 
+use super::docstring::{argument, docstring};
 use super::exported::{Exported, File};
 use super::names::of_python;
 
@@ -34,7 +35,7 @@ pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
     texts.extend(SAME.map(|(file, text)| (inside(file), text.to_owned())));
     let mut files = Vec::new();
     for kernel in kernels {
-        let name = &kernel.manifest.name;
+        let name = name_of(kernel);
         texts.push((inside(&format!("{name}.ptx")), kernel.ptx.clone()));
         texts.push((format!("src/{name}.json"), kernel.text.clone()));
         files.push((format!("src/{name}.cubin"), kernel.cubin.clone()));
@@ -67,7 +68,7 @@ fn project(package: &str, name: &str, module: &str) -> String {
 }
 
 fn library(package: &str, kernels: &[Exported]) -> String {
-    let names: Vec<&str> = names(kernels).collect();
+    let names: Vec<String> = kernels.iter().map(name_of).collect();
     format!(
         "//! Kernels of `{package}`, written by `cargo tilekit export --to python`, TileKit {RELEASE}.\n\n\
          tilekit_python::module! {{\n    _native:\n    {}\n}}\n",
@@ -75,8 +76,9 @@ fn library(package: &str, kernels: &[Exported]) -> String {
     )
 }
 
-fn names(kernels: &[Exported]) -> impl Iterator<Item = &str> {
-    kernels.iter().map(|kernel| kernel.manifest.name.as_str())
+/// The name of a kernel's function, which is none of Python's words, and not that which loads all of them.
+fn name_of(kernel: &Exported) -> String {
+    of_python(&kernel.manifest.name, &["warm"])
 }
 
 /// `__init__.py`
@@ -85,7 +87,7 @@ fn functions(package: &str, kernels: &[Exported]) -> String {
         "\"\"\"Kernels of `{package}`, written by `cargo tilekit export --to python`, TileKit {RELEASE}.\"\"\"\n\n\
          from . import _dispatch, _native\n\n__all__ = [\n"
     );
-    for name in names(kernels) {
+    for name in kernels.iter().map(name_of) {
         let _ = writeln!(text, "    \"{name}\",");
     }
     text.push_str("    \"warm\",\n]\n\n\ndef warm(device=0):\n    \"\"\"Loads all kernels on this GPU: before a stream is captured.\"\"\"\n    for name in __all__[:-1]:\n        getattr(_native, name).warm(device)\n");
@@ -96,30 +98,34 @@ fn functions(package: &str, kernels: &[Exported]) -> String {
 }
 
 fn function(kernel: &Exported) -> String {
-    let manifest = &kernel.manifest;
-    let name = &manifest.name;
+    let (manifest, name) = (&kernel.manifest, name_of(kernel));
     let Call {
         positional,
         named,
         passed,
     } = Call::of(manifest);
-    let arguments = positional.join(", ");
-    // A tuple of one has a comma.
-    let tuple = if positional.len() == 1 { "," } else { "" };
     let list = signature(&positional, &named);
     let passed = [&["stream"], &passed[..]].concat().join(", ");
-    let compiled = match (manifest.grid.is_none(), manifest.waits_for_previous) {
-        (false, false) => format!("({arguments}{tuple})"),
-        (true, false) => format!("({arguments}, _dispatch.counts(grid))"),
-        (false, true) => format!("({arguments}, overlap)"),
-        (true, true) => format!("({arguments}, _dispatch.counts(grid), overlap)"),
-    };
+    let mut compiled = positional.clone();
+    if manifest.grid.is_none() {
+        compiled.push("_dispatch.counts(grid)".to_owned());
+    }
+    if manifest.waits_for_previous {
+        compiled.push("overlap".to_owned());
+    }
+    let (arguments, compiled) = (tuple(&positional), tuple(&compiled));
     format!(
         "\n\ndef {name}({list}):\n{}    if _dispatch.is_compiling():\n        \
-         return _dispatch.enter(\"{name}\", {compiled}, stream)\n    _launch_{name}(({arguments}{tuple}), {passed})\n\n\n\
+         return _dispatch.enter(\"{name}\", {compiled}, stream)\n    _launch_{name}({arguments}, {passed})\n\n\n\
          {name}.kernel = _native.{name}\n{name}.warm = _native.{name}.warm\n_launch_{name} = _native.{name}.launch\n",
-        documentation(kernel)
+        docstring(kernel)
     )
+}
+
+/// That of one has a comma.
+fn tuple(names: &[String]) -> String {
+    let comma = if names.len() == 1 { "," } else { "" };
+    format!("({}{comma})", names.join(", "))
 }
 
 /// How Python calls a kernel.
@@ -163,84 +169,6 @@ fn signature(positional: &[String], named: &[&str]) -> String {
     list.join(", ")
 }
 
-fn argument(parameter: &Parameter) -> String {
-    of_python(&parameter.name, &["stream", "grid", "overlap"])
-}
-
-/// The docstring: the author's words, then arguments, what a launch keeps, and what is raised.
-fn documentation(kernel: &Exported) -> String {
-    let manifest = &kernel.manifest;
-    let mut lines: Vec<String> = kernel.docs.lines().map(str::to_owned).collect();
-    if lines.is_empty() {
-        lines.push(format!(
-            "Puts a launch of `{}` on a stream.",
-            manifest.kernel
-        ));
-    }
-    lines.extend([
-        String::new(),
-        format!("`{}`, compiled for {}.", manifest.kernel, manifest.arch),
-    ]);
-    lines.extend([String::new(), "Arguments:".to_owned()]);
-    lines.extend(
-        manifest
-            .arguments()
-            .map(|parameter| format!("    {}", described(parameter))),
-    );
-    if manifest.grid.is_none() {
-        lines.push("    grid: CTAs along x, y and z: one to three ints".to_owned());
-    }
-    lines.push("    stream: its handle, or a stream of torch or CuPy; the one on which the tensors' framework works".to_owned());
-    if manifest.waits_for_previous {
-        lines.push("    overlap: whether it may begin before the launch in front of it on the stream has ended".to_owned());
-    }
-    if !manifest.requires.is_empty() {
-        lines.extend([String::new(), "Every launch keeps:".to_owned()]);
-        lines.extend(
-            manifest
-                .requires
-                .iter()
-                .map(|condition| format!("    {condition}")),
-        );
-    }
-    lines.extend([
-        String::new(),
-        "The launch is enqueued and not waited for. TypeError for a type, ValueError for a shape, stride, address or".to_owned(),
-        "device that does not fit, RuntimeError for what driver or GPU refuse.".to_owned(),
-    ]);
-    let mut text = String::from("    \"\"\"");
-    for (at, line) in lines.iter().enumerate() {
-        let line = line.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"");
-        let indent = if at == 0 || line.is_empty() {
-            ""
-        } else {
-            "    "
-        };
-        let _ = writeln!(text, "{indent}{line}");
-    }
-    text.push_str("    \"\"\"\n");
-    text
-}
-
-/// `x: bf16[rows, cols], read`
-fn described(parameter: &Parameter) -> String {
-    let (name, kind) = (argument(parameter), parameter.role.data_type());
-    if let Role::Scalar { .. } = parameter.role {
-        return format!("{name}: {kind}");
-    }
-    let shape = parameter.shape().map(|shape| {
-        let shape: Vec<String> = shape.iter().map(ToString::to_string).collect();
-        format!("[{}]", shape.join(", "))
-    });
-    let shape = shape.unwrap_or_else(|| ", of any shape".to_owned());
-    let access = if parameter.is_written {
-        "written"
-    } else {
-        "read"
-    };
-    format!("{name}: {kind}{shape}, {access}")
-}
-
 /// `__init__.pyi`: functions that also have the kernel and `warm`.
 fn stubs(kernels: &[Exported]) -> String {
     let mut text = String::from(
@@ -260,7 +188,7 @@ fn stubs(kernels: &[Exported]) -> String {
         if manifest.waits_for_previous {
             named.push("overlap: bool = False");
         }
-        let (name, list) = (&manifest.name, signature(&typed, &named));
+        let (name, list) = (name_of(kernel), signature(&typed, &named));
         let _ = write!(
             text,
             "\nclass _{name}(Protocol):\n    @property\n    def kernel(self) -> Kernel: ...\n    \
@@ -284,7 +212,7 @@ fn python_type(parameter: &Parameter) -> &'static str {
 
 fn native_stubs(kernels: &[Exported]) -> String {
     let mut text = include_str!("core/python/_native.pyi").to_owned();
-    for name in names(kernels) {
+    for name in kernels.iter().map(name_of) {
         let _ = writeln!(text, "{name}: Kernel");
     }
     text
