@@ -82,7 +82,7 @@ define_op! {
 impl OpRules for Arange {
     fn result_types(&self, _: &Func, declared: &[Type]) -> Result<Types, OpError> {
         let ty = one_declared(declared, "arange")?;
-        let len = self.end - self.start;
+        let len = i128::from(self.end) - i128::from(self.start);
         match ty {
             Type::Tensor(t)
                 if t.elem.is_int() && t.shape[..] == [u32::try_from(len).unwrap_or(0)] =>
