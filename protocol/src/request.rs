@@ -177,6 +177,9 @@ pub enum Verb {
         /// Model-check the barriers too.
         #[serde(default)]
         prove: bool,
+        /// Also break the barriers of what is proved, in at most so many ways each.
+        #[serde(default)]
+        mutants: Option<usize>,
     },
     /// Write artefacts.
     Build {

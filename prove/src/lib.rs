@@ -49,7 +49,7 @@ pub fn prove(func: &Func) -> Verdict {
         Ok(program) => program,
         Err(undecided) => return Verdict::Undecided(undecided),
     };
-    if places.barrier_count == 0 && !program.has_named() {
+    if !program.has_barriers() {
         return Verdict::Bare;
     }
     let scopes = Scopes::new(func, &classes);

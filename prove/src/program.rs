@@ -183,9 +183,21 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Are there named barriers?
-    pub(crate) fn has_named(&self) -> bool {
+    /// Does any step concern an mbarrier, initialized or not, or a named barrier?
+    pub(crate) fn has_barriers(&self) -> bool {
         let mut steps = self.partitions.iter().flat_map(|p| &p.steps);
-        steps.any(|s| matches!(s.what, What::NamedSync { .. } | What::NamedArrive { .. }))
+        steps.any(|s| {
+            matches!(
+                s.what,
+                What::Init { .. }
+                    | What::Arrive { .. }
+                    | What::Expect { .. }
+                    | What::Copy { .. }
+                    | What::CopiesArrive { .. }
+                    | What::Wait { .. }
+                    | What::NamedSync { .. }
+                    | What::NamedArrive { .. }
+            )
+        })
     }
 }

@@ -124,6 +124,19 @@ fn a_kernel_without_barriers_has_nothing_to_prove() {
     assert_eq!(verdict(text), "bare");
 }
 
+#[test]
+fn a_kernel_that_initializes_no_mbarrier_is_not_one_without() {
+    let ring = ring(2, N);
+    let lines: Vec<&str> = ring
+        .lines()
+        .filter(|line| !line.contains("mbarrier_init"))
+        .collect();
+    assert_eq!(
+        verdict(&(lines.join("\n") + "\n")),
+        "not decided: no mbarrier is initialized at this index"
+    );
+}
+
 /// What is said of the consumer's wait.
 fn consumer_lacks(what: &str) -> String {
     format!("found at `mbarrier_wait %f, %phase`: this wait is never satisfied: {what}")

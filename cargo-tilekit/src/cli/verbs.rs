@@ -33,6 +33,10 @@ pub(crate) struct Check {
     /// Model-check mbarriers and named barriers for all trip counts: proved, found wrong, or not decided and why
     #[arg(long)]
     pub(crate) prove: bool,
+    /// Also break the barriers of every proved variant in at most N ways, one at a time: what is then proved too must not
+    /// deadlock on the emulator
+    #[arg(long, value_name = "N", requires = "prove")]
+    pub(crate) mutants: Option<usize>,
 }
 
 #[derive(Debug, Args)]

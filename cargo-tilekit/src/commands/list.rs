@@ -21,6 +21,7 @@ pub(super) fn check(arguments: Check, cargo: &CargoOptions, terminal: &Terminal)
     let verb = Verb::Check {
         filters: arguments.selection.kernels,
         prove: arguments.prove,
+        mutants: arguments.mutants,
     };
     drive(verb.into(), cargo, terminal)
 }

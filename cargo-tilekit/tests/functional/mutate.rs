@@ -222,3 +222,40 @@ fn a_strict_run_orders_what_a_warp_waited_for_after_that_warp_alone() {
         .ends_with(0)
         .prints(&[", strict ("]);
 }
+
+/// Two threads' worth of turns at one mbarrier, which the model of barriers proves.
+const TURNS: &str = r#"
+use tilekit::prelude::*;
+
+#[kernel(warps = 4)]
+pub fn turns(x: Ptr<f32>, out: Ptr<f32>) {
+    let i = arange(0..128, Coalesced);
+    let turn = Mbarrier::alloc(4);
+    fence_async_shared();
+    let v = x.at(i).load();
+    turn.arrival().by(Arrivers::Warp).arrive();
+    turn.wait(0);
+    turn.arrival().by(Arrivers::Warp).arrive();
+    turn.wait(1);
+    out.at(i).store(v);
+}
+
+#[case]
+fn turns_case(case: &mut Case) -> CaseResult {
+    let x = case.normal::<f32>("x", [128]);
+    let out = case.output::<f32>("out", [128]);
+    case.launch(turns, grid(1), (&x, &out))?;
+    case.expect(&out, |[i]: [usize; 1]| x[i], Exactly)
+}
+"#;
+
+#[test]
+fn mutants_of_what_is_proved_are_refuted_or_run_on_the_emulator() {
+    let package = Package::new("doubt-kernels", TURNS);
+    package
+        .tilekit("check --prove --mutants 40")
+        .ends_with(0)
+        .prints(&["turns: proved for all trip counts"])
+        .says(&["mutants of proved kernels: ", " 0 deadlocked"]);
+    package.tilekit("check --mutants 40").ends_with(2);
+}

@@ -71,7 +71,11 @@ fn carry_out(harness: &Harness, request: Request) -> Exit {
     };
     let done = match &verb {
         Verb::List { filters } => verbs::list(&context, filters),
-        Verb::Check { filters, prove } => verbs::check(&context, filters, *prove),
+        Verb::Check {
+            filters,
+            prove,
+            mutants,
+        } => verbs::check(&context, filters, prove.then_some(mutants.unwrap_or(0))),
         Verb::Build {
             filters,
             emit,

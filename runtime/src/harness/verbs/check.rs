@@ -1,5 +1,6 @@
 //! `check`: traces and lowers every variant, and says what is wrong; with `--prove`, also what a model of the barriers says.
 
+use super::doubt::Doubts;
 use super::prove::Proofs;
 use crate::harness::Exit;
 use crate::harness::catalog::Variant;
@@ -9,7 +10,12 @@ use crate::harness::speak::{Speaker, Verdict, count};
 use crate::kernel::{Compiled, Compiler};
 use crate::report::Remark;
 
-pub(in crate::harness) fn check(context: &Context, filters: &[String], proves: bool) -> Done {
+/// `proves` says whether barriers are model-checked, and in how many ways those of a proved variant are then broken at most.
+pub(in crate::harness) fn check(
+    context: &Context,
+    filters: &[String],
+    proves: Option<usize>,
+) -> Done {
     let catalog = context.catalog()?;
     let variants = context.variants(&catalog, filters)?;
     let selection = Selection::new(filters, &catalog);
@@ -25,15 +31,25 @@ pub(in crate::harness) fn check(context: &Context, filters: &[String], proves: b
     let compiler = Compiler::default();
     let total = variants.len();
     let mut proofs = Proofs::default();
-    for (_, variant) in variants {
-        match check_variant(variant, &compiler, &context.speaker) {
-            Err(exit) => verdict.note(exit),
-            Ok(_) if proves => verdict.note(proofs.prove(variant, &context.speaker)),
-            Ok(_) => {}
+    let mut doubts = Doubts::new(context, &catalog, filters);
+    for (kernel, variant) in variants {
+        match (check_variant(variant, &compiler, &context.speaker), proves) {
+            (Err(exit), _) => verdict.note(exit),
+            (Ok(_), None) => {}
+            (Ok(compiled), Some(mutants)) => {
+                let (exit, is_proved) = proofs.prove(variant, &context.speaker);
+                verdict.note(exit);
+                if is_proved && mutants > 0 {
+                    verdict.note(doubts.doubt((kernel, variant), &compiled, mutants));
+                }
+            }
         }
     }
-    if proves {
+    if let Some(mutants) = proves {
         context.speaker.remark(&proofs.summary());
+        if mutants > 0 {
+            context.speaker.remark(&doubts.summary());
+        }
     }
     if verdict.exit() == Exit::Success {
         let text = format!(

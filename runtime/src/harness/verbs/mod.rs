@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod check;
+mod doubt;
 mod export;
 mod inspect;
 mod list;

@@ -19,8 +19,8 @@ pub(super) struct Proofs {
 }
 
 impl Proofs {
-    /// Judges a variant, and says so in a line.
-    pub(super) fn prove(&mut self, variant: &Variant, speaker: &Speaker) -> Exit {
+    /// Judges a variant, and says so in a line; the exit, and whether it is proved.
+    pub(super) fn prove(&mut self, variant: &Variant, speaker: &Speaker) -> (Exit, bool) {
         let name = &variant.display;
         let planned = variant
             .instance
@@ -28,7 +28,7 @@ impl Proofs {
             .and_then(|traced| lowering::planned(traced.func));
         let func = match planned {
             Ok(func) => func,
-            Err(error) => return speaker.error(name, &Error::Kernel(error)),
+            Err(error) => return (speaker.error(name, &Error::Kernel(error)), false),
         };
         match prove::prove(&func) {
             Verdict::Bare => {
@@ -40,7 +40,7 @@ impl Proofs {
                     "no mbarriers and no named barriers",
                     &Value::Null,
                 );
-                Exit::Success
+                (Exit::Success, false)
             }
             Verdict::Proved { decisions } => {
                 self.proved += 1;
@@ -52,7 +52,7 @@ impl Proofs {
                     "proved for all trip counts",
                     &decisions,
                 );
-                Exit::Success
+                (Exit::Success, true)
             }
             Verdict::Undecided(undecided) => {
                 self.undecided += 1;
@@ -64,7 +64,7 @@ impl Proofs {
                     "file": place.map(|at| &*at.file), "line": place.map(|at| at.line),
                 });
                 tell(speaker, name, "not-decided", &text, &more);
-                Exit::Success
+                (Exit::Success, false)
             }
             Verdict::Found(diagnostic) => {
                 self.found += 1;
@@ -72,7 +72,7 @@ impl Proofs {
                 let more = json!({ "code": diagnostic.code.number() });
                 tell(speaker, name, "found", &text, &more);
                 speaker.diagnostics(&(*diagnostic).into());
-                Exit::Diagnostics
+                (Exit::Diagnostics, false)
             }
         }
     }

@@ -34,7 +34,7 @@ fn chosen(kinds: &[MutationKind], limit: usize) -> Vec<usize> {
 }
 
 /// Puts a list into an order of which every beginning is spread over the list: by the bits of the index, reversed.
-fn spread(all: &mut Vec<usize>) {
+pub(in crate::harness::verbs) fn spread(all: &mut Vec<usize>) {
     let mut indexed: Vec<(usize, usize)> = all.iter().copied().enumerate().collect();
     indexed.sort_by_key(|(index, _)| index.reverse_bits());
     *all = indexed.into_iter().map(|(_, at)| at).collect();

@@ -11,7 +11,7 @@ use crate::harness::select::Selection;
 use crate::kernel::{Compiled, Compiler};
 
 /// A run of a case.
-pub(super) type Run<'c> = (&'c CaseItem, &'c RunItem);
+pub(in crate::harness::verbs) type Run<'c> = (&'c CaseItem, &'c RunItem);
 
 /// A variant, compiled, with the runs that launch it.
 pub(super) struct Subject {
@@ -47,7 +47,7 @@ pub(super) struct Work<'w> {
 }
 
 /// The runs that fit the emulator. Where a case is named, kernels are tried in that case alone.
-pub(super) fn runs_of<'c>(
+pub(in crate::harness::verbs) fn runs_of<'c>(
     context: &Context,
     catalog: &'c Catalog,
     filters: &[String],
