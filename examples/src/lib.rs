@@ -2,7 +2,6 @@
 //!
 //! `cargo tilekit run` runs every case: its inputs, its launch, and what must come out.
 
-mod instance;
 mod matrix;
 
 pub mod attention;

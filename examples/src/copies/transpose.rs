@@ -1,9 +1,9 @@
 //! The transpose through shared memory: 16 bytes a thread from and to global memory, along rows on both sides, and a tile
 //! between them whose layout lets both sides through without bank conflicts.
 
+use tilekit::divided_instance;
 use tilekit::prelude::*;
 
-use crate::instance::divided_instance;
 use crate::matrix::row_stride;
 
 /// Warps of a program.

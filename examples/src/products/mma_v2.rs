@@ -2,9 +2,9 @@
 //! works in CTAs of any number of warps. Blocks come by `cp.async` into a double buffer whose swizzle lets `ldmatrix` take
 //! them from there without bank conflicts.
 
+use tilekit::divided_instance;
 use tilekit::prelude::*;
 
-use crate::instance::divided_instance;
 use crate::products::product::{Product, product};
 
 /// The tile of `C` of one program, and bytes of a row of a block: the blocks of A and B hold so much of K.

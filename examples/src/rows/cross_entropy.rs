@@ -1,9 +1,9 @@
 //! Cross entropy of logits and labels, one row per program, in one pass over rows of any length: every thread keeps the
 //! largest logit and the sum of exponentials that it has seen, and one reduction across the threads ends the row.
 
+use tilekit::divided_instance;
 use tilekit::prelude::*;
 
-use crate::instance::divided_instance;
 use crate::matrix::{by_row, row_stride};
 use tilekit::library::span::{LOW, Span};
 

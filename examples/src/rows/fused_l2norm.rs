@@ -1,8 +1,8 @@
 //! Each row divided by its length, in one pass: the row stays in registers between the sum and the division.
 
 use tilekit::prelude::*;
+use tilekit::row_instance;
 
-use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use tilekit::library::rows::{HeldRows, load_rows, row_warps};

@@ -1,8 +1,8 @@
 //! Layer norm with weight and bias; mean and variance come from the registers that hold the row.
 
 use tilekit::prelude::*;
+use tilekit::row_instance;
 
-use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use tilekit::library::rows::{HeldRows, load_rows, row_warps};

@@ -1,8 +1,8 @@
 //! Root-mean-square norm with a learned weight, whole rows in registers.
 
 use tilekit::prelude::*;
+use tilekit::row_instance;
 
-use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use tilekit::library::rows::{HeldRows, load_rows, row_warps, rows_per_program};

@@ -1,8 +1,8 @@
 //! Whole rows in registers: each is read once and written once. The launch after this one may begin before it ends.
 
 use tilekit::prelude::*;
+use tilekit::row_instance;
 
-use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use tilekit::library::rows::{HeldRows, load_rows, row_warps, rows_per_program};

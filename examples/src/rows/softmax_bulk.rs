@@ -2,8 +2,8 @@
 //! are reduced as they complete, and the row is read a second time from there. It moves through memory once each way.
 
 use tilekit::prelude::*;
+use tilekit::{divided_instance, smallest_instance};
 
-use crate::instance::{divided_instance, smallest_instance};
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;

@@ -3,8 +3,8 @@
 //! because the layout says that the row lies in several.
 
 use tilekit::prelude::*;
+use tilekit::row_instance;
 
-use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;

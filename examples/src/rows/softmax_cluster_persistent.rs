@@ -2,8 +2,8 @@
 //! with one row after the other. The next row is loaded while this one is reduced, so that memory is not idle while CTAs wait for each other.
 
 use tilekit::prelude::*;
+use tilekit::row_instance;
 
-use crate::instance::{row_instance, smallest_instance};
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;

@@ -1,9 +1,9 @@
 //! Softmax of rows that no program can hold: one pass for the largest element and the sum, in which every thread keeps its
 //! own, and a second one that reads the row again from its end, where it is still in L2.
 
+use tilekit::divided_instance;
 use tilekit::prelude::*;
 
-use crate::instance::divided_instance;
 use crate::matrix::rounding;
 use crate::rows::row_case::RowCase;
 use crate::rows::softmax::reference;

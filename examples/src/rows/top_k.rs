@@ -1,8 +1,8 @@
 //! The largest elements of each row and where they stand: one row per program, the whole row in registers.
 
 use tilekit::prelude::*;
+use tilekit::smallest_instance;
 
-use crate::instance::smallest_instance;
 use crate::matrix::row_stride;
 use tilekit::library::rows::row_warps;
 

@@ -2,8 +2,9 @@
 
 use tilekit::library::bulk_row::BulkRow;
 use tilekit::prelude::*;
+use tilekit::smallest_instance;
 
-use super::rows_case::{RowsCase, close, smallest_instance};
+use super::rows_case::{RowsCase, close};
 
 /// `loss[row] = log(sum(exp(x[row, :]))) - x[row, label[row]]` in f32, and `dx[row, :] = scale * (softmax(x[row, :]) - one_hot(label[row]))`,
 /// which may take the place of `x`, for rows of `cols <= CTAS * PART` elements, a cluster of `CTAS` for each row. A label outside of

@@ -1,10 +1,11 @@
 //! Cases of the gradients of norms, against f64.
 
 use tilekit::prelude::*;
+use tilekit::row_instance;
 
 use super::norm::{ctas, layernorm_backward, rmsnorm_backward};
 use super::partials::{STRIP, sum_partials};
-use super::rows_case::{RowsCase, close, row_instance, smallest_instance};
+use super::rows_case::{RowsCase, close};
 
 /// Programs of a case: a few take all rows in turn where there are few of them.
 fn programs(rows: usize) -> usize {

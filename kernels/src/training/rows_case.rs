@@ -66,32 +66,3 @@ pub(super) fn close<T: Float>(absolute: f64) -> Tolerance {
     let relative = if size_of::<T>() == 2 { 8e-3 } else { 2e-5 };
     Close { relative, absolute }
 }
-
-/// Runs the block with the constant `$name` set to the first of the ascending `$candidates` that is at least `$wanted`.
-macro_rules! smallest_instance {
-    ($name:ident >= $wanted:expr, in [$($candidate:literal),+ $(,)?] $body:block) => {
-        $(if $wanted <= $candidate {
-            const $name: usize = $candidate;
-            $body
-        } else)+ {
-            let largest = [$($candidate),+].into_iter().max().unwrap_or(0);
-            Err(tilekit::Error::NoInstance { wanted: $wanted, largest })
-        }
-    };
-}
-pub(super) use smallest_instance;
-
-/// The instance for rows of `$cols` elements: `$name` is the first of the ascending `$candidates` that holds them, and `$divisor` is 8 if
-/// that divides their number, so that no mask cuts an access of 16 bytes, or else 1.
-macro_rules! row_instance {
-    ($name:ident, $divisor:ident for $cols:expr, in [$($candidate:literal),+ $(,)?] $body:block) => {
-        if $cols % 8 == 0 {
-            const $divisor: usize = 8;
-            smallest_instance!($name >= $cols, in [$($candidate),+] $body)
-        } else {
-            const $divisor: usize = 1;
-            smallest_instance!($name >= $cols, in [$($candidate),+] $body)
-        }
-    };
-}
-pub(super) use row_instance;

@@ -2,8 +2,9 @@
 
 use tilekit::library::rows::{row_coordinates, row_warps, rows_per_program};
 use tilekit::prelude::*;
+use tilekit::row_instance;
 
-use super::rows_case::{RowsCase, close, row_instance, smallest_instance};
+use super::rows_case::{RowsCase, close};
 
 /// `dx[row, :] = out * (dout - sum(out * dout))` for rows of `cols <= COLS` elements, where `out[row, :]` is the softmax of the row.
 #[kernel(warps = row_warps::<T>(COLS), instances(<bf16, 1024, 8>, <bf16, 4096, 8>), signature(

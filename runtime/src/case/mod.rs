@@ -12,6 +12,7 @@ mod chain;
 mod compare;
 mod entry;
 mod expect;
+mod instance;
 mod launch;
 mod mapped;
 pub(crate) mod parallel;
