@@ -98,7 +98,7 @@ impl<'m, 'py> Passed<'m, 'py> {
                     exchange.stream(py, device)?
                 }
                 Origin::Stream(Some(handle)) => handle,
-                // Its framework was told: it waits for what is under way and expects the launch there.
+                // The framework knows the stream: it orders outstanding work before it and expects the launch there.
                 Origin::Told => LEGACY,
                 Origin::Stream(None) => continue,
             };

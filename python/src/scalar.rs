@@ -13,7 +13,7 @@ pub(crate) fn bits(value: &Bound<'_, PyAny>, wanted: DataType) -> Result<u64, Re
     let is_plain = value.is_exact_instance_of::<PyInt>()
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyBool>();
-    // A tensor of one element would be fetched from the GPU, behind everything that is under way there.
+    // A tensor of one element would be fetched from the GPU, behind all outstanding work there.
     if !is_plain && value.hasattr(intern!(value.py(), "__dlpack__"))? {
         return Err(Refusal::Type(format!(
             "is a tensor ({}); it must be a number of type {wanted}: pass its `.item()`",

@@ -1,4 +1,4 @@
-//! The C exchange API of DLPack 1.3: a table of functions on the type of a tensor, by which it is lent without an object.
+//! The C exchange API of DLPack 1.3: a table of functions on the type of a tensor, by which it is borrowed without an object.
 
 #![allow(unsafe_code, reason = "foreign functions of DLPack")]
 
