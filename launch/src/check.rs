@@ -302,7 +302,7 @@ impl<'k, 'a> Bound<'k, 'a> {
         };
         let mut grid = [0; 3];
         for (at, axis) in ["x", "y", "z"].into_iter().enumerate() {
-            let (count, limit) = (counts[at], GRID_LIMITS[at]);
+            let (count, limit) = (counts[at], self.kernel.manifest.limits.grid[at]);
             if !(0..=i64::from(limit)).contains(&count) {
                 return Err(self.wrong(format!(
                     "the grid has {count} CTAs along {axis}; there can be 0 to {limit}: launch it in parts"
@@ -336,8 +336,10 @@ impl<'k, 'a> Bound<'k, 'a> {
                         }
                     });
                     let strides = &strides[..tensor.shape.len()];
-                    let made = MapShape::of_tensor(map, tensor.address, tensor.shape, strides)
-                        .map_err(|rule| self.wrong(format!("{} {rule}", parameter.name)))?;
+                    let limits = &self.kernel.manifest.limits.tensor_map;
+                    let made =
+                        MapShape::of_tensor(limits, map, tensor.address, tensor.shape, strides)
+                            .map_err(|rule| self.wrong(format!("{} {rule}", parameter.name)))?;
                     block.set(parameter, &encode(&made)?);
                 }
                 (_, Some(tensor)) => block.set(parameter, &tensor.address.to_le_bytes()),
@@ -392,6 +394,3 @@ fn signed(data_type: DataType, bits: u64) -> i64 {
         _ => bits as i64,
     }
 }
-
-/// The most CTAs along x, y and z (CUDA C++ Programming Guide, technical specifications).
-const GRID_LIMITS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];

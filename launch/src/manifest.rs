@@ -1,12 +1,18 @@
 //! The manifest: the table of one kernel from which launchers, checks and the code of exports come.
 
+mod read;
+#[cfg(test)]
+pub(crate) mod tests;
+
 use crate::element::DataType;
 use crate::error::Error;
 use crate::expression::{Comparison, Condition, Expression};
 use crate::json::Json;
+use crate::limits::Limits;
+use read::Fields;
 
 /// The version of the manifest's form that this release reads.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 /// What a launch must know of one kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +27,8 @@ pub struct Manifest {
     pub arch: String,
     /// The one compute capability that runs it.
     pub capability: (u32, u32),
+    /// What machines of this architecture allow a launch.
+    pub limits: Limits,
     /// Release of TileKit that made it.
     pub tilekit: String,
     /// Release of ptxas that made the cubin.
@@ -323,239 +331,6 @@ impl Role {
             Role::Pointer { .. } => 8,
             Role::TensorMap { .. } => 128,
             Role::Scalar { data_type, .. } => data_type.bytes(),
-        }
-    }
-}
-
-/// The fields of an object, read by name.
-struct Fields<'j>(&'j Json);
-
-impl<'j> Fields<'j> {
-    fn get(&self, name: &str) -> Result<&'j Json, String> {
-        let field = self.0.field(name);
-        field.ok_or_else(|| format!("there is no field `{name}`"))
-    }
-
-    fn text(&self, name: &str) -> Result<String, String> {
-        match self.get(name)? {
-            Json::Text(text) => Ok(text.clone()),
-            other => Err(format!("`{name}` is {other:?}; it must be a string")),
-        }
-    }
-
-    fn number(&self, name: &str) -> Result<i64, String> {
-        match self.get(name)? {
-            Json::Number(number) => Ok(*number),
-            other => Err(format!("`{name}` is {other:?}; it must be a whole number")),
-        }
-    }
-
-    fn count(&self, name: &str) -> Result<u32, String> {
-        let number = self.number(name)?;
-        u32::try_from(number).map_err(|_| format!("`{name}` is {number}; it must fit in 32 bits"))
-    }
-
-    fn flag(&self, name: &str) -> Result<bool, String> {
-        match self.get(name)? {
-            Json::Bool(flag) => Ok(*flag),
-            other => Err(format!("`{name}` is {other:?}; it must be true or false")),
-        }
-    }
-
-    /// A list; none where it is absent or null.
-    fn list(&self, name: &str) -> Result<Option<&'j [Json]>, String> {
-        match self.0.field(name) {
-            None | Some(Json::Null) => Ok(None),
-            Some(Json::List(values)) => Ok(Some(values)),
-            Some(other) => Err(format!("`{name}` is {other:?}; it must be a list")),
-        }
-    }
-
-    fn counts<const N: usize>(&self, name: &str) -> Result<[u32; N], String> {
-        let list = self.list(name)?.unwrap_or_default();
-        let counts: Vec<u32> = list.iter().filter_map(count_of).collect();
-        <[u32; N]>::try_from(counts).map_err(|_| format!("`{name}` must be {N} counts"))
-    }
-
-    fn expressions(&self, name: &str) -> Result<Option<Vec<Expression>>, String> {
-        let read = |value: &Json| match value {
-            Json::Text(text) => Expression::read(text),
-            Json::Number(number) => Ok(Expression::Number(*number)),
-            other => Err(format!(
-                "`{name}` holds {other:?}; it must hold expressions"
-            )),
-        };
-        let list = self.list(name)?;
-        list.map(|list| list.iter().map(read).collect()).transpose()
-    }
-
-    fn data_type(&self, name: &str) -> Result<DataType, String> {
-        let text = self.text(name)?;
-        DataType::of_name(&text).ok_or_else(|| format!("`{name}` is `{text}`, which is no type"))
-    }
-
-    fn manifest(&self) -> Result<Manifest, String> {
-        let [major, minor] = self.counts("compute_capability")?;
-        let parameters = self.list("parameters")?.unwrap_or_default();
-        let parameters = parameters.iter().map(|p| Fields(p).parameter());
-        let grid = self
-            .expressions("grid")?
-            .map(<[Expression; 3]>::try_from)
-            .transpose();
-        let requires = self.list("requires")?.unwrap_or_default();
-        let requires = requires.iter().map(|condition| match condition {
-            Json::Text(text) => Condition::read(text),
-            other => Err(format!(
-                "`requires` holds {other:?}; it must hold conditions"
-            )),
-        });
-        Ok(Manifest {
-            name: self.text("name")?,
-            kernel: self.text("kernel")?,
-            entry: self.text("entry")?,
-            arch: self.text("arch")?,
-            capability: (major, minor),
-            tilekit: self.text("tilekit")?,
-            ptxas: self.text("ptxas")?,
-            cubin_sha256: self.text("cubin_sha256")?,
-            threads: self.count("threads")?,
-            cluster: self.counts("cluster")?,
-            is_cooperative: self.flag("cooperative")?,
-            waits_for_previous: self.flag("waits_for_previous")?,
-            shared_bytes: self.count("shared_bytes")?,
-            parameter_bytes: self.count("parameter_bytes")?,
-            parameters: parameters.collect::<Result<_, String>>()?,
-            grid: grid.map_err(|_| "`grid` must have three expressions".to_owned())?,
-            requires: requires.collect::<Result<_, String>>()?,
-        })
-    }
-
-    fn parameter(&self) -> Result<Parameter, String> {
-        let name = self.text("name")?;
-        let role = self
-            .role()
-            .map_err(|error| format!("parameter `{name}`: {error}"))?;
-        Ok(Parameter {
-            role,
-            offset_bytes: self.count("offset_bytes")?,
-            size_bytes: self.count("size_bytes")?,
-            divisor: self.count("divisor")?.max(1),
-            is_readonly: self.flag("readonly")?,
-            is_written: self.flag("written")?,
-            name,
-        })
-    }
-
-    fn role(&self) -> Result<Role, String> {
-        let data_type = self.data_type("type")?;
-        match self.text("kind")?.as_str() {
-            "pointer" => Ok(Role::Pointer {
-                data_type,
-                shape: self.expressions("shape")?,
-            }),
-            "tensor_map" => Ok(Role::TensorMap {
-                map: self.map(data_type)?,
-                shape: self.expressions("shape")?,
-            }),
-            "scalar" => {
-                let rule = match self.0.field("value") {
-                    None | Some(Json::Null) => None,
-                    Some(_) => Some(Expression::read(&self.text("value")?)?),
-                };
-                Ok(Role::Scalar { data_type, rule })
-            }
-            kind => Err(format!(
-                "the kind is `{kind}`; it must be pointer, tensor_map or scalar"
-            )),
-        }
-    }
-
-    fn map(&self, data_type: DataType) -> Result<Map, String> {
-        let extents = self.list("box")?.unwrap_or_default();
-        let box_extents: Vec<u32> = extents.iter().filter_map(count_of).collect();
-        if !(1..=5).contains(&box_extents.len()) || box_extents.len() != extents.len() {
-            return Err("`box` must be 1 to 5 counts".to_owned());
-        }
-        Ok(Map {
-            data_type,
-            box_extents,
-            swizzle_bytes: self.count("swizzle_bytes")?,
-        })
-    }
-}
-
-fn count_of(value: &Json) -> Option<u32> {
-    match value {
-        Json::Number(number) => u32::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    /// A kernel over rows, as `cargo tilekit export` writes it.
-    pub(crate) const SOFTMAX: &str = include_str!("../tests/manifests/softmax.json");
-
-    /// A product with tensor maps.
-    pub(crate) const MATMUL: &str = include_str!("../tests/manifests/matmul.json");
-
-    #[test]
-    fn a_manifest_is_read() {
-        let manifest = Manifest::read(SOFTMAX).unwrap();
-        assert_eq!(manifest.signature(), "softmax(x, out)");
-        assert_eq!(manifest.sizes(), ["rows", "cols"]);
-        assert!(manifest.names_stride("x", 0) && !manifest.names_stride("x", 1));
-        assert_eq!(manifest.capability, (9, 0));
-        assert!(Manifest::read(MATMUL).is_ok());
-    }
-
-    #[test]
-    fn a_newer_form_is_refused_by_name() {
-        let newer = SOFTMAX.replace("\"format\": 1", "\"format\": 2");
-        let error = Manifest::read(&newer).unwrap_err().to_string();
-        assert!(
-            error.contains("softmax_bf16_4096_8 has format 2, written by TileKit 0.1.0"),
-            "{error}"
-        );
-        assert!(error.contains("reads format 1"), "{error}");
-    }
-
-    #[test]
-    fn mistakes_name_the_field() {
-        for (from, to, said) in [
-            (
-                "\"threads\": 256",
-                "\"threads\": -1",
-                "`threads` is -1; it must fit in 32 bits",
-            ),
-            ("\"threads\": 256,", "", "no field `threads`"),
-            ("\"bf16\"", "\"bf17\"", "`type` is `bf17`, which is no type"),
-            ("x.stride(0)", "y.stride(0)", "`y.stride(0)` is no size"),
-            ("x.stride(0)", "x.stride(2)", "`x.stride(2)` is no size"),
-            (
-                "cols <= 4096",
-                "kols <= 4096",
-                "`kols` is no size, no integer argument",
-            ),
-            (
-                "\"kind\": \"scalar\"",
-                "\"kind\": \"skalar\"",
-                "it must be pointer, tensor_map or scalar",
-            ),
-            (
-                "\"parameter_bytes\": 32",
-                "\"parameter_bytes\": 30",
-                "of a block of 30 bytes",
-            ),
-            ("{", "", "no JSON"),
-        ] {
-            assert!(SOFTMAX.contains(from), "{from}");
-            let wrong = SOFTMAX.replacen(from, to, 1);
-            assert_ne!(wrong, SOFTMAX, "{from}");
-            let error = Manifest::read(&wrong).unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
         }
     }
 }

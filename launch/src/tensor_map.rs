@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use crate::driver::{Driver, Encoded, Failure, MapAccess, MapShape, Promotion, RANK};
+use crate::limits::{Limit, MapLimits};
 use crate::manifest::Map;
 
 impl MapShape {
@@ -41,14 +42,16 @@ impl MapShape {
     /// # Errors
     /// The rule of `cuTensorMapEncodeTiled` that is broken, with the value.
     pub(crate) fn of_tensor(
+        limits: &MapLimits,
         map: &Map,
         address: u64,
         shape: &[i64],
         strides: &[i64],
     ) -> Result<MapShape, String> {
-        if !address.is_multiple_of(UNIT_BYTES) {
+        if !address.is_multiple_of(limits.unit_bytes) {
             return Err(format!(
-                "is at address {address:#x}; a tensor map wants a multiple of {UNIT_BYTES}"
+                "is at address {address:#x}; a tensor map wants a multiple of {}",
+                limits.unit_bytes
             ));
         }
         let rank = shape.len();
@@ -66,42 +69,45 @@ impl MapShape {
             fills_with_nan: false,
         };
         for (at, &extent) in shape.iter().rev().enumerate() {
-            if !(1..=MOST_EXTENT).contains(&extent) {
+            let elements = u64::try_from(extent).unwrap_or(0);
+            if !(1..=limits.dim_elements).contains(&elements) {
                 return Err(format!(
-                    "has {extent} elements along dimension {}; a tensor map takes 1 to 2^32",
-                    rank - 1 - at
+                    "has {extent} elements along dimension {}; a tensor map takes 1 to {}",
+                    rank - 1 - at,
+                    Limit(limits.dim_elements)
                 ));
             }
-            made.dims[at] = extent as u64;
+            made.dims[at] = elements;
             box_dims[at] = map.box_extents[rank - 1 - at];
         }
         for (at, &stride) in strides.iter().rev().enumerate().skip(1) {
-            made.strides_bytes[at - 1] = stride_bytes(map, stride, made.dims[at], rank - 1 - at)?;
+            let bytes = (stride.max(0) as u64).saturating_mul(map.data_type.bytes().into());
+            made.strides_bytes[at - 1] = stride_bytes(limits, bytes, made.dims[at]).ok_or_else(|| {
+                format!(
+                    "has a stride of {bytes} bytes along dimension {}; a tensor map wants a multiple of {} below {}",
+                    rank - 1 - at,
+                    limits.unit_bytes,
+                    Limit(limits.stride_bytes)
+                )
+            })?;
         }
         made.access = MapAccess::Tiled { box_dims };
         Ok(made)
     }
 }
 
-/// Addresses and strides are multiples of this.
-const UNIT_BYTES: u64 = 16;
-const MOST_EXTENT: i64 = 1 << 32;
-const STRIDES_BELOW_BYTES: u64 = 1 << 40;
-
-/// Along a dimension with one index no step is ever taken, so there any stride will do, and the hardware's rule is met.
-fn stride_bytes(map: &Map, stride: i64, extent: u64, dimension: usize) -> Result<u64, String> {
-    let bytes = (stride.max(0) as u64).saturating_mul(map.data_type.bytes().into());
+/// A stride that a tensor map takes. Along a dimension with one index no step is ever taken, so there any stride will do, and the
+/// hardware's rule is met.
+fn stride_bytes(limits: &MapLimits, bytes: u64, extent: u64) -> Option<u64> {
+    let unit = limits.unit_bytes;
     if extent == 1 {
-        return Ok(bytes
-            .min(STRIDES_BELOW_BYTES - UNIT_BYTES)
-            .next_multiple_of(UNIT_BYTES));
+        return Some(
+            bytes
+                .min(limits.stride_bytes.saturating_sub(unit))
+                .next_multiple_of(unit),
+        );
     }
-    if bytes.is_multiple_of(UNIT_BYTES) && bytes < STRIDES_BELOW_BYTES {
-        return Ok(bytes);
-    }
-    Err(format!(
-        "has a stride of {bytes} bytes along dimension {dimension}; a tensor map wants a multiple of {UNIT_BYTES} below 2^40"
-    ))
+    (bytes.is_multiple_of(unit) && bytes < limits.stride_bytes).then_some(bytes)
 }
 
 /// How many maps a thread keeps.
@@ -117,6 +123,12 @@ mod tests {
     use crate::driver::MapElement;
     use crate::element::DataType;
 
+    const LIMITS: MapLimits = MapLimits {
+        dim_elements: 1 << 32,
+        unit_bytes: 16,
+        stride_bytes: 1 << 40,
+    };
+
     fn map() -> Map {
         Map {
             data_type: DataType::Bf16,
@@ -127,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_map_is_in_the_numbers_of_the_driver() {
-        let made = MapShape::of_tensor(&map(), 0x1000, &[100, 72], &[80, 1]).unwrap();
+        let made = MapShape::of_tensor(&LIMITS, &map(), 0x1000, &[100, 72], &[80, 1]).unwrap();
         assert_eq!(
             (made.element, made.rank, made.swizzle_bytes, made.promotion),
             (MapElement::Bf16, 2, 128, Promotion::Bytes256)
@@ -138,14 +150,14 @@ mod tests {
         );
         let box_dims = [64, 128, 1, 1, 1];
         assert_eq!(made.access, MapAccess::Tiled { box_dims });
-        let one_row = MapShape::of_tensor(&map(), 0x1000, &[1, 72], &[73, 1]).unwrap();
+        let one_row = MapShape::of_tensor(&LIMITS, &map(), 0x1000, &[1, 72], &[73, 1]).unwrap();
         assert_eq!(one_row.strides_bytes[0], 160);
     }
 
     #[test]
     fn rules_of_the_hardware_are_checked() {
         let check = |address, shape: &[i64], strides: &[i64], said: &str| {
-            let error = MapShape::of_tensor(&map(), address, shape, strides).unwrap_err();
+            let error = MapShape::of_tensor(&LIMITS, &map(), address, shape, strides).unwrap_err();
             assert!(error.contains(said), "{error}");
         };
         check(
@@ -168,5 +180,21 @@ mod tests {
             "a stride of 18 bytes along dimension 0",
         );
         check(0x1000, &[2, 9], &[1 << 39, 1], "below 2^40");
+    }
+
+    #[test]
+    fn other_limits_are_followed_and_named() {
+        let small = MapLimits {
+            dim_elements: 100,
+            unit_bytes: 32,
+            stride_bytes: 1 << 10,
+        };
+        let check = |address, shape: &[i64], strides: &[i64], said: &str| {
+            let error = MapShape::of_tensor(&small, &map(), address, shape, strides).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        };
+        check(0x1010, &[2, 8], &[16, 1], "a multiple of 32");
+        check(0x1000, &[101, 8], &[16, 1], "takes 1 to 100");
+        check(0x1000, &[2, 8], &[512, 1], "a multiple of 32 below 1024");
     }
 }

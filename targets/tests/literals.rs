@@ -25,7 +25,7 @@ fn no_source_but_the_tables_spells_a_limit() {
         if sources.ends_with("examples") || sources.ends_with("fuzz") {
             continue;
         }
-        for folder in ["src", "macros/src"] {
+        for folder in ["src", "macros/src", "emulate/src"] {
             collect(&sources.join(folder), &mut files);
         }
     }
@@ -43,26 +43,57 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let name = path.file_name().and_then(|name| name.to_str());
         if path.is_dir() && name != Some("tests") {
             collect(&path, files);
-        } else if name != Some("tests.rs") && path.extension().is_some_and(|e| e == "rs") {
+        } else if name != Some("tests.rs") && is_source(&path) {
             files.push(path);
         }
     }
 }
 
-/// Lines before the tests of a file that spell a limit.
+/// Rust, and what is written into exports.
+fn is_source(path: &Path) -> bool {
+    let kind = path.extension().and_then(|kind| kind.to_str());
+    kind.is_some_and(|kind| ["rs", "c", "h", "py", "pyi"].contains(&kind))
+}
+
+/// Lines of a file, but for its tests, that spell a limit.
 fn spelled(file: &Path) -> Vec<String> {
     if file.components().any(|part| part.as_os_str() == "targets") {
         return Vec::new();
     }
     let text = fs::read_to_string(file).expect("the file can be read");
-    let own = text.split("#[cfg(test)]").next().unwrap_or_default();
     let is_limit = |line: &&str| {
         LIMITS
             .iter()
             .any(|of| of.split('|').any(|s| line.contains(s)))
     };
-    own.lines()
+    without_tests(&text)
+        .into_iter()
         .filter(is_limit)
         .map(|line| format!("{}: {}", file.display(), line.trim()))
         .collect()
+}
+
+/// The lines but for items under `#[cfg(test)]`: one that ends with a semicolon is its line, any other goes on to a line that is
+/// indented alike.
+fn without_tests(text: &str) -> Vec<&str> {
+    let mut lines = text.lines();
+    let mut kept = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            kept.push(line);
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let end = format!("{indent}}}");
+        if lines.next().is_some_and(|item| item.ends_with('{')) {
+            lines.by_ref().find(|line| *line == end);
+        }
+    }
+    kept
+}
+
+#[test]
+fn items_of_tests_are_left_out_and_what_follows_them_is_read() {
+    let text = "a\n#[cfg(test)]\nmod tests;\nb\n    #[cfg(test)]\n    fn f() {\n        {\n        }\n    }\nc\n#[cfg(test)]\nmod inline {\n    x\n}\nd";
+    assert_eq!(without_tests(text), ["a", "b", "c", "d"]);
 }

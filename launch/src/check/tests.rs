@@ -237,3 +237,17 @@ fn a_grid_is_given_exactly_where_there_is_no_rule() {
         assert!(error.contains(said), "{error}");
     }
 }
+
+#[test]
+fn the_limits_of_a_grid_are_those_of_the_manifest() {
+    let few = SOFTMAX.replace("[2147483647, 65535", "[3, 65535");
+    let kernel = Kernel::read(&few).unwrap();
+    let (x, out) = (tensor(0x1000, &[7, 8], &[]), tensor(0x2000, &[7, 8], &[]));
+    let arguments = [Argument::Tensor(x), Argument::Tensor(out)];
+    let bound = Bound::new(&kernel, PLACE, &arguments).unwrap();
+    let error = bound.grid(None).unwrap_err().to_string();
+    assert!(
+        error.contains("4 CTAs along x; there can be 0 to 3: launch it in parts"),
+        "{error}"
+    );
+}

@@ -65,12 +65,6 @@ fn lines(log: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Dynamic shared memory that a function has without being asked (CUDA C++ Programming Guide, technical specifications).
-const SHARED_BYTES_UNASKED: u32 = 48 << 10;
-
-/// CTAs of a cluster that every GPU with clusters can place.
-const PORTABLE_CLUSTER: u32 = 8;
-
 impl Driver {
     /// Loads a cubin, or PTX text, which the driver compiles, into the current context. Unloading it is the caller's.
     ///
@@ -127,7 +121,8 @@ impl Driver {
         Ok(function)
     }
 
-    /// Allows a function so much dynamic shared memory of a CTA, where it is more than a function has without being asked.
+    /// Allows a function so much dynamic shared memory of a CTA. Asked for every size: how much a function has without it is the
+    /// GPU's affair.
     ///
     /// # Errors
     /// What the driver refuses.
@@ -139,14 +134,14 @@ impl Driver {
         function: FunctionHandle,
         bytes: u32,
     ) -> Result<(), Failure> {
-        if bytes <= SHARED_BYTES_UNASKED {
+        if bytes == 0 {
             return Ok(());
         }
         // SAFETY: the caller's word.
         unsafe { self.set_attribute(function, MAX_DYNAMIC_SHARED_BYTES, bytes) }
     }
 
-    /// Allows a function clusters of this size, where not every GPU with clusters can place them.
+    /// Allows a function clusters of this size, also one that not every GPU with clusters can place.
     ///
     /// # Errors
     /// What the driver refuses.
@@ -158,7 +153,7 @@ impl Driver {
         function: FunctionHandle,
         cluster: [u32; 3],
     ) -> Result<(), Failure> {
-        if cluster.iter().product::<u32>() <= PORTABLE_CLUSTER {
+        if cluster == [1; 3] {
             return Ok(());
         }
         // SAFETY: the caller's word.

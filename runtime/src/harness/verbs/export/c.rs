@@ -5,7 +5,7 @@ mod pack;
 
 use std::fmt::Write;
 
-use launch::{DataType, Expression, Manifest, Parameter, Role};
+use launch::{DataType, Expression, Limits, Manifest, Parameter, Role};
 
 use super::exported::{Exported, File};
 use super::names::plain;
@@ -230,7 +230,7 @@ impl<'m> Unit<'m> {
         };
         let _ = write!(
             text,
-            "\nstatic const tk_kernel kernel = {{\n  \"{}\", \"{entry}\", \"{arch}\", {symbol}, {}, {}, {{{x}, {y}, {z}}}, {}, {}\n}};\n\n\
+            "\nstatic const tk_kernel kernel = {{\n  \"{}\", \"{entry}\", \"{arch}\", {symbol}, {}, {}, {{{x}, {y}, {z}}}, {}, {}, {}\n}};\n\n\
              int tk_{name}_load(tk_{name}_module *module, int device) {{ return tk_load(&module->core, &kernel, device); }}\n\n\
              int tk_{name}_unload(tk_{name}_module *module) {{ return tk_unload(&module->core, &kernel); }}\n\n\
              int tk_{name}_launch(const tk_{name}_module *module, const tk_{name}_args *args, void *stream) {{\n  int bad = 0, \
@@ -240,6 +240,7 @@ impl<'m> Unit<'m> {
             self.manifest.threads,
             self.manifest.shared_bytes,
             i32::from(self.manifest.is_cooperative),
+            limits(&self.manifest.limits),
         );
         self.bind(&mut text);
         self.check(&mut text);
@@ -247,6 +248,14 @@ impl<'m> Unit<'m> {
         text.push_str("}\n");
         text
     }
+}
+
+/// The initializer of a `tk_limits`.
+fn limits(limits: &Limits) -> String {
+    let [x, y, z] = limits.grid;
+    let map = &limits.tensor_map;
+    let (elements, unit, stride) = (map.dim_elements, map.unit_bytes, map.stride_bytes);
+    format!("{{{{{x}, {y}, {z}}}, INT64_C({elements}), {unit}, UINT64_C({stride})}}")
 }
 
 /// A compiler takes seconds and gigabytes for a list of more bytes than this.

@@ -5,6 +5,7 @@ use ir::{TensorMapMode, Type};
 use layout::SharedLayout;
 use lowering::{LaunchInfo, ParamInfo};
 use serde_json::{Value, json};
+use target::Target;
 
 use gluon_lang::rt::Signature;
 
@@ -24,11 +25,12 @@ pub(super) fn of(
         .iter()
         .map(|param| parameter(info, param, signature))
         .collect();
-    let (major, minor) = info.target.compute_capability;
+    let target = info.target;
+    let (major, minor) = target.compute_capability;
     let table = json!({
         "format": launch::FORMAT, "tilekit": env!("CARGO_PKG_VERSION"), "ptxas": ptxas,
         "name": name, "kernel": compiled.display(), "entry": &*info.entry,
-        "arch": info.target.arch, "compute_capability": [major, minor],
+        "arch": target.arch, "compute_capability": [major, minor], "limits": limits(target),
         "cubin_sha256": machine::cache::digest(cubin),
         "threads": info.threads, "cluster": info.cluster, "cooperative": info.is_cooperative,
         "waits_for_previous": compiled.waits_for_previous(), "shared_bytes": info.shared_bytes,
@@ -38,6 +40,17 @@ pub(super) fn of(
     });
     let text = serde_json::to_string_pretty(&table).expect("a value of strings and numbers");
     Ok(text + "\n")
+}
+
+/// The limits that a launcher checks, which knows no target.
+fn limits(target: &Target) -> Value {
+    let map = &target.tensor_map;
+    json!({
+        "grid": target.grid,
+        "tensor_map": {
+            "dim_elements": map.dim_elements, "unit_bytes": map.unit_bytes, "stride_bytes": map.stride_bytes,
+        },
+    })
 }
 
 fn parameter(
@@ -92,4 +105,24 @@ fn parameter(
         table.extend(specific);
     }
     Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use target::SM_90A;
+
+    #[test]
+    fn limits_are_those_of_the_target() {
+        let mut machine = SM_90A.clone();
+        machine.grid = [7, 8, 9];
+        machine.tensor_map.stride_bytes = 1 << 20;
+        let table = limits(&machine);
+        assert_eq!(table["grid"], json!([7, 8, 9]));
+        assert_eq!(table["tensor_map"]["stride_bytes"], json!(1 << 20));
+        assert_eq!(
+            table["tensor_map"]["unit_bytes"],
+            json!(SM_90A.tensor_map.unit_bytes)
+        );
+    }
 }

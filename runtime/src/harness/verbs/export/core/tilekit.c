@@ -167,8 +167,8 @@ static int prepare(const tk_module *module, const tk_kernel *kernel) {
   FUNCTION(module, SET_FUNCTION, set);
   FUNCTION(module, ACTIVE_BLOCKS, blocks);
   FUNCTION(module, ACTIVE_CLUSTERS, clusters);
-  if (kernel->shared_bytes > 48 * 1024) code = check(module, kernel, "cuFuncSetAttribute", set(module->function, 8, (int)kernel->shared_bytes));
-  if (!code && ctas > 8) code = check(module, kernel, "cuFuncSetAttribute", set(module->function, 14, 1));
+  if (kernel->shared_bytes) code = check(module, kernel, "cuFuncSetAttribute", set(module->function, 8, (int)kernel->shared_bytes));
+  if (!code && ctas > 1) code = check(module, kernel, "cuFuncSetAttribute", set(module->function, 14, 1));
   if (!code)
     code = check(module, kernel, "cuOccupancyMaxActiveBlocksPerMultiprocessor",
                  blocks(&room, module->function, (int)kernel->threads, kernel->shared_bytes));
@@ -249,7 +249,7 @@ int tk_unload(tk_module *module, const tk_kernel *kernel) {
 }
 
 int tk_launch(const tk_module *module, const tk_kernel *kernel, const int64_t grid[3], void *stream, int overlaps_previous, void **parameters) {
-  static const int64_t limits[3] = {2147483647, 65535, 65535};
+  const int64_t *limits = kernel->limits.grid;
   unsigned (*launch)(const config *, void *, void **, void **);
   attribute attributes[3];
   config shape = config_of(kernel, attributes);
@@ -281,35 +281,47 @@ int tk_launch(const tk_module *module, const tk_kernel *kernel, const int64_t gr
   return code;
 }
 
+/* A limit for people: a large power of two as such, 2^40. */
+static const char *limit_text(uint64_t number, char text[24]) {
+  int log = 0;
+  while (number >> log > 1) log++;
+  if (log >= 20 && number == UINT64_C(1) << log) snprintf(text, 24, "2^%d", log);
+  else snprintf(text, 24, "%llu", (unsigned long long)number);
+  return text;
+}
+
 int tk_tensor_map(const tk_module *module, const tk_kernel *kernel, const tk_tensor *tensor, uint64_t map[TK_MAP_BYTES / 8]) {
   unsigned (*encode)(void *, unsigned, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, unsigned,
                      unsigned, unsigned, unsigned);
+  const tk_limits *limits = &kernel->limits;
+  uint64_t unit = limits->map_unit_bytes, below = limits->map_stride_bytes;
   uint64_t dims[5] = {1, 1, 1, 1, 1}, strides[5] = {0}, room[TK_MAP_BYTES / 8 + 8];
   uint32_t box[5] = {1, 1, 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1}, at;
   unsigned char *aligned;
+  char text[24];
   int code;
   if (!module->function) return tk_fail(kernel, TK_ERROR_VALUE, "the module is not loaded; call the kernel's load function before");
-  if (tensor->address % 16)
-    return tk_fail(kernel, TK_ERROR_VALUE, "%s is at address 0x%llx; a tensor map wants a multiple of 16", tensor->name,
-                   (unsigned long long)tensor->address);
+  if (tensor->address % unit)
+    return tk_fail(kernel, TK_ERROR_VALUE, "%s is at address 0x%llx; a tensor map wants a multiple of %llu", tensor->name,
+                   (unsigned long long)tensor->address, (unsigned long long)unit);
   for (at = 0; at < tensor->rank; at++) {
     uint32_t from = tensor->rank - 1 - at;
     uint64_t bytes;
-    if (tensor->shape[from] < 1 || tensor->shape[from] > (INT64_C(1) << 32))
-      return tk_fail(kernel, TK_ERROR_VALUE, "%s has %lld elements along dimension %u; a tensor map takes 1 to 2^32", tensor->name,
-                     (long long)tensor->shape[from], from);
+    if (tensor->shape[from] < 1 || tensor->shape[from] > limits->map_elements)
+      return tk_fail(kernel, TK_ERROR_VALUE, "%s has %lld elements along dimension %u; a tensor map takes 1 to %s", tensor->name,
+                     (long long)tensor->shape[from], from, limit_text((uint64_t)limits->map_elements, text));
     dims[at] = (uint64_t)tensor->shape[from];
     box[at] = tensor->box[from];
     if (at == 0) continue;
-    if (tensor->strides[from] < 0 || tensor->strides[from] >= (INT64_C(1) << 40))
-      return tk_fail(kernel, TK_ERROR_VALUE, "%s has a stride of %lld elements along dimension %u; it must be 0 to 2^40", tensor->name,
-                     (long long)tensor->strides[from], from);
+    if (tensor->strides[from] < 0 || (uint64_t)tensor->strides[from] >= below)
+      return tk_fail(kernel, TK_ERROR_VALUE, "%s has a stride of %lld elements along dimension %u; it must be 0 to %s", tensor->name,
+                     (long long)tensor->strides[from], from, limit_text(below, text));
     bytes = (uint64_t)tensor->strides[from] * tensor->element_bytes;
     /* Along a dimension with one index no step is ever taken. */
-    if (dims[at] == 1) bytes = bytes >= (UINT64_C(1) << 40) ? (UINT64_C(1) << 40) - 16 : (bytes + 15) / 16 * 16;
-    if (bytes % 16 || bytes >= (UINT64_C(1) << 40))
-      return tk_fail(kernel, TK_ERROR_VALUE, "%s has a stride of %llu bytes along dimension %u; a tensor map wants a multiple of 16 below 2^40",
-                     tensor->name, (unsigned long long)bytes, from);
+    if (dims[at] == 1) bytes = ((bytes < below - unit ? bytes : below - unit) + unit - 1) / unit * unit;
+    if (bytes % unit || bytes >= below)
+      return tk_fail(kernel, TK_ERROR_VALUE, "%s has a stride of %llu bytes along dimension %u; a tensor map wants a multiple of %llu below %s",
+                     tensor->name, (unsigned long long)bytes, from, (unsigned long long)unit, limit_text(below, text));
     strides[at - 1] = bytes;
   }
   /* The driver writes a map at a multiple of 64 bytes. */

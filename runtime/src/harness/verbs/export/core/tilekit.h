@@ -37,6 +37,14 @@ typedef struct tk_module {
   int64_t multiprocessors;
 } tk_module;
 
+/* What machines of the kernel's architecture allow. */
+typedef struct tk_limits {
+  int64_t grid[3];              /* CTAs */
+  int64_t map_elements;         /* of a tensor along a dimension */
+  uint64_t map_unit_bytes;      /* addresses and strides are multiples of it */
+  uint64_t map_stride_bytes;    /* strides are below it */
+} tk_limits;
+
 typedef struct tk_kernel {
   const char *signature;
   const char *entry;
@@ -47,6 +55,7 @@ typedef struct tk_kernel {
   uint32_t cluster[3];
   uint32_t shared_bytes;
   int is_cooperative;
+  tk_limits limits;
 } tk_kernel;
 
 typedef struct tk_tensor {
