@@ -65,7 +65,7 @@ fn a_process_that_aborts_is_a_verdict_and_contradicts_an_emulator_that_finds_not
     let case = "case.expect(&out, |[i]: [usize; 1]| x[127 - i], Exactly)";
     let package = Package::new("abort-kernels", &REVERSE.replace(case, ends));
     package.tilekit(APART).ends_with(0);
-    // Only the heading and what is known of the kernel as it is stay.
+    // The heading and the result of the unchanged kernel are kept; results of mutants are dropped.
     let path = package.artifacts().join("mutate-apart.jsonl");
     let text = fs::read_to_string(&path).expect("results are recorded");
     let kept = text

@@ -46,15 +46,22 @@ fn steps(tag: &str, warps: u32, base: u32, counter: u32) -> String {
     lines.iter().map(own).collect()
 }
 
+/// Steps of one partition: what values are named with, warps, the first place of `%out`, the counter of the ticket.
+pub(crate) type Steps = fn(tag: &str, warps: u32, base: u32, counter: u32) -> String;
+
+/// Partitions of so many warps, each after the steps of all warps of the first: places of `%out` hold `first`, `first + 1`, .., and
+/// each counter was drawn from once.
 #[track_caller]
-fn check(warps: &[u32]) {
+pub(crate) fn check_partitions(
+    warps: &[u32],
+    layouts: impl Fn(u32) -> String,
+    steps: Steps,
+    first: u64,
+) {
     let mut sizes = warps.to_vec();
     sizes.sort_unstable();
     sizes.dedup();
-    let mut text = String::new();
-    for w in sizes {
-        text += &format!("#p{w} = Blocked([1], [32], [{w}], [0])\n");
-    }
+    let mut text: String = sizes.into_iter().map(layouts).collect();
     text += &format!(
         "kernel @k(%counters: ptr<i32> {{divisor=16}}, %out: ptr<i32> {{divisor=16}}) warps({}) {{\n",
         warps[0]
@@ -70,17 +77,17 @@ fn check(warps: &[u32]) {
     }
     text += "\n  return\n}\n";
     let found = run(&text, 1, &[vec![0; 64], vec![0; base as usize * 4]]);
-    let wanted: Vec<u64> = (1..=u64::from(base)).collect();
+    let wanted: Vec<u64> = (first..first + u64::from(base)).collect();
     assert_eq!(from_bytes(&found[1], DType::I32), wanted, "{text}");
     let tickets = from_bytes(&found[0], DType::I32);
-    let taken = 1 + warps.len();
-    assert!(
-        tickets
-            .iter()
-            .enumerate()
-            .all(|(at, &n)| n == u64::from(at < taken)),
-        "{tickets:?}"
-    );
+    let is_taken = |(at, &n): (usize, &u64)| n == u64::from(at <= warps.len());
+    assert!(tickets.iter().enumerate().all(is_taken), "{tickets:?}");
+}
+
+#[track_caller]
+fn check(warps: &[u32]) {
+    let row = |w| format!("#p{w} = Blocked([1], [32], [{w}], [0])\n");
+    check_partitions(warps, row, steps, 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use ir::elem::DType;
 
 use crate::gathers::Case;
 use crate::kernel::{Kernel, coordinates, from_bytes, noise, to_bytes};
+use crate::partitions::check_partitions;
 use crate::scans;
 
 /// Layouts with their warps, and shapes that the sets divide along rows, along columns, or not at all.
@@ -327,45 +328,23 @@ fn steps(tag: &str, warps: u32, base: u32, counter: u32) -> String {
 }
 
 #[track_caller]
-fn check_partitions(warps: &[u32]) {
-    let mut sizes = warps.to_vec();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut text = String::new();
-    for w in sizes {
-        text += &format!("#p{w} = Blocked([1], [32], [{w}], [0])\n");
-        text += &format!("#q{w} = Slice(0, Blocked([1, 2], [8, 4], [1, {w}], [1, 0]))\n");
-    }
-    text += &format!(
-        "kernel @k(%counters: ptr<i32> {{divisor=16}}, %out: ptr<i32> {{divisor=16}}) warps({}) {{\n",
-        warps[0]
-    );
-    text += &steps("before", warps[0], 0, 0);
-    let registers = vec![0; warps.len()];
-    text += &format!("  warp_specialize {{warps={warps:?}, registers={registers:?}}} ");
-    let mut base = warps[0] * 64;
-    for (at, &warps) in warps.iter().enumerate() {
-        let body = steps(&format!("t{at}"), warps, base, at as u32 + 1);
-        text += &format!("() {{\n{body}    yield []\n  }} ");
-        base += warps * 64;
-    }
-    text += "\n  return\n}\n";
-    let found = crate::kernel::run(&text, 1, &[vec![0; 64], vec![0; base as usize * 4]]);
-    let wanted: Vec<u64> = (0..u64::from(base)).collect();
-    assert_eq!(from_bytes(&found[1], DType::I32), wanted, "{text}");
-    let tickets = from_bytes(&found[0], DType::I32);
-    let is_taken = |(at, &n): (usize, &u64)| n == u64::from(at <= warps.len());
-    assert!(tickets.iter().enumerate().all(is_taken), "{tickets:?}");
+fn check_sets(warps: &[u32]) {
+    let layouts = |w| {
+        format!(
+            "#p{w} = Blocked([1], [32], [{w}], [0])\n#q{w} = Slice(0, Blocked([1, 2], [8, 4], [1, {w}], [1, 0]))\n"
+        )
+    };
+    check_partitions(warps, layouts, steps, 0);
 }
 
 #[test]
 fn partitions_of_any_number_of_warps_work_beside_each_other() {
-    check_partitions(&[12, 4]);
-    check_partitions(&[12, 1]);
-    check_partitions(&[4, 12]);
-    check_partitions(&[4, 3, 6, 1]);
-    check_partitions(&[12, 12, 4]);
-    check_partitions(&[20, 4]);
+    check_sets(&[12, 4]);
+    check_sets(&[12, 1]);
+    check_sets(&[4, 12]);
+    check_sets(&[4, 3, 6, 1]);
+    check_sets(&[12, 12, 4]);
+    check_sets(&[20, 4]);
 }
 
 /// A matrix goes to shared memory and comes back in another layout, whose sets lie elsewhere.
