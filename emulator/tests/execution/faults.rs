@@ -85,9 +85,9 @@ fn a_read_of_uninitialised_bytes_or_registers_is_a_fault() {
 fn selp_may_name_an_unwritten_register_that_it_does_not_select() {
     Kernel::new(
         "mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 8; @%p1 mov.u32 %r2, 4; selp.u32 %r3, %r2, 9, %p1;
-        st.global.u32 [%in0], %r3;",
+        mul.wide.u32 %rd1, %r1, 4; add.u64 %rd1, %rd1, %in0; st.global.u32 [%rd1], %r3;",
     )
-    .out(4)
+    .out(128)
     .run();
 }
 

@@ -26,10 +26,7 @@ fn a_read_modify_write_of_many_ctas_must_be_atomic() {
     // Within a CTA too.
     let text = "ld.global.u32 %r3, [%in0]; bar.sync 0; @%p1 st.global.u32 [%in0], %r3;";
     ordered(&kernel(text));
-    races(
-        &kernel(&text.replace("bar.sync 0;", "")),
-        "with no barrier in between",
-    );
+    races(&kernel(&text.replace("bar.sync 0;", "")), "with no bar");
 }
 
 #[test]

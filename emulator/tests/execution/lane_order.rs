@@ -221,3 +221,132 @@ fn lanes_that_multiply_together_share_what_one_of_them_has_observed() {
     ordered(&text("wgmma.fence.sync.aligned;"));
     races(&text(""), &["which warp 1 wrote", "which warp 0 read"]);
 }
+
+/// `%rd2` the word of the thread in `%in0`, `%rd3` that of its neighbour, `%p1` in the first thread.
+fn in_global_memory(text: &str) -> Kernel {
+    Kernel::new(&format!(
+        "mov.u32 %r1, %tid.x; xor.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r1, 0;
+        mul.wide.u32 %rd2, %r1, 4; add.u64 %rd2, %rd2, %in0; mul.wide.u32 %rd3, %r2, 4; add.u64 %rd3, %rd3, %in0;
+        {text}"
+    ))
+    .words(0..64)
+}
+
+#[test]
+fn an_exchange_between_lanes_through_global_memory_needs_bar_warp_sync() {
+    let text = |between: &str| {
+        in_global_memory(&format!(
+            "st.global.u32 [%rd2], 7; {between} ld.global.u32 %r6, [%rd3];"
+        ))
+    };
+    for between in [
+        "bar.warp.sync 0xffffffff;",
+        "vote.sync.ballot.b32 %r7, %p1, 0xffffffff;",
+        "bar.sync 0;",
+    ] {
+        ordered(&text(between));
+    }
+    races(&text(""), &[OTHER_LANE]);
+    races(&text("fence.acq_rel.gpu;"), &[OTHER_LANE]);
+    // Two lanes meet, and exchange what they have.
+    let pairs = "setp.gt.u32 %p5, %r1, 1; @%p5 bra $end; st.global.u32 [%rd2], 7; bar.warp.sync 3; ld.global.u32 %r6, [%rd3]; $end:";
+    ordered(&in_global_memory(pairs));
+    races(
+        &in_global_memory(&pairs.replace("bar.warp.sync 3;", "")),
+        &[OTHER_LANE],
+    );
+}
+
+#[test]
+fn a_write_to_global_memory_after_the_access_of_another_lane_needs_bar_warp_sync() {
+    for (before, after) in [
+        ("ld.global.u32 %r6, [%rd3];", "st.global.u32 [%rd2], 7;"),
+        ("st.global.u32 [%rd3], 8;", "st.global.u32 [%rd2], 7;"),
+        (
+            "ld.global.u32 %r6, [%in0];",
+            "@%p1 st.global.u32 [%in0], 7;",
+        ),
+        (
+            "red.relaxed.gpu.global.add.u32 [%rd3], 1;",
+            "st.global.u32 [%rd2], 7;",
+        ),
+        (
+            "red.relaxed.gpu.global.add.u32 [%in0], 1;",
+            "@%p1 ld.global.u32 %r6, [%in0];",
+        ),
+        (
+            "@%p1 st.global.u32 [%in0], 7;",
+            "ld.global.u32 %r6, [%in0];",
+        ),
+    ] {
+        let text = |between: &str| in_global_memory(&format!("{before} {between} {after}"));
+        ordered(&text("bar.warp.sync 0xffffffff;"));
+        races(&text(""), &[OTHER_LANE]);
+    }
+}
+
+#[test]
+fn a_lane_needs_nothing_between_its_own_accesses_to_global_memory() {
+    ordered(&in_global_memory(
+        "st.global.u32 [%rd2], 7; ld.global.u32 %r6, [%rd2]; st.global.u32 [%rd2], 8; ld.global.u32 %r6, [%rd2];
+        red.relaxed.gpu.global.add.u32 [%rd2], 1; ld.global.u32 %r6, [%rd2]; st.global.u32 [%rd2], %r6;",
+    ));
+    // Wider accesses of the same lanes.
+    ordered(&in_global_memory(
+        "mul.wide.u32 %rd4, %r1, 8; add.u64 %rd4, %rd4, %in0; st.global.v2.u32 [%rd4], {%r1, %r2}; ld.global.u32 %r6, [%rd4+4]; st.global.u32 [%rd4+4], %r6;",
+    ));
+    races(
+        &in_global_memory(
+            "mul.wide.u32 %rd4, %r1, 8; add.u64 %rd4, %rd4, %in0; st.global.v2.u32 [%rd4], {%r1, %r2}; ld.global.u32 %r6, [%rd2];",
+        ),
+        &[OTHER_LANE],
+    );
+    // Lanes that hold copies of an element store it, and read it again.
+    ordered(&in_global_memory(
+        "shr.u32 %r3, %r1, 2; mul.wide.u32 %rd4, %r3, 4; add.u64 %rd4, %rd4, %in0; st.global.u32 [%rd4], %r3; ld.global.u32 %r6, [%rd4];",
+    ));
+}
+
+#[test]
+fn lanes_that_store_different_values_to_one_place_of_global_memory_race() {
+    let different = "which store different values";
+    ordered(&in_global_memory(
+        "mov.u32 %r6, 9; st.global.u32 [%in0], %r6;",
+    ));
+    races(
+        &in_global_memory("st.global.u32 [%in0], %r1;"),
+        &[different],
+    );
+    // Of two words the second differs.
+    races(
+        &in_global_memory("mov.u32 %r6, 9; st.global.v2.u32 [%in0], {%r6, %r1};"),
+        &[different],
+    );
+    // Two lanes of many, which are not neighbours.
+    let two = "setp.eq.u32 %p5, %r1, 21; @%p5 mov.u64 %rd2, %in0; st.global.u32 [%rd2], %r1;";
+    races(&in_global_memory(two), &["by lanes 0 and 21 of a warp"]);
+    ordered(&in_global_memory(&two.replace("[%rd2], %r1", "[%rd2], 5")));
+    // Of bytes the register's other bits are not stored.
+    ordered(&in_global_memory(
+        "shl.b32 %r6, %r1, 8; st.global.u8 [%in0], %r6;",
+    ));
+    // Atomics have an order.
+    ordered(&in_global_memory("st.relaxed.gpu.global.u32 [%in0], %r1;"));
+    ordered(&in_global_memory(
+        "red.relaxed.gpu.global.max.u32 [%in0], %r1;",
+    ));
+}
+
+#[test]
+fn a_bulk_load_reads_what_other_lanes_stored_to_global_memory() {
+    let text = |between: &str| {
+        of_one_warp(&format!(
+            "mul.wide.u32 %rd2, %r1, 4; add.u64 %rd2, %rd2, %in0; st.global.u32 [%rd2], 7; fence.proxy.async.global; {between}
+            @!%p1 bra $over; mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r10], 128;
+            cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3+1024], [%in0], 128, [%r10];
+            $wait: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r10], 0; @!%p3 bra $wait; $over:"
+        ))
+    };
+    ordered(&text("bar.warp.sync 0xffffffff;"));
+    races(&text(""), &[OTHER_LANE]);
+}

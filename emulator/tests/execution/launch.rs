@@ -81,10 +81,11 @@ fn unknown_instructions_are_named() {
 #[test]
 fn variables_of_a_module_keep_their_values_between_launches() {
     let text = ".global .b32 count[1] = {40};\n.visible .entry k(.param .u64 out)\n{\n.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\n\
-        atom.global.add.u32 %r0, [count], 1;\nld.param.u64 %rd0, [out];\nst.global.u32 [%rd0], %r0;\nret;\n}\n";
+        atom.global.add.u32 %r0, [count], 1;\nld.param.u64 %rd0, [out];\nred.global.max.u32 [%rd0], %r0;\nret;\n}\n";
     let program = program(text).unwrap();
     let emulator = Emulator::new();
     let out = emulator.memory().alloc(4).unwrap();
+    emulator.memory().write(out, &[0; 4]).unwrap();
     for expected in [71, 103] {
         emulator
             .launch(&program, "k", &Launch::default(), &out.to_le_bytes())

@@ -29,6 +29,47 @@ fn ctas_store_to_places_of_their_own_or_change_one_by_atomics() {
     said(&["increment"]).of(4, increment::<true>, increment::<false>);
 }
 
+/// Lanes store to places that memory names, of which two are the same: a sum by atomics has an order, a store has none.
+#[kernel(warps = 1, instances(<true>, <false>))]
+fn scatter<const WRONG: bool>(x: Ptr<i32>, out: Ptr<i32>) {
+    let layout = Blocked::new([1], [32], [1], [0]);
+    let at = arange(0..32, layout);
+    let places = x.at(at).load() * 7;
+    if WRONG {
+        out.at(places).store(at); // scatter: stores
+    } else {
+        out.at(places).relaxed().atomic_max(at);
+    }
+}
+
+#[test]
+fn lanes_scatter_to_places_of_their_own_or_take_the_largest_by_atomics() {
+    said(&["scatter: stores"]).of(1, scatter::<true>, scatter::<false>);
+}
+
+/// Lanes of a warp exchange values through global memory.
+#[kernel(warps = 1, instances(<true>, <false>))]
+fn exchange_in_a_warp<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {
+    let met = Mbarrier::alloc(1);
+    let at = arange(0..32, Blocked::new([1], [32], [1], [0]));
+    out.at(at).store(at); // in a warp: stores
+    if !WRONG {
+        met.arrive();
+        met.wait(0);
+    }
+    let other = out.at(31 - at).load(); // in a warp: loads
+    out.at(at + 32).store(other);
+}
+
+#[test]
+fn lanes_exchange_through_global_memory_behind_a_barrier() {
+    said(&["in a warp: stores", "in a warp: loads"]).of(
+        1,
+        exchange_in_a_warp::<true>,
+        exchange_in_a_warp::<false>,
+    );
+}
+
 /// Warps of a CTA exchange values through global memory.
 #[kernel(warps = 4, instances(<true>, <false>))]
 fn exchange<const WRONG: bool>(_x: Ptr<i32>, out: Ptr<i32>) {

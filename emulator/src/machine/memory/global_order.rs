@@ -3,9 +3,11 @@
 use crate::fault::Stepped;
 use crate::lanes::{LANES, lanes_of};
 use crate::machine::memory::element::get_elements;
-use crate::machine::memory::global_races::race;
+use crate::machine::memory::global_races::{of_two_lanes, race};
 use crate::machine::memory::lane_group::Group;
-use crate::machine::order::{Clocks, GlobalAccess, GlobalStamp, Kind, Place, Range, Stamp};
+use crate::machine::order::{
+    Clocks, GlobalAccess, GlobalStamp, Kind, Lane, Place, Range, Run, RunLanes, Stamp,
+};
 use crate::machine::state::copies::{Other, Pending};
 use crate::machine::state::scene::{Scene, Worker};
 use crate::program::{Access, Strong};
@@ -38,6 +40,15 @@ fn repeated(scene: &Scene<'_>, access: &Access, group: &Group) -> u32 {
     lanes
 }
 
+/// Do two lanes store the same?
+fn store_alike(scene: &Scene<'_>, access: &Access, (one, other): (usize, usize)) -> bool {
+    let keep = u64::MAX >> (64 - access.element * 8);
+    access.cells.iter().all(|&cell| {
+        let values = get_elements(&scene.warp.regs, cell);
+        values[one] & keep == values[other] & keep
+    })
+}
+
 impl Worker<'_> {
     /// An access to ranges of an allocation: of the executing warp, or of what it starts.
     pub(crate) fn access_global(
@@ -48,16 +59,18 @@ impl Worker<'_> {
         ranges: impl Iterator<Item = Range>,
         stamp: (Stamp, Scope),
     ) -> Stepped {
-        self.access_global_as(scene, allocation, lanes, ranges, (stamp, false))
+        let by = RunLanes::All(Lane::of_mask(lanes));
+        let runs = ranges.map(|range| Run { range, lanes: by });
+        self.access_runs(scene, allocation, lanes, runs, (stamp, false))
     }
 
-    /// The same; `repeats` says that it stores what is there already.
-    fn access_global_as(
+    /// An access of lanes; `repeats` says that it stores what is there already.
+    fn access_runs(
         &self,
         scene: &Scene<'_>,
         allocation: usize,
         lanes: u32,
-        ranges: impl Iterator<Item = Range>,
+        runs: impl Iterator<Item = Run>,
         ((stamp, scope), repeats): ((Stamp, Scope), bool),
     ) -> Stepped {
         let Some(overlap) = &self.context.overlap else {
@@ -79,7 +92,7 @@ impl Worker<'_> {
             repeats,
             clocks,
         };
-        let accessed = overlap.shadow.access(allocation, ranges, &access);
+        let accessed = overlap.shadow.access(allocation, runs, &access);
         accessed.map_err(|((offset, bytes), conflict)| {
             let address = self.context.map.list()[allocation].base + offset as u64;
             race(
@@ -110,12 +123,12 @@ impl Worker<'_> {
         if scene.warp.clocks.of_all().is_some() {
             let (allocation, lanes) = (group.number, group.lanes);
             let runs = group.runs(bytes as usize);
-            return self.access_global(scene, allocation, lanes, runs, stamp);
+            return self.access_runs(scene, allocation, lanes, runs, (stamp, false));
         }
         for (lanes, _) in scene.warp.clocks.each(group.lanes) {
             let part = group.part(lanes);
             let runs = part.runs(bytes as usize);
-            self.access_global(scene, group.number, lanes, runs, stamp)?;
+            self.access_runs(scene, group.number, lanes, runs, (stamp, false))?;
         }
         Ok(())
     }
@@ -127,20 +140,46 @@ impl Worker<'_> {
         access: &Access,
         group: &Group,
     ) -> Stepped {
+        if self.context.overlap.is_none() {
+            return Ok(());
+        }
         let stamp = (scene.stamp(Kind::WRITE), Scope::Gpu);
-        let repeated = if self.context.overlap.is_some() && scene.cluster.ctas.len() > 1 {
+        let repeated = if scene.cluster.ctas.len() > 1 {
             repeated(scene, access, group)
         } else {
             0
         };
-        for (lanes, repeats) in [(group.lanes & !repeated, false), (repeated, true)] {
-            for (lanes, _) in scene.warp.clocks.each(lanes) {
+        let (first, again) = self.replicas(scene, access, group)?;
+        let lanes = group.lanes & !again;
+        for (lanes, repeats) in [(lanes & !repeated, false), (lanes & repeated, true)] {
+            for (lanes, _) in scene.warp.clocks.each(lanes & !first) {
                 let part = group.part(lanes);
                 let runs = part.runs(access.bytes as usize);
-                self.access_global_as(scene, group.number, lanes, runs, (stamp, repeats))?;
+                self.access_runs(scene, group.number, lanes, runs, (stamp, repeats))?;
+            }
+            for (lanes, _) in scene.warp.clocks.each(lanes & first) {
+                let part = group.part(lanes);
+                // Several lanes store there, and each may read what it stored.
+                let runs = part.runs(access.bytes as usize);
+                let runs = runs.map(|run| Run::from(run.range));
+                self.access_runs(scene, group.number, lanes, runs, (stamp, repeats))?;
             }
         }
         Ok(())
+    }
+
+    /// The lanes that store where a later one does, and these, which store the same as the first.
+    fn replicas(&self, scene: &Scene<'_>, access: &Access, group: &Group) -> Stepped<(u32, u32)> {
+        let (mut first, mut again) = (0, 0);
+        for pair in group.pairs() {
+            if !store_alike(scene, access, pair) {
+                let address = group.allocation.base + group.offsets[pair.0] as u64;
+                return Err(of_two_lanes(scene, (address, access.bytes), pair));
+            }
+            first |= 1 << pair.0;
+            again |= 1 << pair.1;
+        }
+        Ok((first, again))
     }
 
     /// An access of a copy to global memory.

@@ -2,14 +2,12 @@
 
 use crate::fault::{FaultKind, Memory, Related, Trouble};
 use crate::machine::memory::host::line_of_host;
+use crate::machine::memory::races::{Reason, of_own_warp};
 use crate::machine::order::{Actor, GlobalConflict, GlobalStamp, IN_FLIGHT, Missing, Stamp};
 use crate::machine::state::launch::Launch;
 use crate::machine::state::overlap::Overlap;
 use crate::machine::state::scene::Scene;
 use crate::program::source::{instruction_text, step_place};
-
-/// Why the later access races, what the earlier one's line shows, and the help.
-type Reason = (String, String, String);
 
 /// The report of two accesses that race; the later one is `stamp`.
 pub(crate) fn race(
@@ -58,6 +56,24 @@ pub(crate) fn race(
     } else {
         trouble.see(earlier.stamp.step, visible)
     }
+}
+
+/// The report of two lanes that store different values to one place by one instruction.
+pub(crate) fn of_two_lanes(
+    scene: &Scene<'_>,
+    (address, bytes): (u64, u32),
+    (one, other): (usize, usize),
+) -> Box<Trouble> {
+    let message = format!(
+        "store of {bytes} bytes in {} memory at {address:#x} by lanes {one} and {other} of a warp, which store different values: which of them stays is not defined",
+        Memory::Global
+    );
+    let trouble = Trouble::access(FaultKind::Race, other, address, bytes, message).help(
+        "give each element to one thread, by a mask or by indices that differ, or use an atomic (`atomic_max`, `atomic_add`), which takes all of them",
+    );
+    let lanes = 1 << one | 1 << other;
+    Box::new(Trouble { lanes, ..*trouble })
+        .see(scene.path.pc, "both lanes store it here".to_owned())
 }
 
 /// The warp that accessed or issued, as seen by the executing one.
@@ -150,6 +166,9 @@ fn without_order(
         (false, _) => ("read", "read it"),
     };
     let both_strong = kind.is_strong() && later.stamp.kind.is_strong();
+    if (earlier.from, earlier.warp) == (later.from, later.warp) {
+        return of_own_warp(earlier.stamp);
+    }
     let (why, help) = match () {
         () if both_strong => (
             format!("which {who} {did}, and the scope of one of the two does not include the other"),

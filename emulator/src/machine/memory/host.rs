@@ -97,13 +97,13 @@ fn access_one(
         scope: Scope::Sys,
         stamp: host.stamp(access.order.kind(), access.line),
     };
-    let ranges = std::iter::once((offset, access.bytes as usize));
+    let runs = std::iter::once((offset, access.bytes as usize).into());
     let by_host = GlobalAccess {
         stamp,
         repeats: false,
         clocks: &host.clocks,
     };
-    let accessed = overlap.shadow.access(number, ranges, &by_host);
+    let accessed = overlap.shadow.access(number, runs, &by_host);
     accessed.map_err(|(_, conflict)| race(overlap, access, conflict))?;
     match access.order.strong() {
         Some(strong) => strongly(overlap, access.address, strong, host, work),

@@ -169,7 +169,7 @@ fn later_access(scene: &Scene<'_>, stamp: Stamp) -> &'static str {
 }
 
 /// Why the later access races, what the earlier one's line shows, and the help.
-type Reason = (String, String, String);
+pub(crate) type Reason = (String, String, String);
 
 fn without_fence(scene: &Scene<'_>, earlier: Stamp) -> Reason {
     let warp = scene.cluster.name(earlier.actor);
@@ -225,7 +225,7 @@ fn without_order(scene: &Scene<'_>, earlier: Stamp, later: Stamp) -> Reason {
 }
 
 /// The earlier access is one of another lane of the same warp.
-fn of_own_warp(earlier: Stamp) -> Reason {
+pub(crate) fn of_own_warp(earlier: Stamp) -> Reason {
     let did = match (earlier.kind.is_write(), earlier.kind.is_strong()) {
         (true, true) => "changed atomically",
         (true, false) => "wrote",

@@ -8,9 +8,10 @@ use super::tree::{Lattice, Tree};
 /// The clocks of a warp, or those that a barrier carries. Each is at most the one before it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
-    /// What happens before, whether or not its writes are visible: reads have completed, arrivals are counted. Relaxed arrivals and copies
-    /// carry this clock too.
+    /// What has been counted and waited for: arrivals, phases, the ends of copies and products. Relaxed arrivals carry it, and nothing else.
     pub(crate) ordered: Clock,
+    /// Reads of threads that are over. Copies carry it too, from their issue to who waits for them.
+    pub(crate) read: Clock,
     /// Writes that are visible through the generic proxy.
     pub(crate) visible: Clock,
     /// Writes of the generic proxy to shared memory that are visible through the async proxy.
@@ -43,6 +44,7 @@ impl Clocks {
     /// Joins the clocks for the warp's own cluster.
     fn join_own(&mut self, other: &Self) {
         self.ordered.join(&other.ordered);
+        self.read.join(&other.read);
         self.visible.join(&other.visible);
         self.visible_async.join(&other.visible_async);
         self.visible_async_global.join(&other.visible_async_global);
@@ -51,13 +53,35 @@ impl Clocks {
     /// Advances the actor to `epoch`: its accesses up to there happen before, and its writes are visible.
     pub(crate) fn advance(&mut self, actor: ActorId, epoch: u32) {
         self.ordered.advance(actor, epoch);
+        self.read.advance(actor, epoch);
         self.visible.advance(actor, epoch);
     }
 
     /// The same for some lanes of a warp.
     pub(crate) fn advance_lanes(&mut self, warp: ActorId, lanes: u32, epoch: u32) {
         self.ordered.advance_lanes(warp, lanes, epoch);
+        self.read.advance_lanes(warp, lanes, epoch);
         self.visible.advance_lanes(warp, lanes, epoch);
+    }
+
+    /// The clock that an earlier access must be in for a write to follow it. A relaxed arrival says nothing of what its thread has read (PTX ISA
+    /// 9.7.13.3); what copies and products read is over for who has waited for them.
+    pub(super) fn for_write_after(&self, earlier: &Stamp) -> &Clock {
+        let kind = earlier.kind;
+        match (kind.is_write(), kind.is_async()) {
+            (true, _) => &self.visible,
+            (false, false) => &self.read,
+            (false, true) => &self.ordered,
+        }
+    }
+
+    /// What a copy carries to who waits for it.
+    pub(crate) fn carried(&self) -> Self {
+        Self {
+            ordered: self.ordered.clone(),
+            read: self.read.clone(),
+            ..Self::default()
+        }
     }
 
     /// `fence.proxy.async` for shared memory: writes that are visible through the generic proxy become visible through the async proxy.
@@ -104,6 +128,7 @@ impl Clocks {
 impl Lattice for Clocks {
     fn covers(&self, other: &Self) -> bool {
         self.ordered.covers(&other.ordered)
+            && self.read.covers(&other.read)
             && self.visible.covers(&other.visible)
             && self.visible_async.covers(&other.visible_async)
             && self
@@ -184,6 +209,7 @@ mod tests {
         clocks.visible_async_global = clocks.visible.clone();
         let components = [
             &mut clocks.ordered,
+            &mut clocks.read,
             &mut clocks.visible,
             &mut clocks.visible_async,
             &mut clocks.visible_async_global,
@@ -201,6 +227,7 @@ mod tests {
         let epochs = |clocks: &Clocks| {
             let of = [
                 &clocks.ordered,
+                &clocks.read,
                 &clocks.visible,
                 &clocks.visible_async,
                 &clocks.visible_async_global,
@@ -208,13 +235,13 @@ mod tests {
             of.map(|clock| clock.includes(ActorId::new(WRITER), 9))
         };
         let same = ahead_in(usize::MAX);
-        for which in 0..4 {
+        for which in 0..5 {
             let ahead = ahead_in(which);
             assert!(ahead.covers(&same) && !same.covers(&ahead), "{which}");
-            let other = (which + 1) % 4;
+            let other = (which + 1) % 5;
             let mut both = ahead_in(other);
             Lattice::join(&mut both, &ahead);
-            let expected = [0, 1, 2, 3].map(|at| at == which || at == other);
+            let expected = [0, 1, 2, 3, 4].map(|at| at == which || at == other);
             assert_eq!(epochs(&both), expected);
         }
     }

@@ -41,4 +41,4 @@ pub(crate) use global::{GlobalAccess, GlobalConflict, GlobalShadow, GlobalStamp}
 pub(crate) use place::Place;
 pub(crate) use releases::Fences;
 pub(crate) use shadow::{Conflict, Missing, Shadow};
-pub(crate) use stamp::{IN_FLIGHT, Kind, Lane, Range, Stamp};
+pub(crate) use stamp::{IN_FLIGHT, Kind, Lane, Range, Run, RunLanes, Stamp};

@@ -71,11 +71,7 @@ impl Sets {
     ) -> Option<Stamp> {
         let set = &self.all[id.0 as usize];
         for (index, stamp) in set.iter().enumerate() {
-            let clock = if stamp.kind.is_write() {
-                &clocks.visible
-            } else {
-                &clocks.ordered
-            };
+            let clock = clocks.for_write_after(stamp);
             if !kind.excludes(stamp.kind) || clock.includes(stamp.actor, stamp.epoch) {
                 continue;
             }
@@ -159,7 +155,7 @@ fn covers(new: &Stamp, old: &Stamp, clocks: &Clocks) -> bool {
     let follows = old.actor == new.actor
         || !new.kind.is_async()
             && clocks.ordered.includes(old.actor, old.epoch)
-            && (!old.kind.is_write() || clocks.visible.includes(old.actor, old.epoch));
+            && clocks.for_write_after(old).includes(old.actor, old.epoch);
     old.kind == new.kind && follows
 }
 
@@ -188,6 +184,7 @@ mod tests {
             clocks.ordered.advance(ActorId::new(actor), 1);
         }
         for &actor in visible {
+            clocks.read.advance(ActorId::new(actor), 1);
             clocks.visible.advance(ActorId::new(actor), 1);
         }
         clocks
@@ -239,12 +236,32 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_is_ordered_and_not_visible_is_remembered() {
+    fn an_access_that_is_ordered_and_not_released_is_remembered() {
         let known = knowing(&[1], &[]);
         let strong = Kind::STRONG_WRITE;
         check(strong, (strong, &known), Kind::READ, true);
-        // A write after a read needs order alone, not visibility.
-        check(Kind::READ, (Kind::READ, &known), Kind::WRITE, false);
+        check(Kind::READ, (Kind::READ, &known), Kind::WRITE, true);
+    }
+
+    #[test]
+    fn a_write_follows_the_read_of_a_thread_by_a_release_and_that_of_a_copy_by_its_end() {
+        let of = |kind, clocks: &Clocks| {
+            let mut sets = Sets::default();
+            let one = sets.with(EMPTY, stamp(1, kind), &Clocks::default()).id;
+            conflict(&sets, one, Kind::WRITE, clocks).is_some()
+        };
+        let (ordered, released) = (knowing(&[1], &[]), knowing(&[1], &[1]));
+        assert!(of(Kind::READ, &ordered) && of(Kind::STRONG_READ, &ordered));
+        assert!(!of(Kind::READ, &released));
+        let mut copied = knowing(&[1], &[]);
+        copied.read.advance(ActorId::new(1), 1);
+        assert!(
+            !of(Kind::READ, &copied),
+            "a copy carries what was read before its issue"
+        );
+        assert!(of(Kind::STRONG_WRITE, &copied));
+        assert!(!of(Kind::ASYNC_READ, &ordered));
+        assert!(of(Kind::ASYNC_READ, &knowing(&[], &[])));
     }
 
     #[test]

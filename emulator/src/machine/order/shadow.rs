@@ -209,12 +209,7 @@ impl Marker {
         let mut depends_on_lanes = false;
         let races = |earlier: &Stamp| {
             depends_on_lanes = true;
-            let clock = if earlier.kind.is_write() {
-                &clocks.visible
-            } else {
-                &clocks.ordered
-            };
-            !clock.has(earlier) && !self.is_own(earlier)
+            !clocks.for_write_after(earlier).has(earlier) && !self.is_own(earlier)
         };
         if let Some(earlier) = sets.conflict((others, lane), self.stamp.kind, clocks, races) {
             return Err(Conflict {

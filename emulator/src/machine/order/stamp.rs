@@ -113,6 +113,63 @@ impl Lane {
     }
 }
 
+/// A range of bytes that one access touches, and the lanes that do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) range: Range,
+    pub(crate) lanes: RunLanes,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RunLanes {
+    /// All bytes by this.
+    All(Lane),
+    /// So many bytes by each lane, from this one on.
+    Each { first: usize, bytes: usize },
+}
+
+impl Run {
+    /// The lane that accesses the byte at so many bytes from the start.
+    #[inline(always)]
+    pub(super) fn lane_at(&self, at: usize) -> Lane {
+        match self.lanes {
+            RunLanes::All(lane) => lane,
+            RunLanes::Each { first, bytes } => Lane::of(first + at / bytes),
+        }
+    }
+
+    /// So many bytes of it, and the rest. It is cut between two lanes.
+    pub(super) fn split_at(self, at: usize) -> (Self, Self) {
+        let (start, length) = self.range;
+        let lanes = match self.lanes {
+            RunLanes::All(_) => self.lanes,
+            RunLanes::Each { first, bytes } => RunLanes::Each {
+                first: first + at / bytes,
+                bytes,
+            },
+        };
+        let head = Self {
+            range: (start, at),
+            ..self
+        };
+        let tail = Self {
+            range: (start + at, length - at),
+            lanes,
+        };
+        (head, tail)
+    }
+}
+
+/// Bytes accessed by a lane that is not recorded.
+impl From<Range> for Run {
+    fn from(range: Range) -> Self {
+        Self {
+            range,
+            lanes: RunLanes::All(Lane::UNKNOWN),
+        }
+    }
+}
+
 /// The epoch of an access in flight that only its own completion orders.
 pub(crate) const IN_FLIGHT: u32 = u32::MAX;
 
@@ -130,5 +187,22 @@ mod tests {
             assert_eq!(lane.and(Lane::UNKNOWN), Lane::UNKNOWN);
             assert_eq!(Lane::UNKNOWN.and(lane), Lane::UNKNOWN);
         }
+    }
+
+    #[test]
+    fn a_run_is_cut_between_two_lanes() {
+        let run = Run {
+            range: (100, 32),
+            lanes: RunLanes::Each { first: 3, bytes: 8 },
+        };
+        assert_eq!(
+            [0, 7, 8, 31].map(|at| run.lane_at(at)),
+            [3, 3, 4, 6].map(Lane::of)
+        );
+        let (head, tail) = run.split_at(16);
+        assert_eq!((head.range, tail.range), ((100, 16), (116, 16)));
+        assert_eq!([head.lane_at(8), tail.lane_at(0)], [4, 5].map(Lane::of));
+        let (_, tail) = Run::from((100, 32)).split_at(16);
+        assert_eq!((tail.range, tail.lane_at(4)), ((116, 16), Lane::UNKNOWN));
     }
 }

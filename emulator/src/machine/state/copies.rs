@@ -1,7 +1,7 @@
 //! Asynchronous copies in flight: those of TMA, and `cp.async`.
 
 use crate::lanes::LANES;
-use crate::machine::order::{Clock, MbarrierId, Range};
+use crate::machine::order::{Clocks, MbarrierId, Range};
 use crate::machine::state::mbarrier::By;
 use crate::program::AtomicOp;
 use ptx::Type;
@@ -76,7 +76,7 @@ pub(crate) struct Pending {
     /// A reduction into shared memory.
     pub(crate) shared_reduction: Option<(AtomicOp, Type)>,
     /// What happens before its issue.
-    pub(crate) ordered: Clock,
+    pub(crate) carried: Clocks,
 }
 
 impl Pending {

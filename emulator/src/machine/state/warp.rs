@@ -137,6 +137,15 @@ impl Warp {
         self.begin_epoch();
     }
 
+    /// What a copy carries that some lanes start, of which this is one.
+    pub(crate) fn carried_by(&self, lane: usize, lanes: u32) -> Clocks {
+        let mut carried = self.clocks.of(lane).carried();
+        for clock in [&mut carried.ordered, &mut carried.read] {
+            clock.advance_lanes(self.actor, self.all_of(lanes), self.epoch);
+        }
+        carried
+    }
+
     /// What happens before what a lane does next, by an instruction of some lanes.
     pub(crate) fn order_of(&self, lane: usize, lanes: u32) -> Clock {
         let mut ordered = self.clocks.of(lane).ordered.clone();

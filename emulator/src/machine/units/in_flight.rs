@@ -151,7 +151,7 @@ impl Worker<'_> {
                     }
                 }
                 for target in targets {
-                    cluster.complete_bytes(target, *bytes, (pending.by(), &pending.ordered))?;
+                    cluster.complete_bytes(target, *bytes, (pending.by(), &pending.carried))?;
                 }
                 Ok(())
             }

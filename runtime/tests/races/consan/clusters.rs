@@ -75,8 +75,8 @@ fn a_multicast_follows_the_reads_of_all_ctas() {
 }
 
 /// Each CTA reads what the other has in its tile. `HOW`: 0 without a barrier between the store and the read, 1 with a relaxed one, 2 without one between the
-/// read and the next store, 3 right.
-#[kernel(warps = 4, cluster = 2, instances(<0>, <1>, <2>, <3>))]
+/// read and the next store, 3 right, 4 with a relaxed one there.
+#[kernel(warps = 4, cluster = 2, instances(<0>, <1>, <2>, <3>, <4>))]
 fn read_by_the_peer<const HOW: usize>(_x: Ptr<i32>, out: Ptr<i32>) {
     let tile = Smem::<i32>::alloc([128], plain());
     let (rank, at) = (cluster_rank(), arange(0..128, line()));
@@ -88,8 +88,10 @@ fn read_by_the_peer<const HOW: usize>(_x: Ptr<i32>, out: Ptr<i32>) {
         _ => cluster_barrier(),
     }
     let seen = tile.in_cta(rank ^ 1).load(line()); // peer: reads
-    if HOW != 2 {
-        cluster_barrier();
+    match HOW {
+        2 => {}
+        4 => cluster_barrier_relaxed(),
+        _ => cluster_barrier(),
     }
     tile.store(seen); // peer: stores again
     cluster_barrier();
@@ -105,6 +107,7 @@ fn a_tile_is_read_by_another_cta_between_barriers() {
     said.of(2, read_by_the_peer::<0>, read_by_the_peer::<3>);
     said.of(2, read_by_the_peer::<1>, read_by_the_peer::<3>);
     said.of(2, read_by_the_peer::<2>, read_by_the_peer::<3>);
+    said.of(2, read_by_the_peer::<4>, read_by_the_peer::<3>);
 }
 
 /// Each CTA writes into the tile of the other one, asynchronously; the tile's barrier expects so many bytes more.

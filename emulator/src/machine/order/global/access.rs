@@ -4,7 +4,7 @@ use crate::machine::order::clock::Clock;
 use crate::machine::order::clocks::Clocks;
 use crate::machine::order::place::{Place, includes};
 use crate::machine::order::shadow::Missing;
-use crate::machine::order::stamp::{IN_FLIGHT, Stamp};
+use crate::machine::order::stamp::{IN_FLIGHT, Lane, Stamp};
 use ptx::Scope;
 
 /// An access to global memory, as the shadow records it.
@@ -59,7 +59,7 @@ impl GlobalStamp {
 
 impl GlobalAccess<'_> {
     /// Does the earlier access happen before the new one, by the given clock of the warp?
-    fn follows(&self, earlier: &GlobalStamp, clock: fn(&Clocks) -> &Clock) -> bool {
+    fn follows(&self, earlier: &GlobalStamp, clock: impl Fn(&Clocks) -> &Clock) -> bool {
         if earlier.launch != self.stamp.launch {
             return self.clocks.foreign.launches_ended();
         }
@@ -73,7 +73,7 @@ impl GlobalAccess<'_> {
         known.is_some_and(|clocks| clock(clocks).has(stamp))
     }
 
-    /// Did the same warp make the earlier access, and has it completed? The shadow does not record the lane, so program order of the warp counts.
+    /// Did the same warp make the earlier access, and has it completed? Lanes are compared granule by granule.
     fn is_own(&self, earlier: &GlobalStamp) -> bool {
         let (new, stamp) = (&self.stamp, &earlier.stamp);
         let is_of_warp = new.stamp.kind.is_async() || new.stamp.actor == stamp.actor;
@@ -81,6 +81,32 @@ impl GlobalAccess<'_> {
             && is_of_warp
             && !stamp.kind.is_async()
             && stamp.epoch != IN_FLIGHT
+    }
+
+    /// Is the earlier access, which does not race with one of another warp, ordered before the new one in its own lane alone?
+    pub(super) fn is_of_lane(&self, earlier: &GlobalStamp) -> bool {
+        let is_before = || self.follows(earlier, |clocks| clocks.for_write_after(&earlier.stamp));
+        self.is_own(earlier) && self.stamp.excludes(earlier) && !is_before()
+    }
+
+    /// Did another lane of the warp make the earlier access, and does nothing order the two? Lanes are those of the earlier and of the new access.
+    pub(super) fn check_lanes(
+        &self,
+        earlier: &GlobalStamp,
+        (before, now): (Lane, Lane),
+    ) -> Result<(), GlobalConflict> {
+        let stamp = Stamp {
+            lane: before,
+            ..earlier.stamp
+        };
+        let earlier = GlobalStamp { stamp, ..*earlier };
+        if !now.differs(before) || !self.is_of_lane(&earlier) {
+            return Ok(());
+        }
+        Err(GlobalConflict {
+            earlier,
+            missing: Missing::Order,
+        })
     }
 
     /// Does a `fence.proxy.async` of the writer, or of a warp ordered after it, stand between an earlier write and this access?
@@ -130,12 +156,8 @@ impl GlobalAccess<'_> {
     /// Is the new access ordered after each of these accesses that conflicts with it?
     pub(super) fn check_others(&self, others: &[GlobalStamp]) -> Result<(), GlobalConflict> {
         let races = |earlier: &&GlobalStamp| {
-            let clock: fn(&Clocks) -> &Clock = if earlier.stamp.kind.is_write() {
-                |clocks| &clocks.visible
-            } else {
-                |clocks| &clocks.ordered
-            };
-            self.stamp.excludes(earlier) && !self.follows(earlier, clock) && !self.is_own(earlier)
+            let is_before = self.follows(earlier, |clocks| clocks.for_write_after(&earlier.stamp));
+            self.stamp.excludes(earlier) && !is_before && !self.is_own(earlier)
         };
         match others.iter().find(races) {
             Some(earlier) => Err(GlobalConflict {
@@ -158,7 +180,7 @@ impl GlobalAccess<'_> {
         let happens_before = || {
             !new.stamp.kind.is_async()
                 && self.follows(old, |clocks| &clocks.ordered)
-                && (!old.stamp.kind.is_write() || self.follows(old, |clocks| &clocks.visible))
+                && self.follows(old, |clocks| clocks.for_write_after(&old.stamp))
         };
         // A later strong operation may be morally strong with one of the two and not with the other.
         same_actor || old.from == new.from && happens_before()

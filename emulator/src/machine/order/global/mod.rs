@@ -1,8 +1,8 @@
 //! The shadow of global memory: for each granule, the last weak write and a few later accesses.
 //!
 //! Memory is divided into shards of 64 KiB; a shard has a shadow from its first access in a launch on. A granule is the smallest access
-//! of the kernel, at most four bytes, and costs four bytes of shadow; granules with the same accesses share a state. So the shadow takes
-//! one to two times the memory that a launch touches, and four times where it accesses single bytes. Past [`MOST_SHARDS`] shards memory
+//! of the kernel, at most four bytes, and costs six bytes of shadow, two of them for lanes; granules with the same accesses share a state.
+//! So the shadow takes one and a half to two and a half times the memory that a launch touches, and six times where it accesses single bytes. Past [`MOST_SHARDS`] shards memory
 //! has no shadow: races there are missed, and there are no false reports.
 
 mod access;
@@ -11,7 +11,7 @@ mod shard;
 pub(crate) use access::{GlobalAccess, GlobalConflict, GlobalStamp};
 
 use super::releases::Releases;
-use super::stamp::Range;
+use super::stamp::{Range, Run};
 use shard::{Marker, SHARD_BYTES, Shard};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicUsize;
@@ -75,19 +75,20 @@ impl GlobalShadow {
         shadow
     }
 
-    /// Records accesses to ranges of an allocation, in this order. Returns the first that races, with the earlier access.
+    /// Records accesses to runs of an allocation, in this order. Returns the first that races, with the earlier access.
     pub(crate) fn access(
         &self,
         allocation: usize,
-        ranges: impl Iterator<Item = Range>,
+        runs: impl Iterator<Item = Run>,
         access: &GlobalAccess<'_>,
     ) -> Result<(), (Range, GlobalConflict)> {
         let mut held: Option<(usize, MutexGuard<'_, Shard>, Marker)> = None;
-        for (start, bytes) in ranges {
-            let (mut at, end) = (start, start + bytes);
-            while at < end {
+        for run in runs {
+            let mut rest = run;
+            while rest.range.1 > 0 {
+                let (at, bytes) = rest.range;
                 let number = at / SHARD_BYTES;
-                let stop = end.min((number + 1) * SHARD_BYTES);
+                let (part, behind) = rest.split_at(bytes.min((number + 1) * SHARD_BYTES - at));
                 if held.as_ref().is_none_or(|(of, ..)| *of != number) {
                     // One lock at a time: two workers that each hold one and wait for the other's would deadlock.
                     drop(held.take());
@@ -95,11 +96,15 @@ impl GlobalShadow {
                     held = shard.map(|shard| (number, locked(shard), Marker::default()));
                 }
                 if let Some((_, shard, marker)) = &mut held {
+                    let part = Run {
+                        range: (at % SHARD_BYTES, part.range.1),
+                        ..part
+                    };
                     shard
-                        .mark(marker, (at % SHARD_BYTES, stop - at), access)
-                        .map_err(|conflict| ((start, bytes), conflict))?;
+                        .mark(marker, part, access)
+                        .map_err(|conflict| (run.range, conflict))?;
                 }
-                at = stop;
+                rest = behind;
             }
         }
         Ok(())
@@ -168,8 +173,8 @@ mod tests {
             repeats: false,
             clocks: &Clocks::default(),
         };
-        let ranges = std::iter::once(range);
-        shadow.access(0, ranges, &access).is_err()
+        let runs = std::iter::once(Run::from(range));
+        shadow.access(0, runs, &access).is_err()
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A shard of global memory: the recorded accesses of each granule.
 
 use super::access::{GlobalAccess, GlobalConflict, GlobalStamp};
+use crate::machine::order::stamp::{Lane, Run};
 use smallvec::SmallVec;
 
 #[cfg(test)]
@@ -28,33 +29,59 @@ struct State {
     others: SmallVec<[GlobalStamp; 2]>,
 }
 
-/// A cached transition between states: the next access of a loop is likely to repeat it.
+/// A transition between states.
 #[derive(Clone, Copy, Debug)]
 struct Change {
-    stamp: GlobalStamp,
     from: StateId,
     to: StateId,
+    place: Place,
+    /// Accesses of the same warp are ordered before it in their own lanes alone.
+    is_of_lane: bool,
+}
+
+/// What an access is in the state that it leads to.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// The last weak write.
+    Write,
+    /// The last of the others, which it was not before.
+    Last,
+    /// The last of them, as before.
+    LastAgain,
+    /// Another of them, or none.
+    Earlier,
+}
+
+/// The lanes of the last weak write of a granule and of the last other access.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lanes {
+    write: Lane,
+    last: Lane,
 }
 
 /// The accesses to a shard of global memory. Granules with the same accesses share a state.
 #[derive(Debug)]
 pub(super) struct Shard {
     cells: Box<[StateId]>,
+    /// Of each granule.
+    lanes: Box<[Lanes]>,
     granule_bits: u32,
     states: Vec<State>,
     /// The number of states at which unused ones are collected.
     limit: usize,
-    recent: [Option<Change>; 2],
+    /// Cached transitions: the next access of a loop is likely to repeat one.
+    recent: [Option<(GlobalStamp, Change)>; 2],
 }
 
-/// The transitions of one access: adjacent granules are likely to be in the same state.
+/// The last transition of one access: adjacent granules are likely to be in the same state.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Marker(Option<(StateId, StateId)>);
+pub(super) struct Marker(Option<Change>);
 
 impl Shard {
     pub(super) fn new(granule_bits: u32) -> Self {
         Self {
             cells: vec![0; SHARD_BYTES >> granule_bits].into(),
+            lanes: vec![Lanes::default(); SHARD_BYTES >> granule_bits].into(),
             granule_bits,
             states: vec![State::default()],
             limit: FEWEST_KEPT,
@@ -66,72 +93,93 @@ impl Shard {
     pub(super) fn refine(&mut self, granule_bits: u32) {
         if granule_bits < self.granule_bits {
             let parts = 1 << (self.granule_bits - granule_bits);
-            let cells = self
-                .cells
-                .iter()
-                .flat_map(|&cell| std::iter::repeat_n(cell, parts));
-            self.cells = cells.collect();
+            let of_each = |&cell: &StateId| std::iter::repeat_n(cell, parts);
+            self.cells = self.cells.iter().flat_map(of_each).collect();
+            let of_each = |&lanes: &Lanes| std::iter::repeat_n(lanes, parts);
+            self.lanes = self.lanes.iter().flat_map(of_each).collect();
             self.granule_bits = granule_bits;
         }
     }
 
-    /// Records an access to `bytes` bytes from `offset`.
+    /// Records an access to bytes of the shard.
     #[inline]
     pub(super) fn mark(
         &mut self,
         marker: &mut Marker,
-        (offset, bytes): (usize, usize),
+        run: impl Into<Run>,
         access: &GlobalAccess<'_>,
     ) -> Result<(), GlobalConflict> {
         if self.states.len() > self.limit {
             self.drop_unused();
             *marker = Marker::default();
         }
+        let run = run.into();
+        let (offset, bytes) = run.range;
         let first = offset >> self.granule_bits;
         let last = (offset + bytes - 1) >> self.granule_bits;
         for cell in first..=last {
             let from = self.cells[cell];
-            let to = match marker.0 {
-                Some((known, to)) if known == from => to,
-                _ => {
-                    let to = self.after(from, access)?;
-                    marker.0 = Some((from, to));
-                    to
-                }
+            let change = match marker.0 {
+                Some(known) if known.from == from => known,
+                _ => *marker.0.insert(self.after(from, access)?),
             };
-            self.cells[cell] = to;
+            let lane = run.lane_at((cell << self.granule_bits).saturating_sub(offset));
+            let lanes = &mut self.lanes[cell];
+            if change.is_of_lane {
+                self.states[from as usize].check_lanes(*lanes, lane, access)?;
+            }
+            lanes.pass(change.place, lane);
+            self.cells[cell] = change.to;
         }
         Ok(())
     }
 
-    /// The state after an access, unless it races with one before.
+    /// The state after an access, unless it races with one of another warp before.
     fn after(
         &mut self,
         from: StateId,
         access: &GlobalAccess<'_>,
-    ) -> Result<StateId, GlobalConflict> {
-        let is_same = |change: &&Change| change.from == from && change.stamp == access.stamp;
-        // Clocks only grow: an access that was ordered before remains so.
-        if let Some(change) = self.recent.iter().flatten().find(is_same) {
-            return Ok(change.to);
-        }
+    ) -> Result<Change, GlobalConflict> {
+        let known = self
+            .recent
+            .iter()
+            .flatten()
+            .find(|(stamp, change)| change.from == from && *stamp == access.stamp);
         let state = &self.states[from as usize];
+        // Clocks only grow: an access that was ordered before remains so.
+        if let Some((_, change)) = known {
+            return Ok(Change {
+                is_of_lane: change.is_of_lane && state.is_of_lane(access),
+                ..*change
+            });
+        }
         if let Some(write) = &state.write {
             access.check_write(write)?;
         }
         access.check_others(&state.others)?;
-        let to = if state.others.contains(&access.stamp) {
-            from
-        } else {
-            let next = state.with(access);
-            self.states.push(next);
-            self.states.len() as StateId - 1
+        let is_of_lane = state.is_of_lane(access);
+        let others = &state.others;
+        let known = others.iter().position(|other| *other == access.stamp);
+        let (to, place) = match known {
+            Some(at) if at + 1 == others.len() => (from, Place::LastAgain),
+            Some(_) => (from, Place::Earlier),
+            None => {
+                let next = state.with(access);
+                let place = next.place_of(&access.stamp);
+                self.states.push(next);
+                (self.states.len() as StateId - 1, place)
+            }
         };
-        let stamp = access.stamp;
+        let change = Change {
+            from,
+            to,
+            place,
+            is_of_lane,
+        };
         if !access.repeats {
-            self.recent = [Some(Change { stamp, from, to }), self.recent[0]];
+            self.recent = [Some((access.stamp, change)), self.recent[0]];
         }
-        Ok(to)
+        Ok(change)
     }
 
     /// Collects the states that no granule is in, and renumbers the others.
@@ -153,7 +201,52 @@ impl Shard {
     }
 }
 
+impl Lanes {
+    fn pass(&mut self, place: Place, lane: Lane) {
+        match place {
+            Place::Write => {
+                *self = Self {
+                    write: lane,
+                    last: Lane::UNKNOWN,
+                }
+            }
+            Place::Last => self.last = lane,
+            Place::LastAgain => self.last = self.last.and(lane),
+            Place::Earlier => self.last = Lane::UNKNOWN,
+        }
+    }
+}
+
 impl State {
+    /// Does it depend on lanes whether the access races with what its own warp did?
+    fn is_of_lane(&self, access: &GlobalAccess<'_>) -> bool {
+        let mut accesses = self.write.iter().chain(self.others.last());
+        accesses.any(|earlier| access.is_of_lane(earlier))
+    }
+
+    fn check_lanes(
+        &self,
+        lanes: Lanes,
+        now: Lane,
+        access: &GlobalAccess<'_>,
+    ) -> Result<(), GlobalConflict> {
+        if let Some(write) = &self.write {
+            access.check_lanes(write, (lanes.write, now))?;
+        }
+        if let Some(last) = self.others.last() {
+            access.check_lanes(last, (lanes.last, now))?;
+        }
+        Ok(())
+    }
+
+    fn place_of(&self, new: &GlobalStamp) -> Place {
+        match self.others.last() {
+            None => Place::Write,
+            Some(last) if last == new => Place::Last,
+            Some(_) => Place::Earlier,
+        }
+    }
+
     fn with(&self, access: &GlobalAccess<'_>) -> Self {
         if access.stamp.replaces() {
             return Self {
@@ -165,7 +258,7 @@ impl State {
         let mut others: SmallVec<[GlobalStamp; 2]> = kept.copied().collect();
         others.push(access.stamp);
         if others.len() > MOST_OTHERS {
-            others.swap_remove(forgotten(&others));
+            others.remove(forgotten(&others));
         }
         Self {
             write: self.write,

@@ -1,7 +1,7 @@
 //! Phases of an mbarrier: when one completes, and which waiting paths then continue.
 
 use crate::fault::Stepped;
-use crate::machine::order::{Actor, Clock, Kind, Lane, MbarrierId, Stamp};
+use crate::machine::order::{Actor, Clock, Clocks, Kind, Lane, MbarrierId, Stamp};
 use crate::machine::state::cluster::Cluster;
 use crate::machine::state::copies::Destination;
 use crate::machine::state::mbarrier::{By, Mbarrier, Observer};
@@ -117,12 +117,12 @@ impl Cluster {
         Err(not_expected(self.mbarrier(id, 0)?, id, ends, step))
     }
 
-    /// A copy has delivered `bytes` bytes (`complete_tx`); `ordered` is what happened before its issue.
+    /// A copy has delivered `bytes` bytes (`complete_tx`); `carried` is what happened before its issue.
     pub(crate) fn complete_bytes(
         &mut self,
         to: &Destination,
         bytes: u32,
-        (by, ordered): (By, &Clock),
+        (by, carried): (By, &Clocks),
     ) -> Stepped {
         let id = to.mbarrier;
         let most = self.target.mbarrier.transaction_bytes;
@@ -130,7 +130,7 @@ impl Cluster {
         mbarrier.bytes -= i64::from(bytes);
         mbarrier.counted_by = by;
         mbarrier.current.has_bytes = true;
-        mbarrier.arriving.ordered.join(ordered);
+        mbarrier.arriving.join(carried);
         check_bytes(mbarrier, id, most)?;
         self.finish_phase(id, None)
     }

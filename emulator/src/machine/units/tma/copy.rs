@@ -98,7 +98,7 @@ impl Worker<'_> {
             map,
             work: Work::Store { reduction },
             shared_reduction: None,
-            ordered: scene.warp.order_of(lane, scene.mask),
+            carried: scene.warp.carried_by(lane, scene.mask),
         };
         match (&copy.kind, &copy.mbarrier) {
             (BulkKind::ToGlobal { .. } | BulkKind::ToTensor(_), _) => {

@@ -55,7 +55,7 @@ impl Worker<'_> {
                     bytes,
                 },
                 shared_reduction: op.reduction,
-                ordered: scene.warp.order_of(lane, scene.mask),
+                carried: scene.warp.carried_by(lane, scene.mask),
             };
             self.start_load(scene, pending)?;
         }

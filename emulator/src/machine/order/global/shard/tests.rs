@@ -553,7 +553,7 @@ fn only_a_write_after_a_copy_may_do_without_its_data() {
 }
 
 #[test]
-fn a_read_stands_for_one_that_is_ordered_before_it() {
+fn a_read_stands_for_one_that_was_released_before_it() {
     let first = at(3, 1, Kind::READ);
     let second = GlobalStamp {
         stamp: Stamp {
@@ -562,15 +562,34 @@ fn a_read_stands_for_one_that_is_ordered_before_it() {
         },
         ..first
     };
-    let mut ordered = Clocks::default();
-    ordered.ordered.advance(first.stamp.actor, 1);
-    let mut shard = Shard::new(2);
-    assert!(mark(&mut shard, first, &Clocks::default()).is_none());
-    assert!(mark(&mut shard, second, &ordered).is_none());
-    let state = &shard.states[shard.cells[0] as usize];
+    let after = |known: &Clocks| {
+        let mut shard = Shard::new(2);
+        assert!(mark(&mut shard, first, &Clocks::default()).is_none());
+        assert!(mark(&mut shard, second, known).is_none());
+        shard.states[shard.cells[0] as usize].others.to_vec()
+    };
+    let mut known = Clocks::default();
+    known.ordered.advance(first.stamp.actor, 1);
     assert_eq!(
-        state.others.as_slice(),
-        [second],
-        "a read has no data to be visible"
+        after(&known),
+        [first, second],
+        "a relaxed arrival is no release"
     );
+    known.read.advance(first.stamp.actor, 1);
+    assert_eq!(after(&known), [second]);
+}
+
+#[test]
+fn a_write_follows_the_read_of_a_thread_by_a_release_and_that_of_a_copy_by_its_end() {
+    for (kind, races) in [(Kind::READ, true), (Kind::ASYNC_READ, false)] {
+        let mut shard = Shard::new(2);
+        let first = at(3, 1, kind);
+        assert!(mark(&mut shard, first, &Clocks::default()).is_none());
+        let mut of_first = Clocks::default();
+        of_first.ordered.advance(first.stamp.actor, 1);
+        let mut ordered = Clocks::default();
+        ordered.acquire(&of_first.released(3), 4);
+        let found = mark(&mut shard, at(4, 0, Kind::WRITE), &ordered);
+        assert_eq!(found.is_some(), races, "{kind:?}");
+    }
 }
