@@ -5,7 +5,8 @@
 
 ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build --emit cubin` names. Needs flash-attn-4 4.0.0b36 with
 nvidia-cutlass-dsl 4.8.1, and torch 2.11. Random normal data; a call is all launches from the output's gradient to those of Q, K
-and V. TFLOP/s count 10 * heads * tokens^2 * depth, half of it if causal. Ratios are the peer's time over ours.
+and V. TFLOP/s count 10 * heads * tokens^2 * depth (with values of another depth, 6 and 4 of the two), half of it if causal. Ratios are
+the peer's time over ours. `in order` is ours with sums of dQ in a fixed order; `--bits` compares its results over 8 runs.
 """
 
 import argparse
@@ -23,8 +24,10 @@ from contest import Contestant, enter, fill, hold, relative_error, report
 from cuda_driver import Function, Launch
 from manifest import launch_spec
 
-SHAPES = ((128, 16, 16384), (128, 64, 4096), (128, 128, 2048), (64, 32, 16384), (64, 128, 4096))
-KEYS, QUERIES, GROUPS = 128, 64, 2
+# Depth, that of the values, heads, tokens.
+SHAPES = ((128, 128, 16, 16384), (128, 128, 64, 4096), (128, 128, 128, 2048), (64, 64, 32, 16384), (64, 64, 128, 4096), (96, 96, 16, 16384),
+          (192, 128, 16, 16384), (256, 256, 8, 16384), (256, 256, 32, 4096))
+QUERIES, GROUPS = 64, 2
 # Further than any key is.
 FAR = 1 << 29
 
@@ -34,8 +37,9 @@ class Ours:
 
     def __init__(self, folder, tensors, causal, scale, variant):
         _, heads, tokens, depth = tensors["q"].shape
+        values = tensors["v"].shape[3]
         blocks = -(-tokens // QUERIES)
-        rows, of_head, of_token = heads * blocks * QUERIES, tokens * depth, depth
+        rows, keys = heads * blocks * QUERIES, 128 if depth <= 128 else 64
         none = torch.zeros(4, device="cuda", dtype=torch.int32)
         self.tensors = dict(tensors, delta=torch.empty(rows, device="cuda"), log2_sum=torch.empty(rows, device="cuda"),
                             sums=torch.empty(rows * depth, device="cuda"), turns=torch.empty(1 + heads * blocks * GROUPS, device="cuda", dtype=torch.int32),
@@ -43,11 +47,11 @@ class Ours:
         numbers = {"query_heads": 1, "queries": tokens, "keys": tokens, "is_ragged": 0, "left": FAR, "right": 0 if causal else FAR, "chunk": FAR,
                    "row_stride": tokens, "block_stride": blocks, "score_scale": 1.0, "scale": scale, "log2_scale": scale * math.log2(math.e)}
         for name in ("out", "dout"):
-            numbers |= {f"{name}_batch": heads * of_head, f"{name}_head": of_head, f"{name}_token": of_token}
-        for name in ("", "dk_", "dv_"):
-            numbers |= {f"{name}batch_stride": heads * of_head, f"{name}head_stride": of_head, f"{name}token_stride": of_token}
-        stems = ((f"backward_begin-bf16-{depth}-{depth}", [blocks, heads, 1]),
-                 (f"backward-bf16-{depth}-{variant}-Plain", [-(-tokens // KEYS), heads, 1]),
+            numbers |= {f"{name}_batch": heads * tokens * values, f"{name}_head": tokens * values, f"{name}_token": values}
+        for name, columns in (("", depth), ("dk_", depth), ("dv_", values)):
+            numbers |= {f"{name}batch_stride": heads * tokens * columns, f"{name}head_stride": tokens * columns, f"{name}token_stride": columns}
+        stems = ((f"backward_begin-bf16-{depth}-{values}", [blocks, heads, 1]),
+                 (f"backward-bf16-{depth}-{values}-{variant}-Plain", [-(-tokens // keys), heads, 1]),
                  (f"backward_end-bf16-{depth}", [blocks * GROUPS, heads, 1]))
         self.launches = [self.launch(folder, stem, grid, numbers) for stem, grid in stems]
 
@@ -62,10 +66,10 @@ class Ours:
             launch()
 
 
-def gradients_of(forward, shape):
+def gradients_of(forward, shape, values):
     calls = []
     for _ in range(2):
-        q, k, v = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16).requires_grad_() for _ in range(3))
+        q, k, v = (torch.randn(*shape, n, device="cuda", dtype=torch.bfloat16).requires_grad_() for n in values)
         out = forward(q, k, v)
         out = out[0] if isinstance(out, tuple) else out
         grad = torch.randn_like(out)
@@ -73,41 +77,57 @@ def gradients_of(forward, shape):
     return calls
 
 
-def cudnn(d, causal, h, t):
+def cudnn(d, dv, causal, h, t):
     def forward(q, k, v):
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    return gradients_of(forward, (1, h, t, d))
+    return gradients_of(forward, (1, h, t), (d, d, dv))
 
 
-def fa4(d, causal, h, t):
+def fa4(d, dv, causal, h, t):
     from flash_attn.cute.interface import flash_attn_func
 
-    return gradients_of(lambda q, k, v: flash_attn_func(q, k, v, causal=causal), (1, t, h, d))
+    return gradients_of(lambda q, k, v: flash_attn_func(q, k, v, causal=causal), (1, t, h), (d, d, dv))
 
 
-def ours(folder, d, causal, h, t, variant):
+def ours(folder, d, dv, causal, h, t, variant):
     """Two sets of buffers, and what f32 gives for one head of the first."""
     scale, calls, wanted = 1 / math.sqrt(d), [], None
     for _ in range(2):
-        q, k, v, dout = (torch.randn(h, t, d, device="cuda", dtype=torch.bfloat16) for _ in range(4))
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(q[None], k[None], v[None], 0.0, causal)
+        q, k, v, dout = (torch.randn(h, t, n, device="cuda", dtype=torch.bfloat16) for n in (d, d, dv, dv))
+        out, lse = torch.empty_like(v), torch.empty(h, t, device="cuda")
+        mask = torch.ones(t, t, device="cuda", dtype=torch.bool).triu(1) if causal else None
+        for head in range(h):
+            scores = q[head].float() @ k[head].float().T * scale
+            scores = scores.masked_fill_(mask, -math.inf) if causal else scores
+            lse[head] = scores.logsumexp(-1)
+            out[head] = (scores.sub_(lse[head][:, None]).exp_() @ v[head].float()).bfloat16()
+            del scores
         if wanted is None:
             wide = [x[:1].float().requires_grad_() for x in (q, k, v)]
             scores = wide[0] @ wide[1].transpose(1, 2) * scale
-            if causal:
-                scores = scores.masked_fill(torch.ones(t, t, device="cuda", dtype=torch.bool).triu(1), -math.inf)
+            scores = scores.masked_fill(mask, -math.inf) if causal else scores
             wanted = torch.autograd.grad(scores.softmax(-1) @ wide[2], wide, dout[:1].float())
             del scores
-        tensors = dict(q=q, k=k, v=v, dout=dout, out=out[0].contiguous(), lse=lse[0].contiguous().float(), dq=torch.empty_like(q), dk=torch.empty_like(k), dv=torch.empty_like(v))
+        tensors = dict(q=q, k=k, v=v, dout=dout, out=out, lse=lse, dq=torch.empty_like(q), dk=torch.empty_like(k), dv=torch.empty_like(v))
         for name in ("dq", "dk", "dv"):
             fill(tensors[name])
         calls.append(Ours(folder, {name: x if name == "lse" else x[None] for name, x in tensors.items()}, causal, scale, variant))
     calls[0]()
     errors = [relative_error(calls[0].tensors[name][0, :1], want.double()) for name, want in zip(("dq", "dk", "dv"), wanted)]
-    print(f"ours d{d} causal={causal}: relative errors of dq, dk, dv {' '.join(f'{e:.1e}' for e in errors)}{' WRONG' if max(errors) > 1e-2 else ''}", flush=True)
+    print(f"ours d{d}/{dv} causal={causal} ordered={variant}: relative errors of dq, dk, dv {' '.join(f'{e:.1e}' for e in errors)}{' WRONG' if max(errors) > 1e-2 else ''}", flush=True)
     return calls
+
+
+def compare_bits(name, call):
+    """Whether the results of 8 runs have the same bits."""
+    runs = []
+    for _ in range(8):
+        call()
+        torch.cuda.synchronize()
+        runs.append([call.tensors[name].view(torch.int16).clone() for name in ("dq", "dk", "dv")])
+    same = [all(torch.equal(run[at], runs[0][at]) for run in runs) for at in range(3)]
+    print(f"bits {name} in order: dq, dk, dv the same in 8 runs: {same}", flush=True)
 
 
 def main():
@@ -115,17 +135,25 @@ def main():
     parser.add_argument("artefacts", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bits", action="store_true")
+    parser.add_argument("--ways", default="ours,in order,fa4,cudnn")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    for d, h, t in SHAPES:
+    for d, dv, h, t in SHAPES:
         for causal in (False, True):
             name = f"d{d} {'causal' if causal else 'full'} {h}x{t}"
             if options.only not in name:
                 continue
-            ways = (("ours", lambda: ours(options.artefacts, d, causal, h, t, "false")), ("in order", lambda: ours(options.artefacts, d, causal, h, t, "true")), ("fa4", lambda: fa4(d, causal, h, t)), ("cudnn", lambda: cudnn(d, causal, h, t)))
+            if options.bits:
+                compare_bits(name, ours(options.artefacts, d, dv, causal, h, t, "true")[0])
+                torch.cuda.empty_cache()
+                continue
+            ways = (("ours", lambda: ours(options.artefacts, d, dv, causal, h, t, "false")), ("in order", lambda: ours(options.artefacts, d, dv, causal, h, t, "true")),
+                    ("fa4", lambda: fa4(d, dv, causal, h, t)), ("cudnn", lambda: cudnn(d, dv, causal, h, t)))
+            ways = [way for way in ways if way[0] in options.ways.split(",")]
             held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 30, graph_below_ms=0.0)) for n, make in ways) if c]
             hold(held, options.rounds, 0.0, singles=options.rounds)
-            flops = 10 * h * t * t * d * (0.5 if causal else 1)
+            flops = h * t * t * (6 * d + 4 * dv) * (0.5 if causal else 1)
             report(name, held, flops, options.json, prefix="backward ")
             del held
             torch.cuda.empty_cache()

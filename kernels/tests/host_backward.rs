@@ -157,6 +157,30 @@ fn heads_of_a_group_add_to_one_gradient() {
 }
 
 #[test]
+fn all_depths_have_gradients() {
+    for (depth, deterministic) in [(96, false), (96, true), (256, false), (256, true)] {
+        let problem = Problem {
+            heads: 2,
+            kv_heads: 1,
+            queries: 66,
+            keys: 70,
+            depth,
+        };
+        let options = Options {
+            causal: true,
+            deterministic,
+            ..Options::default()
+        };
+        check(
+            &problem,
+            &options,
+            |query, key| key <= query + 4,
+            scaled(depth),
+        );
+    }
+}
+
+#[test]
 fn gradients_in_a_fixed_order_are_the_same() {
     let problem = Problem {
         heads: 1,
@@ -408,9 +432,9 @@ fn places_that_do_not_fit_are_named() {
 fn depths_that_are_not_built_are_named() {
     let device = Device::emulator();
     let stream = Stream::new(&device).unwrap();
-    let buffer = Buffer::<bf16>::zeros(&device, 8 * 96).unwrap();
+    let buffer = Buffer::<bf16>::zeros(&device, 8 * 80).unwrap();
     let lse = Buffer::<f32>::zeros(&device, 8).unwrap();
-    let x = buffer.view([1, 1, 8, 96]);
+    let x = buffer.view([1, 1, 8, 80]);
     let upstream = Upstream {
         out: &x,
         lse: &lse,
@@ -423,6 +447,6 @@ fn depths_that_are_not_built_are_named() {
     };
     assert_eq!(
         error.to_string(),
-        "attention: `q`: found depth 96 with values of 96; expected one that is built (depth/values): 64/64, 128/128"
+        "attention: `q`: found depth 80 with values of 80; expected one that is built (depth/values): 64/64, 96/96, 128/128, 192/128, 256/256"
     );
 }

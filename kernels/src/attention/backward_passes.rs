@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::backward::{GROUPS, QUERIES, in_order_of_threads};
+use super::backward_part::{GROUPS, QUERIES, in_order_of_threads};
 use super::spans::Lengths;
 
 /// Rows that a program reads at a time.
@@ -52,7 +52,14 @@ fn query_block(lengths: Lengths, number: Scalar<i32>, block_stride: Scalar<i32>)
 /// Rows of `out` and `dout` are their strides apart, of batches, heads and tokens; `lse` is `[batch, heads, row_stride]`. With `is_ragged`, batches
 /// are concatenated sequences, which begin at `query_offsets`. The results have 64 rows for each block of queries, and a head has
 /// `block_stride` blocks. A row that sees no key, and one past the end of its sequence, has a `log2_sum` of inf, so that its P is 0.
-#[kernel(warps = 4, instances(<bf16, 64, 64>, <bf16, 128, 128>, <f16, 128, 128>))]
+#[kernel(warps = 4, instances(
+    <bf16, 64, 64>,
+    <bf16, 96, 96>,
+    <bf16, 128, 128>,
+    <bf16, 192, 128>,
+    <bf16, 256, 256>,
+    <f16, 128, 128>
+))]
 pub fn backward_begin<T: Float, const D: usize, const DV: usize>(
     #[readonly] out: Ptr<T>,
     #[readonly] dout: Ptr<T>,
@@ -120,7 +127,14 @@ pub fn backward_begin<T: Float, const D: usize, const DV: usize>(
 /// Computes `dq = scale · sums`, rounded, after [`backward`](super::backward::backward). A program for each
 /// half, of the columns, of a block of queries of the longest sequence, each head, and each batch; the other arguments are as for
 /// [`backward_begin`].
-#[kernel(warps = 4, instances(<bf16, 64>, <bf16, 128>, <f16, 128>))]
+#[kernel(warps = 4, instances(
+    <bf16, 64>,
+    <bf16, 96>,
+    <bf16, 128>,
+    <bf16, 192>,
+    <bf16, 256>,
+    <f16, 128>
+))]
 pub fn backward_end<T: Float, const D: usize>(
     #[readonly] sums: Ptr<f32>,
     dq: Ptr<T>,

@@ -111,37 +111,48 @@ fn instance<H>(
 }
 
 macro_rules! passes {
-    ($($d:literal;)*) => {
+    ($($d:literal, $dv:literal;)*) => {
         vec![$(Passes {
-            depths: [$d, $d],
-            begin: instance([$d, $d], |compiler| backward_begin::<T, $d, $d>.compile(compiler)),
-            end: instance([$d, $d], |compiler| backward_end::<T, $d>.compile(compiler)),
+            depths: [$d, $dv],
+            begin: instance([$d, $dv], |compiler| backward_begin::<T, $d, $dv>.compile(compiler)),
+            end: instance([$d, $dv], |compiler| backward_end::<T, $d>.compile(compiler)),
         }),*]
     };
 }
 
 pub(super) fn passes<T: Operand>() -> Vec<Passes<T>> {
     passes! {
-        64;
-        128;
+        64, 64;
+        96, 96;
+        128, 128;
+        192, 128;
+        256, 256;
     }
 }
 
 macro_rules! gradients {
-    ($($d:literal, $ordered:literal;)*) => {
+    ($($d:literal, $dv:literal, $ordered:literal;)*) => {
         vec![$(GradientInstance {
-            depths: [$d, $d],
+            depths: [$d, $dv],
             is_ordered: $ordered,
-            instance: instance([$d, $d], |compiler| backward::<T, $d, $ordered, M>.compile(compiler)),
+            instance: instance([$d, $dv], |compiler| {
+                backward::<T, $d, $dv, $ordered, M>.compile(compiler)
+            }),
         }),*]
     };
 }
 
 pub(super) fn gradients<T: Operand, M: Differentiable>() -> Vec<GradientInstance<T>> {
     gradients! {
-        64, false;
-        64, true;
-        128, false;
-        128, true;
+        64, 64, false;
+        64, 64, true;
+        96, 96, false;
+        96, 96, true;
+        128, 128, false;
+        128, 128, true;
+        192, 128, false;
+        192, 128, true;
+        256, 256, false;
+        256, 256, true;
     }
 }

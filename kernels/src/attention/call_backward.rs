@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError};
 use tilekit::LoadedKernel;
 use tilekit::prelude::*;
 
-use super::backward::{GROUPS, KEYS, QUERIES, backward_arguments, block_stride};
+use super::backward::backward_arguments;
+use super::backward_part::{GROUPS, QUERIES, block_stride, keys_of};
 use super::backward_table::{GradientInstance, Passes, gradients, passes};
 use super::call::{Attention, View};
 use super::check::{Checked, Strides};
@@ -258,9 +259,10 @@ impl Attention {
         let offsets = call.options.lengths.map_or([no_offsets; 2], |lengths| {
             [lengths.query_offsets, lengths.key_offsets]
         });
+        let block_keys = keys_of(sizes.depths[0]);
         let tile = Tile {
             rows: 1,
-            keys: KEYS,
+            keys: block_keys,
             pack: 1,
         };
         let [q, k, v] = call.qkv;
@@ -268,7 +270,7 @@ impl Attention {
         let (of_dk, of_dv) = (Strides::of(dk), Strides::of(dv));
         kernel.launch(
             call.stream,
-            grid([sizes.keys.div_ceil(KEYS), sizes.kv_heads, sizes.batch]),
+            grid([sizes.keys.div_ceil(block_keys), sizes.kv_heads, sizes.batch]),
             backward_arguments!(
                 maps: [q, k, v, call.upstream.dout, dk, dv],
                 workspace: (&rows.log2_sum, &rows.delta, &rows.sums, &rows.turns),

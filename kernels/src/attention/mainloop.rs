@@ -41,13 +41,13 @@ fn has_place_for_output<T>(shape: Shape, queries: usize) -> bool {
 
 /// The shared layout of an operand of `wgmma`: the widest swizzle that divides a row.
 pub(super) fn swizzle<T: Element>(columns: usize, rank: u32) -> Nvmma {
-    let bits = T::DTYPE.bits();
-    let swizzle = if (columns * size_of::<T>()).is_multiple_of(128) {
-        Nvmma::B128
-    } else {
-        Nvmma::B64
+    let bytes = columns * size_of::<T>();
+    let swizzle = match 1 << bytes.trailing_zeros() {
+        32 => Nvmma::B32,
+        64 => Nvmma::B64,
+        _ => Nvmma::B128,
     };
-    swizzle.of(bits).with_rank(rank)
+    swizzle.of(T::DTYPE.bits()).with_rank(rank)
 }
 
 /// The pipeline of K, or of V, with `groups` consumer warpgroups.

@@ -1,8 +1,11 @@
 //! Attention: [`Attention`] is what a program calls; the kernels are public for cases, benchmarks and launches by hand.
 
 pub mod backward;
+mod backward_block;
 mod backward_cases;
+mod backward_part;
 pub mod backward_passes;
+mod backward_step;
 mod backward_table;
 mod cached;
 mod call;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tilekit::Device;
 use tilekit::prelude::*;
 
-use super::backward::{GROUPS, QUERIES};
+use super::backward_part::{GROUPS, QUERIES};
 use super::error::Result;
 
 /// The workspace that the launches of one stream share; they run in order.

@@ -1,0 +1,96 @@
+//! How two warpgroups divide a block of keys and the blocks of queries of the backward pass.
+
+use std::ops::Range;
+
+use tilekit::prelude::*;
+
+use super::mainloop::swizzle;
+use super::problem::ROWS;
+
+/// Consumer warpgroups.
+pub(super) const GROUPS: usize = 2;
+/// Queries of a block.
+pub(super) const QUERIES: usize = 64;
+
+/// Blocks of queries of a head that have rows in the workspace: each of several sequences begins a block of its own.
+pub(super) fn block_stride(queries: usize, sequences: usize, is_ragged: bool) -> usize {
+    if is_ragged {
+        queries / QUERIES + sequences
+    } else {
+        queries.div_ceil(QUERIES)
+    }
+}
+
+/// The layout of one half of a block of dQ, `[QUERIES, columns]`, in a warpgroup: a thread has four contiguous elements,
+/// which one vector `red` adds.
+#[device]
+pub(super) fn in_order_of_threads(dq: Tensor<f32>, columns: usize) -> Tensor<f32> {
+    let parts = dq.reshape([4, 2, 8, columns / 8, 4, 2]);
+    let parts = parts.permute([3, 0, 2, 4, 1, 5]);
+    parts.reshape([QUERIES * columns])
+}
+
+/// Whether warpgroups divide the columns of dK and dV: beyond depth 128 their rows take more registers than a warpgroup has.
+pub(super) fn divides_columns(depth: usize) -> bool {
+    depth > 128
+}
+
+/// Keys of a block.
+pub(super) fn keys_of(depth: usize) -> usize {
+    if divides_columns(depth) {
+        ROWS
+    } else {
+        GROUPS * ROWS
+    }
+}
+
+/// The columns of dK or dV, of which there are `columns`, that a warpgroup computes.
+pub(super) fn share_of(columns: usize, depth: usize) -> usize {
+    if divides_columns(depth) {
+        columns / GROUPS
+    } else {
+        columns
+    }
+}
+
+/// The shared layout of K: the columns of a warpgroup's half of dQ are a multiple of the swizzle's width.
+pub(super) fn swizzle_of_keys<T: Element>(columns: usize, rank: u32) -> Nvmma {
+    swizzle::<T>(columns / GROUPS, rank)
+}
+
+/// What a warpgroup computes. Up to depth 128 it owns 64 keys of a block: their scores with all queries, whose P and dS never leave its
+/// registers, and their rows of dK and dV. Beyond, it has the scores of all 64 keys with half of the queries, and half of the columns of dK and dV: P and dS
+/// are exchanged through shared memory.
+pub(super) struct Part {
+    /// The keys, and the queries, of its scores.
+    pub(super) keys: Range<usize>,
+    pub(super) queries: Range<usize>,
+    /// The columns of its gradients.
+    pub(super) of_dk: Range<usize>,
+    pub(super) of_dv: Range<usize>,
+    pub(super) of_dq: Range<usize>,
+}
+
+impl Part {
+    pub(super) fn of(group: usize, [depth, values]: [usize; 2]) -> Part {
+        let share = |all: usize| group * all / GROUPS..(group + 1) * all / GROUPS;
+        let of_dq = share(depth);
+        if divides_columns(depth) {
+            Part {
+                keys: 0..ROWS,
+                queries: share(QUERIES),
+                of_dk: share(depth),
+                of_dv: share(values),
+                of_dq,
+            }
+        } else {
+            Part {
+                keys: share(GROUPS * ROWS),
+                queries: 0..QUERIES,
+                of_dk: 0..depth,
+                of_dv: 0..values,
+                of_dq,
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The consumer warpgroups of the backward pass: products of a block of queries with the CTA's block of keys.
+
+use tilekit::prelude::*;
+
+use super::backward_block::{Block, Member, STAGES, Tiles};
+use super::backward_part::{GROUPS, Part, QUERIES, divides_columns, in_order_of_threads};
+use super::modifier::Differentiable;
+use super::problem::ROWS;
+
+/// A consumer warpgroup.
+#[derive(Clone, Copy)]
+pub(super) struct Consumer<T, M> {
+    pub(super) block: Block<M>,
+    pub(super) tiles: Tiles<T>,
+    pub(super) group: usize,
+    /// The accumulator of dQ.
+    pub(super) sums: Ptr<f32>,
+    /// Elements of a row of Q and K, and of V.
+    pub(super) depths: [usize; 2],
+    pub(super) log2_scale: Scalar<f32>,
+}
+
+/// The values that the loop over blocks of queries carries.
+#[derive(Aggregate)]
+pub(super) struct Sums {
+    pub(super) dk: Accumulator<f32>,
+    pub(super) dv: Accumulator<f32>,
+    /// If ordered: the half of a block to which the preceding step added, whose counter is not increased yet.
+    added: Scalar<i32>,
+}
+
+impl<T: Float + WgmmaOperand<T, f32>, M: Differentiable> Consumer<T, M> {
+    fn part(self) -> Part {
+        Part::of(self.group, self.depths)
+    }
+
+    /// The layout of scores, `[keys, queries]`.
+    fn of_scores(self) -> Wgmma {
+        let Part { queries, .. } = self.part();
+        Wgmma::new([4, 1], [64, queries.len(), 16])
+    }
+
+    /// dK and dV: not scaled, and their products are in flight.
+    #[device]
+    pub(super) fn gradients(self) -> Sums {
+        let Consumer {
+            block,
+            tiles,
+            group,
+            ..
+        } = self;
+        let Part { of_dk, of_dv, .. } = self.part();
+        // Parts of a divided block have all of its keys.
+        let [from, to] = block.unmasked(if divides_columns(self.depths[0]) {
+            0
+        } else {
+            group
+        });
+        let [first, end] = block.steps();
+        tiles.keys_full.wait(0);
+        let zeros = |columns: usize| {
+            Accumulator::<f32>::zeros([ROWS, columns], Wgmma::new([4, 1], [64, columns, 16]))
+        };
+        let mut sums = Sums {
+            dk: zeros(of_dk.len()),
+            dv: zeros(of_dv.len()),
+            added: scalar(0),
+        };
+        for member in range(0, block.problem.query_heads) {
+            let member = block.member(member);
+            for number in range(first, from) {
+                sums = self.step(member, number, true, sums);
+            }
+            for number in range(from, to) {
+                sums = self.step(member, number, false, sums);
+            }
+            for number in range(to, end) {
+                sums = self.step(member, number, true, sums);
+            }
+        }
+        if block.is_ordered {
+            if end > first {
+                block.pass_turn(sums.added);
+            }
+        }
+        sums
+    }
+
+    /// A block of queries.
+    #[device]
+    fn step(self, member: Member, number: Scalar<i32>, is_masked: bool, sums: Sums) -> Sums {
+        let Consumer {
+            block,
+            tiles,
+            group,
+            ..
+        } = self;
+        let Sums {
+            dk: sum_dk,
+            dv: sum_dv,
+            added,
+        } = sums;
+        let divides_columns = divides_columns(self.depths[0]);
+        let part = self.part();
+        let of_scores = self.of_scores();
+        let mine = part.keys.clone();
+        let [k_rows, v_rows] = [tiles.k, tiles.v].map(|tile| tile.index(0).slice(0, mine.clone()));
+        let key = block.at.first
+            + part.keys.start
+            + arange(0..ROWS, Slice::new(1, of_scores.clone())).expand_dims(1);
+        let column = arange(part.queries.clone(), Slice::new(0, of_scores.clone()));
+        let step = block.step(member, number);
+
+        let scores = || Accumulator::<f32>::zeros([ROWS, part.queries.len()], of_scores.clone());
+        let query = step.block * QUERIES + column;
+        let q_stage = tiles.of_q.consumer_wait(tiles.of_q.of_fill(step.fill));
+        let (q_tile, sum_line) = q_stage.tiles;
+        let s = scores().mma(k_rows, q_tile.slice(0, part.queries.clone()).transpose());
+        let dout_stage = tiles
+            .of_dout
+            .consumer_wait(tiles.of_dout.of_fill(step.fill));
+        let (dout_tile, delta_line) = dout_stage.tiles;
+        let dp = scores().mma(v_rows, dout_tile.slice(0, part.queries.clone()).transpose());
+        if block.is_ordered {
+            if step.fill > 0 {
+                block.pass_turn(added);
+            }
+        }
+        let [sum, delta] = [sum_line, delta_line].map(|line| line.slice(0, part.queries.clone()));
+        let sum = sum.load(Slice::new(0, of_scores.clone()));
+        let place = block
+            .problem
+            .place(block.at, member.head, query.expand_dims(0), key);
+        let s = M::scores(s.wait_older_than(1), place);
+        let slopes = M::slopes(s);
+        let s = if is_masked {
+            select(
+                block.problem.sees(block.at, key, place),
+                s,
+                f32::NEG_INFINITY,
+            )
+        } else {
+            s
+        };
+        let p = fma(s, self.log2_scale, -sum.expand_dims(0)).exp2();
+        let dp = dp.wait_all();
+        let operand = |x: Tensor<f32>, columns: usize| {
+            let of_rows = Wgmma::new([4, 1], [64, columns, 16]);
+            x.cast::<T>()
+                .convert_layout_trivial(DotOperand::new(0, of_rows, 2))
+        };
+        let p_tile = tiles.p.map(|tiles| tiles.index(step.fill % STAGES));
+        let sum_dv = match p_tile {
+            Some(tile) => {
+                tile.slice(1, part.queries.clone()).store(p.cast::<T>());
+                sum_dv
+            }
+            None => sum_dv.mma(operand(p, self.depths[1]), dout_tile),
+        };
+        let delta = delta.load(Slice::new(0, of_scores.clone()));
+        let p = slopes.map_or(p, |slopes| p * slopes);
+        let ds = p * (dp - delta.expand_dims(0));
+        let ds_tile = tiles.ds.index(step.fill % STAGES);
+        let in_registers = (!divides_columns).then(|| operand(ds, self.depths[0]));
+        match in_registers {
+            Some(ds) => ds_tile.slice(0, mine).store(ds),
+            None => ds_tile.slice(1, part.queries.clone()).store(ds.cast::<T>()),
+        }
+        fence_async_shared();
+        tiles.both.sync();
+        let sum_dv = match p_tile {
+            Some(tile) => sum_dv.mma(tile, dout_tile.slice(1, part.of_dv.clone())),
+            None => sum_dv,
+        };
+        // dQ comes first: it is added while the product of dK is in flight.
+        let half = part.of_dq.len();
+        let of_half = Wgmma::new([4, 1], [64, half, 16]);
+        let dq = Accumulator::<f32>::zeros([QUERIES, half], of_half);
+        let dq = dq.mma(
+            ds_tile.transpose(),
+            tiles.k.index(0).slice(1, part.of_dq.clone()),
+        );
+        let sum_dk = match in_registers {
+            Some(ds) => sum_dk.mma(ds, q_tile),
+            None => sum_dk.mma(ds_tile, q_tile.slice(1, part.of_dk.clone())),
+        };
+        let sum_dv = Accumulator::from_tensor(sum_dv.wait_older_than(2));
+        tiles.of_dout.consumer_release(dout_stage);
+        let half_block = step.row_block * GROUPS + group;
+        if block.is_ordered {
+            block.await_turn(step, half_block);
+        }
+        let dq = in_order_of_threads(dq.wait_older_than(1), half);
+        let to = self.sums + half_block.cast::<i64>() * (QUERIES * half) as i64;
+        let to = to.at(arange(0..QUERIES * half, dq.layout()));
+        to.relaxed().atomic_add(dq);
+        let sum_dk = Accumulator::from_tensor(sum_dk.wait_all());
+        tiles.of_q.consumer_release(q_stage);
+        Sums {
+            dk: sum_dk,
+            dv: sum_dv,
+            added: if block.is_ordered { half_block } else { added },
+        }
+    }
+}
