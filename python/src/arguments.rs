@@ -8,7 +8,7 @@ use tilekit_launch::{Argument, Manifest, Parameter, Role};
 
 use crate::refusal::Refusal;
 use crate::scalar;
-use crate::stream::LEGACY;
+use crate::stream::{self, LEGACY};
 use crate::tensor::{self, Exchange, Held, Origin, Place};
 
 /// Most kernels take fewer tensors and numbers: those lie on the stack.
@@ -84,6 +84,21 @@ impl<'m, 'py> Passed<'m, 'py> {
             .unwrap_or(0)
     }
 
+    /// Whether the stream that the caller names is of the tensors' GPU, as far as it says.
+    pub(crate) fn check_stream(&self, stream: &Bound<'_, PyAny>, device: i32) -> PyResult<()> {
+        let Some(of) = stream::device(stream).filter(|of| *of >= 0 && *of != device) else {
+            return Ok(());
+        };
+        let Some((first, _)) = self.tensors().next() else {
+            return Ok(());
+        };
+        Err(PyValueError::new_err(format!(
+            "{}: stream is of GPU {of} and {} on GPU {device}; pass a stream of that GPU",
+            self.manifest.signature(),
+            first.name
+        )))
+    }
+
     /// The stream on which the tensors' frameworks work now.
     pub(crate) fn stream(&self, py: Python<'_>, device: i32) -> PyResult<usize> {
         let mut found: Option<(&Parameter, usize)> = None;
@@ -141,6 +156,11 @@ fn read<'py>(
         return Ok(Value::Scalar(wanted, scalar::bits(argument, wanted)?));
     }
     let held = tensor::borrow(argument, wanted, place, stream)?;
+    if held.is_without_memory() {
+        return Err(Refusal::Value(
+            "has elements and no memory: it was freed, or stands for a tensor that is not computed; pass one that has memory".to_owned(),
+        ));
+    }
     if held.is_readonly() && parameter.is_written {
         return Err(Refusal::Value(
             "is read-only, and the kernel writes to it: pass a tensor that may be written"

@@ -84,6 +84,9 @@ impl Kernel {
         let grid = grid.map(|grid| grid_of(grid, table)).transpose()?;
         let passed = Passed::read(table, arguments, Place::Gpu, named)?;
         let device = passed.device();
+        if let Some(stream) = stream {
+            passed.check_stream(stream, device)?;
+        }
         let handle = match named {
             Some(handle) => handle,
             None => passed.stream(py, device)?,

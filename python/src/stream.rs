@@ -34,6 +34,14 @@ pub(crate) fn named(stream: &Bound<'_, PyAny>) -> Result<usize, Refusal> {
     }
 }
 
+/// The GPU of the stream that a caller names, where the stream says it: those of torch and CuPy do.
+pub(crate) fn device(stream: &Bound<'_, PyAny>) -> Option<i32> {
+    let py = stream.py();
+    let names = [intern!(py, "device_index"), intern!(py, "device_id")];
+    let mut numbers = names.into_iter().map(|name| stream.getattr_opt(name));
+    numbers.find_map(|number| number.ok()??.extract().ok())
+}
+
 /// The stream on which a framework without the C exchange API works now: torch and CuPy say it; none of others.
 pub(crate) fn of_framework(tensor: &Bound<'_, PyAny>, device: i32) -> PyResult<Option<usize>> {
     let py = tensor.py();

@@ -79,7 +79,7 @@ class Launches(unittest.TestCase):
 
     def test_on_streams_of_frameworks(self):
         x, out = Torch(0x10000, [1000]), Torch(0x20000, [1000])
-        torch, cupy = types.SimpleNamespace(cuda_stream=0x12), types.SimpleNamespace(ptr=0x34)
+        torch, cupy = types.SimpleNamespace(cuda_stream=0x12, device_index=0), types.SimpleNamespace(ptr=0x34, device_id=-1)
         cuda = type("Stream", (), {"__cuda_stream__": lambda self: (0, 0x56)})()
         for stream, shown in ((torch, "0x12"), (cupy, "0x34"), (cuda, "0x56"), (0, "(nil)"), (2, "0x2")):
             self.check_on(x, out, stream, shown)
@@ -229,6 +229,16 @@ class Refusals(unittest.TestCase):
         said = "scale(x, out): x is used on stream 0xab and out on stream 0xee; pass `stream=`"
         self.check(ValueError, said, scale_256, f32(), other(0x20000, [1000]))
         self.check(TypeError, "scale(x, out): stream is of type <class 'str'>; it must be a stream's handle", scale_256, f32(), f32(0x20000), stream="s")
+
+        named = types.SimpleNamespace(cuda_stream=0x12, device_index=1)
+        said = "scale(x, out): stream is of GPU 1 and x on GPU 0; pass a stream of that GPU"
+        self.check(ValueError, said, scale_256, f32(), f32(0x20000), stream=named)
+        named = types.SimpleNamespace(ptr=0x12, device_id=1)
+        self.check(ValueError, said, scale_256, f32(), f32(0x20000), stream=named)
+
+    def test_memory_that_was_given_back(self):
+        for kind in (Torch, Dlpack):
+            self.check(ValueError, "scale(x, out): x has elements and no memory: it was freed", scale_256, kind(0, [1000]), f32(0x20000))
 
     def test_arguments(self):
         x, out = f32(), f32(0x20000)

@@ -19,6 +19,25 @@ pub fn blend<const BLOCK: usize>(#[readonly] x: Ptr<bf16>, out: Ptr<bf16>, alpha
     out.at(at).mask(inside).store((x.at(at).mask(inside).load().cast::<f32>() * alpha).cast::<bf16>());
 }
 
+/// `factor * x²`, and `2 * factor * x`, which the gradient reads.
+#[kernel(warps = 4, instances(<256>), signature(
+    x: [n], out: [n], slope: [n], grid = cdiv(n, BLOCK), backward(power_backward),
+))]
+pub fn power<const BLOCK: usize>(x: Ptr<f32>, out: Ptr<f32>, slope: Ptr<f32>, factor: f32, n: i32) {
+    let at = program_id(0) * BLOCK + arange(0..BLOCK, Coalesced);
+    let inside = at < n;
+    let x = x.at(at).mask(inside).load();
+    out.at(at).mask(inside).store(x * x * factor);
+    slope.at(at).mask(inside).store(x * factor * 2.0);
+}
+
+#[kernel(warps = 4, instances(<256>), signature(slope: [n], dout: [n], dx: [n], grid = cdiv(n, BLOCK)))]
+pub fn power_backward<const BLOCK: usize>(slope: Ptr<f32>, dout: Ptr<f32>, dx: Ptr<f32>, n: i32) {
+    let at = program_id(0) * BLOCK + arange(0..BLOCK, Coalesced);
+    let inside = at < n;
+    dx.at(at).mask(inside).store(slope.at(at).mask(inside).load() * dout.at(at).mask(inside).load());
+}
+
 #[kernel(warps = 1, signature(is: [n], grid = n))]
 pub fn pass(is: Ptr<f32>) {
     is.at(program_id(0)).store(1.0_f32);
@@ -91,11 +110,39 @@ fn exported_python_is_imported_and_launches_as_c_does() {
     let path = std::env::join_paths([&folder, &tests]).expect("no colon in a path");
     let driver = tests.join("../../launch/tests/fake_driver.c");
     let driver = stand_in::build(&driver, &folder);
-    for script in ["calls.py", "emulated.py"] {
+    for script in ["calls.py", "emulated.py", "gradients.py"] {
         let mut calls = Command::new(python);
         let script = calls.arg("-B").arg(tests.join(script));
         let ran = stand_in::run(script.env("PYTHONPATH", &path), &driver, &folder);
         assert_eq!(ran.code, Some(0), "{}", ran.said);
         assert!(ran.said.contains("\nOK"), "{}", ran.said);
     }
+}
+
+#[test]
+fn gradients_that_do_not_fit_are_refused() {
+    let forward = "#[kernel(warps = 1, signature(x: [n], out: [n], grid = n, backward(halved_backward)))]\n\
+         pub fn halved(x: Ptr<f32>, out: Ptr<f32>) { out.at(program_id(0)).store(x.at(program_id(0)).load() * 0.5); }\n";
+    let backward = |dx: &str| {
+        format!(
+            "#[kernel(warps = 1, signature(dout: [n], {dx}: [n], grid = n))]\n\
+             pub fn halved_backward(dout: Ptr<f32>, {dx}: Ptr<f32>) {{ {dx}.at(program_id(0)).store(dout.at(program_id(0)).load() * 0.5); }}\n"
+        )
+    };
+    let package = Package::new(
+        "gradients-refused",
+        &format!("{forward}{}", backward("gradient")),
+    );
+    export(&package, "--to python").ends_with(1).says(&[
+        "`halved`: its gradients cannot be exported: `gradient` of `halved_backward` is written, and no `d` before the name",
+    ]);
+    let source = package.read("src/lib.rs");
+    let (forward, backward) = (forward, backward("dx"));
+    assert_ne!(source, format!("{forward}{backward}"));
+    package.write("src/lib.rs", &source.replace("gradient:", "dx:").replace("gradient.", "dx."));
+    export(&package, "--to python").ends_with(0);
+    export(&package, "--to python --exact halved").ends_with(0).says(&[
+        "`halved` is exported without its gradients",
+        "export `halved_backward` too",
+    ]);
 }

@@ -10,7 +10,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
-use syn::{Expr, ItemFn, Token, bracketed, parenthesized};
+use syn::{Expr, ItemFn, Path, Token, bracketed, parenthesized};
 
 use names::Names;
 
@@ -20,6 +20,8 @@ pub(crate) struct Signature {
     tensors: Vec<(Ident, Vec<Expr>)>,
     rules: Vec<(Ident, Expr)>,
     requires: Vec<Expr>,
+    /// The kernel of its gradients.
+    backward: Option<Path>,
 }
 
 impl Signature {
@@ -29,6 +31,7 @@ impl Signature {
             tensors: Vec::new(),
             rules: Vec::new(),
             requires: Vec::new(),
+            backward: None,
         };
         let list;
         parenthesized!(list in input);
@@ -58,10 +61,18 @@ impl Signature {
             let conditions: Punctuated<Expr, Token![,]> =
                 Punctuated::parse_terminated(&conditions)?;
             self.requires.extend(conditions);
+        } else if name == "backward" {
+            let path;
+            parenthesized!(path in input);
+            let path: Path = path.parse()?;
+            if self.backward.replace(path).is_some() {
+                return Err(syn::Error::new(name.span(), "`backward` is given twice"));
+            }
         } else {
             return Err(syn::Error::new(
                 name.span(),
-                "expected `x: [rows, cols]`, `row_stride = x.stride(0)`, `grid = cdiv(rows, 4)` or `requires(cols <= COLS)`",
+                "expected `x: [rows, cols]`, `row_stride = x.stride(0)`, `grid = cdiv(rows, 4)`, `requires(cols <= COLS)` or \
+                 `backward(kernel)`",
             ));
         }
         Ok(())
@@ -97,12 +108,29 @@ impl Signature {
             .iter()
             .map(|condition| names.condition(condition))
             .collect::<syn::Result<_>>()?;
+        let backward = self.backward.as_ref().map(|path| {
+            let name = path
+                .segments
+                .last()
+                .map(|last| last.ident.unraw().to_string());
+            // The import makes a name that is no function's an error of rustc's, at its line.
+            quote! {{
+                #[allow(unused_imports)]
+                use self::#path as _;
+                #name
+            }}
+        });
+        let backward = match backward {
+            Some(name) => quote!(::core::option::Option::Some(#name)),
+            None => quote!(::core::option::Option::None),
+        };
         Ok(quote! {
             ::tilekit::rt::set_signature(::tilekit::rt::Signature {
                 tensors: ::std::vec![#(#tensors),*],
                 scalars: ::std::vec![#(#scalars),*],
                 grid: #grid,
                 requires: ::std::vec![#(#requires),*],
+                backward: #backward,
             });
         })
     }

@@ -51,6 +51,7 @@ fn sigmoid(x: Tensor<f32>) -> Tensor<f32> {
     up: [n],
     out: [n],
     grid = cdiv(n, BLOCK),
+    backward(swiglu_backward),
 ))]
 pub fn swiglu<T: Float>(gate: Ptr<T>, up: Ptr<T>, out: Ptr<T>, n: i64) {
     launch_dependents();
@@ -88,6 +89,32 @@ pub fn swiglu_backward<T: Float>(
     block.store(dup, dout * silu);
 }
 
+/// `2 u` of `gelu(x)` in its tanh form, with `u = sqrt(2 / pi) * (x + 0.044715 x³)`, of `square = x²`.
+#[device]
+fn twice_u(x: Tensor<f32>, square: Tensor<f32>) -> Tensor<f32> {
+    x * (square * (2.0 * SCALE * CUBIC) + 2.0 * SCALE)
+}
+
+/// sqrt(2 / pi)
+const SCALE: f32 = 0.797_884_6;
+const CUBIC: f32 = 0.044_715;
+
+/// `out = gelu(x)` in its tanh form, `x * (1 + tanh(u)) / 2` with `u = sqrt(2 / pi) * (x + 0.044715 x³)`, elementwise over contiguous tensors
+/// of `n` elements.
+#[kernel(warps = 4, instances(<bf16>), signature(
+    x: [n],
+    out: [n],
+    grid = cdiv(n, BLOCK),
+    backward(gelu_backward),
+))]
+pub fn gelu<T: Float>(x: Ptr<T>, out: Ptr<T>, n: i64) {
+    launch_dependents();
+    launch_wait();
+    let block = Block::of_program(n);
+    let x = block.load(x);
+    block.store(out, x * sigmoid(twice_u(x, x * x)));
+}
+
 /// The gradient of `gelu(x)` in its tanh form: `dx = dout * (h + x * h * (1 - h) * 2 u')` with `h = (1 + tanh(u)) / 2` and
 /// `u = sqrt(2 / pi) * (x + 0.044715 x³)`.
 #[kernel(warps = 4, instances(<bf16>), signature(
@@ -101,10 +128,9 @@ pub fn gelu_backward<T: Float>(x: Ptr<T>, dout: Ptr<T>, dx: Ptr<T>, n: i64) {
     launch_wait();
     let block = Block::of_program(n);
     let (x, dout) = (block.load(x), block.load(dout));
-    // sqrt(2 / pi); h is the logistic function of 2 u.
-    let scale = 0.797_884_6;
     let square = x * x;
-    let h = sigmoid(x * (square * (2.0 * scale * 0.044_715) + 2.0 * scale));
-    let slope = square * (6.0 * scale * 0.044_715) + 2.0 * scale;
+    // h is the logistic function of 2 u.
+    let h = sigmoid(twice_u(x, square));
+    let slope = square * (6.0 * SCALE * CUBIC) + 2.0 * SCALE;
     block.store(dx, dout * (h + x * h * (1.0 - h) * slope));
 }

@@ -2,7 +2,7 @@
 
 use tilekit::prelude::*;
 
-use super::activation::{BLOCK, gelu_backward, swiglu, swiglu_backward};
+use super::activation::{BLOCK, gelu, gelu_backward, swiglu, swiglu_backward};
 use super::rows_case::close;
 
 fn sigmoid(x: f64) -> f64 {
@@ -48,6 +48,21 @@ fn swiglu_backward_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     Ok(())
 }
 
+fn gelu_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
+    let n = case.size("n");
+    let x = case.uniform::<T>("x", [n], -6.0..6.0);
+    let out = case.output::<T>("out", [n]);
+    case.launch_programmatic(gelu::<T>, n.div_ceil(BLOCK), (&x, &out, n as i64))?;
+    let reference = || {
+        each([&x], |[x]| {
+            0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044_715 * x.powi(3))).tanh())
+        })
+    };
+    case.expect_all(&out, reference, close::<T>(1e-6))?;
+    case.moves_bytes(2 * n * size_of::<T>());
+    Ok(())
+}
+
 fn gelu_backward_of<T: Float + DeviceElement>(case: &mut Case) -> CaseResult {
     let n = case.size("n");
     let [x, dout] = ["x", "dout"].map(|name| case.uniform::<T>(name, [n], -6.0..6.0));
@@ -86,6 +101,8 @@ cases! {
     swiglu_f32: swiglu_of<f32>;
     swiglu_backward_bf16: swiglu_backward_of<bf16>;
     swiglu_backward_f32: swiglu_backward_of<f32>;
+    gelu_bf16: gelu_of<bf16>;
+    gelu_f32: gelu_of<f32>;
     gelu_backward_bf16: gelu_backward_of<bf16>;
     gelu_backward_f32: gelu_backward_of<f32>;
 }

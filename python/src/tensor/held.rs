@@ -100,6 +100,11 @@ impl<'py> Held<'py> {
         self.device
     }
 
+    /// Whether it has elements, and its memory was given back.
+    pub(crate) fn is_without_memory(&self) -> bool {
+        self.address == 0 && !self.shape[..self.rank].contains(&0)
+    }
+
     /// Whether its framework forbids to write to it.
     pub(crate) fn is_readonly(&self) -> bool {
         self.is_readonly

@@ -42,6 +42,8 @@ pub struct Signature {
     pub grid: Option<[String; 3]>,
     /// Comparisons that hold in every launch.
     pub requires: Vec<String>,
+    /// The function's name of the kernel of its gradients, in whose instance of the same constants they are.
+    pub backward: Option<&'static str>,
 }
 
 /// One line of `static_print!`.

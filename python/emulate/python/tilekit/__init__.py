@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.resources
 import inspect
-from typing import Any, Callable
+from types import ModuleType
+from typing import Any, Callable, Iterator
 
 from . import _emulator
 
-__all__ = ["emulate"]
+__all__ = ["emulate", "emulated"]
 
 
 def emulate(kernel: Any, *, seed: int = 0) -> Callable[..., None]:
@@ -25,16 +27,48 @@ def emulate(kernel: Any, *, seed: int = 0) -> Callable[..., None]:
     native: Any = getattr(kernel, "kernel", None)
     if not inspect.isfunction(kernel) or not hasattr(native, "manifest"):
         raise TypeError(f"emulate: {kernel!r} is no kernel; pass a function of a package that `cargo tilekit export --to python` wrote")
-    code = importlib.resources.files(kernel.__module__).joinpath(f"{native.__name__}.ptx")
-    emulated = _emulator.Emulated(native.manifest, code.read_text(encoding="utf-8"))
+    decoded = _decoded(kernel)
     signature = inspect.signature(kernel)
 
     @functools.wraps(kernel)
     def run(*arguments: Any, **named: Any) -> None:
         bound = signature.bind(*arguments, **named)
         bound.apply_defaults()
-        printed = emulated.run(bound.args, bound.arguments.get("grid"), seed)
+        printed = decoded.run(bound.args, bound.arguments.get("grid"), seed)
         if printed:
             print(printed, end="")
 
     return run
+
+
+@contextlib.contextmanager
+def emulated(package: ModuleType, *, seed: int = 0) -> Iterator[None]:
+    """Has calls of all kernels of `package`, an exported one, run as by :func:`emulate` while it is open, with memory of the CPU.
+
+    So a program that calls kernels, by itself or through `tilekit.kernels`, runs where there is no GPU. It concerns all threads.
+    """
+    kernels = {name: kernel for name, kernel in vars(package).items() if hasattr(getattr(kernel, "kernel", None), "manifest")}
+    before = {name: getattr(package, f"_launch_{name}") for name in kernels}
+
+    def emulating(kernel: Any) -> Callable[..., None]:
+        def launch(arguments: Any, stream: Any = None, grid: Any = None, overlap: bool = False) -> None:
+            printed = _decoded(kernel).run(tuple(arguments), grid, seed)
+            if printed:
+                print(printed, end="")
+
+        return launch
+
+    try:
+        for name, kernel in kernels.items():
+            setattr(package, f"_launch_{name}", emulating(kernel))
+        yield
+    finally:
+        for name, launch in before.items():
+            setattr(package, f"_launch_{name}", launch)
+
+
+@functools.cache
+def _decoded(kernel: Any) -> Any:
+    native = kernel.kernel
+    code = importlib.resources.files(kernel.__module__).joinpath(f"{native.__name__}.ptx")
+    return _emulator.Emulated(native.manifest, code.read_text(encoding="utf-8"))

@@ -11,6 +11,8 @@ pub(super) struct Exported {
     pub(super) ptx: String,
     /// What its author says of it.
     pub(super) docs: &'static str,
+    /// The name of the kernel of its gradients.
+    pub(super) backward: Option<String>,
 }
 
 /// A file of the package: its path in it, and what it holds.

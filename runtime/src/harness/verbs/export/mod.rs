@@ -1,10 +1,12 @@
 //! `export`: kernels as a package for programs that know nothing of TileKit's compiler.
 
+mod backward;
 mod c;
 mod docstring;
 mod exported;
 mod names;
 mod python;
+mod python_autograd;
 mod rust;
 mod table;
 
@@ -17,7 +19,7 @@ use exported::Exported;
 
 use super::check_variant;
 use crate::harness::artifact::FileNames;
-use crate::harness::catalog::Variant;
+use crate::harness::catalog::{KernelItem, Variant};
 use crate::harness::context::{Context, Done};
 use crate::harness::files::write_whole;
 use crate::harness::request::Language;
@@ -48,8 +50,11 @@ pub(in crate::harness) fn export(
     let toolchain = Toolchain::find(None);
     let mut verdict = Verdict::good();
     let mut kernels = Vec::new();
-    for (kernel, variant) in variants {
-        let name = names.name(kernel, variant).replace('-', "_");
+    for &(kernel, variant) in &variants {
+        let name = name_of(&names, kernel, variant);
+        let find = |function: &str| {
+            backward::exported_name(&names, &variants, (kernel, variant), function)
+        };
         let compiled = check_variant(variant, &compiler, &context.speaker);
         match compiled.and_then(|compiled| {
             one(
@@ -58,10 +63,21 @@ pub(in crate::harness) fn export(
                 (&name, kernel.entry.docs),
                 variant,
                 &compiled,
+                &find,
             )
         }) {
             Ok(exported) => kernels.push(exported),
             Err(exit) => verdict.note(exit),
+        }
+    }
+    for kernel in &kernels {
+        let name = kernel.backward.as_deref();
+        let checked = name.map_or(Ok(()), |name| {
+            backward::check(&kernel.manifest, &kernels, name)
+        });
+        if let Err(what) = checked {
+            let remark = Remark::error(format!("`{}`: {what}", kernel.manifest.kernel));
+            verdict.note(context.speaker.failure(&remark));
         }
     }
     let files = match to {
@@ -78,12 +94,18 @@ pub(in crate::harness) fn export(
     Ok(verdict.exit())
 }
 
+/// The name of a variant in an export.
+fn name_of(names: &FileNames, kernel: &KernelItem, variant: &Variant) -> String {
+    names.name(kernel, variant).replace('-', "_")
+}
+
 fn one(
     context: &Context,
     toolchain: &Toolchain,
     (name, docs): (&str, &'static str),
     variant: &Variant,
     compiled: &crate::kernel::Compiled,
+    backward: &dyn Fn(&str) -> Option<String>,
 ) -> Done<Exported> {
     let speaker = &context.speaker;
     let failed = |error| speaker.error(compiled.display(), &error);
@@ -97,10 +119,20 @@ fn one(
         .instance
         .trace()
         .map_err(|error| failed(crate::error::Error::Kernel(error)))?;
+    let signature = traced.signature.as_ref();
+    let function = signature.and_then(|signature| signature.backward);
+    let backward = function.and_then(backward);
+    if let (Some(function), None) = (function, &backward) {
+        let about = compiled.display();
+        let remark = Remark::note(format!("`{about}` is exported without its gradients"));
+        speaker.remark(&remark.with_help(format!(
+            "export `{function}` too, in an instance of the same constants"
+        )));
+    }
     let table = table::of(
-        name,
+        (name, backward.as_deref()),
         compiled,
-        traced.signature.as_ref(),
+        signature,
         &assembled.cubin,
         &release.unwrap_or_default(),
     );
@@ -124,6 +156,7 @@ fn one(
         cubin: assembled.cubin,
         ptx: compiled.ptx().to_owned(),
         docs,
+        backward,
     })
 }
 

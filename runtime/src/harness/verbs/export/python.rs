@@ -8,9 +8,11 @@ use launch::{DataType, Manifest, Parameter, Role};
 use super::docstring::{argument, docstring};
 use super::exported::{Exported, File};
 use super::names::of_python;
+use super::python_autograd;
 
 /// Files that are the same in every package.
-const SAME: [(&str, &str); 3] = [
+const SAME: [(&str, &str); 4] = [
+    ("_cast.py", include_str!("core/python/_cast.py")),
     ("_dispatch.py", include_str!("core/python/_dispatch.py")),
     ("_torch.py", include_str!("core/python/_torch.py")),
     ("_types.pyi", include_str!("core/python/_types.pyi")),
@@ -18,7 +20,7 @@ const SAME: [(&str, &str); 3] = [
 
 pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
     let name = format!("{package}-exported");
-    let module = name.replace('-', "_");
+    let module = module_of(package);
     let inside = |file: &str| format!("python/{module}/{file}");
     let mut texts = vec![
         ("Cargo.toml".to_owned(), cargo(&name, &module)),
@@ -29,13 +31,17 @@ pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
         ("src/lib.rs".to_owned(), library(package, kernels)),
         (inside("__init__.py"), functions(package, kernels)),
         (inside("__init__.pyi"), stubs(kernels)),
+        (
+            inside("_autograd.py"),
+            python_autograd::functions(package, kernels),
+        ),
         (inside("_native.pyi"), native_stubs(kernels)),
         (inside("py.typed"), String::new()),
     ];
     texts.extend(SAME.map(|(file, text)| (inside(file), text.to_owned())));
     let mut files = Vec::new();
     for kernel in kernels {
-        let name = name_of(kernel);
+        let name = name_of(&kernel.manifest);
         texts.push((inside(&format!("{name}.ptx")), kernel.ptx.clone()));
         texts.push((format!("src/{name}.json"), kernel.text.clone()));
         files.push((format!("src/{name}.cubin"), kernel.cubin.clone()));
@@ -46,6 +52,11 @@ pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
             .map(|(path, text)| (path, text.into_bytes())),
     );
     files
+}
+
+/// The name of the Python package.
+pub(super) fn module_of(package: &str) -> String {
+    format!("{package}-exported").replace('-', "_")
 }
 
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
@@ -68,7 +79,10 @@ fn project(package: &str, name: &str, module: &str) -> String {
 }
 
 fn library(package: &str, kernels: &[Exported]) -> String {
-    let names: Vec<String> = kernels.iter().map(name_of).collect();
+    let names: Vec<String> = kernels
+        .iter()
+        .map(|kernel| name_of(&kernel.manifest))
+        .collect();
     format!(
         "//! Kernels of `{package}`, written by `cargo tilekit export --to python`, TileKit {RELEASE}.\n\n\
          tilekit_python::module! {{\n    _native:\n    {}\n}}\n",
@@ -77,8 +91,8 @@ fn library(package: &str, kernels: &[Exported]) -> String {
 }
 
 /// The name of a kernel's function, which is none of Python's words, and not that which loads all of them.
-fn name_of(kernel: &Exported) -> String {
-    of_python(&kernel.manifest.name, &["warm"])
+pub(super) fn name_of(manifest: &Manifest) -> String {
+    of_python(&manifest.name, &["warm"])
 }
 
 /// `__init__.py`
@@ -87,18 +101,25 @@ fn functions(package: &str, kernels: &[Exported]) -> String {
         "\"\"\"Kernels of `{package}`, written by `cargo tilekit export --to python`, TileKit {RELEASE}.\"\"\"\n\n\
          from . import _dispatch, _native\n\n__all__ = [\n"
     );
-    for name in kernels.iter().map(name_of) {
+    for name in kernels.iter().map(|kernel| name_of(&kernel.manifest)) {
         let _ = writeln!(text, "    \"{name}\",");
     }
     text.push_str("    \"warm\",\n]\n\n\ndef warm(device=0):\n    \"\"\"Loads all kernels on this GPU: before a stream is captured.\"\"\"\n    for name in __all__[:-1]:\n        getattr(_native, name).warm(device)\n");
     for kernel in kernels {
         text.push_str(&function(kernel));
     }
+    for (kernel, _) in python_autograd::pairs(kernels) {
+        let name = name_of(&kernel.manifest);
+        let _ = write!(
+            text,
+            "\n\n{name}.differentiable = _dispatch.differentiable(\"{name}\")\n"
+        );
+    }
     text
 }
 
 fn function(kernel: &Exported) -> String {
-    let (manifest, name) = (&kernel.manifest, name_of(kernel));
+    let (manifest, name) = (&kernel.manifest, name_of(&kernel.manifest));
     let Call {
         positional,
         named,
@@ -123,7 +144,7 @@ fn function(kernel: &Exported) -> String {
 }
 
 /// That of one has a comma.
-fn tuple(names: &[String]) -> String {
+pub(super) fn tuple(names: &[String]) -> String {
     let comma = if names.len() == 1 { "," } else { "" };
     format!("({}{comma})", names.join(", "))
 }
@@ -172,7 +193,7 @@ fn signature(positional: &[String], named: &[&str]) -> String {
 /// `__init__.pyi`: functions that also have the kernel and `warm`.
 fn stubs(kernels: &[Exported]) -> String {
     let mut text = String::from(
-        "from typing import Protocol\n\nfrom ._native import Kernel\nfrom ._types import Grid as Grid, Stream as Stream, Tensor as Tensor\n",
+        "from typing import Any, Protocol\n\nfrom ._native import Kernel\nfrom ._types import Grid as Grid, Stream as Stream, Tensor as Tensor\n",
     );
     for kernel in kernels {
         let manifest = &kernel.manifest;
@@ -188,11 +209,16 @@ fn stubs(kernels: &[Exported]) -> String {
         if manifest.waits_for_previous {
             named.push("overlap: bool = False");
         }
-        let (name, list) = (name_of(kernel), signature(&typed, &named));
+        let (name, list) = (name_of(&kernel.manifest), signature(&typed, &named));
+        let differentiable = if kernel.backward.is_some() {
+            "    def differentiable(self, *inputs: Any) -> Any: ...\n"
+        } else {
+            ""
+        };
         let _ = write!(
             text,
             "\nclass _{name}(Protocol):\n    @property\n    def kernel(self) -> Kernel: ...\n    \
-             def warm(self, device: int = 0) -> None: ...\n    def __call__(self, {list}) -> None: ...\n\n{name}: _{name}\n"
+             def warm(self, device: int = 0) -> None: ...\n{differentiable}    def __call__(self, {list}) -> None: ...\n\n{name}: _{name}\n"
         );
     }
     text.push_str("\ndef warm(device: int = 0) -> None: ...\n");
@@ -212,7 +238,7 @@ fn python_type(parameter: &Parameter) -> &'static str {
 
 fn native_stubs(kernels: &[Exported]) -> String {
     let mut text = include_str!("core/python/_native.pyi").to_owned();
-    for name in kernels.iter().map(name_of) {
+    for name in kernels.iter().map(|kernel| name_of(&kernel.manifest)) {
         let _ = writeln!(text, "{name}: Kernel");
     }
     text

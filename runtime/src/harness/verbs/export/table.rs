@@ -13,7 +13,7 @@ use crate::kernel::Compiled;
 
 /// The manifest as JSON, or why there is none.
 pub(super) fn of(
-    name: &str,
+    (name, backward): (&str, Option<&str>),
     compiled: &Compiled,
     signature: Option<&Signature>,
     cubin: &[u8],
@@ -35,7 +35,7 @@ pub(super) fn of(
         "threads": info.threads, "cluster": info.cluster, "cooperative": info.is_cooperative,
         "waits_for_previous": compiled.waits_for_previous(), "shared_bytes": info.shared_bytes,
         "parameter_bytes": info.param_bytes, "parameters": parameters?,
-        "grid": signature.and_then(|signature| signature.grid.as_ref()),
+        "backward": backward, "grid": signature.and_then(|signature| signature.grid.as_ref()),
         "requires": signature.map_or(&[][..], |signature| &signature.requires),
     });
     let text = serde_json::to_string_pretty(&table).expect("a value of strings and numbers");

@@ -2,12 +2,14 @@
 
 import json
 import keyword
+import sys
 import types
 
 import torch
 
 from . import _native
 
+_package = sys.modules[__package__]
 _NUMBERS = {"i1": "bool", "f16": "float", "bf16": "float", "f32": "float", "f64": "float"}
 
 
@@ -29,8 +31,8 @@ def _schema(table):
     return f"({', '.join(arguments)}) -> ()"
 
 
-def _launcher(kernel, table):
-    """What the operator does on a GPU: the launch that an eager call is."""
+def _launcher(name, table):
+    """What the operator does: the launch that an eager call is, which says what is wrong with memory of the CPU."""
     has_grid, may_overlap = table["grid"] is None, table["waits_for_previous"]
     derived = [p for p in table["parameters"] if p["kind"] == "scalar" and p.get("value") is not None]
     count = len(table["parameters"]) - len(derived)
@@ -38,7 +40,7 @@ def _launcher(kernel, table):
     def launch(*arguments):
         grid = arguments[count] if has_grid else None
         overlap = arguments[-1] if may_overlap and len(arguments) == count + has_grid + 1 else False
-        kernel.launch(arguments[:count], None, grid, overlap)
+        getattr(_package, f"_launch_{name}")(arguments[:count], None, grid, overlap)
 
     return launch
 
@@ -58,7 +60,8 @@ def _define():
             continue
         table = json.loads(kernel.manifest)
         library.define(name + _schema(table), tags=(tag,))
-        library.impl(name, _launcher(kernel, table), "CUDA")
+        for place in ("CUDA", "CPU"):
+            library.impl(name, _launcher(name, table), place)
         torch.library.register_fake(f"{namespace}::{name}", _nothing, lib=library)
         setattr(operators, name, getattr(getattr(torch.ops, namespace), name).default)
     return library, operators

@@ -1,0 +1,18 @@
+"""TileKit's tuned kernels as functions on tensors of torch, which torch differentiates.
+
+    from tilekit.kernels import rms_norm
+    y = rms_norm(x, weight)
+
+They need torch and the wheel of the exported kernels (:mod:`tilekit_kernels_exported`). Tensors are on one NVIDIA GPU of compute capability 9.0;
+on the CPU they are refused, unless `tilekit.emulated(tilekit_kernels_exported)` is open. Under autocast floating-point arguments are
+converted to bfloat16. What no kernel takes is refused: TypeError for a type, ValueError for a shape.
+"""
+
+from ._instances import package
+from .activations import gelu, swiglu
+from .loss import cross_entropy
+from .optimizer import adamw_
+from .rotary import rotary_embedding
+from .rows import layer_norm, rms_norm, softmax
+
+__all__ = ["adamw_", "cross_entropy", "gelu", "layer_norm", "package", "rms_norm", "rotary_embedding", "softmax", "swiglu"]

@@ -1,0 +1,89 @@
+"""Which compiled instance of a kernel takes a tensor."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import torch
+
+try:
+    import tilekit_kernels_exported as package
+except ModuleNotFoundError as error:
+    if error.name != "tilekit_kernels_exported":
+        raise
+    raise ModuleNotFoundError(
+        "tilekit.kernels calls compiled kernels, which are not installed: install the wheel `tilekit-kernels-exported`, or make it by "
+        "`cargo tilekit -p tilekit-kernels export --to python training` in TileKit's repository, and maturin",
+        name=error.name,
+    ) from None
+
+TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+_NAMES = {dtype: name for name, dtype in TYPES.items()}
+
+
+class Instances:
+    """The instances of one kernel, `name<type, number, ..>`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # Keyed by types; of each the numbers, ascending, and the functions.
+        self.of: dict[tuple[str, ...], list[tuple[tuple[int, ...], Callable[..., None]]]] = {}
+        for kernel in vars(package).values():
+            native = getattr(kernel, "kernel", None)
+            if native is None or not native.__name__.startswith(name):
+                continue
+            shown = repr(native).removeprefix("<kernel ").split(">: ")[0]
+            function, _, constants = shown.partition("<")
+            if function != name:
+                continue
+            words = constants.rstrip(">").split(", ")
+            types = tuple(word for word in words if word in TYPES)
+            numbers = tuple(int(word) for word in words if word.isdecimal())
+            self.of.setdefault(types, []).append((numbers, kernel))
+        for found in self.of.values():
+            found.sort(key=lambda instance: instance[0])
+
+    def typed(self, *dtypes: torch.dtype) -> list[tuple[tuple[int, ...], Callable[..., None]]]:
+        """Those of these types."""
+        found = self.of.get(tuple([_NAMES.get(dtype, "") for dtype in dtypes]))
+        if found is None:
+            known = " or ".join(", ".join(str(TYPES[name]) for name in types) for types in sorted(self.of))
+            raise TypeError(f"{self.name}: elements are of {', '.join(str(dtype) for dtype in dtypes)}; there are kernels of {known}")
+        return found
+
+    def only(self, *dtypes: torch.dtype) -> Callable[..., None]:
+        """That of these types, where it has no numbers."""
+        return self.typed(*dtypes)[0][1]
+
+    def of_rows(self, dtype: torch.dtype, cols: int) -> tuple[tuple[int, ...], Callable[..., None]]:
+        """The least that takes rows of so many elements: its numbers are the most elements and what divides their number."""
+        found = self.typed(dtype)
+        for numbers, kernel in reversed(found):
+            # Of those that take rows of one length the one that relies on the larger divisor is faster.
+            if cols % numbers[-1] == 0:
+                best = self._least(found, numbers[-1], cols)
+                if best is not None:
+                    return best
+        most = max(numbers[0] for numbers, _ in found)
+        divisors = sorted({numbers[-1] for numbers, _ in found})
+        raise ValueError(
+            f"{self.name}: rows have {cols} elements of {dtype}; there are kernels for up to {most}, of multiples of {' or '.join(map(str, divisors))}"
+        )
+
+    @staticmethod
+    def _least(found: Any, divisor: int, cols: int) -> Any:
+        for numbers, kernel in found:
+            if numbers[-1] == divisor and cols <= numbers[0]:
+                return numbers, kernel
+        return None
+
+
+def typed(about: str, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Floating-point tensors as a kernel takes them: under autocast of its type, and all of one."""
+    if torch.is_autocast_enabled(tensors[0].device.type):
+        wanted = torch.get_autocast_dtype(tensors[0].device.type)
+        tensors = tuple([tensor.to(wanted) for tensor in tensors])
+    for tensor in tensors:
+        if tensor.dtype != tensors[0].dtype:
+            raise TypeError(f"{about}: tensors are of {tensors[0].dtype} and {tensor.dtype}; they must be of one type")
+    return tensors

@@ -1,0 +1,66 @@
+"""Modules of torch over :mod:`tilekit.kernels`, with the parameters and names of torch's own: what `torch.nn.RMSNorm` saved is loaded here."""
+
+from __future__ import annotations
+
+import torch
+
+from . import kernels
+
+__all__ = ["CrossEntropyLoss", "GELU", "LayerNorm", "RMSNorm", "Softmax", "SwiGLU"]
+
+
+class RMSNorm(torch.nn.Module):
+    """`torch.nn.RMSNorm` over the last dimension."""
+
+    def __init__(self, normalized_shape: int, eps: float = 1e-6, device=None, dtype=None) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = torch.nn.Parameter(torch.ones(normalized_shape, device=device, dtype=dtype))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return kernels.rms_norm(x, self.weight, self.eps)
+
+
+class LayerNorm(torch.nn.Module):
+    """`torch.nn.LayerNorm` over the last dimension, with weight and bias."""
+
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, device=None, dtype=None) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = torch.nn.Parameter(torch.ones(normalized_shape, device=device, dtype=dtype))
+        self.bias = torch.nn.Parameter(torch.zeros(normalized_shape, device=device, dtype=dtype))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return kernels.layer_norm(x, self.weight, self.bias, self.eps)
+
+
+class Softmax(torch.nn.Module):
+    """`torch.nn.Softmax` along the last dimension."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return kernels.softmax(x)
+
+
+class GELU(torch.nn.Module):
+    """`torch.nn.GELU(approximate="tanh")`."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return kernels.gelu(x)
+
+
+class SwiGLU(torch.nn.Module):
+    """`silu(gate) * up`, without products."""
+
+    def forward(self, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+        return kernels.swiglu(gate, up)
+
+
+class CrossEntropyLoss(torch.nn.Module):
+    """`torch.nn.CrossEntropyLoss` of class numbers, without weights or smoothing."""
+
+    def __init__(self, ignore_index: int = -100, reduction: str = "mean") -> None:
+        super().__init__()
+        self.ignore_index, self.reduction = ignore_index, reduction
+
+    def forward(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return kernels.cross_entropy(logits, target, self.ignore_index, self.reduction)

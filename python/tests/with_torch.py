@@ -1,0 +1,235 @@
+"""`tilekit.kernels`, `tilekit.nn` and `tilekit.optim` against torch: on a GPU where there is one, else on the emulator.
+
+    python3 python/tests/with_torch.py     # wants torch, and the packages tilekit and tilekit_kernels_exported
+"""
+
+import contextlib
+import unittest
+
+import torch
+import torch.nn.functional as F
+
+import tilekit
+import tilekit_kernels_exported as package
+from tilekit import kernels, nn, optim
+
+HAS_GPU = torch.cuda.is_available()
+DEVICE = "cuda" if HAS_GPU else "cpu"
+BF16, F32 = torch.bfloat16, torch.float32
+
+
+def random(*shape, dtype=BF16, scale=1.0):
+    return (torch.randn(*shape, device=DEVICE) * scale).to(dtype)
+
+
+class WithTorch(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        self.stack = contextlib.ExitStack()
+        if not HAS_GPU:
+            self.stack.enter_context(tilekit.emulated(package))
+
+    def tearDown(self):
+        self.stack.close()
+
+    def close(self, found, wanted, what="", relative=1e-2):
+        self.assertEqual(found.shape, wanted.shape, what)
+        off = (found.double() - wanted.double()).abs()
+        bound = relative * wanted.double().abs() + relative * wanted.double().abs().mean() + 1e-7
+        self.assertTrue(bool((off <= bound).all()), f"{what}: off by {off.max().item()}, of {wanted.abs().max().item()}")
+
+    def agrees(self, ours, theirs, *tensors, relative=1e-2):
+        """Values and gradients of floating-point tensors, beside those of torch in f64."""
+        mine = [t.detach().clone().requires_grad_(t.is_floating_point()) for t in tensors]
+        exact = [t.detach().double().requires_grad_() if t.is_floating_point() else t for t in tensors]
+        found, wanted = ours(*mine), theirs(*exact)
+        self.close(found, wanted, "the value", relative)
+        dout = torch.randn_like(wanted)
+        wanted.backward(dout)
+        found.backward(dout.to(found.dtype))
+        for at, (one, other) in enumerate(zip(mine, exact)):
+            if other.is_floating_point():
+                self.assertEqual(one.grad.dtype, one.dtype)
+                self.close(one.grad, other.grad, f"gradient {at}", 2 * relative)
+
+
+class Functions(WithTorch):
+    def test_norms(self):
+        for rows, cols in ((5, 1024), (3, 4096), (7, 264)):
+            x, weight, bias = random(rows, cols), random(cols), random(cols)
+            self.agrees(lambda x, w: kernels.rms_norm(x, w, 1e-5), lambda x, w: F.rms_norm(x, (cols,), w, 1e-5), x, weight)
+            self.agrees(kernels.layer_norm, lambda x, w, b: F.layer_norm(x, (cols,), w, b), x, weight, bias)
+        self.agrees(kernels.rms_norm, lambda x, w: F.rms_norm(x, (64,), w, 1e-6), random(2, 3, 64, dtype=F32), random(64, dtype=F32), relative=1e-4)
+
+    def test_softmax_and_activations(self):
+        self.agrees(kernels.softmax, lambda x: torch.softmax(x, -1), random(3, 2, 1024))
+        self.agrees(kernels.softmax, lambda x: torch.softmax(x, -1), random(5, 77, dtype=F32), relative=1e-4)
+        self.agrees(kernels.gelu, lambda x: F.gelu(x, approximate="tanh"), random(3, 1000))
+        self.agrees(kernels.swiglu, lambda gate, up: F.silu(gate) * up, random(2, 1500), random(2, 1500))
+
+    def test_cross_entropy(self):
+        logits, target = random(6, 1000), torch.tensor([3, 999, -100, 0, 7, 7], device=DEVICE)
+        for reduction in ("mean", "sum", "none"):
+            self.agrees(lambda x, t: kernels.cross_entropy(x, t, reduction=reduction), lambda x, t: F.cross_entropy(x, t, reduction=reduction), logits, target)
+        self.agrees(lambda x, t: kernels.cross_entropy(x, t, 7), lambda x, t: F.cross_entropy(x, t, ignore_index=7), logits, target.clamp(min=0))
+
+    def test_rotary_embedding(self):
+        angle = torch.rand(5, 64, device=DEVICE)
+        cos, sin = angle.cos(), angle.sin()
+
+        def theirs(x):
+            a, b = x[..., :64], x[..., 64:]
+            c, s = cos.double()[:, None], sin.double()[:, None]
+            return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+        self.agrees(lambda x: kernels.rotary_embedding(x, cos, sin), theirs, random(2, 5, 3, 128))
+
+    def test_what_has_gaps_or_repeats(self):
+        wide = random(6, 2048)
+        self.agrees(kernels.softmax, lambda x: torch.softmax(x, -1), wide[::2, :1024])
+        x = random(4, 1024).requires_grad_()
+        kernels.softmax(x).sum().backward()
+        self.assertTrue(torch.isfinite(x.grad).all())
+
+    def test_under_autocast(self):
+        x, weight = random(4, 1024, dtype=F32), random(1024, dtype=F32).requires_grad_()
+        with torch.autocast(DEVICE, dtype=BF16):
+            out = kernels.rms_norm(x, weight)
+        self.assertEqual(out.dtype, BF16)
+        out.sum().backward()
+        self.assertEqual(weight.grad.dtype, F32)
+        self.close(out, F.rms_norm(x, (1024,), weight, 1e-6))
+
+    def test_only_what_is_asked_for_has_gradients(self):
+        x, weight = random(4, 1024), random(1024).requires_grad_()
+        kernels.rms_norm(x, weight).sum().backward()
+        self.assertIsNone(x.grad)
+        self.assertEqual(weight.grad.shape, (1024,))
+
+
+class Modules(WithTorch):
+    def test_they_load_what_torchs_own_have_saved(self):
+        for theirs, ours in ((torch.nn.RMSNorm(256, eps=1e-6), nn.RMSNorm(256)), (torch.nn.LayerNorm(256), nn.LayerNorm(256))):
+            theirs, ours = theirs.to(DEVICE, BF16), ours.to(DEVICE, BF16)
+            for parameter in theirs.parameters():
+                torch.nn.init.normal_(parameter)
+            ours.load_state_dict(theirs.state_dict())
+            x = random(3, 256)
+            self.close(ours(x), theirs.double()(x.double()))
+
+    def test_losses_and_activations(self):
+        x, target = random(4, 512), torch.tensor([1, 2, 3, 511], device=DEVICE)
+        self.close(nn.CrossEntropyLoss()(x, target), F.cross_entropy(x.double(), target))
+        self.close(nn.SwiGLU()(x, x), F.silu(x.double()) * x.double())
+        self.close(nn.GELU()(x), F.gelu(x.double(), approximate="tanh"))
+        self.close(nn.Softmax()(x), torch.softmax(x.double(), -1))
+
+    def test_steps_of_adamw(self):
+        start = random(300, dtype=F32)
+        mine, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+        ours = optim.AdamW([mine], lr=1e-2, weight_decay=0.1)
+        other = torch.optim.AdamW([theirs], lr=1e-2, weight_decay=0.1)
+        for _ in range(3):
+            grad = random(300, dtype=F32)
+            mine.grad, theirs.grad = grad.clone(), grad.clone()
+            ours.step(), other.step()
+        self.close(mine, theirs, relative=1e-4)
+
+
+class Compiled(WithTorch):
+    def test_operators_are_as_torch_wants_them(self):
+        from tilekit_kernels_exported import _torch
+
+        x = random(3, 1000)
+        x = random(3, 1024)
+        for name, arguments in (
+            ("softmax_bf16_1024_8", (x, torch.zeros_like(x))),
+            ("swiglu_bf16", (x.view(-1), x.view(-1), torch.zeros(3072, dtype=BF16, device=DEVICE))),
+            ("rmsnorm_bf16_1024_8", (x, x[0].clone(), torch.zeros_like(x), torch.zeros(3, device=DEVICE), 1e-6)),
+        ):
+            said = torch.library.opcheck(getattr(_torch.operators, name), arguments)
+            self.assertEqual(set(said.values()), {"SUCCESS"}, f"{name}: {said}")
+
+    def test_a_block_in_one_graph(self):
+        norm = nn.RMSNorm(1024).to(DEVICE, BF16)
+
+        def block(x, gate):
+            return kernels.softmax(norm(x) + kernels.swiglu(gate, x)).float().square().sum()
+
+        # Without a GPU nothing could be generated for it; the graph is traced all the same, forward and backward.
+        compiled = torch.compile(block, fullgraph=True, backend="inductor" if HAS_GPU else "aot_eager")
+        for rows in (4, 6):
+            x, gate = random(rows, 1024), random(rows, 1024)
+            results = []
+            for function in (block, compiled):
+                mine = [t.clone().requires_grad_() for t in (x, gate)]
+                norm.zero_grad()
+                value = function(*mine)
+                value.backward()
+                results.append([value.detach(), *(t.grad for t in mine), norm.weight.grad.clone()])
+            for one, other in zip(*results):
+                self.close(one, other)
+
+
+class Refusals(WithTorch):
+    """Each wrong call: its exception, and what its text names."""
+
+    def check(self, error, said, call, *arguments, **named):
+        with self.assertRaises(error) as raised:
+            call(*arguments, **named)
+        self.assertIn(said, str(raised.exception))
+
+    def test_functions(self):
+        x, weight = random(4, 1024), random(1024)
+        target = torch.zeros(4, dtype=torch.int64, device=DEVICE)
+        for error, said, call, *arguments in (
+            (TypeError, "softmax: elements are of torch.float64", kernels.softmax, x.double()),
+            (TypeError, "rms_norm: tensors are of torch.bfloat16 and torch.float32", kernels.rms_norm, x, weight.float()),
+            (ValueError, "rms_norm: weight has shape (1023,); it must be (1024,)", kernels.rms_norm, x, weight[1:]),
+            (ValueError, "rmsnorm: rows have 20000 elements of torch.bfloat16; there are kernels for up to", kernels.rms_norm, random(1, 20000), random(20000)),
+            (ValueError, "softmax: x has no dimensions", kernels.softmax, x[0, 0]),
+            (ValueError, "swiglu: gate has shape (4, 1024) and up (1024,)", kernels.swiglu, x, weight),
+            (ValueError, "logits have shape (4, 1024) and target (3,)", kernels.cross_entropy, x, target[1:]),
+            (TypeError, "target is of torch.float32", kernels.cross_entropy, x, target.float()),
+            (ValueError, "reduction is 'all'", kernels.cross_entropy, x, target, -100, "all"),
+            (ValueError, "heads have 6 columns", kernels.rotary_embedding, x[:, :6].reshape(4, 1, 6), *(torch.ones(4, 3, device=DEVICE),) * 2),
+        ):
+            self.check(error, said, call, *arguments)
+        self.check(ValueError, "adamw_: step is 0", kernels.adamw_, *(torch.ones(8, device=DEVICE),) * 4, 0, rate=1e-3)
+        self.check(ValueError, "it must be contiguous", kernels.adamw_, *(torch.ones(8, 8, device=DEVICE).T,) * 4, 1, rate=1e-3)
+
+    def test_launches(self):
+        kernel = package.softmax_bf16_1024_8
+        x, out = random(4, 1024), torch.empty(4, 1024, dtype=BF16, device=DEVICE)
+        freed = torch.empty_like(x)
+        freed.untyped_storage().resize_(0)
+        gradient = x.clone().requires_grad_()
+        column = random(1024, 4).T
+        for error, said, *arguments in (
+            (TypeError, "x has elements of f32; it must have bf16", x.float(), out),
+            (TypeError, "x is of type", None, out),
+            (ValueError, "x has 3 dimensions; it must have 2", x[None], out),
+            (ValueError, "out.shape[1] is 1016 and x.shape[1] 1024", x, out[:, :1016]),
+            (ValueError, "x.stride(1) is 4; it must be 1", column, out),
+            (ValueError, "x requires a gradient, and the kernel has no backward pass", gradient, out),
+            (ValueError, "x has elements and no memory", freed, out),
+        ):
+            self.check(error, said, kernel, *arguments)
+        weight = x[0]
+        rms = package.rmsnorm_bf16_1024_8
+        self.check(ValueError, "weight and out overlap", rms, x.clone(), weight, x, torch.empty(4, device=DEVICE), 1e-6)
+
+    def test_memory_of_the_cpu_without_the_emulator(self):
+        self.stack.close()
+        self.check(ValueError, "x is on the CPU", kernels.softmax, torch.ones(4, 1024, dtype=BF16))
+
+    @unittest.skipUnless(torch.cuda.device_count() > 1, "there are not two GPUs")
+    def test_two_gpus(self):
+        x, out = random(4, 1024), torch.empty(4, 1024, dtype=BF16, device=DEVICE)
+        kernel = package.softmax_bf16_1024_8
+        self.check(ValueError, "out is on GPU 1 and the launch on GPU 0", kernel, x, out.to("cuda:1"))
+        self.check(ValueError, "stream is of GPU 1 and x on GPU 0", kernel, x, out, stream=torch.cuda.Stream("cuda:1"))
+
+
+if __name__ == "__main__":
+    unittest.main()
