@@ -105,20 +105,23 @@ class Norm(Case):
         mean = wide.mean(1) if self.is_centred() else torch.zeros(rows, device="cuda")
         rstd = ((wide - mean[:, None]).square().mean(1) + 1e-5).rsqrt()
         clusters = SMS * self.per_sm // (2 if cols > 8192 else 1)
-        return dict(x=x, dout=normal(rows, cols), weight=normal(cols), mean=mean, rstd=rstd, dx=poisoned(rows, cols), dweight=poisoned(cols),
-                    dbias=poisoned(cols), partial=poisoned(clusters, cols, dtype=torch.float32), partial_bias=poisoned(clusters, cols, dtype=torch.float32))
+        # The partial sums of both gradients lie beside each other, so that one launch adds them up.
+        halves = 2 if self.is_centred() else 1
+        partials, sums = poisoned(clusters, halves * cols, dtype=torch.float32), poisoned(halves * cols)
+        return dict(x=x, dout=normal(rows, cols), weight=normal(cols), mean=mean, rstd=rstd, dx=poisoned(rows, cols), partials=partials, sums=sums,
+                    partial=partials[:, :cols], partial_bias=partials[:, -cols:], dweight=sums[:cols], dbias=sums[-cols:])
 
     def launches(self, tensors):
         rows, cols = self.shape
         ctas = 2 if cols > 8192 else 1
         programs = tensors["partial"].shape[0]
-        scalars = dict(row_stride=cols, rows=rows, cols=cols, partial_stride=cols)
-        made = [self.kernels.launch(f"{self.name}_backward-bf16-{cols}-8", (programs * ctas,), tensors, scalars)]
-        sums = [("partial", "dweight"), ("partial_bias", "dbias")][: len(self.outputs) - 1]
-        for partial, out in sums:
-            made.append(self.kernels.launch("sum_partials-bf16", (-(-cols // 32),), tensors, dict(row_stride=cols, programs=programs, cols=cols),
-                                            {"partial": partial, "out": out}))
-        return made
+        wide = tensors["sums"].shape[0]
+        scalars = dict(row_stride=cols, rows=rows, cols=cols, partial_stride=wide)
+        sums = dict(row_stride=wide, programs=programs, cols=wide)
+        return [
+            self.kernels.launch(f"{self.name}_backward-bf16-{cols}-8", (programs * ctas,), tensors, scalars),
+            self.kernels.launch("sum_partials-bf16", (-(-wide // 32),), tensors, sums, {"partial": "partials", "out": "sums"}),
+        ]
 
     def formula(self, x, dout, weight, mean, rstd):
         wide, grad = x.float(), dout.float()
@@ -326,7 +329,7 @@ class Rotary(Case):
 
     def launches(self, tensors):
         tokens, heads, width = self.shape
-        scalars = dict(token_stride=heads * width, head_stride=width, heads=heads, direction=1.0)
+        scalars = dict(token_stride=heads * width, head_stride=width, out_token_stride=heads * width, out_head_stride=width, heads=heads, direction=1.0)
         return [self.kernels.launch("rotary-bf16-64", (-(-heads // 16), tokens), tensors, scalars)]
 
     @staticmethod

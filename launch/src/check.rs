@@ -1,6 +1,7 @@
 //! Arguments against the table: sizes are bound, promises checked, parameters packed. Nothing is allocated unless something
 //! is wrong.
 
+mod rule;
 mod shapes;
 #[cfg(test)]
 mod tests;
@@ -13,13 +14,18 @@ use crate::error::Error;
 use crate::expression::{Condition, Expression};
 use crate::manifest::{Manifest, Parameter, Role};
 use crate::size::MOST_RANK;
+use rule::{Names, Rule, Rules};
 
 /// A manifest with what every launch asks of it.
 pub(crate) struct Kernel {
     pub(crate) manifest: Manifest,
-    sizes: Vec<String>,
+    rules: Rules,
     /// For each parameter its place among the arguments.
     argument_of: Vec<Option<usize>>,
+    /// How many arguments there are.
+    arguments: usize,
+    /// Parameters that are promised to be only read, each with one that is written.
+    kept_apart: Vec<[usize; 2]>,
     /// For each parameter and dimension whether the stride may be any.
     free_strides: Vec<[bool; MOST_RANK]>,
 }
@@ -50,7 +56,18 @@ impl Kernel {
             next += usize::from(place.is_some());
             place
         });
-        let argument_of = argument_of.collect();
+        let argument_of: Vec<Option<usize>> = argument_of.collect();
+        let names = Names {
+            manifest: &manifest,
+            sizes: &sizes,
+            argument_of: &argument_of,
+        };
+        let rules = names.rules().map_err(|unknown| {
+            Error::of_runtime(format!(
+                "the manifest {}: `{unknown}` stands for nothing that a launch passes",
+                manifest.name
+            ))
+        })?;
         let free = |parameter: &Parameter| {
             std::array::from_fn(|at| match &parameter.role {
                 Role::TensorMap { shape, .. } => {
@@ -61,7 +78,9 @@ impl Kernel {
         };
         Ok(Kernel {
             free_strides: manifest.parameters.iter().map(free).collect(),
-            sizes,
+            rules,
+            arguments: next,
+            kept_apart: rule::kept_apart(&manifest),
             argument_of,
             manifest,
         })
@@ -96,7 +115,7 @@ impl<'k, 'a> Bound<'k, 'a> {
             sizes: [None; MOST_SIZES],
             multiprocessors: place.multiprocessors,
         };
-        let wanted = kernel.argument_of.iter().flatten().count();
+        let wanted = kernel.arguments;
         if arguments.len() != wanted {
             return Err(bound.wrong_type(format!(
                 "{} arguments are passed; it takes {wanted}",
@@ -111,8 +130,8 @@ impl<'k, 'a> Bound<'k, 'a> {
         for (at, parameter) in kernel.manifest.parameters.iter().enumerate() {
             bound.check_shape(at, parameter)?;
         }
-        for condition in &kernel.manifest.requires {
-            bound.check_condition(condition)?;
+        for (condition, sides) in kernel.manifest.requires.iter().zip(&kernel.rules.requires) {
+            bound.check_condition(condition, sides)?;
         }
         bound.check_apart()?;
         Ok(bound)
@@ -202,14 +221,10 @@ impl<'k, 'a> Bound<'k, 'a> {
         Err(self.wrong(format!("{name} {found} a multiple of {divisor}")))
     }
 
-    fn check_condition(&self, condition: &Condition) -> Result<(), Error> {
-        let Condition {
-            left,
-            comparison,
-            right,
-        } = condition;
-        let (a, b) = (self.value(left)?, self.value(right)?);
-        if comparison.holds(a, b) {
+    fn check_condition(&self, condition: &Condition, sides: &[Rule; 2]) -> Result<(), Error> {
+        let a = self.value(&sides[0], &condition.left)?;
+        let b = self.value(&sides[1], &condition.right)?;
+        if condition.comparison.holds(a, b) {
             return Ok(());
         }
         let (a, b) = (a.to_string(), b.to_string());
@@ -218,21 +233,16 @@ impl<'k, 'a> Bound<'k, 'a> {
 
     /// What is promised to be only read lies apart from what is written.
     fn check_apart(&self) -> Result<(), Error> {
-        let parameters = &self.kernel.manifest.parameters;
-        for (one, read) in parameters.iter().enumerate().filter(|(_, p)| p.is_readonly) {
-            let Some(source) = self.span(one) else {
+        for &[read, written] in &self.kernel.kept_apart {
+            let (Some(source), Some(target)) = (self.span(read), self.span(written)) else {
                 continue;
             };
-            for (other, written) in parameters.iter().enumerate().filter(|(_, p)| p.is_written) {
-                let overlaps = self
-                    .span(other)
-                    .is_some_and(|target| source.start < target.end && target.start < source.end);
-                if overlaps {
-                    return Err(self.wrong(format!(
-                        "{} and {} overlap; the kernel relies on {} not changing while it runs: pass a copy",
-                        read.name, written.name, read.name
-                    )));
-                }
+            if source.start < target.end && target.start < source.end {
+                let [read, written] =
+                    [read, written].map(|at| &self.kernel.manifest.parameters[at].name);
+                return Err(self.wrong(format!(
+                    "{read} and {written} overlap; the kernel relies on {read} not changing while it runs: pass a copy"
+                )));
             }
         }
         Ok(())
@@ -251,44 +261,45 @@ impl<'k, 'a> Bound<'k, 'a> {
         Some(tensor.address..tensor.address.saturating_add(bytes))
     }
 
-    /// The value of an expression.
-    fn value(&self, expression: &Expression) -> Result<i64, Error> {
-        expression.evaluate(&|leaf| self.leaf(leaf)).ok_or_else(|| {
+    /// The value of a rule, which is that of `expression`.
+    fn value(&self, rule: &Rule, expression: &Expression) -> Result<i64, Error> {
+        rule.evaluate(&|leaf| self.leaf(leaf)).ok_or_else(|| {
             self.wrong(format!(
                 "`{expression}` has no value of 64 bits for these arguments"
             ))
         })
     }
 
-    fn leaf(&self, leaf: &Expression) -> Option<i64> {
-        let parameters = &self.kernel.manifest.parameters;
-        let place = |name: &str| {
-            parameters
-                .iter()
-                .position(|parameter| parameter.name == *name)
+    fn leaf(&self, leaf: &Rule) -> Option<i64> {
+        let tensor = |argument: usize| match &self.arguments[argument] {
+            Argument::Tensor(tensor) => Some(tensor),
+            Argument::Scalar(..) => None,
         };
-        match leaf {
-            Expression::Multiprocessors => Some(self.multiprocessors.into()),
-            Expression::Extent(name, at) => self.tensor(place(name)?)?.shape.get(*at).copied(),
-            Expression::Stride(name, at) => Some(self.tensor(place(name)?)?.stride(*at)),
-            Expression::Name(name) => {
-                if let Some(size) = self.kernel.sizes.iter().position(|size| size == name) {
-                    return self.sizes[size];
-                }
-                match self.arguments[self.kernel.argument_of[place(name)?]?] {
-                    Argument::Scalar(data_type, bits) => Some(signed(data_type, bits)),
-                    Argument::Tensor(_) => None,
-                }
-            }
-            _ => None,
+        match *leaf {
+            Rule::Multiprocessors => Some(self.multiprocessors.into()),
+            Rule::Size(size) => self.sizes[size],
+            Rule::Extent(argument, at) => tensor(argument)?.shape.get(at).copied(),
+            Rule::Stride(argument, at) => Some(tensor(argument)?.stride(at)),
+            Rule::Argument(argument) => match self.arguments[argument] {
+                Argument::Scalar(data_type, bits) => Some(signed(data_type, bits)),
+                Argument::Tensor(_) => None,
+            },
+            Rule::Number(_) | Rule::Pair(..) => None,
         }
     }
 
     /// How many CTAs there are: by the rule, or as given.
     pub(crate) fn grid(&self, given: Option<[i64; 3]>) -> Result<[u32; 3], Error> {
-        let counts = match (&self.kernel.manifest.grid, given) {
+        let rules = self.kernel.rules.grid.as_ref();
+        let counts = match (rules.zip(self.kernel.manifest.grid.as_ref()), given) {
             (None, Some(counts)) => counts,
-            (Some([x, y, z]), None) => [self.value(x)?, self.value(y)?, self.value(z)?],
+            (Some((rules, texts)), None) => {
+                let mut counts = [0; 3];
+                for (at, count) in counts.iter_mut().enumerate() {
+                    *count = self.value(&rules[at], &texts[at])?;
+                }
+                counts
+            }
             (Some(_), Some(_)) => {
                 return Err(
                     self.wrong("a grid is passed; the kernel's signature has a rule for it")
@@ -367,7 +378,10 @@ impl<'k, 'a> Bound<'k, 'a> {
                 _ => 0,
             });
         };
-        let value = self.value(rule)?;
+        let value = match &self.kernel.rules.scalars[at] {
+            Some(resolved) => self.value(resolved, rule)?,
+            None => 0,
+        };
         let Some((least, most)) = data_type.integers() else {
             // The numbers of shapes as floats, such as a reciprocal's divisor.
             return Ok(match data_type {

@@ -9,8 +9,11 @@ from torch_stand_in import Function, Tensor, install
 
 
 class Gradients(unittest.TestCase):
+    def setUp(self):
+        self.torch = install()
+        self.torch.is_autocast_enabled = lambda device: False
+
     def test_what_is_written_is_allocated_and_its_gradient_is_that_of_the_other_kernel(self):
-        install()
         x = Tensor([1000], values=[float(at % 9) for at in range(1000)])
         with tilekit.emulated(package):
             out, slope = power_256.differentiable(x, 3.0)
@@ -27,14 +30,12 @@ class Gradients(unittest.TestCase):
         self.assertEqual(dout.asked, ["contiguous"])
 
     def test_under_autocast_tensors_get_the_type_of_the_kernel(self):
-        torch = install()
-        torch.is_autocast_enabled = lambda device: True
+        self.torch.is_autocast_enabled = lambda device: True
         with tilekit.emulated(package):
             out, _ = power_256.differentiable(Tensor([8], "bfloat16"), 1.0)
         self.assertEqual((out.dtype, list(out.content)), ("float32", [0.0] * 8))
 
     def test_without_autocast_types_are_as_they_are(self):
-        install()
         with tilekit.emulated(package), self.assertRaises(TypeError) as raised:
             power_256.differentiable(Tensor([8], "bfloat16"), 1.0)
         self.assertIn("x has elements of bf16; it must have f32", str(raised.exception))

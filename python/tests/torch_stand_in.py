@@ -68,13 +68,14 @@ class Function:
         return cls.forward(Function.last[1], *arguments)
 
 
-def install(autocast=False):
-    """Puts the stand-in where `import torch` finds it."""
+def install():
+    """Puts the stand-in where `import torch` finds it, once."""
+    if "torch" in sys.modules:
+        return sys.modules["torch"]
     torch = types.ModuleType("torch")
     torch.float32, torch.bfloat16 = "float32", "bfloat16"
     torch.empty = lambda shape, dtype, device: Tensor(shape, dtype)
     torch.empty_like = lambda tensor: Tensor(tensor.shape, tensor.dtype)
-    torch.is_autocast_enabled = lambda device: autocast
     torch.compiler = types.SimpleNamespace(is_compiling=lambda: False)
     torch.autograd = types.ModuleType("torch.autograd")
     torch.autograd.function = types.ModuleType("torch.autograd.function")

@@ -58,6 +58,10 @@ pub(crate) trait Backend: Sized {
     fn fill(stream: &Self::Stream, memory: &Self::Memory, byte: u8) -> Result<()>;
     /// Copies an allocation to one of the same length, in stream order.
     fn copy(stream: &Self::Stream, source: &Self::Memory, target: &Self::Memory) -> Result<()>;
+    /// Copies memory of the host to an allocation of the same length, in stream order.
+    fn upload(stream: &Self::Stream, source: &Self::Mapped, target: &Self::Memory) -> Result<()>;
+    /// Copies an allocation to memory of the host of the same length, in stream order.
+    fn download(stream: &Self::Stream, source: &Self::Memory, target: &Self::Mapped) -> Result<()>;
     /// Puts the event behind everything that is on the stream.
     fn record(stream: &Self::Stream, event: &Self::Event) -> Result<()>;
     /// Makes later work of the stream wait for the event.

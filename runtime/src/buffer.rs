@@ -1,11 +1,13 @@
 //! Typed memory on a device.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::backend::{AnyMemory, On};
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
+use crate::kept;
 
 /// `len` elements of `T` on a device, freed when dropped.
 ///
@@ -14,7 +16,8 @@ use crate::error::{Error, Result};
 /// the methods of [`Stream`](crate::Stream).
 pub struct Buffer<T> {
     device: Device,
-    memory: AnyMemory,
+    /// Graphs that use it keep it too.
+    memory: Arc<AnyMemory>,
     len: usize,
     element: PhantomData<fn() -> T>,
 }
@@ -26,7 +29,7 @@ impl<T: DeviceElement> Buffer<T> {
     /// [`Error::OutOfMemory`] with the bytes requested and free.
     pub fn new(device: &Device, len: usize) -> Result<Buffer<T>> {
         let bytes = len.saturating_mul(size_of::<T>());
-        let memory = device.allocate(bytes)?;
+        let memory = Arc::new(device.allocate(bytes)?);
         Ok(Buffer {
             device: device.clone(),
             memory,
@@ -66,7 +69,7 @@ impl<T: DeviceElement> Buffer<T> {
                 host: elements.len(),
             });
         }
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(memory) => Ok(memory.write(T::bytes_of(elements))?),
             On::Emulator(memory) => memory.write(T::bytes_of(elements)),
         }
@@ -74,7 +77,7 @@ impl<T: DeviceElement> Buffer<T> {
 
     /// Sets every byte.
     pub fn fill_bytes(&self, byte: u8) -> Result<()> {
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(memory) => memory.fill_now(byte).map_err(Error::from),
             On::Emulator(memory) => memory.fill(byte),
         }
@@ -84,7 +87,7 @@ impl<T: DeviceElement> Buffer<T> {
     ///
     /// The emulator knows which bytes were written, so nothing is done there: a kernel that reads one faults.
     pub(crate) fn poison(&self) -> Result<()> {
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
             On::Emulator(_) => Ok(()),
         }
@@ -92,7 +95,7 @@ impl<T: DeviceElement> Buffer<T> {
 
     /// The same for a buffer that was written before: what was written counts no more.
     pub(crate) fn forget(&self) -> Result<()> {
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(memory) => Ok(memory.fill_now(T::POISON)?),
             On::Emulator(memory) => memory.fill(T::POISON),
         }
@@ -100,7 +103,7 @@ impl<T: DeviceElement> Buffer<T> {
 
     /// Copies the elements to the host, with poison for those that were never written.
     pub(crate) fn to_vec_with_poison(&self) -> Result<Vec<T>> {
-        if let On::Emulator(memory) = &self.memory {
+        if let On::Emulator(memory) = &*self.memory {
             memory.mark_unwritten(size_of::<T>(), T::POISON);
         }
         self.to_vec()
@@ -108,7 +111,7 @@ impl<T: DeviceElement> Buffer<T> {
 
     /// Copies the elements to the host.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        T::collect(self.len, |room| match &self.memory {
+        T::collect(self.len, |room| match &*self.memory {
             On::Cuda(memory) => memory.read(room).map_err(Error::from),
             On::Emulator(memory) => memory.read(room),
         })
@@ -133,7 +136,7 @@ impl<T> Buffer<T> {
 
     /// The address that kernels see.
     pub fn address(&self) -> u64 {
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(memory) => memory.address(),
             On::Emulator(memory) => memory.address(),
         }
@@ -146,6 +149,12 @@ impl<T> Buffer<T> {
 
     pub(crate) fn memory(&self) -> &AnyMemory {
         &self.memory
+    }
+
+    /// Says that work uses it: a graph that is captured now keeps its memory.
+    #[inline]
+    pub(crate) fn note_use(&self) {
+        kept::note(|| Arc::clone(&self.memory) as kept::Kept);
     }
 }
 

@@ -91,6 +91,7 @@ mod error;
 mod graph;
 pub mod harness;
 mod in_flight;
+mod kept;
 mod kernel;
 mod launch;
 mod mapped;

@@ -3,18 +3,22 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::Location;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{AnyMapped, On};
 use crate::device::Device;
 use crate::element::DeviceElement;
 use crate::error::{Error, Result};
+use crate::kept;
 use crate::stream::Stream;
 
 /// `len` elements of `T` in memory of the host, page-locked and mapped, so that kernels access them while the host does.
 ///
 /// It is passed for a `Ptr<T>` like a [`Buffer`](crate::Buffer). A launch with one returns at once, on the emulator too, and runs beside the host
 /// until [`Stream::synchronize`]; what a kernel ended with shows there. So a kernel can hand results on while it runs, and wait for answers.
+///
+/// It is pinned: [`Stream::upload`] and [`Stream::download`] copy between it and a [`Buffer`](crate::Buffer) while the host goes on.
 ///
 /// # Order
 ///
@@ -54,7 +58,8 @@ use crate::stream::Stream;
 /// ```
 pub struct MappedBuffer<T> {
     device: Device,
-    memory: AnyMapped,
+    /// Graphs that use it keep it too.
+    memory: Arc<AnyMapped>,
     len: usize,
     element: PhantomData<fn() -> T>,
 }
@@ -68,7 +73,7 @@ impl<T: DeviceElement> MappedBuffer<T> {
         let bytes = len.saturating_mul(size_of::<T>());
         Ok(MappedBuffer {
             device: device.clone(),
-            memory: device.allocate_mapped(bytes, size_of::<T>())?,
+            memory: Arc::new(device.allocate_mapped(bytes, size_of::<T>())?),
             len,
             element: PhantomData,
         })
@@ -94,7 +99,7 @@ impl<T: DeviceElement> MappedBuffer<T> {
         let line = Location::caller();
         self.check(&range)?;
         let offset = range.start * size_of::<T>();
-        T::collect(range.len(), |room| match &self.memory {
+        T::collect(range.len(), |room| match &*self.memory {
             On::Cuda(memory) => Ok(memory.read(offset, room)),
             On::Emulator(memory) => memory.read(offset, room, line),
         })
@@ -109,7 +114,7 @@ impl<T: DeviceElement> MappedBuffer<T> {
         let line = Location::caller();
         self.check(&(at..at.saturating_add(elements.len())))?;
         let (offset, bytes) = (at * size_of::<T>(), T::bytes_of(elements));
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(memory) => {
                 memory.write(offset, bytes);
                 Ok(())
@@ -139,7 +144,7 @@ impl MappedBuffer<i32> {
         let line = Location::caller();
         self.check(&(index..index.saturating_add(1)))?;
         let offset = index * size_of::<i32>();
-        Ok(match &self.memory {
+        Ok(match &*self.memory {
             On::Cuda(memory) => memory.acquire(offset),
             On::Emulator(memory) => memory.acquire(offset, line)?,
         }
@@ -155,7 +160,7 @@ impl MappedBuffer<i32> {
         let line = Location::caller();
         self.check(&(index..index.saturating_add(1)))?;
         let offset = index * size_of::<i32>();
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(memory) => {
                 memory.release(offset, value.cast_unsigned());
                 Ok(())
@@ -200,7 +205,7 @@ impl MappedBuffer<i32> {
 
     /// Between two polls: the emulator needs the cores of the host.
     fn pause(&self) {
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(_) => std::hint::spin_loop(),
             On::Emulator(_) => std::thread::sleep(Duration::from_micros(20)),
         }
@@ -223,10 +228,19 @@ impl<T> MappedBuffer<T> {
 
     /// The address that kernels see.
     pub fn address(&self) -> u64 {
-        match &self.memory {
+        match &*self.memory {
             On::Cuda(memory) => memory.address(),
             On::Emulator(memory) => memory.address(),
         }
+    }
+
+    pub(crate) fn memory(&self) -> &AnyMapped {
+        &self.memory
+    }
+
+    /// Says that work uses it: a graph that is captured now keeps its memory.
+    pub(crate) fn note_use(&self) {
+        kept::note(|| Arc::clone(&self.memory) as kept::Kept);
     }
 
     /// The device whose kernels access it.

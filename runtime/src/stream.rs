@@ -11,6 +11,8 @@ use crate::emulated::EmulatedDevice;
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::in_flight::InFlight;
+use crate::kept;
+use crate::mapped::MappedBuffer;
 
 /// A queue of work that runs in order, beside the work of other streams.
 pub struct Stream {
@@ -87,6 +89,7 @@ impl Stream {
 
     /// Sets every byte of `buffer`, after the work before it and before the work behind it.
     pub fn fill_bytes<T: DeviceElement>(&self, buffer: &Buffer<T>, byte: u8) -> Result<()> {
+        buffer.note_use();
         match self.with("a buffer", buffer.device(), buffer.memory())? {
             On::Cuda((stream, memory)) => Context::fill(stream, memory, byte)?,
             On::Emulator((stream, memory)) => EmulatedDevice::fill(stream, memory, byte)?,
@@ -101,6 +104,8 @@ impl Stream {
     /// # Errors
     /// [`Error::LengthMismatch`] unless both are of one length.
     pub fn copy<T: DeviceElement>(&self, source: &Buffer<T>, target: &Buffer<T>) -> Result<()> {
+        source.note_use();
+        target.note_use();
         let stream_and_source = self.with("a buffer", source.device(), source.memory())?;
         let target_memory = self.with("a buffer", target.device(), target.memory())?;
         if source.len() != target.len() {
@@ -123,6 +128,84 @@ impl Stream {
         Ok(())
     }
 
+    /// Copies memory of the host to `target`, after the work before it and before the work behind it, and does not wait. The
+    /// host leaves `source` as it is until the stream is there: until it is synchronized, or an event behind the copy has been waited for.
+    ///
+    /// ```
+    /// # use tilekit::prelude::*;
+    /// # fn main() -> tilekit::Result<()> {
+    /// # let device = Device::emulator();
+    /// let stream = Stream::new(&device)?;
+    /// let (pinned, x) = (MappedBuffer::from_slice(&device, &[1i32, 2])?, Buffer::<i32>::new(&device, 2)?);
+    /// stream.upload(&pinned, &x)?;
+    /// stream.download(&x, &pinned)?; // a launch stands between the two
+    /// stream.synchronize()?;
+    /// assert_eq!(pinned.read(0..2)?, [1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] unless both are of one length.
+    pub fn upload<T: DeviceElement>(
+        &self,
+        source: &MappedBuffer<T>,
+        target: &Buffer<T>,
+    ) -> Result<()> {
+        match self.beside_host(source, target)? {
+            On::Cuda((stream, (source, target))) => Context::upload(stream, source, target)?,
+            On::Emulator((stream, (source, target))) => {
+                EmulatedDevice::upload(stream, source, target)?;
+            }
+        }
+        self.in_flight.end();
+        Ok(())
+    }
+
+    /// Copies `source` to memory of the host, in the same way. The host reads `target` when the stream is there.
+    ///
+    /// # Errors
+    /// As for [`upload`](Stream::upload).
+    pub fn download<T: DeviceElement>(
+        &self,
+        source: &Buffer<T>,
+        target: &MappedBuffer<T>,
+    ) -> Result<()> {
+        match self.beside_host(target, source)? {
+            On::Cuda((stream, (target, source))) => Context::download(stream, source, target)?,
+            On::Emulator((stream, (target, source))) => {
+                EmulatedDevice::download(stream, source, target)?;
+            }
+        }
+        self.in_flight.end();
+        Ok(())
+    }
+
+    /// The stream with memory of the host and of the device, as parts of one backend.
+    fn beside_host<'s, T: DeviceElement>(
+        &'s self,
+        host: &'s MappedBuffer<T>,
+        buffer: &'s Buffer<T>,
+    ) -> Result<BesideHost<'s>> {
+        host.note_use();
+        buffer.note_use();
+        let with_host = self.with("a buffer", host.device(), host.memory())?;
+        let with_buffer = self.with("a buffer", buffer.device(), buffer.memory())?;
+        if host.len() != buffer.len() {
+            return Err(Error::LengthMismatch {
+                buffer: buffer.len(),
+                host: host.len(),
+            });
+        }
+        match with_host.with(with_buffer) {
+            Some(On::Cuda(((stream, host), (_, buffer)))) => Ok(On::Cuda((stream, (host, buffer)))),
+            Some(On::Emulator(((stream, host), (_, buffer)))) => {
+                Ok(On::Emulator((stream, (host, buffer))))
+            }
+            None => Err(self.mismatch("a buffer", buffer.device())),
+        }
+    }
+
     /// An event behind everything that is on the stream now.
     pub fn record(&self) -> Result<Event> {
         let event = Event::new(&self.device)?;
@@ -141,8 +224,9 @@ impl Stream {
     /// Records what `work` puts on this stream, without running it, as a graph that one call replays. A stream that
     /// waits for an event of this one is recorded with it, until the capture ends.
     ///
-    /// The graph keeps addresses, not buffers: buffers used in it must live as long as it is replayed. The emulator
-    /// refuses a fill or a copy of a buffer that is gone; a kernel's access to one is a fault there.
+    /// The graph keeps the memory of buffers and the code of kernels that this thread's `work` uses: they may be dropped before it is
+    /// replayed. Addresses that a kernel is passed as numbers, or as a [`ParameterBlock`](crate::ParameterBlock), must outlive it. Code is loaded
+    /// when a kernel is: do that, and what allocates, before.
     ///
     /// ```
     /// # use tilekit::prelude::*;
@@ -161,14 +245,17 @@ impl Stream {
     /// Those of `work`, and what cannot be recorded, such as waiting: [`Error::Capturing`] on the emulator, and the
     /// driver's error on a GPU.
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
-        let recorded: Result<AnyGraph> = self.in_flight.apart(|| match &self.queue {
-            On::Cuda(stream) => Ok(On::Cuda(Context::capture(stream, work)?)),
-            On::Emulator(stream) => Ok(On::Emulator(EmulatedDevice::capture(stream, work)?)),
-        });
-        let work = recorded?;
+        let record = || -> Result<AnyGraph> {
+            match &self.queue {
+                On::Cuda(stream) => Ok(On::Cuda(Context::capture(stream, work)?)),
+                On::Emulator(stream) => Ok(On::Emulator(EmulatedDevice::capture(stream, work)?)),
+            }
+        };
+        let (recorded, kept) = kept::collect(|| self.in_flight.apart(record));
         Ok(Graph {
             device: self.device.clone(),
-            work,
+            work: recorded?,
+            kept,
         })
     }
 
@@ -229,6 +316,24 @@ impl Stream {
         }
     }
 }
+
+/// A stream with memory of the host and of the device.
+type BesideHost<'s> = On<
+    (
+        &'s <Context as Backend>::Stream,
+        (
+            &'s <Context as Backend>::Mapped,
+            &'s <Context as Backend>::Memory,
+        ),
+    ),
+    (
+        &'s <EmulatedDevice as Backend>::Stream,
+        (
+            &'s <EmulatedDevice as Backend>::Mapped,
+            &'s <EmulatedDevice as Backend>::Memory,
+        ),
+    ),
+>;
 
 /// A stream with something else of its backend.
 pub(crate) type Together<'s, C, E> =

@@ -30,7 +30,7 @@ use quote::quote;
 /// | `max_registers = 128` | cap on registers per thread |
 /// | `min_ctas_per_sm = 2` | CTAs that must fit an SM: they share its registers, also those that partitions redistribute |
 /// | `cluster = [2, 1, 1]` | CTAs of a cluster in x, y and z |
-/// | `signature(x: [rows, cols], ..)` | how a launch follows from its tensors, for exports: shapes with named sizes, `row_stride = x.stride(0)`, `grid = cdiv(rows, 4)`, `requires(cols <= COLS)` |
+/// | `signature(x: [rows, cols], ..)` | how a launch follows from its tensors, for exports: shapes with named sizes, `row_stride = x.stride(0)`, `grid = cdiv(rows, 4)`, `requires(cols <= COLS)`; `backward(kernel)` names the kernel of its gradients |
 /// | `cooperative` | CTAs wait for one another (`GridBarrier`): a launch is refused whose grid cannot be resident as a whole |
 ///
 /// A parameter is an element type, which is a scalar in the body, a `Ptr` or a `TensorMap`. `#[multiple_of(16)] n: i32` and

@@ -120,10 +120,8 @@ impl Signature {
                 #name
             }}
         });
-        let backward = match backward {
-            Some(name) => quote!(::core::option::Option::Some(#name)),
-            None => quote!(::core::option::Option::None),
-        };
+        let none = quote!(::core::option::Option::None);
+        let backward = backward.map_or(none, |name| quote!(::core::option::Option::Some(#name)));
         Ok(quote! {
             ::tilekit::rt::set_signature(::tilekit::rt::Signature {
                 tensors: ::std::vec![#(#tensors),*],

@@ -96,8 +96,8 @@ fn twice_u(x: Tensor<f32>, square: Tensor<f32>) -> Tensor<f32> {
 }
 
 /// sqrt(2 / pi)
-const SCALE: f32 = 0.797_884_6;
-const CUBIC: f32 = 0.044_715;
+const SCALE: f64 = 0.797_884_6;
+const CUBIC: f64 = 0.044_715;
 
 /// `out = gelu(x)` in its tanh form, `x * (1 + tanh(u)) / 2` with `u = sqrt(2 / pi) * (x + 0.044715 x³)`, elementwise over contiguous tensors
 /// of `n` elements.

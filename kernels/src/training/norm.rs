@@ -111,16 +111,18 @@ impl<T: Float> Norm<T> {
     }
 }
 
-/// Stores this CTA's row of a matrix of partial sums, padding included.
+/// Stores this CTA's row of a matrix of partial sums, of `[cols, stride]`, with the padding up to a multiple of 8 columns, which may be read with
+/// it.
 #[device]
 fn store_partial<T: Float, const COLS: usize>(
     partial: Ptr<f32>,
     sum: Tensor<f32>,
-    stride: Scalar<i32>,
+    [cols, stride]: [Scalar<i32>; 2],
 ) {
     let col = arange(0..COLS, line::<T>(COLS));
     let at = cluster_id(0).cast::<i64>() * stride + col;
-    partial.at(at).mask(col < stride).store(sum);
+    let padded = cdiv(cols, 8) * 8;
+    partial.at(at).mask(col < padded).store(sum);
 }
 
 /// Gradients of `out = x * rstd * weight` with `rstd[row] = 1 / sqrt(mean(x[row, :]²) + epsilon)`, as the forward pass saved it:
@@ -138,7 +140,7 @@ fn store_partial<T: Float, const COLS: usize>(
     row_stride = x.stride(0),
     partial_stride = partial.stride(0),
     grid = programs * ctas::<T>(COLS),
-    requires(dout.stride(0) == x.stride(0), dx.stride(0) == x.stride(0), partial.stride(0) <= COLS, cols <= COLS),
+    requires(dout.stride(0) == x.stride(0), dx.stride(0) == x.stride(0), cols <= COLS),
 ))]
 pub fn rmsnorm_backward<T: Float, const COLS: usize, const DIVISOR: usize>(
     x: Ptr<T>,
@@ -166,7 +168,7 @@ pub fn rmsnorm_backward<T: Float, const COLS: usize, const DIVISOR: usize>(
         cols,
     };
     let [of_weight, _] = norm.rows::<COLS>();
-    store_partial::<T, COLS>(partial, of_weight, partial_stride);
+    store_partial::<T, COLS>(partial, of_weight, [cols, partial_stride]);
 }
 
 /// Gradients of `out = (x - mean) * rstd * weight + bias`, with `mean` and `rstd` of each row as the forward pass saved them:
@@ -174,7 +176,8 @@ pub fn rmsnorm_backward<T: Float, const COLS: usize, const DIVISOR: usize>(
 /// `cols <= COLS` elements.
 ///
 /// `partial[i, :]` is the sum of `dout * xhat` over the rows of a CTA or cluster, and `partial_bias` that of `dout`;
-/// [`sum_partials`](super::sum_partials) adds them up to the gradients of `weight` and `bias`.
+/// [`sum_partials`](super::sum_partials) adds them up to the gradients of `weight` and `bias`, in one launch where both are halves of one
+/// matrix's columns.
 #[kernel(warps = warps::<T>(COLS), cluster = ctas::<T>(COLS), min_ctas_per_sm = 16 / warps::<T>(COLS), instances(<bf16, 1024, 8>, <bf16, 4096, 8>, <bf16, 8192, 8>, <bf16, 16384, 8>), signature(
     x: [rows, cols],
     weight: [cols],
@@ -190,7 +193,6 @@ pub fn rmsnorm_backward<T: Float, const COLS: usize, const DIVISOR: usize>(
     requires(
         dout.stride(0) == x.stride(0),
         dx.stride(0) == x.stride(0),
-        partial.stride(0) <= COLS,
         partial_bias.stride(0) == partial.stride(0),
         cols <= COLS
     ),
@@ -223,6 +225,6 @@ pub fn layernorm_backward<T: Float, const COLS: usize, const DIVISOR: usize>(
         cols,
     };
     let [of_weight, of_bias] = norm.rows::<COLS>();
-    store_partial::<T, COLS>(partial, of_weight, partial_stride);
-    store_partial::<T, COLS>(partial_bias, of_bias, partial_stride);
+    store_partial::<T, COLS>(partial, of_weight, [cols, partial_stride]);
+    store_partial::<T, COLS>(partial_bias, of_bias, [cols, partial_stride]);
 }

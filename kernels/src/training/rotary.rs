@@ -16,8 +16,10 @@ const HEADS: usize = 16;
     out: [tokens, heads, 2 * HALF],
     token_stride = x.stride(0),
     head_stride = x.stride(1),
+    out_token_stride = out.stride(0),
+    out_head_stride = out.stride(1),
     grid = [cdiv(heads, HEADS), tokens],
-    requires(out.stride(0) == x.stride(0), out.stride(1) == x.stride(1), cos.stride(0) == HALF, sin.stride(0) == HALF),
+    requires(cos.stride(0) == HALF, sin.stride(0) == HALF),
 ))]
 pub fn rotary<T: Float, const HALF: usize>(
     x: Ptr<T>,
@@ -26,6 +28,8 @@ pub fn rotary<T: Float, const HALF: usize>(
     out: Ptr<T>,
     #[multiple_of(8)] token_stride: i64,
     #[multiple_of(8)] head_stride: i64,
+    #[multiple_of(8)] out_token_stride: i64,
+    #[multiple_of(8)] out_head_stride: i64,
     heads: i32,
     direction: f32,
 ) {
@@ -40,6 +44,7 @@ pub fn rotary<T: Float, const HALF: usize>(
     let pair = arange(0..HALF, Slice::new(0, tile)).expand_dims(0);
     let inside = (head < heads) & (pair < HALF);
     let at = head.cast::<i64>() * head_stride + pair;
+    let out_at = head.cast::<i64>() * out_head_stride + pair;
     let of_token = token * token_stride;
     let low = (x + of_token).at(at).mask(inside);
     let high = (x + of_token + HALF).at(at).mask(inside);
@@ -47,8 +52,9 @@ pub fn rotary<T: Float, const HALF: usize>(
     let [cos, sin] = [cos, sin].map(|table| (table + token * HALF).at(pair).load());
     let sin = sin * direction;
     let store = |first: Scalar<i64>, v: Tensor<f32>| {
-        (out + first).at(at).mask(inside).store(v.cast::<T>());
+        (out + first).at(out_at).mask(inside).store(v.cast::<T>());
     };
+    let of_token = token * out_token_stride;
     store(of_token, a * cos - b * sin);
     store(of_token + HALF, b * cos + a * sin);
 }
@@ -71,6 +77,8 @@ fn rotary_of<T: Float + DeviceElement, const HALF: usize>(
         &cos,
         &sin,
         &out,
+        of_token,
+        of_head,
         of_token,
         of_head,
         heads as i32,

@@ -1,5 +1,6 @@
 //! Ranks, extents and strides of tensors against the shapes of the table.
 
+use super::rule::Rule;
 use super::{Bound, MOST_RANK};
 use crate::argument::Tensor;
 use crate::error::Error;
@@ -54,18 +55,19 @@ impl<'k> Bound<'k, '_> {
         parameter: &'k Parameter,
         tensor: &Tensor<'_>,
     ) -> Result<(), Error> {
-        for (dimension, extent) in parameter.shape().unwrap_or_default().iter().enumerate() {
-            let Expression::Name(name) = extent else {
-                continue;
-            };
-            let Some(size) = self.kernel.sizes.iter().position(|size| size == name) else {
+        for (dimension, extent) in self.kernel.rules.shapes[at].iter().enumerate() {
+            let Rule::Size(size) = *extent else {
                 continue;
             };
             let found = tensor.shape[dimension];
             match self.sizes[size] {
                 None => self.sizes[size] = Some(found),
                 Some(value) if value == found => {}
-                Some(value) => return Err(self.unequal([at, dimension], [found, value], name)),
+                Some(value) => {
+                    let extent = parameter.shape().and_then(|shape| shape.get(dimension));
+                    let name = extent.map(Expression::to_string).unwrap_or_default();
+                    return Err(self.unequal([at, dimension], [found, value], &name));
+                }
             }
         }
         Ok(())
@@ -97,7 +99,12 @@ impl<'k> Bound<'k, '_> {
         let name = &parameter.name;
         for (dimension, extent) in parameter.shape().unwrap_or_default().iter().enumerate() {
             let found = tensor.shape[dimension];
-            let value = self.value(extent)?;
+            let rule = &self.kernel.rules.shapes[at][dimension];
+            // A size that stands alone was compared when it got its value.
+            if matches!(rule, Rule::Size(_)) {
+                continue;
+            }
+            let value = self.value(rule, extent)?;
             if found != value {
                 return Err(self.wrong(format!(
                     "{name}.shape[{dimension}] is {found}; it must be {value} (`{extent}`)"

@@ -71,6 +71,8 @@ launch::driver_functions! {
     cuMemFreeHost = "cuMemFreeHost" (*mut c_void);
     cuMemcpyHtoD = "cuMemcpyHtoD_v2" (DeviceAddress, *const c_void, usize);
     cuMemcpyDtoH = "cuMemcpyDtoH_v2" (*mut c_void, DeviceAddress, usize);
+    cuMemcpyHtoDAsync = "cuMemcpyHtoDAsync_v2" (DeviceAddress, *const c_void, usize, StreamHandle);
+    cuMemcpyDtoHAsync = "cuMemcpyDtoHAsync_v2" (*mut c_void, DeviceAddress, usize, StreamHandle);
     cuMemcpyDtoDAsync = "cuMemcpyDtoDAsync_v2" (DeviceAddress, DeviceAddress, usize, StreamHandle);
     cuMemsetD8Async = "cuMemsetD8Async" (DeviceAddress, u8, usize, StreamHandle);
     cuStreamCreate = "cuStreamCreate" (*mut StreamHandle, c_uint);

@@ -9,6 +9,7 @@ use crate::cuda::Context;
 use crate::device::{Device, EntryFacts};
 use crate::emulated::EmulatedDevice;
 use crate::error::{Error, Result};
+use crate::kept;
 use crate::launch::{EntryShape, Grid, ParameterBlock};
 use crate::ptxas::EntryReport;
 use crate::stream::Stream;
@@ -182,6 +183,7 @@ impl Entry {
         let overlaps = in_flight.next(&shape.name, shape.overlaps_previous, parameters)?;
         match both {
             On::Cuda((stream, function)) => {
+                kept::note(|| function.code());
                 Context::launch(stream, function, &self.shape, grid, parameters)
             }
             On::Emulator((stream, function)) => {

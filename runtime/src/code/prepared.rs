@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use crate::error::Result;
+use crate::kept::{self, Kept};
 use crate::launch::{Grid, ParameterBlock};
 use crate::stream::Stream;
 
@@ -13,6 +14,7 @@ pub struct PreparedLaunch {
     entry: Arc<Entry>,
     grid: Grid,
     parameters: ParameterBlock,
+    kept: Vec<Kept>,
 }
 
 impl PreparedLaunch {
@@ -30,7 +32,13 @@ impl PreparedLaunch {
             entry: Arc::clone(entry),
             grid,
             parameters,
+            kept: Vec::new(),
         })
+    }
+
+    /// The same, which keeps what its parameters point to.
+    pub(crate) fn keeping(self, kept: Vec<Kept>) -> PreparedLaunch {
+        PreparedLaunch { kept, ..self }
     }
 
     /// Puts the launch on `stream`.
@@ -39,6 +47,9 @@ impl PreparedLaunch {
     /// What the driver or the emulator has against it. On a GPU a failure of the kernel itself shows later.
     #[inline]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
+        for thing in &self.kept {
+            kept::note(|| Kept::clone(thing));
+        }
         self.entry
             .launch_checked(stream, self.grid, &self.parameters)
     }

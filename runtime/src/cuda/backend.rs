@@ -77,6 +77,14 @@ impl Backend for Context {
         Ok(target.copy_from(source, stream)?)
     }
 
+    fn upload(stream: &Stream, source: &HostMemory, target: &DeviceMemory) -> Result<()> {
+        Ok(target.upload(source, stream)?)
+    }
+
+    fn download(stream: &Stream, source: &DeviceMemory, target: &HostMemory) -> Result<()> {
+        Ok(source.download(target, stream)?)
+    }
+
     fn record(stream: &Stream, event: &Event) -> Result<()> {
         Ok(event.record(stream)?)
     }

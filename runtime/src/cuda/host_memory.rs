@@ -66,6 +66,11 @@ impl HostMemory {
         self.address
     }
 
+    /// Its first byte and its length, for copies that the driver makes.
+    pub(super) fn whole(&self) -> (*mut c_void, usize) {
+        (self.host.as_ptr().cast(), self.bytes)
+    }
+
     /// Copies bytes from `offset` out.
     ///
     /// # Panics

@@ -2,11 +2,13 @@
 
 #![allow(unsafe_code, reason = "foreign functions of the driver")]
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use machine::driver::{DeviceAddress, StreamHandle};
+use machine::driver::{DeviceAddress, Driver, StreamHandle};
 
+use super::host_memory::HostMemory;
 use super::{Context, CudaFailure, Stream};
 use crate::error::Error;
 
@@ -141,6 +143,48 @@ impl DeviceMemory {
             (driver.cuMemcpyDtoDAsync)(self.address, source.address, self.bytes, stream.raw())
         };
         driver.check("cuMemcpyDtoDAsync", code)
+    }
+}
+
+/// Copies between page-locked memory of the host and the GPU, which the host does not wait for.
+impl DeviceMemory {
+    /// Copies the whole of `source`, in stream order.
+    ///
+    /// # Panics
+    /// If the two allocations differ in length, as for [`download`](DeviceMemory::download).
+    pub(crate) fn upload(&self, source: &HostMemory, stream: &Stream) -> Result<(), CudaFailure> {
+        let Some((host, driver)) = self.beside(source)? else {
+            return Ok(());
+        };
+        // SAFETY: both hold `bytes`. Dropping either waits for the copy: cuMemFree does, and the host's memory waits for the context.
+        let code =
+            unsafe { (driver.cuMemcpyHtoDAsync)(self.address, host, self.bytes, stream.raw()) };
+        driver.check("cuMemcpyHtoDAsync", code)
+    }
+
+    /// Copies all of it to `target`, in stream order.
+    pub(crate) fn download(&self, target: &HostMemory, stream: &Stream) -> Result<(), CudaFailure> {
+        let Some((host, driver)) = self.beside(target)? else {
+            return Ok(());
+        };
+        // SAFETY: as for `upload`.
+        let code =
+            unsafe { (driver.cuMemcpyDtoHAsync)(host, self.address, self.bytes, stream.raw()) };
+        driver.check("cuMemcpyDtoHAsync", code)
+    }
+
+    /// The memory of the host, where there is anything to copy; the context is current then.
+    fn beside(
+        &self,
+        host: &HostMemory,
+    ) -> Result<Option<(*mut c_void, &'static Driver)>, CudaFailure> {
+        let (host, bytes) = host.whole();
+        assert_eq!(bytes, self.bytes, "a copy is as long as its allocation");
+        if bytes == 0 {
+            return Ok(None);
+        }
+        self.context.bind()?;
+        Ok(Some((host, self.context.driver)))
     }
 }
 

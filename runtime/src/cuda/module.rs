@@ -12,6 +12,7 @@ use machine::driver::{Driver, FunctionHandle, ModuleHandle};
 use super::{Context, CudaFailure};
 use crate::device::EntryFacts;
 use crate::error::Error;
+use crate::kept::Kept;
 
 // Of `CUfunction_attribute`, without `CU_FUNC_ATTRIBUTE_`.
 const MAX_THREADS_PER_BLOCK: u32 = 0;
@@ -132,6 +133,11 @@ pub(crate) struct Function {
 }
 
 impl Function {
+    /// The code that it is part of, which who uses it keeps loaded.
+    pub(crate) fn code(&self) -> Kept {
+        Arc::clone(&self.module) as Kept
+    }
+
     pub(super) fn context(&self) -> &Arc<Context> {
         &self.module.context
     }

@@ -92,6 +92,24 @@ impl Backend for EmulatedDevice {
         stream.run(move || target.copy_from(&source))
     }
 
+    fn upload(
+        stream: &EmulatedStream,
+        source: &EmulatedMapped,
+        target: &EmulatedMemory,
+    ) -> Result<()> {
+        let (source, target) = (source.room(), target.room());
+        stream.run(move || target.copy_from(&source))
+    }
+
+    fn download(
+        stream: &EmulatedStream,
+        source: &EmulatedMemory,
+        target: &EmulatedMapped,
+    ) -> Result<()> {
+        let (source, target) = (source.room(), target.room());
+        stream.run(move || target.copy_from(&source))
+    }
+
     fn record(stream: &EmulatedStream, event: &Moment) -> Result<()> {
         event.record(stream)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use emulator::{HostAccess, HostOrder};
 
-use super::{EmulatedDevice, EmulatedMemory, OWN};
+use super::{EmulatedDevice, EmulatedMemory, OWN, Room};
 use crate::error::{Error, Result};
 
 /// An allocation that the host accesses beside launches, freed when dropped.
@@ -28,6 +28,11 @@ impl EmulatedMapped {
 
     pub(crate) fn address(&self) -> u64 {
         self.0.address
+    }
+
+    /// Where it lies, for copies in stream order.
+    pub(crate) fn room(&self) -> Room {
+        self.0.room()
     }
 
     /// Copies bytes from `offset` out. The caller has checked that they are inside, as for the others.

@@ -36,6 +36,7 @@ impl<T: DeviceElement> Argument<Ptr<T>> for &Buffer<T> {
     #[inline]
     fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
         packing.expect_own(self.device())?;
+        self.note_use();
         packing.push_buffer(self.address(), (self.len() * size_of::<T>()) as u64);
         Ok(())
     }
@@ -44,6 +45,7 @@ impl<T: DeviceElement> Argument<Ptr<T>> for &Buffer<T> {
 impl<T: DeviceElement> Argument<Ptr<T>> for &MappedBuffer<T> {
     fn pack(&self, packing: &mut Packing<'_>) -> Result<()> {
         packing.expect_own(self.device())?;
+        self.note_use();
         packing.push_mapped(self.address(), (self.len() * size_of::<T>()) as u64);
         Ok(())
     }

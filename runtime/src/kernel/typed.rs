@@ -9,6 +9,7 @@ use super::{Arguments, Compiled, Packing};
 use crate::code::{Entry, PreparedLaunch};
 use crate::device::Device;
 use crate::error::Result;
+use crate::kept;
 use crate::launch::{Grid, ParameterBlock};
 use crate::stream::Stream;
 
@@ -95,7 +96,7 @@ impl<H> LoadedKernel<H> {
         self.entry.launch(stream, grid.into(), &parameters)
     }
 
-    /// The same launch, packed and checked once to be repeated. The buffers must live as long as it is used.
+    /// The same launch, packed and checked once to be repeated. It keeps the memory of its buffers.
     ///
     /// # Errors
     /// As for [`launch`](LoadedKernel::launch).
@@ -105,8 +106,10 @@ impl<H> LoadedKernel<H> {
         arguments: impl Arguments<H>,
     ) -> Result<PreparedLaunch> {
         let mut parameters = ParameterBlock::new();
-        self.pack(&arguments, &mut parameters)?;
-        PreparedLaunch::new(&self.entry, grid.into(), parameters)
+        let (packed, kept) = kept::collect(|| self.pack(&arguments, &mut parameters));
+        packed?;
+        let launch = PreparedLaunch::new(&self.entry, grid.into(), parameters)?;
+        Ok(launch.keeping(kept))
     }
 
     /// The same kernel, but its launches may start before the one in front of them on the stream has ended

@@ -58,6 +58,7 @@ pub trait TensorSource<T> {
 impl<T: DeviceElement> TensorSource<T> for Buffer<T> {
     fn place_on(&self, packing: &Packing<'_>) -> Result<(u64, usize)> {
         packing.expect_own(self.device())?;
+        self.note_use();
         Ok((self.address(), self.len()))
     }
 }
@@ -65,14 +66,14 @@ impl<T: DeviceElement> TensorSource<T> for Buffer<T> {
 impl<T: DeviceElement> TensorSource<T> for Input<T> {
     fn place_on(&self, packing: &Packing<'_>) -> Result<(u64, usize)> {
         let buffer = self.copy_on_device(packing.device(), packing.copy())?;
-        Ok((buffer.address(), buffer.len()))
+        buffer.place_on(packing)
     }
 }
 
 impl<T: DeviceElement> TensorSource<T> for Output<T> {
     fn place_on(&self, packing: &Packing<'_>) -> Result<(u64, usize)> {
         let buffer = self.copy_on_device(packing.device(), packing.copy())?;
-        Ok((buffer.address(), buffer.len()))
+        buffer.place_on(packing)
     }
 }
 

@@ -25,6 +25,8 @@ unsigned cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned 
 unsigned cuMemFreeHost(void *memory) { free(memory); return 0; }
 unsigned cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes) { memcpy((void *)(uintptr_t)to, from, bytes); return 0; }
 unsigned cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) { memcpy(to, (const void *)(uintptr_t)from, bytes); return 0; }
+unsigned cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) { (void)stream; return cuMemcpyHtoD_v2(to, from, bytes); }
+unsigned cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) { (void)stream; return cuMemcpyDtoH_v2(to, from, bytes); }
 unsigned cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
   (void)stream;
   memcpy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);

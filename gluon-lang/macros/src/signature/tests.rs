@@ -29,6 +29,10 @@ fn constants_of_the_instance_are_put_into_the_text() {
         &quote!(x: [rows, cols], out: [rows, COLS], grid = [min(rows, sms), x.shape[1]]),
         r#"format ! ("min(rows, sms)")"#,
     );
+    check(
+        &quote!(x: [rows], out: [rows], backward(gradients::of_k)),
+        r#"backward : :: core :: option :: Option :: Some ({ # [allow (unused_imports)] use self :: gradients :: of_k as _ ; "of_k" })"#,
+    );
     // A number that has the name of a size is that.
     check(
         &quote!(x: [rows, cols], out: [rows]),
@@ -39,6 +43,10 @@ fn constants_of_the_instance_are_put_into_the_text() {
 #[test]
 fn mistakes_name_what_is_meant() {
     for (signature, said) in [
+        (
+            quote!(x: [rows], out: [rows], backward(a), backward(b)),
+            "`backward` is given twice",
+        ),
         (
             quote!(y: [rows]),
             "`y` is no parameter of this kernel; there are x, out, cols, n, row_stride",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 import torch
 
@@ -18,6 +18,8 @@ except ModuleNotFoundError as error:
     ) from None
 
 TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+#: Elements of which rows are multiples, and a constant of the instances that rely on it.
+UNIT = 8
 _NAMES = {dtype: name for name, dtype in TYPES.items()}
 
 
@@ -56,26 +58,20 @@ class Instances:
         return self.typed(*dtypes)[0][1]
 
     def of_rows(self, dtype: torch.dtype, cols: int) -> tuple[tuple[int, ...], Callable[..., None]]:
-        """The least that takes rows of so many elements: its numbers are the most elements and what divides their number."""
+        """The least that takes rows of so many elements: its numbers, of which the first is the most elements, and it."""
         found = self.typed(dtype)
-        for numbers, kernel in reversed(found):
-            # Of those that take rows of one length the one that relies on the larger divisor is faster.
-            if cols % numbers[-1] == 0:
-                best = self._least(found, numbers[-1], cols)
-                if best is not None:
-                    return best
-        most = max(numbers[0] for numbers, _ in found)
-        divisors = sorted({numbers[-1] for numbers, _ in found})
-        raise ValueError(
-            f"{self.name}: rows have {cols} elements of {dtype}; there are kernels for up to {most}, of multiples of {' or '.join(map(str, divisors))}"
-        )
-
-    @staticmethod
-    def _least(found: Any, divisor: int, cols: int) -> Any:
+        check_columns(self.name, cols)
         for numbers, kernel in found:
-            if numbers[-1] == divisor and cols <= numbers[0]:
+            if numbers[-1] == UNIT and cols <= numbers[0]:
                 return numbers, kernel
-        return None
+        most = max(numbers[0] for numbers, _ in found if numbers[-1] == UNIT)
+        raise ValueError(f"{self.name}: rows have {cols} elements of {dtype}; there are kernels for up to {most}")
+
+
+def check_columns(about: str, cols: int) -> None:
+    """Rows without gaps begin at multiples of what a thread takes at a time."""
+    if cols % UNIT:
+        raise ValueError(f"{about}: rows have {cols} elements; their number must be a multiple of {UNIT}: pad them")
 
 
 def typed(about: str, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:

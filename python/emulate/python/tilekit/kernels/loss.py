@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd.function import once_differentiable
 
-from ._instances import Instances, typed
+from ._instances import UNIT, Instances, check_columns, typed
 
 _CROSS_ENTROPY = Instances("cross_entropy_gradient")
 _REDUCTIONS = ("mean", "sum", "none")
@@ -53,9 +53,9 @@ class _CrossEntropy(torch.autograd.Function):
 def _instance(dtype: torch.dtype, cols: int):
     """The instance with the fewest CTAs whose shared memory holds a row."""
     found = _CROSS_ENTROPY.typed(dtype)
-    for divisor in (8, 1):
-        for (part, ctas, _, of), kernel in found:
-            if of == divisor and cols % divisor == 0 and cols <= part * ctas:
-                return kernel
-    most = max(part * ctas for (part, ctas, _, _), _ in found)
-    raise ValueError(f"cross_entropy: there are {cols} classes of {dtype}; there are kernels for up to {most}, of multiples of 8 beyond some")
+    check_columns("cross_entropy", cols)
+    for (part, ctas, _, divisor), kernel in found:
+        if divisor == UNIT and cols <= part * ctas:
+            return kernel
+    most = max(part * ctas for (part, ctas, _, divisor), _ in found if divisor == UNIT)
+    raise ValueError(f"cross_entropy: there are {cols} classes of {dtype}; there are kernels for up to {most}")

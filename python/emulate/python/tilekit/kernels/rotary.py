@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.autograd.function import once_differentiable
 
-from ._instances import Instances, typed
+from ._instances import UNIT, Instances, typed
 
 _ROTARY = Instances("rotary")
 
@@ -21,8 +21,10 @@ def rotary_embedding(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> t
         )
     tokens = x.numel() // max(1, x.shape[-1] * x.shape[-2])
     times = tokens // max(1, cos.shape[0])
-    flat = x.reshape(tokens, x.shape[-2], x.shape[-1]).contiguous()
-    return _Rotary.apply(flat, cos.repeat(times, 1), sin.repeat(times, 1)).view(x.shape)
+    if times > 1:
+        cos, sin = cos.repeat(times, 1), sin.repeat(times, 1)
+    flat = x.reshape(tokens, x.shape[-2], x.shape[-1])
+    return _Rotary.apply(flat, cos.contiguous(), sin.contiguous()).view(x.shape)
 
 
 class _Rotary(torch.autograd.Function):
@@ -35,14 +37,16 @@ class _Rotary(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, dout):
         cos, sin = ctx.saved_tensors
-        return _rotated(dout.contiguous(), cos, sin, -1.0), None, None
+        return _rotated(dout, cos, sin, -1.0), None, None
 
 
 def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, direction: float) -> torch.Tensor:
     found = _ROTARY.typed(x.dtype)
     for (half,), kernel in found:
         if 2 * half == x.shape[2]:
-            out = torch.empty_like(x)
+            if x.stride(2) != 1 or x.stride(0) % UNIT or x.stride(1) % UNIT:
+                x = x.contiguous()
+            out = x.new_empty(x.shape)
             kernel(x, cos, sin, out, direction)
             return out
     depths = ", ".join(str(2 * half) for (half,), _ in found)

@@ -50,8 +50,8 @@ class _RmsNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, dout):
         x, weight, rstd = ctx.saved_tensors
-        _, kernel = _RMS_BACKWARD.of_rows(x.dtype, x.shape[1])
-        dx, partial = torch.empty_like(x), _floats(x, _programs(x), x.shape[1])
+        (most, _), kernel = _RMS_BACKWARD.of_rows(x.dtype, x.shape[1])
+        dx, partial = torch.empty_like(x), _floats(x, _programs(x, most), x.shape[1])
         kernel(x, weight, rstd, dout.contiguous(), dx, partial)
         return dx, _sum(partial, weight), None
 
@@ -70,26 +70,32 @@ class _LayerNorm(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, dout):
         x, weight, mean, rstd = ctx.saved_tensors
-        _, kernel = _LAYER_BACKWARD.of_rows(x.dtype, x.shape[1])
-        dx = torch.empty_like(x)
-        partial, partial_bias = (_floats(x, _programs(x), x.shape[1]) for _ in range(2))
-        kernel(x, weight, mean, rstd, dout.contiguous(), dx, partial, partial_bias)
-        return dx, _sum(partial, weight), _sum(partial_bias, weight), None
+        cols = x.shape[1]
+        (most, _), kernel = _LAYER_BACKWARD.of_rows(x.dtype, cols)
+        # Both partial sums lie beside each other, so that one launch adds them up.
+        dx, partial = torch.empty_like(x), _floats(x, _programs(x, most), 2 * cols)
+        kernel(x, weight, mean, rstd, dout.contiguous(), dx, partial[:, :cols], partial[:, cols:])
+        total = _sum(partial, weight)
+        return dx, total[:cols], total[cols:], None
 
 
 def _floats(like: torch.Tensor, *shape: int) -> torch.Tensor:
     return torch.empty(shape, dtype=torch.float32, device=like.device)
 
 
-def _programs(x: torch.Tensor) -> int:
-    """Partial sums of the gradients of weights: two for each multiprocessor, and no more than there are rows."""
+def _programs(x: torch.Tensor, most: int) -> int:
+    """CTAs or clusters of an instance for rows of up to `most` elements, each with a row of partial sums: no more than there are rows."""
     if x.device.type != "cuda":
         return min(x.shape[0], 4)
-    return min(x.shape[0], 2 * torch.cuda.get_device_properties(x.device).multi_processor_count)
+    size = most * x.element_size()
+    # As many as were fastest (bench/results/training.md); beyond 16 KiB a row takes a cluster.
+    per_multiprocessor = 8 if size <= 2048 else 2 if size <= 8192 else 1
+    count = torch.cuda.get_device_properties(x.device).multi_processor_count
+    return min(x.shape[0], count * per_multiprocessor // -(-size // 16384))
 
 
 def _sum(partial: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    total = torch.empty_like(like)
+    total = like.new_empty(partial.shape[1])
     _SUM.only(like.dtype)(partial, total)
     return total
 

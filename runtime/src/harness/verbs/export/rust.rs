@@ -28,8 +28,26 @@ pub(super) fn files(package: &str, kernels: &[Exported]) -> Vec<File> {
         files.push((format!("src/{name}.json"), kernel.text.clone().into_bytes()));
         files.push((format!("src/{name}.cubin"), kernel.cubin.clone()));
     }
+    library.push_str(&warm(kernels));
     files.push(("src/lib.rs".to_owned(), library.into_bytes()));
     files
+}
+
+/// The function that loads all kernels.
+fn warm(kernels: &[Exported]) -> String {
+    let mut text = String::from(
+        "\n/// Loads all kernels in this context, so that no later launch loads: before a stream is captured.\n///\n/// # Errors\n\
+         /// No driver, a GPU that cannot run them, or what the driver refuses.\n\
+         pub fn warm(context: &tilekit_launch::Context) -> Result<(), tilekit_launch::Error> {\n",
+    );
+    for kernel in kernels {
+        let _ = writeln!(
+            text,
+            "    {}::PROGRAM.warm(context)?;",
+            kernel.manifest.name
+        );
+    }
+    text + "    Ok(())\n}\n"
 }
 
 fn module(manifest: &Manifest) -> String {
