@@ -44,9 +44,9 @@ class WithTorch(unittest.TestCase):
         exact = [t.detach().double().requires_grad_() if t.is_floating_point() else t for t in tensors]
         found, wanted = ours(*mine), theirs(*exact)
         self.close(found, wanted, "the value", relative)
-        dout = torch.randn_like(wanted)
-        wanted.backward(dout)
-        found.backward(dout.to(found.dtype))
+        dout = torch.randn_like(wanted).to(found.dtype)
+        wanted.backward(dout.double())
+        found.backward(dout)
         for at, (one, other) in enumerate(zip(mine, exact)):
             if other.is_floating_point():
                 self.assertEqual(one.grad.dtype, one.dtype)
@@ -73,6 +73,13 @@ class Functions(WithTorch):
             self.agrees(lambda x, t: kernels.cross_entropy(x, t, reduction=reduction), lambda x, t: F.cross_entropy(x, t, reduction=reduction), logits, target)
         self.agrees(lambda x, t: kernels.cross_entropy(x, t, 7), lambda x, t: F.cross_entropy(x, t, ignore_index=7), logits, target.clamp(min=0))
 
+    def test_linear_cross_entropy(self):
+        x, weight, target = random(70, 64, scale=0.5), random(264, 64, scale=0.5), torch.randint(0, 264, (70,), device=DEVICE)
+        target[5] = -100
+        for reduction in ("mean", "sum"):
+            ours = lambda x, w, t: kernels.linear_cross_entropy(x, w, t, reduction=reduction, rows_at_once=32)
+            self.agrees(ours, lambda x, w, t: F.cross_entropy(x @ w.T, t, reduction=reduction), x, weight, target, relative=2e-2)
+
     def test_rotary_embedding(self):
         angle = torch.rand(5, 64, device=DEVICE)
         cos, sin = angle.cos(), angle.sin()
@@ -85,6 +92,22 @@ class Functions(WithTorch):
         self.agrees(lambda x: kernels.rotary_embedding(x, cos, sin), theirs, random(2, 5, 3, 128))
         # As a part of the product that gives queries, keys and values.
         self.agrees(lambda x: kernels.rotary_embedding(x.unbind(2)[1], cos, sin), lambda x: theirs(x.unbind(2)[1]), random(2, 5, 3, 2, 128))
+
+    def test_linear(self):
+        for rows, n, k in ((200, 136, 72), (3, 264, 64)):
+            self.agrees(kernels.linear, F.linear, random(2, rows, k), random(n, k))
+        wide = random(64, 256)
+        self.agrees(lambda x, w: kernels.linear(x[:, :64], w), lambda x, w: F.linear(x[:, :64], w), wide, random(40, 64))
+
+    def test_attention(self):
+        for heads, kv_heads, tokens, depth, is_causal in ((2, 2, 200, 64, True), (4, 2, 130, 128, False), (2, 1, 64, 128, True)):
+            query, key, value = random(2, heads, tokens, depth), random(2, kv_heads, tokens, depth), random(2, kv_heads, tokens, depth)
+            theirs = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=True)
+            ours = lambda q, k, v: kernels.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+            if HAS_GPU:
+                self.agrees(ours, theirs, query, key, value, relative=2e-2)
+            else:
+                self.close(ours(query, key, value), theirs(query.double(), key.double(), value.double()), relative=2e-2)
 
     def test_what_has_gaps_or_repeats(self):
         wide = random(6, 2048)
@@ -194,7 +217,11 @@ class Refusals(WithTorch):
             (ValueError, "swiglu: gate has shape (4, 1024) and up (1024,)", kernels.swiglu, x, weight),
             (ValueError, "logits have shape (4, 1024) and target (3,)", kernels.cross_entropy, x, target[1:]),
             (TypeError, "target is of torch.float32", kernels.cross_entropy, x, target.float()),
+            (ValueError, "weight (3, 1000) and target (4,)", kernels.linear_cross_entropy, x, random(3, 1000), target),
             (ValueError, "reduction is 'all'", kernels.cross_entropy, x, target, -100, "all"),
+            (ValueError, "linear: x has shape (4, 1024) and weight (1024,)", kernels.linear, x, weight),
+            (ValueError, "there are full kernels for 64, 128, 256", kernels.scaled_dot_product_attention, *(x.view(1, 4, 32, 32),) * 3),
+            (ValueError, "they must be (batch, heads, tokens, depth)", kernels.scaled_dot_product_attention, x, x, x),
             (ValueError, "heads have 6 columns", kernels.rotary_embedding, x[:, :6].reshape(4, 1, 6), *(torch.ones(4, 3, device=DEVICE),) * 2),
         ):
             self.check(error, said, call, *arguments)

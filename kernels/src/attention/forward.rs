@@ -4,6 +4,7 @@ use tilekit::prelude::*;
 
 use super::dense::Dense;
 use super::mainloop::{Shape, attend, swizzle};
+use super::plan::SECTION_BYTES;
 use super::problem::ROWS;
 use super::tiles::Tiles;
 
@@ -12,6 +13,15 @@ fn registers(groups: usize) -> [u32; 2] {
     match groups {
         3 => [160, 32],
         _ => [240, 24],
+    }
+}
+
+/// Keys and values of a section, in tokens of one head: as many sections of a head as [`section_of`](super::plan::section_of) makes.
+const fn section_tokens<T>(depth: usize, is_masked: bool) -> usize {
+    if is_masked {
+        SECTION_BYTES / (2 * depth * size_of::<T>())
+    } else {
+        1
     }
 }
 
@@ -33,6 +43,17 @@ pub fn reset(counter: Ptr<i32>) {
     <f16, 128, 2, 128, false, true>,
     <bf16, 256, 2, 80, false, false>,
     <bf16, 256, 2, 80, true, false>
+), signature(
+    q: [heads, tokens, D],
+    k: [kv_heads, tokens, D],
+    v: [kv_heads, tokens, D],
+    out: [heads, tokens, D],
+    lse: [heads, tokens],
+    counter: [1],
+    query_heads = heads / kv_heads,
+    section = min(heads, max(1, section_tokens::<T>(D, CAUSAL) / tokens)),
+    grid = min(cdiv(tokens, GROUPS * ROWS) * heads, sms),
+    requires(heads % kv_heads == 0, tokens > 0),
 ))]
 pub fn forward<
     T: Float + WgmmaOperand<T, f32>,

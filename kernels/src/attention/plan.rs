@@ -59,7 +59,7 @@ pub(super) struct Numbers {
 pub(super) const FAR: i32 = 1 << 29;
 
 /// Bytes of K and V of the heads of a section: what stays in the 50 MiB of L2 beside everything else.
-const SECTION_BYTES: usize = 32 << 20;
+pub(super) const SECTION_BYTES: usize = 32 << 20;
 
 /// Heads of a section. Without a mask all tiles take the same time, and those of one head follow each other.
 pub(super) fn section_of(heads: usize, head_bytes: usize, is_masked: bool) -> usize {

@@ -49,6 +49,11 @@ fn rows_of_group([rows, columns]: [usize; 2]) -> usize {
     <bf16, 2, 64, 192, 4>,
     <bf16, 3, 64, 176, 3>,
     <bf16, 2, 64, 128, 6>
+), signature(
+    a: [m, k],
+    b: [n, k],
+    c: [m, n],
+    grid = min(cdiv(m, GROUPS * ROWS) * cdiv(n, BN), sms),
 ))]
 pub fn many_tiles<
     T: Float + WgmmaOperand<T, f32>,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from . import kernels
+from .kernels import scaled_dot_product_attention as scaled_dot_product_attention
 
-__all__ = ["CrossEntropyLoss", "GELU", "LayerNorm", "RMSNorm", "Softmax", "SwiGLU"]
+__all__ = ["CrossEntropyLoss", "GELU", "LayerNorm", "Linear", "RMSNorm", "Softmax", "SwiGLU"]
 
 
 class RMSNorm(torch.nn.Module):
@@ -32,6 +33,16 @@ class LayerNorm(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return kernels.layer_norm(x, self.weight, self.bias, self.eps)
+
+
+class Linear(torch.nn.Linear):
+    """`torch.nn.Linear` without bias."""
+
+    def __init__(self, in_features: int, out_features: int, device=None, dtype=None) -> None:
+        super().__init__(in_features, out_features, bias=False, device=device, dtype=dtype)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return kernels.linear(x, self.weight)
 
 
 class Softmax(torch.nn.Module):

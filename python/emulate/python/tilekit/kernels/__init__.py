@@ -10,9 +10,14 @@ converted to bfloat16. What no kernel takes is refused: TypeError for a type, Va
 
 from ._instances import package
 from .activations import gelu, swiglu
-from .loss import cross_entropy
+from .attention import scaled_dot_product_attention
+from .loss import cross_entropy, linear_cross_entropy
 from .optimizer import adamw_
+from .products import linear
 from .rotary import rotary_embedding
 from .rows import layer_norm, rms_norm, softmax
 
-__all__ = ["adamw_", "cross_entropy", "gelu", "layer_norm", "package", "rms_norm", "rotary_embedding", "softmax", "swiglu"]
+__all__ = [
+    "adamw_", "cross_entropy", "gelu", "layer_norm", "linear", "linear_cross_entropy", "package", "rms_norm", "rotary_embedding", "scaled_dot_product_attention", "softmax",
+    "swiglu",
+]

@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError(
         "tilekit.kernels calls compiled kernels, which are not installed: install the wheel `tilekit-kernels-exported`, or make it by "
-        "`cargo tilekit -p tilekit-kernels export --to python training` in TileKit's repository, and maturin",
+        "`cargo tilekit -p tilekit-kernels export --to python training many_tiles attention::forward` in TileKit's repository, and maturin",
         name=error.name,
     ) from None
 
