@@ -290,6 +290,9 @@ impl Code {
             let halves = [elements[0], elements[1]].map(|e| Operand::Reg(self.whole(e, elem)));
             return self.pack(Type::B32, &halves).into();
         }
+        if let Some(word) = self.gather_bytes(elements) {
+            return word;
+        }
         let words: Vec<Operand> = elements.iter().map(|&e| self.bits32(e, elem)).collect();
         match words[..] {
             [low, high] => self.prmt(low, high, 0x5410).into(),
@@ -300,5 +303,46 @@ impl Code {
             }
             _ => panic!("a word holds two or four elements of {elem}"),
         }
+    }
+
+    /// A word of four bytes that lie in words already. Two bytes of equal place are taken from two words together with their
+    /// neighbours, so that four words that transpose four others share half of the permutations.
+    fn gather_bytes(&mut self, elements: &[Element]) -> Option<Operand> {
+        let mut parts = [(Reg(0), 0_u32); 4];
+        if elements.len() != parts.len() {
+            return None;
+        }
+        for (part, element) in parts.iter_mut().zip(elements) {
+            let Element::Part(word, shift) = *element else {
+                return None;
+            };
+            *part = (word, u32::from(shift) / 8);
+        }
+        let (first, second) = (
+            parts[0].0,
+            parts.iter().rev().find(|part| part.0 != parts[0].0),
+        );
+        let second = second.map_or(first, |part| part.0);
+        if parts.iter().all(|part| [first, second].contains(&part.0)) {
+            let place = |(word, byte): (Reg, u32)| if word == first { byte } else { 4 + byte };
+            let selector = parts
+                .iter()
+                .rev()
+                .fold(0, |all, &part| all << 4 | place(part));
+            return Some(self.prmt(first, second, selector).into());
+        }
+        let [low, high] = [[parts[0], parts[1]], [parts[2], parts[3]]].map(|pair| {
+            let [(a, first), (b, second)] = pair;
+            if first != second {
+                return (self.prmt(a, b, first | (4 + second) << 4), false);
+            }
+            // Bytes 0 and 1 of both words, or 2 and 3.
+            let even = first & 2;
+            let both = even * 0x1111 + 0x5140;
+            (self.prmt(a, b, both), first % 2 == 1)
+        });
+        let of = |is_upper: bool| if is_upper { 0x32 } else { 0x10 };
+        let selector = of(low.1) | (of(high.1) + 0x44) << 8;
+        Some(self.prmt(low.0, high.0, selector).into())
     }
 }
