@@ -3,7 +3,7 @@
 //! [`attention::Attention`] is what a program calls: it checks tensors and options, chooses an instance from a table, and launches it.
 //! Below it are [`attention::forward`], tuned for heads of equally many queries and keys, and [`attention::masked`], the same main loop
 //! for windows, chunks, sequences of several lengths, any strides, and scores that an author's type changes.
-//! [`attention::backward`] has the main loop of the gradients, between the kernels of [`attention::backward_passes`].
+//! [`attention::forward_fp8`] takes 8-bit floats. [`attention::backward`] has the main loop of the gradients, between the kernels of [`attention::backward_passes`].
 //! [`attention::decode`] attends to a cache, and [`attention::merge`] merges the results of its splits.
 //!
 //! [`products`] has the kernels of matrix products, and the plan that says which of them computes a product, in how many CTAs.

@@ -205,6 +205,7 @@ impl<T: Float, M: Modifier> Cached<T, M> {
 impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
     type Tile = CachedTile;
     type Rows = CachedRows;
+    type Output = T;
 
     const OVERLAPS: bool = true;
     const CLEARS: bool = true;
@@ -287,7 +288,7 @@ impl<T: Float, M: Modifier> Problem<T> for Cached<T, M> {
         Edges::of(blocks, [low, maximum(high, 0)], keys)
     }
 
-    fn log2_scale(self) -> Scalar<f32> {
+    fn log2_scale(self, _: CachedRows) -> Scalar<f32> {
         self.log2_scale
     }
 

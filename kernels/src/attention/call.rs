@@ -364,7 +364,7 @@ struct Call<'a, T> {
 }
 
 /// The view with batch and heads as one dimension.
-fn in_line<'a, T: DeviceElement>(view: &View<'a, T>, heads: usize) -> View<'a, T> {
+pub(super) fn in_line<'a, T: DeviceElement>(view: &View<'a, T>, heads: usize) -> View<'a, T> {
     let place = view.place();
     let Strides { head, token, .. } = Strides::of(view);
     let of_heads = view.source().view([heads, place.shape[2], place.shape[3]]);

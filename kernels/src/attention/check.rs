@@ -50,11 +50,37 @@ impl Strides {
 
 /// Checks a call; the error names the first invalid argument.
 pub(super) fn check<T: Operand>(
-    [q, k, v]: [&TensorView<'_, T>; 3],
+    qkv: [&TensorView<'_, T>; 3],
     out: &TensorView<'_, T>,
     lse: &Buffer<f32>,
     options: &Options<'_>,
 ) -> Result<Checked> {
+    let sizes = check_tensors(qkv, out, lse)?;
+    check_depths::<T>(sizes.depths)?;
+    let sizes = match options.lengths {
+        Some(lengths) => check_lengths(lengths, sizes, options)?,
+        None => sizes,
+    };
+    check_options(options, sizes)?;
+    Ok(Checked {
+        sizes,
+        mask: options.mask(),
+        scale: scale_of(options, sizes),
+    })
+}
+
+/// The factor of scores.
+pub(super) fn scale_of(options: &Options<'_>, sizes: Sizes) -> f32 {
+    let depth = sizes.depths[0] as f32;
+    options.scale.unwrap_or(1.0 / depth.sqrt())
+}
+
+/// Checks shapes and strides of tensors, whose output may have another element type.
+pub(super) fn check_tensors<T: DeviceElement, O: DeviceElement>(
+    [q, k, v]: [&TensorView<'_, T>; 3],
+    out: &TensorView<'_, O>,
+    lse: &Buffer<f32>,
+) -> Result<Sizes> {
     let of_q = extents("q", q)?;
     let of_k = extents("k", k)?;
     let of_v = extents("v", v)?;
@@ -77,27 +103,17 @@ pub(super) fn check<T: Operand>(
             batch * heads * queries
         ),
     )?;
-    for (name, view) in [("q", q), ("k", k), ("v", v), ("out", out)] {
+    for (name, view) in [("q", q), ("k", k), ("v", v)] {
         check_strides(name, view)?;
     }
-    let sizes = Sizes {
+    check_strides("out", out)?;
+    Ok(Sizes {
         batch,
         heads,
         kv_heads: of_k[1],
         queries,
         keys: of_k[2],
         depths: [depth, of_v[3]],
-    };
-    check_depths::<T>(sizes.depths)?;
-    let sizes = match options.lengths {
-        Some(lengths) => check_lengths(lengths, sizes, options)?,
-        None => sizes,
-    };
-    check_options(options, sizes)?;
-    Ok(Checked {
-        sizes,
-        mask: options.mask(),
-        scale: options.scale.unwrap_or(1.0 / (depth as f32).sqrt()),
     })
 }
 
@@ -205,8 +221,16 @@ pub(super) fn check_strides<T: DeviceElement>(
 }
 
 fn check_depths<T: Operand>(depths: [usize; 2]) -> Result<()> {
-    let mut built: Vec<[usize; 2]> = masked::<T, Plain>().iter().map(|row| row.depths).collect();
-    built.dedup();
+    let built = masked::<T, Plain>();
+    check_built(depths, built.iter().map(|row| row.depths))
+}
+
+/// Checks that depths are among those that are built.
+pub(super) fn check_built(
+    depths: [usize; 2],
+    built: impl IntoIterator<Item = [usize; 2]>,
+) -> Result<()> {
+    let mut built: Vec<[usize; 2]> = built.into_iter().collect();
     built.sort_unstable();
     built.dedup();
     let list: Vec<String> = built

@@ -2,6 +2,7 @@
 
 use tilekit::prelude::*;
 
+use super::descale::Descale;
 use super::problem::{Blocks, Edges, Loads, Problem, ROWS, load, load_numbered};
 use super::softmax::Softmax;
 use super::tiles::Tiles;
@@ -9,8 +10,9 @@ use super::tiles::Tiles;
 /// Q and the output are `[heads, tokens, depth]`, K and V have a head for `query_heads` of theirs. A query sees all keys, or those up to
 /// its own position.
 #[derive(Clone, Copy)]
-pub(super) struct Dense<T> {
-    pub(super) maps: [TensorMap<T>; 4],
+pub(super) struct Dense<T, O> {
+    pub(super) maps: [TensorMap<T>; 3],
+    pub(super) out: TensorMap<O>,
     pub(super) lse: Ptr<f32>,
     pub(super) tiles: Tiles,
     pub(super) query_heads: Scalar<i32>,
@@ -19,6 +21,8 @@ pub(super) struct Dense<T> {
     pub(super) is_causal: bool,
     /// Rows of a tile, and keys of a block.
     pub(super) tile: [usize; 2],
+    /// The factors of each head, for elements that were scaled.
+    pub(super) descale: Option<Descale>,
 }
 
 /// A block of queries of a head, and their head of K and V.
@@ -35,11 +39,16 @@ pub(super) struct DenseRows {
     head: Scalar<i32>,
     first: Scalar<i32>,
     row: Tensor<i32>,
+    /// The factor of scores in an exponent of 2.
+    log2_scale: Scalar<f32>,
+    /// The factor of V, where there is one.
+    of_values: Option<Scalar<f32>>,
 }
 
-impl<T: Element> Problem<T> for Dense<T> {
+impl<T: Element, O: Element> Problem<T> for Dense<T, O> {
     type Tile = DenseTile;
     type Rows = DenseRows;
+    type Output = O;
 
     fn count(self) -> Scalar<i32> {
         self.tiles.count()
@@ -75,10 +84,18 @@ impl<T: Element> Problem<T> for Dense<T> {
     fn rows(self, tile: DenseTile, group: usize, layout: Slice) -> DenseRows {
         let first = tile.block * self.tile[0] + group * ROWS;
         let row = first + arange(0..ROWS, layout);
+        let (mut log2_scale, mut of_values) = (self.log2_scale, None);
+        if let Some(descale) = self.descale {
+            let [of_scores, of_v] = descale.of(tile.head, tile.kv_head);
+            log2_scale *= of_scores;
+            of_values = Some(of_v);
+        }
         DenseRows {
             head: tile.head,
             first,
             row,
+            log2_scale,
+            of_values,
         }
     }
 
@@ -112,8 +129,8 @@ impl<T: Element> Problem<T> for Dense<T> {
         }
     }
 
-    fn log2_scale(self) -> Scalar<f32> {
-        self.log2_scale
+    fn log2_scale(self, rows: DenseRows) -> Scalar<f32> {
+        rows.log2_scale
     }
 
     fn least(self) -> f32 {
@@ -146,13 +163,23 @@ impl<T: Element> Problem<T> for Dense<T> {
     }
 
     #[device]
-    fn store(self, rows: DenseRows, sums: Tensor<f32>, softmax: Softmax, place: Smem<T>) {
-        let DenseRows { head, first, row } = rows;
-        let out = self.maps[3];
+    fn store(self, rows: DenseRows, sums: Tensor<f32>, softmax: Softmax, place: Smem<O>) {
+        let DenseRows {
+            head,
+            first,
+            row,
+            of_values,
+            ..
+        } = rows;
+        let out = self.out;
         let (total, log_sum_exp) = softmax.finish();
         tma_store_wait_read(0);
         let column = total.expand_dims(1).convert_layout_trivial(sums.layout());
-        place.store((sums * (1.0 / column)).cast::<T>());
+        let factor = match of_values {
+            Some(of_values) => of_values / column,
+            None => 1.0 / column,
+        };
+        place.store((sums * factor).cast::<O>());
         out.store((head, first, 0), place.reshape(out.block()));
         let to = self
             .lse

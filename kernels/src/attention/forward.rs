@@ -78,7 +78,8 @@ pub fn forward<
     assume(tokens > 0);
     let queries = GROUPS * ROWS;
     let problem = Dense {
-        maps: [q, k, v, out],
+        maps: [q, k, v],
+        out,
         lse,
         tiles: Tiles::new(cdiv(tokens, queries), heads, section),
         query_heads,
@@ -86,6 +87,7 @@ pub fn forward<
         log2_scale,
         is_causal: CAUSAL,
         tile: [queries, KEYS],
+        descale: None,
     };
     let shape = Shape {
         depth: D,
@@ -95,5 +97,5 @@ pub fn forward<
         is_lazy: CAUSAL && D == 64,
         registers: registers(GROUPS),
     };
-    attend::<T, Dense<T>, GROUPS>(problem, shape, counter);
+    attend::<T, Dense<T, T>, GROUPS>(problem, shape, counter);
 }

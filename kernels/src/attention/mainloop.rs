@@ -4,12 +4,15 @@
 //! A producer warp issues TMA loads; those of the next tile's Q, K and V while the last products of a tile are in flight. Consumer warpgroups
 //! own 64 rows each. S of a block is computed while P · V of the preceding block is in flight. The [`Problem`] says what the rows are,
 //! which keys they see, and where results go.
+//!
+//! Elements of 8 bits have a third stage: the products read V transposed, so a warpgroup of its own transposes each block in shared memory.
 
 use tilekit::prelude::*;
 use tilekit::target::SM_90A;
 
 use super::problem::{Edges, Loads, Problem, ROWS};
 use super::softmax::Softmax;
+use super::transpose::{order_of_operand, order_of_values, transpose};
 
 /// Stages of K, and of V, in shared memory.
 const STAGES: usize = 2;
@@ -31,12 +34,23 @@ pub(super) struct Shape {
     pub(super) registers: [u32; 2],
 }
 
+/// Registers of a thread that transposes V.
+const TO_TRANSPOSE: u32 = 40;
+
+/// Whether products read V transposed.
+const fn is_transposed<T>() -> bool {
+    size_of::<T>() == 1
+}
+
 /// Do queries, outputs, and the stages of K and V fit a CTA's shared memory? Otherwise the output reuses the buffer of the queries.
-fn has_place_for_output<T>(shape: Shape, queries: usize) -> bool {
+fn has_place_for_output<T, O>(shape: Shape, queries: usize) -> bool {
     /// Bytes of mbarriers and of the slots of drawn tiles, rounded up.
     const BESIDES: usize = 1024;
-    let elements = (queries + STAGES * shape.keys) * (shape.depth + shape.values);
-    elements * size_of::<T>() + BESIDES <= SM_90A.cta.shared_bytes as usize
+    let blocks_of_values = if is_transposed::<T>() { 2 } else { 1 };
+    let columns = shape.depth + blocks_of_values * shape.values;
+    let operands = STAGES * shape.keys * columns + queries * shape.depth;
+    let bytes = operands * size_of::<T>() + queries * shape.values * size_of::<O>();
+    bytes + BESIDES <= SM_90A.cta.shared_bytes as usize
 }
 
 /// The shared layout of an operand of `wgmma`: the widest swizzle that divides a row.
@@ -57,6 +71,14 @@ fn blocks_of<T: Element>(keys: usize, columns: usize, groups: usize) -> Loads<T>
     Pipeline::new(tiles, Producers::Tma, Consumers::warpgroups(groups))
 }
 
+/// The pipeline of transposed V, which four warps store.
+#[device]
+fn transposed_blocks<T: Element>(keys: usize, columns: usize, groups: usize) -> Loads<T> {
+    let tiles = Smem::alloc([STAGES, columns, keys], swizzle::<T>(keys, 2));
+    let stores = Producers::Stores { warps: 4 };
+    Pipeline::new(tiles, stores, Consumers::warpgroups(groups))
+}
+
 /// The loop-carried values of a consumer warpgroup.
 #[derive(Aggregate)]
 struct State<T> {
@@ -74,7 +96,7 @@ struct State<T> {
     reason = "rewritten code writes short fields out"
 )]
 #[device]
-pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize>(
+pub(super) fn attend<T: WgmmaOperand<T, f32>, P: Problem<T>, const GROUPS: usize>(
     problem: P,
     shape: Shape,
     counter: Ptr<i32>,
@@ -87,32 +109,56 @@ pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUP
         is_lazy,
         registers: [of_consumers, of_producer],
     } = shape;
-    let has_place = has_place_for_output::<T>(shape, GROUPS * ROWS);
+    let has_place = has_place_for_output::<T, P::Output>(shape, GROUPS * ROWS);
+    let is_transposed = is_transposed::<T>();
     static_assert!(
-        has_place || depth == columns,
+        has_place || (depth == columns && P::Output::DTYPE == T::DTYPE),
         "an output of {columns} columns takes the place of queries of {depth}"
     );
-    let drawn = DynamicTiles::new(counter, problem.count(), Consumers::warpgroups(GROUPS));
+    let partitions = GROUPS + usize::from(is_transposed);
+    let drawn = DynamicTiles::new(counter, problem.count(), Consumers::warpgroups(partitions));
     let of_queries = |_| {
         let tile = Smem::<T>::alloc([1, ROWS, depth], swizzle::<T>(depth, 2));
         Pipeline::new(tile, Producers::Tma, Consumers::warpgroups(1))
     };
     let queries: Vec<Loads<T>> = (0..GROUPS).map(of_queries).collect();
-    let of_output = |_| Smem::<T>::alloc([1, ROWS, columns], swizzle::<T>(columns, 2));
-    let outputs: Option<Vec<Smem<T>>> = has_place.then(|| (0..GROUPS).map(of_output).collect());
+    let of_output = |_| Smem::alloc([1, ROWS, columns], swizzle::<P::Output>(columns, 2));
+    let outputs: Option<Vec<Smem<P::Output>>> =
+        has_place.then(|| (0..GROUPS).map(of_output).collect());
     let keys = blocks_of::<T>(block_keys, depth, GROUPS);
-    let values = blocks_of::<T>(block_keys, columns, GROUPS);
+    let readers = if is_transposed { 1 } else { GROUPS };
+    let loaded = blocks_of::<T>(block_keys, columns, readers);
+    let values = if is_transposed {
+        transposed_blocks::<T>(block_keys, columns, GROUPS)
+    } else {
+        loaded
+    };
     let turns = has_turns.then(|| NamedTurns::<GROUPS>::new(128));
 
     let attend = |group: usize| {
-        let [of_scores, of_sums] = [block_keys, columns].map(|n| Wgmma::new([4, 1], [64, n, 16]));
-        let of_powers = DotOperand::new(0, of_sums.clone(), 2);
+        // One instruction has at most 128 columns where warps are launched with fewer registers.
+        let widest = if is_transposed { 128 } else { 256 };
+        let [of_scores, of_sums] = [block_keys, columns]
+            .map(|n| Wgmma::new([4, 1], [64, n.min(widest), 32 / size_of::<T>()]));
+        let of_powers = DotOperand::new(0, of_sums.clone(), 4 / size_of::<T>() as u32);
         let of_rows = Slice::new(1, of_scores.clone());
         let of_columns = Slice::new(0, of_scores.clone());
         let scores = || Accumulator::<f32>::zeros([ROWS, block_keys], of_scores.clone());
         let factor = |powers: Tensor<f32>| {
-            let powers = powers.cast::<T>();
-            powers.convert_layout_trivial(of_powers.clone())
+            if !is_transposed {
+                let powers = powers.cast::<T>();
+                return powers.convert_layout_trivial(of_powers.clone());
+            }
+            // In the order of the operand first: four elements that are converted in a row are a word of it.
+            let powers = order_of_operand(powers, ROWS, block_keys);
+            powers.convert_layout_trivial(of_powers.clone()).cast::<T>()
+        };
+        let right = |values: Smem<T>| {
+            if is_transposed {
+                values.transpose()
+            } else {
+                values
+            }
         };
         let spread = |of_rows: Tensor<f32>| {
             let column = of_rows.expand_dims(1);
@@ -145,9 +191,10 @@ pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUP
                 keys.consumer_release(stage);
                 let (softmax, powers) = Softmax::first(
                     seen(s, scalar(0), true),
-                    problem.log2_scale(),
+                    problem.log2_scale(rows),
                     problem.least(),
                     [ROWS, block_keys],
+                    is_transposed,
                 );
                 if P::CLEARS {
                     let first = values.consumer_wait(values.of_fill(base));
@@ -177,7 +224,7 @@ pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUP
                     if !has_turns {
                         sums = Accumulator::from_tensor(sums.wait_older_than(1) * spread(rescale));
                     }
-                    let sums = sums.mma(powers, before.tiles);
+                    let sums = sums.mma(powers, right(before.tiles));
                     if let Some(turns) = turns {
                         let is_last_group = group + 1 == GROUPS;
                         if !is_last_group | (number + 1 < blocks.count) {
@@ -249,9 +296,15 @@ pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUP
                     sums = Accumulator::from_tensor(sums.wait_all() * spread(rescale));
                 }
                 let last = values.consumer_wait(values.of_fill(base + blocks.count - 1));
-                let sums = sums.mma(powers, last.tiles).wait_all();
+                let mut sums = sums.mma(powers, right(last.tiles)).wait_all();
                 values.consumer_release(last);
-                problem.store(rows, sums, softmax, output.unwrap_or(q));
+                if is_transposed {
+                    sums = order_of_values(sums, ROWS, columns);
+                }
+                let place = output.unwrap_or_else(|| {
+                    q.reinterpret([ROWS, columns], swizzle::<P::Output>(columns, 2))
+                });
+                problem.store(rows, sums, softmax, place);
                 if let Some(asked) = asked {
                     tma_store_wait_read(0);
                     queries[group].consumer_release(asked);
@@ -279,7 +332,7 @@ pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUP
             let place = problem.tile(tile.number());
             let mut issue = || {
                 let blocks = problem.blocks(place);
-                problem.load_blocks(place, blocks, [keys, values], base, || {
+                problem.load_blocks(place, blocks, [keys, loaded], base, || {
                     for (group, &pipeline) in queries.iter().enumerate() {
                         problem.load_queries(place, group, pipeline, round);
                     }
@@ -298,6 +351,22 @@ pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUP
             tile = drawn.send(tile, next);
         }
     };
+    let turn = || {
+        let mut base = scalar(0);
+        let mut tile = drawn.start();
+        while tile.number() < drawn.count() {
+            let count = problem.blocks(problem.tile(tile.number())).count;
+            for number in range(base, base + count) {
+                let from = loaded.consumer_wait(loaded.of_fill(number));
+                let to = values.producer_acquire(values.of_fill(number));
+                transpose(from.tiles, to.tiles);
+                values.commit(to);
+                loaded.consumer_release(from);
+            }
+            base += count;
+            tile = drawn.receive(tile);
+        }
+    };
     if P::OVERLAPS {
         launch_dependents();
         launch_wait();
@@ -306,5 +375,10 @@ pub(super) fn attend<T: Float + WgmmaOperand<T, f32>, P: Problem<T>, const GROUP
     let parts = (1..GROUPS).fold(parts, |parts, group| {
         parts.worker(Warps(4).registers(of_consumers), || attend(group))
     });
+    let parts = if is_transposed {
+        parts.worker(Warps(4).registers(TO_TRANSPOSE), turn)
+    } else {
+        parts
+    };
     parts.worker(Warps(1).registers(of_producer), load).run();
 }

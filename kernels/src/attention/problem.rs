@@ -59,6 +59,8 @@ pub(super) trait Problem<T: Element>: Copy {
     type Tile: Copy;
     /// The rows of a warpgroup in a tile.
     type Rows: Copy;
+    /// The element type of the output.
+    type Output: Element;
 
     /// How many tiles there are.
     fn count(self) -> Scalar<i32>;
@@ -77,7 +79,7 @@ pub(super) trait Problem<T: Element>: Copy {
     /// The steps that need a mask.
     fn edges(self, rows: Self::Rows, blocks: Blocks) -> Edges;
     /// The factor of scores in an exponent of 2.
-    fn log2_scale(self) -> Scalar<f32>;
+    fn log2_scale(self, rows: Self::Rows) -> Scalar<f32>;
     /// The maximum of a row that has seen no key yet.
     fn least(self) -> f32;
     /// Issues the TMA load of a warpgroup's queries, as fill `count`.
@@ -99,7 +101,13 @@ pub(super) trait Problem<T: Element>: Copy {
     /// Clears the rows of the last block of V, `number`, past the last key, which a P of 0 multiplies. Only one warpgroup reads V then.
     fn clear(self, _rows: Self::Rows, _number: Scalar<i32>, _values: Smem<T>) {}
     /// Stores the output, staged in `place` in shared memory, and LSE. `sums` is the accumulator of P · V.
-    fn store(self, rows: Self::Rows, sums: Tensor<f32>, softmax: Softmax, place: Smem<T>);
+    fn store(
+        self,
+        rows: Self::Rows,
+        sums: Tensor<f32>,
+        softmax: Softmax,
+        place: Smem<Self::Output>,
+    );
 }
 
 /// Issues the TMA load of the block at `at`, as fill `count` of its pipeline.

@@ -10,11 +10,23 @@ pub(super) struct Softmax {
     max: Tensor<f32>,
     sum: Tensor<f32>,
     keys: usize,
+    /// P is larger by 2 to this power.
+    shift: f32,
 }
 
 /// The exponent of 2 by which scores may exceed the maximum that is subtracted from them: 2^8 of a row of ones stays exact in the f32
 /// sums, and far from the largest number of f16.
 const GROWTH: f32 = 8.0;
+
+/// The power of 2 by which P is larger that is rounded to e4m3, whose largest number is 448, so that small P keep their bits.
+const SHIFT: f32 = 8.0;
+
+/// What is added to scores so that the maximum becomes 0, or `shift`.
+#[device]
+fn offset(max: Tensor<f32>, log2_scale: Scalar<f32>, shift: f32) -> Tensor<f32> {
+    let least = -(max * log2_scale).expand_dims(1);
+    if shift == 0.0 { least } else { least + shift }
+}
 
 /// The sum of each thread's elements of a row, as `[4, rows]`: the columns of a row are groups of eight, and four threads have two
 /// columns of each.
@@ -33,9 +45,11 @@ impl Softmax {
         log2_scale: Scalar<f32>,
         least: f32,
         [rows, keys]: [usize; 2],
+        is_shifted: bool,
     ) -> (Self, Tensor<f32>) {
+        let shift = if is_shifted { SHIFT } else { 0.0 };
         let max = maximum(scores.max(1), least);
-        let least = -(max * log2_scale).expand_dims(1);
+        let least = offset(max, log2_scale, shift);
         let powers = fma(scores, log2_scale, least).exp2();
         let sum = sum_of_threads(powers, rows, keys);
         let softmax = Softmax {
@@ -43,6 +57,7 @@ impl Softmax {
             max,
             sum,
             keys,
+            shift,
         };
         (softmax, powers)
     }
@@ -70,7 +85,7 @@ impl Softmax {
         scale: Tensor<f32>,
         rows: usize,
     ) -> Tensor<f32> {
-        let least = -(self.max * self.log2_scale).expand_dims(1);
+        let least = offset(self.max, self.log2_scale, self.shift);
         let powers = fma(scores, self.log2_scale, least).exp2();
         let of_sums = self.sum.layout();
         let spread = scale.reshape([1, rows]).convert_layout_trivial(of_sums);
@@ -83,8 +98,11 @@ impl Softmax {
     pub(super) fn finish(self) -> (Tensor<f32>, Tensor<f32>) {
         let total = self.sum.sum(0);
         let total = total.convert_layout_trivial(self.max.layout());
-        let lse = (self.max * self.log2_scale + total.log2_approx()) * std::f32::consts::LN_2;
-        (total, lse)
+        let mut log2_sum = self.max * self.log2_scale + total.log2_approx();
+        if self.shift != 0.0 {
+            log2_sum -= self.shift;
+        }
+        (total, log2_sum * std::f32::consts::LN_2)
     }
 
     /// The factor that normalizes each row of P · V, and LSE. A row without keys has a factor of 0 and an LSE of -inf. The sum has an

@@ -188,6 +188,7 @@ impl<T: Element, M: Modifier> Spans<T, M> {
 impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
     type Tile = SpanTile;
     type Rows = SpanRows;
+    type Output = T;
 
     fn count(self) -> Scalar<i32> {
         self.tiles.count()
@@ -271,7 +272,7 @@ impl<T: Element, M: Modifier> Problem<T> for Spans<T, M> {
         Edges::of(blocks, [low, high], self.tile[1])
     }
 
-    fn log2_scale(self) -> Scalar<f32> {
+    fn log2_scale(self, _: SpanRows) -> Scalar<f32> {
         self.log2_scale
     }
 

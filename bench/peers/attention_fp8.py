@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Attention forward of 8-bit floats (e4m3) of the crate `kernels` beside ours of bf16, and cuDNN's of 8-bit floats where torch offers it.
+
+    python3 bench/peers/attention_fp8.py ARTEFACTS [--only SUBSTRING] [--json OUT]
+
+ARTEFACTS is the folder that `cargo tilekit -p tilekit-kernels build --emit cubin` names. Random normal data, a factor for each head;
+TFLOP/s count 4 * heads * tokens^2 * depth, half of it if causal. Ratios are the time of bf16, or of the peer, over ours.
+"""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+sys.path.insert(0, str(Path(__file__).parent))
+from attention import INSTANCES, SHAPES, check, ours
+from contest import Contestant, copies, enter, fill, hold, relative_error, report
+from cuda_driver import Function, Launch
+from manifest import launch_spec
+
+L2_OF_SECTION = 32 << 20
+
+
+def narrow(folder, stem, sets, factors, groups, causal, scale):
+    heads, tokens, depth = sets[0][0].shape
+    kernel = json.loads((folder / f"{stem}.json").read_text())
+    tiles = -(-tokens // (64 * groups)) * heads
+    section = max(1, min(heads, L2_OF_SECTION // (2 * tokens * depth))) if causal else 1
+    numbers = {"heads": heads, "query_heads": 1, "tokens": tokens, "section": section, "log2_scale": scale * math.log2(math.e)}
+    spec = launch_spec(kernel, f"{stem}.cubin", [min(tiles, 132), 1, 1], numbers, {})
+    function = Function(folder / spec["cubin"], spec["entry"], spec["shared_bytes"], spec["cluster"])
+    counter = torch.zeros(1, device="cuda", dtype=torch.int32)
+    lse = torch.empty(heads, tokens, device="cuda")
+    q_factors, k_factors, v_factors = factors
+    return [Launch(function, spec, dict(q=q, k=k, v=v, out=o, lse=lse, counter=counter, q_factors=q_factors, k_factors=k_factors, v_factors=v_factors), False)
+            for q, k, v, o in sets]
+
+
+def cudnn(sets, causal):
+    def call(q, k, v, _):
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)
+    return [lambda s=s: call(*s) for s in sets]
+
+
+def check_narrow(contestant, sets, factors, causal, scale):
+    q, k, v, o = sets[0]
+    fill(o)
+    contestant.calls[0]()
+    q, k, v = [x[:1].float() * f[0] for x, f in zip((q, k, v), factors)]
+    scores = q @ k.transpose(1, 2) * scale
+    if causal:
+        scores.masked_fill_(torch.ones(scores.shape[1:], device="cuda", dtype=torch.bool).triu(1), -math.inf)
+    error = relative_error(o[:1], (scores.softmax(-1) @ v).double())
+    print(f"{contestant.name}: relative error {error:.1e}", flush=True)
+    # P is rounded with an error of up to 2^-4.
+    return error < 5e-2
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("artefacts", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    for d, h, t in SHAPES:
+        for causal in (False, True):
+            name = f"fp8 d{d} {'causal' if causal else 'full'} {h}x{t}"
+            if options.only not in name:
+                continue
+            scale = 1 / math.sqrt(d)
+            new = lambda: torch.randn(h, t, d, device="cuda", dtype=torch.bfloat16)
+            sets = [(new(), new(), new(), torch.empty_like(new())) for _ in range(max(2, copies(8 * h * t * d)))]
+            narrow_sets = [tuple(x.to(torch.float8_e4m3fn) for x in s[:3]) + (s[3],) for s in sets]
+            factors = [torch.rand(h, device="cuda") + 0.5 for _ in range(3)]
+            ways = []
+            for path in sorted(options.artefacts.glob(f"forward_fp8-{d}-*-{str(causal).lower()}-*.json")):
+                groups, keys = [int(x) for x in path.stem.split("-")[2:4]]
+                turns = " in turns" if path.stem.endswith("true") else ""
+                ways.append((f"fp8 {64 * groups}x{keys}{turns}", lambda stem=path.stem, groups=groups: narrow(options.artefacts, stem, narrow_sets, factors, groups, causal, scale)))
+            for groups, keys, turns in INSTANCES[d, causal]:
+                stem = f"forward-bf16-{d}-{groups}-{keys}-{str(causal).lower()}-{turns}"
+                if (options.artefacts / f"{stem}.json").exists():
+                    ways.append((f"bf16 {64 * groups}x{keys}", lambda stem=stem, groups=groups: ours(options.artefacts, stem, sets, groups, causal, scale)))
+            ways.append(("cudnn fp8", lambda: cudnn(narrow_sets, causal)))
+            held = [c for c in (enter(name, n, lambda: Contestant(n, make(), 30, graph_below_ms=0.0)) for n, make in ways) if c]
+            for c in held:
+                if c.name.startswith("fp8") and not check_narrow(c, narrow_sets, factors, causal, scale):
+                    print(f"WRONG {name} {c.name}")
+                elif c.name.startswith("bf16") and not check(c, sets, causal, scale):
+                    print(f"WRONG {name} {c.name}")
+            hold(held, options.rounds, 0.0, singles=options.rounds)
+            report(name, held, 4 * h * t * t * d * (0.5 if causal else 1), options.json)
+            del held, sets, narrow_sets
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+//! The table of instances of `forward_fp8`.
+
+use tilekit::prelude::*;
+
+use super::forward_fp8::forward_fp8;
+use super::plan::Tile;
+use super::problem::ROWS;
+use super::table::Instance;
+
+/// The parameters of `forward_fp8`.
+pub(super) type NarrowHandles = (
+    TensorMap<E4m3>,
+    TensorMap<E4m3>,
+    TensorMap<E4m3>,
+    TensorMap<bf16>,
+    Ptr<f32>,
+    Ptr<i32>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Ptr<f32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<i32>,
+    Scalar<f32>,
+);
+
+macro_rules! narrow {
+    ($($d:literal, $groups:literal, $keys:literal, $causal:literal, $turns:literal;)*) => {
+        vec![$(Instance {
+            depths: [$d, $d],
+            tile: Tile { rows: $groups * ROWS, keys: $keys, pack: 1 },
+            is_causal: $causal,
+            compile: |compiler| forward_fp8::<$d, $groups, $keys, $causal, $turns>.compile(compiler),
+        }),*]
+    };
+}
+
+/// The instances of `forward_fp8`.
+pub(super) fn narrow() -> Vec<Instance<NarrowHandles>> {
+    narrow! {
+        64, 2, 128, false, true;
+        64, 2, 128, true, true;
+        128, 2, 128, false, true;
+        128, 2, 128, true, true;
+        256, 2, 64, false, false;
+        256, 2, 64, true, false;
+    }
+}
